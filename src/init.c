@@ -226,13 +226,20 @@ static int make_shared_memory(void)
 {
     int status = nxr_control_create(&nxr_job.self, nxr_job.size, nxr_job.card.head.nonce,
                                     &nxr_job.control, &nxr_job.control_fd);
+    char why[256];
 
     if (status != NIXL_OK) {
         return fail_init(status, "cannot create the rank's control page");
     }
     nxr_job.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return nxr_job.event_fd >= 0 ? NIXL_OK
-                                 : fail_init(NIXL_ERR_LIMIT, "no descriptor for the rank");
+    if (nxr_job.event_fd < 0) {
+        snprintf(why, sizeof(why),
+                 "cannot make the descriptor that wakes this rank: eventfd: %s; `ulimit -n` says "
+                 "how many a process may have",
+                 strerror(errno));
+        return fail_init(NIXL_ERR_LIMIT, why);
+    }
+    return NIXL_OK;
 }
 
 static void drop_shared_memory(void)
@@ -270,7 +277,7 @@ static int start_host(void)
     prctl(PR_SET_PTRACER, (unsigned long)getppid(), 0, 0, 0);
     self = nxr_peer_get(nxr_job.rank);
     if (self == NULL) {
-        return fail_init(NIXL_ERR_NO_MEMORY, "no memory for the rank");
+        return nxr_fail_no_peer("nixl_init", nxr_job.rank);
     }
     pthread_mutex_lock(&nxr_job.lock);
     nxr_connect_self(self);
@@ -325,7 +332,8 @@ static int start_parts(const struct nxr_boot_info *boot)
     }
     nxr_job.peers = calloc((size_t)nxr_job.size, sizeof(*nxr_job.peers));
     if (nxr_job.peers == NULL) {
-        return fail_init(NIXL_ERR_NO_MEMORY, "no memory for the list of ranks");
+        snprintf(why, sizeof(why), "no memory for a list of %d ranks", nxr_job.size);
+        return fail_init(NIXL_ERR_NO_MEMORY, why);
     }
     nxr_route_init();
     if (nxr_env.coll_table_file[0] != '\0') {

@@ -202,8 +202,7 @@ static int open_consumer(struct nixl_channel *channel, const struct nixl_mem_par
         channel->producer = channel->peer != NIXL_ANY_RANK ? nxr_peer_get(channel->peer) : NULL;
     }
     if (status == NIXL_OK && channel->producer == NULL && channel->peer != NIXL_ANY_RANK) {
-        status = nxr_fail(NIXL_ERR_NO_MEMORY, "nixl_channel_open", channel->peer, "", 0,
-                          "no memory for rank %d", channel->peer);
+        status = nxr_fail_no_peer("nixl_channel_open", channel->peer);
     }
     return status;
 }
@@ -213,6 +212,7 @@ static int check_ledger(struct nixl_channel *channel, const struct nxr_ledger_he
                         uint64_t ledger_nbytes, uint64_t slots_nbytes)
 {
     const char *operation = "nixl_channel_open";
+    uint64_t ledger_least, slots_least;
 
     if (head->slot_nbytes != channel->slot_nbytes || head->nslots != channel->nslots) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0,
@@ -223,14 +223,22 @@ static int check_ledger(struct nixl_channel *channel, const struct nxr_ledger_he
     }
     if (head->peer != NIXL_ANY_RANK && head->peer != nxr_job.rank) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0,
-                        "the consumer's end is for rank %lld", (long long)head->peer);
+                        "%s has opened its end of channel '%s' for rank %lld alone, and this is "
+                        "rank %d",
+                        nxr_rank_name(channel->peer), channel->name, (long long)head->peer,
+                        nxr_job.rank);
     }
     channel->n_lanes = head->peer == NIXL_ANY_RANK ? (unsigned)nxr_job.size : 1;
     channel->lane = head->peer == NIXL_ANY_RANK ? (unsigned)nxr_job.rank : 0;
-    if (ledger_nbytes < nxr_stamp_at(channel, channel->n_lanes, 0) ||
-        slots_nbytes < channel->n_lanes * channel->nslots * channel->stride) {
+    ledger_least = nxr_stamp_at(channel, channel->n_lanes, 0);
+    slots_least = channel->n_lanes * channel->nslots * channel->stride;
+    if (ledger_nbytes < ledger_least || slots_nbytes < slots_least) {
         return nxr_fail(NIXL_ERR_INTERNAL, operation, channel->peer, "", 0,
-                        "the consumer's memory is too small");
+                        "the memory of channel '%s' at %s is too small: a ledger of %llu "
+                        "bytes and slots of %llu; needed: %llu and %llu",
+                        channel->name, nxr_rank_name(channel->peer),
+                        (unsigned long long)ledger_nbytes, (unsigned long long)slots_nbytes,
+                        (unsigned long long)ledger_least, (unsigned long long)slots_least);
     }
     return NIXL_OK;
 }
@@ -263,8 +271,9 @@ static int find_consumer(struct nixl_channel *channel)
 
     if (status == NIXL_ERR_TIMEOUT) {
         return nxr_fail(NIXL_ERR_NOT_FOUND, "nixl_channel_open", channel->peer, "", 0,
-                        "rank %d has not opened channel '%s' within NIXLRUN_RESOLVE_TIMEOUT",
-                        channel->peer, channel->name);
+                        "%s has not opened channel '%s' within %s (NIXLRUN_RESOLVE_TIMEOUT)",
+                        nxr_rank_name(channel->peer), channel->name,
+                        nxr_duration(nxr_env.resolve_timeout).text);
     }
     if (status == NIXL_OK) {
         status =

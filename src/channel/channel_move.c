@@ -82,8 +82,8 @@ static int fail_end(const char *operation, int rank, int status)
     if (status != NIXL_ERR_STALE) {
         return nxr_peer_fail_lost(operation, rank, "");
     }
-    return nxr_fail(status, operation, rank, "", 0, "rank %d has closed its end of the channel",
-                    rank);
+    return nxr_fail(status, operation, rank, "", 0, "%s has closed its end of the channel",
+                    nxr_rank_name(rank));
 }
 
 static bool channel_move_has_room(struct nixl_channel *channel)
@@ -117,8 +117,9 @@ int nixl_channel_acquire(struct nixl_channel *channel, int64_t timeout_ns, void 
     }
     if (status == NIXL_ERR_TIMEOUT) {
         return nxr_fail(status, operation, channel->peer, "", 0,
-                        "all %llu slots of rank %d are full", (unsigned long long)channel->nslots,
-                        channel->peer);
+                        "all %llu slots of channel '%s' at %s have stayed full for %s",
+                        (unsigned long long)channel->nslots, channel->name,
+                        nxr_rank_name(channel->peer), nxr_duration(timeout_ns).text);
     }
     if (status == NIXL_OK) {
         status = consumer_state(channel);

@@ -112,7 +112,8 @@ int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, i
     if (__builtin_mul_overflow(args->count, n_parts, &nbytes) ||
         __builtin_mul_overflow(nbytes, call_p->reduction.combine.element_nbytes, &nbytes)) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "%zu elements exceed any memory", args->count);
+                        "%zu elements of %zu bytes exceed any memory", args->count,
+                        call_p->reduction.combine.element_nbytes);
     }
     call_p->reduction.nbytes = nbytes;
     return take_buffers(operation, args->src, nbytes > 0, args->dst, nbytes > 0 && wants_dst,

@@ -103,7 +103,10 @@ static int map_memory(struct nixl_team *team, const char *name)
     return segment->nbytes == all_nbytes(node->size)
                ? NIXL_OK
                : nxr_fail(NIXL_ERR_INTERNAL, team->operation, leader, "shm", 0,
-                          "the shared memory of the team on rank %d has another size", leader);
+                          "%s has made shared memory of %llu bytes for the team; expected: "
+                          "%zu, for %d members on this host",
+                          nxr_rank_name(leader), (unsigned long long)segment->nbytes,
+                          all_nbytes(node->size), node->size);
 }
 
 int nxr_node_open(struct nixl_team *team, const char *name)

@@ -61,7 +61,8 @@ static int check_ranks(const char *operation, const int *ranks, size_t nranks)
             status = nxr_fail_rank(operation, ranks[i]);
         } else if (is_there[ranks[i]]++ != 0) {
             status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, ranks[i], "", 0,
-                              "rank %d is in the list twice", ranks[i]);
+                              "rank %d is in the list twice, the second time as ranks[%zu]",
+                              ranks[i], i);
         }
     }
     if (status == NIXL_OK && !is_there[nxr_job.rank]) {
@@ -330,5 +331,6 @@ int nixl_team_translate(const struct nixl_team *from, int team_rank, const struc
     team_rank = to != NULL ? nxr_team_rank_of(to, rank) : rank;
     return team_rank >= 0 ? team_rank
                           : nxr_fail(NIXL_ERR_NOT_FOUND, operation, rank, "", 0,
-                                     "rank %d is not in the other team", rank);
+                                     "rank %d is not among the %d ranks of the second team", rank,
+                                     to != NULL ? to->size : nxr_job.size);
 }

@@ -148,9 +148,9 @@ static struct hint own_hint(const struct nxr_wanted *wanted)
 static int fail_tables(const struct nxr_wanted *wanted, int rank)
 {
     return nxr_fail(NIXL_ERR_INVALID_ARG, wanted->operation, rank, "", 0,
-                    "rank %d has other limits than rank %d: NIXLRUN_COLL_TABLE and "
+                    "%s has other limits than %s: NIXLRUN_COLL_TABLE and "
                     "NIXLRUN_COLL_TABLE_FILE must be the same on all",
-                    rank, wanted->ranks[0]);
+                    nxr_rank_name(rank), nxr_rank_name(wanted->ranks[0]));
 }
 
 /* Members with different limits would wait for each other forever; all members detect it here. */
@@ -459,9 +459,8 @@ static int fail_make(const struct attempt *attempt, const struct nxr_verdict *ve
         return fail_tables(attempt->wanted, verdict->rank);
     }
     if (verdict->status != own) {
-        return nxr_fail(verdict->status, operation, verdict->rank, "", 0,
-                        "rank %d cannot take part: %s", verdict->rank,
-                        nixl_strerror(verdict->status));
+        return nxr_fail(verdict->status, operation, verdict->rank, "", 0, "%s cannot take part: %s",
+                        nxr_rank_name(verdict->rank), nixl_strerror(verdict->status));
     }
     snprintf(why, sizeof(why), "%s", error.status == own ? error.text : nixl_strerror(own));
     return nxr_fail(own, operation, error.status == own ? error.rank : -1, "", 0,

@@ -152,6 +152,9 @@ static inline int nxr_rank_of(const struct nxr_identity *identity)
 /* Fail a call because `rank` is not in the job: records the failure and returns its status. */
 int nxr_fail_rank(const char *operation, int rank);
 
+/* Fail a call because nxr_peer_get() found no memory for that rank. */
+int nxr_fail_no_peer(const char *operation, int rank);
+
 /* ---- peers (peer.c) -------------------------------------------------------------------------- */
 
 /* The peer of a rank, made if need be; NULL: no memory. Any thread, without job.lock. */
@@ -208,6 +211,17 @@ const char *nxr_peer_why_refused(const struct nxr_identity *from,
 #define nxr_identity_name(_identity)                                                               \
     nxr_identity_text((_identity), nxr_job.self.job, (char[NXR_IDENTITY_TEXT_NBYTES]){0})
 #define nxr_peer_name(_peer) nxr_identity_name(&(_peer)->identity)
+
+/* The process that a call names by that number, as far as it is known. Any thread. */
+static inline struct nxr_identity nxr_identity_at(int rank)
+{
+    const struct nxr_peer *peer = nxr_peer_find(rank);
+
+    return peer != NULL ? peer->identity : (struct nxr_identity){nxr_job.self.job, rank, 0};
+}
+
+/* The same as nxr_peer_name() of a rank whose peer is not at hand. */
+#define nxr_rank_name(_rank) nxr_identity_name(((struct nxr_identity[1]){nxr_identity_at(_rank)}))
 
 /* The same for why a message is refused that does not come from the expected process. */
 #define nxr_message_why(_expected, _told)                                                          \

@@ -101,6 +101,13 @@ const char *nxr_peer_why_lost(int rank)
                : "";
 }
 
+int nxr_fail_no_peer(const char *operation, int rank)
+{
+    return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0,
+                    "no memory for the state of rank %d: %zu bytes", rank,
+                    nxr_subsystems_peer_nbytes());
+}
+
 int nxr_peer_fail_lost(const char *operation, int rank, const char *transport)
 {
     const struct nxr_peer *peer = nxr_peer_find(rank);
@@ -108,20 +115,21 @@ int nxr_peer_fail_lost(const char *operation, int rank, const char *transport)
         peer != NULL ? atomic_load_explicit(&peer->state, memory_order_acquire) : NIXL_PEER_LOST;
 
     if (state == NIXL_PEER_FINISHED) {
-        return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, transport, 0,
-                        "rank %d has left the job", rank);
+        return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, transport, 0, "%s has left the job",
+                        nxr_rank_name(rank));
     }
     if (nxr_peer_why_lost(rank)[0] != '\0') {
-        return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, transport, 0, "rank %d is lost: %s",
-                        rank, nxr_peer_why_lost(rank));
+        return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, transport, 0, "%s is lost: %s",
+                        nxr_rank_name(rank), nxr_peer_why_lost(rank));
     }
-    return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, transport, 0, "rank %d has died", rank);
+    return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, transport, 0, "%s has died",
+                    nxr_rank_name(rank));
 }
 
 int nxr_peer_fail_unreached(const char *operation, const struct nxr_peer *peer)
 {
     return nxr_fail(NIXL_ERR_UNSUPPORTED, operation, peer->rank, "", 0,
-                    "no transport reaches rank %d: %s", peer->rank, peer->why_not);
+                    "no transport reaches %s: %s", nxr_peer_name(peer), peer->why_not);
 }
 
 void nxr_peer_tell(struct nxr_peer *peer, const union nxr_wire_message *message)
@@ -182,13 +190,14 @@ struct nxr_peer *nxr_peer_connected(const char *operation, int rank, int *status
     }
     peer = nxr_peer_get(rank);
     if (peer == NULL) {
-        *status_p =
-            nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for rank %d", rank);
+        *status_p = nxr_fail_no_peer(operation, rank);
         return NULL;
     }
     *status_p = nxr_peer_connect(peer, nxr_env.resolve_timeout);
     if (*status_p != NIXL_OK) {
-        nxr_fail(*status_p, operation, rank, "", 0, "rank %d does not answer", rank);
+        nxr_fail(*status_p, operation, rank, "", 0,
+                 "%s has not answered within %s (NIXLRUN_RESOLVE_TIMEOUT)", nxr_peer_name(peer),
+                 nxr_duration(nxr_env.resolve_timeout).text);
         return NULL;
     }
     return peer;

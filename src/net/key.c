@@ -217,16 +217,22 @@ static enum net_how open_key(struct net_peer *np, struct net_segment *segment,
     const struct nxr_net_attr *attr = np->bulk->attr;
     bool takes_bulk = remote->takes_bulk != 0;
     struct nxr_net_ep *ep;
+    int status;
 
     segment->how_else = np->messages->attr->has_bulk && takes_bulk ? NET_BULK : NET_PIECES;
     if (attr->has_rma && strcmp(remote->network, np->bulk->module->name) == 0) {
         ep = nxr_net_ep_to(np, np->bulk);
-        if (ep != NULL && net_module(np->bulk)->key_open(ep, remote->bytes, remote->nbytes,
-                                                         &segment->key) == NIXL_OK) {
+        status = ep == NULL ? NIXL_ERR_TRANSPORT
+                            : net_module(np->bulk)->key_open(ep, remote->bytes, remote->nbytes,
+                                                             &segment->key);
+        if (status == NIXL_OK) {
             return NET_RMA;
         }
-        nxr_warn(NET, "the key that %s sent for its region cannot be used",
-                 nxr_identity_name(&np->identity));
+        nxr_warn(NET,
+                 "%s: the key of %u bytes that %s sent for its region cannot be opened: %s; the "
+                 "region is reached by messages instead, which is slower",
+                 np->bulk->name, (unsigned)remote->nbytes, nxr_identity_name(&np->identity),
+                 ep == NULL ? "no endpoint to it" : nixl_strerror(status));
     }
     return attr->has_bulk && np->bulk == np->messages && takes_bulk ? NET_BULK : NET_PIECES;
 }

@@ -317,7 +317,7 @@ static int want_partner(const char *operation, int rank)
     struct nxr_peer *peer = nxr_peer_get(rank);
 
     if (peer == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for rank %d", rank);
+        return nxr_fail_no_peer(operation, rank);
     }
     if (nxr_peer_is_lost(peer)) {
         return nxr_peer_fail_lost(operation, rank, "");

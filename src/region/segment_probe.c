@@ -27,7 +27,8 @@ static int probe_run(struct nxr_peer *peer, const char *name, int64_t timeout_ns
     return status;
 }
 
-static int fail_probe(const char *operation, struct nxr_peer *peer, const char *name, int status)
+static int fail_probe(const char *operation, struct nxr_peer *peer, const char *name, int status,
+                      int64_t timeout_ns)
 {
     switch (status) {
     case NIXL_ERR_PEER_LOST:
@@ -36,7 +37,8 @@ static int fail_probe(const char *operation, struct nxr_peer *peer, const char *
         return nxr_peer_fail_unreached(operation, peer);
     case NIXL_ERR_TIMEOUT:
         return nxr_fail(status, operation, peer->rank, "", 0,
-                        "rank %d has not answered within the timeout", peer->rank);
+                        "%s has not answered within %s whether it has region '%s'",
+                        nxr_peer_name(peer), nxr_duration(timeout_ns).text, name);
     default:
         return nxr_fail(status, operation, peer->rank, "", 0,
                         "rank %d has no region '%s' at present", peer->rank, name);
@@ -64,7 +66,7 @@ int nixl_region_is_published(struct nixl_region *region, int rank, int64_t timeo
     }
     peer = nxr_peer_get(rank);
     if (peer == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for rank %d", rank);
+        return nxr_fail_no_peer(operation, rank);
     }
     if (rank == nxr_job.rank) {
         pthread_mutex_lock(&nxr_job.lock);
@@ -73,5 +75,5 @@ int nixl_region_is_published(struct nixl_region *region, int rank, int64_t timeo
     } else if (!segment_probe_is_open(nxr_region_segment(region, rank))) {
         status = probe_run(peer, region->name, timeout_ns);
     }
-    return status >= 0 ? status : fail_probe(operation, peer, region->name, status);
+    return status >= 0 ? status : fail_probe(operation, peer, region->name, status, timeout_ns);
 }

@@ -279,7 +279,7 @@ int nxr_notify_send(const char *operation, int rank, uint64_t tag, const void *m
     }
     send.peer = peer != NULL ? peer : nxr_peer_get(rank);
     if (send.peer == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for rank %d", rank);
+        return nxr_fail_no_peer(operation, rank);
     }
     return send_slow(operation, &send, timeout_ns);
 }

@@ -53,8 +53,9 @@ Test(alive, who_shows_that_it_runs_has_twice_the_time, .init = start, .fini = st
     }
     cr_expect(np->is_dead);
     cr_expect(eq(int, nxr_peer_fail_lost("test", 1, ""), NIXL_ERR_PEER_LOST));
-    cr_expect(eq(str, (char *)nixl_last_error()->text,
-                 (char *)"rank 1 is lost: it was silent for twice NIXLRUN_PEER_TIMEOUT"));
+    cr_expect(
+        eq(str, (char *)nixl_last_error()->text,
+           (char *)"rank 1 (restart 1) is lost: it was silent for twice NIXLRUN_PEER_TIMEOUT"));
 }
 
 Test(alive, who_ran_and_stopped_is_lost_in_time, .init = start, .fini = stop)
@@ -91,7 +92,8 @@ Test(alive, silence_is_told_with_what_the_network_knows, .init = start, .fini = 
     char *text = (char *)text_of_silence(true, "9 bytes are not acknowledged");
 
     cr_expect(eq(str, text,
-                 (char *)"rank 1 is lost: it was silent for NIXLRUN_PEER_TIMEOUT; 9 bytes are not "
+                 (char *)"rank 1 (restart 1) is lost: it was silent for NIXLRUN_PEER_TIMEOUT; 9 "
+                         "bytes are not "
                          "acknowledged"));
 }
 
@@ -100,10 +102,11 @@ Test(alive, a_connection_that_never_came_about_is_no_silence, .init = start, .fi
     char *text = (char *)text_of_silence(false, "10.0.0.1 port 1: refused");
     char why[NXR_WHY_NBYTES];
 
-    cr_expect(eq(str, text,
-                 (char *)"rank 1 is lost: no connection to it could be made by ucx within "
-                         "NIXLRUN_PEER_TIMEOUT "
-                         "(10.0.0.1 port 1: refused): see NO CONNECTION in nixlrun-transports(7)"));
+    cr_expect(
+        eq(str, text,
+           (char *)"rank 1 (restart 1) is lost: no connection to it could be made by ucx within "
+                   "NIXLRUN_PEER_TIMEOUT "
+                   "(10.0.0.1 port 1: refused): see NO CONNECTION in nixlrun-transports(7)"));
     cr_expect(not(nxr_net_is_unconnected(np->peer, "1 s", why, sizeof(why))), "it is lost now");
 }
 
