@@ -3,7 +3,7 @@
  * A target that computes, over the bare connection: what the machine can do for one. A thread of
  * rank 1 sleeps in the kernel until bytes come, takes or gives them, and sleeps again, while the
  * main thread computes. It has the core, the short slice and the precedence of the library's own
- * thread, so that it has no worse a place. While it runs the connection is its alone.
+ * thread, so that it is placed no worse. While it runs, it alone uses the connection.
  */
 #include "config.h"
 

@@ -45,7 +45,7 @@ struct bench_options {
     long window;
     double seconds; /* of idling */
     bool is_registered;
-    enum nixl_mem_kind there, here; /* of the parts, and of the caller's memory */
+    enum nixl_mem_kind there, here; /* of the segments, and of the caller's memory */
     bool is_by_tcp;                 /* as between hosts, also on one */
     bool is_unpinned;
     bool is_checked; /* exit 1 if a goal is missed */
@@ -88,9 +88,9 @@ struct bench {
     struct nixl_region *page_region;
     struct bench_page *page;    /* where there is no wire */
     struct nixl_region *region; /* the data of the current test */
-    unsigned char *mine;        /* own part of it */
+    unsigned char *mine;        /* own segment of it */
     bool is_registered;         /* it is malloc memory, not allocated by the library */
-    unsigned char *theirs;      /* the peer's part, mapped; NULL where that cannot be */
+    unsigned char *theirs;      /* the peer's segment, mapped; NULL where that cannot be */
     unsigned char *local;       /* ordinary memory of this process, as large */
     uint64_t local_nbytes;
     struct nixl_region *local_region; /* where `local' is GPU memory; else NULL */
@@ -100,7 +100,7 @@ struct bench {
         bench_fn *fn;
     } beside;               /* device.c */
     bool is_oversubscribed; /* more ranks than cores, none is bound */
-    char method[48];        /* how the library reaches the peer's part */
+    char method[48];        /* how the library reaches the peer's segment */
     uint64_t flag_seq;      /* of the flag ping-pong */
     uint64_t n_missed;      /* goals */
 

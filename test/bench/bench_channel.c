@@ -38,8 +38,8 @@ static void pass_items(struct bench *bench, long n, int arg)
 }
 
 /*
- * The same copies into the peer's memory, without notifications: to as many places, and from one
- * batch to the next, as the channel goes, else a batch of one would find its place in the cache.
+ * The same copies into the peer's memory, without notifications: to as many slots, and from one
+ * batch to the next, as the channel goes, else a batch of one would find its slot in the cache.
  */
 static void copy_only(struct bench *bench, long n, int n_slots)
 {

@@ -188,7 +188,7 @@ static int run_alltoallv(const struct call *call)
 
 /* ---- lanes ---- */
 
-/* The ways of a lane, by its arg. */
+/* The variants of a lane, by its arg. */
 static const struct {
     const char *suffix; /* of the row's name */
     bool is_in_region, is_started;

@@ -109,7 +109,7 @@ static void passive_row(struct bench *bench, const char *what, bench_fn *fn)
     report_lanes(bench, "passive", what, lanes, 2, stats, PASSIVE_GOAL);
 }
 
-/* Rank 0's part of a turn, after the target has been at it for a while. */
+/* What rank 0 does in a turn, after the target has been at it for a while. */
 static void reach_target(struct bench *bench, long n_ops, bool is_get, enum passive_target target,
                          double *samples)
 {

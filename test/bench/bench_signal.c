@@ -11,7 +11,7 @@
 
 #define ONE_WAY_GOAL 1.15 /* of the flag ping-pong, 8 bytes */
 
-/* The signal lies behind the data, on lines of its own. */
+/* The signal is behind the data, on lines of its own. */
 #define SIGNAL_OFFSET(_bench) (((_bench)->nbytes + 4 * BENCH_LINE) / BENCH_LINE * BENCH_LINE)
 
 static uint64_t n_signals; /* received so far, of the current case */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long it takes to make a team, in each of the ways, and to give it back: on rank 0, where all
+ * How long it takes to make a team, by each call, and to free it: on rank 0, where all
  * ranks begin together. What a team is for is measured in bench_collective.c. No locks.
  */
 #include "config.h"
@@ -17,7 +17,7 @@
 static struct nixl_team *world;
 static int backwards[BENCH_MAX_RANKS]; /* all ranks, the last first */
 
-/* ---- the ways ---- */
+/* ---- the calls ---- */
 
 static int make_world(struct nixl_team **team_p)
 {

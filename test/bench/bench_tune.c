@@ -302,7 +302,7 @@ static void measure_values(struct tune *tune, const struct trial *trial, const s
     }
 }
 
-/* The part of pairs of rounds, one of each, in which `rows' are faster. */
+/* The fraction of pairs of rounds, one of each, in which `rows' are faster. */
 static double wins(const struct rows *rows, const struct rows *than)
 {
     int n = 0;

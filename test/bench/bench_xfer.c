@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prepared transfers: blocks at scattered places beside a loop over the same blocks, by memcpy
- * where the peer's part is mapped, else by a put or get each; and what it takes to prepare one of
- * millions of blocks. Rank 0 acts.
+ * Prepared transfers: blocks at scattered offsets beside a loop over the same blocks, by memcpy
+ * where the peer's segment is mapped, else by a put or get each; and what it takes to prepare one
+ * of millions of blocks. Rank 0 acts.
  */
 #include "config.h"
 
@@ -24,7 +24,7 @@
 #define PREPARE_REGION_BLOCKS 1024
 
 static struct scatter {
-    uint64_t here[N_BLOCKS], there[N_BLOCKS]; /* which block goes to which place */
+    uint64_t here[N_BLOCKS], there[N_BLOCKS]; /* which block goes where */
     struct nixl_xfer *put, *get;
 } scatter;
 

@@ -2,7 +2,7 @@
 /*
  * Data in GPU memory (--memory): what the caller copies from and to, and what the rows are held
  * beside, for a connection of the bench's own cannot read such memory. Between hosts that is the
- * same work in host memory over the same transport; on one host the same within rank 0's own part.
+ * same work in host memory over the same transport; on one host the same within rank 0's segment.
  */
 #include "config.h"
 

@@ -102,7 +102,7 @@ static const char *goal_text(const struct bench_row *row, const struct derived *
     return text;
 }
 
-/* Behind a row of what all ranks do: how far they lie apart. */
+/* Behind a row of what all ranks do: how far their values are apart. */
 static void print_spread(const struct bench_row *row)
 {
     char fastest[32], slowest[32];

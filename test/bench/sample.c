@@ -20,7 +20,7 @@
 #define PLACE_SAMPLES 9
 #define PLACE_BATCH   1000
 
-/* One way of a flag that tells how the two cores lie to each other (measured; see nixl_bench(1)).
+/* A flag's time one way, which shows how the two cores are placed (measured; see nixl_bench(1)).
  */
 #define SAME_CORE_NS 45
 #define NEAR_NS      180

@@ -160,7 +160,7 @@ void stage_unmap_private(unsigned char *memory, uint64_t nbytes)
     munmap(memory, nbytes);
 }
 
-/* Every page of the peer's part once, or the first copies would count page faults. */
+/* Every page of the peer's segment once, or the first copies would count page faults. */
 static void map_theirs(struct bench *bench, uint64_t nbytes)
 {
     void *theirs;
@@ -172,7 +172,7 @@ static void map_theirs(struct bench *bench, uint64_t nbytes)
     bench->theirs = theirs;
 }
 
-/* This rank's part of the data region. */
+/* This rank's segment of the data region. */
 static void open_part(struct bench *bench, uint64_t total)
 {
     struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;

@@ -281,7 +281,7 @@ static bool is_any_remote(const struct bench *bench)
     return false;
 }
 
-/* Rank 0 knows where the others are and tells them, by the library. */
+/* Rank 0 knows where the others are and sends that to them, by the library. */
 void wire_open(struct bench *bench)
 {
     struct invitation invitation = {.port = 0};

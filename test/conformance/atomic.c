@@ -54,7 +54,7 @@ static size_t type_nbytes(enum nixl_type type)
     return type == NIXL_INT64 || type == NIXL_UINT64 || type == NIXL_DOUBLE ? 8 : 4;
 }
 
-/* A word in the rank's segment that only this rank uses; 0xee lies to both sides of it. */
+/* A word in the rank's segment that only this rank uses; 0xee is on both sides of it. */
 static void change_word(int rank, struct segment *segment, const struct change *change,
                         uint64_t offset)
 {

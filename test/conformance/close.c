@@ -86,7 +86,7 @@ static void own_under_fire(const char *name, bool is_hit_by_puts)
     }
 }
 
-/* On another host a close may come before a put that was sent; the next flush tells. */
+/* On another host a close may come before a put that was sent; the next flush reports it. */
 static void forget_puts_that_came_too_late(void)
 {
     int status = nixl_flush(0, MPT_PATIENCE);
@@ -125,7 +125,7 @@ static void fire(const char *name, bool is_put)
             MPT_STATUS(status, NIXL_ERR_STALE);
         }
     }
-    /* On another host a close may come before a put that was sent, which the flush then tells. */
+    /* On another host a close may come before a put that was sent; the flush then reports it. */
     status = nixl_flush(0, MPT_PATIENCE);
     MPT_TRUE(status == NIXL_OK || (status == NIXL_ERR_STALE && mpt_scope(0) == NIXL_SCOPE_REMOTE));
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guarantees on collectives that move data, with random sizes, alignments and places from a seed
+ * Guarantees on collectives that move data, with random sizes, alignments and offsets from a seed
  * that is printed, and on the arguments of all collectives.
  */
 #include "exchange.h"
@@ -52,7 +52,7 @@ static void a_broadcast_gives_all_the_same(void)
 
 /* ---- data that moves ------------------------------------------------------------------------- */
 
-/* Where the own data lies when the call is in place. */
+/* Where the own data is when the call is in place. */
 static size_t place_of_own(int kind, size_t nbytes)
 {
     return kind == GATHER || kind == ALLGATHER ? (size_t)conf.rank * nbytes : 0;

@@ -35,7 +35,7 @@ static unsigned char *local_memory(void)
     return memory;
 }
 
-/* Put to `target` while `source` puts here; both check what came and what lies beside it. */
+/* Put to `target` while `source` puts here; both check what came and the bytes beside it. */
 static void put_and_check(struct segment *segment, int target, int source, size_t place,
                           size_t nbytes, unsigned char *src)
 {

@@ -60,7 +60,7 @@ static void every_route_is_explained(void)
     conf_drop(&segment);
 }
 
-/* The same for each kind of memory at both ends; the way from host memory is that of the region. */
+/* The same for each kind of memory at both ends; from host memory the path is the region's. */
 static void every_route_of_memory_is_explained(void)
 {
     struct segment segment = conf_segment("explained memory", 64);
@@ -146,7 +146,7 @@ static bool is_ours(const char *file)
 
 /*
  * Neither the library nor what it loads may take a signal from the program. What others load into
- * the process meanwhile, as PMIx does by way of hwloc, is told and not counted.
+ * the process meanwhile, as PMIx does by way of hwloc, is printed and not counted.
  */
 static void no_signal_handler_is_installed(void)
 {
@@ -178,7 +178,7 @@ static void a_forked_child_is_refused_and_harms_nobody(void)
     pid_t child;
 
     mpt_barrier();
-    MPT_OK(nixl_put(0, segment.region, 0, &byte, 1)); /* its way is known to the child, too */
+    MPT_OK(nixl_put(0, segment.region, 0, &byte, 1)); /* its path is known to the child, too */
     child = fork();
     if (child == 0) {
         alarm(250); /* it hangs */

@@ -214,7 +214,7 @@ static void put_notify_and_get_notify_between_kinds(void)
     free(seen);
 }
 
-/* Of two puts to one place with a fence between them the second one stays, whatever their sizes. */
+/* Of two puts to one offset with a fence between them the second one stays, of whatever size. */
 static void a_fence_orders_puts_between_kinds(void)
 {
     static const size_t pairs[][2] = {{8, 8}, {8, 400000}, {400000, 8}, {400000, 300000}};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collectives on memory of any kind: each member draws for each of its buffers whether it is host
- * memory or of the kind that is walked, so that kinds meet in every way. Sizes, places and roots
+ * memory or of the kind that is walked, so that kinds meet in every way. Sizes, offsets and roots
  * are random, from a seed that is printed. No byte is touched by the processor.
  */
 #include "exchange.h"
@@ -88,7 +88,7 @@ static bool is_private(int kind)
     return kind == SCATTER || kind == ALLTOALL;
 }
 
-/* Where src lies in dst when the call is in place; a scatter is not drawn in place. */
+/* Where src is in dst when the call is in place; a scatter is not drawn in place. */
 static size_t place_of_src(int kind, size_t nbytes)
 {
     return kind == ALLTOALL ? 0 : (size_t)conf.rank * nbytes;

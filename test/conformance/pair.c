@@ -130,7 +130,7 @@ static void what_is_written_is_visible_at_the_end(void)
     free(src);
 }
 
-/* Sizes, places and uses at random, of which all ranks know the seed. */
+/* Sizes, offsets and uses at random, of which all ranks know the seed. */
 static void buffers_of_any_shape_are_exposed(void)
 {
     struct segment segment = conf_segment("pair.shape", NBYTES);
@@ -275,7 +275,7 @@ static void closing_a_region_takes_its_buffers_back(void)
     conf_drop(&other);
 }
 
-/* A lifetime so short that it is over before anybody is told. */
+/* A lifetime so short that it is over before any rank has the token. */
 static void a_lifetime_ends_it(void)
 {
     struct segment segment = conf_segment("pair.life", 4096);
@@ -302,7 +302,7 @@ static void a_lifetime_ends_it(void)
 
 /* ---- which rank ------------------------------------------------------------------------------ */
 
-/* Every rank tries each token: one gets the bytes, the others are told. */
+/* Every rank tries each token: one gets the bytes, the others get an error. */
 static void one_of_many_partners_wins(void)
 {
     struct segment segment = conf_segment("pair.race", 4096);

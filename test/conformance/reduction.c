@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Guarantees on reductions: each against what a plain loop computes, with random sizes, alignments
- * and places from a seed that is printed. Values are small whole numbers, whose sums and products
+ * and offsets from a seed that is printed. Values are small whole numbers, whose sums and products
  * every type holds exactly, so that the order of the operands does not matter.
  */
 #include "exchange.h"

@@ -30,7 +30,7 @@ static void allocated_memory_is_zeroed_and_aligned(void)
     }
 }
 
-/* Every strategy gives memory; what was really done, and why, is told. */
+/* Every strategy gives memory; what was really done, and why, is reported. */
 static void strategies_are_done_or_explained(void)
 {
     for (int strategy = NIXL_MEM_DEFAULT; strategy <= NIXL_MEM_PINNED; strategy++) {

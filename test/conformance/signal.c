@@ -220,7 +220,7 @@ static void a_signal_shows_every_earlier_put(void)
     free(src);
 }
 
-/* The signal lies in another region than the data, which may be allocated and registered. */
+/* The signal is in another region than the data, which may be allocated and registered. */
 static void put_signal_shows_its_data(void)
 {
     struct segment segment = conf_segment("put_signal", BLOCK);

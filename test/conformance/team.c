@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guarantees on teams: their members, at which place, and that they do not disturb each other. */
+/* Guarantees on teams: their members, their team ranks, and that they do not disturb each other. */
 #include "conformance.h"
 
 #include <pthread.h>
@@ -69,7 +69,7 @@ static void a_team_is_divided_by_color_and_key(void)
     int ranks[64] = {0}, n = 0, me = -1, mine = conf.rank % 2;
 
     MPT_OK(nixl_team_world(MPT_PATIENCE, &world));
-    /* Keys fall: places are in reverse. */
+    /* Keys fall: team ranks are in reverse. */
     MPT_OK(nixl_team_split(world, mine, -conf.rank, MPT_PATIENCE, &team));
     for (int i = conf.size - 1; i >= 0; i--) {
         if (i % 2 == mine) {
@@ -79,7 +79,7 @@ static void a_team_is_divided_by_color_and_key(void)
     }
     check_members(team, ranks, n, me);
 
-    /* Equal keys: by place. The first of each is left out. */
+    /* Equal keys: by team rank. The first of each is left out. */
     MPT_OK(nixl_team_split(team, me == 0 ? NIXL_NO_COLOR : 7, 3, MPT_PATIENCE, &half));
     if (me == 0) {
         MPT_TRUE(half == NULL);

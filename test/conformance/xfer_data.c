@@ -225,7 +225,7 @@ static void pull_own(const struct memory *memory)
     }
 }
 
-/* Say where the sides lie. */
+/* Say where the sides are. */
 static void place(struct memory *memory, struct side *local, struct side *remote)
 {
     for (size_t i = 0; i < local->n_entries; i++) {
@@ -325,7 +325,7 @@ static void a_transfer_gets_every_byte(void)
     drop_memory(&memory);
 }
 
-/* More blocks than any list, at random places of a large part; fewer where copies take longer. */
+/* More blocks than any list, at random offsets of a large segment; fewer where copies are slow. */
 static void many_blocks_arrive_each_at_its_place(void)
 {
     enum { BLOCK = 192 };

@@ -186,7 +186,7 @@ FAKE_API int cuMemcpyBatchAsync(uintptr_t *dsts, uintptr_t *srcs, size_t *sizes,
     return result;
 }
 
-/* Work on one place: a fill, a word. */
+/* Work at one address: a fill, a word. */
 static int add_at(uintptr_t addr, struct fake_work *work, struct fake_stream *stream,
                   const char *function)
 {

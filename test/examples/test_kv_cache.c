@@ -47,7 +47,7 @@ Test(kv_cache, another_origin_is_wrong_from_the_first_word_on, .timeout = 120)
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         cr_assert_lt(kv_piece_verify(piece, sizeof(piece), &others[i]), 8);
     }
-    /* Right content at a wrong place. */
+    /* The right content in a wrong block. */
     cr_assert_lt(kv_piece_verify(piece + 8, 8, &origin), 8);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a peer says of its device memory: a struct nxr_export behind one byte for the kind and eight
- * for the size of the part. What is accepted names a part that lies in its allocation, and nothing
+ * for the size of the segment. What is accepted names a segment within its allocation, and nothing
  * in the fields that its type does not use.
  */
 /* sources: src/memory/export.c */

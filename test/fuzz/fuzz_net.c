@@ -215,7 +215,7 @@ static uint64_t bulk_nbytes_of(const uint8_t *bytes, size_t nbytes)
     return record.type == NXR_NET_BULK_GOT ? got.nbytes : put.nbytes;
 }
 
-/* Bulk is announced, and on its way if it has a place. */
+/* Bulk is announced, and on its way if there is memory for it. */
 static void announce(const uint8_t *bytes, size_t nbytes)
 {
     unsigned char header[NXR_NET_HEADER_NBYTES];

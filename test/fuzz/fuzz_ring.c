@@ -17,7 +17,7 @@ struct piece {
     uint8_t is_push;
     uint8_t ahead;   /* of the slot that the receiver looks at */
     uint16_t nbytes; /* of the message */
-    uint32_t lap;    /* how far the state lies about its position */
+    uint32_t lap;    /* how far the state is off its position */
     uint64_t credit;
 };
 
@@ -37,7 +37,7 @@ static void receive(struct nxr_ring_rx *rx)
     }
 }
 
-/* The sender lies about one slot, and the receiver looks. */
+/* The sender writes a false state into one slot, and the receiver looks. */
 static void forge(struct nxr_ring_rx *rx, const struct piece *piece)
 {
     uint64_t position = rx->head + piece->ahead;
@@ -47,7 +47,7 @@ static void forge(struct nxr_ring_rx *rx, const struct piece *piece)
     receive(rx);
 }
 
-/* The receiver lies about the credits, and the sender sends. */
+/* The receiver writes false credits, and the sender sends. */
 static void push(struct nxr_ring_tx *tx, struct nxr_ring_credit *credit, const struct piece *piece)
 {
     static const unsigned char payload[NXR_RING_MAX_NBYTES];

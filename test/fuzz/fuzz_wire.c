@@ -48,7 +48,7 @@ static void check_used(const union nxr_wire_message *message)
         must(message->death.dead.rank >= 0 && message->death.dead.rank < SIZE);
         break;
     case NXR_WIRE_LEAVING:
-        must(message->leaving.first == 0); /* the job has but one part */
+        must(message->leaving.first == 0); /* one message names all ranks of the job */
         must(message->leaving.ranks[0] < UINT64_C(1) << SIZE);
         break;
     case NXR_WIRE_PROPOSE:

@@ -61,7 +61,7 @@ static inline void fence(void)
     CHECK_OK(PMIx_Fence(&everybody, 1, NULL, 0));
 }
 
-/* Something that one thread waits for and another tells. */
+/* Something that one thread waits for and another reports. */
 struct signal {
     pthread_mutex_t lock;
     pthread_cond_t changed;

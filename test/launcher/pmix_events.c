@@ -171,7 +171,7 @@ static void run_nofinalize(int argc, char **argv)
     wait_for_ever();
 }
 
-/* All wait until they are ended; the first line tells that they are ready. */
+/* All wait until they are ended; the first line says that they are ready. */
 static void run_wait(int argc, char **argv)
 {
     (void)argc;

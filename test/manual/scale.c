@@ -54,7 +54,7 @@ int main(void)
 {
     printf("%-36s", "ranks of the job");
     for (size_t i = 0; i < N_SIZES; i++) {
-        printf("%8d    ", job_sizes[i]);
+        printf("%8d%s", job_sizes[i], i + 1 < N_SIZES ? "    " : "");
     }
     printf("\n");
     print_row("cards, read once per host", cards);

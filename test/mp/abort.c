@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The deaths of `n` ranks from `first` on are told within the patience of a test, in any order. */
+/* The deaths of `n` ranks from `first` on are reported within a test's patience, in any order. */
 static void await_deaths(int first, int n)
 {
     struct nixl_event event = NIXL_EVENT_INIT;

@@ -29,7 +29,7 @@
 static const char *kind;
 static unsigned char *local, *remote;
 static struct nixl_region *part, *words;
-static _Atomic uint64_t *word; /* rank 1: the first of its part of the words */
+static _Atomic uint64_t *word; /* rank 1: the first of its words */
 
 static struct nixl_region *open_part(const char *name)
 {
@@ -115,7 +115,7 @@ static void start_xfer(struct nixl_req **req_p)
     MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
 }
 
-/* The fastest of some calls takes a small part of what the fastest copy takes. */
+/* The fastest of some calls takes a small fraction of what the fastest copy takes. */
 static void a_call_returns_at_once(void (*start)(struct nixl_req **))
 {
     int64_t call_ns = INT64_MAX, copy_ns = INT64_MAX;

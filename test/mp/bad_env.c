@@ -93,8 +93,8 @@ static void bad_variables(void)
 }
 
 /*
- * Every rank says that the last one differs, in each try, whether it has found that or was told by
- * the one that found it first. No rank waits for another.
+ * Every rank says that the last one differs, in each try, whether it has found that or learnt it
+ * from the one that found it first. No rank waits for another.
  */
 static void different_tables(void)
 {

@@ -126,7 +126,7 @@ static void bad_handles(void)
     MPT_STATUS(create(&bad, &good_remote), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(create(&good_local, &bad), NIXL_ERR_INVALID_ARG);
     MPT_OK(nixl_xfer_free(xfer));
-    MPT_OK(nixl_region_open("here", &closed)); /* a handle without an own part */
+    MPT_OK(nixl_region_open("here", &closed)); /* a handle without an own segment */
     bad.region = closed;
     MPT_STATUS(create(&bad, &good_remote), NIXL_ERR_INVALID_ARG);
     MPT_OK(nixl_region_close(closed, MPT_PATIENCE));
@@ -212,7 +212,7 @@ int main(int argc, char **argv)
     memset(guarded, 0x55, NBYTES);
     at_random(argc > 1 ? strtoull(argv[1], NULL, 0) : 1);
     MPT_CHECK_BYTES(guarded, NBYTES, 0x55);             /* what was read */
-    MPT_CHECK_BYTES(guarded + 2ul * NBYTES, NBYTES, 0); /* what lies behind */
+    MPT_CHECK_BYTES(guarded + 2ul * NBYTES, NBYTES, 0); /* the bytes behind */
     mpt_barrier();
     MPT_OK(nixl_region_close(here, MPT_PATIENCE));
     MPT_OK(nixl_region_close(there, MPT_PATIENCE));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory on both sides: `device vulkan|cuda [ROUNDS]`. Every rank has a part on a device and
- * memory of the device to put from and to get into. What is put, by one call or by several at once,
- * is announced by a notification and must be there when that comes; parts come and go all the time.
+ * Device memory on both sides: `device vulkan|cuda [ROUNDS]`. Every rank has a segment on a device
+ * and memory of the device to put from and to get into. What is put, by one call or by several at
+ * once, is announced by a notification and must be there when that comes; segments come and go all
+ * the time.
  */
 #include "mptest.h"
 
@@ -47,7 +48,7 @@ static void prepare(uint64_t number, size_t nbytes)
     MPT_OK(nixl_put(rank, here, 0, bytes, nbytes));
 }
 
-/* Take a part back to the host, past all caches of the device, and look at it. */
+/* Copy a segment back to the host, past all caches of the device, and look at it. */
 static void expect_part(struct nixl_region *part, int of, uint64_t number, size_t nbytes)
 {
     memset(bytes, 0, nbytes);

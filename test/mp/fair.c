@@ -12,7 +12,7 @@
  *
  * A sender of notifications or items that has a core to itself while the others sleep may be far
  * ahead each time: whether a woken process interrupts it is the scheduler's choice (Linux's EEVDF
- * does not). There, what lies ready from every sender before the receiver begins must be taken in
+ * does not). There, what every sender has sent before the receiver begins must be taken in
  * turn.
  */
 #include "mptest.h"
@@ -26,7 +26,7 @@
 #define FAR      16 /* so many times less, or more, than the median */
 #define N_TEAMS  4
 #define N_BUSY   4 /* one of so many ranks computes in the case of signals */
-#define N_READY  4 /* notifications or items of each sender that lie ready; they fit into a ring */
+#define N_READY  4 /* notifications or items that each sender sends before; they fit into a ring */
 
 #define TAG_WORK 0xfa00
 #define TAG_END  0xfa01
@@ -150,7 +150,7 @@ static bool counts_others(int who)
     return who != 0;
 }
 
-/* ---- what lies ready is taken in turn ---- */
+/* ---- what is there is taken in turn ---------------------------------------------------------- */
 
 /* Take one from each sender. */
 static void take_round(void)
@@ -167,7 +167,7 @@ static void take_round(void)
     free(was_taken);
 }
 
-/* The barrier is a team's: mptest's would receive what lies ready. */
+/* The barrier is a team's: mptest's would receive what is there. */
 static void check_turns(void)
 {
     struct nixl_team *world;

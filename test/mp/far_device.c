@@ -63,7 +63,7 @@ static void fill(int at, struct nixl_region *region, uint64_t seed)
     MPT_OK(nixl_put(at, region, 0, bytes, NBYTES));
 }
 
-/* The blocks have the bytes of one seed, and what lies between them has those of another. */
+/* The blocks have the bytes of one seed, and those between them have those of another. */
 static void expect(int at, struct nixl_region *region, uint64_t moved, uint64_t kept)
 {
     MPT_OK(nixl_get(at, region, 0, seen, NBYTES));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A flush of all ranks after one of them has died: it reports the death each time, and first of
- * what has failed otherwise, which it tells once.
+ * A flush of all ranks after one of them has died: it reports the death each time, and before that
+ * what else has failed, which it reports once.
  *
  *     fault_flush
  *     fault_flush deadline   one deadline holds for all ranks: 8 times 500 ms would be 4 s
@@ -71,7 +71,7 @@ static void flush_within_one_deadline(void)
     MPT_GE(took_ns, timeout_ns);
     MPT_LT(took_ns, 4 * timeout_ns);
     MPT_OK(nixl_region_close(nowhere, MPT_PATIENCE));          /* ends the puts */
-    MPT_LT(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE), NIXL_OK); /* ... of which it tells once */
+    MPT_LT(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE), NIXL_OK); /* ... which it reports once */
 }
 
 static int test_deadline(void)

@@ -10,7 +10,7 @@
  * has left PMIx and rank 1 has not, so that the launcher reports the death to rank 1 only. ready:
  * behind nixl_init(). With `exit` the rank leaves by _exit(0) instead of SIGKILL.
  *
- * The places within nixl_init() are found by PMIx's functions, which this program has itself and
+ * The points within nixl_init() are found by PMIx's functions, which this program has itself and
  * passes on.
  */
 #include "test/net/bed.h"

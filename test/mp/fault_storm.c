@@ -223,7 +223,7 @@ static void go_on(int other)
     MPT_OK(nixl_notify_recv(other, TAG_LIFE + 1, UINT64_MAX, MPT_PATIENCE, &note));
 }
 
-/* The part of every rank: allocated, the caller's own, or memory of a device. */
+/* The segment of every rank: allocated, the caller's own, or memory of a device. */
 static void make_region(const char *how)
 {
     static unsigned char own[NBYTES];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A member that dies or is stopped inside a collective, while members read and write each other's
- * buffers where they lie.
+ * buffers where they are.
  *
  *     fault_visit kill|stop|cont allocated|own
  *
@@ -79,7 +79,7 @@ static size_t all_nbytes(struct nixl_team *team)
     return (size_t)nixl_team_size(team) * PIECE;
 }
 
-/* The root is hit as it writes its part of the others' shares into their buffers. */
+/* The root is killed as it writes the others' shares into their buffers. */
 static int broadcast_of_victim(struct nixl_team *team, int victim)
 {
     return nixl_broadcast(team, victim, nixl_team_rank(team) == victim ? src : dst,

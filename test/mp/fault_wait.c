@@ -34,7 +34,7 @@ static void pause_for(long ms)
     nanosleep(&time, NULL);
 }
 
-/* Rank 0: all waits at once; then the victims are told to die. */
+/* Rank 0: all waits at once; then the victims are ordered to die. */
 static void wait_in_all_ways(void)
 {
     char byte = 0;

@@ -228,7 +228,7 @@ static void count_differences(enum nixl_log_level level, const char *subsystem, 
     }
 }
 
-/* The same process but for one of its three parts. */
+/* The same process but for one of its three numbers. */
 static struct nxr_identity differing(struct nxr_identity identity, int difference)
 {
     switch (difference) {
@@ -307,7 +307,7 @@ static void messages_of_another(int peer)
     MPT_NE(nixl_peer_state(other.rank), NIXL_PEER_LOST);
 }
 
-/* Each part of the identity is compared, and the log says which one differs. */
+/* Each number of the identity is compared, and the log says which one differs. */
 static void another_identity(const char *name)
 {
     struct nixl_region *region = NULL;

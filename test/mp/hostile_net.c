@@ -32,7 +32,7 @@
 
 extern char **environ;
 
-/* What the attacker is told, on its standard input. */
+/* What the attacker reads on its standard input. */
 struct briefing {
     uint64_t token;           /* of rank 0; 0: not known */
     uint64_t other_token;     /* of rank 1 */
@@ -372,7 +372,7 @@ static const void *own_address(size_t *nbytes_p)
     return nxr_net_offer_find(&nxr_job.card, mpt_network(), &offer, nbytes_p);
 }
 
-/* Rank 0 has a region; rank 1 tells it the secret of its card, as a stolen message would. */
+/* Rank 0 has a region; rank 1 sends it the secret of its card, as a stolen message would. */
 static void be_victim(struct nixl_region *region)
 {
     static struct nixl_note note;

@@ -24,7 +24,7 @@
 
 static bool is_allocated;
 static struct nixl_region *region;
-static uint64_t *mine; /* NBYTES; rank 1's is the region's part */
+static uint64_t *mine; /* NBYTES; rank 1's is its segment of the region */
 
 static uint64_t word_at(uint64_t i, uint64_t seed)
 {
@@ -206,7 +206,7 @@ static void reduce_scatter(struct nixl_team *team)
     }
 }
 
-/* In place, for there is no more memory: all that can be. */
+/* In place where that is possible, since there is no more memory. */
 static void exchange(struct nixl_team *team)
 {
     struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank that becomes another user's while it has parts of others open: the kernel then forbids it
- * process_vm calls, and its puts and gets go through the owner.
+ * A rank that becomes another user's while it has segments of others open: the kernel then forbids
+ * it process_vm calls, and its puts and gets go through the owner.
  *
  *     other_user 0|1|2|3    by which call
  *     other_user collectives  which all members then do through shared memory
@@ -80,7 +80,7 @@ static void move(unsigned way, unsigned char *bytes)
 
 #define SEED_OF(_rank, _round) ((uint64_t)(_rank)*16 + (_round))
 
-/* Memory that lies in no region. */
+/* Memory outside of all regions. */
 static unsigned char *private_memory(size_t nbytes)
 {
     unsigned char *bytes = malloc(nbytes);

@@ -21,8 +21,8 @@
 static struct nixl_note note;
 
 /*
- * The first use of a part within a call that has a timeout: each try takes a name that no rank has
- * asked for. The fastest of some counts, since other processes may have the core.
+ * The first use of a segment within a call that has a timeout: each try takes a name that no rank
+ * has asked for. The fastest of some counts, since other processes may have the core.
  */
 static void expect_fast(int other, bool is_get)
 {
@@ -105,7 +105,7 @@ static void test_no_way(enum nixl_scope scope)
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }
 
-/* One of a freed part's copies, by whichever call: the text says what is wrong, not only that. */
+/* A copy of a freed segment, by whichever call: the text says what is wrong, not only that. */
 static void expect_no_memory(int status, int other)
 {
     MPT_STATUS(status, NIXL_ERR_TRANSPORT);
@@ -116,7 +116,7 @@ static void expect_no_memory(int status, int other)
     }
 }
 
-/* A part whose memory is gone: the kernel says so to the others. Only where it makes the copies. */
+/* A segment whose memory is gone: the kernel reports it to the others where it makes the copies. */
 static void test_freed(void)
 {
     const size_t nbytes = 4ul << 20;

@@ -34,7 +34,7 @@ struct worker {
     struct nixl_note note;
 };
 
-/* The slice of a peer's part that only this thread uses: what it put there must be there. */
+/* The slice of a peer's segment that only this thread uses: what it put there must be there. */
 static void put_and_get(struct worker *worker)
 {
     int other = (int)(mpt_random(&worker->seed) % (uint64_t)size);

@@ -9,7 +9,7 @@
 
 #define SHORT_NS (50 * MPT_MS)
 
-static int late; /* the rank that comes last */
+static int late; /* the last rank to call */
 
 /* The others have given up waiting, or are at it; only then the late one comes. */
 static void come_late(const char *name)

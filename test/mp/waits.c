@@ -263,7 +263,7 @@ static void *run_wait(void *arg)
 
 void mpt_waits_prepare(void)
 {
-    /* For each of those that move bytes a place of its own. */
+    /* Each call that moves bytes has an offset of its own. */
     MPT_OK(nixl_region_alloc("waits", 3 * BULK_NBYTES + 64, NULL, &bulk));
     MPT_OK(nixl_channel_open("waits.full", NIXL_ANY_RANK, NIXL_CHANNEL_CONSUMER, SLOT_NBYTES, 1,
                              NULL, &full));

@@ -7,7 +7,7 @@
  *     broken frozen
  *
  * kept: the network connects again, and nothing is lost, doubled or out of order. lost: both ranks
- * are told at their next call, and over tcp which connection it was; the job ends in order.
+ * learn it at their next call, and over tcp which connection it was; the job ends in order.
  *
  * frozen: it is not reset; nothing passes on it for longer than NIXLRUN_PEER_TIMEOUT may be waited
  * for an answer, as where packets are lost and the kernel sends them again later and later. New

@@ -36,7 +36,7 @@ kill_first() {
     [ "${1:-0}" -gt 1 ] && kill -KILL "$1"
 }
 
-# Do three ranks run, and does nixlrun know? What a rank writes comes behind all that is told of its start.
+# Do three ranks run, and does nixlrun know? What a rank writes comes after all reports of its start.
 all_run() {
     [ "$(grep -c 'runs$' "$work/out")" = 3 ] && rank_runs 3
 }
@@ -116,7 +116,7 @@ SCRIPT
     until_true 300 nothing_runs
     result $? "and the others end" "$work/err"
     # Some engines say nothing of it then, and stay; Open MPI 4 may end neighbours that start, and lose
-    # what they have told.
+    # what they have reported.
     run --host h0:1,h1:2 -x NXR_EARLY=kill --on-failure continue true
     [ "$rc" = 137 ] || [ "$rc" = 1 ]
     result $? "a job that goes on without it ends" "$work/err"

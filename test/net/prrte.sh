@@ -9,7 +9,7 @@
 #     top_srcdir=SOURCE SOURCE/test/net/prrte.sh SID
 #
 # Only prterun and its daemons live in the chroot; ranks leave it, to find the libraries they were
-# linked with. Hosts are reached by ssh if it is there, else by an agent of ours. What the hosts have
+# linked with. Hosts are reached by ssh if it is there, else by an agent of this script. What the hosts have
 # in /proc, /dev, /run, /tmp and where the trees lie is seen in it.
 sid=$(realpath "$1")
 top_builddir=${top_builddir:-.}

@@ -4,8 +4,8 @@
  *
  *     quiet_death BOUND_S
  *
- * The last rank is the victim. Rank 0 waits for it in all ways; the others have never talked to it.
- * All must hear of the death within the bound, once, also when the launcher runs again and tells
+ * The last rank is the victim. Rank 0 waits for it by every call; the others never talked to it.
+ * All must learn of the death within the bound, once, also when the launcher runs again and reports
  * it.
  */
 #include "test/net/bed.h"

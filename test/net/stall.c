@@ -42,7 +42,7 @@ static size_t slot_of(uint32_t round, uint32_t index)
     return ((size_t)(round % 2) * N_NOTES + index) * SLOT_NBYTES;
 }
 
-/* Sizes of all kinds, so that small and large ways are used. */
+/* Sizes of all kinds, so that all paths, of small and of large data, are used. */
 static size_t nbytes_of(uint32_t index)
 {
     return index % 4 == 0 ? SLOT_NBYTES : 8 + 100 * (size_t)index;
@@ -83,7 +83,7 @@ static bool receive_round(uint32_t round)
 /*
  * The network, in a thread of rank 0.
  *
- * When the order to stall has returned, nothing passes any more. What passed before may still lie
+ * When the order to stall has returned, nothing passes any more. What passed before may still be
  * in the socket of a slow rank. Let rank 0 have counted k rounds then, 0 to k - 1. The other rank
  * sends its round k + 2 when it has received round k + 1 of rank 0, which is sent after round k was
  * counted: too late to pass. So rank 0 can receive the other's rounds k and k + 1, if its own round

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The core's part, as small as it goes: it counts what the network tells, and checks what holds for
- * every case: the network calls only from progress() and close(), an operation ends once, a message
- * is whole.
+ * The core's part, as small as possible: it counts what the network reports, and checks what holds
+ * for every case: the network calls only from progress() and close(), an operation ends once, a
+ * message is whole.
  */
 #include "config.h"
 
@@ -194,7 +194,7 @@ void nt_connect(void)
     }
 }
 
-/* The orderly end that the core makes: endpoints first, then what is still told. */
+/* The orderly end that the core makes: endpoints first, then what is still reported. */
 void nt_close(void)
 {
     int64_t deadline;

@@ -37,7 +37,7 @@ static bool all_ended(const void *arg)
     return nt_told.n_ended >= *n_taken;
 }
 
-/* After a death: drive it on for a while; nothing more may be told. */
+/* After a death: drive it on for a while; nothing more may be reported. */
 static void rest(int dead)
 {
     int64_t until = mpt_now_ns() + 300 * MPT_MS;
@@ -191,7 +191,7 @@ static void one_of_three(void)
     nt_barrier();
 }
 
-/* ---- a death while the way is made ----------------------------------------------------------- */
+/* ---- a death while connecting ---------------------------------------------------------------- */
 
 /* At any step of the first contact: the pid chooses which. */
 static void first_contact(void)
@@ -256,7 +256,7 @@ static void closed_by_force(void)
     MPT_TRUE(memory != NULL);
     nt_on_incoming = lend;
     for (unsigned i = 0; i < 2; i++) {
-        say(!nt_rank, i); /* the way is open behind the second */
+        say(!nt_rank, i); /* the connection is open after the second */
         nt_until_count(&nt_told.n_received, i + 1, "the other was heard");
     }
     if (nt_rank == 1) {

@@ -210,7 +210,7 @@ static void addresses(void)
     talk();
 }
 
-/* What a user is told. */
+/* What a user reads. */
 static void words(void)
 {
     const struct nxr_net_attr *attr = nt_net->attr();

@@ -71,7 +71,7 @@ void nt_die(void) __attribute__((noreturn));
 
 /* ---- the core's part: core.c ----------------------------------------------------------------- */
 
-/* What the network has told, counted; a case may hook in for more. */
+/* What the network has reported, counted; a case may hook in for more. */
 struct nt_told {
     uint64_t n_received, n_incoming, n_landed, n_landed_badly, n_ended, n_ended_badly;
     unsigned n_failed[NT_MAX_PROCESSES]; /* per peer */

@@ -242,7 +242,7 @@ static void send_late(void)
 static void many_to_one(void)
 {
     nt_on_message = in_order;
-    /* Each way is open once both ends were heard and something was sent behind that. */
+    /* Each direction is open once both ends were heard and something was sent after that. */
     for (unsigned n = 0; n < N_GREETINGS; n++) {
         send_range(n, n + 1);
         nt_until_count(&nt_told.n_received, (n + 1) * N_SENDERS, "all have greeted");

@@ -77,7 +77,7 @@ static void move(move_fn *fn, struct nxr_net_key *key, uint64_t offset, size_t n
     nt_until_ended(&op, NIXL_OK);
 }
 
-/* What was written is there when its end is told: the target looks without driving its network. */
+/* What was written is there when its end is reported: the target looks without any progress(). */
 static void write_and_read(void)
 {
     struct nxr_net_key *key = NULL;

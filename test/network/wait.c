@@ -132,7 +132,7 @@ static void landed(void *cookie, int status)
     n_bulks++;
 }
 
-/* Bulk needs both sides: neither may sleep through its part. */
+/* Bulk needs both sides: neither may sleep meanwhile. */
 static void sleep_for_bulk(void)
 {
     size_t nbytes = 4 * 1024 * 1024;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ring of words step by step: its order, its end, what is taken back, and answers that lie. */
+/* The ring of words step by step: its order, its end, what is withdrawn, and false answers. */
 #include "host/atomic_ring.h"
 
 #include "test/unit/unit.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Free memory, as the kernel's text tells it. */
+/* Free memory, parsed from the kernel's text. */
 #include "config.h"
 
 #include "util/available.h"

@@ -179,7 +179,7 @@ static void fill(unsigned type, unsigned char *at, size_t count)
     }
 }
 
-/* Which operand the result lies upon. */
+/* Which operand the result overwrites. */
 enum place { APART, ON_LEFT, ON_RIGHT, N_PLACES };
 
 static void check(enum nxr_combine_vectors vectors, unsigned type, unsigned op, size_t count,

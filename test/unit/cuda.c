@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CUDA memory in one process, over the stand-in: what is told where there is no driver, which
+ * CUDA memory in one process, over the stand-in: what is said where there is no driver, which
  * device is taken, allocating, adopting, and pinning host memory.
  */
 #include "cuda_case.h"
@@ -455,7 +455,7 @@ Test(cuda, host_memory_is_pinned_once)
     nxr_memory_cuda.unpin(memory); /* was never pinned */
     cr_assert(nxr_cuda_pin_now(memory, MIB, why, sizeof(why)), "%s", why);
     nxr_memory_cuda.pin(memory, MIB);
-    nxr_memory_cuda.unpin(memory + 4096); /* a place in it is not what was pinned */
+    nxr_memory_cuda.unpin(memory + 4096); /* an address inside it is not what was pinned */
     nxr_memory_cuda.unpin(memory);
     nxr_memory_cuda.unpin(memory);
 

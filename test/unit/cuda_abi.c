@@ -86,7 +86,7 @@ SAME_PLACE(cu_external_handle, flags, CUDA_EXTERNAL_MEMORY_HANDLE_DESC, flags);
 SAME(sizeof(cu_external_buffer), sizeof(CUDA_EXTERNAL_MEMORY_BUFFER_DESC));
 SAME_PLACE(cu_external_buffer, flags, CUDA_EXTERNAL_MEMORY_BUFFER_DESC, flags);
 
-/* The list of functions again, with the toolkit's types in the place of ours. */
+/* The list of functions again, with the toolkit's types instead of this project's. */
 #define cu_result            CUresult
 #define cu_device            CUdevice
 #define cu_address           CUdeviceptr

@@ -34,7 +34,7 @@ int cuda_copy(void *dst, const void *src, size_t nbytes);
 /* Wait for a copy that was started; the test fails unless it ends well. */
 void cuda_wait(struct nxr_device_copy *copy);
 
-/* Bytes that are different at every place and for every seed. */
+/* Bytes that differ with the address and the seed. */
 unsigned char cuda_byte(size_t index, unsigned seed);
 void cuda_fill(void *device, size_t nbytes, unsigned seed);
 bool cuda_holds(const void *device, size_t nbytes, unsigned seed);
@@ -59,7 +59,7 @@ void cuda_owner_end(struct cuda_owner *owner);
 void cuda_offer(int socket, const struct nxr_memory *memory);
 void cuda_await(int socket);
 
-/* The other: a segment as its key tells, and the descriptor, or -1. */
+/* The other end: a segment as its key describes it, and the descriptor, or -1. */
 int cuda_receive(const struct cuda_owner *owner, struct nxr_segment *segment);
 void cuda_done(const struct cuda_owner *owner);
 

@@ -16,7 +16,7 @@
 
 TestSuite(cuda_copy, .timeout = 120);
 
-/* A copy between whatever lies there. */
+/* A copy between memory of any kind. */
 static struct nxr_device_copy make(struct nxr_device_piece *pieces, size_t n_pieces)
 {
     return (struct nxr_device_copy){

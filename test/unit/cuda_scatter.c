@@ -39,7 +39,7 @@ static void give_back(void)
     nxr_memory_cuda.stop();
 }
 
-/* Pieces of many sizes and alignments, empty ones too, in another order than they lie in. */
+/* Pieces of many sizes and alignments, empty ones too, not in the order of their addresses. */
 static size_t cut(size_t i, size_t n)
 {
     size_t slot = (i * 311) % n, nbytes = i % 7 == 0 ? 0 : (i * 37) % (STRIDE - 64);

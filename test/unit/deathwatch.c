@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that watches for deaths ends whenever it is told to, also while it begins, and by
+ * The thread that watches for deaths ends whenever it is asked to, also while it begins, and by
  * itself where the kernel does not let it watch.
  */
 #include "host/deathwatch.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The detector's rings: which ranks a rank watches on behalf of all, before and after deaths, and
- * whom it tells of an end. The job is made up: eight ranks on four hosts; a carrier notes what is
- * wanted and told. The time is the test's.
+ * whom it informs of an end. The job is simulated: eight ranks on four hosts; a carrier records
+ * what is asked for and reported. The test sets the time.
  */
 #include "config.h"
 

@@ -2,7 +2,7 @@
 /*
  * The made-up job with its other ranks on other hosts, behind a network that does what a test tells
  * it to. Nothing happens by itself: there is no service thread, and a round is driven by
- * fake_round(). There is a second network where a test asks for it, to which the same is told.
+ * fake_round(). There is a second network where a test asks for it, to which the same applies.
  */
 #ifndef FAKE_NET_H
 #define FAKE_NET_H
@@ -44,11 +44,11 @@ struct fake_landing {
 };
 
 struct fake {
-    struct nxr_net_attr attr; /* may be changed before a rank is linked */
+    struct nxr_net_attr attr; /* may be changed before a rank is connected */
     struct nxr_net_attr second_attr;
     int reach[2];             /* what ep_reach says, NIXL_OK at first */
     unsigned n_reached[2];    /* ... and how often it was asked */
-    bool was_connected;       /* what the network says of the way to a silent peer, and */
+    bool was_connected;       /* what the network says of the path to a silent peer, and */
     const char *known;        /* ... in words; NULL: nothing */
     int64_t ran_ago_ns;       /* when its process last showed that it runs; 0: never */
     int answer;               /* of send, write and read */
@@ -62,7 +62,7 @@ struct fake {
     struct nxr_list coming;   /* struct fake_message */
     const struct nxr_identity *sender; /* of messages that come; NULL: the rank they are sent by */
     struct nxr_list landings;          /* struct fake_landing */
-    unsigned offset;                   /* where messages lie, below 8 */
+    unsigned offset;                   /* of messages from an aligned address, below 8 */
     int64_t now; /* of rounds, and until the next one; 0: what the clock says */
     int n_open_eps;
     int n_open_keys;
@@ -90,7 +90,7 @@ void fake_stop(void);
 /* A network says that a rank cannot be reached there. */
 void fake_fail(int rank, unsigned net);
 
-/* The way to a rank, which has not spoken yet. */
+/* Connect a rank, which has sent nothing yet. */
 struct net_peer *fake_link(int rank);
 
 /*

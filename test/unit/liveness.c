@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank does when its launcher is gone, or says that a rank is. The time is the test's. */
+/* What a rank does when its launcher is gone, or says that a rank is. The test sets the time. */
 #include "fake_job.h"
 
 #include "host/liveness.h"

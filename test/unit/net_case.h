@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the cases of the protocol between hosts begin with: rank 1 is linked by the made-up net. */
+/* How cases of the protocol between hosts begin: rank 1 is connected by the simulated network. */
 #ifndef NET_CASE_H
 #define NET_CASE_H
 

@@ -232,7 +232,7 @@ Test(choice, the_reason_is_the_one_that_decided)
                  (char *)"ofi is expected to be faster (4.3 us against 6.5 us)"));
 }
 
-/* ---- cards that lie -------------------------------------------------------------------------- */
+/* ---- cards that are wrong -------------------------------------------------------------------- */
 
 Test(choice, an_offer_without_figures_is_none)
 {

@@ -170,7 +170,7 @@ Test(cancel, write_that_found_no_room, .init = start_rma, .fini = stop)
 
 /* ---- large reads and writes ------------------------------------------------------------------ */
 
-/* A put of the whole part, whose source the network of the test does not read. */
+/* A put of the whole segment, whose source the network of the test does not read. */
 static struct nixl_req *begin_large(char **memory_p)
 {
     struct nixl_region *region = fake_region(1, true);

@@ -91,7 +91,7 @@ Test(hostile, messages_of_another_process, .init = start, .fini = stop)
     cr_expect(eq(u64, next_tag(), 6), "of the process itself");
 }
 
-/* A greeting of rank 2 by that process, with a card of that identity. Is it linked? */
+/* A greeting of rank 2 by that process, with a card of that identity. Is it connected? */
 static bool is_greeter(struct nxr_identity sender, struct nxr_identity of_card)
 {
     struct nxr_full_card card = *fake_card(2);
@@ -182,7 +182,7 @@ Test(hostile, records_that_do_not_fit, .init = clear)
     cr_expect(is_taken(NXR_NET_NOTE, 17, 8 + 24));
 }
 
-/* Of each type: one byte less than its fixed part, and one more than all of it. */
+/* Of each type: one byte less than its fixed fields, and one more than all of it. */
 Test(hostile, records_of_another_length, .init = clear)
 {
     static const struct {

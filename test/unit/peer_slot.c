@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What subsystems keep of each peer: where their slots lie, that they share no cache line, in which
+ * What subsystems keep of each peer: where their slots are, that they share no cache line, in which
  * order they begin and end, and what is left when one of them finds no memory.
  */
 #include "config.h"

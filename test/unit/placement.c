@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Placement on recorded machines, by properties; the exact places are in
+ * Placement on recorded machines, by properties; the exact placements are in
  * test/launcher/placement.transcript.
  */
 #include "config.h"
@@ -20,7 +20,7 @@ enum { N_MACHINES = 4 };
 static char why[256];
 static int n_looks; /* how often a topology was made */
 
-/* In the place of hwloc's, which it calls. */
+/* Instead of hwloc's, which it calls. */
 int hwloc_topology_init(hwloc_topology_t *topology_p)
 {
     int (*real)(hwloc_topology_t *);

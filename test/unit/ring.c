@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The notification ring step by step: room, credits, the ring's end, and words that lie. */
+/* The notification ring step by step: room, credits, the ring's end, and false states. */
 #include "util/ring.h"
 
 #include "test/unit/unit.h"

@@ -12,7 +12,7 @@
 #define N_ROUNDS  5000
 #define N_THREADS 4
 
-/* What the region holds; the signals lie apart. */
+/* What the region holds; the signals are on lines of their own. */
 struct memory {
     uint64_t data;
     _Alignas(128) uint64_t there;

@@ -99,7 +99,7 @@ static inline int case_copy_one(void *dst, const void *src, size_t nbytes)
     return case_copy(&piece, 1);
 }
 
-/* Bytes that differ from place to place and from seed to seed. */
+/* Bytes that differ with the address and the seed. */
 static inline void case_fill(unsigned char *bytes, size_t nbytes, unsigned seed)
 {
     for (size_t i = 0; i < nbytes; i++) {

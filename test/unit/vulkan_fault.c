@@ -99,7 +99,7 @@ static PFN_vkVoidFunction get_replaced(VkInstance instance, const char *name)
     return strcmp(name, replaced_name) == 0 ? replacement : true_get(instance, name);
 }
 
-/* Start again, with another function in the place of one of the driver's. */
+/* Start again, with another function instead of one of the driver's. */
 static void start_with(const char *name, PFN_vkVoidFunction function, const char *words)
 {
     case_stop();

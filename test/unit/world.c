@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The word that tells ranks on other hosts their place, and the variables of a place. */
+/* The argument that places ranks on other hosts, and the variables of a placement. */
 #include "launcher/world.h"
 
 #include "test/unit/unit.h"

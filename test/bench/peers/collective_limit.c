@@ -118,7 +118,7 @@ struct use {
     long step;
 };
 
-/* So many places further: what is for that rank goes in, and what is from the one before out. */
+/* So many ranks further: what is for that rank goes in, and what is from the one before out. */
 static void alltoall_step(int distance, struct use uses[2], int *half)
 {
     int to = (peer_rank + distance) % size, from = (peer_rank + size - distance) % size;
