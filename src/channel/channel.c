@@ -125,8 +125,7 @@ int nixl_channel_close(struct nixl_channel *channel, int64_t timeout_ns)
         return status;
     }
     if (timeout_ns < 0) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0,
-                        "the timeout is negative");
+        return nxr_fail_timeout(operation, channel->peer, timeout_ns);
     }
     if (!channel->is_closing) {
         channel->is_closing = true;

@@ -108,9 +108,11 @@ int nixl_channel_acquire(struct nixl_channel *channel, int64_t timeout_ns, void 
     if (status != NIXL_OK) {
         return status;
     }
-    if (slot_p == NULL || timeout_ns < 0) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0, "%s",
-                        slot_p == NULL ? "slot_p is NULL" : "the timeout is negative");
+    if (slot_p == NULL) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0, "slot_p is NULL");
+    }
+    if (timeout_ns < 0) {
+        return nxr_fail_timeout(operation, channel->peer, timeout_ns);
     }
     if (!channel_move_has_room(channel)) {
         status = nxr_wait(has_room_or_ended, channel, timeout_ns);
@@ -314,9 +316,11 @@ int nixl_channel_receive(struct nixl_channel *channel, int64_t timeout_ns, void 
     if (status != NIXL_OK) {
         return status;
     }
-    if (slot_p == NULL || timeout_ns < 0) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0, "%s",
-                        slot_p == NULL ? "slot_p is NULL" : "the timeout is negative");
+    if (slot_p == NULL) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0, "slot_p is NULL");
+    }
+    if (timeout_ns < 0) {
+        return nxr_fail_timeout(operation, channel->peer, timeout_ns);
     }
     receive.ended = channel->peer;
     receive.lane = channel_move_find_item(channel);

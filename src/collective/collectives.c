@@ -26,7 +26,7 @@ static int collectives_begin_slow(struct nixl_team *team, const char *operation,
     int status;
 
     if (timeout_ns < 0) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "the timeout is negative");
+        return nxr_fail_timeout(operation, -1, timeout_ns);
     }
     if (timeout_ns == 0 && team->size > 1) {
         return nxr_fail(NIXL_ERR_AGAIN, operation, -1, "", 0,

@@ -33,9 +33,10 @@ int nxr_team_check_make(const char *operation, int64_t timeout_ns, struct nixl_t
 {
     int status = nxr_check_ready(operation);
 
-    if (status == NIXL_OK && (timeout_ns < 0 || team_p == NULL)) {
-        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
-                          team_p == NULL ? "team_p is NULL" : "the timeout is negative");
+    if (status == NIXL_OK && team_p == NULL) {
+        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "team_p is NULL");
+    } else if (status == NIXL_OK && timeout_ns < 0) {
+        status = nxr_fail_timeout(operation, -1, timeout_ns);
     }
     return status;
 }

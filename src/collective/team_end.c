@@ -90,8 +90,8 @@ int nxr_team_end(struct nixl_team *team, int status)
 
         const char *lost = nxr_peer_why_lost(rank);
 
-        return nxr_fail(status, team->operation, rank, "", 0, "rank %d of the team %s%s", rank,
-                        lost[0] != '\0' ? "is lost: " : "has died", lost);
+        return nxr_fail(status, team->operation, rank, "", 0, "%s of the team %s%s",
+                        nxr_rank_name(rank), lost[0] != '\0' ? "is lost: " : "has died", lost);
     }
     if (status == NIXL_ERR_TIMEOUT) {
         name_late_members(team, why, sizeof(why));

@@ -112,11 +112,13 @@ int nixl_event_recv(int64_t timeout_ns, struct nixl_event *event_p)
     if (status != NIXL_OK) {
         return status;
     }
-    if (timeout_ns < 0 || event_p == NULL || event_p->struct_nbytes != sizeof(*event_p)) {
+    if (timeout_ns < 0) {
+        return nxr_fail_timeout("nixl_event_recv", -1, timeout_ns);
+    }
+    if (event_p == NULL || event_p->struct_nbytes != sizeof(*event_p)) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_event_recv", -1, "", 0, "%s",
-                        timeout_ns < 0    ? "the timeout is negative"
-                        : event_p == NULL ? "event_p is NULL"
-                                          : "event_p was not initialized with NIXL_EVENT_INIT");
+                        event_p == NULL ? "event_p is NULL"
+                                        : "event_p was not initialized with NIXL_EVENT_INIT");
     }
     do {
         status = nxr_wait(has_event, NULL, timeout_ns);

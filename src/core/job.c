@@ -78,6 +78,13 @@ int nxr_fail_rank(const char *operation, int rank)
                     "rank %d is not in the job; allowed: 0 to %d", rank, nxr_job.size - 1);
 }
 
+int nxr_fail_timeout(const char *operation, int rank, int64_t timeout_ns)
+{
+    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+                    "the timeout is %lld ns; allowed: 0, a time in nanoseconds, or NIXL_FOREVER",
+                    (long long)timeout_ns);
+}
+
 /* ---- calls about ranks ----------------------------------------------------------------------- */
 
 /*

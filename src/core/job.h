@@ -152,6 +152,9 @@ static inline int nxr_rank_of(const struct nxr_identity *identity)
 /* Fail a call because `rank` is not in the job: records the failure and returns its status. */
 int nxr_fail_rank(const char *operation, int rank);
 
+/* Fail a call because its timeout is negative. */
+int nxr_fail_timeout(const char *operation, int rank, int64_t timeout_ns);
+
 /* Fail a call because nxr_peer_get() found no memory for that rank. */
 int nxr_fail_no_peer(const char *operation, int rank);
 

@@ -77,9 +77,10 @@ static int req_check_req(const char *operation, struct nixl_req **req_p, int64_t
 {
     int status = nxr_check_ready(operation);
 
-    if (status == NIXL_OK && (req_p == NULL || timeout_ns < 0)) {
-        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
-                          req_p == NULL ? "req_p is NULL" : "the timeout is negative");
+    if (status == NIXL_OK && req_p == NULL) {
+        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "req_p is NULL");
+    } else if (status == NIXL_OK && timeout_ns < 0) {
+        status = nxr_fail_timeout(operation, -1, timeout_ns);
     }
     return status;
 }

@@ -237,7 +237,8 @@ static int claim_buffer(const struct use *use)
 
     if (status != NIXL_OK) {
         return nxr_fail(status, use->operation, use->rank, "", 0,
-                        "cannot claim the buffer of rank %d: %s", use->rank, nixl_strerror(status));
+                        "cannot claim the buffer of %s: %s", nxr_rank_name(use->rank),
+                        nixl_strerror(status));
     }
     return seen == open ? NIXL_OK : refuse_word(use, seen);
 }

@@ -338,7 +338,7 @@ int nxr_region_check(const char *operation, const struct nixl_region *region, in
                         region == NULL ? "the region is NULL" : "the region is closed");
     }
     if (timeout_ns < 0) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "the timeout is negative");
+        return nxr_fail_timeout(operation, -1, timeout_ns);
     }
     return NIXL_OK;
 }

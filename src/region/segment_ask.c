@@ -279,14 +279,14 @@ int nxr_region_fail_segment(const char *operation, const struct nxr_region_segme
     }
     if (atomic_load(&segment->state) == NXR_SEGMENT_STALE) {
         return nxr_fail(NIXL_ERR_STALE, operation, segment->rank, segment->segment.transport->name,
-                        0, "rank %d has closed region '%s'; nixl_region_query() finds a new one",
-                        segment->rank, name);
+                        0, "%s has closed region '%s'; nixl_region_query() finds a new one",
+                        nxr_peer_name(peer), name);
     }
     if (segment->status == NIXL_ERR_UNSUPPORTED) {
         return nxr_peer_fail_unreached(operation, peer);
     }
     return nxr_fail(segment->status, operation, segment->rank, "", 0,
-                    "cannot open region '%s' of rank %d: %s", name, segment->rank,
+                    "cannot open region '%s' of %s: %s", name, nxr_peer_name(peer),
                     nixl_strerror(segment->status));
 }
 
@@ -304,10 +304,11 @@ int nxr_region_fail_unanswered(int status, const char *operation, const struct n
     char why[NXR_WHY_NBYTES];
 
     if (peer != NULL && nxr_peer_is_unconnected(peer, within, why, sizeof(why))) {
-        return nxr_fail(status, operation, rank, "", 0, "rank %d does not answer: %s", rank, why);
+        return nxr_fail(status, operation, rank, "", 0, "%s does not answer: %s",
+                        nxr_peer_name(peer), why);
     }
-    return nxr_fail(status, operation, rank, "", 0,
-                    "rank %d has not published region '%s' within %s", rank, region->name, within);
+    return nxr_fail(status, operation, rank, "", 0, "%s has not published region '%s' within %s",
+                    nxr_rank_name(rank), region->name, within);
 }
 
 int nxr_region_resolve(const char *operation, struct nixl_region *region, int rank, bool renew,

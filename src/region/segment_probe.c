@@ -40,8 +40,8 @@ static int fail_probe(const char *operation, struct nxr_peer *peer, const char *
                         "%s has not answered within %s whether it has region '%s'",
                         nxr_peer_name(peer), nxr_duration(timeout_ns).text, name);
     default:
-        return nxr_fail(status, operation, peer->rank, "", 0,
-                        "rank %d has no region '%s' at present", peer->rank, name);
+        return nxr_fail(status, operation, peer->rank, "", 0, "%s has no region '%s' at present",
+                        nxr_peer_name(peer), name);
     }
 }
 

@@ -351,13 +351,14 @@ static int check_receive(int rank, int64_t timeout_ns, const struct nixl_note *n
     if (rank != NIXL_ANY_RANK && !nxr_is_rank(rank)) {
         return nxr_fail_rank("nixl_notify_recv", rank);
     }
-    if (timeout_ns < 0 || note_p == NULL ||
-        note_p->struct_nbytes < offsetof(struct nixl_note, payload) ||
+    if (timeout_ns < 0) {
+        return nxr_fail_timeout("nixl_notify_recv", rank, timeout_ns);
+    }
+    if (note_p == NULL || note_p->struct_nbytes < offsetof(struct nixl_note, payload) ||
         note_p->struct_nbytes > sizeof(*note_p)) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_notify_recv", rank, "", 0, "%s",
-                        timeout_ns < 0   ? "the timeout is negative"
-                        : note_p == NULL ? "note_p is NULL"
-                                         : "note_p was not initialized with nixl_note_init()");
+                        note_p == NULL ? "note_p is NULL"
+                                       : "note_p was not initialized with nixl_note_init()");
     }
     return NIXL_OK;
 }

@@ -70,8 +70,11 @@ int nxr_notify_check(const char *operation, int rank, const void *msg, size_t nb
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
                         "a payload of %zu bytes; allowed: up to %d", nbytes, NIXL_NOTE_MAX);
     }
-    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "%s",
-                    timeout_ns < 0 ? "the timeout is negative" : "msg is NULL with nbytes > 0");
+    if (timeout_ns < 0) {
+        return nxr_fail_timeout(operation, rank, timeout_ns);
+    }
+    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "msg is NULL and nbytes is %zu",
+                    nbytes);
 }
 
 /* ---- sending at once ------------------------------------------------------------------------- */
@@ -212,15 +215,15 @@ static int fail_send(const char *operation, int status, const struct nxr_peer *p
         return nxr_peer_fail_unreached(operation, peer);
     case NIXL_ERR_AGAIN:
         return nxr_fail(status, operation, peer->rank, "", 0,
-                        nxr_peer_is_up(peer) ? "the queue of notifications to rank %d is full"
-                                             : "rank %d is not connected yet",
-                        peer->rank);
+                        nxr_peer_is_up(peer) ? "the queue of notifications to %s is full"
+                                             : "%s is not connected yet",
+                        nxr_peer_name(peer));
     case NIXL_ERR_TIMEOUT:
         return nxr_fail(status, operation, peer->rank, "", 0,
                         nxr_peer_is_up(peer)
-                            ? "the queue of notifications to rank %d has had no room for %s"
-                            : "rank %d was not connected within %s",
-                        peer->rank, nxr_duration(timeout_ns).text);
+                            ? "the queue of notifications to %s has had no room for %s"
+                            : "%s was not connected within %s",
+                        nxr_peer_name(peer), nxr_duration(timeout_ns).text);
     default:
         return nxr_fail(status, operation, peer->rank, "", 0, "%s", nixl_strerror(status));
     }

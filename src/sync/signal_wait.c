@@ -157,8 +157,8 @@ static int fail_lost(const char *operation, const struct signal_wait *wait)
     char text[128];
 
     signal_wait_describe(wait, text, sizeof(text));
-    return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, "", 0, "rank %d has %s: %s", rank,
-                    has_left ? "left the job" : "died", text);
+    return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, "", 0, "%s has %s: %s",
+                    nxr_rank_name(rank), has_left ? "left the job" : "died", text);
 }
 
 static int fail_wait(const char *operation, int status, const struct signal_wait *wait,
@@ -206,10 +206,13 @@ static inline int check_wait(const char *operation, const struct signal_wait *wa
                         "a word is NULL or not aligned to %zu bytes, or there is none",
                         nxr_type_nbytes(wait->type));
     }
-    if (timeout_ns < 0 || (unsigned)wait->compare > NIXL_GE) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
-                        timeout_ns < 0 ? "the timeout is negative"
-                                       : "the comparison does not exist");
+    if (timeout_ns < 0) {
+        return nxr_fail_timeout(operation, -1, timeout_ns);
+    }
+    if ((unsigned)wait->compare > NIXL_GE) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                        "comparison %d; allowed: NIXL_EQ (%d) to NIXL_GE (%d)", (int)wait->compare,
+                        NIXL_EQ, NIXL_GE);
     }
     return NIXL_OK;
 }

@@ -42,12 +42,12 @@ static int fail_late(const char *operation, const struct nxr_peer *peer, int64_t
 
     if (n_puts + n_words + n_freed == 0) {
         return nxr_fail(NIXL_ERR_TIMEOUT, operation, peer->rank, "", 0,
-                        "rank %d has not acknowledged the puts to it within %s", peer->rank,
+                        "%s has not acknowledged the puts to it within %s", nxr_peer_name(peer),
                         time.text);
     }
     return nxr_fail(NIXL_ERR_TIMEOUT, operation, peer->rank, "", 0,
-                    "in flight to rank %d after %s: %u puts, %u atomics, %u freed requests",
-                    peer->rank, time.text, n_puts, n_words, n_freed);
+                    "in flight to %s after %s: %u puts, %u atomics, %u freed requests",
+                    nxr_peer_name(peer), time.text, n_puts, n_words, n_freed);
 }
 
 static int fail_drain(const char *operation, const struct nxr_peer *peer, int status,
@@ -73,8 +73,8 @@ static int report_freed(const char *operation, struct nxr_peer *peer)
         return NIXL_OK;
     }
     return nxr_fail(status, operation, peer->rank, "", 0,
-                    "an earlier put to rank %d that nobody waits for has failed: %s", peer->rank,
-                    nixl_strerror(status));
+                    "an earlier put to %s that no call waits for has failed: %s",
+                    nxr_peer_name(peer), nixl_strerror(status));
 }
 
 /*
@@ -230,7 +230,7 @@ int nixl_flush(int rank, int64_t timeout_ns)
         return status;
     }
     if (timeout_ns < 0) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_flush", rank, "", 0, "the timeout is negative");
+        return nxr_fail_timeout("nixl_flush", rank, timeout_ns);
     }
     if (rank == NIXL_ALL_RANKS) {
         return drain_all("nixl_flush", timeout_ns, flush_of);

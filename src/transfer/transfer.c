@@ -113,14 +113,14 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
     if (status == NIXL_ERR_STALE) {
         nxr_region_mark_stale(segment);
         return nxr_fail(status, operation, peer->rank, segment->transport->name, 0,
-                        "rank %d has closed region '%s'; nixl_region_query() finds a new one",
-                        peer->rank, region->name);
+                        "%s has closed region '%s'; nixl_region_query() finds a new one",
+                        nxr_peer_name(peer), region->name);
     }
     if (status == NIXL_ERR_TIMEOUT) {
         return nxr_fail(status, operation, peer->rank, segment->transport->name, 0,
-                        "rank %d has not answered for %s (NIXLRUN_OP_TIMEOUT): asked for region "
+                        "%s has not answered for %s (NIXLRUN_OP_TIMEOUT): asked for region "
                         "'%s'; it is not known to be dead, it may be stopped",
-                        peer->rank, nxr_duration(nxr_env.op_timeout).text, region->name);
+                        nxr_peer_name(peer), nxr_duration(nxr_env.op_timeout).text, region->name);
     }
     return nxr_fail(status, operation, peer->rank, segment->transport->name, 0, "%s",
                     status == NIXL_ERR_LIMIT ? "more threads use this peer than it has slots for"
