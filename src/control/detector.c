@@ -14,18 +14,24 @@
 #include "util/clock.h"
 #include "util/log.h"
 
+#include <stdio.h>
+
 /* The watch begins this long after init, so that a short job never makes these connections. */
 #define DELAY_NS (200 * NXR_MS)
 
 static int64_t begin_at = -1; /* -1: not decided */
 static bool must_mend;        /* a peer has ended: choose again which ranks to watch */
 static int neighbour = -1;    /* the next rank of this host */
+static bool is_cast_out;      /* the others have declared this rank lost */
 
 /* What this file keeps of a peer. */
 struct detector_peer {
     bool is_watched;          /* this rank watches it on behalf of all */
     bool must_hear_of_deaths; /* report deaths to it once it is connected */
     bool is_death_told;       /* this rank has reported its death to the ranks of this host */
+    bool is_reported;         /* another rank has found its end, which `by` names */
+    struct nxr_identity by;
+    uint32_t silent_ms; /* it is lost because it was silent for so long; 0: its end is certain */
 };
 static struct nxr_peer_slot detector_slot = {.nbytes = sizeof(struct detector_peer)};
 
@@ -131,27 +137,34 @@ void nxr_detector_suspect(int rank)
 void nxr_detector_stop(void)
 {
     begin_at = -1;
-    must_mend = false;
+    must_mend = is_cast_out = false;
     neighbour = -1;
 }
 
 /* ---- passing on ------------------------------------------------------------------------------ */
 
-static void send_end(struct nxr_peer *peer, const struct nxr_identity *ended, bool has_left)
+static void send_own_leaving(struct nxr_peer *peer)
 {
     union nxr_wire_message message;
 
     nxr_wire_init(&message, NXR_WIRE_DEATH);
-    message.death.dead = *ended;
-    message.death.has_left = has_left;
+    message.death.dead = message.death.by = nxr_job.self;
+    message.death.has_left = 1;
     nxr_peer_tell(peer, &message);
 }
 
-static void send_death(struct nxr_peer *peer, int dead_rank)
+static void send_end(struct nxr_peer *peer, const struct nxr_peer *dead)
 {
-    const struct nxr_peer *dead = nxr_job.peers[dead_rank];
+    const struct detector_peer *dp = detector_peer_of(dead);
+    bool has_left = atomic_load(&dead->state) == NIXL_PEER_FINISHED;
+    union nxr_wire_message message;
 
-    send_end(peer, &dead->identity, atomic_load(&dead->state) == NIXL_PEER_FINISHED);
+    nxr_wire_init(&message, NXR_WIRE_DEATH);
+    message.death.dead = dead->identity;
+    message.death.by = dp->is_reported ? dp->by : nxr_job.self;
+    message.death.has_left = has_left;
+    message.death.silent_ms = has_left ? 0 : dp->silent_ms;
+    nxr_peer_tell(peer, &message);
 }
 
 void nxr_detector_connected(struct nxr_peer *peer)
@@ -159,7 +172,7 @@ void nxr_detector_connected(struct nxr_peer *peer)
     struct detector_peer *dp = detector_peer_of(peer);
 
     for (int i = 0; dp->must_hear_of_deaths && i < nxr_event_n_deaths(); i++) {
-        send_death(peer, nxr_event_death(i));
+        send_end(peer, nxr_job.peers[nxr_event_death(i)]);
     }
     dp->must_hear_of_deaths = false;
     nxr_finalize_barrier_look();
@@ -173,7 +186,7 @@ static void detector_tell(int rank, int dead_rank)
         return;
     }
     if (nxr_peer_is_up(peer)) {
-        send_death(peer, dead_rank);
+        send_end(peer, nxr_job.peers[dead_rank]);
     } else {
         detector_peer_of(peer)->must_hear_of_deaths = true;
         nxr_peer_want(peer);
@@ -284,7 +297,7 @@ bool nxr_detector_tell_left(void)
         peer = nxr_job.peers[rank];
         if (peer != NULL && rank != nxr_job.rank && nxr_peer_is_up(peer) &&
             !nxr_peer_is_lost(peer)) {
-            send_end(peer, &nxr_job.self, true);
+            send_own_leaving(peer);
         }
     }
     return true;
@@ -304,52 +317,133 @@ void nxr_detector_heard_left(int rank)
     }
 }
 
+/* Do ranks of this host see that process end, so that its predecessor in the ring reports it? */
+static bool detector_is_seen_here(const struct nxr_peer *peer)
+{
+    return nxr_node_of(peer->rank) == nxr_node_of(nxr_job.rank) &&
+           (!nxr_peer_is_up(peer) || !nxr_peer_is_remote(peer)) &&
+           detector_peer_of(peer)->silent_ms == 0;
+}
+
 void nxr_detector_peer_ended(const struct nxr_peer *peer)
 {
-    int rank = peer->rank;
     bool is_death = atomic_load(&peer->state) == NIXL_PEER_LOST;
-    bool is_of_host = nxr_node_of(rank) == nxr_node_of(nxr_job.rank);
 
     if (begin_at >= 0) {
         must_mend = true;
         nxr_service_kick();
     }
     nxr_finalize_barrier_look();
-    if (!is_death || nxr_job.is_leaving) {
+    if (!is_death || nxr_job.is_leaving || is_cast_out) {
         return;
     }
-    if (rank == neighbour || (!is_of_host && is_leader())) {
-        detector_tell_host(rank);
+    if (peer->rank == neighbour || (!detector_is_seen_here(peer) && is_leader())) {
+        detector_tell_host(peer->rank);
     }
     if (is_leader()) {
-        tell_beside(rank);
+        tell_beside(peer->rank);
+    } else if (detector_peer_of(peer)->silent_ms != 0) {
+        detector_tell(nxr_detector_leader(), peer->rank);
     }
+}
+
+/* ---- silence --------------------------------------------------------------------------------- */
+
+void nxr_detector_found_silent(const struct nxr_peer *peer, int64_t silent_ns)
+{
+    int64_t silent_ms = silent_ns / NXR_MS;
+
+    detector_peer_of(peer)->silent_ms = silent_ms < 1            ? 1
+                                        : silent_ms < UINT32_MAX ? (uint32_t)silent_ms
+                                                                 : UINT32_MAX;
+}
+
+/*
+ * A rank that is lost because it was silent learns it before this one closes the connection to it,
+ * so that it does not take that for the death of this rank.
+ */
+static void detector_peer_ending(struct nxr_peer *peer)
+{
+    const struct detector_peer *dp = detector_peer_of(peer);
+
+    if (is_cast_out) {
+        dp = detector_peer_of(nxr_job.peers[nxr_job.rank]);
+        snprintf(peer->why_not, sizeof(peer->why_not),
+                 "%s declared this rank lost, because it was silent for %.1f s",
+                 nxr_identity_name(&dp->by), dp->silent_ms / 1e3);
+    } else if (dp->silent_ms != 0) {
+        if (dp->is_reported) {
+            snprintf(peer->why_not, sizeof(peer->why_not), "%s found that it was silent for %.1f s",
+                     nxr_identity_name(&dp->by), dp->silent_ms / 1e3);
+        }
+        if (nxr_peer_is_up(peer)) {
+            send_end(peer, peer);
+        }
+    }
+}
+
+/* The others continue without this rank, which lives: for it they are lost, all of them. */
+static void detector_be_cast_out(const struct nxr_wire_death *death)
+{
+    struct nxr_peer *self = nxr_peer_get_locked(nxr_job.rank);
+
+    if (self == NULL || nxr_job.is_leaving || is_cast_out) {
+        return;
+    }
+    detector_peer_of(self)->by = death->by;
+    detector_peer_of(self)->silent_ms = death->silent_ms;
+    is_cast_out = true;
+    nxr_error(HOST,
+              "%s declared this rank lost, because it was silent for %.1f s "
+              "(NIXLRUN_PEER_TIMEOUT); the others continue without it, and all calls on them fail",
+              nxr_identity_name(&death->by), death->silent_ms / 1e3);
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        nxr_life_lost_locked(rank);
+    }
+}
+
+/* ---- the report of an end -------------------------------------------------------------------- */
+
+static void detector_hear_lost(int rank, const struct nxr_wire_death *death)
+{
+    struct nxr_peer *peer = nxr_peer_get_locked(rank);
+
+    if (peer == NULL || nxr_peer_is_lost(peer)) {
+        return;
+    }
+    detector_peer_of(peer)->is_reported = true;
+    detector_peer_of(peer)->by = death->by;
+    detector_peer_of(peer)->silent_ms = death->silent_ms;
+    nxr_life_lost_locked(rank);
 }
 
 /*
  * Has another process taken the place of that one, as the same rank? Then its end is no news. If a
- * later process than the known one has ended, so has the known one.
+ * later process than the known one has ended, so has the known one; but this one lives.
  */
 static bool detector_is_succeeded(int rank, const struct nxr_identity *dead)
 {
     const struct nxr_peer *peer = nxr_job.peers[rank];
 
-    return peer != NULL && dead->incarnation < peer->identity.incarnation;
+    return rank == nxr_job.rank ? !nxr_identity_is(dead, &nxr_job.self)
+                                : peer != NULL && dead->incarnation < peer->identity.incarnation;
 }
 
 static void detector_take_death(const struct nxr_control_source *source,
                                 const union nxr_wire_message *message)
 {
-    const struct nxr_identity *dead = &message->death.dead;
-    int rank = nxr_rank_of(dead);
+    const struct nxr_wire_death *death = &message->death;
+    int rank = nxr_rank_of(&death->dead);
 
-    if (rank < 0 || detector_is_succeeded(rank, dead)) {
+    if (rank < 0 || nxr_rank_of(&death->by) < 0 || detector_is_succeeded(rank, &death->dead)) {
         nxr_warn(HOST, "%s reports the end of %s, which is not in this job now; ignored",
-                 nxr_peer_name(source->peer), nxr_identity_name(dead));
-    } else if (message->death.has_left != 0) {
+                 nxr_peer_name(source->peer), nxr_identity_name(&death->dead));
+    } else if (death->has_left != 0) {
         nxr_detector_heard_left(rank);
-    } else {
-        nxr_life_lost_locked(rank);
+    } else if (rank != nxr_job.rank) {
+        detector_hear_lost(rank, death);
+    } else if (death->silent_ms != 0) {
+        detector_be_cast_out(death);
     }
 }
 
@@ -363,6 +457,7 @@ const struct nxr_subsystem nxr_detector_subsystem = {
     .peer_slot = &detector_slot,
     .register_handlers = detector_register,
     .tick = nxr_detector_tick,
+    .peer_ending = detector_peer_ending,
     .death_known = nxr_detector_peer_ended,
     .close = nxr_detector_stop,
 };

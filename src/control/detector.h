@@ -5,7 +5,13 @@
  * that one dies, it tells the others of the host and watches the one after it. The lowest living
  * rank of a host is its leader. The leaders watch each other in a ring, too, and forward what
  * they learn to both sides. There is no election: each rank computes this from the deaths that it
- * knows. All functions: caller holds job.lock.
+ * knows.
+ *
+ * A rank that was silent for too long may live, and others may still hear it. So that all come to
+ * the same verdict, whoever finds the silence tells its leader, and everyone who learns of it tells
+ * the silent rank, too: if that one lives, all others are lost for it from then on.
+ *
+ * All functions: caller holds job.lock.
  */
 #ifndef NXR_CONTROL_DETECTOR_H
 #define NXR_CONTROL_DETECTOR_H
@@ -35,6 +41,9 @@ void nxr_detector_heard_left(int rank);
  * host may be gone, so watch all living ranks of that host before the bound expires.
  */
 void nxr_detector_suspect(int rank);
+
+/* This rank is about to declare that one lost, because it was silent for so long. */
+void nxr_detector_found_silent(const struct nxr_peer *peer, int64_t silent_ns);
 
 /* Does this rank watch that one on behalf of all? */
 bool nxr_detector_is_watched(const struct nxr_peer *peer);

@@ -134,6 +134,14 @@ static bool wire_is_key(const struct nxr_wire_key *message, int n_fds)
                                       : (n_fds == 1) == nxr_export_has_fd(&message->export);
 }
 
+/* Is a rank of the job lost, or has left, as a rank of the job says? Who left was not silent. */
+static bool wire_is_death(const struct nxr_wire_death *death, int size)
+{
+    return death->dead.rank >= 0 && death->dead.rank < size && death->by.rank >= 0 &&
+           death->by.rank < size && death->has_left <= 1 &&
+           (death->has_left == 0 || death->silent_ms == 0);
+}
+
 /* Are all of these ranks of the job, in an aligned window? */
 static bool wire_is_leaving(const struct nxr_wire_leaving *leaving, int size)
 {
@@ -190,10 +198,7 @@ static const char *wire_check_body(const union nxr_wire_message *message, int n_
                    ? NULL
                    : "an impossible closed region";
     case NXR_WIRE_DEATH:
-        return message->death.dead.rank >= 0 && message->death.dead.rank < size &&
-                       message->death.has_left <= 1
-                   ? NULL
-                   : "a dead rank that is not in the job";
+        return wire_is_death(&message->death, size) ? NULL : "an impossible end of a rank";
     case NXR_WIRE_LEAVING:
         return wire_is_leaving(&message->leaving, size) ? NULL
                                                         : "an impossible list of leaving ranks";

@@ -12,7 +12,7 @@
 #include "transports/transport.h"
 
 #define NXR_WIRE_MAGIC   0x5752584eu /* "NXRW" */
-#define NXR_WIRE_VERSION 4u
+#define NXR_WIRE_VERSION 5u
 #define NXR_WIRE_MAX_FDS 2
 #define NXR_WIRE_REMOTE  (-1) /* in place of a number of descriptors: it came over a network */
 
@@ -81,8 +81,9 @@ struct nxr_wire_closed {
 struct nxr_wire_death {
     struct nxr_wire_header header;
     struct nxr_identity dead;
-    uint32_t has_left; /* 1: it left by nixl_finalize(); 0: it has died */
-    uint32_t unused;
+    struct nxr_identity by; /* who found it first; other ranks pass it on unchanged */
+    uint32_t has_left;      /* 1: it left by nixl_finalize(); 0: it is lost */
+    uint32_t silent_ms;     /* it was silent for so long, and may live; 0: its end is certain */
 };
 
 struct nxr_wire_bounce {

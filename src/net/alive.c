@@ -175,6 +175,7 @@ static bool net_alive_look_at(struct net_peer *np, int64_t now, int64_t interval
     np->heard_nbytes = 0;
     if (net_alive_is_over(np, unanswered_ns, interval)) {
         say_why_lost(np);
+        nxr_detector_found_silent(np->peer, unanswered_ns);
         nxr_warn(NET, "%s on %s counts as lost: %s", nxr_identity_name(&np->identity),
                  np->card.head.host, np->why_lost);
         nxr_net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);

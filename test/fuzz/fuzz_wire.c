@@ -46,6 +46,7 @@ static void check_used(const union nxr_wire_message *message)
         break;
     case NXR_WIRE_DEATH:
         must(message->death.dead.rank >= 0 && message->death.dead.rank < SIZE);
+        must(message->death.by.rank >= 0 && message->death.by.rank < SIZE);
         break;
     case NXR_WIRE_LEAVING:
         must(message->leaving.first == 0); /* one message names all ranks of the job */

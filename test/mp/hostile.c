@@ -297,10 +297,10 @@ static void messages_of_another(int peer)
         MPT_GE(recv(fd, answer, sizeof(answer), 0), 1); /* the welcome */
         nxr_wire_init(&message, NXR_WIRE_DEATH);
         message.header.from = from;
-        message.death.dead = differing(other, 0);
+        message.death.dead = message.death.by = differing(other, 0);
         send_to(fd, &message, message.header.nbytes, NULL, 0);
         message.header.from = differing(from, difference);
-        message.death.dead = other;
+        message.death.dead = message.death.by = other;
         send_to(fd, &message, message.header.nbytes, NULL, 0);
         is_cut_off(fd, difference);
     }

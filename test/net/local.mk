@@ -19,7 +19,7 @@ dist_check_SCRIPTS += %D%/links %D%/test_beds.sh %D%/test_explain.sh %D%/test_li
 TESTS += %D%/test_beds.sh %D%/test_explain.sh %D%/test_links.sh
 
 # What can happen between hosts; the .mp files say over which networks.
-EXTRA_PROGRAMS += %D%/broken %D%/callers %D%/cut_off %D%/dead_link %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D%/stall %D%/strangers %D%/unreached \
+EXTRA_PROGRAMS += %D%/broken %D%/callers %D%/cut_off %D%/dead_link %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D%/stall %D%/strangers %D%/unreached %D%/verdict \
 	%D%/wire_up
 %C%_broken_SOURCES = %D%/bed.c %D%/bed.h %D%/broken.c
 %C%_broken_LDFLAGS = $(mp_link)
@@ -54,6 +54,9 @@ EXTRA_PROGRAMS += %D%/broken %D%/callers %D%/cut_off %D%/dead_link %D%/farewell 
 %C%_unreached_SOURCES = %D%/bed.c %D%/bed.h %D%/unreached.c
 %C%_unreached_LDFLAGS = $(mp_link)
 %C%_unreached_LDADD = $(mp_libs)
+%C%_verdict_SOURCES = %D%/bed.c %D%/bed.h %D%/verdict.c
+%C%_verdict_LDFLAGS = $(mp_link)
+%C%_verdict_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_wire_up_LDFLAGS = $(mp_link)
 %C%_wire_up_LDADD = $(mp_libs)
 

@@ -26,6 +26,7 @@ enum { SIZE = 8, LEFT = 2, DIED = 1 };
 static const int hosts[SIZE] = {0, 0, 0, 1, 1, 2, 2, 3};
 static bool is_wanted[SIZE];
 static int told[SIZE][SIZE]; /* [to][of]: DIED, LEFT; 0: nothing */
+static struct nxr_wire_death last_told;
 
 static void detector_case_want(struct nxr_peer *peer)
 {
@@ -36,6 +37,7 @@ static void detector_case_want(struct nxr_peer *peer)
 static void detector_case_send(struct nxr_peer *peer, const union nxr_wire_message *message)
 {
     cr_assert(eq(int, message->header.type, NXR_WIRE_DEATH));
+    last_told = message->death;
     told[peer->rank][message->death.dead.rank] = message->death.has_left != 0 ? LEFT : DIED;
 }
 
@@ -347,6 +349,7 @@ static void death_comes(uint64_t job, int rank, uint32_t incarnation, bool has_l
     message.death.dead =
         (struct nxr_identity){.job = job, .rank = rank, .incarnation = incarnation};
     message.death.has_left = has_left;
+    message.death.by = (struct nxr_identity){.job = job, .rank = 1};
     nxr_control_take(&(struct nxr_control_source){.peer = nxr_peer_get_locked(1)}, &message);
 }
 
@@ -366,4 +369,125 @@ Test(detector, believes_ends_of_processes_of_this_job_only)
     cr_expect(eq(int, atomic_load(&nxr_job.peers[5]->state), NIXL_PEER_LOST));
     death_comes(5, 6, 0, true);
     cr_expect(eq(int, atomic_load(&nxr_job.peers[6]->state), NIXL_PEER_FINISHED));
+}
+
+/* Rank 3 says that `by` has declared that rank lost, because it was silent for two seconds. */
+static void silence_is_reported(int rank, int by)
+{
+    union nxr_wire_message message;
+
+    nxr_wire_init(&message, NXR_WIRE_DEATH);
+    message.death.dead = (struct nxr_identity){.job = 5, .rank = rank};
+    message.death.by = (struct nxr_identity){.job = 5, .rank = by};
+    message.death.silent_ms = 2000;
+    nxr_control_take(&(struct nxr_control_source){.peer = nxr_peer_get_locked(3)}, &message);
+}
+
+static void find_silent(int rank)
+{
+    nxr_detector_found_silent(nxr_peer_get_locked(rank), 8 * NXR_S + NXR_MS);
+    nxr_life_lost_locked(rank);
+}
+
+static void connect_all(void)
+{
+    for (int rank = 0; rank < SIZE; rank++) {
+        if (rank != nxr_job.rank) {
+            connect_peer(rank);
+        }
+    }
+    tick_until_watched();
+}
+
+/* Those that are told of the end of that rank, as digits. */
+static const char *who_is_told_of(int rank)
+{
+    static char digits[SIZE + 1];
+    size_t n = 0;
+
+    for (int to = 0; to < SIZE; to++) {
+        if (told[to][rank] == DIED) {
+            digits[n++] = (char)('0' + to);
+        }
+    }
+    digits[n] = '\0';
+    return digits;
+}
+
+Test(detector, who_finds_a_silence_tells_its_leader_and_the_silent_rank)
+{
+    begin_as(1);
+    connect_all();
+    find_silent(6);
+    cr_expect_str_eq(who_is_told_of(6), "06");
+    cr_expect(eq(u32, last_told.silent_ms, 8001));
+    cr_expect(eq(int, last_told.by.rank, 1));
+}
+
+Test(detector, leader_that_finds_a_silence_tells_its_ring)
+{
+    begin_as(0);
+    connect_all();
+    find_silent(4);
+    cr_expect_str_eq(who_is_told_of(4), "12347");
+}
+
+Test(detector, a_death_that_is_certain_is_told_as_before)
+{
+    begin_as(1);
+    connect_all();
+    nxr_life_lost_locked(6);
+    cr_expect_str_eq(who_is_told_of(6), "");
+}
+
+Test(detector, leader_tells_its_host_of_a_silence_found_elsewhere)
+{
+    begin_as(3);
+    connect_all();
+    silence_is_reported(4, 1);
+    cr_expect(eq(int, atomic_load(&nxr_job.peers[4]->state), NIXL_PEER_LOST));
+    cr_expect_str_eq(who_is_told_of(4), "045");
+    cr_expect(eq(int, last_told.by.rank, 1));
+    cr_expect(eq(u32, last_told.silent_ms, 2000));
+    cr_expect_str_eq(nxr_peer_why_lost(4), "rank 1 found that it was silent for 2.0 s");
+}
+
+Test(detector, the_next_leader_tells_of_the_silence_of_the_leader)
+{
+    begin_as(4);
+    connect_all();
+    silence_is_reported(3, 1);
+    cr_expect_str_eq(who_is_told_of(3), "035");
+}
+
+Test(detector, who_is_declared_lost_loses_all_others_and_tells_nobody)
+{
+    begin_as(6);
+    connect_all();
+    silence_is_reported(6, 1);
+    for (int rank = 0; rank < SIZE; rank++) {
+        cr_expect_str_eq(who_is_told_of(rank), "");
+        if (rank != 6) {
+            cr_expect_str_eq(nxr_peer_why_lost(rank),
+                             "rank 1 declared this rank lost, because it was silent for 2.0 s");
+        }
+    }
+}
+
+Test(detector, who_leaves_with_all_others_is_not_declared_lost)
+{
+    begin_as(6);
+    connect_all();
+    nxr_job.is_leaving = true;
+    silence_is_reported(6, 1);
+    cr_expect(not(nxr_peer_is_lost(nxr_job.peers[1])));
+}
+
+Test(detector, another_process_of_this_rank_is_not_this_one)
+{
+    begin_as(6);
+    connect_all();
+    nxr_job.self.incarnation = 1;
+    silence_is_reported(6, 1);
+    cr_expect(not(nxr_peer_is_lost(nxr_job.peers[1])));
 }

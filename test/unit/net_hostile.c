@@ -121,7 +121,7 @@ static void receive_death(struct nxr_identity from, struct nxr_identity dead)
 
     nxr_wire_init(&control, NXR_WIRE_DEATH);
     control.header.from = from;
-    control.death.dead = dead;
+    control.death.dead = control.death.by = dead;
     fake_receive(1, NXR_NET_CONTROL, &control, control.header.nbytes, NULL, 0);
 }
 

@@ -171,6 +171,16 @@ Test(wire, a_dead_rank_must_be_of_the_job)
     message.death.has_left = 0;
     message.death.dead.rank = -1;
     refused(message.header.nbytes, 0);
+    message.death.dead.rank = 0;
+    message.death.by.rank = SIZE;
+    refused(message.header.nbytes, 0);
+    message.death.by.rank = -1;
+    refused(message.header.nbytes, 0);
+    message.death.by.rank = SIZE - 1;
+    message.death.silent_ms = 1;
+    cr_expect(eq(int, parse(message.header.nbytes, 0), NIXL_OK));
+    message.death.has_left = 1;
+    refused(message.header.nbytes, 0);
 }
 
 Test(wire, a_verdict_is_an_outcome_about_a_rank)
