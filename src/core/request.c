@@ -193,9 +193,9 @@ void nxr_op_ordered(struct nxr_op *op)
 void nxr_op_done(struct nxr_op *op, int status)
 {
 #ifdef NXR_DEBUG
-    bool had_ended = atomic_exchange(&op->has_ended, true);
-
-    NXR_ASSERT(!had_ended);
+    if (atomic_exchange(&op->has_ended, true)) {
+        NXR_ASSERT(false); /* it ends once */
+    }
 #endif
     NXR_ASSERT(status != NIXL_INPROGRESS && status != NIXL_ERR_AGAIN && !nxr_core_is_locked());
     op->ended(op, status);
