@@ -15,8 +15,15 @@
  * - A call without a timeout argument ends within NIXLRUN_OP_TIMEOUT (60 s unless set); the first
  *   use of a peer's segment of a region waits up to NIXLRUN_RESOLVE_TIMEOUT (10 s) for its owner to
  *   publish it.
- * - Structs that the caller fills or receives start with `size_t struct_nbytes`, set by their _INIT
- *   macro, so that they can grow.
+ * - Structs that the caller fills or receives start with `size_t struct_nbytes`, set by their
+ *   _INIT macro, so that they can grow at their end: a program works with a library that is older
+ *   or newer than the header it was compiled with. In an input, zero is the default of every
+ *   field, so a zeroed struct with its size in struct_nbytes is valid; languages other than C make
+ *   it so. An entry of an array takes struct_nbytes bytes, the same number in all entries. The
+ *   library takes fields that the caller's struct does not have as zero, and fails with
+ *   NIXL_ERR_UNSUPPORTED if a byte is set that it does not know. Of an output it writes at most
+ *   struct_nbytes bytes, and zeroes what it does not know. A size that no version has is
+ *   NIXL_ERR_INVALID_ARG.
  * - Every call fails with NIXL_ERR_NOT_INIT before nixl_init() and after the last nixl_finalize(),
  *   and with NIXL_ERR_FORKED in a forked child.
  * - "Threads: any" means any number of threads at once at NIXL_THREAD_MULTIPLE, the default.

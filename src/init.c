@@ -51,6 +51,7 @@
 #include "util/hash.h"
 #include "util/log.h"
 #include "util/status.h"
+#include "util/struct.h"
 #include "util/thread.h"
 
 #include <errno.h>
@@ -306,7 +307,7 @@ static void init_begin(const struct nixl_init_params *params, const struct nxr_b
     nxr_job.local_size = boot->n_local;
     nxr_job.program = boot->program;
     nxr_job.is_alone = boot->is_alone;
-    nxr_job.is_multithreaded = params == NULL || params->thread_level != NIXL_THREAD_SINGLE;
+    nxr_job.is_multithreaded = params->thread_level != NIXL_THREAD_SINGLE;
     nxr_job.control = NULL;
     nxr_job.peers = NULL;
     nxr_job.event_fd = -1;
@@ -392,22 +393,31 @@ err_drop:
     return status;
 }
 
-static int init_check_params(const struct nixl_init_params *params)
+/* Read and check what the caller has given; NULL leaves *params as it is. */
+static int init_read_params(const struct nixl_init_params *theirs, struct nixl_init_params *params)
 {
-    if (params != NULL && (params->struct_nbytes != sizeof(*params) ||
-                           (params->thread_level != NIXL_THREAD_MULTIPLE &&
-                            params->thread_level != NIXL_THREAD_SINGLE))) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_init", -1, "", 0, "%s",
-                        params->struct_nbytes != sizeof(*params)
-                            ? "params were not initialized with NIXL_INIT_PARAMS_INIT"
-                            : "thread_level is neither NIXL_THREAD_MULTIPLE nor _SINGLE");
+    static const struct nxr_struct_type type =
+        NXR_STRUCT_TYPE(nixl_init_params, NIXL_INIT_PARAMS_INIT, struct_nbytes);
+    int status =
+        theirs != NULL ? nxr_struct_read("nixl_init", "params", &type, theirs, params) : NIXL_OK;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (params->thread_level != NIXL_THREAD_MULTIPLE &&
+        params->thread_level != NIXL_THREAD_SINGLE) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_init", -1, "", 0,
+                        "thread_level is %d; allowed: NIXL_THREAD_MULTIPLE (0), "
+                        "NIXL_THREAD_SINGLE (1)",
+                        (int)params->thread_level);
     }
     return NIXL_OK;
 }
 
 int nixl_init(const struct nixl_init_params *params)
 {
-    int status = init_check_params(params);
+    struct nixl_init_params ours = NIXL_INIT_PARAMS_INIT;
+    int status = init_read_params(params, &ours);
 
     if (status != NIXL_OK) {
         return status;
@@ -418,8 +428,8 @@ int nixl_init(const struct nixl_init_params *params)
     pthread_once(&init_is_made, init_once);
     pthread_mutex_lock(&init_lock);
     if (nxr_job.n_inits == 0) {
-        status = init_join(params);
-    } else if (params == NULL || params->thread_level == NIXL_THREAD_MULTIPLE) {
+        status = init_join(&ours);
+    } else if (ours.thread_level == NIXL_THREAD_MULTIPLE) {
         nxr_job.is_multithreaded = true;
     }
     nxr_job.n_inits += status == NIXL_OK;

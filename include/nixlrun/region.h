@@ -17,7 +17,7 @@ struct nixl_region;
 
 /** Kinds of memory. */
 enum nixl_mem_kind {
-    NIXL_MEM_NONE = 0,   /**< no segment here (nixl_region_open) */
+    NIXL_MEM_NONE = 0,   /**< no segment here (nixl_region_open); in params: NIXL_MEM_HOST */
     NIXL_MEM_HOST = 1,   /**< host memory */
     NIXL_MEM_CUDA = 2,   /**< memory of an NVIDIA GPU, by CUDA */
     NIXL_MEM_VULKAN = 3, /**< memory of a GPU, by Vulkan; CUDA copies it if it can */

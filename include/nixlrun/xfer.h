@@ -36,8 +36,8 @@ struct nixl_blocks {
     uint64_t offset;            /**< from the start of the segment, or from `addr` */
     uint64_t block_nbytes;      /**< > 0 */
     uint64_t stride;            /**< any value; ignored for a single block without index */
-    uint64_t nblocks;
-    const uint64_t *index; /**< NULL, or nblocks numbers in any order */
+    uint64_t nblocks;           /**< 0: an entry without blocks; NIXL_BLOCKS_INIT sets 1 */
+    const uint64_t *index;      /**< NULL, or nblocks numbers in any order */
 };
 #define NIXL_BLOCKS_INIT                                                                           \
     {                                                                                              \

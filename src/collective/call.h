@@ -32,7 +32,7 @@ int nxr_call_check_team(const char *operation, const struct nixl_team *team);
 
 /* Make a call from arguments. NIXL_OK, or NIXL_ERR_INVALID_ARG, recorded for `operation`. */
 int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, int root,
-                          const struct nixl_reduce_args *args, enum nxr_reduce_kind kind,
+                          const struct nixl_reduce_args *theirs, enum nxr_reduce_kind kind,
                           struct nxr_call *call_p);
 
 /* The same for data of one size. `exchange` has its kind, the buffers and nbytes. */
@@ -41,11 +41,11 @@ int nxr_call_of_exchange(const char *operation, const struct nixl_team *team,
 
 /* The same for data of different sizes. `exchange` has its kind. */
 int nxr_call_of_vector(const char *operation, const struct nixl_team *team,
-                       const struct nxr_exchange *exchange, const struct nixl_vector_args *args,
+                       const struct nxr_exchange *exchange, const struct nixl_vector_args *theirs,
                        struct nxr_call *call_p);
 
 /* The same for blocks with strides. */
 int nxr_call_of_strided(const char *operation, const struct nixl_team *team,
-                        const struct nixl_strided_args *args, struct nxr_call *call_p);
+                        const struct nixl_strided_args *theirs, struct nxr_call *call_p);
 
 #endif

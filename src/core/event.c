@@ -12,6 +12,7 @@
 #include "core/request.h"
 #include "util/log.h"
 #include "util/status.h"
+#include "util/struct.h"
 #include "core/wait.h"
 
 #include <errno.h>
@@ -106,6 +107,8 @@ static struct queued_event *take_event(void)
 
 int nixl_event_recv(int64_t timeout_ns, struct nixl_event *event_p)
 {
+    static const struct nxr_struct_type type = NXR_STRUCT_TYPE(nixl_event, NIXL_EVENT_INIT, rank);
+    struct nixl_event ours = NIXL_EVENT_INIT;
     int status = nxr_check_ready("nixl_event_recv");
     struct queued_event *event;
 
@@ -115,10 +118,9 @@ int nixl_event_recv(int64_t timeout_ns, struct nixl_event *event_p)
     if (timeout_ns < 0) {
         return nxr_fail_timeout("nixl_event_recv", -1, timeout_ns);
     }
-    if (event_p == NULL || event_p->struct_nbytes != sizeof(*event_p)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_event_recv", -1, "", 0, "%s",
-                        event_p == NULL ? "event_p is NULL"
-                                        : "event_p was not initialized with NIXL_EVENT_INIT");
+    status = nxr_struct_check("nixl_event_recv", "event_p", &type, event_p);
+    if (status != NIXL_OK) {
+        return status;
     }
     do {
         status = nxr_wait(has_event, NULL, timeout_ns);
@@ -131,10 +133,11 @@ int nixl_event_recv(int64_t timeout_ns, struct nixl_event *event_p)
         }
         event = take_event(); /* another thread may have taken it */
     } while (event == NULL);
-    event_p->type = event->type;
-    event_p->rank = event->rank;
-    memcpy(event_p->name, event->name, strlen(event->name) + 1);
+    ours.type = event->type;
+    ours.rank = event->rank;
+    memcpy(ours.name, event->name, strlen(event->name) + 1);
     free(event);
+    nxr_struct_write(&type, &ours, event_p);
     return NIXL_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "util/env.h"
 #include "util/log.h"
 #include "util/status.h"
+#include "util/struct.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -406,19 +407,21 @@ int nixl_pair_decline(const char *token)
 
 int nixl_pair_query(const char *token, struct nixl_pair_info *info_p)
 {
+    static const struct nxr_struct_type type =
+        NXR_STRUCT_TYPE(nixl_pair_info, NIXL_PAIR_INFO_INIT, nbytes);
+    struct nixl_pair_info info = NIXL_PAIR_INFO_INIT;
     struct use use = {.operation = "nixl_pair_query"};
     int status = read_token(use.operation, token, &use);
 
+    if (status == NIXL_OK) {
+        status = nxr_struct_check(use.operation, "info_p", &type, info_p);
+    }
     if (status != NIXL_OK) {
         return status;
     }
-    if (info_p == NULL || info_p->struct_nbytes != sizeof(*info_p)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_pair_query", -1, "", 0, "%s",
-                        info_p == NULL ? "info_p is NULL"
-                                       : "info_p was not initialized with NIXL_PAIR_INFO_INIT");
-    }
-    info_p->rank = use.rank;
-    info_p->use = use.token.use;
-    info_p->nbytes = use.token.nbytes;
+    info.rank = use.rank;
+    info.use = use.token.use;
+    info.nbytes = use.token.nbytes;
+    nxr_struct_write(&type, &info, info_p);
     return NIXL_OK;
 }

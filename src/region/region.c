@@ -18,6 +18,7 @@
 #include "util/env.h"
 #include "util/log.h"
 #include "util/status.h"
+#include "util/struct.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,19 +100,26 @@ static int check_name(const char *operation, const char *name, struct nixl_regio
     return NIXL_OK;
 }
 
-static int region_check_params(const char *operation, size_t nbytes,
-                               const struct nixl_mem_params *params)
+/* Read the caller's params, NULL for the defaults, and check them. */
+static int region_read_params(const char *operation, size_t nbytes,
+                              const struct nixl_mem_params *theirs, struct nixl_mem_params *params)
 {
+    static const struct nxr_struct_type type =
+        NXR_STRUCT_TYPE(nixl_mem_params, NIXL_MEM_PARAMS_INIT, kind);
+    int status;
+
+    *params = default_params;
     if (nbytes == 0) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "nbytes is 0");
     }
-    if (params->struct_nbytes != sizeof(*params)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "params were not initialized with NIXL_MEM_PARAMS_INIT");
+    status = theirs != NULL ? nxr_struct_read(operation, "params", &type, theirs, params) : NIXL_OK;
+    if (status != NIXL_OK) {
+        return status;
     }
+    params->kind = params->kind == NIXL_MEM_NONE ? default_params.kind : params->kind;
     if (params->kind < NIXL_MEM_HOST || params->kind > NIXL_MEM_AUTO) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "memory kind %d; allowed: NIXL_MEM_HOST (1) to NIXL_MEM_AUTO (%d)",
+                        "memory kind %d; allowed: 0 (NIXL_MEM_HOST) to NIXL_MEM_AUTO (%d)",
                         (int)params->kind, NIXL_MEM_AUTO);
     }
     if ((int)params->strategy < 0 || params->strategy > NIXL_MEM_PINNED) {
@@ -224,12 +232,12 @@ int nixl_region_alloc(const char *name, size_t nbytes, const struct nixl_mem_par
                       struct nixl_region **region_p)
 {
     int status = check_name("nixl_region_alloc", name, region_p);
+    struct nixl_mem_params ours;
 
-    params = params != NULL ? params : &default_params;
     if (status == NIXL_OK) {
-        status = region_check_params("nixl_region_alloc", nbytes, params);
+        status = region_read_params("nixl_region_alloc", nbytes, params, &ours);
     }
-    return status == NIXL_OK ? alloc_region(name, nbytes, params, region_p) : status;
+    return status == NIXL_OK ? alloc_region(name, nbytes, &ours, region_p) : status;
 }
 
 int nxr_region_alloc_internal(const char *name, size_t nbytes, struct nixl_region **region_p)
@@ -269,23 +277,23 @@ int nixl_region_register(const char *name, void *addr, size_t nbytes,
                          const struct nixl_mem_params *params, struct nixl_region **region_p)
 {
     const struct nxr_memory_kind *kind;
+    struct nixl_mem_params ours;
     struct nxr_memory memory;
     struct why why = {""};
     int status = check_name("nixl_region_register", name, region_p);
 
-    params = params != NULL ? params : &default_params;
     if (status == NIXL_OK) {
-        status = region_check_params("nixl_region_register", nbytes, params);
+        status = region_read_params("nixl_region_register", nbytes, params, &ours);
     }
     if (status != NIXL_OK) {
         return status;
     }
-    kind = kind_to_register(addr, params, &why);
+    kind = kind_to_register(addr, &ours, &why);
     if (kind == NULL) {
-        return nxr_fail(params->kind == NIXL_MEM_HOST ? NIXL_ERR_INVALID_ARG : NIXL_ERR_NO_DEVICE,
+        return nxr_fail(ours.kind == NIXL_MEM_HOST ? NIXL_ERR_INVALID_ARG : NIXL_ERR_NO_DEVICE,
                         "nixl_region_register", -1, "", 0, "%s", why.text);
     }
-    status = kind->adopt(addr, nbytes, params, &memory, why.text, sizeof(why.text));
+    status = kind->adopt(addr, nbytes, &ours, &memory, why.text, sizeof(why.text));
     if (status != NIXL_OK) {
         return nxr_fail(status, "nixl_region_register", -1, "", 0, "%s", why.text);
     }

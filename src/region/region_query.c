@@ -11,6 +11,7 @@
 #include "memory/choose.h"
 #include "util/env.h"
 #include "util/status.h"
+#include "util/struct.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -71,6 +72,9 @@ static void fill_info(const struct nixl_region *region, int rank, const struct n
 int nixl_region_query(struct nixl_region *region, int rank, int64_t timeout_ns,
                       struct nixl_region_info *info_p)
 {
+    static const struct nxr_struct_type type =
+        NXR_STRUCT_TYPE(nixl_region_info, NIXL_REGION_INFO_INIT, kind);
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
     int status = nxr_region_check("nixl_region_query", region, timeout_ns);
     struct nxr_segment *segment;
 
@@ -80,14 +84,14 @@ int nixl_region_query(struct nixl_region *region, int rank, int64_t timeout_ns,
     if (!nxr_is_rank(rank)) {
         return nxr_fail_rank("nixl_region_query", rank);
     }
-    if (info_p == NULL || info_p->struct_nbytes != sizeof(*info_p)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_region_query", rank, "", 0, "%s",
-                        info_p == NULL ? "info_p is NULL"
-                                       : "info_p was not initialized with NIXL_REGION_INFO_INIT");
+    status = nxr_struct_check("nixl_region_query", "info_p", &type, info_p);
+    if (status != NIXL_OK) {
+        return status;
     }
     status = nxr_region_resolve("nixl_region_query", region, rank, true, timeout_ns, &segment);
     if (status == NIXL_OK) {
-        fill_info(region, rank, segment, info_p);
+        fill_info(region, rank, segment, &info);
+        nxr_struct_write(&type, &info, info_p);
     }
     return status;
 }

@@ -10,10 +10,14 @@
 #include "transfer/staging.h"
 #include "transfer/transfer.h"
 #include "util/status.h"
+#include "util/struct.h"
 #include "transfer/op.h"
 
 #include <stdio.h>
 #include <string.h>
+
+static const struct nxr_struct_type route_info_type =
+    NXR_STRUCT_TYPE(nixl_route_info, NIXL_ROUTE_INFO_INIT, is_chosen);
 
 /* The own memory and the segment that the user asks about. */
 struct between {
@@ -113,16 +117,6 @@ static int fail_index(const char *operation, int rank, unsigned index)
                     index);
 }
 
-static int check_info(const char *operation, int rank, const struct nixl_route_info *info_p)
-{
-    if (info_p != NULL && info_p->struct_nbytes == sizeof(*info_p)) {
-        return NIXL_OK;
-    }
-    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "%s",
-                    info_p == NULL ? "info_p is NULL"
-                                   : "info_p was not initialized with NIXL_ROUTE_INFO_INIT");
-}
-
 int nixl_route_query(int rank, unsigned index, struct nixl_route_info *info_p)
 {
     struct nixl_route_info info = NIXL_ROUTE_INFO_INIT;
@@ -133,14 +127,14 @@ int nixl_route_query(int rank, unsigned index, struct nixl_route_info *info_p)
     if (peer == NULL) {
         return status;
     }
-    status = check_info("nixl_route_query", rank, info_p);
+    status = nxr_struct_check("nixl_route_query", "info_p", &route_info_type, info_p);
     if (status != NIXL_OK) {
         return status;
     }
     if (!route_query_ask(index, peer, NULL, &info)) {
         return fail_index("nixl_route_query", rank, index);
     }
-    *info_p = info;
+    nxr_struct_write(&route_info_type, &info, info_p);
     return NIXL_OK;
 }
 
@@ -199,7 +193,7 @@ int nixl_route_query_segment(int rank, struct nixl_region *region, const void *l
         nxr_transfer_find_segment("nixl_route_query_segment", rank, region, 0, 0, &segment);
 
     if (status == NIXL_OK) {
-        status = check_info("nixl_route_query_segment", rank, info_p);
+        status = nxr_struct_check("nixl_route_query_segment", "info_p", &route_info_type, info_p);
     }
     if (status != NIXL_OK) {
         return status;
@@ -213,6 +207,6 @@ int nixl_route_query_segment(int rank, struct nixl_region *region, const void *l
     } else if (info.is_usable && !nxr_peer_is_remote(segment->peer) && index >= nxr_n_transports) {
         snprintf(info.why, sizeof(info.why), "%s is faster", segment->transport->name);
     }
-    *info_p = info;
+    nxr_struct_write(&route_info_type, &info, info_p);
     return NIXL_OK;
 }

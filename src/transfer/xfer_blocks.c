@@ -9,11 +9,14 @@
 
 #include "transfer/transfer.h"
 #include "util/status.h"
+#include "util/struct.h"
 #include "transfer/xfer.h"
 
 #include <stdlib.h>
 
 static const char *const side_names[] = {"local", "remote"};
+static const struct nxr_struct_type blocks_type =
+    NXR_STRUCT_TYPE(nixl_blocks, NIXL_BLOCKS_INIT, nblocks);
 
 /* ---- the caller's entries -------------------------------------------------------------------- */
 
@@ -58,21 +61,25 @@ int nxr_side_copy(const char *operation, int rank, enum nixl_xfer_side which,
     }
     side->n_entries = n_entries;
     for (size_t i = 0; i < n_entries; i++) {
-        const struct nixl_blocks *entry = &entries[i];
-        const char *fault = entry->struct_nbytes == sizeof(*entry)
-                                ? find_fault(entry, which)
-                                : "it was not initialized with NIXL_BLOCKS_INIT";
+        struct nixl_blocks entry;
+        int status =
+            nxr_struct_read_entry(operation, side_names[which], &blocks_type, entries, i, &entry);
+        const char *fault;
 
+        if (status != NIXL_OK) {
+            return status;
+        }
+        fault = find_fault(&entry, which);
         if (fault != NULL) {
             return fail_entry(operation, rank, which, i, fault);
         }
-        side->blocks[i] = (struct nxr_blocks){.region = entry->region,
-                                              .base = entry->addr,
-                                              .offset = entry->offset,
-                                              .block_nbytes = entry->block_nbytes,
-                                              .stride = entry->stride,
-                                              .nblocks = entry->nblocks,
-                                              .index = entry->index};
+        side->blocks[i] = (struct nxr_blocks){.region = entry.region,
+                                              .base = entry.addr,
+                                              .offset = entry.offset,
+                                              .block_nbytes = entry.block_nbytes,
+                                              .stride = entry.stride,
+                                              .nblocks = entry.nblocks,
+                                              .index = entry.index};
     }
     return NIXL_OK;
 }

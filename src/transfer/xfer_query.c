@@ -8,6 +8,7 @@
 
 #include "core/route.h"
 #include "util/status.h"
+#include "util/struct.h"
 #include "transfer/xfer.h"
 
 /*
@@ -103,17 +104,17 @@ static uint64_t memory_nbytes(const struct nixl_xfer *xfer)
 
 int nixl_xfer_query(const struct nixl_xfer *xfer, struct nixl_xfer_info *info_p)
 {
+    static const struct nxr_struct_type type =
+        NXR_STRUCT_TYPE(nixl_xfer_info, NIXL_XFER_INFO_INIT, nblocks);
     struct nixl_xfer_info info = NIXL_XFER_INFO_INIT;
     int status = nxr_xfer_check("nixl_xfer_query", xfer);
     const struct nxr_side *sides;
 
+    if (status == NIXL_OK) {
+        status = nxr_struct_check("nixl_xfer_query", "info_p", &type, info_p);
+    }
     if (status != NIXL_OK) {
         return status;
-    }
-    if (info_p == NULL || info_p->struct_nbytes != sizeof(*info_p)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_xfer_query", xfer->rank, "", 0, "%s",
-                        info_p == NULL ? "info_p is NULL"
-                                       : "info_p was not initialized with NIXL_XFER_INFO_INIT");
     }
     sides = xfer->sides;
     pthread_mutex_lock(&nxr_xfers_lock);
@@ -126,6 +127,6 @@ int nixl_xfer_query(const struct nixl_xfer *xfer, struct nixl_xfer_info *info_p)
     info.took_ns = xfer->took_ns;
     info.had_estimated_ns = xfer->had_estimated_ns;
     pthread_mutex_unlock(&nxr_xfers_lock);
-    *info_p = info;
+    nxr_struct_write(&type, &info, info_p);
     return NIXL_OK;
 }

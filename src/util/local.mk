@@ -23,6 +23,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/thread_priority.c %D%/thread_priority.h \
 	%D%/ring.c %D%/ring.h \
 	%D%/status.c %D%/status.h \
+	%D%/struct.c %D%/struct.h \
 	%D%/thread.c %D%/thread.h \
 	%D%/atomic.c %D%/atomic.h
 if HAVE_VULKAN

@@ -22,7 +22,7 @@ floor_pair = src/libnxr_pair.la $(floor_sync)
 floor_collective = src/libnxr_collective.la $(floor_sync)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
 unit_programs = %D%/abi %D%/available %D%/bounce %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/frame %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_calls %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/options \
-	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/stream_signal %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/atomic %D%/atomic_ring %D%/world
+	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/struct %D%/stream_signal %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/atomic %D%/atomic_ring %D%/world
 unit_programs += %D%/control %D%/detector %D%/inflight %D%/init %D%/liveness %D%/notify %D%/peer_slot %D%/request %D%/shares %D%/vm
 if WITH_DEBUG
 unit_programs += %D%/contract
@@ -160,6 +160,8 @@ fake_net = %D%/net_case.h %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h $(fak
 %C%_sink_LDADD = $(unit_launcher_libs)
 %C%_status_CFLAGS = $(unit_cflags)
 %C%_status_LDADD = $(floor_util) $(CRITERION_LIBS)
+%C%_struct_CFLAGS = $(unit_cflags)
+%C%_struct_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_stream_signal_CFLAGS = $(unit_cflags)
 %C%_stream_signal_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=nxr_memory_stream_kind
 %C%_stream_signal_LDADD = $(floor_src) $(CRITERION_LIBS)
