@@ -52,7 +52,7 @@ static void consume(void)
         void *slot;
         int rank;
 
-        must(nixl_channel_receive(work, NIXL_FOREVER, &slot, &nbytes, &rank));
+        must(nixl_channel_recv(work, NIXL_FOREVER, &slot, &nbytes, &rank));
         printf("from rank %d: %.*s\n", rank, (int)nbytes, (const char *)slot);
         must(nixl_channel_release(work, slot));
     }

@@ -157,7 +157,7 @@ static void put_block(const struct job *job, int decode, uint32_t from, uint32_t
                         job->piece_nbytes, &req);
 
         if (status == NIXL_INPROGRESS) {
-            status = nixl_req_free(&req);
+            status = nixl_req_detach(&req);
         }
         must(status);
     }

@@ -60,7 +60,7 @@ static bool open_gpu(enum explain_part part, struct explain_memory *memory)
         snprintf(memory->why[part], sizeof(memory->why[part]), "%s", nixl_last_error()->text);
         return false;
     }
-    if (nixl_region_query(regions[part], nixl_rank(), NIXL_FOREVER, &info) == NIXL_OK) {
+    if (nixl_region_query(nixl_rank(), regions[part], NIXL_FOREVER, &info) == NIXL_OK) {
         snprintf(memory->device[part], sizeof(memory->device[part]), "%s", info.device);
     }
     return true;
@@ -111,7 +111,7 @@ static void add_chosen(struct nixl_route_info *chosen, const struct nixl_route_i
              used > 0 ? ", " : "", route->transport);
     snprintf(chosen->devices + devices_used, sizeof(chosen->devices) - devices_used, "%s%s",
              devices_used > 0 ? "\n" : "", route->devices);
-    chosen->n_rails = route->n_rails > chosen->n_rails ? route->n_rails : chosen->n_rails;
+    chosen->nrails = route->nrails > chosen->nrails ? route->nrails : chosen->nrails;
     chosen->latency_ns = route->latency_ns;
     chosen->bandwidth_mbps = route->bandwidth_mbps;
     memcpy(chosen->method, route->method, sizeof(chosen->method));
@@ -167,7 +167,7 @@ static bool tell_pair(int rank, int source, int target, bool (*tell)(char *row))
     snprintf(row, sizeof(row), "routes\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", rank,
              explain_line_kinds[source].source, explain_line_kinds[target].name, chosen.transport,
              chosen.method, table_number(chosen.latency_ns, latency),
-             table_number(chosen.bandwidth_mbps, bandwidth), table_number(chosen.n_rails, rails),
+             table_number(chosen.bandwidth_mbps, bandwidth), table_number(chosen.nrails, rails),
              explain_line_list_devices(chosen.devices, devices), table_cell(chosen.why));
     return tell(row);
 }

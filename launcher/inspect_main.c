@@ -48,7 +48,7 @@ static void tell_transport(struct nixl_route_info *route)
     /* Leave out why it does not serve this rank, as that is the only one. */
     printf("transports\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", route->transport,
            route->is_usable ? "yes" : "no", table_number(route->latency_ns, latency),
-           table_number(route->bandwidth_mbps, bandwidth), table_number(route->n_rails, rails),
+           table_number(route->bandwidth_mbps, bandwidth), table_number(route->nrails, rails),
            table_cell(route->library), route->is_usable ? "" : table_cell(route->why));
 }
 
@@ -82,7 +82,7 @@ static bool tell_gpu(const char *name, enum nixl_mem_kind kind, const char *numb
         }
         return status != NIXL_ERR_NO_DEVICE;
     }
-    if (nixl_region_query(region, 0, NIXL_FOREVER, &info) != NIXL_OK) {
+    if (nixl_region_query(0, region, NIXL_FOREVER, &info) != NIXL_OK) {
         info.device[0] = '\0';
     }
     printf("gpu_memory\t%s\t%s\tyes\t%s\t\n", name, number, table_cell(info.device));

@@ -11,7 +11,7 @@ EXTRA_DIST += %D%/env-table.sh
 
 # The names that a page has besides that of its file stand in its NAME section.
 man_aliases = %D%/nixl_abort.3 %D%/nixl_channel_acquire.3 %D%/nixl_channel_close.3 \
-	%D%/nixl_channel_open.3 %D%/nixl_channel_publish.3 %D%/nixl_channel_receive.3 \
+	%D%/nixl_channel_open.3 %D%/nixl_channel_publish.3 %D%/nixl_channel_recv.3 \
 	%D%/nixl_channel_release.3 %D%/nixl_atomic_compare_swap.3 %D%/nixl_event_arm.3 %D%/nixl_event_fd.3 %D%/nixl_event_recv.3 \
 	%D%/nixl_job_end.3 %D%/nixl_rank_kill.3 \
 	%D%/nixl_local_rank.3 %D%/nixl_local_size.3 %D%/nixl_program.3 \
@@ -25,7 +25,7 @@ man_aliases = %D%/nixl_abort.3 %D%/nixl_channel_acquire.3 %D%/nixl_channel_close
 	%D%/nixl_region_close.3 %D%/nixl_region_is_published.3 %D%/nixl_region_map.3 \
 	%D%/nixl_region_of.3 %D%/nixl_region_nbytes.3 \
 	%D%/nixl_region_open.3 %D%/nixl_region_query.3 %D%/nixl_region_register.3 \
-	%D%/nixl_region_unmap.3 %D%/nixl_req_cancel.3 %D%/nixl_req_free.3 %D%/nixl_req_test.3 \
+	%D%/nixl_region_unmap.3 %D%/nixl_req_cancel.3 %D%/nixl_req_detach.3 %D%/nixl_req_test.3 \
 	%D%/nixl_req_wait.3 %D%/nixl_req_wait_any.3 %D%/nixl_route_query_segment.3 %D%/nixl_scope.3 %D%/nixl_signal_add.3 %D%/nixl_signal_set.3 \
 	%D%/nixl_get_on_stream.3 %D%/nixl_put_notify_on_stream.3 %D%/nixl_put_on_stream.3 \
 	%D%/nixl_signal_set_on_stream.3 %D%/nixl_signal_wait_on_stream.3 \

@@ -66,7 +66,7 @@ NIXL_API int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint
  * Changes of one word that are under way at once may be made in any order.
  * @param req_p  written only with NIXL_INPROGRESS
  * @return NIXL_OK          done at once; no request was made
- * @return NIXL_INPROGRESS  started: wait for, test or free *req_p. A canceled operation was not
+ * @return NIXL_INPROGRESS  started: wait for, test or detach *req_p. A canceled operation was not
  *                          done if the cancel reports NIXL_OUTCOME_UNTOUCHED
  * Failures as nixl_atomic(): a failure known at once makes no request, any other ends the request.
  */

@@ -84,8 +84,8 @@ NIXL_API int nixl_channel_publish(struct nixl_channel *channel, size_t nbytes) N
  *                               that it had published; the rank is in nixl_last_error()
  * @return NIXL_ERR_INVALID_ARG  not a consumer's end, slot_p NULL, a negative timeout
  */
-NIXL_API int nixl_channel_receive(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p,
-                                  size_t *nbytes_p, int *rank_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p,
+                               size_t *nbytes_p, int *rank_p) NIXL_MUST_CHECK;
 
 /**
  * Consumer: give a slot back to its producer. Slots of one producer must be released in the order

@@ -35,7 +35,7 @@ enum nixl_pair_use {
  *
  * Canceling the request (nixl_req_cancel()) takes the buffer back if the partner has not begun,
  * else it waits for the partner. Closing the region cancels requests whose partner has not begun. A
- * request that is freed (nixl_req_free()) leaves the buffer exposed until it is used or expires.
+ * detached request (nixl_req_detach()) leaves the buffer exposed until it is used or expires.
  *
  * @param rank         the rank that may use it, or NIXL_ANY_RANK; may be the caller
  * @param region       with a segment of this rank, of any kind of memory; offset + nbytes <= its

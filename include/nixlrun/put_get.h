@@ -55,7 +55,7 @@ NIXL_API int nixl_get(int rank, struct nixl_region *region, uint64_t offset, voi
  * are copied within the call, more by a thread of the library; threads that wait in a call help it.
  * @param req_p  written only with NIXL_INPROGRESS
  * @return NIXL_OK          complete at once; no request was made
- * @return NIXL_INPROGRESS  started: wait for, test or free *req_p
+ * @return NIXL_INPROGRESS  started: wait for, test or detach *req_p
  * Failures as nixl_put(): a failure known at once makes no request, any other ends the request.
  */
 NIXL_API int nixl_put_nb(int rank, struct nixl_region *region, uint64_t offset, const void *src,
@@ -76,10 +76,10 @@ NIXL_API int nixl_fence(int rank) NIXL_MUST_CHECK;
 
 /**
  * Wait until all earlier puts to @p rank (or NIXL_ALL_RANKS), including non-blocking ones, are
- * visible to the target, and all earlier gets whose request was freed have filled their memory.
- * @return NIXL_OK; NIXL_ERR_PEER_LOST; NIXL_ERR_TIMEOUT, or NIXL_INPROGRESS with
- * timeout 0; NIXL_ERR_INVALID_ARG (bad rank, negative timeout); the failure of a freed request, or
- * of a put that another host refused, once. Threads: any.
+ * visible to the target, and all earlier gets whose request was detached have filled their memory.
+ * @return NIXL_OK; NIXL_ERR_PEER_LOST; NIXL_ERR_TIMEOUT, or NIXL_INPROGRESS with timeout 0;
+ * NIXL_ERR_INVALID_ARG (bad rank, negative timeout); the failure of a detached request, or of a put
+ * that another host refused, once. Threads: any.
  */
 NIXL_API int nixl_flush(int rank, int64_t timeout_ns) NIXL_MUST_CHECK;
 

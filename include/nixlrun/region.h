@@ -170,7 +170,7 @@ struct nixl_region_info {
  *         says why)
  * Threads: any.
  */
-NIXL_API int nixl_region_query(struct nixl_region *region, int rank, int64_t timeout_ns,
+NIXL_API int nixl_region_query(int rank, struct nixl_region *region, int64_t timeout_ns,
                                struct nixl_region_info *info_p) NIXL_MUST_CHECK;
 
 /**
@@ -184,7 +184,7 @@ NIXL_API int nixl_region_query(struct nixl_region *region, int rank, int64_t tim
  * @return NIXL_ERR_PEER_LOST, NIXL_ERR_UNSUPPORTED, NIXL_ERR_INVALID_ARG  as nixl_region_query()
  * Threads: any.
  */
-NIXL_API int nixl_region_is_published(struct nixl_region *region, int rank,
+NIXL_API int nixl_region_is_published(int rank, struct nixl_region *region,
                                       int64_t timeout_ns) NIXL_MUST_CHECK;
 
 /**
@@ -196,12 +196,12 @@ NIXL_API int nixl_region_is_published(struct nixl_region *region, int rank,
  *         as nixl_put()
  * Threads: any.
  */
-NIXL_API int nixl_region_map(struct nixl_region *region, int rank, void **addr_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_region_map(int rank, struct nixl_region *region, void **addr_p) NIXL_MUST_CHECK;
 
 /**
  * Release a pointer of nixl_region_map(). @return NIXL_OK or NIXL_ERR_INVALID_ARG. Threads: any.
  */
-NIXL_API int nixl_region_unmap(const struct nixl_region *region, int rank, const void *addr);
+NIXL_API int nixl_region_unmap(int rank, const struct nixl_region *region, const void *addr);
 
 #ifdef __cplusplus
 }

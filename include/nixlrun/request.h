@@ -60,7 +60,7 @@ NIXL_API int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns,
  * has completed. Sets *req_p NULL. @return NIXL_OK, NIXL_ERR_INVALID_ARG (req_p is NULL). Threads:
  * any.
  */
-NIXL_API int nixl_req_free(struct nixl_req **req_p);
+NIXL_API int nixl_req_detach(struct nixl_req **req_p);
 
 #ifdef __cplusplus
 }

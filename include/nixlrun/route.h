@@ -24,7 +24,7 @@ struct nixl_route_info {
     int is_chosen;           /**< 1: it serves this rank; two may share the work */
     uint64_t latency_ns;     /**< expected: a small put_notify, one way; 0: not known */
     uint64_t bandwidth_mbps; /**< expected: MB/s of a large put, all rails; 0: not known */
-    unsigned n_rails;        /**< number of parallel paths; 0: not usable */
+    unsigned nrails;         /**< number of parallel paths; 0: not usable */
     char library[128];       /**< the library below it, with version and file; or "" */
     char devices[1024];      /**< a line for each device that it uses; or "" */
     char why[256];           /**< why it is not usable or not chosen; if it is, see the calls */

@@ -72,7 +72,7 @@ static void channel_retire(struct nixl_channel *channel)
 static void unmap(struct nixl_region *region, int rank, char *bytes)
 {
     if (bytes != NULL) {
-        nixl_region_unmap(region, rank, bytes);
+        nixl_region_unmap(rank, region, bytes);
     }
 }
 
@@ -247,13 +247,13 @@ static int map_consumer(struct nixl_channel *channel)
 {
     void *ledger, *slots;
 
-    if (nixl_region_map(channel->ledger, channel->peer, &ledger) == NIXL_OK) {
-        if (nixl_region_map(channel->slots, channel->peer, &slots) == NIXL_OK) {
+    if (nixl_region_map(channel->peer, channel->ledger, &ledger) == NIXL_OK) {
+        if (nixl_region_map(channel->peer, channel->slots, &slots) == NIXL_OK) {
             channel->ledger_bytes = ledger;
             channel->slot_bytes = slots;
             return NIXL_OK;
         }
-        nixl_region_unmap(channel->ledger, channel->peer, ledger);
+        nixl_region_unmap(channel->peer, channel->ledger, ledger);
     }
     channel->staging = calloc(channel->nslots, channel->stride);
     return channel->staging != NULL
@@ -266,7 +266,7 @@ static int find_consumer(struct nixl_channel *channel)
 {
     struct nixl_region_info slots = NIXL_REGION_INFO_INIT, ledger = NIXL_REGION_INFO_INIT;
     struct nxr_ledger_head head;
-    int status = nixl_region_query(channel->slots, channel->peer, nxr_env.resolve_timeout, &slots);
+    int status = nixl_region_query(channel->peer, channel->slots, nxr_env.resolve_timeout, &slots);
 
     if (status == NIXL_ERR_TIMEOUT) {
         return nxr_fail(NIXL_ERR_NOT_FOUND, "nixl_channel_open", channel->peer, "", 0,
@@ -276,7 +276,7 @@ static int find_consumer(struct nixl_channel *channel)
     }
     if (status == NIXL_OK) {
         status =
-            nixl_region_query(channel->ledger, channel->peer, nxr_env.resolve_timeout, &ledger);
+            nixl_region_query(channel->peer, channel->ledger, nxr_env.resolve_timeout, &ledger);
     }
     if (status == NIXL_OK) {
         status = nixl_get(channel->peer, channel->ledger, 0, &head, sizeof(head));

@@ -304,10 +304,10 @@ static bool channel_move_look(void *arg)
     return receive->lane < channel->n_lanes || receive->state != NIXL_OK;
 }
 
-int nixl_channel_receive(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p,
-                         size_t *nbytes_p, int *rank_p)
+int nixl_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p,
+                      size_t *nbytes_p, int *rank_p)
 {
-    const char *operation = "nixl_channel_receive";
+    const char *operation = "nixl_channel_recv";
     int status = check_end(operation, channel, NIXL_CHANNEL_CONSUMER);
     struct receive receive = {.channel = channel, .state = NIXL_OK};
     struct nxr_stamp *stamp;
@@ -367,14 +367,14 @@ static void find_credit(const struct nixl_channel *channel, unsigned number, int
     nxr_channel_region_name(name, channel->name, "credit", nxr_job.rank);
     status = nixl_region_open(name, &lane->credit);
     while (status == NIXL_OK && !has_closed(channel, number)) {
-        status = nixl_region_query(lane->credit, rank, ASK_NS, &info);
+        status = nixl_region_query(rank, lane->credit, ASK_NS, &info);
         if (status == NIXL_OK) {
             lane->has_credit = true;
             break;
         }
         status = status == NIXL_ERR_TIMEOUT ? NIXL_OK : status;
     }
-    if (lane->has_credit && nixl_region_map(lane->credit, rank, &word) == NIXL_OK) {
+    if (lane->has_credit && nixl_region_map(rank, lane->credit, &word) == NIXL_OK) {
         lane->credit_word = word;
     }
 }

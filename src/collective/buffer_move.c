@@ -26,7 +26,7 @@ static void drop_map(const struct nixl_team *team, int member, struct nxr_map *m
 {
     if (map->generation != 0) {
         if (map->addr != NULL) {
-            (void)nixl_region_unmap(map->region, team->ranks[team->local[member]], map->addr);
+            (void)nixl_region_unmap(team->ranks[team->local[member]], map->region, map->addr);
         }
         (void)nixl_region_close(map->region, NIXL_FOREVER);
         map->generation = 0;
@@ -42,7 +42,7 @@ static bool map_segment(struct nixl_region *region, int rank, const struct nixl_
 
         return segment != NULL && segment->method == NXR_METHOD_DEVICE;
     }
-    return nixl_region_map(region, rank, addr_p) == NIXL_OK;
+    return nixl_region_map(rank, region, addr_p) == NIXL_OK;
 }
 
 /* Open and map a region. False: not possible. */
@@ -57,7 +57,7 @@ static bool make_map(struct nixl_team *team, int member, const char *name, uint6
     if (nxr_region_open_internal(name, &map->region) != NIXL_OK) {
         return false;
     }
-    if (nixl_region_query(map->region, rank, nxr_team_left(team), &info) == NIXL_OK &&
+    if (nixl_region_query(rank, map->region, nxr_team_left(team), &info) == NIXL_OK &&
         map_segment(map->region, rank, &info, &addr)) {
         segment = nxr_region_segment(map->region, rank);
         map->addr = addr;

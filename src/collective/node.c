@@ -95,7 +95,7 @@ static int map_memory(struct nixl_team *team, const char *name)
         return status;
     }
     segment = nxr_region_segment(node->region, leader);
-    status = segment != NULL ? nixl_region_map(node->region, leader, &memory) : NIXL_ERR_STALE;
+    status = segment != NULL ? nixl_region_map(leader, node->region, &memory) : NIXL_ERR_STALE;
     if (status != NIXL_OK) {
         return status;
     }
@@ -136,7 +136,7 @@ void nxr_node_close(struct nixl_team *team)
         return;
     }
     if (node->me != 0 && node->head != NULL) {
-        (void)nixl_region_unmap(node->region, team->ranks[team->local[0]], node->head);
+        (void)nixl_region_unmap(team->ranks[team->local[0]], node->region, node->head);
     }
     (void)nixl_region_close(node->region, NXR_S);
     node->region = NULL;

@@ -69,12 +69,12 @@ struct nxr_peer {
         *_Atomic transport; /* for everything sent to it; NULL: none reaches it */
 
     /* What is under way to it (core/request.c, but for n_held: sync/notify.c). Any thread. */
-    _Atomic uint32_t n_pending; /* puts that were started and are not yet visible */
-    _Atomic uint32_t n_held;    /* notifications that wait for that, for puts_ended() */
-    _Atomic uint32_t n_words;   /* requests that change a word: a flush waits for them, too */
-    _Atomic uint32_t n_freed;   /* puts and gets that have not ended and that nobody waits for */
-    _Atomic int freed_failure;  /* of one of these, when it has ended: nixl_flush() reports it */
-    atomic_bool must_ring_fd;   /* ask the peer to signal its event fd */
+    _Atomic uint32_t n_pending;  /* puts that were started and are not yet visible */
+    _Atomic uint32_t n_held;     /* notifications that wait for that, for puts_ended() */
+    _Atomic uint32_t n_words;    /* requests that change a word: a flush waits for them, too */
+    _Atomic uint32_t n_detached; /* puts and gets that have not ended and that nobody waits for */
+    _Atomic int freed_failure;   /* of one of these, when it has ended: nixl_flush() reports it */
+    atomic_bool must_ring_fd;    /* ask the peer to signal its event fd */
 
     /* Everything below: job.lock. */
     struct nxr_identity identity; /* its incarnation is certain once it has a card; before: 0 */

@@ -137,7 +137,7 @@ void nxr_request_end(struct nixl_req *req, int status)
         if (status != NIXL_OK && !req->owner->is_unflushed) {
             atomic_store(&peer->freed_failure, status);
         }
-        atomic_fetch_sub_explicit(&peer->n_freed, req->owner->has_peer, memory_order_release);
+        atomic_fetch_sub_explicit(&peer->n_detached, req->owner->has_peer, memory_order_release);
     } else {
         atomic_fetch_add(&n_done_unseen, 1);
     }
@@ -468,7 +468,7 @@ void nxr_request_abandon(struct nixl_req *req)
             atomic_store(&req->peer->freed_failure, atomic_load(&req->status));
         }
     } else {
-        atomic_fetch_add(&req->peer->n_freed, req->owner->has_peer);
+        atomic_fetch_add(&req->peer->n_detached, req->owner->has_peer);
     }
     pthread_mutex_unlock(&requests_lock);
     if (has_ended) {

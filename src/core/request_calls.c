@@ -213,9 +213,9 @@ int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, enum nixl_outco
     return NIXL_OK;
 }
 
-int nixl_req_free(struct nixl_req **req_p)
+int nixl_req_detach(struct nixl_req **req_p)
 {
-    int status = req_check_req("nixl_req_free", req_p, 0);
+    int status = req_check_req("nixl_req_detach", req_p, 0);
 
     if (status != NIXL_OK || *req_p == NULL) {
         return status;

@@ -74,7 +74,7 @@ void nxr_net_ask(size_t index, const struct nxr_peer *peer, struct nixl_route_in
     expected = net_query_expect(net, np);
     info->latency_ns = expected.latency_ns;
     info->bandwidth_mbps = expected.bandwidth_mbps;
-    info->n_rails = expected.n_rails;
+    info->nrails = expected.n_rails;
     snprintf(info->library, sizeof(info->library), "%s", net->attr->library);
     net_query_describe(net, info->devices, sizeof(info->devices));
     if (!info->is_chosen) {

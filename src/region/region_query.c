@@ -69,7 +69,7 @@ static void fill_info(const struct nixl_region *region, int rank, const struct n
     nxr_route_expect(segment, &info->latency_ns, &info->bandwidth_mbps);
 }
 
-int nixl_region_query(struct nixl_region *region, int rank, int64_t timeout_ns,
+int nixl_region_query(int rank, struct nixl_region *region, int64_t timeout_ns,
                       struct nixl_region_info *info_p)
 {
     static const struct nxr_struct_type type =
@@ -106,7 +106,7 @@ static bool is_mappable(const struct nxr_segment *segment, int rank)
     return segment->key.kind == NIXL_MEM_CUDA && segment->method == NXR_METHOD_DEVICE;
 }
 
-int nixl_region_map(struct nixl_region *region, int rank, void **addr_p)
+int nixl_region_map(int rank, struct nixl_region *region, void **addr_p)
 {
     int status = nxr_region_check("nixl_region_map", region, 0);
     struct nxr_segment *segment;
@@ -150,7 +150,7 @@ int nixl_region_map(struct nixl_region *region, int rank, void **addr_p)
     return status;
 }
 
-int nixl_region_unmap(const struct nixl_region *region, int rank, const void *addr)
+int nixl_region_unmap(int rank, const struct nixl_region *region, const void *addr)
 {
     int status = nxr_region_check("nixl_region_unmap", region, 0);
 

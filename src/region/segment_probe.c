@@ -52,7 +52,7 @@ static bool segment_probe_is_open(const struct nxr_segment *segment)
                                   segment->key.generation;
 }
 
-int nixl_region_is_published(struct nixl_region *region, int rank, int64_t timeout_ns)
+int nixl_region_is_published(int rank, struct nixl_region *region, int64_t timeout_ns)
 {
     static const char operation[] = "nixl_region_is_published";
     int status = nxr_region_check(operation, region, timeout_ns);

@@ -23,7 +23,7 @@ static bool has_no_pending(void *arg)
            nxr_peer_is_lost(peer);
 }
 
-/* The same for a flush, which also waits for words, and for gets whose requests were freed. */
+/* The same for a flush, which also waits for words, and for gets whose requests were detached. */
 static bool has_nothing_open(void *arg)
 {
     const struct nxr_peer *peer = arg;
@@ -31,23 +31,23 @@ static bool has_nothing_open(void *arg)
     return nxr_peer_is_lost(peer) ||
            (has_no_pending(arg) &&
             atomic_load_explicit(&peer->n_words, memory_order_acquire) == 0 &&
-            atomic_load_explicit(&peer->n_freed, memory_order_acquire) == 0);
+            atomic_load_explicit(&peer->n_detached, memory_order_acquire) == 0);
 }
 
 static int fail_late(const char *operation, const struct nxr_peer *peer, int64_t timeout_ns)
 {
     uint32_t n_puts = atomic_load(&peer->n_pending), n_words = atomic_load(&peer->n_words);
-    uint32_t n_freed = atomic_load(&peer->n_freed);
+    uint32_t n_detached = atomic_load(&peer->n_detached);
     const struct nxr_duration time = nxr_duration(timeout_ns);
 
-    if (n_puts + n_words + n_freed == 0) {
+    if (n_puts + n_words + n_detached == 0) {
         return nxr_fail(NIXL_ERR_TIMEOUT, operation, peer->rank, "", 0,
                         "%s has not acknowledged the puts to it within %s", nxr_peer_name(peer),
                         time.text);
     }
     return nxr_fail(NIXL_ERR_TIMEOUT, operation, peer->rank, "", 0,
-                    "in flight to %s after %s: %u puts, %u atomics, %u freed requests",
-                    nxr_peer_name(peer), time.text, n_puts, n_words, n_freed);
+                    "in flight to %s after %s: %u puts, %u atomics, %u detached requests",
+                    nxr_peer_name(peer), time.text, n_puts, n_words, n_detached);
 }
 
 static int fail_drain(const char *operation, const struct nxr_peer *peer, int status,
@@ -62,7 +62,7 @@ static int fail_drain(const char *operation, const struct nxr_peer *peer, int st
 }
 
 /*
- * Report the failure of a request that was freed before it ended, or of a put or signal that the
+ * Report the failure of a request that was detached before it ended, or of a put or signal that the
  * owner refused.
  */
 static int report_freed(const char *operation, struct nxr_peer *peer)

@@ -65,7 +65,7 @@ static void ask_local(size_t index, const struct nxr_peer *peer, const struct be
     info->is_usable = is_usable;
     info->is_chosen =
         transport == (between != NULL ? between->segment->transport : peer->transport);
-    info->n_rails = is_usable;
+    info->nrails = is_usable;
     nxr_route_expect_of(transport, NULL, NXR_METHOD_MEMCPY, &info->latency_ns,
                         &info->bandwidth_mbps);
     if (is_usable && !info->is_chosen) {
@@ -84,7 +84,7 @@ static void ask_own_device(struct nixl_route_info *info)
     snprintf(info->transport, sizeof(info->transport), "%s", nxr_transport_device.name);
     info->is_usable = 1;
     info->is_chosen = 1;
-    info->n_rails = 1;
+    info->nrails = 1;
 }
 
 /*

@@ -70,7 +70,7 @@ int nxr_stream_queue(const char *operation, int rank, struct nixl_region *region
         *req_p = req;
         return NIXL_INPROGRESS;
     }
-    return nixl_req_free(&req);
+    return nixl_req_detach(&req);
 }
 
 int nixl_put_on_stream(int rank, struct nixl_region *region, uint64_t offset, const void *src,

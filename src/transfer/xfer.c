@@ -248,7 +248,7 @@ int nixl_xfer_free(struct nixl_xfer *xfer)
     if (xfer_is_running(xfer)) {
         return fail_in_use("nixl_xfer_free", xfer);
     }
-    nixl_req_free(&xfer->kept);
+    nixl_req_detach(&xfer->kept);
     atomic_store_explicit(&xfer->magic, 0, memory_order_release);
     xfer_retire(xfer);
     return NIXL_OK;

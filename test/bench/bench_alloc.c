@@ -54,7 +54,7 @@ static bool once(struct trial *trial, double *alloc_ns, double *close_ns)
         return false;
     }
     bench_check(status, "nixl_region_alloc");
-    bench_check(nixl_region_query(region, nixl_rank(), BENCH_TIMEOUT_NS, &info),
+    bench_check(nixl_region_query(nixl_rank(), region, BENCH_TIMEOUT_NS, &info),
                 "nixl_region_query");
     snprintf(trial->note, sizeof(trial->note), "%s", info.note);
     start = nxr_now_ns();

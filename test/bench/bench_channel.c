@@ -30,8 +30,8 @@ static void pass_items(struct bench *bench, long n, int arg)
             memcpy(slot, bench->src, bench->nbytes);
             bench_check(nixl_channel_publish(channel, bench->nbytes), "nixl_channel_publish");
         } else {
-            bench_check(nixl_channel_receive(channel, BENCH_TIMEOUT_NS, &slot, NULL, NULL),
-                        "nixl_channel_receive");
+            bench_check(nixl_channel_recv(channel, BENCH_TIMEOUT_NS, &slot, NULL, NULL),
+                        "nixl_channel_recv");
             bench_check(nixl_channel_release(channel, slot), "nixl_channel_release");
         }
     }

@@ -34,7 +34,7 @@ static void put_and_leave(struct bench *bench, uint64_t signal_offset, enum nixl
     int status = nixl_put_signal_nb(bench->peer, bench->region, bench->alignment.dst, bench->src,
                                     bench->nbytes, bench->region, signal_offset, op, value, &req);
 
-    bench_check(status == NIXL_INPROGRESS ? nixl_req_free(&req) : status, "nixl_put_signal_nb");
+    bench_check(status == NIXL_INPROGRESS ? nixl_req_detach(&req) : status, "nixl_put_signal_nb");
 }
 
 static void put_signal(struct bench *bench, long n, int way)
@@ -163,7 +163,7 @@ static int signal_and_leave(struct bench *bench, uint64_t offset, uint64_t numbe
     struct nixl_req *req = NULL;
     int status = nixl_signal_nb(bench->peer, bench->region, offset, NIXL_SIGNAL_SET, number, &req);
 
-    return status == NIXL_INPROGRESS ? nixl_req_free(&req) : status;
+    return status == NIXL_INPROGRESS ? nixl_req_detach(&req) : status;
 }
 
 /* Both have received as many: the next is the number of what is sent. */

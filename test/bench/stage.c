@@ -115,7 +115,7 @@ static void open_page(struct bench *bench)
     } else {
         bench_check(nixl_region_open("bench.page", &bench->page_region), "the shared page");
     }
-    bench_check(nixl_region_map(bench->page_region, 0, &page), "mapping the shared page");
+    bench_check(nixl_region_map(0, bench->page_region, &page), "mapping the shared page");
     bench->page = page;
     bench->page->pids[bench->rank] = getpid();
 }
@@ -139,7 +139,7 @@ void stage_close(struct bench *bench)
         wire_close(bench);
         return;
     }
-    bench_check(nixl_region_unmap(bench->page_region, 0, bench->page), "unmapping the shared page");
+    bench_check(nixl_region_unmap(0, bench->page_region, bench->page), "unmapping the shared page");
     bench_check(nixl_region_close(bench->page_region, BENCH_TIMEOUT_NS), "closing the shared page");
 }
 
@@ -165,7 +165,7 @@ static void map_theirs(struct bench *bench, uint64_t nbytes)
 {
     void *theirs;
 
-    bench_check(nixl_region_map(bench->region, bench->peer, &theirs), "mapping the peer's memory");
+    bench_check(nixl_region_map(bench->peer, bench->region, &theirs), "mapping the peer's memory");
     for (uint64_t i = 0; i < nbytes; i += PAGE_NBYTES) {
         (void)*((volatile unsigned char *)theirs + i);
     }
@@ -212,7 +212,7 @@ void stage_data_open(struct bench *bench, bool is_registered, uint64_t nbytes)
     }
     open_part(bench, total);
     stage_barrier(bench);
-    bench_check(nixl_region_query(bench->region, bench->peer, BENCH_TIMEOUT_NS, &info),
+    bench_check(nixl_region_query(bench->peer, bench->region, BENCH_TIMEOUT_NS, &info),
                 "requesting the peer's memory");
     snprintf(bench->method, sizeof(bench->method), "%s%s%s",
              is_transport_shown ? info.transport : "",
@@ -227,7 +227,7 @@ void stage_data_close(struct bench *bench)
 {
     stage_barrier(bench);
     if (bench->theirs != NULL) {
-        bench_check(nixl_region_unmap(bench->region, bench->peer, bench->theirs),
+        bench_check(nixl_region_unmap(bench->peer, bench->region, bench->theirs),
                     "unmapping the peer's memory");
     }
     stage_barrier(bench);

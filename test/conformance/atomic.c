@@ -259,7 +259,7 @@ static void atomics_under_way_at_once_are_all_done(void)
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
     }
     for (size_t i = 0; i < 2 * N; i++) {
-        MPT_OK(i % 3 == 0 ? nixl_req_free(&reqs[i]) : nixl_req_wait(&reqs[i], MPT_PATIENCE));
+        MPT_OK(i % 3 == 0 ? nixl_req_detach(&reqs[i]) : nixl_req_wait(&reqs[i], MPT_PATIENCE));
     }
     MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
     for (size_t i = 0; i < N; i++) {

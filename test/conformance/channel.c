@@ -64,7 +64,7 @@ static bool try_receive(struct nixl_channel *channel, uint64_t item, size_t max_
 {
     size_t nbytes = SIZE_MAX;
     void *slot = NULL;
-    int rank = -1, status = nixl_channel_receive(channel, 0, &slot, &nbytes, &rank);
+    int rank = -1, status = nixl_channel_recv(channel, 0, &slot, &nbytes, &rank);
 
     if (status == NIXL_INPROGRESS) {
         MPT_TRUE(slot == NULL && nbytes == SIZE_MAX && rank == -1);
@@ -136,11 +136,11 @@ static void a_full_channel_waits_and_loses_nothing(void)
     for (int i = 0; i < NSLOTS; i++) { /* all of them before the first is given back */
         size_t nbytes = 0;
 
-        MPT_OK(nixl_channel_receive(ends.in, MPT_PATIENCE, &held[i], &nbytes, NULL));
+        MPT_OK(nixl_channel_recv(ends.in, MPT_PATIENCE, &held[i], &nbytes, NULL));
         MPT_EQ(nbytes, size_of((uint64_t)i, SLOT));
         MPT_CHECK(held[i], nbytes, (uint64_t)i + (uint64_t)conf.prev);
     }
-    MPT_STATUS(nixl_channel_receive(ends.in, MPT_MS, &slot, NULL, NULL), NIXL_ERR_TIMEOUT);
+    MPT_STATUS(nixl_channel_recv(ends.in, MPT_MS, &slot, NULL, NULL), NIXL_ERR_TIMEOUT);
     MPT_STATUS(nixl_channel_acquire(ends.out, 0, &slot), NIXL_INPROGRESS);
     mpt_barrier(); /* no rank has released yet */
     MPT_STATUS(nixl_channel_release(ends.in, held[1]), NIXL_ERR_INVALID_ARG);
@@ -150,7 +150,7 @@ static void a_full_channel_waits_and_loses_nothing(void)
     MPT_STATUS(nixl_channel_release(ends.in, held[0]), NIXL_ERR_INVALID_ARG);
     MPT_OK(nixl_channel_acquire(ends.out, MPT_PATIENCE, &slot));
     MPT_OK(nixl_channel_publish(ends.out, 3));
-    MPT_OK(nixl_channel_receive(ends.in, MPT_PATIENCE, &slot, NULL, NULL));
+    MPT_OK(nixl_channel_recv(ends.in, MPT_PATIENCE, &slot, NULL, NULL));
     MPT_OK(nixl_channel_release(ends.in, slot));
     close_ends(&ends);
 }
@@ -174,7 +174,7 @@ static void many_producers_reach_one_consumer(void)
         int rank;
 
         n_out += n_out < n_items && try_publish(out, n_out, SLOT);
-        if (in != NULL && nixl_channel_receive(in, 0, &slot, &nbytes, &rank) == NIXL_OK) {
+        if (in != NULL && nixl_channel_recv(in, 0, &slot, &nbytes, &rank) == NIXL_OK) {
             MPT_EQ(nbytes, size_of(n_from[rank], SLOT));
             MPT_CHECK(slot, nbytes, n_from[rank] + (uint64_t)rank);
             MPT_OK(nixl_channel_release(in, slot));
@@ -208,11 +208,11 @@ static void a_producer_closes_behind_its_items(void)
     for (uint64_t i = 0; i < 3; i++) {
         size_t nbytes = 0;
 
-        MPT_OK(nixl_channel_receive(ends.in, MPT_PATIENCE, &slot, &nbytes, NULL));
+        MPT_OK(nixl_channel_recv(ends.in, MPT_PATIENCE, &slot, &nbytes, NULL));
         MPT_CHECK(slot, nbytes, i + (uint64_t)conf.prev);
         MPT_OK(nixl_channel_release(ends.in, slot));
     }
-    MPT_STATUS(nixl_channel_receive(ends.in, MPT_PATIENCE, &slot, NULL, NULL), NIXL_ERR_STALE);
+    MPT_STATUS(nixl_channel_recv(ends.in, MPT_PATIENCE, &slot, NULL, NULL), NIXL_ERR_STALE);
     MPT_OK(nixl_channel_close(ends.in, MPT_PATIENCE));
     mpt_barrier();
 }
@@ -258,7 +258,7 @@ static void an_item_wakes_the_event_fd(void)
                 while (nixl_event_recv(0, &event) == NIXL_OK) {
                 }
                 status = nixl_event_arm();
-                if (nixl_channel_receive(ends.in, 0, &slot, NULL, NULL) == NIXL_OK) {
+                if (nixl_channel_recv(ends.in, 0, &slot, NULL, NULL) == NIXL_OK) {
                     break;
                 }
                 if (status == NIXL_OK) {
@@ -327,7 +327,7 @@ static void producers_are_served_in_turn(void)
             int rank = -1;
             void *slot;
 
-            MPT_OK(nixl_channel_receive(in, MPT_PATIENCE, &slot, NULL, &rank));
+            MPT_OK(nixl_channel_recv(in, MPT_PATIENCE, &slot, NULL, &rank));
             if (rank != 1 + i) {
                 mpt_fail(__FILE__, __LINE__, "item %d of turn %d is of rank %d, expected %d", i,
                          turn, rank, 1 + i);

@@ -32,7 +32,7 @@ static struct target open_target(const char *name)
     memset(target.bytes, OPEN, NBYTES);
     if (!conf.is_registered) {
         MPT_OK(nixl_region_open(name, &target.view));
-        MPT_OK(nixl_region_map(target.view, conf.rank, (void **)&target.bytes));
+        MPT_OK(nixl_region_map(conf.rank, target.view, (void **)&target.bytes));
     }
     return target;
 }
@@ -48,7 +48,7 @@ static void close_and_compare(struct target *target)
         MPT_CHECK_BYTES(target->bytes, NBYTES, QUIET);
     } while (mpt_now_ns() < end_ns);
     if (target->view != NULL) {
-        MPT_OK(nixl_region_unmap(target->view, conf.rank, target->bytes));
+        MPT_OK(nixl_region_unmap(conf.rank, target->view, target->bytes));
         MPT_OK(nixl_region_close(target->view, MPT_PATIENCE));
     }
     free(target->segment.own);
@@ -109,7 +109,7 @@ static void fire(const char *name, bool is_put)
     memset(memory, FIRE, NBYTES);
     for (nixl_note_init(&note);
          nixl_notify_recv(0, TAG_STOP, UINT64_MAX, 0, &note) == NIXL_INPROGRESS;) {
-        status = nixl_region_query(region, 0, MPT_MS, &info);
+        status = nixl_region_query(0, region, MPT_MS, &info);
         if (status != NIXL_OK) {
             MPT_STATUS(status, NIXL_ERR_TIMEOUT); /* closed, and not there again */
             continue;
@@ -199,7 +199,7 @@ static void close_waits_for_every_thread(void)
         mpt_barrier();
         if (conf.rank != 0) {
             MPT_OK(nixl_region_open("threads.fire", &region));
-            MPT_OK(nixl_region_query(region, 0, MPT_PATIENCE, &info));
+            MPT_OK(nixl_region_query(0, region, MPT_PATIENCE, &info));
         }
         mpt_barrier();
         if (conf.rank == 0) {

@@ -234,7 +234,7 @@ static void segments_may_differ_or_be_absent(void)
         MPT_OK(nixl_put(rank, segment.region, end - 1 - (uint64_t)conf.rank, &byte, 1));
         MPT_STATUS(nixl_put(rank, segment.region, end, &byte, 1), NIXL_ERR_RANGE);
     }
-    MPT_STATUS(nixl_region_query(segment.region, 0, 0, &info), NIXL_INPROGRESS);
+    MPT_STATUS(nixl_region_query(0, segment.region, 0, &info), NIXL_INPROGRESS);
     MPT_OK(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE)); /* the barrier goes by way of rank 0 */
     mpt_barrier();
     for (int rank = 0; conf.rank > 0 && rank < conf.size; rank++) {

@@ -45,11 +45,11 @@ static void every_route_is_explained(void)
         struct nixl_region_info info = NIXL_REGION_INFO_INIT;
         int n_chosen = 0;
 
-        MPT_OK(nixl_region_query(segment.region, rank, MPT_PATIENCE, &info));
+        MPT_OK(nixl_region_query(rank, segment.region, MPT_PATIENCE, &info));
         for (unsigned i = 0; nixl_route_query(rank, i, &route) == NIXL_OK; i++) {
             MPT_TRUE(route.is_chosen || strcmp(route.transport, info.transport) != 0);
             MPT_EQ(route.is_chosen, route.why[0] == '\0');
-            MPT_TRUE(!route.is_chosen || (route.is_usable && route.n_rails > 0));
+            MPT_TRUE(!route.is_chosen || (route.is_usable && route.nrails > 0));
             n_chosen += route.is_chosen;
         }
         MPT_EQ(nixl_last_error()->status, NIXL_ERR_NOT_FOUND);
@@ -73,7 +73,7 @@ static void every_route_of_memory_is_explained(void)
         struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
         struct nixl_region_info info = NIXL_REGION_INFO_INIT;
 
-        MPT_OK(nixl_region_query(segment.region, rank, MPT_PATIENCE, &info));
+        MPT_OK(nixl_region_query(rank, segment.region, MPT_PATIENCE, &info));
         for (unsigned j = 0;
              nixl_route_query_segment(rank, segment.region, from[i % 2], j, &route) == NIXL_OK;
              j++) {

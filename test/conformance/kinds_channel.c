@@ -86,7 +86,7 @@ static void consume(struct nixl_channel *in, const struct segment *host, unsigne
     void *slot;
     int rank;
 
-    MPT_OK(nixl_channel_receive(in, MPT_PATIENCE, &slot, &nbytes, &rank));
+    MPT_OK(nixl_channel_recv(in, MPT_PATIENCE, &slot, &nbytes, &rank));
     MPT_EQ(rank, conf.prev);
     MPT_EQ(nbytes, size_of(item));
     MPT_OK(nixl_put(conf.rank, host->region, 0, slot, nbytes));

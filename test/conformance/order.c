@@ -42,7 +42,7 @@ static void send_slices(struct segment *segment, unsigned round, bool is_nb, uns
         status = nixl_put_nb(conf.next, segment->region, i * SLICE, src + i * SLICE, nbytes, &req);
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
         if (status == NIXL_INPROGRESS) {
-            MPT_OK(nixl_req_free(&req));
+            MPT_OK(nixl_req_detach(&req));
         }
     }
 }

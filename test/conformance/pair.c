@@ -295,7 +295,7 @@ static void a_lifetime_ends_it(void)
     MPT_STATUS(nixl_pair_expose(NIXL_ANY_RANK, segment.region, 0, 4096, NIXL_PAIR_WRITE, 1,
                                 mine.text, &req),
                NIXL_INPROGRESS);
-    MPT_OK(nixl_req_free(&req));
+    MPT_OK(nixl_req_detach(&req));
     mpt_barrier();
     conf_drop(&segment);
 }

@@ -41,7 +41,7 @@ static void strategies_are_done_or_explained(void)
         params.strategy = (enum nixl_mem_strategy)strategy;
         MPT_OK(nixl_region_alloc("strategy", 4u << 20, &params, &region));
         memset(nixl_region_addr(region), 0xff, 4u << 20);
-        MPT_OK(nixl_region_query(region, conf.rank, MPT_PATIENCE, &info));
+        MPT_OK(nixl_region_query(conf.rank, region, MPT_PATIENCE, &info));
         if (info.strategy != params.strategy) {
             MPT_EQ(info.strategy, NIXL_MEM_DEFAULT);
             MPT_NE(info.note[0], '\0');
@@ -142,7 +142,7 @@ static void query_tells_what_is_there(void)
     for (int rank = 0; rank < conf.size; rank++) {
         struct nixl_region_info info = NIXL_REGION_INFO_INIT;
 
-        MPT_OK(nixl_region_query(segment.region, rank, MPT_PATIENCE, &info));
+        MPT_OK(nixl_region_query(rank, segment.region, MPT_PATIENCE, &info));
         MPT_EQ(info.nbytes, 1000 + rank);
         MPT_EQ(info.kind, conf.segment_kind);
         MPT_EQ(info.is_registered, conf.is_registered);
@@ -166,18 +166,18 @@ static void query_waits_as_long_as_it_is_told(void)
     int64_t start_ns;
 
     MPT_OK(nixl_region_open("awaited", &opened));
-    MPT_STATUS(nixl_region_query(opened, conf.next, 0, &info), NIXL_INPROGRESS);
+    MPT_STATUS(nixl_region_query(conf.next, opened, 0, &info), NIXL_INPROGRESS);
     start_ns = mpt_now_ns();
-    MPT_STATUS(nixl_region_query(opened, conf.next, 5 * MPT_MS, &info), NIXL_ERR_TIMEOUT);
+    MPT_STATUS(nixl_region_query(conf.next, opened, 5 * MPT_MS, &info), NIXL_ERR_TIMEOUT);
     MPT_GE(mpt_now_ns() - start_ns, 5 * MPT_MS);
-    MPT_STATUS(nixl_region_query(opened, conf.next, -1, &info), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_query(conf.next, opened, -1, &info), NIXL_ERR_INVALID_ARG);
     MPT_EQ(memcmp(&info, &before, sizeof(info)), 0);
     mpt_barrier();
     if (conf.rank % 2 == 0) {
         segment = conf_segment("awaited", 64);
     }
     if (conf.next % 2 == 0) {
-        MPT_OK(nixl_region_query(opened, conf.next, NIXL_FOREVER, &info));
+        MPT_OK(nixl_region_query(conf.next, opened, NIXL_FOREVER, &info));
         MPT_EQ(info.nbytes, 64);
     }
     mpt_barrier();
@@ -237,7 +237,7 @@ static void stale_until_queried_then_it_works(void)
     MPT_STATUS(nixl_put(conf.next, peers, 0, &word, 8), NIXL_ERR_STALE);
     MPT_CHECK_BYTES(segment.bytes, segment.nbytes, 0);
     mpt_barrier();
-    MPT_OK(nixl_region_query(peers, conf.next, MPT_PATIENCE, &info));
+    MPT_OK(nixl_region_query(conf.next, peers, MPT_PATIENCE, &info));
     MPT_EQ(info.nbytes, 64);
     MPT_STATUS(nixl_put(conf.next, peers, 64, &word, 8), NIXL_ERR_RANGE);
     MPT_OK(nixl_put(conf.next, peers, 8, &word, 8));
@@ -276,11 +276,11 @@ static void a_mapped_segment_is_the_owners_memory(void)
 
     mpt_barrier();
     if (conf.is_registered || mpt_scope(conf.next) == NIXL_SCOPE_REMOTE) {
-        MPT_STATUS(nixl_region_map(segment.region, conf.next, (void **)&bytes),
+        MPT_STATUS(nixl_region_map(conf.next, segment.region, (void **)&bytes),
                    NIXL_ERR_UNSUPPORTED);
         MPT_TRUE(bytes == NULL);
     } else {
-        MPT_OK(nixl_region_map(segment.region, conf.next, (void **)&bytes));
+        MPT_OK(nixl_region_map(conf.next, segment.region, (void **)&bytes));
         mpt_fill(bytes, 8192, (uint64_t)conf.rank);
     }
     conf_tell(conf.next, TAG_AGAIN);
@@ -289,10 +289,10 @@ static void a_mapped_segment_is_the_owners_memory(void)
         MPT_CHECK(segment.bytes, 8192, (uint64_t)conf.prev);
     }
     if (bytes != NULL) {
-        MPT_STATUS(nixl_region_unmap(segment.region, conf.next, bytes + 4096),
+        MPT_STATUS(nixl_region_unmap(conf.next, segment.region, bytes + 4096),
                    NIXL_ERR_INVALID_ARG);
-        MPT_OK(nixl_region_unmap(segment.region, conf.next, bytes));
-        MPT_STATUS(nixl_region_unmap(segment.region, conf.next, bytes), NIXL_ERR_INVALID_ARG);
+        MPT_OK(nixl_region_unmap(conf.next, segment.region, bytes));
+        MPT_STATUS(nixl_region_unmap(conf.next, segment.region, bytes), NIXL_ERR_INVALID_ARG);
     }
     mpt_barrier();
     conf_drop(&segment);
@@ -309,7 +309,7 @@ static void a_mapped_segment_outlives_its_owners_close(void)
     MPT_OK(nixl_region_open("outlives", &opened));
     mpt_barrier();
     if (mpt_scope(conf.next) != NIXL_SCOPE_REMOTE) {
-        MPT_OK(nixl_region_map(opened, conf.next, (void **)&bytes));
+        MPT_OK(nixl_region_map(conf.next, opened, (void **)&bytes));
     }
     mpt_barrier();
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
@@ -317,7 +317,7 @@ static void a_mapped_segment_outlives_its_owners_close(void)
     if (bytes != NULL) {
         MPT_CHECK(bytes, 8192, (uint64_t)conf.next);
         memset(bytes, 1, 8192);
-        MPT_OK(nixl_region_unmap(opened, conf.next, bytes));
+        MPT_OK(nixl_region_unmap(conf.next, opened, bytes));
     }
     MPT_OK(nixl_region_close(opened, MPT_PATIENCE));
 }
@@ -371,29 +371,29 @@ static void whether_a_segment_is_published_is_told_at_once(void)
     MPT_OK(nixl_region_open("soon", &handle));
     mpt_barrier();
     for (int rank = 0; rank < conf.size; rank++) {
-        MPT_STATUS(nixl_region_is_published(handle, rank, MPT_PATIENCE), NIXL_ERR_NOT_FOUND);
+        MPT_STATUS(nixl_region_is_published(rank, handle, MPT_PATIENCE), NIXL_ERR_NOT_FOUND);
     }
     mpt_barrier();
     segment = conf_segment("soon", 4096);
     mpt_barrier();
     for (int rank = 0; rank < conf.size; rank++) {
-        MPT_OK(nixl_region_is_published(handle, rank, MPT_PATIENCE));
+        MPT_OK(nixl_region_is_published(rank, handle, MPT_PATIENCE));
     }
     MPT_OK(nixl_put(conf.next, handle, 0, &word, sizeof(word)));
     MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
-    MPT_OK(nixl_region_is_published(handle, conf.next, 0)); /* known */
+    MPT_OK(nixl_region_is_published(conf.next, handle, 0)); /* known */
     mpt_barrier();
     conf_drop(&segment);
     mpt_barrier();
     MPT_OK(nixl_region_open("soon", &fresh));
     for (int rank = 0; rank < conf.size; rank++) {
-        MPT_STATUS(nixl_region_is_published(fresh, rank, MPT_PATIENCE), NIXL_ERR_NOT_FOUND);
+        MPT_STATUS(nixl_region_is_published(rank, fresh, MPT_PATIENCE), NIXL_ERR_NOT_FOUND);
     }
-    MPT_STATUS(nixl_region_is_published(fresh, conf.rank, 0), NIXL_ERR_NOT_FOUND);
-    MPT_STATUS(nixl_region_is_published(fresh, -1, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_is_published(fresh, conf.size, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_is_published(fresh, 0, -1), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_is_published(NULL, 0, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_is_published(conf.rank, fresh, 0), NIXL_ERR_NOT_FOUND);
+    MPT_STATUS(nixl_region_is_published(-1, fresh, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_is_published(conf.size, fresh, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_is_published(0, fresh, -1), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_is_published(0, NULL, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
     MPT_OK(nixl_region_close(fresh, MPT_PATIENCE));
     MPT_OK(nixl_region_close(handle, MPT_PATIENCE));
     mpt_barrier();

@@ -148,12 +148,12 @@ static void a_null_request_is_complete(void)
     MPT_OK(nixl_req_cancel(&req, 0, &outcome));
     MPT_EQ(outcome, NIXL_OUTCOME_DONE);
     MPT_OK(nixl_req_cancel(&req, 0, NULL));
-    MPT_OK(nixl_req_free(&req));
+    MPT_OK(nixl_req_detach(&req));
     MPT_STATUS(nixl_req_test(NULL), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_req_wait(NULL, 0), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_req_wait(&req, -1), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_req_cancel(NULL, 0, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_req_free(NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_req_detach(NULL), NIXL_ERR_INVALID_ARG);
 }
 
 static void a_failed_start_makes_no_request(void)
@@ -302,7 +302,7 @@ static void freed_requests_complete_by_themselves(void)
     mpt_barrier();
     start_puts(&segment, src, reqs, N_REQS);
     for (size_t i = 0; i < N_REQS; i++) {
-        MPT_OK(nixl_req_free(&reqs[i]));
+        MPT_OK(nixl_req_detach(&reqs[i]));
         MPT_TRUE(reqs[i] == NULL);
     }
     MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
@@ -330,7 +330,7 @@ static void a_flush_waits_for_gets_that_were_freed(void)
                                      dst + i * GET_NBYTES, GET_NBYTES, &req);
 
             MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
-            MPT_OK(nixl_req_free(&req));
+            MPT_OK(nixl_req_detach(&req));
         }
         MPT_OK(round % 2 == 0 ? nixl_flush(conf.next, MPT_PATIENCE)
                               : nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE));

@@ -204,7 +204,7 @@ static void a_signal_shows_every_earlier_put(void)
         MPT_OK(nixl_put(conf.next, segment.region, 0, src, nbytes));
         status = nixl_put_nb(conf.next, segment.region, BLOCK, src + BLOCK, nbytes, &req);
         if (status == NIXL_INPROGRESS) {
-            status = nixl_req_free(&req);
+            status = nixl_req_detach(&req);
         }
         MPT_OK(status);
         MPT_OK(round % 2 == 0 ? nixl_signal_set(conf.next, segment.region, base, round)
@@ -250,7 +250,7 @@ static void put_signal_shows_its_data(void)
 /* One of a put, a put with its signal, and a signal, none of which is waited for. */
 static void start_or_free(int status, struct nixl_req **req_p)
 {
-    MPT_OK(status == NIXL_INPROGRESS ? nixl_req_free(req_p) : status);
+    MPT_OK(status == NIXL_INPROGRESS ? nixl_req_detach(req_p) : status);
 }
 
 /* Whoever sees the signal sees the data that was put before it; the sender waits for nothing. */

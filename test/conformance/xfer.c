@@ -488,7 +488,7 @@ static void a_transfer_finds_a_new_segment_again(void)
                NIXL_ERR_STALE);
     mpt_barrier();
     pair.segment = conf_segment("xfer.stale", N_BLOCKS * BLOCK);
-    MPT_OK(nixl_region_query(there, conf.next, MPT_PATIENCE, &info));
+    MPT_OK(nixl_region_query(conf.next, there, MPT_PATIENCE, &info));
     MPT_TRUE(nixl_xfer_start_notify(xfer, TAG_NOTE, NULL, 0, NULL) >= NIXL_OK);
     conf_hear(conf.prev, TAG_NOTE);
     check_pair(&pair, conf.prev, N_BLOCKS);
@@ -517,7 +517,7 @@ static void a_flush_waits_for_reads_that_were_freed(void)
         memset(pair.memory.host, 0x99, N_BLOCKS * BLOCK);
         conf_push(&pair.memory, 0, N_BLOCKS * BLOCK);
         MPT_TRUE(nixl_xfer_start(xfer, &req) >= NIXL_OK);
-        MPT_OK(nixl_req_free(&req));
+        MPT_OK(nixl_req_detach(&req));
         MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
         conf_pull(&pair.memory, 0, N_BLOCKS * BLOCK);
         MPT_CHECK(pair.memory.host, N_BLOCKS * BLOCK, (uint64_t)conf.next);

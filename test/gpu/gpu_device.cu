@@ -283,8 +283,8 @@ int main(int argc, char **argv)
     own = (struct board *)nixl_region_addr(boards);
     own_words = nixl_region_addr(words);
     barrier();
-    NIXL_OK_OR_END(nixl_region_map(boards, 1 - rank_, &mapped));
-    NIXL_OK_OR_END(nixl_region_map(words, 1 - rank_, &mapped_words));
+    NIXL_OK_OR_END(nixl_region_map(1 - rank_, boards, &mapped));
+    NIXL_OK_OR_END(nixl_region_map(1 - rank_, words, &mapped_words));
     peer = (struct board *)mapped;
     CUDA_OK(cudaMalloc(&scratch, sizeof(*scratch)));
     if (cudaHostRegister(mapped_words, 4096, cudaHostRegisterDefault) != cudaSuccess) {
@@ -303,8 +303,8 @@ int main(int argc, char **argv)
     barrier();
     (void)cudaHostUnregister(mapped_words);
     (void)cudaGetLastError();
-    NIXL_OK_OR_END(nixl_region_unmap(boards, 1 - rank_, mapped));
-    NIXL_OK_OR_END(nixl_region_unmap(words, 1 - rank_, mapped_words));
+    NIXL_OK_OR_END(nixl_region_unmap(1 - rank_, boards, mapped));
+    NIXL_OK_OR_END(nixl_region_unmap(1 - rank_, words, mapped_words));
     barrier();
     NIXL_OK_OR_END(nixl_region_close(boards, PATIENCE));
     NIXL_OK_OR_END(nixl_region_close(words, PATIENCE));

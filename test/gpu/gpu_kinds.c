@@ -90,7 +90,7 @@ static void check_way(enum gpu_way way)
     if (rank != 0) {
         MPT_OK(nixl_region_open(name, &region));
     }
-    MPT_OK(nixl_region_query(region, 0, MPT_PATIENCE, &info));
+    MPT_OK(nixl_region_query(0, region, MPT_PATIENCE, &info));
     printf("# %s of rank 0 from rank %d: %s, %s; %s\n", gpu_way_names[way], rank, info.transport,
            info.method, info.note);
     for (int turn = 1; turn < size; turn++) {
@@ -157,7 +157,7 @@ static void churn_peer(void)
     MPT_OK(nixl_region_open("churn", &region));
     MPT_TRUE(gpu_region_make("here", GPU_CUDA, 2 * WINDOW, &here));
     while (!is_over()) {
-        status = nixl_region_query(region, 0, 50 * MPT_MS, &info);
+        status = nixl_region_query(0, region, 50 * MPT_MS, &info);
         if (status != NIXL_OK) {
             MPT_STATUS(status, NIXL_ERR_TIMEOUT);
             continue;

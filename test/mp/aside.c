@@ -46,7 +46,7 @@ static struct nixl_region *open_part(const char *name)
     } else {
         MPT_OK(nixl_region_open(name, &region));
     }
-    MPT_OK(nixl_region_query(region, 1, MPT_PATIENCE, &info));
+    MPT_OK(nixl_region_query(1, region, MPT_PATIENCE, &info));
     mpt_barrier();
     return region;
 }
@@ -192,7 +192,7 @@ static void what_follows_arrives_behind(void)
         if (nixl_rank() == 0) {
             struct nixl_req *req = begin_put(round);
 
-            MPT_OK(nixl_req_free(&req));
+            MPT_OK(nixl_req_detach(&req));
             follow(follower);
         } else {
             await(follower);
@@ -287,7 +287,7 @@ static void a_close_here_ends_it(void)
         int status;
 
         MPT_OK(nixl_region_open("aside", &part));
-        MPT_OK(nixl_region_query(part, 1, MPT_PATIENCE, &info));
+        MPT_OK(nixl_region_query(1, part, MPT_PATIENCE, &info));
         req = begin_put(round);
         MPT_OK(nixl_region_close(part, MPT_PATIENCE));
         status = nixl_req_wait(&req, MPT_PATIENCE);
@@ -352,9 +352,9 @@ static void leave_in_mid_copy(void)
     if (nixl_rank() == 0) {
         dst = malloc(NBYTES);
         MPT_TRUE(nixl_get_nb(1, part, 0, dst, NBYTES, &req) >= NIXL_OK);
-        MPT_OK(nixl_req_free(&req));
+        MPT_OK(nixl_req_detach(&req));
         req = begin_put(99);
-        MPT_OK(nixl_req_free(&req));
+        MPT_OK(nixl_req_detach(&req));
         MPT_OK(nixl_notify(1, TAG_DATA, NULL, 0, MPT_PATIENCE));
     } else {
         hear(TAG_DATA);

@@ -40,9 +40,9 @@ static void bad_ranks(void)
                    NIXL_ERR_INVALID_ARG);
         MPT_STATUS(nixl_atomic(bad, region, 0, NIXL_UINT64, NIXL_ATOMIC_FETCH, NULL, NULL),
                    NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_region_query(region, bad, 0, &info), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_region_map(region, bad, &addr), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_region_unmap(region, bad, memory), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_region_query(bad, region, 0, &info), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_region_map(bad, region, &addr), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_region_unmap(bad, region, memory), NIXL_ERR_INVALID_ARG);
         MPT_EQ(nixl_scope(bad), NIXL_ERR_INVALID_ARG);
         MPT_EQ(nixl_peer_state(bad), NIXL_ERR_INVALID_ARG);
         MPT_TRUE(nixl_host(bad) == NULL);
@@ -79,12 +79,12 @@ static void null_arguments(void)
     MPT_STATUS(nixl_region_open("null", NULL), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_region_open(NULL, &other), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_region_close(NULL, 0), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_query(NULL, 0, 0, &info), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_query(region, 0, 0, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_map(NULL, 0, &addr), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_map(region, 0, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_unmap(NULL, 0, memory), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_unmap(region, 0, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_query(0, NULL, 0, &info), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_query(0, region, 0, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_map(0, NULL, &addr), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_map(0, region, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_unmap(0, NULL, memory), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_unmap(0, region, NULL), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_put(0, NULL, 0, memory, 8), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_put(0, region, 0, NULL, 8), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_get(0, NULL, 0, memory, 8), NIXL_ERR_INVALID_ARG);
@@ -277,7 +277,7 @@ static void bad_structs(void)
     params.flags = 1u << 20;
     MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_ERR_INVALID_ARG);
     info.struct_nbytes = 0;
-    MPT_STATUS(nixl_region_query(region, nixl_rank(), 0, &info), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_query(nixl_rank(), region, 0, &info), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_route_query(0, 1000, &route), NIXL_ERR_NOT_FOUND);
     MPT_STATUS(nixl_route_query(0, 0, NULL), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_route_query_segment(0, region, NULL, 1000, &route), NIXL_ERR_NOT_FOUND);
@@ -311,7 +311,7 @@ static void bad_timeouts(void)
         MPT_STATUS(nixl_put_notify(0, region, 0, memory, 8, 1, NULL, 0, bad), NIXL_ERR_INVALID_ARG);
         MPT_STATUS(nixl_get_notify(0, region, 0, memory, 8, 1, NULL, 0, bad), NIXL_ERR_INVALID_ARG);
         MPT_STATUS(nixl_flush(0, bad), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_region_query(region, 0, bad, &info), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_region_query(0, region, bad, &info), NIXL_ERR_INVALID_ARG);
         MPT_STATUS(nixl_region_close(region, bad), NIXL_ERR_INVALID_ARG);
         MPT_STATUS(nixl_event_recv(bad, &event), NIXL_ERR_INVALID_ARG);
         MPT_STATUS(nixl_signal_wait(&word, NIXL_EQ, 0, bad, NULL), NIXL_ERR_INVALID_ARG);

@@ -55,7 +55,7 @@ static void every_call_refuses(struct nixl_channel *channel)
 
     MPT_STATUS(nixl_channel_acquire(channel, 0, &slot), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_channel_publish(channel, 1), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_channel_receive(channel, 0, &slot, &nbytes, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_channel_recv(channel, 0, &slot, &nbytes, NULL), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_channel_release(channel, slot), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_channel_close(channel, 0), NIXL_ERR_INVALID_ARG);
     MPT_TRUE(slot == NULL && nbytes == 3);
@@ -72,13 +72,13 @@ static void bad_calls(void)
     MPT_OK(nixl_channel_open("good", rank, NIXL_CHANNEL_PRODUCER, 64, 4, NULL, &out));
     MPT_STATUS(nixl_channel_acquire(in, 0, &slot), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_channel_publish(in, 1), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_channel_receive(out, 0, &slot, NULL, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_channel_recv(out, 0, &slot, NULL, NULL), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_channel_release(out, other), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_channel_acquire(out, -1, &slot), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_channel_receive(in, -1, &slot, NULL, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_channel_recv(in, -1, &slot, NULL, NULL), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_channel_close(in, -1), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_channel_acquire(out, 0, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_channel_receive(in, 0, NULL, NULL, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_channel_recv(in, 0, NULL, NULL, NULL), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_channel_publish(out, 1), NIXL_ERR_INVALID_ARG); /* nothing is acquired */
     MPT_STATUS(nixl_channel_release(in, other), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_channel_release(in, NULL), NIXL_ERR_INVALID_ARG);
@@ -86,7 +86,7 @@ static void bad_calls(void)
     MPT_OK(nixl_channel_acquire(out, 0, &slot));
     MPT_STATUS(nixl_channel_publish(out, 65), NIXL_ERR_INVALID_ARG);
     MPT_OK(nixl_channel_publish(out, 64)); /* nothing of this has hurt them */
-    MPT_OK(nixl_channel_receive(in, 0, &slot, NULL, NULL));
+    MPT_OK(nixl_channel_recv(in, 0, &slot, NULL, NULL));
     MPT_STATUS(nixl_channel_release(in, (char *)slot + 1), NIXL_ERR_INVALID_ARG);
     MPT_OK(nixl_channel_release(in, slot));
     MPT_OK(nixl_channel_close(out, MPT_PATIENCE));
@@ -118,7 +118,7 @@ static void an_item_is_no_longer_than_its_slot(void)
     }
     mpt_barrier();
     if (in != NULL) {
-        MPT_OK(nixl_channel_receive(in, MPT_PATIENCE, &slot, &nbytes, NULL));
+        MPT_OK(nixl_channel_recv(in, MPT_PATIENCE, &slot, &nbytes, NULL));
         MPT_EQ(nbytes, 64);
         MPT_OK(nixl_channel_release(in, slot));
     }

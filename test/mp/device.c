@@ -112,7 +112,7 @@ static void use_part(uint64_t number)
     MPT_OK(nixl_get(rank, part, 0, bytes, NBYTES));
     MPT_CHECK_BYTES(bytes, NBYTES, 0);
     mpt_barrier();
-    MPT_OK(nixl_region_query(part, next, MPT_PATIENCE, &info));
+    MPT_OK(nixl_region_query(next, part, MPT_PATIENCE, &info));
     MPT_EQ(info.kind, params.kind);
     MPT_EQ(info.nbytes, NBYTES);
     MPT_TEXT(info.method, "device");
@@ -124,7 +124,7 @@ static void use_part(uint64_t number)
     mpt_barrier();
     MPT_OK(nixl_region_close(part, MPT_PATIENCE));
     MPT_OK(nixl_region_open(name, &part));
-    status = nixl_region_query(part, next, 0, &info);
+    status = nixl_region_query(next, part, 0, &info);
     MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
     MPT_OK(nixl_region_close(part, MPT_PATIENCE));
     mpt_barrier();

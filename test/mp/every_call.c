@@ -12,9 +12,9 @@ static void every_region_call(struct nixl_region *region, int expected)
     MPT_STATUS(nixl_region_alloc("refused", 64, NULL, &other), expected);
     MPT_STATUS(nixl_region_register("refused", &byte, 1, NULL, &other), expected);
     MPT_STATUS(nixl_region_open("refused", &other), expected);
-    MPT_STATUS(nixl_region_query(region, 0, 0, &info), expected);
-    MPT_STATUS(nixl_region_map(region, 0, &addr), expected);
-    MPT_STATUS(nixl_region_unmap(region, 0, addr), expected);
+    MPT_STATUS(nixl_region_query(0, region, 0, &info), expected);
+    MPT_STATUS(nixl_region_map(0, region, &addr), expected);
+    MPT_STATUS(nixl_region_unmap(0, region, addr), expected);
     MPT_STATUS(nixl_region_close(region, MPT_S), expected);
     MPT_TRUE(other == NULL && addr == NULL);
 }
@@ -65,7 +65,7 @@ static void every_channel_call(int expected)
                expected);
     MPT_STATUS(nixl_channel_acquire(channel, MPT_S, &slot), expected);
     MPT_STATUS(nixl_channel_publish(channel, 1), expected);
-    MPT_STATUS(nixl_channel_receive(channel, MPT_S, &slot, NULL, NULL), expected);
+    MPT_STATUS(nixl_channel_recv(channel, MPT_S, &slot, NULL, NULL), expected);
     MPT_STATUS(nixl_channel_release(channel, slot), expected);
     MPT_STATUS(nixl_channel_close(channel, MPT_S), expected);
     MPT_TRUE(channel == NULL && slot == NULL);

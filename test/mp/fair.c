@@ -269,7 +269,7 @@ static size_t receive(int *from)
     size_t nbytes;
     void *slot;
 
-    MPT_OK(nixl_channel_receive(get_channel(), MPT_PATIENCE, &slot, &nbytes, from));
+    MPT_OK(nixl_channel_recv(get_channel(), MPT_PATIENCE, &slot, &nbytes, from));
     MPT_OK(nixl_channel_release(get_channel(), slot));
     return nbytes;
 }
@@ -442,7 +442,7 @@ int main(int argc, char **argv)
     MPT_OK(nixl_region_alloc("board", sizeof(*board) + (size_t)size * sizeof(struct tally), NULL,
                              &region));
     mpt_barrier();
-    MPT_OK(nixl_region_map(region, 0, (void **)&board));
+    MPT_OK(nixl_region_map(0, region, (void **)&board));
     do {
         epoch++;
         atomic_store(&board->tallies[rank].n_done, 0);
@@ -453,7 +453,7 @@ int main(int argc, char **argv)
         mpt_barrier();
     } while (n_suspects > 0 && epoch < N_EPOCHS);
     MPT_EQ(n_suspects, 0);
-    MPT_OK(nixl_region_unmap(region, 0, board));
+    MPT_OK(nixl_region_unmap(0, region, board));
     MPT_OK(nixl_finalize());
     free(suspects);
     return mpt_passed();

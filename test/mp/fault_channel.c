@@ -68,7 +68,7 @@ static void consume(void)
     MPT_OK(nixl_channel_open("fault", NIXL_ANY_RANK, NIXL_CHANNEL_CONSUMER, SLOT, N_ITEMS, NULL,
                              &channel));
     while (n_left > 0 || n_items[3] < N_ITEMS) {
-        int status = nixl_channel_receive(channel, MPT_PATIENCE, &slot, &nbytes, &rank);
+        int status = nixl_channel_recv(channel, MPT_PATIENCE, &slot, &nbytes, &rank);
 
         if (status == NIXL_OK) {
             MPT_EQ(n_told[rank], 0); /* nothing comes behind the news */
@@ -90,7 +90,7 @@ static void consume(void)
 
         MPT_OK(nixl_event_recv(MPT_PATIENCE, &event));
     }
-    MPT_STATUS(nixl_channel_receive(channel, 0, &slot, NULL, NULL), NIXL_INPROGRESS);
+    MPT_STATUS(nixl_channel_recv(channel, 0, &slot, NULL, NULL), NIXL_INPROGRESS);
     MPT_OK(nixl_channel_close(channel, MPT_PATIENCE));
 }
 

@@ -32,7 +32,7 @@ static void flush_all(struct nixl_region *region)
     for (int rank = 1; rank < 3; rank++) {
         struct nixl_region_info info = NIXL_REGION_INFO_INIT;
 
-        MPT_OK(nixl_region_query(region, rank, MPT_PATIENCE, &info));
+        MPT_OK(nixl_region_query(rank, region, MPT_PATIENCE, &info));
         MPT_OK(nixl_put(rank, region, 0, &byte, 1));
     }
     MPT_OK(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE));
@@ -42,7 +42,7 @@ static void flush_all(struct nixl_region *region)
     MPT_EQ(nixl_last_error()->rank, 1);
     MPT_OK(nixl_region_open("nowhere", &nowhere));
     MPT_STATUS(nixl_put_nb(2, nowhere, 0, &byte, 1, &req), NIXL_INPROGRESS);
-    MPT_OK(nixl_req_free(&req));
+    MPT_OK(nixl_req_detach(&req));
     MPT_STATUS(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE), NIXL_ERR_NOT_FOUND);
     MPT_EQ(nixl_last_error()->rank, 2);
     MPT_STATUS(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE), NIXL_ERR_PEER_LOST);
@@ -63,7 +63,7 @@ static void flush_within_one_deadline(void)
         struct nixl_req *req = NULL;
 
         MPT_STATUS(nixl_put_nb(rank, nowhere, 0, &byte, 1, &req), NIXL_INPROGRESS);
-        MPT_OK(nixl_req_free(&req));
+        MPT_OK(nixl_req_detach(&req));
     }
     took_ns = mpt_now_ns();
     MPT_STATUS(nixl_flush(NIXL_ALL_RANKS, timeout_ns), NIXL_ERR_TIMEOUT);

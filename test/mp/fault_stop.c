@@ -82,7 +82,7 @@ static void check_timeouts(struct nixl_region *region, pid_t pid)
     MPT_STATUS(status, NIXL_ERR_AGAIN);
     TIMES_OUT(nixl_notify(1, TAG_FILL, &word, 8, 20 * MPT_MS), 20 * MPT_MS);
     MPT_OK(nixl_region_open("unknown", &unknown));
-    TIMES_OUT(nixl_region_query(unknown, 1, 20 * MPT_MS, &info), 20 * MPT_MS);
+    TIMES_OUT(nixl_region_query(1, unknown, 20 * MPT_MS, &info), 20 * MPT_MS);
     TIMES_OUT(nixl_event_recv(20 * MPT_MS, &event), 20 * MPT_MS);
     MPT_EQ(nixl_peer_state(1), NIXL_PEER_ALIVE);
     MPT_EQ(kill(pid, SIGCONT), 0);
@@ -219,7 +219,7 @@ static void copy_until_told(void)
     MPT_OK(nixl_region_open("copy", &region));
     for (nixl_note_init(&note);
          nixl_notify_recv(0, TAG_DONE, UINT64_MAX, 0, &note) == NIXL_INPROGRESS;) {
-        int status = nixl_region_query(region, 0, MPT_MS, &info);
+        int status = nixl_region_query(0, region, MPT_MS, &info);
 
         while (status == NIXL_OK) {
             status = nixl_put(0, region, 0, src, NBYTES);

@@ -168,7 +168,7 @@ static void call_the_dead(int dead)
     MPT_STATUS(nixl_signal_add(dead, region, 0, 1), NIXL_ERR_PEER_LOST);
     MPT_STATUS(nixl_fence(dead), NIXL_ERR_PEER_LOST);
     MPT_STATUS(nixl_flush(dead, 0), NIXL_ERR_PEER_LOST);
-    MPT_STATUS(nixl_region_query(region, dead, 0, &info), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_region_query(dead, region, 0, &info), NIXL_ERR_PEER_LOST);
     nixl_note_init(&note);
     MPT_STATUS(nixl_notify_recv(dead, TAG_LIFE, UINT64_MAX, NIXL_FOREVER, &note),
                NIXL_ERR_PEER_LOST);

@@ -20,7 +20,7 @@ static void put_to_all(void)
         struct nixl_req *req = NULL;
         int status = nixl_put_nb(rank, region, 8, &src, sizeof(src), &req);
 
-        MPT_OK(status == NIXL_INPROGRESS ? nixl_req_free(&req) : status);
+        MPT_OK(status == NIXL_INPROGRESS ? nixl_req_detach(&req) : status);
     }
     MPT_OK(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE));
     src = 0;

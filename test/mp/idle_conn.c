@@ -81,7 +81,7 @@ static void use_the_connection(void)
     struct nixl_region *region;
 
     MPT_OK(nixl_region_open("nobody has it", &region));
-    (void)!nixl_region_is_published(region, 1, TRY_NS);
+    (void)!nixl_region_is_published(1, region, TRY_NS);
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }
 

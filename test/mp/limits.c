@@ -210,7 +210,7 @@ static void test_regions(void)
     }
     MPT_OK(nixl_rank() == 0 ? nixl_region_register("limits.last", memory, 1, NULL, &last)
                             : nixl_region_open("limits.last", &last));
-    MPT_OK(nixl_region_query(last, 0, MPT_PATIENCE, &info));
+    MPT_OK(nixl_region_query(0, last, MPT_PATIENCE, &info));
     close_ns = mpt_now_ns() - close_ns;
     if (nixl_rank() == 1) {
         MPT_LT(close_ns, use_ns);

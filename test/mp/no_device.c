@@ -35,7 +35,7 @@ static void use_host_memory(void)
 
     params.kind = NIXL_MEM_AUTO;
     MPT_OK(nixl_region_alloc("auto", NBYTES, &params, &region));
-    MPT_OK(nixl_region_query(region, nixl_rank(), MPT_PATIENCE, &info));
+    MPT_OK(nixl_region_query(nixl_rank(), region, MPT_PATIENCE, &info));
     MPT_EQ(info.kind, NIXL_MEM_HOST);
     MPT_TEXT(info.device, "");
     MPT_NE(info.note[0], '\0');

@@ -38,7 +38,7 @@ static void expect_method(const char *method)
 {
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
 
-    MPT_OK(nixl_region_query(region, 0, MPT_PATIENCE, &info));
+    MPT_OK(nixl_region_query(0, region, MPT_PATIENCE, &info));
     MPT_TEXT(info.method, method);
     MPT_EQ(strstr(info.note, "process_vm calls on pid") != NULL, strcmp(method, "bounce") == 0);
 }

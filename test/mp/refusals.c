@@ -95,8 +95,8 @@ static void test_no_way(enum nixl_scope scope)
     MPT_NE(nixl_last_error()->text[0], '\0');
     printf("%s\n", nixl_last_error()->text);
     MPT_STATUS(nixl_get(other, region, 0, &byte, 1), NIXL_ERR_UNSUPPORTED);
-    MPT_STATUS(nixl_region_query(region, other, MPT_PATIENCE, &info), NIXL_ERR_UNSUPPORTED);
-    MPT_STATUS(nixl_region_map(region, other, &addr), NIXL_ERR_UNSUPPORTED);
+    MPT_STATUS(nixl_region_query(other, region, MPT_PATIENCE, &info), NIXL_ERR_UNSUPPORTED);
+    MPT_STATUS(nixl_region_map(other, region, &addr), NIXL_ERR_UNSUPPORTED);
     MPT_STATUS(nixl_notify(other, TAG_HERE, NULL, 0, MPT_PATIENCE), NIXL_ERR_UNSUPPORTED);
     MPT_OK(nixl_put(nixl_rank(), region, 0, &byte, 1));
     MPT_OK(nixl_notify(nixl_rank(), TAG_HERE, NULL, 0, MPT_PATIENCE));
@@ -131,7 +131,7 @@ static void test_freed(void)
     MPT_TRUE(memory != MAP_FAILED && bytes != NULL);
     memset(bytes, 1, nbytes);
     MPT_OK(nixl_region_register("freed", memory, nbytes, NULL, &region));
-    MPT_OK(nixl_region_query(region, other, MPT_PATIENCE, &info));
+    MPT_OK(nixl_region_query(other, region, MPT_PATIENCE, &info));
     mpt_barrier();
     MPT_EQ(munmap(memory, nbytes), 0);
     mpt_barrier();

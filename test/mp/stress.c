@@ -102,7 +102,7 @@ static void use_short_lived(struct worker *worker)
     } else {
         MPT_OK(nixl_region_register(name, worker->again, SLICE, NULL, &region));
     }
-    status = nixl_region_query(region, other, 200 * MPT_US, &info);
+    status = nixl_region_query(other, region, 200 * MPT_US, &info);
     if (status == NIXL_OK) {
         status = nixl_put(other, region, 0, worker->memory, 100);
         MPT_STATUS(status, status == NIXL_ERR_STALE ? NIXL_ERR_STALE : NIXL_OK);

@@ -236,7 +236,7 @@ static void leave_unfinished(void)
 
     if (nixl_rank() == 0) {
         MPT_STATUS(nixl_team_create_nb(ranks, 2, &team, &req), NIXL_INPROGRESS);
-        MPT_OK(nixl_req_free(&req));
+        MPT_OK(nixl_req_detach(&req));
     }
     if (nixl_rank() == late) {
         MPT_STATUS(nixl_team_world(0, &team), NIXL_INPROGRESS);

@@ -54,7 +54,7 @@ static int wait_for_region(void)
 {
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
 
-    return nixl_region_query(unknown, peer, NIXL_FOREVER, &info);
+    return nixl_region_query(peer, unknown, NIXL_FOREVER, &info);
 }
 
 /* A call without a timeout argument, that waits for the name within NIXLRUN_RESOLVE_TIMEOUT. */
@@ -188,7 +188,7 @@ static int wait_for_item(void)
 
     MPT_OK(nixl_channel_open("waits.empty", peer, NIXL_CHANNEL_CONSUMER, SLOT_NBYTES, 1, NULL,
                              &channel));
-    status = nixl_channel_receive(channel, NIXL_FOREVER, &slot, NULL, NULL);
+    status = nixl_channel_recv(channel, NIXL_FOREVER, &slot, NULL, NULL);
     MPT_OK(nixl_channel_close(channel, MPT_PATIENCE));
     return status;
 }

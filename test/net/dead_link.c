@@ -130,7 +130,7 @@ static void check_peers(const char *network)
         struct nixl_region_info info = NIXL_REGION_INFO_INIT;
 
         MPT_EQ(nixl_peer_state(other), NIXL_PEER_ALIVE);
-        MPT_OK(nixl_region_query(region, other, MPT_PATIENCE, &info));
+        MPT_OK(nixl_region_query(other, region, MPT_PATIENCE, &info));
         if (nixl_scope(other) == NIXL_SCOPE_REMOTE && strcmp(network, "any") != 0) {
             MPT_TEXT(info.transport, network);
         }

@@ -47,7 +47,7 @@ static void check_routes(void)
         enum nixl_scope scope = mpt_scope(other);
 
         MPT_EQ(nixl_scope(other), scope);
-        MPT_OK(nixl_region_query(region, other, MPT_PATIENCE, &info));
+        MPT_OK(nixl_region_query(other, region, MPT_PATIENCE, &info));
         if (scope != NIXL_SCOPE_REMOTE) {
             MPT_TEXT(info.transport, local[scope]);
         } else if (mpt_network() != NULL) {

@@ -40,7 +40,7 @@ Test(abi, fields_are_where_they_were)
     cr_expect(eq(sz, offsetof(struct nixl_mem_params, device), 24));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, is_usable), 24));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, latency_ns), 32));
-    cr_expect(eq(sz, offsetof(struct nixl_route_info, n_rails), 48));
+    cr_expect(eq(sz, offsetof(struct nixl_route_info, nrails), 48));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, library), 52));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, why), 1204));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, method), 1460));

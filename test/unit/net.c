@@ -417,7 +417,7 @@ Test(out, memory_of_a_burst_is_given_back, .init = start, .fini = stop)
         struct nixl_req *req = NULL;
 
         cr_assert(eq(int, put_nb(region, LARGE, &req), NIXL_INPROGRESS));
-        nixl_req_free(&req);
+        nixl_req_detach(&req);
     }
     cr_expect(eq(u32, fake_n_ops(), MANY));
     fake_end_ops(NIXL_OK);

@@ -167,7 +167,7 @@ Test(alive, who_takes_a_long_write_is_not_lost, .init = start_rma, .fini = stop)
     }
     cr_expect(np->is_dead, "when no piece ends any more");
     fake_end_ops(NIXL_ERR_CANCELED);
-    nixl_req_free(&req);
+    nixl_req_detach(&req);
     free(memory);
 }
 

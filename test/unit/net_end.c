@@ -26,7 +26,7 @@ Test(end, of_a_job_with_bulk_and_answers_under_way, .init = start)
     cr_assert(eq(int, put_nb(region, LARGE, &reqs[2]), NIXL_INPROGRESS));
     cr_assert(not(zero(ptr, fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 8))));
     for (int i = 0; i < 3; i++) {
-        nixl_req_free(&reqs[i]); /* nothing waits for them */
+        nixl_req_detach(&reqs[i]); /* nothing waits for them */
     }
     stop();
     cr_expect(zero(u32, atomic_load(&nxr_n_started)), "every request has ended");
@@ -42,8 +42,8 @@ Test(end, of_a_job_with_reads_and_writes_under_way, .init = start_rma)
     cr_assert(eq(int, put_nb(region, LARGE, &reqs[0]), NIXL_INPROGRESS));
     cr_assert(eq(int, get_nb(region, LARGE, &reqs[1]), NIXL_INPROGRESS));
     cr_assert(eq(int, fake.n_moved, 2));
-    nixl_req_free(&reqs[0]);
-    nixl_req_free(&reqs[1]);
+    nixl_req_detach(&reqs[0]);
+    nixl_req_detach(&reqs[1]);
     cr_expect(eq(int, nixl_region_close(region, 0), NIXL_OK));
     stop();
     cr_expect(zero(u32, atomic_load(&nxr_n_started)));
