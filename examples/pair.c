@@ -28,14 +28,14 @@ static void must(int status)
 static void lend(int rank, struct nixl_region *pages, struct nixl_req **lent)
 {
     size_t offset = (size_t)rank * PAGE;
-    char token[NIXL_TOKEN_NBYTES];
+    char token[NIXL_TOKEN_MAX + 1];
 
     snprintf((char *)nixl_region_addr(pages) + offset, PAGE, "the page of rank %d", rank);
-    if (nixl_pair_expose(rank, pages, offset, PAGE, NIXL_PAIR_READ, LIFETIME, token, lent) !=
-        NIXL_INPROGRESS) {
+    if (nixl_pair_expose(rank, pages, offset, PAGE, NIXL_PAIR_READ, LIFETIME, token, sizeof(token),
+                         lent) != NIXL_INPROGRESS) {
         nixl_abort(1, nixl_last_error()->text);
     }
-    must(nixl_notify(rank, 0, token, sizeof(token), NIXL_FOREVER));
+    must(nixl_notify(rank, 0, token, strlen(token) + 1, NIXL_FOREVER));
 }
 
 static void lend_to_all(void)

@@ -175,11 +175,11 @@ static void collectives(void)
 static void pairs(void)
 {
     struct nixl_pair_info nixl_pair_info_got;
-    char token[256];
+    char token[NIXL_TOKEN_MAX + 1];
     struct nixl_req *req;
 
-    WANT(nixl_pair_expose(nixl_rank(), region, 0, 64, NIXL_PAIR_READ, NIXL_FOREVER, token, &req) ==
-         NIXL_INPROGRESS);
+    WANT(nixl_pair_expose(nixl_rank(), region, 0, 64, NIXL_PAIR_READ, NIXL_FOREVER, token,
+                          sizeof(token), &req) == NIXL_INPROGRESS);
     OUTPUT(nixl_pair_info, NIXL_PAIR_INFO_INIT, nixl_pair_query(token, out));
     WANT(nixl_pair_info_got.rank == nixl_rank() && nixl_pair_info_got.nbytes == 64);
     WANT(nixl_req_cancel(&req, PATIENCE, NULL) == NIXL_OK);

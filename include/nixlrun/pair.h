@@ -20,8 +20,11 @@ enum nixl_pair_use {
     NIXL_PAIR_WRITE = 2, /**< fill it: nixl_pair_write() */
 };
 
-/** Room for a token: 80 characters (A-Z a-z 0-9 - _) and the final zero. */
-#define NIXL_TOKEN_NBYTES 81
+/**
+ * The longest token of any version, in bytes without the final zero: characters A-Z a-z 0-9 - _.
+ * NIXL_TOKEN_MAX + 1 bytes are room enough.
+ */
+#define NIXL_TOKEN_MAX 255
 
 /**
  * Expose a buffer for one use: one partner may read it, or write it, once and as a whole.
@@ -42,12 +45,15 @@ enum nixl_pair_use {
  *                     size
  * @param nbytes       0 is allowed: then the two only synchronize
  * @param lifetime_ns  > 0: the partner begins within this time or not at all; or NIXL_FOREVER
- * @param token_p      the token
+ * @param token_p      the token and its final zero
+ * @param token_nbytes room there; NIXL_TOKEN_MAX + 1 suffices for every version
  * @param req_p        the request, for nixl_req_wait() and the like
  * @return NIXL_INPROGRESS        exposed
  * @return NIXL_ERR_INVALID_ARG   a bad rank, handle, use or lifetime; a region without a segment of
  *                                this rank
  * @return NIXL_ERR_RANGE         outside this rank's segment
+ * @return NIXL_ERR_TRUNCATED     the room is too small (the detail says what is needed); nothing is
+ *                                exposed
  * @return NIXL_ERR_LIMIT         4,096 buffers are exposed
  * @return NIXL_ERR_NO_MEMORY
  * The request ends with NIXL_OK: used, and what was written is visible; NIXL_ERR_CANCELED: canceled
@@ -56,9 +62,8 @@ enum nixl_pair_use {
  * which case some bytes may have moved. Threads: any.
  */
 NIXL_API int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size_t nbytes,
-                              enum nixl_pair_use use, int64_t lifetime_ns,
-                              char token_p[NIXL_TOKEN_NBYTES],
-                              struct nixl_req **req_p) NIXL_MUST_CHECK;
+                              enum nixl_pair_use use, int64_t lifetime_ns, char *token_p,
+                              size_t token_nbytes, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /** What a token contains. */
 struct nixl_pair_info {

@@ -414,8 +414,8 @@ static int expose(const char *operation, const struct offer *offer, struct nixl_
 }
 
 int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size_t nbytes,
-                     enum nixl_pair_use use, int64_t lifetime_ns, char token_p[NIXL_TOKEN_NBYTES],
-                     struct nixl_req **req_p)
+                     enum nixl_pair_use use, int64_t lifetime_ns, char *token_p,
+                     size_t token_nbytes, struct nixl_req **req_p)
 {
     static const char operation[] = "nixl_pair_expose";
     int status = check_expose(operation, rank, region, use, lifetime_ns);
@@ -429,6 +429,12 @@ int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size
     if (token_p == NULL || req_p == NULL) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "%s",
                         token_p == NULL ? "token_p is NULL" : "req_p is NULL");
+    }
+    if (token_nbytes < NXR_TOKEN_NBYTES) {
+        return nxr_fail(NIXL_ERR_TRUNCATED, operation, rank, "", 0,
+                        "token_nbytes is %zu, and the token takes %d; NIXL_TOKEN_MAX + 1 (%d) "
+                        "suffices for every version",
+                        token_nbytes, NXR_TOKEN_NBYTES, NIXL_TOKEN_MAX + 1);
     }
     if (offset > region->memory.nbytes || nbytes > region->memory.nbytes - offset) {
         return nxr_fail(NIXL_ERR_RANGE, operation, rank, "", 0,

@@ -23,7 +23,7 @@ enum {
     AT_SUM = 56,
 };
 
-#define TEXT_NBYTES (NIXL_TOKEN_NBYTES - 1)
+#define TEXT_NBYTES (NXR_TOKEN_NBYTES - 1)
 _Static_assert(TEXT_NBYTES * 3 == NXR_TOKEN_BINARY_NBYTES * 4, "base64 without a rest");
 
 static const unsigned char magic[AT_VERSION] = {'N', 'X', 'T'};
@@ -56,7 +56,7 @@ static uint32_t pair_token_sum_of(const unsigned char *bytes)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static void encode(const unsigned char bytes[NXR_TOKEN_BINARY_NBYTES], char text[NIXL_TOKEN_NBYTES])
+static void encode(const unsigned char bytes[NXR_TOKEN_BINARY_NBYTES], char text[NXR_TOKEN_NBYTES])
 {
     for (int from = 0, to = 0; from < NXR_TOKEN_BINARY_NBYTES; from += 3) {
         uint32_t three = (uint32_t)bytes[from] << 16 | (uint32_t)bytes[from + 1] << 8 |
@@ -74,7 +74,7 @@ static bool decode(const char *text, unsigned char bytes[NXR_TOKEN_BINARY_NBYTES
 {
     uint32_t four = 0;
 
-    if (strnlen(text, NIXL_TOKEN_NBYTES) != TEXT_NBYTES) {
+    if (strnlen(text, NXR_TOKEN_NBYTES) != TEXT_NBYTES) {
         return false;
     }
     for (int from = 0, to = 0; from < TEXT_NBYTES; from++) {
@@ -95,7 +95,7 @@ static bool decode(const char *text, unsigned char bytes[NXR_TOKEN_BINARY_NBYTES
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
-void nxr_token_write(const struct nxr_token *token, char text[NIXL_TOKEN_NBYTES])
+void nxr_token_write(const struct nxr_token *token, char text[NXR_TOKEN_NBYTES])
 {
     unsigned char bytes[NXR_TOKEN_BINARY_NBYTES] = {0};
 

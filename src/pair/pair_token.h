@@ -13,6 +13,8 @@
 #define NXR_TOKEN_VERSION       1
 #define NXR_TOKEN_NONCE_NBYTES  16
 #define NXR_TOKEN_BINARY_NBYTES 60
+#define NXR_TOKEN_NBYTES        81 /* as text, with the final zero */
+_Static_assert(NXR_TOKEN_NBYTES <= NIXL_TOKEN_MAX + 1, "what callers have room for");
 
 struct nxr_token {
     enum nixl_pair_use use;
@@ -23,7 +25,7 @@ struct nxr_token {
     unsigned char nonce[NXR_TOKEN_NONCE_NBYTES]; /* random: only holders of the token know it */
 };
 
-void nxr_token_write(const struct nxr_token *token, char text[NIXL_TOKEN_NBYTES]);
+void nxr_token_write(const struct nxr_token *token, char text[NXR_TOKEN_NBYTES]);
 
 /* NIXL_OK, or NIXL_ERR_INVALID_ARG, nothing written, and one line in *why_p. */
 int nxr_token_parse(const char *text, struct nxr_token *token_p, const char **why_p);

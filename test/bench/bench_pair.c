@@ -9,6 +9,7 @@
 #include "bench.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define TAG_TOKEN 0xbe01
 #define TAG_DONE  0xbe02
@@ -32,16 +33,17 @@ static void use_tokens(struct bench *bench, long n, int arg)
 {
     (void)arg;
     for (long i = 0; i < n; i++) {
-        char token[NIXL_TOKEN_NBYTES];
+        char token[NIXL_TOKEN_MAX + 1];
         struct nixl_req *req = NULL;
 
         if (bench->rank == 0) {
             int status = nixl_pair_expose(bench->peer, exposed, 0, bench->nbytes, NIXL_PAIR_READ,
-                                          BENCH_TIMEOUT_NS, token, &req);
+                                          BENCH_TIMEOUT_NS, token, sizeof(token), &req);
 
             bench_check(status == NIXL_INPROGRESS ? NIXL_OK : status, "nixl_pair_expose");
-            bench_check(nixl_notify(bench->peer, TAG_TOKEN, token, sizeof(token), BENCH_TIMEOUT_NS),
-                        "nixl_notify");
+            bench_check(
+                nixl_notify(bench->peer, TAG_TOKEN, token, strlen(token) + 1, BENCH_TIMEOUT_NS),
+                "nixl_notify");
             finish(NIXL_INPROGRESS, &req, "nixl_req_wait");
         } else {
             receive(bench, TAG_TOKEN);
@@ -55,7 +57,7 @@ static void without_tokens(struct bench *bench, long n, int arg)
 {
     (void)arg;
     for (long i = 0; i < n; i++) {
-        char token[NIXL_TOKEN_NBYTES] = "";
+        char token[81] = ""; /* what a token takes */
 
         if (bench->rank == 0) {
             bench_check(nixl_notify(bench->peer, TAG_TOKEN, token, sizeof(token), BENCH_TIMEOUT_NS),

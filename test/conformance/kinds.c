@@ -116,19 +116,19 @@ static void buffers_are_exposed_between_kinds(void)
         enum nixl_pair_use use = i < N_SIZES ? NIXL_PAIR_READ : NIXL_PAIR_WRITE;
         size_t nbytes = sizes[i % N_SIZES];
         struct nixl_req *req = NULL, *move = NULL;
-        char token[NIXL_TOKEN_NBYTES];
+        char token[NIXL_TOKEN_MAX + 1];
 
         mpt_fill(seen, nbytes, i + (uint64_t)conf.rank);
         conf_fill_segment(&segment, GUARD, seen, nbytes);
         mpt_fill(local.host, nbytes, 100 + i + (uint64_t)conf.rank);
         conf_push(&local, 0, nbytes);
         MPT_STATUS(nixl_pair_expose(conf.prev, segment.region, GUARD, nbytes, use, NIXL_FOREVER,
-                                    token, &req),
+                                    token, sizeof(token), &req),
                    NIXL_INPROGRESS);
-        MPT_OK(nixl_notify(conf.prev, TAG_DONE, token, sizeof(token), MPT_PATIENCE));
+        MPT_OK(nixl_notify(conf.prev, TAG_DONE, token, strlen(token) + 1, MPT_PATIENCE));
         nixl_note_init(&note);
         MPT_OK(nixl_notify_recv(conf.next, TAG_DONE, UINT64_MAX, MPT_PATIENCE, &note));
-        memcpy(token, note.payload, sizeof(token));
+        memcpy(token, note.payload, note.nbytes);
         end(use == NIXL_PAIR_READ ? nixl_pair_read(token, local.addr, nbytes, &move)
                                   : nixl_pair_write(token, local.addr, nbytes, &move),
             &move);

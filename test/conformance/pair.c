@@ -17,12 +17,12 @@
 #define LIFETIME (600 * MPT_S)
 
 struct token {
-    char text[NIXL_TOKEN_NBYTES];
+    char text[NIXL_TOKEN_MAX + 1];
 };
 
 static void give_token(int rank, const struct token *token)
 {
-    MPT_OK(nixl_notify(rank, TAG_TOKEN, token, sizeof(*token), MPT_PATIENCE));
+    MPT_OK(nixl_notify(rank, TAG_TOKEN, token, strlen(token->text) + 1, MPT_PATIENCE));
 }
 
 static struct token get_token(int rank)
@@ -32,8 +32,8 @@ static struct token get_token(int rank)
 
     nixl_note_init(&note);
     MPT_OK(nixl_notify_recv(rank, TAG_TOKEN, UINT64_MAX, MPT_PATIENCE, &note));
-    MPT_EQ(note.nbytes, sizeof(token));
-    memcpy(&token, note.payload, sizeof(token));
+    MPT_TRUE(note.nbytes <= sizeof(token));
+    memcpy(&token, note.payload, note.nbytes);
     return token;
 }
 
@@ -43,9 +43,9 @@ static struct nixl_req *expose(struct segment *segment, size_t offset, size_t nb
     struct nixl_req *req = NULL;
 
     MPT_STATUS(nixl_pair_expose(conf.next, segment->region, offset, nbytes, use, LIFETIME,
-                                token_p->text, &req),
+                                token_p->text, sizeof(token_p->text), &req),
                NIXL_INPROGRESS);
-    MPT_EQ(strlen(token_p->text), NIXL_TOKEN_NBYTES - 1);
+    MPT_TRUE(strlen(token_p->text) <= NIXL_TOKEN_MAX);
     return req;
 }
 
@@ -212,7 +212,7 @@ static void use_and_size_are_checked_first(void)
     MPT_STATUS(nixl_pair_read(theirs.text, local, 0, &none), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_pair_read(theirs.text, NULL, 4096, &none), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_pair_read(theirs.text, local, 4096, NULL), NIXL_ERR_INVALID_ARG);
-    for (size_t i = 0; i < NIXL_TOKEN_NBYTES - 1; i++) {
+    for (size_t i = 0; i < strlen(theirs.text); i++) {
         bad = theirs;
         bad.text[i] = bad.text[i] == 'A' ? 'B' : 'A';
         MPT_STATUS(nixl_pair_read(bad.text, local, 4096, &none), NIXL_ERR_INVALID_ARG);
@@ -283,7 +283,7 @@ static void a_lifetime_ends_it(void)
     struct nixl_req *req = NULL;
 
     MPT_STATUS(nixl_pair_expose(NIXL_ANY_RANK, segment.region, 0, 4096, NIXL_PAIR_WRITE, 1,
-                                mine.text, &req),
+                                mine.text, sizeof(mine.text), &req),
                NIXL_INPROGRESS);
     MPT_STATUS(nixl_req_wait(&req, MPT_PATIENCE), NIXL_ERR_EXPIRED);
     give_token(conf.next, &mine);
@@ -293,7 +293,7 @@ static void a_lifetime_ends_it(void)
 
     /* Nothing waits for that one; it ends nevertheless, also for the holder of its token. */
     MPT_STATUS(nixl_pair_expose(NIXL_ANY_RANK, segment.region, 0, 4096, NIXL_PAIR_WRITE, 1,
-                                mine.text, &req),
+                                mine.text, sizeof(mine.text), &req),
                NIXL_INPROGRESS);
     MPT_OK(nixl_req_detach(&req));
     mpt_barrier();
@@ -317,7 +317,7 @@ static void one_of_many_partners_wins(void)
 
         if (conf.rank == exposer) {
             MPT_STATUS(nixl_pair_expose(NIXL_ANY_RANK, segment.region, 0, 4096, NIXL_PAIR_READ,
-                                        NIXL_FOREVER, token.text, &req),
+                                        NIXL_FOREVER, token.text, sizeof(token.text), &req),
                        NIXL_INPROGRESS);
             for (int rank = 0; rank < conf.size; rank++) {
                 give_token(rank, &token);

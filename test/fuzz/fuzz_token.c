@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
 
 static void check_accepted(const char *text, const struct nxr_token *token)
 {
-    char again[NIXL_TOKEN_NBYTES];
+    char again[NXR_TOKEN_NBYTES];
 
     if (token->exposer.rank < 0 ||
         (token->use != NIXL_PAIR_READ && token->use != NIXL_PAIR_WRITE) ||
@@ -49,7 +49,7 @@ static void check_text(const char *text)
 static void check_fields(const uint8_t *data, size_t nbytes)
 {
     struct nxr_token token = {.use = NIXL_PAIR_READ};
-    char text[NIXL_TOKEN_NBYTES];
+    char text[NXR_TOKEN_NBYTES];
 
     memcpy(&token, data, nbytes < sizeof(token) ? nbytes : sizeof(token));
     nxr_token_write(&token, text);

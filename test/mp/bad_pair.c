@@ -21,38 +21,49 @@ static void bad_offers(void)
 {
     static const int ranks[] = {-2, -3, 1000, INT_MAX, INT_MIN};
     struct nixl_region *opened;
-    char token[NIXL_TOKEN_NBYTES] = "untouched";
+    char token[NIXL_TOKEN_MAX + 1] = "untouched";
     struct nixl_req *none = NULL;
     const int any = NIXL_ANY_RANK;
 
     MPT_OK(nixl_region_open("bad.pair", &opened));
     for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
-        MPT_STATUS(nixl_pair_expose(ranks[i], region, 0, 1, NIXL_PAIR_READ, 1, token, &none),
+        MPT_STATUS(nixl_pair_expose(ranks[i], region, 0, 1, NIXL_PAIR_READ, 1, token, sizeof(token),
+                                    &none),
                    NIXL_ERR_INVALID_ARG);
     }
     for (int use = -1; use < 5; use += use == 0 ? 3 : 1) { /* -1, 0, 3, 4 */
-        MPT_STATUS(nixl_pair_expose(any, region, 0, 1, (enum nixl_pair_use)use, 1, token, &none),
+        MPT_STATUS(nixl_pair_expose(any, region, 0, 1, (enum nixl_pair_use)use, 1, token,
+                                    sizeof(token), &none),
                    NIXL_ERR_INVALID_ARG);
     }
-    MPT_STATUS(nixl_pair_expose(any, NULL, 0, 1, NIXL_PAIR_READ, 1, token, &none),
+    MPT_STATUS(nixl_pair_expose(any, NULL, 0, 1, NIXL_PAIR_READ, 1, token, sizeof(token), &none),
                NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_pair_expose(any, opened, 0, 0, NIXL_PAIR_READ, 1, token, &none),
+    MPT_STATUS(nixl_pair_expose(any, opened, 0, 0, NIXL_PAIR_READ, 1, token, sizeof(token), &none),
                NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_pair_expose(any, region, 0, 1, NIXL_PAIR_READ, 0, token, &none),
+    MPT_STATUS(nixl_pair_expose(any, region, 0, 1, NIXL_PAIR_READ, 0, token, sizeof(token), &none),
                NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_pair_expose(any, region, 0, 1, NIXL_PAIR_READ, -1, token, &none),
+    MPT_STATUS(nixl_pair_expose(any, region, 0, 1, NIXL_PAIR_READ, -1, token, sizeof(token), &none),
                NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_pair_expose(any, region, 0, 1, NIXL_PAIR_READ, 1, NULL, &none),
+    MPT_STATUS(nixl_pair_expose(any, region, 0, 1, NIXL_PAIR_READ, 1, NULL, sizeof(token), &none),
                NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_pair_expose(any, region, 0, 1, NIXL_PAIR_READ, 1, token, NULL),
+    MPT_STATUS(nixl_pair_expose(any, region, 0, 1, NIXL_PAIR_READ, 1, token, sizeof(token), NULL),
                NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_pair_expose(any, region, 0, NBYTES + 1, NIXL_PAIR_READ, 1, token, &none),
+    for (size_t room = 0; room < NXR_TOKEN_NBYTES; room++) {
+        MPT_STATUS(nixl_pair_expose(any, region, 0, 1, NIXL_PAIR_READ, 1, token, room, &none),
+                   NIXL_ERR_TRUNCATED);
+    }
+    MPT_TRUE(strstr(nixl_last_error()->text, "NIXL_TOKEN_MAX") != NULL);
+    MPT_STATUS(nixl_pair_expose(any, region, 0, NBYTES + 1, NIXL_PAIR_READ, 1, token, sizeof(token),
+                                &none),
                NIXL_ERR_RANGE);
-    MPT_STATUS(nixl_pair_expose(any, region, NBYTES + 1, 0, NIXL_PAIR_READ, 1, token, &none),
+    MPT_STATUS(nixl_pair_expose(any, region, NBYTES + 1, 0, NIXL_PAIR_READ, 1, token, sizeof(token),
+                                &none),
                NIXL_ERR_RANGE);
-    MPT_STATUS(nixl_pair_expose(any, region, 1, SIZE_MAX, NIXL_PAIR_READ, 1, token, &none),
-               NIXL_ERR_RANGE);
-    MPT_STATUS(nixl_pair_expose(any, region, UINT64_MAX, 1, NIXL_PAIR_READ, 1, token, &none),
+    MPT_STATUS(
+        nixl_pair_expose(any, region, 1, SIZE_MAX, NIXL_PAIR_READ, 1, token, sizeof(token), &none),
+        NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_pair_expose(any, region, UINT64_MAX, 1, NIXL_PAIR_READ, 1, token, sizeof(token),
+                                &none),
                NIXL_ERR_RANGE);
     MPT_TRUE(none == NULL);
     MPT_TEXT(token, "untouched");
@@ -77,7 +88,7 @@ static void refuses(const char *text, int expected)
 
 static void refuses_token(const struct nxr_token *token, int expected)
 {
-    char text[NIXL_TOKEN_NBYTES];
+    char text[NIXL_TOKEN_MAX + 1];
 
     nxr_token_write(token, text);
     refuses(text, expected);
@@ -127,7 +138,7 @@ static void texts_that_are_none(void)
 static void forged_tokens(void)
 {
     struct nixl_pair_info info = NIXL_PAIR_INFO_INIT;
-    char text[NIXL_TOKEN_NBYTES];
+    char text[NIXL_TOKEN_MAX + 1];
     unsigned char local[NBYTES];
     struct nxr_token good, bad;
     struct nixl_req *req, *move = NULL;
@@ -136,7 +147,7 @@ static void forged_tokens(void)
 
     mpt_fill(nixl_region_addr(region), NBYTES, 9);
     MPT_STATUS(nixl_pair_expose(NIXL_ANY_RANK, region, 0, NBYTES, NIXL_PAIR_READ, NIXL_FOREVER,
-                                text, &req),
+                                text, sizeof(text), &req),
                NIXL_INPROGRESS);
     MPT_OK(nxr_token_parse(text, &good, &why));
     bad = good;
@@ -189,23 +200,23 @@ static void too_many_are_refused(void)
 {
     enum { LIMIT = 4096 };
     struct nixl_req **reqs = calloc(LIMIT, sizeof(struct nixl_req *)), *none = NULL;
-    char text[NIXL_TOKEN_NBYTES];
+    char text[NIXL_TOKEN_MAX + 1];
 
     MPT_TRUE(reqs != NULL);
     for (int i = 0; i < LIMIT; i++) {
         MPT_STATUS(nixl_pair_expose(NIXL_ANY_RANK, region, 0, 8, NIXL_PAIR_READ, NIXL_FOREVER, text,
-                                    &reqs[i]),
+                                    sizeof(text), &reqs[i]),
                    NIXL_INPROGRESS);
     }
-    MPT_STATUS(
-        nixl_pair_expose(NIXL_ANY_RANK, region, 0, 8, NIXL_PAIR_READ, NIXL_FOREVER, text, &none),
-        NIXL_ERR_LIMIT);
+    MPT_STATUS(nixl_pair_expose(NIXL_ANY_RANK, region, 0, 8, NIXL_PAIR_READ, NIXL_FOREVER, text,
+                                sizeof(text), &none),
+               NIXL_ERR_LIMIT);
     for (int i = 0; i < LIMIT; i++) {
         MPT_OK(nixl_req_cancel(&reqs[i], MPT_PATIENCE, NULL));
     }
-    MPT_STATUS(
-        nixl_pair_expose(NIXL_ANY_RANK, region, 0, 8, NIXL_PAIR_READ, NIXL_FOREVER, text, &none),
-        NIXL_INPROGRESS);
+    MPT_STATUS(nixl_pair_expose(NIXL_ANY_RANK, region, 0, 8, NIXL_PAIR_READ, NIXL_FOREVER, text,
+                                sizeof(text), &none),
+               NIXL_INPROGRESS);
     MPT_OK(nixl_req_cancel(&none, MPT_PATIENCE, NULL));
     free(reqs);
 }

@@ -74,10 +74,11 @@ static void every_channel_call(int expected)
 static void every_pair_call(struct nixl_region *region, int expected)
 {
     struct nixl_pair_info info = NIXL_PAIR_INFO_INIT;
-    char token[NIXL_TOKEN_NBYTES] = "", byte = 0;
+    char token[NIXL_TOKEN_MAX + 1] = "", byte = 0;
     struct nixl_req *req = NULL;
 
-    MPT_STATUS(nixl_pair_expose(0, region, 0, 1, NIXL_PAIR_READ, MPT_S, token, &req), expected);
+    MPT_STATUS(nixl_pair_expose(0, region, 0, 1, NIXL_PAIR_READ, MPT_S, token, sizeof(token), &req),
+               expected);
     MPT_STATUS(nixl_pair_query(token, &info), expected);
     MPT_STATUS(nixl_pair_read(token, &byte, 1, &req), expected);
     MPT_STATUS(nixl_pair_write(token, &byte, 1, &req), expected);

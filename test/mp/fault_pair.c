@@ -17,27 +17,28 @@
 
 static struct nixl_region *region;
 
-static struct nixl_req *expose(int rank, enum nixl_pair_use use, char token[NIXL_TOKEN_NBYTES])
+static struct nixl_req *expose(int rank, enum nixl_pair_use use, char token[NIXL_TOKEN_MAX + 1])
 {
     struct nixl_req *req = NULL;
 
-    MPT_STATUS(nixl_pair_expose(rank, region, 0, NBYTES, use, NIXL_FOREVER, token, &req),
+    MPT_STATUS(nixl_pair_expose(rank, region, 0, NBYTES, use, NIXL_FOREVER, token,
+                                NIXL_TOKEN_MAX + 1, &req),
                NIXL_INPROGRESS);
     return req;
 }
 
-static void hear_token(int rank, char token[NIXL_TOKEN_NBYTES])
+static void hear_token(int rank, char token[NIXL_TOKEN_MAX + 1])
 {
     static struct nixl_note note;
 
     nixl_note_init(&note);
     MPT_OK(nixl_notify_recv(rank, TAG_TOKEN, UINT64_MAX, MPT_PATIENCE, &note));
-    memcpy(token, note.payload, NIXL_TOKEN_NBYTES);
+    memcpy(token, note.payload, note.nbytes);
 }
 
 static void hold_out(void)
 {
-    char used[NIXL_TOKEN_NBYTES], other[NIXL_TOKEN_NBYTES], theirs[NIXL_TOKEN_NBYTES];
+    char used[NIXL_TOKEN_MAX + 1], other[NIXL_TOKEN_MAX + 1], theirs[NIXL_TOKEN_MAX + 1];
     char local[NBYTES];
     struct nixl_req *reqs[3], *move = NULL;
     size_t index;
@@ -46,7 +47,7 @@ static void hold_out(void)
     reqs[0] = expose(NIXL_ANY_RANK, NIXL_PAIR_WRITE, used);
     reqs[1] = expose(1, NIXL_PAIR_WRITE, other);
     reqs[2] = expose(1, NIXL_PAIR_READ, other);
-    MPT_OK(nixl_notify(1, TAG_TOKEN, used, sizeof(used), MPT_PATIENCE));
+    MPT_OK(nixl_notify(1, TAG_TOKEN, used, strlen(used) + 1, MPT_PATIENCE));
     MPT_OK(nixl_req_wait_any(reqs, 3, MPT_PATIENCE, &index));
     MPT_EQ(index, 0);
     MPT_CHECK(nixl_region_addr(region), NBYTES, 77);
@@ -62,14 +63,15 @@ static void hold_out(void)
         MPT_OK(nixl_event_recv(MPT_PATIENCE, &event));
     }
     MPT_STATUS(nixl_pair_read(theirs, local, NBYTES, &move), NIXL_ERR_PEER_LOST);
-    MPT_STATUS(nixl_pair_expose(1, region, 0, NBYTES, NIXL_PAIR_READ, NIXL_FOREVER, used, &move),
+    MPT_STATUS(nixl_pair_expose(1, region, 0, NBYTES, NIXL_PAIR_READ, NIXL_FOREVER, used,
+                                sizeof(used), &move),
                NIXL_ERR_PEER_LOST);
     MPT_TRUE(move == NULL);
 }
 
 int main(void)
 {
-    char token[NIXL_TOKEN_NBYTES], local[NBYTES];
+    char token[NIXL_TOKEN_MAX + 1], local[NBYTES];
     struct nixl_req *move;
     int status;
 
@@ -88,7 +90,7 @@ int main(void)
         MPT_OK(status == NIXL_INPROGRESS ? nixl_req_wait(&move, MPT_PATIENCE) : status);
     } else {
         (void)expose(0, NIXL_PAIR_READ, token);
-        MPT_OK(nixl_notify(0, TAG_TOKEN, token, sizeof(token), MPT_PATIENCE));
+        MPT_OK(nixl_notify(0, TAG_TOKEN, token, strlen(token) + 1, MPT_PATIENCE));
     }
     hear_token(0, token); /* to die */
     raise(SIGKILL);

@@ -203,9 +203,10 @@ static int wait_for_channel(void)
 
 static int wait_for_partner(void)
 {
-    char token[NIXL_TOKEN_NBYTES];
+    char token[NIXL_TOKEN_MAX + 1];
     struct nixl_req *req;
-    int status = nixl_pair_expose(peer, bulk, 0, 64, NIXL_PAIR_READ, NIXL_FOREVER, token, &req);
+    int status = nixl_pair_expose(peer, bulk, 0, 64, NIXL_PAIR_READ, NIXL_FOREVER, token,
+                                  sizeof(token), &req);
 
     /* A thread that begins after the death is refused at once. */
     return status == NIXL_INPROGRESS ? nixl_req_wait(&req, NIXL_FOREVER) : status;

@@ -27,7 +27,7 @@ static int parse(const char *text, struct nxr_token *token)
 /* Other versions and languages read it, too: it never changes but with its version. */
 Test(token, its_text_is_fixed)
 {
-    char text[NIXL_TOKEN_NBYTES];
+    char text[NXR_TOKEN_NBYTES];
 
     nxr_token_write(&example, text);
     cr_expect(eq(int,
@@ -40,7 +40,7 @@ Test(token, its_text_is_fixed)
 Test(token, what_is_written_is_read)
 {
     struct nxr_token read = {.exposer = {.rank = -1}};
-    char text[NIXL_TOKEN_NBYTES];
+    char text[NXR_TOKEN_NBYTES];
 
     nxr_token_write(&example, text);
     cr_assert(eq(int, parse(text, &read), NIXL_OK));
@@ -52,7 +52,7 @@ Test(token, what_is_written_is_read)
 
 Test(token, every_other_character_is_refused)
 {
-    char text[NIXL_TOKEN_NBYTES];
+    char text[NXR_TOKEN_NBYTES];
     struct nxr_token read;
 
     nxr_token_write(&example, text);
@@ -70,7 +70,7 @@ Test(token, every_other_character_is_refused)
 
 static void is_refused(const struct nxr_token *token)
 {
-    char text[NIXL_TOKEN_NBYTES];
+    char text[NXR_TOKEN_NBYTES];
     struct nxr_token read = {.exposer = {.rank = -7}};
     const char *why = NULL;
 
