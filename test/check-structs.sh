@@ -107,7 +107,7 @@ static void regions(void)
     INPUT(params, nixl_region_register("own", own, sizeof(own), &params, &registered));
     WANT(nixl_region_close(registered, PATIENCE) == NIXL_OK);
     OUTPUT(nixl_region_info, NIXL_REGION_INFO_INIT,
-           nixl_region_query(region, nixl_rank(), PATIENCE, out));
+           nixl_region_query(nixl_rank(), region, PATIENCE, out));
     WANT(nixl_region_info_got.nbytes == 4096 && nixl_region_info_got.kind == NIXL_MEM_HOST);
     OUTPUT(nixl_route_info, NIXL_ROUTE_INFO_INIT, nixl_route_query(nixl_rank(), 0, out));
     WANT(strcmp(nixl_route_info_got.transport, "self") == 0 && nixl_route_info_got.is_chosen == 1);
@@ -194,7 +194,7 @@ static void events(void)
 
     WANT((nixl_rank() == 0 ? nixl_region_alloc("shared", 64, NULL, &shared)
                            : nixl_region_open("shared", &shared)) == NIXL_OK);
-    WANT(nixl_rank() == 0 || nixl_region_query(shared, 0, PATIENCE, &info) == NIXL_OK);
+    WANT(nixl_rank() == 0 || nixl_region_query(0, shared, PATIENCE, &info) == NIXL_OK);
     WANT(nixl_barrier(team, PATIENCE) == NIXL_OK);
     if (nixl_rank() == 1) {
         OUTPUT(nixl_event, NIXL_EVENT_INIT, nixl_event_recv(PATIENCE, out));
