@@ -67,11 +67,14 @@ struct nxr_key {
     uint64_t addr;       /* in the owner's address space */
     uint32_t id;         /* region number in the owner's generation table */
     uint8_t kind;        /* enum nixl_mem_kind */
-    uint8_t strategy;    /* enum nixl_mem_strategy: the one actually used */
+    uint8_t flags;       /* of enum nixl_mem_flag: those that the memory has */
     uint8_t is_registered;
     uint8_t unused;
 };
 _Static_assert(sizeof(struct nxr_key) == 32, "fixed on the wire");
+
+/* All that there are. */
+#define NXR_MEM_FLAGS (NIXL_MEM_NUMA | NIXL_MEM_HUGE | NIXL_MEM_PINNED | NIXL_MEM_POPULATE)
 
 /* How device memory is exported to other processes on its host. */
 enum nxr_export_type {

@@ -40,7 +40,7 @@ enum nixl_event_type {
 
 struct nixl_event {
     size_t struct_nbytes;
-    enum nixl_event_type type;
+    int32_t type;                 /**< enum nixl_event_type */
     int rank;                     /**< -1 for NIXL_EVENT_LAUNCHER_LOST */
     char name[NIXL_NAME_MAX + 1]; /**< of the region; else "" */
 };

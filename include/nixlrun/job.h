@@ -20,7 +20,7 @@ enum nixl_thread_level {
 
 struct nixl_init_params {
     size_t struct_nbytes;
-    enum nixl_thread_level thread_level;
+    int32_t thread_level; /**< enum nixl_thread_level */
 };
 #define NIXL_INIT_PARAMS_INIT                                                                      \
     {                                                                                              \

@@ -68,8 +68,8 @@ NIXL_API int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t off
 /** What a token contains. */
 struct nixl_pair_info {
     size_t struct_nbytes;
-    int rank; /**< the exposer */
-    enum nixl_pair_use use;
+    int rank;    /**< the exposer */
+    int32_t use; /**< enum nixl_pair_use */
     uint64_t nbytes;
 };
 #define NIXL_PAIR_INFO_INIT                                                                        \

@@ -39,9 +39,9 @@ struct nixl_reduce_args {
     size_t struct_nbytes;
     const void *src;
     void *dst;
-    size_t count; /**< elements of src; nixl_reduce_scatter(): of dst */
-    enum nixl_type type;
-    enum nixl_reduce_op op;
+    size_t count;             /**< elements of src; nixl_reduce_scatter(): of dst */
+    int32_t type;             /**< enum nixl_type */
+    int32_t op;               /**< enum nixl_reduce_op */
     nixl_combine_fn *combine; /**< NIXL_USER: the operation */
     void *combine_arg;        /**< its last argument */
     size_t element_nbytes;    /**< NIXL_USER: of an element that is not of `type`; else 0 */

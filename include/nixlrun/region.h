@@ -25,18 +25,15 @@ enum nixl_mem_kind {
 };
 
 /**
- * How nixl_region_alloc() gets host memory. A strategy that is not available falls back to DEFAULT;
- * nixl_region_query() reports it.
+ * How nixl_region_alloc() gets host memory; any of these together. Without a flag, pages appear at
+ * first touch, near the thread that touches them. What the machine does not have is left out:
+ * nixl_region_query() reports which flags the memory has, and why others are missing.
  */
-enum nixl_mem_strategy {
-    NIXL_MEM_DEFAULT = 0, /**< pages appear at first touch, near the thread that touches them */
-    NIXL_MEM_NUMA = 1,    /**< bound to NUMA node `node` */
-    NIXL_MEM_HUGE = 2,    /**< huge pages: reserved ones, else transparent ones */
-    NIXL_MEM_PINNED = 3,  /**< page-locked and known to the GPU */
-};
-
 enum nixl_mem_flag {
-    NIXL_MEM_POPULATE = 1, /**< touch every page now: slower to allocate, no page faults later */
+    NIXL_MEM_NUMA = 1,     /**< bound to NUMA node `numa_node`, which must exist */
+    NIXL_MEM_HUGE = 2,     /**< huge pages: reserved ones, else transparent ones */
+    NIXL_MEM_PINNED = 4,   /**< page-locked and known to the GPU */
+    NIXL_MEM_POPULATE = 8, /**< touch every page now: slower to allocate, no page faults later */
 };
 
 /**
@@ -55,16 +52,15 @@ struct nixl_vulkan_memory {
 
 struct nixl_mem_params {
     size_t struct_nbytes;
-    enum nixl_mem_kind kind;
-    enum nixl_mem_strategy strategy; /**< host memory; ignored by nixl_region_register() */
-    int node;                        /**< for NIXL_MEM_NUMA */
-    unsigned flags;                  /**< bits of enum nixl_mem_flag */
-    const char *device;              /**< GPU memory: "nearest" (or NULL), a number, or a UUID */
+    int32_t kind;   /**< enum nixl_mem_kind; 0: NIXL_MEM_HOST */
+    uint32_t flags; /**< of enum nixl_mem_flag: host memory of nixl_region_alloc(); else ignored */
+    int32_t numa_node;  /**< only with NIXL_MEM_NUMA */
+    const char *device; /**< GPU memory: "nearest" (or NULL), a number, or a UUID */
     const struct nixl_vulkan_memory *vulkan; /**< to register Vulkan memory; else NULL */
 };
 #define NIXL_MEM_PARAMS_INIT                                                                       \
     {                                                                                              \
-        sizeof(struct nixl_mem_params), NIXL_MEM_HOST, NIXL_MEM_DEFAULT, 0, 0, NULL, NULL          \
+        sizeof(struct nixl_mem_params), NIXL_MEM_HOST, 0, 0, NULL, NULL                            \
     }
 
 /**
@@ -147,15 +143,15 @@ NIXL_API int nixl_region_of(const void *addr, struct nixl_region **region_p,
 struct nixl_region_info {
     size_t struct_nbytes;
     uint64_t nbytes;
-    enum nixl_mem_kind kind;
-    enum nixl_mem_strategy strategy; /**< what was actually used */
-    int is_registered;               /**< 1: the owner's own memory; 0: allocated by the library */
-    char transport[16];              /**< as in nixl_route_query(); "device": own GPU memory */
-    char method[24];                 /**< memcpy, process_vm, bounce, message, rma, or device */
-    char note[160];                  /**< why a strategy or method fell back; "" if it did not */
-    uint64_t latency_ns;             /**< expected: a small put_notify, one way; 0: not known */
-    uint64_t bandwidth_mbps;         /**< expected: MB/s of a large put; 0: not known */
-    char device[48];                 /**< GPU memory: which, "GPU-" and a UUID; or "" */
+    int32_t kind;            /**< enum nixl_mem_kind */
+    uint32_t flags;          /**< of enum nixl_mem_flag: those that the memory has */
+    int is_registered;       /**< 1: the owner's own memory; 0: allocated by the library */
+    char transport[16];      /**< as in nixl_route_query(); "device": own GPU memory */
+    char method[24];         /**< memcpy, process_vm, bounce, message, rma, or device */
+    char note[160];          /**< why a flag is missing or a method fell back; "" if it did not */
+    uint64_t latency_ns;     /**< expected: a small put_notify, one way; 0: not known */
+    uint64_t bandwidth_mbps; /**< expected: MB/s of a large put; 0: not known */
+    char device[48];         /**< GPU memory: which, "GPU-" and a UUID; or "" */
 };
 #define NIXL_REGION_INFO_INIT                                                                      \
     {                                                                                              \

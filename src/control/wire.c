@@ -68,7 +68,7 @@ bool nxr_key_is_sound(const struct nxr_key *key)
 {
     return key->generation != 0 && key->nbytes != 0 && key->nbytes <= INT64_MAX &&
            key->id < NXR_N_REGION_IDS && key->kind >= NIXL_MEM_HOST &&
-           key->kind <= NIXL_MEM_VULKAN && key->strategy <= NIXL_MEM_PINNED &&
+           key->kind <= NIXL_MEM_VULKAN && (key->flags & ~NXR_MEM_FLAGS) == 0 &&
            key->is_registered <= 1 && key->addr <= UINT64_MAX - key->nbytes;
 }
 

@@ -165,34 +165,111 @@ static int map_pages(struct nxr_memory *memory, char *why, size_t why_nbytes)
     return NIXL_OK;
 }
 
+/* Add to what explains why the memory is not what was asked for. */
+static void host_memory_note(struct nxr_memory *memory, const char *text)
+{
+    size_t at = strlen(memory->note);
+
+    snprintf(memory->note + at, sizeof(memory->note) - at, "%s%s", at > 0 ? "; " : "", text);
+}
+
+/* 0, or -1 and errno: EINVAL if the kernel cannot do it. */
+static int host_memory_touch(const struct nxr_memory *memory)
+{
+    return madvise(memory->addr, memory->mapped_nbytes, MADV_POPULATE_WRITE);
+}
+
+/* Bind it to a NUMA node, before its pages are touched. */
+static int host_memory_place(struct nxr_memory *memory, const struct nixl_mem_params *params,
+                             char *why, size_t why_nbytes)
+{
+    char reason[128];
+    int status;
+
+    if ((params->flags & NIXL_MEM_NUMA) == 0) {
+        return NIXL_OK;
+    }
+    status = bind_to_node(memory->addr, memory->mapped_nbytes, params->numa_node, why, why_nbytes);
+    if (status == NIXL_ERR_UNSUPPORTED) {
+        snprintf(reason, sizeof(reason), "the kernel refuses to bind memory: %s", strerror(errno));
+        host_memory_note(memory, reason);
+        return NIXL_OK;
+    }
+    memory->flags |= status == NIXL_OK ? NIXL_MEM_NUMA : 0;
+    return status;
+}
+
+static void host_memory_drop(struct nxr_memory *memory)
+{
+    munmap(memory->addr, memory->mapped_nbytes);
+    close(memory->fd);
+    memory->fd = -1;
+    memory->flags = 0;
+    memory->note[0] = '\0';
+}
+
+/*
+ * Take reserved huge pages, if they are wanted and there are any. The kernel reserves them on
+ * whatever node: a node may have none left, and would kill the process that touches them.
+ */
+static bool take_reserved_huge(struct nxr_memory *memory, const struct nixl_mem_params *params,
+                               char *why, size_t why_nbytes)
+{
+    if ((params->flags & NIXL_MEM_HUGE) == 0 || map_reserved_huge(memory) != NIXL_OK) {
+        return false;
+    }
+    if (host_memory_place(memory, params, why, why_nbytes) != NIXL_OK ||
+        ((memory->flags & NIXL_MEM_NUMA) != 0 && host_memory_touch(memory) != 0)) {
+        host_memory_drop(memory);
+        return false;
+    }
+    memory->flags |= NIXL_MEM_HUGE;
+    return true;
+}
+
 /* Ask for transparent huge pages, for pages that already exist. */
 static void use_transparent_huge(struct nxr_memory *memory)
 {
     size_t nbytes = memory->mapped_nbytes;
 
     madvise(memory->addr, nbytes, MADV_HUGEPAGE);
-    if (nbytes >= HUGE_NBYTES && madvise(memory->addr, nbytes, MADV_POPULATE_WRITE) == 0 &&
+    if (nbytes >= HUGE_NBYTES && host_memory_touch(memory) == 0 &&
         madvise(memory->addr, nbytes, MADV_COLLAPSE) == 0) {
-        memory->strategy = NIXL_MEM_HUGE;
-        snprintf(memory->note, sizeof(memory->note),
-                 "no reserved huge pages are free (vm.nr_hugepages); using transparent ones");
+        memory->flags |= NIXL_MEM_HUGE;
+        host_memory_note(
+            memory, "no reserved huge pages are free (vm.nr_hugepages); using transparent ones");
         return;
     }
-    snprintf(memory->note, sizeof(memory->note),
-             "no huge pages: none are reserved and free, and %s",
-             nbytes < HUGE_NBYTES ? "the region is smaller than one"
-                                  : "the kernel provides no transparent ones");
+    host_memory_note(memory, nbytes < HUGE_NBYTES
+                                 ? "no huge pages: none are reserved and free, and the region is "
+                                   "smaller than one"
+                                 : "no huge pages: none are reserved and free, and the kernel "
+                                   "provides no transparent ones");
+}
+
+static int host_memory_populate(struct nxr_memory *memory, char *why, size_t why_nbytes)
+{
+    if (host_memory_touch(memory) == 0) {
+        memory->flags |= NIXL_MEM_POPULATE;
+        return NIXL_OK;
+    }
+    if (errno == EINVAL) {
+        host_memory_note(memory, "the kernel cannot touch pages in advance (Linux 5.14 can)");
+        return NIXL_OK;
+    }
+    return host_memory_explain(errno, memory->nbytes, why, why_nbytes);
 }
 
 /* Pin it for the GPUs; this loads their driver. */
 static void host_memory_pin(struct nxr_memory *memory)
 {
-    char reason[128] = "";
+    char reason[128] = "", text[144];
 
     if (nxr_memory_page_lock(memory->addr, memory->mapped_nbytes, reason, sizeof(reason))) {
-        memory->strategy = NIXL_MEM_PINNED;
+        memory->flags |= NIXL_MEM_PINNED;
     } else {
-        snprintf(memory->note, sizeof(memory->note), "not pinned: %s", reason);
+        snprintf(text, sizeof(text), "not pinned: %s", reason);
+        host_memory_note(memory, text);
     }
 }
 
@@ -204,8 +281,7 @@ static void host_memory_pin(struct nxr_memory *memory)
 static int check_available(size_t nbytes, const struct nixl_mem_params *params, char *why,
                            size_t why_nbytes)
 {
-    bool is_touched = params->strategy == NIXL_MEM_HUGE || params->strategy == NIXL_MEM_PINNED ||
-                      (params->flags & NIXL_MEM_POPULATE) != 0;
+    bool is_touched = (params->flags & (NIXL_MEM_HUGE | NIXL_MEM_PINNED | NIXL_MEM_POPULATE)) != 0;
     uint64_t available = is_touched ? nxr_available_nbytes("/proc/meminfo") : UINT64_MAX;
 
     if (nbytes <= available) {
@@ -216,60 +292,48 @@ static int check_available(size_t nbytes, const struct nixl_mem_params *params, 
     return NIXL_ERR_NO_MEMORY;
 }
 
-static int apply_strategy(struct nxr_memory *memory, const struct nixl_mem_params *params,
-                          char *why, size_t why_nbytes)
+/* Ordinary pages, made transparent huge ones if huge ones are wanted. */
+static int take_pages(struct nxr_memory *memory, const struct nixl_mem_params *params, char *why,
+                      size_t why_nbytes)
 {
-    int status;
+    int status = check_available(memory->nbytes, params, why, why_nbytes);
 
-    switch (params->strategy) {
-    case NIXL_MEM_NUMA:
-        status = bind_to_node(memory->addr, memory->mapped_nbytes, params->node, why, why_nbytes);
-        if (status == NIXL_ERR_UNSUPPORTED) {
-            snprintf(memory->note, sizeof(memory->note), "the kernel refuses to bind memory: %s",
-                     strerror(errno));
-            return NIXL_OK;
-        }
-        memory->strategy = status == NIXL_OK ? NIXL_MEM_NUMA : NIXL_MEM_DEFAULT;
-        return status;
-    case NIXL_MEM_HUGE:
-        use_transparent_huge(memory);
-        return NIXL_OK;
-    case NIXL_MEM_PINNED:
-        host_memory_pin(memory);
-        return NIXL_OK;
-    default:
-        return NIXL_OK;
+    if (status == NIXL_OK) {
+        status = map_pages(memory, why, why_nbytes);
     }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    status = host_memory_place(memory, params, why, why_nbytes);
+    if (status != NIXL_OK) {
+        host_memory_drop(memory);
+    } else if ((params->flags & NIXL_MEM_HUGE) != 0) {
+        use_transparent_huge(memory);
+    }
+    return status;
 }
 
 static int host_alloc(size_t nbytes, const struct nixl_mem_params *params,
                       struct nxr_memory *memory_p, char *why, size_t why_nbytes)
 {
-    struct nxr_memory memory = {
-        .kind = &nxr_memory_host, .nbytes = nbytes, .fd = -1, .strategy = NIXL_MEM_DEFAULT};
-    int status;
+    struct nxr_memory memory = {.kind = &nxr_memory_host, .nbytes = nbytes, .fd = -1};
+    int status = NIXL_OK;
 
-    if (params->strategy == NIXL_MEM_HUGE && map_reserved_huge(&memory) == NIXL_OK) {
-        memory.strategy = NIXL_MEM_HUGE;
-        *memory_p = memory;
-        return NIXL_OK;
+    if (!take_reserved_huge(&memory, params, why, why_nbytes)) {
+        status = take_pages(&memory, params, why, why_nbytes);
+        if (status != NIXL_OK) {
+            return status;
+        }
     }
-    status = check_available(nbytes, params, why, why_nbytes);
-    if (status == NIXL_OK) {
-        status = map_pages(&memory, why, why_nbytes);
-    }
-    if (status != NIXL_OK) {
-        return status;
-    }
-    status = apply_strategy(&memory, params, why, why_nbytes);
-    if (status == NIXL_OK && (params->flags & NIXL_MEM_POPULATE) != 0 &&
-        madvise(memory.addr, memory.mapped_nbytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
-        status = host_memory_explain(errno, nbytes, why, why_nbytes);
+    if ((params->flags & NIXL_MEM_POPULATE) != 0) {
+        status = host_memory_populate(&memory, why, why_nbytes);
     }
     if (status != NIXL_OK) {
-        munmap(memory.addr, memory.mapped_nbytes);
-        close(memory.fd);
+        host_memory_drop(&memory);
         return status;
+    }
+    if ((params->flags & NIXL_MEM_PINNED) != 0) {
+        host_memory_pin(&memory);
     }
     *memory_p = memory;
     return NIXL_OK;
@@ -293,12 +357,8 @@ static int host_adopt(void *addr, size_t nbytes, const struct nixl_mem_params *p
         snprintf(why, why_nbytes, "%p with %zu bytes is not mapped memory", addr, nbytes);
         return NIXL_ERR_INVALID_ARG;
     }
-    *memory_p = (struct nxr_memory){.kind = &nxr_memory_host,
-                                    .addr = addr,
-                                    .nbytes = nbytes,
-                                    .fd = -1,
-                                    .strategy = NIXL_MEM_DEFAULT,
-                                    .is_registered = true};
+    *memory_p = (struct nxr_memory){
+        .kind = &nxr_memory_host, .addr = addr, .nbytes = nbytes, .fd = -1, .is_registered = true};
     return NIXL_OK;
 }
 

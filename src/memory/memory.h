@@ -20,15 +20,15 @@
 struct nxr_memory {
     const struct nxr_memory_kind *kind;
     void *addr;
-    size_t nbytes;                   /* as requested */
-    size_t mapped_nbytes;            /* host: rounded up to whole pages of the page size used */
-    int fd;                          /* to pass to peers; -1: none is needed */
-    enum nixl_mem_strategy strategy; /* the one actually used */
-    struct nxr_export export;        /* device memory: to pass to peers */
-    struct nxr_range *range;         /* device memory; NULL for host memory */
-    bool is_registered;              /* the user's */
-    char device[48];                 /* device memory: which, as "GPU-" and a UUID */
-    char note[160];                  /* why it is not what was requested; "" if it is */
+    size_t nbytes;            /* as requested */
+    size_t mapped_nbytes;     /* host: rounded up to whole pages of the page size used */
+    int fd;                   /* to pass to peers; -1: none is needed */
+    uint32_t flags;           /* of enum nixl_mem_flag: those that it has */
+    struct nxr_export export; /* device memory: to pass to peers */
+    struct nxr_range *range;  /* device memory; NULL for host memory */
+    bool is_registered;       /* the user's */
+    char device[48];          /* device memory: which, as "GPU-" and a UUID */
+    char note[160];           /* why it is not what was requested; "" if it is */
 };
 
 /* What copies achieved when measured; 0: not known. */

@@ -118,7 +118,7 @@ static struct nxr_key key_of(const struct nxr_memory *memory)
         .addr = (uintptr_t)memory->addr,
         .id = n_free_ids > 0 ? free_ids[--n_free_ids] : n_used_ids++,
         .kind = (uint8_t)memory->kind->kind,
-        .strategy = (uint8_t)memory->strategy,
+        .flags = (uint8_t)memory->flags,
         .is_registered = memory->is_registered,
     };
 }

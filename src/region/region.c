@@ -120,16 +120,14 @@ static int region_read_params(const char *operation, size_t nbytes,
     if (params->kind < NIXL_MEM_HOST || params->kind > NIXL_MEM_AUTO) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
                         "memory kind %d; allowed: 0 (NIXL_MEM_HOST) to NIXL_MEM_AUTO (%d)",
-                        (int)params->kind, NIXL_MEM_AUTO);
+                        params->kind, NIXL_MEM_AUTO);
     }
-    if ((int)params->strategy < 0 || params->strategy > NIXL_MEM_PINNED) {
+    if ((params->flags & ~(uint32_t)NXR_MEM_FLAGS) != 0) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "memory strategy %d; allowed: 0 to %d", (int)params->strategy,
-                        NIXL_MEM_PINNED);
-    }
-    if ((params->flags & ~(unsigned)NIXL_MEM_POPULATE) != 0) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "memory flags %#x; allowed: NIXL_MEM_POPULATE", params->flags);
+                        "memory flags %#x; allowed: NIXL_MEM_NUMA (%#x), _HUGE (%#x), _PINNED "
+                        "(%#x) and _POPULATE (%#x)",
+                        params->flags, NIXL_MEM_NUMA, NIXL_MEM_HUGE, NIXL_MEM_PINNED,
+                        NIXL_MEM_POPULATE);
     }
     return NIXL_OK;
 }
@@ -218,7 +216,7 @@ static int alloc_region(const char *name, size_t nbytes, const struct nixl_mem_p
 
     status = params->kind == NIXL_MEM_AUTO
                  ? alloc_auto(nbytes, params, &memory, &why)
-                 : alloc_kind(params->kind, nbytes, params, &memory, &why);
+                 : alloc_kind((enum nixl_mem_kind)params->kind, nbytes, params, &memory, &why);
     if (status != NIXL_OK) {
         return nxr_fail(status, "nixl_region_alloc", -1, "", 0, "%s", why.text);
     }
@@ -255,11 +253,11 @@ kind_to_register(void *addr, const struct nixl_mem_params *params, struct why *w
     const struct nxr_memory_kind *owner;
 
     if (params->kind != NIXL_MEM_HOST && params->kind != NIXL_MEM_AUTO) {
-        const struct nxr_memory_kind *kind = nxr_memory_kind(params->kind);
+        const struct nxr_memory_kind *kind = nxr_memory_kind((enum nixl_mem_kind)params->kind);
 
         if (kind == NULL) {
             snprintf(why->text, sizeof(why->text), "this build has no memory of kind %d",
-                     (int)params->kind);
+                     params->kind);
             return NULL;
         }
         return kind->start(why->text, sizeof(why->text)) == NIXL_OK ? kind : NULL;

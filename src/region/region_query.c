@@ -55,8 +55,8 @@ static void fill_info(const struct nixl_region *region, int rank, const struct n
     bool is_own = rank == nxr_job.rank && region->published != NULL;
 
     info->nbytes = segment->nbytes;
-    info->kind = (enum nixl_mem_kind)segment->key.kind;
-    info->strategy = (enum nixl_mem_strategy)segment->key.strategy;
+    info->kind = segment->key.kind;
+    info->flags = segment->key.flags;
     info->is_registered = segment->key.is_registered;
     fill_device(region, is_own, segment, info->device);
     snprintf(info->transport, sizeof(info->transport), "%s", segment->transport->name);

@@ -17,16 +17,16 @@
 struct way {
     const char *name;
     enum nixl_mem_kind kind;
-    enum nixl_mem_strategy strategy;
+    uint32_t flags;
     double goal_ns;
 };
 
 static const struct way ways[] = {
-    {"host", NIXL_MEM_HOST, NIXL_MEM_DEFAULT, 1e3},
+    {"host", NIXL_MEM_HOST, 0, 1e3},
     {"huge pages", NIXL_MEM_HOST, NIXL_MEM_HUGE, 10e3},
     {"pinned", NIXL_MEM_HOST, NIXL_MEM_PINNED, 10e3},
-    {"CUDA", NIXL_MEM_CUDA, NIXL_MEM_DEFAULT, 100e3},
-    {"Vulkan", NIXL_MEM_VULKAN, NIXL_MEM_DEFAULT, 100e3},
+    {"CUDA", NIXL_MEM_CUDA, 0, 100e3},
+    {"Vulkan", NIXL_MEM_VULKAN, 0, 100e3},
 };
 
 /* What a way was tried with. */
@@ -46,7 +46,7 @@ static bool once(struct trial *trial, double *alloc_ns, double *close_ns)
     int status;
 
     params.kind = trial->way->kind;
-    params.strategy = trial->way->strategy;
+    params.flags = trial->way->flags;
     status = nixl_region_alloc("bench.alloc", trial->nbytes, &params, &region);
     *alloc_ns = (double)(nxr_now_ns() - start);
     if (status == NIXL_ERR_NO_DEVICE) {

@@ -104,7 +104,7 @@ static void init_is_counted(void)
     MPT_OK(nixl_finalize());
     MPT_EQ(nixl_rank(), conf.rank);
     MPT_EQ(nixl_size(), conf.size);
-    params.thread_level = (enum nixl_thread_level)7;
+    params.thread_level = 7;
     MPT_STATUS(nixl_init(&params), NIXL_ERR_INVALID_ARG);
     params.struct_nbytes = 3;
     MPT_STATUS(nixl_init(&params), NIXL_ERR_INVALID_ARG);

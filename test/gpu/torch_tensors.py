@@ -32,10 +32,9 @@ class MemParams(ctypes.Structure):
 
     _fields_ = [
         ("struct_nbytes", ctypes.c_size_t),
-        ("kind", ctypes.c_int),
-        ("strategy", ctypes.c_int),
-        ("node", ctypes.c_int),
-        ("flags", ctypes.c_uint),
+        ("kind", ctypes.c_int32),
+        ("flags", ctypes.c_uint32),
+        ("numa_node", ctypes.c_int32),
         ("device", ctypes.c_char_p),
         ("vulkan", ctypes.c_void_p),
     ]
@@ -71,7 +70,7 @@ class Library:
 
     def register(self, name, tensor):
         region = ctypes.c_void_p()
-        params = MemParams(ctypes.sizeof(MemParams), AUTO, 0, 0, 0, None, None)
+        params = MemParams(ctypes.sizeof(MemParams), AUTO, 0, 0, None, None)
         self.need(
             self.c.nixl_region_register(
                 name, ctypes.c_void_p(tensor.data_ptr()), ctypes.c_size_t(tensor.nbytes), ctypes.byref(params),

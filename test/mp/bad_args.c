@@ -268,13 +268,13 @@ static void bad_structs(void)
     params.struct_nbytes = 0;
     MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_ERR_INVALID_ARG);
     params = good;
-    params.kind = (enum nixl_mem_kind)77;
+    params.kind = 77;
     MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_ERR_INVALID_ARG);
     params = good;
-    params.strategy = (enum nixl_mem_strategy)77;
+    params.kind = -1;
     MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_ERR_INVALID_ARG);
     params = good;
-    params.flags = 1u << 20;
+    params.flags = NIXL_MEM_POPULATE << 1;
     MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_ERR_INVALID_ARG);
     info.struct_nbytes = 0;
     MPT_STATUS(nixl_region_query(nixl_rank(), region, 0, &info), NIXL_ERR_INVALID_ARG);

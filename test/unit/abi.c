@@ -31,7 +31,10 @@ Test(abi, fields_are_where_they_were)
     cr_expect(eq(sz, offsetof(struct nixl_error, operation), 24));
     cr_expect(eq(sz, offsetof(struct nixl_error, transport), 32));
     cr_expect(eq(sz, offsetof(struct nixl_error, text), 40));
-    cr_expect(eq(sz, offsetof(struct nixl_mem_params, flags), 20));
+    cr_expect(eq(sz, offsetof(struct nixl_mem_params, kind), 8));
+    cr_expect(eq(sz, offsetof(struct nixl_mem_params, flags), 12));
+    cr_expect(eq(sz, offsetof(struct nixl_mem_params, numa_node), 16));
+    cr_expect(eq(sz, offsetof(struct nixl_region_info, flags), 20));
     cr_expect(eq(sz, offsetof(struct nixl_region_info, transport), 28));
     cr_expect(eq(sz, offsetof(struct nixl_region_info, method), 44));
     cr_expect(eq(sz, offsetof(struct nixl_region_info, note), 68));
@@ -62,7 +65,8 @@ Test(abi, values_are_pinned)
     cr_expect(eq(int, NIXL_THREAD_SINGLE, 1));
     cr_expect(eq(int, NIXL_SCOPE_REMOTE, 2));
     cr_expect(eq(int, NIXL_MEM_HOST, 1));
-    cr_expect(eq(int, NIXL_MEM_PINNED, 3));
+    cr_expect(eq(int, NIXL_MEM_PINNED, 4));
+    cr_expect(eq(int, NIXL_MEM_POPULATE, 8));
     cr_expect(eq(int, NIXL_OUTCOME_DONE, 2));
     cr_expect(eq(int, NIXL_EVENT_LAUNCHER_LOST, 3));
     cr_expect(eq(int, NIXL_PEER_FINISHED, 2));

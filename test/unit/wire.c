@@ -238,7 +238,9 @@ Test(wire, keys_must_be_sound)
     cr_expect(not(nxr_key_is_sound(&key)));
     key = good, key.kind = 99;
     cr_expect(not(nxr_key_is_sound(&key)));
-    key = good, key.strategy = 99;
+    key = good, key.flags = NXR_MEM_FLAGS;
+    cr_expect(nxr_key_is_sound(&key));
+    key = good, key.flags = NXR_MEM_FLAGS + 1;
     cr_expect(not(nxr_key_is_sound(&key)));
     key = good, key.is_registered = 2;
     cr_expect(not(nxr_key_is_sound(&key)));

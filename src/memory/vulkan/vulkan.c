@@ -42,7 +42,6 @@ static int vulkan_hand_over(struct nxr_vulkan_memory *made, const struct nxr_vul
         .kind = &nxr_memory_vulkan,
         .addr = made->base + slice->offset,
         .nbytes = slice->nbytes,
-        .strategy = NIXL_MEM_DEFAULT,
         .export = vulkan_describe(made, slice->offset),
     };
 
