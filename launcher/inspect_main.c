@@ -22,14 +22,23 @@ enum { MAX_GPUS = 64 };
 
 static void tell_library(void)
 {
-    char path[PATH_MAX] = "";
+    unsigned loaded = nixl_version();
+    char path[PATH_MAX] = "", version[32];
     Dl_info info;
 
     if (dladdr(dlsym(RTLD_DEFAULT, "nixl_init"), &info) == 0 ||
         realpath(info.dli_fname, path) == NULL) {
         path[0] = '\0';
     }
-    printf("libraries\tlibnixlrun\t%s\t%s\n", NIXLRUN_VERSION, table_cell(path));
+    snprintf(version, sizeof(version), "%u.%u.%u", loaded / 1000000, loaded / 1000 % 1000,
+             loaded % 1000);
+    printf("libraries\tlibnixlrun\t%s\t%s\n", version, table_cell(path));
+    if (loaded != NIXL_VERSION) {
+        printf("missing\tlibnixlrun " NIXLRUN_VERSION
+               "\tversion %s is loaded, but nixlrun is " NIXLRUN_VERSION
+               ": install both from one build, or correct LD_LIBRARY_PATH\n",
+               version);
+    }
 }
 
 static void tell_devices(struct nixl_route_info *route)

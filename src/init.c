@@ -414,6 +414,11 @@ static int init_read_params(const struct nixl_init_params *theirs, struct nixl_i
     return NIXL_OK;
 }
 
+uint32_t nixl_version(void)
+{
+    return NIXL_VERSION;
+}
+
 int nixl_init(const struct nixl_init_params *params)
 {
     struct nixl_init_params ours = NIXL_INIT_PARAMS_INIT;

@@ -17,7 +17,7 @@ compiles() {
     done)" "every public header compiles alone as $3"
 }
 
-echo 1..6
+echo 1..7
 compiles "${CC:-cc}" c c99
 compiles "${CC:-cc}" c c11
 if cxx=$(command -v "${CXX:-g++}" || command -v clang++); then
@@ -35,9 +35,13 @@ done)" "nixlrun.h consists of all headers below nixlrun/"
 
 declared=$(awk -f "$src/test/prototypes.awk" "$src"/include/nixlrun/*.h | cut -f1 |
     grep -vxF nixl_note_init | LC_ALL=C sort)
+verdict "$( { echo "$declared"; sed -nE 's/^ +(nixl_\w+);$/\1/p' "$src/src/libnixlrun.map"; } | LC_ALL=C sort |
+    uniq -u | sed 's/$/ is declared or in src\/libnixlrun.map, but not both/'
+    grep -n '\w[*];' "$src/src/libnixlrun.map")" \
+    "the version script lists what the header declares"
 library=$build/src/.libs/libnixlrun.so
 if [ ! -e "$library" ]; then
-    echo "ok 6 - the library exports what the header declares # SKIP no shared library was built"
+    echo "ok 7 - the library exports what the header declares # SKIP no shared library was built"
     exit 0
 fi
 exported=$(nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |

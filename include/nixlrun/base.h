@@ -68,6 +68,13 @@ enum nixl_status {
 #define NIXL_NOTE_MAX  4096      /**< largest payload of a notification, in bytes */
 #define NIXL_NAME_MAX  255       /**< longest name of a region, in bytes without the final zero */
 
+/**
+ * The version of the library that is loaded, as NIXL_VERSION_NUMBER() makes it. NIXL_VERSION is
+ * that of the headers which the caller was compiled with. Threads: any; usable before nixl_init()
+ * and after nixl_finalize().
+ */
+NIXL_API uint32_t nixl_version(void);
+
 /** Constant English text for any value; never NULL, never to be freed. Threads: any. */
 NIXL_API const char *nixl_strerror(int status);
 

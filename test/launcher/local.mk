@@ -46,6 +46,10 @@ EXTRA_DIST += %D%/lib.sh %D%/mpi_program.c %D%/steps.sh
 
 # What nixlrun does for clients of a PMIx that is newer than the system's. The rpath is never used: it
 # makes libtool build the module as a shared object.
+check_LTLIBRARIES += %D%/other_version.la
+%C%_other_version_la_SOURCES = %D%/other_version.c
+%C%_other_version_la_CFLAGS = $(AM_CFLAGS)
+%C%_other_version_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 check_LTLIBRARIES += %D%/newer_pmix.la
 %C%_newer_pmix_la_SOURCES = %D%/newer_pmix.c
 %C%_newer_pmix_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)

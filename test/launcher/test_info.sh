@@ -81,6 +81,12 @@ NIXLRUN_OP_TIMEOUT=never asks --info
 result $? "a library that does not start is reported"
 has "$work/rows" "^missing: libnixlrun .*NIXLRUN_OP_TIMEOUT.*never" "with the reason"
 
+# A library of another version than nixlrun.
+LD_PRELOAD=$top_builddir/test/launcher/.libs/other_version.so asks --info
+has "$work/rows" '^libraries: libnixlrun 99\.98\.97 ' "the version is that of the library which is loaded"
+has "$work/rows" '^missing: libnixlrun [0-9.]+ version 99\.98\.97 is loaded, but nixlrun is [0-9.]+: install both' \
+    "a library of another version is reported"
+
 # A user who may not lower nice values.
 plain="setpriv --inh-caps=-sys_nice --bounding-set=-sys_nice prlimit --nice=0"
 $plain true 2>/dev/null || plain='prlimit --nice=0'

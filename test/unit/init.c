@@ -20,6 +20,18 @@
 
 TestSuite(init, .timeout = 120);
 
+Test(init, version_is_that_of_the_headers)
+{
+    char text[32];
+
+    cr_expect(eq(u32, nixl_version(), NIXL_VERSION));
+    snprintf(text, sizeof(text), "%d.%d.%d", NIXL_VERSION_MAJOR, NIXL_VERSION_MINOR,
+             NIXL_VERSION_PATCH);
+    cr_expect(eq(int, strcmp(text, NIXLRUN_VERSION), 0), "%s", text);
+    cr_expect(lt(int, NIXL_VERSION_NUMBER(0, 9, 999), NIXL_VERSION_NUMBER(0, 10, 0)));
+    cr_expect(lt(int, NIXL_VERSION_NUMBER(0, 999, 999), NIXL_VERSION_NUMBER(1, 0, 0)));
+}
+
 static bool must_lack_descriptor; /* for the next eventfd() */
 
 int __real_eventfd(unsigned count, int flags);
