@@ -223,6 +223,7 @@ static void bad_streams(void)
 {
     struct nixl_req *req = CANARY;
     uint64_t word = 0;
+    int status;
 
     MPT_STATUS(nixl_put_on_stream(-1, region, 0, memory, 8, NULL, &req), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_put_on_stream(0, NULL, 0, memory, 8, NULL, &req), NIXL_ERR_INVALID_ARG);
@@ -238,7 +239,9 @@ static void bad_streams(void)
     MPT_STATUS(nixl_signal_set_on_stream(0, NULL, 0, 1, NULL), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_signal_wait_on_stream(NULL, NIXL_EQ, 1, NULL), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_signal_wait_on_stream(&word, NIXL_LT, 1, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_signal_wait_on_stream(&word, NIXL_EQ, 1, NULL), NIXL_ERR_UNSUPPORTED);
+    /* Without CUDA nothing can wait; with it, the word is in no region of this rank. */
+    status = nixl_signal_wait_on_stream(&word, NIXL_EQ, 1, NULL);
+    MPT_TRUE(status == NIXL_ERR_UNSUPPORTED || status == NIXL_ERR_INVALID_ARG);
     MPT_TRUE(req == CANARY);
 }
 
