@@ -42,14 +42,14 @@ int main(void)
     /* In place: the source is the destination. */
     args.src = args.dst = &largest;
     args.count = 1;
-    args.type = NIXL_DOUBLE;
-    args.op = NIXL_MAX;
+    args.type = NIXL_TYPE_DOUBLE;
+    args.op = NIXL_REDUCE_MAX;
     must(nixl_allreduce_nb(team, &args, &req));
 
     /* Collectives of a team run in the order of the calls: this one runs after the other. */
     args.src = args.dst = totals;
     args.count = 2;
-    args.op = NIXL_SUM;
+    args.op = NIXL_REDUCE_SUM;
     must(nixl_allreduce(team, &args, NIXL_FOREVER));
     must(nixl_req_wait(&req, NIXL_FOREVER));
 

@@ -79,7 +79,7 @@ static void borrow(void)
            page);
     status = nixl_pair_read(token, page, info.nbytes, &req);
     printf("rank %d tries again: %s\n", nixl_rank(),
-           status == NIXL_ERR_STALE ? "refused" : nixl_strerror(status));
+           status == NIXL_E_STALE ? "refused" : nixl_strerror(status));
     free(page);
 }
 

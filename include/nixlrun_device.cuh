@@ -213,11 +213,11 @@ static __device__ __forceinline__ uint64_t nixl_device_signal_fetch(const uint64
 static __device__ __forceinline__ bool
 nixl_device_compare_(uint64_t seen, enum nixl_compare compare, uint64_t value)
 {
-    return compare == NIXL_EQ   ? seen == value
-           : compare == NIXL_NE ? seen != value
-           : compare == NIXL_LT ? seen < value
-           : compare == NIXL_LE ? seen <= value
-           : compare == NIXL_GT ? seen > value
+    return compare == NIXL_COMPARE_EQ   ? seen == value
+           : compare == NIXL_COMPARE_NE ? seen != value
+           : compare == NIXL_COMPARE_LT ? seen < value
+           : compare == NIXL_COMPARE_LE ? seen <= value
+           : compare == NIXL_COMPARE_GT ? seen > value
                                 : seen >= value;
 }
 
@@ -235,7 +235,7 @@ static __device__ __forceinline__ uint64_t nixl_device_now_ns_(void)
  * @param timeout_ns  from now; 0 looks once; NIXL_FOREVER may leave a kernel waiting for a dead
  *                    peer, which nothing but the end of the process will stop
  * @param seen_p      what the word was; may be NULL
- * @return NIXL_OK, NIXL_ERR_TIMEOUT, or NIXL_INPROGRESS with timeout 0
+ * @return NIXL_OK, NIXL_E_TIMEOUT, or NIXL_INPROGRESS with timeout 0
  */
 static __device__ __forceinline__ int nixl_device_signal_wait(const uint64_t *signal,
                                                               enum nixl_compare compare,
@@ -253,7 +253,7 @@ static __device__ __forceinline__ int nixl_device_signal_wait(const uint64_t *si
         /* The timer is slow to read: now and then is enough. */
         if (++n_looks % 64 == 0 && timeout_ns != NIXL_FOREVER &&
             nixl_device_now_ns_() - start >= static_cast<uint64_t>(timeout_ns)) {
-            return NIXL_ERR_TIMEOUT;
+            return NIXL_E_TIMEOUT;
         }
         seen = nixl_device_signal_fetch(signal);
     }
@@ -282,7 +282,7 @@ static __device__ __forceinline__ int nixl_device_signal_wait_block(const uint64
     if (__syncthreads_or(status == NIXL_INPROGRESS)) {
         return NIXL_INPROGRESS;
     }
-    return __syncthreads_or(status < 0) ? NIXL_ERR_TIMEOUT : NIXL_OK;
+    return __syncthreads_or(status < 0) ? NIXL_E_TIMEOUT : NIXL_OK;
 }
 
 #endif

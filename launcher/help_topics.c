@@ -56,7 +56,7 @@ const struct help_topic help_topics[] = {
         "without nixl_finalize after nixl_init. nixlrun then prints which rank, host and\n"
         "process it was, and why.\n",
         "With --on-failure continue the others get an event: NIXL_EVENT_PEER_LOST from\n"
-        "nixl_event_recv, and NIXL_ERR_PEER_LOST from calls that need the lost rank.\n"
+        "nixl_event_recv, and NIXL_E_PEER_LOST from calls that need the lost rank.\n"
         "Exit codes are the same with both: see 'nixlrun --help exit-codes'.\n",
     },
     {

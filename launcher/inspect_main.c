@@ -85,11 +85,11 @@ static bool tell_gpu(const char *name, enum nixl_mem_kind kind, const char *numb
     status = nixl_region_alloc("info", 1, &params, &region);
     if (status != NIXL_OK) {
         snprintf(why, sizeof(why), "%s", nixl_last_error()->text);
-        if (status != NIXL_ERR_NO_DEVICE || strcmp(number, "0") == 0) {
-            printf("gpu_memory\t%s\t%s\tno\t\t%s\n", name,
-                   status == NIXL_ERR_NO_DEVICE ? "" : number, table_cell(why));
+        if (status != NIXL_E_NO_DEVICE || strcmp(number, "0") == 0) {
+            printf("gpu_memory\t%s\t%s\tno\t\t%s\n", name, status == NIXL_E_NO_DEVICE ? "" : number,
+                   table_cell(why));
         }
-        return status != NIXL_ERR_NO_DEVICE;
+        return status != NIXL_E_NO_DEVICE;
     }
     if (nixl_region_query(0, region, NIXL_FOREVER, &info) != NIXL_OK) {
         info.device[0] = '\0';

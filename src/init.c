@@ -215,7 +215,7 @@ static int make_card(const struct nxr_boot_info *boot)
     if (nxr_log_open(nxr_env.log_file) != NIXL_OK) {
         snprintf(why, sizeof(why), "NIXLRUN_LOG_FILE is '%.120s': %s", nxr_env.log_file,
                  strerror(errno));
-        return fail_init(NIXL_ERR_INVALID_ARG, why);
+        return fail_init(NIXL_E_INVALID_ARG, why);
     }
     if (!nxr_boot_is_nixlrun()) {
         nxr_env_warn_unknown(NULL);
@@ -238,7 +238,7 @@ static int make_shared_memory(void)
                  "cannot make the descriptor that wakes this rank: eventfd: %s; `ulimit -n` says "
                  "how many a process may have",
                  strerror(errno));
-        return fail_init(NIXL_ERR_LIMIT, why);
+        return fail_init(NIXL_E_LIMIT, why);
     }
     return NIXL_OK;
 }
@@ -334,7 +334,7 @@ static int start_parts(const struct nxr_boot_info *boot)
     nxr_job.peers = calloc((size_t)nxr_job.size, sizeof(*nxr_job.peers));
     if (nxr_job.peers == NULL) {
         snprintf(why, sizeof(why), "no memory for a list of %d ranks", nxr_job.size);
-        return fail_init(NIXL_ERR_NO_MEMORY, why);
+        return fail_init(NIXL_E_NO_MEMORY, why);
     }
     nxr_route_init();
     if (nxr_env.coll_table_file[0] != '\0') {
@@ -360,7 +360,7 @@ static int init_join(const struct nixl_init_params *params)
         return status;
     }
     if (nxr_control_is_in_process()) {
-        return fail_init(NIXL_ERR_UNSUPPORTED,
+        return fail_init(NIXL_E_UNSUPPORTED,
                          "another copy of the library in this process is already this rank, "
                          "perhaps one linked statically and one loaded as a shared library: use a "
                          "single copy in all of the program");
@@ -406,7 +406,7 @@ static int init_read_params(const struct nixl_init_params *theirs, struct nixl_i
     }
     if (params->thread_level != NIXL_THREAD_MULTIPLE &&
         params->thread_level != NIXL_THREAD_SINGLE) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_init", -1, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, "nixl_init", -1, "", 0,
                         "thread_level is %d; allowed: NIXL_THREAD_MULTIPLE (0), "
                         "NIXL_THREAD_SINGLE (1)",
                         (int)params->thread_level);
@@ -449,12 +449,12 @@ static int part(void)
 {
     int status = nixl_flush(NIXL_ALL_RANKS, nxr_env.finalize_timeout);
 
-    if (status != NIXL_OK && status != NIXL_ERR_PEER_LOST) {
+    if (status != NIXL_OK && status != NIXL_E_PEER_LOST) {
         nxr_warn(CORE, "leaving with incomplete puts: %s",
                  status < 0 ? nixl_last_error()->text : "NIXLRUN_FINALIZE_TIMEOUT is 0");
     }
     status = nxr_job.size > 1 ? nxr_finalize_barrier(nxr_env.finalize_timeout) : NIXL_OK;
-    if (status == NIXL_ERR_TIMEOUT) {
+    if (status == NIXL_E_TIMEOUT) {
         nxr_warn(CORE, "%s", nixl_last_error()->text);
     }
     return status < 0 ? status : NIXL_OK; /* a timeout of 0 asks not to wait */

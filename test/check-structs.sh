@@ -60,7 +60,7 @@ cat >"$scratch/program.c" <<'TEXT'
 #define INPUT(_in, _call)                                                                          \
     do {                                                                                           \
         (_in).added[1] = 1;                                                                        \
-        WANT((_call) == NIXL_ERR_UNSUPPORTED);                                                     \
+        WANT((_call) == NIXL_E_UNSUPPORTED);                                                     \
         WANT(strstr(nixl_last_error()->text, "newer header: byte") != NULL);                       \
         (_in).added[1] = 0;                                                                        \
         WANT((_call) == NIXL_OK);                                                                  \
@@ -154,7 +154,7 @@ static void collectives(void)
     reduce.src = in;
     reduce.dst = out;
     reduce.count = 2;
-    reduce.type = NIXL_INT64;
+    reduce.type = NIXL_TYPE_INT64;
     INPUT(reduce, nixl_allreduce(team, &reduce, PATIENCE));
     WANT(out[0] == 3 && out[1] == 20);
     vector.src = in;

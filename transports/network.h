@@ -12,7 +12,7 @@
  * Common rules: one thread at a time is inside a module (the core's lock), except that reach() may
  * be called by any thread at any time after open(). The core's functions are called from progress()
  * and close() only, except log(), which may be called from everywhere. Functions return NIXL_OK,
- * NIXL_INPROGRESS or NIXL_ERR_*; they never block, exit, fork, install a signal handler or write to
+ * NIXL_INPROGRESS or NIXL_E_*; they never block, exit, fork, install a signal handler or write to
  * stdout; every descriptor is CLOEXEC if the library allows it. Nothing is started before open(),
  * and nothing but probe() and open() is called after close(), which ends keys and registrations,
  * too. From within the core's functions, and so from within progress(), the core calls ep_open(),
@@ -96,7 +96,7 @@ struct nxr_net_core {
     void (*landing)(void *cookie, size_t nbytes);
     void (*landed)(void *cookie, int status);
 
-    /* An accepted operation has ended: NIXL_OK, NIXL_ERR_CANCELED, NIXL_ERR_TRANSPORT. */
+    /* An accepted operation has ended: NIXL_OK, NIXL_E_CANCELED, NIXL_E_TRANSPORT. */
     void (*ended)(struct nxr_net_op *op, int status);
 
     /*
@@ -170,7 +170,7 @@ struct nxr_network {
     const char *name; /* as NIXLRUN_TRANSPORTS takes it */
 
     /*
-     * Can it be used on this machine? Cheap, starts nothing. NIXL_OK, or NIXL_ERR_UNSUPPORTED and
+     * Can it be used on this machine? Cheap, starts nothing. NIXL_OK, or NIXL_E_UNSUPPORTED and
      * one line in `why` that also says what is missing.
      */
     int (*probe)(char *why, size_t why_nbytes);
@@ -190,7 +190,7 @@ struct nxr_network {
     /*
      * Could that address be reached from here, and over how many rails (at least 1, and the same
      * number when the other side calls this)? Pure and cheap. The bytes come from another process
-     * and may be malformed. NIXL_OK, or NIXL_ERR_UNSUPPORTED and one line in `why`.
+     * and may be malformed. NIXL_OK, or NIXL_E_UNSUPPORTED and one line in `why`.
      */
     int (*reach)(const void *address, size_t nbytes, unsigned *n_rails_p, char *why,
                  size_t why_nbytes);
@@ -205,7 +205,7 @@ struct nxr_network {
      * Try to reach the peer. The first call starts the attempt, which continues as long as calls
      * keep coming now and then. NIXL_OK: the peer has answered on this endpoint, and that stays
      * so unless the endpoint fails. Only then does the core call send(), write() and read():
-     * until then it may switch to another network. NIXL_ERR_AGAIN: not yet. NIXL_ERR_TRANSPORT:
+     * until then it may switch to another network. NIXL_E_AGAIN: not yet. NIXL_E_TRANSPORT:
      * it will not be reached. A peer that was given up for another network may still send by this
      * one. May be called outside of progress().
      */
@@ -214,7 +214,7 @@ struct nxr_network {
     /*
      * Close the endpoint. is_orderly: what was accepted is still sent, for at most some 100 ms. Not
      * is_orderly: close at once, the peer is dead. Operations that have not ended are ended
-     * (NIXL_ERR_CANCELED) before ep_close() returns or in the next progress(). ep_failed() is not
+     * (NIXL_E_CANCELED) before ep_close() returns or in the next progress(). ep_failed() is not
      * called any more.
      */
     void (*ep_close)(struct nxr_net_ep *ep, bool is_orderly);
@@ -237,16 +237,16 @@ struct nxr_network {
     /*
      * Send a message, then its bulk if bulk_nbytes > 0 (header at most NXR_NET_HEADER_NBYTES then).
      * Messages to one peer arrive in order, once. NIXL_OK: bytes and bulk may be reused, `op` was
-     * not taken. NIXL_INPROGRESS: ended(op) follows, both must stay until then. NIXL_ERR_AGAIN: the
-     * queue is full, nothing happened. NIXL_ERR_TRANSPORT: the peer cannot be reached.
+     * not taken. NIXL_INPROGRESS: ended(op) follows, both must stay until then. NIXL_E_AGAIN: the
+     * queue is full, nothing happened. NIXL_E_TRANSPORT: the peer cannot be reached.
      */
     int (*send)(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
                 size_t bulk_nbytes, struct nxr_net_op *op);
 
-    /* ---- with has_rma; others return NIXL_ERR_UNSUPPORTED ---- */
+    /* ---- with has_rma; others return NIXL_E_UNSUPPORTED ---- */
 
     /*
-     * Let peers write and read memory of this process; NIXL_ERR_UNSUPPORTED if the library does not
+     * Let peers write and read memory of this process; NIXL_E_UNSUPPORTED if the library does not
      * recognize it as memory of that kind. The key, at most NXR_NET_KEY_NBYTES, is sent to them.
      * mem_release() ends it: later accesses by peers fail there and touch nothing here.
      */
@@ -276,12 +276,12 @@ struct nxr_network {
 
     /*
      * event_fd(): a descriptor that becomes readable when progress() has work; constant while open.
-     * arm(): may the caller sleep on it? NIXL_OK, or NIXL_ERR_AGAIN: call progress() first.
+     * arm(): may the caller sleep on it? NIXL_OK, or NIXL_E_AGAIN: call progress() first.
      */
     int (*event_fd)(void);
     int (*arm)(void);
 
-    /* Describe device or rail number `index`, for --info: NIXL_OK, or NIXL_ERR_NOT_FOUND. */
+    /* Describe device or rail number `index`, for --info: NIXL_OK, or NIXL_E_NOT_FOUND. */
     int (*describe)(unsigned index, char *line, size_t line_nbytes);
 };
 

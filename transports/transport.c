@@ -53,14 +53,14 @@ int nxr_no_put_notify(struct nxr_segment *segment, const struct nxr_put_notify *
 {
     (void)segment;
     (void)what;
-    return NIXL_ERR_AGAIN;
+    return NIXL_E_AGAIN;
 }
 
 int nxr_no_put_signal(struct nxr_segment *segment, const struct nxr_put_signal *what)
 {
     (void)segment;
     (void)what;
-    return NIXL_ERR_AGAIN;
+    return NIXL_E_AGAIN;
 }
 
 int nxr_no_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
@@ -71,19 +71,19 @@ int nxr_no_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
     (void)pieces;
     (void)n_pieces;
     *n_done_p = 0;
-    return NIXL_ERR_AGAIN;
+    return NIXL_E_AGAIN;
 }
 
 int nxr_no_start(struct nxr_op *op)
 {
     (void)op;
-    return NIXL_ERR_UNSUPPORTED;
+    return NIXL_E_UNSUPPORTED;
 }
 
 int nxr_no_start_list(struct nxr_op *op)
 {
     (void)op;
-    return NIXL_ERR_UNSUPPORTED;
+    return NIXL_E_UNSUPPORTED;
 }
 
 int nxr_no_cancel(struct nxr_op *op)
@@ -108,12 +108,12 @@ int nxr_no_atomic(struct nxr_segment *segment, const struct nxr_atomic *atomic, 
     (void)segment;
     (void)atomic;
     (void)fetched_p;
-    return NIXL_ERR_AGAIN;
+    return NIXL_E_AGAIN;
 }
 
 int nxr_no_signal(struct nxr_segment *segment, const struct nxr_atomic *atomic)
 {
     (void)segment;
     (void)atomic;
-    return NIXL_ERR_AGAIN;
+    return NIXL_E_AGAIN;
 }

@@ -8,7 +8,7 @@
  * is NULL: for what a transport cannot do, it has one of the typed nxr_no_* functions at the end of
  * this header.
  *
- * Common rules: functions return NIXL_OK, NIXL_INPROGRESS or NIXL_ERR_*; they log where the error
+ * Common rules: functions return NIXL_OK, NIXL_INPROGRESS or NIXL_E_*; they log where the error
  * is decided; they never exit, fork, install a signal handler or write to stdout; every
  * descriptor is CLOEXEC.
  *
@@ -128,7 +128,7 @@ struct nxr_segment {
     _Atomic enum nxr_method method; /* changes only from PROCESS_VM to BOUNCE */
 
     /*
-     * put() and get() answer NIXL_ERR_AGAIN to larger transfers, so the core starts them without
+     * put() and get() answer NIXL_E_AGAIN to larger transfers, so the core starts them without
      * asking where it can.
      */
     uint32_t put_at_once, get_at_once; /* NXR_ANY_NBYTES: no limit */
@@ -172,8 +172,8 @@ nxr_inflight_word *nxr_inflight_claim(const struct nxr_segment *segment);
 
 /*
  * Enter a segment. NIXL_OK: the copy may start, and nxr_inflight_leave(*word_p) must follow it,
- * by the same thread and before it enters another segment of that peer. NIXL_ERR_STALE: the owner
- * closed it. NIXL_ERR_LIMIT: no slot.
+ * by the same thread and before it enters another segment of that peer. NIXL_E_STALE: the owner
+ * closed it. NIXL_E_LIMIT: no slot.
  */
 static inline int nxr_inflight_enter(const struct nxr_segment *segment, nxr_inflight_word **word_p)
 {
@@ -186,7 +186,7 @@ static inline int nxr_inflight_enter(const struct nxr_segment *segment, nxr_infl
     if (__builtin_expect(word == NULL, 0)) {
         word = nxr_inflight_claim(segment);
         if (word == NULL) {
-            return NIXL_ERR_LIMIT;
+            return NIXL_E_LIMIT;
         }
     }
     NXR_ASSERT(atomic_load_explicit(word, memory_order_relaxed) ==
@@ -200,7 +200,7 @@ static inline int nxr_inflight_enter(const struct nxr_segment *segment, nxr_infl
                                  generation,
                          0)) {
         atomic_store_explicit(word, 0, memory_order_release);
-        return NIXL_ERR_STALE;
+        return NIXL_E_STALE;
     }
     *word_p = word;
     return NIXL_OK;
@@ -251,7 +251,7 @@ struct nxr_op {
     size_t n_pieces;
     void (*ended)(struct nxr_op *op, int status); /* the core's: called by nxr_op_done() */
     void *stream;     /* CUDA stream whose earlier work the operation waits for; NULL: none */
-    bool takes_time;  /* the core's: put() or get() has answered NIXL_ERR_AGAIN */
+    bool takes_time;  /* the core's: put() or get() has answered NIXL_E_AGAIN */
     bool is_followed; /* the core sends something right after this put, or makes progress */
     struct nxr_atomic atomic; /* NXR_OP_ATOMIC: the change; local: where the user wants `fetched` */
     uint64_t fetched;         /* ... the old value, once it has ended */
@@ -269,7 +269,7 @@ struct nxr_op {
  * Called by the transport, once, when an operation that it has accepted has ended: from
  * progress(), cancel(), a thread of its own, or from start() itself, which returns
  * NIXL_INPROGRESS all the same. The operation may be freed when the call returns. `status` is the
- * outcome: neither NIXL_INPROGRESS nor NIXL_ERR_AGAIN. Caller holds no lock: the core starts and
+ * outcome: neither NIXL_INPROGRESS nor NIXL_E_AGAIN. Caller holds no lock: the core starts and
  * sends what waited for that.
  */
 void nxr_op_done(struct nxr_op *op, int status);
@@ -392,9 +392,9 @@ struct nxr_device_copy {
 
 /*
  * Begin a copy. NIXL_OK: it is done, and the bytes are visible to anyone notified later; `ended` is
- * not called. NIXL_INPROGRESS: `ended` follows, from nxr_device_progress(). NIXL_ERR_UNSUPPORTED:
- * no direct copy between these two is possible, nothing happened; NIXL_ERR_NO_MEMORY,
- * NIXL_ERR_TRANSPORT. Threads: any.
+ * not called. NIXL_INPROGRESS: `ended` follows, from nxr_device_progress(). NIXL_E_UNSUPPORTED:
+ * no direct copy between these two is possible, nothing happened; NIXL_E_NO_MEMORY,
+ * NIXL_E_TRANSPORT. Threads: any.
  */
 int nxr_device_copy_begin(struct nxr_device_copy *copy);
 
@@ -456,7 +456,7 @@ int nxr_peer_prove_pid(const struct nxr_peer *peer, pid_t pid);
 
 /*
  * Map a peer's allocated memory of `nbytes` behind `fd`, which may be hostile: it must be a sealed
- * memfd of that size. NIXL_OK, NIXL_ERR_TRANSPORT, NIXL_ERR_NO_MEMORY.
+ * memfd of that size. NIXL_OK, NIXL_E_TRANSPORT, NIXL_E_NO_MEMORY.
  */
 int nxr_memory_host_map(int fd, size_t nbytes, void **addr_p, size_t *mapped_nbytes_p);
 void nxr_memory_host_free(void *addr, size_t mapped_nbytes);
@@ -477,8 +477,8 @@ struct nxr_host_paths {
 
     /*
      * The copy thread, for operations on host memory that put() and get() could do, but which
-     * take long (src/transfer/copy_thread.h). It needs no progress. start: NIXL_ERR_UNSUPPORTED
-     * if there is no such thread. cancel: NIXL_ERR_NOT_FOUND if it does not have the operation
+     * take long (src/transfer/copy_thread.h). It needs no progress. start: NIXL_E_UNSUPPORTED
+     * if there is no such thread. cancel: NIXL_E_NOT_FOUND if it does not have the operation
      * (any more).
      */
     int (*copy_start)(struct nxr_op *op);
@@ -486,7 +486,7 @@ struct nxr_host_paths {
 
     /*
      * Words that only the owner changes (src/host/atomic_ask.h). Is a put served as one? atomic_put
-     * does it at once if a thread of the owner is there to do it, else NIXL_ERR_AGAIN.
+     * does it at once if a thread of the owner is there to do it, else NIXL_E_AGAIN.
      */
     bool (*atomic_serves_put)(const struct nxr_segment *segment, uint64_t offset, size_t nbytes);
     int (*atomic_put)(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes);
@@ -536,16 +536,16 @@ struct nxr_transport {
 
     /*
      * Can this transport be used on this machine? Cheap, and starts nothing. NIXL_OK, or
-     * NIXL_ERR_UNSUPPORTED with one line in `why`.
+     * NIXL_E_UNSUPPORTED with one line in `why`.
      */
     int (*probe)(char *why, size_t why_nbytes);
 
     /*
      * Can it reach memory of that kind, of a peer of that scope? Pure, with the same answer at both
-     * ends. NIXL_OK, or NIXL_ERR_UNSUPPORTED with one line in `why`. If a certain segment cannot be
+     * ends. NIXL_OK, or NIXL_E_UNSUPPORTED with one line in `why`. If a certain segment cannot be
      * reached after all, segment_open() fails, and the next transport is tried.
      */
-    int (*reach)(enum nixl_scope scope, enum nixl_mem_kind kind, char *why, size_t why_nbytes);
+    int (*reach)(enum nixl_scope_kind scope, enum nixl_mem_kind kind, char *why, size_t why_nbytes);
 
     /*
      * Make a segment usable: segment->peer and segment->key are set, with what follows from the
@@ -560,7 +560,7 @@ struct nxr_transport {
      * May that device memory be the local side of operations on this segment? The answer for a kind
      * of memory does not change; a network may ask its library at the first. If so, a network takes
      * it as it is, and within a host the core uses device copies. If not, or if such a copy
-     * turns out to be NIXL_ERR_UNSUPPORTED, the bytes go through host memory.
+     * turns out to be NIXL_E_UNSUPPORTED, the bytes go through host memory.
      */
     bool (*serves)(const struct nxr_segment *segment, const struct nxr_range *range);
 
@@ -575,14 +575,14 @@ struct nxr_transport {
 
     /*
      * Move bytes at once; the range was checked. NIXL_OK: done; a put is visible at the target to
-     * any thread that sees a later notification. NIXL_ERR_AGAIN: cannot be done at once, nothing
+     * any thread that sees a later notification. NIXL_E_AGAIN: cannot be done at once, nothing
      * happened: use start(). Other: failed; bytes of the range may have been written. Threads: any.
      */
     int (*put)(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes);
     int (*get)(struct nxr_segment *segment, uint64_t offset, void *dst, size_t nbytes);
 
     /*
-     * A put and its notification in one trip. NIXL_ERR_AGAIN: nothing happened; the core does one
+     * A put and its notification in one trip. NIXL_E_AGAIN: nothing happened; the core does one
      * after the other. One thread at a time for one peer.
      */
     int (*put_notify)(struct nxr_segment *segment, const struct nxr_put_notify *what);
@@ -592,7 +592,7 @@ struct nxr_transport {
 
     /*
      * put() or get() of all pieces of a list. *n_done_p, whatever the return: how many pieces are
-     * done, counted from the first. NIXL_OK: all. NIXL_ERR_AGAIN: the next one cannot be done at
+     * done, counted from the first. NIXL_OK: all. NIXL_E_AGAIN: the next one cannot be done at
      * once; the core takes start_list() or start() for the rest. Other: failed, as for put(). The
      * core passes no more at once than may be copied without a pause (some MiB). Threads: any.
      */
@@ -609,7 +609,7 @@ struct nxr_transport {
 
     /*
      * The same for a whole list (op->pieces) in one submission: a batch of copies, one kernel, one
-     * command buffer. One nxr_op_done() for all; cancel() as after start(). NIXL_ERR_UNSUPPORTED:
+     * command buffer. One nxr_op_done() for all; cancel() as after start(). NIXL_E_UNSUPPORTED:
      * this list cannot be submitted; the core starts the first piece alone, then tries the rest as
      * a list; if device copies were to move it, they cannot move its pieces, either, and the core
      * stages the list.
@@ -640,7 +640,7 @@ struct nxr_transport {
 
     /*
      * Send tag and payload to the peer's queue, after all puts that returned NIXL_OK.
-     * NIXL_ERR_AGAIN: no room, nothing happened. One thread at a time for one peer. If the slot
+     * NIXL_E_AGAIN: no room, nothing happened. One thread at a time for one peer. If the slot
      * is NULL, the core writes into the ring in the peer's control page.
      */
     int (*notify)(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes);
@@ -652,7 +652,7 @@ struct nxr_transport {
     /*
      * A word in a segment that is not mapped here (else the core changes it in place): fetch it and
      * combine it with the operand, in one atomicity domain with all other accesses of the library.
-     * The word is in range and aligned. NIXL_OK; NIXL_ERR_AGAIN: not possible from here, the core
+     * The word is in range and aligned. NIXL_OK; NIXL_E_AGAIN: not possible from here, the core
      * asks the owner by a message; other: nothing happened. Threads: any.
      */
     int (*atomic)(struct nxr_segment *segment, const struct nxr_atomic *atomic,

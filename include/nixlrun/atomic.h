@@ -41,9 +41,9 @@ enum nixl_atomic_op {
  * @param operand    one value of the type
  * @param fetched_p  one value of the type, or NULL
  * @return NIXL_OK                done, visible to all
- * @return NIXL_ERR_INVALID_ARG   bad rank, handle, type or operation, or a misaligned word
- * @return NIXL_ERR_TIMEOUT       no answer within NIXLRUN_OP_TIMEOUT: unknown whether it was done
- * @return NIXL_ERR_TRANSPORT     the connection to the owner broke: unknown whether it was done
+ * @return NIXL_E_INVALID_ARG     bad rank, handle, type or operation, or a misaligned word
+ * @return NIXL_E_TIMEOUT         no answer within NIXLRUN_OP_TIMEOUT: unknown whether it was done
+ * @return NIXL_E_TRANSPORT       the connection to the owner broke: unknown whether it was done
  * and as nixl_put(). Completion: remote. Order: after earlier puts of this process to that rank,
  * for which it waits if they are not complete. Threads: any.
  */

@@ -34,26 +34,26 @@ extern "C" {
 #define NIXL_STATUS_LIST(_x)                                                                       \
     _x(OK, 0, "success")                                                                           \
     _x(INPROGRESS, 1, "in progress")                                                               \
-    _x(ERR_INVALID_ARG, -1, "invalid argument")                                                    \
-    _x(ERR_RANGE, -2, "offset or length is outside of the region")                                 \
-    _x(ERR_NOT_INIT, -3, "nixl_init has not been called")                                          \
-    _x(ERR_FORKED, -4, "not usable in a forked child")                                             \
-    _x(ERR_NAME_IN_USE, -5, "the rank has a region of this name")                                  \
-    _x(ERR_NOT_FOUND, -6, "the peer has not published the name")                                   \
-    _x(ERR_STALE, -7, "the owner has closed or replaced the region")                               \
-    _x(ERR_TRUNCATED, -8, "the buffer is too small")                                               \
-    _x(ERR_AGAIN, -9, "would block; nothing has happened")                                         \
-    _x(ERR_TIMEOUT, -10, "timed out")                                                              \
-    _x(ERR_IN_USE, -11, "still in use")                                                            \
-    _x(ERR_UNSUPPORTED, -12, "not supported on this path")                                         \
-    _x(ERR_NO_DEVICE, -13, "no such device")                                                       \
-    _x(ERR_NO_MEMORY, -14, "out of memory")                                                        \
-    _x(ERR_LIMIT, -15, "a limit of the system or the library is reached")                          \
-    _x(ERR_PEER_LOST, -16, "the peer has died")                                                    \
-    _x(ERR_CANCELED, -17, "canceled")                                                              \
-    _x(ERR_TRANSPORT, -18, "the transport failed")                                                 \
-    _x(ERR_INTERNAL, -19, "internal error")                                                        \
-    _x(ERR_EXPIRED, -20, "the lifetime is over")
+    _x(E_INVALID_ARG, -1, "invalid argument")                                                      \
+    _x(E_RANGE, -2, "offset or length is outside of the region")                                   \
+    _x(E_NOT_INIT, -3, "nixl_init has not been called")                                            \
+    _x(E_FORKED, -4, "not usable in a forked child")                                               \
+    _x(E_NAME_IN_USE, -5, "the rank has a region of this name")                                    \
+    _x(E_NOT_FOUND, -6, "the peer has not published the name")                                     \
+    _x(E_STALE, -7, "the owner has closed or replaced the region")                                 \
+    _x(E_TRUNCATED, -8, "the buffer is too small")                                                 \
+    _x(E_AGAIN, -9, "would block; nothing has happened")                                           \
+    _x(E_TIMEOUT, -10, "timed out")                                                                \
+    _x(E_IN_USE, -11, "still in use")                                                              \
+    _x(E_UNSUPPORTED, -12, "not supported on this path")                                           \
+    _x(E_NO_DEVICE, -13, "no such device")                                                         \
+    _x(E_NO_MEMORY, -14, "out of memory")                                                          \
+    _x(E_LIMIT, -15, "a limit of the system or the library is reached")                            \
+    _x(E_PEER_LOST, -16, "the peer has died")                                                      \
+    _x(E_CANCELED, -17, "canceled")                                                                \
+    _x(E_TRANSPORT, -18, "the transport failed")                                                   \
+    _x(E_INTERNAL, -19, "internal error")                                                          \
+    _x(E_EXPIRED, -20, "the lifetime is over")
 /* clang-format on */
 
 enum nixl_status {

@@ -38,9 +38,9 @@ enum nixl_channel_role {
  *                      Producer: NULL
  * @param channel_p     the end, to be closed with nixl_channel_close()
  * @return NIXL_OK
- * @return NIXL_ERR_INVALID_ARG  a bad name, rank, role, size or number; ends that differ
- * @return NIXL_ERR_NAME_IN_USE  this rank already has such an end
- * @return NIXL_ERR_NOT_FOUND    producer: the consumer's end did not open within
+ * @return NIXL_E_INVALID_ARG    a bad name, rank, role, size or number; ends that differ
+ * @return NIXL_E_NAME_IN_USE    this rank already has such an end
+ * @return NIXL_E_NOT_FOUND      producer: the consumer's end did not open within
  *                               NIXLRUN_RESOLVE_TIMEOUT
  * and as nixl_region_alloc() and nixl_get(). Threads: any; one thread at a time may use an end.
  */
@@ -54,10 +54,10 @@ NIXL_API int nixl_channel_open(const char *name, int peer, enum nixl_channel_rol
  * memory until it is published. It is the consumer's slot itself if that can be mapped, else memory
  * of this rank.
  * @return NIXL_OK
- * @return NIXL_INPROGRESS (timeout 0), NIXL_ERR_TIMEOUT   all slots are full
- * @return NIXL_ERR_STALE        the consumer has closed its end
- * @return NIXL_ERR_PEER_LOST    the consumer has died
- * @return NIXL_ERR_INVALID_ARG  not a producer's end, slot_p NULL, a negative timeout
+ * @return NIXL_INPROGRESS (timeout 0), NIXL_E_TIMEOUT   all slots are full
+ * @return NIXL_E_STALE          the consumer has closed its end
+ * @return NIXL_E_PEER_LOST      the consumer has died
+ * @return NIXL_E_INVALID_ARG    not a producer's end, slot_p NULL, a negative timeout
  */
 NIXL_API int nixl_channel_acquire(struct nixl_channel *channel, int64_t timeout_ns,
                                   void **slot_p) NIXL_MUST_CHECK;
@@ -66,7 +66,7 @@ NIXL_API int nixl_channel_acquire(struct nixl_channel *channel, int64_t timeout_
  * Producer: hand the acquired slot over. The consumer sees its first @p nbytes as they are at this
  * moment.
  * @param nbytes  0 .. slot_nbytes
- * @return NIXL_OK, NIXL_ERR_INVALID_ARG (nothing is acquired, nbytes too large), and as nixl_put()
+ * @return NIXL_OK, NIXL_E_INVALID_ARG (nothing is acquired, nbytes too large), and as nixl_put()
  */
 NIXL_API int nixl_channel_publish(struct nixl_channel *channel, size_t nbytes) NIXL_MUST_CHECK;
 
@@ -76,28 +76,28 @@ NIXL_API int nixl_channel_publish(struct nixl_channel *channel, size_t nbytes) N
  * @param nbytes_p  its size, or NULL
  * @param rank_p    the rank that published it, or NULL
  * @return NIXL_OK
- * @return NIXL_INPROGRESS (timeout 0), NIXL_ERR_TIMEOUT   there is no item
- * @return NIXL_ERR_STALE        there is no item, and the producer has closed its end (never with
+ * @return NIXL_INPROGRESS (timeout 0), NIXL_E_TIMEOUT   there is no item
+ * @return NIXL_E_STALE          there is no item, and the producer has closed its end (never with
  *                               NIXL_ANY_RANK)
- * @return NIXL_ERR_PEER_LOST    there is no item, and the producer has died. With NIXL_ANY_RANK:
+ * @return NIXL_E_PEER_LOST      there is no item, and the producer has died. With NIXL_ANY_RANK:
  *                               once for each rank that dies without closing its end, after all
  *                               that it had published; the rank is in nixl_last_error()
- * @return NIXL_ERR_INVALID_ARG  not a consumer's end, slot_p NULL, a negative timeout
+ * @return NIXL_E_INVALID_ARG    not a consumer's end, slot_p NULL, a negative timeout
  */
 NIXL_API int nixl_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p,
                                size_t *nbytes_p, int *rank_p) NIXL_MUST_CHECK;
 
 /**
  * Consumer: give a slot back to its producer. Slots of one producer must be released in the order
- * in which they were received. @return NIXL_OK, NIXL_ERR_INVALID_ARG (not the oldest that is held)
+ * in which they were received. @return NIXL_OK, NIXL_E_INVALID_ARG (not the oldest that is held)
  */
 NIXL_API int nixl_channel_release(struct nixl_channel *channel, const void *slot) NIXL_MUST_CHECK;
 
 /**
- * Close an end. The other end gets NIXL_ERR_STALE: a consumer only after it has received
+ * Close an end. The other end gets NIXL_E_STALE: a consumer only after it has received
  * everything. Published items are not lost.
  * @param timeout_ns  as nixl_region_close()
- * @return NIXL_OK; NIXL_ERR_TIMEOUT (NIXL_INPROGRESS with 0): call again; NIXL_ERR_INVALID_ARG
+ * @return NIXL_OK; NIXL_E_TIMEOUT (NIXL_INPROGRESS with 0): call again; NIXL_E_INVALID_ARG
  */
 NIXL_API int nixl_channel_close(struct nixl_channel *channel, int64_t timeout_ns);
 

@@ -21,7 +21,8 @@ extern "C" {
  * memory, CUDA memory, or Vulkan memory that lies in a region of this process; a region must stay
  * open until the call is over. The kind of memory may differ from member to member and from buffer
  * to buffer. On one host the other members read and write large buffers in place; reductions of GPU
- * memory go through host memory, and NIXL_USER is called with host memory. Sizes may exceed 4 GiB.
+ * memory go through host memory, and NIXL_REDUCE_USER is called with host memory. Sizes may exceed
+ * 4 GiB.
  * When the call has returned, its buffers may be reused and its result is there. Apart from the
  * barrier, and from what the arrival of data implies, no member learns how far the others are.
  *
@@ -29,10 +30,10 @@ extern "C" {
  * type, operation and algorithm (NIXLRUN_COLL_TABLE); the order of the operands is then fixed, but
  * unspecified.
  *
- * A timeout is for the whole call; with 0 the call returns NIXL_ERR_AGAIN and has no effect, unless
- * the team has only one member. Returns: NIXL_OK; NIXL_ERR_INVALID_ARG; NIXL_ERR_TIMEOUT;
- * NIXL_ERR_PEER_LOST: a member has died, its rank is in nixl_last_error(); NIXL_ERR_CANCELED: the
- * team is broken; NIXL_ERR_UNSUPPORTED, NIXL_ERR_NO_MEMORY, NIXL_ERR_TRANSPORT as nixl_put(): the
+ * A timeout is for the whole call; with 0 the call returns NIXL_E_AGAIN and has no effect, unless
+ * the team has only one member. Returns: NIXL_OK; NIXL_E_INVALID_ARG; NIXL_E_TIMEOUT;
+ * NIXL_E_PEER_LOST: a member has died, its rank is in nixl_last_error(); NIXL_E_CANCELED: the
+ * team is broken; NIXL_E_UNSUPPORTED, NIXL_E_NO_MEMORY, NIXL_E_TRANSPORT as nixl_put(): the
  * team is broken. Threads: any, one collective of a team at a time.
  *
  * The _nb calls only start the collective. They return NIXL_INPROGRESS and a request for

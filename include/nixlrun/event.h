@@ -52,18 +52,18 @@ struct nixl_event {
 /**
  * Take the oldest event; each event goes to one call only.
  * @param event_p  made with NIXL_EVENT_INIT
- * @return NIXL_OK, NIXL_INPROGRESS (timeout 0), NIXL_ERR_TIMEOUT or NIXL_ERR_INVALID_ARG.
+ * @return NIXL_OK, NIXL_INPROGRESS (timeout 0), NIXL_E_TIMEOUT or NIXL_E_INVALID_ARG.
  * Threads: any.
  */
 NIXL_API int nixl_event_recv(int64_t timeout_ns, struct nixl_event *event_p) NIXL_MUST_CHECK;
 
-enum nixl_peer_state {
+enum nixl_peer_liveness {
     NIXL_PEER_ALIVE = 0,    /**< nothing else is known */
     NIXL_PEER_LOST = 1,     /**< died; final */
     NIXL_PEER_FINISHED = 2, /**< left by nixl_finalize() */
 };
 
-/** State of a rank (enum nixl_peer_state), or a negative status. Never blocks. Threads: any. */
+/** State of a rank (enum nixl_peer_liveness), or a negative status. Never blocks. Threads: any. */
 NIXL_API int nixl_peer_state(int rank);
 
 #ifdef __cplusplus

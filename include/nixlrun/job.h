@@ -37,17 +37,17 @@ struct nixl_init_params {
  *
  * @param params  NULL for the defaults
  * @return NIXL_OK              the rank is a member
- * @return NIXL_ERR_INVALID_ARG params are invalid, or a NIXLRUN_* variable has a bad value (the
+ * @return NIXL_E_INVALID_ARG params are invalid, or a NIXLRUN_* variable has a bad value (the
  *                              detail names it and what is allowed)
- * @return NIXL_ERR_TRANSPORT   a launcher's environment is there but its server does not answer
+ * @return NIXL_E_TRANSPORT     a launcher's environment is there but its server does not answer
  *                              (the detail names the variable and the PMIx status)
- * @return NIXL_ERR_TIMEOUT     the server or a peer was silent for NIXLRUN_INIT_TIMEOUT
- * @return NIXL_ERR_UNSUPPORTED the rank was started again after its process had ended without
+ * @return NIXL_E_TIMEOUT       the server or a peer was silent for NIXLRUN_INIT_TIMEOUT
+ * @return NIXL_E_UNSUPPORTED the rank was started again after its process had ended without
  *                              nixl_finalize(): ranks cannot come back; or another copy of the
  *                              library in the process is already the rank; or the kernel refuses
  *                              what a rank needs
- * @return NIXL_ERR_FORKED      the process is a fork of one that used the library
- * @return NIXL_ERR_LIMIT, NIXL_ERR_NO_MEMORY  no descriptor, thread or memory left for the rank
+ * @return NIXL_E_FORKED        the process is a fork of one that used the library
+ * @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY  no descriptor, thread or memory left for the rank
  * Collective: the first call, over all ranks of the job. Threads: any.
  */
 NIXL_API int nixl_init(const struct nixl_init_params *params) NIXL_MUST_CHECK;
@@ -60,30 +60,30 @@ NIXL_API int nixl_init(const struct nixl_init_params *params) NIXL_MUST_CHECK;
  * It waits without limit, unless NIXLRUN_FINALIZE_TIMEOUT is set. A rank that leaves before the
  * others is lost to them like one that has died, but the event is NIXL_EVENT_PEER_LEFT.
  * @return NIXL_OK           also with NIXLRUN_FINALIZE_TIMEOUT 0, which waits for no other rank
- * @return NIXL_ERR_TIMEOUT  this rank has left, but others did not make the call within
+ * @return NIXL_E_TIMEOUT    this rank has left, but others did not make the call within
  *                           NIXLRUN_FINALIZE_TIMEOUT; a line on stderr names them
- * @return NIXL_ERR_TRANSPORT the program has closed descriptors of the library (closefrom()); this
+ * @return NIXL_E_TRANSPORT the program has closed descriptors of the library (closefrom()); this
  *                            rank has left without waiting
- * @return NIXL_ERR_NOT_INIT
+ * @return NIXL_E_NOT_INIT
  * Collective: the last call, over the living ranks. Threads: no other call may run in this process;
- * one that begins meanwhile returns NIXL_ERR_NOT_INIT if it checks for that; otherwise its
+ * one that begins meanwhile returns NIXL_E_NOT_INIT if it checks for that; otherwise its
  * behaviour is undefined. With --enable-debug it aborts and names the call.
  */
 NIXL_API int nixl_finalize(void);
 
 /**
- * My rank, 0 <= rank < nixl_size(), or NIXL_ERR_NOT_INIT. That failure leaves nixl_last_error()
+ * My rank, 0 <= rank < nixl_size(), or NIXL_E_NOT_INIT. That failure leaves nixl_last_error()
  * unchanged, so that a message about another failure can begin with the rank. Threads: any.
  */
 NIXL_API int nixl_rank(void);
 
-/** The number of ranks in the job, or NIXL_ERR_NOT_INIT, as nixl_rank(). Threads: any. */
+/** The number of ranks in the job, or NIXL_E_NOT_INIT, as nixl_rank(). Threads: any. */
 NIXL_API int nixl_size(void);
 
 /**
  * My number among the ranks that the launcher has started on my host, in the order of ranks, and
  * the number of those ranks: 0 <= nixl_local_rank() < nixl_local_size(). If the launcher does not
- * say which ranks share a host, all ranks count as if they were on one. NIXL_ERR_NOT_INIT as
+ * say which ranks share a host, all ranks count as if they were on one. NIXL_E_NOT_INIT as
  * nixl_rank(). To learn whether memory is shared with a rank, call nixl_scope(). Threads: any.
  */
 NIXL_API int nixl_local_rank(void);
@@ -91,21 +91,21 @@ NIXL_API int nixl_local_size(void);
 
 /**
  * The number of my program among those of the job, from 0 in the order of the command line, where
- * ':' separates them; 0 if the launcher does not say. NIXL_ERR_NOT_INIT as nixl_rank(). Threads:
+ * ':' separates them; 0 if the launcher does not say. NIXL_E_NOT_INIT as nixl_rank(). Threads:
  * any.
  */
 NIXL_API int nixl_program(void);
 
 /** Where a rank runs, relative to this one. */
-enum nixl_scope {
+enum nixl_scope_kind {
     NIXL_SCOPE_SELF = 0,   /**< this process */
     NIXL_SCOPE_LOCAL = 1,  /**< same host, proven: its control memory is mapped */
     NIXL_SCOPE_REMOTE = 2, /**< another host, or no proof */
 };
 
 /**
- * The scope of @p rank (enum nixl_scope), or a negative status. The first call for a rank connects
- * to it: it may block up to NIXLRUN_RESOLVE_TIMEOUT. Threads: any.
+ * The scope of @p rank (enum nixl_scope_kind), or a negative status. The first call for a rank
+ * connects to it: it may block up to NIXLRUN_RESOLVE_TIMEOUT. Threads: any.
  */
 NIXL_API int nixl_scope(int rank);
 
@@ -137,11 +137,11 @@ NIXL_API void nixl_job_end(int exit_code, const char *why) NIXL_NORETURN;
  * and nixlrun ends the job or continues as --on-failure says. For testing how a program survives a
  * death, and for ranks that no longer answer. With the caller's own rank it does not return.
  * @return NIXL_OK                the kill is on its way; also if the rank is already dead
- * @return NIXL_ERR_INVALID_ARG   @p rank is not in the job
- * @return NIXL_ERR_UNSUPPORTED   the rank is on another host, and the launcher is not nixlrun
+ * @return NIXL_E_INVALID_ARG     @p rank is not in the job
+ * @return NIXL_E_UNSUPPORTED     the rank is on another host, and the launcher is not nixlrun
  *                                itself (which is also the case under its engines)
- * @return NIXL_ERR_NOT_INIT, NIXL_ERR_FORKED  there is no job
- * @return NIXL_ERR_TRANSPORT     the launcher does not answer, or the system refuses it
+ * @return NIXL_E_NOT_INIT, NIXL_E_FORKED  there is no job
+ * @return NIXL_E_TRANSPORT       the launcher does not answer, or the system refuses it
  * Blocks up to NIXLRUN_RESOLVE_TIMEOUT if the rank was not used before. Threads: any.
  */
 NIXL_API int nixl_rank_kill(int rank) NIXL_MUST_CHECK;

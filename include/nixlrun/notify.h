@@ -38,13 +38,13 @@ static inline void nixl_note_init(struct nixl_note *note)
  * @param tag    any value
  * @param msg    may be NULL if nbytes is 0
  * @return NIXL_OK               on its way; no further call is needed
- * @return NIXL_ERR_AGAIN        timeout 0 and no room, or not connected yet; nothing was sent
- * @return NIXL_ERR_TIMEOUT      no room in time; nothing was sent
- * @return NIXL_ERR_NO_MEMORY    for the library's state of the rank or the message; nothing was
+ * @return NIXL_E_AGAIN          timeout 0 and no room, or not connected yet; nothing was sent
+ * @return NIXL_E_TIMEOUT        no room in time; nothing was sent
+ * @return NIXL_E_NO_MEMORY      for the library's state of the rank or the message; nothing was
  *                               sent
- * @return NIXL_ERR_UNSUPPORTED  no transport reaches that rank
- * @return NIXL_ERR_PEER_LOST    the peer is dead
- * @return NIXL_ERR_INVALID_ARG  bad rank, msg NULL with nbytes > 0, nbytes > NIXL_NOTE_MAX
+ * @return NIXL_E_UNSUPPORTED    no transport reaches that rank
+ * @return NIXL_E_PEER_LOST      the peer is dead
+ * @return NIXL_E_INVALID_ARG    bad rank, msg NULL with nbytes > 0, nbytes > NIXL_NOTE_MAX
  * Threads: any.
  */
 NIXL_API int nixl_notify(int rank, uint64_t tag, const void *msg, size_t nbytes,
@@ -52,7 +52,7 @@ NIXL_API int nixl_notify(int rank, uint64_t tag, const void *msg, size_t nbytes,
 
 /**
  * A put and a notification that becomes visible after the data: nixl_put() followed by
- * nixl_notify(), in one call. on NIXL_ERR_AGAIN, NIXL_ERR_TIMEOUT and NIXL_ERR_NO_MEMORY no
+ * nixl_notify(), in one call. on NIXL_E_AGAIN, NIXL_E_TIMEOUT and NIXL_E_NO_MEMORY no
  * notification was sent, though data may have moved: the call may be made again.
  */
 NIXL_API int nixl_put_notify(int rank, struct nixl_region *region, uint64_t offset, const void *src,
@@ -77,12 +77,12 @@ NIXL_API int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offs
  * @param tag_mask  0 matches any tag, UINT64_MAX exactly `tag`
  * @param note_p    made ready with nixl_note_init()
  * @return NIXL_OK
- * @return NIXL_INPROGRESS (timeout 0), NIXL_ERR_TIMEOUT   none arrived
- * @return NIXL_ERR_PEER_LOST  @p rank is dead or has left, and everything that it had sent was
+ * @return NIXL_INPROGRESS (timeout 0), NIXL_E_TIMEOUT   none arrived
+ * @return NIXL_E_PEER_LOST    @p rank is dead or has left, and everything that it had sent was
  *                             received; with NIXL_ANY_RANK once for each such rank, after
  *                             everything that arrived before; the rank is in nixl_last_error()
- * @return NIXL_ERR_TRUNCATED  note_p was made for a smaller payload; the notification stays queued
- * @return NIXL_ERR_LIMIT      more notifications that do not match are queued than
+ * @return NIXL_E_TRUNCATED    note_p was made for a smaller payload; the notification stays queued
+ * @return NIXL_E_LIMIT        more notifications that do not match are queued than
  *                             NIXLRUN_NOTE_QUEUE allows
  * Threads: any.
  */

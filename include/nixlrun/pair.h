@@ -49,15 +49,15 @@ enum nixl_pair_use {
  * @param token_nbytes room there; NIXL_TOKEN_MAX + 1 suffices for every version
  * @param req_p        the request, for nixl_req_wait() and the like
  * @return NIXL_INPROGRESS        exposed
- * @return NIXL_ERR_INVALID_ARG   a bad rank, handle, use or lifetime; a region without a segment of
+ * @return NIXL_E_INVALID_ARG     a bad rank, handle, use or lifetime; a region without a segment of
  *                                this rank
- * @return NIXL_ERR_RANGE         outside this rank's segment
- * @return NIXL_ERR_TRUNCATED     the room is too small (the detail says what is needed); nothing is
+ * @return NIXL_E_RANGE           outside this rank's segment
+ * @return NIXL_E_TRUNCATED       the room is too small (the detail says what is needed); nothing is
  *                                exposed
- * @return NIXL_ERR_LIMIT         4,096 buffers are exposed
- * @return NIXL_ERR_NO_MEMORY
- * The request ends with NIXL_OK: used, and what was written is visible; NIXL_ERR_CANCELED: canceled
- * by either side, or the region was closed; NIXL_ERR_EXPIRED; NIXL_ERR_PEER_LOST: the partner named
+ * @return NIXL_E_LIMIT           4,096 buffers are exposed
+ * @return NIXL_E_NO_MEMORY
+ * The request ends with NIXL_OK: used, and what was written is visible; NIXL_E_CANCELED: canceled
+ * by either side, or the region was closed; NIXL_E_EXPIRED; NIXL_E_PEER_LOST: the partner named
  * by @p rank, or the one that had begun, has died; or with the error of the partner's transfer, in
  * which case some bytes may have moved. Threads: any.
  */
@@ -80,7 +80,7 @@ struct nixl_pair_info {
 /**
  * Decode a token, so that a buffer of its size can be made. Contacts no other rank: the token may
  * already have been used.
- * @return NIXL_OK, NIXL_ERR_INVALID_ARG (damaged, truncated, of another version, or of another
+ * @return NIXL_OK, NIXL_E_INVALID_ARG (damaged, truncated, of another version, or of another
  *         job)
  * Threads: any.
  */
@@ -98,13 +98,13 @@ NIXL_API int nixl_pair_query(const char *token, struct nixl_pair_info *info_p) N
  * @param req_p   written only with NIXL_INPROGRESS. Canceling it also ends the exposer's request
  * @return NIXL_OK                complete
  * @return NIXL_INPROGRESS        started
- * @return NIXL_ERR_INVALID_ARG   the token is damaged, forged, of another job, for another rank or
+ * @return NIXL_E_INVALID_ARG     the token is damaged, forged, of another job, for another rank or
  *                                the other use; nbytes is not its size; dst NULL with nbytes > 0
- * @return NIXL_ERR_STALE         the token was already used, is in use by another rank, or was
+ * @return NIXL_E_STALE           the token was already used, is in use by another rank, or was
  *                                made by another process of the exposer's rank, before it was
  *                                started again; or the exposer has left
- * @return NIXL_ERR_EXPIRED       its lifetime is over
- * @return NIXL_ERR_CANCELED      the exposer has taken it back
+ * @return NIXL_E_EXPIRED         its lifetime is over
+ * @return NIXL_E_CANCELED        the exposer has taken it back
  * and as nixl_get_nb(). Threads: any.
  */
 NIXL_API int nixl_pair_read(const char *token, void *dst, size_t nbytes,
@@ -115,7 +115,7 @@ NIXL_API int nixl_pair_write(const char *token, const void *src, size_t nbytes,
                              struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
- * Say that a token will not be used: the exposer's request ends with NIXL_ERR_CANCELED.
+ * Say that a token will not be used: the exposer's request ends with NIXL_E_CANCELED.
  * @return NIXL_OK, and as nixl_pair_read() for a token that is not valid. Threads: any.
  */
 NIXL_API int nixl_pair_decline(const char *token) NIXL_MUST_CHECK;

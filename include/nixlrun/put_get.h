@@ -26,15 +26,15 @@ extern "C" {
  * @param src     any alignment; may lie in a region
  * @param nbytes  0 is allowed: the other arguments are still checked
  * @return NIXL_OK                src may be reused
- * @return NIXL_ERR_INVALID_ARG   bad rank or handle, or src NULL with nbytes > 0; nothing moved
- * @return NIXL_ERR_RANGE         outside the peer's segment; nothing moved
- * @return NIXL_ERR_NOT_FOUND     the peer did not publish the name within NIXLRUN_RESOLVE_TIMEOUT
- * @return NIXL_ERR_STALE         the owner closed the region; nixl_region_query() finds its
+ * @return NIXL_E_INVALID_ARG     bad rank or handle, or src NULL with nbytes > 0; nothing moved
+ * @return NIXL_E_RANGE           outside the peer's segment; nothing moved
+ * @return NIXL_E_NOT_FOUND       the peer did not publish the name within NIXLRUN_RESOLVE_TIMEOUT
+ * @return NIXL_E_STALE           the owner closed the region; nixl_region_query() finds its
  *                                successor
- * @return NIXL_ERR_PEER_LOST     the peer died; how much arrived is unknown
- * @return NIXL_ERR_UNSUPPORTED   no transport reaches that rank
- * @return NIXL_ERR_TIMEOUT       not done within NIXLRUN_OP_TIMEOUT; src may be reused
- * @return NIXL_ERR_NO_MEMORY     for the library's state of the rank, the segment or the operation
+ * @return NIXL_E_PEER_LOST       the peer died; how much arrived is unknown
+ * @return NIXL_E_UNSUPPORTED     no transport reaches that rank
+ * @return NIXL_E_TIMEOUT         not done within NIXLRUN_OP_TIMEOUT; src may be reused
+ * @return NIXL_E_NO_MEMORY       for the library's state of the rank, the segment or the operation
  * Completion: local; nixl_flush() or a notification makes it visible at the target.
  * Order: puts to one peer may land in any order; nixl_fence() and notifications order them.
  * Threads: any. Collective: no.
@@ -69,7 +69,7 @@ NIXL_API int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, 
  * Later puts to @p rank (or each of NIXL_ALL_RANKS) land after earlier ones, later gets read after
  * them. Between hosts the call waits for an answer from the peer's library if something was put
  * since its last answer.
- * @return NIXL_OK, NIXL_ERR_PEER_LOST, NIXL_ERR_INVALID_ARG, NIXL_ERR_TIMEOUT. Threads: any; orders
+ * @return NIXL_OK, NIXL_E_PEER_LOST, NIXL_E_INVALID_ARG, NIXL_E_TIMEOUT. Threads: any; orders
  * the operations of all threads that happened before the call.
  */
 NIXL_API int nixl_fence(int rank) NIXL_MUST_CHECK;
@@ -77,8 +77,8 @@ NIXL_API int nixl_fence(int rank) NIXL_MUST_CHECK;
 /**
  * Wait until all earlier puts to @p rank (or NIXL_ALL_RANKS), including non-blocking ones, are
  * visible to the target, and all earlier gets whose request was detached have filled their memory.
- * @return NIXL_OK; NIXL_ERR_PEER_LOST; NIXL_ERR_TIMEOUT, or NIXL_INPROGRESS with timeout 0;
- * NIXL_ERR_INVALID_ARG (bad rank, negative timeout); the failure of a detached request, or of a put
+ * @return NIXL_OK; NIXL_E_PEER_LOST; NIXL_E_TIMEOUT, or NIXL_INPROGRESS with timeout 0;
+ * NIXL_E_INVALID_ARG (bad rank, negative timeout); the failure of a detached request, or of a put
  * that another host refused, once. Threads: any.
  */
 NIXL_API int nixl_flush(int rank, int64_t timeout_ns) NIXL_MUST_CHECK;
@@ -89,7 +89,7 @@ NIXL_API int nixl_flush(int rank, int64_t timeout_ns) NIXL_MUST_CHECK;
  * (dst_stride) here. Strides are in bytes and may have any value. With no blocks, or blocks of no
  * bytes, the other arguments are still checked. To repeat a transfer often, prepare it once:
  * nixl_xfer_create().
- * @return as nixl_put() and nixl_get(); NIXL_ERR_RANGE also if the blocks span more than the
+ * @return as nixl_put() and nixl_get(); NIXL_E_RANGE also if the blocks span more than the
  *            segment
  */
 NIXL_API int nixl_put_strided(int rank, struct nixl_region *region, uint64_t offset, size_t stride,

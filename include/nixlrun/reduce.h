@@ -17,14 +17,14 @@ extern "C" {
 
 /** How a reduction combines two values. AND, OR and XOR are bitwise, on integers only. */
 enum nixl_reduce_op {
-    NIXL_SUM = 0,
-    NIXL_PROD = 1,
-    NIXL_MIN = 2, /**< of a NaN and a number, the first in the order of operands */
-    NIXL_MAX = 3,
-    NIXL_AND = 4,
-    NIXL_OR = 5,
-    NIXL_XOR = 6,
-    NIXL_USER = 7, /**< the caller's `combine` */
+    NIXL_REDUCE_SUM = 0,
+    NIXL_REDUCE_PROD = 1,
+    NIXL_REDUCE_MIN = 2, /**< of a NaN and a number, the first in the order of operands */
+    NIXL_REDUCE_MAX = 3,
+    NIXL_REDUCE_AND = 4,
+    NIXL_REDUCE_OR = 5,
+    NIXL_REDUCE_XOR = 6,
+    NIXL_REDUCE_USER = 7, /**< the caller's `combine` */
 };
 
 /**
@@ -42,9 +42,9 @@ struct nixl_reduce_args {
     size_t count;             /**< elements of src; nixl_reduce_scatter(): of dst */
     int32_t type;             /**< enum nixl_type */
     int32_t op;               /**< enum nixl_reduce_op */
-    nixl_combine_fn *combine; /**< NIXL_USER: the operation */
+    nixl_combine_fn *combine; /**< NIXL_REDUCE_USER: the operation */
     void *combine_arg;        /**< its last argument */
-    size_t element_nbytes;    /**< NIXL_USER: of an element that is not of `type`; else 0 */
+    size_t element_nbytes;    /**< NIXL_REDUCE_USER: of an element that is not of `type`; else 0 */
     int is_exclusive;         /**< nixl_scan(): 1: leave out the caller's own src; else 0 */
 };
 #define NIXL_REDUCE_ARGS_INIT                                                                      \

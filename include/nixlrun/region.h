@@ -77,12 +77,12 @@ struct nixl_mem_params {
  * @param params    NULL for default host memory
  * @param region_p  the handle, to be closed with nixl_region_close()
  * @return NIXL_OK
- * @return NIXL_ERR_INVALID_ARG   name NULL, empty, too long or reserved for the library; nbytes 0;
+ * @return NIXL_E_INVALID_ARG     name NULL, empty, too long or reserved for the library; nbytes 0;
  *                                bad params
- * @return NIXL_ERR_NAME_IN_USE   this rank has an open region of that name
- * @return NIXL_ERR_NO_MEMORY     the system does not have that much (the detail says which limit)
- * @return NIXL_ERR_NO_DEVICE     no such NUMA node (the detail says which exist)
- * @return NIXL_ERR_LIMIT         no descriptor, or no free region number
+ * @return NIXL_E_NAME_IN_USE     this rank has an open region of that name
+ * @return NIXL_E_NO_MEMORY       the system does not have that much (the detail says which limit)
+ * @return NIXL_E_NO_DEVICE       no such NUMA node (the detail says which exist)
+ * @return NIXL_E_LIMIT           no descriptor, or no free region number
  * Collective: no. Threads: any.
  */
 NIXL_API int nixl_region_alloc(const char *name, size_t nbytes,
@@ -115,10 +115,10 @@ NIXL_API int nixl_region_open(const char *name, struct nixl_region **region_p) N
  * @return NIXL_OK           no byte of the segment is read or written by a peer any more;
  *                           registered
  *                           memory may be freed; allocated memory is unmapped; the handle is freed
- * @return NIXL_ERR_TIMEOUT  (NIXL_INPROGRESS with 0) revoked: peers get NIXL_ERR_STALE, but a copy
+ * @return NIXL_E_TIMEOUT    (NIXL_INPROGRESS with 0) revoked: peers get NIXL_E_STALE, but a copy
  *                           is still in flight; the handle stays valid: call again before the
  *                           memory is freed
- * @return NIXL_ERR_INVALID_ARG  not an open region
+ * @return NIXL_E_INVALID_ARG    not an open region
  * Copies of dead peers are not waited for. Threads: any, but no other call may use the handle.
  */
 NIXL_API int nixl_region_close(struct nixl_region *region, int64_t timeout_ns);
@@ -132,8 +132,8 @@ NIXL_API uint64_t nixl_region_nbytes(const struct nixl_region *region);
 /**
  * The caller's open region whose own segment contains an address, and the offset in it. If several
  * overlap, the smallest. Works for any kind of memory.
- * @return NIXL_OK, NIXL_ERR_NOT_FOUND (no open region of the caller contains it),
- *         NIXL_ERR_INVALID_ARG
+ * @return NIXL_OK, NIXL_E_NOT_FOUND (no open region of the caller contains it),
+ *         NIXL_E_INVALID_ARG
  * Threads: any.
  */
 NIXL_API int nixl_region_of(const void *addr, struct nixl_region **region_p,
@@ -161,8 +161,8 @@ struct nixl_region_info {
 /**
  * Query a rank's segment of the region; waits until the owner has published it. Forgets a stale
  * segment, so that the region can be used again after its owner made a new one of the same name.
- * @return NIXL_OK, NIXL_ERR_TIMEOUT or NIXL_INPROGRESS (0), NIXL_ERR_PEER_LOST,
- *         NIXL_ERR_INVALID_ARG, NIXL_ERR_UNSUPPORTED (no transport reaches that rank; the detail
+ * @return NIXL_OK, NIXL_E_TIMEOUT or NIXL_INPROGRESS (0), NIXL_E_PEER_LOST,
+ *         NIXL_E_INVALID_ARG, NIXL_E_UNSUPPORTED (no transport reaches that rank; the detail
  *         says why)
  * Threads: any.
  */
@@ -174,10 +174,10 @@ NIXL_API int nixl_region_query(int rank, struct nixl_region *region, int64_t tim
  * but not, unlike nixl_region_query(), until the segment is published. If the segment is already
  * known here, and not known to be closed, the rank is not queried again.
  * @return NIXL_OK             it has
- * @return NIXL_ERR_NOT_FOUND  it has not, or has closed it
- * @return NIXL_ERR_TIMEOUT    no answer in time (NIXL_INPROGRESS with 0: it would have to be
+ * @return NIXL_E_NOT_FOUND    it has not, or has closed it
+ * @return NIXL_E_TIMEOUT      no answer in time (NIXL_INPROGRESS with 0: it would have to be
  *                             queried)
- * @return NIXL_ERR_PEER_LOST, NIXL_ERR_UNSUPPORTED, NIXL_ERR_INVALID_ARG  as nixl_region_query()
+ * @return NIXL_E_PEER_LOST, NIXL_E_UNSUPPORTED, NIXL_E_INVALID_ARG  as nixl_region_query()
  * Threads: any.
  */
 NIXL_API int nixl_region_is_published(int rank, struct nixl_region *region,
@@ -188,14 +188,14 @@ NIXL_API int nixl_region_is_published(int rank, struct nixl_region *region,
  * or for kernels if it is CUDA memory that this process has open. Pins shared pages: after the
  * owner's close they stay with the holders of such pointers. For CUDA memory the close waits for
  * these holders.
- * @return NIXL_OK, NIXL_ERR_UNSUPPORTED (registered host memory, Vulkan memory, remote rank), and
+ * @return NIXL_OK, NIXL_E_UNSUPPORTED (registered host memory, Vulkan memory, remote rank), and
  *         as nixl_put()
  * Threads: any.
  */
 NIXL_API int nixl_region_map(int rank, struct nixl_region *region, void **addr_p) NIXL_MUST_CHECK;
 
 /**
- * Release a pointer of nixl_region_map(). @return NIXL_OK or NIXL_ERR_INVALID_ARG. Threads: any.
+ * Release a pointer of nixl_region_map(). @return NIXL_OK or NIXL_E_INVALID_ARG. Threads: any.
  */
 NIXL_API int nixl_region_unmap(int rank, const struct nixl_region *region, const void *addr);
 

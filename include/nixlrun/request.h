@@ -18,20 +18,20 @@ struct nixl_req; /**< an operation in progress */
  * Is a request complete? The call that reports completion (any return but NIXL_INPROGRESS) frees
  * the request and sets *req_p NULL. A NULL request is complete.
  * @return NIXL_OK, NIXL_INPROGRESS, or the failure that ended the request (as nixl_put());
- *         NIXL_ERR_INVALID_ARG also if req_p is NULL
+ *         NIXL_E_INVALID_ARG also if req_p is NULL
  * Threads: any, one at a time for one request.
  */
 NIXL_API int nixl_req_test(struct nixl_req **req_p) NIXL_MUST_CHECK;
 
-/** Wait for a request; as nixl_req_test(). NIXL_ERR_TIMEOUT leaves the request in progress. */
+/** Wait for a request; as nixl_req_test(). NIXL_E_TIMEOUT leaves the request in progress. */
 NIXL_API int nixl_req_wait(struct nixl_req **req_p, int64_t timeout_ns) NIXL_MUST_CHECK;
 
 /**
  * Wait until one of several requests is complete; report and free that one.
  * @param reqs     array of @p nreqs requests; NULL entries are skipped
  * @param index_p  which one; written only if the return value is its outcome
- * @return the outcome of that request; NIXL_ERR_TIMEOUT or NIXL_INPROGRESS (timeout 0) with
- *         *index_p untouched; NIXL_ERR_INVALID_ARG if all are NULL or nreqs is 0
+ * @return the outcome of that request; NIXL_E_TIMEOUT or NIXL_INPROGRESS (timeout 0) with
+ *         *index_p untouched; NIXL_E_INVALID_ARG if all are NULL or nreqs is 0
  * Threads: any, one at a time for each of the requests.
  */
 NIXL_API int nixl_req_wait_any(struct nixl_req **reqs, size_t nreqs, int64_t timeout_ns,
@@ -48,8 +48,8 @@ enum nixl_outcome {
  * Stop a request: work that has not started is dropped, work that has started is waited for.
  * @param outcome_p  may be NULL
  * @return NIXL_OK           no byte moves any more; the request is freed and *req_p NULL
- * @return NIXL_ERR_TIMEOUT  (NIXL_INPROGRESS with 0) a copy is in flight; the request still exists
- * @return NIXL_ERR_INVALID_ARG  req_p is NULL, or the timeout is negative
+ * @return NIXL_E_TIMEOUT    (NIXL_INPROGRESS with 0) a copy is in flight; the request still exists
+ * @return NIXL_E_INVALID_ARG    req_p is NULL, or the timeout is negative
  * A NULL request is complete. Threads: any, one at a time for one request.
  */
 NIXL_API int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns,
@@ -57,7 +57,7 @@ NIXL_API int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns,
 
 /**
  * Detach a request: it completes by itself, unobserved. Its memory must stay valid until a flush
- * has completed. Sets *req_p NULL. @return NIXL_OK, NIXL_ERR_INVALID_ARG (req_p is NULL). Threads:
+ * has completed. Sets *req_p NULL. @return NIXL_OK, NIXL_E_INVALID_ARG (req_p is NULL). Threads:
  * any.
  */
 NIXL_API int nixl_req_detach(struct nixl_req **req_p);

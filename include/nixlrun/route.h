@@ -42,10 +42,10 @@ struct nixl_route_info {
  * Expected times and rates were measured on the machine where the transport was written. Transports
  * are compared by them; nixl_bench measures those of this machine.
  *
- * @param index   0, 1, ... until NIXL_ERR_NOT_FOUND
+ * @param index   0, 1, ... until NIXL_E_NOT_FOUND
  * @param info_p  made with NIXL_ROUTE_INFO_INIT
- * @return NIXL_OK, NIXL_ERR_NOT_FOUND (no transport of that number), NIXL_ERR_INVALID_ARG,
- *         NIXL_ERR_TIMEOUT (the rank does not answer), NIXL_ERR_NO_MEMORY
+ * @return NIXL_OK, NIXL_E_NOT_FOUND (no transport of that number), NIXL_E_INVALID_ARG,
+ *         NIXL_E_TIMEOUT (the rank does not answer), NIXL_E_NO_MEMORY
  * Threads: any.
  */
 NIXL_API int nixl_route_query(int rank, unsigned index,
@@ -62,10 +62,10 @@ NIXL_API int nixl_route_query(int rank, unsigned index,
  * reaches its own GPU memory by the transport "device", which serves nothing else.
  *
  * @param local   any address of host or CUDA memory, or in a Vulkan region; NULL: host memory
- * @param index   0, 1, ... until NIXL_ERR_NOT_FOUND
+ * @param index   0, 1, ... until NIXL_E_NOT_FOUND
  * @param info_p  made with NIXL_ROUTE_INFO_INIT
- * @return as nixl_route_query(), and NIXL_ERR_NOT_FOUND also if the rank has no such region;
- *         NIXL_ERR_PEER_LOST, NIXL_ERR_STALE, NIXL_ERR_UNSUPPORTED as nixl_region_query()
+ * @return as nixl_route_query(), and NIXL_E_NOT_FOUND also if the rank has no such region;
+ *         NIXL_E_PEER_LOST, NIXL_E_STALE, NIXL_E_UNSUPPORTED as nixl_region_query()
  * Threads: any.
  */
 NIXL_API int nixl_route_query_segment(int rank, struct nixl_region *region, const void *local,

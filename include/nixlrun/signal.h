@@ -35,7 +35,7 @@ enum nixl_signal_op {
 
 /**
  * nixl_put(), and a change of a signal in a region of the same rank, which becomes visible after
- * the data. If the signal is found to be invalid, nothing is moved. NIXL_ERR_INVALID_ARG also if @p
+ * the data. If the signal is found to be invalid, nothing is moved. NIXL_E_INVALID_ARG also if @p
  * op does not exist.
  */
 NIXL_API int nixl_put_signal(int rank, struct nixl_region *region, uint64_t offset, const void *src,
@@ -57,7 +57,7 @@ NIXL_API int nixl_put_signal_nb(int rank, struct nixl_region *region, uint64_t o
  * nixl_get_nb(), and a change of a signal of this process when @p dst holds the data, so that
  * another thread can wait for it by nixl_signal_wait().
  * @param signal  aligned to 8 bytes, in host memory, in a region or not. It must stay valid until
- *                the request is complete. NIXL_ERR_INVALID_ARG: it is not aligned or not in host
+ *                the request is complete. NIXL_E_INVALID_ARG: it is not aligned or not in host
  *                memory, or @p op does not exist.
  */
 NIXL_API int nixl_get_signal_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst,
@@ -74,12 +74,12 @@ NIXL_API int nixl_signal_nb(int rank, struct nixl_region *region, uint64_t offse
 
 /** How a word is compared with a value. */
 enum nixl_compare {
-    NIXL_EQ = 0,
-    NIXL_NE = 1,
-    NIXL_LT = 2,
-    NIXL_LE = 3,
-    NIXL_GT = 4,
-    NIXL_GE = 5,
+    NIXL_COMPARE_EQ = 0,
+    NIXL_COMPARE_NE = 1,
+    NIXL_COMPARE_LT = 2,
+    NIXL_COMPARE_LE = 3,
+    NIXL_COMPARE_GT = 4,
+    NIXL_COMPARE_GE = 5,
 };
 
 /**
@@ -94,10 +94,10 @@ enum nixl_compare {
  * @param seen_p  the value that was seen, or NULL
  * @return NIXL_OK               it compared true
  * @return NIXL_INPROGRESS       (timeout 0) it does not
- * @return NIXL_ERR_TIMEOUT      it did not in time
- * @return NIXL_ERR_PEER_LOST    it does not, and a rank has died, which nixl_last_error() names:
+ * @return NIXL_E_TIMEOUT        it did not in time
+ * @return NIXL_E_PEER_LOST      it does not, and a rank has died, which nixl_last_error() names:
  *                               once for each death in each thread that waits for signals
- * @return NIXL_ERR_INVALID_ARG  NULL, not aligned, no such comparison, a negative timeout
+ * @return NIXL_E_INVALID_ARG    NULL, not aligned, no such comparison, a negative timeout
  * Threads: any.
  */
 NIXL_API int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t value,
@@ -105,7 +105,7 @@ NIXL_API int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, u
 
 /**
  * Wait until one of several signals compares true. *index_p, which may be NULL, is the first that
- * does. Otherwise as nixl_signal_wait(). NIXL_ERR_INVALID_ARG also if there are no signals.
+ * does. Otherwise as nixl_signal_wait(). NIXL_E_INVALID_ARG also if there are no signals.
  */
 NIXL_API int nixl_signal_wait_any(const uint64_t *const *words, size_t nwords,
                                   enum nixl_compare compare, uint64_t value, int64_t timeout_ns,
@@ -115,10 +115,10 @@ NIXL_API int nixl_signal_wait_any(const uint64_t *const *words, size_t nwords,
  * nixl_signal_wait() for an integer of any of these types; signed types compare as signed.
  *
  * @param word   aligned to its size
- * @param type   NIXL_INT32, NIXL_UINT32, NIXL_INT64 or NIXL_UINT64
+ * @param type   NIXL_TYPE_INT32, NIXL_TYPE_UINT32, NIXL_TYPE_INT64 or NIXL_TYPE_UINT64
  * @param value  one of the type
  * @param seen_p one of the type, or NULL
- * @return as nixl_signal_wait(); NIXL_ERR_INVALID_ARG also for another type or if value is NULL
+ * @return as nixl_signal_wait(); NIXL_E_INVALID_ARG also for another type or if value is NULL
  * Threads: any.
  */
 NIXL_API int nixl_word_wait(const void *word, enum nixl_type type, enum nixl_compare compare,

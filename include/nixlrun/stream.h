@@ -20,7 +20,7 @@ extern "C" {
  * before it has ended, and work queued after it begins when it has ended. `stream` is a CUstream or
  * cudaStream_t; NULL is CUDA's default stream, of the context that is current in the calling
  * thread. At least one side must be CUDA memory, and the GPU must reach the other:
- * NIXL_ERR_UNSUPPORTED means that it does not (other hosts, Vulkan memory, no CUDA), or that the
+ * NIXL_E_UNSUPPORTED means that it does not (other hosts, Vulkan memory, no CUDA), or that the
  * stream is being captured into a graph; then synchronize and use the calls without a stream. A
  * stream must have completed these operations before this rank closes their memory, before
  * nixl_finalize() and before the stream is destroyed.
@@ -33,7 +33,7 @@ extern "C" {
  * @return NIXL_INPROGRESS  queued; *req_p written. Canceling the request waits for its turn in the
  *                          stream.
  * @return NIXL_OK          queued; req_p is NULL
- * @return NIXL_ERR_UNSUPPORTED, NIXL_ERR_TRANSPORT, and failures as nixl_put(): nothing was queued
+ * @return NIXL_E_UNSUPPORTED, NIXL_E_TRANSPORT, and failures as nixl_put(): nothing was queued
  * Completion: in stream order; work queued later may reuse @p src. Order: none with puts that are
  * not on this stream. nbytes 0 is allowed and marks the place in the stream. Threads: any.
  */
@@ -66,9 +66,9 @@ NIXL_API int nixl_put_notify_on_stream(int rank, struct nixl_region *region, uin
  * else should write the word meanwhile.
  * @param offset  of the word, aligned to 8 bytes, in allocated host memory or CUDA memory
  * @return NIXL_OK  queued
- * @return NIXL_ERR_UNSUPPORTED  the GPU cannot reach that segment, or cannot write words in a
+ * @return NIXL_E_UNSUPPORTED    the GPU cannot reach that segment, or cannot write words in a
  *                               stream
- * @return as nixl_signal_set(); NIXL_ERR_TRANSPORT: the driver refused
+ * @return as nixl_signal_set(); NIXL_E_TRANSPORT: the driver refused
  */
 NIXL_API int nixl_signal_set_on_stream(int rank, struct nixl_region *region, uint64_t offset,
                                        uint64_t value, void *stream) NIXL_MUST_CHECK;
@@ -77,10 +77,11 @@ NIXL_API int nixl_signal_set_on_stream(int rank, struct nixl_region *region, uin
  * Let a stream wait for a signal of this rank: work queued after it begins when the word compares
  * true, and finds the data that was put before the signal was raised. The host does not wait.
  * @param word     in host or CUDA memory of a region of this rank
- * @param compare  NIXL_EQ, or NIXL_GE: the difference, as a signed number, is not below 0
+ * @param compare  NIXL_COMPARE_EQ, or NIXL_COMPARE_GE: the difference, as a signed number, is not
+ *                 below 0
  * @return NIXL_OK  queued. A rank that dies raises no signal: release the stream with
  *                  nixl_signal_set() on the caller's own rank
- * @return NIXL_ERR_INVALID_ARG, NIXL_ERR_UNSUPPORTED, NIXL_ERR_TRANSPORT
+ * @return NIXL_E_INVALID_ARG, NIXL_E_UNSUPPORTED, NIXL_E_TRANSPORT
  */
 NIXL_API int nixl_signal_wait_on_stream(const uint64_t *word, enum nixl_compare compare,
                                         uint64_t value, void *stream) NIXL_MUST_CHECK;

@@ -19,15 +19,15 @@ extern "C" {
  * All members make a team together: each calls the same functions in the same order. A team lives
  * until each member has freed its own handle. All members of a team call its collectives in the
  * same order; a team runs one at a time, in any thread, and several teams run side by side. A
- * member that dies ends the collectives of the team with NIXL_ERR_PEER_LOST on all others;
+ * member that dies ends the collectives of the team with NIXL_E_PEER_LOST on all others;
  * nixl_team_shrink() makes a team of the survivors.
  *
  * The members that make a team agree on the outcome: all survivors get NIXL_OK, or all get the same
  * error, whichever members die meanwhile. If a member dies at the very end, all may get a team that
- * includes the dead member; its collectives then end with NIXL_ERR_PEER_LOST.
+ * includes the dead member; its collectives then end with NIXL_E_PEER_LOST.
  *
  * A collective that fails otherwise (a timeout, a cancel, a connection) leaves the members in
- * different states: from then on the team is broken, its collectives return NIXL_ERR_CANCELED on
+ * different states: from then on the team is broken, its collectives return NIXL_E_CANCELED on
  * all members, and the contents of buffers are undefined. Only a call with wrong arguments does not
  * break it, and has no effect.
  */
@@ -39,7 +39,7 @@ struct nixl_req;
 /**
  * The team of all ranks of the job; team ranks equal ranks.
  *
- * A call that ends with NIXL_ERR_TIMEOUT or NIXL_INPROGRESS has not given up: the team is made in
+ * A call that ends with NIXL_E_TIMEOUT or NIXL_INPROGRESS has not given up: the team is made in
  * the background, and the next call with the same ranks continues from there. So a member may call
  * late, or repeatedly with timeout 0.
  *
@@ -47,14 +47,14 @@ struct nixl_req;
  * @param team_p      the handle, to be freed with nixl_team_free()
  * @return NIXL_OK
  * @return NIXL_INPROGRESS       timeout 0, and a member has not called yet
- * @return NIXL_ERR_INVALID_ARG  team_p is NULL, or the timeout is negative; on all members:
+ * @return NIXL_E_INVALID_ARG    team_p is NULL, or the timeout is negative; on all members:
  *                               NIXLRUN_COLL_TABLE or its file differs between members
- * @return NIXL_ERR_TIMEOUT      a member did not call in time
- * @return NIXL_ERR_PEER_LOST    a member has died
- * @return NIXL_ERR_CANCELED     this rank is leaving the job
- * @return NIXL_ERR_IN_USE       another call or request is making a team of the same ranks
- * @return NIXL_ERR_UNSUPPORTED  no transport reaches a member
- * @return NIXL_ERR_NO_MEMORY, NIXL_ERR_LIMIT
+ * @return NIXL_E_TIMEOUT        a member did not call in time
+ * @return NIXL_E_PEER_LOST      a member has died
+ * @return NIXL_E_CANCELED       this rank is leaving the job
+ * @return NIXL_E_IN_USE         another call or request is making a team of the same ranks
+ * @return NIXL_E_UNSUPPORTED    no transport reaches a member
+ * @return NIXL_E_NO_MEMORY, NIXL_E_LIMIT
  * If it fails on one member for a reason other than its arguments or its timeout, all members get
  * the same error.
  * Collective: all ranks. Threads: any.
@@ -66,7 +66,7 @@ NIXL_API int nixl_team_world(int64_t timeout_ns, struct nixl_team **team_p) NIXL
  * the team to the next call with the same ranks, which continues.
  * @param team_p  written before the request ends with NIXL_OK; must stay valid until then
  * @param req_p   the request
- * @return NIXL_INPROGRESS, NIXL_ERR_INVALID_ARG, NIXL_ERR_IN_USE, NIXL_ERR_NO_MEMORY. The request
+ * @return NIXL_INPROGRESS, NIXL_E_INVALID_ARG, NIXL_E_IN_USE, NIXL_E_NO_MEMORY. The request
  * ends as nixl_team_world(). Collective: all ranks. Threads: any.
  */
 NIXL_API int nixl_team_world_nb(struct nixl_team **team_p, struct nixl_req **req_p) NIXL_MUST_CHECK;
@@ -82,7 +82,7 @@ NIXL_API int nixl_team_node(int64_t timeout_ns, struct nixl_team **team_p) NIXL_
  * with the same list; other ranks are not involved.
  * @param ranks   distinct ranks of the job, including the caller's
  * @param nranks  1 .. nixl_size()
- * @return NIXL_ERR_INVALID_ARG  also if a rank is not in the job or appears twice, or the caller's
+ * @return NIXL_E_INVALID_ARG    also if a rank is not in the job or appears twice, or the caller's
  *                               is missing
  * Else as nixl_team_world().
  */
@@ -102,11 +102,11 @@ NIXL_API int nixl_team_strided(int first, int stride, size_t count, int64_t time
 /**
  * Divide a team: members of one color are in one new team, ordered by key, then by team rank. Also
  * works on a broken team whose members are alive. A call that continues one that timed out must
- * pass the same color and key, or it ends with NIXL_ERR_INVALID_ARG.
+ * pass the same color and key, or it ends with NIXL_E_INVALID_ARG.
  * @param color  0 or more, or NIXL_NO_COLOR: then *team_p becomes NULL
- * @return NIXL_ERR_PEER_LOST  a member of @p team has died, whichever of the new teams it belongs
+ * @return NIXL_E_PEER_LOST    a member of @p team has died, whichever of the new teams it belongs
  *                             to
- * @return NIXL_ERR_IN_USE     another call or request is dividing the team
+ * @return NIXL_E_IN_USE       another call or request is dividing the team
  * Collective: all members of @p team. Otherwise as nixl_team_world().
  */
 NIXL_API int nixl_team_split(struct nixl_team *team, int color, int key, int64_t timeout_ns,
@@ -119,7 +119,7 @@ NIXL_API int nixl_team_split_nb(struct nixl_team *team, int color, int key,
 /**
  * A team of the living members of @p team, in the same order; @p team may be broken, or have lost
  * no member. A member that dies during the call is left out too: the survivors agree on the
- * remaining members, and get no NIXL_ERR_PEER_LOST.
+ * remaining members, and get no NIXL_E_PEER_LOST.
  * Collective: the living members. Otherwise as nixl_team_world().
  */
 NIXL_API int nixl_team_shrink(struct nixl_team *team, int64_t timeout_ns,
@@ -128,7 +128,7 @@ NIXL_API int nixl_team_shrink(struct nixl_team *team, int64_t timeout_ns,
 /**
  * Free a team. Requests on it are canceled first; other members may continue with whatever does not
  * need this one.
- * @return NIXL_OK, or NIXL_ERR_INVALID_ARG: no team. Collective: no. Threads: any, but no other
+ * @return NIXL_OK, or NIXL_E_INVALID_ARG: no team. Collective: no. Threads: any, but no other
  * call may use the handle.
  */
 NIXL_API int nixl_team_free(struct nixl_team *team);
@@ -144,7 +144,7 @@ NIXL_API int nixl_team_rank(const struct nixl_team *team);
  * @param from   a team, or NULL for the job, whose team ranks are the ranks
  * @param team_rank  in @p from
  * @param to     a team, or NULL for the job
- * @return the team rank in @p to; NIXL_ERR_NOT_FOUND: not a member; NIXL_ERR_INVALID_ARG
+ * @return the team rank in @p to; NIXL_E_NOT_FOUND: not a member; NIXL_E_INVALID_ARG
  * Threads: any.
  */
 NIXL_API int nixl_team_translate(const struct nixl_team *from, int team_rank,

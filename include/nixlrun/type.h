@@ -11,18 +11,18 @@
  * aligned to their size; reductions take all types.
  */
 enum nixl_type {
-    NIXL_INT32 = 0,
-    NIXL_UINT32 = 1,
-    NIXL_INT64 = 2,
-    NIXL_UINT64 = 3,
-    NIXL_FLOAT = 4,
-    NIXL_DOUBLE = 5,
-    NIXL_INT8 = 6,
-    NIXL_UINT8 = 7,
-    NIXL_INT16 = 8,
-    NIXL_UINT16 = 9,
-    NIXL_FLOAT16 = 10,  /**< IEEE 754 binary16 */
-    NIXL_BFLOAT16 = 11, /**< the upper half of a float */
+    NIXL_TYPE_INT32 = 0,
+    NIXL_TYPE_UINT32 = 1,
+    NIXL_TYPE_INT64 = 2,
+    NIXL_TYPE_UINT64 = 3,
+    NIXL_TYPE_FLOAT = 4,
+    NIXL_TYPE_DOUBLE = 5,
+    NIXL_TYPE_INT8 = 6,
+    NIXL_TYPE_UINT8 = 7,
+    NIXL_TYPE_INT16 = 8,
+    NIXL_TYPE_UINT16 = 9,
+    NIXL_TYPE_FLOAT16 = 10,  /**< IEEE 754 binary16 */
+    NIXL_TYPE_BFLOAT16 = 11, /**< the upper half of a float */
 };
 
 #endif /* NIXLRUN_TYPE_H */

@@ -59,9 +59,9 @@ struct nixl_blocks {
  * @param remote   array of nremote entries; their regions must stay open while the transfer is used
  * @param xfer_p   the transfer, to be freed with nixl_xfer_free()
  * @return NIXL_OK
- * @return NIXL_ERR_INVALID_ARG  a bad operation, rank, entry or handle; a side without entries;
+ * @return NIXL_E_INVALID_ARG    a bad operation, rank, entry or handle; a side without entries;
  *                               sides of different size (the detail says which one and why)
- * @return NIXL_ERR_RANGE        a block lies outside its segment, on either side
+ * @return NIXL_E_RANGE          a block lies outside its segment, on either side
  * and as nixl_put(). Threads: any.
  */
 NIXL_API int nixl_xfer_create(enum nixl_xfer_op op, int rank, const struct nixl_blocks *local,
@@ -78,7 +78,7 @@ enum nixl_xfer_side { NIXL_XFER_LOCAL = 0, NIXL_XFER_REMOTE = 1 };
  * @param entry    0 .. number of entries of that side - 1
  * @param nblocks  blocks of that entry from now on
  * @param index    as in struct nixl_blocks
- * @return NIXL_OK, NIXL_ERR_INVALID_ARG, NIXL_ERR_IN_USE (a start is in flight). Threads: any, one
+ * @return NIXL_OK, NIXL_E_INVALID_ARG, NIXL_E_IN_USE (a start is in flight). Threads: any, one
  *         at a time for one transfer.
  */
 NIXL_API int nixl_xfer_set_index(struct nixl_xfer *xfer, enum nixl_xfer_side side, size_t entry,
@@ -98,11 +98,11 @@ NIXL_API int nixl_xfer_set_index(struct nixl_xfer *xfer, enum nixl_xfer_side sid
  *               nixl_req_wait_any(), nixl_req_test() and nixl_req_cancel()
  * @return NIXL_OK               complete
  * @return NIXL_INPROGRESS       started
- * @return NIXL_ERR_IN_USE       the last start was not waited for
- * @return NIXL_ERR_INVALID_ARG  a bad handle; sides of different size after nixl_xfer_set_index()
- * @return NIXL_ERR_RANGE        an index points outside a segment; nothing moved
+ * @return NIXL_E_IN_USE         the last start was not waited for
+ * @return NIXL_E_INVALID_ARG    a bad handle; sides of different size after nixl_xfer_set_index()
+ * @return NIXL_E_RANGE          an index points outside a segment; nothing moved
  * and as nixl_put(), in which case some pieces may have moved; a failure known at once makes no
- * request, any other ends the request. After NIXL_ERR_STALE, nixl_region_query() finds the new
+ * request, any other ends the request. After NIXL_E_STALE, nixl_region_query() finds the new
  * segment; the transfer need not be prepared again. Threads: any.
  */
 NIXL_API int nixl_xfer_start(struct nixl_xfer *xfer, struct nixl_req **req_p) NIXL_MUST_CHECK;
@@ -117,7 +117,7 @@ NIXL_API int nixl_xfer_start_notify(struct nixl_xfer *xfer, uint64_t tag, const 
 
 /**
  * Wait for the last start that gave no request; as nixl_req_wait(). NIXL_OK if none is in flight;
- * NIXL_ERR_INVALID_ARG if the caller has its request.
+ * NIXL_E_INVALID_ARG if the caller has its request.
  */
 NIXL_API int nixl_xfer_wait(struct nixl_xfer *xfer, int64_t timeout_ns) NIXL_MUST_CHECK;
 
@@ -146,14 +146,14 @@ struct nixl_xfer_info {
  * Query a prepared transfer: before a start, the time it is expected to take; after it, the time it
  * took. The first estimate comes from the expected rates of the route (nixl_route_query_segment()),
  * later ones are corrected by the times of earlier starts.
- * @return NIXL_OK, NIXL_ERR_INVALID_ARG. Threads: any.
+ * @return NIXL_OK, NIXL_E_INVALID_ARG. Threads: any.
  */
 NIXL_API int nixl_xfer_query(const struct nixl_xfer *xfer,
                              struct nixl_xfer_info *info_p) NIXL_MUST_CHECK;
 
 /**
- * Free a prepared transfer. @return NIXL_OK; NIXL_ERR_IN_USE: a start is in flight;
- * NIXL_ERR_INVALID_ARG. The last nixl_finalize() frees all of them. Threads: any, but no other call
+ * Free a prepared transfer. @return NIXL_OK; NIXL_E_IN_USE: a start is in flight;
+ * NIXL_E_INVALID_ARG. The last nixl_finalize() frees all of them. Threads: any, but no other call
  * may use the handle.
  */
 NIXL_API int nixl_xfer_free(struct nixl_xfer *xfer);

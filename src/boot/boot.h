@@ -28,7 +28,7 @@ struct nxr_boot_info {
 typedef void nxr_boot_event_fn(int rank);
 
 /*
- * Join. NIXL_OK; or NIXL_ERR_TRANSPORT, NIXL_ERR_TIMEOUT, or NIXL_ERR_UNSUPPORTED for a rank that
+ * Join. NIXL_OK; or NIXL_E_TRANSPORT, NIXL_E_TIMEOUT, or NIXL_E_UNSUPPORTED for a rank that
  * was started again, and one line in `why`.
  */
 int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, size_t why_nbytes);

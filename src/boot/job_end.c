@@ -53,14 +53,14 @@ static int job_end_kill_here(int rank)
     const struct nxr_peer *peer = nxr_peer_connected("nixl_rank_kill", rank, &status);
 
     if (peer == NULL) {
-        return status == NIXL_ERR_PEER_LOST ? NIXL_OK : status;
+        return status == NIXL_E_PEER_LOST ? NIXL_OK : status;
     }
     if (!nxr_peer_is_local(peer)) {
-        return nxr_fail(NIXL_ERR_UNSUPPORTED, "nixl_rank_kill", rank, "", 0,
+        return nxr_fail(NIXL_E_UNSUPPORTED, "nixl_rank_kill", rank, "", 0,
                         "rank %d is on another host, and this launcher cannot kill one rank", rank);
     }
     if (kill(peer->pid, SIGKILL) != 0 && errno != ESRCH) {
-        return nxr_fail(NIXL_ERR_TRANSPORT, "nixl_rank_kill", rank, "", 0, "kill(%d): %s",
+        return nxr_fail(NIXL_E_TRANSPORT, "nixl_rank_kill", rank, "", 0, "kill(%d): %s",
                         (int)peer->pid, strerror(errno));
     }
     return NIXL_OK;

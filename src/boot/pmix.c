@@ -74,21 +74,21 @@ static int boot_explain(pmix_status_t status, const char *what, char *why, size_
             "%s: no answer within NIXLRUN_INIT_TIMEOUT; is the launcher of PMIX_NAMESPACE=%.60s "
             "alive, and did all ranks call nixl_init?",
             what, myself.nspace[0] != '\0' ? myself.nspace : getenv("PMIX_NAMESPACE"));
-        return NIXL_ERR_TIMEOUT;
+        return NIXL_E_TIMEOUT;
     }
     if (is_of_another_user()) {
         snprintf(why, why_nbytes,
                  "%s: %s (%d); the launcher runs as another user or group than this rank, which is "
                  "user %u, group %u; start ranks as the user and group that start the job",
                  what, PMIx_Error_string(status), status, (unsigned)geteuid(), (unsigned)getegid());
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     snprintf(
         why, why_nbytes,
         "%s: %s (%d); PMIX_NAMESPACE=%.60s is set, so a launcher's server should answer; unset it "
         "to run alone",
         what, PMIx_Error_string(status), status, getenv("PMIX_NAMESPACE"));
-    return NIXL_ERR_TRANSPORT;
+    return NIXL_E_TRANSPORT;
 }
 
 /*
@@ -101,7 +101,7 @@ static int refuse_restarted(char *why, size_t why_nbytes)
              "rank %u was started again after its process had ended without nixl_finalize, and a "
              "rank cannot rejoin its job; restart the whole job",
              myself.rank);
-    return NIXL_ERR_UNSUPPORTED;
+    return NIXL_E_UNSUPPORTED;
 }
 
 /* ---- joining -------------------------------------------------------------------------------- */
@@ -238,7 +238,7 @@ int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, 
         snprintf(why, why_nbytes, "the launcher reports rank %u of %ld ranks, which is impossible",
                  myself.rank, size);
         nxr_boot_stop(timeout_ns);
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     info.self.job = boot_job();
     info.self.rank = (int32_t)myself.rank;
@@ -342,7 +342,7 @@ static void boot_fence_ended(pmix_status_t status, void *arg)
 {
     struct fence *fence = arg;
 
-    fence->fence_fn(status == PMIX_SUCCESS ? NIXL_OK : NIXL_ERR_TRANSPORT, fence->arg);
+    fence->fence_fn(status == PMIX_SUCCESS ? NIXL_OK : NIXL_E_TRANSPORT, fence->arg);
     free(fence);
 }
 
@@ -351,7 +351,7 @@ static void pmix_fence(nxr_wireup_fence_fn *fence_fn, void *arg)
     struct fence *fence = is_connected ? malloc(sizeof(*fence)) : NULL;
 
     if (fence == NULL) {
-        fence_fn(NIXL_ERR_TRANSPORT, arg);
+        fence_fn(NIXL_E_TRANSPORT, arg);
         return;
     }
     *fence = (struct fence){fence_fn, arg};

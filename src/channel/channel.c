@@ -167,7 +167,7 @@ static int check_open(const char *operation, const char *name, int peer,
         fault = "slots of that number and size exceed any memory";
     }
     return fault == NULL ? NIXL_OK
-                         : nxr_fail(NIXL_ERR_INVALID_ARG, operation, peer, "", 0, "%s", fault);
+                         : nxr_fail(NIXL_E_INVALID_ARG, operation, peer, "", 0, "%s", fault);
 }
 
 /*
@@ -182,7 +182,7 @@ static int open_consumer(struct nixl_channel *channel, const struct nixl_mem_par
 
     channel->lanes = calloc(channel->n_lanes, sizeof(*channel->lanes));
     if (channel->lanes == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, "nixl_channel_open", channel->peer, "", 0,
+        return nxr_fail(NIXL_E_NO_MEMORY, "nixl_channel_open", channel->peer, "", 0,
                         "no memory for %u lanes", channel->n_lanes);
     }
     nxr_channel_region_name(name, channel->name, "ledger", NXR_CHANNEL_NO_RANK);
@@ -214,14 +214,14 @@ static int check_ledger(struct nixl_channel *channel, const struct nxr_ledger_he
     uint64_t ledger_least, slots_least;
 
     if (head->slot_nbytes != channel->slot_nbytes || head->nslots != channel->nslots) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, channel->peer, "", 0,
                         "the consumer has %llu slots of %llu bytes, not %llu of %llu",
                         (unsigned long long)head->nslots, (unsigned long long)head->slot_nbytes,
                         (unsigned long long)channel->nslots,
                         (unsigned long long)channel->slot_nbytes);
     }
     if (head->peer != NIXL_ANY_RANK && head->peer != nxr_job.rank) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, channel->peer, "", 0,
                         "%s has opened its end of channel '%s' for rank %lld alone, and this is "
                         "rank %d",
                         nxr_rank_name(channel->peer), channel->name, (long long)head->peer,
@@ -232,7 +232,7 @@ static int check_ledger(struct nixl_channel *channel, const struct nxr_ledger_he
     ledger_least = nxr_stamp_at(channel, channel->n_lanes, 0);
     slots_least = channel->n_lanes * channel->nslots * channel->stride;
     if (ledger_nbytes < ledger_least || slots_nbytes < slots_least) {
-        return nxr_fail(NIXL_ERR_INTERNAL, operation, channel->peer, "", 0,
+        return nxr_fail(NIXL_E_INTERNAL, operation, channel->peer, "", 0,
                         "the memory of channel '%s' at %s is too small: a ledger of %llu "
                         "bytes and slots of %llu; needed: %llu and %llu",
                         channel->name, nxr_rank_name(channel->peer),
@@ -258,7 +258,7 @@ static int map_consumer(struct nixl_channel *channel)
     channel->staging = calloc(channel->nslots, channel->stride);
     return channel->staging != NULL
                ? NIXL_OK
-               : nxr_fail(NIXL_ERR_NO_MEMORY, "nixl_channel_open", channel->peer, "", 0,
+               : nxr_fail(NIXL_E_NO_MEMORY, "nixl_channel_open", channel->peer, "", 0,
                           "no memory for %llu slots", (unsigned long long)channel->nslots);
 }
 
@@ -268,8 +268,8 @@ static int find_consumer(struct nixl_channel *channel)
     struct nxr_ledger_head head;
     int status = nixl_region_query(channel->peer, channel->slots, nxr_env.resolve_timeout, &slots);
 
-    if (status == NIXL_ERR_TIMEOUT) {
-        return nxr_fail(NIXL_ERR_NOT_FOUND, "nixl_channel_open", channel->peer, "", 0,
+    if (status == NIXL_E_TIMEOUT) {
+        return nxr_fail(NIXL_E_NOT_FOUND, "nixl_channel_open", channel->peer, "", 0,
                         "%s has not opened channel '%s' within %s (NIXLRUN_RESOLVE_TIMEOUT)",
                         nxr_rank_name(channel->peer), channel->name,
                         nxr_duration(nxr_env.resolve_timeout).text);
@@ -324,14 +324,14 @@ int nixl_channel_open(const char *name, int peer, enum nixl_channel_role role, s
         return status;
     }
     if (channel_p == NULL || (role == NIXL_CHANNEL_PRODUCER && params != NULL)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, peer, "", 0, "%s",
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, peer, "", 0, "%s",
                         channel_p == NULL ? "channel_p is NULL"
                                           : "params are for the consumer's end");
     }
     channel = channel_new();
     if (channel == NULL || (channel->name = strdup(name)) == NULL) {
         free(channel);
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, peer, "", 0, "no memory for a channel");
+        return nxr_fail(NIXL_E_NO_MEMORY, operation, peer, "", 0, "no memory for a channel");
     }
     channel->role = role;
     channel->peer = peer;

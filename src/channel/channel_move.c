@@ -29,7 +29,7 @@ int nxr_channel_check_open(const char *operation, const struct nixl_channel *cha
     }
     if (channel == NULL ||
         atomic_load_explicit(&channel->magic, memory_order_acquire) != NXR_CHANNEL_OPEN) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "%s",
                         channel == NULL ? "the channel is NULL" : "the channel is closed");
     }
     return NIXL_OK;
@@ -45,12 +45,11 @@ static int check_end(const char *operation, const struct nixl_channel *channel,
         return status;
     }
     if (channel->is_closing) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, channel->peer, "", 0,
                         "the channel is being closed");
     }
     if (channel->role != role) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0,
-                        "this is the %s's end",
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, channel->peer, "", 0, "this is the %s's end",
                         channel->role == NIXL_CHANNEL_PRODUCER ? "producer" : "consumer");
     }
     return NIXL_OK;
@@ -64,22 +63,22 @@ static int consumer_state(const struct nixl_channel *channel)
     const struct nxr_segment *segment = nxr_region_segment(channel->ledger, channel->peer);
 
     if (nxr_peer_is_lost(channel->consumer)) {
-        return NIXL_ERR_PEER_LOST;
+        return NIXL_E_PEER_LOST;
     }
     if (segment == NULL) {
-        return NIXL_ERR_STALE;
+        return NIXL_E_STALE;
     }
     /* On this host, the owner's generation word shows it before the message arrives. */
     return segment->generation_now != NULL &&
                    atomic_load_explicit(segment->generation_now, memory_order_acquire) !=
                        segment->key.generation
-               ? NIXL_ERR_STALE
+               ? NIXL_E_STALE
                : NIXL_OK;
 }
 
 static int fail_end(const char *operation, int rank, int status)
 {
-    if (status != NIXL_ERR_STALE) {
+    if (status != NIXL_E_STALE) {
         return nxr_peer_fail_lost(operation, rank, "");
     }
     return nxr_fail(status, operation, rank, "", 0, "%s has closed its end of the channel",
@@ -109,7 +108,7 @@ int nixl_channel_acquire(struct nixl_channel *channel, int64_t timeout_ns, void 
         return status;
     }
     if (slot_p == NULL) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0, "slot_p is NULL");
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, channel->peer, "", 0, "slot_p is NULL");
     }
     if (timeout_ns < 0) {
         return nxr_fail_timeout(operation, channel->peer, timeout_ns);
@@ -117,7 +116,7 @@ int nixl_channel_acquire(struct nixl_channel *channel, int64_t timeout_ns, void 
     if (!channel_move_has_room(channel)) {
         status = nxr_wait(has_room_or_ended, channel, timeout_ns);
     }
-    if (status == NIXL_ERR_TIMEOUT) {
+    if (status == NIXL_E_TIMEOUT) {
         return nxr_fail(status, operation, channel->peer, "", 0,
                         "all %llu slots of channel '%s' at %s have stayed full for %s",
                         (unsigned long long)channel->nslots, channel->name,
@@ -164,7 +163,7 @@ int nixl_channel_publish(struct nixl_channel *channel, size_t nbytes)
         return status;
     }
     if (!channel->is_acquired || nbytes > channel->slot_nbytes) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, channel->peer, "", 0,
                         channel->is_acquired ? "%zu bytes; a slot has %llu"
                                              : "no slot is acquired to publish %zu of %llu bytes",
                         nbytes, (unsigned long long)channel->slot_nbytes);
@@ -260,9 +259,9 @@ struct receive {
 static int only_state(const struct nixl_channel *channel)
 {
     if (nxr_peer_is_lost(channel->producer)) {
-        return NIXL_ERR_PEER_LOST;
+        return NIXL_E_PEER_LOST;
     }
-    return has_closed(channel, 0) ? NIXL_ERR_STALE : NIXL_OK;
+    return has_closed(channel, 0) ? NIXL_E_STALE : NIXL_OK;
 }
 
 /*
@@ -282,7 +281,7 @@ static bool channel_move_take_death(struct receive *receive)
         }
         channel->n_deaths_told++;
         if (!has_closed(channel, (unsigned)rank)) {
-            receive->state = NIXL_ERR_PEER_LOST;
+            receive->state = NIXL_E_PEER_LOST;
             receive->ended = rank;
             return true;
         }
@@ -317,7 +316,7 @@ int nixl_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, void **s
         return status;
     }
     if (slot_p == NULL) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0, "slot_p is NULL");
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, channel->peer, "", 0, "slot_p is NULL");
     }
     if (timeout_ns < 0) {
         return nxr_fail_timeout(operation, channel->peer, timeout_ns);
@@ -372,7 +371,7 @@ static void find_credit(const struct nixl_channel *channel, unsigned number, int
             lane->has_credit = true;
             break;
         }
-        status = status == NIXL_ERR_TIMEOUT ? NIXL_OK : status;
+        status = status == NIXL_E_TIMEOUT ? NIXL_OK : status;
     }
     if (lane->has_credit && nixl_region_map(rank, lane->credit, &word) == NIXL_OK) {
         lane->credit_word = word;
@@ -414,7 +413,7 @@ static int fail_release(const struct nixl_channel *channel, uint64_t number, con
 {
     uint64_t at = (uint64_t)((uintptr_t)slot - (uintptr_t)channel->slot_bytes);
 
-    return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_channel_release", channel->peer, "", 0,
+    return nxr_fail(NIXL_E_INVALID_ARG, "nixl_channel_release", channel->peer, "", 0,
                     number == channel->n_lanes || at % channel->stride != 0
                         ? "%p is not a slot of the channel"
                         : "slot %p is not the oldest one held",

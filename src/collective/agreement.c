@@ -153,13 +153,13 @@ static void agreement_visit(uint64_t call, int rank, struct nxr_verdict *verdict
 {
     struct nxr_peer *peer = nxr_peer_get(rank);
     union nxr_wire_message message;
-    int status = NIXL_ERR_TIMEOUT;
+    int status = NIXL_E_TIMEOUT;
 
     if (peer == NULL) {
         nxr_error(COLL, "no memory to ask rank %d for the outcome of a team call", rank);
         return;
     }
-    while (status == NIXL_ERR_TIMEOUT && !nxr_agreements_are_stopping()) {
+    while (status == NIXL_E_TIMEOUT && !nxr_agreements_are_stopping()) {
         nxr_wire_init(&message, NXR_WIRE_PROPOSE);
         message.verdict.call = call;
         message.verdict.verdict = *verdict_p;
@@ -188,7 +188,7 @@ int nxr_agreement_visit(uint64_t call, const int *ranks, int size, struct nxr_ve
             agreement_visit(call, ranks[i], verdict_p);
         }
         if (nxr_agreements_are_stopping()) {
-            return NIXL_ERR_CANCELED;
+            return NIXL_E_CANCELED;
         }
     }
     return NIXL_OK;

@@ -31,7 +31,7 @@ bool nxr_agreement_is_written(uint64_t call);
 
 /*
  * Visit the registers of all these ranks with a proposal. NIXL_OK: *verdict_p, which is the
- * proposal at first, is the verdict. NIXL_ERR_CANCELED: this rank is leaving the job before there
+ * proposal at first, is the verdict. NIXL_E_CANCELED: this rank is leaving the job before there
  * is one.
  */
 int nxr_agreement_visit(uint64_t call, const int *ranks, int size, struct nxr_verdict *verdict_p);

@@ -134,12 +134,12 @@ static int buffer_move_fail_call(struct nixl_team *team, int member, int error)
         return status;
     }
     if (error == ESRCH) { /* its memory disappears before others learn of the death */
-        return nxr_team_break(team, NIXL_ERR_PEER_LOST, team->ranks[team_rank]);
+        return nxr_team_break(team, NIXL_E_PEER_LOST, team->ranks[team_rank]);
     }
-    nxr_fail(NIXL_ERR_TRANSPORT, team->operation, team->ranks[team_rank], "shm", 0,
+    nxr_fail(NIXL_E_TRANSPORT, team->operation, team->ranks[team_rank], "shm", 0,
              "process_vm call on the buffer of rank %d: %s", team->ranks[team_rank],
              strerror(error));
-    return nxr_team_break(team, NIXL_ERR_TRANSPORT, -1);
+    return nxr_team_break(team, NIXL_E_TRANSPORT, -1);
 }
 
 /* ---- copying --------------------------------------------------------------------------------- */

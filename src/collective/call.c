@@ -10,7 +10,7 @@
 
 static int call_fail(const char *operation, const char *why)
 {
-    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s", why);
+    return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "%s", why);
 }
 
 int nxr_call_check_team(const char *operation, const struct nixl_team *team)
@@ -46,7 +46,7 @@ static int check_root(const char *operation, const struct nixl_team *team, int r
     if (root >= 0 && root < team->size) {
         return NIXL_OK;
     }
-    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+    return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                     "root %d is not in the team; allowed: 0 to %d", root, team->size - 1);
 }
 
@@ -54,27 +54,27 @@ static int check_root(const char *operation, const struct nixl_team *team, int r
 
 static int check_operation(const char *operation, const struct nixl_reduce_args *args)
 {
-    if (args->op == NIXL_USER) {
+    if (args->op == NIXL_REDUCE_USER) {
         if (args->combine == NULL) {
-            return call_fail(operation, "the operation is NIXL_USER, and combine is NULL");
+            return call_fail(operation, "the operation is NIXL_REDUCE_USER, and combine is NULL");
         }
         return args->element_nbytes != 0 || nxr_combine_type_nbytes(args->type) != 0
                    ? NIXL_OK
                    : call_fail(operation, "the elements have neither a type nor a size");
     }
     if (nxr_combine_type_nbytes(args->type) == 0) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "type %d; allowed: 0 to NIXL_BFLOAT16 (%d)", (int)args->type,
-                        NIXL_BFLOAT16);
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
+                        "type %d; allowed: 0 to NIXL_TYPE_BFLOAT16 (%d)", (int)args->type,
+                        NIXL_TYPE_BFLOAT16);
     }
-    if ((unsigned)args->op > NIXL_USER) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "operation %d; allowed: NIXL_SUM (0) to NIXL_USER (%d)", (int)args->op,
-                        NIXL_USER);
+    if ((unsigned)args->op > NIXL_REDUCE_USER) {
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
+                        "operation %d; allowed: NIXL_REDUCE_SUM (0) to NIXL_REDUCE_USER (%d)",
+                        (int)args->op, NIXL_REDUCE_USER);
     }
     return nxr_combine_is_valid(args->type, args->op)
                ? NIXL_OK
-               : nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+               : nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                           "operation %d works on bits; it does not apply to floating-point type %d",
                           (int)args->op, (int)args->type);
 }
@@ -101,7 +101,7 @@ int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, i
         return status;
     }
     if (args.is_exclusive != 0 && (kind != NXR_SCAN || args.is_exclusive != 1)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "is_exclusive is %d; allowed: 0, and 1 for nixl_scan", args.is_exclusive);
     }
     call_p->kind = NXR_CALL_REDUCTION;
@@ -113,7 +113,7 @@ int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, i
                                                .dst = args.dst};
     if (__builtin_mul_overflow(args.count, n_parts, &nbytes) ||
         __builtin_mul_overflow(nbytes, call_p->reduction.combine.element_nbytes, &nbytes)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "%zu elements of %zu bytes exceed any memory", args.count,
                         call_p->reduction.combine.element_nbytes);
     }
@@ -140,7 +140,7 @@ int nxr_call_of_exchange(const char *operation, const struct nixl_team *team,
         return status;
     }
     if (__builtin_mul_overflow(exchange->nbytes, (size_t)team->size, &all_nbytes)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "%zu bytes for each member exceed any memory", exchange->nbytes);
     }
     call_p->kind = NXR_CALL_EXCHANGE;
@@ -162,7 +162,7 @@ static int check_pieces(const char *operation, const struct nixl_team *team, con
     for (int i = 0; i < team->size; i++) {
         if (__builtin_add_overflow(offsets[i], nbytes[i], &end) ||
             __builtin_add_overflow(*nbytes_p, nbytes[i], nbytes_p)) {
-            return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+            return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                             "%zu bytes at offset %zu for member %d exceed any memory", nbytes[i],
                             offsets[i], i);
         }
@@ -228,7 +228,7 @@ int nxr_call_of_strided(const char *operation, const struct nixl_team *team,
         return call_fail(operation, "block_nbytes is 0");
     }
     if (args.dst_stride < args.block_nbytes) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "a dst_stride of %zu bytes; allowed: at least block_nbytes, %zu",
                         args.dst_stride, args.block_nbytes);
     }
@@ -236,7 +236,7 @@ int nxr_call_of_strided(const char *operation, const struct nixl_team *team,
         __builtin_mul_overflow(n_blocks, args.block_nbytes, &nbytes) ||
         __builtin_mul_overflow(n_blocks, args.dst_stride, &nbytes) ||
         __builtin_mul_overflow(n_blocks, args.src_stride, &nbytes)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "%zu blocks of %zu bytes for each member exceed any memory", args.nblocks,
                         args.block_nbytes);
     }

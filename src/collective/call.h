@@ -30,7 +30,7 @@ int nxr_call_run_on_host(struct nixl_team *team, const struct nxr_call *call);
 /* Check the arguments that all calls have, except the timeout. Records the failure. */
 int nxr_call_check_team(const char *operation, const struct nixl_team *team);
 
-/* Make a call from arguments. NIXL_OK, or NIXL_ERR_INVALID_ARG, recorded for `operation`. */
+/* Make a call from arguments. NIXL_OK, or NIXL_E_INVALID_ARG, recorded for `operation`. */
 int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, int root,
                           const struct nixl_reduce_args *theirs, enum nxr_reduce_kind kind,
                           struct nxr_call *call_p);

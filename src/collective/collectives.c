@@ -29,7 +29,7 @@ static int collectives_begin_slow(struct nixl_team *team, const char *operation,
         return nxr_fail_timeout(operation, -1, timeout_ns);
     }
     if (timeout_ns == 0 && team->size > 1) {
-        return nxr_fail(NIXL_ERR_AGAIN, operation, -1, "", 0,
+        return nxr_fail(NIXL_E_AGAIN, operation, -1, "", 0,
                         "the timeout is 0 and the team has other members; use %s_nb", operation);
     }
     if (atomic_load(&team->n_later) != 0) {
@@ -80,7 +80,7 @@ static int collectives_start(struct nixl_team *team, const char *operation,
                              const struct nxr_call *call, struct nixl_req **req_p)
 {
     if (req_p == NULL) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "req_p is NULL");
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "req_p is NULL");
     }
     if (team->size == 1) {
         return collectives_run(team, operation, call, NIXL_FOREVER);

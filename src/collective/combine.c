@@ -93,9 +93,10 @@ nxr_combine_fn *nxr_combine_loop(enum nxr_combine_vectors vectors, unsigned type
 size_t nxr_combine_type_nbytes(unsigned type)
 {
     static const unsigned char nbytes[NXR_N_TYPES] = {
-        [NIXL_INT8] = 1,    [NIXL_UINT8] = 1,  [NIXL_INT16] = 2,  [NIXL_UINT16] = 2,
-        [NIXL_INT32] = 4,   [NIXL_UINT32] = 4, [NIXL_INT64] = 8,  [NIXL_UINT64] = 8,
-        [NIXL_FLOAT16] = 2, [NIXL_FLOAT] = 4,  [NIXL_DOUBLE] = 8, [NIXL_BFLOAT16] = 2,
+        [NIXL_TYPE_INT8] = 1,   [NIXL_TYPE_UINT8] = 1,  [NIXL_TYPE_INT16] = 2,
+        [NIXL_TYPE_UINT16] = 2, [NIXL_TYPE_INT32] = 4,  [NIXL_TYPE_UINT32] = 4,
+        [NIXL_TYPE_INT64] = 8,  [NIXL_TYPE_UINT64] = 8, [NIXL_TYPE_FLOAT16] = 2,
+        [NIXL_TYPE_FLOAT] = 4,  [NIXL_TYPE_DOUBLE] = 8, [NIXL_TYPE_BFLOAT16] = 2,
     };
 
     return type < NXR_N_TYPES ? nbytes[type] : 0;
@@ -108,7 +109,7 @@ bool nxr_combine_is_valid(unsigned type, unsigned op)
 
 struct nxr_combine nxr_combine_choose(const struct nixl_reduce_args *args)
 {
-    if (args->op == NIXL_USER) {
+    if (args->op == NIXL_REDUCE_USER) {
         return (struct nxr_combine){
             .user = args->combine,
             .user_arg = args->combine_arg,

@@ -15,8 +15,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define NXR_N_TYPES (NIXL_BFLOAT16 + 1)
-#define NXR_N_OPS   (NIXL_XOR + 1)
+#define NXR_N_TYPES (NIXL_TYPE_BFLOAT16 + 1)
+#define NXR_N_OPS   (NIXL_REDUCE_XOR + 1)
 
 /* dst[i] = left[i] OP right[i]; any alignment; dst may be left or right, exactly. */
 typedef void nxr_combine_fn(void *dst, const void *left, const void *right, size_t count);

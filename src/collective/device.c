@@ -80,7 +80,7 @@ int nxr_device_need(struct nixl_team *team, const struct nxr_range *range)
         team->device = make_device(team);
     }
     if (team->device == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     if ((team->device->pinned_kinds & bit) != bit) {
         team->device->pinned_kinds |= bit;
@@ -161,7 +161,7 @@ int nxr_device_end(struct nxr_device_lane *lane)
 
     if (device_is_under_way(lane) &&
         nxr_wait(device_is_over, lane, nxr_env.op_timeout) != NIXL_OK) {
-        return NIXL_ERR_IN_USE;
+        return NIXL_E_IN_USE;
     }
     status = atomic_load_explicit(&lane->status, memory_order_acquire);
     atomic_store_explicit(&lane->status, NIXL_OK, memory_order_relaxed);
@@ -220,7 +220,7 @@ int nxr_device_team_copy(struct nixl_team *team, void *dst, const void *src, siz
     if (status == NIXL_OK) {
         status = nxr_device_copy(dst_range, dst, src_range, src, nbytes);
     }
-    if (status == NIXL_ERR_UNSUPPORTED && dst_range != NULL && src_range != NULL) {
+    if (status == NIXL_E_UNSUPPORTED && dst_range != NULL && src_range != NULL) {
         status = copy_through_host(team, &piece, dst_range, src_range);
     }
     return status == NIXL_OK ? status : nxr_team_break(team, status, -1);

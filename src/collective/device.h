@@ -43,7 +43,7 @@ size_t nxr_device_stage_nbytes(const struct nixl_team *team);
 
 /*
  * Make sure that the team has its stages, and that these and its shared memory are pinned for the
- * kind of a range; NULL: the processor uses them. NIXL_OK; NIXL_ERR_NO_MEMORY.
+ * kind of a range; NULL: the processor uses them. NIXL_OK; NIXL_E_NO_MEMORY.
  */
 int nxr_device_need(struct nixl_team *team, const struct nxr_range *range);
 
@@ -52,7 +52,7 @@ void nxr_device_begin(struct nxr_device_lane *lane, const struct nxr_range *dst,
                       const struct nxr_range *src, size_t n_pieces);
 
 /*
- * Run a reduction on the device of a range, and wait for it. NIXL_OK; NIXL_ERR_IN_USE: it did not
+ * Run a reduction on the device of a range, and wait for it. NIXL_OK; NIXL_E_IN_USE: it did not
  * end in time, and continues; or another failure.
  */
 int nxr_device_run(struct nixl_team *team, const struct nxr_device_reduction *reduction,

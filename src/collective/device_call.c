@@ -218,7 +218,7 @@ static int reduce_pieces(struct nixl_team *team, const struct pieces *pieces)
 /* Does any member have device memory? All members call this. */
 static int device_call_ask(struct nixl_team *team, bool has_device, bool *is_there_p)
 {
-    const struct nixl_reduce_args args = {.type = NIXL_UINT8, .op = NIXL_MAX};
+    const struct nixl_reduce_args args = {.type = NIXL_TYPE_UINT8, .op = NIXL_REDUCE_MAX};
     unsigned char mine = has_device, all = 0;
     const struct nxr_call call = {.kind = NXR_CALL_REDUCTION,
                                   .reduction = {.kind = NXR_ALLREDUCE,

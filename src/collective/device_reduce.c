@@ -134,7 +134,7 @@ static int run_kernel(struct nixl_team *team, const struct nxr_device_reduction 
         return status;
     }
     status = nxr_device_run(team, reduction, by);
-    if (status != NIXL_ERR_IN_USE) {
+    if (status != NIXL_E_IN_USE) {
         nxr_node_leave(&team->node);
     }
     return status == NIXL_OK ? status : nxr_team_break(team, status, -1);
@@ -198,7 +198,7 @@ static int device_reduce_reduce(struct nixl_team *team, const struct nxr_reducti
     if (*is_done_p) {
         status = reduce_offered(team, what, by);
     }
-    if (by != NULL && status != NIXL_ERR_IN_USE) { /* a kernel that continues keeps what it uses */
+    if (by != NULL && status != NIXL_E_IN_USE) { /* a kernel that continues keeps what it uses */
         nxr_buffers_release(team);
     }
     return status;

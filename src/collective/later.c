@@ -45,7 +45,7 @@ static int later_run(struct nixl_team *team, const struct later_call *later)
     if (status == NIXL_OK) {
         status = nxr_call_run(team, &later->call);
     }
-    if (status == NIXL_ERR_CANCELED && atomic_exchange(&team->is_canceled, false)) {
+    if (status == NIXL_E_CANCELED && atomic_exchange(&team->is_canceled, false)) {
         nxr_team_tell_hosts(team);
     }
     return status == NIXL_OK ? status : nxr_team_end(team, status);
@@ -112,7 +112,7 @@ void nxr_later_stop(struct nixl_team *team)
     }
     if (atomic_load(&team->n_later) != 0) {
         atomic_store(&team->is_canceled, true);
-        nxr_team_break(team, NIXL_ERR_CANCELED, -1);
+        nxr_team_break(team, NIXL_E_CANCELED, -1);
         nxr_wake_self();
     }
     pthread_mutex_lock(&queue->lock);
@@ -132,7 +132,7 @@ static void later_cancel(struct nixl_req *req)
     struct nixl_team *team = req->owned;
 
     atomic_store(&team->is_canceled, true);
-    nxr_team_break(team, NIXL_ERR_CANCELED, -1);
+    nxr_team_break(team, NIXL_E_CANCELED, -1);
     nxr_wake_self();
 }
 
@@ -181,7 +181,7 @@ int nxr_later_start(struct nixl_team *team, const char *operation, const struct 
 
     if (req == NULL) {
         free(later);
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0,
+        return nxr_fail(NIXL_E_NO_MEMORY, operation, -1, "", 0,
                         "no memory or thread for a non-blocking collective");
     }
     req->op.nbytes_done = 1; /* if canceled, it may have changed any bytes */

@@ -40,7 +40,7 @@ int nxr_mailbox_open(struct nxr_mailbox *post, const char *name, int size, size_
 {
     size_t nbytes = nxr_mailbox_word_offset(size + 1) + (size_t)size * n_slots * slot_nbytes;
     struct nxr_mailbox_path *paths = calloc((size_t)size, sizeof(*paths));
-    int status = NIXL_ERR_NO_MEMORY;
+    int status = NIXL_E_NO_MEMORY;
 
     if (paths != NULL) {
         status = nxr_region_alloc_internal(name, nbytes, &post->region);
@@ -88,10 +88,10 @@ static bool is_found(void *arg)
 /* A member cannot be reached: it is lost, or has freed its team. */
 static int fail_member(struct nixl_team *team, int status, int team_rank)
 {
-    if (status == NIXL_ERR_STALE) {
+    if (status == NIXL_E_STALE) {
         atomic_store(&team->cause, status);
     }
-    return nxr_team_break(team, status == NIXL_ERR_STALE ? NIXL_ERR_CANCELED : status,
+    return nxr_team_break(team, status == NIXL_E_STALE ? NIXL_E_CANCELED : status,
                           team->ranks[team_rank]);
 }
 
@@ -145,7 +145,7 @@ static void tell_broken(const struct nixl_team *team, const struct nxr_mailbox *
 {
     struct nxr_region_segment *segment = mailbox_ask_for(post, rank);
     int64_t left_ns = until_ns - nxr_now_ns();
-    int status = NIXL_ERR_NO_MEMORY;
+    int status = NIXL_E_NO_MEMORY;
 
     if (segment != NULL) {
         status = nxr_wait(mailbox_is_answered, segment, left_ns > 0 ? left_ns : 1);
@@ -155,7 +155,7 @@ static void tell_broken(const struct nixl_team *team, const struct nxr_mailbox *
 
         nxr_fail_quiet_begin();
         status = nixl_signal_set(rank, post->region, nxr_mailbox_word_offset(team->size),
-                                 (uint64_t) - (cause < 0 ? cause : NIXL_ERR_CANCELED));
+                                 (uint64_t) - (cause < 0 ? cause : NIXL_E_CANCELED));
         nxr_fail_quiet_end();
     }
     if (status != NIXL_OK) {
@@ -277,7 +277,7 @@ static int put_piece(const struct swapping *swapping, uint64_t offset, const voi
         .src = src,
         .nbytes = nbytes,
         .atomic = {.op = NIXL_ATOMIC_SET,
-                   .type = NIXL_UINT64,
+                   .type = NIXL_TYPE_UINT64,
                    .offset = nxr_mailbox_word_offset(team->me),
                    .operand = news_for(&swapping->post->paths[team_rank])}};
 

@@ -233,13 +233,13 @@ static int check_same(const struct nxr_making *making, const struct nxr_wanted *
     const struct nxr_choice *begun = &making->wanted.choice;
 
     if (making->has_waiter || making->req != NULL) {
-        return nxr_fail(NIXL_ERR_IN_USE, wanted->operation, -1, "", 0, "%s",
+        return nxr_fail(NIXL_E_IN_USE, wanted->operation, -1, "", 0, "%s",
                         wanted->kind == NXR_TEAM_OF_COLOR
                             ? "another call or request is splitting the team"
                             : "another call or request is creating a team of the same ranks");
     }
     if (begun->color != wanted->choice.color || begun->key != wanted->choice.key) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, wanted->operation, -1, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, wanted->operation, -1, "", 0,
                         "color %d and key %d; a call that timed out began to split the team with "
                         "color %d and key %d: use these again",
                         (int)wanted->choice.color, (int)wanted->choice.key, (int)begun->color,
@@ -256,7 +256,7 @@ static struct nxr_making *find_or_make(const struct nxr_wanted *wanted, int *sta
     if (making == NULL) {
         making = making_new(wanted);
         if (making == NULL) {
-            *status_p = nxr_fail(NIXL_ERR_NO_MEMORY, wanted->operation, -1, "", 0,
+            *status_p = nxr_fail(NIXL_E_NO_MEMORY, wanted->operation, -1, "", 0,
                                  "no memory or thread for a team");
         }
         return making;
@@ -275,7 +275,7 @@ static int make_here(const struct nxr_wanted *wanted, struct nixl_team **team_p)
     call = making_next_call(wanted->key);
     pthread_mutex_unlock(&makings_lock);
     if (call == 0) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, wanted->operation, -1, "", 0, "no memory for a team");
+        return nxr_fail(NIXL_E_NO_MEMORY, wanted->operation, -1, "", 0, "no memory for a team");
     }
     status = nxr_team_make(wanted, call, team_p);
     pthread_mutex_lock(&makings_lock);
@@ -351,7 +351,7 @@ int nxr_making_wait(const struct nxr_wanted *wanted, int64_t timeout_ns, struct 
     making->has_waiter = false;
     if (status == NIXL_OK) {
         status = making_take(making, wanted->operation, team_p);
-    } else if (status == NIXL_ERR_TIMEOUT) {
+    } else if (status == NIXL_E_TIMEOUT) {
         nxr_fail(status, wanted->operation, -1, "", 0,
                  "not all members joined in time; the next such call continues from here");
     }
@@ -372,7 +372,7 @@ static void making_leave(struct nixl_req *req)
     }
     pthread_mutex_unlock(&makings_lock);
     if (making != NULL) {
-        nxr_request_end(req, NIXL_ERR_CANCELED);
+        nxr_request_end(req, NIXL_E_CANCELED);
     }
 }
 
@@ -387,8 +387,7 @@ int nxr_making_start(const struct nxr_wanted *wanted, struct nixl_team **team_p,
     int status = NIXL_OK;
 
     if (req == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, wanted->operation, -1, "", 0,
-                        "no memory for a request");
+        return nxr_fail(NIXL_E_NO_MEMORY, wanted->operation, -1, "", 0, "no memory for a request");
     }
     pthread_mutex_lock(&makings_lock);
     making = find_or_make(wanted, &status);

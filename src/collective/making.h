@@ -38,13 +38,13 @@ struct nxr_wanted {
 
 /*
  * Make the team, without a timeout: NIXL_OK and the team, or the failure, recorded. Both are the
- * same on all living members; NIXL_ERR_CANCELED also if this rank is leaving the job. `call` is the
+ * same on all living members; NIXL_E_CANCELED also if this rank is leaving the job. `call` is the
  * number of the call. (team_make.c)
  */
 int nxr_team_make(const struct nxr_wanted *wanted, uint64_t call, struct nixl_team **team_p);
 
 /*
- * Make the team, or continue to. NIXL_OK; NIXL_INPROGRESS (timeout 0) or NIXL_ERR_TIMEOUT: the
+ * Make the team, or continue to. NIXL_OK; NIXL_INPROGRESS (timeout 0) or NIXL_E_TIMEOUT: the
  * making continues, and the next call takes it up. Any other failure ends it. Records the failure.
  */
 int nxr_making_wait(const struct nxr_wanted *wanted, int64_t timeout_ns, struct nixl_team **team_p);

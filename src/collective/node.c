@@ -95,14 +95,14 @@ static int map_memory(struct nixl_team *team, const char *name)
         return status;
     }
     segment = nxr_region_segment(node->region, leader);
-    status = segment != NULL ? nixl_region_map(leader, node->region, &memory) : NIXL_ERR_STALE;
+    status = segment != NULL ? nixl_region_map(leader, node->region, &memory) : NIXL_E_STALE;
     if (status != NIXL_OK) {
         return status;
     }
     take_memory(node, memory);
     return segment->nbytes == all_nbytes(node->size)
                ? NIXL_OK
-               : nxr_fail(NIXL_ERR_INTERNAL, team->operation, leader, "shm", 0,
+               : nxr_fail(NIXL_E_INTERNAL, team->operation, leader, "shm", 0,
                           "%s has made shared memory of %llu bytes for the team; expected: "
                           "%zu, for %d members on this host",
                           nxr_rank_name(leader), (unsigned long long)segment->nbytes,
@@ -118,7 +118,7 @@ int nxr_node_open(struct nixl_team *team, const char *name)
         return NIXL_OK;
     }
     if (node->size > NXR_NODE_MAX) {
-        return nxr_fail(NIXL_ERR_LIMIT, team->operation, -1, "shm", 0,
+        return nxr_fail(NIXL_E_LIMIT, team->operation, -1, "shm", 0,
                         "%d members on one host; allowed: %d", node->size, NXR_NODE_MAX);
     }
     status = node->me == 0 ? make_memory(node, name) : map_memory(team, name);

@@ -32,9 +32,9 @@ struct nxr_node_head {
     _Atomic uint32_t needs_full_fence;                   /* a member has no membarrier */
     _Atomic uint64_t kernels_since;                      /* phase, or 0: see nxr_node_kernels() */
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t n_asleep; /* approximate: wakers check the lines */
-    _Alignas(NXR_LINE_NBYTES) _Atomic int32_t broken;    /* 0, or why: NIXL_ERR_* */
+    _Alignas(NXR_LINE_NBYTES) _Atomic int32_t broken;    /* 0, or why: NIXL_E_* */
     _Atomic int32_t lost_has_left;                       /* it has left the job, not died */
-    _Atomic int32_t lost_rank;                           /* ... NIXL_ERR_PEER_LOST: which rank */
+    _Atomic int32_t lost_rank;                           /* ... NIXL_E_PEER_LOST: which rank */
 };
 
 struct nxr_node_line {

@@ -93,7 +93,7 @@ int nxr_strided_alltoall(struct nixl_team *team, const struct nxr_strided *what)
     round.out = malloc(size * n * what->block_nbytes);
     round.in = malloc(size * n * what->block_nbytes);
     if (round.out == NULL || round.in == NULL) {
-        status = nxr_team_break(team, NIXL_ERR_NO_MEMORY, -1);
+        status = nxr_team_break(team, NIXL_E_NO_MEMORY, -1);
     }
     for (; round.first < what->nblocks && status == NIXL_OK; round.first += n) {
         size_t left = what->nblocks - round.first;

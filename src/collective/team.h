@@ -85,7 +85,7 @@ int64_t nxr_team_left(struct nixl_team *team);
 
 /*
  * Break the team for all members on this host; the first reason stays. Does not block; any thread.
- * Returns `status`. lost_rank: the rank that has died, with NIXL_ERR_PEER_LOST.
+ * Returns `status`. lost_rank: the rank that has died, with NIXL_E_PEER_LOST.
  */
 int nxr_team_break(struct nixl_team *team, int status, int lost_rank);
 
@@ -103,7 +103,7 @@ void nxr_team_tell_hosts(const struct nixl_team *team);
 
 /*
  * A failure that may be explained by the death of a member that is not known here yet: wait for
- * news of it, at most a second. NIXL_ERR_PEER_LOST, or `status`.
+ * news of it, at most a second. NIXL_E_PEER_LOST, or `status`.
  */
 int nxr_team_explain(struct nixl_team *team, int status);
 
@@ -148,7 +148,7 @@ int nxr_team_find_segment(struct nixl_team *team, struct nixl_region *region, in
 
 /*
  * Another member reports that a rank is lost, or has left: record it, so that a caller that gets
- * NIXL_ERR_PEER_LOST finds the loss everywhere. Takes job.lock.
+ * NIXL_E_PEER_LOST finds the loss everywhere. Takes job.lock.
  */
 void nxr_team_hear_of_loss(int rank, bool has_left);
 

@@ -34,7 +34,7 @@ int nxr_team_check_make(const char *operation, int64_t timeout_ns, struct nixl_t
     int status = nxr_check_ready(operation);
 
     if (status == NIXL_OK && team_p == NULL) {
-        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "team_p is NULL");
+        status = nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "team_p is NULL");
     } else if (status == NIXL_OK && timeout_ns < 0) {
         status = nxr_fail_timeout(operation, -1, timeout_ns);
     }
@@ -47,27 +47,27 @@ static int check_ranks(const char *operation, const int *ranks, size_t nranks)
     int status = NIXL_OK;
 
     if (nranks == 0 || nranks > (size_t)nxr_job.size) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%zu ranks; allowed: 1 to %d",
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "%zu ranks; allowed: 1 to %d",
                         nranks, nxr_job.size);
     }
     if (ranks == NULL) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "ranks is NULL");
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "ranks is NULL");
     }
     is_there = calloc((size_t)nxr_job.size, 1);
     if (is_there == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0, "no memory for a list of ranks");
+        return nxr_fail(NIXL_E_NO_MEMORY, operation, -1, "", 0, "no memory for a list of ranks");
     }
     for (size_t i = 0; i < nranks && status == NIXL_OK; i++) {
         if (!nxr_is_rank(ranks[i])) {
             status = nxr_fail_rank(operation, ranks[i]);
         } else if (is_there[ranks[i]]++ != 0) {
-            status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, ranks[i], "", 0,
+            status = nxr_fail(NIXL_E_INVALID_ARG, operation, ranks[i], "", 0,
                               "rank %d is in the list twice, the second time as ranks[%zu]",
                               ranks[i], i);
         }
     }
     if (status == NIXL_OK && !is_there[nxr_job.rank]) {
-        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, nxr_job.rank, "", 0,
+        status = nxr_fail(NIXL_E_INVALID_ARG, operation, nxr_job.rank, "", 0,
                           "the caller, rank %d, is not in the list", nxr_job.rank);
     }
     free(is_there);
@@ -128,7 +128,7 @@ int nixl_team_create(const int *ranks, size_t nranks, int64_t timeout_ns, struct
 static int team_call_check_req(const char *operation, struct nixl_req **req_p)
 {
     return req_p != NULL ? NIXL_OK
-                         : nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "req_p is NULL");
+                         : nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "req_p is NULL");
 }
 
 int nixl_team_create_nb(const int *ranks, size_t nranks, struct nixl_team **team_p,
@@ -168,7 +168,7 @@ static int create_strided(const char *operation, int first, int stride, size_t c
     }
     ranks = is_too_long ? NULL : list_ranks(first, stride, count);
     if (ranks == NULL && !is_too_long) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0, "no memory for a list of ranks");
+        return nxr_fail(NIXL_E_NO_MEMORY, operation, -1, "", 0, "no memory for a list of ranks");
     }
     status = team_call_create(operation, ranks, count, waiting, team_p);
     free(ranks);
@@ -214,7 +214,7 @@ int nixl_team_node(int64_t timeout_ns, struct nixl_team **team_p)
     }
     ranks = list_ranks(0, 1, (size_t)nxr_job.size);
     if (ranks == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0, "no memory for a list of ranks");
+        return nxr_fail(NIXL_E_NO_MEMORY, operation, -1, "", 0, "no memory for a list of ranks");
     }
     wanted = nxr_team_of_ranks(operation, 0, ranks, nxr_job.size);
     wanted.kind = NXR_TEAM_OF_NODE;
@@ -234,7 +234,7 @@ static int team_call_split(const char *operation, struct nixl_team *team, struct
         status = nxr_team_check(operation, team);
     }
     if (status == NIXL_OK && choice.color < 0 && choice.color != NIXL_NO_COLOR) {
-        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+        status = nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                           "color %d; allowed: 0 and more, or NIXL_NO_COLOR", (int)choice.color);
     }
     if (status != NIXL_OK) {
@@ -325,13 +325,13 @@ int nixl_team_translate(const struct nixl_team *from, int team_rank, const struc
     }
     size = from != NULL ? from->size : nxr_job.size;
     if (team_rank < 0 || team_rank >= size) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "team_rank %d; allowed: 0 to %d", team_rank, size - 1);
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "team_rank %d; allowed: 0 to %d",
+                        team_rank, size - 1);
     }
     rank = from != NULL ? from->ranks[team_rank] : team_rank;
     team_rank = to != NULL ? nxr_team_rank_of(to, rank) : rank;
     return team_rank >= 0 ? team_rank
-                          : nxr_fail(NIXL_ERR_NOT_FOUND, operation, rank, "", 0,
+                          : nxr_fail(NIXL_E_NOT_FOUND, operation, rank, "", 0,
                                      "rank %d is not among the %d ranks of the second team", rank,
                                      to != NULL ? to->size : nxr_job.size);
 }

@@ -18,7 +18,7 @@
 /* May a death be the cause? A connection broke, or a member gave up. */
 static bool may_be_of_a_loss(int status)
 {
-    return status == NIXL_ERR_TRANSPORT || status == NIXL_ERR_STALE;
+    return status == NIXL_E_TRANSPORT || status == NIXL_E_STALE;
 }
 
 static bool team_has_lost_one(void *arg)
@@ -28,14 +28,14 @@ static bool team_has_lost_one(void *arg)
 
 int nxr_team_explain(struct nixl_team *team, int status)
 {
-    int cause = status == NIXL_ERR_CANCELED ? atomic_exchange(&team->cause, NIXL_OK) : status;
+    int cause = status == NIXL_E_CANCELED ? atomic_exchange(&team->cause, NIXL_OK) : status;
 
     if (!may_be_of_a_loss(cause) || nxr_agreements_are_stopping() ||
         nxr_wait(team_has_lost_one, team, NEWS_NS) != NIXL_OK) {
         return status;
     }
-    atomic_store(&team->broken, NIXL_ERR_PEER_LOST);
-    return NIXL_ERR_PEER_LOST;
+    atomic_store(&team->broken, NIXL_E_PEER_LOST);
+    return NIXL_E_PEER_LOST;
 }
 
 void nxr_team_tell_hosts(const struct nixl_team *team)
@@ -82,10 +82,10 @@ int nxr_team_end(struct nixl_team *team, int status)
     status = nxr_team_explain(team, status);
     nxr_node_wait_visits(team);
     /* Every rank learns of a death by itself. */
-    if (status != NIXL_ERR_PEER_LOST && status != NIXL_ERR_CANCELED) {
+    if (status != NIXL_E_PEER_LOST && status != NIXL_E_CANCELED) {
         nxr_team_tell_hosts(team);
     }
-    if (status == NIXL_ERR_PEER_LOST) {
+    if (status == NIXL_E_PEER_LOST) {
         int rank = atomic_load(&team->lost_rank);
 
         const char *lost = nxr_peer_why_lost(rank);
@@ -93,12 +93,12 @@ int nxr_team_end(struct nixl_team *team, int status)
         return nxr_fail(status, team->operation, rank, "", 0, "%s of the team %s%s",
                         nxr_rank_name(rank), lost[0] != '\0' ? "is lost: " : "has died", lost);
     }
-    if (status == NIXL_ERR_TIMEOUT) {
+    if (status == NIXL_E_TIMEOUT) {
         name_late_members(team, why, sizeof(why));
         return nxr_fail(status, team->operation, -1, "", 0,
                         "timed out in %s waiting for %s; the team is broken", team->operation, why);
     }
-    if (status == NIXL_ERR_CANCELED) {
+    if (status == NIXL_E_CANCELED) {
         return nxr_fail(status, team->operation, -1, "", 0,
                         "the team is broken by an earlier failure, a cancel or another member");
     }

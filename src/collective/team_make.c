@@ -147,7 +147,7 @@ static struct hint own_hint(const struct nxr_wanted *wanted)
 /* Every member says the same, whether it has found it itself or has heard of it. */
 static int fail_tables(const struct nxr_wanted *wanted, int rank)
 {
-    return nxr_fail(NIXL_ERR_INVALID_ARG, wanted->operation, rank, "", 0,
+    return nxr_fail(NIXL_E_INVALID_ARG, wanted->operation, rank, "", 0,
                     "%s has other limits than %s: NIXLRUN_COLL_TABLE and "
                     "NIXLRUN_COLL_TABLE_FILE must be the same on all",
                     nxr_rank_name(rank), nxr_rank_name(wanted->ranks[0]));
@@ -286,7 +286,7 @@ static int choose_team(struct attempt *attempt)
     } else if (color != NIXL_NO_COLOR) {
         attempt->team = size > 0 ? new_team(attempt, nxr_hash_mix(all->id, number), size) : NULL;
         if (attempt->team == NULL) {
-            return NIXL_ERR_NO_MEMORY;
+            return NIXL_E_NO_MEMORY;
         }
         set_members(attempt->team, all->ranks, attempt->team_ranks);
     }
@@ -304,7 +304,7 @@ static int make_host_tables(struct nixl_team *team)
     return team->node_of != NULL && team->leaders != NULL && team->local != NULL &&
                    team->local_index != NULL
                ? NIXL_OK
-               : NIXL_ERR_NO_MEMORY;
+               : NIXL_E_NO_MEMORY;
 }
 
 /* Number the hosts, and find the members on this one. */
@@ -320,7 +320,7 @@ static int number_hosts(struct attempt *attempt)
         int leader = attempt->leader_of[attempt->team_ranks[i]];
 
         if (leader < 0 || leader >= attempt->all->size) {
-            return NIXL_ERR_INTERNAL;
+            return NIXL_E_INTERNAL;
         }
         if (attempt->host_of[leader] < 0) {
             attempt->host_of[leader] = team->n_nodes;
@@ -400,7 +400,7 @@ static int team_make_conclude(const struct attempt *attempt)
         status = hear_from_above(all, &nothing, 0);
     }
     if (status == NIXL_OK && nxr_agreement_write(all->call, &success).status != NIXL_OK) {
-        status = NIXL_ERR_CANCELED; /* another member has seen a death earlier */
+        status = NIXL_E_CANCELED; /* another member has seen a death earlier */
     }
     if (status == NIXL_OK) {
         all->call = 0; /* it has its verdict, so nothing ends waits on it */
@@ -426,11 +426,11 @@ static struct nxr_verdict propose(const struct attempt *attempt, int status)
 {
     struct nxr_verdict proposal = {.status = status, .rank = nxr_job.rank};
 
-    if (status == NIXL_ERR_INVALID_ARG && attempt->other_tables_rank >= 0) {
+    if (status == NIXL_E_INVALID_ARG && attempt->other_tables_rank >= 0) {
         proposal.rank = attempt->other_tables_rank;
         proposal.cause = NXR_VERDICT_TABLES;
     }
-    if (status == NIXL_ERR_PEER_LOST) {
+    if (status == NIXL_E_PEER_LOST) {
         int rank = atomic_load(&attempt->all->lost_rank);
 
         rank = nxr_is_rank(rank) ? rank : nixl_last_error()->rank;
@@ -438,7 +438,7 @@ static struct nxr_verdict propose(const struct attempt *attempt, int status)
             proposal.rank = rank;
             proposal.has_left = nixl_peer_state(rank) == NIXL_PEER_FINISHED;
         } else {
-            proposal.status = NIXL_ERR_TRANSPORT;
+            proposal.status = NIXL_E_TRANSPORT;
         }
     }
     return proposal;
@@ -451,7 +451,7 @@ static int fail_make(const struct attempt *attempt, const struct nxr_verdict *ve
     const struct nixl_error error = *nixl_last_error();
     char why[200];
 
-    if (verdict->status == NIXL_ERR_PEER_LOST) {
+    if (verdict->status == NIXL_E_PEER_LOST) {
         nxr_team_hear_of_loss(verdict->rank, verdict->has_left != 0);
         return nxr_peer_fail_lost(operation, verdict->rank, "");
     }
@@ -474,11 +474,11 @@ static int team_make_settle(const struct attempt *attempt, int status)
     struct nxr_verdict verdict = propose(attempt, status);
 
     if (nxr_agreement_visit(attempt->call, wanted->ranks, wanted->size, &verdict) != NIXL_OK) {
-        return nxr_fail(NIXL_ERR_CANCELED, wanted->operation, -1, "", 0,
+        return nxr_fail(NIXL_E_CANCELED, wanted->operation, -1, "", 0,
                         "this rank is leaving the job");
     }
     if (verdict.status == NIXL_OK && !attempt->is_ready) {
-        verdict.status = NIXL_ERR_INTERNAL; /* no member writes that before this one is ready */
+        verdict.status = NIXL_E_INTERNAL; /* no member writes that before this one is ready */
     }
     return verdict.status == NIXL_OK ? NIXL_OK : fail_make(attempt, &verdict, status);
 }
@@ -497,7 +497,7 @@ static int attempt_begin(struct attempt *attempt)
     attempt->host_of = calloc(n, sizeof(*attempt->host_of));
     if (attempt->all == NULL || attempt->hints == NULL || attempt->leader_of == NULL ||
         attempt->team_ranks == NULL || attempt->host_of == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     set_members(attempt->all, wanted->ranks, NULL);
     if (wanted->divided != NULL && !wanted->divided->is_boot_worn) {

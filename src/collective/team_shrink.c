@@ -50,7 +50,7 @@ static bool has_news(void *arg)
 /* Failures that may be explained by a death that others know of: it will be known here, too. */
 static bool is_of_a_loss(int status)
 {
-    return status == NIXL_ERR_PEER_LOST || status == NIXL_ERR_STALE || status == NIXL_ERR_CANCELED;
+    return status == NIXL_E_PEER_LOST || status == NIXL_E_STALE || status == NIXL_E_CANCELED;
 }
 
 static int shrink(struct nixl_team *team, int *ranks, struct nixl_team **team_p)
@@ -72,7 +72,7 @@ static int shrink(struct nixl_team *team, int *ranks, struct nixl_team **team_p)
         }
         status = nxr_wait(has_news, &attempt, nxr_team_left(team));
     } while (status == NIXL_OK);
-    return status == NIXL_ERR_TIMEOUT
+    return status == NIXL_E_TIMEOUT
                ? nxr_fail(status, team->operation, -1, "", 0,
                           "the surviving members did not agree in time on which members died")
                : status;
@@ -91,12 +91,12 @@ int nixl_team_shrink(struct nixl_team *team, int64_t timeout_ns, struct nixl_tea
         return status;
     }
     if (nxr_later_wait(team, timeout_ns) != NIXL_OK) {
-        return nxr_fail(NIXL_ERR_TIMEOUT, operation, -1, "", 0,
+        return nxr_fail(NIXL_E_TIMEOUT, operation, -1, "", 0,
                         "earlier collectives of the team are still in progress");
     }
     ranks = calloc((size_t)team->size, sizeof(int));
     if (ranks == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0, "no memory for a list of ranks");
+        return nxr_fail(NIXL_E_NO_MEMORY, operation, -1, "", 0, "no memory for a list of ranks");
     }
     nxr_team_begin(team, operation, timeout_ns);
     status = shrink(team, ranks, team_p);

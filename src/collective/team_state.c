@@ -47,7 +47,7 @@ int nxr_team_break(struct nixl_team *team, int status, int lost_rank)
 {
     int whole = NIXL_OK, none = -1;
 
-    lost_rank = status == NIXL_ERR_PEER_LOST ? lost_rank : -1;
+    lost_rank = status == NIXL_E_PEER_LOST ? lost_rank : -1;
     atomic_compare_exchange_strong(&team->lost_rank, &none, lost_rank);
     if (atomic_compare_exchange_strong(&team->broken, &whole, status)) {
         nxr_team_break_node(team, status, lost_rank);
@@ -74,7 +74,7 @@ int nxr_team_look_for_deaths(struct nixl_team *team)
         int rank = nxr_event_death(n_seen);
 
         if (nxr_team_rank_of(team, rank) >= 0) {
-            return nxr_team_break(team, NIXL_ERR_PEER_LOST, rank);
+            return nxr_team_break(team, NIXL_E_PEER_LOST, rank);
         }
         atomic_compare_exchange_strong(&team->n_deaths_seen, &n_seen, n_seen + 1);
     }
@@ -114,7 +114,7 @@ static int look_at_others(struct nixl_team *team)
     const struct nxr_node_head *head = team->node.head;
     int status = head != NULL ? atomic_load(&head->broken) : NIXL_OK;
 
-    if (status == NIXL_ERR_PEER_LOST) {
+    if (status == NIXL_E_PEER_LOST) {
         int rank = atomic_load(&head->lost_rank);
 
         nxr_team_hear_of_loss(rank, atomic_load(&head->lost_has_left) != 0);
@@ -126,7 +126,7 @@ static int look_at_others(struct nixl_team *team)
     }
     if (status != NIXL_OK) {
         atomic_store(&team->cause, status);
-        return nxr_team_break(team, NIXL_ERR_CANCELED, -1);
+        return nxr_team_break(team, NIXL_E_CANCELED, -1);
     }
     return NIXL_OK;
 }
@@ -137,24 +137,24 @@ int nxr_team_look(struct nixl_team *team, int team_rank)
     int status = atomic_load(&team->broken);
 
     if (status != NIXL_OK) {
-        return status == NIXL_ERR_PEER_LOST ? status : NIXL_ERR_CANCELED;
+        return status == NIXL_E_PEER_LOST ? status : NIXL_E_CANCELED;
     }
     if (nxr_agreements_are_stopping()) {
-        return nxr_team_break(team, NIXL_ERR_CANCELED, -1);
+        return nxr_team_break(team, NIXL_E_CANCELED, -1);
     }
     if (team->call != 0 && nxr_agreement_is_written(team->call)) {
-        return NIXL_ERR_CANCELED; /* the team may still be made: it is not broken */
+        return NIXL_E_CANCELED; /* the team may still be made: it is not broken */
     }
     status = nxr_team_look_for_deaths(team);
     if (status == NIXL_OK) {
         status = look_at_others(team);
     }
     if (status == NIXL_OK && peer != NULL && nxr_life_check(peer)) {
-        status = nxr_team_break(team, NIXL_ERR_PEER_LOST, peer->rank);
+        status = nxr_team_break(team, NIXL_E_PEER_LOST, peer->rank);
     }
     if (status == NIXL_OK && team->timeout_ns > 0 && nxr_team_left(team) <= 1 &&
         nxr_now_ns() >= team->deadline) {
-        status = nxr_team_break(team, NIXL_ERR_TIMEOUT, -1);
+        status = nxr_team_break(team, NIXL_E_TIMEOUT, -1);
     }
     return status;
 }
@@ -164,7 +164,7 @@ int nxr_team_check(const char *operation, const struct nixl_team *team)
     int status = nxr_check_ready(operation);
 
     if (status == NIXL_OK && !nxr_team_is_open(team)) {
-        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
+        status = nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "%s",
                           team == NULL ? "the team is NULL" : "the team was freed");
     }
     return status;

@@ -276,7 +276,7 @@ static int alltoall(struct nixl_team *team, const struct nxr_exchange *what)
     if (what->src == what->dst && !what->is_vector && nbytes > 0) {
         scratch = malloc(nbytes);
         if (scratch == NULL) {
-            return nxr_team_break(team, NIXL_ERR_NO_MEMORY, -1);
+            return nxr_team_break(team, NIXL_E_NO_MEMORY, -1);
         }
         status = nxr_team_copy(team, scratch, what->src, nbytes);
         copy.src = scratch;

@@ -176,7 +176,7 @@ static int reduce_speakers(struct nixl_team *team, const struct nxr_reduction *w
     }
     scratch = malloc(what->nbytes);
     if (scratch == NULL) {
-        return nxr_team_break(team, NIXL_ERR_NO_MEMORY, -1);
+        return nxr_team_break(team, NIXL_E_NO_MEMORY, -1);
     }
     status = double_up(team, what, scratch);
     free(scratch);
@@ -234,7 +234,7 @@ static int reduce2_reduce(struct nixl_team *team, const struct nxr_reduction *wh
         scratch = malloc(what->nbytes);
         on_host.dst = scratch;
         if (scratch == NULL) {
-            return nxr_team_break(team, NIXL_ERR_NO_MEMORY, -1);
+            return nxr_team_break(team, NIXL_E_NO_MEMORY, -1);
         }
     }
     status = nxr_node_reduce(team, &on_host);
@@ -261,7 +261,7 @@ static int reduce_scatter(struct nixl_team *team, const struct nxr_reduction *wh
     all.kind = NXR_ALLREDUCE;
     all.dst = malloc(what->nbytes);
     if (all.dst == NULL) {
-        return nxr_team_break(team, NIXL_ERR_NO_MEMORY, -1);
+        return nxr_team_break(team, NIXL_E_NO_MEMORY, -1);
     }
     status = allreduce(team, &all);
     if (status == NIXL_OK) {
@@ -310,7 +310,7 @@ static int scan(struct nixl_team *team, const struct nxr_reduction *what)
     int status = NIXL_OK;
 
     if (memory == NULL) {
-        return nxr_team_break(team, NIXL_ERR_NO_MEMORY, -1);
+        return nxr_team_break(team, NIXL_E_NO_MEMORY, -1);
     }
     prefix = (struct prefix){memory, memory + piece};
     for (size_t at = 0; at < what->nbytes && status == NIXL_OK; at += piece) {

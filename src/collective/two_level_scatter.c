@@ -245,7 +245,7 @@ int nxr_two_level_reduce_scatter(struct nixl_team *team, const struct nxr_reduct
         list_members(&scattering);
         status = scatter2_move_pieces(&scattering);
     } else {
-        status = nxr_team_break(team, NIXL_ERR_NO_MEMORY, -1);
+        status = nxr_team_break(team, NIXL_E_NO_MEMORY, -1);
     }
     free(scattering.members);
     free(scattering.first);

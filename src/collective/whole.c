@@ -121,7 +121,7 @@ int nxr_whole_reduce(struct nixl_team *team, const struct nxr_reduction *what)
     if (whole.operands != NULL && (whole.packed != NULL || !is_scatter)) {
         status = whole_run_rounds(team, &whole);
     } else {
-        status = nxr_team_break(team, NIXL_ERR_NO_MEMORY, -1);
+        status = nxr_team_break(team, NIXL_E_NO_MEMORY, -1);
     }
     free(whole.operands);
     free(whole.packed);

@@ -371,7 +371,7 @@ static int wait_for_all(int64_t timeout_ns)
     int64_t deadline = nxr_deadline(timeout_ns), fence_ns = timeout_ns / 2;
     int status = NIXL_OK;
 
-    atomic_store(&fence_status, NIXL_ERR_UNSUPPORTED);
+    atomic_store(&fence_status, NIXL_E_UNSUPPORTED);
     if (nxr_event_n_deaths() == 0 && timeout_ns > 0) {
         begin_fence();
         nxr_wait(is_fence_over, NULL, fence_ns < ALONE_NS ? fence_ns : ALONE_NS);
@@ -395,7 +395,7 @@ int nxr_finalize_barrier(int64_t timeout_ns)
     pthread_mutex_unlock(&nxr_job.lock);
     status = nxr_service_is_broken() ? NIXL_OK : wait_for_all(timeout_ns);
     if (nxr_service_is_broken()) {
-        return nxr_fail(NIXL_ERR_TRANSPORT, operation, -1, "", 0,
+        return nxr_fail(NIXL_E_TRANSPORT, operation, -1, "", 0,
                         "the program has closed descriptors of the library; this rank has left the "
                         "job without waiting for the others");
     }
@@ -404,7 +404,7 @@ int nxr_finalize_barrier(int64_t timeout_ns)
     }
     name_missing(missing, sizeof(missing));
     leave_alone();
-    return status != NIXL_ERR_TIMEOUT
+    return status != NIXL_E_TIMEOUT
                ? status
                : nxr_fail(status, operation, -1, "", 0,
                           "%s did not call nixl_finalize within NIXLRUN_FINALIZE_TIMEOUT; this "

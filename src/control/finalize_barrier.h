@@ -17,8 +17,8 @@
 
 /*
  * Wait until all living ranks that can be reached have arrived, at most `timeout_ns`. NIXL_OK;
- * otherwise NIXL_INPROGRESS (timeout 0) or NIXL_ERR_TIMEOUT, after telling the others that this
- * rank leaves before them. NIXL_ERR_TRANSPORT: this rank's descriptors are closed, and it does not
+ * otherwise NIXL_INPROGRESS (timeout 0) or NIXL_E_TIMEOUT, after telling the others that this
+ * rank leaves before them. NIXL_E_TRANSPORT: this rank's descriptors are closed, and it does not
  * wait. A failure is recorded for nixl_finalize(). Without job.lock.
  */
 int nxr_finalize_barrier(int64_t timeout_ns);

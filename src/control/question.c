@@ -52,7 +52,7 @@ void nxr_questions_end(struct nxr_peer *peer)
         struct question *question = nxr_list_entry(link, struct question, link);
 
         if (question->peer == peer) {
-            question_end(question, NIXL_ERR_PEER_LOST);
+            question_end(question, NIXL_E_PEER_LOST);
         }
     }
 }
@@ -94,10 +94,10 @@ int nxr_question_ask(struct nxr_peer *peer, union nxr_wire_message *message, int
     nxr_list_init(&question.link);
     atomic_init(&question.status, NIXL_INPROGRESS);
     if (status != NIXL_OK || nxr_peer_is_lost(peer)) {
-        return status == NIXL_OK ? NIXL_ERR_PEER_LOST : status;
+        return status == NIXL_OK ? NIXL_E_PEER_LOST : status;
     }
     if (!question_send(&question)) {
-        return nxr_peer_is_lost(peer) ? NIXL_ERR_PEER_LOST : NIXL_ERR_UNSUPPORTED;
+        return nxr_peer_is_lost(peer) ? NIXL_E_PEER_LOST : NIXL_E_UNSUPPORTED;
     }
     status = nxr_wait(question_is_answered, &question, nxr_left(timeout_ns, deadline));
     pthread_mutex_lock(&nxr_job.lock);
@@ -107,7 +107,7 @@ int nxr_question_ask(struct nxr_peer *peer, union nxr_wire_message *message, int
     if (answer != NIXL_INPROGRESS) {
         return answer;
     }
-    return nxr_peer_is_lost(peer) ? NIXL_ERR_PEER_LOST : status;
+    return nxr_peer_is_lost(peer) ? NIXL_E_PEER_LOST : status;
 }
 
 static void question_register(void)

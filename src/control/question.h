@@ -13,13 +13,13 @@ union nxr_wire_message;
 
 /*
  * Connect to a peer, send it *message, which is a struct nxr_wire_question, and wait for the
- * answer. NIXL_OK: *message is the answer. NIXL_ERR_PEER_LOST; NIXL_ERR_UNSUPPORTED: no transport
- * reaches it; NIXL_ERR_TIMEOUT, or NIXL_INPROGRESS if timeout_ns is 0. Any thread, without
+ * answer. NIXL_OK: *message is the answer. NIXL_E_PEER_LOST; NIXL_E_UNSUPPORTED: no transport
+ * reaches it; NIXL_E_TIMEOUT, or NIXL_INPROGRESS if timeout_ns is 0. Any thread, without
  * job.lock.
  */
 int nxr_question_ask(struct nxr_peer *peer, union nxr_wire_message *message, int64_t timeout_ns);
 
-/* The peer has died: end its questions with NIXL_ERR_PEER_LOST. Caller holds job.lock. */
+/* The peer has died: end its questions with NIXL_E_PEER_LOST. Caller holds job.lock. */
 void nxr_questions_end(struct nxr_peer *peer);
 
 extern const struct nxr_subsystem nxr_question_subsystem;

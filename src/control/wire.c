@@ -84,15 +84,15 @@ int nxr_wire_atomic_outcome(const struct nxr_wire_atomic_done *done)
 {
     switch (done->status) {
     case NIXL_OK:
-    case NIXL_ERR_STALE:
-    case NIXL_ERR_RANGE:
-    case NIXL_ERR_INVALID_ARG:
-    case NIXL_ERR_LIMIT:
-    case NIXL_ERR_NO_MEMORY:
-    case NIXL_ERR_CANCELED:
+    case NIXL_E_STALE:
+    case NIXL_E_RANGE:
+    case NIXL_E_INVALID_ARG:
+    case NIXL_E_LIMIT:
+    case NIXL_E_NO_MEMORY:
+    case NIXL_E_CANCELED:
         return done->status;
     default:
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
 }
 
@@ -171,12 +171,12 @@ static bool is_outcome(int status)
  */
 static bool is_verdict(const struct nxr_verdict *verdict, int size)
 {
-    bool is_loss = verdict->status == NIXL_ERR_PEER_LOST;
+    bool is_loss = verdict->status == NIXL_E_PEER_LOST;
 
     return is_outcome(verdict->status) && verdict->rank >= (is_loss ? 0 : -1) &&
            verdict->rank < size && verdict->has_left <= (is_loss ? 1u : 0u) &&
            (verdict->cause == NXR_VERDICT_STATUS ||
-            (verdict->cause == NXR_VERDICT_TABLES && verdict->status == NIXL_ERR_INVALID_ARG &&
+            (verdict->cause == NXR_VERDICT_TABLES && verdict->status == NIXL_E_INVALID_ARG &&
              verdict->rank >= 0));
 }
 
@@ -219,7 +219,7 @@ int nxr_wire_parse(const void *bytes, size_t nbytes, int n_fds, int size,
     *why_p = NULL;
     if (nbytes < sizeof(message.header) || nbytes > sizeof(message)) {
         *why_p = "a message of the wrong size";
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     memcpy(&message, bytes, nbytes);
     if (message.header.magic != NXR_WIRE_MAGIC) {
@@ -242,7 +242,7 @@ int nxr_wire_parse(const void *bytes, size_t nbytes, int n_fds, int size,
         *why_p = wire_check_body(&message, n_fds, size);
     }
     if (*why_p != NULL) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     *message_p = message;
     return NIXL_OK;

@@ -173,7 +173,7 @@ bool nxr_wire_is_common(const struct nxr_card *card, char *why, size_t why_nbyte
 
 /*
  * Check received bytes, for a job of `size` ranks. n_fds: how many descriptors came with them, or
- * NXR_WIRE_REMOTE. NIXL_OK and the message, or NIXL_ERR_TRANSPORT and one line in *why_p.
+ * NXR_WIRE_REMOTE. NIXL_OK and the message, or NIXL_E_TRANSPORT and one line in *why_p.
  */
 int nxr_wire_parse(const void *bytes, size_t nbytes, int n_fds, int size,
                    union nxr_wire_message *message_p, const char **why_p);
@@ -181,7 +181,7 @@ int nxr_wire_parse(const void *bytes, size_t nbytes, int n_fds, int size,
 /* What is wrong with a question that was received, whatever regions there are; NULL: nothing. */
 const char *nxr_wire_check_atomic(const struct nxr_wire_atomic *asked);
 
-/* The outcome in an answer; one that no correct owner sends counts as NIXL_ERR_TRANSPORT. */
+/* The outcome in an answer; one that no correct owner sends counts as NIXL_E_TRANSPORT. */
 int nxr_wire_atomic_outcome(const struct nxr_wire_atomic_done *done);
 
 /* Is this a key that may be used? Sizes and numbers within their limits. */

@@ -64,7 +64,7 @@ int nxr_card_make(const struct nxr_identity *identity, struct nxr_full_card *car
 
     if (!nxr_random(card.nonce, sizeof(card.nonce)) ||
         !nxr_random(card.secret, sizeof(card.secret))) {
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     if (nxr_env.hostid != NULL && nxr_env.hostid[0] != '\0') {
         strncpy(card.host, nxr_env.hostid, sizeof(card.host) - 1);
@@ -100,7 +100,7 @@ int nxr_card_add_address(struct nxr_full_card *card, const char *network, const 
     if (nbytes > sizeof(card->addresses) ||
         used + sizeof(entry) + padded(nbytes) > sizeof(card->addresses) ||
         strlen(network) >= sizeof(entry.network)) {
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     memcpy(entry.network, network, strlen(network));
     memcpy(card->addresses + used, &entry, sizeof(entry));
@@ -188,23 +188,23 @@ int nxr_card_parse(const void *bytes, size_t nbytes, const struct nxr_identity *
     if (nbytes < sizeof(card.head) || nbytes > sizeof(card)) {
         nxr_warn(BOOT, "the card of %s has %zu bytes, not %zu to %zu: another version of nixlrun?",
                  nxr_identity_own_name(owner), nbytes, sizeof(card.head), sizeof(card));
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     memset(&card, 0, sizeof(card));
     memcpy(&card, bytes, nbytes);
     if (card.head.magic == NXR_CARD_MAGIC && card.head.version != NXR_CARD_VERSION) {
         nxr_warn(BOOT, "the card of %s is of another version of nixlrun: %u, here it is %u",
                  nxr_identity_own_name(owner), card.head.version, NXR_CARD_VERSION);
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     if (card.head.magic != NXR_CARD_MAGIC || card.head.nbytes != nbytes ||
         !is_text(card.head.host, sizeof(card.head.host)) ||
         !is_text(card.head.boot_id, sizeof(card.head.boot_id)) || !are_addresses_sound(&card)) {
         nxr_warn(BOOT, "the card of %s is damaged; ignored", nxr_identity_own_name(owner));
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     if (!card_is_of(&card.head, owner)) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     *card_p = card;
     return NIXL_OK;

@@ -60,7 +60,7 @@ struct nxr_full_card {
 
 /*
  * Fill in a card without addresses, with a fresh random nonce and secret. NIXL_OK, or
- * NIXL_ERR_UNSUPPORTED: there are no random numbers.
+ * NIXL_E_UNSUPPORTED: there are no random numbers.
  */
 int nxr_card_make(const struct nxr_identity *identity, struct nxr_full_card *card_p);
 
@@ -79,7 +79,7 @@ static inline struct nxr_card nxr_card_bare(const struct nxr_full_card *card)
     return bare;
 }
 
-/* Append an address. NIXL_OK, or NIXL_ERR_LIMIT: no room. */
+/* Append an address. NIXL_OK, or NIXL_E_LIMIT: no room. */
 int nxr_card_add_address(struct nxr_full_card *card, const char *network, const void *bytes,
                          size_t nbytes);
 
@@ -89,7 +89,7 @@ const void *nxr_card_find_address(const struct nxr_full_card *card, const char *
 
 /*
  * Check bytes that were received as the card of a rank. Its job and rank must be those of `owner`;
- * its incarnation is not known before. NIXL_OK, or NIXL_ERR_TRANSPORT and nothing written.
+ * its incarnation is not known before. NIXL_OK, or NIXL_E_TRANSPORT and nothing written.
  */
 int nxr_card_parse(const void *bytes, size_t nbytes, const struct nxr_identity *owner,
                    struct nxr_full_card *card_p);

@@ -59,7 +59,7 @@ struct nxr_carrier {
 
     /*
      * Wait until no peer of the carrier reads or writes a revoked region by itself. NIXL_OK,
-     * NIXL_INPROGRESS, NIXL_ERR_TIMEOUT. Without job.lock. NULL: never does one.
+     * NIXL_INPROGRESS, NIXL_E_TIMEOUT. Without job.lock. NULL: never does one.
      */
     int (*quiesce)(const struct nxr_published *published, int64_t timeout_ns);
 

@@ -139,25 +139,25 @@ int nxr_control_map(int fd, const struct nxr_identity *owner, int size,
     if (!nxr_memfd_is_safe(fd, nxr_control_nbytes(size))) {
         nxr_warn(HOST, "%s sent a descriptor that is not a sealed control page; dropped",
                  nxr_identity_own_name(owner));
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     control = mmap(NULL, nxr_control_head_nbytes(size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (control == MAP_FAILED) {
         nxr_warn(HOST, "cannot map the control page of %s: %m", nxr_identity_own_name(owner));
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     if (control->magic == NXR_CONTROL_MAGIC && control->version != NXR_CONTROL_VERSION) {
         nxr_warn(HOST, "the control page of %s is of version %u, here it is %u",
                  nxr_identity_own_name(owner), control->version, NXR_CONTROL_VERSION);
         nxr_control_unmap(control, size);
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     if (control->magic != NXR_CONTROL_MAGIC || !nxr_identity_is(&control->owner, owner) ||
         control->size != size || memcmp(control->nonce, nonce, NXR_NONCE_NBYTES) != 0) {
         nxr_warn(HOST, "the control page of %s does not hold what the rank published",
                  nxr_identity_own_name(owner));
         nxr_control_unmap(control, size);
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     *control_p = control;
     return NIXL_OK;

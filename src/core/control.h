@@ -103,7 +103,7 @@ bool nxr_control_is_in_process(void);
 
 /*
  * Make this rank's control page and map all of it. The mutex is initialized, but not yet locked.
- * Returns NIXL_OK, NIXL_ERR_NO_MEMORY, NIXL_ERR_LIMIT.
+ * Returns NIXL_OK, NIXL_E_NO_MEMORY, NIXL_E_LIMIT.
  */
 int nxr_control_create(const struct nxr_identity *owner, int size,
                        const unsigned char nonce[NXR_NONCE_NBYTES], struct nxr_control **control_p,
@@ -113,7 +113,7 @@ void nxr_control_destroy(struct nxr_control *control, int fd);
 /*
  * Map a peer's control head from `fd`, after checking that it cannot shrink under us and is what
  * `owner` in a job of `size` with that nonce must have. Does not close fd.
- * Returns NIXL_OK, NIXL_ERR_TRANSPORT (not a control page, not that peer's), NIXL_ERR_NO_MEMORY.
+ * Returns NIXL_OK, NIXL_E_TRANSPORT (not a control page, not that peer's), NIXL_E_NO_MEMORY.
  */
 int nxr_control_map(int fd, const struct nxr_identity *owner, int size,
                     const unsigned char nonce[NXR_NONCE_NBYTES], struct nxr_control **control_p);

@@ -124,7 +124,7 @@ int nixl_event_recv(int64_t timeout_ns, struct nixl_event *event_p)
     }
     do {
         status = nxr_wait(has_event, NULL, timeout_ns);
-        if (status == NIXL_ERR_TIMEOUT) {
+        if (status == NIXL_E_TIMEOUT) {
             return nxr_fail(status, "nixl_event_recv", -1, "", 0, "no event within %s",
                             nxr_duration(timeout_ns).text);
         }
@@ -166,7 +166,7 @@ int nixl_event_arm(void)
         return status;
     }
     if (read(nxr_job.event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN) {
-        return nxr_fail(NIXL_ERR_INTERNAL, "nixl_event_arm", -1, "", errno,
+        return nxr_fail(NIXL_E_INTERNAL, "nixl_event_arm", -1, "", errno,
                         "cannot read the event fd: was it closed?");
     }
     nxr_subsystems_hand_over();

@@ -144,14 +144,14 @@ int nxr_inflight_hold(const struct nxr_segment *segment, nxr_inflight_word **wor
     struct nxr_inflight_slot *slot = guard_take_slot(segment->peer->control);
 
     if (slot == NULL) {
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     atomic_store_explicit(&slot->busy, segment->id + 1, memory_order_relaxed);
     nxr_barrier_light(segment->full_fence);
     if (atomic_load_explicit(segment->generation_now, memory_order_acquire) !=
         segment->key.generation) {
         nxr_inflight_release(&slot->busy);
-        return NIXL_ERR_STALE;
+        return NIXL_E_STALE;
     }
     *word_p = &slot->busy;
     return NIXL_OK;
@@ -226,7 +226,7 @@ int nxr_inflight_quiesce_own(uint32_t id, int64_t timeout_ns)
             return NIXL_INPROGRESS;
         }
         if (nxr_now_ns() >= deadline) {
-            return NIXL_ERR_TIMEOUT;
+            return NIXL_E_TIMEOUT;
         }
         /*
          * A copy in flight ends by itself and wakes no waiter: check again, with naps after a

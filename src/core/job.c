@@ -37,11 +37,11 @@ static int job_readiness(void)
     case NXR_STATE_READY:
         return NIXL_OK;
     case NXR_STATE_LEAVING:
-        return job_is_leaver || nxr_thread_is_own() ? NIXL_OK : NIXL_ERR_NOT_INIT;
+        return job_is_leaver || nxr_thread_is_own() ? NIXL_OK : NIXL_E_NOT_INIT;
     case NXR_STATE_FORKED:
-        return NIXL_ERR_FORKED;
+        return NIXL_E_FORKED;
     default:
-        return NIXL_ERR_NOT_INIT;
+        return NIXL_E_NOT_INIT;
     }
 }
 
@@ -52,7 +52,7 @@ static int job_fail_leaving(const char *operation)
     nxr_error(CORE, "%s was called while another thread is in nixl_finalize", operation);
     abort();
 #endif
-    return nxr_fail(NIXL_ERR_NOT_INIT, operation, -1, "", 0,
+    return nxr_fail(NIXL_E_NOT_INIT, operation, -1, "", 0,
                     "another thread is in nixl_finalize; no call may run concurrently");
 }
 
@@ -67,20 +67,20 @@ int nxr_check_ready(const char *operation)
         return job_fail_leaving(operation);
     }
     return nxr_fail(status, operation, -1, "", 0, "%s",
-                    status == NIXL_ERR_FORKED
+                    status == NIXL_E_FORKED
                         ? "this process is a fork of a rank; only the rank can use the library"
                         : "call nixl_init first");
 }
 
 int nxr_fail_rank(const char *operation, int rank)
 {
-    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+    return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
                     "rank %d is not in the job; allowed: 0 to %d", rank, nxr_job.size - 1);
 }
 
 int nxr_fail_timeout(const char *operation, int rank, int64_t timeout_ns)
 {
-    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+    return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
                     "the timeout is %lld ns; allowed: 0, a time in nanoseconds, or NIXL_FOREVER",
                     (long long)timeout_ns);
 }

@@ -54,7 +54,7 @@ enum nxr_connection {
 
 struct nxr_peer {
     int rank;          /* by which calls name it: in the own job the rank of its identity */
-    _Atomic int state; /* enum nixl_peer_state */
+    _Atomic int state; /* enum nixl_peer_liveness */
     const struct nxr_carrier
         *_Atomic carrier;   /* for its messages; changes once, when it is connected */
     _Atomic int connection; /* enum nxr_connection; stored with release when UP, after all below */
@@ -231,10 +231,10 @@ static inline struct nxr_identity nxr_identity_at(int rank)
     nxr_identity_explain("a message of", (_expected), (_told), nxr_job.self.job,                   \
                          (char[NXR_IDENTITY_WHY_NBYTES]){0})
 
-/* Fail a call because that rank is lost or has left: NIXL_ERR_PEER_LOST, with the known cause. */
+/* Fail a call because that rank is lost or has left: NIXL_E_PEER_LOST, with the known cause. */
 int nxr_peer_fail_lost(const char *operation, int rank, const char *transport);
 
-/* Fail a call because no transport reaches that peer: NIXL_ERR_UNSUPPORTED, with the reason. */
+/* Fail a call because no transport reaches that peer: NIXL_E_UNSUPPORTED, with the reason. */
 int nxr_peer_fail_unreached(const char *operation, const struct nxr_peer *peer);
 
 /*
@@ -279,7 +279,7 @@ struct nxr_peer *nxr_peer_connected(const char *operation, int rank, int *status
 
 /*
  * Wait until no living peer has a copy in flight in this rank's region `id`, whose generation has
- * been cleared. NIXL_OK, NIXL_ERR_TIMEOUT; NIXL_INPROGRESS if timeout_ns is 0 and one is in flight.
+ * been cleared. NIXL_OK, NIXL_E_TIMEOUT; NIXL_INPROGRESS if timeout_ns is 0 and one is in flight.
  */
 int nxr_inflight_quiesce_own(uint32_t id, int64_t timeout_ns);
 

@@ -15,7 +15,7 @@
 #include "util/log.h"
 
 /* The rank has died or left, as `state` says. Everything that waits for it ends. */
-static void life_end(struct nxr_peer *peer, enum nixl_peer_state state)
+static void life_end(struct nxr_peer *peer, enum nixl_peer_liveness state)
 {
     if (nxr_peer_is_lost(peer)) {
         return;

@@ -103,7 +103,7 @@ const char *nxr_peer_why_lost(int rank)
 
 int nxr_fail_no_peer(const char *operation, int rank)
 {
-    return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0,
+    return nxr_fail(NIXL_E_NO_MEMORY, operation, rank, "", 0,
                     "no memory for the state of rank %d: %zu bytes", rank,
                     nxr_subsystems_peer_nbytes());
 }
@@ -115,21 +115,21 @@ int nxr_peer_fail_lost(const char *operation, int rank, const char *transport)
         peer != NULL ? atomic_load_explicit(&peer->state, memory_order_acquire) : NIXL_PEER_LOST;
 
     if (state == NIXL_PEER_FINISHED) {
-        return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, transport, 0, "%s has left the job",
+        return nxr_fail(NIXL_E_PEER_LOST, operation, rank, transport, 0, "%s has left the job",
                         nxr_rank_name(rank));
     }
     if (nxr_peer_why_lost(rank)[0] != '\0') {
-        return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, transport, 0, "%s is lost: %s",
+        return nxr_fail(NIXL_E_PEER_LOST, operation, rank, transport, 0, "%s is lost: %s",
                         nxr_rank_name(rank), nxr_peer_why_lost(rank));
     }
-    return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, transport, 0, "%s has died",
+    return nxr_fail(NIXL_E_PEER_LOST, operation, rank, transport, 0, "%s has died",
                     nxr_rank_name(rank));
 }
 
 int nxr_peer_fail_unreached(const char *operation, const struct nxr_peer *peer)
 {
-    return nxr_fail(NIXL_ERR_UNSUPPORTED, operation, peer->rank, "", 0,
-                    "no transport reaches %s: %s", nxr_peer_name(peer), peer->why_not);
+    return nxr_fail(NIXL_E_UNSUPPORTED, operation, peer->rank, "", 0, "no transport reaches %s: %s",
+                    nxr_peer_name(peer), peer->why_not);
 }
 
 void nxr_peer_tell(struct nxr_peer *peer, const union nxr_wire_message *message)

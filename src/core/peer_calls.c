@@ -29,7 +29,7 @@ const char *nixl_host(int rank)
         return NULL;
     }
     if (!peer->has_card) {
-        nxr_fail(NIXL_ERR_NOT_FOUND, "nixl_host", rank, "", 0, "the card of rank %d is not known",
+        nxr_fail(NIXL_E_NOT_FOUND, "nixl_host", rank, "", 0, "the card of rank %d is not known",
                  rank);
         return NULL;
     }

@@ -68,7 +68,7 @@ int nxr_range_add(uintptr_t addr, uint64_t nbytes, const struct nxr_memory_kind 
     size_t index;
 
     if (range == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     *range = (struct nxr_range){.addr = addr, .nbytes = nbytes, .kind = kind, .memory = memory};
     pthread_rwlock_wrlock(&range_lock);
@@ -79,7 +79,7 @@ int nxr_range_add(uintptr_t addr, uint64_t nbytes, const struct nxr_memory_kind 
         if (more == NULL) {
             pthread_rwlock_unlock(&range_lock);
             free(range);
-            return NIXL_ERR_NO_MEMORY;
+            return NIXL_E_NO_MEMORY;
         }
         ranges = more;
         n_room = room;

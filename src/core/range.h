@@ -8,7 +8,7 @@
 
 #include "transports/transport.h"
 
-/* NIXL_OK, NIXL_ERR_NO_MEMORY. Threads: any; a kind may hold its lock. */
+/* NIXL_OK, NIXL_E_NO_MEMORY. Threads: any; a kind may hold its lock. */
 int nxr_range_add(uintptr_t addr, uint64_t nbytes, const struct nxr_memory_kind *kind, void *memory,
                   struct nxr_range **range_p);
 void nxr_range_remove(struct nxr_range *range);

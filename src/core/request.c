@@ -197,7 +197,7 @@ void nxr_op_done(struct nxr_op *op, int status)
         NXR_ASSERT(false); /* it ends once */
     }
 #endif
-    NXR_ASSERT(status != NIXL_INPROGRESS && status != NIXL_ERR_AGAIN && !nxr_core_is_locked());
+    NXR_ASSERT(status != NIXL_INPROGRESS && status != NIXL_E_AGAIN && !nxr_core_is_locked());
     op->ended(op, status);
 }
 
@@ -389,7 +389,7 @@ int nxr_request_make_begun(const char *operation, const struct nxr_req_owner *ow
     struct nixl_req *req = nxr_request_new(operation, owner, NULL);
 
     if (req == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, op->segment->peer->rank, "", 0,
+        return nxr_fail(NIXL_E_NO_MEMORY, operation, op->segment->peer->rank, "", 0,
                         "no memory for a request");
     }
     nxr_request_begin(req, op);
@@ -418,7 +418,7 @@ int64_t nxr_request_tick(int64_t now)
         if (oldest->resolve_by > now) {
             return oldest->resolve_by;
         }
-        nxr_request_end(oldest, NIXL_ERR_NOT_FOUND);
+        nxr_request_end(oldest, NIXL_E_NOT_FOUND);
     }
     return INT64_MAX;
 }

@@ -66,7 +66,7 @@ struct nixl_req {
     const struct nxr_req_owner *owner;
     void *owned;           /* the owner's data */
     const char *transport; /* its name; "" while the segment is not open, or without a peer */
-    int lost_rank;         /* without a peer, after NIXL_ERR_PEER_LOST: the dead rank */
+    int lost_rank;         /* without a peer, after NIXL_E_PEER_LOST: the dead rank */
     struct nxr_peer *peer; /* without one: this rank itself */
     int64_t resolve_by;
     _Atomic int status; /* NIXL_INPROGRESS until it has ended */

@@ -24,7 +24,7 @@ static bool req_is_done(void *arg)
 const char *nxr_op_why_failed(int status, const struct nxr_segment *segment)
 {
     /* EFAULT from a process_vm call, which does not say at which end. */
-    return status == NIXL_ERR_TRANSPORT && segment->method == NXR_METHOD_PROCESS_VM
+    return status == NIXL_E_TRANSPORT && segment->method == NXR_METHOD_PROCESS_VM
                ? "the memory at one end is gone; registered memory must stay mapped until "
                  "nixl_region_close() has returned NIXL_OK"
                : "";
@@ -43,7 +43,7 @@ static void request_fail(const char *operation, const struct nixl_req *req, int 
     const char *why = "";
     char what[192];
 
-    if (status == NIXL_ERR_PEER_LOST) {
+    if (status == NIXL_E_PEER_LOST) {
         why = nxr_peer_why_lost(rank);
     } else if (req->op.segment != NULL && req->transport[0] != '\0') {
         why = nxr_op_why_failed(status, req->op.segment);
@@ -61,7 +61,7 @@ int nxr_request_finish(const char *operation, struct nixl_req **req_p)
     struct nixl_req *req = *req_p;
     int status = atomic_load_explicit(&req->status, memory_order_acquire);
 
-    if (status == NIXL_ERR_PEER_LOST && req->owner->has_peer) {
+    if (status == NIXL_E_PEER_LOST && req->owner->has_peer) {
         nxr_life_lost(req->peer->rank); /* a system call may have noticed it first */
     }
     if (status < 0) {
@@ -78,7 +78,7 @@ static int req_check_req(const char *operation, struct nixl_req **req_p, int64_t
     int status = nxr_check_ready(operation);
 
     if (status == NIXL_OK && req_p == NULL) {
-        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "req_p is NULL");
+        status = nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "req_p is NULL");
     } else if (status == NIXL_OK && timeout_ns < 0) {
         status = nxr_fail_timeout(operation, -1, timeout_ns);
     }
@@ -105,7 +105,7 @@ int nixl_req_wait(struct nixl_req **req_p, int64_t timeout_ns)
         return status;
     }
     status = nxr_wait(req_is_done, *req_p, timeout_ns);
-    if (status == NIXL_ERR_TIMEOUT) {
+    if (status == NIXL_E_TIMEOUT) {
         return nxr_fail(status, "nixl_req_wait", (*req_p)->peer->rank, "", 0,
                         "%s is not complete after %s; the request is still valid",
                         (*req_p)->operation, nxr_duration(timeout_ns).text);
@@ -145,11 +145,11 @@ int nixl_req_wait_any(struct nixl_req **reqs, size_t nreqs, int64_t timeout_ns, 
         n_live += reqs[i] != NULL;
     }
     if (n_live == 0 || index_p == NULL) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_req_wait_any", -1, "", 0, "%s",
+        return nxr_fail(NIXL_E_INVALID_ARG, "nixl_req_wait_any", -1, "", 0, "%s",
                         index_p == NULL ? "index_p is NULL" : "there is no request to wait for");
     }
     status = nxr_wait(is_any_done, &any, timeout_ns);
-    if (status == NIXL_ERR_TIMEOUT) {
+    if (status == NIXL_E_TIMEOUT) {
         return nxr_fail(status, "nixl_req_wait_any", -1, "", 0,
                         "none of %zu requests is complete after %s; they are still valid", n_live,
                         nxr_duration(timeout_ns).text);
@@ -166,7 +166,7 @@ int nxr_request_stop(struct nixl_req *req)
     int (*cancel)(struct nxr_op * op);
 
     if (nxr_request_withdraw(req, &cancel)) {
-        nxr_request_end(req, NIXL_ERR_CANCELED);
+        nxr_request_end(req, NIXL_E_CANCELED);
     } else if (!req_is_done(req) && req->owner->stop != NULL) {
         req->owner->stop(req);
     } else if (!req_is_done(req) && cancel != NULL) {
@@ -193,7 +193,7 @@ int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, enum nixl_outco
     req = *req_p;
     if (nxr_request_stop(req) == NIXL_INPROGRESS) {
         status = nxr_wait(req_is_done, req, timeout_ns);
-        if (status == NIXL_ERR_TIMEOUT) {
+        if (status == NIXL_E_TIMEOUT) {
             return nxr_fail(
                 status, "nixl_req_cancel", req->peer->rank, "", 0,
                 "%s is still in flight %s after it was canceled; the request is still valid",

@@ -52,7 +52,8 @@ void nxr_route_init(void)
     }
 }
 
-const struct nxr_transport *nxr_route_choose(enum nixl_scope scope, char *why, size_t why_nbytes)
+const struct nxr_transport *nxr_route_choose(enum nixl_scope_kind scope, char *why,
+                                             size_t why_nbytes)
 {
     size_t used = 0;
 

@@ -14,7 +14,8 @@ bool nxr_route_is_allowed(const char *name);
 /*
  * The transport for peers of that scope, or NULL and one line in `why` for each that was refused.
  */
-const struct nxr_transport *nxr_route_choose(enum nixl_scope scope, char *why, size_t why_nbytes);
+const struct nxr_transport *nxr_route_choose(enum nixl_scope_kind scope, char *why,
+                                             size_t why_nbytes);
 
 /*
  * The next usable transport, from *index_p on, for device memory of that kind that belongs to

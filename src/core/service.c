@@ -54,7 +54,7 @@ int nxr_service_watch(int fd, uint32_t events, struct nxr_watch *watch)
 
     if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
         nxr_warn(HOST, "cannot watch descriptor %d: %m", fd);
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     return NIXL_OK;
 }

@@ -285,5 +285,5 @@ int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns)
             return NIXL_OK;
         }
     } while (nxr_now_ns() < deadline);
-    return NIXL_ERR_TIMEOUT;
+    return NIXL_E_TIMEOUT;
 }

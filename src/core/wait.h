@@ -22,7 +22,7 @@ typedef bool nxr_ready_fn(void *arg);
 
 /*
  * Wait until ready_fn(arg) is true. NIXL_OK; NIXL_INPROGRESS if timeout_ns is 0 and it is not;
- * NIXL_ERR_TIMEOUT. Holds no lock while waiting.
+ * NIXL_E_TIMEOUT. Holds no lock while waiting.
  */
 int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns);
 

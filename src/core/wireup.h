@@ -23,7 +23,7 @@ struct nxr_wireup {
 
     /*
      * Start a fence over all ranks. `fence_fn` is called exactly once, immediately or much later,
-     * on any thread: NIXL_OK, or NIXL_ERR_TRANSPORT if there is no launcher or it cannot do a fence
+     * on any thread: NIXL_OK, or NIXL_E_TRANSPORT if there is no launcher or it cannot do a fence
      * now; engines differ.
      */
     void (*fence)(nxr_wireup_fence_fn *fence_fn, void *arg);

@@ -249,7 +249,7 @@ static int atomic_ask_ask(struct nxr_asked *asked, struct nxr_op *op, bool is_aw
     bool has_posted;
 
     if (nxr_peer_is_lost(asked->peer)) {
-        return NIXL_ERR_PEER_LOST;
+        return NIXL_E_PEER_LOST;
     }
     nxr_spin_lock(&asked->lock);
     op->failure = NIXL_OK;
@@ -289,7 +289,7 @@ static int atomic_ask_collect(struct nxr_asked *asked)
     nxr_spin_lock(&asked->lock);
     take_answers(asked, &ended);
     if (is_lost) {
-        end_all(asked, NIXL_ERR_PEER_LOST, &ended);
+        end_all(asked, NIXL_E_PEER_LOST, &ended);
     }
     has_posted = atomic_ask_post_waiting(asked);
     nxr_spin_unlock(&asked->lock);
@@ -369,12 +369,12 @@ static int atomic_ask_give_up(struct word_wait *wait)
     struct nxr_asked *asked = wait->asked;
 
     if (atomic_ask_take_back(asked, &wait->op) == NIXL_OK) {
-        return NIXL_ERR_TIMEOUT;
+        return NIXL_E_TIMEOUT;
     }
     nxr_spin_lock(&asked->lock);
     if (slot_of(asked, &wait->op) != NULL) {
         forget_op(asked, &wait->op);
-        atomic_store(&wait->status, NIXL_ERR_TIMEOUT);
+        atomic_store(&wait->status, NIXL_E_TIMEOUT);
     }
     nxr_spin_unlock(&asked->lock);
     for (int i = 0; atomic_load(&wait->status) == NIXL_INPROGRESS; i++) {
@@ -424,7 +424,7 @@ int nxr_atomic_put(struct nxr_segment *segment, uint64_t offset, const void *src
     int status;
 
     if (asked == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     wait_init(&wait, asked, segment, NXR_OP_PUT);
     set_put(&wait.op, offset, src, nbytes);
@@ -444,7 +444,7 @@ int nxr_atomic_ask(struct nxr_segment *segment, const struct nxr_atomic *atomic,
     }
     asked = asked_of(segment->peer);
     if (asked == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     wait_init(&wait, asked, segment, NXR_OP_ATOMIC);
     wait.op.atomic = *atomic;
@@ -475,18 +475,18 @@ static bool look_briefly(struct word_wait *wait)
 }
 
 /*
- * Ask an owner if one of its threads is polling. NIXL_ERR_AGAIN: none is, or it did not answer at
+ * Ask an owner if one of its threads is polling. NIXL_E_AGAIN: none is, or it did not answer at
  * once.
  */
 static int ask_at_once(struct word_wait *wait)
 {
     struct nxr_asked *asked = wait->asked;
-    int status = is_polled(asked) ? atomic_ask_ask(asked, &wait->op, true) : NIXL_ERR_AGAIN;
+    int status = is_polled(asked) ? atomic_ask_ask(asked, &wait->op, true) : NIXL_E_AGAIN;
 
     if (status != NIXL_INPROGRESS || look_briefly(wait)) {
         return status == NIXL_INPROGRESS ? atomic_load(&wait->status) : status;
     }
-    return atomic_ask_take_back(asked, &wait->op) == NIXL_OK ? NIXL_ERR_AGAIN : wait_for(wait);
+    return atomic_ask_take_back(asked, &wait->op) == NIXL_OK ? NIXL_E_AGAIN : wait_for(wait);
 }
 
 int nxr_atomic_ask_at_once(struct nxr_segment *segment, const struct nxr_atomic *atomic,
@@ -494,7 +494,7 @@ int nxr_atomic_ask_at_once(struct nxr_segment *segment, const struct nxr_atomic 
 {
     struct nxr_asked *asked = asked_of(segment->peer);
     struct word_wait wait;
-    int status = NIXL_ERR_NO_MEMORY;
+    int status = NIXL_E_NO_MEMORY;
 
     if (asked != NULL) {
         wait_init(&wait, asked, segment, NXR_OP_ATOMIC);
@@ -514,7 +514,7 @@ int nxr_host_atomic_put(struct nxr_segment *segment, uint64_t offset, const void
     struct word_wait wait;
 
     if (asked == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     wait_init(&wait, asked, segment, NXR_OP_PUT);
     set_put(&wait.op, offset, src, nbytes);
@@ -525,7 +525,7 @@ int nxr_host_atomic_start(struct nxr_op *op)
 {
     struct nxr_asked *asked = asked_of(op->segment->peer);
 
-    return asked != NULL ? atomic_ask_ask(asked, op, false) : NIXL_ERR_NO_MEMORY;
+    return asked != NULL ? atomic_ask_ask(asked, op, false) : NIXL_E_NO_MEMORY;
 }
 
 int nxr_host_atomic_cancel(struct nxr_op *op)
@@ -535,7 +535,7 @@ int nxr_host_atomic_cancel(struct nxr_op *op)
     if (asked == NULL || atomic_ask_take_back(asked, op) != NIXL_OK) {
         return NIXL_INPROGRESS; /* answered, or about to be */
     }
-    nxr_op_done(op, NIXL_ERR_CANCELED);
+    nxr_op_done(op, NIXL_E_CANCELED);
     return NIXL_OK;
 }
 

@@ -16,15 +16,15 @@
 
 /*
  * Ask the owner of a segment and wait for the answer, at most NIXLRUN_OP_TIMEOUT. NIXL_OK and the
- * previous value; NIXL_ERR_STALE, NIXL_ERR_RANGE, NIXL_ERR_NO_MEMORY, NIXL_ERR_LIMIT.
- * NIXL_ERR_TIMEOUT: the change was not made, unless the owner had already taken the question and
- * was stopped while making it. NIXL_ERR_PEER_LOST: whether the change was made is unknown.
+ * previous value; NIXL_E_STALE, NIXL_E_RANGE, NIXL_E_NO_MEMORY, NIXL_E_LIMIT.
+ * NIXL_E_TIMEOUT: the change was not made, unless the owner had already taken the question and
+ * was stopped while making it. NIXL_E_PEER_LOST: whether the change was made is unknown.
  */
 int nxr_atomic_ask(struct nxr_segment *segment, const struct nxr_atomic *atomic,
                    uint64_t *fetched_p);
 
 /*
- * The same if a thread of the owner is polling and answers at once. NIXL_ERR_AGAIN: none does, and
+ * The same if a thread of the owner is polling and answers at once. NIXL_E_AGAIN: none does, and
  * nothing has happened.
  */
 int nxr_atomic_ask_at_once(struct nxr_segment *segment, const struct nxr_atomic *atomic,

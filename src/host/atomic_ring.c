@@ -46,8 +46,8 @@ int nxr_atomic_take(struct nxr_atomic_slot *slot, struct nxr_wire_atomic *word_p
     if (state != NXR_ATOMIC_REVOKED) {
         return NIXL_INPROGRESS;
     }
-    nxr_atomic_answer(slot, NIXL_ERR_CANCELED, 0);
-    return NIXL_ERR_CANCELED;
+    nxr_atomic_answer(slot, NIXL_E_CANCELED, 0);
+    return NIXL_E_CANCELED;
 }
 
 void nxr_atomic_answer(struct nxr_atomic_slot *slot, int status, uint64_t fetched)

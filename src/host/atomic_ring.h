@@ -59,7 +59,7 @@ static inline bool nxr_atomic_has_answer(const struct nxr_atomic_slot *slot)
 /* ---- the owner; one thread at a time --------------------------------------------------------- */
 
 /*
- * Take the question in the next slot. NIXL_OK: *word_p is the question; NIXL_ERR_CANCELED: it was
+ * Take the question in the next slot. NIXL_OK: *word_p is the question; NIXL_E_CANCELED: it was
  * revoked; in both cases continue with the next slot. NIXL_INPROGRESS: there is no question.
  */
 int nxr_atomic_take(struct nxr_atomic_slot *slot, struct nxr_wire_atomic *word_p);

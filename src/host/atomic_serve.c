@@ -63,11 +63,11 @@ static int atomic_server_enter_own(struct own_word *own, uint32_t id, uint64_t g
 {
     own->slot = nxr_inflight_claim_own();
     if (own->slot == NULL) {
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     if (!nxr_inflight_enter_own(own->slot, id, generation)) {
         nxr_inflight_give_own(own->slot);
-        return NIXL_ERR_STALE;
+        return NIXL_E_STALE;
     }
     return NIXL_OK;
 }
@@ -78,8 +78,8 @@ static struct own_word *own_word_new(const struct nxr_wire_atomic *asked, int *s
     struct own_word *own = calloc(1, sizeof(*own));
     struct nxr_own_memory memory;
 
-    *status_p = own != NULL ? atomic_server_enter_own(own, asked->id, asked->generation)
-                            : NIXL_ERR_NO_MEMORY;
+    *status_p =
+        own != NULL ? atomic_server_enter_own(own, asked->id, asked->generation) : NIXL_E_NO_MEMORY;
     if (*status_p != NIXL_OK) {
         free(own);
         return NULL;
@@ -152,7 +152,7 @@ static int change_own(const struct nxr_wire_atomic *word, uint64_t *fetched_p)
 {
     return nxr_wire_check_atomic(word) == NULL
                ? nxr_own_atomic_change(&atomic_server_guard, word, fetched_p)
-               : NIXL_ERR_INVALID_ARG;
+               : NIXL_E_INVALID_ARG;
 }
 
 /* The same in device memory: own_word_ended() answers later. */

@@ -155,7 +155,7 @@ static void send_queued(struct nxr_conn *conn)
         struct out_message *out = nxr_list_entry(conn->out.next, struct out_message, link);
         int status = conn_send_now(conn, &out->message, out->fds, out->n_fds);
 
-        if (status == NIXL_ERR_AGAIN) {
+        if (status == NIXL_E_AGAIN) {
             set_writing(conn, true);
             return;
         }
@@ -174,7 +174,7 @@ void nxr_conn_send_on(struct nxr_conn *conn, const union nxr_wire_message *messa
 {
     bool is_greeting =
         message->header.type == NXR_WIRE_HELLO || message->header.type == NXR_WIRE_WELCOME;
-    int status = NIXL_ERR_AGAIN;
+    int status = NIXL_E_AGAIN;
 
     conn->used_at = nxr_now_ns();
     if (is_greeting || (conn->is_greeted && nxr_list_is_empty(&conn->out))) {
@@ -182,7 +182,7 @@ void nxr_conn_send_on(struct nxr_conn *conn, const union nxr_wire_message *messa
     }
     if (status != NIXL_OK) {
         queue_message(&conn->out, conn->peer, message, fds, n_fds);
-        if (status != NIXL_ERR_AGAIN) {
+        if (status != NIXL_E_AGAIN) {
             nxr_conn_close(conn);
         } else if (conn->is_greeted || is_greeting) {
             set_writing(conn, true);
@@ -259,10 +259,10 @@ static bool receive_one(struct nxr_conn *conn)
     const char *why = NULL;
     int status = nxr_packet_receive(conn->fd, &packet);
 
-    if (status == NIXL_ERR_AGAIN) {
+    if (status == NIXL_E_AGAIN) {
         return false;
     }
-    if (status == NIXL_ERR_LIMIT) {
+    if (status == NIXL_E_LIMIT) {
         nxr_info(HOST,
                  "no descriptor is left for what pid %d sends (raise ulimit -n); retrying later",
                  (int)conn->pid);
@@ -342,10 +342,10 @@ int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p)
     struct nxr_conn *conn;
 
     if (fd < 0) {
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     if (connect(fd, (struct sockaddr *)&name, name_nbytes) != 0) {
-        int status = errno == EAGAIN ? NIXL_ERR_AGAIN : NIXL_ERR_PEER_LOST;
+        int status = errno == EAGAIN ? NIXL_E_AGAIN : NIXL_E_PEER_LOST;
 
         close(fd);
         return status;
@@ -353,12 +353,12 @@ int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p)
     *user_p = nxr_packet_other_end(fd).uid;
     if (*user_p != geteuid()) {
         close(fd);
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     conn = conn_new(fd, true);
     if (conn == NULL) {
         close(fd);
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     hp->conn = conn;
     conn->peer = peer;
@@ -371,7 +371,7 @@ int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p)
      * connection.
      */
     if (hp->conn == NULL) {
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
     take_unsent(conn);
     return NIXL_OK;

@@ -41,8 +41,8 @@ void nxr_conn_stop(void);
 
 /*
  * Open a connection to a peer whose card is known, as the peer's conn, and send HELLO. NIXL_OK;
- * NIXL_ERR_AGAIN: its queue is full or the connection broke at once, try again soon;
- * NIXL_ERR_PEER_LOST: nobody listens there; NIXL_ERR_LIMIT: no descriptor; NIXL_ERR_UNSUPPORTED: a
+ * NIXL_E_AGAIN: its queue is full or the connection broke at once, try again soon;
+ * NIXL_E_PEER_LOST: nobody listens there; NIXL_E_LIMIT: no descriptor; NIXL_E_UNSUPPORTED: a
  * process of another user, *user_p, listens there.
  */
 int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p);

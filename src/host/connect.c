@@ -85,7 +85,7 @@ static void go_remote(struct nxr_peer *peer, const struct nxr_full_card *card, c
     snprintf(peer->why_not, sizeof(peer->why_not), "%.90s; %.290s", why, no_network);
     nxr_info(HOST, "%s cannot be reached: %s", nxr_peer_name(peer), peer->why_not);
     set_connection(peer, NXR_CONNECTION_REMOTE);
-    nxr_region_end_asks(peer, NIXL_ERR_UNSUPPORTED);
+    nxr_region_end_asks(peer, NIXL_E_UNSUPPORTED);
     nxr_finalize_barrier_look();
 }
 
@@ -170,13 +170,13 @@ static void connect_now(struct nxr_peer *peer)
     switch (nxr_conn_open(peer, &user)) {
     case NIXL_OK:
         return;
-    case NIXL_ERR_AGAIN:
+    case NIXL_E_AGAIN:
         retry_later(peer, "its service thread does not accept connections");
         return;
-    case NIXL_ERR_LIMIT:
+    case NIXL_E_LIMIT:
         retry_later(peer, "this rank has no descriptor left to connect (raise ulimit -n)");
         return;
-    case NIXL_ERR_UNSUPPORTED:
+    case NIXL_E_UNSUPPORTED:
         give_up_user(peer, user);
         return;
     default:
@@ -291,7 +291,7 @@ int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_card *card, int co
     if (peer->has_card && memcmp(peer->card.nonce, card->nonce, NXR_NONCE_NBYTES) != 0) {
         nxr_warn(HOST, "pid %d claims to be %s with another nonce; dropped", (int)pid,
                  nxr_peer_name(peer));
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     if (nxr_peer_is_up(peer)) {
         return NIXL_OK;
@@ -304,7 +304,7 @@ int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_card *card, int co
     if (ring == NULL) {
         nxr_warn(HOST, "cannot map the notification ring to %s: %m", nxr_peer_name(peer));
         nxr_control_unmap(control, nxr_job.size);
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     nxr_peer_set_card(peer, card);
     peer->pid = pid;

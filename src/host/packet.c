@@ -67,8 +67,8 @@ int nxr_packet_send(int socket, const void *bytes, size_t nbytes, const int *fds
         return NIXL_OK;
     }
     return errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS || errno == EINTR
-               ? NIXL_ERR_AGAIN
-               : NIXL_ERR_PEER_LOST;
+               ? NIXL_E_AGAIN
+               : NIXL_E_PEER_LOST;
 }
 
 static void take_fds(struct msghdr *msg, struct nxr_packet *packet)
@@ -105,15 +105,14 @@ int nxr_packet_receive(int socket, struct nxr_packet *packet)
     ssize_t nbytes = recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
     if (nbytes <= 0) {
-        return nbytes < 0 && (errno == EAGAIN || errno == EINTR) ? NIXL_ERR_AGAIN
-                                                                 : NIXL_ERR_PEER_LOST;
+        return nbytes < 0 && (errno == EAGAIN || errno == EINTR) ? NIXL_E_AGAIN : NIXL_E_PEER_LOST;
     }
     packet->nbytes = (size_t)nbytes;
     packet->n_fds = 0;
     take_fds(&msg, packet);
     if ((msg.msg_flags & MSG_CTRUNC) != 0) {
         nxr_packet_close_fds(packet->fds, packet->n_fds);
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     return NIXL_OK;
 }

@@ -28,14 +28,14 @@ socklen_t nxr_packet_address(const unsigned char nonce[NXR_NONCE_NBYTES], struct
 struct ucred nxr_packet_other_end(int socket);
 
 /*
- * Send; the caller keeps its descriptors. NIXL_OK; NIXL_ERR_AGAIN: no room now;
- * NIXL_ERR_PEER_LOST: the connection is broken.
+ * Send; the caller keeps its descriptors. NIXL_OK; NIXL_E_AGAIN: no room now;
+ * NIXL_E_PEER_LOST: the connection is broken.
  */
 int nxr_packet_send(int socket, const void *bytes, size_t nbytes, const int *fds, int n_fds);
 
 /*
- * Receive. NIXL_OK; NIXL_ERR_AGAIN: there is no message; NIXL_ERR_LIMIT: descriptors were cut off,
- * usually because this process has no free ones, and the message is lost; NIXL_ERR_PEER_LOST: the
+ * Receive. NIXL_OK; NIXL_E_AGAIN: there is no message; NIXL_E_LIMIT: descriptors were cut off,
+ * usually because this process has no free ones, and the message is lost; NIXL_E_PEER_LOST: the
  * connection has ended. Descriptors are returned with NIXL_OK only; excess ones are closed.
  */
 int nxr_packet_receive(int socket, struct nxr_packet *packet);

@@ -93,7 +93,7 @@ int nxr_device_choose(const char *wanted, const char *kind_name, const struct nx
 
     if (n_ids == 0) {
         snprintf(why, why_nbytes, "there is no %s device", kind_name);
-        return NIXL_ERR_NO_DEVICE;
+        return NIXL_E_NO_DEVICE;
     }
     if (wanted == NULL || strcmp(wanted, "nearest") == 0) {
         *index_p = nxr_nearest_device(ids, n_ids, rank_on_host());
@@ -106,12 +106,12 @@ int nxr_device_choose(const char *wanted, const char *kind_name, const struct nx
         }
         snprintf(why, why_nbytes, "%s device %.20s does not exist; allowed: 0 to %zu", kind_name,
                  wanted, n_ids - 1);
-        return NIXL_ERR_NO_DEVICE;
+        return NIXL_E_NO_DEVICE;
     }
     if (!parse_uuid(wanted, uuid)) {
         snprintf(why, why_nbytes, "device '%.48s' is neither \"nearest\", nor a number, nor a UUID",
                  wanted);
-        return NIXL_ERR_INVALID_ARG;
+        return NIXL_E_INVALID_ARG;
     }
     for (size_t i = 0; i < n_ids; i++) {
         if (memcmp(ids[i].uuid, uuid, sizeof(uuid)) == 0) {
@@ -120,5 +120,5 @@ int nxr_device_choose(const char *wanted, const char *kind_name, const struct nx
         }
     }
     snprintf(why, why_nbytes, "no %s device here has the UUID %.48s", kind_name, wanted);
-    return NIXL_ERR_NO_DEVICE;
+    return NIXL_E_NO_DEVICE;
 }

@@ -17,8 +17,8 @@ struct nxr_device_id {
 /*
  * Choose a device. `wanted` is what the caller of nixl_region_alloc() gave: NULL or "nearest"
  * (nearest to the CPUs that the calling thread may run on; the ranks of a host take such devices in
- * turn), a number from 0, or a UUID with or without "GPU-" before it. NIXL_OK; NIXL_ERR_NO_DEVICE
- * if there is no such device; NIXL_ERR_INVALID_ARG for any other text. Failures put one line into
+ * turn), a number from 0, or a UUID with or without "GPU-" before it. NIXL_OK; NIXL_E_NO_DEVICE
+ * if there is no such device; NIXL_E_INVALID_ARG for any other text. Failures put one line into
  * `why`.
  */
 int nxr_device_choose(const char *wanted, const char *kind_name, const struct nxr_device_id *ids,

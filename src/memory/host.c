@@ -115,14 +115,14 @@ static int bind_to_node(void *addr, size_t nbytes, int node, char *why, size_t w
         }
     }
     if (node >= 0 && node < MAX_NODES && (errno == ENOSYS || errno == EPERM)) {
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     known_nodes(nodes, sizeof(nodes));
     snprintf(why, why_nbytes, "NUMA node %d does not exist; allowed: %s", node, nodes);
-    return NIXL_ERR_NO_DEVICE;
+    return NIXL_E_NO_DEVICE;
 }
 
-/* Map reserved huge pages for `memory`; NIXL_ERR_UNSUPPORTED: there are none. */
+/* Map reserved huge pages for `memory`; NIXL_E_UNSUPPORTED: there are none. */
 static int map_reserved_huge(struct nxr_memory *memory)
 {
     size_t nbytes = round_up(memory->nbytes, HUGE_NBYTES);
@@ -130,12 +130,12 @@ static int map_reserved_huge(struct nxr_memory *memory)
     void *addr;
 
     if (fd < 0) {
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     addr = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (addr == MAP_FAILED) {
         close(fd);
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     memory->addr = addr;
     memory->mapped_nbytes = nbytes;
@@ -190,7 +190,7 @@ static int host_memory_place(struct nxr_memory *memory, const struct nixl_mem_pa
         return NIXL_OK;
     }
     status = bind_to_node(memory->addr, memory->mapped_nbytes, params->numa_node, why, why_nbytes);
-    if (status == NIXL_ERR_UNSUPPORTED) {
+    if (status == NIXL_E_UNSUPPORTED) {
         snprintf(reason, sizeof(reason), "the kernel refuses to bind memory: %s", strerror(errno));
         host_memory_note(memory, reason);
         return NIXL_OK;
@@ -289,7 +289,7 @@ static int check_available(size_t nbytes, const struct nixl_mem_params *params, 
     }
     snprintf(why, why_nbytes, "cannot allocate %zu bytes: the host has %llu available", nbytes,
              (unsigned long long)available);
-    return NIXL_ERR_NO_MEMORY;
+    return NIXL_E_NO_MEMORY;
 }
 
 /* Ordinary pages, made transparent huge ones if huge ones are wanted. */
@@ -355,7 +355,7 @@ static int host_adopt(void *addr, size_t nbytes, const struct nixl_mem_params *p
     (void)params;
     if (addr == NULL || nbytes > UINTPTR_MAX - (uintptr_t)addr) {
         snprintf(why, why_nbytes, "%p with %zu bytes is not mapped memory", addr, nbytes);
-        return NIXL_ERR_INVALID_ARG;
+        return NIXL_E_INVALID_ARG;
     }
     *memory_p = (struct nxr_memory){
         .kind = &nxr_memory_host, .addr = addr, .nbytes = nbytes, .fd = -1, .is_registered = true};
@@ -396,12 +396,12 @@ int nxr_memory_host_map(int fd, size_t nbytes, void **addr_p, size_t *mapped_nby
             MEMORY,
             "a region of %zu bytes came with a descriptor that is not sealed memory of that size",
             nbytes);
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     addr = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (addr == MAP_FAILED) {
         nxr_warn(MEMORY, "cannot map a region of %zu bytes: %m", nbytes);
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     if (nbytes <= POPULATE_MAX) {
         map_touched_pages(fd, addr);
@@ -434,7 +434,7 @@ static int host_import(struct nxr_segment *segment, int fd)
 {
     (void)segment;
     (void)fd;
-    return NIXL_ERR_UNSUPPORTED;
+    return NIXL_E_UNSUPPORTED;
 }
 
 static void host_unimport(struct nxr_segment *segment)
@@ -445,7 +445,7 @@ static void host_unimport(struct nxr_segment *segment)
 static int host_copy(struct nxr_device_copy *copy)
 {
     (void)copy;
-    return NIXL_ERR_UNSUPPORTED;
+    return NIXL_E_UNSUPPORTED;
 }
 
 static void host_copy_arm(struct nxr_device_copy *copy)

@@ -118,7 +118,7 @@ int nxr_device_import(struct nxr_segment *segment, int fd)
 {
     const struct nxr_memory_kind *kind = nxr_memory_kind(segment->key.kind);
     int status =
-        kind != NULL ? kind->start(segment->note, sizeof(segment->note)) : NIXL_ERR_UNSUPPORTED;
+        kind != NULL ? kind->start(segment->note, sizeof(segment->note)) : NIXL_E_UNSUPPORTED;
 
     return status == NIXL_OK ? kind->import(segment, fd) : status;
 }

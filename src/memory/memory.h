@@ -41,9 +41,9 @@ struct nxr_copy_rate {
  * What a kind does on streams of the user's, besides copies, in the order of the stream; the
  * caller's current context is preserved.
  *
- * All return NIXL_OK if queued; or a failure and one line in `why`: NIXL_ERR_NO_DEVICE: no driver;
- * NIXL_ERR_UNSUPPORTED: the device cannot, or the stream is being captured into a graph;
- * NIXL_ERR_INVALID_ARG: not a stream; NIXL_ERR_TRANSPORT. Any thread.
+ * All return NIXL_OK if queued; or a failure and one line in `why`: NIXL_E_NO_DEVICE: no driver;
+ * NIXL_E_UNSUPPORTED: the device cannot, or the stream is being captured into a graph;
+ * NIXL_E_INVALID_ARG: not a stream; NIXL_E_TRANSPORT. Any thread.
  */
 struct nxr_memory_streams {
     void *unnamed; /* the stream that a program names by NULL */
@@ -72,7 +72,7 @@ struct nxr_memory_kind {
     const char *name; /* "host", "cuda", "vulkan" */
 
     /*
-     * Load and start what the kind needs; repeated calls are cheap. NIXL_OK, or NIXL_ERR_NO_DEVICE
+     * Load and start what the kind needs; repeated calls are cheap. NIXL_OK, or NIXL_E_NO_DEVICE
      * and one line in `why`: no driver, a stub, no device...
      */
     int (*start)(char *why, size_t why_nbytes);
@@ -83,8 +83,8 @@ struct nxr_memory_kind {
     /*
      * Allocate zeroed memory that peers can open, on params->device; for NIXL_MEM_AUTO in
      * params->kind, on a real GPU only. Optional wishes that cannot be met are dropped, with a
-     * note. NIXL_OK; or NIXL_ERR_NO_MEMORY, NIXL_ERR_NO_DEVICE, NIXL_ERR_LIMIT or
-     * NIXL_ERR_INVALID_ARG with `why`, and nothing is left behind.
+     * note. NIXL_OK; or NIXL_E_NO_MEMORY, NIXL_E_NO_DEVICE, NIXL_E_LIMIT or
+     * NIXL_E_INVALID_ARG with `why`, and nothing is left behind.
      */
     int (*alloc)(size_t nbytes, const struct nixl_mem_params *params, struct nxr_memory *memory_p,
                  char *why, size_t why_nbytes);
@@ -92,7 +92,7 @@ struct nxr_memory_kind {
     /*
      * Take memory of the user's for a region. What it really is is determined here; the caller is
      * not trusted. Memory that cannot be exported gets NXR_EXPORT_NONE and a note. Returns as
-     * alloc(); NIXL_ERR_UNSUPPORTED: it is not of this kind, and `why` says what it is.
+     * alloc(); NIXL_E_UNSUPPORTED: it is not of this kind, and `why` says what it is.
      */
     int (*adopt)(void *addr, size_t nbytes, const struct nixl_mem_params *params,
                  struct nxr_memory *memory_p, char *why, size_t why_nbytes);

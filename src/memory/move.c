@@ -45,7 +45,7 @@ static int device_move_enter(struct device_move *move, struct nxr_segment *segme
         status = nxr_inflight_hold(segment, &move->hold);
     }
     if (status == NIXL_OK && !device_move_is_open(segment)) {
-        status = NIXL_ERR_STALE;
+        status = NIXL_E_STALE;
         if (move->hold != NULL) {
             nxr_inflight_release(move->hold);
         }
@@ -167,7 +167,7 @@ int nxr_device_copy(const struct nxr_range *dst_range, void *dst, const struct n
     struct device_move *move = device_move_move_new(1);
 
     if (move == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     move->copy.dst = dst_range;
     move->copy.src = src_range;
@@ -195,7 +195,7 @@ static int device_move_aim(struct device_move *move, struct nxr_segment *segment
         segment->method == NXR_METHOD_DEVICE ? nxr_range_find(segment->addr) : NULL;
 
     if (there == NULL && here == NULL) {
-        return NIXL_ERR_INTERNAL;
+        return NIXL_E_INTERNAL;
     }
     if (there == NULL) {
         pin_segment(segment, here);
@@ -219,7 +219,7 @@ static int move_now(struct nxr_segment *segment, enum nxr_op_kind kind, uint64_t
     int status;
 
     if (move == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     status = device_move_aim(move, segment, kind, local);
     if (status != NIXL_OK) {
@@ -250,7 +250,7 @@ int nxr_device_start(struct nxr_op *op)
 
     NXR_ASSERT(nxr_op_may_start(op));
     if (move == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     status = device_move_aim(move, op->segment, op->kind, op->local);
     if (status != NIXL_OK) {
@@ -293,14 +293,14 @@ static int device_probe(char *why, size_t why_nbytes)
     return NIXL_OK;
 }
 
-static int device_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *why,
+static int device_reach(enum nixl_scope_kind scope, enum nixl_mem_kind kind, char *why,
                         size_t why_nbytes)
 {
     if (scope == NIXL_SCOPE_SELF && kind != NIXL_MEM_HOST) {
         return NIXL_OK;
     }
     snprintf(why, why_nbytes, "reaches only device memory of the rank itself");
-    return NIXL_ERR_UNSUPPORTED;
+    return NIXL_E_UNSUPPORTED;
 }
 
 /* It is this process's own memory: there is nothing to open. */

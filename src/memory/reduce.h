@@ -23,7 +23,7 @@
  */
 struct nxr_device_reduction {
     enum nixl_type type;
-    enum nixl_reduce_op op; /* not NIXL_USER */
+    enum nixl_reduce_op op; /* not NIXL_REDUCE_USER */
     const void *srcs[NXR_REDUCE_MAX];
     void *dsts[NXR_REDUCE_MAX];
     unsigned n_srcs;

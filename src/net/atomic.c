@@ -26,7 +26,7 @@ static int append_word(struct net_peer *np, const struct nxr_segment *segment,
     struct nxr_net_atomic *word = nxr_net_begin(np, NXR_NET_ATOMIC, sizeof(*word));
 
     if (word == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     *word = (struct nxr_net_atomic){
         .ask = ask,
@@ -58,7 +58,7 @@ bool nxr_net_atomic_go(struct net_move *move)
         return false;
     }
     if (append_word(move->np, user->segment, &user->atomic, move->id) != NIXL_OK) {
-        nxr_net_move_end(move, NIXL_ERR_NO_MEMORY);
+        nxr_net_move_end(move, NIXL_E_NO_MEMORY);
         return true;
     }
     nxr_net_push(move->np, true);
@@ -117,7 +117,7 @@ int nxr_net_signal(struct nxr_segment *segment, const struct nxr_atomic *atomic)
 int nxr_net_put_signal(struct nxr_segment *segment, const struct nxr_put_signal *what)
 {
     struct net_peer *np = net_peer_at(segment->peer);
-    int status = NIXL_ERR_AGAIN;
+    int status = NIXL_E_AGAIN;
 
     if (what->nbytes > np->put_max) {
         return status;

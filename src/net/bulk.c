@@ -16,7 +16,7 @@
 static void *place_put(struct net_landing *landing, const struct nxr_net_put *put, size_t nbytes)
 {
     const struct net_range range = {put->generation, put->offset, nbytes, put->id};
-    int status = NIXL_ERR_RANGE;
+    int status = NIXL_E_RANGE;
     char *addr = NULL;
 
     if (nbytes == put->nbytes) {

@@ -66,14 +66,14 @@ bool nxr_net_is_device(const struct net_range *range);
 
 /*
  * Enter an own region for bulk of a peer; returns its address, and nxr_net_hold_end() must follow.
- * NULL and the reason: NIXL_ERR_STALE, NIXL_ERR_RANGE, NIXL_ERR_LIMIT.
+ * NULL and the reason: NIXL_E_STALE, NIXL_E_RANGE, NIXL_E_LIMIT.
  */
 char *nxr_net_hold_begin(const struct net_range *range, struct net_hold **hold_p, int *status_p);
 void nxr_net_hold_end(struct net_hold *hold);
 
 /*
  * The same for callers that read or write the bytes with the processor: device memory is
- * NIXL_ERR_UNSUPPORTED.
+ * NIXL_E_UNSUPPORTED.
  */
 char *nxr_net_hold_begin_host(const struct net_range *range, struct net_hold **hold_p,
                               int *status_p);

@@ -102,7 +102,7 @@ static int net_connect_reach(struct net_peer *np, struct net *net)
 {
     struct nxr_net_ep *ep = nxr_net_ep_to(np, net);
 
-    return ep != NULL ? net_module(net)->ep_reach(ep) : NIXL_ERR_TRANSPORT;
+    return ep != NULL ? net_module(net)->ep_reach(ep) : NIXL_E_TRANSPORT;
 }
 
 static void say_taken(struct net_peer *np, struct net *net)
@@ -174,14 +174,14 @@ bool nxr_net_connect(struct net_peer *np)
     now = nxr_now_ns();
     try_more(np, now);
     for (unsigned i = 0; i < np->n_tried; i++) {
-        int status = net_connect_has_failed(np, i) ? NIXL_ERR_TRANSPORT
+        int status = net_connect_has_failed(np, i) ? NIXL_E_TRANSPORT
                                                    : net_connect_reach(np, np->choices[i]);
 
         if (status == NIXL_OK) {
             net_connect_take(np, i);
             return true;
         }
-        np->failed |= status != NIXL_ERR_AGAIN ? 1u << i : 0;
+        np->failed |= status != NIXL_E_AGAIN ? 1u << i : 0;
         if (i + 1 == np->n_tried) {
             try_more(np, now);
         }

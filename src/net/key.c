@@ -222,7 +222,7 @@ static enum net_how open_key(struct net_peer *np, struct net_segment *segment,
     segment->how_else = np->messages->attr->has_bulk && takes_bulk ? NET_BULK : NET_PIECES;
     if (attr->has_rma && strcmp(remote->network, np->bulk->module->name) == 0) {
         ep = nxr_net_ep_to(np, np->bulk);
-        status = ep == NULL ? NIXL_ERR_TRANSPORT
+        status = ep == NULL ? NIXL_E_TRANSPORT
                             : net_module(np->bulk)->key_open(ep, remote->bytes, remote->nbytes,
                                                              &segment->key);
         if (status == NIXL_OK) {
@@ -256,7 +256,7 @@ int nxr_net_segment_open(struct nxr_segment *segment, int fd, const struct nxr_r
     NXR_ASSERT(nxr_segment_may_be_opened(segment));
     (void)fd;
     if (net == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     net->segment = segment;
     segment->net = net;

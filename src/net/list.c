@@ -32,7 +32,7 @@ int nxr_net_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
     if (kind == NXR_OP_GET || pieces[0].nbytes > np->put_max ||
         nxr_net_local_kind(pieces[0].local) != NIXL_MEM_HOST) {
         *n_done_p = 0;
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
     net_lock();
     status = nxr_net_check_segment(np, segment);
@@ -40,7 +40,7 @@ int nxr_net_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
         const struct nxr_piece *piece = &pieces[n_done];
 
         status = piece->nbytes > np->put_max || !nxr_net_has_room(np)
-                     ? NIXL_ERR_AGAIN
+                     ? NIXL_E_AGAIN
                      : nxr_net_append_put(np, segment, piece->offset, piece->local, piece->nbytes);
         n_done += status == NIXL_OK;
     }
@@ -75,7 +75,7 @@ static bool can_be_list(const struct nxr_op *op)
 int nxr_net_start_list(struct nxr_op *op)
 {
     NXR_ASSERT(nxr_op_may_start(op));
-    return can_be_list(op) ? nxr_net_op_start(op) : NIXL_ERR_UNSUPPORTED;
+    return can_be_list(op) ? nxr_net_op_start(op) : NIXL_E_UNSUPPORTED;
 }
 
 bool nxr_net_list_go(struct net_move *move)
@@ -87,7 +87,7 @@ bool nxr_net_list_go(struct net_move *move)
         struct nxr_net_get *get = nxr_net_begin(move->np, NXR_NET_GET, sizeof(*get));
 
         if (get == NULL) {
-            nxr_net_move_end(move, NIXL_ERR_NO_MEMORY);
+            nxr_net_move_end(move, NIXL_E_NO_MEMORY);
             return true;
         }
         *get = (struct nxr_net_get){
@@ -113,7 +113,7 @@ void nxr_net_list_take_got(struct net_move *move, const struct nxr_net_got *got,
     if (got->move != move->id + move->n_got || move->n_got == move->n_asked ||
         nbytes != piece->nbytes) {
         nxr_net_drop(move->np->peer->rank, "an answer to a get of a list that does not fit");
-        nxr_net_move_end(move, NIXL_ERR_TRANSPORT);
+        nxr_net_move_end(move, NIXL_E_TRANSPORT);
         return;
     }
     nxr_copy(piece->local, payload, nbytes);

@@ -67,7 +67,7 @@ static void net_module_ended(struct nxr_net_op *op, int status)
     void (*ended)(struct net_op *, int) = mine->ended;
 
     NXR_ASSERT(nxr_spin_is_mine(&nxr_net.lock) && nxr_net.is_receiving);
-    NXR_ASSERT(ended != NULL && status != NIXL_INPROGRESS && status != NIXL_ERR_AGAIN);
+    NXR_ASSERT(ended != NULL && status != NIXL_INPROGRESS && status != NIXL_E_AGAIN);
     mine->ended = NULL;
     ended(mine, status);
 }
@@ -133,18 +133,18 @@ static int net_module_load(struct net *net, const char *name)
     snprintf(symbol, sizeof(symbol), "nxr_network_%s", name);
     if (access(path, R_OK) != 0) {
         snprintf(net->why, sizeof(net->why), "not built, or not installed as %.150s", path);
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     net->library = load_library(path);
     if (net->library == NULL) {
         snprintf(net->why, sizeof(net->why), "%s", dlerror());
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     net->module = dlsym(net->library, symbol);
     if (net->module == NULL || net->module->abi != NXR_NETWORK_ABI) {
         snprintf(net->why, sizeof(net->why), "%.160s is of another version of nixlrun", path);
         net->module = NULL;
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     return net->module->probe(net->why, sizeof(net->why));
 }
@@ -193,7 +193,7 @@ static void unload(struct net *net)
 
 static void start_network(struct net *net, const char *name, struct nxr_full_card *card)
 {
-    int status = NIXL_ERR_UNSUPPORTED;
+    int status = NIXL_E_UNSUPPORTED;
 
     net->name = name;
     nxr_list_init(&net->free_outs);

@@ -19,11 +19,10 @@ int nxr_net_check_segment(const struct net_peer *np, const struct nxr_segment *s
     uint64_t generation = atomic_load_explicit(&segment->generation, memory_order_acquire);
 
     if (np->is_dead) {
-        return NIXL_ERR_PEER_LOST;
+        return NIXL_E_PEER_LOST;
     }
-    return generation != 0 && generation == atomic_load(&segment->generation_there)
-               ? NIXL_OK
-               : NIXL_ERR_STALE;
+    return generation != 0 && generation == atomic_load(&segment->generation_there) ? NIXL_OK
+                                                                                    : NIXL_E_STALE;
 }
 
 int nxr_net_append_put(struct net_peer *np, const struct nxr_segment *segment, uint64_t offset,
@@ -32,7 +31,7 @@ int nxr_net_append_put(struct net_peer *np, const struct nxr_segment *segment, u
     struct nxr_net_put *put = nxr_net_begin(np, NXR_NET_PUT, sizeof(*put) + nbytes);
 
     if (put == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     *put = (struct nxr_net_put){
         .generation = segment->key.generation, .offset = offset, .id = segment->id};
@@ -44,13 +43,13 @@ int nxr_net_append_put(struct net_peer *np, const struct nxr_segment *segment, u
 
 int nxr_net_outcome(const struct net_peer *np, int status)
 {
-    if (status != NIXL_ERR_TRANSPORT) {
+    if (status != NIXL_E_TRANSPORT) {
         return status;
     }
     if (!np->is_dead) {
         nxr_net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
     }
-    return NIXL_ERR_PEER_LOST;
+    return NIXL_E_PEER_LOST;
 }
 
 void nxr_net_bulk_left(void *arg, int status)
@@ -66,7 +65,7 @@ void nxr_net_move_end(struct net_move *move, int status)
     if (status == NIXL_OK) {
         move->user->nbytes_done = move->user->nbytes;
     } else if (move->np->is_dead) {
-        status = NIXL_ERR_PEER_LOST;
+        status = NIXL_E_PEER_LOST;
     }
     move->status = status;
     nxr_list_remove(&move->link);
@@ -104,7 +103,7 @@ void nxr_net_moves_drop(struct net_peer *np)
         struct net_move *move = nxr_list_entry(link, struct net_move, link);
 
         if (!move->is_at_module) { /* else the module ends it: it may still touch the buffer */
-            nxr_net_move_end(move, NIXL_ERR_PEER_LOST);
+            nxr_net_move_end(move, NIXL_E_PEER_LOST);
         }
     }
 }

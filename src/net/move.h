@@ -12,7 +12,7 @@
 
 /* ---- move.c ---------------------------------------------------------------------------------- */
 
-/* Can the segment be used? NIXL_OK, NIXL_ERR_STALE, NIXL_ERR_PEER_LOST. */
+/* Can the segment be used? NIXL_OK, NIXL_E_STALE, NIXL_E_PEER_LOST. */
 int nxr_net_check_segment(const struct net_peer *np, const struct nxr_segment *segment);
 
 /* Append a record with a small put. The caller pushes. */
@@ -35,8 +35,8 @@ void nxr_net_moves_drop(struct net_peer *np);
 void nxr_net_bulk_left(void *move, int status);
 
 /*
- * Turn the outcome of a module's operation into the user's: on NIXL_ERR_TRANSPORT the peer counts
- * as lost, and the result is NIXL_ERR_PEER_LOST.
+ * Turn the outcome of a module's operation into the user's: on NIXL_E_TRANSPORT the peer counts
+ * as lost, and the result is NIXL_E_PEER_LOST.
  */
 int nxr_net_outcome(const struct net_peer *np, int status);
 

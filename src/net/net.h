@@ -38,7 +38,7 @@ void nxr_net_stop(void);
 /*
  * Find the networks that this process has in common with the peer whose card is `card`. NIXL_OK:
  * peer->transport is set to the best one, and is replaced later if a different network is the one
- * that gets through. NIXL_ERR_UNSUPPORTED, NIXL_ERR_NO_MEMORY: one line in `why`.
+ * that gets through. NIXL_E_UNSUPPORTED, NIXL_E_NO_MEMORY: one line in `why`.
  */
 int nxr_net_add_peer(struct nxr_peer *peer, const struct nxr_full_card *card, char *why,
                      size_t why_nbytes);

@@ -35,12 +35,12 @@ static int append_note(struct net_peer *np, uint64_t tag, const void *msg, size_
     struct nxr_net_note *note;
 
     if (!take_slots(np, nbytes)) {
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
     note = nxr_net_begin(np, NXR_NET_NOTE, sizeof(*note) + nbytes);
     if (note == NULL) {
         np->tx_tail -= nxr_ring_slots_of(nbytes);
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     note->tag = tag;
     if (nbytes > 0) {
@@ -52,7 +52,7 @@ static int append_note(struct net_peer *np, uint64_t tag, const void *msg, size_
 int nxr_net_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
 {
     struct net_peer *np = net_peer_at(peer);
-    int status = NIXL_ERR_PEER_LOST;
+    int status = NIXL_E_PEER_LOST;
 
     net_lock();
     if (!np->is_dead) {
@@ -68,7 +68,7 @@ int nxr_net_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t 
 int nxr_net_put_notify(struct nxr_segment *segment, const struct nxr_put_notify *what)
 {
     struct net_peer *np = net_peer_at(segment->peer);
-    int status = NIXL_ERR_AGAIN;
+    int status = NIXL_E_AGAIN;
 
     if (what->nbytes > np->put_max) {
         return status;

@@ -28,7 +28,7 @@ int nxr_net_offer_add(struct nxr_full_card *card, const struct net *net, const v
     unsigned char bytes[sizeof(offer) + NXR_NET_ADDRESS_NBYTES];
 
     if (nbytes > NXR_NET_ADDRESS_NBYTES) {
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     memcpy(bytes, &offer, sizeof(offer));
     memcpy(bytes + sizeof(offer), address, nbytes);

@@ -35,7 +35,7 @@ struct nxr_net_choice {
 /* What this process expects of a network that it has opened. */
 struct nxr_net_offer nxr_net_own_offer(const struct net *net);
 
-/* Append an open network to this rank's card. NIXL_OK, or NIXL_ERR_LIMIT: no room. */
+/* Append an open network to this rank's card. NIXL_OK, or NIXL_E_LIMIT: no room. */
 int nxr_net_offer_add(struct nxr_full_card *card, const struct net *net, const void *address,
                       size_t nbytes);
 

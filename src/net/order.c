@@ -57,7 +57,7 @@ void nxr_net_flush_lost(struct net_peer *np)
 static int net_order_advance(struct net_peer *np)
 {
     if (np->is_dead) {
-        return NIXL_ERR_PEER_LOST;
+        return NIXL_E_PEER_LOST;
     }
     if (np->is_dirty) {
         net_order_ask(np);
@@ -93,7 +93,7 @@ int nxr_net_fence(struct nxr_peer *peer)
     if (np->has_bulk_unheard || np->n_writes > 0 || net_uses_rma(np->bulk)) {
         status = net_order_advance(np);
     } else {
-        status = np->is_dead ? NIXL_ERR_PEER_LOST : NIXL_OK;
+        status = np->is_dead ? NIXL_E_PEER_LOST : NIXL_OK;
     }
     net_unlock();
     return status;

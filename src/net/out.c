@@ -92,17 +92,17 @@ struct nxr_net_ep *nxr_net_ep_to(struct net_peer *np, struct net *net)
     return np->eps[net->index];
 }
 
-/* Hand a message to the module. NIXL_ERR_AGAIN: no room; else the message is no longer ours. */
+/* Hand a message to the module. NIXL_E_AGAIN: no room; else the message is no longer ours. */
 static int net_out_hand_over(struct net_out *out)
 {
     struct nxr_net_ep *ep = nxr_net_ep_to(out->np, out->net);
-    int status = NIXL_ERR_TRANSPORT;
+    int status = NIXL_E_TRANSPORT;
 
     if (ep != NULL) {
         status = net_module(out->net)->send(ep, out->bytes, out->nbytes, out->bulk,
                                             out->bulk_nbytes, &out->op.op);
     }
-    if (status == NIXL_ERR_AGAIN || status == NIXL_INPROGRESS) {
+    if (status == NIXL_E_AGAIN || status == NIXL_INPROGRESS) {
         return status;
     }
     if (status != NIXL_OK) {
@@ -126,7 +126,7 @@ static void send_in_order(struct net_out *out)
     if (!np->is_reached) {
         net_out_enqueue(out);
         nxr_net_pump(np);
-    } else if (!nxr_list_is_empty(&np->queue) || net_out_hand_over(out) == NIXL_ERR_AGAIN) {
+    } else if (!nxr_list_is_empty(&np->queue) || net_out_hand_over(out) == NIXL_E_AGAIN) {
         net_out_enqueue(out);
     }
 }
@@ -283,13 +283,13 @@ int nxr_net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *b
     if (!np->is_greeted) { /* the header of bulk is short: send the greeting first */
         out = new_message(np);
         if (out == NULL) {
-            return NIXL_ERR_NO_MEMORY;
+            return NIXL_E_NO_MEMORY;
         }
         send_in_order(out);
     }
     out = np->is_dead ? NULL : out_get(np);
     if (out == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     memcpy(net_out_append(out, type, body_nbytes), body, body_nbytes);
     if (bulk->flush != 0) {
@@ -322,7 +322,7 @@ bool nxr_net_pump(struct net_peer *np)
         size_t nbytes = out->nbytes + out->bulk_nbytes;
 
         nxr_list_remove(&out->link);
-        if (net_out_hand_over(out) == NIXL_ERR_AGAIN) {
+        if (net_out_hand_over(out) == NIXL_E_AGAIN) {
             nxr_list_prepend(&np->queue, &out->link);
             return has_moved;
         }
@@ -379,11 +379,11 @@ void nxr_net_out_drop_all(struct net_peer *np)
 
     nxr_list_remove(&np->corked_link);
     if (np->batch != NULL) {
-        out_put(np->batch, NIXL_ERR_PEER_LOST);
+        out_put(np->batch, NIXL_E_PEER_LOST);
         np->batch = NULL;
     }
     while ((link = nxr_list_pop(&np->queue)) != NULL) {
-        out_put(nxr_list_entry(link, struct net_out, link), NIXL_ERR_PEER_LOST);
+        out_put(nxr_list_entry(link, struct net_out, link), NIXL_E_PEER_LOST);
     }
     np->queued_nbytes = 0;
 }

@@ -43,19 +43,19 @@ static char *net_own_enter(const struct net_range *range, int *status_p)
         nxr_net.guard = nxr_inflight_claim_own();
     }
     if (nxr_net.guard == NULL) {
-        *status_p = NIXL_ERR_LIMIT;
+        *status_p = NIXL_E_LIMIT;
         return NULL;
     }
     if (!is_possible(range) ||
         !nxr_inflight_enter_own(nxr_net.guard, range->id, range->generation)) {
-        *status_p = NIXL_ERR_STALE;
+        *status_p = NIXL_E_STALE;
         return NULL;
     }
     addr = find_bytes(range);
     if (addr == NULL) {
         nxr_inflight_leave(&nxr_net.guard->busy);
     }
-    *status_p = addr != NULL ? NIXL_OK : NIXL_ERR_RANGE;
+    *status_p = addr != NULL ? NIXL_OK : NIXL_E_RANGE;
     return addr;
 }
 
@@ -131,7 +131,7 @@ char *nxr_net_hold_begin(const struct net_range *range, struct net_hold **hold_p
     struct net_hold *hold;
     char *addr;
 
-    *status_p = NIXL_ERR_STALE;
+    *status_p = NIXL_E_STALE;
     if (!is_possible(range)) {
         return NULL;
     }
@@ -140,7 +140,7 @@ char *nxr_net_hold_begin(const struct net_range *range, struct net_hold **hold_p
         hold = new_hold(range->id);
     }
     if (hold == NULL) {
-        *status_p = NIXL_ERR_LIMIT;
+        *status_p = NIXL_E_LIMIT;
         return NULL;
     }
     hold->n_users++;
@@ -152,7 +152,7 @@ char *nxr_net_hold_begin(const struct net_range *range, struct net_hold **hold_p
     if (addr == NULL) {
         nxr_net_hold_end(hold);
     }
-    *status_p = addr != NULL ? NIXL_OK : NIXL_ERR_RANGE;
+    *status_p = addr != NULL ? NIXL_OK : NIXL_E_RANGE;
     *hold_p = hold;
     return addr;
 }
@@ -164,7 +164,7 @@ char *nxr_net_hold_begin_host(const struct net_range *range, struct net_hold **h
 
     if (addr != NULL && net_own_is_device(range->id)) {
         nxr_net_hold_end(*hold_p);
-        *status_p = NIXL_ERR_UNSUPPORTED;
+        *status_p = NIXL_E_UNSUPPORTED;
         return NULL;
     }
     return addr;
@@ -189,11 +189,11 @@ void nxr_net_refuse(struct net_peer *np, uint32_t id, uint64_t generation, int s
 {
     struct nxr_net_refused *refused;
 
-    if (status == NIXL_ERR_STALE) {
+    if (status == NIXL_E_STALE) {
         return;
     }
-    nxr_net_drop(np->peer->rank, status == NIXL_ERR_RANGE ? "an access outside a region"
-                                                          : "an access that cannot be served");
+    nxr_net_drop(np->peer->rank, status == NIXL_E_RANGE ? "an access outside a region"
+                                                        : "an access that cannot be served");
     refused = nxr_net_begin(np, NXR_NET_REFUSED, sizeof(*refused));
     if (refused != NULL) {
         *refused = (struct nxr_net_refused){generation, id, status};

@@ -89,15 +89,15 @@ int nxr_net_add_peer(struct nxr_peer *peer, const struct nxr_full_card *card, ch
 
     if (!atomic_load(&nxr_net_is_open)) {
         explain_none(why, why_nbytes);
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     if (!speaks_as_we(card, why, why_nbytes) || !nxr_net_choose(card, &choice, why, why_nbytes)) {
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     np = net_peer_new(peer, card);
     if (np == NULL) {
         snprintf(why, why_nbytes, "no memory");
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     memcpy(np->choices, choice.networks, sizeof(np->choices));
     np->n_choices = choice.n_networks;
@@ -144,7 +144,7 @@ static void cut_off(struct net_peer *np)
     np->is_dead = true;
     nxr_net_out_drop_all(np);
     nxr_net_moves_drop(np);
-    nxr_net_atomics_end(np, NIXL_ERR_PEER_LOST);
+    nxr_net_atomics_end(np, NIXL_E_PEER_LOST);
     drop_gated(np);
 }
 

@@ -301,19 +301,19 @@ int nxr_net_watch_start(void)
     if (networks_fd < 0 || net_poll_timer_fd < 0) {
         nxr_error(NET, "cannot create descriptors to watch networks: %m");
         nxr_net_watch_stop();
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     for (size_t i = 0; i < nxr_net.n_nets; i++) {
         if (nxr_net.nets[i].is_open && epoll_ctl(networks_fd, EPOLL_CTL_ADD,
                                                  nxr_net.nets[i].module->event_fd(), &event) != 0) {
             nxr_error(NET, "cannot watch network %s: %m", nxr_net.nets[i].module->name);
             nxr_net_watch_stop();
-            return NIXL_ERR_LIMIT;
+            return NIXL_E_LIMIT;
         }
     }
     if (nxr_service_watch(net_poll_timer_fd, EPOLLIN, &net_poll_timer_watch) != NIXL_OK) {
         nxr_net_watch_stop();
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     progress_give_back();
     return NIXL_OK;

@@ -104,10 +104,10 @@ static int issue(struct net_move *move, size_t nbytes)
     char *local = (char *)user->local + move->issued;
     uint64_t offset = user->offset + move->issued;
     bool is_put = user->kind == NXR_OP_PUT;
-    int status = NIXL_ERR_TRANSPORT;
+    int status = NIXL_E_TRANSPORT;
 
     if (piece == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     *piece = (struct net_piece){.op = {.op = nxr_net_local_op(local), .ended = piece_ended},
                                 .move = move,
@@ -139,12 +139,12 @@ bool nxr_net_rma_go(struct net_move *move)
         size_t left = user->nbytes - move->issued;
         uint64_t window = net_rma_window_of(move->np);
         size_t nbytes = left < window / 2 ? left : window / 2;
-        int status = NIXL_ERR_AGAIN;
+        int status = NIXL_E_AGAIN;
 
         if (move->np->rma_nbytes == 0 || move->np->rma_nbytes + nbytes <= window) {
             status = issue(move, nbytes);
         }
-        if (status == NIXL_ERR_AGAIN) {
+        if (status == NIXL_E_AGAIN) {
             return false;
         }
         if (status != NIXL_OK && status != NIXL_INPROGRESS) {

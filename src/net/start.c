@@ -24,12 +24,12 @@ int nxr_net_segment_put(struct nxr_segment *segment, uint64_t offset, const void
 
     NXR_ASSERT(nxr_segment_may_move(segment, offset, src, nbytes));
     if (nbytes > np->put_max || nxr_net_local_kind(src) != NIXL_MEM_HOST) {
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
     net_lock();
     status = nxr_net_check_segment(np, segment);
     if (status == NIXL_OK && !nxr_net_has_room(np)) {
-        status = NIXL_ERR_AGAIN;
+        status = NIXL_E_AGAIN;
     }
     if (status == NIXL_OK) {
         status = nxr_net_append_put(np, segment, offset, src, nbytes);
@@ -48,7 +48,7 @@ int nxr_net_segment_get(struct nxr_segment *segment, uint64_t offset, void *dst,
     (void)offset;
     (void)dst;
     (void)nbytes;
-    return NIXL_ERR_AGAIN;
+    return NIXL_E_AGAIN;
 }
 
 /* ---- the methods of a move ------------------------------------------------------------------- */
@@ -67,7 +67,7 @@ static bool go_put_pieces(struct net_move *move)
         }
         if (nxr_net_append_put(np, user->segment, user->offset + user->nbytes_done,
                                (const char *)user->local + user->nbytes_done, nbytes) != NIXL_OK) {
-            nxr_net_move_end(move, NIXL_ERR_NO_MEMORY);
+            nxr_net_move_end(move, NIXL_E_NO_MEMORY);
             return true;
         }
         np->is_dirty = true;
@@ -88,7 +88,7 @@ static bool go_get(struct net_move *move)
     struct nxr_net_get *get = nxr_net_begin(np, NXR_NET_GET, sizeof(*get));
 
     if (get == NULL) {
-        nxr_net_move_end(move, NIXL_ERR_NO_MEMORY);
+        nxr_net_move_end(move, NIXL_E_NO_MEMORY);
         return true;
     }
     *get = (struct nxr_net_get){
@@ -125,7 +125,7 @@ static bool go_put_bulk(struct net_move *move)
     if (nxr_net_send_bulk(np, NXR_NET_BULK_PUT, &put, sizeof(put), &bulk) != NIXL_OK) {
         nxr_net_flush_lost(np);
         move->is_at_module = false;
-        nxr_net_move_end(move, NIXL_ERR_NO_MEMORY);
+        nxr_net_move_end(move, NIXL_E_NO_MEMORY);
     }
     return true;
 }
@@ -230,7 +230,7 @@ int nxr_net_op_start(struct nxr_op *op)
     move = status == NIXL_OK ? net_move_move_new(op) : NULL;
     if (move == NULL) {
         net_unlock();
-        return status == NIXL_OK ? NIXL_ERR_NO_MEMORY : status;
+        return status == NIXL_OK ? NIXL_E_NO_MEMORY : status;
     }
     nxr_net_peer_expect(np, op->nbytes);
     if (!nxr_list_is_empty(&np->waiting) || !nxr_net_move_go(move)) {
@@ -267,11 +267,11 @@ int nxr_net_cancel(struct nxr_op *op)
             (move->how != NET_ATOMIC || !nxr_list_is_empty(&move->wait_link))) {
             found = move;
         } else if (move->user == op && move->how == NET_RMA && move->issued < op->nbytes) {
-            nxr_net_rma_stop(move, NIXL_ERR_CANCELED); /* no further piece */
+            nxr_net_rma_stop(move, NIXL_E_CANCELED); /* no further piece */
         }
     }
     if (found != NULL) {
-        nxr_net_move_end(found, NIXL_ERR_CANCELED);
+        nxr_net_move_end(found, NIXL_E_CANCELED);
     }
     net_unlock();
     nxr_net_tell_ended();
@@ -322,7 +322,7 @@ void nxr_net_take_got(struct net_peer *np, const struct nxr_net_record *record)
     }
     if (move->how != NET_PIECES || nbytes == 0 || nbytes > user->nbytes - user->nbytes_done) {
         nxr_net_drop(np->peer->rank, "an answer to a get that does not fit");
-        nxr_net_move_end(move, NIXL_ERR_TRANSPORT);
+        nxr_net_move_end(move, NIXL_E_TRANSPORT);
         return;
     }
     nxr_copy((char *)user->local + user->nbytes_done, payload, nbytes);

@@ -14,14 +14,15 @@ static int net_probe(char *why, size_t why_nbytes)
     return NIXL_OK;
 }
 
-static int net_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *why, size_t why_nbytes)
+static int net_reach(enum nixl_scope_kind scope, enum nixl_mem_kind kind, char *why,
+                     size_t why_nbytes)
 {
     (void)kind; /* what the network cannot access is staged */
     if (scope == NIXL_SCOPE_REMOTE) {
         return NIXL_OK;
     }
     snprintf(why, why_nbytes, "reaches ranks on other hosts");
-    return NIXL_ERR_UNSUPPORTED;
+    return NIXL_E_UNSUPPORTED;
 }
 
 static void net_expect(const struct nxr_peer *peer, enum nxr_method method, uint64_t *latency_ns_p,

@@ -61,7 +61,7 @@ static int make_table(const char *operation)
     int status;
 
     if (entries == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0,
+        return nxr_fail(NIXL_E_NO_MEMORY, operation, -1, "", 0,
                         "no memory for the table of buffers");
     }
     status = nxr_region_alloc_internal(NXR_PAIR_TABLE, sizeof(*exposed_slots) * NXR_PAIR_N_SLOTS,
@@ -157,7 +157,7 @@ static void exposed_look(struct nxr_exposed_buffer *buffer)
             return;
         }
         /* What the dead rank still did is found by the next check. */
-        if (!is_lost(rank) || try_end(buffer, word, NIXL_ERR_PEER_LOST, rank)) {
+        if (!is_lost(rank) || try_end(buffer, word, NIXL_E_PEER_LOST, rank)) {
             return;
         }
     }
@@ -208,7 +208,7 @@ static void expose_stop(struct nixl_req *req)
     struct nxr_exposed_buffer *buffer = req->owned;
 
     pthread_mutex_lock(&exposed_lock);
-    if (is_of(req) && !exposed_take_back(buffer, NIXL_ERR_CANCELED)) {
+    if (is_of(req) && !exposed_take_back(buffer, NIXL_E_CANCELED)) {
         exposed_look(buffer);
     }
     pthread_mutex_unlock(&exposed_lock);
@@ -234,7 +234,7 @@ static void exposed_all_withdraw(const struct nixl_region *region)
     nxr_list_for_each (link, after, &exposed_list) {
         struct nxr_exposed_buffer *buffer = nxr_list_entry(link, struct nxr_exposed_buffer, link);
 
-        if (buffer->region == region && !exposed_take_back(buffer, NIXL_ERR_CANCELED)) {
+        if (buffer->region == region && !exposed_take_back(buffer, NIXL_E_CANCELED)) {
             buffer->region = NULL; /* a partner has begun, and reports the outcome */
         }
     }
@@ -257,7 +257,7 @@ static int64_t exposed_all_tick(int64_t now)
 
         if (buffer->expires_at > now) {
             next = buffer->expires_at < next ? buffer->expires_at : next;
-        } else if (!exposed_take_back(buffer, NIXL_ERR_EXPIRED)) {
+        } else if (!exposed_take_back(buffer, NIXL_E_EXPIRED)) {
             buffer->expires_at = INT64_MAX; /* a partner began in time */
         }
     }
@@ -274,8 +274,8 @@ static void exposed_all_stop(void)
         struct nxr_exposed_buffer *buffer =
             nxr_list_entry(exposed_list.next, struct nxr_exposed_buffer, link);
 
-        if (!exposed_take_back(buffer, NIXL_ERR_CANCELED)) {
-            exposed_end(buffer, NIXL_ERR_CANCELED, true, -1);
+        if (!exposed_take_back(buffer, NIXL_E_CANCELED)) {
+            exposed_end(buffer, NIXL_E_CANCELED, true, -1);
         }
     }
     free(exposed_buffers);
@@ -308,7 +308,7 @@ static int check_expose(const char *operation, int rank, const struct nixl_regio
         fault = "the lifetime must be above 0";
     }
     return fault == NULL ? NIXL_OK
-                         : nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "%s", fault);
+                         : nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "%s", fault);
 }
 
 /* Link to the designated partner, so that its death is noticed from now on. */
@@ -407,10 +407,10 @@ static int expose(const char *operation, const struct offer *offer, struct nixl_
     if (link != NULL) {
         return NIXL_OK;
     }
-    return is_random ? nxr_fail(NIXL_ERR_LIMIT, operation, offer->rank, "", 0,
-                                "%d buffers are exposed, which is the limit", NXR_PAIR_N_SLOTS)
-                     : nxr_fail(NIXL_ERR_INTERNAL, operation, offer->rank, "", errno,
-                                "no random numbers");
+    return is_random
+               ? nxr_fail(NIXL_E_LIMIT, operation, offer->rank, "", 0,
+                          "%d buffers are exposed, which is the limit", NXR_PAIR_N_SLOTS)
+               : nxr_fail(NIXL_E_INTERNAL, operation, offer->rank, "", errno, "no random numbers");
 }
 
 int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size_t nbytes,
@@ -427,17 +427,17 @@ int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size
         return status;
     }
     if (token_p == NULL || req_p == NULL) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "%s",
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "%s",
                         token_p == NULL ? "token_p is NULL" : "req_p is NULL");
     }
     if (token_nbytes < NXR_TOKEN_NBYTES) {
-        return nxr_fail(NIXL_ERR_TRUNCATED, operation, rank, "", 0,
+        return nxr_fail(NIXL_E_TRUNCATED, operation, rank, "", 0,
                         "token_nbytes is %zu, and the token takes %d; NIXL_TOKEN_MAX + 1 (%d) "
                         "suffices for every version",
                         token_nbytes, NXR_TOKEN_NBYTES, NIXL_TOKEN_MAX + 1);
     }
     if (offset > region->memory.nbytes || nbytes > region->memory.nbytes - offset) {
-        return nxr_fail(NIXL_ERR_RANGE, operation, rank, "", 0,
+        return nxr_fail(NIXL_E_RANGE, operation, rank, "", 0,
                         "offset %llu with %zu bytes is outside of the own segment of region '%s', "
                         "which has %llu",
                         (unsigned long long)offset, nbytes, region->name,
@@ -455,7 +455,7 @@ int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size
     req =
         nxr_peer_get(nxr_job.rank) != NULL ? nxr_request_new(operation, &expose_owner, NULL) : NULL;
     if (req == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for a request");
+        return nxr_fail(NIXL_E_NO_MEMORY, operation, rank, "", 0, "no memory for a request");
     }
     req->op.nbytes = nbytes;
     status = expose(operation, &offer, req, &token);

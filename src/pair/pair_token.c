@@ -139,7 +139,7 @@ int nxr_token_parse(const char *text, struct nxr_token *token_p, const char **wh
 
     *why_p = decode(text, bytes) ? fault_of(bytes) : "it is not 80 characters of A-Z a-z 0-9 - _";
     if (*why_p != NULL) {
-        return NIXL_ERR_INVALID_ARG;
+        return NIXL_E_INVALID_ARG;
     }
     *token_p = (struct nxr_token){.use = (enum nixl_pair_use)bytes[AT_USE],
                                   .exposer = nxr_identity_read(bytes + AT_EXPOSER),

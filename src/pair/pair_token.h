@@ -27,7 +27,7 @@ struct nxr_token {
 
 void nxr_token_write(const struct nxr_token *token, char text[NXR_TOKEN_NBYTES]);
 
-/* NIXL_OK, or NIXL_ERR_INVALID_ARG, nothing written, and one line in *why_p. */
+/* NIXL_OK, or NIXL_E_INVALID_ARG, nothing written, and one line in *why_p. */
 int nxr_token_parse(const char *text, struct nxr_token *token_p, const char **why_p);
 
 #endif

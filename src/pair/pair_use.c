@@ -37,7 +37,7 @@ static int swap_word(struct nxr_segment *table, uint32_t slot, uint64_t expected
                      bool is_signal, uint64_t *seen_p)
 {
     const struct nxr_atomic atomic = {.op = NXR_ATOMIC_COMPARE_SWAP,
-                                      .type = NIXL_UINT64,
+                                      .type = NIXL_TYPE_UINT64,
                                       .offset = claim_word_offset(slot),
                                       .operand = desired,
                                       .compare = expected};
@@ -76,7 +76,7 @@ static void claim_end(struct nxr_claim *claim, int status, bool is_touched)
 /* The request that moves a claimed buffer: `owned` is the claim. */
 static void claim_req_ended(struct nixl_req *req, int status)
 {
-    claim_end(req->owned, status, req->op.nbytes_done > 0 || status != NIXL_ERR_CANCELED);
+    claim_end(req->owned, status, req->op.nbytes_done > 0 || status != NIXL_E_CANCELED);
 }
 
 static const struct nxr_req_owner claim_owner = {.has_peer = true,
@@ -122,8 +122,8 @@ static int claim_find_exposer(struct use *use)
         return NIXL_OK;
     }
     return exposer->job != here.job
-               ? claim_refuse_exposer(use, NIXL_ERR_INVALID_ARG, &here)
-               : claim_refuse(use, NIXL_ERR_INVALID_ARG, "its rank is not in the job");
+               ? claim_refuse_exposer(use, NIXL_E_INVALID_ARG, &here)
+               : claim_refuse(use, NIXL_E_INVALID_ARG, "its rank is not in the job");
 }
 
 /* Is the exposer still the process that made the token? What that one exposed ended with it. */
@@ -133,7 +133,7 @@ static int claim_check_exposer(const struct use *use)
     const struct nxr_peer *peer = nxr_peer_connected(use->operation, use->rank, &status);
 
     if (peer != NULL && !nxr_identity_is(&peer->identity, &use->token.exposer)) {
-        return claim_refuse_exposer(use, NIXL_ERR_STALE, &peer->identity);
+        return claim_refuse_exposer(use, NIXL_E_STALE, &peer->identity);
     }
     return status;
 }
@@ -149,7 +149,7 @@ static int read_token(const char *operation, const char *text, struct use *use)
         return status;
     }
     if (text == NULL || nxr_token_parse(text, &use->token, &why) != NIXL_OK) {
-        return claim_refuse(use, NIXL_ERR_INVALID_ARG, why);
+        return claim_refuse(use, NIXL_E_INVALID_ARG, why);
     }
     status = claim_find_exposer(use);
     if (status != NIXL_OK) {
@@ -157,7 +157,7 @@ static int read_token(const char *operation, const char *text, struct use *use)
     }
     return use->token.slot < NXR_PAIR_N_SLOTS
                ? NIXL_OK
-               : claim_refuse(use, NIXL_ERR_INVALID_ARG, "there is no such slot");
+               : claim_refuse(use, NIXL_E_INVALID_ARG, "there is no such slot");
 }
 
 /* Refuse: the word is not the one that the token was issued with. */
@@ -167,15 +167,15 @@ static int refuse_word(const struct use *use, uint64_t word)
 
     if (nxr_pair_word_turn(word) == use->token.turn && (state & NXR_PAIR_ENDED) != 0) {
         switch (nxr_pair_status(word)) {
-        case NIXL_ERR_EXPIRED:
-            return claim_refuse(use, NIXL_ERR_EXPIRED, "its lifetime is over");
-        case NIXL_ERR_CANCELED:
-            return claim_refuse(use, NIXL_ERR_CANCELED, "it was taken back, or declined");
+        case NIXL_E_EXPIRED:
+            return claim_refuse(use, NIXL_E_EXPIRED, "its lifetime is over");
+        case NIXL_E_CANCELED:
+            return claim_refuse(use, NIXL_E_CANCELED, "it was taken back, or declined");
         default:
             break;
         }
     }
-    return claim_refuse(use, NIXL_ERR_STALE,
+    return claim_refuse(use, NIXL_E_STALE,
                         state == NXR_PAIR_BEGUN ? "another rank uses it"
                                                 : "it has already been used");
 }
@@ -188,16 +188,16 @@ static int compare_slot(const struct use *use)
     uint64_t word = atomic_load_explicit(&use->slot.word, memory_order_relaxed);
 
     if (memcmp(slot->nonce, token->nonce, sizeof(slot->nonce)) != 0) {
-        return claim_refuse(use, NIXL_ERR_STALE, "its buffer is not exposed now");
+        return claim_refuse(use, NIXL_E_STALE, "its buffer is not exposed now");
     }
     if (word != nxr_pair_word(token->turn, 0, NXR_PAIR_OPEN)) {
         return refuse_word(use, word);
     }
     if (slot->use != (uint32_t)token->use || slot->nbytes != token->nbytes) {
-        return claim_refuse(use, NIXL_ERR_INVALID_ARG, "its use or size is not what was exposed");
+        return claim_refuse(use, NIXL_E_INVALID_ARG, "its use or size is not what was exposed");
     }
     if (slot->rank != NIXL_ANY_RANK && slot->rank != nxr_job.rank) {
-        return claim_refuse(use, NIXL_ERR_INVALID_ARG, "it is for another rank");
+        return claim_refuse(use, NIXL_E_INVALID_ARG, "it is for another rank");
     }
     return NIXL_OK;
 }
@@ -257,8 +257,7 @@ static struct nxr_claim *claim_new(const struct use *use)
 
 static int fail_memory(const struct use *use)
 {
-    return nxr_fail(NIXL_ERR_NO_MEMORY, use->operation, use->rank, "", 0,
-                    "no memory to use a token");
+    return nxr_fail(NIXL_E_NO_MEMORY, use->operation, use->rank, "", 0, "no memory to use a token");
 }
 
 /* Find the segment that was exposed, not a later one of the same name. */
@@ -272,9 +271,9 @@ static int claim_find_segment(const struct use *use, struct nixl_region *region,
         status = nxr_region_resolve(use->operation, region, rank, true, nxr_env.resolve_timeout,
                                     segment_p);
     }
-    if (status == NIXL_ERR_TIMEOUT ||
+    if (status == NIXL_E_TIMEOUT ||
         (status == NIXL_OK && (*segment_p)->key.generation != use->slot.generation)) {
-        return claim_refuse(use, NIXL_ERR_STALE, "the region of its buffer was closed");
+        return claim_refuse(use, NIXL_E_STALE, "the region of its buffer was closed");
     }
     return status;
 }
@@ -351,16 +350,16 @@ static int use_token(struct use *use, enum nixl_pair_use wanted, const char *tex
         return status;
     }
     if (req_p == NULL || (local == NULL && nbytes > 0)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, use->operation, use->rank, "", 0, "%s",
+        return nxr_fail(NIXL_E_INVALID_ARG, use->operation, use->rank, "", 0, "%s",
                         req_p == NULL ? "req_p is NULL" : "the local buffer is NULL");
     }
     if (use->token.use != wanted) {
-        return claim_refuse(use, NIXL_ERR_INVALID_ARG,
+        return claim_refuse(use, NIXL_E_INVALID_ARG,
                             wanted == NIXL_PAIR_READ ? "its buffer is to be written, not read"
                                                      : "its buffer is to be read, not written");
     }
     if (use->token.nbytes != nbytes) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, use->operation, use->rank, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, use->operation, use->rank, "", 0,
                         "the token is of a buffer of %llu bytes, not %zu",
                         (unsigned long long)use->token.nbytes, nbytes);
     }
@@ -401,7 +400,7 @@ int nixl_pair_decline(const char *token)
         free(claim);
         return status;
     }
-    claim_end(claim, NIXL_ERR_CANCELED, false);
+    claim_end(claim, NIXL_E_CANCELED, false);
     return NIXL_OK;
 }
 

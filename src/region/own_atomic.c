@@ -12,10 +12,10 @@ int nxr_own_atomic_find(const struct nxr_wire_atomic *asked, struct nxr_own_memo
     *memory_p = nxr_publish_memory(asked->id);
     if (asked->atomic.offset > memory_p->nbytes ||
         nbytes > memory_p->nbytes - asked->atomic.offset) {
-        return NIXL_ERR_RANGE;
+        return NIXL_E_RANGE;
     }
     memory_p->addr += asked->atomic.offset;
-    return nbytes != 0 && (uintptr_t)memory_p->addr % nbytes == 0 ? NIXL_OK : NIXL_ERR_INVALID_ARG;
+    return nbytes != 0 && (uintptr_t)memory_p->addr % nbytes == 0 ? NIXL_OK : NIXL_E_INVALID_ARG;
 }
 
 int nxr_own_atomic_change(struct nxr_inflight_slot **slot_p, const struct nxr_wire_atomic *asked,
@@ -28,10 +28,10 @@ int nxr_own_atomic_change(struct nxr_inflight_slot **slot_p, const struct nxr_wi
         *slot_p = nxr_inflight_claim_own();
     }
     if (*slot_p == NULL) {
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     if (!nxr_inflight_enter_own(*slot_p, asked->id, asked->generation)) {
-        return NIXL_ERR_STALE;
+        return NIXL_E_STALE;
     }
     status = nxr_own_atomic_find(asked, &memory);
     if (status == NIXL_OK && memory.range == NULL) {

@@ -131,17 +131,17 @@ int nxr_publish(const char *name, const struct nxr_memory *memory,
     const struct nxr_key *key;
 
     if (n_free_ids == 0 && n_used_ids == NXR_N_REGION_IDS) {
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     published = new_published(name);
     node = published != NULL ? tsearch(published, &tree, compare_names) : NULL;
     if (node == NULL) {
         free(published);
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     if (*node != published) {
         free(published);
-        return NIXL_ERR_NAME_IN_USE;
+        return NIXL_E_NAME_IN_USE;
     }
     published->key = key_of(memory);
     published->export = memory->export;

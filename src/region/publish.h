@@ -24,7 +24,7 @@ struct nxr_published {
 
 /*
  * Publish under a new region id and generation. On success the publication owns the memory's
- * descriptor. NIXL_OK, NIXL_ERR_NAME_IN_USE, NIXL_ERR_LIMIT, NIXL_ERR_NO_MEMORY.
+ * descriptor. NIXL_OK, NIXL_E_NAME_IN_USE, NIXL_E_LIMIT, NIXL_E_NO_MEMORY.
  */
 int nxr_publish(const char *name, const struct nxr_memory *memory,
                 struct nxr_published **published_p);

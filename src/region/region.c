@@ -82,17 +82,17 @@ static int check_name(const char *operation, const char *name, struct nixl_regio
         return status;
     }
     if (region_p == NULL) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "region_p is NULL");
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "region_p is NULL");
     }
     if (name == NULL || name[0] == '\0' || strnlen(name, NIXL_NAME_MAX + 1) > NIXL_NAME_MAX) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s; allowed: 1 to %d bytes",
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "%s; allowed: 1 to %d bytes",
                         name == NULL      ? "the name is NULL"
                         : name[0] == '\0' ? "the name is empty"
                                           : "the name is too long",
                         NIXL_NAME_MAX);
     }
     if (name[0] == NXR_REGION_INTERNAL || name[0] == NXR_WINDOW_NAME) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "the name begins with byte %d, as the library's own names do; allowed: "
                         "any first byte but %d and %d",
                         name[0], NXR_REGION_INTERNAL, NXR_WINDOW_NAME);
@@ -110,7 +110,7 @@ static int region_read_params(const char *operation, size_t nbytes,
 
     *params = default_params;
     if (nbytes == 0) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "nbytes is 0");
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "nbytes is 0");
     }
     status = theirs != NULL ? nxr_struct_read(operation, "params", &type, theirs, params) : NIXL_OK;
     if (status != NIXL_OK) {
@@ -118,12 +118,12 @@ static int region_read_params(const char *operation, size_t nbytes,
     }
     params->kind = params->kind == NIXL_MEM_NONE ? default_params.kind : params->kind;
     if (params->kind < NIXL_MEM_HOST || params->kind > NIXL_MEM_AUTO) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "memory kind %d; allowed: 0 (NIXL_MEM_HOST) to NIXL_MEM_AUTO (%d)",
                         params->kind, NIXL_MEM_AUTO);
     }
     if ((params->flags & ~(uint32_t)NXR_MEM_FLAGS) != 0) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "memory flags %#x; allowed: NIXL_MEM_NUMA (%#x), _HUGE (%#x), _PINNED "
                         "(%#x) and _POPULATE (%#x)",
                         params->flags, NIXL_MEM_NUMA, NIXL_MEM_HUGE, NIXL_MEM_PINNED,
@@ -140,7 +140,7 @@ static int region_publish(const char *operation, const char *name, struct nxr_me
                           struct nixl_region **region_p)
 {
     struct nixl_region *region;
-    int status = NIXL_ERR_NO_MEMORY;
+    int status = NIXL_E_NO_MEMORY;
 
     pthread_mutex_lock(&nxr_job.lock);
     region = region_new(name);
@@ -162,8 +162,8 @@ static int region_publish(const char *operation, const char *name, struct nxr_me
             close(memory->fd);
         }
         return nxr_fail(status, operation, -1, "", 0, "cannot publish region '%s': %s", name,
-                        status == NIXL_ERR_LIMIT ? "this rank has reached its limit of regions"
-                                                 : nixl_strerror(status));
+                        status == NIXL_E_LIMIT ? "this rank has reached its limit of regions"
+                                               : nixl_strerror(status));
     }
     return status;
 }
@@ -181,7 +181,7 @@ static int alloc_kind(enum nixl_mem_kind wanted, size_t nbytes,
 
     if (kind == NULL) {
         snprintf(why->text, sizeof(why->text), "this build has no memory of kind %d", (int)wanted);
-        return NIXL_ERR_NO_DEVICE;
+        return NIXL_E_NO_DEVICE;
     }
     status = kind->start(why->text, sizeof(why->text));
     return status == NIXL_OK ? kind->alloc(nbytes, params, memory_p, why->text, sizeof(why->text))
@@ -193,7 +193,7 @@ static int alloc_auto(size_t nbytes, const struct nixl_mem_params *params,
                       struct nxr_memory *memory_p, struct why *why)
 {
     struct why first = {""};
-    int status = NIXL_ERR_NO_DEVICE;
+    int status = NIXL_E_NO_DEVICE;
 
     for (size_t i = 0; i < N_AUTOMATIC && status != NIXL_OK; i++) {
         status = alloc_kind(automatic[i], nbytes, params, memory_p, why);
@@ -288,7 +288,7 @@ int nixl_region_register(const char *name, void *addr, size_t nbytes,
     }
     kind = kind_to_register(addr, &ours, &why);
     if (kind == NULL) {
-        return nxr_fail(ours.kind == NIXL_MEM_HOST ? NIXL_ERR_INVALID_ARG : NIXL_ERR_NO_DEVICE,
+        return nxr_fail(ours.kind == NIXL_MEM_HOST ? NIXL_E_INVALID_ARG : NIXL_E_NO_DEVICE,
                         "nixl_region_register", -1, "", 0, "%s", why.text);
     }
     status = kind->adopt(addr, nbytes, &ours, &memory, why.text, sizeof(why.text));
@@ -316,8 +316,7 @@ int nxr_region_open_internal(const char *name, struct nixl_region **region_p)
     region = nxr_region_open(name);
     pthread_mutex_unlock(&nxr_job.lock);
     if (region == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, "nixl_region_open", -1, "", 0,
-                        "no memory for a handle");
+        return nxr_fail(NIXL_E_NO_MEMORY, "nixl_region_open", -1, "", 0, "no memory for a handle");
     }
     *region_p = region;
     return NIXL_OK;
@@ -340,7 +339,7 @@ int nxr_region_check(const char *operation, const struct nixl_region *region, in
         return status;
     }
     if (!nxr_region_is_open(region)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "%s",
                         region == NULL ? "the region is NULL" : "the region is closed");
     }
     if (timeout_ns < 0) {
@@ -370,7 +369,7 @@ int nixl_region_close(struct nixl_region *region, int64_t timeout_ns)
         if (status == NIXL_OK) {
             status = nxr_carrier_far()->quiesce(region->published, nxr_left(timeout_ns, deadline));
         }
-        if (status == NIXL_ERR_TIMEOUT) {
+        if (status == NIXL_E_TIMEOUT) {
             return nxr_fail(status, "nixl_region_close", -1, "", 0,
                             "region '%s' is revoked, but a copy is still in flight; close it again "
                             "before its memory is freed",
@@ -506,7 +505,7 @@ int nixl_region_of(const void *addr, struct nixl_region **region_p, uint64_t *of
         return status;
     }
     if (region_p == NULL || offset_p == NULL) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_region_of", -1, "", 0, "%s is NULL",
+        return nxr_fail(NIXL_E_INVALID_ARG, "nixl_region_of", -1, "", 0, "%s is NULL",
                         region_p == NULL ? "region_p" : "offset_p");
     }
     pthread_mutex_lock(&nxr_job.lock);
@@ -524,6 +523,6 @@ int nixl_region_of(const void *addr, struct nixl_region **region_p, uint64_t *of
     }
     pthread_mutex_unlock(&nxr_job.lock);
     return found != NULL ? NIXL_OK
-                         : nxr_fail(NIXL_ERR_NOT_FOUND, "nixl_region_of", -1, "", 0,
+                         : nxr_fail(NIXL_E_NOT_FOUND, "nixl_region_of", -1, "", 0,
                                     "%p lies in no open region of this rank", addr);
 }

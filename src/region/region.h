@@ -128,7 +128,7 @@ static inline bool nxr_segment_has_range(const struct nxr_segment *segment, uint
 
 /*
  * Ask for a rank's segment, unless that has been done. With `renew` a stale or failed segment is
- * replaced. NIXL_OK: *segment_p is it, in whatever state. NIXL_ERR_NO_MEMORY. Caller holds
+ * replaced. NIXL_OK: *segment_p is it, in whatever state. NIXL_E_NO_MEMORY. Caller holds
  * job.lock.
  */
 int nxr_region_want_segment(struct nixl_region *region, int rank, bool renew,
@@ -172,7 +172,7 @@ void nxr_region_mark_stale(struct nxr_segment *segment);
 /* Count a pointer to the segment that is given out. Caller holds job.lock. */
 void nxr_region_take_map(struct nxr_region_segment *segment);
 
-/* Take back a pointer that nixl_region_map() gave out. NIXL_OK, NIXL_ERR_INVALID_ARG; job.lock. */
+/* Take back a pointer that nixl_region_map() gave out. NIXL_OK, NIXL_E_INVALID_ARG; job.lock. */
 int nxr_region_release_map(int rank, const void *addr);
 
 /* The memory of the open region of this rank that contains the address. False: there is none. */

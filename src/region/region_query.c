@@ -119,19 +119,19 @@ int nixl_region_map(int rank, struct nixl_region *region, void **addr_p)
         return nxr_fail_rank("nixl_region_map", rank);
     }
     if (addr_p == NULL) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_region_map", rank, "", 0, "addr_p is NULL");
+        return nxr_fail(NIXL_E_INVALID_ARG, "nixl_region_map", rank, "", 0, "addr_p is NULL");
     }
     status = nxr_region_resolve("nixl_region_map", region, rank, false, nxr_env.resolve_timeout,
                                 &segment);
-    if (status == NIXL_ERR_TIMEOUT) {
-        return nxr_region_fail_unanswered(NIXL_ERR_NOT_FOUND, "nixl_region_map", region, rank,
+    if (status == NIXL_E_TIMEOUT) {
+        return nxr_region_fail_unanswered(NIXL_E_NOT_FOUND, "nixl_region_map", region, rank,
                                           "NIXLRUN_RESOLVE_TIMEOUT");
     }
     if (status != NIXL_OK) {
         return status;
     }
     if (!is_mappable(segment, rank)) {
-        return nxr_fail(NIXL_ERR_UNSUPPORTED, "nixl_region_map", rank, segment->transport->name, 0,
+        return nxr_fail(NIXL_E_UNSUPPORTED, "nixl_region_map", rank, segment->transport->name, 0,
                         "region '%s' of rank %d is %s: it cannot be mapped", region->name, rank,
                         nxr_peer_is_remote(segment->peer)      ? "on another host"
                         : segment->key.kind == NIXL_MEM_HOST   ? "registered memory"

@@ -216,7 +216,7 @@ int nxr_region_release_map(int rank, const void *addr)
             return NIXL_OK;
         }
     }
-    return NIXL_ERR_INVALID_ARG;
+    return NIXL_E_INVALID_ARG;
 }
 
 void nxr_region_free_memory(struct nxr_memory *memory)
@@ -270,7 +270,7 @@ void nxr_region_peer_lost(struct nxr_peer *peer)
 {
     struct nxr_list *link, *after;
 
-    nxr_region_end_asks(peer, NIXL_ERR_PEER_LOST);
+    nxr_region_end_asks(peer, NIXL_E_PEER_LOST);
     nxr_questions_end(peer);
     for (size_t i = 0; i < N_BUCKETS; i++) {
         if (segment_ready[i].next == NULL) {
@@ -298,7 +298,7 @@ void nxr_region_drop_segments(struct nixl_region *region)
 
             if (segment != NULL) {
                 invalidate(segment);
-                nxr_request_fail_waiting(&segment->waiting, NIXL_ERR_CANCELED);
+                nxr_request_fail_waiting(&segment->waiting, NIXL_E_CANCELED);
                 nxr_segment_retire(segment);
             }
         }

@@ -192,10 +192,10 @@ static void segment_ask_ask(struct nxr_region_segment *segment, struct nxr_peer 
 
     segment->ask = ++segment_ask_last_ask;
     if (nxr_peer_is_lost(peer)) {
-        segment_failed(segment, NIXL_ERR_PEER_LOST);
+        segment_failed(segment, NIXL_E_PEER_LOST);
     } else if (connection == NXR_CONNECTION_REMOTE ||
                (connection == NXR_CONNECTION_UP && peer->transport == NULL)) {
-        segment_failed(segment, NIXL_ERR_UNSUPPORTED);
+        segment_failed(segment, NIXL_E_UNSUPPORTED);
     } else if (peer->rank == nxr_job.rank) {
         struct nxr_published *published = nxr_publish_find(segment->region->name);
 
@@ -247,7 +247,7 @@ int nxr_region_want_segment(struct nixl_region *region, int rank, bool renew,
     struct nxr_region_segment *segment;
 
     if (chunk == NULL || peer == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     segment = atomic_load(&chunk->segments[rank % NXR_SEGMENTS_PER_CHUNK]);
     if (segment != NULL && renew && is_worn(segment)) {
@@ -257,7 +257,7 @@ int nxr_region_want_segment(struct nixl_region *region, int rank, bool renew,
     if (segment == NULL) {
         segment = nxr_segment_new();
         if (segment == NULL) {
-            return NIXL_ERR_NO_MEMORY;
+            return NIXL_E_NO_MEMORY;
         }
         segment->region = region;
         segment->rank = rank;
@@ -278,11 +278,11 @@ int nxr_region_fail_segment(const char *operation, const struct nxr_region_segme
         return nxr_peer_fail_lost(operation, segment->rank, "");
     }
     if (atomic_load(&segment->state) == NXR_SEGMENT_STALE) {
-        return nxr_fail(NIXL_ERR_STALE, operation, segment->rank, segment->segment.transport->name,
-                        0, "%s has closed region '%s'; nixl_region_query() finds a new one",
+        return nxr_fail(NIXL_E_STALE, operation, segment->rank, segment->segment.transport->name, 0,
+                        "%s has closed region '%s'; nixl_region_query() finds a new one",
                         nxr_peer_name(peer), name);
     }
-    if (segment->status == NIXL_ERR_UNSUPPORTED) {
+    if (segment->status == NIXL_E_UNSUPPORTED) {
         return nxr_peer_fail_unreached(operation, peer);
     }
     return nxr_fail(segment->status, operation, segment->rank, "", 0,
@@ -337,7 +337,7 @@ int nxr_region_resolve(const char *operation, struct nixl_region *region, int ra
     if (status == NIXL_INPROGRESS) {
         return status;
     }
-    if (status == NIXL_ERR_TIMEOUT) {
+    if (status == NIXL_E_TIMEOUT) {
         return nxr_region_fail_unanswered(status, operation, region, rank, "the timeout");
     }
     if (state != NXR_SEGMENT_READY) {

@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-/* NIXL_OK or NIXL_ERR_NOT_FOUND as the owner answers, or why there is no answer. */
+/* NIXL_OK or NIXL_E_NOT_FOUND as the owner answers, or why there is no answer. */
 static int probe_run(struct nxr_peer *peer, const char *name, int64_t timeout_ns)
 {
     union nxr_wire_message message;
@@ -22,7 +22,7 @@ static int probe_run(struct nxr_peer *peer, const char *name, int64_t timeout_ns
     snprintf(message.resolve.name, sizeof(message.resolve.name), "%s", name);
     status = nxr_question_ask(peer, &message, timeout_ns);
     if (status == NIXL_OK && message.probed.is_published == 0) {
-        status = NIXL_ERR_NOT_FOUND;
+        status = NIXL_E_NOT_FOUND;
     }
     return status;
 }
@@ -31,11 +31,11 @@ static int fail_probe(const char *operation, struct nxr_peer *peer, const char *
                       int64_t timeout_ns)
 {
     switch (status) {
-    case NIXL_ERR_PEER_LOST:
+    case NIXL_E_PEER_LOST:
         return nxr_peer_fail_lost(operation, peer->rank, "");
-    case NIXL_ERR_UNSUPPORTED:
+    case NIXL_E_UNSUPPORTED:
         return nxr_peer_fail_unreached(operation, peer);
-    case NIXL_ERR_TIMEOUT:
+    case NIXL_E_TIMEOUT:
         return nxr_fail(status, operation, peer->rank, "", 0,
                         "%s has not answered within %s whether it has region '%s'",
                         nxr_peer_name(peer), nxr_duration(timeout_ns).text, name);
@@ -70,7 +70,7 @@ int nixl_region_is_published(int rank, struct nixl_region *region, int64_t timeo
     }
     if (rank == nxr_job.rank) {
         pthread_mutex_lock(&nxr_job.lock);
-        status = nxr_publish_find(region->name) != NULL ? NIXL_OK : NIXL_ERR_NOT_FOUND;
+        status = nxr_publish_find(region->name) != NULL ? NIXL_OK : NIXL_E_NOT_FOUND;
         pthread_mutex_unlock(&nxr_job.lock);
     } else if (!segment_probe_is_open(nxr_region_segment(region, rank))) {
         status = probe_run(peer, region->name, timeout_ns);

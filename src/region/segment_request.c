@@ -47,7 +47,7 @@ int nxr_region_request(const char *operation, struct nixl_region *region, int ra
     int status = NIXL_OK;
 
     if (req == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for a request");
+        return nxr_fail(NIXL_E_NO_MEMORY, operation, rank, "", 0, "no memory for a request");
     }
     if (after != NULL) {
         req->after = *after;

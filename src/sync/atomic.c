@@ -61,7 +61,7 @@ int nxr_atomic_find_segment(const char *operation, int rank, struct nixl_region 
         return status;
     }
     if (((segment_addr(*segment_p) + atomic->offset) & (nbytes - 1)) != 0) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, (*segment_p)->transport->name, 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, (*segment_p)->transport->name, 0,
                         "the word at offset %llu of region '%s' is not aligned to its %zu bytes",
                         (unsigned long long)atomic->offset, region->name, nbytes);
     }
@@ -106,7 +106,7 @@ int nxr_atomic_change(struct nxr_segment *segment, const struct nxr_atomic *atom
     }
     status = is_signal ? segment->transport->signal(segment, atomic)
                        : segment->transport->atomic(segment, atomic, fetched_p);
-    return status == NIXL_ERR_AGAIN ? nxr_atomic_ask(segment, atomic, fetched_p) : status;
+    return status == NIXL_E_AGAIN ? nxr_atomic_ask(segment, atomic, fetched_p) : status;
 }
 
 static int change_slow(const char *operation, int rank, struct nixl_region *region,
@@ -141,17 +141,19 @@ static inline int atomic_change(const char *operation, int rank, struct nixl_reg
 static int fail_atomic(const char *operation, int rank, unsigned type, unsigned op)
 {
     if (nxr_type_nbytes(type) == 0) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
-                        "type %u; allowed: NIXL_INT32 (0) to NIXL_DOUBLE (%d)", type, NIXL_DOUBLE);
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
+                        "type %u; allowed: NIXL_TYPE_INT32 (0) to NIXL_TYPE_DOUBLE (%d)", type,
+                        NIXL_TYPE_DOUBLE);
     }
     if (op > NIXL_ATOMIC_FETCH) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
                         "operation %u; allowed: NIXL_ATOMIC_ADD (0) to NIXL_ATOMIC_FETCH (%d)", op,
                         NIXL_ATOMIC_FETCH);
     }
-    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
-                    "operation %u works on bits; it does not apply to NIXL_FLOAT and NIXL_DOUBLE",
-                    op);
+    return nxr_fail(
+        NIXL_E_INVALID_ARG, operation, rank, "", 0,
+        "operation %u works on bits; it does not apply to NIXL_TYPE_FLOAT and NIXL_TYPE_DOUBLE",
+        op);
 }
 
 int nxr_atomic_of(const char *operation, int rank, uint64_t offset, enum nixl_type type,
@@ -163,7 +165,7 @@ int nxr_atomic_of(const char *operation, int rank, uint64_t offset, enum nixl_ty
     }
     if (operand == NULL && op != NIXL_ATOMIC_FETCH) {
         *atomic_p = (struct nxr_atomic){0};
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "the operand is NULL");
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "the operand is NULL");
     }
     *atomic_p = (struct nxr_atomic){.op = (uint8_t)op, .type = (uint8_t)type, .offset = offset};
     if (op != NIXL_ATOMIC_FETCH) {
@@ -181,7 +183,7 @@ int nxr_atomic_of_swap(const char *operation, int rank, uint64_t offset, enum ni
     }
     if (expected == NULL || desired == NULL) {
         *atomic_p = (struct nxr_atomic){0};
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "the %s value is NULL",
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "the %s value is NULL",
                         expected == NULL ? "expected" : "desired");
     }
     *atomic_p = (struct nxr_atomic){
@@ -233,7 +235,7 @@ int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint64_t offs
 
 int nxr_signal_fail_op(const char *operation, int rank, unsigned op)
 {
-    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+    return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
                     "signal operation %u; allowed: NIXL_SIGNAL_ADD (%d) or NIXL_SIGNAL_SET (%d)",
                     op, NIXL_SIGNAL_ADD, NIXL_SIGNAL_SET);
 }
@@ -268,7 +270,7 @@ int nxr_atomic_put_in_one_trip(int rank, struct nixl_region *region,
         !nxr_segment_has_range(segment, what->offset, what->nbytes) ||
         word_segment->transport != segment->transport || segment->method < NXR_METHOD_MESSAGE ||
         has_pending(segment->peer)) { /* the signal must not overtake them */
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
     return segment->transport->put_signal(segment, what);
 }

@@ -16,7 +16,7 @@ static inline struct nxr_atomic nxr_signal_atomic(uint64_t offset, enum nixl_sig
                                                   uint64_t value)
 {
     return (struct nxr_atomic){.op = op == NIXL_SIGNAL_SET ? NIXL_ATOMIC_SET : NIXL_ATOMIC_ADD,
-                               .type = NIXL_UINT64,
+                               .type = NIXL_TYPE_UINT64,
                                .offset = offset,
                                .operand = value};
 }
@@ -39,7 +39,7 @@ bool nxr_atomic_change_at_once(int rank, struct nixl_region *region,
 bool nxr_atomic_put_at_once(int rank, struct nixl_region *region, struct nixl_region *signal_region,
                             const struct nxr_put_signal *what);
 
-/* In one trip, if a transport offers that. NIXL_ERR_AGAIN: do it in two steps. */
+/* In one trip, if a transport offers that. NIXL_E_AGAIN: do it in two steps. */
 int nxr_atomic_put_in_one_trip(int rank, struct nixl_region *region,
                                const struct nxr_put_signal *what);
 

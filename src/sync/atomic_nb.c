@@ -27,7 +27,7 @@ static bool is_of_network(const struct nxr_op *op)
 static int atomic_op_change(struct nxr_op *op)
 {
     struct nxr_segment *segment = op->segment;
-    int status = NIXL_ERR_AGAIN;
+    int status = NIXL_E_AGAIN;
 
     if (segment->method == NXR_METHOD_MEMCPY) {
         return nxr_atomic_change(segment, &op->atomic, op->is_signal, &op->fetched);
@@ -35,7 +35,7 @@ static int atomic_op_change(struct nxr_op *op)
     if (op->is_signal) {
         status = segment->transport->signal(segment, &op->atomic);
     }
-    if (status != NIXL_ERR_AGAIN) {
+    if (status != NIXL_E_AGAIN) {
         return status;
     }
     if (is_of_network(op)) {
@@ -45,7 +45,7 @@ static int atomic_op_change(struct nxr_op *op)
         return nxr_atomic_start_device(op);
     }
     status = nxr_atomic_ask_at_once(segment, &op->atomic, &op->fetched);
-    return status == NIXL_ERR_AGAIN ? nxr_host_atomic_start(op) : status;
+    return status == NIXL_E_AGAIN ? nxr_host_atomic_start(op) : status;
 }
 
 /* Start a request with a change of a word, or continue it with that after its put or get. */
@@ -59,7 +59,7 @@ static int atomic_op_start(struct nxr_op *op)
     }
     nxr_request_hand_to(op, segment->transport);
     status = atomic_op_change(op);
-    if (status == NIXL_ERR_STALE) {
+    if (status == NIXL_E_STALE) {
         nxr_region_mark_stale(segment);
     }
     return status;
@@ -82,7 +82,7 @@ static const struct nxr_req_owner atomic_op_owner = {.has_peer = true,
 
 static int fail_req_p(const char *operation, int rank)
 {
-    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "req_p is NULL");
+    return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "req_p is NULL");
 }
 
 /* A request was made: report what has ended within the call; no thread waits for the rest. */
@@ -243,11 +243,11 @@ int nixl_put_signal_nb(int rank, struct nixl_region *region, uint64_t offset, co
 static int check_own_signal(const char *operation, int rank, const uint64_t *signal)
 {
     if (signal == NULL || (uintptr_t)signal % sizeof(*signal) != 0) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
                         "the signal at %p is NULL or not aligned to 8 bytes", (const void *)signal);
     }
     if (nxr_range_find(signal) != NULL) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
                         "the signal at %p lies in device memory; allowed: host memory",
                         (const void *)signal);
     }

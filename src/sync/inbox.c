@@ -201,7 +201,7 @@ static bool take_queued(struct receive *receive)
             continue;
         }
         if (note->nbytes > receive->room) {
-            receive->status = NIXL_ERR_TRUNCATED;
+            receive->status = NIXL_E_TRUNCATED;
             return true;
         }
         memcpy(receive->note->payload, note->payload, note->nbytes);
@@ -222,7 +222,7 @@ static bool take_from_ring(struct receive *receive, struct sync_peer *sp)
     while (nxr_ring_peek(&sp->rx, &message)) {
         if (inbox_is_wanted(receive, sp->peer->rank, message.tag)) {
             if (message.nbytes > receive->room) {
-                receive->status = NIXL_ERR_TRUNCATED;
+                receive->status = NIXL_E_TRUNCATED;
                 return true;
             }
             if (nxr_ring_pop(&sp->rx, &message, receive->note->payload)) {
@@ -232,7 +232,7 @@ static bool take_from_ring(struct receive *receive, struct sync_peer *sp)
             return true;
         }
         if (!inbox_enqueue(sp, &message)) {
-            receive->status = NIXL_ERR_LIMIT;
+            receive->status = NIXL_E_LIMIT;
             return true;
         }
     }
@@ -270,7 +270,7 @@ static bool inbox_take_death(struct receive *receive)
     }
     inbox.n_deaths_told++;
     receive->lost_rank = rank;
-    receive->status = NIXL_ERR_PEER_LOST;
+    receive->status = NIXL_E_PEER_LOST;
     return true;
 }
 
@@ -297,7 +297,7 @@ static bool look_locked(struct receive *receive)
     }
     if (is_lost) {
         receive->lost_rank = receive->rank;
-        receive->status = NIXL_ERR_PEER_LOST;
+        receive->status = NIXL_E_PEER_LOST;
     }
     return is_lost;
 }
@@ -356,7 +356,7 @@ static int check_receive(int rank, int64_t timeout_ns, const struct nixl_note *n
     }
     if (note_p == NULL || note_p->struct_nbytes < offsetof(struct nixl_note, payload) ||
         note_p->struct_nbytes > sizeof(*note_p)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_notify_recv", rank, "", 0, "%s",
+        return nxr_fail(NIXL_E_INVALID_ARG, "nixl_notify_recv", rank, "", 0, "%s",
                         note_p == NULL ? "note_p is NULL"
                                        : "note_p was not initialized with nixl_note_init()");
     }
@@ -400,7 +400,7 @@ static int fail_timeout(const struct receive *receive, int64_t timeout_ns)
                  (unsigned long long)receive->mask);
     }
     tell_unmatched(unmatched, sizeof(unmatched));
-    return nxr_fail(NIXL_ERR_TIMEOUT, "nixl_notify_recv", receive->rank, "", 0,
+    return nxr_fail(NIXL_E_TIMEOUT, "nixl_notify_recv", receive->rank, "", 0,
                     "no notification from %s with %s within %s%s", from, tag,
                     nxr_duration(timeout_ns).text, unmatched);
 }
@@ -408,12 +408,12 @@ static int fail_timeout(const struct receive *receive, int64_t timeout_ns)
 static int fail_receive(const struct receive *receive, int status, int64_t timeout_ns)
 {
     switch (status) {
-    case NIXL_ERR_PEER_LOST:
+    case NIXL_E_PEER_LOST:
         return nxr_peer_fail_lost("nixl_notify_recv", receive->lost_rank, "");
-    case NIXL_ERR_TRUNCATED:
+    case NIXL_E_TRUNCATED:
         return nxr_fail(status, "nixl_notify_recv", receive->rank, "", 0,
                         "the payload is larger than the %zu bytes of the note", receive->room);
-    case NIXL_ERR_LIMIT:
+    case NIXL_E_LIMIT:
         return nxr_fail(status, "nixl_notify_recv", receive->rank, "", 0,
                         "unmatched notifications fill NIXLRUN_NOTE_QUEUE");
     default:
@@ -435,7 +435,7 @@ int nixl_notify_recv(int rank, uint64_t tag, uint64_t tag_mask, int64_t timeout_
         struct nxr_peer *peer = nxr_peer_get(rank);
 
         if (peer == NULL) {
-            return nxr_fail(NIXL_ERR_NO_MEMORY, "nixl_notify_recv", rank, "", 0, "no memory");
+            return nxr_fail(NIXL_E_NO_MEMORY, "nixl_notify_recv", rank, "", 0, "no memory");
         }
         receive.from = sync_peer_of(peer);
         if (timeout_ns != 0 && atomic_load(&peer->connection) == NXR_CONNECTION_NONE) {

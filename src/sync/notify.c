@@ -41,7 +41,7 @@ struct send {
     uint64_t tag;
     const void *msg;
     size_t nbytes;
-    int status; /* NIXL_ERR_AGAIN while there is no room */
+    int status; /* NIXL_E_AGAIN while there is no room */
 };
 
 int nxr_notify_check(const char *operation, int rank, const void *msg, size_t nbytes,
@@ -63,17 +63,17 @@ int nxr_notify_check(const char *operation, int rank, const void *msg, size_t nb
         return nxr_fail_rank(operation, rank);
     }
     if (nbytes > 0 && nxr_range_is_device(msg)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
                         "the payload at %p is GPU memory; allowed: host memory", msg);
     }
     if (nbytes > NIXL_NOTE_MAX) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
                         "a payload of %zu bytes; allowed: up to %d", nbytes, NIXL_NOTE_MAX);
     }
     if (timeout_ns < 0) {
         return nxr_fail_timeout(operation, rank, timeout_ns);
     }
-    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "msg is NULL and nbytes is %zu",
+    return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "msg is NULL and nbytes is %zu",
                     nbytes);
 }
 
@@ -93,7 +93,7 @@ static inline int notify_send_now(struct nxr_peer *peer, uint64_t tag, const voi
     if (peer->transport->notify != NULL) {
         return peer->transport->notify(peer, tag, msg, nbytes);
     }
-    return nxr_ring_push(&sync_peer_of(peer)->tx, tag, msg, nbytes) ? NIXL_OK : NIXL_ERR_AGAIN;
+    return nxr_ring_push(&sync_peer_of(peer)->tx, tag, msg, nbytes) ? NIXL_OK : NIXL_E_AGAIN;
 }
 
 /* Keep a copy until the earlier puts are visible. Caller holds send_lock. */
@@ -102,7 +102,7 @@ static int notify_hold(struct nxr_peer *peer, uint64_t tag, const void *msg, siz
     struct held_note *note = malloc(sizeof(*note) + nbytes);
 
     if (note == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     note->tag = tag;
     note->nbytes = nbytes;
@@ -127,7 +127,7 @@ static int send_or_hold(struct send *send)
     } else {
         status = atomic_load(&peer->n_held) < MAX_HELD
                      ? notify_hold(peer, send->tag, send->msg, send->nbytes)
-                     : NIXL_ERR_AGAIN;
+                     : NIXL_E_AGAIN;
     }
     nxr_spin_unlock(&sp->send_lock);
     if (status == NIXL_OK) {
@@ -152,7 +152,7 @@ void nxr_notify_send_held(struct nxr_peer *peer)
         struct held_note *note = nxr_list_entry(sp->held.next, struct held_note, link);
 
         if (!nxr_peer_is_lost(peer) &&
-            notify_send_now(peer, note->tag, note->payload, note->nbytes) == NIXL_ERR_AGAIN) {
+            notify_send_now(peer, note->tag, note->payload, note->nbytes) == NIXL_E_AGAIN) {
             break; /* the service thread tries again */
         }
         nxr_list_remove(&note->link);
@@ -194,11 +194,11 @@ static bool try_send(void *arg)
     struct send *send = arg;
 
     if (nxr_life_check(send->peer)) {
-        send->status = NIXL_ERR_PEER_LOST;
+        send->status = NIXL_E_PEER_LOST;
         return true;
     }
     send->status = send_or_hold(send);
-    if (send->status == NIXL_ERR_AGAIN) {
+    if (send->status == NIXL_E_AGAIN) {
         nxr_inbox_drain();
         return false;
     }
@@ -209,16 +209,16 @@ static int fail_send(const char *operation, int status, const struct nxr_peer *p
                      int64_t timeout_ns)
 {
     switch (status) {
-    case NIXL_ERR_PEER_LOST:
+    case NIXL_E_PEER_LOST:
         return nxr_peer_fail_lost(operation, peer->rank, "");
-    case NIXL_ERR_UNSUPPORTED:
+    case NIXL_E_UNSUPPORTED:
         return nxr_peer_fail_unreached(operation, peer);
-    case NIXL_ERR_AGAIN:
+    case NIXL_E_AGAIN:
         return nxr_fail(status, operation, peer->rank, "", 0,
                         nxr_peer_is_up(peer) ? "the queue of notifications to %s is full"
                                              : "%s is not connected yet",
                         nxr_peer_name(peer));
-    case NIXL_ERR_TIMEOUT:
+    case NIXL_E_TIMEOUT:
         return nxr_fail(status, operation, peer->rank, "", 0,
                         nxr_peer_is_up(peer)
                             ? "the queue of notifications to %s has had no room for %s"
@@ -236,22 +236,22 @@ static int send_slow(const char *operation, struct send *send, int64_t timeout_n
     int status = nxr_peer_connect(peer, timeout_ns);
 
     if (status == NIXL_INPROGRESS) {
-        return fail_send(operation, NIXL_ERR_AGAIN, peer, timeout_ns);
+        return fail_send(operation, NIXL_E_AGAIN, peer, timeout_ns);
     }
     if (status != NIXL_OK) {
         return fail_send(operation, status, peer, timeout_ns);
     }
     if (nxr_peer_is_lost(peer)) {
-        return fail_send(operation, NIXL_ERR_PEER_LOST, peer, timeout_ns);
+        return fail_send(operation, NIXL_E_PEER_LOST, peer, timeout_ns);
     }
     if (!nxr_peer_is_up(peer) || peer->transport == NULL) {
-        return fail_send(operation, NIXL_ERR_UNSUPPORTED, peer, timeout_ns);
+        return fail_send(operation, NIXL_E_UNSUPPORTED, peer, timeout_ns);
     }
     status = nxr_wait(try_send, send, nxr_left(timeout_ns, deadline));
     if (status == NIXL_OK) {
         status = send->status;
     } else if (status == NIXL_INPROGRESS) {
-        status = NIXL_ERR_AGAIN;
+        status = NIXL_E_AGAIN;
     }
     return status == NIXL_OK ? status : fail_send(operation, status, peer, timeout_ns);
 }
@@ -261,7 +261,7 @@ int nxr_notify_send(const char *operation, int rank, uint64_t tag, const void *m
 {
     struct nxr_peer *peer = nxr_peer_find(rank);
     struct send send = {.tag = tag, .msg = msg, .nbytes = nbytes};
-    int status = NIXL_ERR_AGAIN;
+    int status = NIXL_E_AGAIN;
 
     if (__builtin_expect(peer != NULL && nxr_peer_is_up(peer) && !nxr_peer_is_lost(peer) &&
                              peer->transport != NULL && !must_hold(peer),
@@ -270,7 +270,7 @@ int nxr_notify_send(const char *operation, int rank, uint64_t tag, const void *m
             struct sync_peer *sp = sync_peer_of(peer);
 
             nxr_spin_lock(&sp->send_lock);
-            status = must_hold(peer) ? NIXL_ERR_AGAIN : notify_send_now(peer, tag, msg, nbytes);
+            status = must_hold(peer) ? NIXL_E_AGAIN : notify_send_now(peer, tag, msg, nbytes);
             nxr_spin_unlock(&sp->send_lock);
         } else {
             status = notify_send_now(peer, tag, msg, nbytes);
@@ -290,17 +290,17 @@ int nxr_notify_send(const char *operation, int rank, uint64_t tag, const void *m
 int nxr_notify_hand_over(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
 {
     struct sync_peer *sp = sync_peer_of(peer);
-    int status = NIXL_ERR_AGAIN;
+    int status = NIXL_E_AGAIN;
     bool is_held = false;
 
     if (nxr_peer_is_lost(peer)) {
-        return NIXL_ERR_PEER_LOST;
+        return NIXL_E_PEER_LOST;
     }
     nxr_spin_lock(&sp->send_lock);
     if (!must_hold(peer)) {
         status = notify_send_now(peer, tag, msg, nbytes);
     }
-    if (status == NIXL_ERR_AGAIN) {
+    if (status == NIXL_E_AGAIN) {
         status = notify_hold(peer, tag, msg, nbytes);
         is_held = status == NIXL_OK;
     }
@@ -318,7 +318,7 @@ int nxr_notify_put(struct nxr_segment *segment, const struct nxr_put_notify *wha
 {
     struct nxr_peer *peer = segment->peer;
     struct sync_peer *sp = sync_peer_of(peer);
-    int status = NIXL_ERR_AGAIN;
+    int status = NIXL_E_AGAIN;
 
     nxr_spin_lock(&sp->send_lock);
     if (!must_hold(peer)) {

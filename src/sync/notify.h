@@ -19,11 +19,11 @@ int nxr_notify_send(const char *operation, int rank, uint64_t tag, const void *m
 
 /*
  * Send, or keep a copy until there is room and earlier puts are visible; never waits. The peer is
- * connected. NIXL_OK, NIXL_ERR_PEER_LOST, NIXL_ERR_NO_MEMORY. Any thread.
+ * connected. NIXL_OK, NIXL_E_PEER_LOST, NIXL_E_NO_MEMORY. Any thread.
  */
 int nxr_notify_hand_over(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes);
 
-/* Put and notify in one trip, or NIXL_ERR_AGAIN: nothing happened. */
+/* Put and notify in one trip, or NIXL_E_AGAIN: nothing happened. */
 int nxr_notify_put(struct nxr_segment *segment, const struct nxr_put_notify *what);
 
 /* Send what was held back behind puts that are complete now. Any thread. */

@@ -11,17 +11,17 @@
 #include "util/env.h"
 #include "util/status.h"
 
-/* In one trip, if a transport offers that. NIXL_ERR_AGAIN: do it in two steps. */
+/* In one trip, if a transport offers that. NIXL_E_AGAIN: do it in two steps. */
 static inline int put_notify_at_once(int rank, struct nixl_region *region,
                                      const struct nxr_put_notify *what)
 {
     struct nxr_segment *segment = nxr_region_segment(region, rank);
 
     if (__builtin_expect(segment == NULL || segment->method < NXR_METHOD_MESSAGE, 1)) {
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
     segment = nxr_transfer_message_segment(rank, region, what->offset, what->src, what->nbytes);
-    return segment != NULL ? nxr_notify_put(segment, what) : NIXL_ERR_AGAIN;
+    return segment != NULL ? nxr_notify_put(segment, what) : NIXL_E_AGAIN;
 }
 
 /* A notification that follows a put. */
@@ -55,7 +55,7 @@ static int await_segment(const char *operation, int rank, struct nixl_region *re
     }
     status = nxr_region_resolve(operation, region, rank, false, *timeout_ns_p, &segment);
     if (status == NIXL_INPROGRESS) {
-        return nxr_fail(NIXL_ERR_AGAIN, operation, rank, "", 0,
+        return nxr_fail(NIXL_E_AGAIN, operation, rank, "", 0,
                         "rank %d has not answered the request for region '%s' yet", rank,
                         region->name);
     }

@@ -59,9 +59,9 @@ static inline uint64_t order_of(uint64_t bits, enum nixl_type type)
     const uint64_t sign = UINT64_C(1) << 63;
 
     switch (type) {
-    case NIXL_INT32:
+    case NIXL_TYPE_INT32:
         return (uint64_t)(int64_t)(int32_t)(uint32_t)bits ^ sign;
-    case NIXL_INT64:
+    case NIXL_TYPE_INT64:
         return bits ^ sign;
     default:
         return bits;
@@ -71,15 +71,15 @@ static inline uint64_t order_of(uint64_t bits, enum nixl_type type)
 static inline bool is_true(uint64_t seen, enum nixl_compare compare, uint64_t value)
 {
     switch (compare) {
-    case NIXL_EQ:
+    case NIXL_COMPARE_EQ:
         return seen == value;
-    case NIXL_NE:
+    case NIXL_COMPARE_NE:
         return seen != value;
-    case NIXL_LT:
+    case NIXL_COMPARE_LT:
         return seen < value;
-    case NIXL_LE:
+    case NIXL_COMPARE_LE:
         return seen <= value;
-    case NIXL_GT:
+    case NIXL_COMPARE_GT:
         return seen > value;
     default:
         return seen >= value;
@@ -117,8 +117,8 @@ static bool is_raised(void *arg)
 
 static const char *number_text(uint64_t bits, enum nixl_type type, char text[NUMBER_NBYTES])
 {
-    bool is_signed = type == NIXL_INT32 || type == NIXL_INT64;
-    int64_t number = type == NIXL_INT32 ? (int32_t)(uint32_t)bits : (int64_t)bits;
+    bool is_signed = type == NIXL_TYPE_INT32 || type == NIXL_TYPE_INT64;
+    int64_t number = type == NIXL_TYPE_INT32 ? (int32_t)(uint32_t)bits : (int64_t)bits;
 
     if (is_signed) {
         snprintf(text, NUMBER_NBYTES, "%lld", (long long)number);
@@ -157,8 +157,8 @@ static int fail_lost(const char *operation, const struct signal_wait *wait)
     char text[128];
 
     signal_wait_describe(wait, text, sizeof(text));
-    return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, "", 0, "%s has %s: %s",
-                    nxr_rank_name(rank), has_left ? "left the job" : "died", text);
+    return nxr_fail(NIXL_E_PEER_LOST, operation, rank, "", 0, "%s has %s: %s", nxr_rank_name(rank),
+                    has_left ? "left the job" : "died", text);
 }
 
 static int fail_wait(const char *operation, int status, const struct signal_wait *wait,
@@ -166,7 +166,7 @@ static int fail_wait(const char *operation, int status, const struct signal_wait
 {
     char text[128];
 
-    if (status != NIXL_ERR_TIMEOUT) {
+    if (status != NIXL_E_TIMEOUT) {
         return nxr_fail(status, operation, -1, "", 0, "a word in device memory cannot be read: %s",
                         nixl_strerror(status));
     }
@@ -202,17 +202,17 @@ static inline int check_wait(const char *operation, const struct signal_wait *wa
         return status;
     }
     if (has_bad_word(wait)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "a word is NULL or not aligned to %zu bytes, or there is none",
                         nxr_type_nbytes(wait->type));
     }
     if (timeout_ns < 0) {
         return nxr_fail_timeout(operation, -1, timeout_ns);
     }
-    if ((unsigned)wait->compare > NIXL_GE) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "comparison %d; allowed: NIXL_EQ (%d) to NIXL_GE (%d)", (int)wait->compare,
-                        NIXL_EQ, NIXL_GE);
+    if ((unsigned)wait->compare > NIXL_COMPARE_GE) {
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
+                        "comparison %d; allowed: NIXL_COMPARE_EQ (%d) to NIXL_COMPARE_GE (%d)",
+                        (int)wait->compare, NIXL_COMPARE_EQ, NIXL_COMPARE_GE);
     }
     return NIXL_OK;
 }
@@ -279,7 +279,7 @@ static int wait_device(struct signal_wait *wait, int64_t timeout_ns)
             return NIXL_OK;
         }
         if (timeout_ns == 0 || left_ns <= 1) {
-            return timeout_ns == 0 ? NIXL_INPROGRESS : NIXL_ERR_TIMEOUT;
+            return timeout_ns == 0 ? NIXL_INPROGRESS : NIXL_E_TIMEOUT;
         }
         status =
             nxr_wait(signal_wait_has_changed, &n_changes, pause_ns < left_ns ? pause_ns : left_ns);
@@ -305,7 +305,7 @@ static int wait_looking(struct signal_wait *wait, int64_t timeout_ns)
         turn = left < look_after ? left : look_after;
         status = nxr_wait(is_raised, wait, turn);
         look_after = look_after < LAST_LOOK_NS ? 2 * look_after : look_after;
-    } while (status == NIXL_ERR_TIMEOUT && turn < left);
+    } while (status == NIXL_E_TIMEOUT && turn < left);
     return status;
 }
 
@@ -351,7 +351,7 @@ int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t v
                      int64_t timeout_ns, uint64_t *seen_p)
 {
     struct signal_wait wait = {
-        .words = &word, .n_words = 1, .type = NIXL_UINT64, .compare = compare, .value = value};
+        .words = &word, .n_words = 1, .type = NIXL_TYPE_UINT64, .compare = compare, .value = value};
     int status = check_wait("nixl_signal_wait", &wait, timeout_ns);
 
     if (status == NIXL_OK && nxr_range_is_device(word)) {
@@ -392,7 +392,7 @@ int nixl_signal_wait_any(const uint64_t *const *words, size_t nwords, enum nixl_
     static const uint64_t *const none[] = {NULL};
     struct signal_wait wait = {.words = words != NULL ? words : none,
                                .n_words = words != NULL ? nwords : 0,
-                               .type = NIXL_UINT64,
+                               .type = NIXL_TYPE_UINT64,
                                .compare = compare,
                                .value = value};
 
@@ -407,13 +407,14 @@ static int wait_words(const char *operation, struct signal_wait *wait, const voi
     if (status != NIXL_OK) {
         return status;
     }
-    if ((unsigned)wait->type > NIXL_UINT64) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "type %u; allowed: whole numbers, NIXL_INT32 (%d) to NIXL_UINT64 (%d)",
-                        (unsigned)wait->type, NIXL_INT32, NIXL_UINT64);
+    if ((unsigned)wait->type > NIXL_TYPE_UINT64) {
+        return nxr_fail(
+            NIXL_E_INVALID_ARG, operation, -1, "", 0,
+            "type %u; allowed: whole numbers, NIXL_TYPE_INT32 (%d) to NIXL_TYPE_UINT64 (%d)",
+            (unsigned)wait->type, NIXL_TYPE_INT32, NIXL_TYPE_UINT64);
     }
     if (value == NULL) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "the value is NULL");
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "the value is NULL");
     }
     wait->value = nxr_atomic_load_value(value, nxr_type_nbytes(wait->type));
     return wait_for_any(operation, wait, timeout_ns, index_p, seen_p);

@@ -85,7 +85,7 @@ static struct raise *raise_begin(struct nxr_segment *segment, int *status_p)
 {
     struct raise *raise = malloc(sizeof(*raise));
 
-    *status_p = NIXL_ERR_NO_MEMORY;
+    *status_p = NIXL_E_NO_MEMORY;
     if (raise == NULL) {
         return NULL;
     }
@@ -152,7 +152,7 @@ int nixl_signal_set_on_stream(int rank, struct nixl_region *region, uint64_t off
         return status;
     }
     if ((segment->key.addr + offset) % sizeof(value) != 0) {
-        return fail_stream(operation, rank, NIXL_ERR_INVALID_ARG,
+        return fail_stream(operation, rank, NIXL_E_INVALID_ARG,
                            "the signal is not aligned to its 8 bytes");
     }
     raise = raise_begin(segment, &status);
@@ -162,7 +162,7 @@ int nixl_signal_set_on_stream(int rank, struct nixl_region *region, uint64_t off
     word = raised_word_of(segment, offset, kind);
     if (word == NULL) {
         raise_undo(raise);
-        return fail_stream(operation, rank, NIXL_ERR_UNSUPPORTED,
+        return fail_stream(operation, rank, NIXL_E_UNSUPPORTED,
                            "the GPU does not reach that segment: synchronise the stream and use "
                            "nixl_signal_set()");
     }
@@ -205,23 +205,23 @@ int nixl_signal_wait_on_stream(const uint64_t *word, enum nixl_compare compare, 
         return status;
     }
     if (word == NULL || (uintptr_t)word % sizeof(*word) != 0) {
-        return fail_stream(operation, -1, NIXL_ERR_INVALID_ARG,
+        return fail_stream(operation, -1, NIXL_E_INVALID_ARG,
                            "the word is NULL or not aligned to 8 bytes");
     }
-    if (compare != NIXL_EQ && compare != NIXL_GE) {
-        return fail_stream(operation, -1, NIXL_ERR_INVALID_ARG,
-                           "a stream compares by NIXL_EQ or NIXL_GE only");
+    if (compare != NIXL_COMPARE_EQ && compare != NIXL_COMPARE_GE) {
+        return fail_stream(operation, -1, NIXL_E_INVALID_ARG,
+                           "a stream compares by NIXL_COMPARE_EQ or NIXL_COMPARE_GE only");
     }
     status = kind->start(why, sizeof(why));
     if (status != NIXL_OK) {
-        return fail_stream(operation, -1, NIXL_ERR_UNSUPPORTED, why);
+        return fail_stream(operation, -1, NIXL_E_UNSUPPORTED, why);
     }
     if (!is_reachable(word, kind)) {
-        return fail_stream(operation, -1, NIXL_ERR_INVALID_ARG,
+        return fail_stream(operation, -1, NIXL_E_INVALID_ARG,
                            "the word is in no host or CUDA region of this rank");
     }
-    status = kind->streams->wait(nxr_stream_of(stream), word, value, compare == NIXL_EQ, why,
-                                 sizeof(why));
+    status = kind->streams->wait(nxr_stream_of(stream), word, value, compare == NIXL_COMPARE_EQ,
+                                 why, sizeof(why));
     return status == NIXL_OK ? status : fail_stream(operation, -1, status, why);
 }
 

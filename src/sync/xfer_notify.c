@@ -54,7 +54,7 @@ int nixl_xfer_start_notify(struct nixl_xfer *xfer, uint64_t tag, const void *msg
     }
     note = xfer_note_of(xfer);
     if (note == NULL) {
-        return nxr_xfer_unclaim(xfer, nxr_fail(NIXL_ERR_NO_MEMORY, operation, xfer->rank, "", 0,
+        return nxr_xfer_unclaim(xfer, nxr_fail(NIXL_E_NO_MEMORY, operation, xfer->rank, "", 0,
                                                "no memory for the message"));
     }
     note->tag = tag;

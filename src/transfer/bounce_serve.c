@@ -98,9 +98,9 @@ static void bounce_server_register(void)
 /* Enter an own region on behalf of a peer, in that in-flight slot. */
 static int bounce_server_enter_own(struct nxr_inflight_slot *slot, const struct bounce_work *work)
 {
-    return slot == NULL                                               ? NIXL_ERR_LIMIT
+    return slot == NULL                                               ? NIXL_E_LIMIT
            : nxr_inflight_enter_own(slot, work->id, work->generation) ? NIXL_OK
-                                                                      : NIXL_ERR_STALE;
+                                                                      : NIXL_E_STALE;
 }
 
 /* A chunk is done: report it to its initiator. */
@@ -171,7 +171,7 @@ static int serve_chunk(struct served_buffer *served_by, unsigned index)
 
     if (work.id >= NXR_N_REGION_IDS || work.generation == 0 ||
         work.nbytes > served_by->memory.slot_nbytes) {
-        return NIXL_ERR_INVALID_ARG;
+        return NIXL_E_INVALID_ARG;
     }
     if (bounce_server_guard == NULL) {
         bounce_server_guard = nxr_inflight_claim_own();
@@ -182,7 +182,7 @@ static int serve_chunk(struct served_buffer *served_by, unsigned index)
     }
     own = nxr_publish_memory(work.id);
     if (work.offset > own.nbytes || work.nbytes > own.nbytes - work.offset) {
-        status = NIXL_ERR_RANGE;
+        status = NIXL_E_RANGE;
     } else if (own.range != NULL) {
         status = serve_device(served_by, index, &work, own.addr + work.offset);
     } else if (work.is_put) {

@@ -66,7 +66,7 @@ struct copy {
     size_t piece_nbytes;
     size_t issued; /* bytes of which pieces were taken */
     size_t nbytes_done;
-    size_t resume_at; /* where the owner continues, after NIXL_ERR_AGAIN */
+    size_t resume_at; /* where the owner continues, after NIXL_E_AGAIN */
     unsigned n_moving;
     int status; /* not NIXL_OK: no more pieces are taken */
 };
@@ -204,7 +204,7 @@ static int piece_move(const struct piece *piece)
     const struct copy *copy = piece->copy;
 
     if (nxr_peer_is_lost(copy->op->segment->peer)) {
-        return NIXL_ERR_PEER_LOST;
+        return NIXL_E_PEER_LOST;
     }
     return op_move(copy->op, copy->method, piece->at, piece->nbytes);
 }
@@ -235,23 +235,23 @@ static void copy_end(struct copy *copy)
     size_t resume_at = copy->resume_at;
     int status = copy->status;
 
-    if (status == NIXL_ERR_CANCELED && copy->nbytes_done == op->nbytes) {
+    if (status == NIXL_E_CANCELED && copy->nbytes_done == op->nbytes) {
         status = NIXL_OK; /* the cancel came too late */
     }
     op->nbytes_done = copy->nbytes_done;
     free(copy);
-    if (status < 0 && status != NIXL_ERR_CANCELED && nxr_life_check(segment->peer)) {
-        status = NIXL_ERR_PEER_LOST;
+    if (status < 0 && status != NIXL_E_CANCELED && nxr_life_check(segment->peer)) {
+        status = NIXL_E_PEER_LOST;
     }
-    if (status == NIXL_ERR_STALE) {
+    if (status == NIXL_E_STALE) {
         nxr_region_mark_stale(segment);
     }
-    if (status == NIXL_ERR_AGAIN) {
+    if (status == NIXL_E_AGAIN) {
         copy_resume(op, resume_at);
     }
     atomic_fetch_sub_explicit(&segment->n_copies, 1, memory_order_release);
     atomic_fetch_sub(&nxr_n_at_copy_thread, 1);
-    if (status != NIXL_ERR_AGAIN) {
+    if (status != NIXL_E_AGAIN) {
         nxr_op_done(op, status);
     }
 }
@@ -276,9 +276,9 @@ static void piece_finish(const struct piece *piece, int status)
     if (status == NIXL_OK) {
         copy->nbytes_done += piece->nbytes;
     } else {
-        if (status == NIXL_ERR_AGAIN && piece->at < copy->resume_at) {
+        if (status == NIXL_E_AGAIN && piece->at < copy->resume_at) {
             copy->resume_at = piece->at;
-        } else if (status == NIXL_ERR_TRANSPORT) {
+        } else if (status == NIXL_E_TRANSPORT) {
             copy->nbytes_done += piece->nbytes; /* some of them may have moved */
         }
         copy_set_status(copy, status);
@@ -461,7 +461,7 @@ static struct copy *take_stopped(void)
     nxr_list_for_each (link, after, &copies) {
         struct copy *copy = nxr_list_entry(link, struct copy, link);
 
-        copy_set_status(copy, NIXL_ERR_CANCELED);
+        copy_set_status(copy, NIXL_E_CANCELED);
         if (stopped == NULL && copy_is_over(copy)) {
             stopped = copy;
         }
@@ -515,11 +515,11 @@ int nxr_host_copy_start(struct nxr_op *op)
     bool was_asleep;
 
     if (!nxr_copy_thread_is_there()) {
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     copy = calloc(1, sizeof(*copy));
     if (copy == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     copy->op = op;
     copy->resume_at = SIZE_MAX;
@@ -543,14 +543,14 @@ int nxr_host_copy_cancel(struct nxr_op *op)
 {
     struct nxr_list *link, *after;
     struct copy *over = NULL;
-    int status = NIXL_ERR_NOT_FOUND;
+    int status = NIXL_E_NOT_FOUND;
 
     pthread_mutex_lock(&copy_thread_lock);
     nxr_list_for_each (link, after, &copies) {
         struct copy *copy = nxr_list_entry(link, struct copy, link);
 
         if (copy->op == op) {
-            copy_set_status(copy, NIXL_ERR_CANCELED);
+            copy_set_status(copy, NIXL_E_CANCELED);
             over = copy_is_over(copy) ? copy : NULL;
             status = over != NULL ? NIXL_OK : NIXL_INPROGRESS; /* a piece is being copied */
             break;

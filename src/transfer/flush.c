@@ -41,11 +41,11 @@ static int fail_late(const char *operation, const struct nxr_peer *peer, int64_t
     const struct nxr_duration time = nxr_duration(timeout_ns);
 
     if (n_puts + n_words + n_detached == 0) {
-        return nxr_fail(NIXL_ERR_TIMEOUT, operation, peer->rank, "", 0,
+        return nxr_fail(NIXL_E_TIMEOUT, operation, peer->rank, "", 0,
                         "%s has not acknowledged the puts to it within %s", nxr_peer_name(peer),
                         time.text);
     }
-    return nxr_fail(NIXL_ERR_TIMEOUT, operation, peer->rank, "", 0,
+    return nxr_fail(NIXL_E_TIMEOUT, operation, peer->rank, "", 0,
                     "in flight to %s after %s: %u puts, %u atomics, %u detached requests",
                     nxr_peer_name(peer), time.text, n_puts, n_words, n_detached);
 }
@@ -56,7 +56,7 @@ static int fail_drain(const char *operation, const struct nxr_peer *peer, int st
     if (nxr_peer_is_lost(peer)) {
         return nxr_peer_fail_lost(operation, peer->rank, "");
     }
-    return status == NIXL_ERR_TIMEOUT
+    return status == NIXL_E_TIMEOUT
                ? fail_late(operation, peer, timeout_ns)
                : nxr_fail(status, operation, peer->rank, "", 0, "%s", nixl_strerror(status));
 }
@@ -189,14 +189,14 @@ static int drain_all(const char *operation, int64_t timeout_ns, order_of_fn *ord
                          ? drain(operation, peer, nxr_left(timeout_ns, deadline), order_of)
                          : NIXL_OK;
 
-        if (status == NIXL_ERR_PEER_LOST) {
+        if (status == NIXL_E_PEER_LOST) {
             lost = peer;
         } else if (first_failure == NIXL_OK) {
             first_failure = status;
         }
     }
     return first_failure == NIXL_OK && lost != NULL
-               ? fail_drain(operation, lost, NIXL_ERR_PEER_LOST, 0)
+               ? fail_drain(operation, lost, NIXL_E_PEER_LOST, 0)
                : first_failure;
 }
 

@@ -38,11 +38,11 @@ int nxr_op_move(struct nxr_op *op, const struct nxr_transport *mover)
     int status;
 
     if (mover == op->segment->transport && op_takes_time(op)) {
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
     status = op->kind == NXR_OP_PUT ? mover->put(op->segment, op->offset, op->local, op->nbytes)
                                     : mover->get(op->segment, op->offset, op->local, op->nbytes);
-    op->takes_time = status == NIXL_ERR_AGAIN && mover == op->segment->transport;
+    op->takes_time = status == NIXL_E_AGAIN && mover == op->segment->transport;
     return status;
 }
 
@@ -67,7 +67,7 @@ static int op_move_if_short(struct nxr_op *op, const struct nxr_transport *mover
 {
     if (mover != op->segment->transport || op->pieces != NULL || op_is_device_copy(op, mover) ||
         (nxr_copy_thread_takes(op) && nxr_copy_thread_is_there())) {
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
     return nxr_op_move(op, mover);
 }
@@ -87,7 +87,7 @@ static int op_start(struct nxr_op *op, const struct nxr_transport *mover)
         mover != &nxr_transport_staging && (op->pieces == NULL || op_is_device_copy(op, mover));
     int status = op_start_by(op, mover); /* NIXL_INPROGRESS: op may have ended and be freed */
 
-    if (status == NIXL_ERR_UNSUPPORTED && may_stage) {
+    if (status == NIXL_E_UNSUPPORTED && may_stage) {
         nxr_request_hand_to(op, &nxr_transport_staging);
         status = op_start_by(op, &nxr_transport_staging);
     }
@@ -102,17 +102,17 @@ int nxr_op_submit(struct nxr_op *op)
 
     if (mover == NULL) {
         if (!nxr_segment_has_range(segment, op->offset, op->nbytes)) {
-            return NIXL_ERR_RANGE;
+            return NIXL_E_RANGE;
         }
         mover = nxr_segment_mover(segment, op->local);
         nxr_request_hand_to(op, mover);
     }
     status = op_move_if_short(op, mover);
-    if (status == NIXL_ERR_AGAIN) {
+    if (status == NIXL_E_AGAIN) {
         status = op_start(op, mover);
     }
     status = nxr_op_status(status, segment);
-    if (status == NIXL_ERR_STALE) {
+    if (status == NIXL_E_STALE) {
         nxr_region_mark_stale(segment);
     }
     if (status == NIXL_OK) {

@@ -16,14 +16,14 @@
 const struct nxr_transport *nxr_segment_mover(const struct nxr_segment *segment, const void *local);
 
 /*
- * Move the bytes within the call. NIXL_ERR_AGAIN: nothing has moved, and the operation must be
+ * Move the bytes within the call. NIXL_E_AGAIN: nothing has moved, and the operation must be
  * started; the mover is not called if it is known to return this.
  */
 int nxr_op_move(struct nxr_op *op, const struct nxr_transport *mover);
 
 /*
  * Move the first pieces of a list within the call, as many as possible: *n_done_p. `mover` is that
- * of the first piece. NIXL_OK: all. NIXL_ERR_AGAIN: the next piece must be started.
+ * of the first piece. NIXL_OK: all. NIXL_E_AGAIN: the next piece must be started.
  */
 int nxr_op_move_list(const struct nxr_transport *mover, struct nxr_segment *segment,
                      enum nxr_op_kind kind, const struct nxr_piece *pieces, size_t n_pieces,
@@ -33,7 +33,7 @@ int nxr_op_move_list(const struct nxr_transport *mover, struct nxr_segment *segm
  * Carry out an operation whose segment is ready: at once if that does not take long, else start it.
  * op->transport: its mover, if the caller has asked for it and checked the range; else NULL.
  * NIXL_INPROGRESS: it was started, and may have ended already; what was started is staging if
- * op->transport has changed. NIXL_ERR_UNSUPPORTED of a list: nothing began, and its pieces may be
+ * op->transport has changed. NIXL_E_UNSUPPORTED of a list: nothing began, and its pieces may be
  * submitted one by one. Other: it is over.
  */
 int nxr_op_submit(struct nxr_op *op);
@@ -47,8 +47,7 @@ extern const struct nxr_req_owner nxr_transfer_owner;
  */
 static inline int nxr_op_status(int status, const struct nxr_segment *segment)
 {
-    return status == NIXL_ERR_STALE && nxr_peer_is_lost(segment->peer) ? NIXL_ERR_PEER_LOST
-                                                                       : status;
+    return status == NIXL_E_STALE && nxr_peer_is_lost(segment->peer) ? NIXL_E_PEER_LOST : status;
 }
 
 #endif

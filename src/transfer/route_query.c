@@ -33,9 +33,9 @@ static void route_query_tell_why_not(const struct nxr_transport *transport,
                                      const struct nxr_peer *peer, const struct between *between,
                                      struct nixl_route_info *info)
 {
-    enum nixl_scope scope = peer->rank == nxr_job.rank ? NIXL_SCOPE_SELF
-                            : nxr_peer_is_local(peer)  ? NIXL_SCOPE_LOCAL
-                                                       : NIXL_SCOPE_REMOTE;
+    enum nixl_scope_kind scope = peer->rank == nxr_job.rank ? NIXL_SCOPE_SELF
+                                 : nxr_peer_is_local(peer)  ? NIXL_SCOPE_LOCAL
+                                                            : NIXL_SCOPE_REMOTE;
     const struct nxr_segment *segment = between != NULL ? between->segment : NULL;
     const struct nxr_transport *chosen = segment != NULL ? segment->transport : peer->transport;
     enum nixl_mem_kind kind =
@@ -113,7 +113,7 @@ static bool route_query_ask(unsigned index, const struct nxr_peer *peer,
 
 static int fail_index(const char *operation, int rank, unsigned index)
 {
-    return nxr_fail(NIXL_ERR_NOT_FOUND, operation, rank, "", 0, "there is no transport number %u",
+    return nxr_fail(NIXL_E_NOT_FOUND, operation, rank, "", 0, "there is no transport number %u",
                     index);
 }
 

@@ -23,13 +23,13 @@ static int staging_probe(char *why, size_t why_nbytes)
     return NIXL_OK;
 }
 
-static int staging_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *why,
+static int staging_reach(enum nixl_scope_kind scope, enum nixl_mem_kind kind, char *why,
                          size_t why_nbytes)
 {
     (void)scope;
     (void)kind;
     snprintf(why, why_nbytes, "serves no segment by itself");
-    return NIXL_ERR_UNSUPPORTED;
+    return NIXL_E_UNSUPPORTED;
 }
 
 static int staging_segment_open(struct nxr_segment *segment, int fd,
@@ -38,7 +38,7 @@ static int staging_segment_open(struct nxr_segment *segment, int fd,
     (void)segment;
     (void)fd;
     (void)remote;
-    return NIXL_ERR_UNSUPPORTED;
+    return NIXL_E_UNSUPPORTED;
 }
 
 static void staging_segment_close(struct nxr_segment *segment)
@@ -50,13 +50,13 @@ static void staging_segment_close(struct nxr_segment *segment)
 static int staging_put(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes)
 {
     return nxr_range_find(src) == NULL ? segment->transport->put(segment, offset, src, nbytes)
-                                       : NIXL_ERR_AGAIN;
+                                       : NIXL_E_AGAIN;
 }
 
 static int staging_get(struct nxr_segment *segment, uint64_t offset, void *dst, size_t nbytes)
 {
     return nxr_range_find(dst) == NULL ? segment->transport->get(segment, offset, dst, nbytes)
-                                       : NIXL_ERR_AGAIN;
+                                       : NIXL_E_AGAIN;
 }
 
 static int staging_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
@@ -65,7 +65,7 @@ static int staging_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, 
     (void)tag;
     (void)msg;
     (void)nbytes;
-    return NIXL_ERR_UNSUPPORTED;
+    return NIXL_E_UNSUPPORTED;
 }
 
 const struct nxr_transport nxr_transport_staging = {

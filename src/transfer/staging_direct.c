@@ -35,7 +35,7 @@ static int direct_need_window(struct pipeline *pipeline)
         pthread_mutex_lock(&nxr_job.lock);
         pipeline->window_region = nxr_region_open(name);
         status = pipeline->window_region == NULL
-                     ? NIXL_ERR_NO_MEMORY
+                     ? NIXL_E_NO_MEMORY
                      : nxr_region_want_segment(pipeline->window_region, pipeline->peer->rank, false,
                                                &pipeline->window);
         pthread_mutex_unlock(&nxr_job.lock);
@@ -53,7 +53,7 @@ static int direct_need_window(struct pipeline *pipeline)
     case NXR_SEGMENT_FAILED:
         return pipeline->window->status;
     default:
-        return NIXL_ERR_PEER_LOST;
+        return NIXL_E_PEER_LOST;
     }
 }
 
@@ -94,7 +94,7 @@ static int direct_move(struct staging_slot *slot)
     status = user->kind == NXR_OP_PUT
                  ? segment->transport->put(segment, slot->op.offset, slot->op.local, slot->nbytes)
                  : segment->transport->get(segment, slot->op.offset, slot->op.local, slot->nbytes);
-    if (status == NIXL_ERR_AGAIN) {
+    if (status == NIXL_E_AGAIN) {
         atomic_fetch_add(&nxr_n_started, 1);
         status = segment->transport->start(&slot->op);
         if (status != NIXL_INPROGRESS) {
@@ -115,7 +115,7 @@ static int direct_send_ask(const struct nxr_segment *segment, const struct nxr_n
     status = nxr_net_check_segment(np, segment);
     if (status == NIXL_OK) {
         stage = nxr_net_begin(np, NXR_NET_STAGE, sizeof(*stage));
-        status = stage != NULL ? NIXL_INPROGRESS : NIXL_ERR_NO_MEMORY;
+        status = stage != NULL ? NIXL_INPROGRESS : NIXL_E_NO_MEMORY;
         if (stage != NULL) {
             *stage = *ask;
             nxr_net_push(np, false);

@@ -25,7 +25,7 @@ int nxr_staging_map(struct staging_memory *memory)
 
     if (addr == MAP_FAILED) {
         nxr_error(CORE, "cannot map %zu bytes for staging: %m", nbytes);
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     nxr_staging_adopt(memory, addr, nbytes, 0, NXR_STAGING_NBYTES);
     return NIXL_OK;

@@ -17,7 +17,7 @@ struct staging_memory {
     _Atomic unsigned pinned_kinds; /* bits by enum nixl_mem_kind */
 };
 
-/* Map memory of this process alone. NIXL_OK, NIXL_ERR_NO_MEMORY: nothing has changed. */
+/* Map memory of this process alone. NIXL_OK, NIXL_E_NO_MEMORY: nothing has changed. */
 int nxr_staging_map(struct staging_memory *memory);
 
 /* Use that mapping, whose slots lie behind a head. */

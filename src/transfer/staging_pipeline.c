@@ -245,7 +245,7 @@ int nxr_staging_start(struct nxr_op *op)
     struct pipeline *pipeline;
 
     if (job == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     pipeline = op->segment->method == NXR_METHOD_BOUNCE ? &staging->shared : &staging->direct;
     job->op = op;
@@ -287,11 +287,11 @@ static bool pipeline_find(struct pipeline *pipeline, const struct nxr_op *op, in
 
 static int pipeline_cancel(struct pipeline *pipeline, struct nxr_op *op)
 {
-    if (!pipeline_find(pipeline, op, NIXL_ERR_CANCELED)) {
+    if (!pipeline_find(pipeline, op, NIXL_E_CANCELED)) {
         return NIXL_INPROGRESS; /* it is about to end, or not here */
     }
     nxr_staging_drive(pipeline);
-    return pipeline_find(pipeline, op, NIXL_ERR_CANCELED) ? NIXL_INPROGRESS : NIXL_OK;
+    return pipeline_find(pipeline, op, NIXL_E_CANCELED) ? NIXL_INPROGRESS : NIXL_OK;
 }
 
 int nxr_staging_cancel(struct nxr_op *op)
@@ -336,7 +336,7 @@ static int pipeline_close(struct pipeline *pipeline)
     pthread_mutex_lock(&pipeline->lock);
     pipeline->is_closing = true;
     nxr_list_for_each (link, after, &pipeline->jobs) {
-        nxr_list_entry(link, struct staging_job, link)->status = NIXL_ERR_CANCELED;
+        nxr_list_entry(link, struct staging_job, link)->status = NIXL_E_CANCELED;
     }
     pthread_mutex_unlock(&pipeline->lock);
     return pipeline_try_drive(pipeline);

@@ -54,7 +54,7 @@ static int buffer_open(struct pipeline *pipeline)
         if (fd >= 0) {
             close(fd);
         }
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     nxr_staging_adopt(&pipeline->memory, addr, nbytes, NXR_BOUNCE_HEAD_NBYTES, chunk_nbytes);
     pipeline->piece_nbytes = chunk_nbytes;
@@ -80,7 +80,7 @@ static int buffer_ask(struct staging_slot *slot)
     const struct nxr_op *op = slot->job->op;
 
     if (nxr_peer_is_lost(slot->pipeline->peer)) {
-        return NIXL_ERR_PEER_LOST;
+        return NIXL_E_PEER_LOST;
     }
     chunk->is_put = op->kind == NXR_OP_PUT;
     chunk->id = op->segment->id;
@@ -102,7 +102,7 @@ static int buffer_look(struct staging_slot *slot)
     }
     status = chunk->status;
     atomic_store_explicit(&chunk->state, NXR_BOUNCE_FREE, memory_order_relaxed);
-    return status <= NIXL_OK ? status : NIXL_ERR_TRANSPORT;
+    return status <= NIXL_OK ? status : NIXL_E_TRANSPORT;
 }
 
 static bool buffer_take_back(struct staging_slot *slot, bool is_gone)

@@ -252,7 +252,7 @@ static void slot_stop_step(struct staging_slot *slot)
     if (slot_step(slot) == STEP_ASK && (is_gone || is_stopped)) {
         if (pipeline->end->take_back(slot, is_gone)) {
             slot->is_taken_back = !is_gone;
-            atomic_store(&slot->status, is_lost ? NIXL_ERR_PEER_LOST : NIXL_ERR_CANCELED);
+            atomic_store(&slot->status, is_lost ? NIXL_E_PEER_LOST : NIXL_E_CANCELED);
         }
     } else if (slot_step(slot) == STEP_MOVE && is_stopped && !slot->is_stopping) {
         slot->is_stopping = true;

@@ -41,7 +41,7 @@ static int check_sides(const char *operation, const struct nxr_segment *segment,
         why = "the GPU does not reach both sides";
     }
     return why == NULL ? NIXL_OK
-                       : nxr_fail(NIXL_ERR_UNSUPPORTED, operation, segment->peer->rank,
+                       : nxr_fail(NIXL_E_UNSUPPORTED, operation, segment->peer->rank,
                                   segment->transport->name, 0,
                                   "%s: synchronise the stream and use the call without it", why);
 }

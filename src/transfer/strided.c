@@ -44,7 +44,7 @@ static void take_off(struct strided *call, size_t n_done)
     call->nblocks -= n_done;
 }
 
-/* NIXL_OK; NIXL_ERR_AGAIN: the rest cannot be done at once. */
+/* NIXL_OK; NIXL_E_AGAIN: the rest cannot be done at once. */
 static int strided_move_at_once(struct strided *call, struct nxr_segment *segment,
                                 const struct nxr_transport *mover)
 {
@@ -76,9 +76,9 @@ static int finish_transfer(const struct strided *call, struct nixl_xfer *xfer, i
     if (status == NIXL_INPROGRESS) {
         status = nixl_xfer_wait(xfer, nxr_env.op_timeout);
     }
-    if (status == NIXL_ERR_TIMEOUT) {
+    if (status == NIXL_E_TIMEOUT) {
         if (nixl_xfer_cancel(xfer, NIXL_FOREVER, NULL) != NIXL_OK) {
-            return nxr_fail_inner(NIXL_ERR_TRANSPORT, call->operation, call->rank);
+            return nxr_fail_inner(NIXL_E_TRANSPORT, call->operation, call->rank);
         }
         status = nxr_fail(status, call->operation, call->rank, "", 0,
                           "not complete within NIXLRUN_OP_TIMEOUT; stopped");
@@ -117,7 +117,7 @@ static int move(struct strided *call)
 
     if (!is_empty && (!find_extent(call, call->stride, &there) ||
                       !find_extent(call, call->local_stride, &here))) {
-        return nxr_fail(NIXL_ERR_RANGE, call->operation, call->rank, "", 0,
+        return nxr_fail(NIXL_E_RANGE, call->operation, call->rank, "", 0,
                         "%zu blocks of %zu bytes at these strides exceed any memory", call->nblocks,
                         call->block_nbytes);
     }
@@ -130,7 +130,7 @@ static int move(struct strided *call)
         return status;
     }
     status = strided_move_at_once(call, segment, nxr_segment_mover(segment, call->local));
-    if (status == NIXL_ERR_AGAIN) {
+    if (status == NIXL_E_AGAIN) {
         return move_by_transfer(call);
     }
     return status == NIXL_OK

@@ -30,7 +30,7 @@ static int check_local_range(const char *operation, int rank, const void *local,
     if (range == NULL || nbytes <= range->addr + range->nbytes - (uintptr_t)local) {
         return NIXL_OK;
     }
-    return nxr_fail(NIXL_ERR_RANGE, operation, rank, "", 0,
+    return nxr_fail(NIXL_E_RANGE, operation, rank, "", 0,
                     "the local buffer of %zu bytes at %p goes beyond its region of %s memory, "
                     "which ends at %p",
                     nbytes, local, range->kind->name, (void *)(range->addr + range->nbytes));
@@ -48,11 +48,11 @@ int nxr_transfer_check(const char *operation, int rank, const struct nixl_region
         return nxr_fail_rank(operation, rank);
     }
     if (!nxr_region_is_open(region)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "%s",
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "%s",
                         region == NULL ? "the region is NULL" : "the region is closed");
     }
     if (local == NULL && nbytes > 0) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
                         "the local buffer is NULL and nbytes is %zu", nbytes);
     }
     return check_local_range(operation, rank, local, nbytes);
@@ -62,7 +62,7 @@ static int fail_range(const char *operation, int rank, const struct nixl_region 
                       const struct nxr_segment *segment, uint64_t offset, size_t nbytes)
 {
     return nxr_fail(
-        NIXL_ERR_RANGE, operation, rank, segment->transport->name, 0,
+        NIXL_E_RANGE, operation, rank, segment->transport->name, 0,
         "offset %llu with %zu bytes is outside of region '%s' of rank %d, which has %llu",
         (unsigned long long)offset, nbytes, region->name, rank,
         (unsigned long long)segment->nbytes);
@@ -79,8 +79,8 @@ static int transfer_find_segment(const char *operation, int rank, struct nixl_re
         status =
             nxr_region_resolve(operation, region, rank, false, nxr_env.resolve_timeout, segment_p);
     }
-    if (status == NIXL_ERR_TIMEOUT) {
-        return nxr_region_fail_unanswered(NIXL_ERR_NOT_FOUND, operation, region, rank,
+    if (status == NIXL_E_TIMEOUT) {
+        return nxr_region_fail_unanswered(NIXL_E_NOT_FOUND, operation, region, rank,
                                           "NIXLRUN_RESOLVE_TIMEOUT");
     }
     if (status == NIXL_OK && !nxr_segment_has_range(*segment_p, offset, nbytes)) {
@@ -104,27 +104,27 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
 {
     struct nxr_peer *peer = segment->peer;
 
-    if (status == NIXL_ERR_PEER_LOST) {
+    if (status == NIXL_E_PEER_LOST) {
         nxr_life_lost(peer->rank); /* a kernel call discovered it first */
     }
     if (nxr_life_check(peer)) {
         return nxr_peer_fail_lost(operation, peer->rank, segment->transport->name);
     }
-    if (status == NIXL_ERR_STALE) {
+    if (status == NIXL_E_STALE) {
         nxr_region_mark_stale(segment);
         return nxr_fail(status, operation, peer->rank, segment->transport->name, 0,
                         "%s has closed region '%s'; nixl_region_query() finds a new one",
                         nxr_peer_name(peer), region->name);
     }
-    if (status == NIXL_ERR_TIMEOUT) {
+    if (status == NIXL_E_TIMEOUT) {
         return nxr_fail(status, operation, peer->rank, segment->transport->name, 0,
                         "%s has not answered for %s (NIXLRUN_OP_TIMEOUT): asked for region "
                         "'%s'; it is not known to be dead, it may be stopped",
                         nxr_peer_name(peer), nxr_duration(nxr_env.op_timeout).text, region->name);
     }
     return nxr_fail(status, operation, peer->rank, segment->transport->name, 0, "%s",
-                    status == NIXL_ERR_LIMIT ? "more threads use this peer than it has slots for"
-                                             : nixl_strerror(status));
+                    status == NIXL_E_LIMIT ? "more threads use this peer than it has slots for"
+                                           : nixl_strerror(status));
 }
 
 int nxr_transfer_fail_copy(const char *operation, int status, struct nixl_region *region,
@@ -157,12 +157,12 @@ static int finish_request(const char *operation, int rank, struct nixl_req *req)
     if (is_late && nxr_request_stop(req) == NIXL_INPROGRESS) {
         (void)nxr_wait(transfer_is_complete, req, NIXL_FOREVER);
     }
-    if (!is_late || atomic_load(&req->status) != NIXL_ERR_CANCELED) {
+    if (!is_late || atomic_load(&req->status) != NIXL_E_CANCELED) {
         return nixl_req_wait(&req, NIXL_FOREVER);
     }
     nbytes_done = req->op.nbytes_done;
     nxr_request_finish(operation, &req);
-    return nxr_fail(NIXL_ERR_TIMEOUT, operation, rank, "", 0,
+    return nxr_fail(NIXL_E_TIMEOUT, operation, rank, "", 0,
                     "%zu of %zu bytes were moved within NIXLRUN_OP_TIMEOUT (%s); stopped",
                     nbytes_done, nbytes, nxr_duration(nxr_env.op_timeout).text);
 }
@@ -177,7 +177,7 @@ static int run_request(const char *operation, const struct nxr_op *op)
                                      : status;
 }
 
-/* `takes_time`: the segment's transport has just answered NIXL_ERR_AGAIN. */
+/* `takes_time`: the segment's transport has just answered NIXL_E_AGAIN. */
 static int transfer_slow(const char *operation, enum nxr_op_kind kind, bool takes_time, int rank,
                          struct nixl_region *region, uint64_t offset, void *local, size_t nbytes)
 {
@@ -194,12 +194,11 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, bool take
     }
     mover = nxr_segment_mover(op.segment, local);
     status = nxr_op_move(&op, mover);
-    if (status == NIXL_ERR_AGAIN && kind == NXR_OP_PUT && mover == op.segment->transport &&
+    if (status == NIXL_E_AGAIN && kind == NXR_OP_PUT && mover == op.segment->transport &&
         nxr_atomic_serves_put(op.segment, offset, nbytes)) {
         status = nxr_atomic_put(op.segment, offset, local, nbytes);
     }
-    if (status == NIXL_ERR_AGAIN ||
-        (status == NIXL_ERR_UNSUPPORTED && nxr_range_find(local) != NULL)) {
+    if (status == NIXL_E_AGAIN || (status == NIXL_E_UNSUPPORTED && nxr_range_find(local) != NULL)) {
         return run_request(operation, &op);
     }
     return status == NIXL_OK ? status
@@ -247,7 +246,7 @@ static inline int put(const char *operation, int rank, struct nixl_region *regio
     if (__builtin_expect(status == NIXL_OK, 1)) {
         return NIXL_OK;
     }
-    return transfer_slow(operation, NXR_OP_PUT, status == NIXL_ERR_AGAIN, rank, region, offset,
+    return transfer_slow(operation, NXR_OP_PUT, status == NIXL_E_AGAIN, rank, region, offset,
                          (void *)src, nbytes);
 }
 
@@ -263,7 +262,7 @@ static inline int get(const char *operation, int rank, struct nixl_region *regio
     if (__builtin_expect(status == NIXL_OK, 1)) {
         return NIXL_OK;
     }
-    return transfer_slow(operation, NXR_OP_GET, status == NIXL_ERR_AGAIN, rank, region, offset, dst,
+    return transfer_slow(operation, NXR_OP_GET, status == NIXL_E_AGAIN, rank, region, offset, dst,
                          nbytes);
 }
 
@@ -301,12 +300,12 @@ int nixl_get(int rank, struct nixl_region *region, uint64_t offset, void *dst, s
 
 /*
  * Move bytes between host memories: all, or only the first part of a copy on this host of more
- * than max_nbytes. NIXL_ERR_AGAIN: start the rest.
+ * than max_nbytes. NIXL_E_AGAIN: start the rest.
  */
 static int begin_here(struct nxr_op *op, size_t max_nbytes)
 {
     if (op->nbytes > max_nbytes && nxr_copy_thread_reaches(op->segment)) {
-        return nxr_copy_thread_begin(op) ? NIXL_OK : NIXL_ERR_AGAIN;
+        return nxr_copy_thread_begin(op) ? NIXL_OK : NIXL_E_AGAIN;
     }
     return nxr_op_move(op, op->segment->transport);
 }
@@ -326,7 +325,7 @@ static int begin_transfer(const char *operation, size_t max_nbytes, int rank,
         return status;
     }
     if (req_p == NULL) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "req_p is NULL");
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "req_p is NULL");
     }
     segment = nxr_region_segment(region, rank);
     if (segment != NULL) {
@@ -341,7 +340,7 @@ static int begin_transfer(const char *operation, size_t max_nbytes, int rank,
         !nxr_range_is_device(op->local)) {
         op->segment = segment;
         status = begin_here(op, max_nbytes);
-        if (status != NIXL_ERR_AGAIN) {
+        if (status != NIXL_E_AGAIN) {
             return status == NIXL_OK ? status
                                      : nxr_transfer_fail_copy(operation, status, region, segment);
         }
@@ -380,8 +379,8 @@ int nixl_put_nb(int rank, struct nixl_region *region, uint64_t offset, const voi
     if (__builtin_expect(status == NIXL_OK, 1)) {
         return NIXL_OK;
     }
-    return transfer_nb_slow("nixl_put_nb", NXR_OP_PUT, status == NIXL_ERR_AGAIN, rank, region,
-                            offset, (void *)src, nbytes, req_p);
+    return transfer_nb_slow("nixl_put_nb", NXR_OP_PUT, status == NIXL_E_AGAIN, rank, region, offset,
+                            (void *)src, nbytes, req_p);
 }
 
 int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
@@ -399,8 +398,8 @@ int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst
     if (__builtin_expect(status == NIXL_OK, 1)) {
         return NIXL_OK;
     }
-    return transfer_nb_slow("nixl_get_nb", NXR_OP_GET, status == NIXL_ERR_AGAIN, rank, region,
-                            offset, dst, nbytes, req_p);
+    return transfer_nb_slow("nixl_get_nb", NXR_OP_GET, status == NIXL_E_AGAIN, rank, region, offset,
+                            dst, nbytes, req_p);
 }
 
 struct nxr_segment *nxr_transfer_message_segment(int rank, struct nixl_region *region,

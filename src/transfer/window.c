@@ -124,7 +124,7 @@ static int copy_slot(struct net_peer *np, const struct nxr_net_stage *stage)
     int status;
 
     if (window == NULL || stage->slot >= NXR_STAGING_SLOTS || stage->nbytes > NXR_STAGING_NBYTES) {
-        return NIXL_ERR_INVALID_ARG;
+        return NIXL_E_INVALID_ARG;
     }
     addr = nxr_net_hold_begin(&range, &hold, &status);
     if (addr == NULL) {
@@ -134,7 +134,7 @@ static int copy_slot(struct net_peer *np, const struct nxr_net_stage *stage)
     copy = device != NULL ? calloc(1, sizeof(*copy)) : NULL;
     if (copy == NULL) {
         nxr_net_hold_end(hold);
-        return device == NULL ? NIXL_ERR_INVALID_ARG : NIXL_ERR_NO_MEMORY;
+        return device == NULL ? NIXL_E_INVALID_ARG : NIXL_E_NO_MEMORY;
     }
     copy->np = np;
     copy->hold = hold;

@@ -261,7 +261,7 @@ static void work_take_put(struct net_peer *np, const struct nxr_net_record *reco
     }
     if (batch == NULL) {
         nxr_net_hold_end(hold);
-        nxr_net_refuse(np, put->id, put->generation, NIXL_ERR_NO_MEMORY);
+        nxr_net_refuse(np, put->id, put->generation, NIXL_E_NO_MEMORY);
         return;
     }
     nxr_copy(batch->bytes + batch->nbytes, payload, nbytes);
@@ -300,7 +300,7 @@ static void work_take_get(struct net_peer *np, const struct nxr_net_record *reco
     got = malloc(sizeof(*got) + get->nbytes);
     if (got == NULL) {
         nxr_net_hold_end(hold);
-        nxr_net_answer_get(np, get, NULL, NIXL_ERR_NO_MEMORY);
+        nxr_net_answer_get(np, get, NULL, NIXL_E_NO_MEMORY);
         return;
     }
     memset(got, 0, sizeof(*got));
@@ -350,7 +350,7 @@ static int work_take_atomic(struct net_peer *np, const struct nxr_net_atomic *as
     work = calloc(1, sizeof(*work));
     if (work == NULL) {
         nxr_net_hold_end(hold);
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     work->np = np;
     work->hold = hold;

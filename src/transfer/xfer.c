@@ -30,7 +30,7 @@ int nxr_xfer_check(const char *operation, const struct nixl_xfer *xfer)
     if (status == NIXL_OK &&
         (xfer == NULL ||
          atomic_load_explicit(&xfer->magic, memory_order_acquire) != NXR_XFER_OPEN)) {
-        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
+        status = nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "%s",
                           xfer == NULL ? "the transfer is NULL" : "the transfer was freed");
     }
     return status;
@@ -81,7 +81,7 @@ int nxr_xfer_find(const char *operation, struct nixl_xfer *xfer)
     int status;
 
     if (local->nbytes != remote->nbytes) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, xfer->rank, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, xfer->rank, "", 0,
                         "the local side has %llu bytes, the remote side %llu",
                         (unsigned long long)local->nbytes, (unsigned long long)remote->nbytes);
     }
@@ -114,7 +114,7 @@ static int xfer_fill(const char *operation, struct nixl_xfer *xfer, const struct
     }
     if (status == NIXL_OK && xfer->staged == NULL) {
         status =
-            nxr_fail(NIXL_ERR_NO_MEMORY, operation, xfer->rank, "", 0, "no memory for a transfer");
+            nxr_fail(NIXL_E_NO_MEMORY, operation, xfer->rank, "", 0, "no memory for a transfer");
     }
     return status;
 }
@@ -131,13 +131,13 @@ int nixl_xfer_create(enum nixl_xfer_op op, int rank, const struct nixl_blocks *l
         return status;
     }
     if (xfer_p == NULL || (op != NIXL_XFER_PUT && op != NIXL_XFER_GET)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "%s",
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "%s",
                         xfer_p == NULL ? "xfer_p is NULL"
                                        : "op is neither NIXL_XFER_PUT nor NIXL_XFER_GET");
     }
     xfer = xfer_new();
     if (xfer == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for a transfer");
+        return nxr_fail(NIXL_E_NO_MEMORY, operation, rank, "", 0, "no memory for a transfer");
     }
     xfer->kind = op == NIXL_XFER_PUT ? NXR_OP_PUT : NXR_OP_GET;
     xfer->rank = rank;
@@ -167,7 +167,7 @@ static bool xfer_is_running(struct nixl_xfer *xfer)
 
 static int fail_in_use(const char *operation, const struct nixl_xfer *xfer)
 {
-    return nxr_fail(NIXL_ERR_IN_USE, operation, xfer->rank, "", 0,
+    return nxr_fail(NIXL_E_IN_USE, operation, xfer->rank, "", 0,
                     "a start of the transfer is in flight");
 }
 
@@ -182,15 +182,15 @@ int nixl_xfer_set_index(struct nixl_xfer *xfer, enum nixl_xfer_side side, size_t
         return status;
     }
     if (side != NIXL_XFER_LOCAL && side != NIXL_XFER_REMOTE) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, xfer->rank, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, xfer->rank, "", 0,
                         "side is neither NIXL_XFER_LOCAL nor NIXL_XFER_REMOTE");
     }
     if (entry >= xfer->sides[side].n_entries) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, xfer->rank, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, xfer->rank, "", 0,
                         "entry %zu; this side has %zu", entry, xfer->sides[side].n_entries);
     }
     if (index != NULL && nxr_range_is_device(index)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, xfer->rank, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, xfer->rank, "", 0,
                         "the index is GPU memory; allowed: host memory");
     }
     if (xfer_is_running(xfer)) {
@@ -216,7 +216,7 @@ static int check_kept(const char *operation, struct nixl_xfer *xfer)
     int status = nxr_xfer_check(operation, xfer);
 
     if (status == NIXL_OK && xfer->kept == NULL && xfer_is_running(xfer)) {
-        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, xfer->rank, "", 0,
+        status = nxr_fail(NIXL_E_INVALID_ARG, operation, xfer->rank, "", 0,
                           "the request of this start is the caller's");
     }
     return status;
@@ -268,7 +268,7 @@ void nxr_xfers_stop(void)
         struct nixl_xfer *xfer = nxr_list_entry(link, struct nixl_xfer, link);
 
         if (xfer_is_running(xfer)) {
-            nxr_xfer_set_failure(xfer, NULL, NIXL_ERR_CANCELED);
+            nxr_xfer_set_failure(xfer, NULL, NIXL_E_CANCELED);
             nxr_xfer_cancel_slots(xfer);
             nxr_wait(xfer_is_idle, xfer, STOP_NS);
         }

@@ -162,7 +162,7 @@ bool nxr_xfer_stage(struct nixl_xfer *xfer, uint64_t max_nbytes);
 
 /*
  * Move or start the gathered pieces, or some of them; *left_p is reduced by their bytes. NIXL_OK,
- * NIXL_INPROGRESS: continue. NIXL_ERR_AGAIN: an operation must end first. Other: failed.
+ * NIXL_INPROGRESS: continue. NIXL_E_AGAIN: an operation must end first. Other: failed.
  */
 int nxr_xfer_hand_over(struct nixl_xfer *xfer, uint64_t *left_p);
 
@@ -177,7 +177,7 @@ uint64_t nxr_xfer_slots_nbytes(const struct nixl_xfer *xfer);
 
 /* ---- starting (xfer_run.c) ------------------------------------------------------------------- */
 
-/* Claim the transfer for a start. NIXL_OK, or NIXL_ERR_IN_USE, recorded. */
+/* Claim the transfer for a start. NIXL_OK, or NIXL_E_IN_USE, recorded. */
 int nxr_xfer_claim(const char *operation, struct nixl_xfer *xfer);
 
 /* Undo the claim of a transfer that was not started. Returns `status`. */

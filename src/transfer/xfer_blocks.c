@@ -43,7 +43,7 @@ static const char *find_fault(const struct nixl_blocks *entry, enum nixl_xfer_si
 static int fail_entry(const char *operation, int rank, enum nixl_xfer_side which, size_t number,
                       const char *fault)
 {
-    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "%s entry %zu: %s",
+    return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "%s entry %zu: %s",
                     side_names[which], number, fault);
 }
 
@@ -51,12 +51,12 @@ int nxr_side_copy(const char *operation, int rank, enum nixl_xfer_side which,
                   const struct nixl_blocks *entries, size_t n_entries, struct nxr_side *side)
 {
     if (entries == NULL || n_entries == 0) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "there is no %s entry",
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "there is no %s entry",
                         side_names[which]);
     }
     side->blocks = calloc(n_entries, sizeof(*side->blocks));
     if (side->blocks == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for %zu entries",
+        return nxr_fail(NIXL_E_NO_MEMORY, operation, rank, "", 0, "no memory for %zu entries",
                         n_entries);
     }
     side->n_entries = n_entries;
@@ -94,7 +94,7 @@ int nxr_side_count(const char *operation, int rank, struct nxr_side *side)
 
         if (__builtin_mul_overflow(blocks->block_nbytes, blocks->nblocks, &nbytes) ||
             __builtin_add_overflow(side->nbytes, nbytes, &side->nbytes)) {
-            return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+            return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
                             "%llu blocks of %llu bytes exceed any memory",
                             (unsigned long long)blocks->nblocks,
                             (unsigned long long)blocks->block_nbytes);
@@ -168,7 +168,7 @@ static int find_local(const char *operation, int rank, struct nxr_blocks *blocks
         blocks->limit = blocks->region->memory.nbytes;
     }
     if (!is_within(blocks->limit, last, blocks->block_nbytes)) {
-        return nxr_fail(NIXL_ERR_RANGE, operation, rank, "", 0,
+        return nxr_fail(NIXL_E_RANGE, operation, rank, "", 0,
                         "local entry %zu: a block of %llu bytes at %llu is outside of the %llu "
                         "bytes there",
                         number, (unsigned long long)blocks->block_nbytes, (unsigned long long)last,

@@ -76,7 +76,7 @@ static int make_slots(struct nixl_xfer *xfer)
     struct nxr_xfer_slot *slots = calloc(MAX_SLOTS, sizeof(*slots));
 
     if (slots == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     pthread_mutex_lock(&nxr_xfers_lock);
     xfer->slots = slots;
@@ -127,7 +127,7 @@ uint64_t nxr_xfer_slots_nbytes(const struct nixl_xfer *xfer)
     return nbytes;
 }
 
-/* NIXL_ERR_AGAIN: as many operations as allowed are under way. */
+/* NIXL_E_AGAIN: as many operations as allowed are under way. */
 static int xfer_submit_take_slot(struct nixl_xfer *xfer, bool is_list,
                                  struct nxr_xfer_slot **slot_p)
 {
@@ -148,7 +148,7 @@ static int xfer_submit_take_slot(struct nixl_xfer *xfer, bool is_list,
         xfer->n_lists += is_list;
     }
     pthread_mutex_unlock(&nxr_xfers_lock);
-    return link != NULL ? NIXL_OK : NIXL_ERR_AGAIN;
+    return link != NULL ? NIXL_OK : NIXL_E_AGAIN;
 }
 
 /* Return the slot of an operation that the transport did not take. */
@@ -250,7 +250,7 @@ bool nxr_xfer_stage(struct nixl_xfer *xfer, uint64_t max_nbytes)
     xfer->staged_at = 0;
     xfer->n_staged = n;
     if (local->is_outside || remote->is_outside) {
-        nxr_xfer_set_failure(xfer, xfer->segment, NIXL_ERR_RANGE);
+        nxr_xfer_set_failure(xfer, xfer->segment, NIXL_E_RANGE);
     }
     return n > 0 && atomic_load(&xfer->failure) == NIXL_OK;
 }
@@ -278,7 +278,7 @@ static void staged_is_gone(struct nixl_xfer *xfer, size_t n_pieces, uint64_t cos
 
 /* ---- handing over ---------------------------------------------------------------------------- */
 
-/* Move the staged pieces that can be moved at once. NIXL_ERR_AGAIN: the rest cannot. */
+/* Move the staged pieces that can be moved at once. NIXL_E_AGAIN: the rest cannot. */
 static int move_staged(struct nixl_xfer *xfer, uint64_t *left_p)
 {
     const struct nxr_piece *pieces = &xfer->staged[xfer->staged_at];
@@ -352,7 +352,7 @@ static int start_list(struct nixl_xfer *xfer, uint64_t *left_p)
     slot->op.pieces = &xfer->staged[xfer->staged_at];
     slot->op.n_pieces = n_pieces;
     nbytes = slot->op.nbytes;
-    status = pieces != NULL ? xfer_submit_begin(slot) : NIXL_ERR_NO_MEMORY;
+    status = pieces != NULL ? xfer_submit_begin(slot) : NIXL_E_NO_MEMORY;
     if (status == NIXL_INPROGRESS) {
         staged_is_gone(xfer, n_pieces, nbytes / OP_SHARE, left_p);
         xfer->is_copying = false;
@@ -393,13 +393,13 @@ static int start_piece(struct nixl_xfer *xfer, uint64_t *left_p)
 
 int nxr_xfer_hand_over(struct nixl_xfer *xfer, uint64_t *left_p)
 {
-    int status = NIXL_ERR_AGAIN;
+    int status = NIXL_E_AGAIN;
 
     if (!xfer->takes_lists) {
         status = move_staged(xfer, left_p);
     }
-    if (status == NIXL_ERR_AGAIN) {
+    if (status == NIXL_E_AGAIN) {
         status = start_list(xfer, left_p);
     }
-    return status == NIXL_ERR_UNSUPPORTED ? start_piece(xfer, left_p) : status;
+    return status == NIXL_E_UNSUPPORTED ? start_piece(xfer, left_p) : status;
 }

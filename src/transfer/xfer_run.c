@@ -83,13 +83,13 @@ static enum turn xfer_run_drive(struct nixl_xfer *xfer, uint64_t budget)
         int status;
 
         if (nxr_peer_is_lost(xfer->peer)) {
-            nxr_xfer_set_failure(xfer, xfer->segment, NIXL_ERR_PEER_LOST);
+            nxr_xfer_set_failure(xfer, xfer->segment, NIXL_E_PEER_LOST);
         }
         if (atomic_load(&xfer->failure) != NIXL_OK || !nxr_xfer_stage(xfer, left)) {
             return TURN_OVER;
         }
         status = nxr_xfer_hand_over(xfer, &left);
-        if (status == NIXL_ERR_AGAIN) {
+        if (status == NIXL_E_AGAIN) {
             return TURN_BLOCKED;
         }
         if (status < 0) {
@@ -129,7 +129,7 @@ static int xfer_run_conclude(struct nixl_xfer *xfer, struct nixl_req *req)
     int64_t now = nxr_now_ns();
     int status = atomic_load(&xfer->failure);
 
-    if (status == NIXL_ERR_STALE) {
+    if (status == NIXL_E_STALE) {
         nxr_region_mark_stale(xfer->failed_segment);
     }
     /* The request still holds back notifications, so the follower runs before they are sent. */
@@ -225,7 +225,7 @@ static void xfer_run_stop(struct nixl_req *req)
     pthread_mutex_lock(&nxr_xfers_lock);
     is_it = xfer->is_running && xfer->req == req;
     if (is_it) {
-        nxr_xfer_set_failure(xfer, NULL, NIXL_ERR_CANCELED);
+        nxr_xfer_set_failure(xfer, NULL, NIXL_E_CANCELED);
         nxr_xfer_make_ready(xfer);
     }
     pthread_mutex_unlock(&nxr_xfers_lock);
@@ -260,7 +260,7 @@ int nxr_xfer_claim(const char *operation, struct nixl_xfer *xfer)
         atomic_fetch_add(&n_in_flight, 1);
     }
     pthread_mutex_unlock(&nxr_xfers_lock);
-    return is_taken ? nxr_fail(NIXL_ERR_IN_USE, operation, xfer->rank, "", 0,
+    return is_taken ? nxr_fail(NIXL_E_IN_USE, operation, xfer->rank, "", 0,
                                "the last start of the transfer has not been waited for")
                     : NIXL_OK;
 }
@@ -285,7 +285,7 @@ static int xfer_run_prepare(const char *operation, struct nixl_xfer *xfer)
     }
     if (status == NIXL_OK && xfer->spare == NULL) {
         status =
-            nxr_fail(NIXL_ERR_NO_MEMORY, operation, xfer->rank, "", 0, "no memory for a request");
+            nxr_fail(NIXL_E_NO_MEMORY, operation, xfer->rank, "", 0, "no memory for a request");
     }
     for (int i = 0; i < 2; i++) {
         xfer->walks[i] = (struct nxr_walk){.side = &xfer->sides[i]};
@@ -327,10 +327,10 @@ static void go_on(const char *operation, struct nixl_xfer *xfer, enum turn turn,
 /* A start that failed within its call. */
 static int fail_start(const char *operation, struct nixl_xfer *xfer, int status)
 {
-    if (status == NIXL_ERR_PEER_LOST) {
+    if (status == NIXL_E_PEER_LOST) {
         return nxr_peer_fail_lost(operation, xfer->rank, "");
     }
-    if (status == NIXL_ERR_RANGE) {
+    if (status == NIXL_E_RANGE) {
         return nxr_fail(status, operation, xfer->rank, "", 0,
                         "an index was changed during the start and leads outside");
     }

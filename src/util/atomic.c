@@ -78,13 +78,13 @@ uint64_t nxr_atomic_apply_any(void *addr, const struct nxr_atomic *atomic)
         return 0;
     }
     if (nxr_type_nbytes(atomic->type) == 8) {
-        return atomic->type == NIXL_DOUBLE && atomic->op == NIXL_ATOMIC_ADD
+        return atomic->type == NIXL_TYPE_DOUBLE && atomic->op == NIXL_ATOMIC_ADD
                    ? add_double(addr, atomic->operand)
                    : apply_64(addr, atomic->op, atomic->operand, atomic->compare);
     }
     memcpy(&operand32, &atomic->operand, sizeof(operand32));
     memcpy(&compare32, &atomic->compare, sizeof(compare32));
-    before32 = atomic->type == NIXL_FLOAT && atomic->op == NIXL_ATOMIC_ADD
+    before32 = atomic->type == NIXL_TYPE_FLOAT && atomic->op == NIXL_ATOMIC_ADD
                    ? add_float(addr, operand32)
                    : apply_32(addr, atomic->op, operand32, compare32);
     memcpy(&before, &before32, sizeof(before32));

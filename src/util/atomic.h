@@ -34,19 +34,19 @@ _Static_assert(sizeof(struct nxr_atomic) == 32, "fixed on the wire");
 /* Size of a value of the type; 0: no such type. */
 static inline size_t nxr_type_nbytes(unsigned type)
 {
-    if (type > NIXL_DOUBLE) {
+    if (type > NIXL_TYPE_DOUBLE) {
         return 0;
     }
-    return type == NIXL_INT64 || type == NIXL_UINT64 || type == NIXL_DOUBLE ? 8 : 4;
+    return type == NIXL_TYPE_INT64 || type == NIXL_TYPE_UINT64 || type == NIXL_TYPE_DOUBLE ? 8 : 4;
 }
 
 /* Does the operation exist for the type? Bitwise operations exist for integers only. */
 static inline bool nxr_atomic_is_valid(unsigned type, unsigned op)
 {
-    bool is_float = type == NIXL_FLOAT || type == NIXL_DOUBLE;
+    bool is_float = type == NIXL_TYPE_FLOAT || type == NIXL_TYPE_DOUBLE;
     bool is_bits = op == NIXL_ATOMIC_AND || op == NIXL_ATOMIC_OR || op == NIXL_ATOMIC_XOR;
 
-    return type <= NIXL_DOUBLE && op <= NXR_ATOMIC_COMPARE_SWAP && !(is_float && is_bits);
+    return type <= NIXL_TYPE_DOUBLE && op <= NXR_ATOMIC_COMPARE_SWAP && !(is_float && is_bits);
 }
 
 /* Size of the word that is changed; 0: no such type. */
@@ -103,7 +103,7 @@ uint64_t nxr_atomic_apply_any(void *addr, const struct nxr_atomic *atomic);
 static inline uint64_t nxr_atomic_apply(void *addr, const struct nxr_atomic *atomic)
 {
     if (atomic->op == NIXL_ATOMIC_ADD &&
-        (atomic->type == NIXL_UINT64 || atomic->type == NIXL_INT64)) {
+        (atomic->type == NIXL_TYPE_UINT64 || atomic->type == NIXL_TYPE_INT64)) {
         return atomic_fetch_add((_Atomic uint64_t *)addr, atomic->operand);
     }
     return nxr_atomic_apply_any(addr, atomic);

@@ -79,7 +79,7 @@ int nxr_coll_table_parse(const char *text, size_t nbytes, int *limit_p, size_t *
                 value > limits[i].highest) {
                 snprintf(why, why_nbytes, "has '%.*s'; allowed: %s=%zu to %zu", shown(nbytes), text,
                          limits[i].name, limits[i].lowest, limits[i].highest);
-                return NIXL_ERR_INVALID_ARG;
+                return NIXL_E_INVALID_ARG;
             }
             *limit_p = i;
             *value_p = (size_t)value;
@@ -87,7 +87,7 @@ int nxr_coll_table_parse(const char *text, size_t nbytes, int *limit_p, size_t *
         }
     }
     snprintf(why, why_nbytes, "has '%.*s'; the limits are" LIMIT_NAMES, shown(nbytes), text);
-    return NIXL_ERR_INVALID_ARG;
+    return NIXL_E_INVALID_ARG;
 }
 
 /* Put the limits of a text in the format of NIXLRUN_COLL_TABLE into *table. */
@@ -103,7 +103,7 @@ static int coll_table_apply(const char *text, struct nxr_coll_table *table, char
         if (nxr_coll_table_parse(text, nbytes, &limit, &value, cause, sizeof(cause)) != NIXL_OK) {
             nxr_coll_table_one_line(cause);
             snprintf(why, why_nbytes, "NIXLRUN_COLL_TABLE %s", cause);
-            return NIXL_ERR_INVALID_ARG;
+            return NIXL_E_INVALID_ARG;
         }
         *nxr_coll_table_at(table, limit) = value;
         text += nbytes + (text[nbytes] == ',');

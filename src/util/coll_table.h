@@ -46,13 +46,13 @@ extern struct nxr_coll_table nxr_coll_table;
 /*
  * Take the limits from a file, unless `path` is empty, and then from a text like
  * "cells_up_to=8192,flat_up_to=32"; the others get their defaults. NIXL_OK; or
- * NIXL_ERR_INVALID_ARG, or NIXL_ERR_NO_MEMORY for the file, and one line in `why`; the limits are
+ * NIXL_E_INVALID_ARG, or NIXL_E_NO_MEMORY for the file, and one line in `why`; the limits are
  * then unchanged.
  */
 int nxr_coll_table_set(const char *path, size_t n_ranks, const char *text, char *why,
                        size_t why_nbytes);
 
-/* Check a text without setting limits. NIXL_OK, or NIXL_ERR_INVALID_ARG and one line in `why`. */
+/* Check a text without setting limits. NIXL_OK, or NIXL_E_INVALID_ARG and one line in `why`. */
 int nxr_coll_table_check(const char *text, char *why, size_t why_nbytes);
 
 /* A hash of the limits in use: equal limits have equal hashes. */
@@ -62,7 +62,7 @@ uint64_t nxr_coll_table_hash(void);
 
 /*
  * Parse one NAME=VALUE of `nbytes` characters. NIXL_OK, the limit's index and its value; or
- * NIXL_ERR_INVALID_ARG, and `why` says what the text has and what is allowed.
+ * NIXL_E_INVALID_ARG, and `why` says what the text has and what is allowed.
  */
 int nxr_coll_table_parse(const char *text, size_t nbytes, int *limit_p, size_t *value_p, char *why,
                          size_t why_nbytes);
@@ -76,12 +76,12 @@ void nxr_coll_table_one_line(char *why);
 
 /*
  * Put the limits of a file's text for a job of `n_ranks` ranks into *table. NIXL_OK; or
- * NIXL_ERR_INVALID_ARG, and `why` names the line, what it has and what is allowed.
+ * NIXL_E_INVALID_ARG, and `why` names the line, what it has and what is allowed.
  */
 int nxr_coll_table_read(const char *text, size_t nbytes, size_t n_ranks,
                         struct nxr_coll_table *table, char *why, size_t why_nbytes);
 
-/* The same for a file. Also NIXL_ERR_NO_MEMORY. */
+/* The same for a file. Also NIXL_E_NO_MEMORY. */
 int nxr_coll_table_load(const char *path, size_t n_ranks, struct nxr_coll_table *table, char *why,
                         size_t why_nbytes);
 

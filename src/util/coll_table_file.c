@@ -29,7 +29,7 @@ struct reader {
     struct nxr_coll_table *table;
 };
 
-/* Parse the N of `ranks N'. NIXL_OK and *section_p, or NIXL_ERR_INVALID_ARG. */
+/* Parse the N of `ranks N'. NIXL_OK and *section_p, or NIXL_E_INVALID_ARG. */
 static int read_section(const char *line, size_t nbytes, size_t *section_p)
 {
     char number[8], *end;
@@ -37,12 +37,12 @@ static int read_section(const char *line, size_t nbytes, size_t *section_p)
 
     if (blanks == 0 || nbytes - blanks >= sizeof(number) || line[blanks] < '1' ||
         line[blanks] > '9') {
-        return NIXL_ERR_INVALID_ARG;
+        return NIXL_E_INVALID_ARG;
     }
     memcpy(number, line + blanks, nbytes - blanks);
     number[nbytes - blanks] = '\0';
     *section_p = strtoul(number, &end, 10);
-    return *end == '\0' ? NIXL_OK : NIXL_ERR_INVALID_ARG;
+    return *end == '\0' ? NIXL_OK : NIXL_E_INVALID_ARG;
 }
 
 /* Read one line, without blanks at its ends. */
@@ -102,7 +102,7 @@ int nxr_coll_table_read(const char *text, size_t nbytes, size_t n_ranks,
             NIXL_OK) {
             nxr_coll_table_one_line(cause);
             snprintf(why, why_nbytes, "line %d %s", number, cause);
-            return NIXL_ERR_INVALID_ARG;
+            return NIXL_E_INVALID_ARG;
         }
     }
     *table = read;
@@ -158,11 +158,11 @@ int nxr_coll_table_load(const char *path, size_t n_ranks, struct nxr_coll_table 
 {
     char cause[CAUSE_NBYTES + 16], *text = malloc(MAX_NBYTES + 2);
     ssize_t nbytes;
-    int status = NIXL_ERR_INVALID_ARG;
+    int status = NIXL_E_INVALID_ARG;
 
     if (text == NULL) {
         snprintf(why, why_nbytes, "no memory for NIXLRUN_COLL_TABLE_FILE");
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     nbytes = slurp(path, text);
     if (nbytes < 0) {

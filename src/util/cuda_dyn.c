@@ -147,7 +147,7 @@ int nxr_cuda_load(char *why, size_t why_nbytes)
         snprintf(why, why_nbytes, "%s", failure);
     }
     pthread_mutex_unlock(&load_lock);
-    return is_loaded ? NIXL_OK : NIXL_ERR_NO_DEVICE;
+    return is_loaded ? NIXL_OK : NIXL_E_NO_DEVICE;
 }
 
 /* Something else has loaded the driver: use it, even if an earlier attempt to load one failed. */

@@ -22,7 +22,7 @@ extern struct nxr_cuda_functions nxr_cu;
 /*
  * Open the driver and fill in nxr_cu, once; later calls return the same result, unless the program
  * has loaded a driver meanwhile. Does not initialize the driver: the first cuInit() is the
- * caller's. NIXL_OK, or NIXL_ERR_NO_DEVICE and one line in `why`. The driver is never closed again.
+ * caller's. NIXL_OK, or NIXL_E_NO_DEVICE and one line in `why`. The driver is never closed again.
  * Threads: any.
  */
 int nxr_cuda_load(char *why, size_t why_nbytes);

@@ -172,7 +172,7 @@ static int check_names(const struct env_entry *entry, const char *list, char *wh
             snprintf(why, why_nbytes,
                      "%s has '%.*s'; allowed: a list of %s, or such a list after ^ for all others",
                      entry->name, (int)(nbytes < 40 ? nbytes : 40), list, entry->lowest);
-            return NIXL_ERR_INVALID_ARG;
+            return NIXL_E_INVALID_ARG;
         }
         list += nbytes;
         list += *list == ',';
@@ -181,7 +181,7 @@ static int check_names(const struct env_entry *entry, const char *list, char *wh
 }
 
 /*
- * Check kinds that are texts with a format. NIXL_OK, or NIXL_ERR_INVALID_ARG and what is wrong in
+ * Check kinds that are texts with a format. NIXL_OK, or NIXL_E_INVALID_ARG and what is wrong in
  * `why`.
  */
 static int check_form(const struct env_entry *entry, const char *text, char *why, size_t why_nbytes)
@@ -271,7 +271,7 @@ static const char *entry_value(const struct env_entry *entry)
     return text != NULL && text[0] != '\0' ? text : NULL;
 }
 
-/* Write into `why` what is allowed instead of a bad value. Returns NIXL_ERR_INVALID_ARG. */
+/* Write into `why` what is allowed instead of a bad value. Returns NIXL_E_INVALID_ARG. */
 static int env_refuse(const struct env_entry *entry, const char *text, char *why, size_t why_nbytes)
 {
     if (check_form(entry, text, why, why_nbytes) == NIXL_OK) {
@@ -282,7 +282,7 @@ static int env_refuse(const struct env_entry *entry, const char *text, char *why
                                           : "",
                  entry->lowest, entry->highest[0] ? " to " : "", entry->highest);
     }
-    return NIXL_ERR_INVALID_ARG;
+    return NIXL_E_INVALID_ARG;
 }
 
 int nxr_env_parse(struct nxr_env *env, char *why, size_t why_nbytes)

@@ -29,7 +29,7 @@ struct nxr_env {
 };
 
 /*
- * Fill *env from the process environment. On a bad value returns NIXL_ERR_INVALID_ARG and writes
+ * Fill *env from the process environment. On a bad value returns NIXL_E_INVALID_ARG and writes
  * one line into `why` that names the variable, its value and what is allowed; *env is then
  * untouched.
  */

@@ -54,7 +54,7 @@ static int log_find_word(const char *word, size_t nbytes, const char *const *nam
     return -1;
 }
 
-/* Parse a text of levels. NIXL_OK, or NIXL_ERR_INVALID_ARG and one line in `why`. */
+/* Parse a text of levels. NIXL_OK, or NIXL_E_INVALID_ARG and one line in `why`. */
 static int parse_levels(const char *levels, unsigned char parsed[NXR_LOG_N_SUBSYSTEMS], char *why,
                         size_t why_nbytes)
 {
@@ -77,7 +77,7 @@ static int parse_levels(const char *levels, unsigned char parsed[NXR_LOG_N_SUBSY
                      "NIXLRUN_LOG has '%.*s'; allowed: LEVEL or SUBSYSTEM:LEVEL, where a level "
                      "is error, warn, info, debug or trace",
                      (int)(item_nbytes < 60 ? item_nbytes : 60), levels);
-            return NIXL_ERR_INVALID_ARG;
+            return NIXL_E_INVALID_ARG;
         }
         if (subsystem < 0) {
             memset(parsed, value, NXR_LOG_N_SUBSYSTEMS);
@@ -227,7 +227,7 @@ int nxr_log_open(const char *path_pattern)
         log_fd = fd;
     }
     pthread_mutex_unlock(&log_lock);
-    return fd >= 0 ? NIXL_OK : NIXL_ERR_INVALID_ARG;
+    return fd >= 0 ? NIXL_OK : NIXL_E_INVALID_ARG;
 }
 
 void nixl_log_set_fn(nixl_log_fn *fn, void *arg)

@@ -41,7 +41,7 @@ enum nxr_log_subsystem {
 extern unsigned char nxr_log_levels[NXR_LOG_N_SUBSYSTEMS];
 
 /*
- * Set levels from a text such as "warn,shm:debug". On a bad text returns NIXL_ERR_INVALID_ARG,
+ * Set levels from a text such as "warn,shm:debug". On a bad text returns NIXL_E_INVALID_ARG,
  * writes one line into `why` and changes nothing.
  */
 int nxr_log_configure(const char *levels, char *why, size_t why_nbytes);
@@ -54,7 +54,7 @@ void nxr_log_identity(const char *who, int rank, int size, const char *host);
 
 /*
  * Write to a file; %r and %h in the name are rank and host. NULL or "": stderr. NIXL_OK, or
- * NIXL_ERR_INVALID_ARG with errno if the file cannot be opened.
+ * NIXL_E_INVALID_ARG with errno if the file cannot be opened.
  */
 int nxr_log_open(const char *path_pattern);
 

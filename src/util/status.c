@@ -102,27 +102,27 @@ int nxr_status_of_errno(int error)
     case ENOMEM:
     case ENOSPC:
     case EFBIG:
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     case EMFILE:
     case ENFILE:
     case EAGAIN:
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     case EINVAL:
     case EFAULT:
-        return NIXL_ERR_INVALID_ARG;
+        return NIXL_E_INVALID_ARG;
     case ESRCH:
     case EPIPE:
     case ECONNRESET:
     case ECONNREFUSED:
-        return NIXL_ERR_PEER_LOST;
+        return NIXL_E_PEER_LOST;
     case EPERM:
     case EACCES:
     case ENOSYS:
     case EOPNOTSUPP:
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     case ETIMEDOUT:
-        return NIXL_ERR_TIMEOUT;
+        return NIXL_E_TIMEOUT;
     default:
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
 }

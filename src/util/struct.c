@@ -21,10 +21,10 @@ int nxr_struct_check(const char *operation, const char *argument,
                      const struct nxr_struct_type *type, const void *theirs)
 {
     if (theirs == NULL) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s is NULL", argument);
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "%s is NULL", argument);
     }
     if (!struct_is_plausible(type, *(const size_t *)theirs)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "struct_nbytes of %s is %zu; %s has %zu bytes; allowed: multiples of %zu "
                         "from %zu to %d: initialize it with %s",
                         argument, *(const size_t *)theirs, type->name, type->nbytes, sizeof(size_t),
@@ -46,7 +46,7 @@ int nxr_struct_read_other(const char *operation, const char *argument,
     nbytes = *(const size_t *)theirs;
     for (size_t i = type->nbytes; i < nbytes; i++) {
         if (bytes[i] != 0) {
-            return nxr_fail(NIXL_ERR_UNSUPPORTED, operation, -1, "", 0,
+            return nxr_fail(NIXL_E_UNSUPPORTED, operation, -1, "", 0,
                             "%s was compiled with a newer header: byte %zu of %s is set, of which "
                             "this library knows the first %zu bytes",
                             argument, i, type->name, type->nbytes);
@@ -71,7 +71,7 @@ int nxr_struct_read_entry(const char *operation, const char *array,
     }
     snprintf(argument, sizeof(argument), "%s entry %zu", array, number);
     if (number > 0 && *(const size_t *)entry != stride) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "struct_nbytes of %s is %zu; allowed: %zu, which entry 0 has", argument,
                         *(const size_t *)entry, stride);
     }

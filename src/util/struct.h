@@ -38,7 +38,7 @@ int nxr_struct_read_other(const char *operation, const char *argument,
 
 /*
  * Copy the caller's input struct `argument` (a word for messages) into one of the library's size.
- * NIXL_ERR_INVALID_ARG: NULL, or no plausible size; NIXL_ERR_UNSUPPORTED: a byte that the library
+ * NIXL_E_INVALID_ARG: NULL, or no plausible size; NIXL_E_UNSUPPORTED: a byte that the library
  * does not know is set. Both are reported as a failure of `operation`.
  */
 static inline int nxr_struct_read(const char *operation, const char *argument,
@@ -60,7 +60,7 @@ int nxr_struct_read_entry(const char *operation, const char *array,
                           const struct nxr_struct_type *type, const void *entries, size_t number,
                           void *ours);
 
-/* Can the caller's output struct `argument` be written? Reports NIXL_ERR_INVALID_ARG if not. */
+/* Can the caller's output struct `argument` be written? Reports NIXL_E_INVALID_ARG if not. */
 int nxr_struct_check(const char *operation, const char *argument,
                      const struct nxr_struct_type *type, const void *theirs);
 

@@ -33,13 +33,13 @@ int nxr_vulkan_load(char *why, size_t why_nbytes)
     loader = dlopen(LOADER, RTLD_NOW | RTLD_LOCAL);
     if (loader == NULL) {
         snprintf(why, why_nbytes, "no Vulkan loader (Debian: libvulkan1): %s", dlerror());
-        return NIXL_ERR_NO_DEVICE;
+        return NIXL_E_NO_DEVICE;
     }
     symbol.data = dlsym(loader, "vkGetInstanceProcAddr");
     if (symbol.data == NULL) {
         snprintf(why, why_nbytes, LOADER " is not a Vulkan loader: %s", dlerror());
         dlclose(loader);
-        return NIXL_ERR_NO_DEVICE;
+        return NIXL_E_NO_DEVICE;
     }
     nxr_vk.EnumerateInstanceVersion =
         (PFN_vkEnumerateInstanceVersion)symbol.function(NULL, "vkEnumerateInstanceVersion");
@@ -64,7 +64,7 @@ int nxr_vulkan_load_instance(VkInstance instance, char *why, size_t why_nbytes)
 #undef GET
     if (missing != NULL) {
         snprintf(why, why_nbytes, "the Vulkan loader has no %s", missing);
-        return NIXL_ERR_NO_DEVICE;
+        return NIXL_E_NO_DEVICE;
     }
     return NIXL_OK;
 }

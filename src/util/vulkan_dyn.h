@@ -44,7 +44,7 @@ struct nxr_vulkan_calls {
 extern struct nxr_vulkan_calls nxr_vk;
 
 /*
- * Open the loader; it stays until the process ends. NIXL_OK, or NIXL_ERR_NO_DEVICE and one line in
+ * Open the loader; it stays until the process ends. NIXL_OK, or NIXL_E_NO_DEVICE and one line in
  * `why`. Not thread-safe, like everything here.
  */
 int nxr_vulkan_load(char *why, size_t why_nbytes);

@@ -49,7 +49,7 @@ static bool once(struct trial *trial, double *alloc_ns, double *close_ns)
     params.flags = trial->way->flags;
     status = nixl_region_alloc("bench.alloc", trial->nbytes, &params, &region);
     *alloc_ns = (double)(nxr_now_ns() - start);
-    if (status == NIXL_ERR_NO_DEVICE) {
+    if (status == NIXL_E_NO_DEVICE) {
         snprintf(trial->note, sizeof(trial->note), "%s", nixl_last_error()->text);
         return false;
     }

@@ -60,8 +60,8 @@ static struct nixl_reduce_args sum_of(const struct call *call)
     args.src = call->src;
     args.dst = call->dst;
     args.count = call->nbytes / sizeof(float);
-    args.type = NIXL_FLOAT;
-    args.op = NIXL_SUM;
+    args.type = NIXL_TYPE_FLOAT;
+    args.op = NIXL_REDUCE_SUM;
     return args;
 }
 

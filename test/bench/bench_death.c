@@ -41,7 +41,7 @@ static double watch_death(struct bench *bench, int victim, bool is_spinning)
     do {
         status = nixl_notify_recv(victim, 0, 0, is_spinning ? 0 : BENCH_TIMEOUT_NS, &note);
     } while (status == NIXL_INPROGRESS);
-    if (status != NIXL_ERR_PEER_LOST) {
+    if (status != NIXL_E_PEER_LOST) {
         bench_check(status, "waiting for a death");
         bench_die("nixl_bench: a dying rank sent something");
     }

@@ -21,7 +21,7 @@ static void await_signal(struct bench *bench)
     const void *word = bench->mine + SIGNAL_OFFSET(bench);
 
     n_signals++; /* in a ping-pong it is exactly this one, or a turn was lost */
-    bench_check(nixl_signal_wait(word, NIXL_EQ, n_signals, BENCH_TIMEOUT_NS, NULL),
+    bench_check(nixl_signal_wait(word, NIXL_COMPARE_EQ, n_signals, BENCH_TIMEOUT_NS, NULL),
                 "nixl_signal_wait");
 }
 
@@ -102,7 +102,7 @@ static void get_signal(struct bench *bench, long n, int arg)
                                bench->nbytes, &signal, NIXL_SIGNAL_ADD, 1, &req);
 
         bench_check(status == NIXL_INPROGRESS ? NIXL_OK : status, "nixl_get_signal_nb");
-        bench_check(nixl_signal_wait(&signal, NIXL_EQ, wanted, BENCH_TIMEOUT_NS, NULL),
+        bench_check(nixl_signal_wait(&signal, NIXL_COMPARE_EQ, wanted, BENCH_TIMEOUT_NS, NULL),
                     "nixl_signal_wait");
         bench_check(nixl_req_wait(&req, BENCH_TIMEOUT_NS), "nixl_req_wait");
     }
@@ -148,13 +148,13 @@ static void await(struct bench *bench, int way)
 
     n_received[way]++;
     if (way == WAY_WORDS) {
-        bench_check(nixl_word_wait_any(word, 4, N_WORDS, NIXL_INT32, NIXL_EQ,
+        bench_check(nixl_word_wait_any(word, 4, N_WORDS, NIXL_TYPE_INT32, NIXL_COMPARE_EQ,
                                        &(int32_t){(int32_t)n_received[way]}, BENCH_TIMEOUT_NS, NULL,
                                        NULL),
                     "nixl_word_wait_any");
         return;
     }
-    bench_check(nixl_signal_wait(word, NIXL_EQ, n_received[way], BENCH_TIMEOUT_NS, NULL),
+    bench_check(nixl_signal_wait(word, NIXL_COMPARE_EQ, n_received[way], BENCH_TIMEOUT_NS, NULL),
                 "nixl_signal_wait");
 }
 
@@ -174,7 +174,7 @@ static void send_signal(struct bench *bench, int way, uint64_t number)
     bench_check(way == WAY_SET   ? nixl_signal_set(bench->peer, bench->region, offset, number)
                 : way == WAY_ADD ? nixl_signal_add(bench->peer, bench->region, offset, 1)
                 : way == WAY_NB  ? signal_and_leave(bench, offset, number)
-                                 : nixl_atomic(bench->peer, bench->region, offset, NIXL_INT32,
+                                 : nixl_atomic(bench->peer, bench->region, offset, NIXL_TYPE_INT32,
                                                NIXL_ATOMIC_SET, &(int32_t){(int32_t)number}, NULL),
                 "raising a signal");
 }
@@ -199,7 +199,8 @@ static void wait_for_nothing(struct bench *bench, long n, int arg)
 
     (void)arg;
     for (long i = 0; i < n; i++) {
-        bench_check(nixl_signal_wait(word, NIXL_EQ, 0, BENCH_TIMEOUT_NS, NULL), "nixl_signal_wait");
+        bench_check(nixl_signal_wait(word, NIXL_COMPARE_EQ, 0, BENCH_TIMEOUT_NS, NULL),
+                    "nixl_signal_wait");
     }
 }
 

@@ -20,7 +20,7 @@ static void fetch_add(struct bench *bench, long n, int arg)
 
     (void)arg;
     for (long i = 0; i < n; i++) {
-        bench_check(nixl_atomic(bench->peer, bench->region, WORD_OFFSET, NIXL_UINT64,
+        bench_check(nixl_atomic(bench->peer, bench->region, WORD_OFFSET, NIXL_TYPE_UINT64,
                                 NIXL_ATOMIC_ADD, &one, &before),
                     "nixl_atomic");
     }
@@ -75,7 +75,7 @@ static void fetch_add_window(struct bench *bench, long n, int arg)
     (void)arg;
     for (long i = 0; i < n; i++) {
         for (long k = 0; k < window; k++) {
-            int status = nixl_atomic_nb(bench->peer, bench->region, WORD_OFFSET, NIXL_UINT64,
+            int status = nixl_atomic_nb(bench->peer, bench->region, WORD_OFFSET, NIXL_TYPE_UINT64,
                                         NIXL_ATOMIC_ADD, &one, &before[k], &reqs[k]);
 
             bench_check(status == NIXL_INPROGRESS ? NIXL_OK : status, "nixl_atomic_nb");
@@ -111,18 +111,18 @@ static const struct {
     int op;
     enum nixl_type type;
 } operations[] = {
-    {"add uint64", NIXL_ATOMIC_ADD, NIXL_UINT64},
-    {"and uint64", NIXL_ATOMIC_AND, NIXL_UINT64},
-    {"or uint64", NIXL_ATOMIC_OR, NIXL_UINT64},
-    {"xor uint64", NIXL_ATOMIC_XOR, NIXL_UINT64},
-    {"swap uint64", NIXL_ATOMIC_SWAP, NIXL_UINT64},
-    {"set uint64", NIXL_ATOMIC_SET, NIXL_UINT64},
-    {"fetch uint64", NIXL_ATOMIC_FETCH, NIXL_UINT64},
-    {"compare_swap uint64", COMPARE_SWAP, NIXL_UINT64},
-    {"add int32", NIXL_ATOMIC_ADD, NIXL_INT32},
-    {"compare_swap int32", COMPARE_SWAP, NIXL_INT32},
-    {"add float", NIXL_ATOMIC_ADD, NIXL_FLOAT},
-    {"add double", NIXL_ATOMIC_ADD, NIXL_DOUBLE},
+    {"add uint64", NIXL_ATOMIC_ADD, NIXL_TYPE_UINT64},
+    {"and uint64", NIXL_ATOMIC_AND, NIXL_TYPE_UINT64},
+    {"or uint64", NIXL_ATOMIC_OR, NIXL_TYPE_UINT64},
+    {"xor uint64", NIXL_ATOMIC_XOR, NIXL_TYPE_UINT64},
+    {"swap uint64", NIXL_ATOMIC_SWAP, NIXL_TYPE_UINT64},
+    {"set uint64", NIXL_ATOMIC_SET, NIXL_TYPE_UINT64},
+    {"fetch uint64", NIXL_ATOMIC_FETCH, NIXL_TYPE_UINT64},
+    {"compare_swap uint64", COMPARE_SWAP, NIXL_TYPE_UINT64},
+    {"add int32", NIXL_ATOMIC_ADD, NIXL_TYPE_INT32},
+    {"compare_swap int32", COMPARE_SWAP, NIXL_TYPE_INT32},
+    {"add float", NIXL_ATOMIC_ADD, NIXL_TYPE_FLOAT},
+    {"add double", NIXL_ATOMIC_ADD, NIXL_TYPE_DOUBLE},
 };
 #define N_OPERATIONS (int)(sizeof(operations) / sizeof(operations[0]))
 
@@ -182,9 +182,10 @@ void test_atomic(struct bench *bench)
         char what[48];
 
         open_word(bench);
-        stage_case(bench,
-                   operations[i].type == NIXL_INT32 || operations[i].type == NIXL_FLOAT ? 4 : 8,
-                   &bench->alignment);
+        stage_case(
+            bench,
+            operations[i].type == NIXL_TYPE_INT32 || operations[i].type == NIXL_TYPE_FLOAT ? 4 : 8,
+            &bench->alignment);
         memset(bench->mine, 0, 8);
         stage_barrier(bench);
         snprintf(what, sizeof(what), "atomic %s", operations[i].what);

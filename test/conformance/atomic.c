@@ -24,34 +24,34 @@ struct change {
 };
 
 static const struct change changes[] = {
-    {NIXL_INT32, NIXL_ATOMIC_ADD, {.i32 = 5}, {.i32 = -7}, {.i32 = -2}},
-    {NIXL_INT32, NIXL_ATOMIC_ADD, {.i32 = INT32_MAX}, {.i32 = 1}, {.i32 = INT32_MIN}},
-    {NIXL_INT32, NIXL_ATOMIC_SWAP, {.i32 = -1}, {.i32 = 3}, {.i32 = 3}},
-    {NIXL_UINT32, NIXL_ATOMIC_ADD, {.u32 = UINT32_MAX}, {.u32 = 2}, {.u32 = 1}},
-    {NIXL_UINT32, NIXL_ATOMIC_AND, {.u32 = 0xf0f0}, {.u32 = 0xff00}, {.u32 = 0xf000}},
-    {NIXL_UINT32, NIXL_ATOMIC_OR, {.u32 = 0xf0f0}, {.u32 = 0xff00}, {.u32 = 0xfff0}},
-    {NIXL_UINT32, NIXL_ATOMIC_XOR, {.u32 = 0xf0f0}, {.u32 = 0xff00}, {.u32 = 0x0ff0}},
-    {NIXL_UINT32, NIXL_ATOMIC_FETCH, {.u32 = 0xabc}, {.u32 = 1}, {.u32 = 0xabc}},
-    {NIXL_INT64, NIXL_ATOMIC_ADD, {.i64 = INT64_MIN}, {.i64 = -1}, {.i64 = INT64_MAX}},
-    {NIXL_INT64, NIXL_ATOMIC_SET, {.i64 = 1}, {.i64 = -9}, {.i64 = -9}},
-    {NIXL_UINT64, NIXL_ATOMIC_ADD, {.u64 = UINT64_MAX}, {.u64 = 3}, {.u64 = 2}},
-    {NIXL_UINT64, NIXL_ATOMIC_AND, {.u64 = ~0ull}, {.u64 = 1ull << 63}, {.u64 = 1ull << 63}},
-    {NIXL_UINT64, NIXL_ATOMIC_OR, {.u64 = 1}, {.u64 = 1ull << 63}, {.u64 = 1ull << 63 | 1}},
-    {NIXL_UINT64, NIXL_ATOMIC_XOR, {.u64 = ~0ull}, {.u64 = 1}, {.u64 = ~1ull}},
-    {NIXL_UINT64, NIXL_ATOMIC_SWAP, {.u64 = 7}, {.u64 = 8}, {.u64 = 8}},
-    {NIXL_UINT64, NIXL_ATOMIC_FETCH, {.u64 = 1ull << 40}, {.u64 = 1}, {.u64 = 1ull << 40}},
-    {NIXL_FLOAT, NIXL_ATOMIC_ADD, {.f = 1.5f}, {.f = -4.25f}, {.f = -2.75f}},
-    {NIXL_FLOAT, NIXL_ATOMIC_SWAP, {.f = 1.5f}, {.f = 0.5f}, {.f = 0.5f}},
-    {NIXL_FLOAT, NIXL_ATOMIC_FETCH, {.f = -0.125f}, {.f = 1}, {.f = -0.125f}},
-    {NIXL_DOUBLE, NIXL_ATOMIC_ADD, {.d = 1e300}, {.d = -1e300}, {.d = 0}},
-    {NIXL_DOUBLE, NIXL_ATOMIC_SET, {.d = 1}, {.d = 2.5}, {.d = 2.5}},
-    {NIXL_DOUBLE, NIXL_ATOMIC_FETCH, {.d = 6.5}, {.d = 1}, {.d = 6.5}},
+    {NIXL_TYPE_INT32, NIXL_ATOMIC_ADD, {.i32 = 5}, {.i32 = -7}, {.i32 = -2}},
+    {NIXL_TYPE_INT32, NIXL_ATOMIC_ADD, {.i32 = INT32_MAX}, {.i32 = 1}, {.i32 = INT32_MIN}},
+    {NIXL_TYPE_INT32, NIXL_ATOMIC_SWAP, {.i32 = -1}, {.i32 = 3}, {.i32 = 3}},
+    {NIXL_TYPE_UINT32, NIXL_ATOMIC_ADD, {.u32 = UINT32_MAX}, {.u32 = 2}, {.u32 = 1}},
+    {NIXL_TYPE_UINT32, NIXL_ATOMIC_AND, {.u32 = 0xf0f0}, {.u32 = 0xff00}, {.u32 = 0xf000}},
+    {NIXL_TYPE_UINT32, NIXL_ATOMIC_OR, {.u32 = 0xf0f0}, {.u32 = 0xff00}, {.u32 = 0xfff0}},
+    {NIXL_TYPE_UINT32, NIXL_ATOMIC_XOR, {.u32 = 0xf0f0}, {.u32 = 0xff00}, {.u32 = 0x0ff0}},
+    {NIXL_TYPE_UINT32, NIXL_ATOMIC_FETCH, {.u32 = 0xabc}, {.u32 = 1}, {.u32 = 0xabc}},
+    {NIXL_TYPE_INT64, NIXL_ATOMIC_ADD, {.i64 = INT64_MIN}, {.i64 = -1}, {.i64 = INT64_MAX}},
+    {NIXL_TYPE_INT64, NIXL_ATOMIC_SET, {.i64 = 1}, {.i64 = -9}, {.i64 = -9}},
+    {NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, {.u64 = UINT64_MAX}, {.u64 = 3}, {.u64 = 2}},
+    {NIXL_TYPE_UINT64, NIXL_ATOMIC_AND, {.u64 = ~0ull}, {.u64 = 1ull << 63}, {.u64 = 1ull << 63}},
+    {NIXL_TYPE_UINT64, NIXL_ATOMIC_OR, {.u64 = 1}, {.u64 = 1ull << 63}, {.u64 = 1ull << 63 | 1}},
+    {NIXL_TYPE_UINT64, NIXL_ATOMIC_XOR, {.u64 = ~0ull}, {.u64 = 1}, {.u64 = ~1ull}},
+    {NIXL_TYPE_UINT64, NIXL_ATOMIC_SWAP, {.u64 = 7}, {.u64 = 8}, {.u64 = 8}},
+    {NIXL_TYPE_UINT64, NIXL_ATOMIC_FETCH, {.u64 = 1ull << 40}, {.u64 = 1}, {.u64 = 1ull << 40}},
+    {NIXL_TYPE_FLOAT, NIXL_ATOMIC_ADD, {.f = 1.5f}, {.f = -4.25f}, {.f = -2.75f}},
+    {NIXL_TYPE_FLOAT, NIXL_ATOMIC_SWAP, {.f = 1.5f}, {.f = 0.5f}, {.f = 0.5f}},
+    {NIXL_TYPE_FLOAT, NIXL_ATOMIC_FETCH, {.f = -0.125f}, {.f = 1}, {.f = -0.125f}},
+    {NIXL_TYPE_DOUBLE, NIXL_ATOMIC_ADD, {.d = 1e300}, {.d = -1e300}, {.d = 0}},
+    {NIXL_TYPE_DOUBLE, NIXL_ATOMIC_SET, {.d = 1}, {.d = 2.5}, {.d = 2.5}},
+    {NIXL_TYPE_DOUBLE, NIXL_ATOMIC_FETCH, {.d = 6.5}, {.d = 1}, {.d = 6.5}},
 };
 #define N_CHANGES (sizeof(changes) / sizeof(changes[0]))
 
 static size_t type_nbytes(enum nixl_type type)
 {
-    return type == NIXL_INT64 || type == NIXL_UINT64 || type == NIXL_DOUBLE ? 8 : 4;
+    return type == NIXL_TYPE_INT64 || type == NIXL_TYPE_UINT64 || type == NIXL_TYPE_DOUBLE ? 8 : 4;
 }
 
 /* A word in the rank's segment that only this rank uses; 0xee is on both sides of it. */
@@ -100,27 +100,27 @@ static void compare_swap_replaces_equal_bits_only(void)
 
     mpt_barrier();
     MPT_OK(nixl_put(conf.next, segment.region, offset, &one, 8));
-    MPT_OK(nixl_atomic_compare_swap(conf.next, segment.region, offset, NIXL_UINT64, &two, &three,
-                                    &fetched));
+    MPT_OK(nixl_atomic_compare_swap(conf.next, segment.region, offset, NIXL_TYPE_UINT64, &two,
+                                    &three, &fetched));
     MPT_EQ(fetched, 1);
-    MPT_OK(nixl_atomic_compare_swap(conf.next, segment.region, offset, NIXL_INT64, &one, &three,
-                                    &fetched));
+    MPT_OK(nixl_atomic_compare_swap(conf.next, segment.region, offset, NIXL_TYPE_INT64, &one,
+                                    &three, &fetched));
     MPT_EQ(fetched, 1);
-    MPT_OK(
-        nixl_atomic_compare_swap(conf.next, segment.region, offset, NIXL_INT64, &one, &two, NULL));
+    MPT_OK(nixl_atomic_compare_swap(conf.next, segment.region, offset, NIXL_TYPE_INT64, &one, &two,
+                                    NULL));
     MPT_OK(nixl_get(conf.next, segment.region, offset, &fetched, 8));
     MPT_EQ(fetched, 3);
-    MPT_OK(nixl_atomic_compare_swap(conf.next, segment.region, offset + 4, NIXL_UINT32, &before,
-                                    &low, &before));
+    MPT_OK(nixl_atomic_compare_swap(conf.next, segment.region, offset + 4, NIXL_TYPE_UINT32,
+                                    &before, &low, &before));
     MPT_EQ(before, 0);
-    MPT_OK(nixl_atomic_compare_swap(conf.next, segment.region, offset + 4, NIXL_INT32, &before,
+    MPT_OK(nixl_atomic_compare_swap(conf.next, segment.region, offset + 4, NIXL_TYPE_INT32, &before,
                                     &high, &before));
     MPT_OK(nixl_get(conf.next, segment.region, offset, &fetched, 8));
     MPT_EQ(fetched, 8ull << 32 | 3);
     /* Bits, not numbers: minus zero is not zero. */
     MPT_OK(nixl_put(conf.next, segment.region, offset, &minus_zero, 8));
-    MPT_OK(nixl_atomic_compare_swap(conf.next, segment.region, offset, NIXL_DOUBLE, &zero, &zero,
-                                    &bits));
+    MPT_OK(nixl_atomic_compare_swap(conf.next, segment.region, offset, NIXL_TYPE_DOUBLE, &zero,
+                                    &zero, &bits));
     MPT_EQ(memcmp(&bits, &minus_zero, 8), 0);
     mpt_barrier();
     conf_drop(&segment);
@@ -138,7 +138,7 @@ static void add_by_compare_swap(struct segment *segment)
 
     for (;;) {
         wanted = seen + 1;
-        MPT_OK(nixl_atomic_compare_swap(0, segment->region, WORD_SWAPPED, NIXL_UINT32, &seen,
+        MPT_OK(nixl_atomic_compare_swap(0, segment->region, WORD_SWAPPED, NIXL_TYPE_UINT32, &seen,
                                         &wanted, &fetched));
         if (fetched == seen) {
             return;
@@ -161,12 +161,13 @@ static void atomics_of_all_ranks_make_one_sum(void)
         if (conf.rank == 0 && i % 2 == 0) {
             __atomic_fetch_add((uint64_t *)(void *)(segment.bytes + WORD_ADD), 1, __ATOMIC_SEQ_CST);
         } else {
-            MPT_OK(
-                nixl_atomic(0, segment.region, WORD_ADD, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
+            MPT_OK(nixl_atomic(0, segment.region, WORD_ADD, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one,
+                               NULL));
         }
-        MPT_OK(
-            nixl_atomic(0, segment.region, WORD_DOUBLE, NIXL_DOUBLE, NIXL_ATOMIC_ADD, &half, NULL));
-        MPT_OK(nixl_atomic(0, segment.region, WORD_LOW, NIXL_INT32, NIXL_ATOMIC_ADD, &less, NULL));
+        MPT_OK(nixl_atomic(0, segment.region, WORD_DOUBLE, NIXL_TYPE_DOUBLE, NIXL_ATOMIC_ADD, &half,
+                           NULL));
+        MPT_OK(nixl_atomic(0, segment.region, WORD_LOW, NIXL_TYPE_INT32, NIXL_ATOMIC_ADD, &less,
+                           NULL));
         add_by_compare_swap(&segment);
     }
     mpt_barrier();
@@ -195,11 +196,11 @@ static void no_ticket_is_drawn_twice(void)
     for (unsigned i = 0; i < rounds; i++) {
         uint64_t ticket, bit, drawn;
 
-        MPT_OK(
-            nixl_atomic(0, segment.region, WORD_ADD, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &ticket));
+        MPT_OK(nixl_atomic(0, segment.region, WORD_ADD, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one,
+                           &ticket));
         MPT_LT(ticket, n_tickets);
         bit = 1ull << (ticket % 64);
-        MPT_OK(nixl_atomic(0, segment.region, WORD_TICKET + ticket / 64 * 8, NIXL_UINT64,
+        MPT_OK(nixl_atomic(0, segment.region, WORD_TICKET + ticket / 64 * 8, NIXL_TYPE_UINT64,
                            NIXL_ATOMIC_OR, &bit, &drawn));
         MPT_EQ(drawn & bit, 0);
     }
@@ -225,7 +226,8 @@ static void an_atomic_comes_after_earlier_puts(void)
 
         mpt_fill(src, BLOCK, round);
         status = nixl_put_nb(conf.next, segment.region, 64, src, BLOCK, &req);
-        MPT_OK(nixl_atomic(conf.next, segment.region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
+        MPT_OK(nixl_atomic(conf.next, segment.region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one,
+                           NULL));
         conf_spin((uint64_t *)(void *)segment.bytes, round);
         MPT_CHECK(segment.bytes + 64, BLOCK, round);
         MPT_OK(status == NIXL_INPROGRESS ? nixl_req_wait(&req, MPT_PATIENCE) : status);
@@ -249,13 +251,14 @@ static void atomics_under_way_at_once_are_all_done(void)
 
     mpt_barrier();
     for (size_t i = 0; i < N; i++) {
-        int status = nixl_atomic_nb(conf.next, segment.region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD,
+        int status = nixl_atomic_nb(conf.next, segment.region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD,
                                     &one, &fetched[i], &reqs[i]);
 
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
         desired[i] = i + 1;
-        status = nixl_atomic_compare_swap_nb(conf.next, segment.region, 64 + 8 * i, NIXL_UINT64,
-                                             &zero, &desired[i], NULL, &reqs[N + i]);
+        status =
+            nixl_atomic_compare_swap_nb(conf.next, segment.region, 64 + 8 * i, NIXL_TYPE_UINT64,
+                                        &zero, &desired[i], NULL, &reqs[N + i]);
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
     }
     for (size_t i = 0; i < 2 * N; i++) {
@@ -289,21 +292,22 @@ static void a_word_lies_inside_and_is_aligned(void)
         const uint64_t outside[] = {56, 64, UINT64_MAX - 7};
 
         for (size_t i = 0; i < 3; i++) {
-            MPT_STATUS(nixl_atomic(rank, segment.region, outside[i], NIXL_UINT64, NIXL_ATOMIC_ADD,
-                                   &word, &fetched),
-                       NIXL_ERR_RANGE);
+            MPT_STATUS(nixl_atomic(rank, segment.region, outside[i], NIXL_TYPE_UINT64,
+                                   NIXL_ATOMIC_ADD, &word, &fetched),
+                       NIXL_E_RANGE);
         }
-        MPT_OK(nixl_atomic(rank, segment.region, 56, NIXL_UINT32, NIXL_ATOMIC_ADD, &word, NULL));
+        MPT_OK(
+            nixl_atomic(rank, segment.region, 56, NIXL_TYPE_UINT32, NIXL_ATOMIC_ADD, &word, NULL));
         for (uint64_t offset = 1; offset < 8; offset++) {
-            MPT_STATUS(nixl_atomic(rank, segment.region, offset, NIXL_UINT64, NIXL_ATOMIC_ADD,
+            MPT_STATUS(nixl_atomic(rank, segment.region, offset, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD,
                                    &word, &fetched),
-                       NIXL_ERR_INVALID_ARG);
+                       NIXL_E_INVALID_ARG);
         }
         /* What counts is the address in the owner's memory. */
-        MPT_STATUS(nixl_atomic(rank, odd, 0, NIXL_DOUBLE, NIXL_ATOMIC_SET, &word, &fetched),
-                   NIXL_ERR_INVALID_ARG);
-        MPT_OK(nixl_atomic(rank, odd, 4, NIXL_UINT64, NIXL_ATOMIC_ADD, &word, NULL));
-        MPT_OK(nixl_atomic(rank, odd, 0, NIXL_UINT32, NIXL_ATOMIC_ADD, &word, NULL));
+        MPT_STATUS(nixl_atomic(rank, odd, 0, NIXL_TYPE_DOUBLE, NIXL_ATOMIC_SET, &word, &fetched),
+                   NIXL_E_INVALID_ARG);
+        MPT_OK(nixl_atomic(rank, odd, 4, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &word, NULL));
+        MPT_OK(nixl_atomic(rank, odd, 0, NIXL_TYPE_UINT32, NIXL_ATOMIC_ADD, &word, NULL));
     }
     MPT_EQ(fetched, 42);
     mpt_barrier();
@@ -340,13 +344,13 @@ static void a_closed_word_is_left_alone(void)
         MPT_GE(last, conf.size - 1);
         return;
     }
-    MPT_OK(nixl_atomic(0, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
+    MPT_OK(nixl_atomic(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
     conf_hear(conf.prev, TAG_READ);
     conf_tell(conf.next, TAG_READ);
     while (status == NIXL_OK) {
-        status = nixl_atomic(0, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL);
+        status = nixl_atomic(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, NULL);
     }
-    MPT_STATUS(status, NIXL_ERR_STALE);
+    MPT_STATUS(status, NIXL_E_STALE);
     mpt_barrier();
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }

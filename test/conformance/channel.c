@@ -130,7 +130,7 @@ static void a_full_channel_waits_and_loses_nothing(void)
         n++;
     }
     MPT_EQ(n, NSLOTS);
-    MPT_STATUS(nixl_channel_acquire(ends.out, MPT_MS, &slot), NIXL_ERR_TIMEOUT);
+    MPT_STATUS(nixl_channel_acquire(ends.out, MPT_MS, &slot), NIXL_E_TIMEOUT);
     MPT_TRUE(slot == NULL);
     mpt_barrier();                     /* no rank has received yet */
     for (int i = 0; i < NSLOTS; i++) { /* all of them before the first is given back */
@@ -140,14 +140,14 @@ static void a_full_channel_waits_and_loses_nothing(void)
         MPT_EQ(nbytes, size_of((uint64_t)i, SLOT));
         MPT_CHECK(held[i], nbytes, (uint64_t)i + (uint64_t)conf.prev);
     }
-    MPT_STATUS(nixl_channel_recv(ends.in, MPT_MS, &slot, NULL, NULL), NIXL_ERR_TIMEOUT);
+    MPT_STATUS(nixl_channel_recv(ends.in, MPT_MS, &slot, NULL, NULL), NIXL_E_TIMEOUT);
     MPT_STATUS(nixl_channel_acquire(ends.out, 0, &slot), NIXL_INPROGRESS);
     mpt_barrier(); /* no rank has released yet */
-    MPT_STATUS(nixl_channel_release(ends.in, held[1]), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_channel_release(ends.in, held[1]), NIXL_E_INVALID_ARG);
     for (int i = 0; i < NSLOTS; i++) {
         MPT_OK(nixl_channel_release(ends.in, held[i]));
     }
-    MPT_STATUS(nixl_channel_release(ends.in, held[0]), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_channel_release(ends.in, held[0]), NIXL_E_INVALID_ARG);
     MPT_OK(nixl_channel_acquire(ends.out, MPT_PATIENCE, &slot));
     MPT_OK(nixl_channel_publish(ends.out, 3));
     MPT_OK(nixl_channel_recv(ends.in, MPT_PATIENCE, &slot, NULL, NULL));
@@ -212,7 +212,7 @@ static void a_producer_closes_behind_its_items(void)
         MPT_CHECK(slot, nbytes, i + (uint64_t)conf.prev);
         MPT_OK(nixl_channel_release(ends.in, slot));
     }
-    MPT_STATUS(nixl_channel_recv(ends.in, MPT_PATIENCE, &slot, NULL, NULL), NIXL_ERR_STALE);
+    MPT_STATUS(nixl_channel_recv(ends.in, MPT_PATIENCE, &slot, NULL, NULL), NIXL_E_STALE);
     MPT_OK(nixl_channel_close(ends.in, MPT_PATIENCE));
     mpt_barrier();
 }
@@ -231,7 +231,7 @@ static void a_producer_hears_that_its_consumer_closed(void)
         MPT_OK(nixl_channel_close(ends.in, MPT_PATIENCE));
     }
     if (conf.next % 2 == 0 || conf.size % 2 != 0) {
-        MPT_STATUS(nixl_channel_acquire(ends.out, MPT_PATIENCE, &slot), NIXL_ERR_STALE);
+        MPT_STATUS(nixl_channel_acquire(ends.out, MPT_PATIENCE, &slot), NIXL_E_STALE);
     }
     mpt_barrier();
     if (conf.rank % 2 != 0 && conf.size % 2 == 0) {
@@ -282,22 +282,22 @@ static void ends_must_agree(void)
 
     MPT_STATUS(nixl_channel_open("chan.agree", conf.next, NIXL_CHANNEL_PRODUCER, SLOT, NSLOTS, NULL,
                                  &none),
-               NIXL_ERR_NAME_IN_USE);
+               NIXL_E_NAME_IN_USE);
     MPT_STATUS(nixl_channel_open("chan.agree", conf.prev, NIXL_CHANNEL_CONSUMER, SLOT, NSLOTS, NULL,
                                  &none),
-               NIXL_ERR_NAME_IN_USE);
+               NIXL_E_NAME_IN_USE);
     mpt_barrier();
     MPT_OK(nixl_channel_close(ends.out, MPT_PATIENCE));
     MPT_STATUS(nixl_channel_open("chan.agree", conf.next, NIXL_CHANNEL_PRODUCER, SLOT + 1, NSLOTS,
                                  NULL, &none),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_channel_open("chan.agree", conf.next, NIXL_CHANNEL_PRODUCER, SLOT, NSLOTS - 1,
                                  NULL, &none),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     if (conf.size > 2) { /* the next one's end is for this rank, the one before's is not */
         MPT_STATUS(nixl_channel_open("chan.agree", conf.prev, NIXL_CHANNEL_PRODUCER, SLOT, NSLOTS,
                                      NULL, &none),
-                   NIXL_ERR_INVALID_ARG);
+                   NIXL_E_INVALID_ARG);
     }
     MPT_TRUE(none == NULL);
     mpt_barrier();

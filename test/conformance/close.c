@@ -91,7 +91,7 @@ static void forget_puts_that_came_too_late(void)
 {
     int status = nixl_flush(0, MPT_PATIENCE);
 
-    if (status != NIXL_ERR_STALE || mpt_scope(0) != NIXL_SCOPE_REMOTE) {
+    if (status != NIXL_E_STALE || mpt_scope(0) != NIXL_SCOPE_REMOTE) {
         MPT_OK(status);
     }
 }
@@ -111,7 +111,7 @@ static void fire(const char *name, bool is_put)
          nixl_notify_recv(0, TAG_STOP, UINT64_MAX, 0, &note) == NIXL_INPROGRESS;) {
         status = nixl_region_query(0, region, MPT_MS, &info);
         if (status != NIXL_OK) {
-            MPT_STATUS(status, NIXL_ERR_TIMEOUT); /* closed, and not there again */
+            MPT_STATUS(status, NIXL_E_TIMEOUT); /* closed, and not there again */
             continue;
         }
         for (int i = 0; i < 50 && status == NIXL_OK; i++) {
@@ -122,12 +122,12 @@ static void fire(const char *name, bool is_put)
             }
         }
         if (status != NIXL_OK) {
-            MPT_STATUS(status, NIXL_ERR_STALE);
+            MPT_STATUS(status, NIXL_E_STALE);
         }
     }
     /* On another host a close may come before a put that was sent; the flush then reports it. */
     status = nixl_flush(0, MPT_PATIENCE);
-    MPT_TRUE(status == NIXL_OK || (status == NIXL_ERR_STALE && mpt_scope(0) == NIXL_SCOPE_REMOTE));
+    MPT_TRUE(status == NIXL_OK || (status == NIXL_E_STALE && mpt_scope(0) == NIXL_SCOPE_REMOTE));
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }
 
@@ -180,7 +180,7 @@ static void *shoot_until_stale(void *arg)
     do {
         status = nixl_put(0, shooter->region, shooter->place, memory, sizeof(memory));
     } while (status == NIXL_OK);
-    MPT_STATUS(status, NIXL_ERR_STALE);
+    MPT_STATUS(status, NIXL_E_STALE);
     return NULL;
 }
 

@@ -22,7 +22,7 @@ static void nobody_leaves_a_barrier_before_all_have_come(void)
     for (uint64_t round = 1; round <= n; round++) {
         uint64_t one = 1;
 
-        MPT_OK(nixl_atomic(0, segment.region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
+        MPT_OK(nixl_atomic(0, segment.region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
         MPT_OK(nixl_barrier(conf_world, MPT_PATIENCE));
         if (conf.rank == 0) {
             MPT_EQ(__atomic_load_n(word, __ATOMIC_ACQUIRE), round * (uint64_t)conf.size);
@@ -306,17 +306,17 @@ static void blocks_with_strides_go_where_they_belong(void)
         move_strided(&how, round);
     }
     move_strided(&(struct strides){100000, 24, 100000 + 8 * (size_t)conf.rank, 100003}, 40);
-    MPT_STATUS(nixl_alltoall_strided(conf_world, NULL, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_alltoall_strided(conf_world, NULL, MPT_PATIENCE), NIXL_E_INVALID_ARG);
     wrong.src = wrong.dst = &byte;
     wrong.nblocks = 1;
-    MPT_STATUS(nixl_alltoall_strided(conf_world, &wrong, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_alltoall_strided(conf_world, &wrong, MPT_PATIENCE), NIXL_E_INVALID_ARG);
     wrong.block_nbytes = 2;
     wrong.dst_stride = 1;
-    MPT_STATUS(nixl_alltoall_strided(conf_world, &wrong, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_alltoall_strided(conf_world, &wrong, MPT_PATIENCE), NIXL_E_INVALID_ARG);
     wrong.dst_stride = 2;
     wrong.src_stride = 2;
     wrong.nblocks = SIZE_MAX / 2 + 1;
-    MPT_STATUS(nixl_alltoall_strided(conf_world, &wrong, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_alltoall_strided(conf_world, &wrong, MPT_PATIENCE), NIXL_E_INVALID_ARG);
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -329,48 +329,47 @@ static void wrong_arguments_break_nothing(void)
     float value = 1, sum = 0;
 
     conf_need_world();
-    MPT_STATUS(nixl_barrier(NULL, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_barrier(conf_world, -1), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_broadcast(conf_world, conf.size, &value, 4, MPT_PATIENCE),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_broadcast(conf_world, -1, &value, 4, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_broadcast(conf_world, 0, NULL, 4, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_barrier(NULL, MPT_PATIENCE), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_barrier(conf_world, -1), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_broadcast(conf_world, conf.size, &value, 4, MPT_PATIENCE), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_broadcast(conf_world, -1, &value, 4, MPT_PATIENCE), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_broadcast(conf_world, 0, NULL, 4, MPT_PATIENCE), NIXL_E_INVALID_ARG);
     if (conf.size > 1) {
         MPT_STATUS(nixl_allgather(conf_world, &value, &sum, SIZE_MAX, MPT_PATIENCE),
-                   NIXL_ERR_INVALID_ARG);
+                   NIXL_E_INVALID_ARG);
     }
-    MPT_STATUS(nixl_allreduce(conf_world, NULL, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_allreduce(conf_world, NULL, MPT_PATIENCE), NIXL_E_INVALID_ARG);
     args.src = &value;
     args.dst = &sum;
     args.count = 1;
     args.type = (enum nixl_type)12;
-    MPT_STATUS(nixl_allreduce(conf_world, &args, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
-    args.type = NIXL_FLOAT;
-    args.op = NIXL_XOR;
-    MPT_STATUS(nixl_allreduce(conf_world, &args, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
-    args.op = NIXL_USER;
-    MPT_STATUS(nixl_scan(conf_world, &args, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_allreduce(conf_world, &args, MPT_PATIENCE), NIXL_E_INVALID_ARG);
+    args.type = NIXL_TYPE_FLOAT;
+    args.op = NIXL_REDUCE_XOR;
+    MPT_STATUS(nixl_allreduce(conf_world, &args, MPT_PATIENCE), NIXL_E_INVALID_ARG);
+    args.op = NIXL_REDUCE_USER;
+    MPT_STATUS(nixl_scan(conf_world, &args, MPT_PATIENCE), NIXL_E_INVALID_ARG);
     args.op = (enum nixl_reduce_op)8;
-    MPT_STATUS(nixl_scan(conf_world, &args, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
-    args.op = NIXL_SUM;
+    MPT_STATUS(nixl_scan(conf_world, &args, MPT_PATIENCE), NIXL_E_INVALID_ARG);
+    args.op = NIXL_REDUCE_SUM;
     args.is_exclusive = 1;
-    MPT_STATUS(nixl_allreduce(conf_world, &args, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_allreduce(conf_world, &args, MPT_PATIENCE), NIXL_E_INVALID_ARG);
     args.is_exclusive = 2;
-    MPT_STATUS(nixl_scan(conf_world, &args, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_scan(conf_world, &args, MPT_PATIENCE), NIXL_E_INVALID_ARG);
     args.is_exclusive = 0;
     args.count = SIZE_MAX / 2;
-    MPT_STATUS(nixl_reduce(conf_world, 0, &args, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_reduce(conf_world, 0, &args, MPT_PATIENCE), NIXL_E_INVALID_ARG);
     vector.src = &value;
     vector.dst = &sum;
     vector.nbytes = 2;
-    MPT_STATUS(nixl_allgatherv(conf_world, &vector, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_allgatherv(conf_world, &vector, MPT_PATIENCE), NIXL_E_INVALID_ARG);
     if (conf.size == 1) {
         vector.dst_nbytes = &nbytes;
         vector.dst_offsets = &offset;
-        MPT_STATUS(nixl_allgatherv(conf_world, &vector, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_allgatherv(conf_world, &vector, MPT_PATIENCE), NIXL_E_INVALID_ARG);
     }
     /* A start that would block: nothing has happened. */
-    MPT_STATUS(nixl_barrier(conf_world, 0), conf.size > 1 ? NIXL_ERR_AGAIN : NIXL_OK);
+    MPT_STATUS(nixl_barrier(conf_world, 0), conf.size > 1 ? NIXL_E_AGAIN : NIXL_OK);
     args.count = 1;
     MPT_OK(nixl_allreduce(conf_world, &args, MPT_PATIENCE));
     MPT_EQ((int)sum, conf.size);
@@ -385,8 +384,8 @@ static void a_team_that_was_given_back_is_refused(void)
 {
     conf_need_world();
     MPT_OK(nixl_team_free(conf_world));
-    MPT_STATUS(nixl_barrier(conf_world, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_free(conf_world), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_barrier(conf_world, MPT_PATIENCE), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_free(conf_world), NIXL_E_INVALID_ARG);
     conf_world = NULL;
 }
 

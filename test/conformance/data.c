@@ -130,10 +130,10 @@ static void zero_bytes_are_allowed(void)
         MPT_OK(nixl_get(rank, segment.region, 4096, NULL, 0));
         MPT_OK(nixl_put_nb(rank, segment.region, 17, NULL, 0, &req));
         MPT_TRUE(req == NULL);
-        MPT_STATUS(nixl_put(rank, segment.region, 4097, NULL, 0), NIXL_ERR_RANGE);
-        MPT_STATUS(nixl_get(rank, segment.region, UINT64_MAX, NULL, 0), NIXL_ERR_RANGE);
+        MPT_STATUS(nixl_put(rank, segment.region, 4097, NULL, 0), NIXL_E_RANGE);
+        MPT_STATUS(nixl_get(rank, segment.region, UINT64_MAX, NULL, 0), NIXL_E_RANGE);
     }
-    MPT_STATUS(nixl_put(conf.size, segment.region, 0, NULL, 0), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put(conf.size, segment.region, 0, NULL, 0), NIXL_E_INVALID_ARG);
     mpt_barrier();
     MPT_CHECK_BYTES(segment.bytes, segment.nbytes, 0);
     conf_drop(&segment);
@@ -174,14 +174,14 @@ static void ranges_are_checked_before_a_byte_moves(void)
         for (int rank = 0; rank < conf.size; rank++) {
             struct nixl_region *region = segment.region;
 
-            MPT_STATUS(nixl_put(rank, region, offset, memory, nbytes), NIXL_ERR_RANGE);
-            MPT_STATUS(nixl_get(rank, region, offset, memory, nbytes), NIXL_ERR_RANGE);
-            MPT_STATUS(nixl_put_nb(rank, region, offset, memory, nbytes, &req), NIXL_ERR_RANGE);
-            MPT_STATUS(nixl_get_nb(rank, region, offset, memory, nbytes, &req), NIXL_ERR_RANGE);
+            MPT_STATUS(nixl_put(rank, region, offset, memory, nbytes), NIXL_E_RANGE);
+            MPT_STATUS(nixl_get(rank, region, offset, memory, nbytes), NIXL_E_RANGE);
+            MPT_STATUS(nixl_put_nb(rank, region, offset, memory, nbytes, &req), NIXL_E_RANGE);
+            MPT_STATUS(nixl_get_nb(rank, region, offset, memory, nbytes, &req), NIXL_E_RANGE);
             MPT_STATUS(nixl_put_notify(rank, region, offset, memory, nbytes, 1, NULL, 0, MPT_S),
-                       NIXL_ERR_RANGE);
+                       NIXL_E_RANGE);
             MPT_STATUS(nixl_get_notify(rank, region, offset, memory, nbytes, 1, NULL, 0, MPT_S),
-                       NIXL_ERR_RANGE);
+                       NIXL_E_RANGE);
             MPT_TRUE(req == canary);
         }
     }
@@ -232,7 +232,7 @@ static void segments_may_differ_or_be_absent(void)
         uint64_t end = 100 * (uint64_t)rank;
 
         MPT_OK(nixl_put(rank, segment.region, end - 1 - (uint64_t)conf.rank, &byte, 1));
-        MPT_STATUS(nixl_put(rank, segment.region, end, &byte, 1), NIXL_ERR_RANGE);
+        MPT_STATUS(nixl_put(rank, segment.region, end, &byte, 1), NIXL_E_RANGE);
     }
     MPT_STATUS(nixl_region_query(0, segment.region, 0, &info), NIXL_INPROGRESS);
     MPT_OK(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE)); /* the barrier goes by way of rank 0 */
@@ -358,18 +358,18 @@ static void blocks_with_strides_arrive(void)
     MPT_OK(nixl_get_strided(conf.next, segment.region, 0, 1, local, 1, 5, 0));
     MPT_OK(nixl_put_strided(conf.next, segment.region, SEGMENT_NBYTES - 9, 8, local, 8, 1, 2));
     MPT_STATUS(nixl_put_strided(conf.next, segment.region, SEGMENT_NBYTES - 8, 8, local, 8, 1, 2),
-               NIXL_ERR_RANGE);
+               NIXL_E_RANGE);
     MPT_STATUS(nixl_get_strided(conf.next, segment.region, 0, SEGMENT_NBYTES, local, 8, 8, 2),
-               NIXL_ERR_RANGE);
+               NIXL_E_RANGE);
     MPT_STATUS(nixl_get_strided(conf.next, segment.region, 0, SIZE_MAX, local, 8, 8, 3),
-               NIXL_ERR_RANGE);
+               NIXL_E_RANGE);
     MPT_STATUS(nixl_put_strided(conf.next, segment.region, 0, 8, local, SIZE_MAX, 8, 3),
-               NIXL_ERR_RANGE);
+               NIXL_E_RANGE);
     MPT_STATUS(nixl_put_strided(conf.next, segment.region, 0, 8, NULL, 8, 8, 1),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_put_strided(conf.size, segment.region, 0, 8, local, 8, 8, 1),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_get_strided(conf.next, NULL, 0, 8, local, 8, 8, 1), NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_get_strided(conf.next, NULL, 0, 8, local, 8, 8, 1), NIXL_E_INVALID_ARG);
     free(local);
     mpt_barrier();
     conf_drop(&segment);

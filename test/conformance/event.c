@@ -204,14 +204,14 @@ static void timeouts_of_events_hold(void)
 
     mpt_barrier();
     drop_events();
-    MPT_STATUS(nixl_event_recv(-1, &event), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_event_recv(0, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_event_recv(-1, &event), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_event_recv(0, NULL), NIXL_E_INVALID_ARG);
     start_ns = mpt_now_ns();
     while (nixl_event_recv(5 * MPT_MS, &event) == NIXL_OK) {
         start_ns = mpt_now_ns();
     }
     MPT_GE(mpt_now_ns() - start_ns, 5 * MPT_MS);
-    expect_no_event(1, NIXL_ERR_TIMEOUT);
+    expect_no_event(1, NIXL_E_TIMEOUT);
     expect_no_event(0, NIXL_INPROGRESS);
 }
 
@@ -242,8 +242,8 @@ static void living_peers_are_alive(void)
     for (int rank = 0; rank < conf.size; rank++) {
         MPT_EQ(nixl_peer_state(rank), NIXL_PEER_ALIVE);
     }
-    MPT_EQ(nixl_peer_state(conf.size), NIXL_ERR_INVALID_ARG);
-    MPT_EQ(nixl_peer_state(-1), NIXL_ERR_INVALID_ARG);
+    MPT_EQ(nixl_peer_state(conf.size), NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_peer_state(-1), NIXL_E_INVALID_ARG);
     mpt_barrier();
 }
 

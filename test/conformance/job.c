@@ -30,8 +30,8 @@ static void ranks_know_where_they_are(void)
     MPT_TRUE(nixl_program() >= 0 && nixl_program() < conf.size);
     MPT_TRUE(nixl_host(conf.size) == NULL);
     MPT_TRUE(nixl_host(-1) == NULL);
-    MPT_EQ(nixl_scope(conf.size), NIXL_ERR_INVALID_ARG);
-    MPT_EQ(nixl_scope(-1), NIXL_ERR_INVALID_ARG);
+    MPT_EQ(nixl_scope(conf.size), NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_scope(-1), NIXL_E_INVALID_ARG);
 }
 
 /* The transport by which memory of a rank is reached serves it; one that does not says why. */
@@ -52,7 +52,7 @@ static void every_route_is_explained(void)
             MPT_TRUE(!route.is_chosen || (route.is_usable && route.nrails > 0));
             n_chosen += route.is_chosen;
         }
-        MPT_EQ(nixl_last_error()->status, NIXL_ERR_NOT_FOUND);
+        MPT_EQ(nixl_last_error()->status, NIXL_E_NOT_FOUND);
         MPT_TRUE(n_chosen == 1 || (n_chosen == 2 && mpt_scope(rank) == NIXL_SCOPE_REMOTE));
         MPT_TRUE(info.latency_ns > 0 && info.bandwidth_mbps > 0);
     }
@@ -84,7 +84,7 @@ static void every_route_of_memory_is_explained(void)
                      strcmp(route.method, info.method) == 0);
             n_chosen += route.is_chosen;
         }
-        MPT_EQ(nixl_last_error()->status, NIXL_ERR_NOT_FOUND);
+        MPT_EQ(nixl_last_error()->status, NIXL_E_NOT_FOUND);
         MPT_TRUE(n_chosen == 1 || (n_chosen == 2 && mpt_scope(rank) == NIXL_SCOPE_REMOTE));
     }
     mpt_barrier();
@@ -105,9 +105,9 @@ static void init_is_counted(void)
     MPT_EQ(nixl_rank(), conf.rank);
     MPT_EQ(nixl_size(), conf.size);
     params.thread_level = 7;
-    MPT_STATUS(nixl_init(&params), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_init(&params), NIXL_E_INVALID_ARG);
     params.struct_nbytes = 3;
-    MPT_STATUS(nixl_init(&params), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_init(&params), NIXL_E_INVALID_ARG);
     MPT_EQ(nixl_rank(), conf.rank);
 }
 
@@ -182,8 +182,8 @@ static void a_forked_child_is_refused_and_harms_nobody(void)
     child = fork();
     if (child == 0) {
         alarm(250); /* it hangs */
-        mpt_every_call(segment.region, NIXL_ERR_FORKED);
-        MPT_STATUS(nixl_init(NULL), NIXL_ERR_FORKED);
+        mpt_every_call(segment.region, NIXL_E_FORKED);
+        MPT_STATUS(nixl_init(NULL), NIXL_E_FORKED);
         _exit(0);
     }
     MPT_EQ(waitpid(child, &state, 0), child);
@@ -205,14 +205,14 @@ static void a_failure_has_a_detail(void)
     char byte = 1, number[16];
 
     mpt_barrier();
-    MPT_STATUS(nixl_put(conf.next, segment.region, 64, &byte, 1), NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_put(conf.next, segment.region, 64, &byte, 1), NIXL_E_RANGE);
     error = nixl_last_error();
-    MPT_EQ(error->status, NIXL_ERR_RANGE);
+    MPT_EQ(error->status, NIXL_E_RANGE);
     MPT_EQ(error->rank, conf.next);
     MPT_TEXT(error->operation, "nixl_put");
     MPT_TRUE(strstr(error->text, "detail") != NULL); /* names the region */
     MPT_TRUE(strstr(error->text, "64") != NULL);     /* and the size */
-    MPT_STATUS(nixl_get(conf.size + 41, segment.region, 0, &byte, 1), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_get(conf.size + 41, segment.region, 0, &byte, 1), NIXL_E_INVALID_ARG);
     MPT_TEXT(error->operation, "nixl_get");
     snprintf(number, sizeof(number), "%d", conf.size + 41);
     MPT_TRUE(strstr(error->text, number) != NULL);

@@ -258,19 +258,20 @@ static void words_of_every_kind_make_one_sum(void)
     for (unsigned i = 0; i < rounds; i++) {
         uint64_t before = 0;
 
-        MPT_OK(nixl_atomic(0, segment.region, 64, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &before));
+        MPT_OK(
+            nixl_atomic(0, segment.region, 64, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, &before));
         MPT_LT(before, (uint64_t)rounds * (uint64_t)conf.size);
-        MPT_OK(nixl_atomic(0, segment.region, 132, NIXL_FLOAT, NIXL_ATOMIC_ADD, &half, NULL));
+        MPT_OK(nixl_atomic(0, segment.region, 132, NIXL_TYPE_FLOAT, NIXL_ATOMIC_ADD, &half, NULL));
     }
     mpt_barrier();
-    MPT_OK(nixl_atomic(0, segment.region, 64, NIXL_UINT64, NIXL_ATOMIC_FETCH, NULL, &sum));
+    MPT_OK(nixl_atomic(0, segment.region, 64, NIXL_TYPE_UINT64, NIXL_ATOMIC_FETCH, NULL, &sum));
     MPT_EQ(sum, (uint64_t)rounds * (uint64_t)conf.size);
     MPT_OK(nixl_get(0, segment.region, 132, &total, sizeof(total)));
     MPT_TRUE(total == (float)rounds * (float)conf.size * half);
-    MPT_STATUS(nixl_atomic(0, segment.region, 3, NIXL_UINT64, NIXL_ATOMIC_FETCH, NULL, &sum),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_atomic(0, segment.region, 256, NIXL_UINT64, NIXL_ATOMIC_FETCH, NULL, &sum),
-               NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_atomic(0, segment.region, 3, NIXL_TYPE_UINT64, NIXL_ATOMIC_FETCH, NULL, &sum),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_atomic(0, segment.region, 256, NIXL_TYPE_UINT64, NIXL_ATOMIC_FETCH, NULL, &sum),
+               NIXL_E_RANGE);
     mpt_barrier();
     conf_drop(&segment);
 }
@@ -292,14 +293,14 @@ static void a_signal_comes_behind_puts_between_kinds(void)
         conf_push(&local, 0, nbytes);
         MPT_OK(nixl_put_signal(conf.next, segment.region, 0, local.addr, nbytes, segment.region,
                                300032, NIXL_SIGNAL_ADD, 1));
-        MPT_OK(nixl_signal_wait(word, NIXL_GE, round, MPT_PATIENCE, &value));
+        MPT_OK(nixl_signal_wait(word, NIXL_COMPARE_GE, round, MPT_PATIENCE, &value));
         MPT_EQ(value, round);
         conf_read_segment(&segment, 0, seen, nbytes);
         MPT_CHECK(seen, nbytes, round + 31u * (unsigned)conf.prev);
         mpt_barrier();
     }
-    MPT_STATUS(nixl_signal_wait(word, NIXL_EQ, UINT64_MAX, 0, NULL), NIXL_INPROGRESS);
-    MPT_STATUS(nixl_signal_wait(word, NIXL_EQ, UINT64_MAX, MPT_MS, NULL), NIXL_ERR_TIMEOUT);
+    MPT_STATUS(nixl_signal_wait(word, NIXL_COMPARE_EQ, UINT64_MAX, 0, NULL), NIXL_INPROGRESS);
+    MPT_STATUS(nixl_signal_wait(word, NIXL_COMPARE_EQ, UINT64_MAX, MPT_MS, NULL), NIXL_E_TIMEOUT);
     conf_drop_local(&local);
     conf_drop(&segment);
     free(seen);
@@ -393,7 +394,7 @@ static void a_segment_of_any_kind_closes_under_load(void)
     if (conf.rank == 0) {
         conf_hear(1, TAG_DONE); /* they are at it */
     }
-    for (; conf.rank != 0 && status != NIXL_ERR_STALE; n_rounds++) {
+    for (; conf.rank != 0 && status != NIXL_E_STALE; n_rounds++) {
         struct nixl_req *req = NULL;
 
         status = n_rounds % 2 == 0
@@ -405,7 +406,7 @@ static void a_segment_of_any_kind_closes_under_load(void)
         if (status == NIXL_INPROGRESS) {
             status = nixl_req_wait(&req, MPT_PATIENCE);
         }
-        if (status != NIXL_ERR_STALE) {
+        if (status != NIXL_E_STALE) {
             MPT_OK(status);
         }
     }

@@ -246,8 +246,8 @@ static void reduce_once(int kind, size_t count, bool in_place, bool is_own)
     args.src = src.addr;
     args.dst = result->addr;
     args.count = count;
-    args.type = NIXL_UINT32;
-    args.op = is_own ? NIXL_USER : NIXL_SUM;
+    args.type = NIXL_TYPE_UINT32;
+    args.op = is_own ? NIXL_REDUCE_USER : NIXL_REDUCE_SUM;
     args.combine = is_own ? add : NULL;
     args.combine_arg = &conf_world;
     MPT_OK(call_reduction(kind, root, &args));
@@ -299,7 +299,7 @@ static void collectives_on_all_kinds_go_on_by_themselves(void)
         push(&all);
         args.src = args.dst = sums.addr;
         args.count = count;
-        args.type = NIXL_UINT32;
+        args.type = NIXL_TYPE_UINT32;
         status = nixl_allreduce_nb(conf_world, &args, &reqs[0]);
         MPT_OK(status == NIXL_INPROGRESS ? NIXL_OK : status);
         status = nixl_broadcast_nb(conf_world, root, all.addr, nbytes, &reqs[1]);

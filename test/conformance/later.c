@@ -30,7 +30,7 @@ static void what_was_started_goes_on_by_itself(void)
         }
         args.src = args.dst = values[i];
         args.count = i % 2 == 0 ? N_VALUES : 1;
-        args.type = NIXL_INT64;
+        args.type = NIXL_TYPE_INT64;
         status = nixl_allreduce_nb(team, &args, &reqs[i]);
         MPT_STATUS(status, conf.size > 1 ? NIXL_INPROGRESS : NIXL_OK);
         memset(&args, 0xff, sizeof(args)); /* may be reused at once */
@@ -169,8 +169,8 @@ static void every_collective_can_be_started(void)
     }
     MPT_TRUE(nixl_broadcast_nb(team, 0, NULL, 0, &req) >= 0);
     MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
-    MPT_STATUS(nixl_barrier_nb(team, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_barrier_nb(NULL, &req), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_barrier_nb(team, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_barrier_nb(NULL, &req), NIXL_E_INVALID_ARG);
     MPT_OK(nixl_team_free(team));
 }
 
@@ -215,7 +215,7 @@ static void check_broken(struct nixl_team *team)
 {
     struct nixl_team *next;
 
-    MPT_STATUS(nixl_barrier(team, MPT_PATIENCE), NIXL_ERR_CANCELED);
+    MPT_STATUS(nixl_barrier(team, MPT_PATIENCE), NIXL_E_CANCELED);
     MPT_OK(nixl_team_shrink(team, MPT_PATIENCE, &next));
     MPT_EQ(nixl_team_size(next), conf.size);
     MPT_OK(nixl_barrier(next, MPT_PATIENCE));
@@ -242,7 +242,7 @@ static void a_timeout_breaks_the_team_for_all(void)
     struct nixl_team *team = world_that_all_have();
 
     if (conf.rank == 0) { /* the others do not come */
-        MPT_STATUS(nixl_barrier(team, MPT_MS), NIXL_ERR_TIMEOUT);
+        MPT_STATUS(nixl_barrier(team, MPT_MS), NIXL_E_TIMEOUT);
         check_who_is_late(nixl_last_error()->text);
     }
     mpt_barrier();
@@ -261,7 +261,7 @@ static void a_cancel_breaks_the_team_for_all(void)
         MPT_EQ(outcome, NIXL_OUTCOME_PARTIAL);
         MPT_TRUE(req == NULL);
     } else if (conf.rank > 1 && conf.rank == conf.size - 1) { /* rank 1 never comes */
-        MPT_STATUS(nixl_barrier(team, MPT_PATIENCE), NIXL_ERR_CANCELED);
+        MPT_STATUS(nixl_barrier(team, MPT_PATIENCE), NIXL_E_CANCELED);
     }
     mpt_barrier();
     check_broken(team);
@@ -277,7 +277,7 @@ static void a_team_is_given_back_with_requests(void)
     }
     MPT_OK(nixl_team_free(team));
     if (conf.rank == 0) {
-        MPT_STATUS(nixl_req_wait(&req, MPT_PATIENCE), NIXL_ERR_CANCELED);
+        MPT_STATUS(nixl_req_wait(&req, MPT_PATIENCE), NIXL_E_CANCELED);
     }
 }
 

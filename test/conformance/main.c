@@ -193,7 +193,7 @@ static bool is_kind_there(enum nixl_mem_kind kind)
 
     params.kind = kind;
     status = nixl_region_alloc("kind", 4096, &params, &region);
-    if (status == NIXL_ERR_NO_DEVICE) {
+    if (status == NIXL_E_NO_DEVICE) {
         return false;
     }
     MPT_OK(status);

@@ -94,9 +94,9 @@ static void payloads_have_limits(void)
     static unsigned char big[NIXL_NOTE_MAX + 1];
 
     mpt_fill(big, sizeof(big), 9);
-    MPT_STATUS(nixl_notify(conf.next, 1, big, sizeof(big), MPT_S), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_notify(conf.next, 1, big, SIZE_MAX, MPT_S), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_notify(conf.next, 1, NULL, 1, MPT_S), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_notify(conf.next, 1, big, sizeof(big), MPT_S), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_notify(conf.next, 1, big, SIZE_MAX, MPT_S), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_notify(conf.next, 1, NULL, 1, MPT_S), NIXL_E_INVALID_ARG);
     MPT_OK(nixl_notify(conf.next, 1, big, NIXL_NOTE_MAX, MPT_PATIENCE));
     MPT_OK(nixl_notify(conf.next, 2, NULL, 0, MPT_PATIENCE));
     MPT_OK(nixl_notify(conf.next, 3, big, 5, MPT_PATIENCE));
@@ -122,7 +122,7 @@ static void a_note_that_is_too_small_leaves_the_notification(void)
     MPT_OK(nixl_notify(conf.next, 2, big, 8, MPT_PATIENCE));
     note.struct_nbytes = offsetof(struct nixl_note, payload) + 63;
     memset(note.payload, 0x33, sizeof(note.payload));
-    MPT_STATUS(nixl_notify_recv(conf.prev, 1, UINT64_MAX, MPT_PATIENCE, &note), NIXL_ERR_TRUNCATED);
+    MPT_STATUS(nixl_notify_recv(conf.prev, 1, UINT64_MAX, MPT_PATIENCE, &note), NIXL_E_TRUNCATED);
     MPT_CHECK_BYTES(note.payload, sizeof(note.payload), 0x33);
     note.struct_nbytes = offsetof(struct nixl_note, payload) + 64;
     MPT_OK(nixl_notify_recv(conf.prev, 1, UINT64_MAX, MPT_PATIENCE, &note));
@@ -214,10 +214,10 @@ static void fill_queue(struct segment *segment)
         status = nixl_notify(conf.partner, TAG_FULL, &n_sent, 8, n_sent == 0 ? MPT_PATIENCE : 0);
         n_sent += status == NIXL_OK;
     } while (status == NIXL_OK);
-    MPT_STATUS(status, NIXL_ERR_AGAIN);
+    MPT_STATUS(status, NIXL_E_AGAIN);
     MPT_EQ(nixl_last_error()->rank, conf.partner);
     start_ns = mpt_now_ns();
-    MPT_STATUS(nixl_notify(conf.partner, TAG_FULL, &n_sent, 8, 3 * MPT_MS), NIXL_ERR_TIMEOUT);
+    MPT_STATUS(nixl_notify(conf.partner, TAG_FULL, &n_sent, 8, 3 * MPT_MS), NIXL_E_TIMEOUT);
     MPT_GE(mpt_now_ns() - start_ns, 3 * MPT_MS);
     MPT_OK(nixl_put(conf.partner, segment->region, 0, &n_sent, 8));
     for (unsigned i = 0; i < 5000; i++, n_sent++) {
@@ -292,12 +292,12 @@ static void timeouts_of_receiving_hold(void)
     mpt_barrier();
     MPT_STATUS(receive(NIXL_ANY_RANK, 99, UINT64_MAX, 0), NIXL_INPROGRESS);
     start_ns = mpt_now_ns();
-    MPT_STATUS(receive(NIXL_ANY_RANK, 99, UINT64_MAX, 5 * MPT_MS), NIXL_ERR_TIMEOUT);
+    MPT_STATUS(receive(NIXL_ANY_RANK, 99, UINT64_MAX, 5 * MPT_MS), NIXL_E_TIMEOUT);
     MPT_GE(mpt_now_ns() - start_ns, 5 * MPT_MS);
-    MPT_STATUS(receive(conf.next, 99, UINT64_MAX, 1), NIXL_ERR_TIMEOUT);
-    MPT_STATUS(receive(conf.next, 99, UINT64_MAX, -1), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(receive(conf.next, 99, UINT64_MAX, INT64_MIN), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_notify(conf.next, 99, NULL, 0, -1), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(receive(conf.next, 99, UINT64_MAX, 1), NIXL_E_TIMEOUT);
+    MPT_STATUS(receive(conf.next, 99, UINT64_MAX, -1), NIXL_E_INVALID_ARG);
+    MPT_STATUS(receive(conf.next, 99, UINT64_MAX, INT64_MIN), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_notify(conf.next, 99, NULL, 0, -1), NIXL_E_INVALID_ARG);
     mpt_barrier();
     if (conf.rank == 0) {
         for (int rank = 1; rank < conf.size; rank++) {
@@ -366,7 +366,7 @@ static void a_timeout_tells_what_lies_there(void)
 {
     char expected[200];
 
-    MPT_STATUS(receive(conf.prev, TAG_READY, UINT64_MAX, MPT_MS), NIXL_ERR_TIMEOUT);
+    MPT_STATUS(receive(conf.prev, TAG_READY, UINT64_MAX, MPT_MS), NIXL_E_TIMEOUT);
     snprintf(expected, sizeof(expected), "no notification from rank %d with tag %d within 1 ms",
              conf.prev, TAG_READY);
     /* Here and below the neighbour may have sent more already. */
@@ -374,7 +374,7 @@ static void a_timeout_tells_what_lies_there(void)
     MPT_OK(nixl_notify(conf.next, TAG_STREAM, "12345", 5, MPT_PATIENCE));
     MPT_OK(nixl_notify(conf.next, TAG_FULL, NULL, 0, MPT_PATIENCE));
     MPT_OK(receive(conf.prev, TAG_FULL, UINT64_MAX, MPT_PATIENCE));
-    MPT_STATUS(receive(conf.prev, 0x4e00, 0xff00, MPT_MS), NIXL_ERR_TIMEOUT);
+    MPT_STATUS(receive(conf.prev, 0x4e00, 0xff00, MPT_MS), NIXL_E_TIMEOUT);
     snprintf(expected, sizeof(expected),
              "no notification from rank %d with tag 0x4e00 (mask 0xff00) within 1 ms; ", conf.prev);
     MPT_TRUE(strncmp(nixl_last_error()->text, expected, strlen(expected)) == 0);

@@ -95,10 +95,10 @@ static void a_token_is_used_once(void)
     MPT_TRUE(info.rank == conf.prev && info.use == NIXL_PAIR_READ && info.nbytes == NBYTES);
     read_all(&theirs, dst, NBYTES);
     MPT_CHECK(dst, NBYTES, (uint64_t)conf.prev);
-    is_refused(&theirs, NBYTES, NIXL_ERR_STALE);
+    is_refused(&theirs, NBYTES, NIXL_E_STALE);
     MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
     mpt_barrier();
-    is_refused(&theirs, NBYTES, NIXL_ERR_STALE);
+    is_refused(&theirs, NBYTES, NIXL_E_STALE);
     mpt_barrier();
     conf_drop(&segment);
     free(dst);
@@ -202,22 +202,22 @@ static void use_and_size_are_checked_first(void)
     req = expose(&segment, 0, 4096, NIXL_PAIR_READ, &mine);
     memset(local, BLANK, sizeof(local));
     if (conf.size > 1) { /* it is for the next rank only */
-        MPT_STATUS(nixl_pair_read(mine.text, local, 4096, &none), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_pair_decline(mine.text), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_pair_read(mine.text, local, 4096, &none), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_pair_decline(mine.text), NIXL_E_INVALID_ARG);
     }
     give_token(conf.next, &mine);
     theirs = get_token(conf.prev);
-    MPT_STATUS(nixl_pair_write(theirs.text, local, 4096, &none), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_pair_read(theirs.text, local, 4095, &none), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_pair_read(theirs.text, local, 0, &none), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_pair_read(theirs.text, NULL, 4096, &none), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_pair_read(theirs.text, local, 4096, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_pair_write(theirs.text, local, 4096, &none), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_pair_read(theirs.text, local, 4095, &none), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_pair_read(theirs.text, local, 0, &none), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_pair_read(theirs.text, NULL, 4096, &none), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_pair_read(theirs.text, local, 4096, NULL), NIXL_E_INVALID_ARG);
     for (size_t i = 0; i < strlen(theirs.text); i++) {
         bad = theirs;
         bad.text[i] = bad.text[i] == 'A' ? 'B' : 'A';
-        MPT_STATUS(nixl_pair_read(bad.text, local, 4096, &none), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_pair_read(bad.text, local, 4096, &none), NIXL_E_INVALID_ARG);
         bad.text[i] = '\0';
-        MPT_STATUS(nixl_pair_read(bad.text, local, 4096, &none), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_pair_read(bad.text, local, 4096, &none), NIXL_E_INVALID_ARG);
     }
     MPT_CHECK_BYTES(local, sizeof(local), BLANK);
     MPT_TRUE(none == NULL);
@@ -238,9 +238,9 @@ static void either_side_takes_it_back(void)
     give_token(conf.next, &mine);
     theirs = get_token(conf.prev);
     MPT_OK(nixl_pair_decline(theirs.text));
-    MPT_STATUS(nixl_req_wait(&req, MPT_PATIENCE), NIXL_ERR_CANCELED);
+    MPT_STATUS(nixl_req_wait(&req, MPT_PATIENCE), NIXL_E_CANCELED);
     mpt_barrier();
-    is_refused(&theirs, 4096, NIXL_ERR_CANCELED);
+    is_refused(&theirs, 4096, NIXL_E_CANCELED);
     mpt_barrier();
 
     req = expose(&segment, 0, 4096, NIXL_PAIR_READ, &mine);
@@ -248,7 +248,7 @@ static void either_side_takes_it_back(void)
     MPT_TRUE(req == NULL && outcome == NIXL_OUTCOME_UNTOUCHED);
     give_token(conf.next, &mine);
     theirs = get_token(conf.prev);
-    is_refused(&theirs, 4096, NIXL_ERR_CANCELED);
+    is_refused(&theirs, 4096, NIXL_E_CANCELED);
     mpt_barrier();
     conf_drop(&segment);
 }
@@ -263,11 +263,11 @@ static void closing_a_region_takes_its_buffers_back(void)
     unsigned char local[4096];
 
     conf_drop(&segment);
-    MPT_STATUS(nixl_req_wait(&req, MPT_PATIENCE), NIXL_ERR_CANCELED);
+    MPT_STATUS(nixl_req_wait(&req, MPT_PATIENCE), NIXL_E_CANCELED);
     give_token(conf.next, &mine);
     give_token(conf.next, &kept);
     theirs = get_token(conf.prev);
-    is_refused(&theirs, 4096, NIXL_ERR_CANCELED);
+    is_refused(&theirs, 4096, NIXL_E_CANCELED);
     theirs = get_token(conf.prev);
     read_all(&theirs, local, 4096);
     MPT_OK(nixl_req_wait(&other_req, MPT_PATIENCE));
@@ -285,10 +285,10 @@ static void a_lifetime_ends_it(void)
     MPT_STATUS(nixl_pair_expose(NIXL_ANY_RANK, segment.region, 0, 4096, NIXL_PAIR_WRITE, 1,
                                 mine.text, sizeof(mine.text), &req),
                NIXL_INPROGRESS);
-    MPT_STATUS(nixl_req_wait(&req, MPT_PATIENCE), NIXL_ERR_EXPIRED);
+    MPT_STATUS(nixl_req_wait(&req, MPT_PATIENCE), NIXL_E_EXPIRED);
     give_token(conf.next, &mine);
     theirs = get_token(conf.prev);
-    MPT_STATUS(nixl_pair_decline(theirs.text), NIXL_ERR_EXPIRED);
+    MPT_STATUS(nixl_pair_decline(theirs.text), NIXL_E_EXPIRED);
     mpt_barrier();
 
     /* Nothing waits for that one; it ends nevertheless, also for the holder of its token. */
@@ -332,7 +332,7 @@ static void one_of_many_partners_wins(void)
         if (status == NIXL_OK) {
             MPT_CHECK(local, 4096, (uint64_t)exposer);
         } else {
-            MPT_STATUS(status, NIXL_ERR_STALE);
+            MPT_STATUS(status, NIXL_E_STALE);
             MPT_CHECK_BYTES(local, 4096, BLANK);
         }
         MPT_OK(nixl_notify(exposer, TAG_DONE, &status, sizeof(status), MPT_PATIENCE));

@@ -15,7 +15,7 @@ static const size_t type_nbytes[] = {4, 4, 8, 8, 4, 8, 1, 1, 2, 2, 2, 2};
 
 static bool is_floating(int type)
 {
-    return type == NIXL_FLOAT || type == NIXL_DOUBLE || type >= NIXL_FLOAT16;
+    return type == NIXL_TYPE_FLOAT || type == NIXL_TYPE_DOUBLE || type >= NIXL_TYPE_FLOAT16;
 }
 
 /* Small whole numbers as 16-bit floats: exact, so that bits can be made by hand. */
@@ -25,7 +25,7 @@ static uint16_t half_of(int type, int value)
     uint32_t bits;
 
     memcpy(&bits, &wide, sizeof(bits));
-    if (type == NIXL_BFLOAT16) {
+    if (type == NIXL_TYPE_BFLOAT16) {
         return (uint16_t)(bits >> 16);
     }
     if (value == 0) {
@@ -40,9 +40,9 @@ static void put_value(int type, void *at, int64_t value)
     double wide = (double)value;
     uint16_t half = half_of(type, (int)value);
 
-    if (type == NIXL_FLOAT) {
+    if (type == NIXL_TYPE_FLOAT) {
         memcpy(at, &narrow, sizeof(narrow));
-    } else if (type == NIXL_DOUBLE) {
+    } else if (type == NIXL_TYPE_DOUBLE) {
         memcpy(at, &wide, sizeof(wide));
     } else if (is_floating(type)) {
         memcpy(at, &half, sizeof(half));
@@ -55,14 +55,14 @@ static void put_value(int type, void *at, int64_t value)
 static int64_t operand(int rank, size_t index, int type, int op)
 {
     uint64_t mixed = (uint64_t)rank * 2654435761u + index * 40503u;
-    bool is_signed = is_floating(type) || type == NIXL_INT8 || type == NIXL_INT16 ||
-                     type == NIXL_INT32 || type == NIXL_INT64;
+    bool is_signed = is_floating(type) || type == NIXL_TYPE_INT8 || type == NIXL_TYPE_INT16 ||
+                     type == NIXL_TYPE_INT32 || type == NIXL_TYPE_INT64;
 
     mixed ^= mixed >> 7;
-    if (op == NIXL_PROD) { /* 16-bit floats hold 2 to the 6th, and its negative */
+    if (op == NIXL_REDUCE_PROD) { /* 16-bit floats hold 2 to the 6th, and its negative */
         return (rank + (int)(index % 5)) % 3 == 0 && rank < 6 ? (is_signed ? -2 : 2) : 1;
     }
-    if (op == NIXL_SUM) {
+    if (op == NIXL_REDUCE_SUM) {
         return (int64_t)(mixed % 4) - (is_signed ? 2 : 0);
     }
     return (int64_t)(mixed % 100) - (is_signed ? 50 : 0);
@@ -71,17 +71,17 @@ static int64_t operand(int rank, size_t index, int type, int op)
 static int64_t combine(int op, int64_t a, int64_t b)
 {
     switch (op) {
-    case NIXL_SUM:
+    case NIXL_REDUCE_SUM:
         return a + b;
-    case NIXL_PROD:
+    case NIXL_REDUCE_PROD:
         return a * b;
-    case NIXL_MIN:
+    case NIXL_REDUCE_MIN:
         return b < a ? b : a;
-    case NIXL_MAX:
+    case NIXL_REDUCE_MAX:
         return b > a ? b : a;
-    case NIXL_AND:
+    case NIXL_REDUCE_AND:
         return a & b;
-    case NIXL_OR:
+    case NIXL_REDUCE_OR:
         return a | b;
     default:
         return a ^ b;
@@ -199,7 +199,7 @@ static void every_type_and_operation_is_as_in_a_plain_loop(void)
 {
     conf_need_world();
     for (int type = 0; type < N_TYPES; type++) {
-        for (int op = 0; op < (is_floating(type) ? NIXL_MAX + 1 : N_OPS); op++) {
+        for (int op = 0; op < (is_floating(type) ? NIXL_REDUCE_MAX + 1 : N_OPS); op++) {
             for (int kind = 0; kind < 4; kind++) {
                 struct drawn drawn = {.kind = kind, .type = type, .op = op};
 
@@ -220,7 +220,8 @@ static void reductions_of_any_size_are_right(void)
                               .type = (int)(mpt_random(&conf_seed) % N_TYPES)};
         size_t nbytes = conf_random_nbytes(2 << 20);
 
-        drawn.op = (int)(mpt_random(&conf_seed) % (is_floating(drawn.type) ? NIXL_MAX + 1 : N_OPS));
+        drawn.op =
+            (int)(mpt_random(&conf_seed) % (is_floating(drawn.type) ? NIXL_REDUCE_MAX + 1 : N_OPS));
         drawn.root = (int)(mpt_random(&conf_seed) % (unsigned)conf.size);
         drawn.count = nbytes / type_nbytes[drawn.type] / (size_t)conf.size * (size_t)conf.size;
         drawn.in_place = mpt_random(&conf_seed) % 2 == 0;
@@ -234,7 +235,7 @@ static void reductions_that_fill_shared_memory_are_right(void)
 {
     conf_need_world();
     for (int i = 0; i < 16; i++) {
-        struct drawn drawn = {.kind = i / 4, .type = NIXL_UINT32, .in_place = i % 2 == 0};
+        struct drawn drawn = {.kind = i / 4, .type = NIXL_TYPE_UINT32, .in_place = i % 2 == 0};
         size_t fits = (1ul << 20) / sizeof(uint32_t) / (size_t)conf.size;
 
         drawn.count = (fits + (i % 4 < 2 ? 0 : 1)) * (size_t)conf.size;
@@ -256,7 +257,7 @@ static void callers_combine_in_their_own_way(void)
         }
         args.src = args.dst = places;
         args.count = count;
-        args.op = NIXL_USER;
+        args.op = NIXL_REDUCE_USER;
         args.combine = keep_larger;
         args.combine_arg = &conf_world;
         args.element_nbytes = sizeof(*places);
@@ -316,7 +317,7 @@ static void reduce_elements(int kind, size_t count, bool in_place)
     args.dst = in_place ? src.bytes : dst.bytes;
     args.is_exclusive = is_exclusive;
     args.count = count / n_segments;
-    args.op = NIXL_USER;
+    args.op = NIXL_REDUCE_USER;
     args.combine = add_bytes;
     args.combine_arg = &width;
     args.element_nbytes = width;
@@ -367,7 +368,7 @@ static void scatter_elements(struct nixl_team *team, const int *ranks, size_t co
     args.src = src.bytes;
     args.dst = ((size_t)conf.rank + count) % 2 == 0 ? src.bytes : dst.bytes;
     args.count = count;
-    args.op = NIXL_USER;
+    args.op = NIXL_REDUCE_USER;
     args.combine = add_bytes;
     args.combine_arg = &width;
     args.element_nbytes = width;
@@ -437,7 +438,7 @@ static void results_are_the_same_on_all_and_again(void)
         }
         args.src = src;
         args.count = counts[k];
-        args.type = NIXL_FLOAT;
+        args.type = NIXL_TYPE_FLOAT;
         args.dst = first;
         MPT_OK(nixl_allreduce(conf_world, &args, MPT_PATIENCE));
         args.dst = again;

@@ -60,9 +60,9 @@ static void a_numa_node_must_exist(void)
     for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
         params.numa_node = nodes[i];
         params.flags = NIXL_MEM_NUMA | NIXL_MEM_HUGE;
-        MPT_STATUS(nixl_region_alloc("node", 4096, &params, &region), NIXL_ERR_NO_DEVICE);
+        MPT_STATUS(nixl_region_alloc("node", 4096, &params, &region), NIXL_E_NO_DEVICE);
         params.flags = NIXL_MEM_NUMA;
-        MPT_STATUS(nixl_region_alloc("node", 4096, &params, &region), NIXL_ERR_NO_DEVICE);
+        MPT_STATUS(nixl_region_alloc("node", 4096, &params, &region), NIXL_E_NO_DEVICE);
         MPT_TRUE(region == canary);
         params.flags = 0; /* then the node does not count */
         MPT_OK(nixl_region_alloc("node", 4096, &params, &region));
@@ -81,17 +81,17 @@ static void names_have_rules(void)
     name[NIXL_NAME_MAX + 1] = '\0';
     memset(giant, 'g', 4096);
     giant[4096] = '\0';
-    MPT_STATUS(nixl_region_alloc(name, 64, NULL, &first), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_alloc(giant, 64, NULL, &first), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_register(giant, memory, 64, NULL, &first), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_open(giant, &first), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_alloc("", 64, NULL, &first), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_alloc(NULL, 64, NULL, &first), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_alloc(name, 64, NULL, &first), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_alloc(giant, 64, NULL, &first), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_register(giant, memory, 64, NULL, &first), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_open(giant, &first), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_alloc("", 64, NULL, &first), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_alloc(NULL, 64, NULL, &first), NIXL_E_INVALID_ARG);
     MPT_TRUE(first == NULL);
     name[NIXL_NAME_MAX] = '\0';
     MPT_OK(nixl_region_alloc(name, 64, NULL, &first));
-    MPT_STATUS(nixl_region_alloc(name, 64, NULL, &second), NIXL_ERR_NAME_IN_USE);
-    MPT_STATUS(nixl_region_register(name, memory, 64, NULL, &second), NIXL_ERR_NAME_IN_USE);
+    MPT_STATUS(nixl_region_alloc(name, 64, NULL, &second), NIXL_E_NAME_IN_USE);
+    MPT_STATUS(nixl_region_register(name, memory, 64, NULL, &second), NIXL_E_NAME_IN_USE);
     MPT_TRUE(second == NULL);
     MPT_OK(nixl_region_open(name, &second));
     MPT_OK(nixl_region_open(name, &third));
@@ -174,9 +174,9 @@ static void query_waits_as_long_as_it_is_told(void)
     MPT_OK(nixl_region_open("awaited", &opened));
     MPT_STATUS(nixl_region_query(conf.next, opened, 0, &info), NIXL_INPROGRESS);
     start_ns = mpt_now_ns();
-    MPT_STATUS(nixl_region_query(conf.next, opened, 5 * MPT_MS, &info), NIXL_ERR_TIMEOUT);
+    MPT_STATUS(nixl_region_query(conf.next, opened, 5 * MPT_MS, &info), NIXL_E_TIMEOUT);
     MPT_GE(mpt_now_ns() - start_ns, 5 * MPT_MS);
-    MPT_STATUS(nixl_region_query(conf.next, opened, -1, &info), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_query(conf.next, opened, -1, &info), NIXL_E_INVALID_ARG);
     MPT_EQ(memcmp(&info, &before, sizeof(info)), 0);
     mpt_barrier();
     if (conf.rank % 2 == 0) {
@@ -234,18 +234,18 @@ static void stale_until_queried_then_it_works(void)
     conf_drop(&segment);
     conf_tell(conf.prev, TAG_CLOSED); /* comes behind the close; a barrier may not */
     conf_hear(conf.next, TAG_CLOSED);
-    MPT_STATUS(nixl_put(conf.next, peers, 0, &word, 8), NIXL_ERR_STALE);
+    MPT_STATUS(nixl_put(conf.next, peers, 0, &word, 8), NIXL_E_STALE);
     MPT_EQ(nixl_last_error()->rank, conf.next);
-    MPT_STATUS(nixl_get(conf.next, peers, 0, &word, 8), NIXL_ERR_STALE);
+    MPT_STATUS(nixl_get(conf.next, peers, 0, &word, 8), NIXL_E_STALE);
     mpt_barrier();
     segment = conf_segment("stale", 64);
     mpt_barrier();
-    MPT_STATUS(nixl_put(conf.next, peers, 0, &word, 8), NIXL_ERR_STALE);
+    MPT_STATUS(nixl_put(conf.next, peers, 0, &word, 8), NIXL_E_STALE);
     MPT_CHECK_BYTES(segment.bytes, segment.nbytes, 0);
     mpt_barrier();
     MPT_OK(nixl_region_query(conf.next, peers, MPT_PATIENCE, &info));
     MPT_EQ(info.nbytes, 64);
-    MPT_STATUS(nixl_put(conf.next, peers, 64, &word, 8), NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_put(conf.next, peers, 64, &word, 8), NIXL_E_RANGE);
     MPT_OK(nixl_put(conf.next, peers, 8, &word, 8));
     conf_tell(conf.next, TAG_AGAIN);
     conf_hear(conf.prev, TAG_AGAIN);
@@ -282,8 +282,7 @@ static void a_mapped_segment_is_the_owners_memory(void)
 
     mpt_barrier();
     if (conf.is_registered || mpt_scope(conf.next) == NIXL_SCOPE_REMOTE) {
-        MPT_STATUS(nixl_region_map(conf.next, segment.region, (void **)&bytes),
-                   NIXL_ERR_UNSUPPORTED);
+        MPT_STATUS(nixl_region_map(conf.next, segment.region, (void **)&bytes), NIXL_E_UNSUPPORTED);
         MPT_TRUE(bytes == NULL);
     } else {
         MPT_OK(nixl_region_map(conf.next, segment.region, (void **)&bytes));
@@ -295,10 +294,9 @@ static void a_mapped_segment_is_the_owners_memory(void)
         MPT_CHECK(segment.bytes, 8192, (uint64_t)conf.prev);
     }
     if (bytes != NULL) {
-        MPT_STATUS(nixl_region_unmap(conf.next, segment.region, bytes + 4096),
-                   NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_region_unmap(conf.next, segment.region, bytes + 4096), NIXL_E_INVALID_ARG);
         MPT_OK(nixl_region_unmap(conf.next, segment.region, bytes));
-        MPT_STATUS(nixl_region_unmap(conf.next, segment.region, bytes), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_region_unmap(conf.next, segment.region, bytes), NIXL_E_INVALID_ARG);
     }
     mpt_barrier();
     conf_drop(&segment);
@@ -342,11 +340,11 @@ static void an_address_leads_to_its_region(void)
     MPT_OK(nixl_region_of(segment.addr + 8191, &region, &offset));
     MPT_TRUE(region == segment.region);
     MPT_EQ(offset, 8191);
-    MPT_STATUS(nixl_region_of(here, &region, &offset), NIXL_ERR_NOT_FOUND);
-    MPT_STATUS(nixl_region_of(NULL, &region, &offset), NIXL_ERR_NOT_FOUND);
+    MPT_STATUS(nixl_region_of(here, &region, &offset), NIXL_E_NOT_FOUND);
+    MPT_STATUS(nixl_region_of(NULL, &region, &offset), NIXL_E_NOT_FOUND);
     MPT_EQ(offset, 8191);
-    MPT_STATUS(nixl_region_of(segment.addr, NULL, &offset), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_of(segment.addr, &region, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_of(segment.addr, NULL, &offset), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_of(segment.addr, &region, NULL), NIXL_E_INVALID_ARG);
     MPT_OK(nixl_region_close(opened, MPT_PATIENCE));
 
     /* The smaller one of two that overlap. */
@@ -362,7 +360,7 @@ static void an_address_leads_to_its_region(void)
     MPT_TRUE(region == outer);
     MPT_EQ(offset, 149);
     MPT_OK(nixl_region_close(outer, MPT_PATIENCE));
-    MPT_STATUS(nixl_region_of(here, &region, &offset), NIXL_ERR_NOT_FOUND);
+    MPT_STATUS(nixl_region_of(here, &region, &offset), NIXL_E_NOT_FOUND);
     mpt_barrier();
     conf_drop(&segment);
 }
@@ -377,7 +375,7 @@ static void whether_a_segment_is_published_is_told_at_once(void)
     MPT_OK(nixl_region_open("soon", &handle));
     mpt_barrier();
     for (int rank = 0; rank < conf.size; rank++) {
-        MPT_STATUS(nixl_region_is_published(rank, handle, MPT_PATIENCE), NIXL_ERR_NOT_FOUND);
+        MPT_STATUS(nixl_region_is_published(rank, handle, MPT_PATIENCE), NIXL_E_NOT_FOUND);
     }
     mpt_barrier();
     segment = conf_segment("soon", 4096);
@@ -393,13 +391,13 @@ static void whether_a_segment_is_published_is_told_at_once(void)
     mpt_barrier();
     MPT_OK(nixl_region_open("soon", &fresh));
     for (int rank = 0; rank < conf.size; rank++) {
-        MPT_STATUS(nixl_region_is_published(rank, fresh, MPT_PATIENCE), NIXL_ERR_NOT_FOUND);
+        MPT_STATUS(nixl_region_is_published(rank, fresh, MPT_PATIENCE), NIXL_E_NOT_FOUND);
     }
-    MPT_STATUS(nixl_region_is_published(conf.rank, fresh, 0), NIXL_ERR_NOT_FOUND);
-    MPT_STATUS(nixl_region_is_published(-1, fresh, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_is_published(conf.size, fresh, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_is_published(0, fresh, -1), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_is_published(0, NULL, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_is_published(conf.rank, fresh, 0), NIXL_E_NOT_FOUND);
+    MPT_STATUS(nixl_region_is_published(-1, fresh, MPT_PATIENCE), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_is_published(conf.size, fresh, MPT_PATIENCE), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_is_published(0, fresh, -1), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_is_published(0, NULL, MPT_PATIENCE), NIXL_E_INVALID_ARG);
     MPT_OK(nixl_region_close(fresh, MPT_PATIENCE));
     MPT_OK(nixl_region_close(handle, MPT_PATIENCE));
     mpt_barrier();

@@ -103,9 +103,9 @@ static void wait_any_reports_each_request_once(void)
         MPT_TRUE(before[index] != NULL && reqs[index] == NULL);
     }
     index = 77;
-    MPT_STATUS(nixl_req_wait_any(reqs, N_REQS, 0, &index), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_req_wait_any(reqs, 0, MPT_S, &index), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_req_wait_any(NULL, 3, MPT_S, &index), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_req_wait_any(reqs, N_REQS, 0, &index), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_req_wait_any(reqs, 0, MPT_S, &index), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_req_wait_any(NULL, 3, MPT_S, &index), NIXL_E_INVALID_ARG);
     MPT_EQ(index, 77);
     check_puts(&segment, N_REQS);
     conf_drop(&segment);
@@ -149,11 +149,11 @@ static void a_null_request_is_complete(void)
     MPT_EQ(outcome, NIXL_OUTCOME_DONE);
     MPT_OK(nixl_req_cancel(&req, 0, NULL));
     MPT_OK(nixl_req_detach(&req));
-    MPT_STATUS(nixl_req_test(NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_req_wait(NULL, 0), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_req_wait(&req, -1), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_req_cancel(NULL, 0, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_req_detach(NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_req_test(NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_req_wait(NULL, 0), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_req_wait(&req, -1), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_req_cancel(NULL, 0, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_req_detach(NULL), NIXL_E_INVALID_ARG);
 }
 
 static void a_failed_start_makes_no_request(void)
@@ -165,13 +165,13 @@ static void a_failed_start_makes_no_request(void)
 
     mpt_barrier();
     MPT_OK(nixl_put(0, segment.region, 0, &byte, 1)); /* so that its size is known at once */
-    MPT_STATUS(nixl_put_nb(conf.size, segment.region, 0, &byte, 1, &req), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put_nb(-1, segment.region, 0, &byte, 1, &req), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put_nb(0, NULL, 0, &byte, 1, &req), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put_nb(0, segment.region, 0, NULL, 1, &req), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_get_nb(0, segment.region, 0, NULL, 1, &req), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put_nb(0, segment.region, 64, &byte, 1, &req), NIXL_ERR_RANGE);
-    MPT_STATUS(nixl_put_nb(0, segment.region, 0, &byte, 1, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_nb(conf.size, segment.region, 0, &byte, 1, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put_nb(-1, segment.region, 0, &byte, 1, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put_nb(0, NULL, 0, &byte, 1, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put_nb(0, segment.region, 0, NULL, 1, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_get_nb(0, segment.region, 0, NULL, 1, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put_nb(0, segment.region, 64, &byte, 1, &req), NIXL_E_RANGE);
+    MPT_STATUS(nixl_put_nb(0, segment.region, 0, &byte, 1, NULL), NIXL_E_INVALID_ARG);
     MPT_TRUE(req == canary);
     mpt_barrier();
     conf_drop(&segment);

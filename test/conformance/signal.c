@@ -25,11 +25,11 @@ static void signals_compare_unsigned(void)
 {
     static const uint64_t words[] = {6, 7, 1ull << 63};
     static const bool is_true[][3] = {
-        [NIXL_EQ] = {0, 1, 0}, [NIXL_NE] = {1, 0, 1}, [NIXL_LT] = {1, 0, 0},
-        [NIXL_LE] = {1, 1, 0}, [NIXL_GT] = {0, 0, 1}, [NIXL_GE] = {0, 1, 1},
+        [NIXL_COMPARE_EQ] = {0, 1, 0}, [NIXL_COMPARE_NE] = {1, 0, 1}, [NIXL_COMPARE_LT] = {1, 0, 0},
+        [NIXL_COMPARE_LE] = {1, 1, 0}, [NIXL_COMPARE_GT] = {0, 0, 1}, [NIXL_COMPARE_GE] = {0, 1, 1},
     };
 
-    for (int compare = NIXL_EQ; compare <= NIXL_GE; compare++) {
+    for (int compare = NIXL_COMPARE_EQ; compare <= NIXL_COMPARE_GE; compare++) {
         for (int i = 0; i < 3; i++) {
             uint64_t seen = 42;
             int status = nixl_signal_wait(&words[i], (enum nixl_compare)compare, 7, 0, &seen);
@@ -55,15 +55,15 @@ static void a_signal_wait_keeps_its_timeout(void)
         size_t index = 42;
         int64_t start_ns = mpt_now_ns();
 
-        MPT_STATUS(nixl_signal_wait(&word, NIXL_EQ, 2, timeouts[i], &seen), NIXL_ERR_TIMEOUT);
+        MPT_STATUS(nixl_signal_wait(&word, NIXL_COMPARE_EQ, 2, timeouts[i], &seen), NIXL_E_TIMEOUT);
         MPT_GE(mpt_now_ns() - start_ns, timeouts[i]);
-        MPT_STATUS(nixl_signal_wait_any(words, 2, NIXL_EQ, 2, timeouts[i], &index, &seen),
-                   NIXL_ERR_TIMEOUT);
+        MPT_STATUS(nixl_signal_wait_any(words, 2, NIXL_COMPARE_EQ, 2, timeouts[i], &index, &seen),
+                   NIXL_E_TIMEOUT);
         MPT_GE(mpt_now_ns() - start_ns, 2 * timeouts[i]);
         MPT_TRUE(seen == 42 && index == 42);
     }
     MPT_TEXT(nixl_last_error()->text, "after 60 ms: none of 2 signals is == 2; the first is 1");
-    MPT_STATUS(nixl_signal_wait(&word, NIXL_GE, 2, MPT_MS, NULL), NIXL_ERR_TIMEOUT);
+    MPT_STATUS(nixl_signal_wait(&word, NIXL_COMPARE_GE, 2, MPT_MS, NULL), NIXL_E_TIMEOUT);
     MPT_TEXT(nixl_last_error()->text, "after 1 ms: signal is 1; waiting for >= 2");
 }
 
@@ -82,12 +82,12 @@ static void wait_any_names_the_signal(void)
         uint64_t seen = 0;
 
         MPT_OK(nixl_signal_set(conf.next, segment.region, chosen * 64, round));
-        MPT_OK(nixl_signal_wait_any(words, N, NIXL_EQ, round, MPT_PATIENCE, &index, &seen));
+        MPT_OK(nixl_signal_wait_any(words, N, NIXL_COMPARE_EQ, round, MPT_PATIENCE, &index, &seen));
         MPT_EQ(index, chosen);
         MPT_EQ(seen, round);
-        MPT_STATUS(nixl_signal_wait_any(words, N, NIXL_GT, round, 0, &index, NULL),
+        MPT_STATUS(nixl_signal_wait_any(words, N, NIXL_COMPARE_GT, round, 0, &index, NULL),
                    NIXL_INPROGRESS);
-        MPT_OK(nixl_signal_wait_any(words + chosen, 1, NIXL_GE, round, 0, NULL, NULL));
+        MPT_OK(nixl_signal_wait_any(words + chosen, 1, NIXL_COMPARE_GE, round, 0, NULL, NULL));
         conf_tell(conf.prev, TAG_READ);
         conf_hear(conf.next, TAG_READ);
     }
@@ -99,12 +99,12 @@ static void wait_any_names_the_signal(void)
 static void compare_words(enum nixl_type type, const void *const words[3], const void *value)
 {
     static const bool is_true[][3] = {
-        [NIXL_EQ] = {0, 1, 0}, [NIXL_NE] = {1, 0, 1}, [NIXL_LT] = {1, 0, 0},
-        [NIXL_LE] = {1, 1, 0}, [NIXL_GT] = {0, 0, 1}, [NIXL_GE] = {0, 1, 1},
+        [NIXL_COMPARE_EQ] = {0, 1, 0}, [NIXL_COMPARE_NE] = {1, 0, 1}, [NIXL_COMPARE_LT] = {1, 0, 0},
+        [NIXL_COMPARE_LE] = {1, 1, 0}, [NIXL_COMPARE_GT] = {0, 0, 1}, [NIXL_COMPARE_GE] = {0, 1, 1},
     };
-    size_t nbytes = type == NIXL_INT32 || type == NIXL_UINT32 ? 4 : 8;
+    size_t nbytes = type == NIXL_TYPE_INT32 || type == NIXL_TYPE_UINT32 ? 4 : 8;
 
-    for (int i = 0; i < 3 * (NIXL_GE + 1); i++) {
+    for (int i = 0; i < 3 * (NIXL_COMPARE_GE + 1); i++) {
         enum nixl_compare compare = (enum nixl_compare)(i / 3);
         unsigned char seen[8];
         int status;
@@ -124,10 +124,10 @@ static void words_compare_as_numbers_of_their_type(void)
     static const int64_t i64[] = {INT64_MIN, -1, INT64_MAX};
     static const uint64_t u64[] = {1, INT64_MAX, UINT64_MAX};
 
-    compare_words(NIXL_INT32, (const void *[]){&i32[0], &i32[1], &i32[2]}, &i32[1]);
-    compare_words(NIXL_UINT32, (const void *[]){&u32[0], &u32[1], &u32[2]}, &u32[1]);
-    compare_words(NIXL_INT64, (const void *[]){&i64[0], &i64[1], &i64[2]}, &i64[1]);
-    compare_words(NIXL_UINT64, (const void *[]){&u64[0], &u64[1], &u64[2]}, &u64[1]);
+    compare_words(NIXL_TYPE_INT32, (const void *[]){&i32[0], &i32[1], &i32[2]}, &i32[1]);
+    compare_words(NIXL_TYPE_UINT32, (const void *[]){&u32[0], &u32[1], &u32[2]}, &u32[1]);
+    compare_words(NIXL_TYPE_INT64, (const void *[]){&i64[0], &i64[1], &i64[2]}, &i64[1]);
+    compare_words(NIXL_TYPE_UINT64, (const void *[]){&u64[0], &u64[1], &u64[2]}, &u64[1]);
 }
 
 /* Every third 32-bit word of the segment is one; the neighbour counts one of them down. */
@@ -144,22 +144,23 @@ static void wait_any_looks_at_words_with_a_stride(void)
         int32_t seen = 42;
 
         wanted[chosen]--;
-        MPT_OK(nixl_atomic(conf.next, segment.region, chosen * STRIDE, NIXL_INT32, NIXL_ATOMIC_ADD,
-                           &less, NULL));
-        MPT_OK(nixl_word_wait(segment.bytes + chosen * STRIDE, NIXL_INT32, NIXL_LE, &wanted[chosen],
-                              MPT_PATIENCE, &seen));
+        MPT_OK(nixl_atomic(conf.next, segment.region, chosen * STRIDE, NIXL_TYPE_INT32,
+                           NIXL_ATOMIC_ADD, &less, NULL));
+        MPT_OK(nixl_word_wait(segment.bytes + chosen * STRIDE, NIXL_TYPE_INT32, NIXL_COMPARE_LE,
+                              &wanted[chosen], MPT_PATIENCE, &seen));
         MPT_EQ(seen, wanted[chosen]);
-        MPT_OK(nixl_word_wait_any(segment.bytes, STRIDE, N, NIXL_INT32, NIXL_EQ, &wanted[chosen],
-                                  MPT_PATIENCE, &index, &seen));
+        MPT_OK(nixl_word_wait_any(segment.bytes, STRIDE, N, NIXL_TYPE_INT32, NIXL_COMPARE_EQ,
+                                  &wanted[chosen], MPT_PATIENCE, &index, &seen));
         MPT_TRUE(index <= chosen && wanted[index] == wanted[chosen]);
-        MPT_OK(nixl_word_wait_any(segment.bytes + chosen * STRIDE, STRIDE, N - chosen, NIXL_INT32,
-                                  NIXL_EQ, &wanted[chosen], 0, &index, NULL));
+        MPT_OK(nixl_word_wait_any(segment.bytes + chosen * STRIDE, STRIDE, N - chosen,
+                                  NIXL_TYPE_INT32, NIXL_COMPARE_EQ, &wanted[chosen], 0, &index,
+                                  NULL));
         MPT_EQ(index, 0);
         mpt_barrier();
     }
-    MPT_STATUS(nixl_word_wait_any(segment.bytes, STRIDE, N, NIXL_INT32, NIXL_GT, &(int32_t){0},
-                                  MPT_MS, NULL, NULL),
-               NIXL_ERR_TIMEOUT);
+    MPT_STATUS(nixl_word_wait_any(segment.bytes, STRIDE, N, NIXL_TYPE_INT32, NIXL_COMPARE_GT,
+                                  &(int32_t){0}, MPT_MS, NULL, NULL),
+               NIXL_E_TIMEOUT);
     mpt_barrier();
     conf_drop(&segment);
 }
@@ -179,8 +180,8 @@ static void signals_of_all_ranks_are_counted(void)
             MPT_OK(nixl_signal_add(rank, segment.region, 8, 3));
         }
     }
-    MPT_OK(nixl_signal_wait(word_at(&segment, 8), NIXL_GE, 3ull * rounds * (unsigned)conf.size,
-                            MPT_PATIENCE, &seen));
+    MPT_OK(nixl_signal_wait(word_at(&segment, 8), NIXL_COMPARE_GE,
+                            3ull * rounds * (unsigned)conf.size, MPT_PATIENCE, &seen));
     MPT_EQ(seen, 3ull * rounds * (unsigned)conf.size);
     mpt_barrier();
     conf_drop(&segment);
@@ -209,7 +210,8 @@ static void a_signal_shows_every_earlier_put(void)
         MPT_OK(status);
         MPT_OK(round % 2 == 0 ? nixl_signal_set(conf.next, segment.region, base, round)
                               : nixl_signal_add(conf.next, segment.region, base, 1));
-        MPT_OK(nixl_signal_wait(word_at(&segment, base), NIXL_EQ, round, MPT_PATIENCE, NULL));
+        MPT_OK(
+            nixl_signal_wait(word_at(&segment, base), NIXL_COMPARE_EQ, round, MPT_PATIENCE, NULL));
         MPT_CHECK(segment.bytes, nbytes, round);
         MPT_CHECK(segment.bytes + BLOCK, nbytes, ~round);
         conf_tell(conf.prev, TAG_READ);
@@ -237,7 +239,7 @@ static void put_signal_shows_its_data(void)
         mpt_fill(src, nbytes, round);
         MPT_OK(nixl_put_signal(conf.next, segment.region, 3, src, nbytes, signals, 0,
                                NIXL_SIGNAL_ADD, 2));
-        MPT_OK(nixl_signal_wait(word, NIXL_GE, 2ull * round, MPT_PATIENCE, NULL));
+        MPT_OK(nixl_signal_wait(word, NIXL_COMPARE_GE, 2ull * round, MPT_PATIENCE, NULL));
         MPT_CHECK(segment.bytes + 3, nbytes, round);
         conf_tell(conf.prev, TAG_READ);
         conf_hear(conf.next, TAG_READ);
@@ -274,12 +276,12 @@ static void signals_that_are_not_waited_for_come_behind_their_data(void)
         start_or_free(nixl_signal_nb(conf.next, segment.region, SIGNALS + 8, NIXL_SIGNAL_SET, round,
                                      &reqs[2]),
                       &reqs[2]);
-        MPT_OK(nixl_signal_wait(word_at(&segment, SIGNALS), NIXL_EQ, 2ull * round, MPT_PATIENCE,
-                                NULL));
+        MPT_OK(nixl_signal_wait(word_at(&segment, SIGNALS), NIXL_COMPARE_EQ, 2ull * round,
+                                MPT_PATIENCE, NULL));
         MPT_CHECK(segment.bytes, nbytes, round);
         MPT_CHECK(segment.bytes + BLOCK, nbytes, ~round);
-        MPT_OK(
-            nixl_signal_wait(word_at(&segment, SIGNALS + 8), NIXL_EQ, round, MPT_PATIENCE, NULL));
+        MPT_OK(nixl_signal_wait(word_at(&segment, SIGNALS + 8), NIXL_COMPARE_EQ, round,
+                                MPT_PATIENCE, NULL));
         conf_tell(conf.prev, TAG_READ);
         conf_hear(conf.next, TAG_READ);
         MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
@@ -307,7 +309,7 @@ static void get_signal_shows_its_data(void)
                                     round % 2 == 0 ? NIXL_SIGNAL_SET : NIXL_SIGNAL_ADD,
                                     round % 2 == 0 ? round : 1, &req);
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
-        MPT_OK(nixl_signal_wait(&signal, NIXL_EQ, round, MPT_PATIENCE, NULL));
+        MPT_OK(nixl_signal_wait(&signal, NIXL_COMPARE_EQ, round, MPT_PATIENCE, NULL));
         MPT_CHECK(dst, nbytes, 5u + (unsigned)conf.next);
         MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
     }
@@ -330,7 +332,8 @@ static void put_signal_sets_its_signal(void)
         mpt_fill(src, nbytes, round);
         MPT_OK(nixl_put_signal(conf.next, segment.region, 0, src, nbytes, segment.region, 1024,
                                NIXL_SIGNAL_SET, value));
-        MPT_OK(nixl_signal_wait(word_at(&segment, 1024), NIXL_GE, value, MPT_PATIENCE, &seen));
+        MPT_OK(
+            nixl_signal_wait(word_at(&segment, 1024), NIXL_COMPARE_GE, value, MPT_PATIENCE, &seen));
         MPT_EQ(seen, value);
         MPT_CHECK(segment.bytes, nbytes, round);
         conf_tell(conf.prev, TAG_READ);
@@ -349,19 +352,19 @@ static void put_signal_does_both_or_nothing(void)
     mpt_barrier();
     MPT_STATUS(nixl_put_signal(conf.next, segment.region, 0, &word, 8, segment.region, 64,
                                NIXL_SIGNAL_ADD, 1),
-               NIXL_ERR_RANGE);
+               NIXL_E_RANGE);
     MPT_STATUS(nixl_put_signal(conf.next, segment.region, 0, &word, 8, segment.region, 12,
                                NIXL_SIGNAL_ADD, 1),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_put_signal(conf.next, segment.region, 0, &word, 8, NULL, 8, NIXL_SIGNAL_ADD, 1),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_TEXT(nixl_last_error()->operation, "nixl_put_signal");
     MPT_STATUS(nixl_put_signal(conf.next, segment.region, 60, &word, 8, segment.region, 8,
                                NIXL_SIGNAL_SET, 1),
-               NIXL_ERR_RANGE);
+               NIXL_E_RANGE);
     MPT_STATUS(nixl_put_signal(conf.next, segment.region, 0, NULL, 8, segment.region, 8,
                                NIXL_SIGNAL_SET, 1),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     mpt_barrier();
     MPT_CHECK_BYTES(segment.bytes, 64, 0);
     mpt_barrier();
@@ -386,8 +389,8 @@ static void raise_signal(struct segment *segment, unsigned way, uint64_t value)
                                         64, NIXL_SIGNAL_ADD, 1)
            : way == 3 ? nixl_put_signal(conf.partner, segment->region, 0, &data, 8, segment->region,
                                         64, NIXL_SIGNAL_SET, value)
-                      : nixl_atomic(conf.partner, segment->region, 64, NIXL_UINT64, NIXL_ATOMIC_ADD,
-                                    &data, NULL));
+                      : nixl_atomic(conf.partner, segment->region, 64, NIXL_TYPE_UINT64,
+                                    NIXL_ATOMIC_ADD, &data, NULL));
 }
 
 /* Sleep until the signal has that value; the partner hears whether this was in less than WOKEN. */
@@ -396,7 +399,7 @@ static bool sleep_for_signal(const struct segment *segment, uint64_t value)
     int64_t start_ns = mpt_now_ns();
     bool is_woken;
 
-    MPT_OK(nixl_signal_wait(word_at(segment, 64), NIXL_GE, value, MPT_PATIENCE, NULL));
+    MPT_OK(nixl_signal_wait(word_at(segment, 64), NIXL_COMPARE_GE, value, MPT_PATIENCE, NULL));
     is_woken = mpt_now_ns() - start_ns < WOKEN;
     conf_tell(conf.partner, is_woken ? TAG_WOKEN : TAG_LATE);
     return is_woken;
@@ -462,14 +465,14 @@ static void a_signal_makes_the_event_fd_readable(void)
         do { /* but for late events nothing makes it readable */
             MPT_LT(mpt_now_ns(), end_ns);
             arm();
-            MPT_STATUS(nixl_signal_wait(word_at(&segment, 0), NIXL_EQ, 5, 0, NULL),
+            MPT_STATUS(nixl_signal_wait(word_at(&segment, 0), NIXL_COMPARE_EQ, 5, 0, NULL),
                        NIXL_INPROGRESS);
         } while (poll(&ready, 1, 0) != 0);
         MPT_OK(nixl_signal_add(0, segment.region, 0, 1));
         MPT_EQ(poll(&ready, 1, (int)(MPT_PATIENCE / MPT_MS)), 1);
-        MPT_OK(nixl_signal_wait(word_at(&segment, 0), NIXL_EQ, 5, MPT_PATIENCE, NULL));
+        MPT_OK(nixl_signal_wait(word_at(&segment, 0), NIXL_COMPARE_EQ, 5, MPT_PATIENCE, NULL));
     } else if (conf.rank == 0) {
-        MPT_OK(nixl_signal_wait(word_at(&segment, 0), NIXL_EQ, 1, MPT_PATIENCE, NULL));
+        MPT_OK(nixl_signal_wait(word_at(&segment, 0), NIXL_COMPARE_EQ, 1, MPT_PATIENCE, NULL));
         MPT_OK(nixl_signal_set(1, segment.region, 0, 5));
     }
     mpt_barrier();

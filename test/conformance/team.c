@@ -57,7 +57,7 @@ static void teams_have_the_members_that_were_asked_for(void)
     MPT_OK(nixl_team_strided(odd, 2, (size_t)n, MPT_PATIENCE, &team));
     check_members(team, ranks, n, me);
     if (conf.size > 1) {
-        MPT_EQ(nixl_team_translate(world, 1 - odd, team), NIXL_ERR_NOT_FOUND);
+        MPT_EQ(nixl_team_translate(world, 1 - odd, team), NIXL_E_NOT_FOUND);
     }
     MPT_OK(nixl_team_free(team));
     MPT_OK(nixl_team_free(world));
@@ -156,7 +156,7 @@ static void *sum_again_and_again(void *arg)
 
     args.src = args.dst = &sum;
     args.count = 1;
-    args.type = NIXL_UINT64;
+    args.type = NIXL_TYPE_UINT64;
     for (unsigned round = 0; round < n; round++) {
         sum = round;
         MPT_OK(nixl_allreduce(team, &args, MPT_PATIENCE));
@@ -352,43 +352,43 @@ static void wrong_ranks_make_no_team(void)
     struct nixl_team *team = NULL, *world;
     struct nixl_req *req = NULL;
 
-    MPT_STATUS(nixl_team_world(MPT_PATIENCE, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_world(-1, &team), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_world_nb(NULL, &req), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_world_nb(&team, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_create_nb(ranks, 2, &team, &req), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_node(-1, &team), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_node(MPT_PATIENCE, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_create(NULL, 1, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_create(ranks, 0, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_create(ranks, 2, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_create(ranks + 2, 1, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_create(ranks, SIZE_MAX, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_strided(0, -1, 2, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_strided(0, 1, SIZE_MAX, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_world(MPT_PATIENCE, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_world(-1, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_world_nb(NULL, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_world_nb(&team, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_create_nb(ranks, 2, &team, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_node(-1, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_node(MPT_PATIENCE, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_create(NULL, 1, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_create(ranks, 0, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_create(ranks, 2, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_create(ranks + 2, 1, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_create(ranks, SIZE_MAX, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_strided(0, -1, 2, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_strided(0, 1, SIZE_MAX, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
     if (conf.size > 1) {
         ranks[0] = conf.next;
-        MPT_STATUS(nixl_team_create(ranks, 1, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_team_create(ranks, 1, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
     }
     MPT_TRUE(team == NULL);
     MPT_OK(nixl_team_world(MPT_PATIENCE, &world));
-    MPT_STATUS(nixl_team_split(world, -2, 0, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_split(world, 0, 0, MPT_PATIENCE, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_split(NULL, 0, 0, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_shrink(NULL, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_shrink(world, -1, &team), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_split_nb(world, -2, 0, &team, &req), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_split_nb(world, 0, 0, NULL, &req), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_split_nb(world, 0, 0, &team, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_split(world, -2, 0, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_split(world, 0, 0, MPT_PATIENCE, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_split(NULL, 0, 0, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_shrink(NULL, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_shrink(world, -1, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_split_nb(world, -2, 0, &team, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_split_nb(world, 0, 0, NULL, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_split_nb(world, 0, 0, &team, NULL), NIXL_E_INVALID_ARG);
     MPT_TRUE(team == NULL && req == NULL);
-    MPT_STATUS(nixl_team_free(NULL), NIXL_ERR_INVALID_ARG);
-    MPT_EQ(nixl_team_size(NULL), NIXL_ERR_INVALID_ARG);
-    MPT_EQ(nixl_team_rank(NULL), NIXL_ERR_INVALID_ARG);
-    MPT_EQ(nixl_team_translate(world, conf.size, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_EQ(nixl_team_translate(world, -1, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_free(NULL), NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_team_size(NULL), NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_team_rank(NULL), NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_team_translate(world, conf.size, NULL), NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_team_translate(world, -1, NULL), NIXL_E_INVALID_ARG);
     MPT_OK(nixl_barrier(world, MPT_PATIENCE));
     MPT_OK(nixl_team_free(world));
-    MPT_EQ(nixl_team_size(world), NIXL_ERR_INVALID_ARG);
+    MPT_EQ(nixl_team_size(world), NIXL_E_INVALID_ARG);
 }
 
 const struct guarantee conf_team[] = {

@@ -140,7 +140,7 @@ static void an_index_may_change_between_starts(void)
         mpt_barrier();
     }
     MPT_OK(nixl_xfer_set_index(xfer, NIXL_XFER_LOCAL, 0, 0, pair.local_index));
-    MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_ERR_INVALID_ARG); /* sides of different size */
+    MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_E_INVALID_ARG); /* sides of different size */
     MPT_OK(nixl_xfer_set_index(xfer, NIXL_XFER_REMOTE, 0, 0, NULL));
     run(xfer); /* of nothing */
     MPT_OK(nixl_xfer_free(xfer));
@@ -326,7 +326,7 @@ static void one_start_at_a_time(void)
     make_pair_of(&pair, "xfer.twice", NIXL_MEM_HOST);
     xfer = prepare_long(&pair, 1200);
     MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_INPROGRESS);
-    MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_ERR_IN_USE);
+    MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_E_IN_USE);
     MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));
     MPT_OK(nixl_xfer_wait(xfer, 0));
     MPT_STATUS(nixl_xfer_start_notify(xfer, TAG_NOTE, NULL, 0, &req), NIXL_INPROGRESS);
@@ -441,13 +441,13 @@ static void indices_are_checked_before_a_byte_moves(void)
 
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]) && side == 0; i++) {
             index[N_BLOCKS - 1] = bad[i];
-            MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_ERR_RANGE);
+            MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_E_RANGE);
             MPT_STATUS(
                 nixl_xfer_create(NIXL_XFER_PUT, conf.next, &pair.local, 1, &pair.remote, 1, &none),
-                NIXL_ERR_RANGE);
+                NIXL_E_RANGE);
         }
         index[N_BLOCKS - 1] = UINT64_MAX; /* beyond any memory, on either side */
-        MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_ERR_RANGE);
+        MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_E_RANGE);
         index[N_BLOCKS - 1] = before;
     }
     MPT_TRUE(none == NULL);
@@ -461,7 +461,7 @@ static void indices_are_checked_before_a_byte_moves(void)
     pair.local.region = pair.segment.region;
     pair.local.offset = 1;
     MPT_STATUS(nixl_xfer_create(NIXL_XFER_PUT, conf.rank, &pair.local, 1, &pair.remote, 1, &none),
-               NIXL_ERR_RANGE);
+               NIXL_E_RANGE);
     drop_pair(&pair);
 }
 
@@ -485,7 +485,7 @@ static void a_transfer_finds_a_new_segment_again(void)
     conf_hear(conf.next, TAG_GONE);
     status = nixl_xfer_start(xfer, NULL);
     MPT_STATUS(status == NIXL_INPROGRESS ? nixl_xfer_wait(xfer, MPT_PATIENCE) : status,
-               NIXL_ERR_STALE);
+               NIXL_E_STALE);
     mpt_barrier();
     pair.segment = conf_segment("xfer.stale", N_BLOCKS * BLOCK);
     MPT_OK(nixl_region_query(conf.next, there, MPT_PATIENCE, &info));

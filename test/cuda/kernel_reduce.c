@@ -14,29 +14,30 @@ static enum nixl_reduce_op operation_of(unsigned op)
 {
     switch (op) {
     case NXR_KERNEL_SUM:
-        return NIXL_SUM;
+        return NIXL_REDUCE_SUM;
     case NXR_KERNEL_PROD:
-        return NIXL_PROD;
+        return NIXL_REDUCE_PROD;
     case NXR_KERNEL_MIN:
     case NXR_KERNEL_MIN_SIGNED:
-        return NIXL_MIN;
+        return NIXL_REDUCE_MIN;
     case NXR_KERNEL_MAX:
     case NXR_KERNEL_MAX_SIGNED:
-        return NIXL_MAX;
+        return NIXL_REDUCE_MAX;
     case NXR_KERNEL_AND:
-        return NIXL_AND;
+        return NIXL_REDUCE_AND;
     case NXR_KERNEL_OR:
-        return NIXL_OR;
+        return NIXL_REDUCE_OR;
     default:
-        return NIXL_XOR;
+        return NIXL_REDUCE_XOR;
     }
 }
 
 /* By the number of the kernel: unsigned, and the same with a sign. */
 static const enum nixl_type types[][2] = {
-    {NIXL_UINT8, NIXL_INT8},   {NIXL_UINT16, NIXL_INT16},    {NIXL_UINT32, NIXL_INT32},
-    {NIXL_UINT64, NIXL_INT64}, {NIXL_FLOAT16, NIXL_FLOAT16}, {NIXL_BFLOAT16, NIXL_BFLOAT16},
-    {NIXL_FLOAT, NIXL_FLOAT},  {NIXL_DOUBLE, NIXL_DOUBLE},
+    {NIXL_TYPE_UINT8, NIXL_TYPE_INT8},      {NIXL_TYPE_UINT16, NIXL_TYPE_INT16},
+    {NIXL_TYPE_UINT32, NIXL_TYPE_INT32},    {NIXL_TYPE_UINT64, NIXL_TYPE_INT64},
+    {NIXL_TYPE_FLOAT16, NIXL_TYPE_FLOAT16}, {NIXL_TYPE_BFLOAT16, NIXL_TYPE_BFLOAT16},
+    {NIXL_TYPE_FLOAT, NIXL_TYPE_FLOAT},     {NIXL_TYPE_DOUBLE, NIXL_TYPE_DOUBLE},
 };
 
 static void take(struct fake_launch *launch, void **arguments);

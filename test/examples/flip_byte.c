@@ -28,7 +28,7 @@ int nixl_put_nb(int rank, struct nixl_region *region, uint64_t offset, const voi
     }
     copy = malloc(nbytes);
     if (copy == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     memcpy(copy, src, nbytes);
     copy[nbytes - 1] ^= 0x10;

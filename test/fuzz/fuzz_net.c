@@ -146,7 +146,7 @@ static void land(bool is_cut)
     memmove(landings, landings + 1, n_landings * sizeof(landings[0]));
     memset(landing.addr, 0x7e, is_cut ? landing.nbytes / 2 : landing.nbytes);
     net_lock();
-    nxr_net_landed(landing.cookie, is_cut ? NIXL_ERR_TRANSPORT : NIXL_OK);
+    nxr_net_landed(landing.cookie, is_cut ? NIXL_E_TRANSPORT : NIXL_OK);
     net_unlock();
     fake_round();
 }

@@ -56,7 +56,7 @@ static void check_used(const union nxr_wire_message *message)
     case NXR_WIRE_DECIDED:
         must(message->verdict.verdict.status <= NIXL_OK);
         must(message->verdict.verdict.rank >= -1 && message->verdict.verdict.rank < SIZE);
-        must(message->verdict.verdict.status != NIXL_ERR_PEER_LOST ||
+        must(message->verdict.verdict.status != NIXL_E_PEER_LOST ||
              message->verdict.verdict.rank >= 0);
         break;
     default:

@@ -19,6 +19,6 @@ __global__ void every_function(char *dst, const char *src, uint64_t *signal, uin
     nixl_device_put_signal_warp(dst, src, 16, signal, 1);
     nixl_device_put_signal_block(dst, src, 16, signal, 1);
     *seen = nixl_device_signal_fetch(signal);
-    *status = nixl_device_signal_wait(signal, NIXL_GE, 1, 1000, seen) +
-              nixl_device_signal_wait_block(signal, NIXL_EQ, 1, 0, seen);
+    *status = nixl_device_signal_wait(signal, NIXL_COMPARE_GE, 1, 1000, seen) +
+              nixl_device_signal_wait_block(signal, NIXL_COMPARE_EQ, 1, 0, seen);
 }

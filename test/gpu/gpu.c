@@ -180,7 +180,7 @@ static bool allocate(const char *name, struct gpu_region *region)
                                             : NIXL_MEM_VULKAN;
     params.device = region->way == GPU_HOST ? NULL : uuid;
     status = nixl_region_alloc(name, region->nbytes, &params, &region->region);
-    if (status == NIXL_ERR_NO_DEVICE && region->way == GPU_VULKAN) {
+    if (status == NIXL_E_NO_DEVICE && region->way == GPU_VULKAN) {
         return false;
     }
     MPT_OK(status);

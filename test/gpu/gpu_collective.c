@@ -81,8 +81,8 @@ static void start_nccl(void)
     args.src = &has;
     args.dst = &all;
     args.count = 1;
-    args.type = NIXL_INT32;
-    args.op = NIXL_MIN;
+    args.type = NIXL_TYPE_INT32;
+    args.op = NIXL_REDUCE_MIN;
     MPT_OK(nixl_allreduce(world, &args, MPT_PATIENCE));
     if (all == 0) {
         return;
@@ -129,8 +129,8 @@ static void our_allreduce(void)
     args.src = work.src;
     args.dst = work.dst;
     args.count = work.nbytes / sizeof(float);
-    args.type = NIXL_FLOAT;
-    args.op = NIXL_SUM;
+    args.type = NIXL_TYPE_FLOAT;
+    args.op = NIXL_REDUCE_SUM;
     MPT_OK(nixl_allreduce(world, &args, MPT_PATIENCE));
 }
 

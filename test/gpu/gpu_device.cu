@@ -99,7 +99,7 @@ __global__ void see_kernel(struct board *board, uint64_t round, size_t nbytes, s
                            uint64_t n_signals, int *status, unsigned *n_wrong)
 {
     uint64_t seen = 0;
-    const int result = nixl_device_signal_wait_block(&board->signals[0], NIXL_GE, n_signals,
+    const int result = nixl_device_signal_wait_block(&board->signals[0], NIXL_COMPARE_GE, n_signals,
                                                      PATIENCE, &seen);
 
     if (result != NIXL_OK) {
@@ -145,7 +145,7 @@ static void check_puts(int n_rounds)
 
 __global__ void wait_kernel(const uint64_t *signal, int64_t timeout_ns, int *status)
 {
-    *status = nixl_device_signal_wait(signal, NIXL_EQ, 12345, timeout_ns, NULL);
+    *status = nixl_device_signal_wait(signal, NIXL_COMPARE_EQ, 12345, timeout_ns, NULL);
 }
 
 __global__ void set_kernel(uint64_t *signal, uint64_t value)
@@ -163,10 +163,10 @@ static void check_waits(uint64_t *host_peer, const uint64_t *host_own)
     check(*status == NIXL_INPROGRESS, "a wait with timeout 0 does not say NIXL_INPROGRESS");
     wait_kernel<<<1, 1>>>(&own->signals[1], 1000000, status);
     CUDA_OK(cudaDeviceSynchronize());
-    check(*status == NIXL_ERR_TIMEOUT, "a wait for what never comes does not end");
+    check(*status == NIXL_E_TIMEOUT, "a wait for what never comes does not end");
     set_kernel<<<1, 1>>>(host_peer, 77);
     CUDA_OK(cudaDeviceSynchronize());
-    NIXL_OK_OR_END(nixl_signal_wait(host_own, NIXL_EQ, 77, PATIENCE, NULL));
+    NIXL_OK_OR_END(nixl_signal_wait(host_own, NIXL_COMPARE_EQ, 77, PATIENCE, NULL));
     CUDA_OK(cudaFree(status));
 }
 
@@ -211,7 +211,8 @@ __global__ void ping_kernel(struct board *to, struct board *here, size_t nbytes,
                 }
                 __syncthreads();
             } else {
-                nixl_device_signal_wait_block(&here->signals[2], NIXL_GE, base + i, PATIENCE, NULL);
+                nixl_device_signal_wait_block(&here->signals[2], NIXL_COMPARE_GE, base + i,
+                                              PATIENCE, NULL);
             }
         }
     }

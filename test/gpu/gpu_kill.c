@@ -63,7 +63,7 @@ static void await_death(int rank)
     static struct nixl_note note;
 
     nixl_note_init(&note);
-    MPT_STATUS(nixl_notify_recv(rank, 0xdead, UINT64_MAX, MPT_PATIENCE, &note), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_notify_recv(rank, 0xdead, UINT64_MAX, MPT_PATIENCE, &note), NIXL_E_PEER_LOST);
 }
 
 /*

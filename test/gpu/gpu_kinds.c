@@ -59,7 +59,7 @@ static void visit(struct nixl_region *region, enum gpu_way way)
         MPT_OK(nixl_get(0, region, place + 7, (char *)here.addr + place, sizes[i]));
         GPU_CHECK(&here, place, sizes[i], seed + i);
     }
-    MPT_STATUS(nixl_put(0, region, NBYTES - 1, (char *)here.addr, 2), NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_put(0, region, NBYTES - 1, (char *)here.addr, 2), NIXL_E_RANGE);
     gpu_region_end(&here);
 }
 
@@ -159,7 +159,7 @@ static void churn_peer(void)
     while (!is_over()) {
         status = nixl_region_query(0, region, 50 * MPT_MS, &info);
         if (status != NIXL_OK) {
-            MPT_STATUS(status, NIXL_ERR_TIMEOUT);
+            MPT_STATUS(status, NIXL_E_TIMEOUT);
             continue;
         }
         is_told = false;
@@ -180,7 +180,7 @@ static void churn_peer(void)
                 }
             }
         } while (status == NIXL_OK);
-        MPT_STATUS(status, NIXL_ERR_STALE);
+        MPT_STATUS(status, NIXL_E_STALE);
     }
     printf("# %llu times\n", (unsigned long long)n);
     gpu_region_end(&here);

@@ -24,7 +24,7 @@ static void put_to(int other, struct fake_stream *stream)
         void *src = (void *)regions[0].addr;
         int status = nixl_put_on_stream(other, regions[i].region, 0, src, NBYTES / 2, stream, NULL);
 
-        if (status == NIXL_ERR_UNSUPPORTED) { /* the GPU does not reach such memory of another */
+        if (status == NIXL_E_UNSUPPORTED) { /* the GPU does not reach such memory of another */
             printf("# %s: %s\n", gpu_way_names[ways[i]], nixl_last_error()->text);
             status = nixl_put(other, regions[i].region, 0, src, NBYTES / 2);
         }

@@ -110,20 +110,20 @@ static void check_refusals(struct nixl_region *region, const struct gpu_region *
 
     params.kind = NIXL_MEM_HOST;
     MPT_STATUS(nixl_region_register("not host", (void *)loose->addr, NBYTES, &params, &mine),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     if (loose->way == GPU_MANAGED) {
         return;
     }
-    MPT_STATUS(nixl_notify(other, 1, (void *)loose->addr, 8, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_notify(other, 1, (void *)loose->addr, 8, MPT_PATIENCE), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_put_notify(other, region, 0, bytes, 8, 1, (void *)loose->addr, 8, MPT_PATIENCE),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     here.addr = bytes;
     there.region = region;
     here.block_nbytes = there.block_nbytes = 64;
     here.nblocks = there.nblocks = 1;
     there.index = (const uint64_t *)loose->addr;
     MPT_STATUS(nixl_xfer_create(NIXL_XFER_PUT, other, &here, 1, &there, 1, &xfer),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
 }
 
 static void check_all(struct nixl_team *team, const struct gpu_region *loose)

@@ -46,13 +46,13 @@ static void put_floating(unsigned type, unsigned char *at, uint64_t bits)
 
     half |= bits & 1 ? 0x3c00 : 0x3800;
     switch (type) {
-    case NIXL_DOUBLE:
+    case NIXL_TYPE_DOUBLE:
         memcpy(at, &wide, sizeof(wide));
         break;
-    case NIXL_FLOAT:
+    case NIXL_TYPE_FLOAT:
         memcpy(at, &narrow, sizeof(narrow));
         break;
-    case NIXL_FLOAT16:
+    case NIXL_TYPE_FLOAT16:
         memcpy(at, &half, sizeof(half));
         break;
     default:
@@ -64,7 +64,8 @@ static void put_floating(unsigned type, unsigned char *at, uint64_t bits)
 
 static void fill(unsigned type, unsigned char *bytes, size_t count, uint64_t *state)
 {
-    bool is_floating = type == NIXL_FLOAT || type == NIXL_DOUBLE || type >= NIXL_FLOAT16;
+    bool is_floating =
+        type == NIXL_TYPE_FLOAT || type == NIXL_TYPE_DOUBLE || type >= NIXL_TYPE_FLOAT16;
 
     for (size_t i = 0; i < count; i++) {
         uint64_t bits = mpt_random(state);
@@ -189,12 +190,14 @@ static void check_way(enum gpu_way way, bool is_long)
     MPT_TRUE(gpu_region_make("reduce.dst", way, NBYTES, &dst.gpu));
     printf("# %s\n", gpu_way_names[way]);
     for (int i = 0; i < WARM_UP; i++) {
-        draw_and_reduce(ALLREDUCE, NIXL_INT32, NIXL_SUM);
+        draw_and_reduce(ALLREDUCE, NIXL_TYPE_INT32, NIXL_REDUCE_SUM);
     }
     for (unsigned type = 0; type < N_TYPES; type++) {
-        bool is_floating = type == NIXL_FLOAT || type == NIXL_DOUBLE || type >= NIXL_FLOAT16;
+        bool is_floating =
+            type == NIXL_TYPE_FLOAT || type == NIXL_TYPE_DOUBLE || type >= NIXL_TYPE_FLOAT16;
 
-        for (unsigned op = NIXL_SUM; op <= (is_floating ? NIXL_MAX : NIXL_XOR); op++) {
+        for (unsigned op = NIXL_REDUCE_SUM; op <= (is_floating ? NIXL_REDUCE_MAX : NIXL_REDUCE_XOR);
+             op++) {
             for (unsigned i = 0; i < (is_long ? N_KINDS : 1u); i++) {
                 draw_and_reduce(is_long ? i : (type + op) % N_KINDS, type, op);
             }
@@ -239,8 +242,8 @@ static int sum_floats(struct nixl_team *team, const struct gpu_region *from,
     args.src = (void *)from->addr;
     args.dst = (void *)to->addr;
     args.count = nbytes / sizeof(uint32_t);
-    args.type = NIXL_UINT32;
-    args.op = NIXL_SUM;
+    args.type = NIXL_TYPE_UINT32;
+    args.op = NIXL_REDUCE_SUM;
     return nixl_allreduce(team, &args, MPT_PATIENCE);
 }
 
@@ -291,7 +294,7 @@ static void die_in_the_midst(void)
     for (unsigned i = 0; status == NIXL_OK; i++) {
         status = sum_floats(world, &src.gpu, &dst.gpu, i % 2 == 0 ? LARGE : 8192);
     }
-    MPT_EQ(status, NIXL_ERR_PEER_LOST);
+    MPT_EQ(status, NIXL_E_PEER_LOST);
     fill_words(&dst.gpu, 77); /* nobody else writes there any more */
     MPT_OK(nixl_team_shrink(world, MPT_PATIENCE, &smaller));
     MPT_EQ(nixl_team_size(smaller), nixl_size() - 1);

@@ -76,7 +76,7 @@ static void receive(int64_t timeout_ns)
         MPT_OK(nixl_notify(note.rank, TAG_DATA + 1, NULL, 0, MPT_PATIENCE));
         n_received++;
     }
-    MPT_TRUE(status == NIXL_INPROGRESS || status == NIXL_ERR_TIMEOUT);
+    MPT_TRUE(status == NIXL_INPROGRESS || status == NIXL_E_TIMEOUT);
 }
 
 /* Until the receiver has looked at what was announced; meanwhile do the same for others. */

@@ -141,11 +141,11 @@ static void check_signals(int round)
                               NULL));
     MPT_OK(nixl_signal_set_on_stream(other, words.region, 0, wanted, stream));
     open_gate();
-    MPT_OK(nixl_signal_wait(word, NIXL_GE, wanted, MPT_PATIENCE, NULL));
+    MPT_OK(nixl_signal_wait(word, NIXL_COMPARE_GE, wanted, MPT_PATIENCE, NULL));
     expect_bytes(data.addr + 2 * NBYTES, NBYTES, value);
     GPU_OK(cu.cuStreamSynchronize(stream));
     mpt_barrier();
-    MPT_OK(nixl_signal_wait_on_stream(word, NIXL_GE, wanted + 1, stream));
+    MPT_OK(nixl_signal_wait_on_stream(word, NIXL_COMPARE_GE, wanted + 1, stream));
     GPU_OK(cu.cuMemcpyAsync(data.addr, data.addr + 2 * NBYTES, NBYTES, stream));
     MPT_EQ(cu.cuStreamQuery(stream), CU_NOT_READY);
     mpt_barrier(); /* both streams wait now, and the host goes on */
@@ -174,7 +174,8 @@ static void check_close(void)
     if (nixl_rank() == 1) {
         MPT_TRUE(gpu_region_make("brief", GPU_CUDA, NBYTES, &brief));
         mpt_barrier();
-        MPT_OK(nixl_signal_wait((uint64_t *)words.addr + 1, NIXL_EQ, 1, MPT_PATIENCE, NULL));
+        MPT_OK(
+            nixl_signal_wait((uint64_t *)words.addr + 1, NIXL_COMPARE_EQ, 1, MPT_PATIENCE, NULL));
         MPT_STATUS(nixl_region_close(brief.region, 0), NIXL_INPROGRESS);
         MPT_OK(nixl_notify(0, TAG + 2, NULL, 0, MPT_PATIENCE));
         MPT_OK(nixl_region_close(brief.region, MPT_PATIENCE));
@@ -191,7 +192,7 @@ static void check_close(void)
         open_gate();
         GPU_OK(cu.cuStreamSynchronize(stream));
         MPT_STATUS(nixl_put_on_stream(1, region, 0, (void *)data.addr, NBYTES, stream, NULL),
-                   NIXL_ERR_STALE);
+                   NIXL_E_STALE);
         MPT_OK(nixl_flush(1, MPT_PATIENCE));
         MPT_OK(nixl_region_close(region, MPT_PATIENCE));
     }
@@ -206,22 +207,21 @@ static void check_refusals(void)
     struct nixl_req *req = NULL;
 
     MPT_STATUS(nixl_put_on_stream(other, words.region, 0, bytes, 8, stream, &req),
-               NIXL_ERR_UNSUPPORTED);
+               NIXL_E_UNSUPPORTED);
     MPT_STATUS(nixl_get_on_stream(other, words.region, 0, bytes, 8, stream, &req),
-               NIXL_ERR_UNSUPPORTED);
+               NIXL_E_UNSUPPORTED);
     MPT_STATUS(nixl_put_on_stream(other, data.region, 3 * NBYTES, bytes, 1, stream, &req),
-               NIXL_ERR_RANGE);
+               NIXL_E_RANGE);
     MPT_STATUS(nixl_put_on_stream(other, data.region, 0, NULL, 1, stream, &req),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put_on_stream(99, data.region, 0, bytes, 1, stream, &req),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_signal_set_on_stream(other, words.region, 4, 1, stream), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_signal_set_on_stream(other, words.region, 4096, 1, stream), NIXL_ERR_RANGE);
-    MPT_STATUS(nixl_signal_wait_on_stream((uint64_t *)(void *)bytes, NIXL_EQ, 1, stream),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_signal_wait_on_stream((uint64_t *)words.addr, NIXL_LT, 1, stream),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_signal_wait_on_stream(NULL, NIXL_EQ, 1, stream), NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put_on_stream(99, data.region, 0, bytes, 1, stream, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_signal_set_on_stream(other, words.region, 4, 1, stream), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_signal_set_on_stream(other, words.region, 4096, 1, stream), NIXL_E_RANGE);
+    MPT_STATUS(nixl_signal_wait_on_stream((uint64_t *)(void *)bytes, NIXL_COMPARE_EQ, 1, stream),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_signal_wait_on_stream((uint64_t *)words.addr, NIXL_COMPARE_LT, 1, stream),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_signal_wait_on_stream(NULL, NIXL_COMPARE_EQ, 1, stream), NIXL_E_INVALID_ARG);
     MPT_TRUE(req == NULL);
 }
 

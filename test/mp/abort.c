@@ -58,10 +58,10 @@ static void kill_ranks(void)
 {
     int last = nixl_size() - 1;
 
-    MPT_STATUS(nixl_rank_kill(-1), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_rank_kill(nixl_size()), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_rank_kill(-1), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_rank_kill(nixl_size()), NIXL_E_INVALID_ARG);
     if (getenv("NIXLRUN_RANK_LINK") != NULL && nixl_scope(last) == NIXL_SCOPE_REMOTE) {
-        MPT_STATUS(nixl_rank_kill(last), NIXL_ERR_UNSUPPORTED);
+        MPT_STATUS(nixl_rank_kill(last), NIXL_E_UNSUPPORTED);
     }
     mpt_barrier();
     if (nixl_rank() == last) {
@@ -94,7 +94,7 @@ int main(int argc, char **argv)
     if (strcmp(how, "end alone") == 0) {
         nixl_job_end(code, NULL);
     }
-    MPT_STATUS(nixl_rank_kill(0), NIXL_ERR_NOT_INIT);
+    MPT_STATUS(nixl_rank_kill(0), NIXL_E_NOT_INIT);
     MPT_OK(nixl_init(NULL));
     mpt_barrier();
     if (strcmp(how, "kill") == 0) {

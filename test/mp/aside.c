@@ -155,7 +155,7 @@ static void follow(enum follower follower)
         MPT_OK(nixl_signal_add(1, words, 0, 1));
         break;
     case ATOMIC:
-        MPT_OK(nixl_atomic(1, words, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
+        MPT_OK(nixl_atomic(1, words, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
         break;
     case FENCE:
         MPT_OK(nixl_fence(1));
@@ -254,7 +254,7 @@ static void a_close_stops_it(void)
             struct nixl_req *req = begin_put(round + 1);
             int status = nixl_req_wait(&req, MPT_PATIENCE);
 
-            MPT_TRUE(status == NIXL_OK || status == NIXL_ERR_STALE);
+            MPT_TRUE(status == NIXL_OK || status == NIXL_E_STALE);
             mpt_barrier();
             MPT_OK(nixl_region_close(part, MPT_PATIENCE));
         } else {
@@ -291,7 +291,7 @@ static void a_close_here_ends_it(void)
         req = begin_put(round);
         MPT_OK(nixl_region_close(part, MPT_PATIENCE));
         status = nixl_req_wait(&req, MPT_PATIENCE);
-        MPT_TRUE(status == NIXL_OK || status == NIXL_ERR_STALE);
+        MPT_TRUE(status == NIXL_OK || status == NIXL_E_STALE);
         part = kept;
     }
     mpt_barrier();
@@ -305,7 +305,7 @@ static void a_fork_does_not_disturb_it(void)
         int ended;
 
         if (child == 0) {
-            _exit(nixl_notify(1, TAG_DATA, NULL, 0, 0) == NIXL_ERR_FORKED ? 0 : 1);
+            _exit(nixl_notify(1, TAG_DATA, NULL, 0, 0) == NIXL_E_FORKED ? 0 : 1);
         }
         MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
         MPT_EQ(waitpid(child, &ended, 0), child);
@@ -382,7 +382,7 @@ static void die_in_mid_copy(void)
             status = nixl_req_wait(&req, MPT_PATIENCE);
         }
         if (status != NIXL_OK) {
-            MPT_STATUS(status, NIXL_ERR_PEER_LOST);
+            MPT_STATUS(status, NIXL_E_PEER_LOST);
             MPT_OK(nixl_finalize());
             return;
         }

@@ -26,33 +26,33 @@ static void bad_ranks(void)
     for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
         int bad = ranks[i];
 
-        MPT_STATUS(nixl_put(bad, region, 0, memory, 8), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_get(bad, region, 0, memory, 8), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_put_nb(bad, region, 0, memory, 8, &req), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_get_nb(bad, region, 0, memory, 8, &req), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_put_notify(bad, region, 0, memory, 8, 1, NULL, 0, 0), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_get_notify(bad, region, 0, memory, 8, 1, NULL, 0, 0), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_notify(bad, 1, NULL, 0, 0), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_fence(bad), bad == NIXL_ALL_RANKS ? NIXL_OK : NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_signal_set(bad, region, 0, 1), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_signal_add(bad, region, 0, 1), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_put(bad, region, 0, memory, 8), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_get(bad, region, 0, memory, 8), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_put_nb(bad, region, 0, memory, 8, &req), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_get_nb(bad, region, 0, memory, 8, &req), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_put_notify(bad, region, 0, memory, 8, 1, NULL, 0, 0), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_get_notify(bad, region, 0, memory, 8, 1, NULL, 0, 0), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_notify(bad, 1, NULL, 0, 0), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_fence(bad), bad == NIXL_ALL_RANKS ? NIXL_OK : NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_signal_set(bad, region, 0, 1), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_signal_add(bad, region, 0, 1), NIXL_E_INVALID_ARG);
         MPT_STATUS(nixl_put_signal(bad, region, 0, memory, 8, region, 8, NIXL_SIGNAL_ADD, 1),
-                   NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_atomic(bad, region, 0, NIXL_UINT64, NIXL_ATOMIC_FETCH, NULL, NULL),
-                   NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_region_query(bad, region, 0, &info), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_region_map(bad, region, &addr), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_region_unmap(bad, region, memory), NIXL_ERR_INVALID_ARG);
-        MPT_EQ(nixl_scope(bad), NIXL_ERR_INVALID_ARG);
-        MPT_EQ(nixl_peer_state(bad), NIXL_ERR_INVALID_ARG);
+                   NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_atomic(bad, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_FETCH, NULL, NULL),
+                   NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_region_query(bad, region, 0, &info), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_region_map(bad, region, &addr), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_region_unmap(bad, region, memory), NIXL_E_INVALID_ARG);
+        MPT_EQ(nixl_scope(bad), NIXL_E_INVALID_ARG);
+        MPT_EQ(nixl_peer_state(bad), NIXL_E_INVALID_ARG);
         MPT_TRUE(nixl_host(bad) == NULL);
-        MPT_STATUS(nixl_route_query(bad, 0, &route), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_route_query_segment(bad, region, NULL, 0, &route), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_route_query(bad, 0, &route), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_route_query_segment(bad, region, NULL, 0, &route), NIXL_E_INVALID_ARG);
         if (bad != NIXL_ANY_RANK) {
-            MPT_STATUS(nixl_notify_recv(bad, 0, 0, 0, &note), NIXL_ERR_INVALID_ARG);
+            MPT_STATUS(nixl_notify_recv(bad, 0, 0, 0, &note), NIXL_E_INVALID_ARG);
         }
         if (bad != NIXL_ALL_RANKS) {
-            MPT_STATUS(nixl_flush(bad, 0), NIXL_ERR_INVALID_ARG);
+            MPT_STATUS(nixl_flush(bad, 0), NIXL_E_INVALID_ARG);
         }
     }
     MPT_TRUE(req == CANARY && addr == CANARY);
@@ -65,37 +65,37 @@ static void null_arguments(void)
     struct nixl_req *req = CANARY;
     void *addr = CANARY;
 
-    MPT_STATUS(nixl_region_alloc("null", 64, NULL, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_alloc("\1", 64, NULL, &other), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_alloc("null", 64, NULL, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_alloc("\1", 64, NULL, &other), NIXL_E_INVALID_ARG);
     MPT_TRUE(strstr(nixl_last_error()->text, "begins with byte 1") != NULL);
-    MPT_STATUS(nixl_region_register("\1team", memory, 64, NULL, &other), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_open("\1pair", &other), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_alloc("\2", 64, NULL, &other), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_register("\2own", memory, 64, NULL, &other), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_open("\2window.0", &other), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_register("null", memory, 64, NULL, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_register("null", NULL, 64, NULL, &other), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_register(NULL, memory, 64, NULL, &other), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_open("null", NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_open(NULL, &other), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_close(NULL, 0), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_query(0, NULL, 0, &info), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_query(0, region, 0, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_map(0, NULL, &addr), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_map(0, region, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_unmap(0, NULL, memory), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_unmap(0, region, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put(0, NULL, 0, memory, 8), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put(0, region, 0, NULL, 8), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_get(0, NULL, 0, memory, 8), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_get(0, region, 0, NULL, 8), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put_nb(0, region, 0, memory, 8, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_get_nb(0, region, 0, memory, 8, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put_notify(0, region, 0, memory, 8, 1, NULL, 4, 0), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_get_notify(0, region, 0, NULL, 8, 1, NULL, 0, 0), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_notify(0, 1, NULL, 4, 0), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_notify_recv(0, 0, 0, 0, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_event_recv(0, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_register("\1team", memory, 64, NULL, &other), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_open("\1pair", &other), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_alloc("\2", 64, NULL, &other), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_register("\2own", memory, 64, NULL, &other), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_open("\2window.0", &other), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_register("null", memory, 64, NULL, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_register("null", NULL, 64, NULL, &other), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_register(NULL, memory, 64, NULL, &other), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_open("null", NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_open(NULL, &other), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_close(NULL, 0), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_query(0, NULL, 0, &info), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_query(0, region, 0, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_map(0, NULL, &addr), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_map(0, region, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_unmap(0, NULL, memory), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_unmap(0, region, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put(0, NULL, 0, memory, 8), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put(0, region, 0, NULL, 8), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_get(0, NULL, 0, memory, 8), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_get(0, region, 0, NULL, 8), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put_nb(0, region, 0, memory, 8, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_get_nb(0, region, 0, memory, 8, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put_notify(0, region, 0, memory, 8, 1, NULL, 4, 0), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_get_notify(0, region, 0, NULL, 8, 1, NULL, 0, 0), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_notify(0, 1, NULL, 4, 0), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_notify_recv(0, 0, 0, 0, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_event_recv(0, NULL), NIXL_E_INVALID_ARG);
     MPT_TRUE(nixl_region_addr(NULL) == NULL);
     MPT_EQ(nixl_region_nbytes(NULL), 0);
     MPT_TRUE(other == CANARY && req == CANARY && addr == CANARY);
@@ -108,21 +108,26 @@ static void bad_word_waits(void)
     const uint64_t *odd = (const void *)(bytes + 4);
     uint64_t word = 1, fetched = 42;
 
-    MPT_STATUS(nixl_word_wait(NULL, NIXL_UINT64, NIXL_EQ, &word, 0, &fetched),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_word_wait(odd, NIXL_UINT64, NIXL_EQ, &word, 0, &fetched), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_word_wait(&word, NIXL_FLOAT, NIXL_EQ, &word, 0, &fetched),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_word_wait(&word, NIXL_UINT64, NIXL_EQ, NULL, 0, &fetched),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_word_wait_any(&word, 8, 0, NIXL_UINT64, NIXL_EQ, &word, 0, NULL, &fetched),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_word_wait_any(&word, 4, 2, NIXL_UINT64, NIXL_EQ, &word, 0, NULL, &fetched),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_word_wait_any(&word, 2, 2, NIXL_INT32, NIXL_EQ, &word, 0, NULL, &fetched),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_word_wait_any(&word, 8, 1, NIXL_UINT64, NIXL_EQ, &word, -1, NULL, &fetched),
-               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait(NULL, NIXL_TYPE_UINT64, NIXL_COMPARE_EQ, &word, 0, &fetched),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait(odd, NIXL_TYPE_UINT64, NIXL_COMPARE_EQ, &word, 0, &fetched),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait(&word, NIXL_TYPE_FLOAT, NIXL_COMPARE_EQ, &word, 0, &fetched),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait(&word, NIXL_TYPE_UINT64, NIXL_COMPARE_EQ, NULL, 0, &fetched),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait_any(&word, 8, 0, NIXL_TYPE_UINT64, NIXL_COMPARE_EQ, &word, 0, NULL,
+                                  &fetched),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait_any(&word, 4, 2, NIXL_TYPE_UINT64, NIXL_COMPARE_EQ, &word, 0, NULL,
+                                  &fetched),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(
+        nixl_word_wait_any(&word, 2, 2, NIXL_TYPE_INT32, NIXL_COMPARE_EQ, &word, 0, NULL, &fetched),
+        NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait_any(&word, 8, 1, NIXL_TYPE_UINT64, NIXL_COMPARE_EQ, &word, -1, NULL,
+                                  &fetched),
+               NIXL_E_INVALID_ARG);
     MPT_EQ(fetched, 42);
 }
 
@@ -133,36 +138,36 @@ static void bad_words_nb(void)
     uint64_t word = 1, fetched = 42;
     struct nixl_req *req = NULL;
 
-    MPT_STATUS(nixl_atomic_nb(0, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, NULL, NULL, &req),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_atomic_nb(0, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &word, NULL, NULL),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_atomic_nb(0, region, 4, NIXL_UINT64, NIXL_ATOMIC_ADD, &word, NULL, &req),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_atomic_compare_swap_nb(0, region, 0, NIXL_INT8, &word, &word, NULL, &req),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_signal_nb(0, region, 0, (enum nixl_signal_op)2, 1, &req), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_signal_nb(0, region, 0, NIXL_SIGNAL_ADD, 1, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_signal_nb(0, region, 64, NIXL_SIGNAL_ADD, 1, &req), NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_atomic_nb(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, NULL, NULL, &req),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_atomic_nb(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &word, NULL, NULL),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_atomic_nb(0, region, 4, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &word, NULL, &req),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_atomic_compare_swap_nb(0, region, 0, NIXL_TYPE_INT8, &word, &word, NULL, &req),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_signal_nb(0, region, 0, (enum nixl_signal_op)2, 1, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_signal_nb(0, region, 0, NIXL_SIGNAL_ADD, 1, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_signal_nb(0, region, 64, NIXL_SIGNAL_ADD, 1, &req), NIXL_E_RANGE);
     MPT_STATUS(nixl_put_signal_nb(0, region, 0, NULL, 8, region, 8, NIXL_SIGNAL_ADD, 1, &req),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_put_signal_nb(0, region, 60, memory, 8, region, 8, NIXL_SIGNAL_ADD, 1, &req),
-               NIXL_ERR_RANGE);
+               NIXL_E_RANGE);
     MPT_STATUS(nixl_put_signal_nb(0, region, 0, memory, 8, region, 8, NIXL_SIGNAL_ADD, 1, NULL),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_put_signal_nb(0, region, 0, memory, 8, region, 9, NIXL_SIGNAL_ADD, 1, &req),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_get_signal_nb(0, region, 0, &word, 8, NULL, NIXL_SIGNAL_ADD, 1, &req),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_get_signal_nb(0, region, 0, &word, 8, odd, NIXL_SIGNAL_ADD, 1, &req),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(
         nixl_get_signal_nb(0, region, 0, &word, 8, &fetched, (enum nixl_signal_op)2, 1, &req),
-        NIXL_ERR_INVALID_ARG);
+        NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_get_signal_nb(0, region, 0, &word, 8, &fetched, NIXL_SIGNAL_ADD, 1, NULL),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_get_signal_nb(0, region, 60, &word, 8, &fetched, NIXL_SIGNAL_ADD, 1, &req),
-               NIXL_ERR_RANGE);
+               NIXL_E_RANGE);
     MPT_TRUE(req == NULL);
     MPT_EQ(fetched, 42);
 }
@@ -178,42 +183,44 @@ static void bad_words(void)
                 {3, 8},
                 {3, 256},
                 {3, UINT_MAX},
-                {NIXL_FLOAT, NIXL_ATOMIC_AND},
-                {NIXL_FLOAT, NIXL_ATOMIC_OR},
-                {NIXL_DOUBLE, NIXL_ATOMIC_XOR}};
+                {NIXL_TYPE_FLOAT, NIXL_ATOMIC_AND},
+                {NIXL_TYPE_FLOAT, NIXL_ATOMIC_OR},
+                {NIXL_TYPE_DOUBLE, NIXL_ATOMIC_XOR}};
     uint64_t word = 1, fetched = 42, *odd = (uint64_t *)(void *)(memory + 1);
     const uint64_t *words[] = {&word, odd, NULL};
 
     for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
         MPT_STATUS(nixl_atomic(0, region, 0, (enum nixl_type)none[i].type,
                                (enum nixl_atomic_op)none[i].op, &word, &fetched),
-                   NIXL_ERR_INVALID_ARG);
+                   NIXL_E_INVALID_ARG);
     }
     for (int op = NIXL_ATOMIC_ADD; op < NIXL_ATOMIC_FETCH; op++) {
-        MPT_STATUS(nixl_atomic(0, region, 0, NIXL_UINT64, (enum nixl_atomic_op)op, NULL, &fetched),
-                   NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(
+            nixl_atomic(0, region, 0, NIXL_TYPE_UINT64, (enum nixl_atomic_op)op, NULL, &fetched),
+            NIXL_E_INVALID_ARG);
     }
-    MPT_STATUS(nixl_atomic(0, NULL, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &word, &fetched),
-               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_atomic(0, NULL, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &word, &fetched),
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_atomic_compare_swap(0, region, 0, (enum nixl_type)6, &word, &word, &fetched),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_atomic_compare_swap(0, region, 0, NIXL_UINT64, NULL, &word, &fetched),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_atomic_compare_swap(0, region, 0, NIXL_UINT64, &word, NULL, &fetched),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_signal_set(0, NULL, 0, 1), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_signal_add(0, region, 4, 1), NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_atomic_compare_swap(0, region, 0, NIXL_TYPE_UINT64, NULL, &word, &fetched),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_atomic_compare_swap(0, region, 0, NIXL_TYPE_UINT64, &word, NULL, &fetched),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_signal_set(0, NULL, 0, 1), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_signal_add(0, region, 4, 1), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_put_signal(0, NULL, 0, memory, 8, region, 0, NIXL_SIGNAL_ADD, 1),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_put_signal(0, region, 0, memory, 8, region, 0, (enum nixl_signal_op)2, 1),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_signal_wait(NULL, NIXL_EQ, 1, 0, &fetched), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_signal_wait(odd, NIXL_EQ, 1, 0, &fetched), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_signal_wait(&word, (enum nixl_compare)6, 1, 0, &fetched), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_signal_wait_any(NULL, 1, NIXL_EQ, 1, 0, NULL, &fetched), NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_signal_wait(NULL, NIXL_COMPARE_EQ, 1, 0, &fetched), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_signal_wait(odd, NIXL_COMPARE_EQ, 1, 0, &fetched), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_signal_wait(&word, (enum nixl_compare)6, 1, 0, &fetched), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_signal_wait_any(NULL, 1, NIXL_COMPARE_EQ, 1, 0, NULL, &fetched),
+               NIXL_E_INVALID_ARG);
     for (size_t n = 0; n <= 3; n += n + 2) {
-        MPT_STATUS(nixl_signal_wait_any(words, n, NIXL_EQ, 1, 0, NULL, &fetched),
-                   NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_signal_wait_any(words, n, NIXL_COMPARE_EQ, 1, 0, NULL, &fetched),
+                   NIXL_E_INVALID_ARG);
     }
     MPT_EQ(fetched, 42);
 }
@@ -225,23 +232,23 @@ static void bad_streams(void)
     uint64_t word = 0;
     int status;
 
-    MPT_STATUS(nixl_put_on_stream(-1, region, 0, memory, 8, NULL, &req), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put_on_stream(0, NULL, 0, memory, 8, NULL, &req), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_get_on_stream(0, region, 0, NULL, 8, NULL, &req), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put_on_stream(0, region, 1 << 30, memory, 8, NULL, &req), NIXL_ERR_RANGE);
-    MPT_STATUS(nixl_put_on_stream(0, region, 0, memory, 8, NULL, &req), NIXL_ERR_UNSUPPORTED);
-    MPT_STATUS(nixl_get_on_stream(0, region, 0, memory, 8, NULL, NULL), NIXL_ERR_UNSUPPORTED);
+    MPT_STATUS(nixl_put_on_stream(-1, region, 0, memory, 8, NULL, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put_on_stream(0, NULL, 0, memory, 8, NULL, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_get_on_stream(0, region, 0, NULL, 8, NULL, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put_on_stream(0, region, 1 << 30, memory, 8, NULL, &req), NIXL_E_RANGE);
+    MPT_STATUS(nixl_put_on_stream(0, region, 0, memory, 8, NULL, &req), NIXL_E_UNSUPPORTED);
+    MPT_STATUS(nixl_get_on_stream(0, region, 0, memory, 8, NULL, NULL), NIXL_E_UNSUPPORTED);
     MPT_STATUS(nixl_put_notify_on_stream(0, region, 0, memory, 8, 1, NULL, 1, NULL),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_put_notify_on_stream(0, region, 0, memory, 8, 1, NULL, 0, NULL),
-               NIXL_ERR_UNSUPPORTED);
-    MPT_STATUS(nixl_signal_set_on_stream(0, region, 4, 1, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_signal_set_on_stream(0, NULL, 0, 1, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_signal_wait_on_stream(NULL, NIXL_EQ, 1, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_signal_wait_on_stream(&word, NIXL_LT, 1, NULL), NIXL_ERR_INVALID_ARG);
+               NIXL_E_UNSUPPORTED);
+    MPT_STATUS(nixl_signal_set_on_stream(0, region, 4, 1, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_signal_set_on_stream(0, NULL, 0, 1, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_signal_wait_on_stream(NULL, NIXL_COMPARE_EQ, 1, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_signal_wait_on_stream(&word, NIXL_COMPARE_LT, 1, NULL), NIXL_E_INVALID_ARG);
     /* Without CUDA nothing can wait; with it, the word is in no region of this rank. */
-    status = nixl_signal_wait_on_stream(&word, NIXL_EQ, 1, NULL);
-    MPT_TRUE(status == NIXL_ERR_UNSUPPORTED || status == NIXL_ERR_INVALID_ARG);
+    status = nixl_signal_wait_on_stream(&word, NIXL_COMPARE_EQ, 1, NULL);
+    MPT_TRUE(status == NIXL_E_UNSUPPORTED || status == NIXL_E_INVALID_ARG);
     MPT_TRUE(req == CANARY);
 }
 
@@ -249,11 +256,11 @@ static void bad_sizes(void)
 {
     struct nixl_region *other = CANARY;
 
-    MPT_STATUS(nixl_region_alloc("sizes", 0, NULL, &other), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_register("sizes", memory, 0, NULL, &other), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_alloc("sizes", SIZE_MAX, NULL, &other), NIXL_ERR_NO_MEMORY);
-    MPT_STATUS(nixl_region_alloc("sizes", (size_t)1 << 62, NULL, &other), NIXL_ERR_NO_MEMORY);
-    MPT_STATUS(nixl_region_register("sizes", memory, SIZE_MAX, NULL, &other), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_alloc("sizes", 0, NULL, &other), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_register("sizes", memory, 0, NULL, &other), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_alloc("sizes", SIZE_MAX, NULL, &other), NIXL_E_NO_MEMORY);
+    MPT_STATUS(nixl_region_alloc("sizes", (size_t)1 << 62, NULL, &other), NIXL_E_NO_MEMORY);
+    MPT_STATUS(nixl_region_register("sizes", memory, SIZE_MAX, NULL, &other), NIXL_E_INVALID_ARG);
     MPT_TRUE(other == CANARY);
 }
 
@@ -269,31 +276,31 @@ static void bad_structs(void)
 
     params = good;
     params.struct_nbytes = 0;
-    MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_E_INVALID_ARG);
     params = good;
     params.kind = 77;
-    MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_E_INVALID_ARG);
     params = good;
     params.kind = -1;
-    MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_E_INVALID_ARG);
     params = good;
     params.flags = NIXL_MEM_POPULATE << 1;
-    MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_E_INVALID_ARG);
     info.struct_nbytes = 0;
-    MPT_STATUS(nixl_region_query(nixl_rank(), region, 0, &info), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_route_query(0, 1000, &route), NIXL_ERR_NOT_FOUND);
-    MPT_STATUS(nixl_route_query(0, 0, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_route_query_segment(0, region, NULL, 1000, &route), NIXL_ERR_NOT_FOUND);
-    MPT_STATUS(nixl_route_query_segment(0, region, NULL, 0, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_route_query_segment(0, NULL, NULL, 0, &route), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_query(nixl_rank(), region, 0, &info), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_route_query(0, 1000, &route), NIXL_E_NOT_FOUND);
+    MPT_STATUS(nixl_route_query(0, 0, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_route_query_segment(0, region, NULL, 1000, &route), NIXL_E_NOT_FOUND);
+    MPT_STATUS(nixl_route_query_segment(0, region, NULL, 0, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_route_query_segment(0, NULL, NULL, 0, &route), NIXL_E_INVALID_ARG);
     route.struct_nbytes--;
-    MPT_STATUS(nixl_route_query(0, 0, &route), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_route_query_segment(0, region, NULL, 0, &route), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_route_query(0, 0, &route), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_route_query_segment(0, region, NULL, 0, &route), NIXL_E_INVALID_ARG);
     MPT_EQ(route.transport[0], 0);
     note.struct_nbytes = 0;
-    MPT_STATUS(nixl_notify_recv(0, 0, 0, 0, &note), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_notify_recv(0, 0, 0, 0, &note), NIXL_E_INVALID_ARG);
     event.struct_nbytes = 0;
-    MPT_STATUS(nixl_event_recv(0, &event), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_event_recv(0, &event), NIXL_E_INVALID_ARG);
     MPT_TRUE(other == CANARY);
 }
 
@@ -309,15 +316,15 @@ static void bad_timeouts(void)
     for (size_t i = 0; i < sizeof(timeouts) / sizeof(timeouts[0]); i++) {
         int64_t bad = timeouts[i];
 
-        MPT_STATUS(nixl_notify(0, 1, NULL, 0, bad), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_notify_recv(0, 0, 0, bad, &note), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_put_notify(0, region, 0, memory, 8, 1, NULL, 0, bad), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_get_notify(0, region, 0, memory, 8, 1, NULL, 0, bad), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_flush(0, bad), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_region_query(0, region, bad, &info), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_region_close(region, bad), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_event_recv(bad, &event), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_signal_wait(&word, NIXL_EQ, 0, bad, NULL), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_notify(0, 1, NULL, 0, bad), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_notify_recv(0, 0, 0, bad, &note), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_put_notify(0, region, 0, memory, 8, 1, NULL, 0, bad), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_get_notify(0, region, 0, memory, 8, 1, NULL, 0, bad), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_flush(0, bad), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_region_query(0, region, bad, &info), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_region_close(region, bad), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_event_recv(bad, &event), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_signal_wait(&word, NIXL_COMPARE_EQ, 0, bad, NULL), NIXL_E_INVALID_ARG);
     }
 }
 
@@ -328,12 +335,12 @@ static void closed_handles(void)
 
     MPT_OK(nixl_region_alloc("closed", 64, NULL, &closed));
     MPT_OK(nixl_region_close(closed, MPT_PATIENCE));
-    MPT_STATUS(nixl_region_close(closed, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put(0, closed, 0, memory, 8), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_get(0, closed, 0, memory, 8), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_signal_set(0, closed, 0, 1), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_close(closed, MPT_PATIENCE), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put(0, closed, 0, memory, 8), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_get(0, closed, 0, memory, 8), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_signal_set(0, closed, 0, 1), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_put_signal(0, region, 0, memory, 8, closed, 0, NIXL_SIGNAL_ADD, 1),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_TRUE(nixl_region_addr(closed) == NULL);
 }
 

@@ -24,26 +24,25 @@ static void bad_opens(void)
 
         for (size_t i = role == NIXL_CHANNEL_CONSUMER; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
             MPT_STATUS(nixl_channel_open("bad", ranks[i], end, 64, 4, NULL, &none),
-                       NIXL_ERR_INVALID_ARG);
+                       NIXL_E_INVALID_ARG);
         }
-        MPT_STATUS(nixl_channel_open(NULL, 0, end, 64, 4, NULL, &none), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_channel_open("", 0, end, 64, 4, NULL, &none), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_channel_open(name, 0, end, 64, 4, NULL, &none), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_channel_open("bad", 0, end, 0, 4, NULL, &none), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_channel_open("bad", 0, end, 64, 0, NULL, &none), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_channel_open("bad", 0, end, SIZE_MAX, 1, NULL, &none),
-                   NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_channel_open(NULL, 0, end, 64, 4, NULL, &none), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_channel_open("", 0, end, 64, 4, NULL, &none), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_channel_open(name, 0, end, 64, 4, NULL, &none), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_channel_open("bad", 0, end, 0, 4, NULL, &none), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_channel_open("bad", 0, end, 64, 0, NULL, &none), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_channel_open("bad", 0, end, SIZE_MAX, 1, NULL, &none), NIXL_E_INVALID_ARG);
         MPT_STATUS(nixl_channel_open("bad", 0, end, 1ull << 33, 1ull << 33, NULL, &none),
-                   NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_channel_open("bad", 0, end, 64, 4, NULL, NULL), NIXL_ERR_INVALID_ARG);
+                   NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_channel_open("bad", 0, end, 64, 4, NULL, NULL), NIXL_E_INVALID_ARG);
     }
     MPT_STATUS(nixl_channel_open("bad", 0, (enum nixl_channel_role)2, 64, 4, NULL, &none),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_channel_open("bad", 0, NIXL_CHANNEL_PRODUCER, 64, 4, &params, &none),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     params.struct_nbytes--;
     MPT_STATUS(nixl_channel_open("bad", 0, NIXL_CHANNEL_CONSUMER, 64, 4, &params, &none),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_TRUE(none == NULL);
 }
 
@@ -53,11 +52,11 @@ static void every_call_refuses(struct nixl_channel *channel)
     void *slot = NULL;
     size_t nbytes = 3;
 
-    MPT_STATUS(nixl_channel_acquire(channel, 0, &slot), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_channel_publish(channel, 1), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_channel_recv(channel, 0, &slot, &nbytes, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_channel_release(channel, slot), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_channel_close(channel, 0), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_channel_acquire(channel, 0, &slot), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_channel_publish(channel, 1), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_channel_recv(channel, 0, &slot, &nbytes, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_channel_release(channel, slot), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_channel_close(channel, 0), NIXL_E_INVALID_ARG);
     MPT_TRUE(slot == NULL && nbytes == 3);
 }
 
@@ -70,24 +69,24 @@ static void bad_calls(void)
 
     MPT_OK(nixl_channel_open("good", rank, NIXL_CHANNEL_CONSUMER, 64, 4, NULL, &in));
     MPT_OK(nixl_channel_open("good", rank, NIXL_CHANNEL_PRODUCER, 64, 4, NULL, &out));
-    MPT_STATUS(nixl_channel_acquire(in, 0, &slot), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_channel_publish(in, 1), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_channel_recv(out, 0, &slot, NULL, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_channel_release(out, other), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_channel_acquire(out, -1, &slot), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_channel_recv(in, -1, &slot, NULL, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_channel_close(in, -1), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_channel_acquire(out, 0, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_channel_recv(in, 0, NULL, NULL, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_channel_publish(out, 1), NIXL_ERR_INVALID_ARG); /* nothing is acquired */
-    MPT_STATUS(nixl_channel_release(in, other), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_channel_release(in, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_channel_acquire(in, 0, &slot), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_channel_publish(in, 1), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_channel_recv(out, 0, &slot, NULL, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_channel_release(out, other), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_channel_acquire(out, -1, &slot), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_channel_recv(in, -1, &slot, NULL, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_channel_close(in, -1), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_channel_acquire(out, 0, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_channel_recv(in, 0, NULL, NULL, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_channel_publish(out, 1), NIXL_E_INVALID_ARG); /* nothing is acquired */
+    MPT_STATUS(nixl_channel_release(in, other), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_channel_release(in, NULL), NIXL_E_INVALID_ARG);
     MPT_TRUE(slot == NULL);
     MPT_OK(nixl_channel_acquire(out, 0, &slot));
-    MPT_STATUS(nixl_channel_publish(out, 65), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_channel_publish(out, 65), NIXL_E_INVALID_ARG);
     MPT_OK(nixl_channel_publish(out, 64)); /* nothing of this has hurt them */
     MPT_OK(nixl_channel_recv(in, 0, &slot, NULL, NULL));
-    MPT_STATUS(nixl_channel_release(in, (char *)slot + 1), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_channel_release(in, (char *)slot + 1), NIXL_E_INVALID_ARG);
     MPT_OK(nixl_channel_release(in, slot));
     MPT_OK(nixl_channel_close(out, MPT_PATIENCE));
     MPT_OK(nixl_channel_close(in, MPT_PATIENCE));

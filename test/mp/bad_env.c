@@ -57,15 +57,15 @@ static void expect_failure(int status, int other_status, const char *word)
         mpt_fail(__FILE__, __LINE__, "nixl_init: %d '%s' (%s), expected %d or %d", got,
                  nixl_strerror(got), nixl_last_error()->text, status, other_status);
     }
-    MPT_EQ(nixl_rank(), NIXL_ERR_NOT_INIT); /* and what follows is still about nixl_init */
-    MPT_EQ(nixl_size(), NIXL_ERR_NOT_INIT);
+    MPT_EQ(nixl_rank(), NIXL_E_NOT_INIT); /* and what follows is still about nixl_init */
+    MPT_EQ(nixl_size(), NIXL_E_NOT_INIT);
     printf("%s: %s\n", nixl_strerror(got), nixl_last_error()->text);
     MPT_LT(mpt_now_ns() - start_ns, MPT_PATIENCE);
     MPT_TEXT(nixl_last_error()->operation, "nixl_init");
     if (strstr(nixl_last_error()->text, word) == NULL) {
         mpt_fail(__FILE__, __LINE__, "'%s' does not name %s", nixl_last_error()->text, word);
     }
-    mpt_every_call(NULL, NIXL_ERR_NOT_INIT);
+    mpt_every_call(NULL, NIXL_E_NOT_INIT);
 }
 
 static void bad_variables(void)
@@ -84,7 +84,7 @@ static void bad_variables(void)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         setenv(cases[i][0], cases[i][1], 1);
-        expect_failure(NIXL_ERR_INVALID_ARG, NIXL_ERR_INVALID_ARG, cases[i][0]);
+        expect_failure(NIXL_E_INVALID_ARG, NIXL_E_INVALID_ARG, cases[i][0]);
         unsetenv(cases[i][0]);
         MPT_OK(nixl_init(NULL));
         MPT_EQ(nixl_size(), 1);
@@ -108,7 +108,7 @@ static void different_tables(void)
     MPT_OK(nixl_init(NULL));
     MPT_EQ(nixl_size(), 3);
     for (int i = 0; i < 40; i++) {
-        MPT_EQ(nixl_team_world(MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
+        MPT_EQ(nixl_team_world(MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
         MPT_EQ(nixl_last_error()->rank, 2);
         MPT_TRUE(strstr(nixl_last_error()->text, "NIXLRUN_COLL_TABLE") != NULL);
         MPT_TRUE(team == NULL);
@@ -128,18 +128,18 @@ int main(int argc, char **argv)
     unsetenv("NIXLRUN_TRANSPORTS");
     if (strcmp(what, "namespace") == 0) {
         setenv("PMIX_NAMESPACE", "nowhere", 1);
-        expect_failure(NIXL_ERR_TRANSPORT, NIXL_ERR_TRANSPORT, "PMIX_NAMESPACE");
+        expect_failure(NIXL_E_TRANSPORT, NIXL_E_TRANSPORT, "PMIX_NAMESPACE");
     } else if (strcmp(what, "rank") == 0) {
         setenv("NIXLRUN_INIT_TIMEOUT", "2s", 1);
         set_server("banana", listen_silently());
-        expect_failure(NIXL_ERR_TRANSPORT, NIXL_ERR_TIMEOUT, "PMIX_");
+        expect_failure(NIXL_E_TRANSPORT, NIXL_E_TIMEOUT, "PMIX_");
     } else if (strcmp(what, "dead") == 0) {
         set_server("0", 1);
-        expect_failure(NIXL_ERR_TRANSPORT, NIXL_ERR_TRANSPORT, "PMIX_NAMESPACE");
+        expect_failure(NIXL_E_TRANSPORT, NIXL_E_TRANSPORT, "PMIX_NAMESPACE");
     } else if (strcmp(what, "silent") == 0) {
         setenv("NIXLRUN_INIT_TIMEOUT", "2s", 1);
         set_server("0", listen_silently());
-        expect_failure(NIXL_ERR_TIMEOUT, NIXL_ERR_TIMEOUT, "NIXLRUN_INIT_TIMEOUT");
+        expect_failure(NIXL_E_TIMEOUT, NIXL_E_TIMEOUT, "NIXLRUN_INIT_TIMEOUT");
     } else {
         bad_variables();
     }

@@ -29,42 +29,42 @@ static void bad_offers(void)
     for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
         MPT_STATUS(nixl_pair_expose(ranks[i], region, 0, 1, NIXL_PAIR_READ, 1, token, sizeof(token),
                                     &none),
-                   NIXL_ERR_INVALID_ARG);
+                   NIXL_E_INVALID_ARG);
     }
     for (int use = -1; use < 5; use += use == 0 ? 3 : 1) { /* -1, 0, 3, 4 */
         MPT_STATUS(nixl_pair_expose(any, region, 0, 1, (enum nixl_pair_use)use, 1, token,
                                     sizeof(token), &none),
-                   NIXL_ERR_INVALID_ARG);
+                   NIXL_E_INVALID_ARG);
     }
     MPT_STATUS(nixl_pair_expose(any, NULL, 0, 1, NIXL_PAIR_READ, 1, token, sizeof(token), &none),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_pair_expose(any, opened, 0, 0, NIXL_PAIR_READ, 1, token, sizeof(token), &none),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_pair_expose(any, region, 0, 1, NIXL_PAIR_READ, 0, token, sizeof(token), &none),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_pair_expose(any, region, 0, 1, NIXL_PAIR_READ, -1, token, sizeof(token), &none),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_pair_expose(any, region, 0, 1, NIXL_PAIR_READ, 1, NULL, sizeof(token), &none),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_pair_expose(any, region, 0, 1, NIXL_PAIR_READ, 1, token, sizeof(token), NULL),
-               NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
     for (size_t room = 0; room < NXR_TOKEN_NBYTES; room++) {
         MPT_STATUS(nixl_pair_expose(any, region, 0, 1, NIXL_PAIR_READ, 1, token, room, &none),
-                   NIXL_ERR_TRUNCATED);
+                   NIXL_E_TRUNCATED);
     }
     MPT_TRUE(strstr(nixl_last_error()->text, "NIXL_TOKEN_MAX") != NULL);
     MPT_STATUS(nixl_pair_expose(any, region, 0, NBYTES + 1, NIXL_PAIR_READ, 1, token, sizeof(token),
                                 &none),
-               NIXL_ERR_RANGE);
+               NIXL_E_RANGE);
     MPT_STATUS(nixl_pair_expose(any, region, NBYTES + 1, 0, NIXL_PAIR_READ, 1, token, sizeof(token),
                                 &none),
-               NIXL_ERR_RANGE);
+               NIXL_E_RANGE);
     MPT_STATUS(
         nixl_pair_expose(any, region, 1, SIZE_MAX, NIXL_PAIR_READ, 1, token, sizeof(token), &none),
-        NIXL_ERR_RANGE);
+        NIXL_E_RANGE);
     MPT_STATUS(nixl_pair_expose(any, region, UINT64_MAX, 1, NIXL_PAIR_READ, 1, token, sizeof(token),
                                 &none),
-               NIXL_ERR_RANGE);
+               NIXL_E_RANGE);
     MPT_TRUE(none == NULL);
     MPT_TEXT(token, "untouched");
     MPT_OK(nixl_region_close(opened, MPT_PATIENCE));
@@ -78,7 +78,7 @@ static void refuses(const char *text, int expected)
     struct nixl_req *none = NULL;
 
     memset(local, BLANK, sizeof(local));
-    if (expected == NIXL_ERR_INVALID_ARG) {
+    if (expected == NIXL_E_INVALID_ARG) {
         MPT_STATUS(nixl_pair_write(text, local, NBYTES, &none), expected);
     }
     MPT_STATUS(nixl_pair_read(text, local, NBYTES, &none), expected);
@@ -109,7 +109,7 @@ static void as_a_later_process(const struct nxr_token *token)
     struct nxr_peer *self = nxr_peer_get(nixl_rank());
 
     self->identity.incarnation++;
-    refuses_token(token, NIXL_ERR_STALE);
+    refuses_token(token, NIXL_E_STALE);
     says("an earlier process of that rank");
     self->identity.incarnation--;
 }
@@ -128,9 +128,9 @@ static void texts_that_are_none(void)
     };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        refuses(texts[i], NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_pair_decline(texts[i]), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_pair_query(texts[i], &info), NIXL_ERR_INVALID_ARG);
+        refuses(texts[i], NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_pair_decline(texts[i]), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_pair_query(texts[i], &info), NIXL_E_INVALID_ARG);
     }
 }
 
@@ -152,47 +152,47 @@ static void forged_tokens(void)
     MPT_OK(nxr_token_parse(text, &good, &why));
     bad = good;
     bad.exposer.job++;
-    refuses_token(&bad, NIXL_ERR_INVALID_ARG);
+    refuses_token(&bad, NIXL_E_INVALID_ARG);
     says("another job");
     bad = good;
     bad.exposer.rank = nixl_size();
-    refuses_token(&bad, NIXL_ERR_INVALID_ARG);
+    refuses_token(&bad, NIXL_E_INVALID_ARG);
     bad = good;
     bad.slot = UINT32_MAX;
-    refuses_token(&bad, NIXL_ERR_INVALID_ARG);
+    refuses_token(&bad, NIXL_E_INVALID_ARG);
     bad = good;
     bad.nonce[0] ^= 1;
-    refuses_token(&bad, NIXL_ERR_STALE);
+    refuses_token(&bad, NIXL_E_STALE);
     bad = good;
     bad.slot++;
-    refuses_token(&bad, NIXL_ERR_STALE);
+    refuses_token(&bad, NIXL_E_STALE);
     bad = good;
     bad.turn++;
-    refuses_token(&bad, NIXL_ERR_STALE);
+    refuses_token(&bad, NIXL_E_STALE);
     bad = good;
     bad.exposer.incarnation++;
-    refuses_token(&bad, NIXL_ERR_STALE);
+    refuses_token(&bad, NIXL_E_STALE);
     says("started later as that rank");
     as_a_later_process(&good);
     bad = good;
     bad.nbytes = NBYTES / 2;
     nxr_token_write(&bad, text);
-    MPT_STATUS(nixl_pair_read(text, local, NBYTES / 2, &move), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_pair_read(text, local, NBYTES / 2, &move), NIXL_E_INVALID_ARG);
     bad = good;
     bad.use = NIXL_PAIR_WRITE;
     nxr_token_write(&bad, text);
-    MPT_STATUS(nixl_pair_write(text, local, NBYTES, &move), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_pair_write(text, local, NBYTES, &move), NIXL_E_INVALID_ARG);
     MPT_CHECK(nixl_region_addr(region), NBYTES, 9);
 
     nxr_token_write(&good, text);
-    MPT_STATUS(nixl_pair_query(text, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_pair_query(text, NULL), NIXL_E_INVALID_ARG);
     info.struct_nbytes--;
-    MPT_STATUS(nixl_pair_query(text, &info), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_pair_query(text, &info), NIXL_E_INVALID_ARG);
     status = nixl_pair_read(text, local, NBYTES, &move);
     MPT_OK(status == NIXL_INPROGRESS ? nixl_req_wait(&move, MPT_PATIENCE) : status);
     MPT_CHECK(local, NBYTES, 9);
     MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
-    refuses_token(&good, NIXL_ERR_STALE);
+    refuses_token(&good, NIXL_E_STALE);
 }
 
 /* As many as there may be, then one more; and none is lost by the refusal. */
@@ -210,7 +210,7 @@ static void too_many_are_refused(void)
     }
     MPT_STATUS(nixl_pair_expose(NIXL_ANY_RANK, region, 0, 8, NIXL_PAIR_READ, NIXL_FOREVER, text,
                                 sizeof(text), &none),
-               NIXL_ERR_LIMIT);
+               NIXL_E_LIMIT);
     for (int i = 0; i < LIMIT; i++) {
         MPT_OK(nixl_req_cancel(&reqs[i], MPT_PATIENCE, NULL));
     }

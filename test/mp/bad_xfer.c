@@ -33,28 +33,28 @@ static void bad_entries(void)
 
     MPT_OK(create(&good_local, &good_remote));
     bad.struct_nbytes--;
-    MPT_STATUS(create(&good_local, &bad), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(create(&bad, &good_remote), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(create(&good_local, &bad), NIXL_E_INVALID_ARG);
+    MPT_STATUS(create(&bad, &good_remote), NIXL_E_INVALID_ARG);
     bad = good_remote;
     bad.region = NULL;
-    MPT_STATUS(create(&good_local, &bad), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(create(&bad, &good_remote), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(create(&good_local, &bad), NIXL_E_INVALID_ARG);
+    MPT_STATUS(create(&bad, &good_remote), NIXL_E_INVALID_ARG);
     bad = good_remote;
     bad.addr = &bad;
-    MPT_STATUS(create(&good_local, &bad), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(create(&bad, &good_remote), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(create(&good_local, &bad), NIXL_E_INVALID_ARG);
+    MPT_STATUS(create(&bad, &good_remote), NIXL_E_INVALID_ARG);
     bad = good_remote;
     bad.block_nbytes = 0;
-    MPT_STATUS(create(&good_local, &bad), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(create(&good_local, &bad), NIXL_E_INVALID_ARG);
     bad.block_nbytes = 65; /* the sides differ */
-    MPT_STATUS(create(&good_local, &bad), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(create(&good_local, &bad), NIXL_E_INVALID_ARG);
     bad = good_remote;
     bad.nblocks = UINT64_MAX / 32;
-    MPT_STATUS(create(&bad, &bad), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(create(&bad, &bad), NIXL_E_INVALID_ARG);
     bad = good_remote;
     bad.offset = NBYTES;
-    MPT_STATUS(create(&good_local, &bad), NIXL_ERR_RANGE);
-    MPT_STATUS(create(&bad, &good_remote), NIXL_ERR_RANGE);
+    MPT_STATUS(create(&good_local, &bad), NIXL_E_RANGE);
+    MPT_STATUS(create(&bad, &good_remote), NIXL_E_RANGE);
 }
 
 static void bad_arguments(void)
@@ -66,31 +66,27 @@ static void bad_arguments(void)
 
     for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
         MPT_STATUS(nixl_xfer_create(NIXL_XFER_PUT, ranks[i], local, 1, remote, 1, &none),
-                   NIXL_ERR_INVALID_ARG);
+                   NIXL_E_INVALID_ARG);
     }
     MPT_STATUS(nixl_xfer_create((enum nixl_xfer_op)2, 0, local, 1, remote, 1, &none),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_create(NIXL_XFER_PUT, 0, NULL, 1, remote, 1, &none), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_create(NIXL_XFER_PUT, 0, local, 1, NULL, 1, &none), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_create(NIXL_XFER_PUT, 0, local, 0, remote, 1, &none),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_create(NIXL_XFER_PUT, 0, local, 1, remote, 0, &none),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_create(NIXL_XFER_PUT, 0, local, 1, remote, 1, NULL), NIXL_ERR_INVALID_ARG);
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_create(NIXL_XFER_PUT, 0, NULL, 1, remote, 1, &none), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_create(NIXL_XFER_PUT, 0, local, 1, NULL, 1, &none), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_create(NIXL_XFER_PUT, 0, local, 0, remote, 1, &none), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_create(NIXL_XFER_PUT, 0, local, 1, remote, 0, &none), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_create(NIXL_XFER_PUT, 0, local, 1, remote, 1, NULL), NIXL_E_INVALID_ARG);
     MPT_TRUE(none == NULL);
     MPT_OK(nixl_xfer_create(NIXL_XFER_PUT, 0, local, 1, remote, 1, &xfer));
-    MPT_STATUS(nixl_xfer_set_index(xfer, (enum nixl_xfer_side)2, 0, 1, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_set_index(xfer, NIXL_XFER_LOCAL, 1, 1, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_set_index(xfer, NIXL_XFER_LOCAL, 0, UINT64_MAX, NULL),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_wait(xfer, -1), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_cancel(xfer, -1, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_start_notify(xfer, 1, NULL, 4, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_start_notify(xfer, 1, &info, NIXL_NOTE_MAX + 1, NULL),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_query(xfer, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_set_index(xfer, (enum nixl_xfer_side)2, 0, 1, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_set_index(xfer, NIXL_XFER_LOCAL, 1, 1, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_set_index(xfer, NIXL_XFER_LOCAL, 0, UINT64_MAX, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_wait(xfer, -1), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_cancel(xfer, -1, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_start_notify(xfer, 1, NULL, 4, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_start_notify(xfer, 1, &info, NIXL_NOTE_MAX + 1, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_query(xfer, NULL), NIXL_E_INVALID_ARG);
     info.struct_nbytes--;
-    MPT_STATUS(nixl_xfer_query(xfer, &info), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_query(xfer, &info), NIXL_E_INVALID_ARG);
     MPT_OK(nixl_xfer_start(xfer, NULL)); /* nothing of this has hurt it */
     MPT_OK(nixl_xfer_free(xfer));
 }
@@ -99,13 +95,13 @@ static void every_call_refuses(struct nixl_xfer *xfer)
 {
     struct nixl_xfer_info info = NIXL_XFER_INFO_INIT;
 
-    MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_start_notify(xfer, 1, NULL, 0, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_wait(xfer, 0), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_cancel(xfer, 0, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_set_index(xfer, NIXL_XFER_LOCAL, 0, 1, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_query(xfer, &info), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_free(xfer), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_start_notify(xfer, 1, NULL, 0, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_wait(xfer, 0), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_cancel(xfer, 0, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_set_index(xfer, NIXL_XFER_LOCAL, 0, 1, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_query(xfer, &info), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_free(xfer), NIXL_E_INVALID_ARG);
 }
 
 static void bad_handles(void)
@@ -122,13 +118,13 @@ static void bad_handles(void)
     bad.region = closed;
     MPT_OK(nixl_xfer_create(NIXL_XFER_PUT, 0, &bad, 1, &good_remote, 1, &xfer));
     MPT_OK(nixl_region_close(closed, MPT_PATIENCE));
-    MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(create(&bad, &good_remote), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(create(&good_local, &bad), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(create(&bad, &good_remote), NIXL_E_INVALID_ARG);
+    MPT_STATUS(create(&good_local, &bad), NIXL_E_INVALID_ARG);
     MPT_OK(nixl_xfer_free(xfer));
     MPT_OK(nixl_region_open("here", &closed)); /* a handle without an own segment */
     bad.region = closed;
-    MPT_STATUS(create(&bad, &good_remote), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(create(&bad, &good_remote), NIXL_E_INVALID_ARG);
     MPT_OK(nixl_region_close(closed, MPT_PATIENCE));
 }
 

@@ -18,7 +18,7 @@ int main(void)
     began_ns = mpt_now_ns();
     if (nixl_rank() == nixl_size() - 1) {
         closefrom(3);
-        MPT_STATUS(nixl_finalize(), NIXL_ERR_TRANSPORT);
+        MPT_STATUS(nixl_finalize(), NIXL_E_TRANSPORT);
     } else {
         MPT_OK(nixl_finalize());
     }

@@ -55,7 +55,7 @@ static int call_reduction(enum mpt_collective which, const struct mpt_call *call
     args.src = call->src;
     args.dst = call->dst;
     args.count = call->nbytes / sizeof(int32_t);
-    args.type = NIXL_INT32;
+    args.type = NIXL_TYPE_INT32;
     switch (which) {
     case MPT_REDUCE:
         return req_p != NULL ? nixl_reduce_nb(call->team, call->root, &args, req_p)

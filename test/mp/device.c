@@ -142,7 +142,7 @@ int main(int argc, char **argv)
     next = (rank + 1) % size;
     prev = (rank + size - 1) % size;
     bytes = malloc(NBYTES);
-    if (nixl_region_alloc("here", NBYTES, &params, &here) == NIXL_ERR_NO_DEVICE) {
+    if (nixl_region_alloc("here", NBYTES, &params, &here) == NIXL_E_NO_DEVICE) {
         mpt_skip("%s", nixl_last_error()->text);
     }
     for (uint64_t number = 0; number < n_rounds; number++) {

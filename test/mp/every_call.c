@@ -92,21 +92,27 @@ static void every_word_call(struct nixl_region *region, int expected)
     const uint64_t *words = &word;
     struct nixl_req *req = NULL;
 
-    MPT_STATUS(nixl_atomic(0, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &word, &fetched), expected);
-    MPT_STATUS(nixl_atomic_compare_swap(0, region, 0, NIXL_UINT64, &word, &word, &fetched),
+    MPT_STATUS(nixl_atomic(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &word, &fetched),
+               expected);
+    MPT_STATUS(nixl_atomic_compare_swap(0, region, 0, NIXL_TYPE_UINT64, &word, &word, &fetched),
                expected);
     MPT_STATUS(nixl_signal_set(0, region, 0, 1), expected);
     MPT_STATUS(nixl_signal_add(0, region, 0, 1), expected);
     MPT_STATUS(nixl_put_signal(0, region, 0, &word, 8, region, 8, NIXL_SIGNAL_ADD, 1), expected);
-    MPT_STATUS(nixl_signal_wait(&word, NIXL_EQ, 1, MPT_S, &fetched), expected);
-    MPT_STATUS(nixl_signal_wait_any(&words, 1, NIXL_EQ, 1, MPT_S, NULL, &fetched), expected);
-    MPT_STATUS(nixl_word_wait(&word, NIXL_INT64, NIXL_EQ, &word, MPT_S, &fetched), expected);
-    MPT_STATUS(nixl_word_wait_any(&word, 8, 1, NIXL_INT64, NIXL_EQ, &word, MPT_S, NULL, &fetched),
+    MPT_STATUS(nixl_signal_wait(&word, NIXL_COMPARE_EQ, 1, MPT_S, &fetched), expected);
+    MPT_STATUS(nixl_signal_wait_any(&words, 1, NIXL_COMPARE_EQ, 1, MPT_S, NULL, &fetched),
                expected);
-    MPT_STATUS(nixl_atomic_nb(0, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &word, &fetched, &req),
+    MPT_STATUS(nixl_word_wait(&word, NIXL_TYPE_INT64, NIXL_COMPARE_EQ, &word, MPT_S, &fetched),
                expected);
-    MPT_STATUS(nixl_atomic_compare_swap_nb(0, region, 0, NIXL_UINT64, &word, &word, &fetched, &req),
+    MPT_STATUS(nixl_word_wait_any(&word, 8, 1, NIXL_TYPE_INT64, NIXL_COMPARE_EQ, &word, MPT_S, NULL,
+                                  &fetched),
                expected);
+    MPT_STATUS(
+        nixl_atomic_nb(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &word, &fetched, &req),
+        expected);
+    MPT_STATUS(
+        nixl_atomic_compare_swap_nb(0, region, 0, NIXL_TYPE_UINT64, &word, &word, &fetched, &req),
+        expected);
     MPT_STATUS(nixl_signal_nb(0, region, 0, NIXL_SIGNAL_SET, 1, &req), expected);
     MPT_STATUS(nixl_put_signal_nb(0, region, 0, &word, 8, region, 8, NIXL_SIGNAL_ADD, 1, &req),
                expected);
@@ -162,7 +168,7 @@ static void every_stream_call(struct nixl_region *region, int expected)
     MPT_STATUS(nixl_get_on_stream(0, region, 0, &word, 8, NULL, &req), expected);
     MPT_STATUS(nixl_put_notify_on_stream(0, region, 0, &word, 8, 1, NULL, 0, NULL), expected);
     MPT_STATUS(nixl_signal_set_on_stream(0, region, 0, 1, NULL), expected);
-    MPT_STATUS(nixl_signal_wait_on_stream(&word, NIXL_EQ, 1, NULL), expected);
+    MPT_STATUS(nixl_signal_wait_on_stream(&word, NIXL_COMPARE_EQ, 1, NULL), expected);
     MPT_TRUE(req == NULL);
 }
 

@@ -322,7 +322,7 @@ static void run_atomics(void)
         MPT_OK(nixl_region_register("fair.words", &word, sizeof(word), NULL, &words));
     }
     while (rank != 0 && !is_over()) {
-        MPT_OK(nixl_atomic(0, words, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
+        MPT_OK(nixl_atomic(0, words, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
         count(rank);
     }
 }
@@ -351,7 +351,7 @@ static void play(struct nixl_region *signals, const uint64_t *mine)
                 break;
             }
         }
-        MPT_OK(nixl_signal_wait(mine, NIXL_GE, turn, MPT_PATIENCE, &seen));
+        MPT_OK(nixl_signal_wait(mine, NIXL_COMPARE_GE, turn, MPT_PATIENCE, &seen));
         if (rank % 2 != 0 && seen < SIGNAL_END) {
             MPT_OK(nixl_signal_set(other, signals, 0, turn));
         }
@@ -393,13 +393,13 @@ static void run_teams(void)
     sum.src = from;
     sum.dst = to;
     sum.count = TEAM_NBYTES / sizeof(float);
-    sum.type = NIXL_FLOAT;
-    sum.op = NIXL_SUM;
+    sum.type = NIXL_TYPE_FLOAT;
+    sum.op = NIXL_REDUCE_SUM;
     most.src = &mine;
     most.dst = &all;
     most.count = 1;
-    most.type = NIXL_UINT64;
-    most.op = NIXL_MAX;
+    most.type = NIXL_TYPE_UINT64;
+    most.op = NIXL_REDUCE_MAX;
     while (all == 0) {
         MPT_OK(nixl_allreduce(team, &sum, MPT_PATIENCE));
         count(rank);

@@ -74,7 +74,7 @@ static void consume(void)
             MPT_EQ(n_told[rank], 0); /* nothing comes behind the news */
             take_item(channel, slot, rank, n_items);
         } else {
-            MPT_STATUS(status, NIXL_ERR_PEER_LOST);
+            MPT_STATUS(status, NIXL_E_PEER_LOST);
             n_told[nixl_last_error()->rank]++;
             n_left--;
         }

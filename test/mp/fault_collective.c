@@ -6,7 +6,7 @@
  *
  * The first VICTIMS odd ranks shoot themselves, all at once, while the team runs any collectives.
  * With `each` the first and the last members die in turn, one for each collective, while the team
- * runs nothing else. Every collective of a survivor ends, with NIXL_OK or NIXL_ERR_PEER_LOST; the
+ * runs nothing else. Every collective of a survivor ends, with NIXL_OK or NIXL_E_PEER_LOST; the
  * survivors shrink the team until it has only them, and what they compute then is right. With a
  * kind, what they call with until then is memory of that kind.
  */
@@ -83,10 +83,10 @@ static void run_until_loss(struct nixl_team *team, enum mpt_collective which)
     do {
         status = step(team, which, round++);
     } while (status == NIXL_OK);
-    MPT_STATUS(status, NIXL_ERR_PEER_LOST);
+    MPT_STATUS(status, NIXL_E_PEER_LOST);
     MPT_TRUE(is_victim[nixl_last_error()->rank]);
     MPT_EQ(nixl_peer_state(nixl_last_error()->rank), NIXL_PEER_LOST);
-    MPT_STATUS(nixl_barrier(team, MPT_PATIENCE), NIXL_ERR_PEER_LOST); /* and so does the next */
+    MPT_STATUS(nixl_barrier(team, MPT_PATIENCE), NIXL_E_PEER_LOST); /* and so does the next */
 }
 
 /* Until so many are left, which the team that is returned has. */
@@ -150,7 +150,7 @@ static void check_team(struct nixl_team *team)
     args.src = values;
     args.dst = sums;
     args.count = N_VALUES;
-    args.type = NIXL_DOUBLE;
+    args.type = NIXL_TYPE_DOUBLE;
     MPT_OK(nixl_allreduce(team, &args, MPT_PATIENCE));
     for (int i = 0; i < N_VALUES; i++) {
         MPT_EQ(sums[i], expected);

@@ -2,7 +2,7 @@
 /*
  * The first word to a rank that has just died: no process listens on its socket, and the launcher,
  * which is stopped, has not reported it. The call waits for the news and ends with
- * NIXL_ERR_PEER_LOST; it does not take the dead one for a rank on another host.
+ * NIXL_E_PEER_LOST; it does not take the dead one for a rank on another host.
  */
 #include "mptest.h"
 
@@ -57,9 +57,9 @@ int main(void)
     mpt_bring(nixlrun, SIGSTOP, "T");
     mpt_bring(other, SIGKILL, "Z-");
     MPT_STATUS(nixl_put_nb(1, region, 0, &byte, 1, &request), NIXL_INPROGRESS);
-    MPT_STATUS(nixl_req_wait(&request, 200 * MPT_MS), NIXL_ERR_TIMEOUT);
+    MPT_STATUS(nixl_req_wait(&request, 200 * MPT_MS), NIXL_E_TIMEOUT);
     mpt_bring(nixlrun, SIGCONT, "RS");
-    MPT_STATUS(nixl_req_wait(&request, MPT_PATIENCE), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_req_wait(&request, MPT_PATIENCE), NIXL_E_PEER_LOST);
     mpt_finalize();
     return mpt_passed();
 }

@@ -38,14 +38,14 @@ static void flush_all(struct nixl_region *region)
     MPT_OK(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE));
     MPT_OK(nixl_notify(1, TAG_DIE, NULL, 0, MPT_PATIENCE));
     wait_for_death(1);
-    MPT_STATUS(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE), NIXL_E_PEER_LOST);
     MPT_EQ(nixl_last_error()->rank, 1);
     MPT_OK(nixl_region_open("nowhere", &nowhere));
     MPT_STATUS(nixl_put_nb(2, nowhere, 0, &byte, 1, &req), NIXL_INPROGRESS);
     MPT_OK(nixl_req_detach(&req));
-    MPT_STATUS(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE), NIXL_ERR_NOT_FOUND);
+    MPT_STATUS(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE), NIXL_E_NOT_FOUND);
     MPT_EQ(nixl_last_error()->rank, 2);
-    MPT_STATUS(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE), NIXL_E_PEER_LOST);
     MPT_EQ(nixl_last_error()->rank, 1);
     MPT_OK(nixl_region_close(nowhere, MPT_PATIENCE));
 }
@@ -66,7 +66,7 @@ static void flush_within_one_deadline(void)
         MPT_OK(nixl_req_detach(&req));
     }
     took_ns = mpt_now_ns();
-    MPT_STATUS(nixl_flush(NIXL_ALL_RANKS, timeout_ns), NIXL_ERR_TIMEOUT);
+    MPT_STATUS(nixl_flush(NIXL_ALL_RANKS, timeout_ns), NIXL_E_TIMEOUT);
     took_ns = mpt_now_ns() - took_ns;
     MPT_GE(took_ns, timeout_ns);
     MPT_LT(took_ns, 4 * timeout_ns);

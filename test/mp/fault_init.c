@@ -155,9 +155,9 @@ static void use_the_dead(int victim)
     char byte = 0;
 
     MPT_OK(nixl_region_open("init", &region));
-    MPT_STATUS(nixl_put(victim, region, 0, &byte, 1), NIXL_ERR_PEER_LOST);
-    MPT_STATUS(nixl_notify(victim, 1, NULL, 0, NIXL_FOREVER), NIXL_ERR_PEER_LOST);
-    MPT_STATUS(nixl_team_world(NIXL_FOREVER, &team), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_put(victim, region, 0, &byte, 1), NIXL_E_PEER_LOST);
+    MPT_STATUS(nixl_notify(victim, 1, NULL, 0, NIXL_FOREVER), NIXL_E_PEER_LOST);
+    MPT_STATUS(nixl_team_world(NIXL_FOREVER, &team), NIXL_E_PEER_LOST);
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }
 

@@ -53,7 +53,7 @@ static void hold_out(void)
     MPT_CHECK(nixl_region_addr(region), NBYTES, 77);
     MPT_OK(nixl_notify(1, TAG_TOKEN, NULL, 0, MPT_PATIENCE));
     for (int i = 1; i < 3; i++) {
-        MPT_STATUS(nixl_req_wait_any(reqs, 3, MPT_PATIENCE, &index), NIXL_ERR_PEER_LOST);
+        MPT_STATUS(nixl_req_wait_any(reqs, 3, MPT_PATIENCE, &index), NIXL_E_PEER_LOST);
         MPT_EQ(nixl_last_error()->rank, 1);
     }
     MPT_OK(nixl_notify(2, TAG_TOKEN, NULL, 0, MPT_PATIENCE));
@@ -62,10 +62,10 @@ static void hold_out(void)
 
         MPT_OK(nixl_event_recv(MPT_PATIENCE, &event));
     }
-    MPT_STATUS(nixl_pair_read(theirs, local, NBYTES, &move), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_pair_read(theirs, local, NBYTES, &move), NIXL_E_PEER_LOST);
     MPT_STATUS(nixl_pair_expose(1, region, 0, NBYTES, NIXL_PAIR_READ, NIXL_FOREVER, used,
                                 sizeof(used), &move),
-               NIXL_ERR_PEER_LOST);
+               NIXL_E_PEER_LOST);
     MPT_TRUE(move == NULL);
 }
 

@@ -10,7 +10,7 @@
  *           goes on
  * kill      the same, but the peer is killed: close does not wait for the dead
  * serving   an owner that is stopped while it serves a put to it (NIXLRUN_PROCESS_VM=0,
- *           NIXLRUN_OP_TIMEOUT=500ms): the put ends with NIXL_ERR_TIMEOUT when nothing moves any
+ *           NIXLRUN_OP_TIMEOUT=500ms): the put ends with NIXL_E_TIMEOUT when nothing moves any
  *           more
  */
 #include "mptest.h"
@@ -56,7 +56,7 @@ static void send_pid(void)
     do {                                                                                           \
         int64_t _start_ns = mpt_now_ns();                                                          \
                                                                                                    \
-        MPT_STATUS(_call, NIXL_ERR_TIMEOUT);                                                       \
+        MPT_STATUS(_call, NIXL_E_TIMEOUT);                                                         \
         MPT_GE(mpt_now_ns() - _start_ns, (_timeout_ns));                                           \
     } while (0)
 
@@ -79,7 +79,7 @@ static void check_timeouts(struct nixl_region *region, pid_t pid)
         status = nixl_notify(1, TAG_FILL, &word, 8, 0);
         n_sent += status == NIXL_OK;
     } while (status == NIXL_OK);
-    MPT_STATUS(status, NIXL_ERR_AGAIN);
+    MPT_STATUS(status, NIXL_E_AGAIN);
     TIMES_OUT(nixl_notify(1, TAG_FILL, &word, 8, 20 * MPT_MS), 20 * MPT_MS);
     MPT_OK(nixl_region_open("unknown", &unknown));
     TIMES_OUT(nixl_region_query(1, unknown, 20 * MPT_MS, &info), 20 * MPT_MS);
@@ -134,13 +134,13 @@ static void ask_the_stopped(struct nixl_region *region, pid_t pid)
     const uint64_t one = 1, ones = UINT64_MAX;
     uint64_t before = 42;
 
-    MPT_OK(nixl_atomic(1, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &before));
+    MPT_OK(nixl_atomic(1, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, &before));
     MPT_EQ(before, 0);
     mpt_bring(pid, SIGSTOP, "T");
     for (int i = 0; i < N_WORDS; i++) {
         MPT_STATUS(nixl_put_nb(1, region, 8, &ones, 8, &reqs[i]), NIXL_INPROGRESS);
     }
-    TIMES_OUT(nixl_atomic(1, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &before), MPT_S);
+    TIMES_OUT(nixl_atomic(1, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, &before), MPT_S);
     TIMES_OUT(nixl_put(1, region, 8, &ones, 8), MPT_S);
     for (int i = 0; i < N_WORDS; i++) {
         enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
@@ -150,7 +150,7 @@ static void ask_the_stopped(struct nixl_region *region, pid_t pid)
     }
     MPT_EQ(kill(pid, SIGCONT), 0);
     for (uint64_t i = 1; i <= 3 * N_WORDS; i++) {
-        MPT_OK(nixl_atomic(1, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &before));
+        MPT_OK(nixl_atomic(1, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, &before));
         MPT_EQ(before, i);
     }
     MPT_OK(nixl_get(1, region, 8, &before, 8));
@@ -224,7 +224,7 @@ static void copy_until_told(void)
         while (status == NIXL_OK) {
             status = nixl_put(0, region, 0, src, NBYTES);
         }
-        MPT_TRUE(status == NIXL_ERR_STALE || status == NIXL_ERR_TIMEOUT);
+        MPT_TRUE(status == NIXL_E_STALE || status == NIXL_E_TIMEOUT);
     }
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
     free(src);
@@ -272,7 +272,7 @@ static void put_in_the_end(struct nixl_region *region, const void *src)
     do {
         MPT_LT(mpt_now_ns(), end_ns);
         status = nixl_put(1, region, 0, src, SERVE_NBYTES);
-    } while (status == NIXL_ERR_TIMEOUT);
+    } while (status == NIXL_E_TIMEOUT);
     MPT_OK(status);
 }
 
@@ -293,7 +293,7 @@ static void put_to_stopped(struct nixl_region *region, pid_t pid)
             status = nixl_put(1, region, 0, src, SERVE_NBYTES);
         }
         if (status != NIXL_OK) { /* else it was stopped behind the last byte */
-            MPT_STATUS(status, NIXL_ERR_TIMEOUT);
+            MPT_STATUS(status, NIXL_E_TIMEOUT);
             MPT_EQ(nixl_last_error()->rank, 1);
             MPT_TRUE(strstr(nixl_last_error()->text, "NIXLRUN_OP_TIMEOUT (500 ms)") != NULL);
             n_timeouts++;

@@ -6,7 +6,7 @@
  *
  * Rank 0 talks with all victims, the last rank with none of them; all between are victims that
  * shoot themselves. Both survivors must hear of each death once, every call on a victim must end
- * with NIXL_ERR_PEER_LOST, what a victim had sent must arrive whole, and the survivors must go on.
+ * with NIXL_E_PEER_LOST, what a victim had sent must arrive whole, and the survivors must go on.
  */
 #include "mptest.h"
 
@@ -63,7 +63,7 @@ static int step_word(int other)
     return n_steps % 3 == 0 ? nixl_put(other, region, 8, &one, 8)
            : n_steps % 3 == 1
                ? nixl_signal_add(other, region, 16, 1)
-               : nixl_atomic(other, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL);
+               : nixl_atomic(other, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, NULL);
 }
 
 struct stream {
@@ -102,8 +102,8 @@ static int step_notify(int other)
     status = nixl_notify(other, TAG_STREAM, message, nbytes, 0);
     if (status == NIXL_OK) {
         streams[other].n_sent++;
-    } else if (status != NIXL_ERR_AGAIN) {
-        MPT_STATUS(status, NIXL_ERR_PEER_LOST);
+    } else if (status != NIXL_E_AGAIN) {
+        MPT_STATUS(status, NIXL_E_PEER_LOST);
         MPT_EQ(nixl_peer_state(nixl_last_error()->rank), NIXL_PEER_LOST);
     }
     return receive_stream(other);
@@ -159,21 +159,20 @@ static void call_the_dead(int dead)
     struct nixl_region *other = NULL;
     struct nixl_req *req = NULL;
 
-    MPT_STATUS(nixl_put(dead, region, 0, memory, 8), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_put(dead, region, 0, memory, 8), NIXL_E_PEER_LOST);
     MPT_EQ(nixl_last_error()->rank, dead);
-    MPT_STATUS(nixl_get(dead, region, 0, memory, 8), NIXL_ERR_PEER_LOST);
-    MPT_STATUS(nixl_put_nb(dead, region, 0, memory, 8, &req), NIXL_ERR_PEER_LOST);
-    MPT_STATUS(nixl_notify(dead, 1, NULL, 0, 0), NIXL_ERR_PEER_LOST);
-    MPT_STATUS(nixl_put_notify(dead, region, 0, memory, 8, 1, NULL, 0, 0), NIXL_ERR_PEER_LOST);
-    MPT_STATUS(nixl_signal_add(dead, region, 0, 1), NIXL_ERR_PEER_LOST);
-    MPT_STATUS(nixl_fence(dead), NIXL_ERR_PEER_LOST);
-    MPT_STATUS(nixl_flush(dead, 0), NIXL_ERR_PEER_LOST);
-    MPT_STATUS(nixl_region_query(dead, region, 0, &info), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_get(dead, region, 0, memory, 8), NIXL_E_PEER_LOST);
+    MPT_STATUS(nixl_put_nb(dead, region, 0, memory, 8, &req), NIXL_E_PEER_LOST);
+    MPT_STATUS(nixl_notify(dead, 1, NULL, 0, 0), NIXL_E_PEER_LOST);
+    MPT_STATUS(nixl_put_notify(dead, region, 0, memory, 8, 1, NULL, 0, 0), NIXL_E_PEER_LOST);
+    MPT_STATUS(nixl_signal_add(dead, region, 0, 1), NIXL_E_PEER_LOST);
+    MPT_STATUS(nixl_fence(dead), NIXL_E_PEER_LOST);
+    MPT_STATUS(nixl_flush(dead, 0), NIXL_E_PEER_LOST);
+    MPT_STATUS(nixl_region_query(dead, region, 0, &info), NIXL_E_PEER_LOST);
     nixl_note_init(&note);
-    MPT_STATUS(nixl_notify_recv(dead, TAG_LIFE, UINT64_MAX, NIXL_FOREVER, &note),
-               NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_notify_recv(dead, TAG_LIFE, UINT64_MAX, NIXL_FOREVER, &note), NIXL_E_PEER_LOST);
     MPT_OK(nixl_region_open("unknown", &other));
-    MPT_STATUS(nixl_put(dead, other, 0, memory, 8), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_put(dead, other, 0, memory, 8), NIXL_E_PEER_LOST);
     MPT_OK(nixl_region_close(other, MPT_PATIENCE));
 }
 
@@ -187,7 +186,7 @@ static void be_talker(void)
             int status = is_lost[other] ? NIXL_OK : step(other);
 
             if (status != NIXL_OK) {
-                MPT_STATUS(status, NIXL_ERR_PEER_LOST);
+                MPT_STATUS(status, NIXL_E_PEER_LOST);
                 MPT_EQ(nixl_peer_state(other), NIXL_PEER_LOST);
                 is_lost[other] = true;
                 n_left--;

@@ -169,7 +169,7 @@ static void go_on(struct nixl_team *team)
         }
     }
     if (team != NULL && call != SPLIT && nixl_team_size(team) > n) {
-        MPT_STATUS(nixl_barrier(team, MPT_PATIENCE), NIXL_ERR_PEER_LOST);
+        MPT_STATUS(nixl_barrier(team, MPT_PATIENCE), NIXL_E_PEER_LOST);
         MPT_OK(nixl_team_shrink(team, MPT_PATIENCE, &left));
     } else {
         MPT_OK(nixl_team_create(ranks, (size_t)n, MPT_PATIENCE, &left));
@@ -186,7 +186,7 @@ static void survive(int status, struct nixl_team *team)
     if (status == NIXL_OK) {
         own.n_members = nixl_team_size(team);
     } else {
-        MPT_STATUS(status, NIXL_ERR_PEER_LOST);
+        MPT_STATUS(status, NIXL_E_PEER_LOST);
         MPT_TRUE(nixl_last_error()->rank == members[first] ||
                  (second >= 0 && nixl_last_error()->rank == members[second]));
         MPT_EQ(nixl_peer_state(nixl_last_error()->rank), NIXL_PEER_LOST);

@@ -8,7 +8,7 @@
  * Each round is another collective. Its victim has taken away a page that it will touch in the
  * midst of it, so that it is hit there and nowhere else; it then kills itself (kill), or stops
  * itself, and rank 0 kills it (stop) or lets it go on (cont). Survivors of a death get
- * NIXL_ERR_PEER_LOST, from this collective or, where they needed nothing of the victim, from the
+ * NIXL_E_PEER_LOST, from this collective or, where they needed nothing of the victim, from the
  * next; without it the victim goes on. Buffers are allocated regions, or memory of the ranks' own.
  */
 #include "mptest.h"
@@ -127,8 +127,8 @@ static int allreduce(struct nixl_team *team, int victim)
     args.src = src;
     args.dst = dst;
     args.count = all_nbytes(team);
-    args.type = NIXL_UINT8;
-    args.op = NIXL_XOR;
+    args.type = NIXL_TYPE_UINT8;
+    args.op = NIXL_REDUCE_XOR;
     return nixl_allreduce(team, &args, MPT_PATIENCE);
 }
 
@@ -260,7 +260,7 @@ static struct nixl_team *expect_loss(const struct round *round, struct nixl_team
         round->check(team, victim);
         status = nixl_barrier(team, MPT_PATIENCE);
     }
-    MPT_STATUS(status, NIXL_ERR_PEER_LOST);
+    MPT_STATUS(status, NIXL_E_PEER_LOST);
     MPT_EQ(nixl_last_error()->rank, nixl_team_translate(team, victim, NULL));
     MPT_OK(nixl_team_shrink(team, MPT_PATIENCE, &smaller));
     MPT_EQ(nixl_team_size(smaller), nixl_team_size(team) - 1);

@@ -56,12 +56,13 @@ static void signals_tell_each_death_once(void)
     unsigned told = 0;
 
     for (int i = 0; i < n_victims; i++) {
-        MPT_STATUS(nixl_signal_wait(&word, NIXL_NE, 0, NIXL_FOREVER, NULL), NIXL_ERR_PEER_LOST);
+        MPT_STATUS(nixl_signal_wait(&word, NIXL_COMPARE_NE, 0, NIXL_FOREVER, NULL),
+                   NIXL_E_PEER_LOST);
         told |= 1u << nixl_last_error()->rank;
     }
     MPT_EQ(told, n_victims == 2 ? 6 : 2);
-    MPT_STATUS(nixl_signal_wait(&word, NIXL_NE, 0, MPT_MS, NULL), NIXL_ERR_TIMEOUT);
-    MPT_OK(nixl_signal_wait(&word, NIXL_EQ, 0, MPT_MS, NULL));
+    MPT_STATUS(nixl_signal_wait(&word, NIXL_COMPARE_NE, 0, MPT_MS, NULL), NIXL_E_TIMEOUT);
+    MPT_OK(nixl_signal_wait(&word, NIXL_COMPARE_EQ, 0, MPT_MS, NULL));
 }
 
 /* One PEER_LOST per death for those that wait for any rank, and one event. */
@@ -73,7 +74,7 @@ static void hear_of_all_deaths(int n_heard)
     for (; n_heard < n_victims; n_heard++) {
         nixl_note_init(&note);
         MPT_STATUS(nixl_notify_recv(NIXL_ANY_RANK, TAG_NEVER, UINT64_MAX, NIXL_FOREVER, &note),
-                   NIXL_ERR_PEER_LOST);
+                   NIXL_E_PEER_LOST);
         MPT_TRUE(nixl_last_error()->rank >= 1 && nixl_last_error()->rank <= n_victims);
     }
     nixl_note_init(&note);

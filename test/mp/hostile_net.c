@@ -148,7 +148,7 @@ static void attack(size_t nbytes, size_t bulk_nbytes)
     do {
         drive();
         status = net->send(victim, message, nbytes, bulk, bulk_nbytes, &op);
-    } while (status == NIXL_ERR_AGAIN);
+    } while (status == NIXL_E_AGAIN);
     n_pending += status == NIXL_INPROGRESS;
     n_attacks++;
     while (n_pending > 0) {
@@ -356,7 +356,7 @@ static void suffer(const struct briefing *what)
     while (n_dropped() - before < (uint64_t)n_messages) {
         MPT_LT(mpt_now_ns(), until_ns);
         nixl_note_init(&note);
-        MPT_STATUS(nixl_notify_recv(1, TAG_CARD, UINT64_MAX, MPT_MS, &note), NIXL_ERR_TIMEOUT);
+        MPT_STATUS(nixl_notify_recv(1, TAG_CARD, UINT64_MAX, MPT_MS, &note), NIXL_E_TIMEOUT);
     }
     MPT_EQ(n_dropped() - before, n_messages);
     close(in[1]);

@@ -91,8 +91,7 @@ static void hear_of_the_death(int64_t timeout_ns)
     int64_t end_ns = mpt_now_ns() + timeout_ns;
     int status;
 
-    while ((status = nixl_event_recv(TRY_NS, &event)) == NIXL_ERR_TIMEOUT &&
-           mpt_now_ns() < end_ns) {
+    while ((status = nixl_event_recv(TRY_NS, &event)) == NIXL_E_TIMEOUT && mpt_now_ns() < end_ns) {
         if (my_rank == 0) {
             use_the_connection();
         }

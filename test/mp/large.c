@@ -194,8 +194,8 @@ static void reduce_scatter(struct nixl_team *team)
     fill((uint64_t)rank);
     args.src = args.dst = mine;
     args.count = PIECE_WORDS;
-    args.type = NIXL_UINT64;
-    args.op = NIXL_XOR;
+    args.type = NIXL_TYPE_UINT64;
+    args.op = NIXL_REDUCE_XOR;
     MPT_OK(nixl_reduce_scatter(team, &args, MPT_PATIENCE));
     for (uint64_t i = 0; i < PIECE_WORDS; i++) {
         uint64_t at = i + (uint64_t)rank * PIECE_WORDS;
@@ -228,8 +228,8 @@ static void exchange(struct nixl_team *team)
     fill((uint64_t)rank);
     args.src = args.dst = mine;
     args.count = N_WORDS;
-    args.type = NIXL_UINT64;
-    args.op = NIXL_XOR;
+    args.type = NIXL_TYPE_UINT64;
+    args.op = NIXL_REDUCE_XOR;
     MPT_OK(nixl_scan(team, &args, MPT_PATIENCE));
     for (uint64_t i = 0; i < N_WORDS; i++) {
         if (mine[i] != (rank == 0 ? word_at(i, 0) : word_at(i, 0) ^ word_at(i, 1))) {
@@ -251,8 +251,8 @@ static void test_collective(void)
     fill((uint64_t)rank);
     args.src = args.dst = mine;
     args.count = NBYTES; /* more than 32 bits of elements */
-    args.type = NIXL_UINT8;
-    args.op = NIXL_XOR;
+    args.type = NIXL_TYPE_UINT8;
+    args.op = NIXL_REDUCE_XOR;
     MPT_OK(nixl_allreduce(team, &args, MPT_PATIENCE));
     for (uint64_t i = 0; i < N_WORDS; i++) {
         if (mine[i] != (word_at(i, 0) ^ word_at(i, 1))) {

@@ -35,14 +35,14 @@ static void wait_for(int rank, struct nixl_team *world)
 
     nixl_note_init(&note);
     MPT_STATUS(nixl_notify_recv(NIXL_ANY_RANK, 1, UINT64_MAX, NIXL_FOREVER, &note),
-               NIXL_ERR_PEER_LOST);
+               NIXL_E_PEER_LOST);
     MPT_EQ(nixl_last_error()->rank, rank);
     MPT_TRUE(strstr(nixl_last_error()->text, "has left the job") != NULL);
     nixl_note_init(&note);
-    MPT_STATUS(nixl_notify_recv(rank, 1, UINT64_MAX, NIXL_FOREVER, &note), NIXL_ERR_PEER_LOST);
-    MPT_STATUS(nixl_signal_wait(&word, NIXL_NE, 0, NIXL_FOREVER, NULL), NIXL_ERR_PEER_LOST);
-    MPT_STATUS(nixl_notify(rank, 1, NULL, 0, NIXL_FOREVER), NIXL_ERR_PEER_LOST);
-    MPT_STATUS(nixl_barrier(world, NIXL_FOREVER), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_notify_recv(rank, 1, UINT64_MAX, NIXL_FOREVER, &note), NIXL_E_PEER_LOST);
+    MPT_STATUS(nixl_signal_wait(&word, NIXL_COMPARE_NE, 0, NIXL_FOREVER, NULL), NIXL_E_PEER_LOST);
+    MPT_STATUS(nixl_notify(rank, 1, NULL, 0, NIXL_FOREVER), NIXL_E_PEER_LOST);
+    MPT_STATUS(nixl_barrier(world, NIXL_FOREVER), NIXL_E_PEER_LOST);
 }
 
 static void leave_alone(bool at_once)
@@ -52,7 +52,7 @@ static void leave_alone(bool at_once)
     if (at_once) {
         MPT_OK(nixl_finalize());
     } else {
-        MPT_STATUS(nixl_finalize(), NIXL_ERR_TIMEOUT);
+        MPT_STATUS(nixl_finalize(), NIXL_E_TIMEOUT);
         MPT_TRUE(strstr(nixl_last_error()->text, "ranks ") != NULL);
     }
     MPT_LT(mpt_now_ns() - began_ns, MPT_PATIENCE / 2);

@@ -33,9 +33,9 @@ static void *call_until_refused(void *arg)
         MPT_LT(mpt_now_ns(), end_ns);
         sched_yield();
     } while (status == NIXL_INPROGRESS);
-    MPT_STATUS(status, NIXL_ERR_NOT_INIT);
+    MPT_STATUS(status, NIXL_E_NOT_INIT);
     MPT_TRUE(strstr(nixl_last_error()->text, "another thread is in nixl_finalize") != NULL);
-    MPT_STATUS(nixl_rank(), NIXL_ERR_NOT_INIT);
+    MPT_STATUS(nixl_rank(), NIXL_E_NOT_INIT);
     MPT_EQ(kill(other, SIGUSR1), 0);
     return NULL;
 }

@@ -44,7 +44,7 @@ int main(int argc, char **argv)
 
     mpt_start();
     MPT_EQ(nixl_last_error()->status, NIXL_OK);
-    mpt_every_call(NULL, NIXL_ERR_NOT_INIT);
+    mpt_every_call(NULL, NIXL_E_NOT_INIT);
     for (int round = 0; round < n_rounds; round++) {
         MPT_OK(nixl_init(NULL));
         MPT_OK(nixl_init(NULL));
@@ -53,7 +53,7 @@ int main(int argc, char **argv)
         meet();
         leave_untidy();
         MPT_OK(nixl_finalize());
-        mpt_every_call(NULL, NIXL_ERR_NOT_INIT);
+        mpt_every_call(NULL, NIXL_E_NOT_INIT);
     }
     return mpt_passed();
 }

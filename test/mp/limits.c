@@ -62,7 +62,7 @@ static void expect_no_memory(size_t nbytes, unsigned flags)
     struct nixl_region *region = NULL;
 
     params.flags = flags;
-    MPT_STATUS(nixl_region_alloc("too much", nbytes, &params, &region), NIXL_ERR_NO_MEMORY);
+    MPT_STATUS(nixl_region_alloc("too much", nbytes, &params, &region), NIXL_E_NO_MEMORY);
     MPT_TRUE(region == NULL);
     printf("%s\n", nixl_last_error()->text);
 }

@@ -128,7 +128,7 @@ int mpt_host_of(int rank)
     return rank / (ppn != NULL ? atoi(ppn) : nixl_size());
 }
 
-enum nixl_scope mpt_scope(int rank)
+enum nixl_scope_kind mpt_scope(int rank)
 {
     if (rank == nixl_rank()) {
         return NIXL_SCOPE_SELF;

@@ -57,7 +57,7 @@ void mpt_every_call(struct nixl_region *region, int expected);
 
 /*
  * Wait for a rank without end, in every call that blocks, each in a thread. Every rank prepares
- * before all meet. When the rank is lost all threads must have come back with NIXL_ERR_PEER_LOST
+ * before all meet. When the rank is lost all threads must have come back with NIXL_E_PEER_LOST
  * until a moment of mpt_now_ns(). One of them has taken the news of one death from NIXL_ANY_RANK.
  */
 void mpt_waits_prepare(void);
@@ -109,7 +109,7 @@ void mpt_barrier(void);
  * Where run-mp has put a rank, seen from here: what nixl_scope() must say. And the network by which
  * ranks on other hosts must be reached, as NIXLRUN_TRANSPORTS calls it; NULL where there is none.
  */
-enum nixl_scope mpt_scope(int rank);
+enum nixl_scope_kind mpt_scope(int rank);
 int mpt_host_of(int rank); /* hosts are counted from 0 */
 const char *mpt_network(void);
 

@@ -18,7 +18,7 @@ static void expect_refused(enum nixl_mem_kind kind, const char *reason)
     struct nixl_region *region = NULL;
 
     params.kind = kind;
-    MPT_STATUS(nixl_region_alloc("refused", NBYTES, &params, &region), NIXL_ERR_NO_DEVICE);
+    MPT_STATUS(nixl_region_alloc("refused", NBYTES, &params, &region), NIXL_E_NO_DEVICE);
     MPT_TRUE(region == NULL);
     printf("%s\n", nixl_last_error()->text);
     MPT_TRUE(strstr(nixl_last_error()->text, reason) != NULL);

@@ -67,7 +67,7 @@ static void cut_socket(void)
 static void refuse_random(void)
 {
     has_no_random = true;
-    MPT_EQ(nixl_init(NULL), NIXL_ERR_UNSUPPORTED);
+    MPT_EQ(nixl_init(NULL), NIXL_E_UNSUPPORTED);
     has_no_random = false;
     MPT_TRUE(strstr(nixl_last_error()->text, "getrandom: Function not implemented") != NULL);
     MPT_OK(nixl_init(NULL));
@@ -113,7 +113,7 @@ static void come_again(void)
     }
     be_another(true);
     for (int i = 0; i < 3; i++) {
-        MPT_EQ(nixl_init(NULL), NIXL_ERR_UNSUPPORTED);
+        MPT_EQ(nixl_init(NULL), NIXL_E_UNSUPPORTED);
         MPT_TRUE(strstr(nixl_last_error()->text, "rank 1 was started again") != NULL);
     }
 }

@@ -130,8 +130,8 @@ static void allreduce(struct nixl_team *team, uint64_t round)
     args.src = src;
     args.dst = dst;
     args.count = NBYTES / sizeof(*src);
-    args.type = NIXL_UINT64;
-    args.op = NIXL_SUM;
+    args.type = NIXL_TYPE_UINT64;
+    args.op = NIXL_REDUCE_SUM;
     MPT_OK(nixl_allreduce(team, &args, MPT_PATIENCE));
     for (size_t i = 0; i < NBYTES / sizeof(*src); i++) {
         MPT_EQ(dst[i], sum);

@@ -19,8 +19,8 @@ static void use_the_library(void)
     MPT_OK(nixl_region_alloc("quiet", 64, NULL, &region));
     mpt_barrier();
     MPT_OK(nixl_put(other, region, 0, &byte, 1));
-    MPT_STATUS(nixl_put(other, region, 64, &byte, 1), NIXL_ERR_RANGE);
-    MPT_STATUS(nixl_put(-7, region, 0, &byte, 1), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put(other, region, 64, &byte, 1), NIXL_E_RANGE);
+    MPT_STATUS(nixl_put(-7, region, 0, &byte, 1), NIXL_E_INVALID_ARG);
     mpt_barrier();
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }

@@ -38,12 +38,12 @@ static void expect_fast(int other, bool is_get)
         MPT_OK(nixl_region_open(name, &region));
         MPT_STATUS(is_get ? nixl_get_notify(other, region, 0, &byte, 1, TAG_HERE, NULL, 0, 0)
                           : nixl_put_notify(other, region, 0, &byte, 1, TAG_HERE, NULL, 0, 0),
-                   NIXL_ERR_AGAIN);
+                   NIXL_E_AGAIN);
         took_ns = mpt_now_ns() - took_ns;
         fastest_ns = took_ns < fastest_ns ? took_ns : fastest_ns;
         MPT_STATUS(is_get ? nixl_get_notify(other, region, 0, &byte, 1, TAG_HERE, NULL, 0, MPT_MS)
                           : nixl_put_notify(other, region, 0, &byte, 1, TAG_HERE, NULL, 0, MPT_MS),
-                   NIXL_ERR_TIMEOUT);
+                   NIXL_E_TIMEOUT);
         MPT_TRUE(strstr(nixl_last_error()->text, name) != NULL);
         MPT_OK(nixl_region_close(region, MPT_PATIENCE));
     }
@@ -60,20 +60,20 @@ static void test_resolve(void)
     int status;
 
     MPT_OK(nixl_region_open("nobody", &region));
-    MPT_STATUS(nixl_put(other, region, 0, &byte, 1), NIXL_ERR_NOT_FOUND);
+    MPT_STATUS(nixl_put(other, region, 0, &byte, 1), NIXL_E_NOT_FOUND);
     MPT_GE(mpt_now_ns() - start_ns, 200 * MPT_MS);
     MPT_LT(mpt_now_ns() - start_ns, MPT_PATIENCE);
     MPT_EQ(nixl_last_error()->rank, other);
     MPT_TRUE(strstr(nixl_last_error()->text, "nobody") != NULL);
-    MPT_STATUS(nixl_get(other, region, 0, &byte, 1), NIXL_ERR_NOT_FOUND);
+    MPT_STATUS(nixl_get(other, region, 0, &byte, 1), NIXL_E_NOT_FOUND);
     status = nixl_put_nb(other, region, 0, &byte, 1, &req);
     if (status == NIXL_INPROGRESS) {
         status = nixl_req_wait(&req, MPT_PATIENCE);
     }
-    MPT_STATUS(status, NIXL_ERR_NOT_FOUND);
-    MPT_STATUS(nixl_put(nixl_rank(), region, 0, &byte, 1), NIXL_ERR_NOT_FOUND);
+    MPT_STATUS(status, NIXL_E_NOT_FOUND);
+    MPT_STATUS(nixl_put(nixl_rank(), region, 0, &byte, 1), NIXL_E_NOT_FOUND);
     MPT_STATUS(nixl_put_notify(other, region, 0, &byte, 1, TAG_HERE, NULL, 0, MPT_PATIENCE),
-               NIXL_ERR_NOT_FOUND);
+               NIXL_E_NOT_FOUND);
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
     expect_fast(other, false);
     expect_fast(other, true);
@@ -81,7 +81,7 @@ static void test_resolve(void)
 }
 
 /* No way to the others: every kind of call says so, and what is one's own works. */
-static void test_no_way(enum nixl_scope scope)
+static void test_no_way(enum nixl_scope_kind scope)
 {
     int other = (nixl_rank() + 1) % nixl_size();
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
@@ -91,13 +91,13 @@ static void test_no_way(enum nixl_scope scope)
 
     MPT_OK(nixl_region_alloc("mine", 64, NULL, &region));
     MPT_EQ(nixl_scope(other), scope);
-    MPT_STATUS(nixl_put(other, region, 0, &byte, 1), NIXL_ERR_UNSUPPORTED);
+    MPT_STATUS(nixl_put(other, region, 0, &byte, 1), NIXL_E_UNSUPPORTED);
     MPT_NE(nixl_last_error()->text[0], '\0');
     printf("%s\n", nixl_last_error()->text);
-    MPT_STATUS(nixl_get(other, region, 0, &byte, 1), NIXL_ERR_UNSUPPORTED);
-    MPT_STATUS(nixl_region_query(other, region, MPT_PATIENCE, &info), NIXL_ERR_UNSUPPORTED);
-    MPT_STATUS(nixl_region_map(other, region, &addr), NIXL_ERR_UNSUPPORTED);
-    MPT_STATUS(nixl_notify(other, TAG_HERE, NULL, 0, MPT_PATIENCE), NIXL_ERR_UNSUPPORTED);
+    MPT_STATUS(nixl_get(other, region, 0, &byte, 1), NIXL_E_UNSUPPORTED);
+    MPT_STATUS(nixl_region_query(other, region, MPT_PATIENCE, &info), NIXL_E_UNSUPPORTED);
+    MPT_STATUS(nixl_region_map(other, region, &addr), NIXL_E_UNSUPPORTED);
+    MPT_STATUS(nixl_notify(other, TAG_HERE, NULL, 0, MPT_PATIENCE), NIXL_E_UNSUPPORTED);
     MPT_OK(nixl_put(nixl_rank(), region, 0, &byte, 1));
     MPT_OK(nixl_notify(nixl_rank(), TAG_HERE, NULL, 0, MPT_PATIENCE));
     nixl_note_init(&note);
@@ -108,7 +108,7 @@ static void test_no_way(enum nixl_scope scope)
 /* A copy of a freed segment, by whichever call: the text says what is wrong, not only that. */
 static void expect_no_memory(int status, int other)
 {
-    MPT_STATUS(status, NIXL_ERR_TRANSPORT);
+    MPT_STATUS(status, NIXL_E_TRANSPORT);
     MPT_EQ(nixl_last_error()->rank, other);
     MPT_TEXT(nixl_last_error()->transport, "shm");
     if (strstr(nixl_last_error()->text, "memory at one end is gone") == NULL) {
@@ -162,7 +162,7 @@ static void test_queue(void)
             n_sent++;
             continue;
         }
-        MPT_STATUS(status, NIXL_ERR_AGAIN);
+        MPT_STATUS(status, NIXL_E_AGAIN);
         nixl_note_init(&note);
         status = nixl_notify_recv(nixl_rank(), TAG_HERE, UINT64_MAX, 0, &note);
         if (status != NIXL_INPROGRESS) {
@@ -170,7 +170,7 @@ static void test_queue(void)
         }
         MPT_LT(n_sent, 1000);
     }
-    MPT_STATUS(status, NIXL_ERR_LIMIT);
+    MPT_STATUS(status, NIXL_E_LIMIT);
     MPT_GE(n_sent, 65536 / NIXL_NOTE_MAX);
     for (nixl_note_init(&note);
          nixl_notify_recv(nixl_rank(), TAG_OTHER, UINT64_MAX, 0, &note) == NIXL_OK;) {

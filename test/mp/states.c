@@ -21,7 +21,7 @@ static void after_it_left(struct nixl_region *region)
     int status;
 
     nixl_note_init(&note);
-    MPT_STATUS(nixl_notify_recv(1, TAG_NEVER, UINT64_MAX, MPT_PATIENCE, &note), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_notify_recv(1, TAG_NEVER, UINT64_MAX, MPT_PATIENCE, &note), NIXL_E_PEER_LOST);
     MPT_TEXT(nixl_last_error()->text, "rank 1 has left the job");
     MPT_EQ(nixl_peer_state(1), NIXL_PEER_FINISHED);
     nixl_note_init(&note);
@@ -34,7 +34,7 @@ static void after_it_left(struct nixl_region *region)
     }
     /* The event is the last step of its end: since then no segment of it can be used. */
     status = nixl_put(1, region, 0, &byte, 1);
-    MPT_TRUE(status == NIXL_ERR_STALE || status == NIXL_ERR_PEER_LOST);
+    MPT_TRUE(status == NIXL_E_STALE || status == NIXL_E_PEER_LOST);
 }
 
 int main(void)
@@ -64,6 +64,6 @@ int main(void)
     } else {
         after_it_left(region);
     }
-    MPT_STATUS(nixl_finalize(), is_early ? NIXL_ERR_TIMEOUT : NIXL_OK);
+    MPT_STATUS(nixl_finalize(), is_early ? NIXL_E_TIMEOUT : NIXL_OK);
     return mpt_passed();
 }

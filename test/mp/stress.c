@@ -78,7 +78,7 @@ static bool receive_note(struct worker *worker, int64_t timeout_ns)
     nixl_note_init(&worker->note);
     status = nixl_notify_recv(NIXL_ANY_RANK, TAG_NOTE, UINT64_MAX, timeout_ns, &worker->note);
     if (status != NIXL_OK) {
-        MPT_TRUE(status == NIXL_INPROGRESS || status == NIXL_ERR_TIMEOUT);
+        MPT_TRUE(status == NIXL_INPROGRESS || status == NIXL_E_TIMEOUT);
         return false;
     }
     memcpy(&seed, worker->note.payload, 8);
@@ -105,9 +105,9 @@ static void use_short_lived(struct worker *worker)
     status = nixl_region_query(other, region, 200 * MPT_US, &info);
     if (status == NIXL_OK) {
         status = nixl_put(other, region, 0, worker->memory, 100);
-        MPT_STATUS(status, status == NIXL_ERR_STALE ? NIXL_ERR_STALE : NIXL_OK);
+        MPT_STATUS(status, status == NIXL_E_STALE ? NIXL_E_STALE : NIXL_OK);
     } else {
-        MPT_STATUS(status, NIXL_ERR_TIMEOUT);
+        MPT_STATUS(status, NIXL_E_TIMEOUT);
     }
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }

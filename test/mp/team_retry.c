@@ -35,8 +35,8 @@ static void call_again(void)
     struct nixl_team *team = NULL;
 
     if (nixl_rank() != late) {
-        MPT_STATUS(nixl_team_world(SHORT_NS, &team), NIXL_ERR_TIMEOUT);
-        MPT_STATUS(nixl_team_world(SHORT_NS, &team), NIXL_ERR_TIMEOUT);
+        MPT_STATUS(nixl_team_world(SHORT_NS, &team), NIXL_E_TIMEOUT);
+        MPT_STATUS(nixl_team_world(SHORT_NS, &team), NIXL_E_TIMEOUT);
     }
     come_late("again");
     MPT_OK(nixl_team_world(nixl_rank() == 0 ? NIXL_FOREVER : MPT_PATIENCE, &team));
@@ -70,9 +70,9 @@ static void mix_forms(void)
     if (nixl_rank() == 0) {
         MPT_STATUS(nixl_team_world_nb(&team, &req), NIXL_INPROGRESS);
         MPT_STATUS(nixl_req_test(&req), NIXL_INPROGRESS);
-        MPT_STATUS(nixl_team_world(SHORT_NS, &team), NIXL_ERR_IN_USE);
+        MPT_STATUS(nixl_team_world(SHORT_NS, &team), NIXL_E_IN_USE);
     } else if (nixl_rank() != late) {
-        MPT_STATUS(nixl_team_world(SHORT_NS, &team), NIXL_ERR_TIMEOUT);
+        MPT_STATUS(nixl_team_world(SHORT_NS, &team), NIXL_E_TIMEOUT);
     }
     come_late("mix");
     if (nixl_rank() == 0) {
@@ -107,7 +107,7 @@ static void make_node_later(void)
     struct nixl_team *team = NULL;
 
     if (nixl_rank() != late) {
-        MPT_STATUS(nixl_team_node(SHORT_NS, &team), NIXL_ERR_TIMEOUT);
+        MPT_STATUS(nixl_team_node(SHORT_NS, &team), NIXL_E_TIMEOUT);
     }
     come_late("node");
     MPT_OK(nixl_team_node(MPT_PATIENCE, &team));
@@ -125,14 +125,14 @@ static void split_later(void)
     MPT_OK(nixl_team_world(MPT_PATIENCE, &world));
     if (nixl_rank() != late) {
         MPT_STATUS(nixl_team_split(world, color, 1, 0, &team), NIXL_INPROGRESS);
-        MPT_STATUS(nixl_team_split(world, color, 1, SHORT_NS, &team), NIXL_ERR_TIMEOUT);
-        MPT_STATUS(nixl_team_split(world, color + 1, 1, SHORT_NS, &team), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_team_split(world, color, 0, SHORT_NS, &team), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_team_split(world, color, 1, SHORT_NS, &team), NIXL_E_TIMEOUT);
+        MPT_STATUS(nixl_team_split(world, color + 1, 1, SHORT_NS, &team), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_team_split(world, color, 0, SHORT_NS, &team), NIXL_E_INVALID_ARG);
     }
     MPT_OK(nixl_barrier(world, MPT_PATIENCE));
     if (nixl_rank() == 0) {
         MPT_STATUS(nixl_team_split_nb(world, color, 1, &team, &req), NIXL_INPROGRESS);
-        MPT_STATUS(nixl_team_split(world, color, 1, SHORT_NS, &team), NIXL_ERR_IN_USE);
+        MPT_STATUS(nixl_team_split(world, color, 1, SHORT_NS, &team), NIXL_E_IN_USE);
         MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, NULL));
         MPT_STATUS(nixl_team_split_nb(world, color, 1, &team, &req), NIXL_INPROGRESS);
     }
@@ -156,7 +156,7 @@ static void split_broken(void)
         MPT_NE(nixl_barrier(world, SHORT_NS), NIXL_OK);
     }
     come_late("broken");
-    MPT_STATUS(nixl_barrier(world, MPT_PATIENCE), NIXL_ERR_CANCELED);
+    MPT_STATUS(nixl_barrier(world, MPT_PATIENCE), NIXL_E_CANCELED);
     for (int i = 0; i < 2; i++) {
         MPT_OK(nixl_team_split(world, 0, 0, MPT_PATIENCE, &team));
         use(team, nixl_size());
@@ -173,7 +173,7 @@ static void free_divided(void)
     if (nixl_rank() != late) {
         MPT_STATUS(nixl_team_split(world, 0, 0, 0, &team), NIXL_INPROGRESS);
         MPT_OK(nixl_team_free(world));
-        MPT_STATUS(nixl_team_split(world, 0, 0, 0, &team), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_team_split(world, 0, 0, 0, &team), NIXL_E_INVALID_ARG);
     }
     come_late("divided");
     if (nixl_rank() == late) {
@@ -191,7 +191,7 @@ static void shrink_later(void)
     MPT_OK(nixl_team_world(MPT_PATIENCE, &team));
     if (nixl_rank() != late) {
         MPT_STATUS(nixl_team_shrink(team, 0, &same), NIXL_INPROGRESS);
-        MPT_STATUS(nixl_team_shrink(team, SHORT_NS, &same), NIXL_ERR_TIMEOUT);
+        MPT_STATUS(nixl_team_shrink(team, SHORT_NS, &same), NIXL_E_TIMEOUT);
     }
     come_late("shrink");
     MPT_OK(nixl_team_shrink(team, MPT_PATIENCE, &same));
@@ -219,11 +219,11 @@ static void refuse(void)
     struct nixl_req *req = NULL;
     int self = nixl_rank();
 
-    MPT_STATUS(nixl_team_world(-1, &team), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_world_nb(NULL, &req), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_world_nb(&team, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_create_nb(NULL, 1, &team, &req), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_create_nb(&self, 0, &team, &req), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_world(-1, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_world_nb(NULL, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_world_nb(&team, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_create_nb(NULL, 1, &team, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_create_nb(&self, 0, &team, &req), NIXL_E_INVALID_ARG);
     MPT_TRUE(team == NULL && req == NULL);
 }
 

@@ -39,13 +39,13 @@ int main(void)
     mpt_start();
     shared = load();
     MPT_OK(nixl_init(NULL));
-    MPT_EQ(shared.init(NULL), NIXL_ERR_UNSUPPORTED);
+    MPT_EQ(shared.init(NULL), NIXL_E_UNSUPPORTED);
     MPT_TRUE(strstr(shared.last_error()->text, "another copy of the library") != NULL);
     MPT_OK(nixl_init(NULL));
     MPT_OK(nixl_finalize());
     MPT_OK(nixl_finalize());
     MPT_EQ(shared.init(NULL), NIXL_OK);
-    MPT_EQ(nixl_init(NULL), NIXL_ERR_UNSUPPORTED);
+    MPT_EQ(nixl_init(NULL), NIXL_E_UNSUPPORTED);
     MPT_EQ(shared.finalize(), NIXL_OK);
     return mpt_passed();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Waiting for a rank in every way there is: each call that blocks, in a thread of its own and
- * without end. When the rank dies all must come back with NIXL_ERR_PEER_LOST. One peer at a time.
+ * without end. When the rank dies all must come back with NIXL_E_PEER_LOST. One peer at a time.
  */
 #include "mptest.h"
 
@@ -108,16 +108,16 @@ static int wait_for_event_fd(void)
     int status = nixl_event_arm();
 
     if (status == NIXL_OK && poll(&poll_fd, 1, (int)(MPT_PATIENCE / MPT_MS)) == 1) {
-        return NIXL_ERR_PEER_LOST;
+        return NIXL_E_PEER_LOST;
     }
-    return status == NIXL_INPROGRESS ? NIXL_ERR_PEER_LOST : NIXL_ERR_TIMEOUT;
+    return status == NIXL_INPROGRESS ? NIXL_E_PEER_LOST : NIXL_E_TIMEOUT;
 }
 
 static int wait_for_signal(void)
 {
     static const uint64_t never;
 
-    return nixl_signal_wait(&never, NIXL_NE, 0, NIXL_FOREVER, NULL);
+    return nixl_signal_wait(&never, NIXL_COMPARE_NE, 0, NIXL_FOREVER, NULL);
 }
 
 /* Registered memory of the dead: the owner is asked, again and again. */
@@ -127,7 +127,7 @@ static int change_words(void)
     int status;
 
     do {
-        status = nixl_atomic(peer, words, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL);
+        status = nixl_atomic(peer, words, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, NULL);
     } while (status == NIXL_OK);
     return status;
 }
@@ -255,7 +255,7 @@ static void *run_wait(void *arg)
     int status = wait->run();
 
     wait->ended_ns = mpt_now_ns();
-    if (status != NIXL_ERR_PEER_LOST) {
+    if (status != NIXL_E_PEER_LOST) {
         mpt_fail(__FILE__, __LINE__, "waiting for %s ended with %d '%s' (%s)", wait->name, status,
                  nixl_strerror(status), nixl_last_error()->text);
     }

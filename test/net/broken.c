@@ -71,7 +71,7 @@ static void is_told(void)
     MPT_EQ(event.type, NIXL_EVENT_PEER_LOST);
     MPT_EQ(event.rank, other);
     MPT_EQ(nixl_peer_state(other), NIXL_PEER_LOST);
-    MPT_STATUS(nixl_put(other, region, 0, "x", 1), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_put(other, region, 0, "x", 1), NIXL_E_PEER_LOST);
     printf("%s\n", nixl_last_error()->text);
     if (strcmp(mpt_network(), "tcp") == 0) {
         MPT_TRUE(strstr(nixl_last_error()->text, "is lost: the connection from 10.77.") != NULL);
@@ -106,7 +106,7 @@ int main(int argc, char **argv)
         MPT_EQ(nixl_peer_state(other), NIXL_PEER_ALIVE);
         MPT_STATUS(nixl_event_recv(0, &event), NIXL_INPROGRESS);
     } else {
-        MPT_EQ(status, NIXL_ERR_PEER_LOST);
+        MPT_EQ(status, NIXL_E_PEER_LOST);
         is_told();
     }
     bed_meet("the end");

@@ -88,7 +88,7 @@ static void wait_for_descriptors(int n)
     do {
         MPT_LT(mpt_now_ns(), until_ns);
         errno = EAGAIN;
-        MPT_EQ(nixl_notify_recv(1, TAG_END, UINT64_MAX, MPT_MS, &note), NIXL_ERR_TIMEOUT);
+        MPT_EQ(nixl_notify_recv(1, TAG_END, UINT64_MAX, MPT_MS, &note), NIXL_E_TIMEOUT);
     } while (n_descriptors() > n);
 }
 
@@ -144,7 +144,7 @@ static void put_meanwhile(struct nixl_region *region)
         MPT_LT(mpt_now_ns(), until_ns);
         MPT_OK(nixl_put(0, region, 0, &word, sizeof(word)));
         MPT_OK(nixl_flush(0, MPT_PATIENCE));
-    } while (nixl_notify_recv(0, TAG_END, UINT64_MAX, 0, &note) == NIXL_ERR_TIMEOUT);
+    } while (nixl_notify_recv(0, TAG_END, UINT64_MAX, 0, &note) == NIXL_E_TIMEOUT);
 }
 
 int main(void)

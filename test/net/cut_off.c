@@ -7,7 +7,7 @@
  * cut    the link of the last host is taken out
  * stall  the relay in that link lets nothing pass (the line of the .mp file has put it there)
  *
- * On both sides every call that waits for a rank of the other side must end with NIXL_ERR_PEER_LOST
+ * On both sides every call that waits for a rank of the other side must end with NIXL_E_PEER_LOST
  * within the bound, and every rank must get one report of each rank of the other side, also those
  * that never talked to it. Each side goes on by itself. When the link is back the lost stay lost.
  */
@@ -68,10 +68,10 @@ static void call_the_lost(void)
             MPT_EQ(nixl_peer_state(other), NIXL_PEER_ALIVE);
             continue;
         }
-        MPT_STATUS(nixl_put(other, region, 0, &value, 8), NIXL_ERR_PEER_LOST);
-        MPT_STATUS(nixl_get(other, region, 0, &value, 8), NIXL_ERR_PEER_LOST);
-        MPT_STATUS(nixl_notify(other, TAG_LIFE, NULL, 0, 0), NIXL_ERR_PEER_LOST);
-        MPT_STATUS(nixl_flush(other, 0), NIXL_ERR_PEER_LOST);
+        MPT_STATUS(nixl_put(other, region, 0, &value, 8), NIXL_E_PEER_LOST);
+        MPT_STATUS(nixl_get(other, region, 0, &value, 8), NIXL_E_PEER_LOST);
+        MPT_STATUS(nixl_notify(other, TAG_LIFE, NULL, 0, 0), NIXL_E_PEER_LOST);
+        MPT_STATUS(nixl_flush(other, 0), NIXL_E_PEER_LOST);
     }
 }
 

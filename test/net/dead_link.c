@@ -69,8 +69,8 @@ static void add(int other, uint64_t round)
     const uint64_t one = 1;
     uint64_t before;
 
-    MPT_OK(nixl_atomic(other, region, place_of(rank) + WORD, NIXL_UINT64, NIXL_ATOMIC_ADD, &one,
-                       &before));
+    MPT_OK(nixl_atomic(other, region, place_of(rank) + WORD, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD,
+                       &one, &before));
     MPT_EQ(before, round);
 }
 
@@ -108,7 +108,7 @@ static void rest(int64_t ns)
 
     nixl_note_init(&note);
     MPT_STATUS(nixl_notify_recv(rank, TAG_NEVER, UINT64_MAX, ns, &note),
-               ns > 0 ? NIXL_ERR_TIMEOUT : NIXL_INPROGRESS);
+               ns > 0 ? NIXL_E_TIMEOUT : NIXL_INPROGRESS);
 }
 
 static void give_orders(int n_orders, char **orders)

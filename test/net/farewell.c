@@ -36,7 +36,7 @@ static void leave_first(int victim)
     int size = nixl_size();
 
     bed_mark("leaving", FIRST);
-    MPT_STATUS(nixl_finalize(), is_alone ? NIXL_ERR_TIMEOUT : NIXL_OK);
+    MPT_STATUS(nixl_finalize(), is_alone ? NIXL_E_TIMEOUT : NIXL_OK);
     bed_mark("left", FIRST);
     for (int rank = 0; rank < size && !is_alone; rank++) {
         if (rank != victim && rank != FIRST) {
@@ -70,8 +70,8 @@ static void find_it_gone(void)
     do { /* a network may take some before it finds that its peer is gone */
         MPT_LT(mpt_now_ns(), end_ns);
         status = nixl_notify(FIRST, TAG_LATE, NULL, 0, 100 * MPT_MS);
-    } while (status == NIXL_OK || status == NIXL_ERR_TIMEOUT);
-    MPT_EQ(status, NIXL_ERR_PEER_LOST);
+    } while (status == NIXL_OK || status == NIXL_E_TIMEOUT);
+    MPT_EQ(status, NIXL_E_PEER_LOST);
     MPT_EQ(nixl_peer_state(FIRST), NIXL_PEER_FINISHED);
 }
 

@@ -79,7 +79,7 @@ static void hear_of_the_death(int victim, int64_t began_ns, int64_t bound_ns)
     MPT_EQ(event.type, NIXL_EVENT_PEER_LOST);
     MPT_EQ(event.rank, victim);
     MPT_EQ(nixl_peer_state(victim), NIXL_PEER_LOST);
-    MPT_STATUS(nixl_notify(victim, TAG_LIFE, NULL, 0, MPT_PATIENCE), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_notify(victim, TAG_LIFE, NULL, 0, MPT_PATIENCE), NIXL_E_PEER_LOST);
     printf("heard after %.3f s\n", (double)(mpt_now_ns() - began_ns) / MPT_S);
 }
 
@@ -120,7 +120,7 @@ int main(int argc, char **argv)
     if (nixl_rank() == 0) {
         MPT_EQ(kill(launcher, SIGCONT), 0);
     }
-    hear_nothing(300 * MPT_MS, NIXL_ERR_TIMEOUT);
+    hear_nothing(300 * MPT_MS, NIXL_E_TIMEOUT);
     bed_meet_without("heard", victim); /* a rank that leaves alone looks dead to a new connection */
     mpt_waits_close();
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));

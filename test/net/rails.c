@@ -76,7 +76,7 @@ static void rest(void)
     int64_t used_before = used_ns(), used;
 
     nixl_note_init(&note);
-    MPT_STATUS(nixl_notify_recv(other, TAG_NEVER, UINT64_MAX, 2 * MPT_S, &note), NIXL_ERR_TIMEOUT);
+    MPT_STATUS(nixl_notify_recv(other, TAG_NEVER, UINT64_MAX, 2 * MPT_S, &note), NIXL_E_TIMEOUT);
     used = used_ns() - used_before;
     printf("%.3f s of a core in 2 s\n", (double)used / MPT_S);
     MPT_LT(used, MPT_S);

@@ -87,8 +87,8 @@ int main(int argc, char **argv)
         talk();
         status = run(argv[1], (size_t)atol(argv[2]));
     }
-    if (status != NIXL_ERR_NOT_FOUND) { /* it was not waited for long enough to be lost */
-        MPT_EQ(status, NIXL_ERR_PEER_LOST);
+    if (status != NIXL_E_NOT_FOUND) { /* it was not waited for long enough to be lost */
+        MPT_EQ(status, NIXL_E_PEER_LOST);
     }
     text = argv[(is_never ? 2 : 3) + nixl_rank()];
     expect_text(text);

@@ -61,7 +61,7 @@ static void go_on(void)
     meet(TAG_ON, lost);
     MPT_STATUS(nixl_event_recv(0, &event), NIXL_INPROGRESS);
     MPT_EQ(nixl_peer_state(lost), NIXL_PEER_LOST);
-    MPT_STATUS(nixl_notify(lost, TAG_ON, NULL, 0, MPT_PATIENCE), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_notify(lost, TAG_ON, NULL, 0, MPT_PATIENCE), NIXL_E_PEER_LOST);
 }
 
 static void is_told(void)
@@ -69,7 +69,7 @@ static void is_told(void)
     for (int rank = 0; rank < nixl_size(); rank++) {
         if (rank != lost) {
             MPT_EQ(nixl_peer_state(rank), NIXL_PEER_LOST);
-            MPT_STATUS(nixl_notify(rank, TAG_ON, NULL, 0, MPT_PATIENCE), NIXL_ERR_PEER_LOST);
+            MPT_STATUS(nixl_notify(rank, TAG_ON, NULL, 0, MPT_PATIENCE), NIXL_E_PEER_LOST);
             MPT_TRUE(strstr(nixl_last_error()->text, "rank 1 declared this rank lost"));
         }
     }

@@ -44,7 +44,7 @@ static void check_routes(void)
 
     for (int other = 0; other < nixl_size(); other++) {
         struct nixl_region_info info = NIXL_REGION_INFO_INIT;
-        enum nixl_scope scope = mpt_scope(other);
+        enum nixl_scope_kind scope = mpt_scope(other);
 
         MPT_EQ(nixl_scope(other), scope);
         MPT_OK(nixl_region_query(other, region, MPT_PATIENCE, &info));

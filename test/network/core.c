@@ -81,7 +81,7 @@ static void core_ended(struct nxr_net_op *taken, int status)
     MPT_TRUE(is_called);
     MPT_TRUE(op->is_taken);
     MPT_EQ(op->n_ends, 0);
-    MPT_TRUE(status == NIXL_OK || status == NIXL_ERR_CANCELED || status == NIXL_ERR_TRANSPORT);
+    MPT_TRUE(status == NIXL_OK || status == NIXL_E_CANCELED || status == NIXL_E_TRANSPORT);
     op->n_ends++;
     op->status = status;
     nt_told.n_ended++;
@@ -256,7 +256,7 @@ bool nt_sleep(int timeout_ms)
         if (status == NIXL_OK) {
             return poll(&event, 1, timeout_ms) > 0;
         }
-        MPT_EQ(status, NIXL_ERR_AGAIN);
+        MPT_EQ(status, NIXL_E_AGAIN);
         if (drive() > 0) {
             return true; /* that may be what the caller waits for */
         }
@@ -270,7 +270,7 @@ void nt_reach(int to)
 {
     int64_t deadline = mpt_now_ns() + NT_WAIT_NS;
 
-    while (nt_net->ep_reach(nt_eps[to]) == NIXL_ERR_AGAIN) {
+    while (nt_net->ep_reach(nt_eps[to]) == NIXL_E_AGAIN) {
         if (drive() == 0 && mpt_now_ns() > deadline) {
             mpt_fail(__FILE__, __LINE__, "waited too long to reach process %d", to);
         }
@@ -287,7 +287,7 @@ int nt_try_send(int to, const void *bytes, size_t nbytes, const void *bulk, size
     op->n_ends = 0;
     nt_reach(to);
     while ((status = nt_net->send(nt_eps[to], bytes, nbytes, bulk, bulk_nbytes, &op->op)) ==
-           NIXL_ERR_AGAIN) {
+           NIXL_E_AGAIN) {
         if (drive() == 0 && mpt_now_ns() > deadline) {
             mpt_fail(__FILE__, __LINE__, "waited too long to send");
         }

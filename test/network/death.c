@@ -102,18 +102,18 @@ static void receiver_dies(void)
         nt_until_count(&nt_told.n_landed, N_BULKS, "this process was killed");
     }
     /* A sender that waits for room may hear of the death before it has sent all. */
-    for (unsigned i = 0; i < N_BULKS && status != NIXL_ERR_TRANSPORT; i++) {
+    for (unsigned i = 0; i < N_BULKS && status != NIXL_E_TRANSPORT; i++) {
         nt_make(headers[i], sizeof(headers[i]), 0, i);
         status = nt_try_send(dead, headers[i], sizeof(headers[i]), memory, NBYTES, &ops[i]);
-        MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS || status == NIXL_ERR_TRANSPORT);
+        MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS || status == NIXL_E_TRANSPORT);
         n_taken += ops[i].is_taken;
     }
     nt_until(has_failed, &dead, "the death is told");
     nt_until(all_ended, &n_taken, "all operations ended");
     MPT_EQ(nt_told.n_ended, n_taken);
-    MPT_TRUE(status == NIXL_ERR_TRANSPORT || nt_told.n_ended_badly >= 1);
+    MPT_TRUE(status == NIXL_E_TRANSPORT || nt_told.n_ended_badly >= 1);
     MPT_EQ(nt_net->send(nt_eps[dead], headers[0], sizeof(headers[0]), NULL, 0, &ops[0].op),
-           NIXL_ERR_TRANSPORT);
+           NIXL_E_TRANSPORT);
     rest(dead);
     close_dead(dead);
     free(memory);
@@ -202,7 +202,7 @@ static void first_contact(void)
 
     nt_make(small[0], sizeof(small[0]), 0, 0);
     status = nt_try_send(!nt_rank, small[0], sizeof(small[0]), NULL, 0, &small_ops[0]);
-    MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS || status == NIXL_ERR_TRANSPORT);
+    MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS || status == NIXL_E_TRANSPORT);
     if (nt_rank == dead) {
         while (mpt_now_ns() < until) {
             nt_drive();
@@ -274,7 +274,7 @@ static void closed_by_force(void)
         nt_drive();
     }
     MPT_EQ(op.n_ends, 1);
-    MPT_EQ(op.status, NIXL_ERR_CANCELED);
+    MPT_EQ(op.status, NIXL_E_CANCELED);
     nt_tell(1, "", 1);
     nt_is_dead[1] = true;
     until = mpt_now_ns() + 300 * MPT_MS;

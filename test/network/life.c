@@ -71,7 +71,7 @@ static void without_random_numbers(void)
     if (status == NIXL_OK) {
         nt_net->close();
     } else {
-        MPT_EQ(status, NIXL_ERR_TRANSPORT);
+        MPT_EQ(status, NIXL_E_TRANSPORT);
         MPT_TRUE(strstr(why, "random") != NULL);
     }
     MPT_TRUE((status == NIXL_OK) == (strcmp(nt_net->name, "ucx") == 0));
@@ -139,10 +139,10 @@ static void deaf_peer(void)
 
         nt_make(buffers + i * nbytes, nbytes, 0, i);
         status = nt_net->send(nt_eps[1], buffers + i * nbytes, nbytes, NULL, 0, &ops[i].op);
-        MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS || status == NIXL_ERR_AGAIN);
+        MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS || status == NIXL_E_AGAIN);
         ops[i].is_taken = status == NIXL_INPROGRESS;
         n_taken += ops[i].is_taken;
-        was_full |= status == NIXL_ERR_AGAIN;
+        was_full |= status == NIXL_E_AGAIN;
     }
     MPT_TRUE(was_full || n_taken > nt_told.n_ended);
     nt_net->ep_close(nt_eps[1], true);
@@ -227,7 +227,7 @@ static void words(void)
         n++;
     }
     MPT_GE(n, 1);
-    MPT_EQ(nt_net->describe(n, line, sizeof(line)), NIXL_ERR_NOT_FOUND);
+    MPT_EQ(nt_net->describe(n, line, sizeof(line)), NIXL_E_NOT_FOUND);
     if (nt_rank == 0) {
         fprintf(stderr, "# %s; %s; message %zu, put %zu, get %zu\n", attr->library, attr->devices,
                 attr->message_nbytes, attr->put_message_nbytes, attr->get_message_nbytes);

@@ -120,7 +120,7 @@ int nt_send(int to, const void *bytes, size_t nbytes, const void *bulk, size_t b
 /* Wait until a process has answered, as sending does: before it is read and written. */
 void nt_reach(int to);
 
-/* The same as nt_send(), to a peer that may be dead: returns NIXL_ERR_TRANSPORT too. */
+/* The same as nt_send(), to a peer that may be dead: returns NIXL_E_TRANSPORT too. */
 int nt_try_send(int to, const void *bytes, size_t nbytes, const void *bulk, size_t bulk_nbytes,
                 struct nt_op *op);
 void nt_until_ended(struct nt_op *op, int status);

@@ -159,7 +159,7 @@ static void answer_all(void)
         status = nt_net->send(nt_eps[0], reply_buffers[i], sizeof(reply_buffers[i]), NULL, 0,
                               &reply_ops[i].op);
         reply_ops[i].is_taken = status == NIXL_INPROGRESS;
-        if (status == NIXL_ERR_AGAIN) {
+        if (status == NIXL_E_AGAIN) {
             return;
         }
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);

@@ -27,7 +27,7 @@ static bool prepare(void)
 
     if (!nt_net->attr()->has_rma) {
         MPT_EQ(nt_net->mem_register(&mine, 1, NIXL_MEM_HOST, &registered, mine.bytes, &mine.nbytes),
-               NIXL_ERR_UNSUPPORTED);
+               NIXL_E_UNSUPPORTED);
         return false;
     }
     memory = malloc(NBYTES);
@@ -68,7 +68,7 @@ static void move(move_fn *fn, struct nxr_net_key *key, uint64_t offset, size_t n
     int64_t deadline = mpt_now_ns() + NT_WAIT_NS;
     int status;
 
-    while ((status = fn(key, offset, nbytes, &op)) == NIXL_ERR_AGAIN) {
+    while ((status = fn(key, offset, nbytes, &op)) == NIXL_E_AGAIN) {
         MPT_LT(mpt_now_ns(), deadline);
         nt_drive();
     }

@@ -46,7 +46,7 @@ static void flood(void)
         int status = nt_net->send(nt_eps[1], buffers + (size_t)n_sent * FLOOD_NBYTES, FLOOD_NBYTES,
                                   NULL, 0, &ops[n_sent].op);
 
-        was_full = status == NIXL_ERR_AGAIN;
+        was_full = status == NIXL_E_AGAIN;
         MPT_TRUE(was_full || status == NIXL_OK || status == NIXL_INPROGRESS);
         if (!was_full) {
             ops[n_sent].is_taken = status == NIXL_INPROGRESS;

@@ -60,7 +60,7 @@ Test(word, whole_numbers_of_64_bits)
         for (size_t i = 0; i < N_VALUES * N_VALUES * N_VALUES; i++) {
             uint64_t before = values[i % N_VALUES], operand = values[i / N_VALUES % N_VALUES];
             uint64_t compare = values[i / N_VALUES / N_VALUES];
-            enum nixl_type type = i % 2 == 0 ? NIXL_INT64 : NIXL_UINT64;
+            enum nixl_type type = i % 2 == 0 ? NIXL_TYPE_INT64 : NIXL_TYPE_UINT64;
 
             cr_expect(eq(u64, apply(type, op, before, operand, compare), before));
             cr_expect(eq(u64, words[1], expected(op, before, operand, compare)), "operation %u",
@@ -76,7 +76,7 @@ Test(word, whole_numbers_of_32_bits_leave_the_other_half)
             uint32_t before = (uint32_t)values[i % N_VALUES];
             uint32_t operand = (uint32_t)values[i / N_VALUES % N_VALUES];
             uint32_t compare = (uint32_t)values[i / N_VALUES / N_VALUES], after;
-            enum nixl_type type = i % 2 == 0 ? NIXL_INT32 : NIXL_UINT32;
+            enum nixl_type type = i % 2 == 0 ? NIXL_TYPE_INT32 : NIXL_TYPE_UINT32;
             unsigned char half[4];
 
             cr_expect(
@@ -105,14 +105,15 @@ Test(word, doubles)
     for (size_t i = 0; i < 49; i++) {
         double before = cases[i % 7], addend = cases[i / 7];
 
-        cr_expect(eq(u64, apply(NIXL_DOUBLE, NIXL_ATOMIC_ADD, bits_of(before), bits_of(addend), 0),
+        cr_expect(eq(u64,
+                     apply(NIXL_TYPE_DOUBLE, NIXL_ATOMIC_ADD, bits_of(before), bits_of(addend), 0),
                      bits_of(before)));
         cr_expect(eq(u64, words[1], bits_of(before + addend)));
-        apply(NIXL_DOUBLE, NIXL_ATOMIC_SWAP, bits_of(before), bits_of(addend), 0);
+        apply(NIXL_TYPE_DOUBLE, NIXL_ATOMIC_SWAP, bits_of(before), bits_of(addend), 0);
         cr_expect(eq(u64, words[1], bits_of(addend)));
     }
     /* Not a number is equal to itself here: bits are compared. */
-    apply(NIXL_DOUBLE, NXR_ATOMIC_COMPARE_SWAP, bits_of(NAN), bits_of(1), bits_of(NAN));
+    apply(NIXL_TYPE_DOUBLE, NXR_ATOMIC_COMPARE_SWAP, bits_of(NAN), bits_of(1), bits_of(NAN));
     cr_expect(eq(u64, words[1], bits_of(1)));
 }
 
@@ -127,8 +128,9 @@ Test(word, floats_leave_the_other_half)
         memcpy(&low, &before, 4);
         memcpy(&addend_bits, &addend, 4);
         memcpy(&after, &sum, 4);
-        cr_expect(
-            eq(u64, apply(NIXL_FLOAT, NIXL_ATOMIC_ADD, 0xcdull << 56 | low, addend_bits, 0), low));
+        cr_expect(eq(u64,
+                     apply(NIXL_TYPE_FLOAT, NIXL_ATOMIC_ADD, 0xcdull << 56 | low, addend_bits, 0),
+                     low));
         cr_expect(eq(u64, words[1], 0xcdull << 56 | after));
     }
 }
@@ -138,15 +140,15 @@ Test(word, what_does_not_exist_is_not_valid)
     static const unsigned bits[] = {NIXL_ATOMIC_AND, NIXL_ATOMIC_OR, NIXL_ATOMIC_XOR};
 
     for (unsigned type = 0; type < 300; type++) {
-        cr_expect(eq(int, nxr_atomic_is_valid(type, NIXL_ATOMIC_ADD), type <= NIXL_DOUBLE));
-        cr_expect(eq(int, nxr_type_nbytes(type) != 0, type <= NIXL_DOUBLE));
+        cr_expect(eq(int, nxr_atomic_is_valid(type, NIXL_ATOMIC_ADD), type <= NIXL_TYPE_DOUBLE));
+        cr_expect(eq(int, nxr_type_nbytes(type) != 0, type <= NIXL_TYPE_DOUBLE));
     }
     for (unsigned op = 0; op < 300; op++) {
-        cr_expect(eq(int, nxr_atomic_is_valid(NIXL_INT32, op), op <= NXR_ATOMIC_COMPARE_SWAP));
+        cr_expect(eq(int, nxr_atomic_is_valid(NIXL_TYPE_INT32, op), op <= NXR_ATOMIC_COMPARE_SWAP));
     }
     for (int i = 0; i < 3; i++) {
-        cr_expect(not(nxr_atomic_is_valid(NIXL_FLOAT, bits[i])));
-        cr_expect(not(nxr_atomic_is_valid(NIXL_DOUBLE, bits[i])));
+        cr_expect(not(nxr_atomic_is_valid(NIXL_TYPE_FLOAT, bits[i])));
+        cr_expect(not(nxr_atomic_is_valid(NIXL_TYPE_DOUBLE, bits[i])));
     }
 }
 
@@ -164,7 +166,7 @@ static void *add_many(void *arg)
 Test(word, doubles_of_many_threads_add_up)
 {
     struct nxr_atomic atomic = {
-        .op = NIXL_ATOMIC_ADD, .type = NIXL_DOUBLE, .operand = bits_of(0.25)};
+        .op = NIXL_ATOMIC_ADD, .type = NIXL_TYPE_DOUBLE, .operand = bits_of(0.25)};
     pthread_t threads[4];
 
     words[1] = 0;
@@ -205,6 +207,6 @@ Test(word, only_what_exists_is_asked_for)
 
         cr_expect(eq(int, nxr_atomic_is_asked(&store), type == 2 || type == 4 || type == 8));
         cr_expect(not(nxr_atomic_is_asked(&beyond)));
-        cr_expect(eq(int, nxr_atomic_is_asked(&bits), type < NIXL_FLOAT));
+        cr_expect(eq(int, nxr_atomic_is_asked(&bits), type < NIXL_TYPE_FLOAT));
     }
 }

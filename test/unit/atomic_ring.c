@@ -22,11 +22,12 @@ static void free_ring(void)
 
 static struct nxr_wire_atomic word_of(uint64_t number)
 {
-    return (struct nxr_wire_atomic){
-        .id = (uint32_t)number,
-        .generation = number + 1,
-        .atomic = {
-            .op = NIXL_ATOMIC_ADD, .type = NIXL_UINT64, .offset = 8 * number, .operand = ~number}};
+    return (struct nxr_wire_atomic){.id = (uint32_t)number,
+                                    .generation = number + 1,
+                                    .atomic = {.op = NIXL_ATOMIC_ADD,
+                                               .type = NIXL_TYPE_UINT64,
+                                               .offset = 8 * number,
+                                               .operand = ~number}};
 }
 
 static void post(uint64_t at)
@@ -98,9 +99,9 @@ Test(atomic_ring, what_is_taken_back_is_not_done)
     cr_expect(nxr_atomic_revoke(nxr_atomic_slot_at(ring, 0)));
     cr_expect(not(nxr_atomic_revoke(nxr_atomic_slot_at(ring, 0))));
     cr_expect(not(nxr_atomic_has_answer(nxr_atomic_slot_at(ring, 0))));
-    cr_expect(eq(int, nxr_atomic_take(nxr_atomic_slot_at(ring, 0), &word), NIXL_ERR_CANCELED));
+    cr_expect(eq(int, nxr_atomic_take(nxr_atomic_slot_at(ring, 0), &word), NIXL_E_CANCELED));
     cr_expect(eq(u32, word.id, 77));
-    expect_answer(0, NIXL_ERR_CANCELED, 0);
+    expect_answer(0, NIXL_E_CANCELED, 0);
 }
 
 Test(atomic_ring, what_the_owner_has_taken_is_not_taken_back)
@@ -112,9 +113,9 @@ Test(atomic_ring, what_the_owner_has_taken_is_not_taken_back)
     take(0);
     cr_expect(not(nxr_atomic_revoke(nxr_atomic_slot_at(ring, 0))));
     cr_expect(eq(int, nxr_atomic_take(nxr_atomic_slot_at(ring, 0), &word), NIXL_INPROGRESS));
-    nxr_atomic_answer(nxr_atomic_slot_at(ring, 0), NIXL_ERR_STALE, 3);
+    nxr_atomic_answer(nxr_atomic_slot_at(ring, 0), NIXL_E_STALE, 3);
     cr_expect(not(nxr_atomic_revoke(nxr_atomic_slot_at(ring, 0))));
-    expect_answer(0, NIXL_ERR_STALE, 3);
+    expect_answer(0, NIXL_E_STALE, 3);
 }
 
 Test(atomic_ring, states_that_do_not_exist_are_nothing)
@@ -133,13 +134,12 @@ Test(atomic_ring, states_that_do_not_exist_are_nothing)
 /* An owner that answers what cannot be must not make a call succeed, or wait. */
 Test(atomic_ring, only_an_owners_outcomes_are_taken)
 {
-    static const int bad[] = {NIXL_INPROGRESS, NIXL_ERR_AGAIN, NIXL_ERR_PEER_LOST, INT_MAX,
-                              INT_MIN};
+    static const int bad[] = {NIXL_INPROGRESS, NIXL_E_AGAIN, NIXL_E_PEER_LOST, INT_MAX, INT_MIN};
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         post(i);
         take(i);
         nxr_atomic_answer(nxr_atomic_slot_at(ring, i), bad[i], 0);
-        expect_answer(i, NIXL_ERR_TRANSPORT, 0);
+        expect_answer(i, NIXL_E_TRANSPORT, 0);
     }
 }

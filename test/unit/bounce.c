@@ -94,13 +94,13 @@ Test(bounce, no_free_slot_is_a_limit_and_not_a_closed_region)
     key = nxr_publish_find("own")->key;
     pthread_mutex_unlock(&nxr_job.lock);
     buffer = offer_buffer();
-    cr_expect(eq(int, serve_put(buffer, &key, 0), NIXL_ERR_LIMIT));
+    cr_expect(eq(int, serve_put(buffer, &key, 0), NIXL_E_LIMIT));
     cr_expect(zero(chr, *(char *)nixl_region_addr(region)));
     atomic_store(&has_slots, true);
     cr_expect(eq(int, serve_put(buffer, &key, 1), NIXL_OK));
     cr_expect(eq(chr, *(char *)nixl_region_addr(region), 0x5a));
     key.generation++;
-    cr_expect(eq(int, serve_put(buffer, &key, 2), NIXL_ERR_STALE));
+    cr_expect(eq(int, serve_put(buffer, &key, 2), NIXL_E_STALE));
     cr_expect(eq(int, nixl_finalize(), NIXL_OK));
     munmap(buffer, BUFFER_NBYTES);
 }

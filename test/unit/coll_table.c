@@ -25,7 +25,7 @@ static void refused(const char *text, const char *line, const char *allowed)
 {
     struct nxr_coll_table table = nxr_coll_table, before = table;
 
-    cr_expect(eq(int, read_text(text, 4, &table), NIXL_ERR_INVALID_ARG), "'%s' is taken", text);
+    cr_expect(eq(int, read_text(text, 4, &table), NIXL_E_INVALID_ARG), "'%s' is taken", text);
     cr_expect(strstr(why, line) == why, "'%s' does not begin with '%s'", why, line);
     cr_expect(strstr(why, allowed) != NULL, "'%s' lacks '%s'", why, allowed);
     cr_expect(memcmp(&table, &before, sizeof(table)) == 0, "'%s' has changed the table", text);
@@ -101,11 +101,11 @@ Test(coll_table, a_file_stands_below_the_variable)
     cr_expect(memcmp(&before, &nxr_coll_table, sizeof(before)) == 0);
     cr_expect(eq(u64, nxr_coll_table_hash(), hash));
     cr_assert(eq(int, dprintf(fd, "what\n") > 0, 1));
-    cr_assert(eq(int, nxr_coll_table_set(path, 4, "", why, sizeof(why)), NIXL_ERR_INVALID_ARG));
+    cr_assert(eq(int, nxr_coll_table_set(path, 4, "", why, sizeof(why)), NIXL_E_INVALID_ARG));
     cr_expect(strstr(why, path) != NULL && strstr(why, "line 3 has 'what'") != NULL, "%s", why);
     close(fd);
     unlink(path);
-    cr_assert(eq(int, nxr_coll_table_set(path, 4, "", why, sizeof(why)), NIXL_ERR_INVALID_ARG));
+    cr_assert(eq(int, nxr_coll_table_set(path, 4, "", why, sizeof(why)), NIXL_E_INVALID_ARG));
     cr_expect(strstr(why, path) != NULL, "%s", why);
     cr_expect(memcmp(&before, &nxr_coll_table, sizeof(before)) == 0);
 }
@@ -118,11 +118,10 @@ Test(coll_table, what_is_no_file_is_refused_at_once)
     cr_assert(ne(ptr, mkdtemp(directory), NULL));
     snprintf(path, sizeof(path), "%s/pipe", directory);
     cr_assert(eq(int, mkfifo(path, 0600), 0));
-    cr_expect(
-        eq(int, nxr_coll_table_load(path, 4, &table, why, sizeof(why)), NIXL_ERR_INVALID_ARG));
+    cr_expect(eq(int, nxr_coll_table_load(path, 4, &table, why, sizeof(why)), NIXL_E_INVALID_ARG));
     cr_expect(strstr(why, "not a regular file") != NULL, "%s", why);
     cr_expect(
-        eq(int, nxr_coll_table_load(directory, 4, &table, why, sizeof(why)), NIXL_ERR_INVALID_ARG));
+        eq(int, nxr_coll_table_load(directory, 4, &table, why, sizeof(why)), NIXL_E_INVALID_ARG));
     unlink(path);
     rmdir(directory);
 }

@@ -34,13 +34,14 @@ static uint64_t next_random(void)
 
 static bool is_floating(unsigned type)
 {
-    return type == NIXL_FLOAT || type == NIXL_DOUBLE || type == NIXL_FLOAT16 ||
-           type == NIXL_BFLOAT16;
+    return type == NIXL_TYPE_FLOAT || type == NIXL_TYPE_DOUBLE || type == NIXL_TYPE_FLOAT16 ||
+           type == NIXL_TYPE_BFLOAT16;
 }
 
 static bool is_signed(unsigned type)
 {
-    return type == NIXL_INT8 || type == NIXL_INT16 || type == NIXL_INT32 || type == NIXL_INT64;
+    return type == NIXL_TYPE_INT8 || type == NIXL_TYPE_INT16 || type == NIXL_TYPE_INT32 ||
+           type == NIXL_TYPE_INT64;
 }
 
 static uint64_t whole_of(unsigned type, const void *at)
@@ -63,17 +64,17 @@ static uint64_t combine_wholes(unsigned type, unsigned op, uint64_t a, uint64_t 
     bool is_more = is_signed(type) ? (int64_t)b > (int64_t)a : b > a;
 
     switch (op) {
-    case NIXL_SUM:
+    case NIXL_REDUCE_SUM:
         return a + b;
-    case NIXL_PROD:
+    case NIXL_REDUCE_PROD:
         return a * b;
-    case NIXL_MIN:
+    case NIXL_REDUCE_MIN:
         return is_less ? b : a;
-    case NIXL_MAX:
+    case NIXL_REDUCE_MAX:
         return is_more ? b : a;
-    case NIXL_AND:
+    case NIXL_REDUCE_AND:
         return a & b;
-    case NIXL_OR:
+    case NIXL_REDUCE_OR:
         return a | b;
     default:
         return a ^ b;
@@ -85,9 +86,9 @@ static float widen(unsigned type, const void *at)
 {
     float value;
 
-    if (type == NIXL_FLOAT) {
+    if (type == NIXL_TYPE_FLOAT) {
         memcpy(&value, at, sizeof(value));
-    } else if (type == NIXL_FLOAT16) {
+    } else if (type == NIXL_TYPE_FLOAT16) {
         nxr_widen_half(&value, at, 1);
     } else {
         nxr_widen_brain(&value, at, 1);
@@ -97,9 +98,9 @@ static float widen(unsigned type, const void *at)
 
 static void narrow(unsigned type, void *at, float value)
 {
-    if (type == NIXL_FLOAT) {
+    if (type == NIXL_TYPE_FLOAT) {
         memcpy(at, &value, sizeof(value));
-    } else if (type == NIXL_FLOAT16) {
+    } else if (type == NIXL_TYPE_FLOAT16) {
         nxr_narrow_half(at, &value, 1);
     } else {
         nxr_narrow_brain(at, &value, 1);
@@ -107,10 +108,10 @@ static void narrow(unsigned type, void *at, float value)
 }
 
 #define COMBINE_FLOATING(_op, _a, _b)                                                              \
-    ((_op) == NIXL_SUM    ? (_a) + (_b)                                                            \
-     : (_op) == NIXL_PROD ? (_a) * (_b)                                                            \
-     : (_op) == NIXL_MIN  ? ((_b) < (_a) ? (_b) : (_a))                                            \
-                          : ((_b) > (_a) ? (_b) : (_a)))
+    ((_op) == NIXL_REDUCE_SUM    ? (_a) + (_b)                                                     \
+     : (_op) == NIXL_REDUCE_PROD ? (_a) * (_b)                                                     \
+     : (_op) == NIXL_REDUCE_MIN  ? ((_b) < (_a) ? (_b) : (_a))                                     \
+                                 : ((_b) > (_a) ? (_b) : (_a)))
 
 /* What the loops must make of one pair; `is_nan`: any NaN will do. */
 static void expect(unsigned type, unsigned op, const void *a, const void *b, void *value,
@@ -121,7 +122,7 @@ static void expect(unsigned type, unsigned op, const void *a, const void *b, voi
         uint64_t whole = combine_wholes(type, op, whole_of(type, a), whole_of(type, b));
 
         memcpy(value, &whole, nxr_combine_type_nbytes(type));
-    } else if (type == NIXL_DOUBLE) {
+    } else if (type == NIXL_TYPE_DOUBLE) {
         double x, y, combined;
 
         memcpy(&x, a, sizeof(x));
@@ -141,7 +142,7 @@ static bool is_nan_at(unsigned type, const void *at)
 {
     double value;
 
-    if (type != NIXL_DOUBLE) {
+    if (type != NIXL_TYPE_DOUBLE) {
         return isnan(widen(type, at));
     }
     memcpy(&value, at, sizeof(value));
@@ -164,16 +165,16 @@ static void fill(unsigned type, unsigned char *at, size_t count)
         } else if (pick % 4 == 1) { /* of a middling size: neither NaN nor rounded to nothing */
             double wide = (double)(int64_t)(bits % 4096) / 64 - 32;
 
-            if (type == NIXL_DOUBLE) {
+            if (type == NIXL_TYPE_DOUBLE) {
                 memcpy(&bits, &wide, sizeof(bits));
             } else if (is_floating(type)) {
                 narrow(type, &bits, (float)wide);
             }
         } else if (pick % 64 == 2 && is_floating(type)) {
-            bits = type == NIXL_DOUBLE    ? 0x7ff0000000000000u
-                   : type == NIXL_FLOAT   ? 0x7f800000u
-                   : type == NIXL_FLOAT16 ? 0x7c00u
-                                          : 0x7f80u;
+            bits = type == NIXL_TYPE_DOUBLE    ? 0x7ff0000000000000u
+                   : type == NIXL_TYPE_FLOAT   ? 0x7f800000u
+                   : type == NIXL_TYPE_FLOAT16 ? 0x7c00u
+                                               : 0x7f80u;
         }
         memcpy(at + i * nbytes, &bits, nbytes);
     }
@@ -231,7 +232,7 @@ static void check_all(enum nxr_combine_vectors vectors)
 
 static bool has(enum nxr_combine_vectors vectors)
 {
-    return nxr_combine_loop(vectors, NIXL_INT32, NIXL_SUM) != NULL;
+    return nxr_combine_loop(vectors, NIXL_TYPE_INT32, NIXL_REDUCE_SUM) != NULL;
 }
 
 /* Criterion calls a skipped test passed; the log says which it was. */
@@ -271,7 +272,7 @@ Test(combine, the_widest_is_chosen)
         struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
 
         args.type = (enum nixl_type)type;
-        cr_assert(nxr_combine_choose(&args).fn == nxr_combine_loop(widest, type, NIXL_SUM));
+        cr_assert(nxr_combine_choose(&args).fn == nxr_combine_loop(widest, type, NIXL_REDUCE_SUM));
     }
 }
 
@@ -383,8 +384,8 @@ Test(combine, elements_of_users_have_their_size_or_that_of_their_type)
 {
     struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
 
-    args.type = NIXL_DOUBLE;
-    args.op = NIXL_USER;
+    args.type = NIXL_TYPE_DOUBLE;
+    args.op = NIXL_REDUCE_USER;
     args.combine = combine_nothing;
     cr_expect_eq(nxr_combine_choose(&args).element_nbytes, sizeof(double));
     for (size_t nbytes = 1; nbytes <= 40; nbytes++) {
@@ -401,8 +402,8 @@ Test(combine, any_source_may_be_the_result)
     struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
     struct nxr_combine combine;
 
-    args.type = NIXL_UINT32;
-    args.op = NIXL_SUM;
+    args.type = NIXL_TYPE_UINT32;
+    args.op = NIXL_REDUCE_SUM;
     combine = nxr_combine_choose(&args);
     for (size_t n_srcs = 1; n_srcs <= N; n_srcs++) {
         for (size_t dst = 0; dst <= n_srcs; dst++) { /* n_srcs: none of them */

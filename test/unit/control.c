@@ -37,7 +37,7 @@ static int map(int file)
 
 static void refused(int file)
 {
-    cr_expect_eq(map(file), NIXL_ERR_TRANSPORT);
+    cr_expect_eq(map(file), NIXL_E_TRANSPORT);
     cr_expect_eq((uintptr_t)mapped, 0);
 }
 
@@ -79,7 +79,7 @@ Test(control, the_page_of_another_is_refused, .init = start, .fini = stop)
     page->nonce[NXR_NONCE_NBYTES - 1]++;
     refused(fd);
     page->nonce[NXR_NONCE_NBYTES - 1]--;
-    cr_expect_eq(nxr_control_map(fd, &owner, SIZE - 1, nonce, &mapped), NIXL_ERR_TRANSPORT);
+    cr_expect_eq(nxr_control_map(fd, &owner, SIZE - 1, nonce, &mapped), NIXL_E_TRANSPORT);
     cr_expect_eq(map(fd), NIXL_OK);
     nxr_control_unmap(mapped, SIZE);
 }
@@ -118,8 +118,8 @@ Test(control, no_room_for_a_page_is_told, .init = start, .fini = stop)
     map_status = map(fd);
     create_status = nxr_control_create(&owner, SIZE, nonce, &second, &other);
     cr_assert_eq(setrlimit(RLIMIT_AS, &before), 0);
-    cr_expect_eq(map_status, NIXL_ERR_NO_MEMORY);
+    cr_expect_eq(map_status, NIXL_E_NO_MEMORY);
     cr_expect_eq((uintptr_t)mapped, 0);
-    cr_expect_eq(create_status, NIXL_ERR_NO_MEMORY);
+    cr_expect_eq(create_status, NIXL_E_NO_MEMORY);
 }
 #endif

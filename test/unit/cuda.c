@@ -41,7 +41,7 @@ static void expect_reason(const char *word)
 
     for (int i = 0; i < 2; i++) { /* the second time says the same */
         why[0] = '\0';
-        cr_expect(eq(int, nxr_memory_cuda.start(why, sizeof(why)), NIXL_ERR_NO_DEVICE));
+        cr_expect(eq(int, nxr_memory_cuda.start(why, sizeof(why)), NIXL_E_NO_DEVICE));
         cr_expect(ne(ptr, strstr(why, word), NULL), "\"%s\" does not say \"%s\"", why, word);
         cr_expect(eq(ptr, strchr(why, '\n'), NULL));
     }
@@ -191,10 +191,10 @@ Test(cuda, no_memory_left)
 
     cuda_start();
     cr_expect(eq(int, nxr_memory_cuda.alloc((size_t)1 << 50, &params, &memory, why, sizeof(why)),
-                 NIXL_ERR_NO_MEMORY));
+                 NIXL_E_NO_MEMORY));
     cr_expect(ne(ptr, strstr(why, "free"), NULL), "%s", why);
     cr_expect(eq(int, nxr_memory_cuda.alloc(SIZE_MAX, &params, &memory, why, sizeof(why)),
-                 NIXL_ERR_NO_MEMORY));
+                 NIXL_E_NO_MEMORY));
     cuda_expect_no_context();
 }
 
@@ -236,9 +236,9 @@ Test(cuda, choice_of_a_device)
     cr_expect(eq(str, same.device, second.device));
     nxr_memory_cuda.release(&same);
 
-    expect_refused("2", NIXL_ERR_NO_DEVICE);
-    expect_refused("GPU-00000000-1111-2222-3333-444444444444", NIXL_ERR_NO_DEVICE);
-    expect_refused("the best", NIXL_ERR_INVALID_ARG);
+    expect_refused("2", NIXL_E_NO_DEVICE);
+    expect_refused("GPU-00000000-1111-2222-3333-444444444444", NIXL_E_NO_DEVICE);
+    expect_refused("the best", NIXL_E_INVALID_ARG);
     nxr_memory_cuda.release(&first);
     nxr_memory_cuda.release(&second);
 }
@@ -299,10 +299,9 @@ Test(cuda, window_that_is_not_in_one_allocation)
     cuda_start();
     start = user_memory(2 * MIB);
     cr_expect(
-        eq(int, cuda_adopt(start + 1, 2 * MIB, &memory, why, sizeof(why)), NIXL_ERR_INVALID_ARG));
+        eq(int, cuda_adopt(start + 1, 2 * MIB, &memory, why, sizeof(why)), NIXL_E_INVALID_ARG));
     cr_expect(ne(ptr, strstr(why, "not all inside"), NULL), "%s", why);
-    cr_expect(
-        eq(int, cuda_adopt(start, SIZE_MAX, &memory, why, sizeof(why)), NIXL_ERR_INVALID_ARG));
+    cr_expect(eq(int, cuda_adopt(start, SIZE_MAX, &memory, why, sizeof(why)), NIXL_E_INVALID_ARG));
     cr_expect(eq(ptr, (void *)nxr_range_find((void *)(uintptr_t)start),
                  (void *)&nxr_cuda.devices[0].loose_range),
               "memory of no region is known by the driver, with its device");
@@ -336,8 +335,8 @@ Test(cuda, memory_that_is_not_of_a_device)
     char why[160] = "";
 
     cuda_start();
-    cr_expect(eq(int, cuda_adopt((uintptr_t)plain, 100, &memory, why, sizeof(why)),
-                 NIXL_ERR_UNSUPPORTED));
+    cr_expect(
+        eq(int, cuda_adopt((uintptr_t)plain, 100, &memory, why, sizeof(why)), NIXL_E_UNSUPPORTED));
     cr_expect(ne(ptr, strstr(why, "not CUDA memory"), NULL), "%s", why);
     cr_expect(not(nxr_memory_cuda.owns(plain)));
     free(plain);
@@ -347,8 +346,8 @@ Test(cuda, memory_that_is_not_of_a_device)
     was_pushed = nxr_cuda_enter(nxr_cuda_context(&nxr_cuda.devices[0]));
     cr_assert(eq(int, host_alloc(&pinned, 4096, 0), 0));
     nxr_cuda_leave(was_pushed);
-    cr_expect(eq(int, cuda_adopt((uintptr_t)pinned, 100, &memory, why, sizeof(why)),
-                 NIXL_ERR_UNSUPPORTED));
+    cr_expect(
+        eq(int, cuda_adopt((uintptr_t)pinned, 100, &memory, why, sizeof(why)), NIXL_E_UNSUPPORTED));
     cr_expect(ne(ptr, strstr(why, "NIXL_MEM_HOST"), NULL), "%s", why);
     cr_expect(not(nxr_memory_cuda.owns(pinned)));
 }
@@ -441,7 +440,7 @@ Test(cuda, several_allocations_in_one_window)
 
     /* Into what is reserved and not mapped. */
     cr_expect(
-        eq(int, cuda_adopt(start + MIB, 4 * MIB, &both, why, sizeof(why)), NIXL_ERR_INVALID_ARG));
+        eq(int, cuda_adopt(start + MIB, 4 * MIB, &both, why, sizeof(why)), NIXL_E_INVALID_ARG));
 }
 
 /* ---- host memory ----------------------------------------------------------------------------- */

@@ -322,10 +322,10 @@ static void expect_failure(const char *which, int status, bool is_given_up)
 
 Test(cuda_copy, error_that_ends_the_device)
 {
-    expect_failure("cuStreamQuery=700", NIXL_ERR_TRANSPORT, true);
+    expect_failure("cuStreamQuery=700", NIXL_E_TRANSPORT, true);
 }
 
 Test(cuda_copy, copy_that_cannot_be_queued)
 {
-    expect_failure("cuMemcpyAsync=1", NIXL_ERR_UNSUPPORTED, false);
+    expect_failure("cuMemcpyAsync=1", NIXL_E_UNSUPPORTED, false);
 }

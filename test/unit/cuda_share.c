@@ -187,7 +187,7 @@ Test(cuda_share, legacy_other_device)
 Test(cuda_share, legacy_other_device_without_a_way)
 {
     setenv("FAKECUDA_P2P", "0", 1);
-    use_memory_of(legacy_owner, NXR_EXPORT_CUDA_LEGACY, "1", NIXL_ERR_UNSUPPORTED);
+    use_memory_of(legacy_owner, NXR_EXPORT_CUDA_LEGACY, "1", NIXL_E_UNSUPPORTED);
 }
 
 Test(cuda_share, vmm)

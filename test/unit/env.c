@@ -27,7 +27,7 @@ static void refused(const char *name, const char *value, const char *allowed)
 {
     struct nxr_env before = env;
 
-    cr_expect(eq(int, parse_with(name, value), NIXL_ERR_INVALID_ARG), "%s=%s", name, value);
+    cr_expect(eq(int, parse_with(name, value), NIXL_E_INVALID_ARG), "%s=%s", name, value);
     cr_expect(strstr(why, name) != NULL, "'%s' lacks %s", why, name);
     cr_expect(strstr(why, value) != NULL, "'%s' lacks the value %s", why, value);
     cr_expect(strstr(why, allowed) != NULL, "'%s' lacks '%s'", why, allowed);
@@ -193,7 +193,7 @@ Test(env, a_long_bad_value_is_cut)
 
     memset(value, 'x', sizeof(value) - 1);
     value[sizeof(value) - 1] = '\0';
-    cr_expect(eq(int, parse_with("NIXLRUN_OP_TIMEOUT", value), NIXL_ERR_INVALID_ARG));
+    cr_expect(eq(int, parse_with("NIXLRUN_OP_TIMEOUT", value), NIXL_E_INVALID_ARG));
     cr_expect(lt(sz, strlen(why), sizeof(why) - 1));
     cr_expect(strstr(why, "from 1ms to inf") != NULL, "'%s'", why);
 }
@@ -208,7 +208,7 @@ Test(env, texts_with_a_form_are_checked)
     refused("NIXLRUN_TRANSPORTS", " shm", "allowed: a list of ");
     refused("NIXLRUN_LOG", "loud", "SUBSYSTEM:LEVEL");
     refused("NIXLRUN_COLL_TABLE", "flat_up_to=1", "flat_up_to=2 to");
-    cr_expect(eq(int, parse_with("NIXLRUN_TRANSPORTS", "^^shm"), NIXL_ERR_INVALID_ARG));
+    cr_expect(eq(int, parse_with("NIXLRUN_TRANSPORTS", "^^shm"), NIXL_E_INVALID_ARG));
     cr_expect(strstr(why, "has '^shm'; ") != NULL, "'%s'", why);
 }
 
@@ -218,11 +218,9 @@ Test(env, a_value_is_checked_before_it_is_in_the_environment)
     cr_expect(eq(int, nxr_env_check("NIXLRUN_OP_TIMEOUT=", why, sizeof(why)), NIXL_OK));
     cr_expect(eq(int, nxr_env_check("NIXLRUN_OP_TIMEOT=x", why, sizeof(why)), NIXL_OK));
     cr_expect(eq(int, nxr_env_check("HOME=x", why, sizeof(why)), NIXL_OK));
-    cr_expect(
-        eq(int, nxr_env_check("NIXLRUN_OP_TIMEOUT=x", why, sizeof(why)), NIXL_ERR_INVALID_ARG));
+    cr_expect(eq(int, nxr_env_check("NIXLRUN_OP_TIMEOUT=x", why, sizeof(why)), NIXL_E_INVALID_ARG));
     cr_expect(strstr(why, "NIXLRUN_OP_TIMEOUT is 'x'; allowed: a time") != NULL, "'%s'", why);
-    cr_expect(
-        eq(int, nxr_env_check("NIXLRUN_TRANSPORTS=x", why, sizeof(why)), NIXL_ERR_INVALID_ARG));
+    cr_expect(eq(int, nxr_env_check("NIXLRUN_TRANSPORTS=x", why, sizeof(why)), NIXL_E_INVALID_ARG));
     cr_expect(strstr(why, "NIXLRUN_TRANSPORTS has 'x'") != NULL, "'%s'", why);
     cr_expect(getenv("NIXLRUN_TRANSPORTS") == NULL);
 }

@@ -203,7 +203,7 @@ static int fake_progress(void)
 
     nxr_list_for_each (link, after, &fake.ops) {
         if (nxr_list_entry(link, struct fake_op, link)->is_closed != 0) {
-            end_op(link, NIXL_ERR_CANCELED);
+            end_op(link, NIXL_E_CANCELED);
             n++;
         }
     }
@@ -228,10 +228,10 @@ static void land(struct fake_landing *landing, int status)
 static void fake_close(void)
 {
     while (!nxr_list_is_empty(&fake.ops)) {
-        end_op(fake.ops.next, NIXL_ERR_CANCELED);
+        end_op(fake.ops.next, NIXL_E_CANCELED);
     }
     while (!nxr_list_is_empty(&fake.landings)) {
-        land(nxr_list_entry(fake.landings.next, struct fake_landing, link), NIXL_ERR_TRANSPORT);
+        land(nxr_list_entry(fake.landings.next, struct fake_landing, link), NIXL_E_TRANSPORT);
     }
 }
 

@@ -61,12 +61,12 @@ Test(guard, a_segment_of_another_generation_is_not_entered)
     nxr_inflight_leave(word);
     cr_expect(not(nxr_inflight_is_busy_here(&segment)));
     nxr_job.control->generations[ID] = 8; /* closed, and opened again */
-    cr_expect(eq(int, nxr_inflight_enter(&segment, &word), NIXL_ERR_STALE));
-    cr_expect(eq(int, nxr_inflight_hold(&segment, &word), NIXL_ERR_STALE));
+    cr_expect(eq(int, nxr_inflight_enter(&segment, &word), NIXL_E_STALE));
+    cr_expect(eq(int, nxr_inflight_hold(&segment, &word), NIXL_E_STALE));
     cr_expect(not(nxr_inflight_is_busy_here(&segment)), "a refused entry leaves nothing behind");
     nxr_job.control->generations[ID] = 0;
     segment.generation = 0; /* given up on both sides: equal, and closed all the same */
-    cr_expect(eq(int, nxr_inflight_enter(&segment, &word), NIXL_ERR_STALE));
+    cr_expect(eq(int, nxr_inflight_enter(&segment, &word), NIXL_E_STALE));
     cr_expect(eq(int, nxr_inflight_quiesce_own(ID, 0), NIXL_OK));
 }
 
@@ -78,7 +78,7 @@ Test(guard, claims_that_fail_or_end_are_given_back)
     }
     nxr_job.control->generations[ID] = 0;
     for (int i = 0; i < NXR_N_INFLIGHT_SLOTS + 10; i++) {
-        cr_assert(eq(int, nxr_inflight_hold(&segment, &word), NIXL_ERR_STALE), "%d", i);
+        cr_assert(eq(int, nxr_inflight_hold(&segment, &word), NIXL_E_STALE), "%d", i);
     }
     for (int i = 0; i < NXR_N_INFLIGHT_SLOTS + 10; i++) {
         struct nxr_inflight_slot *slot = nxr_inflight_claim_own();
@@ -96,8 +96,8 @@ Test(guard, too_many_claims_are_refused_until_one_is_given_back)
     for (int i = 0; i < NXR_N_INFLIGHT_SLOTS; i++) {
         cr_assert(eq(int, nxr_inflight_hold(&segment, &words[i]), NIXL_OK), "%d", i);
     }
-    cr_expect(eq(int, nxr_inflight_hold(&segment, &word), NIXL_ERR_LIMIT));
-    cr_expect(eq(int, nxr_inflight_enter(&segment, &word), NIXL_ERR_LIMIT));
+    cr_expect(eq(int, nxr_inflight_hold(&segment, &word), NIXL_E_LIMIT));
+    cr_expect(eq(int, nxr_inflight_enter(&segment, &word), NIXL_E_LIMIT));
     nxr_inflight_release(words[100]);
     cr_expect(eq(int, nxr_inflight_enter(&segment, &word), NIXL_OK));
     nxr_inflight_leave(word);
@@ -137,7 +137,7 @@ Test(guard, a_close_waits_no_longer_than_it_may)
     nxr_job.control->generations[ID] = 0;
     cr_expect(eq(int, nxr_inflight_quiesce_own(ID, 0), NIXL_INPROGRESS));
     took_ns = nxr_now_ns();
-    cr_expect(eq(int, nxr_inflight_quiesce_own(ID, timeout_ns), NIXL_ERR_TIMEOUT));
+    cr_expect(eq(int, nxr_inflight_quiesce_own(ID, timeout_ns), NIXL_E_TIMEOUT));
     took_ns = nxr_now_ns() - took_ns;
     cr_expect(ge(i64, took_ns, timeout_ns));
     cr_expect(lt(i64, took_ns, 5 * NXR_S));

@@ -61,14 +61,14 @@ Test(init, the_names_of_transports_are_those_that_there_are)
         used += (size_t)snprintf(names + used, sizeof(names) - used, "%s, ", nxr_net_name(i));
     }
     cr_expect(
-        eq(int, nxr_env_check("NIXLRUN_TRANSPORTS=none", why, sizeof(why)), NIXL_ERR_INVALID_ARG));
+        eq(int, nxr_env_check("NIXLRUN_TRANSPORTS=none", why, sizeof(why)), NIXL_E_INVALID_ARG));
     cr_expect(strstr(why, names) != NULL, "'%s' lacks '%s'", why, names);
 }
 
 Test(init, without_a_descriptor_for_events_there_is_no_job)
 {
     must_lack_descriptor = true;
-    cr_expect(eq(int, nixl_init(NULL), NIXL_ERR_LIMIT));
+    cr_expect(eq(int, nixl_init(NULL), NIXL_E_LIMIT));
     cr_expect(not(must_lack_descriptor));
     cr_expect(eq(int, nixl_init(NULL), NIXL_OK), "the failure left nothing behind");
     cr_expect(eq(int, nixl_finalize(), NIXL_OK));

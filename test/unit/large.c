@@ -73,9 +73,9 @@ Test(large, more_than_any_memory_is_refused)
                                   blocks_of(0, 1ull << 63, 0, 1, NULL)};
     struct nxr_side side = {.blocks = blocks, .n_entries = 1};
 
-    cr_assert(nxr_side_count("test", 0, &side) == NIXL_ERR_INVALID_ARG); /* 2^64 */
+    cr_assert(nxr_side_count("test", 0, &side) == NIXL_E_INVALID_ARG); /* 2^64 */
     blocks[0].nblocks = 1ull << 30;
     cr_assert(nxr_side_count("test", 0, &side) == NIXL_OK && side.nbytes == 1ull << 63);
     side.n_entries = 2;
-    cr_assert(nxr_side_count("test", 0, &side) == NIXL_ERR_INVALID_ARG); /* together 2^64 */
+    cr_assert(nxr_side_count("test", 0, &side) == NIXL_E_INVALID_ARG); /* together 2^64 */
 }

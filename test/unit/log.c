@@ -51,7 +51,7 @@ Test(log, bad_levels_are_refused_and_change_nothing)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         int status = nxr_log_configure(cases[i], why, sizeof(why));
 
-        cr_expect(eq(int, status, NIXL_ERR_INVALID_ARG), "'%s'", cases[i]);
+        cr_expect(eq(int, status, NIXL_E_INVALID_ARG), "'%s'", cases[i]);
         cr_expect(strstr(why, "NIXLRUN_LOG has") != NULL, "'%s'", why);
         cr_expect(strstr(why, "error, warn, info, debug or trace") != NULL, "'%s'", why);
         cr_expect(eq(int, level_of(NXR_LOG_SHM), NIXL_LOG_DEBUG), "'%s'", cases[i]);
@@ -222,7 +222,7 @@ Test(log, a_file_is_named_by_rank_and_host)
 
 Test(log, a_file_that_cannot_be_made_is_an_error)
 {
-    cr_expect(eq(int, nxr_log_open("/nowhere/at/all"), NIXL_ERR_INVALID_ARG));
+    cr_expect(eq(int, nxr_log_open("/nowhere/at/all"), NIXL_E_INVALID_ARG));
     cr_expect(eq(int, nxr_log_open(""), NIXL_OK));
 }
 

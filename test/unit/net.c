@@ -239,7 +239,7 @@ Test(key, owner_is_answered_when_all_handles_have_let_go, .init = start_rma, .fi
     for (int i = 0; i < 2; i++) {
         cr_expect(eq(int, nixl_req_test(&reqs[i]), NIXL_OK));
     }
-    cr_expect(eq(int, put_nb(regions[0], LARGE, &reqs[0]), NIXL_ERR_STALE));
+    cr_expect(eq(int, put_nb(regions[0], LARGE, &reqs[0]), NIXL_E_STALE));
 }
 
 Test(key, region_that_is_closed_as_its_key_comes_is_closed, .init = start_rma, .fini = stop)
@@ -255,7 +255,7 @@ Test(key, region_that_is_closed_as_its_key_comes_is_closed, .init = start_rma, .
     cr_expect(eq(u32, fake_n_sent(NXR_NET_CLOSED_ACK), 1));
     nxr_request_start_begun();
     cr_expect(zero(int, fake.n_moved), "nothing reads or writes behind the answer");
-    cr_expect(eq(int, nixl_req_test(&req), NIXL_ERR_STALE));
+    cr_expect(eq(int, nixl_req_test(&req), NIXL_E_STALE));
 }
 
 /* ---- notifications, fence and silence -------------------------------------------------------- */
@@ -269,7 +269,7 @@ Test(note, who_waits_for_room_asks_whether_the_peer_lives, .init = start, .fini 
     while (status == NIXL_OK) {
         status = nxr_net_notify(np->peer, 1, payload, sizeof(payload));
     }
-    cr_expect(eq(int, status, NIXL_ERR_AGAIN));
+    cr_expect(eq(int, status, NIXL_E_AGAIN));
     cr_expect(lt(u64, np->tx_tail, np->tx_limit), "there is room, but not enough");
     pthread_mutex_lock(&nxr_job.lock);
     nxr_net_tick(now + nxr_env.peer_timeout);
@@ -332,7 +332,7 @@ Test(note, credit_makes_room, .init = start, .fini = stop)
     for (int i = 0; i < NXR_RING_SLOTS; i++) {
         cr_assert(eq(int, nxr_net_notify(np->peer, 1, NULL, 0), NIXL_OK));
     }
-    cr_expect(eq(int, nxr_net_notify(np->peer, 1, NULL, 0), NIXL_ERR_AGAIN));
+    cr_expect(eq(int, nxr_net_notify(np->peer, 1, NULL, 0), NIXL_E_AGAIN));
     fake_receive(1, NXR_NET_CREDIT, &taken, sizeof(taken), NULL, 0);
     cr_expect(eq(int, nxr_net_notify(np->peer, 1, NULL, 0), NIXL_OK));
     cr_expect(not(np->wants_credit));
@@ -433,7 +433,7 @@ Test(out, order_is_kept_where_there_is_no_room, .init = start, .fini = stop)
 {
     struct nixl_region *region = fake_region(1, false);
 
-    fake.answer = NIXL_ERR_AGAIN;
+    fake.answer = NIXL_E_AGAIN;
     for (uint64_t i = 0; i < 100; i++) {
         cr_assert(eq(int, put(region, i, FAKE_SMALL), NIXL_OK));
     }

@@ -52,7 +52,7 @@ Test(alive, who_shows_that_it_runs_has_twice_the_time, .init = start, .fini = st
         tick();
     }
     cr_expect(np->is_dead);
-    cr_expect(eq(int, nxr_peer_fail_lost("test", 1, ""), NIXL_ERR_PEER_LOST));
+    cr_expect(eq(int, nxr_peer_fail_lost("test", 1, ""), NIXL_E_PEER_LOST));
     cr_expect(
         eq(str, (char *)nixl_last_error()->text,
            (char *)"rank 1 (restart 1) is lost: it was silent for twice NIXLRUN_PEER_TIMEOUT"));
@@ -83,7 +83,7 @@ static const char *text_of_silence(bool was_connected, const char *known)
         tick();
     }
     cr_assert(np->is_dead);
-    cr_expect(eq(int, nxr_peer_fail_lost("test", 1, ""), NIXL_ERR_PEER_LOST));
+    cr_expect(eq(int, nxr_peer_fail_lost("test", 1, ""), NIXL_E_PEER_LOST));
     return nixl_last_error()->text;
 }
 
@@ -166,7 +166,7 @@ Test(alive, who_takes_a_long_write_is_not_lost, .init = start_rma, .fini = stop)
         tick();
     }
     cr_expect(np->is_dead, "when no piece ends any more");
-    fake_end_ops(NIXL_ERR_CANCELED);
+    fake_end_ops(NIXL_E_CANCELED);
     nixl_req_detach(&req);
     free(memory);
 }
@@ -200,5 +200,5 @@ Test(alive, a_rank_lost_before_its_card_came_has_no_host, .init = start, .fini =
     cr_expect(ne(ptr, (void *)nixl_host(1), NULL));
     fake_lose(2);
     cr_expect(zero(ptr, (void *)nixl_host(2)));
-    cr_expect_eq(nixl_last_error()->status, NIXL_ERR_NOT_FOUND);
+    cr_expect_eq(nixl_last_error()->status, NIXL_E_NOT_FOUND);
 }

@@ -78,7 +78,7 @@ Test(submit, what_is_small_is_put_once_and_started_where_that_fails, .init = sta
     cr_expect(eq(int, nixl_put(1, region, 0, buffer, 8), NIXL_OK));
     cr_expect(eq(u32, counted.n_puts, 1));
     cr_expect(zero(u32, counted.n_starts));
-    fake.answer = NIXL_ERR_AGAIN;
+    fake.answer = NIXL_E_AGAIN;
     while (status == NIXL_OK) { /* until there is no room for more */
         counted.n_puts = 0;
         status = nixl_put_nb(1, region, 0, buffer, FAKE_SMALL, &req);
@@ -123,7 +123,7 @@ Test(put_notify, without_room_at_the_target_the_bytes_go, .init = start, .fini =
 
     fake_forget_sent();
     np->tx_tail = np->tx_limit;
-    cr_expect(eq(int, nixl_put_notify(1, region, 0, buffer, LARGE, 7, NULL, 0, 0), NIXL_ERR_AGAIN));
+    cr_expect(eq(int, nixl_put_notify(1, region, 0, buffer, LARGE, 7, NULL, 0, 0), NIXL_E_AGAIN));
     cr_expect(eq(u32, fake_n_sent(NXR_NET_BULK_PUT), 1));
     cr_expect(zero(u32, fake_n_sent(NXR_NET_NOTE)));
     fake_round();
@@ -144,7 +144,8 @@ Test(atomic, bulk_for_a_put_that_was_not_begun, .init = start, .fini = stop)
 
     np->queued_nbytes = (size_t)1 << 30;
     cr_assert(
-        eq(int, nixl_atomic_nb(1, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &before, &reqs[0]),
+        eq(int,
+           nixl_atomic_nb(1, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, &before, &reqs[0]),
            NIXL_INPROGRESS));
     cr_assert(eq(int, nixl_put_nb(1, region, 0, buffer, LARGE, &reqs[1]), NIXL_INPROGRESS));
     done.ask = np->last_id - 1;
@@ -161,7 +162,7 @@ Test(atomic, bulk_for_a_put_that_was_not_begun, .init = start, .fini = stop)
 /* An answer that no owner gives ends the call; what is refused is test/unit/wire.c's to show. */
 Test(atomic, outcomes_that_no_owner_has, .init = start, .fini = stop)
 {
-    static const int bad[] = {NIXL_INPROGRESS, NIXL_ERR_AGAIN, NIXL_ERR_PEER_LOST, INT_MAX};
+    static const int bad[] = {NIXL_INPROGRESS, NIXL_E_AGAIN, NIXL_E_PEER_LOST, INT_MAX};
     struct nixl_region *region = fake_region(1, false);
     struct nixl_req *req = NULL;
     const uint64_t one = 1;
@@ -171,10 +172,11 @@ Test(atomic, outcomes_that_no_owner_has, .init = start, .fini = stop)
         struct nxr_net_atomic_done done = {.what = {.status = bad[i]}};
 
         cr_assert(
-            eq(int, nixl_atomic_nb(1, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &before, &req),
+            eq(int,
+               nixl_atomic_nb(1, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, &before, &req),
                NIXL_INPROGRESS));
         done.ask = np->last_id;
         fake_receive(1, NXR_NET_ATOMIC_DONE, &done, sizeof(done), NULL, 0);
-        cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_ERR_TRANSPORT));
+        cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_E_TRANSPORT));
     }
 }

@@ -38,7 +38,7 @@ static inline int case_submit(struct nxr_op *op)
 {
     struct nxr_segment *segment = op->segment;
     const struct nxr_transport *transport = segment->transport;
-    int status = NIXL_ERR_AGAIN;
+    int status = NIXL_E_AGAIN;
 
     nxr_request_hand_to(op, transport);
     if (op->kind == NXR_OP_PUT && op->nbytes <= segment->put_at_once) {
@@ -46,7 +46,7 @@ static inline int case_submit(struct nxr_op *op)
     } else if (op->kind == NXR_OP_GET && op->nbytes <= segment->get_at_once) {
         status = transport->get(segment, op->offset, op->local, op->nbytes);
     }
-    return status == NIXL_ERR_AGAIN ? transport->start(op) : status;
+    return status == NIXL_E_AGAIN ? transport->start(op) : status;
 }
 
 static inline int case_begin(struct nixl_region *region, const struct nxr_op *what,

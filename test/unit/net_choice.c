@@ -34,7 +34,7 @@ static int reach(const void *address, size_t nbytes, unsigned *n_rails_p, char *
     cr_assert(eq(sz, nbytes, 2));
     snprintf(text, text_nbytes, "no network is common to both");
     *n_rails_p = n_rails_reached;
-    return is_reached[which] ? NIXL_OK : NIXL_ERR_UNSUPPORTED;
+    return is_reached[which] ? NIXL_OK : NIXL_E_UNSUPPORTED;
 }
 
 static struct nxr_network modules[N];
@@ -255,10 +255,10 @@ Test(choice, what_fits_nowhere_is_refused)
     become(&host);
     cr_assert(eq(int, nxr_card_make(&(struct nxr_identity){0}, &card), NIXL_OK));
     cr_expect(eq(int, nxr_net_offer_add(&card, &nxr_net.nets[UCX], address, sizeof(address)),
-                 NIXL_ERR_LIMIT));
+                 NIXL_E_LIMIT));
     cr_expect(eq(int, nxr_net_offer_add(&card, &nxr_net.nets[UCX], address, NXR_NET_ADDRESS_NBYTES),
                  NIXL_OK));
     cr_expect(eq(int, nxr_net_offer_add(&card, &nxr_net.nets[OFI], address, NXR_NET_ADDRESS_NBYTES),
                  NIXL_OK));
-    cr_expect(eq(int, nxr_net_offer_add(&card, &nxr_net.nets[TCP], address, 64), NIXL_ERR_LIMIT));
+    cr_expect(eq(int, nxr_net_offer_add(&card, &nxr_net.nets[TCP], address, 64), NIXL_E_LIMIT));
 }

@@ -17,7 +17,7 @@ static void start_two(void)
     fake.second_attr.message_nbytes = 4608; /* the least that is allowed */
     fake.second_attr.put_message_nbytes = fake.second_attr.get_message_nbytes = 512;
     np = fake_link(1);
-    fake.reach[FIRST] = fake.reach[SECOND] = NIXL_ERR_AGAIN;
+    fake.reach[FIRST] = fake.reach[SECOND] = NIXL_E_AGAIN;
 }
 
 static void notify(int rank, uint64_t tag)
@@ -105,7 +105,7 @@ Test(connect, the_best_one_is_taken_where_both_get_through)
 
 Test(connect, a_network_that_fails_costs_no_time)
 {
-    fake.reach[FIRST] = NIXL_ERR_TRANSPORT;
+    fake.reach[FIRST] = NIXL_E_TRANSPORT;
     fake.reach[SECOND] = NIXL_OK;
     notify(1, 1);
     fake_round();
@@ -121,14 +121,14 @@ Test(connect, a_network_that_fails_costs_no_time)
 
 Test(connect, who_is_reached_by_none_is_lost)
 {
-    fake.reach[FIRST] = NIXL_ERR_TRANSPORT;
+    fake.reach[FIRST] = NIXL_E_TRANSPORT;
     notify(1, 1);
     fake_round();
     cr_expect(not(np->is_dead), "the second is still tried");
     fake_fail(1, FIRST);
     fake_round();
     cr_expect(not(np->is_dead));
-    fake.reach[SECOND] = NIXL_ERR_TRANSPORT;
+    fake.reach[SECOND] = NIXL_E_TRANSPORT;
     fake_round();
     cr_expect(np->is_dead);
     cr_expect(zero(u32, fake_n_messages()));

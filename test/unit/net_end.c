@@ -22,7 +22,7 @@ Test(end, of_a_job_with_bulk_and_answers_under_way, .init = start)
     fake.answer = NIXL_INPROGRESS;
     cr_assert(eq(int, put_nb(region, LARGE, &reqs[0]), NIXL_INPROGRESS));
     cr_assert(eq(int, get_nb(region, LARGE, &reqs[1]), NIXL_INPROGRESS));
-    fake.answer = NIXL_ERR_AGAIN;
+    fake.answer = NIXL_E_AGAIN;
     cr_assert(eq(int, put_nb(region, LARGE, &reqs[2]), NIXL_INPROGRESS));
     cr_assert(not(zero(ptr, fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 8))));
     for (int i = 0; i < 3; i++) {
@@ -60,7 +60,7 @@ static struct nixl_req *begin(struct nixl_region *region, bool is_put, enum phas
 {
     struct nixl_req *req = NULL;
 
-    fake.answer = phase == AT_THE_NETWORK ? NIXL_INPROGRESS : NIXL_ERR_AGAIN;
+    fake.answer = phase == AT_THE_NETWORK ? NIXL_INPROGRESS : NIXL_E_AGAIN;
     cr_assert(eq(int, is_put ? put_nb(region, LARGE, &req) : get_nb(region, LARGE, &req),
                  NIXL_INPROGRESS));
     cr_assert(eq(int, nixl_req_test(&req), NIXL_INPROGRESS));
@@ -75,10 +75,10 @@ static void lose_in_phase(bool is_rma, bool is_put, enum phase phase)
     fake_lose(1);
     fake_round();
     cr_expect(zero(u32, fake_n_ops()), "the network has nothing");
-    cr_expect(eq(int, nixl_req_test(&req), NIXL_ERR_PEER_LOST));
+    cr_expect(eq(int, nixl_req_test(&req), NIXL_E_PEER_LOST));
     cr_expect(zero(u32, atomic_load(&nxr_n_started)));
     cr_expect(nxr_list_is_empty(&np->moves));
-    cr_expect(eq(int, put_nb(region, LARGE, &req), NIXL_ERR_PEER_LOST));
+    cr_expect(eq(int, put_nb(region, LARGE, &req), NIXL_E_PEER_LOST));
 }
 
 /* One test for each. */
@@ -107,7 +107,7 @@ Test(death, while_bulk_comes_keeps_the_region_until_it_has_landed, .init = start
     fake_round();
     fake_lose(1);
     cr_expect(not(nxr_list_is_empty(&nxr_net.holds)));
-    fake_land(0, NIXL_ERR_TRANSPORT);
+    fake_land(0, NIXL_E_TRANSPORT);
     cr_expect(nxr_list_is_empty(&nxr_net.holds));
     cr_expect(zero(u64, next_tag()), "what waited for the bulk is not delivered");
 }
@@ -124,8 +124,8 @@ Test(death, of_the_owner_while_its_answer_lands, .init = start, .fini = stop)
     fake_lose(1);
     fake_round();
     cr_expect(eq(int, nixl_req_test(&req), NIXL_INPROGRESS), "the buffer is still written to");
-    fake_land(0, NIXL_ERR_TRANSPORT);
-    cr_expect(eq(int, nixl_req_test(&req), NIXL_ERR_PEER_LOST));
+    fake_land(0, NIXL_E_TRANSPORT);
+    cr_expect(eq(int, nixl_req_test(&req), NIXL_E_PEER_LOST));
 }
 
 Test(cancel, get_whose_answer_has_not_come, .init = start, .fini = stop)
@@ -224,9 +224,9 @@ Test(large, write_ends_once_when_the_peer_dies, .init = start_rma, .fini = stop)
     struct nixl_req *req = begin_large(&memory);
 
     fake_lose(1);
-    fake_end_ops(NIXL_ERR_CANCELED);
+    fake_end_ops(NIXL_E_CANCELED);
     fake_round();
-    cr_expect(eq(int, nixl_req_test(&req), NIXL_ERR_PEER_LOST));
+    cr_expect(eq(int, nixl_req_test(&req), NIXL_E_PEER_LOST));
     cr_expect(eq(ptr, req, NULL));
     free(memory);
 }
@@ -243,7 +243,7 @@ Test(end, before_it_began_with_a_rank_of_another_version, .init = start, .fini =
     pthread_mutex_lock(&nxr_job.lock);
     status = nxr_net_add_peer(nxr_peer_get_locked(2), &card, why, sizeof(why));
     pthread_mutex_unlock(&nxr_job.lock);
-    cr_expect(eq(int, status, NIXL_ERR_UNSUPPORTED));
+    cr_expect(eq(int, status, NIXL_E_UNSUPPORTED));
     cr_expect(not(zero(ptr, strstr(why, "another version of nixlrun"))));
     cr_expect(zero(ptr, (void *)net_peer_at(nxr_job.peers[2])));
 }

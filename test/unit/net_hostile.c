@@ -233,16 +233,16 @@ static bool is_body_taken(unsigned type, const void *body, size_t nbytes)
 Test(hostile, values_that_cannot_be)
 {
     struct nxr_net_atomic word = {
-        .what = {.generation = 1, .atomic = {.type = NIXL_DOUBLE, .op = NIXL_ATOMIC_ADD}}};
-    struct nxr_net_got got = {.status = NIXL_ERR_STALE};
+        .what = {.generation = 1, .atomic = {.type = NIXL_TYPE_DOUBLE, .op = NIXL_ATOMIC_ADD}}};
+    struct nxr_net_got got = {.status = NIXL_E_STALE};
     struct nxr_net_staged staged = {.status = NIXL_OK};
-    struct nxr_net_refused refused = {.status = NIXL_ERR_STALE};
+    struct nxr_net_refused refused = {.status = NIXL_E_STALE};
 
     cr_expect(is_body_taken(NXR_NET_ATOMIC, &word, sizeof(word)));
     word.what.atomic.op = UINT8_MAX;
     cr_expect(not(is_body_taken(NXR_NET_ATOMIC, &word, sizeof(word))), "no such operation");
     for (unsigned type = NXR_NET_GOT; type <= NXR_NET_BULK_GOT; type++) {
-        got.status = NIXL_ERR_STALE;
+        got.status = NIXL_E_STALE;
         cr_expect(is_body_taken(type, &got, sizeof(got)));
         got.status = NIXL_INPROGRESS;
         cr_expect(not(is_body_taken(type, &got, sizeof(got))), "type %u", type);
@@ -358,7 +358,7 @@ Test(hostile, bulk_for_a_put_of_our_own, .init = start, .fini = stop)
     struct nixl_region *region = fake_region(1, false);
     struct nixl_req *req = NULL;
 
-    fake.answer = NIXL_ERR_AGAIN; /* it waits for room */
+    fake.answer = NIXL_E_AGAIN; /* it waits for room */
     cr_assert(eq(int, put_nb(region, LARGE, &req), NIXL_INPROGRESS));
     cr_expect(zero(ptr, bulk_got(np->last_id, LARGE)));
     cr_expect(eq(u64, nxr_net.n_dropped, 1));

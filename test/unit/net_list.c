@@ -118,7 +118,7 @@ static void answers_wrongly(uint64_t ahead, size_t nbytes)
     cr_assert(eq(int, begin(NXR_OP_GET, 3, 8), NIXL_INPROGRESS));
     answer(first_move(3) + ahead, 'x', nbytes);
     cr_expect(eq(int, n_ended, 1));
-    cr_expect(eq(int, outcome, NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, outcome, NIXL_E_TRANSPORT));
     cr_expect(eq(u64, nxr_net.n_dropped, 1));
     cr_expect(zero(int, memory[0] + memory[8] + memory[16]));
 }
@@ -135,13 +135,13 @@ Test(list, answer_of_another_size_ends_it, .init = start_list, .fini = stop_list
 
 Test(list, refusal_of_a_piece_ends_it, .init = start_list, .fini = stop_list)
 {
-    struct nxr_net_got got = {.status = NIXL_ERR_STALE};
+    struct nxr_net_got got = {.status = NIXL_E_STALE};
 
     cr_assert(eq(int, begin(NXR_OP_GET, 3, 8), NIXL_INPROGRESS));
     got.move = first_move(3);
     fake_receive(1, NXR_NET_GOT, &got, sizeof(got), NULL, 0);
     cr_expect(eq(int, n_ended, 1));
-    cr_expect(eq(int, outcome, NIXL_ERR_STALE));
+    cr_expect(eq(int, outcome, NIXL_E_STALE));
 }
 
 Test(list, nothing_is_written_after_a_cancel, .init = start_list, .fini = stop_list)
@@ -152,7 +152,7 @@ Test(list, nothing_is_written_after_a_cancel, .init = start_list, .fini = stop_l
     first = first_move(3);
     answer(first, 'x', 8);
     cr_expect(eq(int, op.transport->cancel(&op), NIXL_OK));
-    cr_expect(eq(int, outcome, NIXL_ERR_CANCELED));
+    cr_expect(eq(int, outcome, NIXL_E_CANCELED));
     answer(first + 1, 'y', 8);
     cr_expect(eq(int, n_ended, 1));
     cr_expect(zero(chr, memory[8]));
@@ -164,12 +164,12 @@ Test(list, ends_with_its_peer, .init = start_list, .fini = stop_list)
     fake_lose(1);
     nxr_net_tell_ended();
     cr_expect(eq(int, n_ended, 1));
-    cr_expect(eq(int, outcome, NIXL_ERR_PEER_LOST));
+    cr_expect(eq(int, outcome, NIXL_E_PEER_LOST));
 }
 
 Test(list, puts_and_large_pieces_are_no_list, .init = start_list, .fini = stop_list)
 {
-    cr_expect(eq(int, begin(NXR_OP_PUT, 3, 8), NIXL_ERR_UNSUPPORTED));
-    cr_expect(eq(int, begin(NXR_OP_GET, 3, PIECE + 1), NIXL_ERR_UNSUPPORTED));
+    cr_expect(eq(int, begin(NXR_OP_PUT, 3, 8), NIXL_E_UNSUPPORTED));
+    cr_expect(eq(int, begin(NXR_OP_GET, 3, PIECE + 1), NIXL_E_UNSUPPORTED));
     cr_expect(zero(u32, fake_n_sent(NXR_NET_GET)));
 }

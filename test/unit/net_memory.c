@@ -91,7 +91,7 @@ static void bulk_that_found_none(int (*call)(struct nxr_peer *peer))
 
     cr_assert(eq(int, nxr_net_flush(np->peer), NIXL_OK)); /* from now on bulk brings its flush */
     lack_messages(NO_LIMIT);
-    cr_expect(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_ERR_NO_MEMORY));
+    cr_expect(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_E_NO_MEMORY));
     cr_expect(eq(int, call(np->peer), NIXL_INPROGRESS), "nor is there for the question");
     have_memory();
     cr_expect(zero(u32, fake_n_sent(NXR_NET_BULK_PUT)));
@@ -128,7 +128,7 @@ Test(memory, bulk_never_goes_before_the_greeting, .init = start, .fini = finish)
     np->is_greeted = false;
     fake_forget_sent();
     lack_messages(1);
-    cr_expect(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_ERR_NO_MEMORY));
+    cr_expect(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_E_NO_MEMORY));
     cr_expect(zero(u32, fake_n_messages()));
     cr_expect(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_OK));
     cr_expect(eq(u32, fake_n_sent(NXR_NET_HELLO), 1));
@@ -145,7 +145,7 @@ Test(memory, put_whose_notification_finds_none_may_be_made_again, .init = start_
     struct nixl_region *region = fake_region(1, true);
 
     lack_messages(NO_LIMIT);
-    cr_expect(eq(int, put_notify(region, LARGE), NIXL_ERR_NO_MEMORY));
+    cr_expect(eq(int, put_notify(region, LARGE), NIXL_E_NO_MEMORY));
     have_memory();
     cr_expect(eq(int, fake.n_moved, 1));
     cr_expect(zero(u32, fake_n_sent(NXR_NET_NOTE)));
@@ -158,7 +158,7 @@ Test(memory, put_notify_in_one_message_that_found_none, .init = start, .fini = f
     struct nixl_region *region = fake_region(1, false);
 
     lack_messages(NO_LIMIT);
-    cr_expect(eq(int, put_notify(region, 8), NIXL_ERR_NO_MEMORY));
+    cr_expect(eq(int, put_notify(region, 8), NIXL_E_NO_MEMORY));
     have_memory();
     cr_expect(zero(u32, fake_n_sent(NXR_NET_NOTE)));
     cr_expect(eq(int, put_notify(region, 8), NIXL_OK));
@@ -184,7 +184,7 @@ Test(memory, no_notification_goes_ahead_of_a_piece_that_found_none, .init = star
     cr_expect(zero(u32, fake_n_sent(NXR_NET_NOTE)), "the put has not ended");
     fake.answer = NIXL_OK;
     fake_end_ops(NIXL_OK);
-    cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_ERR_NO_MEMORY));
+    cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_E_NO_MEMORY));
 }
 
 /* ---- what a peer waits for ------------------------------------------------------------------- */

@@ -71,7 +71,7 @@ Test(reach, what_it_refuses_is_staged_and_not_shown_again, .init = begin, .fini 
 {
     range->is_direct = true;
     fake.attr.device_kinds = CUDA_BIT;
-    fake.mem_answer = NIXL_ERR_UNSUPPORTED;
+    fake.mem_answer = NIXL_E_UNSUPPORTED;
     cr_expect(not(takes()));
     fake.mem_answer = NIXL_OK;
     cr_expect(not(takes()));
@@ -197,7 +197,7 @@ Test(reach, nothing_is_copied_without_a_window, .init = begin, .fini = end)
     fake_receive(1, NXR_NET_STAGE, &stage, sizeof(stage), NULL, 0);
     cr_assert(eq(u32, fake_n_sent(NXR_NET_STAGED), 1));
     cr_expect(eq(int, ((const struct nxr_net_staged *)fake_last(NXR_NET_STAGED))->status,
-                 NIXL_ERR_INVALID_ARG));
+                 NIXL_E_INVALID_ARG));
     pthread_mutex_lock(&nxr_job.lock);
     nxr_publish_revoke(published);
     nxr_publish_free(published);
@@ -237,7 +237,7 @@ Test(reach, no_window_no_copy, .init = start, .fini = stop)
 {
     const struct nxr_net_staged staged = {0, NIXL_OK};
 
-    cr_expect(eq(int, stage(0, 8), NIXL_ERR_INVALID_ARG), "there is no window");
+    cr_expect(eq(int, stage(0, 8), NIXL_E_INVALID_ARG), "there is no window");
     fake_receive(1, NXR_NET_STAGED, &staged, sizeof(staged), NULL, 0);
     cr_expect(eq(u64, nxr_net.n_dropped, 1), "an answer about no window");
 }

@@ -125,7 +125,7 @@ Test(notify, held_that_finds_no_room_is_tried_again, .init = start_here, .fini =
     atomic_store(&peer->n_pending, 1);
     cr_expect_eq(notify(2, 7), NIXL_OK);
     atomic_store(&peer->n_pending, 0);
-    ring.answer = NIXL_ERR_AGAIN;
+    ring.answer = NIXL_E_AGAIN;
     nxr_notify_send_held(peer);
     cr_expect_eq(ring.n, 0);
     cr_expect(nxr_notify_tick(100) > 100 && nxr_notify_tick(100) <= 100 + 10 * NXR_MS);
@@ -146,8 +146,8 @@ Test(notify, held_for_a_rank_that_is_lost_is_dropped, .init = start_here, .fini 
     nxr_notify_retry();
     cr_expect_eq(ring.n, 0);
     cr_expect_eq(nxr_notify_tick(100), INT64_MAX);
-    cr_expect_eq(notify(2, 8), NIXL_ERR_PEER_LOST);
-    cr_expect_eq(nxr_notify_hand_over(peer, 9, NULL, 0), NIXL_ERR_PEER_LOST);
+    cr_expect_eq(notify(2, 8), NIXL_E_PEER_LOST);
+    cr_expect_eq(nxr_notify_hand_over(peer, 9, NULL, 0), NIXL_E_PEER_LOST);
     cr_expect_eq(ring.n, 0);
 }
 
@@ -167,7 +167,7 @@ Test(hand_over, waits_for_puts_and_for_room, .init = start_here, .fini = stop_he
     cr_expect_eq(nxr_notify_hand_over(peer, 7, "one", 4), NIXL_OK);
     cr_expect_eq(ring.n, 0);
     atomic_store(&peer->n_pending, 0);
-    ring.answer = NIXL_ERR_AGAIN;
+    ring.answer = NIXL_E_AGAIN;
     cr_expect_eq(nxr_notify_hand_over(peer, 8, "two", 4), NIXL_OK);
     cr_expect_eq(ring.n, 0);
     ring.answer = NIXL_OK;
@@ -179,8 +179,8 @@ Test(hand_over, waits_for_puts_and_for_room, .init = start_here, .fini = stop_he
 
 Test(hand_over, says_why_nothing_goes, .init = start_here, .fini = stop_here)
 {
-    ring.answer = NIXL_ERR_TRANSPORT;
-    cr_expect_eq(nxr_notify_hand_over(peer, 7, NULL, 0), NIXL_ERR_TRANSPORT);
+    ring.answer = NIXL_E_TRANSPORT;
+    cr_expect_eq(nxr_notify_hand_over(peer, 7, NULL, 0), NIXL_E_TRANSPORT);
     cr_expect_eq(nxr_notify_tick(100), INT64_MAX, "nothing is held");
 }
 
@@ -257,8 +257,8 @@ Test(lost_sender, what_it_had_sent_comes_first, .init = start, .fini = stop)
     cr_expect_eq(tag, 5);
     cr_expect_eq(receive(1, 0, 0, &tag), NIXL_OK);
     cr_expect_eq(tag, 6);
-    cr_expect_eq(receive(1, 0, 0, &tag), NIXL_ERR_PEER_LOST);
-    cr_expect_eq(receive(1, 0, 0, &tag), NIXL_ERR_PEER_LOST, "always");
+    cr_expect_eq(receive(1, 0, 0, &tag), NIXL_E_PEER_LOST);
+    cr_expect_eq(receive(1, 0, 0, &tag), NIXL_E_PEER_LOST, "always");
 }
 
 Test(lost_sender, also_what_no_call_has_wanted, .init = start, .fini = stop)
@@ -268,10 +268,10 @@ Test(lost_sender, also_what_no_call_has_wanted, .init = start, .fini = stop)
     two_notes_come();
     cr_expect_eq(receive(1, 7, UINT64_MAX, &tag), NIXL_INPROGRESS);
     fake_lose(1);
-    cr_expect_eq(receive(1, 7, UINT64_MAX, &tag), NIXL_ERR_PEER_LOST);
+    cr_expect_eq(receive(1, 7, UINT64_MAX, &tag), NIXL_E_PEER_LOST);
     cr_expect_eq(receive(1, 6, UINT64_MAX, &tag), NIXL_OK);
     cr_expect_eq(receive(1, 5, UINT64_MAX, &tag), NIXL_OK);
-    cr_expect_eq(receive(1, 5, UINT64_MAX, &tag), NIXL_ERR_PEER_LOST);
+    cr_expect_eq(receive(1, 5, UINT64_MAX, &tag), NIXL_E_PEER_LOST);
 }
 
 Test(lost_sender, any_rank_hears_of_it_once_behind_its_notes, .init = start, .fini = stop)
@@ -284,6 +284,6 @@ Test(lost_sender, any_rank_hears_of_it_once_behind_its_notes, .init = start, .fi
     cr_expect_eq(tag, 5);
     cr_expect_eq(receive(NIXL_ANY_RANK, 0, 0, &tag), NIXL_OK);
     cr_expect_eq(tag, 6);
-    cr_expect_eq(receive(NIXL_ANY_RANK, 0, 0, &tag), NIXL_ERR_PEER_LOST);
+    cr_expect_eq(receive(NIXL_ANY_RANK, 0, 0, &tag), NIXL_E_PEER_LOST);
     cr_expect_eq(receive(NIXL_ANY_RANK, 0, 0, &tag), NIXL_INPROGRESS);
 }

@@ -72,12 +72,12 @@ Test(ofi, other_lengths_and_bits_are_refused)
 
     for (size_t nbytes = 0; nbytes <= sizeof(address); nbytes++) {
         if (nbytes != right) {
-            cr_expect(eq(int, parse(&address, nbytes), NIXL_ERR_TRANSPORT), "%zu bytes", nbytes);
+            cr_expect(eq(int, parse(&address, nbytes), NIXL_E_TRANSPORT), "%zu bytes", nbytes);
         }
     }
     for (size_t bit = 0; bit < right * 8; bit++) {
         ((unsigned char *)&address)[bit / 8] ^= (unsigned char)(1u << bit % 8);
-        cr_expect(eq(int, parse(&address, right), NIXL_ERR_TRANSPORT), "bit %zu", bit);
+        cr_expect(eq(int, parse(&address, right), NIXL_E_TRANSPORT), "bit %zu", bit);
         ((unsigned char *)&address)[bit / 8] ^= (unsigned char)(1u << bit % 8);
     }
 }
@@ -88,15 +88,15 @@ Test(ofi, addresses_that_lie_are_refused)
 
     address.rails[0].nbytes = NXR_OFI_NAME_NBYTES + 1;
     nxr_ofi_address_seal(&address);
-    cr_expect(eq(int, parse(&address, nxr_ofi_address_nbytes(1)), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, parse(&address, nxr_ofi_address_nbytes(1)), NIXL_E_TRANSPORT));
     address = an_address(1, 100);
     memset(address.provider, 'x', sizeof(address.provider));
     nxr_ofi_address_seal(&address);
-    cr_expect(eq(int, parse(&address, nxr_ofi_address_nbytes(1)), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, parse(&address, nxr_ofi_address_nbytes(1)), NIXL_E_TRANSPORT));
     address = an_address(1, 100);
     address.id = 0;
     nxr_ofi_address_seal(&address);
-    cr_expect(eq(int, parse(&address, nxr_ofi_address_nbytes(1)), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, parse(&address, nxr_ofi_address_nbytes(1)), NIXL_E_TRANSPORT));
 }
 
 Test(ofi, keys_are_checked)
@@ -111,11 +111,11 @@ Test(ofi, keys_are_checked)
     nxr_ofi_key_seal(&key);
     cr_expect(eq(int, nxr_ofi_key_parse(&key, nxr_ofi_key_nbytes(2), &parsed, &why), NIXL_OK));
     cr_expect(
-        eq(int, nxr_ofi_key_parse(&key, nxr_ofi_key_nbytes(3), &parsed, &why), NIXL_ERR_TRANSPORT));
+        eq(int, nxr_ofi_key_parse(&key, nxr_ofi_key_nbytes(3), &parsed, &why), NIXL_E_TRANSPORT));
     key.rails[1].base = UINT64_MAX - 4095;
     nxr_ofi_key_seal(&key);
     cr_expect(
-        eq(int, nxr_ofi_key_parse(&key, nxr_ofi_key_nbytes(2), &parsed, &why), NIXL_ERR_TRANSPORT));
+        eq(int, nxr_ofi_key_parse(&key, nxr_ofi_key_nbytes(2), &parsed, &why), NIXL_E_TRANSPORT));
 }
 
 /* ---- which rails talk ------------------------------------------------------------------------ */

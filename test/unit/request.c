@@ -86,7 +86,7 @@ Test(request, a_word_that_has_not_begun_ends_at_once)
 
     nxr_op_done(&req->op, NIXL_OK);
     cr_expect(eq(int, nxr_request_stop(req), NIXL_OK));
-    cr_expect(eq(int, req->status, NIXL_ERR_CANCELED));
+    cr_expect(eq(int, req->status, NIXL_E_CANCELED));
     cr_expect(not(nxr_request_start_begun()), "it was taken out of the list");
 }
 

@@ -24,12 +24,12 @@ Test(status, values_are_pinned)
 {
     cr_expect(eq(int, NIXL_OK, 0));
     cr_expect(eq(int, NIXL_INPROGRESS, 1));
-    cr_expect(eq(int, NIXL_ERR_INVALID_ARG, -1));
-    cr_expect(eq(int, NIXL_ERR_STALE, -7));
-    cr_expect(eq(int, NIXL_ERR_TIMEOUT, -10));
-    cr_expect(eq(int, NIXL_ERR_PEER_LOST, -16));
-    cr_expect(eq(int, NIXL_ERR_INTERNAL, -19));
-    cr_expect(eq(int, NIXL_ERR_EXPIRED, -20));
+    cr_expect(eq(int, NIXL_E_INVALID_ARG, -1));
+    cr_expect(eq(int, NIXL_E_STALE, -7));
+    cr_expect(eq(int, NIXL_E_TIMEOUT, -10));
+    cr_expect(eq(int, NIXL_E_PEER_LOST, -16));
+    cr_expect(eq(int, NIXL_E_INTERNAL, -19));
+    cr_expect(eq(int, NIXL_E_EXPIRED, -20));
     cr_expect(eq(int, N_STATUSES, 22));
     for (int i = 2; i < N_STATUSES; i++) {
         cr_expect(eq(int, statuses[i].status, 1 - i), "%s", statuses[i].name);
@@ -71,7 +71,7 @@ static void *fail_in_a_thread(void *arg)
 {
     (void)arg;
     cr_expect(eq(int, nixl_last_error()->status, NIXL_OK), "a new thread has no failure");
-    nxr_fail(NIXL_ERR_RANGE, "nixl_get", 1, "self", 0, "of the other thread");
+    nxr_fail(NIXL_E_RANGE, "nixl_get", 1, "self", 0, "of the other thread");
     return NULL;
 }
 
@@ -81,13 +81,13 @@ Test(status, the_last_failure_is_the_threads_own)
     pthread_t thread;
 
     errno = ENOENT;
-    cr_expect(eq(int, nxr_fail(NIXL_ERR_STALE, "nixl_put", 7, "shm", EPERM, "region %s", "kv"),
-                 NIXL_ERR_STALE));
+    cr_expect(eq(int, nxr_fail(NIXL_E_STALE, "nixl_put", 7, "shm", EPERM, "region %s", "kv"),
+                 NIXL_E_STALE));
     cr_expect(eq(int, errno, ENOENT), "errno is kept");
     pthread_create(&thread, NULL, fail_in_a_thread, NULL);
     pthread_join(thread, NULL);
     error = nixl_last_error();
-    cr_expect(eq(int, error->status, NIXL_ERR_STALE));
+    cr_expect(eq(int, error->status, NIXL_E_STALE));
     cr_expect(eq(int, error->rank, 7));
     cr_expect(eq(int, error->native_code, EPERM));
     cr_expect_str_eq(error->operation, "nixl_put");
@@ -101,7 +101,7 @@ Test(status, a_long_detail_is_cut)
 
     memset(words, 'w', sizeof(words) - 1);
     words[sizeof(words) - 1] = '\0';
-    nxr_fail(NIXL_ERR_INTERNAL, "nixl_put", -1, "", 0, "%s", words);
+    nxr_fail(NIXL_E_INTERNAL, "nixl_put", -1, "", 0, "%s", words);
     cr_expect(lt(sz, strlen(nixl_last_error()->text), 1024));
     cr_expect(gt(sz, strlen(nixl_last_error()->text), 100));
 }
@@ -109,15 +109,15 @@ Test(status, a_long_detail_is_cut)
 Test(status, errno_is_translated)
 {
     cr_expect(eq(int, nxr_status_of_errno(0), NIXL_OK));
-    cr_expect(eq(int, nxr_status_of_errno(ENOMEM), NIXL_ERR_NO_MEMORY));
-    cr_expect(eq(int, nxr_status_of_errno(ENOSPC), NIXL_ERR_NO_MEMORY));
-    cr_expect(eq(int, nxr_status_of_errno(EMFILE), NIXL_ERR_LIMIT));
-    cr_expect(eq(int, nxr_status_of_errno(EPERM), NIXL_ERR_UNSUPPORTED));
-    cr_expect(eq(int, nxr_status_of_errno(ESRCH), NIXL_ERR_PEER_LOST));
-    cr_expect(eq(int, nxr_status_of_errno(ECONNRESET), NIXL_ERR_PEER_LOST));
-    cr_expect(eq(int, nxr_status_of_errno(ETIMEDOUT), NIXL_ERR_TIMEOUT));
-    cr_expect(eq(int, nxr_status_of_errno(EINVAL), NIXL_ERR_INVALID_ARG));
-    cr_expect(eq(int, nxr_status_of_errno(EIO), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, nxr_status_of_errno(ENOMEM), NIXL_E_NO_MEMORY));
+    cr_expect(eq(int, nxr_status_of_errno(ENOSPC), NIXL_E_NO_MEMORY));
+    cr_expect(eq(int, nxr_status_of_errno(EMFILE), NIXL_E_LIMIT));
+    cr_expect(eq(int, nxr_status_of_errno(EPERM), NIXL_E_UNSUPPORTED));
+    cr_expect(eq(int, nxr_status_of_errno(ESRCH), NIXL_E_PEER_LOST));
+    cr_expect(eq(int, nxr_status_of_errno(ECONNRESET), NIXL_E_PEER_LOST));
+    cr_expect(eq(int, nxr_status_of_errno(ETIMEDOUT), NIXL_E_TIMEOUT));
+    cr_expect(eq(int, nxr_status_of_errno(EINVAL), NIXL_E_INVALID_ARG));
+    cr_expect(eq(int, nxr_status_of_errno(EIO), NIXL_E_TRANSPORT));
 }
 
 Test(status, durations_are_readable)
@@ -132,13 +132,12 @@ Test(status, durations_are_readable)
 
 Test(status, what_is_only_tried_hides_no_failure)
 {
-    nxr_fail(NIXL_ERR_RANGE, "nixl_put", 3, "shm", 0, "%s", "the failure");
+    nxr_fail(NIXL_E_RANGE, "nixl_put", 3, "shm", 0, "%s", "the failure");
     nxr_fail_quiet_begin();
-    cr_expect(
-        eq(int, nxr_fail(NIXL_ERR_STALE, "nixl_signal_set", 1, "", 0, "tried"), NIXL_ERR_STALE));
+    cr_expect(eq(int, nxr_fail(NIXL_E_STALE, "nixl_signal_set", 1, "", 0, "tried"), NIXL_E_STALE));
     nxr_fail_quiet_end();
     cr_expect(eq(int, nixl_last_error()->rank, 3));
     cr_expect_str_eq(nixl_last_error()->text, "the failure");
-    nxr_fail(NIXL_ERR_STALE, "nixl_signal_set", 1, "", 0, "recorded again");
+    nxr_fail(NIXL_E_STALE, "nixl_signal_set", 1, "", 0, "recorded again");
     cr_expect(eq(int, nixl_last_error()->rank, 1));
 }

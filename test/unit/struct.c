@@ -56,7 +56,7 @@ Test(struct, newer_caller_may_set_only_what_is_known)
     cr_expect(eq(int, read_thing(&theirs, &ours), NIXL_OK));
     cr_expect(eq(u64, ours.third, 3));
     ((unsigned char *)theirs.added)[sizeof(theirs.added) - 1] = 1;
-    cr_expect(eq(int, read_thing(&theirs, &ours), NIXL_ERR_UNSUPPORTED));
+    cr_expect(eq(int, read_thing(&theirs, &ours), NIXL_E_UNSUPPORTED));
     cr_expect(
         ne(ptr, strstr(nixl_last_error()->text, "newer header: byte 47 of struct thing"), NULL),
         "%s", nixl_last_error()->text);
@@ -78,13 +78,13 @@ Test(struct, sizes_that_no_header_has_are_refused)
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         theirs.struct_nbytes = bad[i];
-        cr_expect(eq(int, read_thing(&theirs, &ours), NIXL_ERR_INVALID_ARG), "%zu", bad[i]);
-        cr_expect(eq(int, nxr_struct_check("op", "info_p", &type, &theirs), NIXL_ERR_INVALID_ARG));
+        cr_expect(eq(int, read_thing(&theirs, &ours), NIXL_E_INVALID_ARG), "%zu", bad[i]);
+        cr_expect(eq(int, nxr_struct_check("op", "info_p", &type, &theirs), NIXL_E_INVALID_ARG));
         cr_expect(ne(ptr, strstr(nixl_last_error()->text, "from 16 to 4096"), NULL));
         cr_expect(ne(ptr, strstr(nixl_last_error()->text, "THING_INIT"), NULL));
     }
-    cr_expect(eq(int, read_thing(NULL, &ours), NIXL_ERR_INVALID_ARG));
-    cr_expect(eq(int, nxr_struct_check("op", "info_p", &type, NULL), NIXL_ERR_INVALID_ARG));
+    cr_expect(eq(int, read_thing(NULL, &ours), NIXL_E_INVALID_ARG));
+    cr_expect(eq(int, nxr_struct_check("op", "info_p", &type, NULL), NIXL_E_INVALID_ARG));
 }
 
 Test(struct, stride_of_an_array_is_the_size_of_its_entries)
@@ -102,12 +102,12 @@ Test(struct, stride_of_an_array_is_the_size_of_its_entries)
     cr_expect(eq(u64, ours.third, 0));
     cr_expect(eq(int, nxr_struct_read_entry("op", "local", &type, newer, 1, &ours), NIXL_OK));
     cr_expect(eq(u64, ours.third, 6));
-    cr_expect(eq(int, nxr_struct_read_entry("op", "local", &type, newer, 2, &ours),
-                 NIXL_ERR_INVALID_ARG));
+    cr_expect(
+        eq(int, nxr_struct_read_entry("op", "local", &type, newer, 2, &ours), NIXL_E_INVALID_ARG));
     cr_expect(ne(ptr, strstr(nixl_last_error()->text, "local entry 2"), NULL));
     newer[1].added[0] = 1;
-    cr_expect(eq(int, nxr_struct_read_entry("op", "local", &type, newer, 1, &ours),
-                 NIXL_ERR_UNSUPPORTED));
+    cr_expect(
+        eq(int, nxr_struct_read_entry("op", "local", &type, newer, 1, &ours), NIXL_E_UNSUPPORTED));
 }
 
 Test(struct, outputs_stay_within_the_size_of_the_caller)

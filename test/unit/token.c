@@ -61,7 +61,7 @@ Test(token, every_other_character_is_refused)
 
         for (int other = CHAR_MIN; other <= CHAR_MAX; other++) {
             text[i] = (char)other;
-            cr_assert(eq(int, parse(text, &read), other == right ? NIXL_OK : NIXL_ERR_INVALID_ARG),
+            cr_assert(eq(int, parse(text, &read), other == right ? NIXL_OK : NIXL_E_INVALID_ARG),
                       "character %zu as %d", i, other);
         }
         text[i] = right;
@@ -75,7 +75,7 @@ static void is_refused(const struct nxr_token *token)
     const char *why = NULL;
 
     nxr_token_write(token, text);
-    cr_expect(eq(int, nxr_token_parse(text, &read, &why), NIXL_ERR_INVALID_ARG));
+    cr_expect(eq(int, nxr_token_parse(text, &read, &why), NIXL_E_INVALID_ARG));
     cr_expect(eq(int, read.exposer.rank, -7));
     cr_expect(why != NULL && why[0] != '\0');
 }

@@ -27,7 +27,7 @@ static struct memory *memory;
 static void *answer(void *arg)
 {
     for (uint64_t round = 1; round <= N_ROUNDS; round++) {
-        MPT_OK(nixl_signal_wait(&memory->there, NIXL_GE, round, MPT_PATIENCE, NULL));
+        MPT_OK(nixl_signal_wait(&memory->there, NIXL_COMPARE_GE, round, MPT_PATIENCE, NULL));
         MPT_EQ(memory->data, round * 3);
         MPT_OK(nixl_signal_set(0, region, offsetof(struct memory, back), round));
     }
@@ -42,7 +42,7 @@ static void ping_pong(void)
     for (uint64_t round = 1; round <= N_ROUNDS; round++) {
         memory->data = round * 3;
         MPT_OK(nixl_signal_add(0, region, offsetof(struct memory, there), 1));
-        MPT_OK(nixl_signal_wait(&memory->back, NIXL_EQ, round, MPT_PATIENCE, NULL));
+        MPT_OK(nixl_signal_wait(&memory->back, NIXL_COMPARE_EQ, round, MPT_PATIENCE, NULL));
     }
     MPT_EQ(pthread_join(thread, NULL), 0);
 }
@@ -52,8 +52,8 @@ static void *add(void *arg)
     const uint64_t one = 1;
 
     for (int i = 0; i < N_ROUNDS; i++) {
-        MPT_OK(nixl_atomic(0, region, offsetof(struct memory, sum), NIXL_UINT64, NIXL_ATOMIC_ADD,
-                           &one, NULL));
+        MPT_OK(nixl_atomic(0, region, offsetof(struct memory, sum), NIXL_TYPE_UINT64,
+                           NIXL_ATOMIC_ADD, &one, NULL));
     }
     return arg;
 }

@@ -143,7 +143,7 @@ Test(ucx_bulk, refused_bulk_without_memory_is_skipped, .init = begin, .fini = en
 Test(ucx_bulk, bulk_without_memory_fails_alone, .init = begin, .fini = end)
 {
     head_without_memory();
-    cr_expect(eq(int, ucx_landings[0].status, NIXL_ERR_NO_MEMORY));
+    cr_expect(eq(int, ucx_landings[0].status, NIXL_E_NO_MEMORY));
     head();
     pieces('x');
     pieces('a');

@@ -169,8 +169,8 @@ Test(ucx_endpoint, a_failure_is_told_once_and_ends_what_is_sent)
     fail(UCS_ERR_CONNECTION_RESET);
     cr_expect(eq(uint, n_told, 0), "not inside the callback");
     cr_expect(eq(uint, n_stopped, 1));
-    cr_expect(eq(int, nxr_ucx_ep_use(ep, false), NIXL_ERR_TRANSPORT));
-    cr_expect(eq(int, nxr_ucx_ep_reach(ep), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, nxr_ucx_ep_use(ep, false), NIXL_E_TRANSPORT));
+    cr_expect(eq(int, nxr_ucx_ep_reach(ep), NIXL_E_TRANSPORT));
     cr_expect(eq(int, nxr_ucx_endpoints_progress(), 1));
     fail(UCS_ERR_ENDPOINT_TIMEOUT);
     cr_expect(eq(int, nxr_ucx_endpoints_progress(), 0));
@@ -181,7 +181,7 @@ Test(ucx_endpoint, a_failure_is_told_once_and_ends_what_is_sent)
 Test(ucx_endpoint, without_a_connection_the_devices_are_named)
 {
     must_wait = true;
-    cr_assert(eq(int, nxr_ucx_ep_use(ep, false), NIXL_ERR_AGAIN));
+    cr_assert(eq(int, nxr_ucx_ep_use(ep, false), NIXL_E_AGAIN));
     fail(UCS_ERR_UNREACHABLE);
     cr_expect(eq(int, nxr_ucx_endpoints_progress(), 1));
     cr_expect(ne(ptr, strstr(told, "(" DEVICES "): unreachable"), NULL));
@@ -190,7 +190,7 @@ Test(ucx_endpoint, without_a_connection_the_devices_are_named)
 Test(ucx_endpoint, one_that_cannot_be_made_has_failed)
 {
     made = UCS_ERR_UNREACHABLE;
-    cr_expect(eq(int, nxr_ucx_ep_use(ep, false), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, nxr_ucx_ep_use(ep, false), NIXL_E_TRANSPORT));
     cr_expect(eq(int, nxr_ucx_endpoints_progress(), 1));
     cr_expect(eq(uint, n_told, 1));
     made = UCS_OK;
@@ -199,10 +199,10 @@ Test(ucx_endpoint, one_that_cannot_be_made_has_failed)
 Test(ucx_endpoint, a_failure_ends_what_waits_for_the_connection)
 {
     must_wait = true;
-    cr_assert(eq(int, nxr_ucx_ep_use(ep, false), NIXL_ERR_AGAIN));
+    cr_assert(eq(int, nxr_ucx_ep_use(ep, false), NIXL_E_AGAIN));
     waited = UCS_ERR_UNREACHABLE;
     fail(UCS_ERR_UNREACHABLE);
-    cr_expect(eq(int, nxr_ucx_ep_use(ep, false), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, nxr_ucx_ep_use(ep, false), NIXL_E_TRANSPORT));
 }
 
 Test(ucx_endpoint, a_closed_one_is_not_told_of)
@@ -221,7 +221,7 @@ Test(ucx_endpoint, a_closed_one_is_not_told_of)
 static void create_outside_of_the_callback(void)
 {
     nxr_ucx.is_inside = true;
-    cr_assert(eq(int, nxr_ucx_ep_reach(ep), NIXL_ERR_AGAIN));
+    cr_assert(eq(int, nxr_ucx_ep_reach(ep), NIXL_E_AGAIN));
     nxr_ucx.is_inside = false;
     cr_assert(eq(int, nxr_ucx_endpoints_progress(), 1));
     cr_assert(eq(int, nxr_ucx_ep_reach(ep), NIXL_OK));

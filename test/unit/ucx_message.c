@@ -51,7 +51,7 @@ int nxr_ucx_ep_use(struct nxr_net_ep *ep, bool is_first)
 {
     (void)ep;
     (void)is_first;
-    return NIXL_ERR_TRANSPORT;
+    return NIXL_E_TRANSPORT;
 }
 
 int nxr_ucx_started(struct nxr_net_ep *ep, struct nxr_net_op *op, ucs_status_ptr_t started)
@@ -134,7 +134,7 @@ Test(ucx_message, bulk_that_fails_is_not_taken_for_data)
 {
     cr_expect(eq(int, offer(), UCS_INPROGRESS));
     come(0, UCS_ERR_CONNECTION_RESET);
-    cr_expect(eq(int, ucx_landings[0].status, NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, ucx_landings[0].status, NIXL_E_TRANSPORT));
     nxr_ucx_messages_stop();
 }
 

@@ -68,7 +68,7 @@ static void expect_fault(enum nxr_op_kind kind)
     cr_assert_eq(munmap(memory + page, page), 0);
     segment.key.addr = (uintptr_t)memory;
     pieces[2].offset = page;
-    cr_expect_eq(nxr_shm_vm_list(&segment, kind, pieces, 4, &n_done), NIXL_ERR_TRANSPORT);
+    cr_expect_eq(nxr_shm_vm_list(&segment, kind, pieces, 4, &n_done), NIXL_E_TRANSPORT);
     cr_expect_eq(n_done, 2);
     munmap(memory, page);
 }

@@ -68,17 +68,17 @@ Test(vulkan, devices_are_chosen_by_name)
         {"0", NIXL_OK},
         {id, NIXL_OK},
         {id + 4, NIXL_OK},
-        {"99", NIXL_ERR_NO_DEVICE},
-        {"18446744073709551617", NIXL_ERR_NO_DEVICE},
-        {"GPU-00000000-0000-0000-0000-000000000001", NIXL_ERR_NO_DEVICE},
-        {"00000000000000000000000000000001", NIXL_ERR_NO_DEVICE},
-        {"", NIXL_ERR_INVALID_ARG},
-        {"-1", NIXL_ERR_INVALID_ARG},
-        {"1x", NIXL_ERR_INVALID_ARG},
-        {"GPU-", NIXL_ERR_INVALID_ARG},
-        {"GPU-00000000-0000-0000-0000-00000000000", NIXL_ERR_INVALID_ARG},
-        {"GPU-00000000-0000-0000-0000-0000000000001", NIXL_ERR_INVALID_ARG},
-        {"GPU-0000000-00000-0000-0000-000000000001", NIXL_ERR_INVALID_ARG},
+        {"99", NIXL_E_NO_DEVICE},
+        {"18446744073709551617", NIXL_E_NO_DEVICE},
+        {"GPU-00000000-0000-0000-0000-000000000001", NIXL_E_NO_DEVICE},
+        {"00000000000000000000000000000001", NIXL_E_NO_DEVICE},
+        {"", NIXL_E_INVALID_ARG},
+        {"-1", NIXL_E_INVALID_ARG},
+        {"1x", NIXL_E_INVALID_ARG},
+        {"GPU-", NIXL_E_INVALID_ARG},
+        {"GPU-00000000-0000-0000-0000-00000000000", NIXL_E_INVALID_ARG},
+        {"GPU-00000000-0000-0000-0000-0000000000001", NIXL_E_INVALID_ARG},
+        {"GPU-0000000-00000-0000-0000-000000000001", NIXL_E_INVALID_ARG},
     };
 
     memcpy(id, nxr_vulkan.devices[0].id_text, sizeof(id));
@@ -110,7 +110,7 @@ Test(vulkan, a_processor_is_no_gpu_for_auto)
     }
     params.kind = NIXL_MEM_AUTO;
     status = nxr_memory_vulkan.alloc(100, &params, &memory, why, sizeof(why));
-    cr_assert_eq(status, NIXL_ERR_NO_DEVICE);
+    cr_assert_eq(status, NIXL_E_NO_DEVICE);
     cr_assert_neq(why[0], '\0');
     case_stop();
     nxr_env.vulkan_cpu = true;
@@ -131,7 +131,7 @@ Test(vulkan, too_much_is_refused)
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         why[0] = '\0';
         cr_expect_eq(nxr_memory_vulkan.alloc(sizes[i], &params, &memory, why, sizeof(why)),
-                     NIXL_ERR_NO_MEMORY, "%zu bytes", sizes[i]);
+                     NIXL_E_NO_MEMORY, "%zu bytes", sizes[i]);
         cr_expect_neq(why[0], '\0');
     }
 }
@@ -524,23 +524,23 @@ Test(vulkan, bad_memory_of_the_users_is_refused)
 
     params.kind = NIXL_MEM_VULKAN;
     cr_expect_eq(nxr_memory_vulkan.adopt(NULL, 1, &params, &memory, why, sizeof(why)),
-                 NIXL_ERR_INVALID_ARG, "without params->vulkan");
+                 NIXL_E_INVALID_ARG, "without params->vulkan");
     params.vulkan = &bad;
     cr_expect_eq(nxr_memory_vulkan.adopt(&local, 1, &params, &memory, why, sizeof(why)),
-                 NIXL_ERR_INVALID_ARG, "with an address");
+                 NIXL_E_INVALID_ARG, "with an address");
     cr_expect_eq(nxr_memory_vulkan.adopt(NULL, MIB, &params, &memory, why, sizeof(why)),
-                 NIXL_ERR_INVALID_ARG, "more than there is behind the offset");
+                 NIXL_E_INVALID_ARG, "more than there is behind the offset");
     bad.fd = -1;
     cr_expect_eq(nxr_memory_vulkan.adopt(NULL, 1, &params, &memory, why, sizeof(why)),
-                 NIXL_ERR_INVALID_ARG, "without a descriptor");
+                 NIXL_E_INVALID_ARG, "without a descriptor");
     bad = good;
     bad.memory_type = 77;
     cr_expect_eq(nxr_memory_vulkan.adopt(NULL, 1, &params, &memory, why, sizeof(why)),
-                 NIXL_ERR_INVALID_ARG, "with a wrong type");
+                 NIXL_E_INVALID_ARG, "with a wrong type");
     bad = good;
     bad.device_uuid[3] ^= 1;
     cr_expect_eq(nxr_memory_vulkan.adopt(NULL, 1, &params, &memory, why, sizeof(why)),
-                 NIXL_ERR_NO_DEVICE, "of another device");
+                 NIXL_E_NO_DEVICE, "of another device");
     close(good.fd);
     nxr_vulkan_unmake(users);
 }

@@ -35,12 +35,12 @@ Test(vulkan_fault, results_become_statuses)
         {VK_SUCCESS, NIXL_OK},
         {VK_NOT_READY, NIXL_INPROGRESS},
         {VK_TIMEOUT, NIXL_INPROGRESS},
-        {VK_ERROR_OUT_OF_HOST_MEMORY, NIXL_ERR_NO_MEMORY},
-        {VK_ERROR_OUT_OF_DEVICE_MEMORY, NIXL_ERR_NO_MEMORY},
-        {VK_ERROR_TOO_MANY_OBJECTS, NIXL_ERR_LIMIT},
-        {VK_ERROR_FEATURE_NOT_PRESENT, NIXL_ERR_TRANSPORT},
-        {VK_ERROR_DEVICE_LOST, NIXL_ERR_TRANSPORT},
-        {VK_ERROR_DEVICE_LOST, NIXL_ERR_TRANSPORT}, /* also when it is known */
+        {VK_ERROR_OUT_OF_HOST_MEMORY, NIXL_E_NO_MEMORY},
+        {VK_ERROR_OUT_OF_DEVICE_MEMORY, NIXL_E_NO_MEMORY},
+        {VK_ERROR_TOO_MANY_OBJECTS, NIXL_E_LIMIT},
+        {VK_ERROR_FEATURE_NOT_PRESENT, NIXL_E_TRANSPORT},
+        {VK_ERROR_DEVICE_LOST, NIXL_E_TRANSPORT},
+        {VK_ERROR_DEVICE_LOST, NIXL_E_TRANSPORT}, /* also when it is known */
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -59,9 +59,9 @@ static void start_fails(const char *words)
     char why[WHY_NBYTES] = "";
     int status = nxr_memory_vulkan.start(why, sizeof(why));
 
-    cr_expect_eq(status, NIXL_ERR_NO_DEVICE, "status %d", status);
+    cr_expect_eq(status, NIXL_E_NO_DEVICE, "status %d", status);
     cr_expect_not_null(strstr(why, words), "'%s' is not in '%s'", words, why);
-    cr_expect_eq(nxr_memory_vulkan.start(why, sizeof(why)), NIXL_ERR_NO_DEVICE, "the second time");
+    cr_expect_eq(nxr_memory_vulkan.start(why, sizeof(why)), NIXL_E_NO_DEVICE, "the second time");
 }
 
 Test(vulkan_fault, no_driver)
@@ -148,9 +148,9 @@ static VkResult export_fails(VkDevice device, const VkMemoryGetFdInfoKHR *info, 
 Test(vulkan_fault, exports_that_fail)
 {
     nxr_vk.GetMemoryFdKHR = export_nothing;
-    expect_no_memory(NIXL_ERR_NO_DEVICE, "gave no descriptor");
+    expect_no_memory(NIXL_E_NO_DEVICE, "gave no descriptor");
     nxr_vk.GetMemoryFdKHR = export_fails;
-    expect_no_memory(NIXL_ERR_LIMIT, "TOO_MANY_OBJECTS");
+    expect_no_memory(NIXL_E_LIMIT, "TOO_MANY_OBJECTS");
 }
 
 static VkResult allocate_nothing(VkDevice device, const VkMemoryAllocateInfo *info,
@@ -166,7 +166,7 @@ static VkResult allocate_nothing(VkDevice device, const VkMemoryAllocateInfo *in
 Test(vulkan_fault, memory_is_short)
 {
     nxr_vk.AllocateMemory = allocate_nothing;
-    expect_no_memory(NIXL_ERR_NO_MEMORY, "OUT_OF_DEVICE_MEMORY");
+    expect_no_memory(NIXL_E_NO_MEMORY, "OUT_OF_DEVICE_MEMORY");
 }
 
 Test(vulkan_fault, too_many_allocations)
@@ -174,7 +174,7 @@ Test(vulkan_fault, too_many_allocations)
     struct nxr_memory memory = case_alloc(64 * MIB); /* an allocation of its own */
 
     nxr_vulkan.devices[0].max_allocations = atomic_load(&nxr_vulkan.devices[0].n_allocations);
-    expect_no_memory(NIXL_ERR_LIMIT, "allows at most");
+    expect_no_memory(NIXL_E_LIMIT, "allows at most");
     case_free(&memory);
     memory = case_alloc(MIB);
     case_free(&memory);
@@ -253,7 +253,7 @@ Test(vulkan_fault, no_staging_buffer)
     nxr_vk.MapMemory = map_unless;
     must_not_map = true;
     memory = case_alloc(MIB);
-    cr_assert_eq(case_copy_one(memory.addr, &byte, 1), NIXL_ERR_NO_MEMORY);
+    cr_assert_eq(case_copy_one(memory.addr, &byte, 1), NIXL_E_NO_MEMORY);
     case_free(&memory);
 }
 
@@ -281,8 +281,8 @@ static void after_the_loss(struct nxr_memory *memory)
     char byte = 1;
 
     nxr_vk.QueueSubmit = no_call; /* nothing is asked of a lost device */
-    cr_expect_eq(case_copy_one(memory->addr, &byte, 1), NIXL_ERR_TRANSPORT);
-    expect_no_memory(NIXL_ERR_TRANSPORT, "is lost");
+    cr_expect_eq(case_copy_one(memory->addr, &byte, 1), NIXL_E_TRANSPORT);
+    expect_no_memory(NIXL_E_TRANSPORT, "is lost");
     case_free(memory);
 }
 
@@ -293,7 +293,7 @@ Test(vulkan_fault, lost_while_submitting)
 
     nxr_env.vulkan_copy = "cmd";
     nxr_vk.QueueSubmit = submit_lost;
-    cr_expect_eq(case_copy_one(memory.addr, &byte, 1), NIXL_ERR_TRANSPORT);
+    cr_expect_eq(case_copy_one(memory.addr, &byte, 1), NIXL_E_TRANSPORT);
     after_the_loss(&memory);
 }
 
@@ -304,6 +304,6 @@ Test(vulkan_fault, lost_in_mid_copy)
 
     nxr_env.vulkan_copy = "cmd";
     nxr_vk.GetFenceStatus = status_lost;
-    cr_expect_eq(case_copy_one(memory.addr, &byte, 1), NIXL_ERR_TRANSPORT);
+    cr_expect_eq(case_copy_one(memory.addr, &byte, 1), NIXL_E_TRANSPORT);
     after_the_loss(&memory);
 }

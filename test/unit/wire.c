@@ -27,7 +27,7 @@ static int parse(size_t nbytes, int n_fds)
 static void refused(size_t nbytes, int n_fds)
 {
     memset(&parsed, 0x5a, sizeof(parsed));
-    cr_expect(eq(int, parse(nbytes, n_fds), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, parse(nbytes, n_fds), NIXL_E_TRANSPORT));
     cr_assert(why != NULL);
     cr_expect(gt(sz, strlen(why), 5));
     for (size_t i = 0; i < sizeof(parsed); i++) {
@@ -187,23 +187,23 @@ Test(wire, a_verdict_is_an_outcome_about_a_rank)
 {
     static const struct nxr_verdict good[] = {
         {.status = NIXL_OK, .rank = -1},
-        {.status = NIXL_ERR_NO_MEMORY, .rank = SIZE - 1},
-        {.status = NIXL_ERR_EXPIRED, .rank = 0},
-        {.status = NIXL_ERR_PEER_LOST, .rank = 0, .has_left = 1},
-        {.status = NIXL_ERR_INVALID_ARG, .rank = 1, .cause = NXR_VERDICT_TABLES},
+        {.status = NIXL_E_NO_MEMORY, .rank = SIZE - 1},
+        {.status = NIXL_E_EXPIRED, .rank = 0},
+        {.status = NIXL_E_PEER_LOST, .rank = 0, .has_left = 1},
+        {.status = NIXL_E_INVALID_ARG, .rank = 1, .cause = NXR_VERDICT_TABLES},
     };
     static const struct nxr_verdict bad[] = {
         {.status = NIXL_INPROGRESS, .rank = 0},
-        {.status = NIXL_ERR_EXPIRED - 1, .rank = 0},
+        {.status = NIXL_E_EXPIRED - 1, .rank = 0},
         {.status = INT32_MIN, .rank = 0},
         {.status = NIXL_OK, .rank = -2},
-        {.status = NIXL_ERR_NO_MEMORY, .rank = SIZE},
-        {.status = NIXL_ERR_NO_MEMORY, .rank = 0, .has_left = 1},
-        {.status = NIXL_ERR_PEER_LOST, .rank = -1},
-        {.status = NIXL_ERR_PEER_LOST, .rank = 0, .has_left = 2},
-        {.status = NIXL_ERR_INVALID_ARG, .rank = -1, .cause = NXR_VERDICT_TABLES},
-        {.status = NIXL_ERR_NO_MEMORY, .rank = 1, .cause = NXR_VERDICT_TABLES},
-        {.status = NIXL_ERR_INVALID_ARG, .rank = 1, .cause = NXR_VERDICT_TABLES + 1},
+        {.status = NIXL_E_NO_MEMORY, .rank = SIZE},
+        {.status = NIXL_E_NO_MEMORY, .rank = 0, .has_left = 1},
+        {.status = NIXL_E_PEER_LOST, .rank = -1},
+        {.status = NIXL_E_PEER_LOST, .rank = 0, .has_left = 2},
+        {.status = NIXL_E_INVALID_ARG, .rank = -1, .cause = NXR_VERDICT_TABLES},
+        {.status = NIXL_E_NO_MEMORY, .rank = 1, .cause = NXR_VERDICT_TABLES},
+        {.status = NIXL_E_INVALID_ARG, .rank = 1, .cause = NXR_VERDICT_TABLES + 1},
     };
 
     for (int type = NXR_WIRE_PROPOSE; type <= NXR_WIRE_DECIDED; type++) {
@@ -315,8 +315,8 @@ Test(wire, a_closed_region_is_one)
 
 Test(wire, atomics_must_be_possible)
 {
-    const struct nxr_wire_atomic good = {.generation = 1,
-                                         .atomic = {.type = NIXL_DOUBLE, .op = NIXL_ATOMIC_ADD}};
+    const struct nxr_wire_atomic good = {
+        .generation = 1, .atomic = {.type = NIXL_TYPE_DOUBLE, .op = NIXL_ATOMIC_ADD}};
     struct nxr_wire_atomic asked = good;
 
     cr_expect(zero(ptr, (void *)nxr_wire_check_atomic(&asked)));
@@ -326,7 +326,7 @@ Test(wire, atomics_must_be_possible)
     cr_expect(ne(ptr, (void *)nxr_wire_check_atomic(&asked), NULL));
     asked = good, asked.atomic.op = NIXL_ATOMIC_XOR;
     cr_expect(ne(ptr, (void *)nxr_wire_check_atomic(&asked), NULL), "bits of a double");
-    asked = good, asked.atomic.type = NIXL_DOUBLE + 1;
+    asked = good, asked.atomic.type = NIXL_TYPE_DOUBLE + 1;
     cr_expect(ne(ptr, (void *)nxr_wire_check_atomic(&asked), NULL));
     asked = good, asked.atomic.op = NXR_ATOMIC_STORE, asked.atomic.type = 3;
     cr_expect(ne(ptr, (void *)nxr_wire_check_atomic(&asked), NULL), "a put of 3 bytes");
@@ -339,12 +339,12 @@ Test(wire, outcomes_of_atomics_are_an_owners)
     struct nxr_wire_atomic_done done = {.status = NIXL_OK};
 
     cr_expect(eq(int, nxr_wire_atomic_outcome(&done), NIXL_OK));
-    done.status = NIXL_ERR_STALE;
-    cr_expect(eq(int, nxr_wire_atomic_outcome(&done), NIXL_ERR_STALE));
+    done.status = NIXL_E_STALE;
+    cr_expect(eq(int, nxr_wire_atomic_outcome(&done), NIXL_E_STALE));
     done.status = NIXL_INPROGRESS;
-    cr_expect(eq(int, nxr_wire_atomic_outcome(&done), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, nxr_wire_atomic_outcome(&done), NIXL_E_TRANSPORT));
     done.status = INT_MIN;
-    cr_expect(eq(int, nxr_wire_atomic_outcome(&done), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, nxr_wire_atomic_outcome(&done), NIXL_E_TRANSPORT));
 }
 
 /* Random bytes, with and without a right header: never taken for more than they are, never a crash.
@@ -404,11 +404,11 @@ Test(wire, a_card_is_taken_by_its_rank_only)
 
     cr_expect(eq(int, nxr_card_parse(&card, card.head.nbytes, &owner, &other), NIXL_OK));
     cr_expect(eq(int, memcmp(&card, &other, sizeof(card)), 0));
-    cr_expect(eq(int, parse_card(&card, 1), NIXL_ERR_TRANSPORT));
-    cr_expect(eq(int, parse_card_of(&card, JOB + 1, 2), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, parse_card(&card, 1), NIXL_E_TRANSPORT));
+    cr_expect(eq(int, parse_card_of(&card, JOB + 1, 2), NIXL_E_TRANSPORT));
     cr_expect(
-        eq(int, nxr_card_parse(&card, card.head.nbytes - 1u, &owner, &other), NIXL_ERR_TRANSPORT));
-    cr_expect(eq(int, nxr_card_parse(&card, 0, &owner, &other), NIXL_ERR_TRANSPORT));
+        eq(int, nxr_card_parse(&card, card.head.nbytes - 1u, &owner, &other), NIXL_E_TRANSPORT));
+    cr_expect(eq(int, nxr_card_parse(&card, 0, &owner, &other), NIXL_E_TRANSPORT));
 }
 
 Test(wire, a_card_that_never_came_has_no_address)
@@ -431,8 +431,8 @@ Test(wire, a_card_has_its_addresses)
     cr_expect(eq(sz, nbytes, 15));
     cr_expect(eq(int, memcmp(address, "another address", 15), 0));
     cr_expect(eq(ptr, (void *)nxr_card_find_address(&card, "three", &nbytes), NULL));
-    cr_expect(eq(int, nxr_card_add_address(&card, "big", big, sizeof(big)), NIXL_ERR_LIMIT));
-    cr_expect(eq(int, nxr_card_add_address(&card, "too long", big, 8), NIXL_ERR_LIMIT));
+    cr_expect(eq(int, nxr_card_add_address(&card, "big", big, sizeof(big)), NIXL_E_LIMIT));
+    cr_expect(eq(int, nxr_card_add_address(&card, "too long", big, 8), NIXL_E_LIMIT));
 }
 
 Test(wire, cards_tell_who_shares_sockets)
@@ -451,23 +451,23 @@ Test(wire, damaged_cards_are_refused)
     struct nxr_full_card good = make_card(0), card;
 
     card = good, card.head.magic++;
-    cr_expect(eq(int, parse_card(&card, 0), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, parse_card(&card, 0), NIXL_E_TRANSPORT));
     card = good, card.head.version++;
-    cr_expect(eq(int, parse_card(&card, 0), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, parse_card(&card, 0), NIXL_E_TRANSPORT));
     card = good, card.head.nbytes -= 8;
-    cr_expect(eq(int, parse_card(&card, 0), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, parse_card(&card, 0), NIXL_E_TRANSPORT));
     card = good;
     memset(card.head.host, 'h', sizeof(card.head.host));
-    cr_expect(eq(int, parse_card(&card, 0), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, parse_card(&card, 0), NIXL_E_TRANSPORT));
     card = good;
     memset(card.head.boot_id, 'b', sizeof(card.head.boot_id));
-    cr_expect(eq(int, parse_card(&card, 0), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, parse_card(&card, 0), NIXL_E_TRANSPORT));
     card = good;
     memset(card.addresses, 'n', sizeof(((struct nxr_card_address *)0)->network));
-    cr_expect(eq(int, parse_card(&card, 0), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, parse_card(&card, 0), NIXL_E_TRANSPORT));
     card = good;
     memset(card.addresses + offsetof(struct nxr_card_address, nbytes), 0xff, sizeof(uint32_t));
-    cr_expect(eq(int, parse_card(&card, 0), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, parse_card(&card, 0), NIXL_E_TRANSPORT));
 }
 
 Test(wire, two_cards_share_no_secret)
@@ -555,9 +555,9 @@ Test(packet, descriptors_that_are_too_many_are_all_closed)
     nxr_packet_close_fds(packet.fds, packet.n_fds);
     cr_expect(eq(int, lowest_free_fd(), before));
     send_fds(ends[0], NXR_PACKET_MAX_FDS + 3);
-    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_ERR_LIMIT));
+    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_E_LIMIT));
     cr_expect(eq(int, lowest_free_fd(), before), "none of them is left");
-    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_ERR_AGAIN));
+    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_E_AGAIN));
     close(ends[0]);
     close(ends[1]);
 }
@@ -569,10 +569,10 @@ Test(packet, a_broken_connection_is_no_lack_of_messages)
 
     cr_assert(ge(int, unconnected, 0));
     cr_assert(zero(int, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)));
-    cr_expect(eq(int, nxr_packet_receive(unconnected, &packet), NIXL_ERR_PEER_LOST));
-    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_ERR_AGAIN));
+    cr_expect(eq(int, nxr_packet_receive(unconnected, &packet), NIXL_E_PEER_LOST));
+    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_E_AGAIN));
     close(ends[0]);
-    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_ERR_PEER_LOST));
+    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_E_PEER_LOST));
     close(ends[1]);
     close(unconnected);
 }

@@ -16,15 +16,15 @@ int nxr_gpu_probe(char *why, size_t why_nbytes)
     return NIXL_OK;
 }
 
-int nxr_gpu_reach(enum nixl_mem_kind own, enum nixl_scope scope, enum nixl_mem_kind kind, char *why,
-                  size_t why_nbytes)
+int nxr_gpu_reach(enum nixl_mem_kind own, enum nixl_scope_kind scope, enum nixl_mem_kind kind,
+                  char *why, size_t why_nbytes)
 {
     if (scope == NIXL_SCOPE_LOCAL && kind == own) {
         return NIXL_OK;
     }
     snprintf(why, why_nbytes, "reaches %s memory of other ranks of this host",
              own == NIXL_MEM_CUDA ? "CUDA" : "Vulkan");
-    return NIXL_ERR_UNSUPPORTED;
+    return NIXL_E_UNSUPPORTED;
 }
 
 /*
@@ -39,13 +39,13 @@ int nxr_gpu_segment_open(struct nxr_segment *segment, int fd, const struct nxr_r
     NXR_ASSERT(nxr_segment_may_be_opened(segment));
     if (segment->export.type == NXR_EXPORT_NONE) {
         snprintf(segment->note, sizeof(segment->note), "its owner cannot export that memory");
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     status = nxr_inflight_hold(segment, &segment->hold);
     if (status != NIXL_OK) {
         snprintf(segment->note, sizeof(segment->note), "%s",
-                 status == NIXL_ERR_LIMIT ? "its owner's slots are all taken"
-                                          : "its owner has closed it");
+                 status == NIXL_E_LIMIT ? "its owner's slots are all taken"
+                                        : "its owner has closed it");
         return status;
     }
     status = nxr_device_import(segment, fd);

@@ -14,8 +14,8 @@
 extern const struct nxr_transport nxr_transport_cuda_ipc, nxr_transport_vulkan_ipc;
 
 /* Is the peer on this host, and is it memory of `own` kind? As reach() of the table. */
-int nxr_gpu_reach(enum nixl_mem_kind own, enum nixl_scope scope, enum nixl_mem_kind kind, char *why,
-                  size_t why_nbytes);
+int nxr_gpu_reach(enum nixl_mem_kind own, enum nixl_scope_kind scope, enum nixl_mem_kind kind,
+                  char *why, size_t why_nbytes);
 
 /* segment_open() and segment_close(): the owner cannot free the memory between the two. */
 int nxr_gpu_segment_open(struct nxr_segment *segment, int fd, const struct nxr_remote_key *remote);

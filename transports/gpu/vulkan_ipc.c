@@ -4,7 +4,7 @@
 
 #include "transports/gpu/gpu.h"
 
-static int vulkan_ipc_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *why,
+static int vulkan_ipc_reach(enum nixl_scope_kind scope, enum nixl_mem_kind kind, char *why,
                             size_t why_nbytes)
 {
     return nxr_gpu_reach(NIXL_MEM_VULKAN, scope, kind, why, why_nbytes);

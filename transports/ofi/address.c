@@ -67,7 +67,7 @@ int nxr_ofi_address_parse(const void *bytes, size_t nbytes, struct nxr_ofi_addre
     *why_p = NULL;
     if (nbytes < nxr_ofi_address_nbytes(0) || nbytes > sizeof(address)) {
         *why_p = "an address of the wrong length";
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     memcpy(&address, bytes, nbytes);
     if (address.magic != NXR_OFI_ADDRESS_MAGIC || address.version != NXR_OFI_LAYOUT_VERSION) {
@@ -89,7 +89,7 @@ int nxr_ofi_address_parse(const void *bytes, size_t nbytes, struct nxr_ofi_addre
         }
     }
     if (*why_p != NULL) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     *address_p = address;
     return NIXL_OK;
@@ -103,7 +103,7 @@ int nxr_ofi_key_parse(const void *bytes, size_t nbytes, struct nxr_ofi_key *key_
     *why_p = NULL;
     if (nbytes < nxr_ofi_key_nbytes(0) || nbytes > sizeof(key)) {
         *why_p = "a key of the wrong length";
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     memcpy(&key, bytes, nbytes);
     if (key.magic != NXR_OFI_KEY_MAGIC || key.version != NXR_OFI_LAYOUT_VERSION) {
@@ -120,7 +120,7 @@ int nxr_ofi_key_parse(const void *bytes, size_t nbytes, struct nxr_ofi_key *key_
         }
     }
     if (*why_p != NULL) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     *key_p = key;
     return NIXL_OK;

@@ -66,7 +66,7 @@ void nxr_ofi_key_seal(struct nxr_ofi_key *key);
 
 /*
  * Check an address or key from another process. NIXL_OK and the address or key; or
- * NIXL_ERR_TRANSPORT and one line in *why_p, and nothing was written.
+ * NIXL_E_TRANSPORT and one line in *why_p, and nothing was written.
  */
 int nxr_ofi_address_parse(const void *bytes, size_t nbytes, struct nxr_ofi_address *address_p,
                           const char **why_p);

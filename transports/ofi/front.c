@@ -60,7 +60,7 @@ static int ofi_front_probe(char *why, size_t why_nbytes)
     }
     if (dladdr(&nxr_network_ofi, &info) == 0 || (slash = strrchr(info.dli_fname, '/')) == NULL) {
         snprintf(why, why_nbytes, "the folder of its module is not known");
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     snprintf(path, sizeof(path), "%.*s/nixlrun_ofi_libfabric.so", (int)(slash - info.dli_fname),
              info.dli_fname);
@@ -68,7 +68,7 @@ static int ofi_front_probe(char *why, size_t why_nbytes)
     inner = library != NULL ? dlsym(library, "nxr_network_ofi_libfabric") : NULL;
     if (inner == NULL || inner->abi != NXR_NETWORK_ABI) {
         snprintf(why, why_nbytes, "%s", library == NULL ? dlerror() : "it is of another version");
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     nxr_network_ofi = *inner;
     return nxr_network_ofi.probe(why, why_nbytes);

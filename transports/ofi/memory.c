@@ -42,7 +42,7 @@ int nxr_ofi_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
     struct nxr_net_mem *mem = calloc(1, sizeof(*mem));
 
     if (mem == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     mem->addr = addr;
     mem->nbytes = nbytes;
@@ -57,9 +57,9 @@ int nxr_ofi_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
                               "ofi: cannot register %zu bytes with %s: %s", nbytes, rail->device,
                               fi_strerror(-rc));
             ofi_memory_release(mem);
-            return rc == -FI_ENOMEM        ? NIXL_ERR_NO_MEMORY
-                   : kind == NIXL_MEM_HOST ? NIXL_ERR_TRANSPORT
-                                           : NIXL_ERR_UNSUPPORTED;
+            return rc == -FI_ENOMEM        ? NIXL_E_NO_MEMORY
+                   : kind == NIXL_MEM_HOST ? NIXL_E_TRANSPORT
+                                           : NIXL_E_UNSUPPORTED;
         }
         wire.rails[i].key = fi_mr_key(mem->mrs[i]);
         wire.rails[i].base = (rail->mr_mode & FI_MR_VIRT_ADDR) != 0 ? (uintptr_t)addr : 0;
@@ -117,11 +117,11 @@ int nxr_ofi_key_open(struct nxr_net_ep *ep, const void *bytes, size_t nbytes,
     }
     if (why != NULL) {
         nxr_ofi.core->log(NXR_NET_WARN, "ofi: %s was refused", why);
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     key = malloc(sizeof(*key));
     if (key == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     *key = (struct nxr_net_key){.wire = wire, .n_users = 1};
     *key_p = key;

@@ -112,14 +112,14 @@ int nxr_ofi_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const 
     (void)op;
     NXR_ASSERT(ep->is_open && nbytes > 0);
     if (ep->is_failed) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     if (bulk_nbytes > 0 || nbytes > nxr_ofi.attr.message_nbytes) {
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     slot = nxr_ofi_outbox_add(ep, nbytes);
     if (slot == NULL) {
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
     memcpy(&slot->frame + 1, bytes, nbytes);
     nxr_ofi_post_messages(ep);

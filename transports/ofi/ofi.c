@@ -29,7 +29,7 @@ static int ofi_probe(char *why, size_t why_nbytes)
     if (version < NXR_OFI_API) {
         snprintf(why, why_nbytes, "libfabric %u.%u is too old; 1.17 or newer is needed",
                  FI_MAJOR(version), FI_MINOR(version));
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     return NIXL_OK;
 }
@@ -127,7 +127,7 @@ static int ofi_open_network(const struct nxr_net_core *core, char *why, size_t w
         snprintf(why, why_nbytes, "no descriptor is left for its events (ulimit -n)");
     } else if (!nxr_random(&nxr_ofi.address.id, sizeof(nxr_ofi.address.id))) {
         snprintf(why, why_nbytes, "no random numbers for its secrets (getrandom)");
-        status = NIXL_ERR_TRANSPORT;
+        status = NIXL_E_TRANSPORT;
     } else {
         status = open_rails(why, why_nbytes);
     }
@@ -164,17 +164,17 @@ static int ofi_reach(const void *bytes, size_t nbytes, unsigned *n_rails_p, char
 
     if (nxr_ofi_address_parse(bytes, nbytes, &theirs, &wrong) != NIXL_OK) {
         snprintf(why, why_nbytes, "%s", wrong);
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     if (strcmp(theirs.provider, nxr_ofi.address.provider) != 0) {
         snprintf(why, why_nbytes, "it uses libfabric's provider %s, this rank %s", theirs.provider,
                  nxr_ofi.address.provider);
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     n_rails = nxr_ofi_count_rails(&nxr_ofi.address, &theirs);
     if (n_rails == 0) {
         snprintf(why, why_nbytes, "no network of provider %s is common to both", theirs.provider);
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     *n_rails_p = n_rails;
     return NIXL_OK;
@@ -253,7 +253,7 @@ static int ofi_describe(unsigned index, char *line, size_t line_nbytes)
     const void *addr;
 
     if (index >= nxr_ofi.n_rails) {
-        return NIXL_ERR_NOT_FOUND;
+        return NIXL_E_NOT_FOUND;
     }
     if (rail->is_ip) {
         addr = rail->info->addr_format == FI_SOCKADDR_IN

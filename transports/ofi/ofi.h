@@ -271,7 +271,7 @@ bool nxr_ofi_stir(struct nxr_ofi_rail *rail);
 int nxr_ofi_sleep_open(void);
 void nxr_ofi_sleep_close(void);
 
-/* Find the descriptor of a rail's queue and sleep on it, too. NIXL_ERR_UNSUPPORTED: none. */
+/* Find the descriptor of a rail's queue and sleep on it, too. NIXL_E_UNSUPPORTED: none. */
 int nxr_ofi_watch_rail(struct nxr_ofi_rail *rail);
 void nxr_ofi_unwatch_rail(struct nxr_ofi_rail *rail);
 

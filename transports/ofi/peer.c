@@ -51,8 +51,7 @@ static int ofi_peer_insert(struct nxr_ofi_rail *rail, struct nxr_net_ep *ep)
     unsigned char name[NXR_OFI_NAME_NBYTES + 1] = {0}; /* some names are text, ended by 0 */
 
     memcpy(name, ep->address.rails[path->theirs].name, NXR_OFI_NAME_NBYTES);
-    return fi_av_insert(rail->av, name, 1, &path->addr, 0, NULL) == 1 ? NIXL_OK
-                                                                      : NIXL_ERR_TRANSPORT;
+    return fi_av_insert(rail->av, name, 1, &path->addr, 0, NULL) == 1 ? NIXL_OK : NIXL_E_TRANSPORT;
 }
 
 void nxr_ofi_peers_each(void (*visit)(struct nxr_net_ep *ep, unsigned rail), unsigned rail)
@@ -97,10 +96,10 @@ static int make_paths(struct nxr_net_ep *ep)
     }
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
         if (ep->paths[i].theirs >= 0 && ofi_peer_insert(&nxr_ofi.rails[i], ep) != NIXL_OK) {
-            return NIXL_ERR_TRANSPORT;
+            return NIXL_E_TRANSPORT;
         }
     }
-    return n_paths > 0 ? NIXL_OK : NIXL_ERR_UNSUPPORTED;
+    return n_paths > 0 ? NIXL_OK : NIXL_E_UNSUPPORTED;
 }
 
 struct nxr_net_ep *nxr_ofi_peer_make(const struct nxr_ofi_address *address)
@@ -132,15 +131,15 @@ int nxr_ofi_ep_open(const void *bytes, size_t nbytes, void *peer, struct nxr_net
     const char *why;
 
     if (nxr_ofi_address_parse(bytes, nbytes, &address, &why) != NIXL_OK) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     ep = nxr_ofi_peer_find(address.id);
     ep = ep != NULL ? ep : nxr_ofi_peer_make(&address);
     if (ep == NULL) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     if (ep->is_open || ep->is_failed) {
-        return NIXL_ERR_IN_USE;
+        return NIXL_E_IN_USE;
     }
     nxr_ofi.n_closing -= ep->close_at != 0;
     ep->close_at = 0;
@@ -200,14 +199,14 @@ static void ofi_peer_ask_kernel(const struct nxr_net_ep *ep, char *line, size_t 
 int nxr_ofi_ep_reach(struct nxr_net_ep *ep)
 {
     if (ep->is_failed) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     if (!ep->is_reached) {
         ep->wanted_at = nxr_coarse_now_ns();
         nxr_ofi_repair_begin(ep->wanted_at);
         nxr_ofi_post_messages(ep); /* asks */
     }
-    return ep->is_reached ? NIXL_OK : NIXL_ERR_AGAIN;
+    return ep->is_reached ? NIXL_OK : NIXL_E_AGAIN;
 }
 
 bool nxr_ofi_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
@@ -234,7 +233,7 @@ bool nxr_ofi_ep_runs(struct nxr_net_ep *ep, int64_t within_ns)
 /* Nothing is sent to the peer any more. */
 static void ofi_peer_forget(struct nxr_net_ep *ep)
 {
-    nxr_ofi_rmas_end(ep, NIXL_ERR_CANCELED);
+    nxr_ofi_rmas_end(ep, NIXL_E_CANCELED);
     nxr_ofi_liveness_end(ep);
     nxr_list_remove(&ep->post_link);
     nxr_list_remove(&ep->ack_link);
@@ -275,7 +274,7 @@ void nxr_ofi_peer_fail(struct nxr_net_ep *ep, const char *why)
     if (ep->is_failed) {
         return;
     }
-    nxr_ofi_rmas_end(ep, NIXL_ERR_TRANSPORT);
+    nxr_ofi_rmas_end(ep, NIXL_E_TRANSPORT);
     ofi_peer_forget(ep);
     if (why != ep->why) { /* ep->why already holds what broke its ways */
         snprintf(ep->why, sizeof(ep->why), "%s", why);

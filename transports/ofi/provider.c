@@ -214,7 +214,7 @@ static int make_rail(unsigned index, const struct fi_info *info)
 
     *rail = (struct nxr_ofi_rail){.index = index, .wait_fd = -1, .info = fi_dupinfo(info)};
     if (rail->info == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     nxr_ofi_device_name(info, rail->device, sizeof(rail->device));
     rail->is_ip = info->addr_format == FI_SOCKADDR_IN || info->addr_format == FI_SOCKADDR_IN6;
@@ -300,13 +300,13 @@ static int choose_from(const struct fi_info *list, const char *wanted, char *why
     if (provider == NULL) {
         snprintf(why, why_nbytes, "libfabric has no suitable provider; it has %s",
                  list->fabric_attr->prov_name);
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     n = ofi_provider_find_devices(list, provider, found);
     if (n == 0) {
         snprintf(why, why_nbytes, "provider %s has none of the devices NIXLRUN_NET_DEVICES=%s",
                  provider, nxr_ofi.core->devices);
-        return NIXL_ERR_NO_DEVICE;
+        return NIXL_E_NO_DEVICE;
     }
     nxr_ofi_nearest_first(found, n);
     snprintf(nxr_ofi.address.provider, sizeof(nxr_ofi.address.provider), "%s", provider);
@@ -345,7 +345,7 @@ int nxr_ofi_choose(char *why, size_t why_nbytes)
             snprintf(why, why_nbytes, "libfabric has no provider with ordered messages and RMA: %s",
                      fi_strerror(-rc));
         }
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     status = choose_from(list, wanted, why, why_nbytes);
     fi_freeinfo(list);

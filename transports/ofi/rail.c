@@ -106,7 +106,7 @@ int nxr_ofi_rail_open(struct nxr_ofi_rail *rail, char *why, size_t why_nbytes)
         snprintf(why, why_nbytes, "provider %s cannot be opened on %s: %s",
                  nxr_ofi.address.provider, rail->device, fi_strerror(-rc));
         nxr_ofi_rail_close(rail);
-        return rc == -FI_ENOMEM ? NIXL_ERR_NO_MEMORY : NIXL_ERR_TRANSPORT;
+        return rc == -FI_ENOMEM ? NIXL_E_NO_MEMORY : NIXL_E_TRANSPORT;
     }
     nxr_ofi_receives_post(rail);
     return NIXL_OK;
@@ -151,7 +151,7 @@ int nxr_ofi_rail_reopen(struct nxr_ofi_rail *rail)
     int rc;
 
     if (name == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     close_endpoint(rail);
     memcpy(name, rail->name, rail->name_nbytes);
@@ -164,7 +164,7 @@ int nxr_ofi_rail_reopen(struct nxr_ofi_rail *rail)
         nxr_ofi.core->log(NXR_NET_DEBUG, "ofi: %s is not open again yet: %s", rail->device,
                           fi_strerror(-rc));
         close_endpoint(rail);
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
     nxr_ofi_buffers_let_go(rail);
     nxr_ofi_receives_post(rail);

@@ -91,17 +91,17 @@ static int ofi_rma_start(struct nxr_net_ep *ep, struct nxr_net_key *key, struct 
     struct nxr_ofi_rma *rma;
 
     if (ep->is_failed) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     if (what.nbytes == 0) {
         return NIXL_OK;
     }
     if (what.offset > key->wire.nbytes || what.nbytes > key->wire.nbytes - what.offset) {
-        return NIXL_ERR_RANGE;
+        return NIXL_E_RANGE;
     }
     rma = ep->n_rmas < MAX_RMAS ? new_rma() : NULL;
     if (rma == NULL) {
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
     *rma = what;
     rma->ep = ep;
@@ -315,10 +315,10 @@ static void try_again(struct nxr_ofi_piece *piece, struct nxr_list *list)
         }
         return;
     }
-    rma->status = NIXL_ERR_TRANSPORT;
+    rma->status = NIXL_E_TRANSPORT;
     free_piece(piece);
     if (--rma->n_pieces == 0) {
-        ofi_rma_finish(rma, NIXL_ERR_TRANSPORT);
+        ofi_rma_finish(rma, NIXL_E_TRANSPORT);
         nxr_list_append(&nxr_ofi.ended, &rma->link);
     }
 }

@@ -35,7 +35,7 @@ int nxr_ofi_sleep_open(void)
     return nxr_ofi.epoll_fd >= 0 && nxr_ofi.timer_fd >= 0 &&
                    epoll_ctl(nxr_ofi.epoll_fd, EPOLL_CTL_ADD, nxr_ofi.timer_fd, &event) == 0
                ? NIXL_OK
-               : NIXL_ERR_LIMIT;
+               : NIXL_E_LIMIT;
 }
 
 void nxr_ofi_sleep_close(void)
@@ -87,13 +87,13 @@ int nxr_ofi_watch_rail(struct nxr_ofi_rail *rail)
     int fd;
 
     if (fi_control(&rail->cq->fid, FI_GETWAIT, &fd) != 0) {
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     if (nxr_ofi_is_own_tcp()) {
         fd = epoll_inside(fd);
     }
     if (fd < 0 || epoll_ctl(nxr_ofi.epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     rail->wait_fd = fd;
     return NIXL_OK;
@@ -141,7 +141,7 @@ static int ofi_sleep_set_timer(int64_t at)
         return NIXL_OK;
     }
     if (timerfd_settime(nxr_ofi.timer_fd, TFD_TIMER_ABSTIME, &when, NULL) != 0) {
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
     nxr_ofi.timer_at = at;
     return NIXL_OK;
@@ -154,7 +154,7 @@ int nxr_ofi_arm(void)
 
     if (!nxr_list_is_empty(&nxr_ofi.ended) || !nxr_list_is_empty(&nxr_ofi.acking) ||
         nxr_ofi.n_to_tell > 0) {
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
     if (!nxr_list_is_empty(&nxr_ofi.posting) && now + POSTING_NS < ring_at) {
         ring_at = now + POSTING_NS;
@@ -170,7 +170,7 @@ int nxr_ofi_arm(void)
         } else if (rail->n_unposted > 0 || nxr_ofi_can_stir(rail) || !is_empty(rail)) {
             /* ofi_rxm returns that all the time that it connects: poll again in a moment. */
             if (++nxr_ofi.n_refused < MAX_REFUSED) {
-                return NIXL_ERR_AGAIN;
+                return NIXL_E_AGAIN;
             }
             ring_at = now + POLL_NS < ring_at ? now + POLL_NS : ring_at;
         }

@@ -18,14 +18,15 @@ static int self_probe(char *why, size_t why_nbytes)
     return NIXL_OK;
 }
 
-static int self_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *why, size_t why_nbytes)
+static int self_reach(enum nixl_scope_kind scope, enum nixl_mem_kind kind, char *why,
+                      size_t why_nbytes)
 {
     if (scope == NIXL_SCOPE_SELF && kind == NIXL_MEM_HOST) {
         return NIXL_OK;
     }
     snprintf(why, why_nbytes, "reaches only %s",
              scope == NIXL_SCOPE_SELF ? "host memory" : "the rank itself");
-    return NIXL_ERR_UNSUPPORTED;
+    return NIXL_E_UNSUPPORTED;
 }
 
 static int self_segment_open(struct nxr_segment *segment, int fd,
@@ -91,7 +92,7 @@ static int self_cancel(struct nxr_op *op)
 {
     int status = nxr_host_paths.copy_cancel(op);
 
-    return status == NIXL_ERR_NOT_FOUND ? NIXL_INPROGRESS : status; /* it is just being completed */
+    return status == NIXL_E_NOT_FOUND ? NIXL_INPROGRESS : status; /* it is just being completed */
 }
 
 static int self_order(struct nxr_peer *peer)

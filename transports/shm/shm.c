@@ -14,14 +14,15 @@ static int shm_probe(char *why, size_t why_nbytes)
     return NIXL_OK;
 }
 
-static int shm_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *why, size_t why_nbytes)
+static int shm_reach(enum nixl_scope_kind scope, enum nixl_mem_kind kind, char *why,
+                     size_t why_nbytes)
 {
     if (scope == NIXL_SCOPE_LOCAL && kind == NIXL_MEM_HOST) {
         return NIXL_OK;
     }
     snprintf(why, why_nbytes, "reaches only %s",
              scope == NIXL_SCOPE_LOCAL ? "host memory" : "other ranks of this host");
-    return NIXL_ERR_UNSUPPORTED;
+    return NIXL_E_UNSUPPORTED;
 }
 
 static bool shm_serves(const struct nxr_segment *segment, const struct nxr_range *range)
@@ -78,7 +79,7 @@ static int shm_put(struct nxr_segment *segment, uint64_t offset, const void *src
             return nxr_host_paths.atomic_put(segment, offset, src, nbytes);
         }
         if (segment->method == NXR_METHOD_BOUNCE) {
-            return NIXL_ERR_AGAIN;
+            return NIXL_E_AGAIN;
         }
     }
     status = nxr_inflight_enter(segment, &word);
@@ -101,7 +102,7 @@ static int shm_get(struct nxr_segment *segment, uint64_t offset, void *dst, size
 
     NXR_ASSERT(nxr_segment_may_move(segment, offset, dst, nbytes));
     if (__builtin_expect(segment->method == NXR_METHOD_BOUNCE, 0)) {
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
     status = nxr_inflight_enter(segment, &word);
     if (__builtin_expect(status != NIXL_OK, 0)) {
@@ -125,7 +126,7 @@ static int shm_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
     NXR_ASSERT(nxr_list_may_move(segment, kind, pieces, n_pieces));
     *n_done_p = 0;
     if (segment->method == NXR_METHOD_BOUNCE) {
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
     status = nxr_inflight_enter(segment, &word);
     if (status != NIXL_OK) {
@@ -163,17 +164,17 @@ static int shm_start(struct nxr_op *op)
 static int shm_start_list(struct nxr_op *op)
 {
     return op->segment->method == NXR_METHOD_BOUNCE ? nxr_host_paths.staging_start(op)
-                                                    : NIXL_ERR_UNSUPPORTED;
+                                                    : NIXL_E_UNSUPPORTED;
 }
 
 static int shm_cancel(struct nxr_op *op)
 {
-    int status = NIXL_ERR_NOT_FOUND;
+    int status = NIXL_E_NOT_FOUND;
 
     if (op->pieces == NULL) {
         status = is_word(op) ? nxr_host_paths.atomic_cancel(op) : nxr_host_paths.copy_cancel(op);
     }
-    return status == NIXL_ERR_NOT_FOUND ? nxr_host_paths.staging_cancel(op) : status;
+    return status == NIXL_E_NOT_FOUND ? nxr_host_paths.staging_cancel(op) : status;
 }
 
 static int shm_progress(void)

@@ -16,7 +16,7 @@ void nxr_shm_choose_vm(struct nxr_segment *segment);
 
 /*
  * Copy to or from the owner's memory by system calls, many pieces in each; the segment was entered.
- * NIXL_OK, NIXL_ERR_AGAIN (the segment has METHOD_BOUNCE now), or the failure. *n_done_p: how many
+ * NIXL_OK, NIXL_E_AGAIN (the segment has METHOD_BOUNCE now), or the failure. *n_done_p: how many
  * pieces are done, counted from the first.
  */
 int nxr_shm_vm_list(struct nxr_segment *segment, enum nxr_op_kind kind,

@@ -82,15 +82,15 @@ static struct position shm_vm_advance(const struct nxr_piece *pieces, struct pos
     return from;
 }
 
-/* What a failed call means for the operation. NIXL_ERR_AGAIN: the owner has to do it. */
+/* What a failed call means for the operation. NIXL_E_AGAIN: the owner has to do it. */
 static int shm_vm_fail_call(struct nxr_segment *segment, int error)
 {
     nxr_debug(SHM, "process_vm call on pid %d: %s", (int)segment->pid, strerror(error));
     if (error == EPERM || error == EACCES || error == ENOSYS) {
         nxr_host_paths.lose_process_vm(segment, error);
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
-    return error == EFAULT ? NIXL_ERR_TRANSPORT : nxr_status_of_errno(error);
+    return error == EFAULT ? NIXL_E_TRANSPORT : nxr_status_of_errno(error);
 }
 
 int nxr_shm_vm_list(struct nxr_segment *segment, enum nxr_op_kind kind,

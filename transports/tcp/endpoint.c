@@ -28,17 +28,17 @@ int nxr_tcp_ep_open(const void *address, size_t nbytes, void *peer, struct nxr_n
     struct nxr_list *link, *after, *conns;
 
     if (ep == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     if (nxr_tcp_address_parse(address, nbytes, &ep->address) != NULL ||
         ep->address.rank >= (uint32_t)nxr_tcp.core->size) {
         free(ep);
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     ep->n_paths = nxr_tcp_order(&nxr_tcp.address, &ep->address, ep->paths);
     if (ep->n_paths == 0) {
         free(ep);
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     ep->peer = peer;
     ep->close_timer.rings = close_timer_rings;
@@ -87,7 +87,7 @@ void nxr_tcp_ep_fail(struct nxr_net_ep *ep, const char *why)
     snprintf(ep->why, sizeof(ep->why), "%s", why);
     let_go_of_conn(ep);
     nxr_tcp_connect_end(ep);
-    nxr_tcp_outs_end(ep, NIXL_ERR_TRANSPORT);
+    nxr_tcp_outs_end(ep, NIXL_E_TRANSPORT);
     if (!ep->is_closing) {
         nxr_list_remove(&ep->link);
         nxr_list_append(&nxr_tcp.failed, &ep->link);
@@ -100,9 +100,9 @@ int nxr_tcp_ep_reach(struct nxr_net_ep *ep)
         nxr_tcp_connect(ep);
     }
     if (ep->has_failed) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
-    return ep->conn != NULL ? NIXL_OK : NIXL_ERR_AGAIN;
+    return ep->conn != NULL ? NIXL_OK : NIXL_E_AGAIN;
 }
 
 bool nxr_tcp_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
@@ -124,7 +124,7 @@ static void tcp_endpoint_free_ep(struct nxr_net_ep *ep)
     struct nxr_tcp_conn *conn = ep->conn;
 
     nxr_tcp_connect_end(ep);
-    nxr_tcp_outs_end(ep, NIXL_ERR_CANCELED);
+    nxr_tcp_outs_end(ep, NIXL_E_CANCELED);
     nxr_tcp_timer_end(&ep->close_timer);
     if (conn != NULL) {
         conn->ep = NULL;

@@ -33,7 +33,7 @@ int nxr_tcp_events_open(void)
     tcp_events_timer_watch.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     return nxr_tcp.epoll_fd >= 0 && tcp_events_timer_watch.fd >= 0
                ? nxr_tcp_watch(&tcp_events_timer_watch, EPOLLIN)
-               : NIXL_ERR_LIMIT;
+               : NIXL_E_LIMIT;
 }
 
 void nxr_tcp_events_close(void)
@@ -51,7 +51,7 @@ static int control(struct nxr_tcp_watch *watch, int what, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data = {.ptr = watch}};
 
-    return epoll_ctl(nxr_tcp.epoll_fd, what, watch->fd, &event) == 0 ? NIXL_OK : NIXL_ERR_LIMIT;
+    return epoll_ctl(nxr_tcp.epoll_fd, what, watch->fd, &event) == 0 ? NIXL_OK : NIXL_E_LIMIT;
 }
 
 int nxr_tcp_watch(struct nxr_tcp_watch *watch, uint32_t events)

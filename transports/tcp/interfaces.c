@@ -147,7 +147,7 @@ int nxr_tcp_find_paths(char *why, size_t why_nbytes)
 
     if (getifaddrs(&list) != 0) {
         snprintf(why, why_nbytes, "cannot list the network interfaces: %s", strerror(errno));
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     add_paths(list, NXR_EXTENT_HOSTS);
     if (nxr_tcp.address.n_paths == 0 || devices[0] != '\0') {
@@ -167,7 +167,7 @@ int nxr_tcp_find_paths(char *why, size_t why_nbytes)
     } else {
         snprintf(why, why_nbytes, "no interface is up and has an address");
     }
-    return NIXL_ERR_NO_DEVICE;
+    return NIXL_E_NO_DEVICE;
 }
 
 socklen_t nxr_tcp_sockaddr(const struct nxr_tcp_path *path, struct sockaddr_storage *name)

@@ -192,7 +192,7 @@ int nxr_tcp_listen(char *why, size_t why_nbytes)
     address->n_paths = (uint8_t)n;
     if (n == 0) {
         snprintf(why, why_nbytes, "cannot listen at any address: %s", strerror(error));
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     return NIXL_OK;
 }

@@ -158,13 +158,13 @@ int nxr_tcp_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const 
     NXR_ASSERT(!ep->is_closing && nbytes > 0);
     NXR_ASSERT(nbytes <= (bulk_nbytes > 0 ? NXR_NET_HEADER_NBYTES : NXR_TCP_MESSAGE_NBYTES));
     if (ep->n_outs == NXR_TCP_MAX_OUTS) {
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
     if (ep->conn == NULL && ep->trying == NULL && !ep->is_waiting && !ep->has_failed) {
         nxr_tcp_connect(ep);
     }
     if (ep->has_failed) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     if (ep->conn != NULL && ep->n_outs == 0) {
         n_sent = tcp_outbox_send_now(ep->conn, &out);

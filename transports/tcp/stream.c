@@ -29,7 +29,7 @@ void nxr_tcp_bulk_end(struct nxr_tcp_conn *conn)
 
     conn->bulk = NULL;
     if (was_wanted) {
-        nxr_tcp.core->landed(conn->cookie, NIXL_ERR_TRANSPORT);
+        nxr_tcp.core->landed(conn->cookie, NIXL_E_TRANSPORT);
     }
 }
 

@@ -101,7 +101,7 @@ static int tcp_make_room(void)
     nxr_tcp.buffer =
         malloc(NXR_TCP_BUFFER_NBYTES + sizeof(struct nxr_tcp_frame) + NXR_TCP_MESSAGE_NBYTES);
     if (nxr_tcp.peers == NULL || nxr_tcp.buffer == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     for (size_t rank = 0; rank < n_peers; rank++) {
         nxr_list_init(&nxr_tcp.peers[rank].conns);
@@ -118,15 +118,15 @@ static int tcp_start(char *why, size_t why_nbytes)
     }
     if (!make_secrets()) {
         snprintf(why, why_nbytes, "no random numbers for its secrets (getrandom)");
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     if (tcp_make_room() != NIXL_OK) {
         snprintf(why, why_nbytes, "no memory for %d ranks", nxr_tcp.core->size);
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     if (nxr_tcp_events_open() != NIXL_OK) {
         snprintf(why, why_nbytes, "no descriptor is left for its events (ulimit -n)");
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     return nxr_tcp_listen(why, why_nbytes);
 }
@@ -200,7 +200,7 @@ static int tcp_reach(const void *bytes, size_t nbytes, unsigned *n_rails_p, char
     }
     if (reason != NULL) {
         snprintf(why, why_nbytes, "%s", reason);
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     *n_rails_p = 1;
     return NIXL_OK;
@@ -254,7 +254,7 @@ static int tcp_arm(void)
     return nxr_list_is_empty(&nxr_tcp.ended) && nxr_list_is_empty(&nxr_tcp.failed) &&
                    nxr_list_is_empty(&nxr_tcp.dead)
                ? NIXL_OK
-               : NIXL_ERR_AGAIN;
+               : NIXL_E_AGAIN;
 }
 
 static int tcp_describe(unsigned index, char *line, size_t line_nbytes)
@@ -262,7 +262,7 @@ static int tcp_describe(unsigned index, char *line, size_t line_nbytes)
     char text[64];
 
     if (index >= nxr_tcp.address.n_paths) {
-        return NIXL_ERR_NOT_FOUND;
+        return NIXL_E_NOT_FOUND;
     }
     nxr_tcp_path_text(&nxr_tcp.address.paths[index], text, sizeof(text));
     snprintf(line, line_nbytes, "%s %s", nxr_tcp.names[index], text);
@@ -280,7 +280,7 @@ static int no_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
     (void)mem_p;
     (void)key;
     (void)key_nbytes_p;
-    return NIXL_ERR_UNSUPPORTED;
+    return NIXL_E_UNSUPPORTED;
 }
 
 static void no_mem_release(struct nxr_net_mem *mem)
@@ -295,7 +295,7 @@ static int no_key_open(struct nxr_net_ep *ep, const void *key, size_t nbytes,
     (void)key;
     (void)nbytes;
     (void)key_p;
-    return NIXL_ERR_UNSUPPORTED;
+    return NIXL_E_UNSUPPORTED;
 }
 
 static void no_key_close(struct nxr_net_key *key)
@@ -312,7 +312,7 @@ static int no_write(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t off
     (void)src;
     (void)nbytes;
     (void)op;
-    return NIXL_ERR_UNSUPPORTED;
+    return NIXL_E_UNSUPPORTED;
 }
 
 static int no_read(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset, void *dst,
@@ -324,7 +324,7 @@ static int no_read(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offs
     (void)dst;
     (void)nbytes;
     (void)op;
-    return NIXL_ERR_UNSUPPORTED;
+    return NIXL_E_UNSUPPORTED;
 }
 
 NIXL_API extern const struct nxr_network nxr_network_tcp;

@@ -129,7 +129,7 @@ int nxr_ucx_bulk_send(struct nxr_net_ep *ep, const void *header, size_t header_n
     ucs_status_ptr_t request;
 
     if (bulk == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     *bulk = (struct bulk){
         .at = bytes,
@@ -140,7 +140,7 @@ int nxr_ucx_bulk_send(struct nxr_net_ep *ep, const void *header, size_t header_n
                               header_nbytes, &param);
     if (UCS_PTR_IS_ERR(request)) {
         free(bulk);
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     bulk->is_head_at_ucx = request != NULL;
     while (request == NULL && nxr_list_is_empty(&ep->bulks) && bulk->left > 0 &&
@@ -222,7 +222,7 @@ static ucs_status_t head_came(void *arg, const void *header, size_t header_nbyte
     lost.at = nxr_ucx.core->incoming(bytes, nbytes, head.nbytes, &lost.cookie);
     if (incoming == NULL) {
         ucx_bulk_give_back(
-            &lost, NIXL_ERR_NO_MEMORY); /* ends everything that the core has with the sender */
+            &lost, NIXL_E_NO_MEMORY); /* ends everything that the core has with the sender */
         skip_next(sender, head.nbytes);
         return UCS_OK;
     }
@@ -237,7 +237,7 @@ static void ucx_bulk_take_piece(struct nxr_ucx_sender *sender, const void *bytes
     struct incoming *incoming = nxr_list_entry(sender->bulks.next, struct incoming, link);
 
     if (nbytes > incoming->left) {
-        ucx_bulk_give_back(incoming, NIXL_ERR_TRANSPORT);
+        ucx_bulk_give_back(incoming, NIXL_E_TRANSPORT);
         return;
     }
     if (incoming->at != NULL) {
@@ -296,7 +296,7 @@ static int give_back_cut(void)
         struct nxr_ucx_sender *sender = nxr_list_entry(cut, struct nxr_ucx_sender, cut_link);
 
         nxr_list_for_each (link, after, &sender->bulks) {
-            ucx_bulk_give_back(nxr_list_entry(link, struct incoming, link), NIXL_ERR_TRANSPORT);
+            ucx_bulk_give_back(nxr_list_entry(link, struct incoming, link), NIXL_E_TRANSPORT);
             n++;
         }
     }
@@ -336,7 +336,7 @@ void nxr_ucx_bulks_free(void)
         while ((link = nxr_list_pop(&nxr_ucx.senders[rank].bulks)) != NULL) {
             struct incoming *incoming = nxr_list_entry(link, struct incoming, link);
 
-            ucx_bulk_give_back(incoming, NIXL_ERR_TRANSPORT);
+            ucx_bulk_give_back(incoming, NIXL_E_TRANSPORT);
             free(incoming);
         }
     }

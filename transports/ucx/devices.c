@@ -68,17 +68,17 @@ int nxr_ucx_find_devices(void)
     FILE *stream = open_memstream(&text, &nbytes);
 
     if (stream == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     nxr_ucx.n_devices = nxr_ucx.kinds = 0;
     ucp_context_print_info(nxr_ucx.context, stream);
     if (fclose(stream) != 0) {
         free(text);
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     read_resources(text);
     free(text);
-    return nxr_ucx.n_devices > 0 ? NIXL_OK : NIXL_ERR_NO_DEVICE;
+    return nxr_ucx.n_devices > 0 ? NIXL_OK : NIXL_E_NO_DEVICE;
 }
 
 static bool ucx_devices_leads_out(const char *name)

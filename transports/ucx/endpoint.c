@@ -64,7 +64,7 @@ static void ucx_endpoint_fail(struct nxr_net_ep *ep, ucs_status_t status)
     if (!ep->has_failed) {
         ep->has_failed = true;
         ep->failure = status;
-        nxr_ucx_bulks_stop(ep, NIXL_ERR_TRANSPORT);
+        nxr_ucx_bulks_stop(ep, NIXL_E_TRANSPORT);
         nxr_ucx_bulks_cut(ep->rank);
         if (!ep->is_closing) {
             move_to(&nxr_ucx.failed, ep);
@@ -88,11 +88,11 @@ int nxr_ucx_ep_open(const void *address, size_t nbytes, void *peer, struct nxr_n
     if (nxr_ucx_unwrap(NXR_UCX_ADDRESS_MAGIC, address, nbytes, &envelope, &contents, why,
                        sizeof(why)) != NIXL_OK ||
         envelope.rank >= (unsigned)nxr_ucx.core->size) {
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     ep = calloc(1, sizeof(*ep) + envelope.nbytes);
     if (ep == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     ep->rank = envelope.rank;
     memcpy(ep->address, contents, envelope.nbytes);
@@ -173,7 +173,7 @@ static int open_further(struct nxr_net_ep *ep, bool is_first)
     if (ep->ucp == NULL) {
         if (nxr_ucx.is_inside) {
             move_to(&nxr_ucx.wanted, ep);
-            return NIXL_ERR_AGAIN;
+            return NIXL_E_AGAIN;
         }
         connect_ep(ep);
     }
@@ -185,10 +185,10 @@ static int open_further(struct nxr_net_ep *ep, bool is_first)
         endpoint_send_hello(ep);
     }
     if (ep->has_failed) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     if (is_flushing(ep)) {
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
     ep->is_open = true;
     return NIXL_OK;
@@ -216,7 +216,7 @@ bool nxr_ucx_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
 int nxr_ucx_ep_reach(struct nxr_net_ep *ep)
 {
     if (ep->has_failed) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     return ep->is_open ? NIXL_OK : open_further(ep, true);
 }
@@ -224,13 +224,13 @@ int nxr_ucx_ep_reach(struct nxr_net_ep *ep)
 int nxr_ucx_ep_use(struct nxr_net_ep *ep, bool is_first)
 {
     if (__builtin_expect(ep->has_failed, 0)) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     if (__builtin_expect(!ep->is_open, 0)) {
         return open_further(ep, is_first);
     }
     if (__builtin_expect(ep->n_operations >= NXR_UCX_MAX_OPERATIONS, 0)) {
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
     nxr_ucx.is_idle = false;
     return NIXL_OK;
@@ -258,7 +258,7 @@ static void close_by_force(struct nxr_net_ep *ep)
     ucp_ep_h ucp = ep->ucp;
     void *request;
 
-    nxr_ucx_bulks_stop(ep, ep->has_failed ? NIXL_ERR_TRANSPORT : NIXL_ERR_CANCELED);
+    nxr_ucx_bulks_stop(ep, ep->has_failed ? NIXL_E_TRANSPORT : NIXL_E_CANCELED);
     if (ep->flush != NULL) {
         ucp_request_free(ep->flush);
         ep->flush = NULL;

@@ -55,21 +55,21 @@ int nxr_ucx_unwrap(uint32_t magic, const void *bytes, size_t nbytes,
 
     if (nbytes <= sizeof(envelope)) {
         snprintf(why, why_nbytes, "%zu bytes are too few", nbytes);
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     memcpy(&envelope, bytes, sizeof(envelope));
     if (envelope.magic != magic) {
         snprintf(why, why_nbytes, "it begins with %#x, not with %#x", envelope.magic, magic);
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     if (envelope.nbytes != nbytes - sizeof(envelope)) {
         snprintf(why, why_nbytes, "it says %u bytes and has %zu", envelope.nbytes,
                  nbytes - sizeof(envelope));
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     if (envelope.checksum != ucx_envelope_checksum(&envelope, contents)) {
         snprintf(why, why_nbytes, "its checksum is wrong");
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     *envelope_p = envelope;
     *contents_p = contents;

@@ -30,7 +30,7 @@ size_t nxr_ucx_wrap(struct nxr_ucx_envelope *envelope, const void *contents, siz
                     void *bytes, size_t room);
 
 /*
- * Unwrap it: NIXL_OK, the envelope and its contents; or NIXL_ERR_UNSUPPORTED and why. The bytes may
+ * Unwrap it: NIXL_OK, the envelope and its contents; or NIXL_E_UNSUPPORTED and why. The bytes may
  * be malformed and need no alignment.
  */
 int nxr_ucx_unwrap(uint32_t magic, const void *bytes, size_t nbytes,

@@ -32,7 +32,7 @@ static void ucx_message_bulk_came(void *request, ucs_status_t status, size_t nby
 {
     (void)nbytes;
     ucp_request_free(request);
-    end_landing(user_data, status == UCS_OK ? NIXL_OK : NIXL_ERR_TRANSPORT);
+    end_landing(user_data, status == UCS_OK ? NIXL_OK : NIXL_E_TRANSPORT);
 }
 
 static ucs_status_t message_came(void *arg, const void *header, size_t header_nbytes, void *bytes,
@@ -60,7 +60,7 @@ static ucs_status_t fetch(void *bulk, void *memory, size_t nbytes, void *cookie)
     ucs_status_ptr_t request;
 
     if (landing == NULL) {
-        nxr_ucx.core->landed(cookie, NIXL_ERR_NO_MEMORY);
+        nxr_ucx.core->landed(cookie, NIXL_E_NO_MEMORY);
         return UCS_OK;
     }
     landing->cookie = cookie;
@@ -69,7 +69,7 @@ static ucs_status_t fetch(void *bulk, void *memory, size_t nbytes, void *cookie)
     if (UCS_PTR_IS_PTR(request)) {
         return UCS_INPROGRESS;
     }
-    end_landing(landing, request == NULL ? NIXL_OK : NIXL_ERR_TRANSPORT);
+    end_landing(landing, request == NULL ? NIXL_OK : NIXL_E_TRANSPORT);
     return UCS_OK;
 }
 
@@ -133,8 +133,7 @@ ucs_status_t nxr_ucx_messages_start(void)
 void nxr_ucx_messages_stop(void)
 {
     while (!nxr_list_is_empty(&nxr_ucx.landings)) {
-        end_landing(nxr_list_entry(nxr_ucx.landings.next, struct landing, link),
-                    NIXL_ERR_TRANSPORT);
+        end_landing(nxr_list_entry(nxr_ucx.landings.next, struct landing, link), NIXL_E_TRANSPORT);
     }
 }
 
@@ -153,7 +152,7 @@ static int send_first(struct nxr_net_ep *ep, const void *bytes, size_t nbytes)
         nxr_ucx.is_idle = false;
         return NIXL_OK;
     }
-    return UCS_PTR_STATUS(request) == UCS_ERR_NO_RESOURCE ? NIXL_ERR_AGAIN : NIXL_ERR_TRANSPORT;
+    return UCS_PTR_STATUS(request) == UCS_ERR_NO_RESOURCE ? NIXL_E_AGAIN : NIXL_E_TRANSPORT;
 }
 
 int nxr_ucx_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,

@@ -44,7 +44,7 @@ int nxr_ucx_started(struct nxr_net_ep *ep, struct nxr_net_op *op, ucs_status_ptr
         return NIXL_OK;
     }
     if (UCS_PTR_IS_ERR(request)) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     nxr_ucx_keep(ep, op);
     return NIXL_INPROGRESS;
@@ -70,7 +70,7 @@ void nxr_ucx_end(struct nxr_net_op *op, int status)
 void nxr_ucx_sent(void *request, ucs_status_t status, void *op)
 {
     struct nxr_net_ep *ep = ucx_operation_operation_of(op)->ep;
-    int failure = ep->is_closing && !ep->has_failed ? NIXL_ERR_CANCELED : NIXL_ERR_TRANSPORT;
+    int failure = ep->is_closing && !ep->has_failed ? NIXL_E_CANCELED : NIXL_E_TRANSPORT;
 
     ucp_request_free(request);
     nxr_ucx_end(op, status == UCS_OK ? NIXL_OK : failure);
@@ -80,7 +80,7 @@ void nxr_ucx_cancel_all(struct nxr_net_ep *ep)
 {
     while (!nxr_list_is_empty(&ep->operations)) {
         nxr_ucx_end(op_of(nxr_list_entry(ep->operations.next, struct operation, link)),
-                    NIXL_ERR_CANCELED);
+                    NIXL_E_CANCELED);
     }
 }
 

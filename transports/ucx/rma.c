@@ -34,12 +34,12 @@ static int pack_key(ucp_mem_h mem, void *addr, void *key, size_t *key_nbytes_p)
     size_t nbytes, wrapped;
 
     if (ucp_rkey_pack(nxr_ucx.context, mem, &packed, &nbytes) != UCS_OK) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     wrapped = nxr_ucx_wrap(&envelope, packed, nbytes, key, NXR_NET_KEY_NBYTES);
     ucp_rkey_buffer_release(packed);
     if (wrapped == 0) {
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     *key_nbytes_p = wrapped;
     return NIXL_OK;
@@ -66,14 +66,14 @@ int nxr_ucx_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
     int status;
 
     if (mem == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     if (ucp_mem_map(nxr_ucx.context, &params, &mem->ucp) != UCS_OK) {
         free(mem);
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
-    status = is_known(mem->ucp, kind) ? pack_key(mem->ucp, addr, key, key_nbytes_p)
-                                      : NIXL_ERR_UNSUPPORTED;
+    status =
+        is_known(mem->ucp, kind) ? pack_key(mem->ucp, addr, key, key_nbytes_p) : NIXL_E_UNSUPPORTED;
     if (status != NIXL_OK) {
         nxr_ucx_mem_release(mem);
         return status;
@@ -99,11 +99,11 @@ int nxr_ucx_key_open(struct nxr_net_ep *ep, const void *bytes, size_t nbytes,
     (void)ep;
     if (nxr_ucx_unwrap(NXR_UCX_KEY_MAGIC, bytes, nbytes, &envelope, &packed, why, sizeof(why)) !=
         NIXL_OK) {
-        return NIXL_ERR_INVALID_ARG;
+        return NIXL_E_INVALID_ARG;
     }
     key = malloc(sizeof(*key) + envelope.nbytes);
     if (key == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     key->ucp = NULL;
     key->base = envelope.base;
@@ -120,7 +120,7 @@ static int use_key(struct nxr_net_ep *ep, struct nxr_net_key *key)
     if (status == NIXL_OK && key->ucp == NULL &&
         ucp_ep_rkey_unpack(ep->ucp, key->packed, &key->ucp) != UCS_OK) {
         key->ucp = NULL;
-        status = NIXL_ERR_TRANSPORT;
+        status = NIXL_E_TRANSPORT;
     }
     return status;
 }
@@ -166,7 +166,7 @@ int nxr_ucx_write(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offse
     }
     request = ucp_put_nbx(ep->ucp, src, nbytes, key->base + offset, key->ucp, &put_param);
     if (UCS_PTR_IS_ERR(request)) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     return nxr_ucx_started(ep, op, ucp_ep_flush_nbx(ep->ucp, &flush_param));
 }

@@ -41,7 +41,7 @@ static int ucx_probe(char *why, size_t why_nbytes)
     if (major != OLDEST_MAJOR || minor < OLDEST_MINOR) {
         snprintf(why, why_nbytes, "the library is UCX %u.%u.%u; UCX %u.%u or newer is needed",
                  major, minor, release, OLDEST_MAJOR, OLDEST_MINOR);
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     return NIXL_OK;
 }
@@ -170,7 +170,7 @@ static int prepare_to_hear(void)
     nxr_ucx.must_hear = major == 1 && minor < 14 && nxr_ucx.kinds == NXR_UCX_HAS_TCP;
     nxr_ucx.senders = calloc((size_t)nxr_ucx.core->size, sizeof(*nxr_ucx.senders));
     if (nxr_ucx.senders == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     for (int rank = 0; rank < nxr_ucx.core->size; rank++) {
         nxr_list_init(&nxr_ucx.senders[rank].bulks);
@@ -231,7 +231,7 @@ static int ucx_open(const struct nxr_net_core *core, char *why, size_t why_nbyte
     forget_senders();
     nxr_ucx_log_stop();
     nxr_ucx.core = NULL;
-    return NIXL_ERR_TRANSPORT;
+    return NIXL_E_TRANSPORT;
 }
 
 static void ucx_close(void)
@@ -268,7 +268,7 @@ static int ucx_address(void *bytes, size_t *nbytes_p)
     size_t nbytes;
 
     if (ucp_worker_query(nxr_ucx.worker, &attr) != UCS_OK) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     ucp_get_version(&major, &minor, &release);
     envelope.ucx_major = major;
@@ -284,7 +284,7 @@ static int ucx_address(void *bytes, size_t *nbytes_p)
             "UCX's address has %zu bytes with %u devices, and %zu fit: choose devices "
             "with NIXLRUN_NET_DEVICES",
             attr.address_length, nxr_ucx.n_devices, NXR_NET_ADDRESS_NBYTES - sizeof(envelope));
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     *nbytes_p = nbytes;
     return NIXL_OK;
@@ -306,18 +306,18 @@ static int ucx_reach(const void *address, size_t nbytes, unsigned *n_rails_p, ch
     if (nxr_ucx_unwrap(NXR_UCX_ADDRESS_MAGIC, address, nbytes, &envelope, &contents, reason,
                        sizeof(reason)) != NIXL_OK) {
         snprintf(why, why_nbytes, "the peer's address is damaged: %s", reason);
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     ucp_get_version(&major, &minor, &release);
     if (envelope.ucx_major != major || envelope.ucx_minor != minor) {
         snprintf(why, why_nbytes, "the peer has UCX %u.%u and this rank %u.%u: they must be equal",
                  envelope.ucx_major, envelope.ucx_minor, major, minor);
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     if ((envelope.kinds & nxr_ucx.kinds) == 0) {
         snprintf(why, why_nbytes, "the peer has no network of a kind that this rank has (%s)",
                  nxr_ucx.attr.devices);
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     *n_rails_p = nxr_ucx.attr.n_rails;
     return NIXL_OK;
@@ -375,15 +375,15 @@ static int ucx_arm(void)
 {
     if (!nxr_ucx.is_idle || !nxr_list_is_empty(&nxr_ucx.ended) ||
         !nxr_list_is_empty(&nxr_ucx.failed) || !nxr_ucx_log_is_empty()) {
-        return NIXL_ERR_AGAIN;
+        return NIXL_E_AGAIN;
     }
-    return ucp_worker_arm(nxr_ucx.worker) == UCS_OK ? NIXL_OK : NIXL_ERR_AGAIN;
+    return ucp_worker_arm(nxr_ucx.worker) == UCS_OK ? NIXL_OK : NIXL_E_AGAIN;
 }
 
 static int ucx_describe(unsigned index, char *line, size_t line_nbytes)
 {
     if (index >= nxr_ucx.n_devices) {
-        return NIXL_ERR_NOT_FOUND;
+        return NIXL_E_NOT_FOUND;
     }
     snprintf(line, line_nbytes, "%s", nxr_ucx.devices[index]);
     return NIXL_OK;

@@ -160,8 +160,8 @@ int nxr_ucx_ep_reach(struct nxr_net_ep *ep);
 bool nxr_ucx_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 
 /*
- * May something be sent? NIXL_OK; NIXL_ERR_AGAIN: it is being connected, or has enough under way;
- * or NIXL_ERR_TRANSPORT. is_first: NIXL_OK also for an endpoint that is not open; what is sent then
+ * May something be sent? NIXL_OK; NIXL_E_AGAIN: it is being connected, or has enough under way;
+ * or NIXL_E_TRANSPORT. is_first: NIXL_OK also for an endpoint that is not open; what is sent then
  * must leave immediately and carry this process's rank, so that the other side knows that it was
  * reached.
  */

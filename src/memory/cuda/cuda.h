@@ -179,7 +179,7 @@ extern struct nxr_cuda nxr_cuda;
 
 /* ---- devices: cuda_device.c ------------------------------------------------------------------ */
 
-/* Load the driver and list the devices. NIXL_OK, or NIXL_ERR_NO_DEVICE and `why`. */
+/* Load the driver and list the devices. NIXL_OK, or NIXL_E_NO_DEVICE and `why`. */
 int nxr_cuda_start(char *why, size_t why_nbytes);
 
 /* The device selected by params->device; NULL with *status_p and `why`. */
@@ -235,7 +235,7 @@ bool nxr_cuda_owns(const void *addr);
 
 /*
  * The range for the user's memory in no region: that of its device, or one for which each copy is
- * NIXL_ERR_UNSUPPORTED. NULL: it is memory that the processor reads. Called without nxr_cuda.lock.
+ * NIXL_E_UNSUPPORTED. NULL: it is memory that the processor reads. Called without nxr_cuda.lock.
  */
 const struct nxr_range *nxr_cuda_loose_range(const void *addr);
 
@@ -289,7 +289,7 @@ struct nxr_cuda_external {
 /*
  * Import it into CUDA for the device with that UUID, at an address of CUDA's. The range is for
  * copies by nxr_memory_cuda.copy_start(), and is not found by its address. NIXL_OK;
- * NIXL_ERR_NO_DEVICE: CUDA has no such device; or another failure. Failures put one line into
+ * NIXL_E_NO_DEVICE: CUDA has no such device; or another failure. Failures put one line into
  * `why`.
  */
 int nxr_cuda_open_external(const unsigned char uuid[16], const struct nxr_cuda_external *what,

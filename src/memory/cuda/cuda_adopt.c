@@ -40,7 +40,7 @@ static int refuse_window(const struct nxr_cuda_whole *whole, cu_address address,
     snprintf(why, why_nbytes,
              "%zu bytes at %#llx are not all inside the allocation of %zu bytes at %#llx", nbytes,
              address, whole->nbytes, whole->start);
-    return NIXL_ERR_INVALID_ARG;
+    return NIXL_E_INVALID_ARG;
 }
 
 /*
@@ -57,7 +57,7 @@ static int find_whole(cu_address address, size_t nbytes, struct nxr_cuda_whole *
         if (nxr_cu.MemGetAddressRange(&whole->start, &whole->nbytes, address) != CU_OK) {
             snprintf(why, why_nbytes, "CUDA does not report which allocation %#llx lies in",
                      address);
-            return NIXL_ERR_INVALID_ARG;
+            return NIXL_E_INVALID_ARG;
         }
         memory->start = whole->start;
         memory->nbytes = whole->nbytes;
@@ -126,7 +126,7 @@ static int adopt_in_context(struct nxr_cuda_memory *fresh, struct nxr_memory *me
     nxr_cuda_sync_memops(address);
     entry = nxr_cuda_memory_use(fresh, why, why_nbytes);
     if (entry == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     memory->range = entry->range;
     if (is_managed) {
@@ -152,7 +152,7 @@ static int adopt_locked(struct nxr_memory *memory, char *why, size_t why_nbytes)
 
     fresh.device = classify((cu_address)(uintptr_t)memory->addr, &is_managed, why, why_nbytes);
     if (fresh.device == NULL) {
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     status = nxr_cuda_activate(fresh.device, why, why_nbytes);
     if (status != NIXL_OK) {
@@ -211,7 +211,7 @@ static int activate(int ordinal, char *why, size_t why_nbytes)
     }
     if (ordinal < 0 || ordinal >= nxr_cuda.n_devices) {
         snprintf(why, why_nbytes, "CUDA lists no device %d", ordinal);
-        return NIXL_ERR_NO_DEVICE;
+        return NIXL_E_NO_DEVICE;
     }
     if (nxr_cuda_context(&nxr_cuda.devices[ordinal]) != NULL) {
         return NIXL_OK;

@@ -206,7 +206,7 @@ static int cuda_alloc_explain(const char *what, cu_result result,
         snprintf(why, why_nbytes,
                  "cannot allocate %zu bytes on CUDA device %d: %zu of %zu are free", nbytes,
                  device->index, left, all);
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     return nxr_cuda_explain(what, result, why, why_nbytes);
 }
@@ -219,7 +219,7 @@ static int alloc_on(struct nxr_cuda_device *device, size_t nbytes, struct nxr_me
         .device = device, .home = device->index, .reachers = 1ull << device->index};
     struct nxr_cuda_memory *entry = NULL;
     cu_result result = obtain(&whole, nbytes);
-    int status = NIXL_ERR_NO_MEMORY;
+    int status = NIXL_E_NO_MEMORY;
 
     if (result != CU_OK) {
         return cuda_alloc_explain("cuMemAlloc", result, device, nbytes, why, why_nbytes);
@@ -256,7 +256,7 @@ int nxr_cuda_alloc(size_t nbytes, const struct nixl_mem_params *params, struct n
     }
     if (nbytes > INT64_MAX) {
         snprintf(why, why_nbytes, "no GPU has %zu bytes", nbytes);
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     pthread_mutex_lock(&nxr_cuda.lock);
     device = nxr_cuda_choose(params->device, &status, why, why_nbytes);

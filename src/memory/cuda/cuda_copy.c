@@ -163,7 +163,7 @@ static int start_in_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lan
 
         nxr_cuda_list_give(copy);
         return copy->reduction != NULL && before == CU_OK
-                   ? NIXL_ERR_UNSUPPORTED /* the kernels are not used any more, copies continue */
+                   ? NIXL_E_UNSUPPORTED /* the kernels are not used any more, copies continue */
                    : nxr_cuda_fail(device, "cuMemcpyAsync", result);
     }
     copy->state[NXR_CUDA_COPY_LANE] = lane;
@@ -183,7 +183,7 @@ static int start_behind_user(struct nxr_device_copy *copy, size_t nbytes, bool i
 
     if (nxr_cu.StreamIsCapturing(copy->stream, &capture) == CU_OK && capture != CU_CAPTURE_NONE) {
         nxr_error(MEMORY, "a stream that is being captured into a graph does not accept copies");
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     if (!is_scattered || !nxr_cuda_scatter(copy, nbytes, copy->stream)) {
         result = cuda_copy_enqueue(device, copy->pieces, copy->n_pieces, copy->stream);
@@ -242,10 +242,10 @@ int nxr_cuda_copy_start(struct nxr_device_copy *copy)
 
     memset(copy->state, 0, sizeof(copy->state));
     if (device == NULL) {
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     if (atomic_load_explicit(&device->is_broken, memory_order_relaxed)) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     if (nbytes == 0 && copy->stream == NULL) {
         return NIXL_OK;

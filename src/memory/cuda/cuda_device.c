@@ -54,7 +54,7 @@ int nxr_cuda_activate(struct nxr_cuda_device *device, char *why, size_t why_nbyt
     device->lanes = nxr_cuda_lanes_new(nxr_cuda.n_devices);
     if (device->lanes == NULL) {
         snprintf(why, why_nbytes, "no memory for the streams of device %d", device->index);
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     result = nxr_cu.DevicePrimaryCtxRetain(&context, device->device);
     if (result != CU_OK) {
@@ -135,7 +135,7 @@ static int cuda_list_devices(char *why, size_t why_nbytes)
     nxr_cuda.devices = calloc((size_t)nxr_cuda.n_devices, sizeof(nxr_cuda.devices[0]));
     if (nxr_cuda.devices == NULL) {
         snprintf(why, why_nbytes, "no memory for a list of %d devices", nxr_cuda.n_devices);
-        return NIXL_ERR_NO_DEVICE;
+        return NIXL_E_NO_DEVICE;
     }
     for (int i = 0; i < nxr_cuda.n_devices; i++) {
         result = cuda_describe(&nxr_cuda.devices[i], i);
@@ -163,11 +163,11 @@ static int cuda_start_locked(char *why, size_t why_nbytes)
     result = nxr_cu.Init(0);
     if (result != CU_OK) {
         nxr_cuda_explain("cuInit", result, why, why_nbytes);
-        return NIXL_ERR_NO_DEVICE;
+        return NIXL_E_NO_DEVICE;
     }
     nxr_cu.DriverGetVersion(&nxr_cuda.driver_version);
     if (cuda_list_devices(why, why_nbytes) != NIXL_OK) {
-        return NIXL_ERR_NO_DEVICE;
+        return NIXL_E_NO_DEVICE;
     }
     nxr_cuda.is_started = true;
     atomic_store_explicit(&nxr_cuda.is_ready, true, memory_order_release);
@@ -263,14 +263,13 @@ static const struct {
     int status;
     const char *text;
 } words[] = {
-    {CU_NO_DEVICE, NIXL_ERR_NO_DEVICE,
-     "no GPU that CUDA can use (CUDA_VISIBLE_DEVICES hides some)"},
-    {CU_STUB_LIBRARY, NIXL_ERR_NO_DEVICE, "libcuda.so.1 is the toolkit's stub, not a driver"},
-    {CU_SYSTEM_DRIVER_MISMATCH, NIXL_ERR_NO_DEVICE,
+    {CU_NO_DEVICE, NIXL_E_NO_DEVICE, "no GPU that CUDA can use (CUDA_VISIBLE_DEVICES hides some)"},
+    {CU_STUB_LIBRARY, NIXL_E_NO_DEVICE, "libcuda.so.1 is the toolkit's stub, not a driver"},
+    {CU_SYSTEM_DRIVER_MISMATCH, NIXL_E_NO_DEVICE,
      "libcuda.so.1 and the kernel's NVIDIA driver are of different versions"},
-    {CU_NOT_INITIALIZED, NIXL_ERR_NO_DEVICE, "CUDA does not start (not after a fork, either)"},
-    {CU_DEINITIALIZED, NIXL_ERR_NO_DEVICE, "the process is ending: CUDA has shut down"},
-    {CU_OUT_OF_MEMORY, NIXL_ERR_NO_MEMORY, "no memory is left on the GPU"},
+    {CU_NOT_INITIALIZED, NIXL_E_NO_DEVICE, "CUDA does not start (not after a fork, either)"},
+    {CU_DEINITIALIZED, NIXL_E_NO_DEVICE, "the process is ending: CUDA has shut down"},
+    {CU_OUT_OF_MEMORY, NIXL_E_NO_MEMORY, "no memory is left on the GPU"},
 };
 
 int nxr_cuda_explain(const char *call, cu_result result, char *why, size_t why_nbytes)
@@ -282,7 +281,7 @@ int nxr_cuda_explain(const char *call, cu_result result, char *why, size_t why_n
         }
     }
     snprintf(why, why_nbytes, "%s: %s", call, nxr_cuda_name(result));
-    return NIXL_ERR_NO_DEVICE;
+    return NIXL_E_NO_DEVICE;
 }
 
 /* ---- attributes of addresses ----------------------------------------------------------------- */

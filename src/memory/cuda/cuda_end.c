@@ -32,12 +32,12 @@ int nxr_cuda_fail(struct nxr_cuda_device *device, const char *call, cu_result re
     if (is_harmless(result)) {
         nxr_info(MEMORY, "CUDA device %d rejected a copy: %s: %s", device->index, call,
                  nxr_cuda_name(result));
-        return result == CU_OUT_OF_MEMORY ? NIXL_ERR_NO_MEMORY : NIXL_ERR_UNSUPPORTED;
+        return result == CU_OUT_OF_MEMORY ? NIXL_E_NO_MEMORY : NIXL_E_UNSUPPORTED;
     }
     nxr_error(MEMORY, "a copy failed, and CUDA device %d is no longer used: %s: %s", device->index,
               call, nxr_cuda_name(result));
     atomic_store(&device->is_broken, true);
-    return NIXL_ERR_TRANSPORT;
+    return NIXL_E_TRANSPORT;
 }
 
 /* An event after everything in the stream now; NULL: it cannot be recorded. */
@@ -154,7 +154,7 @@ int nxr_cuda_copy_test(struct nxr_device_copy *copy)
         return NIXL_OK;
     }
     nxr_cuda_fail(device, "a copy that had begun", result);
-    return NIXL_ERR_TRANSPORT;
+    return NIXL_E_TRANSPORT;
 }
 
 /* ---- being called ---------------------------------------------------------------------------- */

@@ -59,7 +59,7 @@ static int open_locked(struct external *external, int fd, bool is_dedicated, cha
     own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (own < 0) {
         snprintf(why, why_nbytes, "cannot copy descriptor %d: %s", fd, strerror(errno));
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     was_pushed = nxr_cuda_enter(nxr_cuda_context(device));
     status = cuda_external_map(external, own, is_dedicated, why, why_nbytes);
@@ -81,7 +81,7 @@ int nxr_cuda_open_external(const unsigned char uuid[16], const struct nxr_cuda_e
                               nxr_cu.ExternalMemoryGetMappedBuffer == NULL)) {
         snprintf(why, why_nbytes, "CUDA %s",
                  device == NULL ? "has no device of that UUID" : "is too old to open such memory");
-        status = NIXL_ERR_NO_DEVICE;
+        status = NIXL_E_NO_DEVICE;
     }
     if (status != NIXL_OK) {
         return status;
@@ -89,7 +89,7 @@ int nxr_cuda_open_external(const unsigned char uuid[16], const struct nxr_cuda_e
     external = calloc(1, sizeof(*external));
     if (external == NULL) {
         snprintf(why, why_nbytes, "no memory");
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     external->memory.device = device;
     external->memory.home = device->index;

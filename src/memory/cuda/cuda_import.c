@@ -312,7 +312,7 @@ static int open_import(struct nxr_import *import, int fd, char *why, size_t why_
 
         snprintf(why + length, why_nbytes - length,
                  home == NULL ? " (its GPU is hidden here)" : "");
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     why[0] = '\0';
     import->memory.home = home != NULL ? home->index : -1;
@@ -329,7 +329,7 @@ static int import_new(struct nxr_segment *segment, int fd, struct nxr_import **i
 
     if (import == NULL) {
         snprintf(segment->note, sizeof(segment->note), "no memory to remember a peer's allocation");
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     import->rank = segment->peer->rank;
     import->export = segment->export;

@@ -70,26 +70,27 @@ struct type {
 };
 
 static const struct type types[] = {
-    [NIXL_INT8] = {NXR_CUDA_U8, 1, true},      [NIXL_UINT8] = {NXR_CUDA_U8, 1, false},
-    [NIXL_INT16] = {NXR_CUDA_U16, 2, true},    [NIXL_UINT16] = {NXR_CUDA_U16, 2, false},
-    [NIXL_INT32] = {NXR_CUDA_U32, 4, true},    [NIXL_UINT32] = {NXR_CUDA_U32, 4, false},
-    [NIXL_INT64] = {NXR_CUDA_U64, 8, true},    [NIXL_UINT64] = {NXR_CUDA_U64, 8, false},
-    [NIXL_FLOAT16] = {NXR_CUDA_F16, 2, false}, [NIXL_BFLOAT16] = {NXR_CUDA_B16, 2, false},
-    [NIXL_FLOAT] = {NXR_CUDA_F32, 4, false},   [NIXL_DOUBLE] = {NXR_CUDA_F64, 8, false},
+    [NIXL_TYPE_INT8] = {NXR_CUDA_U8, 1, true},      [NIXL_TYPE_UINT8] = {NXR_CUDA_U8, 1, false},
+    [NIXL_TYPE_INT16] = {NXR_CUDA_U16, 2, true},    [NIXL_TYPE_UINT16] = {NXR_CUDA_U16, 2, false},
+    [NIXL_TYPE_INT32] = {NXR_CUDA_U32, 4, true},    [NIXL_TYPE_UINT32] = {NXR_CUDA_U32, 4, false},
+    [NIXL_TYPE_INT64] = {NXR_CUDA_U64, 8, true},    [NIXL_TYPE_UINT64] = {NXR_CUDA_U64, 8, false},
+    [NIXL_TYPE_FLOAT16] = {NXR_CUDA_F16, 2, false}, [NIXL_TYPE_BFLOAT16] = {NXR_CUDA_B16, 2, false},
+    [NIXL_TYPE_FLOAT] = {NXR_CUDA_F32, 4, false},   [NIXL_TYPE_DOUBLE] = {NXR_CUDA_F64, 8, false},
 };
 
 static uint32_t cuda_reduce_operation_of(const struct nxr_device_reduction *reduction)
 {
     static const unsigned char operations[] = {
-        [NIXL_SUM] = NXR_KERNEL_SUM, [NIXL_PROD] = NXR_KERNEL_PROD, [NIXL_MIN] = NXR_KERNEL_MIN,
-        [NIXL_MAX] = NXR_KERNEL_MAX, [NIXL_AND] = NXR_KERNEL_AND,   [NIXL_OR] = NXR_KERNEL_OR,
-        [NIXL_XOR] = NXR_KERNEL_XOR,
+        [NIXL_REDUCE_SUM] = NXR_KERNEL_SUM, [NIXL_REDUCE_PROD] = NXR_KERNEL_PROD,
+        [NIXL_REDUCE_MIN] = NXR_KERNEL_MIN, [NIXL_REDUCE_MAX] = NXR_KERNEL_MAX,
+        [NIXL_REDUCE_AND] = NXR_KERNEL_AND, [NIXL_REDUCE_OR] = NXR_KERNEL_OR,
+        [NIXL_REDUCE_XOR] = NXR_KERNEL_XOR,
     };
 
-    if (types[reduction->type].is_signed && reduction->op == NIXL_MIN) {
+    if (types[reduction->type].is_signed && reduction->op == NIXL_REDUCE_MIN) {
         return NXR_KERNEL_MIN_SIGNED;
     }
-    if (types[reduction->type].is_signed && reduction->op == NIXL_MAX) {
+    if (types[reduction->type].is_signed && reduction->op == NIXL_REDUCE_MAX) {
         return NXR_KERNEL_MAX_SIGNED;
     }
     return operations[reduction->op];

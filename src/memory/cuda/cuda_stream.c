@@ -34,13 +34,13 @@ static int cuda_stream_enter(struct visit *visit, void *stream, char *why, size_
         snprintf(why, why_nbytes,
                  "%p is not a stream, or is the default one while no context is current (%s)",
                  stream, nxr_cuda_name(result));
-        return NIXL_ERR_INVALID_ARG;
+        return NIXL_E_INVALID_ARG;
     }
     visit->was_pushed = nxr_cuda_enter(context);
     if (nxr_cu.StreamIsCapturing(visit->stream, &capture) == CU_OK && capture != CU_CAPTURE_NONE) {
         nxr_cuda_leave(visit->was_pushed);
         snprintf(why, why_nbytes, "the stream is being captured into a graph");
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     return NIXL_OK;
 }
@@ -53,7 +53,7 @@ static int cuda_stream_leave(const struct visit *visit, const char *call, cu_res
         return NIXL_OK;
     }
     snprintf(why, why_nbytes, "%s: %s", call, nxr_cuda_name(result));
-    return result == CU_NOT_SUPPORTED ? NIXL_ERR_UNSUPPORTED : NIXL_ERR_TRANSPORT;
+    return result == CU_NOT_SUPPORTED ? NIXL_E_UNSUPPORTED : NIXL_E_TRANSPORT;
 }
 
 static int cuda_stream_call(void *stream, void (*function)(void *), void *argument, char *why,

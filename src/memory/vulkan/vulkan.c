@@ -48,13 +48,13 @@ static int vulkan_hand_over(struct nxr_vulkan_memory *made, const struct nxr_vul
     memory.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (memory.fd < 0) {
         snprintf(why, why_nbytes, "cannot copy descriptor %d: %s", fd, strerror(errno));
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     if (nxr_range_add((uintptr_t)memory.addr, memory.nbytes, &nxr_memory_vulkan, made,
                       &memory.range) != NIXL_OK) {
         snprintf(why, why_nbytes, "no memory for a range");
         close(memory.fd);
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     memory.range->is_mapped = nxr_vulkan_is_mapped(made);
     memcpy(memory.device, made->device->id_text, sizeof(memory.device));
@@ -72,7 +72,7 @@ static int vulkan_alloc(size_t nbytes, const struct nixl_mem_params *params,
 
     if (status == NIXL_OK && params->kind == NIXL_MEM_AUTO && !nxr_vulkan_is_gpu()) {
         snprintf(why, why_nbytes, "Vulkan has no GPU here, only %.80s", device->name);
-        status = NIXL_ERR_NO_DEVICE;
+        status = NIXL_E_NO_DEVICE;
     }
     if (status == NIXL_OK) {
         status = nxr_vulkan_slice_take(device, nbytes, &memory, &slice.offset, why, why_nbytes);
@@ -98,13 +98,13 @@ static int vulkan_adopt(void *addr, size_t nbytes, const struct nixl_mem_params 
 
     if (theirs == NULL) {
         snprintf(why, why_nbytes, "params->vulkan is NULL: it must describe the memory");
-        return NIXL_ERR_INVALID_ARG;
+        return NIXL_E_INVALID_ARG;
     }
     if (addr != NULL) {
         snprintf(why, why_nbytes,
                  "addr is %p; it must be NULL for Vulkan memory, which params->vulkan describes",
                  addr);
-        return NIXL_ERR_INVALID_ARG;
+        return NIXL_E_INVALID_ARG;
     }
     export = (struct nxr_export){
         .nbytes = theirs->allocation_nbytes,

@@ -109,8 +109,8 @@ void nxr_vulkan_stop(void);
 bool nxr_vulkan_is_gpu(void);
 
 /*
- * The device that `wanted` names, opened. NIXL_OK; NIXL_ERR_NO_DEVICE, NIXL_ERR_INVALID_ARG,
- * NIXL_ERR_TRANSPORT and one line in `why`.
+ * The device that `wanted` names, opened. NIXL_OK; NIXL_E_NO_DEVICE, NIXL_E_INVALID_ARG,
+ * NIXL_E_TRANSPORT and one line in `why`.
  */
 int nxr_vulkan_choose(const char *wanted, struct nxr_vulkan_device **device_p, char *why,
                       size_t why_nbytes);
@@ -158,8 +158,8 @@ struct nxr_vulkan_make {
 };
 
 /*
- * Make memory, with a buffer over it, mapped if possible. NIXL_OK; or NIXL_ERR_NO_MEMORY,
- * NIXL_ERR_LIMIT, NIXL_ERR_INVALID_ARG, NIXL_ERR_TRANSPORT and one line in `why`.
+ * Make memory, with a buffer over it, mapped if possible. NIXL_OK; or NIXL_E_NO_MEMORY,
+ * NIXL_E_LIMIT, NIXL_E_INVALID_ARG, NIXL_E_TRANSPORT and one line in `why`.
  */
 int nxr_vulkan_make(const struct nxr_vulkan_make *make, struct nxr_vulkan_memory **memory_p,
                     char *why, size_t why_nbytes);
@@ -167,7 +167,7 @@ void nxr_vulkan_unmake(struct nxr_vulkan_memory *memory);
 
 /*
  * Give it an address: CUDA's, if CUDA can open it through `fd`, which stays the caller's. is_peer:
- * another process has allocated it. NIXL_OK, or NIXL_ERR_NO_MEMORY and one line in `why`.
+ * another process has allocated it. NIXL_OK, or NIXL_E_NO_MEMORY and one line in `why`.
  */
 int nxr_vulkan_place(struct nxr_vulkan_memory *memory, int fd, bool is_peer, char *why,
                      size_t why_nbytes);
@@ -186,13 +186,13 @@ void nxr_vulkan_arena_free(void);
 /* ---- vulkan_share.c -------------------------------------------------------------------------- */
 
 /*
- * Make a descriptor of new memory that peers can import. NIXL_OK; or NIXL_ERR_NO_DEVICE if the
- * driver gives none, NIXL_ERR_LIMIT, NIXL_ERR_NO_MEMORY, and one line in `why`.
+ * Make a descriptor of new memory that peers can import. NIXL_OK; or NIXL_E_NO_DEVICE if the
+ * driver gives none, NIXL_E_LIMIT, NIXL_E_NO_MEMORY, and one line in `why`.
  */
 int nxr_vulkan_export(struct nxr_vulkan_memory *memory, int *fd_p, char *why, size_t why_nbytes);
 
 /*
- * Import `export`; `fd` stays the caller's. Returns as nxr_vulkan_make(); NIXL_ERR_INVALID_ARG also
+ * Import `export`; `fd` stays the caller's. Returns as nxr_vulkan_make(); NIXL_E_INVALID_ARG also
  * if the descriptor is not what it should be.
  */
 int nxr_vulkan_open(const struct nxr_export *export, uint64_t nbytes, int fd,
@@ -236,12 +236,12 @@ struct nxr_vulkan_batch {
 };
 
 /*
- * Take a batch, open for commands. NIXL_OK, NIXL_ERR_NO_MEMORY, NIXL_ERR_TRANSPORT. One thread at a
+ * Take a batch, open for commands. NIXL_OK, NIXL_E_NO_MEMORY, NIXL_E_TRANSPORT. One thread at a
  * time uses it.
  */
 int nxr_vulkan_batch_take(struct nxr_vulkan_device *device, struct nxr_vulkan_batch **batch_p);
 
-/* Append a region to the round. NIXL_OK, NIXL_ERR_NO_MEMORY. */
+/* Append a region to the round. NIXL_OK, NIXL_E_NO_MEMORY. */
 int nxr_vulkan_batch_add(struct nxr_vulkan_batch *batch, const struct nxr_vulkan_region *region);
 
 /* Submit it to the device. After a failure it has done nothing. */
@@ -261,7 +261,7 @@ void nxr_vulkan_batch_give(struct nxr_vulkan_batch *batch);
 
 /*
  * Make sure that it has a stage: host memory that the device reaches, NXR_VULKAN_STAGE_NBYTES.
- * NIXL_OK, NIXL_ERR_NO_MEMORY.
+ * NIXL_OK, NIXL_E_NO_MEMORY.
  */
 int nxr_vulkan_batch_need_stage(struct nxr_vulkan_batch *batch);
 

@@ -146,14 +146,14 @@ static int take_locked(struct nxr_vulkan_device *device, uint64_t nbytes,
     if (chunk == NULL) {
         *offset_p = 0;
         status = nbytes < CHUNK_NBYTES ? chunk_new(device, CHUNK_NBYTES, &chunk, why, why_nbytes)
-                                       : NIXL_ERR_NO_MEMORY;
-        if (status == NIXL_ERR_NO_MEMORY) {
+                                       : NIXL_E_NO_MEMORY;
+        if (status == NIXL_E_NO_MEMORY) {
             status = chunk_new(device, nbytes, &chunk, why, why_nbytes);
         }
     }
     if (status == NIXL_OK && !add_slice(chunk, index, *offset_p, nbytes)) {
         snprintf(why, why_nbytes, "no memory");
-        status = NIXL_ERR_NO_MEMORY;
+        status = NIXL_E_NO_MEMORY;
     }
     *chunk_p = chunk;
     return status;
@@ -168,7 +168,7 @@ int nxr_vulkan_slice_take(struct nxr_vulkan_device *device, uint64_t nbytes,
 
     if (atomic_load(&device->is_lost)) {
         snprintf(why, why_nbytes, "the Vulkan device %.60s is lost", device->name);
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     nbytes = nbytes <= UINT64_MAX - UNIT_NBYTES
                  ? (nbytes + UNIT_NBYTES - 1) / UNIT_NBYTES * UNIT_NBYTES

@@ -73,7 +73,7 @@ int nxr_vulkan_batch_take(struct nxr_vulkan_device *device, struct nxr_vulkan_ba
     VkResult result = VK_SUCCESS;
 
     if (atomic_load_explicit(&device->is_lost, memory_order_relaxed)) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     pthread_mutex_lock(&device->lock);
     batch = device->free_batches;
@@ -84,7 +84,7 @@ int nxr_vulkan_batch_take(struct nxr_vulkan_device *device, struct nxr_vulkan_ba
     if (batch == NULL) {
         batch = calloc(1, sizeof(*batch));
         if (batch == NULL) {
-            return NIXL_ERR_NO_MEMORY;
+            return NIXL_E_NO_MEMORY;
         }
         batch->device = device;
         nxr_list_init(&batch->watch_link);
@@ -109,7 +109,7 @@ int nxr_vulkan_batch_add(struct nxr_vulkan_batch *batch, const struct nxr_vulkan
         struct nxr_vulkan_region *regions = realloc(batch->regions, n * sizeof(*regions));
 
         if (regions == NULL) {
-            return NIXL_ERR_NO_MEMORY;
+            return NIXL_E_NO_MEMORY;
         }
         batch->regions = regions;
         batch->n_allocated = n;
@@ -144,7 +144,7 @@ int nxr_vulkan_batch_test(struct nxr_vulkan_batch *batch)
     struct nxr_vulkan_device *device = batch->device;
 
     if (atomic_load_explicit(&device->is_lost, memory_order_relaxed)) {
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     return nxr_vulkan_status(device, nxr_vk.GetFenceStatus(device->device, batch->fence));
 }
@@ -157,7 +157,7 @@ int nxr_vulkan_batch_wait(struct nxr_vulkan_batch *batch)
     do {
         result = nxr_vk.WaitForFences(device->device, 1, &batch->fence, VK_TRUE, WAIT_NS);
     } while (result == VK_TIMEOUT && !atomic_load(&device->is_lost));
-    return result == VK_TIMEOUT ? NIXL_ERR_TRANSPORT : nxr_vulkan_status(device, result);
+    return result == VK_TIMEOUT ? NIXL_E_TRANSPORT : nxr_vulkan_status(device, result);
 }
 
 int nxr_vulkan_batch_reopen(struct nxr_vulkan_batch *batch)
@@ -210,7 +210,7 @@ int nxr_vulkan_batch_need_stage(struct nxr_vulkan_batch *batch)
         if (status == NIXL_OK && batch->stage->map == NULL) {
             nxr_vulkan_unmake(batch->stage);
             batch->stage = NULL;
-            status = NIXL_ERR_NO_MEMORY;
+            status = NIXL_E_NO_MEMORY;
         } else if (status != NIXL_OK) {
             nxr_warn(MEMORY, "vulkan: no staging buffer: %s", why);
         }

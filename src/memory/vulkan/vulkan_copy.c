@@ -64,19 +64,19 @@ static bool in_cuda(const struct nxr_range *range, const struct nxr_range **cuda
 }
 
 /*
- * Try to make it a copy of CUDA's, which then handles all later calls on it. NIXL_ERR_UNSUPPORTED:
+ * Try to make it a copy of CUDA's, which then handles all later calls on it. NIXL_E_UNSUPPORTED:
  * CUDA cannot do it, and nothing has changed.
  */
 static int start_in_cuda(struct nxr_device_copy *copy)
 {
     const struct nxr_range *dst = copy->dst, *src = copy->src;
-    int status = NIXL_ERR_UNSUPPORTED;
+    int status = NIXL_E_UNSUPPORTED;
 
     if (in_cuda(dst, &copy->dst) && in_cuda(src, &copy->src) &&
         (copy->dst != NULL || copy->src != NULL)) {
         status = nxr_memory_cuda.copy_start(copy);
     }
-    if (status == NIXL_ERR_UNSUPPORTED) {
+    if (status == NIXL_E_UNSUPPORTED) {
         copy->dst = dst;
         copy->src = src;
     }
@@ -349,12 +349,12 @@ int nxr_vulkan_copy_start(struct nxr_device_copy *copy)
     struct nxr_vulkan_batch *batch;
     int status = start_in_cuda(copy);
 
-    if (status != NIXL_ERR_UNSUPPORTED) {
+    if (status != NIXL_E_UNSUPPORTED) {
         return status;
     }
     if ((copy->dst != NULL && copy->dst->kind != &nxr_memory_vulkan) ||
         (copy->src != NULL && copy->src->kind != &nxr_memory_vulkan)) {
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     if (may_map(copy)) {
         return vulkan_copy_copy_mapped(copy);
@@ -362,7 +362,7 @@ int nxr_vulkan_copy_start(struct nxr_device_copy *copy)
     dst = vulkan_copy_memory_of(copy->dst);
     src = vulkan_copy_memory_of(copy->src);
     if (dst != NULL && src != NULL && dst->device != src->device) {
-        return NIXL_ERR_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     status = nxr_vulkan_batch_take((dst != NULL ? dst : src)->device, &batch);
     if (status != NIXL_OK) {

@@ -65,7 +65,7 @@ static int vulkan_device_find_devices(char *why, size_t why_nbytes)
     for (size_t i = 0; i < nxr_vulkan.n_devices; i++) {
         pthread_mutex_init(&nxr_vulkan.devices[i].lock, NULL);
     }
-    return nxr_vulkan.n_devices > 0 ? NIXL_OK : NIXL_ERR_NO_DEVICE;
+    return nxr_vulkan.n_devices > 0 ? NIXL_OK : NIXL_E_NO_DEVICE;
 }
 
 /* Create the instance and query the devices. Caller holds the lock. */
@@ -88,7 +88,7 @@ static int vulkan_device_start_locked(char *why, size_t why_nbytes)
     }
     if (nxr_vk.EnumerateInstanceVersion == NULL) {
         snprintf(why, why_nbytes, "the Vulkan loader has only Vulkan 1.0");
-        return NIXL_ERR_NO_DEVICE;
+        return NIXL_E_NO_DEVICE;
     }
     result = nxr_vk.CreateInstance(&info, NULL, &nxr_vulkan.instance);
     if (result != VK_SUCCESS) {
@@ -98,7 +98,7 @@ static int vulkan_device_start_locked(char *why, size_t why_nbytes)
                      ? "Vulkan has no driver (Debian: mesa-vulkan-drivers, or NVIDIA's)"
                      : "Vulkan cannot be started",
                  nxr_vulkan_text(result));
-        return NIXL_ERR_NO_DEVICE;
+        return NIXL_E_NO_DEVICE;
     }
     status = nxr_vulkan_load_instance(nxr_vulkan.instance, why, why_nbytes);
     if (status == NIXL_OK) {
@@ -181,7 +181,7 @@ static int open_device_locked(struct nxr_vulkan_device *device, char *why, size_
         device->device = VK_NULL_HANDLE;
         snprintf(why, why_nbytes, "cannot open the Vulkan device %.80s: %s", device->name,
                  nxr_vulkan_text(result));
-        return NIXL_ERR_NO_DEVICE;
+        return NIXL_E_NO_DEVICE;
     }
     nxr_vk.GetDeviceQueue(device->device, device->family, 0, &device->queue);
     nxr_debug(MEMORY, "vulkan: %s, %s, queue family %u", device->name, device->id_text,
@@ -236,7 +236,7 @@ int nxr_vulkan_find(const unsigned char device[16], const unsigned char driver[1
             if (memcmp(known->driver, driver, sizeof(known->driver)) != 0) {
                 snprintf(why, why_nbytes, "the memory comes from another driver for %.80s",
                          known->name);
-                return NIXL_ERR_NO_DEVICE;
+                return NIXL_E_NO_DEVICE;
             }
             *device_p = known;
             return open_device(known, why, why_nbytes);
@@ -245,7 +245,7 @@ int nxr_vulkan_find(const unsigned char device[16], const unsigned char driver[1
     if (status == NIXL_OK) {
         nxr_device_id_text(device, text);
         snprintf(why, why_nbytes, "the Vulkan device %s is not visible here", text);
-        status = NIXL_ERR_NO_DEVICE;
+        status = NIXL_E_NO_DEVICE;
     }
     return status;
 }

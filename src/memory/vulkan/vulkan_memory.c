@@ -265,7 +265,7 @@ static int vulkan_memory_fill(const struct nxr_vulkan_make *make, struct nxr_vul
         memory->type = choose_type(make, needs.memoryTypeBits);
         if (memory->type == UINT32_MAX) {
             snprintf(why, why_nbytes, "%.60s has no memory type for it", device->name);
-            return make->purpose == NXR_VULKAN_IMPORT ? NIXL_ERR_INVALID_ARG : NIXL_ERR_UNSUPPORTED;
+            return make->purpose == NXR_VULKAN_IMPORT ? NIXL_E_INVALID_ARG : NIXL_E_UNSUPPORTED;
         }
         step = "vkAllocateMemory";
         *used_fd = true;
@@ -281,7 +281,7 @@ static int vulkan_memory_fill(const struct nxr_vulkan_make *make, struct nxr_vul
     if (result != VK_SUCCESS) {
         snprintf(why, why_nbytes, "%s of %llu bytes on %.60s: %s", step,
                  (unsigned long long)make->nbytes, device->name, nxr_vulkan_text(result));
-        return result == VK_ERROR_INVALID_EXTERNAL_HANDLE ? NIXL_ERR_INVALID_ARG
+        return result == VK_ERROR_INVALID_EXTERNAL_HANDLE ? NIXL_E_INVALID_ARG
                                                           : nxr_vulkan_status(device, result);
     }
     if (make->purpose != NXR_VULKAN_PIN) {
@@ -299,16 +299,16 @@ static int check_limits(const struct nxr_vulkan_make *make, char *why, size_t wh
         snprintf(why, why_nbytes, "%llu bytes; %.60s allows at most %llu in one allocation",
                  (unsigned long long)make->nbytes, device->name,
                  (unsigned long long)device->max_nbytes);
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     if (atomic_load(&device->n_allocations) >= device->max_allocations) {
         snprintf(why, why_nbytes, "%.60s allows at most %u allocations", device->name,
                  device->max_allocations);
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     if (atomic_load(&device->is_lost)) {
         snprintf(why, why_nbytes, "the Vulkan device %.60s is lost", device->name);
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
     return NIXL_OK;
 }
@@ -327,7 +327,7 @@ int nxr_vulkan_make(const struct nxr_vulkan_make *wanted, struct nxr_vulkan_memo
     status = check_limits(&make, why, why_nbytes);
     if (memory == NULL) {
         snprintf(why, why_nbytes, "no memory");
-        status = NIXL_ERR_NO_MEMORY;
+        status = NIXL_E_NO_MEMORY;
     } else {
         memory->fd = -1;
     }
@@ -417,7 +417,7 @@ int nxr_vulkan_place(struct nxr_vulkan_memory *memory, int fd, bool is_peer, cha
     if (reserved == MAP_FAILED) {
         snprintf(why, why_nbytes, "no addresses are left for %llu bytes",
                  (unsigned long long)memory->nbytes);
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     }
     memory->reserved = reserved;
     memory->base = reserved;

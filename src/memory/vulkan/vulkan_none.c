@@ -14,7 +14,7 @@ static int none_start(char *why, size_t why_nbytes)
     snprintf(why, why_nbytes,
              "this build of nixlrun has no Vulkan (its headers were not there; Debian: "
              "libvulkan-dev)");
-    return NIXL_ERR_NO_DEVICE;
+    return NIXL_E_NO_DEVICE;
 }
 
 static void none_stop(void)
@@ -62,7 +62,7 @@ static void none_unimport(struct nxr_segment *segment)
 static int none_copy(struct nxr_device_copy *copy)
 {
     (void)copy;
-    return NIXL_ERR_UNSUPPORTED;
+    return NIXL_E_UNSUPPORTED;
 }
 
 static void none_arm(struct nxr_device_copy *copy)

@@ -65,14 +65,13 @@ int nxr_vulkan_export(struct nxr_vulkan_memory *memory, int *fd_p, char *why, si
     if (result != VK_SUCCESS || fd < 0) {
         snprintf(why, why_nbytes, "%.60s exports no memory: %s", memory->device->name,
                  result != VK_SUCCESS ? nxr_vulkan_text(result) : "the driver gave no descriptor");
-        return result != VK_SUCCESS ? nxr_vulkan_status(memory->device, result)
-                                    : NIXL_ERR_NO_DEVICE;
+        return result != VK_SUCCESS ? nxr_vulkan_status(memory->device, result) : NIXL_E_NO_DEVICE;
     }
     if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
         snprintf(why, why_nbytes, "a descriptor of %.60s: %s", memory->device->name,
                  strerror(errno));
         close(fd);
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     *fd_p = fd;
     return NIXL_OK;
@@ -152,24 +151,24 @@ int nxr_vulkan_open(const struct nxr_export *export, uint64_t nbytes, int fd,
         snprintf(why, why_nbytes, "%llu bytes at %llu are outside of an allocation of %llu",
                  (unsigned long long)nbytes, (unsigned long long)export->offset,
                  (unsigned long long)export->nbytes);
-        return NIXL_ERR_INVALID_ARG;
+        return NIXL_E_INVALID_ARG;
     }
     if (!is_fit(make.device, fd, export->nbytes)) {
         snprintf(why, why_nbytes, "descriptor %d is not memory of %.60s with %llu bytes", fd,
                  make.device->name, (unsigned long long)export->nbytes);
-        return NIXL_ERR_INVALID_ARG;
+        return NIXL_E_INVALID_ARG;
     }
     make.fd = copy_descriptor(make.device, fd);
     if (make.fd < 0) {
         snprintf(why, why_nbytes, "cannot copy descriptor %d: %s", fd, strerror(errno));
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     }
     status = nxr_vulkan_make(&make, memory_p, why, why_nbytes);
     if (status == NIXL_OK && export->offset + nbytes > (*memory_p)->buffer_nbytes) {
         snprintf(why, why_nbytes, "the last bytes of an allocation of %llu cannot be reached",
                  (unsigned long long)export->nbytes);
         nxr_vulkan_unmake(*memory_p);
-        status = NIXL_ERR_INVALID_ARG;
+        status = NIXL_E_INVALID_ARG;
     }
     return status;
 }
@@ -216,7 +215,7 @@ static struct opened *open_whole(struct nxr_segment *segment, int fd, int *statu
     }
     opened = calloc(1, sizeof(*opened));
     if (opened == NULL) {
-        *status_p = NIXL_ERR_NO_MEMORY;
+        *status_p = NIXL_E_NO_MEMORY;
         return NULL;
     }
     nxr_list_init(&opened->link);
@@ -246,7 +245,7 @@ static bool is_inside(const struct nxr_segment *segment, const struct nxr_vulkan
 int nxr_vulkan_import(struct nxr_segment *segment, int fd)
 {
     struct nxr_import *import = calloc(1, sizeof(*import));
-    int status = NIXL_ERR_NO_MEMORY;
+    int status = NIXL_E_NO_MEMORY;
     struct opened *opened = import != NULL ? open_whole(segment, fd, &status) : NULL;
     char *addr;
 
@@ -255,14 +254,14 @@ int nxr_vulkan_import(struct nxr_segment *segment, int fd)
         return status;
     }
     addr = opened->memory->base + segment->export.offset;
-    status = NIXL_ERR_INVALID_ARG;
+    status = NIXL_E_INVALID_ARG;
     if (is_inside(segment, opened->memory)) {
         status = nxr_range_add((uintptr_t)addr, segment->nbytes, &nxr_memory_vulkan, opened->memory,
                                &import->range);
     }
     if (status != NIXL_OK) {
         snprintf(segment->note, sizeof(segment->note), "%s",
-                 status == NIXL_ERR_INVALID_ARG ? "it is outside of its allocation" : "no memory");
+                 status == NIXL_E_INVALID_ARG ? "it is outside of its allocation" : "no memory");
         vulkan_share_drop(opened);
         free(import);
         return status;

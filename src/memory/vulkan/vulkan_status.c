@@ -15,16 +15,16 @@ int nxr_vulkan_status(struct nxr_vulkan_device *device, VkResult result)
         return NIXL_INPROGRESS;
     case VK_ERROR_OUT_OF_HOST_MEMORY:
     case VK_ERROR_OUT_OF_DEVICE_MEMORY:
-        return NIXL_ERR_NO_MEMORY;
+        return NIXL_E_NO_MEMORY;
     case VK_ERROR_TOO_MANY_OBJECTS:
-        return NIXL_ERR_LIMIT;
+        return NIXL_E_LIMIT;
     case VK_ERROR_DEVICE_LOST:
         if (!atomic_exchange(&device->is_lost, true)) {
             nxr_error(MEMORY, "the Vulkan device %s is lost: all copies on it fail from now on",
                       device->name);
         }
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     default:
-        return NIXL_ERR_TRANSPORT;
+        return NIXL_E_TRANSPORT;
     }
 }

@@ -45,8 +45,8 @@ static struct nixl_reduce_args sum(void)
     args.src = src;
     args.dst = dst;
     args.count = peer_nbytes / sizeof(float);
-    args.type = NIXL_FLOAT;
-    args.op = NIXL_SUM;
+    args.type = NIXL_TYPE_FLOAT;
+    args.op = NIXL_REDUCE_SUM;
     return args;
 }
 

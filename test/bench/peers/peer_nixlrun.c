@@ -38,7 +38,7 @@ static void fetch_add(long n)
     uint64_t before;
 
     for (long i = 0; i < n; i++) {
-        check(nixl_atomic(other, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &before));
+        check(nixl_atomic(other, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, &before));
     }
 }
 
@@ -122,8 +122,8 @@ static void wait_for_word(void)
 {
     static uint64_t n_awaited;
 
-    check(nixl_signal_wait((const void *)(mine + SIGNAL_OFFSET), NIXL_GE, ++n_awaited, NIXL_FOREVER,
-                           NULL));
+    check(nixl_signal_wait((const void *)(mine + SIGNAL_OFFSET), NIXL_COMPARE_GE, ++n_awaited,
+                           NIXL_FOREVER, NULL));
 }
 
 /* Two-sided messages are notifications here; what does not fit into one is put. */
