@@ -187,7 +187,8 @@ static int64_t use_all(struct nixl_region **regions)
 
 /*
  * Rank 0 closes all, and rank 1 hears of each. It has heard of all when an answer that was sent
- * behind them comes. That takes less than the use: no search through all for each.
+ * behind them comes. That takes about as long as the use, and with a search through all for each
+ * ten times as long: the limit is three times.
  */
 static void test_regions(void)
 {
@@ -214,7 +215,7 @@ static void test_regions(void)
     MPT_OK(nixl_region_query(0, last, MPT_PATIENCE, &info));
     close_ns = mpt_now_ns() - close_ns;
     if (nixl_rank() == 1) {
-        MPT_LT(close_ns, use_ns);
+        MPT_LT(close_ns, 3 * use_ns);
     }
     mpt_barrier();
     for (int i = 0; i < N_REGIONS && nixl_rank() == 1; i++) {
