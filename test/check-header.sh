@@ -11,23 +11,25 @@ headers=$(cd "$src/include" && echo nixlrun.h nixlrun/*.h)
 compiles() {
     # shellcheck disable=SC2086
     verdict "$(for header in $headers; do
-        echo "#include <$header>" | $1 -x "$2" -std="$3" -pedantic -Wall -Wextra -Wundef \
+        echo "#include <$header>" | $1 -x "$2" -std="$3" -pedantic-errors -Wall -Wextra -Wundef \
             -Werror -I"$src/include" -I"$build/include" -fsyntax-only - 2>&1 ||
             echo "$header: failed"
     done)" "every public header compiles alone as $3"
 }
 
-echo 1..7
-compiles "${CC:-cc}" c c99
-compiles "${CC:-cc}" c c11
-if cxx=$(command -v "${CXX:-g++}" || command -v clang++); then
-    compiles "$cxx" c++ c++11
-    compiles "$cxx" c++ c++20
-else
-    echo "ok 3 - every public header compiles alone as c++11 # SKIP no C++ compiler"
-    echo "ok 4 - every public header compiles alone as c++20 # SKIP no C++ compiler"
-    number=4
-fi
+echo 1..12
+for standard in c99 c11 c17 c2x; do
+    compiles "${CC:-cc}" c $standard
+done
+cxx=$(command -v "${CXX:-g++}" || command -v clang++ || :)
+for standard in c++11 c++14 c++17 c++20 c++2b; do
+    if [ -n "$cxx" ]; then
+        compiles "$cxx" c++ $standard
+    else
+        number=$((number + 1))
+        echo "ok $number - every public header compiles alone as $standard # SKIP no C++ compiler"
+    fi
+done
 
 verdict "$(for header in ${headers#nixlrun.h }; do
     grep -qxF "#include <$header>" "$src/include/nixlrun.h" || echo "$header is not included"
@@ -41,7 +43,7 @@ verdict "$( { echo "$declared"; sed -nE 's/^ +(nixl_\w+);$/\1/p' "$src/src/libni
     "the version script lists what the header declares"
 library=$build/src/.libs/libnixlrun.so
 if [ ! -e "$library" ]; then
-    echo "ok 7 - the library exports what the header declares # SKIP no shared library was built"
+    echo "ok 12 - the library exports what the header declares # SKIP no shared library was built"
     exit 0
 fi
 exported=$(nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
