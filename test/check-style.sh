@@ -39,20 +39,10 @@ files() {
         END { if (last > limit) { print name " has " last " lines" } }'
 }
 
-# Log lines that know a rank by its number only: the caller's argument, or nothing else is left.
-numbers='no memory to keep an event about rank %d|no card of rank %d|cannot request the card of rank %d
-cannot notify rank %d that its channel was closed|no memory to ask rank %d for the outcome
-no answer from rank %d about the outcome|unregistered buffers of rank %d go through shared memory
-cannot notify rank %d that its team is broken|no memory for an event about rank %d
-no memory for the card of rank %d|no memory for a message of rank %d|, from rank %d or in its name
-the window of rank %d is kept'
-
-# numbered: log lines of the library that name a peer by its number.
+# numbered: texts of the library that name a process by its number, but for one that does not exist.
 numbered() {
-    find src transports -name '*.c' | LC_ALL=C sort | xargs awk '
-        /(^|[^a-z_])nxr_(debug|info|warn|error)\(/ { open = 1 }
-        open && /ranks? %d/ { print FILENAME ":" FNR ": " $0 }
-        /;$/ { open = 0 }' | grep -vE "$(printf '%s' "$numbers" | tr '\n' '|')"
+    find src transports -name '*.c' -o -name '*.h' | LC_ALL=C sort |
+        xargs grep -nE '"[^"]*(^|[^_])\<ranks? %d' | grep -v 'rank %d is not in the job;'
 }
 
 echo 1..9
@@ -110,4 +100,4 @@ verdict "$(for text in HACKING.md $(grep '/README$' "$scratch/files"); do missin
 verdict "$([ "$(wc -l <HACKING.md)" -le 200 ] || wc -l HACKING.md
     awk 'length > 100 { print FILENAME ":" FNR ": longer than 100 columns" }' HACKING.md)" \
     "HACKING.md is short"
-verdict "$(numbered || :)" "log lines name a peer by nxr_peer_name() and the like"
+verdict "$(numbered || :)" "texts name a process by nxr_peer_name() and the like"

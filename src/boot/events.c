@@ -26,7 +26,8 @@ static void events_keep(int rank)
     int *more = realloc(early, (n_early + 1) * sizeof(*early));
 
     if (more == NULL) {
-        nxr_error(BOOT, "no memory to keep an event about rank %d", rank);
+        nxr_error(BOOT, "no memory to keep an event about %s",
+                  nxr_identity_own_name(&(const struct nxr_identity){.rank = rank}));
         return;
     }
     early = more;

@@ -24,8 +24,8 @@ void nixl_abort(int exit_code, const char *why)
     if (!is_rank) {
         fprintf(stderr, "nixlrun: abort: %s\n", reason);
     } else if (!nxr_boot_is_nixlrun()) {
-        fprintf(stderr, "nixlrun: rank %d on %s aborts the job: %s\n", nxr_job.rank,
-                nxr_job.card.head.host, reason);
+        fprintf(stderr, "nixlrun: %s on %s aborts the job: %s\n",
+                nxr_identity_own_name(&nxr_job.self), nxr_job.card.head.host, reason);
     }
     nxr_signal_guard_end(&guard);
     if (is_rank) {
@@ -37,8 +37,8 @@ void nixl_abort(int exit_code, const char *why)
 void nixl_job_end(int exit_code, const char *why)
 {
     if (why != NULL) {
-        fprintf(stderr, "nixlrun: rank %d ends the job with code %d: %s\n", nxr_job.rank,
-                exit_code & 0xff, why);
+        fprintf(stderr, "nixlrun: %s ends the job with code %d: %s\n",
+                nxr_identity_own_name(&nxr_job.self), exit_code & 0xff, why);
     }
     if (atomic_load(&nxr_job.state) == NXR_STATE_READY && !nxr_boot_end_job(exit_code & 0xff)) {
         nxr_boot_abort(exit_code & 0xff, why != NULL ? why : "the job is ended");
@@ -57,7 +57,8 @@ static int job_end_kill_here(int rank)
     }
     if (!nxr_peer_is_local(peer)) {
         return nxr_fail(NIXL_E_UNSUPPORTED, "nixl_rank_kill", rank, "", 0,
-                        "rank %d is on another host, and this launcher cannot kill one rank", rank);
+                        "%s is on another host, and this launcher cannot kill one rank",
+                        nxr_peer_name(peer));
     }
     if (kill(peer->pid, SIGKILL) != 0 && errno != ESRCH) {
         return nxr_fail(NIXL_E_TRANSPORT, "nixl_rank_kill", rank, "", 0, "kill(%d): %s",

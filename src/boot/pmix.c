@@ -374,7 +374,8 @@ static void boot_card_came(pmix_status_t status, pmix_value_t *value, void *arg)
                    nxr_card_parse(value->data.bo.bytes, value->data.bo.size, &owner, &card) == 0;
 
     if (!is_good) {
-        nxr_debug(BOOT, "no card of rank %d: %s", ask->rank, PMIx_Error_string(status));
+        nxr_debug(BOOT, "no card of %s: %s", nxr_identity_own_name(&owner),
+                  PMIx_Error_string(status));
     }
     ask->card_fn(ask->rank, is_good ? &card : NULL);
     free(ask);
@@ -394,6 +395,7 @@ static void give_copy(int rank, nxr_wireup_card_fn *card_fn)
 
 static void pmix_get_card(int rank, nxr_wireup_card_fn *card_fn)
 {
+    const struct nxr_identity owner = {.job = boot_job(), .rank = rank};
     struct card_ask *ask;
     pmix_proc_t proc;
     pmix_status_t status = PMIX_ERR_NOMEM;
@@ -410,7 +412,8 @@ static void pmix_get_card(int rank, nxr_wireup_card_fn *card_fn)
     }
     if (status != PMIX_SUCCESS) {
         free(ask);
-        nxr_debug(BOOT, "cannot request the card of rank %d: %s", rank, PMIx_Error_string(status));
+        nxr_debug(BOOT, "cannot request the card of %s: %s", nxr_identity_own_name(&owner),
+                  PMIx_Error_string(status));
         card_fn(rank, NULL);
     }
 }

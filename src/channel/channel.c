@@ -223,9 +223,9 @@ static int check_ledger(struct nixl_channel *channel, const struct nxr_ledger_he
     if (head->peer != NIXL_ANY_RANK && head->peer != nxr_job.rank) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, channel->peer, "", 0,
                         "%s has opened its end of channel '%s' for rank %lld alone, and this is "
-                        "rank %d",
+                        "%s",
                         nxr_rank_name(channel->peer), channel->name, (long long)head->peer,
-                        nxr_job.rank);
+                        nxr_rank_name(nxr_job.rank));
     }
     channel->n_lanes = head->peer == NIXL_ANY_RANK ? (unsigned)nxr_job.size : 1;
     channel->lane = head->peer == NIXL_ANY_RANK ? (unsigned)nxr_job.rank : 0;

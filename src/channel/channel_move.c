@@ -207,8 +207,8 @@ void nxr_channel_say_closed(struct nixl_channel *channel)
         status = nixl_signal_set(channel->peer, channel->ledger, at, 1);
     }
     if (status != NIXL_OK) {
-        nxr_debug(CORE, "cannot notify rank %d that its channel was closed: %s", channel->peer,
-                  nixl_strerror(status));
+        nxr_debug(CORE, "cannot notify %s that its channel was closed: %s",
+                  nxr_rank_name(channel->peer), nixl_strerror(status));
     }
 }
 

@@ -156,7 +156,7 @@ static void agreement_visit(uint64_t call, int rank, struct nxr_verdict *verdict
     int status = NIXL_E_TIMEOUT;
 
     if (peer == NULL) {
-        nxr_error(COLL, "no memory to ask rank %d for the outcome of a team call", rank);
+        nxr_error(COLL, "no memory to ask %s for the outcome of a team call", nxr_rank_name(rank));
         return;
     }
     while (status == NIXL_E_TIMEOUT && !nxr_agreements_are_stopping()) {
@@ -168,8 +168,8 @@ static void agreement_visit(uint64_t call, int rank, struct nxr_verdict *verdict
     if (status == NIXL_OK) {
         *verdict_p = message.verdict.verdict;
     } else {
-        nxr_debug(COLL, "no answer from rank %d about the outcome of a team call: %s", rank,
-                  nixl_strerror(status));
+        nxr_debug(COLL, "no answer from %s about the outcome of a team call: %s",
+                  nxr_peer_name(peer), nixl_strerror(status));
     }
 }
 

@@ -119,8 +119,8 @@ int nxr_far_prove(struct nixl_team *team, int member)
     }
     far->pid = error == 0 ? nxr_peer_pid(peer) : -1;
     if (error != 0) {
-        nxr_info(COLL, "unregistered buffers of rank %d go through shared memory: %s",
-                 team->ranks[team_rank], strerror(error));
+        nxr_info(COLL, "unregistered buffers of %s go through shared memory: %s",
+                 nxr_peer_name(peer), strerror(error));
     }
     return NIXL_OK;
 }
@@ -137,7 +137,7 @@ static int buffer_move_fail_call(struct nixl_team *team, int member, int error)
         return nxr_team_break(team, NIXL_E_PEER_LOST, team->ranks[team_rank]);
     }
     nxr_fail(NIXL_E_TRANSPORT, team->operation, team->ranks[team_rank], "shm", 0,
-             "process_vm call on the buffer of rank %d: %s", team->ranks[team_rank],
+             "process_vm call on the buffer of %s: %s", nxr_rank_name(team->ranks[team_rank]),
              strerror(error));
     return nxr_team_break(team, NIXL_E_TRANSPORT, -1);
 }

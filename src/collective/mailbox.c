@@ -159,7 +159,7 @@ static void tell_broken(const struct nixl_team *team, const struct nxr_mailbox *
         nxr_fail_quiet_end();
     }
     if (status != NIXL_OK) {
-        nxr_debug(COLL, "cannot notify rank %d that its team is broken: %s", rank,
+        nxr_debug(COLL, "cannot notify %s that its team is broken: %s", nxr_rank_name(rank),
                   nixl_strerror(status));
     }
 }

@@ -62,13 +62,13 @@ static int check_ranks(const char *operation, const int *ranks, size_t nranks)
             status = nxr_fail_rank(operation, ranks[i]);
         } else if (is_there[ranks[i]]++ != 0) {
             status = nxr_fail(NIXL_E_INVALID_ARG, operation, ranks[i], "", 0,
-                              "rank %d is in the list twice, the second time as ranks[%zu]",
-                              ranks[i], i);
+                              "%s is in the list twice, the second time as ranks[%zu]",
+                              nxr_rank_name(ranks[i]), i);
         }
     }
     if (status == NIXL_OK && !is_there[nxr_job.rank]) {
         status = nxr_fail(NIXL_E_INVALID_ARG, operation, nxr_job.rank, "", 0,
-                          "the caller, rank %d, is not in the list", nxr_job.rank);
+                          "the caller, %s, is not in the list", nxr_rank_name(nxr_job.rank));
     }
     free(is_there);
     return status;
@@ -332,6 +332,6 @@ int nixl_team_translate(const struct nixl_team *from, int team_rank, const struc
     team_rank = to != NULL ? nxr_team_rank_of(to, rank) : rank;
     return team_rank >= 0 ? team_rank
                           : nxr_fail(NIXL_E_NOT_FOUND, operation, rank, "", 0,
-                                     "rank %d is not among the %d ranks of the second team", rank,
-                                     to != NULL ? to->size : nxr_job.size);
+                                     "%s is not among the %d ranks of the second team",
+                                     nxr_rank_name(rank), to != NULL ? to->size : nxr_job.size);
 }

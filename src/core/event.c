@@ -52,7 +52,7 @@ void nxr_event_push(enum nixl_event_type type, int rank, const char *name)
     bool is_end = type == NIXL_EVENT_PEER_LOST || type == NIXL_EVENT_PEER_LEFT;
 
     if (event == NULL) {
-        nxr_error(CORE, "no memory for an event about rank %d", rank);
+        nxr_error(CORE, "no memory for an event about %s", nxr_rank_name(rank));
     }
     pthread_mutex_lock(&events_lock);
     if (is_end) {

@@ -220,6 +220,9 @@ static inline struct nxr_identity nxr_identity_at(int rank)
 {
     const struct nxr_peer *peer = nxr_peer_find(rank);
 
+    if (rank == nxr_job.rank) {
+        return nxr_job.self;
+    }
     return peer != NULL ? peer->identity : (struct nxr_identity){nxr_job.self.job, rank, 0};
 }
 

@@ -104,7 +104,7 @@ const char *nxr_peer_why_lost(int rank)
 int nxr_fail_no_peer(const char *operation, int rank)
 {
     return nxr_fail(NIXL_E_NO_MEMORY, operation, rank, "", 0,
-                    "no memory for the state of rank %d: %zu bytes", rank,
+                    "no memory for the state of %s: %zu bytes", nxr_rank_name(rank),
                     nxr_subsystems_peer_nbytes());
 }
 

@@ -29,8 +29,8 @@ const char *nixl_host(int rank)
         return NULL;
     }
     if (!peer->has_card) {
-        nxr_fail(NIXL_E_NOT_FOUND, "nixl_host", rank, "", 0, "the card of rank %d is not known",
-                 rank);
+        nxr_fail(NIXL_E_NOT_FOUND, "nixl_host", rank, "", 0, "the card of %s is not known",
+                 nxr_peer_name(peer));
         return NULL;
     }
     return peer->card.host;

@@ -32,8 +32,8 @@ const char *nxr_op_why_failed(int status, const struct nxr_segment *segment)
 
 void nxr_op_describe(const struct nixl_req *req, char *text, size_t nbytes)
 {
-    snprintf(text, nbytes, "%s of %zu bytes at offset %llu of rank %d", req->operation,
-             req->op.nbytes, (unsigned long long)req->op.offset, req->peer->rank);
+    snprintf(text, nbytes, "%s of %zu bytes at offset %llu of %s", req->operation, req->op.nbytes,
+             (unsigned long long)req->op.offset, nxr_peer_name(req->peer));
 }
 
 /* Records the failure of a request that has ended. */

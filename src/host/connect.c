@@ -192,7 +192,7 @@ static void connect_card_came(int rank, const struct nxr_full_card *card)
     struct arrived_card *arrived = calloc(1, sizeof(*arrived));
 
     if (arrived == NULL) {
-        nxr_error(HOST, "no memory for the card of rank %d", rank);
+        nxr_error(HOST, "no memory for the card of %s", nxr_rank_name(rank));
         return;
     }
     arrived->rank = rank;

@@ -38,7 +38,7 @@ void nxr_net_later(enum net_later_what what, int rank, const void *bytes, size_t
     struct net_later *later = malloc(sizeof(*later) + nbytes);
 
     if (later == NULL) {
-        nxr_error(NET, "no memory for a message of rank %d: giving up the peer", rank);
+        nxr_error(NET, "no memory for a message of %s: giving up the peer", nxr_rank_name(rank));
         mark(rank);
         return;
     }
@@ -120,7 +120,7 @@ void nxr_net_drop(int rank, const char *why)
     if (rank < 0) {
         nxr_warn(NET, "%s; dropped", why);
     } else {
-        nxr_warn(NET, "%s, from rank %d or in its name; dropped", why, rank);
+        nxr_warn(NET, "%s, from %s or in its name; dropped", why, nxr_rank_name(rank));
     }
 }
 

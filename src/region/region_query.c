@@ -132,7 +132,8 @@ int nixl_region_map(int rank, struct nixl_region *region, void **addr_p)
     }
     if (!is_mappable(segment, rank)) {
         return nxr_fail(NIXL_E_UNSUPPORTED, "nixl_region_map", rank, segment->transport->name, 0,
-                        "region '%s' of rank %d is %s: it cannot be mapped", region->name, rank,
+                        "region '%s' of %s is %s: it cannot be mapped", region->name,
+                        nxr_rank_name(rank),
                         nxr_peer_is_remote(segment->peer)      ? "on another host"
                         : segment->key.kind == NIXL_MEM_HOST   ? "registered memory"
                         : segment->key.kind == NIXL_MEM_VULKAN ? "Vulkan memory"
@@ -166,5 +167,5 @@ int nixl_region_unmap(int rank, const struct nixl_region *region, const void *ad
     nxr_service_kick();
     return status == NIXL_OK ? status
                              : nxr_fail(status, "nixl_region_unmap", rank, "", 0,
-                                        "%p is no mapped segment of rank %d", addr, rank);
+                                        "%p is no mapped segment of %s", addr, nxr_rank_name(rank));
 }

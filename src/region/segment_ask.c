@@ -323,8 +323,8 @@ int nxr_region_resolve(const char *operation, struct nixl_region *region, int ra
         status = nxr_region_want_segment(region, rank, renew, &segment);
         pthread_mutex_unlock(&nxr_job.lock);
         if (status != NIXL_OK) {
-            return nxr_fail(status, operation, rank, "", 0, "no memory for rank %d's segment",
-                            rank);
+            return nxr_fail(status, operation, rank, "", 0, "no memory for the segment of %s",
+                            nxr_rank_name(rank));
         }
         status = nxr_wait(segment_ask_is_answered, segment, left_ns);
         if (timeout_ns != 0 && timeout_ns != NIXL_FOREVER) {

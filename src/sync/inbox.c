@@ -377,8 +377,8 @@ static void tell_unmatched(char *text, size_t nbytes)
     }
     if (n > 0) {
         oldest = nxr_list_entry(inbox.queue.next, struct queued_note, link);
-        snprintf(text, nbytes, "; %zu unmatched %s queued: %srank %d, tag %llu, %u bytes, for %s",
-                 n, n == 1 ? "is" : "are", n == 1 ? "" : "the oldest of ", oldest->rank,
+        snprintf(text, nbytes, "; %zu unmatched %s queued: %s%s, tag %llu, %u bytes, for %s", n,
+                 n == 1 ? "is" : "are", n == 1 ? "" : "the oldest of ", nxr_rank_name(oldest->rank),
                  (unsigned long long)oldest->tag, oldest->nbytes,
                  nxr_duration(nxr_coarse_now_ns() - oldest->since_ns).text);
     }
@@ -388,11 +388,9 @@ static void tell_unmatched(char *text, size_t nbytes)
 /* "no notification from rank 0 with tag 42 within 2 s; 1 unmatched is queued: ..." */
 static int fail_timeout(const struct receive *receive, int64_t timeout_ns)
 {
-    char from[32] = "any rank", tag[64] = "any tag", unmatched[160];
+    const char *from = receive->from != NULL ? nxr_rank_name(receive->rank) : "any rank";
+    char tag[64] = "any tag", unmatched[200];
 
-    if (receive->from != NULL) {
-        snprintf(from, sizeof(from), "rank %d", receive->rank);
-    }
     if (receive->mask == UINT64_MAX) {
         snprintf(tag, sizeof(tag), "tag %llu", (unsigned long long)receive->tag);
     } else if (receive->mask != 0) {

@@ -56,7 +56,7 @@ static int await_segment(const char *operation, int rank, struct nixl_region *re
     status = nxr_region_resolve(operation, region, rank, false, *timeout_ns_p, &segment);
     if (status == NIXL_INPROGRESS) {
         return nxr_fail(NIXL_E_AGAIN, operation, rank, "", 0,
-                        "rank %d has not answered the request for region '%s' yet", rank,
+                        "%s has not answered the request for region '%s' yet", nxr_rank_name(rank),
                         region->name);
     }
     *timeout_ns_p = nxr_left(*timeout_ns_p, deadline);

@@ -61,11 +61,10 @@ int nxr_transfer_check(const char *operation, int rank, const struct nixl_region
 static int fail_range(const char *operation, int rank, const struct nixl_region *region,
                       const struct nxr_segment *segment, uint64_t offset, size_t nbytes)
 {
-    return nxr_fail(
-        NIXL_E_RANGE, operation, rank, segment->transport->name, 0,
-        "offset %llu with %zu bytes is outside of region '%s' of rank %d, which has %llu",
-        (unsigned long long)offset, nbytes, region->name, rank,
-        (unsigned long long)segment->nbytes);
+    return nxr_fail(NIXL_E_RANGE, operation, rank, segment->transport->name, 0,
+                    "offset %llu with %zu bytes is outside of region '%s' of %s, which has %llu",
+                    (unsigned long long)offset, nbytes, region->name, nxr_peer_name(segment->peer),
+                    (unsigned long long)segment->nbytes);
 }
 
 /* Find the segment, asking its owner if need be, and check the range. */
@@ -136,7 +135,7 @@ int nxr_transfer_fail_copy(const char *operation, int status, struct nixl_region
         return nxr_transfer_fail(operation, status, region, segment);
     }
     return nxr_fail(status, operation, segment->peer->rank, segment->transport->name, EFAULT,
-                    "region '%s' of rank %d: %s", region->name, segment->peer->rank, why);
+                    "region '%s' of %s: %s", region->name, nxr_peer_name(segment->peer), why);
 }
 
 static bool transfer_is_complete(void *arg)

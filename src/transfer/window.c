@@ -172,7 +172,7 @@ static void windows_close(void)
         pthread_mutex_unlock(&nxr_job.lock);
         if (nxr_inflight_quiesce_own(window->published->key.id, nxr_env.finalize_timeout) !=
             NIXL_OK) {
-            nxr_warn(NET, "the window of rank %d is kept until the process ends", rank);
+            nxr_warn(NET, "the window of %s is kept until the process ends", nxr_peer_name(peer));
             continue;
         }
         pthread_mutex_lock(&nxr_job.lock);

@@ -237,8 +237,8 @@ static void xfer_run_stop(struct nixl_req *req)
 /* Does not use the transfer, which may have been freed by now. */
 static void xfer_run_describe(const struct nixl_req *req, char *text, size_t nbytes)
 {
-    snprintf(text, nbytes, "%s of %zu bytes to or from rank %d", req->operation, req->op.nbytes,
-             req->peer->rank);
+    snprintf(text, nbytes, "%s of %zu bytes to or from %s", req->operation, req->op.nbytes,
+             nxr_peer_name(req->peer));
 }
 
 static const struct nxr_req_owner xfer_run_owner = {

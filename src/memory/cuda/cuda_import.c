@@ -79,9 +79,9 @@ static cu_result check_size(const struct nxr_import *import, char *why, size_t w
     }
     nbytes = address >= start && address - start <= nbytes ? nbytes - (address - start) : 0;
     if (nbytes < import->export.nbytes) {
-        return cuda_import_refuse(why, why_nbytes,
-                                  "rank %d announced %llu bytes of memory, but it has %zu",
-                                  import->rank, (unsigned long long)import->export.nbytes, nbytes);
+        return cuda_import_refuse(
+            why, why_nbytes, "%s announced %llu bytes of memory, but it has %zu",
+            nxr_rank_name(import->rank), (unsigned long long)import->export.nbytes, nbytes);
     }
     return CU_OK;
 }
@@ -228,8 +228,8 @@ static cu_result open_there(struct nxr_import *import, int fd, char *why, size_t
     case NXR_EXPORT_CUDA_POOL:
         return open_pooled(import, fd, why, why_nbytes);
     default:
-        return cuda_import_refuse(why, why_nbytes, "rank %d does not share this memory",
-                                  import->rank);
+        return cuda_import_refuse(why, why_nbytes, "%s does not share this memory",
+                                  nxr_rank_name(import->rank));
     }
 }
 
