@@ -3,7 +3,7 @@
  * The guardian: a small process in a session of its own, the parent of all ranks, which adopts
  * their orphans. It starts ranks, signals them, reports their ends, and kills all its descendants
  * when nixlrun ends, however that happens. nixlrun talks to it over a socket whose end of file is
- * the order to clean up. guardian.c is the process, guardian_link.c is nixlrun's end.
+ * the order to clean up. guardian.c is the process, guardian_client.c is nixlrun's end.
  */
 #ifndef NIXLRUN_LAUNCHER_GUARDIAN_H
 #define NIXLRUN_LAUNCHER_GUARDIAN_H
@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* ---- what nixlrun calls (guardian_link.c) ---------------------------------------------------- */
+/* ---- what nixlrun calls (guardian_client.c) -------------------------------------------------- */
 
 /* A process to start. The caller keeps `fds`. */
 struct guardian_start {

@@ -35,7 +35,7 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/frame.h \
 	%D%/guardian.c \
 	%D%/guardian.h \
-	%D%/guardian_link.c \
+	%D%/guardian_client.c \
 	%D%/help.c \
 	%D%/help.h \
 	%D%/help_topics.c \
@@ -117,7 +117,7 @@ bin_PROGRAMS += %D%/nixlrun
 # Between the daemons of other engines and the ranks. It needs nothing but the C library.
 pkglibexec_PROGRAMS += %D%/nixlrun-rank
 %C%_nixlrun_rank_SOURCES = %D%/descendants.c %D%/frame.c %D%/frame.h %D%/pty.c %D%/pty.h \
-	%D%/rank_link.c %D%/rank_link.h %D%/rank_main.c %D%/rank_world.c %D%/rank_world.h %D%/world.c %D%/world.h
+	%D%/rank_socket.c %D%/rank_socket.h %D%/rank_main.c %D%/rank_world.c %D%/rank_world.h %D%/world.c %D%/world.h
 
 # The rank that --info and --explain start, a program by the public calls only.
 pkglibexec_PROGRAMS += %D%/nixlrun-inspect

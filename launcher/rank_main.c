@@ -16,7 +16,7 @@
 #include "launcher/frame.h"
 #include "launcher/job.h"
 #include "launcher/pty.h"
-#include "launcher/rank_link.h"
+#include "launcher/rank_socket.h"
 #include "launcher/rank_report.h"
 #include "launcher/rank_world.h"
 
@@ -217,21 +217,21 @@ static void beat(pid_t pid, int fd)
 }
 
 /* Read what the rank has reported so far. `is_member_p`: has it yet to call nixl_finalize()? */
-static void helper_hear(pid_t pid, int link_fd, bool *is_member_p)
+static void helper_hear(pid_t pid, int message_fd, bool *is_member_p)
 {
-    struct nxr_rank_word word;
+    struct nxr_rank_message message;
 
-    while (rank_link_read(link_fd, &word)) {
-        *is_member_p = word.kind == NXR_RANK_JOINED;
-        if (word.kind == NXR_RANK_ENDS_JOB) {
-            helper_report(pid, RANK_REPORT_ENDS_JOB, word.value);
+    while (rank_socket_read(message_fd, &message)) {
+        *is_member_p = message.kind == NXR_RANK_JOINED;
+        if (message.kind == NXR_RANK_ENDS_JOB) {
+            helper_report(pid, RANK_REPORT_ENDS_JOB, message.value);
         }
     }
 }
 
 /* What is served besides the output. */
 struct sources {
-    int signal_fd, beat_fd, link_fd;
+    int signal_fd, beat_fd, message_fd;
 };
 
 /*
@@ -244,7 +244,7 @@ static int helper_serve(pid_t pid, const struct pipes *pipes, const struct sourc
     struct pollfd polled[] = {{.fd = pipes->out[0], .events = POLLIN},
                               {.fd = pipes->err[0], .events = POLLIN},
                               {.fd = sources->signal_fd, .events = POLLIN},
-                              {.fd = sources->link_fd, .events = POLLIN},
+                              {.fd = sources->message_fd, .events = POLLIN},
                               {.fd = sources->beat_fd, .events = POLLIN}};
     struct signalfd_siginfo info;
     bool has_ended = false;
@@ -263,7 +263,7 @@ static int helper_serve(pid_t pid, const struct pipes *pipes, const struct sourc
             beat(pid, sources->beat_fd);
         }
         if (polled[3].revents != 0) {
-            helper_hear(pid, sources->link_fd, is_member_p);
+            helper_hear(pid, sources->message_fd, is_member_p);
         }
         if (polled[2].revents == 0 || read(sources->signal_fd, &info, sizeof(info)) <= 0 ||
             has_ended) {
@@ -272,7 +272,7 @@ static int helper_serve(pid_t pid, const struct pipes *pipes, const struct sourc
         if (info.ssi_signo == RANK_END_SIGNAL) {
             ask_to_end(pid);
         } else if (helper_reap(pid, &status)) {
-            helper_hear(pid, sources->link_fd, is_member_p);
+            helper_hear(pid, sources->message_fd, is_member_p);
             has_ended = true;
             descendants_kill();
         }
@@ -366,7 +366,7 @@ int main(int argc, char **argv)
     struct winsize size;
     int wdir_error;
     sigset_t set, served, mask;
-    struct sources sources = {.link_fd = rank_link_open(), .beat_fd = open_beat(has_beat)};
+    struct sources sources = {.message_fd = rank_socket_open(), .beat_fd = open_beat(has_beat)};
     bool is_member = false;
     struct pipes pipes;
     int error, status;

@@ -7,7 +7,7 @@
 #include "launcher/guardian.h"
 #include "launcher/server_upcalls.h"
 #include "launcher/sink.h"
-#include "util/rank_word.h"
+#include "util/rank_message.h"
 
 #include <signal.h>
 #include <string.h>

@@ -160,7 +160,7 @@ endif
 	%D%/boot/meeting.c %D%/boot/meeting.h \
 	%D%/boot/nodes.c %D%/boot/nodes.h \
 	%D%/boot/pmix.c \
-	%D%/boot/rank_link.c %D%/boot/rank_link.h
+	%D%/boot/rank_socket.c %D%/boot/rank_socket.h
 %C%_libnxr_boot_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
 
 %C%_libnxr_transfer_la_SOURCES = \

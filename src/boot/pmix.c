@@ -13,7 +13,7 @@
 #include "boot/events.h"
 #include "boot/meeting.h"
 #include "boot/nodes.h"
-#include "boot/rank_link.h"
+#include "boot/rank_socket.h"
 #include "nixlrun.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -151,9 +151,9 @@ static pmix_status_t finalize_pmix(void *unused)
 }
 
 /* Tell nixlrun-rank what an engine does not notice about a rank, or does not report. */
-static bool tell_rank_link(enum nxr_rank_word_kind kind, int value)
+static bool pmix_send_to_helper(enum nxr_rank_message_kind kind, int value)
 {
-    return nxr_rank_link_tell((unsigned)myself.rank, myself.nspace, kind, value);
+    return nxr_rank_socket_send((unsigned)myself.rank, myself.nspace, kind, value);
 }
 
 static void stop_pmix(int64_t timeout_ns)
@@ -328,7 +328,7 @@ int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char
     if (status != PMIX_SUCCESS) {
         return boot_explain(status, "leaving PMIx (NIXLRUN_LEAVE_PMIX)", why, why_nbytes);
     }
-    tell_rank_link(NXR_RANK_JOINED, 0);
+    pmix_send_to_helper(NXR_RANK_JOINED, 0);
     return NIXL_OK;
 }
 
@@ -423,7 +423,7 @@ static void pmix_get_card(int rank, nxr_wireup_card_fn *card_fn)
 void nxr_boot_stop(int64_t timeout_ns)
 {
     if (is_connected || has_left) {
-        tell_rank_link(NXR_RANK_LEFT, 0);
+        pmix_send_to_helper(NXR_RANK_LEFT, 0);
     }
     if (is_connected) {
         stop_pmix(timeout_ns);
@@ -505,7 +505,7 @@ bool nxr_boot_end_job(int exit_code)
     if (nxr_boot_is_nixlrun()) {
         return ask_launcher(end_job_pmix, &(struct end_request){.exit_code = exit_code});
     }
-    return (is_connected || has_left) && tell_rank_link(NXR_RANK_ENDS_JOB, exit_code);
+    return (is_connected || has_left) && pmix_send_to_helper(NXR_RANK_ENDS_JOB, exit_code);
 }
 
 static pmix_status_t kill_pmix(void *arg)

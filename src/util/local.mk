@@ -18,7 +18,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/log.c %D%/log.h %D%/log_limit.c %D%/log_limit.h \
 	%D%/meet.h \
 	%D%/random.h \
-	%D%/rank_word.h \
+	%D%/rank_message.h \
 	%D%/nearest.c %D%/nearest.h \
 	%D%/thread_priority.c %D%/thread_priority.h \
 	%D%/ring.c %D%/ring.h \

@@ -60,7 +60,7 @@ static void kill_ranks(void)
 
     MPT_STATUS(nixl_rank_kill(-1), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_rank_kill(nixl_size()), NIXL_E_INVALID_ARG);
-    if (getenv("NIXLRUN_RANK_LINK") != NULL && nixl_scope(last) == NIXL_SCOPE_REMOTE) {
+    if (getenv("NIXLRUN_RANK_SOCKET") != NULL && nixl_scope(last) == NIXL_SCOPE_REMOTE) {
         MPT_STATUS(nixl_rank_kill(last), NIXL_E_UNSUPPORTED);
     }
     mpt_barrier();

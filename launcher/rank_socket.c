@@ -2,26 +2,26 @@
 /* The socket of nixlrun-rank. All users of the host can see its name, but not its key. */
 #include "config.h"
 
-#include "launcher/rank_link.h"
+#include "launcher/rank_socket.h"
 #include "util/random.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-static const char variable[] = "NIXLRUN_RANK_LINK";
+static const char variable[] = "NIXLRUN_RANK_SOCKET";
 static uint64_t key;
 
 /* Give the program the name of the socket and the key. */
-static void name_link(uint64_t name, const char *rank, const char *nspace)
+static void rank_socket_name(uint64_t name, const char *rank, const char *nspace)
 {
     char value[512];
 
-    snprintf(value, sizeof(value), NXR_RANK_LINK_FORMAT, (unsigned long long)name,
+    snprintf(value, sizeof(value), NXR_RANK_SOCKET_FORMAT, (unsigned long long)name,
              (unsigned long long)key, (unsigned)strtoul(rank, NULL, 10), nspace);
     setenv(variable, value, 1);
 }
 
-int rank_link_open(void)
+int rank_socket_open(void)
 {
     const char *nspace = getenv("PMIX_NAMESPACE"), *rank = getenv("PMIX_RANK");
     struct sockaddr_un address;
@@ -37,20 +37,20 @@ int rank_link_open(void)
     if (fd < 0) {
         return -1;
     }
-    if (bind(fd, (struct sockaddr *)&address, nxr_rank_link_address(name, &address)) != 0) {
+    if (bind(fd, (struct sockaddr *)&address, nxr_rank_socket_address(name, &address)) != 0) {
         close(fd);
         return -1;
     }
-    name_link(name, rank, nspace);
+    rank_socket_name(name, rank, nspace);
     return fd;
 }
 
-bool rank_link_read(int fd, struct nxr_rank_word *word)
+bool rank_socket_read(int fd, struct nxr_rank_message *message)
 {
     ssize_t n;
 
-    while (fd >= 0 && (n = recv(fd, word, sizeof(*word), MSG_TRUNC)) >= 0) {
-        if (n == (ssize_t)sizeof(*word) && word->key == key) {
+    while (fd >= 0 && (n = recv(fd, message, sizeof(*message), MSG_TRUNC)) >= 0) {
+        if (n == (ssize_t)sizeof(*message) && message->key == key) {
             return true;
         }
     }

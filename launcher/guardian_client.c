@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nixlrun's end of the link to the guardian (guardian.h): makes the process, sends orders, turns
+ * The client of the guardian in nixlrun (guardian.h): makes the process, sends orders, turns
  * its reports into calls from the event loop. Main thread only. Sending may block for a moment; it
  * cannot deadlock, since the guardian always reads and queues its own reports.
  */
@@ -21,9 +21,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct loop_fd link_watch = {.fd = -1};
-static const struct guardian_reports *link_reports;
-static pid_t link_pid;
+static struct loop_fd client_watch = {.fd = -1};
+static const struct guardian_reports *client_reports;
+static pid_t client_pid;
 static bool has_polite; /* something was started that has an end signal */
 
 int guardian_open(const sigset_t *mask)
@@ -34,20 +34,20 @@ int guardian_open(const sigset_t *mask)
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) {
         return -errno;
     }
-    link_pid = fork();
-    if (link_pid < 0) {
+    client_pid = fork();
+    if (client_pid < 0) {
         return -errno;
     }
-    if (link_pid == 0) {
+    if (client_pid == 0) {
         close(fds[0]);
         guardian_main(fds[1], mask);
     }
     close(fds[1]);
-    link_watch.fd = fds[0];
+    client_watch.fd = fds[0];
     return 0;
 }
 
-static void link_ready(struct loop_fd *watch, uint32_t events)
+static void client_ready(struct loop_fd *watch, uint32_t events)
 {
     struct guardian_message message;
     ssize_t n;
@@ -57,35 +57,35 @@ static void link_ready(struct loop_fd *watch, uint32_t events)
            (ssize_t)sizeof(message)) {
         switch (message.kind) {
         case GUARDIAN_STARTED:
-            link_reports->started(message.id, message.value);
+            client_reports->started(message.id, message.value);
             break;
         case GUARDIAN_FAILED:
-            link_reports->failed(message.id, message.step, message.value);
+            client_reports->failed(message.id, message.step, message.value);
             break;
         case GUARDIAN_ENDED:
-            link_reports->ended(message.id, message.value);
+            client_reports->ended(message.id, message.value);
             break;
         }
     }
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
         loop_watch(watch, 0);
-        link_reports->lost();
+        client_reports->lost();
     }
 }
 
 int guardian_listen(const struct guardian_reports *reports)
 {
-    link_reports = reports;
-    link_watch.ready = link_ready;
-    return loop_watch(&link_watch, EPOLLIN);
+    client_reports = reports;
+    client_watch.ready = client_ready;
+    return loop_watch(&client_watch, EPOLLIN);
 }
 
-static int link_send(const void *data, size_t nbytes)
+static int client_send(const void *data, size_t nbytes)
 {
     const char *at = data;
 
     while (nbytes > 0) {
-        ssize_t n = send(link_watch.fd, at, nbytes, MSG_NOSIGNAL);
+        ssize_t n = send(client_watch.fd, at, nbytes, MSG_NOSIGNAL);
 
         if (n < 0 && errno != EINTR) {
             return -errno;
@@ -97,7 +97,7 @@ static int link_send(const void *data, size_t nbytes)
 }
 
 /* Send a header with three descriptors. */
-static int link_send_with_fds(const struct guardian_message *message, const int fds[3])
+static int client_send_with_fds(const struct guardian_message *message, const int fds[3])
 {
     union {
         struct cmsghdr align;
@@ -116,12 +116,12 @@ static int link_send_with_fds(const struct guardian_message *message, const int 
     rights->cmsg_len = CMSG_LEN(3 * sizeof(int));
     memcpy(CMSG_DATA(rights), fds, 3 * sizeof(int));
     do {
-        n = sendmsg(link_watch.fd, &header, MSG_NOSIGNAL);
+        n = sendmsg(client_watch.fd, &header, MSG_NOSIGNAL);
     } while (n < 0 && errno == EINTR);
     if (n < 0) {
         return -errno;
     }
-    return link_send((const char *)message + n, sizeof(*message) - (size_t)n);
+    return client_send((const char *)message + n, sizeof(*message) - (size_t)n);
 }
 
 /* Append the strings of a vector; returns the end. With `at` NULL only their size is counted. */
@@ -166,9 +166,9 @@ int guardian_start(const struct guardian_start *start)
     at += pack_strings(at, names, &n);
     at += pack_strings(at, start->argv, &payload->n_argv);
     pack_strings(at, start->env, &payload->n_env);
-    rc = link_send_with_fds(&message, start->fds);
+    rc = client_send_with_fds(&message, start->fds);
     if (rc == 0) {
-        rc = link_send(payload, message.nbytes);
+        rc = client_send(payload, message.nbytes);
     }
     free(payload);
     return rc;
@@ -178,31 +178,31 @@ void guardian_signal(int id, int signal)
 {
     struct guardian_message message = {.kind = GUARDIAN_DO_SIGNAL, .id = id, .value = signal};
 
-    link_send(&message, sizeof(message));
+    client_send(&message, sizeof(message));
 }
 
 void guardian_kill_all(void)
 {
     struct guardian_message message = {.kind = GUARDIAN_DO_KILL_ALL};
 
-    link_send(&message, sizeof(message));
+    client_send(&message, sizeof(message));
 }
 
 bool guardian_continue(void)
 {
     siginfo_t info = {.si_pid = 0};
 
-    return waitid(P_PID, (id_t)link_pid, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid != 0 &&
-           kill(link_pid, SIGCONT) == 0;
+    return waitid(P_PID, (id_t)client_pid, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid != 0 &&
+           kill(client_pid, SIGCONT) == 0;
 }
 
 void guardian_close(void)
 {
     int status = 0;
 
-    close(link_watch.fd);
+    close(client_watch.fd);
     guardian_continue();
-    if (link_pid > 0 && waitpid(link_pid, &status, 0) == link_pid && status != 0) {
+    if (client_pid > 0 && waitpid(client_pid, &status, 0) == client_pid && status != 0) {
         /* It was killed, so we have adopted its orphans; an engine has received its end signal. */
         descendants_await(has_polite ? GUARDIAN_POLITE_NS : 0);
         descendants_kill();

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nixlrun-rank's end of the link on which its rank reports what no exit code shows (rank_word.h).
+ * The socket on which nixlrun-rank receives from its rank what no exit code shows
+ * (rank_message.h).
  */
-#ifndef NIXLRUN_LAUNCHER_RANK_LINK_H
-#define NIXLRUN_LAUNCHER_RANK_LINK_H
+#ifndef NIXLRUN_LAUNCHER_RANK_SOCKET_H
+#define NIXLRUN_LAUNCHER_RANK_SOCKET_H
 
-#include "util/rank_word.h"
+#include "util/rank_message.h"
 
 #include <stdbool.h>
 
@@ -13,9 +14,9 @@
  * Make the socket and name it in the environment for the program. Returns a descriptor, or -1
  * if there is no engine or no socket: then no rank reports anything.
  */
-int rank_link_open(void);
+int rank_socket_open(void);
 
 /* Read the next message of the rank. False: there is none now. */
-bool rank_link_read(int fd, struct nxr_rank_word *word);
+bool rank_socket_read(int fd, struct nxr_rank_message *message);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages from a rank to the nixlrun-rank that stands between it and an engine: one datagram each,
- * to the abstract Unix socket that NIXLRUN_RANK_LINK names. The variable's value is
+ * to the abstract Unix socket that NIXLRUN_RANK_SOCKET names. The variable's value is
  * SOCKET:KEY:RANK:NAMESPACE. Messages without the key are ignored. Rank and namespace keep a
- * process of another job, which a rank may have started, from using the link.
+ * process of another job, which a rank may have started, from using the socket.
  */
-#ifndef NXR_UTIL_RANK_WORD_H
-#define NXR_UTIL_RANK_WORD_H
+#ifndef NXR_UTIL_RANK_MESSAGE_H
+#define NXR_UTIL_RANK_MESSAGE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,13 +15,13 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-enum nxr_rank_word_kind {
+enum nxr_rank_message_kind {
     NXR_RANK_JOINED,   /* nixl_init() has succeeded: nixl_finalize() must follow */
     NXR_RANK_LEFT,     /* the rank leaves, in nixl_finalize() or a failed nixl_init() */
     NXR_RANK_ENDS_JOB, /* end the whole job with the code `value` */
 };
 
-struct nxr_rank_word {
+struct nxr_rank_message {
     uint64_t key;
     int32_t kind;
     int32_t value;
@@ -33,10 +33,10 @@ struct nxr_rank_word {
  */
 #define NXR_JOB_END_KEY "nixlrun.job.end"
 
-#define NXR_RANK_LINK_FORMAT "%016llx:%016llx:%u:%s"
+#define NXR_RANK_SOCKET_FORMAT "%016llx:%016llx:%u:%s"
 
 /* Fill in the address of the socket with this number. Returns its length. */
-static inline socklen_t nxr_rank_link_address(uint64_t name, struct sockaddr_un *address)
+static inline socklen_t nxr_rank_socket_address(uint64_t name, struct sockaddr_un *address)
 {
     int n;
 

@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "boot/rank_link.h"
+#include "boot/rank_socket.h"
 #include "util/env.h"
 #include "util/log.h"
 
@@ -15,18 +15,18 @@
 
 #define TELL_S 5
 
-static bool rank_link_send_word(uint64_t name, const struct nxr_rank_word *word)
+static bool rank_socket_send(uint64_t name, const struct nxr_rank_message *message)
 {
     const struct timeval limit = {.tv_sec = TELL_S};
     struct sockaddr_un address;
-    socklen_t nbytes = nxr_rank_link_address(name, &address);
+    socklen_t nbytes = nxr_rank_socket_address(name, &address);
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     bool is_sent = false;
 
     if (fd >= 0) {
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-        is_sent = sendto(fd, word, sizeof(*word), MSG_NOSIGNAL, (struct sockaddr *)&address,
-                         nbytes) == (ssize_t)sizeof(*word);
+        is_sent = sendto(fd, message, sizeof(*message), MSG_NOSIGNAL, (struct sockaddr *)&address,
+                         nbytes) == (ssize_t)sizeof(*message);
     }
     if (!is_sent) {
         nxr_debug(BOOT, "cannot send to nixlrun-rank: %s", strerror(errno));
@@ -37,17 +37,18 @@ static bool rank_link_send_word(uint64_t name, const struct nxr_rank_word *word)
     return is_sent;
 }
 
-bool nxr_rank_link_tell(unsigned rank, const char *nspace, enum nxr_rank_word_kind kind, int value)
+bool nxr_rank_socket_send(unsigned rank, const char *nspace, enum nxr_rank_message_kind kind,
+                          int value)
 {
     unsigned long long name, key;
     unsigned meant;
     int n = 0;
 
-    if (nxr_env.rank_link == NULL || /* nixl_init() has not read the environment */
-        sscanf(nxr_env.rank_link, "%16llx:%16llx:%u:%n", &name, &key, &meant, &n) != 3 || n == 0 ||
-        meant != rank || strcmp(nxr_env.rank_link + n, nspace) != 0) {
+    if (nxr_env.rank_socket == NULL || /* nixl_init() has not read the environment */
+        sscanf(nxr_env.rank_socket, "%16llx:%16llx:%u:%n", &name, &key, &meant, &n) != 3 ||
+        n == 0 || meant != rank || strcmp(nxr_env.rank_socket + n, nspace) != 0) {
         return false;
     }
-    return rank_link_send_word(
-        name, &(struct nxr_rank_word){.key = key, .kind = (int32_t)kind, .value = value});
+    return rank_socket_send(
+        name, &(struct nxr_rank_message){.key = key, .kind = (int32_t)kind, .value = value});
 }
