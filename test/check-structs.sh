@@ -100,6 +100,7 @@ static void regions(void)
     struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT; /* kind 0: host memory */
     struct nixl_region_info nixl_region_info_got;
     struct nixl_route_info nixl_route_info_got;
+    struct nixl_peer_info nixl_peer_info_got;
     struct nixl_region *registered;
     static char own[512];
 
@@ -109,6 +110,8 @@ static void regions(void)
     OUTPUT(nixl_region_info, NIXL_REGION_INFO_INIT,
            nixl_region_query(nixl_rank(), region, PATIENCE, out));
     WANT(nixl_region_info_got.nbytes == 4096 && nixl_region_info_got.kind == NIXL_MEM_HOST);
+    OUTPUT(nixl_peer_info, NIXL_PEER_INFO_INIT, nixl_peer_query(nixl_rank(), out));
+    WANT(nixl_peer_info_got.scope == NIXL_SCOPE_SELF && nixl_peer_info_got.host[0] != '\0');
     OUTPUT(nixl_route_info, NIXL_ROUTE_INFO_INIT, nixl_route_query(nixl_rank(), 0, out));
     WANT(strcmp(nixl_route_info_got.transport, "self") == 0 && nixl_route_info_got.is_chosen == 1);
     OUTPUT(nixl_route_info, NIXL_ROUTE_INFO_INIT,

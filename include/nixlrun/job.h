@@ -112,6 +112,36 @@ NIXL_API int nixl_scope(int rank);
 /** Host name of @p rank, valid until nixl_finalize(); NULL on failure. Threads: any. */
 NIXL_API const char *nixl_host(int rank);
 
+/** Which process a rank is, where it runs, and whether it lives. */
+struct nixl_peer_info {
+    size_t struct_nbytes;
+    uint64_t job; /**< the same for all ranks of a job, different for another job */
+    int rank;
+    uint32_t incarnation; /**< how often the rank had been started before: 0, its first process */
+    int32_t state;        /**< enum nixl_peer_liveness */
+    int32_t scope;        /**< enum nixl_scope_kind */
+    char host[72];        /**< as nixl_host(); "": lost before it was known */
+    char why[400];        /**< NIXL_PEER_LOST: the cause; "": not lost, or it is not known */
+};
+#define NIXL_PEER_INFO_INIT                                                                        \
+    {                                                                                              \
+        .struct_nbytes = sizeof(struct nixl_peer_info)                                             \
+    }
+
+/**
+ * Describe a rank. The first call for a rank connects to it, as nixl_scope() does; a rank that is
+ * lost or has left is described likewise, without waiting.
+ *
+ * A rank that is lost or has left stays so for this process, and no other process is reached under
+ * its number: a later process of that rank (a higher incarnation) is refused.
+ * @param rank    0 <= rank < nixl_size(); may be the caller
+ * @param info_p  made with NIXL_PEER_INFO_INIT; written only with NIXL_OK. Owned by the caller
+ * @return NIXL_OK, NIXL_E_INVALID_ARG, NIXL_E_NOT_INIT, NIXL_E_NO_MEMORY
+ * @return NIXL_E_TIMEOUT  the rank has not answered within NIXLRUN_RESOLVE_TIMEOUT
+ * Threads: any.
+ */
+NIXL_API int nixl_peer_query(int rank, struct nixl_peer_info *info_p) NIXL_MUST_CHECK;
+
 /**
  * End the whole job: print why on stderr, ask the launcher to kill all ranks, and exit.
  * @param exit_code  of the job; 0 counts as 1

@@ -5,19 +5,24 @@
 #include "core/job.h"
 #include "core/life.h"
 #include "util/status.h"
+#include "util/struct.h"
+
+#include <stdio.h>
+
+static int peer_scope(const struct nxr_peer *peer)
+{
+    if (peer->rank == nxr_job.rank) {
+        return NIXL_SCOPE_SELF;
+    }
+    return nxr_peer_is_local(peer) ? NIXL_SCOPE_LOCAL : NIXL_SCOPE_REMOTE;
+}
 
 int nixl_scope(int rank)
 {
     int status;
     const struct nxr_peer *peer = nxr_peer_connected("nixl_scope", rank, &status);
 
-    if (peer == NULL) {
-        return status;
-    }
-    if (rank == nxr_job.rank) {
-        return NIXL_SCOPE_SELF;
-    }
-    return nxr_peer_is_local(peer) ? NIXL_SCOPE_LOCAL : NIXL_SCOPE_REMOTE;
+    return peer != NULL ? peer_scope(peer) : status;
 }
 
 const char *nixl_host(int rank)
@@ -52,4 +57,45 @@ int nixl_peer_state(int rank)
         nxr_life_check(peer);
     }
     return peer != NULL ? atomic_load(&peer->state) : NIXL_PEER_ALIVE;
+}
+
+static void peer_describe(struct nxr_peer *peer, struct nixl_peer_info *info)
+{
+    nxr_life_check(peer);
+    pthread_mutex_lock(&nxr_job.lock);
+    info->job = peer->identity.job;
+    info->rank = peer->rank;
+    info->incarnation = peer->identity.incarnation;
+    info->state = atomic_load(&peer->state);
+    info->scope = peer_scope(peer);
+    if (peer->has_card) {
+        snprintf(info->host, sizeof(info->host), "%s", peer->card.host);
+    }
+    if (info->state == NIXL_PEER_LOST) {
+        snprintf(info->why, sizeof(info->why), "%s", peer->why_not);
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+int nixl_peer_query(int rank, struct nixl_peer_info *info_p)
+{
+    static const struct nxr_struct_type type =
+        NXR_STRUCT_TYPE(nixl_peer_info, NIXL_PEER_INFO_INIT, why);
+    struct nixl_peer_info info = NIXL_PEER_INFO_INIT;
+    struct nxr_peer *peer;
+    int status = nxr_check_ready("nixl_peer_query");
+
+    if (status == NIXL_OK) {
+        status = nxr_struct_check("nixl_peer_query", "info_p", &type, info_p);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    peer = nxr_peer_connected("nixl_peer_query", rank, &status);
+    if (peer == NULL) {
+        return status;
+    }
+    peer_describe(peer, &info);
+    nxr_struct_write(&type, &info, info_p);
+    return NIXL_OK;
 }

@@ -16,6 +16,7 @@ static unsigned char memory[64];
 static void bad_ranks(void)
 {
     struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
+    struct nixl_peer_info peer = NIXL_PEER_INFO_INIT;
     const int ranks[] = {-1, -2, -3, nixl_size(), nixl_size() + 1, INT_MAX, INT_MIN};
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
     struct nixl_req *req = CANARY;
@@ -45,6 +46,7 @@ static void bad_ranks(void)
         MPT_STATUS(nixl_region_unmap(bad, region, memory), NIXL_E_INVALID_ARG);
         MPT_EQ(nixl_scope(bad), NIXL_E_INVALID_ARG);
         MPT_EQ(nixl_peer_state(bad), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_peer_query(bad, &peer), NIXL_E_INVALID_ARG);
         MPT_TRUE(nixl_host(bad) == NULL);
         MPT_STATUS(nixl_route_query(bad, 0, &route), NIXL_E_INVALID_ARG);
         MPT_STATUS(nixl_route_query_segment(bad, region, NULL, 0, &route), NIXL_E_INVALID_ARG);

@@ -202,6 +202,7 @@ void mpt_every_call(struct nixl_region *region, int expected)
     static _Thread_local struct nixl_note note;
     struct nixl_event event = NIXL_EVENT_INIT;
     struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
+    struct nixl_peer_info peer = NIXL_PEER_INFO_INIT;
 
     MPT_EQ(nixl_rank(), expected);
     MPT_EQ(nixl_size(), expected);
@@ -210,6 +211,7 @@ void mpt_every_call(struct nixl_region *region, int expected)
     MPT_EQ(nixl_program(), expected);
     MPT_EQ(nixl_scope(0), expected);
     MPT_EQ(nixl_peer_state(0), expected);
+    MPT_STATUS(nixl_peer_query(0, &peer), expected);
     MPT_EQ(nixl_event_fd(), expected);
     MPT_TRUE(nixl_host(0) == NULL);
     MPT_STATUS(nixl_rank_kill(0), expected);

@@ -14,7 +14,36 @@
 
 static struct nixl_note note;
 
-static void after_it_left(struct nixl_region *region)
+/* What this rank knows of a rank, and that it is the same as what the simple calls return. */
+static void query(int rank, int state, uint64_t job)
+{
+    struct nixl_peer_info info = NIXL_PEER_INFO_INIT;
+
+    MPT_OK(nixl_peer_query(rank, &info));
+    MPT_EQ(info.rank, rank);
+    MPT_EQ(info.incarnation, 0);
+    MPT_EQ(info.state, state);
+    MPT_EQ(info.why[0], 0);
+    MPT_TRUE(info.job == job && job != 0);
+    MPT_EQ(info.scope == NIXL_SCOPE_SELF, rank == nixl_rank());
+    if (state == NIXL_PEER_ALIVE) {
+        MPT_EQ(info.scope, nixl_scope(rank));
+        MPT_TEXT(info.host, nixl_host(rank));
+    }
+}
+
+static uint64_t query_all(void)
+{
+    struct nixl_peer_info own = NIXL_PEER_INFO_INIT;
+
+    MPT_OK(nixl_peer_query(nixl_rank(), &own));
+    for (int rank = 0; rank < nixl_size(); rank++) {
+        query(rank, NIXL_PEER_ALIVE, own.job);
+    }
+    return own.job;
+}
+
+static void after_it_left(struct nixl_region *region, uint64_t job)
 {
     struct nixl_event event = NIXL_EVENT_INIT;
     char byte = 0;
@@ -24,6 +53,7 @@ static void after_it_left(struct nixl_region *region)
     MPT_STATUS(nixl_notify_recv(1, TAG_NEVER, UINT64_MAX, MPT_PATIENCE, &note), NIXL_E_PEER_LOST);
     MPT_TEXT(nixl_last_error()->text, "rank 1 has left the job");
     MPT_EQ(nixl_peer_state(1), NIXL_PEER_FINISHED);
+    query(1, NIXL_PEER_FINISHED, job);
     nixl_note_init(&note);
     MPT_OK(nixl_notify_recv(1, TAG_LAST, UINT64_MAX, MPT_PATIENCE, &note));
     for (int n_left = 0; n_left == 0;) {
@@ -40,6 +70,7 @@ static void after_it_left(struct nixl_region *region)
 int main(void)
 {
     struct nixl_region *region = NULL;
+    uint64_t job;
     bool is_early;
     char byte = 0;
 
@@ -50,6 +81,7 @@ int main(void)
     }
     MPT_OK(nixl_init(NULL));
     MPT_OK(nixl_region_alloc("states", 64, NULL, &region));
+    job = query_all();
     mpt_barrier();
     if (nixl_rank() != 1) {
         MPT_OK(nixl_put(1, region, 0, &byte, 1));
@@ -62,7 +94,7 @@ int main(void)
             }
         }
     } else {
-        after_it_left(region);
+        after_it_left(region, job);
     }
     MPT_STATUS(nixl_finalize(), is_early ? NIXL_E_TIMEOUT : NIXL_OK);
     return mpt_passed();

@@ -19,6 +19,7 @@ Test(abi, sizes_are_pinned)
     cr_expect(eq(sz, sizeof(struct nixl_note), 24 + NIXL_NOTE_MAX));
     cr_expect(eq(sz, sizeof(struct nixl_route_info), 1488));
     cr_expect(eq(sz, sizeof(struct nixl_event), 272));
+    cr_expect(eq(sz, sizeof(struct nixl_peer_info), 504));
     cr_expect(eq(sz, sizeof(struct nixl_blocks), 64));
     cr_expect(eq(sz, sizeof(struct nixl_xfer_info), 72));
 }

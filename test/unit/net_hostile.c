@@ -140,6 +140,26 @@ Test(hostile, deaths_of_another_process, .init = start, .fini = stop)
     cr_expect(eq(int, nixl_peer_state(2), NIXL_PEER_LOST));
 }
 
+Test(hostile, a_later_process_of_a_lost_rank, .init = start, .fini = stop)
+{
+    const struct nxr_identity later = changed(0, 2, 1);
+    struct nixl_peer_info info = NIXL_PEER_INFO_INIT;
+
+    fake_link(2);
+    receive_death(rank_1, changed(0, 2, 0));
+    is_greeter(later, later);
+    fake.sender = &later;
+    receive_note(2, 7);
+    fake_round();
+    fake.sender = NULL;
+    cr_expect(zero(u64, next_tag()));
+    cr_expect(net_peer_of(2)->is_dead);
+    cr_assert(eq(int, nixl_peer_query(2, &info), NIXL_OK));
+    cr_expect(eq(int, info.state, NIXL_PEER_LOST));
+    cr_expect(eq(u32, info.incarnation, FAKE_INCARNATION));
+    cr_expect(eq(u64, info.job, FAKE_JOB));
+}
+
 /* ---- records --------------------------------------------------------------------------------- */
 
 /* One record alone in a message that is `left` bytes long. Is it taken? */
