@@ -215,10 +215,13 @@ const char *nxr_peer_why_refused(const struct nxr_identity *from,
     nxr_identity_text((_identity), nxr_job.self.job, (char[NXR_IDENTITY_TEXT_NBYTES]){0})
 #define nxr_peer_name(_peer) nxr_identity_name(&(_peer)->identity)
 
-/* The process that a call names by that number, as far as it is known. Any thread. */
+/*
+ * The process that a call names by that number, as far as it is known: also before there is a table
+ * of peers, since texts name ranks at any time. Any thread.
+ */
 static inline struct nxr_identity nxr_identity_at(int rank)
 {
-    const struct nxr_peer *peer = nxr_peer_find(rank);
+    const struct nxr_peer *peer = nxr_job.peers != NULL ? nxr_peer_find(rank) : NULL;
 
     if (rank == nxr_job.rank) {
         return nxr_job.self;
