@@ -44,7 +44,7 @@ int main(void)
     args.count = 1;
     args.type = NIXL_TYPE_DOUBLE;
     args.op = NIXL_REDUCE_MAX;
-    must(nixl_allreduce_nb(team, &args, &req));
+    must(nixl_allreduce_x(team, &args, NULL, &req));
 
     /* Collectives of a team run in the order of the calls: this one runs after the other. */
     args.src = args.dst = totals;

@@ -152,9 +152,9 @@ static void put_block(const struct job *job, int decode, uint32_t from, uint32_t
     for (uint32_t layer = 0; layer < shape->layers; layer++) {
         struct nixl_req *req = NULL;
         int status =
-            nixl_put_nb(decode, job->cache, kv_piece_offset(shape, job->cache_blocks, to, layer),
-                        cache + kv_piece_offset(shape, job->request_blocks, from, layer),
-                        job->piece_nbytes, &req);
+            nixl_put_x(decode, job->cache, kv_piece_offset(shape, job->cache_blocks, to, layer),
+                       cache + kv_piece_offset(shape, job->request_blocks, from, layer),
+                       job->piece_nbytes, NULL, &req);
 
         if (status == NIXL_INPROGRESS) {
             status = nixl_req_detach(&req);

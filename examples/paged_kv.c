@@ -72,8 +72,11 @@ static void prefill(int decoder, struct nixl_region *cache)
     struct nixl_blocks local[LAYERS], remote[LAYERS];
     struct nixl_xfer_info info = NIXL_XFER_INFO_INIT;
     struct nixl_xfer *xfer;
+    struct nixl_op ready = NIXL_OP_INIT; /* what follows the last byte */
     struct nixl_note note;
 
+    ready.flags = NIXL_OP_NOTE;
+    ready.tag = TAG_READY;
     describe(local, cache, here);
     describe(remote, cache, there);
     must(nixl_xfer_create(NIXL_XFER_PUT, decoder, local, LAYERS, remote, LAYERS, &xfer));
@@ -87,8 +90,7 @@ static void prefill(int decoder, struct nixl_region *cache)
         nixl_note_init(&note);
         must(nixl_notify_recv(decoder, TAG_PAGES, UINT64_MAX, NIXL_FOREVER, &note));
         memcpy(there, note.payload, sizeof(there));
-        must(nixl_xfer_start_notify(xfer, TAG_READY, NULL, 0, NULL));
-        must(nixl_xfer_wait(xfer, NIXL_FOREVER));
+        must(nixl_xfer_start_x(xfer, &ready, NULL));
     }
     must(nixl_xfer_query(xfer, &info));
     printf("rank %d: %llu pages as %llu pieces, expected in %.1f us, took %.1f us\n", nixl_rank(),

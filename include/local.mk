@@ -6,12 +6,15 @@ nodist_include_HEADERS += %D%/nixlrun_version.h
 subjectincludedir = $(includedir)/nixlrun
 subjectinclude_HEADERS = \
 	%D%/nixlrun/base.h \
+	%D%/nixlrun/context.h \
 	%D%/nixlrun/job.h \
 	%D%/nixlrun/route.h \
 	%D%/nixlrun/log.h \
 	%D%/nixlrun/region.h \
-	%D%/nixlrun/put_get.h \
 	%D%/nixlrun/request.h \
+	%D%/nixlrun/op.h \
+	%D%/nixlrun/put_get.h \
+	%D%/nixlrun/cq.h \
 	%D%/nixlrun/notify.h \
 	%D%/nixlrun/event.h \
 	%D%/nixlrun/xfer.h \
@@ -20,7 +23,6 @@ subjectinclude_HEADERS = \
 	%D%/nixlrun/signal.h \
 	%D%/nixlrun/channel.h \
 	%D%/nixlrun/pair.h \
-	%D%/nixlrun/stream.h \
 	%D%/nixlrun/team.h \
 	%D%/nixlrun/collective.h \
 	%D%/nixlrun/reduce.h

@@ -38,11 +38,14 @@
 
 #include <nixlrun/base.h>
 #include <nixlrun/job.h>
+#include <nixlrun/context.h>
 #include <nixlrun/route.h>
 #include <nixlrun/log.h>
 #include <nixlrun/region.h>
-#include <nixlrun/put_get.h>
 #include <nixlrun/request.h>
+#include <nixlrun/op.h>
+#include <nixlrun/put_get.h>
+#include <nixlrun/cq.h>
 #include <nixlrun/notify.h>
 #include <nixlrun/event.h>
 #include <nixlrun/xfer.h>
@@ -51,7 +54,6 @@
 #include <nixlrun/signal.h>
 #include <nixlrun/channel.h>
 #include <nixlrun/pair.h>
-#include <nixlrun/stream.h>
 #include <nixlrun/team.h>
 #include <nixlrun/collective.h>
 #include <nixlrun/reduce.h>

@@ -14,11 +14,14 @@
 #include "control/detector.h"
 #include "control/question.h"
 #include "core/carrier.h"
+#include "core/context.h"
+#include "core/cq.h"
 #include "core/event.h"
 #include "core/life.h"
 #include "core/poll.h"
 #include "core/progress.h"
 #include "core/request.h"
+#include "core/request_watch.h"
 #include "core/route.h"
 #include "core/service.h"
 #include "core/subsystem.h"
@@ -40,6 +43,7 @@
 #include "sync/stream_signal.h"
 #include "transfer/copy_thread.h"
 #include "transfer/staging.h"
+#include "transfer/transfer.h"
 #include "transfer/window.h"
 #include "transfer/xfer.h"
 #include "transports/gpu/gpu.h"
@@ -86,6 +90,9 @@ static const struct nxr_subsystem log_subsystem = {.name = "log", .tick = nxr_lo
  */
 static const struct nxr_subsystem *const all_subsystems[] = {
     &log_subsystem,
+    &nxr_context_subsystem,
+    &nxr_cq_subsystem,
+    &nxr_cq_fd_subsystem,
     &nxr_memory_subsystem,
     &nxr_event_subsystem,
     &nxr_net_subsystem,
@@ -101,6 +108,7 @@ static const struct nxr_subsystem *const all_subsystems[] = {
     &nxr_region_subsystem,
     &nxr_notify_subsystem,
     &nxr_request_subsystem,
+    &nxr_request_watch_subsystem,
     &nxr_connect_subsystem,
     &nxr_conn_subsystem,
     &nxr_liveness_subsystem,
@@ -113,6 +121,7 @@ static const struct nxr_subsystem *const all_subsystems[] = {
     &nxr_pair_subsystem,
     &nxr_copy_thread_subsystem,
     &nxr_xfer_subsystem,
+    &nxr_flush_subsystem,
     &nxr_net_modules_subsystem,
 };
 
@@ -128,6 +137,7 @@ static const struct nxr_pollers all_pollers = {
 void nxr_subsystems_compose(void)
 {
     nxr_pollers = all_pollers;
+    nxr_note_source = nxr_inbox_note_source;
     nxr_memory_register(&nxr_memory_vulkan);
     nxr_memory_register(&nxr_memory_cuda);       /* after Vulkan: it may know that memory, too */
     nxr_transport_register(&nxr_transport_self); /* by cost */

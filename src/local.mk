@@ -16,8 +16,13 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 %C%_libnxr_core_la_SOURCES = \
 	%D%/core/card.c %D%/core/card.h %D%/core/contract.c \
 	%D%/core/carrier.c %D%/core/carrier.h \
+	%D%/core/context.c %D%/core/context.h \
 	%D%/core/control.c %D%/core/control.h \
+	%D%/core/cq.c %D%/core/cq.h \
+	%D%/core/cq_fd.c \
 	%D%/core/event.c %D%/core/event.h \
+	%D%/core/event_calls.c \
+	%D%/core/form.c %D%/core/form.h \
 	%D%/core/identity.c %D%/core/identity.h \
 	%D%/core/inflight.c \
 	%D%/core/job.c %D%/core/job.h \
@@ -32,6 +37,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/core/range.c %D%/core/range.h \
 	%D%/core/request.c %D%/core/request.h \
 	%D%/core/request_calls.c \
+	%D%/core/request_watch.c %D%/core/request_watch.h \
 	%D%/core/route.c %D%/core/route.h \
 	%D%/core/service.c %D%/core/service.h \
 	%D%/core/subsystem.c %D%/core/subsystem.h \
@@ -197,8 +203,10 @@ endif
 	%D%/sync/signal_wait.c \
 	%D%/sync/stream_signal.c %D%/sync/stream_signal.h \
 	%D%/sync/atomic.c %D%/sync/atomic.h \
-	%D%/sync/atomic_nb.c \
-	%D%/sync/xfer_notify.c
+	%D%/sync/extended.c \
+	%D%/sync/following.c %D%/sync/following.h \
+	%D%/sync/atomic_start.c \
+	%D%/sync/xfer_start.c
 %C%_libnxr_sync_la_CFLAGS = $(AM_CFLAGS)
 
 %C%_libnxr_pair_la_SOURCES = \

@@ -63,7 +63,7 @@ verdict "$(try nixlcc --version; try nixlcc --help
     status=0; nixlcc >/dev/null 2>&1 || status=$?
     [ "$status" = 2 ] || echo "without arguments: exit code $status")" "nixlcc tells its flags"
 
-verdict "$(for name in nixlrun.1 nixlcc.1 nixl_bench.1 nixlrun.7 nixlrun-transports.7 nixl_put.3 nixl_put_nb.3; do
+verdict "$(for name in nixlrun.1 nixlcc.1 nixl_bench.1 nixlrun.7 nixlrun-transports.7 nixl_put.3 nixl_put_x.3; do
     find "$prefix" -path "*/man${name##*.}/$name" | grep -q . || echo "$name is not installed"
 done)" "the manual is installed"
 

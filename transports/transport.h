@@ -26,6 +26,7 @@
 #include "util/barrier.h"
 #include "util/debug.h"
 #include "util/loader.h"
+#include "util/ring.h"
 #include "util/atomic.h"
 
 #include <stdatomic.h>
@@ -285,9 +286,7 @@ struct nxr_put_notify {
     uint64_t offset;
     const void *src;
     size_t nbytes;
-    uint64_t tag;
-    const void *msg;
-    size_t msg_nbytes;
+    struct nxr_message message;
 };
 
 /* A put with the change of a word that follows it: a signal, in a segment of the same peer. */
@@ -639,11 +638,11 @@ struct nxr_transport {
     int (*progress)(void);
 
     /*
-     * Send tag and payload to the peer's queue, after all puts that returned NIXL_OK.
+     * Send a notification to the peer's queue, after all puts that returned NIXL_OK.
      * NIXL_E_AGAIN: no room, nothing happened. One thread at a time for one peer. If the slot
      * is NULL, the core writes into the ring in the peer's control page.
      */
-    int (*notify)(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes);
+    int (*notify)(struct nxr_peer *peer, const struct nxr_message *message);
 
     /* Order and visibility of the puts that returned NIXL_OK; must not block: NIXL_INPROGRESS. */
     int (*fence)(struct nxr_peer *peer);

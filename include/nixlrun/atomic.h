@@ -7,6 +7,7 @@
 #define NIXLRUN_ATOMIC_H
 
 #include <nixlrun/base.h>
+#include <nixlrun/op.h>
 #include <nixlrun/region.h>
 #include <nixlrun/request.h>
 #include <nixlrun/type.h>
@@ -60,25 +61,24 @@ NIXL_API int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint
                                       const void *desired, void *fetched_p) NIXL_MUST_CHECK;
 
 /**
- * nixl_atomic() that waits neither for the answer nor for earlier puts; the word is still changed
- * after those puts. @p operand is read within the call, *fetched_p is written when the request
- * completes. The first use of a segment waits for its owner to publish it, as nixl_atomic() does.
- * Changes of one word that are under way at once may be made in any order.
- * @param req_p  written only with NIXL_INPROGRESS
+ * The extended forms of nixl_atomic() and nixl_atomic_compare_swap(). A change that is only started
+ * waits neither for the answer nor for earlier puts; the word is still changed after those puts.
+ * The operands are read within the call, *fetched_p is written when the request completes. The
+ * first use of a segment waits for its owner to publish it. Changes of one word that are under way
+ * at once may be made in any order. Of struct nixl_op, no flag is used.
  * @return NIXL_OK          done at once; no request was made
  * @return NIXL_INPROGRESS  started: wait for, test or detach *req_p. A canceled operation was not
  *                          done if the cancel reports NIXL_OUTCOME_UNTOUCHED
  * Failures as nixl_atomic(): a failure known at once makes no request, any other ends the request.
  */
-NIXL_API int nixl_atomic_nb(int rank, struct nixl_region *region, uint64_t offset,
-                            enum nixl_type type, enum nixl_atomic_op op, const void *operand,
-                            void *fetched_p, struct nixl_req **req_p) NIXL_MUST_CHECK;
-
-/** nixl_atomic_compare_swap() that does not wait; otherwise as nixl_atomic_nb(). */
-NIXL_API int nixl_atomic_compare_swap_nb(int rank, struct nixl_region *region, uint64_t offset,
-                                         enum nixl_type type, const void *expected,
-                                         const void *desired, void *fetched_p,
-                                         struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_atomic_x(int rank, struct nixl_region *region, uint64_t offset,
+                           enum nixl_type type, enum nixl_atomic_op atomic_op, const void *operand,
+                           const struct nixl_op *op, void *fetched_p,
+                           struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_atomic_compare_swap_x(int rank, struct nixl_region *region, uint64_t offset,
+                                        enum nixl_type type, const void *expected,
+                                        const void *desired, const struct nixl_op *op,
+                                        void *fetched_p, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -36,22 +36,23 @@ extern "C" {
  * team is broken; NIXL_E_UNSUPPORTED, NIXL_E_NO_MEMORY, NIXL_E_TRANSPORT as nixl_put(): the
  * team is broken. Threads: any, one collective of a team at a time.
  *
- * The _nb calls only start the collective. They return NIXL_INPROGRESS and a request for
+ * The _x calls only start the collective. They return NIXL_INPROGRESS and a request for
  * nixl_req_test() and the like, or NIXL_OK, already complete, and no request. Those of one team run
  * one after the other, in the order of the calls, and progress without further calls; a call
- * without _nb waits for them. Arguments and arrays may be reused at once, buffers when the request
+ * without _x waits for them. Arguments and arrays may be reused at once, buffers when the request
  * is complete. Canceling a request that is not complete breaks the team.
  */
 
 /** Wait until all members have called it. */
 NIXL_API int nixl_barrier(struct nixl_team *team, int64_t timeout_ns) NIXL_MUST_CHECK;
-NIXL_API int nixl_barrier_nb(struct nixl_team *team, struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_barrier_x(struct nixl_team *team, const struct nixl_op *op,
+                            struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /** Copy @p nbytes at @p buf of member @p root to @p buf of all others. */
 NIXL_API int nixl_broadcast(struct nixl_team *team, int root, void *buf, size_t nbytes,
                             int64_t timeout_ns) NIXL_MUST_CHECK;
-NIXL_API int nixl_broadcast_nb(struct nixl_team *team, int root, void *buf, size_t nbytes,
-                               struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_broadcast_x(struct nixl_team *team, int root, void *buf, size_t nbytes,
+                              const struct nixl_op *op, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
  * Copy src of member i, nbytes of each, to dst + i * nbytes of member @p root; it may already lie
@@ -59,26 +60,28 @@ NIXL_API int nixl_broadcast_nb(struct nixl_team *team, int root, void *buf, size
  */
 NIXL_API int nixl_gather(struct nixl_team *team, int root, const void *src, void *dst,
                          size_t nbytes, int64_t timeout_ns) NIXL_MUST_CHECK;
-NIXL_API int nixl_gather_nb(struct nixl_team *team, int root, const void *src, void *dst,
-                            size_t nbytes, struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_gather_x(struct nixl_team *team, int root, const void *src, void *dst,
+                           size_t nbytes, const struct nixl_op *op,
+                           struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /** Copy src + i * nbytes of member @p root to dst of member i; it may already lie there. */
 NIXL_API int nixl_scatter(struct nixl_team *team, int root, const void *src, void *dst,
                           size_t nbytes, int64_t timeout_ns) NIXL_MUST_CHECK;
-NIXL_API int nixl_scatter_nb(struct nixl_team *team, int root, const void *src, void *dst,
-                             size_t nbytes, struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_scatter_x(struct nixl_team *team, int root, const void *src, void *dst,
+                            size_t nbytes, const struct nixl_op *op,
+                            struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /** Copy src of member i to dst + i * nbytes of all; it may already lie there. */
 NIXL_API int nixl_allgather(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
                             int64_t timeout_ns) NIXL_MUST_CHECK;
-NIXL_API int nixl_allgather_nb(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
-                               struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_allgather_x(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
+                              const struct nixl_op *op, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /** Copy src + j * nbytes of member i to dst + i * nbytes of member j; src may be dst. */
 NIXL_API int nixl_alltoall(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
                            int64_t timeout_ns) NIXL_MUST_CHECK;
-NIXL_API int nixl_alltoall_nb(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
-                              struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_alltoall_x(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
+                             const struct nixl_op *op, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
  * Blocks of one size with strides, for an exchange among all members. block_nbytes and nblocks must
@@ -104,8 +107,9 @@ struct nixl_strided_args {
  */
 NIXL_API int nixl_alltoall_strided(struct nixl_team *team, const struct nixl_strided_args *args,
                                    int64_t timeout_ns) NIXL_MUST_CHECK;
-NIXL_API int nixl_alltoall_strided_nb(struct nixl_team *team, const struct nixl_strided_args *args,
-                                      struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_alltoall_strided_x(struct nixl_team *team, const struct nixl_strided_args *args,
+                                     const struct nixl_op *op,
+                                     struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
  * Data of different sizes. Each call says which fields it reads. A member must receive as many
@@ -130,26 +134,26 @@ struct nixl_vector_args {
 /** All: src, nbytes. Root: dst, dst_nbytes, dst_offsets. */
 NIXL_API int nixl_gatherv(struct nixl_team *team, int root, const struct nixl_vector_args *args,
                           int64_t timeout_ns) NIXL_MUST_CHECK;
-NIXL_API int nixl_gatherv_nb(struct nixl_team *team, int root, const struct nixl_vector_args *args,
-                             struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_gatherv_x(struct nixl_team *team, int root, const struct nixl_vector_args *args,
+                            const struct nixl_op *op, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /** Root: src, src_nbytes, src_offsets. All: dst, nbytes. */
 NIXL_API int nixl_scatterv(struct nixl_team *team, int root, const struct nixl_vector_args *args,
                            int64_t timeout_ns) NIXL_MUST_CHECK;
-NIXL_API int nixl_scatterv_nb(struct nixl_team *team, int root, const struct nixl_vector_args *args,
-                              struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_scatterv_x(struct nixl_team *team, int root, const struct nixl_vector_args *args,
+                             const struct nixl_op *op, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /** All: src, nbytes, dst, dst_nbytes, dst_offsets. */
 NIXL_API int nixl_allgatherv(struct nixl_team *team, const struct nixl_vector_args *args,
                              int64_t timeout_ns) NIXL_MUST_CHECK;
-NIXL_API int nixl_allgatherv_nb(struct nixl_team *team, const struct nixl_vector_args *args,
-                                struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_allgatherv_x(struct nixl_team *team, const struct nixl_vector_args *args,
+                               const struct nixl_op *op, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /** All: src, src_nbytes, src_offsets, dst, dst_nbytes, dst_offsets. */
 NIXL_API int nixl_alltoallv(struct nixl_team *team, const struct nixl_vector_args *args,
                             int64_t timeout_ns) NIXL_MUST_CHECK;
-NIXL_API int nixl_alltoallv_nb(struct nixl_team *team, const struct nixl_vector_args *args,
-                               struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_alltoallv_x(struct nixl_team *team, const struct nixl_vector_args *args,
+                              const struct nixl_op *op, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,7 @@
 #define NIXLRUN_EVENT_H
 
 #include <nixlrun/base.h>
+#include <nixlrun/op.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -56,6 +57,13 @@ struct nixl_event {
  * Threads: any.
  */
 NIXL_API int nixl_event_recv(int64_t timeout_ns, struct nixl_event *event_p) NIXL_MUST_CHECK;
+
+/**
+ * The extended form of nixl_event_recv(): in a context, which has its own copy of every event.
+ * `timeout_ns` 0: NIXL_FOREVER.
+ */
+NIXL_API int nixl_event_recv_x(const struct nixl_op *op,
+                               struct nixl_event *event_p) NIXL_MUST_CHECK;
 
 enum nixl_peer_liveness {
     NIXL_PEER_ALIVE = 0,    /**< nothing else is known */

@@ -7,6 +7,7 @@
 #define NIXLRUN_NOTIFY_H
 
 #include <nixlrun/base.h>
+#include <nixlrun/op.h>
 #include <nixlrun/region.h>
 
 #ifdef __cplusplus
@@ -51,6 +52,15 @@ NIXL_API int nixl_notify(int rank, uint64_t tag, const void *msg, size_t nbytes,
                          int64_t timeout_ns) NIXL_MUST_CHECK;
 
 /**
+ * The extended form of nixl_notify(): in a context. With a request or a queue the call never waits:
+ * the library keeps a copy until the rank is connected, earlier puts are visible and there is room;
+ * it is dropped if the rank is lost. No request is ever made: NIXL_OK, or a failure;
+ * NIXL_E_AGAIN: 1024 of them are kept for that rank.
+ */
+NIXL_API int nixl_notify_x(int rank, uint64_t tag, const void *msg, size_t nbytes,
+                           const struct nixl_op *op, struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/**
  * A put and a notification that becomes visible after the data: nixl_put() followed by
  * nixl_notify(), in one call. on NIXL_E_AGAIN, NIXL_E_TIMEOUT and NIXL_E_NO_MEMORY no
  * notification was sent, though data may have moved: the call may be made again.
@@ -88,6 +98,13 @@ NIXL_API int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offs
  */
 NIXL_API int nixl_notify_recv(int rank, uint64_t tag, uint64_t tag_mask, int64_t timeout_ns,
                               struct nixl_note *note_p) NIXL_MUST_CHECK;
+
+/**
+ * The extended form of nixl_notify_recv(): in a context, whose notifications no other one gets.
+ * `timeout_ns` 0: NIXL_FOREVER.
+ */
+NIXL_API int nixl_notify_recv_x(int rank, uint64_t tag, uint64_t tag_mask, const struct nixl_op *op,
+                                struct nixl_note *note_p) NIXL_MUST_CHECK;
 
 #ifdef __cplusplus
 }

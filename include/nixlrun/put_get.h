@@ -7,6 +7,7 @@
 #define NIXLRUN_PUT_GET_H
 
 #include <nixlrun/base.h>
+#include <nixlrun/op.h>
 #include <nixlrun/region.h>
 #include <nixlrun/request.h>
 
@@ -51,19 +52,39 @@ NIXL_API int nixl_get(int rank, struct nixl_region *region, uint64_t offset, voi
                       size_t nbytes) NIXL_MUST_CHECK;
 
 /**
- * Start a put. @p src must not change until it is complete. Returns soon: on one host up to 128 KiB
- * are copied within the call, more by a thread of the library; threads that wait in a call help it.
- * @param req_p  written only with NIXL_INPROGRESS
- * @return NIXL_OK          complete at once; no request was made
- * @return NIXL_INPROGRESS  started: wait for, test or detach *req_p
- * Failures as nixl_put(): a failure known at once makes no request, any other ends the request.
+ * The extended form of a put: struct nixl_op says how it is started, what follows it and who hears
+ * of its end. @p src must not change until it is complete. When it is started it returns soon: on
+ * one host up to 128 KiB are copied within the call, more by a thread of the library; threads that
+ * wait in a call help it.
+ *
+ * NIXL_OP_NOTE: a notification to @p rank arrives after the data, and keeps its place among the
+ * notifications of this process to that rank. NIXL_OP_SIGNAL: a signal of that rank changes after
+ * the data. Neither happens if the put fails or is canceled.
+ *
+ * NIXL_OP_STREAM: the copy begins when the stream's earlier work has ended, and later work begins
+ * when the copy has; the GPU must reach both sides, one of which is CUDA memory. The call never
+ * waits for the stream; with neither a request nor a queue, nixl_flush() covers the put. The stream
+ * must have completed it before this rank closes the memory, before nixl_finalize() and before the
+ * stream is destroyed.
+ * @param op  NULL: as zeros
+ * @return NIXL_OK          complete at once, or queued on a stream; no request was made
+ * @return NIXL_INPROGRESS  started: wait for, test or detach *req_p, or take its end from the queue
+ * @return NIXL_E_UNSUPPORTED also a field that cannot be used here; on a stream: other hosts,
+ * Vulkan memory, no CUDA, a stream that is captured into a graph Failures as nixl_put(): a failure
+ * known at once makes no request, any other ends the request.
  */
-NIXL_API int nixl_put_nb(int rank, struct nixl_region *region, uint64_t offset, const void *src,
-                         size_t nbytes, struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_put_x(int rank, struct nixl_region *region, uint64_t offset, const void *src,
+                        size_t nbytes, const struct nixl_op *op,
+                        struct nixl_req **req_p) NIXL_MUST_CHECK;
 
-/** Start a get. @p dst must not be touched until it is complete. Otherwise as nixl_put_nb(). */
-NIXL_API int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst,
-                         size_t nbytes, struct nixl_req **req_p) NIXL_MUST_CHECK;
+/**
+ * The extended form of a get. @p dst must not be touched until it is complete. NIXL_OP_NOTE: the
+ * owner is notified after its last byte was read. NIXL_OP_SIGNAL: the word `signal` of this process
+ * changes when dst holds the data. Otherwise as nixl_put_x().
+ */
+NIXL_API int nixl_get_x(int rank, struct nixl_region *region, uint64_t offset, void *dst,
+                        size_t nbytes, const struct nixl_op *op,
+                        struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
  * Later puts to @p rank (or each of NIXL_ALL_RANKS) land after earlier ones, later gets read after
@@ -82,6 +103,16 @@ NIXL_API int nixl_fence(int rank) NIXL_MUST_CHECK;
  * that another host refused, once. Threads: any.
  */
 NIXL_API int nixl_flush(int rank, int64_t timeout_ns) NIXL_MUST_CHECK;
+
+/**
+ * The extended form of nixl_flush(): for one region, or all of them (NULL). It may wait for more
+ * than was asked for: today all earlier puts to the rank. Started, it waits for what was put before
+ * it, and may wait for what is put meanwhile; it is only told by its request or queue. Of struct
+ * nixl_op, no flag is used; `timeout_ns` 0: the context's default.
+ * @return as nixl_flush(), and NIXL_INPROGRESS
+ */
+NIXL_API int nixl_flush_x(int rank, struct nixl_region *region, const struct nixl_op *op,
+                          struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
  * Copy `nblocks` blocks of `block_nbytes`, as `nblocks` calls of nixl_put() or nixl_get() would:

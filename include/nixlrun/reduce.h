@@ -55,14 +55,14 @@ struct nixl_reduce_args {
 /** Combine the src of all members into dst of member @p root; dst of others is not used. */
 NIXL_API int nixl_reduce(struct nixl_team *team, int root, const struct nixl_reduce_args *args,
                          int64_t timeout_ns) NIXL_MUST_CHECK;
-NIXL_API int nixl_reduce_nb(struct nixl_team *team, int root, const struct nixl_reduce_args *args,
-                            struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_reduce_x(struct nixl_team *team, int root, const struct nixl_reduce_args *args,
+                           const struct nixl_op *op, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /** Combine the src of all members into dst of each. */
 NIXL_API int nixl_allreduce(struct nixl_team *team, const struct nixl_reduce_args *args,
                             int64_t timeout_ns) NIXL_MUST_CHECK;
-NIXL_API int nixl_allreduce_nb(struct nixl_team *team, const struct nixl_reduce_args *args,
-                               struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_allreduce_x(struct nixl_team *team, const struct nixl_reduce_args *args,
+                              const struct nixl_op *op, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
  * Combine the src of all members, each with `count` elements for every member, and give the i-th
@@ -70,8 +70,9 @@ NIXL_API int nixl_allreduce_nb(struct nixl_team *team, const struct nixl_reduce_
  */
 NIXL_API int nixl_reduce_scatter(struct nixl_team *team, const struct nixl_reduce_args *args,
                                  int64_t timeout_ns) NIXL_MUST_CHECK;
-NIXL_API int nixl_reduce_scatter_nb(struct nixl_team *team, const struct nixl_reduce_args *args,
-                                    struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_reduce_scatter_x(struct nixl_team *team, const struct nixl_reduce_args *args,
+                                   const struct nixl_op *op,
+                                   struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
  * dst of member i becomes the src of members 0 to i (exclusive: 0 to i - 1), combined in this
@@ -79,8 +80,8 @@ NIXL_API int nixl_reduce_scatter_nb(struct nixl_team *team, const struct nixl_re
  */
 NIXL_API int nixl_scan(struct nixl_team *team, const struct nixl_reduce_args *args,
                        int64_t timeout_ns) NIXL_MUST_CHECK;
-NIXL_API int nixl_scan_nb(struct nixl_team *team, const struct nixl_reduce_args *args,
-                          struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_scan_x(struct nixl_team *team, const struct nixl_reduce_args *args,
+                         const struct nixl_op *op, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 #ifdef __cplusplus
 }

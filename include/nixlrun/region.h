@@ -7,6 +7,7 @@
 #define NIXLRUN_REGION_H
 
 #include <nixlrun/base.h>
+#include <nixlrun/context.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,6 +15,8 @@ extern "C" {
 
 /** A named segment of memory of this rank, and access to the segments of its peers. */
 struct nixl_region;
+
+struct nixl_op;
 
 /** Kinds of memory. */
 enum nixl_mem_kind {
@@ -57,10 +60,11 @@ struct nixl_mem_params {
     int32_t numa_node;  /**< only with NIXL_MEM_NUMA */
     const char *device; /**< GPU memory: "nearest" (or NULL), a number, or a UUID */
     const struct nixl_vulkan_memory *vulkan; /**< to register Vulkan memory; else NULL */
+    struct nixl_context *context; /**< where its name and its events belong; NULL: the default */
 };
 #define NIXL_MEM_PARAMS_INIT                                                                       \
     {                                                                                              \
-        sizeof(struct nixl_mem_params), NIXL_MEM_HOST, 0, 0, NULL, NULL                            \
+        sizeof(struct nixl_mem_params), NIXL_MEM_HOST, 0, 0, NULL, NULL, NULL                      \
     }
 
 /**
@@ -107,6 +111,14 @@ NIXL_API int nixl_region_register(const char *name, void *addr, size_t nbytes,
  * rank has a region of that name. Returns as nixl_region_alloc(). Threads: any.
  */
 NIXL_API int nixl_region_open(const char *name, struct nixl_region **region_p) NIXL_MUST_CHECK;
+
+/**
+ * The extended form of nixl_region_open(): of a name in a context. Of struct nixl_op, only
+ * `context` is used. In a context other than the default one, names have up to NIXL_NAME_MAX - 17
+ * bytes.
+ */
+NIXL_API int nixl_region_open_x(const char *name, const struct nixl_op *op,
+                                struct nixl_region **region_p) NIXL_MUST_CHECK;
 
 /**
  * Close a region: revoke this rank's segment, if there is one, and free the handle.

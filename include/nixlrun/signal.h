@@ -7,6 +7,7 @@
 #define NIXLRUN_SIGNAL_H
 
 #include <nixlrun/base.h>
+#include <nixlrun/op.h>
 #include <nixlrun/region.h>
 #include <nixlrun/request.h>
 #include <nixlrun/type.h>
@@ -44,33 +45,18 @@ NIXL_API int nixl_put_signal(int rank, struct nixl_region *region, uint64_t offs
                              uint64_t value) NIXL_MUST_CHECK;
 
 /**
- * nixl_put_signal() that does not wait: @p src must not change until the request is complete, that
- * is, until the signal has changed. The first use of the signal's segment waits for its owner to
- * publish it, as nixl_signal_set() does. Otherwise as nixl_put_nb().
+ * The extended form of nixl_signal_set() and nixl_signal_add(), chosen by @p signal_op. A change
+ * that is only started does not wait for earlier puts: the signal is raised when they are visible.
+ *
+ * NIXL_OP_STREAM: the GPU sets the word after everything that the stream has put before, without
+ * the host; a host function queued behind it wakes a waiter that sleeps. Nothing else should write
+ * the word meanwhile; it lies in allocated host memory or CUDA memory. Only NIXL_SIGNAL_SET.
+ * @return as nixl_atomic_x(); on a stream NIXL_OK: queued; NIXL_E_UNSUPPORTED: the GPU cannot reach
+ *         that segment, or cannot write words in a stream; NIXL_E_TRANSPORT: the driver refused
  */
-NIXL_API int nixl_put_signal_nb(int rank, struct nixl_region *region, uint64_t offset,
-                                const void *src, size_t nbytes, struct nixl_region *signal_region,
-                                uint64_t signal_offset, enum nixl_signal_op op, uint64_t value,
-                                struct nixl_req **req_p) NIXL_MUST_CHECK;
-
-/**
- * nixl_get_nb(), and a change of a signal of this process when @p dst holds the data, so that
- * another thread can wait for it by nixl_signal_wait().
- * @param signal  aligned to 8 bytes, in host memory, in a region or not. It must stay valid until
- *                the request is complete. NIXL_E_INVALID_ARG: it is not aligned or not in host
- *                memory, or @p op does not exist.
- */
-NIXL_API int nixl_get_signal_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst,
-                                size_t nbytes, uint64_t *signal, enum nixl_signal_op op,
-                                uint64_t value, struct nixl_req **req_p) NIXL_MUST_CHECK;
-
-/**
- * nixl_signal_set() or nixl_signal_add(), chosen by @p op, that does not wait for earlier puts: the
- * signal is raised when they are visible. Otherwise as nixl_atomic_nb().
- */
-NIXL_API int nixl_signal_nb(int rank, struct nixl_region *region, uint64_t offset,
-                            enum nixl_signal_op op, uint64_t value,
-                            struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_signal_x(int rank, struct nixl_region *region, uint64_t offset,
+                           enum nixl_signal_op signal_op, uint64_t value, const struct nixl_op *op,
+                           struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /** How a word is compared with a value. */
 enum nixl_compare {
@@ -102,6 +88,25 @@ enum nixl_compare {
  */
 NIXL_API int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t value,
                               int64_t timeout_ns, uint64_t *seen_p) NIXL_MUST_CHECK;
+
+/**
+ * The extended form of nixl_signal_wait().
+ *
+ * With `cq` the call returns at once, and the queue reports NIXL_CQ_SIGNAL once, when the word
+ * compares true; until then the word must stay valid, and it lies in host memory. NIXL_OP_RANK:
+ * only the loss of that rank ends the wait, and it always does, however often it was reported
+ * before; without it, as nixl_signal_wait(), and a queue reports no loss here.
+ *
+ * NIXL_OP_STREAM: the stream waits, not the host: work queued after it begins when the word, in
+ * host or CUDA memory of a region of this rank, compares true by NIXL_COMPARE_EQ, or by
+ * NIXL_COMPARE_GE: the difference, as a signed number, is not below 0. A rank that dies raises no
+ * signal: release the stream with nixl_signal_set() on the caller's own rank.
+ * @return as nixl_signal_wait(); NIXL_OK: queued on the stream; NIXL_INPROGRESS: the queue reports
+ *         it; NIXL_E_UNSUPPORTED, NIXL_E_TRANSPORT, NIXL_E_NO_MEMORY
+ * Threads: any.
+ */
+NIXL_API int nixl_signal_wait_x(const uint64_t *word, enum nixl_compare compare, uint64_t value,
+                                const struct nixl_op *op, uint64_t *seen_p) NIXL_MUST_CHECK;
 
 /**
  * Wait until one of several signals compares true. *index_p, which may be NULL, is the first that

@@ -7,6 +7,7 @@
 #define NIXLRUN_TEAM_H
 
 #include <nixlrun/base.h>
+#include <nixlrun/op.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -62,20 +63,27 @@ struct nixl_req;
 NIXL_API int nixl_team_world(int64_t timeout_ns, struct nixl_team **team_p) NIXL_MUST_CHECK;
 
 /**
- * Start making the team of all ranks. Each member may use either form. Canceling the request leaves
- * the team to the next call with the same ranks, which continues.
+ * The extended form of making a team: in a context, where teams of the same ranks are others than
+ * those of other contexts; all members name the same context. Each member may use either form.
+ * Canceling the request leaves the team to the next call with the same ranks, which continues. Of
+ * struct nixl_op, no flag is used. With neither a request nor a queue the call waits for
+ * `timeout_ns`, 0: the context's default.
  * @param team_p  written before the request ends with NIXL_OK; must stay valid until then
- * @param req_p   the request
- * @return NIXL_INPROGRESS, NIXL_E_INVALID_ARG, NIXL_E_IN_USE, NIXL_E_NO_MEMORY. The request
- * ends as nixl_team_world(). Collective: all ranks. Threads: any.
+ * @return as nixl_team_world(), at once or as the end of the request. Collective: all ranks.
+ * Threads: any.
  */
-NIXL_API int nixl_team_world_nb(struct nixl_team **team_p, struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_team_world_x(const struct nixl_op *op, struct nixl_team **team_p,
+                               struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
  * The team of the ranks on this host, that is, those whose memory can be shared, in the order of
  * ranks. All ranks of the job must call it. Otherwise as nixl_team_world().
  */
 NIXL_API int nixl_team_node(int64_t timeout_ns, struct nixl_team **team_p) NIXL_MUST_CHECK;
+
+/** The extended form of nixl_team_node(); as nixl_team_world_x(). */
+NIXL_API int nixl_team_node_x(const struct nixl_op *op, struct nixl_team **team_p,
+                              struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
  * A team of given ranks, with team ranks in the order of the list. Only these ranks call it, all
@@ -89,15 +97,20 @@ NIXL_API int nixl_team_node(int64_t timeout_ns, struct nixl_team **team_p) NIXL_
 NIXL_API int nixl_team_create(const int *ranks, size_t nranks, int64_t timeout_ns,
                               struct nixl_team **team_p) NIXL_MUST_CHECK;
 
-/** Start making a team of given ranks; as nixl_team_create() and nixl_team_world_nb(). */
-NIXL_API int nixl_team_create_nb(const int *ranks, size_t nranks, struct nixl_team **team_p,
-                                 struct nixl_req **req_p) NIXL_MUST_CHECK;
+/** The extended form of nixl_team_create(); as nixl_team_world_x(). */
+NIXL_API int nixl_team_create_x(const int *ranks, size_t nranks, const struct nixl_op *op,
+                                struct nixl_team **team_p, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
  * A team of the ranks first, first + stride, ... (count of them). Otherwise as nixl_team_create().
  */
 NIXL_API int nixl_team_strided(int first, int stride, size_t count, int64_t timeout_ns,
                                struct nixl_team **team_p) NIXL_MUST_CHECK;
+
+/** The extended form of nixl_team_strided(); as nixl_team_world_x(). */
+NIXL_API int nixl_team_strided_x(int first, int stride, size_t count, const struct nixl_op *op,
+                                 struct nixl_team **team_p,
+                                 struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
  * Divide a team: members of one color are in one new team, ordered by key, then by team rank. Also
@@ -112,9 +125,9 @@ NIXL_API int nixl_team_strided(int first, int stride, size_t count, int64_t time
 NIXL_API int nixl_team_split(struct nixl_team *team, int color, int key, int64_t timeout_ns,
                              struct nixl_team **team_p) NIXL_MUST_CHECK;
 
-/** Start dividing a team; as nixl_team_split() and nixl_team_world_nb(). */
-NIXL_API int nixl_team_split_nb(struct nixl_team *team, int color, int key,
-                                struct nixl_team **team_p, struct nixl_req **req_p) NIXL_MUST_CHECK;
+/** The extended form of nixl_team_split(), in the context of @p team; as nixl_team_world_x(). */
+NIXL_API int nixl_team_split_x(struct nixl_team *team, int color, int key, const struct nixl_op *op,
+                               struct nixl_team **team_p, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
  * A team of the living members of @p team, in the same order; @p team may be broken, or have lost

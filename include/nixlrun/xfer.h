@@ -7,6 +7,7 @@
 #define NIXLRUN_XFER_H
 
 #include <nixlrun/base.h>
+#include <nixlrun/op.h>
 #include <nixlrun/region.h>
 #include <nixlrun/request.h>
 
@@ -91,7 +92,7 @@ NIXL_API int nixl_xfer_set_index(struct nixl_xfer *xfer, enum nixl_xfer_side sid
  * not change until it is complete. Pieces that are adjacent on both sides move as one. Pieces land
  * in any order; if destinations overlap, it is unspecified which piece remains. Returns soon: on
  * one host up to 256 KiB are copied within the call; of larger transfers, or of more than some
- * hundred pieces, the first 128 KiB, and the rest in the background as with nixl_put_nb().
+ * hundred pieces, the first 128 KiB, and the rest in the background as with nixl_put_x().
  *
  * @param req_p  NULL: the transfer keeps the request, for nixl_xfer_wait() and nixl_xfer_cancel().
  *               Else the request, written only with NIXL_INPROGRESS, for nixl_req_wait(),
@@ -108,12 +109,13 @@ NIXL_API int nixl_xfer_set_index(struct nixl_xfer *xfer, enum nixl_xfer_side sid
 NIXL_API int nixl_xfer_start(struct nixl_xfer *xfer, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
- * nixl_xfer_start(), and a notification to the rank after the last byte: of a put all is then
- * visible, of a get all was read. None is sent if the transfer fails or is canceled.
- * @param msg  copied; as nixl_notify()
+ * The extended form of nixl_xfer_start(). With neither a request nor a queue the call waits for the
+ * end. NIXL_OP_NOTE: a notification to the rank after the last byte: of a put all is then visible,
+ * of a get all was read. NIXL_OP_SIGNAL: a signal of the rank changes after a put. Neither happens
+ * if the transfer fails or is canceled. On a stream: NIXL_E_UNSUPPORTED.
  */
-NIXL_API int nixl_xfer_start_notify(struct nixl_xfer *xfer, uint64_t tag, const void *msg,
-                                    size_t msg_nbytes, struct nixl_req **req_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_xfer_start_x(struct nixl_xfer *xfer, const struct nixl_op *op,
+                               struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
  * Wait for the last start that gave no request; as nixl_req_wait(). NIXL_OK if none is in flight;

@@ -7,6 +7,7 @@
 
 #include "collective/later.h"
 #include "util/clock.h"
+#include "core/form.h"
 #include "util/status.h"
 
 /* ---- beginning ------------------------------------------------------------------------------- */
@@ -30,7 +31,7 @@ static int collectives_begin_slow(struct nixl_team *team, const char *operation,
     }
     if (timeout_ns == 0 && team->size > 1) {
         return nxr_fail(NIXL_E_AGAIN, operation, -1, "", 0,
-                        "the timeout is 0 and the team has other members; use %s_nb", operation);
+                        "the timeout is 0 and the team has other members; use %s_x", operation);
     }
     if (atomic_load(&team->n_later) != 0) {
         int64_t deadline = nxr_deadline(timeout_ns);
@@ -75,17 +76,28 @@ static inline int collectives_run(struct nixl_team *team, const char *operation,
     return __builtin_expect(status == NIXL_OK, 1) ? status : nxr_team_end(team, status);
 }
 
-/* Start a call whose arguments were checked. */
-static int collectives_start(struct nixl_team *team, const char *operation,
-                             const struct nxr_call *call, struct nixl_req **req_p)
+/*
+ * Run or start a call of the extended form; `status`: the outcome of making it from the arguments,
+ * recorded if it is a failure.
+ */
+static int collectives_start(struct nixl_team *team, const char *operation, int status,
+                             const struct nxr_call *call, const struct nixl_op *op,
+                             struct nixl_req **req_p)
 {
-    if (req_p == NULL) {
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "req_p is NULL");
+    struct nixl_req *req = NULL;
+    struct nxr_form form = {.op = NIXL_OP_INIT};
+
+    if (status == NIXL_OK) {
+        status = nxr_form_read_start(operation, op, 0, req_p, &form);
     }
-    if (team->size == 1) {
-        return collectives_run(team, operation, call, NIXL_FOREVER);
+    if (status == NIXL_OK && req_p == NULL && form.op.cq == NULL) {
+        return collectives_run(team, operation, call, form.timeout_ns);
     }
-    return nxr_later_start(team, operation, call, req_p);
+    if (status == NIXL_OK) {
+        status = team->size == 1 ? collectives_run(team, operation, call, NIXL_FOREVER)
+                                 : nxr_later_start(team, operation, call, &req);
+    }
+    return nxr_form_end(operation, &form, status, req, req_p);
 }
 
 /* ---- barrier and broadcast ------------------------------------------------------------------- */
@@ -98,12 +110,12 @@ int nixl_barrier(struct nixl_team *team, int64_t timeout_ns)
     return status == NIXL_OK ? collectives_run(team, "nixl_barrier", &call, timeout_ns) : status;
 }
 
-int nixl_barrier_nb(struct nixl_team *team, struct nixl_req **req_p)
+int nixl_barrier_x(struct nixl_team *team, const struct nixl_op *op, struct nixl_req **req_p)
 {
     static const struct nxr_call call = {.kind = NXR_CALL_BARRIER};
-    int status = nxr_call_check_team("nixl_barrier_nb", team);
+    int status = nxr_call_check_team("nixl_barrier_x", team);
 
-    return status == NIXL_OK ? collectives_start(team, "nixl_barrier_nb", &call, req_p) : status;
+    return collectives_start(team, "nixl_barrier_x", status, &call, op, req_p);
 }
 
 static int make_broadcast(const char *operation, struct nixl_team *team, int root, void *buf,
@@ -124,13 +136,13 @@ int nixl_broadcast(struct nixl_team *team, int root, void *buf, size_t nbytes, i
     return status == NIXL_OK ? collectives_run(team, "nixl_broadcast", &call, timeout_ns) : status;
 }
 
-int nixl_broadcast_nb(struct nixl_team *team, int root, void *buf, size_t nbytes,
-                      struct nixl_req **req_p)
+int nixl_broadcast_x(struct nixl_team *team, int root, void *buf, size_t nbytes,
+                     const struct nixl_op *op, struct nixl_req **req_p)
 {
     struct nxr_call call;
-    int status = make_broadcast("nixl_broadcast_nb", team, root, buf, nbytes, &call);
+    int status = make_broadcast("nixl_broadcast_x", team, root, buf, nbytes, &call);
 
-    return status == NIXL_OK ? collectives_start(team, "nixl_broadcast_nb", &call, req_p) : status;
+    return collectives_start(team, "nixl_broadcast_x", status, &call, op, req_p);
 }
 
 /* ---- reductions ------------------------------------------------------------------------------ */
@@ -153,13 +165,13 @@ int nixl_allreduce(struct nixl_team *team, const struct nixl_reduce_args *args, 
     return status == NIXL_OK ? collectives_run(team, "nixl_allreduce", &call, timeout_ns) : status;
 }
 
-int nixl_allreduce_nb(struct nixl_team *team, const struct nixl_reduce_args *args,
-                      struct nixl_req **req_p)
+int nixl_allreduce_x(struct nixl_team *team, const struct nixl_reduce_args *args,
+                     const struct nixl_op *op, struct nixl_req **req_p)
 {
     struct nxr_call call;
-    int status = make_reduction("nixl_allreduce_nb", team, 0, args, NXR_ALLREDUCE, &call);
+    int status = make_reduction("nixl_allreduce_x", team, 0, args, NXR_ALLREDUCE, &call);
 
-    return status == NIXL_OK ? collectives_start(team, "nixl_allreduce_nb", &call, req_p) : status;
+    return collectives_start(team, "nixl_allreduce_x", status, &call, op, req_p);
 }
 
 int nixl_reduce(struct nixl_team *team, int root, const struct nixl_reduce_args *args,
@@ -171,13 +183,13 @@ int nixl_reduce(struct nixl_team *team, int root, const struct nixl_reduce_args 
     return status == NIXL_OK ? collectives_run(team, "nixl_reduce", &call, timeout_ns) : status;
 }
 
-int nixl_reduce_nb(struct nixl_team *team, int root, const struct nixl_reduce_args *args,
-                   struct nixl_req **req_p)
+int nixl_reduce_x(struct nixl_team *team, int root, const struct nixl_reduce_args *args,
+                  const struct nixl_op *op, struct nixl_req **req_p)
 {
     struct nxr_call call;
-    int status = make_reduction("nixl_reduce_nb", team, root, args, NXR_REDUCE, &call);
+    int status = make_reduction("nixl_reduce_x", team, root, args, NXR_REDUCE, &call);
 
-    return status == NIXL_OK ? collectives_start(team, "nixl_reduce_nb", &call, req_p) : status;
+    return collectives_start(team, "nixl_reduce_x", status, &call, op, req_p);
 }
 
 int nixl_reduce_scatter(struct nixl_team *team, const struct nixl_reduce_args *args,
@@ -190,14 +202,13 @@ int nixl_reduce_scatter(struct nixl_team *team, const struct nixl_reduce_args *a
                              : status;
 }
 
-int nixl_reduce_scatter_nb(struct nixl_team *team, const struct nixl_reduce_args *args,
-                           struct nixl_req **req_p)
+int nixl_reduce_scatter_x(struct nixl_team *team, const struct nixl_reduce_args *args,
+                          const struct nixl_op *op, struct nixl_req **req_p)
 {
     struct nxr_call call;
-    int status = make_reduction("nixl_reduce_scatter_nb", team, 0, args, NXR_REDUCE_SCATTER, &call);
+    int status = make_reduction("nixl_reduce_scatter_x", team, 0, args, NXR_REDUCE_SCATTER, &call);
 
-    return status == NIXL_OK ? collectives_start(team, "nixl_reduce_scatter_nb", &call, req_p)
-                             : status;
+    return collectives_start(team, "nixl_reduce_scatter_x", status, &call, op, req_p);
 }
 
 int nixl_scan(struct nixl_team *team, const struct nixl_reduce_args *args, int64_t timeout_ns)
@@ -208,13 +219,13 @@ int nixl_scan(struct nixl_team *team, const struct nixl_reduce_args *args, int64
     return status == NIXL_OK ? collectives_run(team, "nixl_scan", &call, timeout_ns) : status;
 }
 
-int nixl_scan_nb(struct nixl_team *team, const struct nixl_reduce_args *args,
-                 struct nixl_req **req_p)
+int nixl_scan_x(struct nixl_team *team, const struct nixl_reduce_args *args,
+                const struct nixl_op *op, struct nixl_req **req_p)
 {
     struct nxr_call call;
-    int status = make_reduction("nixl_scan_nb", team, 0, args, NXR_SCAN, &call);
+    int status = make_reduction("nixl_scan_x", team, 0, args, NXR_SCAN, &call);
 
-    return status == NIXL_OK ? collectives_start(team, "nixl_scan_nb", &call, req_p) : status;
+    return collectives_start(team, "nixl_scan_x", status, &call, op, req_p);
 }
 
 /* ---- data of one size ------------------------------------------------------------------------ */
@@ -256,14 +267,14 @@ int nixl_gather(struct nixl_team *team, int root, const void *src, void *dst, si
     return status == NIXL_OK ? collectives_run(team, "nixl_gather", &call, timeout_ns) : status;
 }
 
-int nixl_gather_nb(struct nixl_team *team, int root, const void *src, void *dst, size_t nbytes,
-                   struct nixl_req **req_p)
+int nixl_gather_x(struct nixl_team *team, int root, const void *src, void *dst, size_t nbytes,
+                  const struct nixl_op *op, struct nixl_req **req_p)
 {
     const struct buffers buffers = {src, dst, nbytes};
     struct nxr_call call;
-    int status = make_exchange("nixl_gather_nb", team, &gather_kind, root, &buffers, &call);
+    int status = make_exchange("nixl_gather_x", team, &gather_kind, root, &buffers, &call);
 
-    return status == NIXL_OK ? collectives_start(team, "nixl_gather_nb", &call, req_p) : status;
+    return collectives_start(team, "nixl_gather_x", status, &call, op, req_p);
 }
 
 int nixl_scatter(struct nixl_team *team, int root, const void *src, void *dst, size_t nbytes,
@@ -276,14 +287,14 @@ int nixl_scatter(struct nixl_team *team, int root, const void *src, void *dst, s
     return status == NIXL_OK ? collectives_run(team, "nixl_scatter", &call, timeout_ns) : status;
 }
 
-int nixl_scatter_nb(struct nixl_team *team, int root, const void *src, void *dst, size_t nbytes,
-                    struct nixl_req **req_p)
+int nixl_scatter_x(struct nixl_team *team, int root, const void *src, void *dst, size_t nbytes,
+                   const struct nixl_op *op, struct nixl_req **req_p)
 {
     const struct buffers buffers = {src, dst, nbytes};
     struct nxr_call call;
-    int status = make_exchange("nixl_scatter_nb", team, &scatter_kind, root, &buffers, &call);
+    int status = make_exchange("nixl_scatter_x", team, &scatter_kind, root, &buffers, &call);
 
-    return status == NIXL_OK ? collectives_start(team, "nixl_scatter_nb", &call, req_p) : status;
+    return collectives_start(team, "nixl_scatter_x", status, &call, op, req_p);
 }
 
 int nixl_allgather(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
@@ -296,14 +307,14 @@ int nixl_allgather(struct nixl_team *team, const void *src, void *dst, size_t nb
     return status == NIXL_OK ? collectives_run(team, "nixl_allgather", &call, timeout_ns) : status;
 }
 
-int nixl_allgather_nb(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
-                      struct nixl_req **req_p)
+int nixl_allgather_x(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
+                     const struct nixl_op *op, struct nixl_req **req_p)
 {
     const struct buffers buffers = {src, dst, nbytes};
     struct nxr_call call;
-    int status = make_exchange("nixl_allgather_nb", team, &allgather_kind, 0, &buffers, &call);
+    int status = make_exchange("nixl_allgather_x", team, &allgather_kind, 0, &buffers, &call);
 
-    return status == NIXL_OK ? collectives_start(team, "nixl_allgather_nb", &call, req_p) : status;
+    return collectives_start(team, "nixl_allgather_x", status, &call, op, req_p);
 }
 
 int nixl_alltoall(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
@@ -316,14 +327,14 @@ int nixl_alltoall(struct nixl_team *team, const void *src, void *dst, size_t nby
     return status == NIXL_OK ? collectives_run(team, "nixl_alltoall", &call, timeout_ns) : status;
 }
 
-int nixl_alltoall_nb(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
-                     struct nixl_req **req_p)
+int nixl_alltoall_x(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
+                    const struct nixl_op *op, struct nixl_req **req_p)
 {
     const struct buffers buffers = {src, dst, nbytes};
     struct nxr_call call;
-    int status = make_exchange("nixl_alltoall_nb", team, &alltoall_kind, 0, &buffers, &call);
+    int status = make_exchange("nixl_alltoall_x", team, &alltoall_kind, 0, &buffers, &call);
 
-    return status == NIXL_OK ? collectives_start(team, "nixl_alltoall_nb", &call, req_p) : status;
+    return collectives_start(team, "nixl_alltoall_x", status, &call, op, req_p);
 }
 
 int nixl_alltoall_strided(struct nixl_team *team, const struct nixl_strided_args *args,
@@ -339,17 +350,17 @@ int nixl_alltoall_strided(struct nixl_team *team, const struct nixl_strided_args
     return status == NIXL_OK ? collectives_run(team, operation, &call, timeout_ns) : status;
 }
 
-int nixl_alltoall_strided_nb(struct nixl_team *team, const struct nixl_strided_args *args,
-                             struct nixl_req **req_p)
+int nixl_alltoall_strided_x(struct nixl_team *team, const struct nixl_strided_args *args,
+                            const struct nixl_op *op, struct nixl_req **req_p)
 {
-    const char *operation = "nixl_alltoall_strided_nb";
+    const char *operation = "nixl_alltoall_strided_x";
     struct nxr_call call;
     int status = nxr_call_check_team(operation, team);
 
     if (status == NIXL_OK) {
         status = nxr_call_of_strided(operation, team, args, &call);
     }
-    return status == NIXL_OK ? collectives_start(team, operation, &call, req_p) : status;
+    return collectives_start(team, operation, status, &call, op, req_p);
 }
 
 /* ---- data of different sizes ----------------------------------------------------------------- */
@@ -375,13 +386,13 @@ int nixl_gatherv(struct nixl_team *team, int root, const struct nixl_vector_args
     return status == NIXL_OK ? collectives_run(team, "nixl_gatherv", &call, timeout_ns) : status;
 }
 
-int nixl_gatherv_nb(struct nixl_team *team, int root, const struct nixl_vector_args *args,
-                    struct nixl_req **req_p)
+int nixl_gatherv_x(struct nixl_team *team, int root, const struct nixl_vector_args *args,
+                   const struct nixl_op *op, struct nixl_req **req_p)
 {
     struct nxr_call call;
-    int status = make_vector("nixl_gatherv_nb", team, &gather_kind, root, args, &call);
+    int status = make_vector("nixl_gatherv_x", team, &gather_kind, root, args, &call);
 
-    return status == NIXL_OK ? collectives_start(team, "nixl_gatherv_nb", &call, req_p) : status;
+    return collectives_start(team, "nixl_gatherv_x", status, &call, op, req_p);
 }
 
 int nixl_scatterv(struct nixl_team *team, int root, const struct nixl_vector_args *args,
@@ -393,13 +404,13 @@ int nixl_scatterv(struct nixl_team *team, int root, const struct nixl_vector_arg
     return status == NIXL_OK ? collectives_run(team, "nixl_scatterv", &call, timeout_ns) : status;
 }
 
-int nixl_scatterv_nb(struct nixl_team *team, int root, const struct nixl_vector_args *args,
-                     struct nixl_req **req_p)
+int nixl_scatterv_x(struct nixl_team *team, int root, const struct nixl_vector_args *args,
+                    const struct nixl_op *op, struct nixl_req **req_p)
 {
     struct nxr_call call;
-    int status = make_vector("nixl_scatterv_nb", team, &scatter_kind, root, args, &call);
+    int status = make_vector("nixl_scatterv_x", team, &scatter_kind, root, args, &call);
 
-    return status == NIXL_OK ? collectives_start(team, "nixl_scatterv_nb", &call, req_p) : status;
+    return collectives_start(team, "nixl_scatterv_x", status, &call, op, req_p);
 }
 
 int nixl_allgatherv(struct nixl_team *team, const struct nixl_vector_args *args, int64_t timeout_ns)
@@ -410,13 +421,13 @@ int nixl_allgatherv(struct nixl_team *team, const struct nixl_vector_args *args,
     return status == NIXL_OK ? collectives_run(team, "nixl_allgatherv", &call, timeout_ns) : status;
 }
 
-int nixl_allgatherv_nb(struct nixl_team *team, const struct nixl_vector_args *args,
-                       struct nixl_req **req_p)
+int nixl_allgatherv_x(struct nixl_team *team, const struct nixl_vector_args *args,
+                      const struct nixl_op *op, struct nixl_req **req_p)
 {
     struct nxr_call call;
-    int status = make_vector("nixl_allgatherv_nb", team, &allgather_kind, 0, args, &call);
+    int status = make_vector("nixl_allgatherv_x", team, &allgather_kind, 0, args, &call);
 
-    return status == NIXL_OK ? collectives_start(team, "nixl_allgatherv_nb", &call, req_p) : status;
+    return collectives_start(team, "nixl_allgatherv_x", status, &call, op, req_p);
 }
 
 int nixl_alltoallv(struct nixl_team *team, const struct nixl_vector_args *args, int64_t timeout_ns)
@@ -427,11 +438,11 @@ int nixl_alltoallv(struct nixl_team *team, const struct nixl_vector_args *args, 
     return status == NIXL_OK ? collectives_run(team, "nixl_alltoallv", &call, timeout_ns) : status;
 }
 
-int nixl_alltoallv_nb(struct nixl_team *team, const struct nixl_vector_args *args,
-                      struct nixl_req **req_p)
+int nixl_alltoallv_x(struct nixl_team *team, const struct nixl_vector_args *args,
+                     const struct nixl_op *op, struct nixl_req **req_p)
 {
     struct nxr_call call;
-    int status = make_vector("nixl_alltoallv_nb", team, &alltoall_kind, 0, args, &call);
+    int status = make_vector("nixl_alltoallv_x", team, &alltoall_kind, 0, args, &call);
 
-    return status == NIXL_OK ? collectives_start(team, "nixl_alltoallv_nb", &call, req_p) : status;
+    return collectives_start(team, "nixl_alltoallv_x", status, &call, op, req_p);
 }

@@ -8,6 +8,7 @@
 
 #include "collective/making.h"
 #include "collective/teams.h"
+#include "core/form.h"
 #include "util/hash.h"
 #include "util/status.h"
 
@@ -88,17 +89,54 @@ struct nxr_wanted nxr_team_of_ranks(const char *operation, uint64_t origin, cons
                                .size = size};
 }
 
-/* How a public call waits for its team. */
+/* How a public call waits for its team, and for which context the team is. */
 struct waiting {
     int64_t timeout_ns;
+    uint64_t context;
     struct nixl_req **req_p; /* NULL: the call waits itself */
 };
 
-static int get_team(const struct nxr_wanted *wanted, const struct waiting *waiting,
+/* Teams of the same ranks in several contexts are different ones. */
+static int get_team(struct nxr_wanted *wanted, const struct waiting *waiting,
                     struct nixl_team **team_p)
 {
+    if (waiting->context != 0) {
+        wanted->key = nxr_hash_mix(wanted->key, waiting->context);
+    }
     return waiting->req_p != NULL ? nxr_making_start(wanted, team_p, waiting->req_p)
                                   : nxr_making_wait(wanted, waiting->timeout_ns, team_p);
+}
+
+/* A call of the extended form, while its request is made. */
+struct extended {
+    const char *operation;
+    struct nxr_form form;
+    struct nixl_req *req;
+};
+
+/* Read the form. Without a request and a queue the call waits itself. */
+static int extended_begin(struct extended *call, const char *operation, const struct nixl_op *op,
+                          struct nixl_req **req_p, struct waiting *waiting)
+{
+    int status = nxr_form_read_start(operation, op, 0, req_p, &call->form);
+
+    call->operation = operation;
+    call->req = NULL;
+    if (status == NIXL_OK) {
+        *waiting = (struct waiting){.timeout_ns = call->form.timeout_ns,
+                                    .context = call->form.context->id,
+                                    .req_p = req_p != NULL || call->form.op.cq != NULL ? &call->req
+                                                                                       : NULL};
+    }
+    return status;
+}
+
+/* With a timeout that is over, the making continues, and there is no request. */
+static int extended_end(const struct extended *call, int status, struct nixl_req **req_p)
+{
+    return call->req != NULL || req_p != NULL
+               ? nxr_form_end(call->operation, &call->form, status, call->req, req_p)
+               : status;
 }
 
 static int team_call_create(const char *operation, const int *ranks, size_t nranks,
@@ -124,22 +162,18 @@ int nixl_team_create(const int *ranks, size_t nranks, int64_t timeout_ns, struct
     return team_call_create("nixl_team_create", ranks, nranks, &waiting, team_p);
 }
 
-/* A call that makes a request needs a place to store it. */
-static int team_call_check_req(const char *operation, struct nixl_req **req_p)
+int nixl_team_create_x(const int *ranks, size_t nranks, const struct nixl_op *op,
+                       struct nixl_team **team_p, struct nixl_req **req_p)
 {
-    return req_p != NULL ? NIXL_OK
-                         : nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "req_p is NULL");
-}
+    static const char operation[] = "nixl_team_create_x";
+    struct waiting waiting;
+    struct extended call;
+    int status = extended_begin(&call, operation, op, req_p, &waiting);
 
-int nixl_team_create_nb(const int *ranks, size_t nranks, struct nixl_team **team_p,
-                        struct nixl_req **req_p)
-{
-    const struct waiting waiting = {.req_p = req_p};
-    int status = team_call_check_req("nixl_team_create_nb", req_p);
-
-    return status == NIXL_OK
-               ? team_call_create("nixl_team_create_nb", ranks, nranks, &waiting, team_p)
-               : status;
+    if (status == NIXL_OK) {
+        status = team_call_create(operation, ranks, nranks, &waiting, team_p);
+    }
+    return extended_end(&call, status, req_p);
 }
 
 /* The ranks first, first + stride, ...; the caller frees them. */
@@ -190,23 +224,39 @@ int nixl_team_world(int64_t timeout_ns, struct nixl_team **team_p)
     return create_strided("nixl_team_world", 0, 1, (size_t)nxr_job.size, &waiting, team_p);
 }
 
-int nixl_team_world_nb(struct nixl_team **team_p, struct nixl_req **req_p)
+int nixl_team_world_x(const struct nixl_op *op, struct nixl_team **team_p, struct nixl_req **req_p)
 {
-    static const char operation[] = "nixl_team_world_nb";
-    const struct waiting waiting = {.req_p = req_p};
-    int status = team_call_check_req(operation, req_p);
+    static const char operation[] = "nixl_team_world_x";
+    struct waiting waiting;
+    struct extended call;
+    int status = extended_begin(&call, operation, op, req_p, &waiting);
 
-    return status == NIXL_OK
-               ? create_strided(operation, 0, 1, (size_t)nxr_job.size, &waiting, team_p)
-               : status;
+    if (status == NIXL_OK) {
+        status = create_strided(operation, 0, 1, (size_t)nxr_job.size, &waiting, team_p);
+    }
+    return extended_end(&call, status, req_p);
+}
+
+int nixl_team_strided_x(int first, int stride, size_t count, const struct nixl_op *op,
+                        struct nixl_team **team_p, struct nixl_req **req_p)
+{
+    static const char operation[] = "nixl_team_strided_x";
+    struct waiting waiting;
+    struct extended call;
+    int status = extended_begin(&call, operation, op, req_p, &waiting);
+
+    if (status == NIXL_OK) {
+        status = create_strided(operation, first, stride, count, &waiting, team_p);
+    }
+    return extended_end(&call, status, req_p);
 }
 
 /* ---- parts of a team ------------------------------------------------------------------------- */
 
-int nixl_team_node(int64_t timeout_ns, struct nixl_team **team_p)
+static int team_call_node(const char *operation, const struct waiting *waiting,
+                          struct nixl_team **team_p)
 {
-    static const char operation[] = "nixl_team_node";
-    int status = nxr_team_check_make(operation, timeout_ns, team_p), *ranks;
+    int status = nxr_team_check_make(operation, waiting->timeout_ns, team_p), *ranks;
     struct nxr_wanted wanted;
 
     if (status != NIXL_OK) {
@@ -219,9 +269,29 @@ int nixl_team_node(int64_t timeout_ns, struct nixl_team **team_p)
     wanted = nxr_team_of_ranks(operation, 0, ranks, nxr_job.size);
     wanted.kind = NXR_TEAM_OF_NODE;
     wanted.key = nxr_hash_mix(wanted.key, NODE_KEY);
-    status = nxr_making_wait(&wanted, timeout_ns, team_p);
+    status = get_team(&wanted, waiting, team_p);
     free(ranks);
     return status;
+}
+
+int nixl_team_node(int64_t timeout_ns, struct nixl_team **team_p)
+{
+    const struct waiting waiting = {.timeout_ns = timeout_ns};
+
+    return team_call_node("nixl_team_node", &waiting, team_p);
+}
+
+int nixl_team_node_x(const struct nixl_op *op, struct nixl_team **team_p, struct nixl_req **req_p)
+{
+    static const char operation[] = "nixl_team_node_x";
+    struct waiting waiting;
+    struct extended call;
+    int status = extended_begin(&call, operation, op, req_p, &waiting);
+
+    if (status == NIXL_OK) {
+        status = team_call_node(operation, &waiting, team_p);
+    }
+    return extended_end(&call, status, req_p);
 }
 
 static int team_call_split(const char *operation, struct nixl_team *team, struct nxr_choice choice,
@@ -259,16 +329,20 @@ int nixl_team_split(struct nixl_team *team, int color, int key, int64_t timeout_
                            team_p);
 }
 
-int nixl_team_split_nb(struct nixl_team *team, int color, int key, struct nixl_team **team_p,
-                       struct nixl_req **req_p)
+int nixl_team_split_x(struct nixl_team *team, int color, int key, const struct nixl_op *op,
+                      struct nixl_team **team_p, struct nixl_req **req_p)
 {
-    static const char operation[] = "nixl_team_split_nb";
-    const struct waiting waiting = {.req_p = req_p};
-    int status = team_call_check_req(operation, req_p);
+    static const char operation[] = "nixl_team_split_x";
+    struct waiting waiting;
+    struct extended call;
+    int status = extended_begin(&call, operation, op, req_p, &waiting);
 
-    return status == NIXL_OK
-               ? team_call_split(operation, team, (struct nxr_choice){color, key}, &waiting, team_p)
-               : status;
+    if (status == NIXL_OK) {
+        waiting.context = 0; /* the team that is divided has one */
+        status =
+            team_call_split(operation, team, (struct nxr_choice){color, key}, &waiting, team_p);
+    }
+    return extended_end(&call, status, req_p);
 }
 
 /* ---- giving back ----------------------------------------------------------------------------- */

@@ -28,7 +28,7 @@
 
 #define NXR_NONCE_NBYTES     16
 #define NXR_CONTROL_MAGIC    0x314c52584958494eull /* "NIXIXRL1" */
-#define NXR_CONTROL_VERSION  4u
+#define NXR_CONTROL_VERSION  5u
 #define NXR_N_INFLIGHT_SLOTS 2048  /* peer threads that have put to or got from this rank */
 #define NXR_N_REGION_IDS     16384 /* open regions of one rank */
 #define NXR_ATOMIC_SLOTS     64    /* per asker; a power of two */

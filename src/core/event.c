@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue of events, the list of deaths, and the event fd. Once armed, the fd becomes readable
+ * The queues of events, the list of deaths, and the event fd. Once armed, the fd becomes readable
  * when something arrives, and stays readable until it is armed again. Lock: events_lock.
  */
 #include "config.h"
 
 #include "core/subsystem.h"
+#include "core/context.h"
 #include "core/event.h"
 #include "core/job.h"
 #include "core/service.h"
 #include "core/request.h"
 #include "util/log.h"
 #include "util/status.h"
-#include "util/struct.h"
 #include "core/wait.h"
 
 #include <errno.h>
@@ -20,16 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct queued_event {
-    struct nxr_list link;
-    enum nixl_event_type type;
-    int rank;
-    char name[];
-};
-
 static pthread_mutex_t events_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nxr_list events = {&events, &events}; /* events_lock */
-static _Atomic int n_events;
 static int *deaths; /* ranks in the order in which they died or left, room for all; events_lock */
 static _Atomic int n_deaths;
 
@@ -46,24 +37,38 @@ static void append_death(int rank)
     }
 }
 
-void nxr_event_push(enum nixl_event_type type, int rank, const char *name)
+/* Caller holds events_lock. */
+static void append_event(struct nixl_context *context, enum nixl_event_type type, int rank,
+                         const char *name)
 {
-    struct queued_event *event = malloc(sizeof(*event) + strlen(name) + 1);
-    bool is_end = type == NIXL_EVENT_PEER_LOST || type == NIXL_EVENT_PEER_LEFT;
+    struct nxr_event *event = malloc(sizeof(*event) + strlen(name) + 1);
 
     if (event == NULL) {
         nxr_error(CORE, "no memory for an event about %s", nxr_rank_name(rank));
+        return;
     }
+    event->type = type;
+    event->rank = rank;
+    memcpy(event->name, name, strlen(name) + 1);
+    nxr_list_append(&context->events, &event->link);
+    atomic_fetch_add_explicit(&context->n_events, 1, memory_order_release);
+}
+
+void nxr_event_push(struct nixl_context *context, enum nixl_event_type type, int rank,
+                    const char *name)
+{
     pthread_mutex_lock(&events_lock);
-    if (is_end) {
+    if (type == NIXL_EVENT_PEER_LOST || type == NIXL_EVENT_PEER_LEFT) {
         append_death(rank);
     }
-    if (event != NULL) {
-        event->type = type;
-        event->rank = rank;
-        memcpy(event->name, name, strlen(name) + 1);
-        nxr_list_append(&events, &event->link);
-        atomic_fetch_add_explicit(&n_events, 1, memory_order_release);
+    if (context != NULL) {
+        append_event(context, type, rank, name);
+    }
+    for (struct nixl_context *each = context == NULL ? &nxr_context_default : NULL; each != NULL;
+         each = nxr_context_next(each)) {
+        if (atomic_load(&each->is_open)) {
+            append_event(each, type, rank, name);
+        }
     }
     pthread_mutex_unlock(&events_lock);
     nxr_wake_self();
@@ -86,59 +91,36 @@ int nxr_event_death(int n)
     return rank;
 }
 
-static bool has_event(void *arg)
+bool nxr_event_is_queued(void *arg)
 {
-    (void)arg;
-    return atomic_load_explicit(&n_events, memory_order_acquire) != 0;
+    const struct nixl_context *context = arg;
+
+    return atomic_load_explicit(&context->n_events, memory_order_acquire) != 0;
 }
 
-static struct queued_event *take_event(void)
+struct nxr_event *nxr_event_take(struct nixl_context *context)
 {
     struct nxr_list *link;
 
+    if (!nxr_event_is_queued(context)) {
+        return NULL;
+    }
     pthread_mutex_lock(&events_lock);
-    link = nxr_list_pop(&events);
+    link = nxr_list_pop(&context->events);
     if (link != NULL) {
-        atomic_fetch_sub(&n_events, 1);
+        atomic_fetch_sub(&context->n_events, 1);
     }
     pthread_mutex_unlock(&events_lock);
-    return link != NULL ? nxr_list_entry(link, struct queued_event, link) : NULL;
+    return link != NULL ? nxr_list_entry(link, struct nxr_event, link) : NULL;
 }
 
-int nixl_event_recv(int64_t timeout_ns, struct nixl_event *event_p)
+void nxr_event_drop(struct nixl_context *context)
 {
-    static const struct nxr_struct_type type = NXR_STRUCT_TYPE(nixl_event, NIXL_EVENT_INIT, rank);
-    struct nixl_event ours = NIXL_EVENT_INIT;
-    int status = nxr_check_ready("nixl_event_recv");
-    struct queued_event *event;
+    struct nxr_event *event;
 
-    if (status != NIXL_OK) {
-        return status;
+    while ((event = nxr_event_take(context)) != NULL) {
+        free(event);
     }
-    if (timeout_ns < 0) {
-        return nxr_fail_timeout("nixl_event_recv", -1, timeout_ns);
-    }
-    status = nxr_struct_check("nixl_event_recv", "event_p", &type, event_p);
-    if (status != NIXL_OK) {
-        return status;
-    }
-    do {
-        status = nxr_wait(has_event, NULL, timeout_ns);
-        if (status == NIXL_E_TIMEOUT) {
-            return nxr_fail(status, "nixl_event_recv", -1, "", 0, "no event within %s",
-                            nxr_duration(timeout_ns).text);
-        }
-        if (status != NIXL_OK) {
-            return status;
-        }
-        event = take_event(); /* another thread may have taken it */
-    } while (event == NULL);
-    ours.type = event->type;
-    ours.rank = event->rank;
-    memcpy(ours.name, event->name, strlen(event->name) + 1);
-    free(event);
-    nxr_struct_write(&type, &ours, event_p);
-    return NIXL_OK;
 }
 
 /* ---- the event fd ---------------------------------------------------------------------------- */
@@ -173,7 +155,7 @@ int nixl_event_arm(void)
     atomic_fetch_or_explicit(&control->sleep_flags, NXR_SLEEP_EVENT_FD, memory_order_relaxed);
     nxr_barrier_heavy();
     has_news = nxr_subsystems_has_news(); /* this may end requests */
-    if (has_news || has_event(NULL) || nxr_request_any_done()) {
+    if (has_news || nxr_event_is_queued(&nxr_context_default) || nxr_request_any_done()) {
         atomic_fetch_and_explicit(&control->sleep_flags, ~(uint32_t)NXR_SLEEP_EVENT_FD,
                                   memory_order_relaxed);
         return NIXL_INPROGRESS;
@@ -183,20 +165,19 @@ int nixl_event_arm(void)
 
 void nxr_event_reset(void)
 {
-    struct nxr_list *link;
-
-    pthread_mutex_lock(&events_lock);
-    while ((link = nxr_list_pop(&events)) != NULL) {
-        free(nxr_list_entry(link, struct queued_event, link));
+    for (struct nixl_context *context = &nxr_context_default; context != NULL;
+         context = nxr_context_next(context)) {
+        nxr_event_drop(context);
     }
+    pthread_mutex_lock(&events_lock);
     free(deaths);
     deaths = NULL;
     atomic_store(&n_deaths, 0);
-    atomic_store(&n_events, 0);
     pthread_mutex_unlock(&events_lock);
 }
 
 const struct nxr_subsystem nxr_event_subsystem = {
     .name = "event",
+    .context_closed = nxr_event_drop,
     .stop = nxr_event_reset,
 };

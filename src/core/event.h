@@ -4,9 +4,32 @@
 #define NXR_CORE_EVENT_H
 
 #include "nixlrun.h"
+#include "util/list.h"
 
-/* Queue an event and wake all waiters. Any thread. */
-void nxr_event_push(enum nixl_event_type type, int rank, const char *name);
+#include <stdbool.h>
+
+struct nixl_context;
+
+/*
+ * Queue an event for that context, or for each open one (NULL), and wake all waiters. Any thread.
+ */
+void nxr_event_push(struct nixl_context *context, enum nixl_event_type type, int rank,
+                    const char *name);
+
+/* Take the oldest event of a context, which free() frees; NULL: there is none. Any thread. */
+struct nxr_event {
+    struct nxr_list link;
+    enum nixl_event_type type;
+    int rank;
+    char name[];
+};
+struct nxr_event *nxr_event_take(struct nixl_context *context);
+
+/* Has the context (arg) an event? The nxr_ready_fn of waits for one. */
+bool nxr_event_is_queued(void *context);
+
+/* Drop the events of a context that is closed. */
+void nxr_event_drop(struct nixl_context *context);
 
 /*
  * The number of ranks that have died or left so far, and the n-th of them, from 0; -1: there are

@@ -26,10 +26,10 @@ static void life_end(struct nxr_peer *peer, enum nixl_peer_liveness state)
     nxr_subsystems_peer_ended(peer);
     if (state == NIXL_PEER_LOST) {
         nxr_info(HOST, "%s has died", nxr_peer_name(peer));
-        nxr_event_push(NIXL_EVENT_PEER_LOST, peer->rank, "");
+        nxr_event_push(NULL, NIXL_EVENT_PEER_LOST, peer->rank, "");
     } else {
         nxr_info(HOST, "%s has left the job", nxr_peer_name(peer));
-        nxr_event_push(NIXL_EVENT_PEER_LEFT, peer->rank, "");
+        nxr_event_push(NULL, NIXL_EVENT_PEER_LEFT, peer->rank, "");
     }
     nxr_subsystems_death_known(peer);
     nxr_wake_self();

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of requests; the public calls on them are in request_calls.c. Lock: requests_lock guards
- * phases and lists; it is taken inside job.lock and never held while bytes move.
+ * The life of requests; the public calls on them are in request_calls.c, and what is added to them
+ * after their start in request_watch.c. Lock: requests_lock (nxr_requests_lock) guards phases and
+ * lists; it is taken inside job.lock and never held while bytes move.
  */
 #include "config.h"
 
 #include "core/request.h"
+#include "core/cq.h"
+#include "core/request_watch.h"
 #include "core/subsystem.h"
 #include "core/progress.h"
 #include "core/service.h"
@@ -17,15 +20,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pthread_mutex_t requests_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t nxr_requests_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list begun = {&begun, &begun};             /* to be started */
 static struct nxr_list behind = {&behind, &behind};          /* words that wait for earlier puts */
 static struct nxr_list resolving = {&resolving, &resolving}; /* by age */
-static _Atomic uint32_t n_done_unseen;
+_Atomic uint32_t nxr_n_done_unseen;
 
 bool nxr_request_any_done(void)
 {
-    return atomic_load_explicit(&n_done_unseen, memory_order_acquire) != 0;
+    return atomic_load_explicit(&nxr_n_done_unseen, memory_order_acquire) != 0;
 }
 
 /* Send what was held back until earlier puts ended, if there is any. */
@@ -33,6 +36,22 @@ static inline void request_send_held(struct nxr_peer *peer)
 {
     if (atomic_load_explicit(&peer->n_held, memory_order_acquire) != 0) {
         nxr_subsystems_puts_ended(peer);
+    }
+}
+
+/* Free a request, unless a thread that stops it has yet to let go of it. */
+void nxr_request_drop(struct nixl_req *req)
+{
+    bool is_held;
+
+    pthread_mutex_lock(&nxr_requests_lock);
+    nxr_list_remove(&req->expire_link);
+    nxr_list_remove(&req->cq_link);
+    is_held = req->is_held;
+    req->must_free = is_held;
+    pthread_mutex_unlock(&nxr_requests_lock);
+    if (!is_held) {
+        free(req);
     }
 }
 
@@ -71,6 +90,26 @@ static bool stop_pending(struct nixl_req *req)
            begin_behind(req->peer);
 }
 
+/* What waits for the request, taken from it. Caller holds requests_lock. */
+static struct nxr_follower *take_followers(struct nixl_req *req)
+{
+    struct nxr_follower *followers = req->followers;
+
+    req->followers = NULL;
+    return followers;
+}
+
+/* Each is gone once it was told. */
+static void tell_followers(struct nxr_follower *followers, int status)
+{
+    while (followers != NULL) {
+        struct nxr_follower *next = followers->next;
+
+        followers->go(followers, status);
+        followers = next;
+    }
+}
+
 /* Must the request still change a word, now that its operation has succeeded? If so, queue that. */
 static bool goes_on(struct nixl_req *req)
 {
@@ -79,7 +118,7 @@ static bool goes_on(struct nixl_req *req)
     if (req->after.segment == NULL) {
         return false;
     }
-    pthread_mutex_lock(&requests_lock);
+    pthread_mutex_lock(&nxr_requests_lock);
     req->op.kind = NXR_OP_ATOMIC;
     req->op.segment = req->after.segment;
     req->transport = req->after.segment->transport->name;
@@ -96,7 +135,7 @@ static bool goes_on(struct nixl_req *req)
     atomic_fetch_add(&peer->n_words, 1);
     nxr_list_append(&begun, &req->link);
     (void)stop_pending(req);
-    pthread_mutex_unlock(&requests_lock);
+    pthread_mutex_unlock(&nxr_requests_lock);
     request_send_held(peer);
     nxr_service_kick();
     return true;
@@ -116,8 +155,12 @@ static void write_words(const struct nixl_req *req)
 void nxr_request_end(struct nixl_req *req, int status)
 {
     struct nxr_peer *peer = req->peer;
+    struct nxr_follower *followers;
     bool was_begun, is_freed, has_begun;
 
+    if (status == NIXL_E_CANCELED && atomic_load(&req->is_late)) {
+        status = NIXL_E_TIMEOUT;
+    }
     if (status == NIXL_OK && goes_on(req)) {
         return;
     }
@@ -127,7 +170,7 @@ void nxr_request_end(struct nixl_req *req, int status)
     if (req->owner->ended != NULL) {
         req->owner->ended(req, status);
     }
-    pthread_mutex_lock(&requests_lock);
+    pthread_mutex_lock(&nxr_requests_lock);
     was_begun = req->phase == NXR_REQUEST_BEGUN;
     req->phase = NXR_REQUEST_DONE;
     nxr_list_remove(&req->link);
@@ -138,9 +181,13 @@ void nxr_request_end(struct nixl_req *req, int status)
             atomic_store(&peer->freed_failure, status);
         }
         atomic_fetch_sub_explicit(&peer->n_detached, req->owner->has_peer, memory_order_release);
+    } else if (req->cq != NULL) {
+        nxr_cq_ended(req);
     } else {
-        atomic_fetch_add(&n_done_unseen, 1);
+        atomic_fetch_add(&nxr_n_done_unseen, 1);
     }
+    nxr_list_remove(&req->expire_link);
+    followers = take_followers(req);
     has_begun = stop_pending(req);
     if (req->op.kind == NXR_OP_ATOMIC) {
         atomic_fetch_sub_explicit(&peer->n_words, 1, memory_order_release);
@@ -150,10 +197,11 @@ void nxr_request_end(struct nixl_req *req, int status)
     }
     /* From the store on, a waiter may free the request. */
     atomic_store_explicit(&req->status, status, memory_order_release);
-    pthread_mutex_unlock(&requests_lock);
+    pthread_mutex_unlock(&nxr_requests_lock);
     if (is_freed) {
-        free(req);
+        nxr_request_drop(req);
     }
+    tell_followers(followers, status);
     request_send_held(peer);
     if (has_begun) {
         nxr_service_kick();
@@ -170,20 +218,24 @@ bool nxr_request_is_ordered(struct nixl_req *req)
 {
     bool is_ordered;
 
-    pthread_mutex_lock(&requests_lock);
+    pthread_mutex_lock(&nxr_requests_lock);
     is_ordered = !req->is_pending;
-    pthread_mutex_unlock(&requests_lock);
+    pthread_mutex_unlock(&nxr_requests_lock);
     return is_ordered;
 }
 
 void nxr_op_ordered(struct nxr_op *op)
 {
     if (op->ended == request_op_ended) { /* otherwise it is one of several pieces */
+        struct nixl_req *req = nxr_list_entry(op, struct nixl_req, op);
+        struct nxr_follower *followers;
         bool has_begun;
 
-        pthread_mutex_lock(&requests_lock);
-        has_begun = stop_pending(nxr_list_entry(op, struct nixl_req, op));
-        pthread_mutex_unlock(&requests_lock);
+        pthread_mutex_lock(&nxr_requests_lock);
+        has_begun = stop_pending(req);
+        followers = take_followers(req);
+        pthread_mutex_unlock(&nxr_requests_lock);
+        tell_followers(followers, NIXL_OK);
         if (has_begun) {
             nxr_service_kick();
         }
@@ -207,7 +259,7 @@ void nxr_request_begin_waiting(struct nxr_list *waiting)
 {
     struct nxr_list *link;
 
-    pthread_mutex_lock(&requests_lock);
+    pthread_mutex_lock(&nxr_requests_lock);
     while ((link = nxr_list_pop(waiting)) != NULL) {
         struct nixl_req *req = nxr_list_entry(link, struct nixl_req, link);
 
@@ -217,7 +269,7 @@ void nxr_request_begin_waiting(struct nxr_list *waiting)
         nxr_list_append(&begun, &req->link);
         atomic_fetch_add(&nxr_n_started, 1);
     }
-    pthread_mutex_unlock(&requests_lock);
+    pthread_mutex_unlock(&nxr_requests_lock);
 }
 
 void nxr_request_fail_waiting(struct nxr_list *waiting, int status)
@@ -229,18 +281,18 @@ void nxr_request_fail_waiting(struct nxr_list *waiting, int status)
 
 void nxr_request_hand_to(struct nxr_op *op, const struct nxr_transport *transport)
 {
-    pthread_mutex_lock(&requests_lock);
+    pthread_mutex_lock(&nxr_requests_lock);
     op->transport = transport;
-    pthread_mutex_unlock(&requests_lock);
+    pthread_mutex_unlock(&nxr_requests_lock);
 }
 
 const struct nxr_transport *nxr_request_transport(const struct nxr_op *op)
 {
     const struct nxr_transport *transport;
 
-    pthread_mutex_lock(&requests_lock);
+    pthread_mutex_lock(&nxr_requests_lock);
     transport = op->transport;
-    pthread_mutex_unlock(&requests_lock);
+    pthread_mutex_unlock(&nxr_requests_lock);
     return transport;
 }
 
@@ -252,13 +304,13 @@ static bool waits_behind(struct nixl_req *req)
 {
     bool waits;
 
-    pthread_mutex_lock(&requests_lock);
+    pthread_mutex_lock(&nxr_requests_lock);
     waits = atomic_load_explicit(&req->peer->n_pending, memory_order_acquire) != 0;
     if (waits) {
         req->is_started = false;
         nxr_list_append(&behind, &req->link);
     }
-    pthread_mutex_unlock(&requests_lock);
+    pthread_mutex_unlock(&nxr_requests_lock);
     return waits;
 }
 
@@ -287,13 +339,13 @@ bool nxr_request_start_begun(void)
     for (;;) {
         struct nixl_req *req;
 
-        pthread_mutex_lock(&requests_lock);
+        pthread_mutex_lock(&nxr_requests_lock);
         link = nxr_list_pop(&begun);
         req = link != NULL ? nxr_list_entry(link, struct nixl_req, link) : NULL;
         if (req != NULL) {
             req->is_started = true;
         }
-        pthread_mutex_unlock(&requests_lock);
+        pthread_mutex_unlock(&nxr_requests_lock);
         if (req == NULL) {
             return has_started;
         }
@@ -334,10 +386,10 @@ void nxr_request_await(struct nixl_req *req, const struct nxr_op *op, struct nxr
 {
     request_set_op(req, op, peer);
     req->resolve_by = nxr_deadline(nxr_env.resolve_timeout);
-    pthread_mutex_lock(&requests_lock);
+    pthread_mutex_lock(&nxr_requests_lock);
     nxr_list_append(waiting, &req->link);
     nxr_list_append(&resolving, &req->age_link);
-    pthread_mutex_unlock(&requests_lock);
+    pthread_mutex_unlock(&nxr_requests_lock);
 }
 
 void nxr_request_has_begun(struct nixl_req *req, struct nxr_peer *peer, bool is_pending)
@@ -377,6 +429,8 @@ struct nixl_req *nxr_request_new(const char *operation, const struct nxr_req_own
     atomic_init(&req->status, NIXL_INPROGRESS);
     nxr_list_init(&req->link);
     nxr_list_init(&req->age_link);
+    nxr_list_init(&req->expire_link);
+    nxr_list_init(&req->cq_link);
     if (!owner->has_peer) {
         req->peer = nxr_peer_find(nxr_job.rank);
     }
@@ -410,6 +464,21 @@ int nxr_request_make_at(const char *operation, const struct nxr_req_owner *owner
     return status;
 }
 
+void nxr_request_queue(struct nixl_req *req, const struct nxr_op *op)
+{
+    request_set_op(req, op, op->segment->peer);
+    req->transport = op->segment->transport->name;
+    pthread_mutex_lock(&nxr_requests_lock);
+    req->phase = NXR_REQUEST_BEGUN;
+    if (op->kind == NXR_OP_ATOMIC) {
+        atomic_fetch_add(&req->peer->n_words, 1);
+    }
+    atomic_fetch_add(&nxr_n_started, 1);
+    nxr_list_append(&begun, &req->link);
+    pthread_mutex_unlock(&nxr_requests_lock);
+    nxr_service_kick();
+}
+
 int64_t nxr_request_tick(int64_t now)
 {
     while (!nxr_list_is_empty(&resolving)) {
@@ -431,9 +500,9 @@ int64_t nxr_request_tick(int64_t now)
  */
 void nxr_request_seen(void)
 {
-    pthread_mutex_lock(&requests_lock);
-    atomic_fetch_sub(&n_done_unseen, 1);
-    pthread_mutex_unlock(&requests_lock);
+    pthread_mutex_lock(&nxr_requests_lock);
+    atomic_fetch_sub(&nxr_n_done_unseen, 1);
+    pthread_mutex_unlock(&nxr_requests_lock);
 }
 
 bool nxr_request_withdraw(struct nixl_req *req, int (**cancel_p)(struct nxr_op *op))
@@ -441,7 +510,7 @@ bool nxr_request_withdraw(struct nixl_req *req, int (**cancel_p)(struct nxr_op *
     bool is_idle;
 
     pthread_mutex_lock(&nxr_job.lock);
-    pthread_mutex_lock(&requests_lock);
+    pthread_mutex_lock(&nxr_requests_lock);
     is_idle = req->phase != NXR_REQUEST_DONE && !req->is_started;
     if (is_idle) {
         nxr_list_remove(&req->link);
@@ -450,7 +519,7 @@ bool nxr_request_withdraw(struct nixl_req *req, int (**cancel_p)(struct nxr_op *
     *cancel_p = req->op.transport == NULL       ? NULL
                 : req->op.kind == NXR_OP_ATOMIC ? req->owner->cancel_word
                                                 : req->op.transport->cancel;
-    pthread_mutex_unlock(&requests_lock);
+    pthread_mutex_unlock(&nxr_requests_lock);
     pthread_mutex_unlock(&nxr_job.lock);
     return is_idle;
 }
@@ -459,20 +528,20 @@ void nxr_request_abandon(struct nixl_req *req)
 {
     bool has_ended;
 
-    pthread_mutex_lock(&requests_lock);
+    pthread_mutex_lock(&nxr_requests_lock);
     has_ended = req->phase == NXR_REQUEST_DONE;
     req->is_freed = true;
     if (has_ended) {
-        atomic_fetch_sub(&n_done_unseen, 1);
+        atomic_fetch_sub(&nxr_n_done_unseen, 1);
         if (atomic_load(&req->status) != NIXL_OK && !req->owner->is_unflushed) {
             atomic_store(&req->peer->freed_failure, atomic_load(&req->status));
         }
     } else {
         atomic_fetch_add(&req->peer->n_detached, req->owner->has_peer);
     }
-    pthread_mutex_unlock(&requests_lock);
+    pthread_mutex_unlock(&nxr_requests_lock);
     if (has_ended) {
-        free(req);
+        nxr_request_drop(req);
     }
 }
 

@@ -26,6 +26,15 @@ struct nxr_after {
 };
 
 /*
+ * What waits for a request to succeed: a notification behind a put, say. Told once, without locks:
+ * NIXL_OK as soon as nothing sent from then on can overtake the operation, or the failure.
+ */
+struct nxr_follower {
+    void (*go)(struct nxr_follower *follower, int status);
+    struct nxr_follower *next; /* of the same request */
+};
+
+/*
  * The owner of a request: one constant table for each kind of request. Slots may be NULL. The
  * functions are called without requests_lock, by any thread.
  */
@@ -62,14 +71,16 @@ struct nxr_req_owner {
 struct nixl_req {
     struct nxr_op op;
     struct nxr_after after;
-    const char *operation; /* the public call */
+    struct nxr_follower *followers; /* or NULL; requests_lock */
+    const char *operation;          /* the public call */
     const struct nxr_req_owner *owner;
     void *owned;           /* the owner's data */
     const char *transport; /* its name; "" while the segment is not open, or without a peer */
     int lost_rank;         /* without a peer, after NIXL_E_PEER_LOST: the dead rank */
     struct nxr_peer *peer; /* without one: this rank itself */
     int64_t resolve_by;
-    _Atomic int status; /* NIXL_INPROGRESS until it has ended */
+    _Atomic int status;  /* NIXL_INPROGRESS until it has ended */
+    atomic_bool is_late; /* stopped because its time is over */
 
     /* requests_lock (request.c), and for `link` while WAITING also job.lock. */
     enum nxr_request_phase phase;
@@ -78,6 +89,14 @@ struct nixl_req {
     bool is_freed;            /* the user has given it up: freed when it ends */
     struct nxr_list link;     /* in segment->waiting, among those to start, or behind puts */
     struct nxr_list age_link; /* in the list of those that wait for their segment, oldest first */
+    struct nxr_list expire_link; /* among those with a deadline */
+    int64_t expires_at;
+    bool is_held;            /* a thread stops it: whoever frees it leaves that to this thread */
+    bool must_free;          /* meanwhile it was to be freed */
+    bool is_canceled;        /* by nixl_cq_cancel() */
+    struct nixl_cq *cq;      /* the queue that reports its end; or NULL */
+    struct nxr_list cq_link; /* in that queue: under way, or ended */
+    uint64_t user_data;
 };
 
 /*
@@ -165,6 +184,38 @@ static inline bool nxr_request_is_done(const struct nixl_req *req)
  * NIXL_INPROGRESS: its transport finishes what it has begun.
  */
 int nxr_request_stop(struct nixl_req *req);
+
+/* Let `follower` wait for it; told at once if it has ended. Before that, nobody else has it. */
+void nxr_request_follow(struct nixl_req *req, struct nxr_follower *follower);
+
+/* Stop it at that time; it then ends with NIXL_E_TIMEOUT. Any thread. */
+void nxr_request_expire(struct nixl_req *req, int64_t at_ns);
+
+/* From now on a completion queue has it, and reports its end. */
+void nxr_request_report(struct nixl_req *req, struct nixl_cq *cq, uint64_t user_data);
+
+/*
+ * Wait for a request that no one else has, and free it. If it takes too long it is stopped; if it
+ * cannot be stopped it is waited for, since the local buffer is in use until it ends.
+ */
+int nxr_request_complete(const char *operation, struct nixl_req *req, int64_t timeout_ns);
+
+/* Begin a request that was made earlier: it is started by whichever thread drives progress. */
+void nxr_request_queue(struct nixl_req *req, const struct nxr_op *op);
+
+/* ---- for completion queues: cq.c ------------------------------------------------------------- */
+
+/* Take the oldest request that has ended; NULL: none. The caller frees it by nxr_request_drop(). */
+struct nixl_req *nxr_request_take_reported(struct nixl_cq *cq);
+
+/* Free a request that has ended and that its queue has reported. */
+void nxr_request_drop(struct nixl_req *req);
+
+/* Stop those under way with that user_data; nxr_request_stop() for each. */
+void nxr_request_stop_reported(struct nixl_cq *cq, uint64_t user_data);
+
+/* The queue closes: abandon what it has. */
+void nxr_request_abandon_reported(struct nixl_cq *cq);
 
 /* Report the outcome of a request that has ended, free it, and set it NULL. */
 int nxr_request_finish(const char *operation, struct nixl_req **req_p);

@@ -5,6 +5,7 @@
 #include "core/request.h"
 #include "core/life.h"
 #include "core/progress.h"
+#include "util/env.h"
 #include "util/status.h"
 #include "core/wait.h"
 
@@ -68,7 +69,7 @@ int nxr_request_finish(const char *operation, struct nixl_req **req_p)
         request_fail(operation, req, status);
     }
     nxr_request_seen();
-    free(req);
+    nxr_request_drop(req);
     *req_p = NULL;
     return status;
 }
@@ -159,6 +160,26 @@ int nixl_req_wait_any(struct nixl_req **reqs, size_t nreqs, int64_t timeout_ns, 
     }
     *index_p = any.index;
     return nxr_request_finish("nixl_req_wait_any", &reqs[any.index]);
+}
+
+int nxr_request_complete(const char *operation, struct nixl_req *req, int64_t timeout_ns)
+{
+    int rank = req->owner->has_peer ? req->peer->rank : -1;
+    size_t nbytes = req->op.nbytes, nbytes_done;
+    bool is_late = nxr_wait(req_is_done, req, timeout_ns) != NIXL_OK;
+
+    if (is_late && nxr_request_stop(req) == NIXL_INPROGRESS) {
+        (void)nxr_wait(req_is_done, req, NIXL_FOREVER);
+    }
+    if (!is_late || atomic_load(&req->status) != NIXL_E_CANCELED) {
+        return nxr_request_finish(operation, &req);
+    }
+    nbytes_done = req->op.nbytes_done;
+    nxr_request_finish(operation, &req);
+    return nxr_fail(NIXL_E_TIMEOUT, operation, rank, "", 0,
+                    "%zu of %zu bytes were moved within %s (%s); stopped", nbytes_done, nbytes,
+                    timeout_ns == nxr_env.op_timeout ? "NIXLRUN_OP_TIMEOUT" : "the deadline",
+                    nxr_duration(timeout_ns).text);
 }
 
 int nxr_request_stop(struct nixl_req *req)

@@ -153,6 +153,21 @@ void nxr_subsystems_peer_connected(struct nxr_peer *peer)
     UPWARDS(peer_connected, peer)
 }
 
+void nxr_subsystems_context_opened(struct nixl_context *context)
+{
+    UPWARDS(context_opened, context)
+}
+
+void nxr_subsystems_context_closed(struct nixl_context *context)
+{
+    UPWARDS(context_closed, context)
+}
+
+void nxr_subsystems_event_fd_written(void)
+{
+    UPWARDS(event_fd_written)
+}
+
 void nxr_subsystems_puts_ended(struct nxr_peer *peer)
 {
     UPWARDS(puts_ended, peer)

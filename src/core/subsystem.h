@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct nixl_context;
 struct nixl_region;
 struct nxr_full_card;
 struct nxr_peer;
@@ -91,6 +92,15 @@ struct nxr_subsystem {
      */
     bool (*has_news)(void);
 
+    /* The program has opened a context. Without locks. */
+    void (*context_opened)(struct nixl_context *context);
+
+    /* The program has closed a context: drop what has arrived for it. Without locks. */
+    void (*context_closed)(struct nixl_context *context);
+
+    /* This process has made its event fd readable. Any thread, without job.lock. */
+    void (*event_fd_written)(void);
+
     /* A wait that slept has ended. Any thread, without job.lock. */
     void (*long_wait_ended)(void);
 
@@ -164,6 +174,9 @@ void nxr_subsystems_hand_over(void);
 void nxr_subsystems_remote_greeting(struct nxr_peer *peer, const struct nxr_full_card *card);
 void nxr_subsystems_peer_connected(struct nxr_peer *peer);
 void nxr_subsystems_puts_ended(struct nxr_peer *peer);
+void nxr_subsystems_context_opened(struct nixl_context *context);
+void nxr_subsystems_context_closed(struct nixl_context *context);
+void nxr_subsystems_event_fd_written(void);
 void nxr_subsystems_region_closing(const struct nixl_region *region);
 bool nxr_subsystems_has_news(void);
 void nxr_subsystems_long_wait_ended(void);

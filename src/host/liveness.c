@@ -179,7 +179,7 @@ void nxr_liveness_from_launcher(int rank)
     if (orphan_at == INT64_MAX) {
         orphan_at = nxr_deadline(nxr_env.orphan_grace);
         nxr_warn(HOST, "the launcher is gone");
-        nxr_event_push(NIXL_EVENT_LAUNCHER_LOST, -1, "");
+        nxr_event_push(NULL, NIXL_EVENT_LAUNCHER_LOST, -1, "");
         nxr_service_kick();
     }
     pthread_mutex_unlock(&nxr_job.lock);

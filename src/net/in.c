@@ -25,10 +25,10 @@
 static void take_note(struct net_peer *np, const struct nxr_net_record *record)
 {
     const struct nxr_net_note *note = nxr_net_body(record);
-    size_t nbytes;
-    const void *payload = nxr_net_payload(record, sizeof(*note), &nbytes);
+    struct nxr_message message = {.context = note->context, .tag = note->tag};
 
-    if (!nxr_ring_push(&np->ring, note->tag, payload, nbytes)) {
+    message.bytes = nxr_net_payload(record, sizeof(*note), &message.nbytes);
+    if (!nxr_ring_push(&np->ring, &message)) {
         nxr_net_drop(np->peer->rank, "a notification beyond the credit that was given");
         return;
     }

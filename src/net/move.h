@@ -118,7 +118,7 @@ void nxr_net_flush_lost(struct net_peer *np);
 
 /* ---- note.c ---------------------------------------------------------------------------------- */
 
-int nxr_net_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes);
+int nxr_net_notify(struct nxr_peer *peer, const struct nxr_message *message);
 int nxr_net_put_notify(struct nxr_segment *segment, const struct nxr_put_notify *what);
 
 /* ---- expect.c -------------------------------------------------------------------------------- */

@@ -30,8 +30,9 @@ static bool take_slots(struct net_peer *np, size_t nbytes)
     return true;
 }
 
-static int append_note(struct net_peer *np, uint64_t tag, const void *msg, size_t nbytes)
+static int append_note(struct net_peer *np, const struct nxr_message *message)
 {
+    size_t nbytes = message->nbytes;
     struct nxr_net_note *note;
 
     if (!take_slots(np, nbytes)) {
@@ -42,21 +43,22 @@ static int append_note(struct net_peer *np, uint64_t tag, const void *msg, size_
         np->tx_tail -= nxr_ring_slots_of(nbytes);
         return NIXL_E_NO_MEMORY;
     }
-    note->tag = tag;
+    note->context = message->context;
+    note->tag = message->tag;
     if (nbytes > 0) {
-        memcpy(note + 1, msg, nbytes);
+        memcpy(note + 1, message->bytes, nbytes);
     }
     return NIXL_OK;
 }
 
-int nxr_net_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
+int nxr_net_notify(struct nxr_peer *peer, const struct nxr_message *message)
 {
     struct net_peer *np = net_peer_at(peer);
     int status = NIXL_E_PEER_LOST;
 
     net_lock();
     if (!np->is_dead) {
-        status = append_note(np, tag, msg, nbytes);
+        status = append_note(np, message);
         if (status == NIXL_OK) {
             nxr_net_push(np, true);
         }
@@ -75,11 +77,11 @@ int nxr_net_put_notify(struct nxr_segment *segment, const struct nxr_put_notify 
     }
     net_lock();
     if (nxr_net_check_segment(np, segment) == NIXL_OK && nxr_net_has_room(np) &&
-        np->tx_tail + nxr_ring_slots_of(what->msg_nbytes) <= np->tx_limit) {
+        np->tx_tail + nxr_ring_slots_of(what->message.nbytes) <= np->tx_limit) {
         status = nxr_net_append_put(np, segment, what->offset, what->src, what->nbytes);
         if (status == NIXL_OK) {
             np->is_dirty = true;
-            status = append_note(np, what->tag, what->msg, what->msg_nbytes);
+            status = append_note(np, &what->message);
             nxr_net_push(np, true);
         }
     }

@@ -12,7 +12,7 @@
 #include "transports/network.h"
 
 #define NXR_NET_MAGIC   0x4e52584eu /* "NXRN" */
-#define NXR_NET_VERSION 5u
+#define NXR_NET_VERSION 6u
 
 struct nxr_net_head {
     uint32_t magic;
@@ -91,6 +91,7 @@ struct nxr_net_got { /* GOT, with the bytes behind it; BULK_GOT */
 };
 
 struct nxr_net_note { /* with the payload behind it */
+    uint64_t context;
     uint64_t tag;
 };
 

@@ -440,7 +440,7 @@ int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size
         return nxr_fail(NIXL_E_RANGE, operation, rank, "", 0,
                         "offset %llu with %zu bytes is outside of the own segment of region '%s', "
                         "which has %llu",
-                        (unsigned long long)offset, nbytes, region->name,
+                        (unsigned long long)offset, nbytes, nxr_region_label(region->name),
                         (unsigned long long)region->memory.nbytes);
     }
     if (rank != NIXL_ANY_RANK && rank != nxr_job.rank) {

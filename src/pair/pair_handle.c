@@ -70,7 +70,7 @@ struct nxr_pair_handle *nxr_pair_handle_take(const char *name)
         return handle;
     }
     handle = malloc(sizeof(*handle));
-    if (handle == NULL || nixl_region_open(name, &region) != NIXL_OK) {
+    if (handle == NULL || nxr_region_open_internal(name, &region) != NIXL_OK) {
         free(handle);
         return NULL;
     }

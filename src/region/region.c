@@ -8,6 +8,7 @@
 #include "core/service.h"
 #include "region/region.h"
 #include "core/subsystem.h"
+#include "core/form.h"
 #include "core/route.h"
 #include "memory/choose.h"
 #include "memory/memory.h"
@@ -54,6 +55,7 @@ static struct nixl_region *region_new(const char *name)
     memset(region, 0, sizeof(*region));
     region->chunks = chunks;
     memcpy(region->name, name, strlen(name) + 1);
+    region->context = &nxr_context_default;
     nxr_list_append(&open_regions, &region->link);
     return region;
 }
@@ -74,28 +76,40 @@ struct why {
     char text[200];
 };
 
-static int check_name(const char *operation, const char *name, struct nixl_region **region_p)
-{
-    int status = nxr_check_ready(operation);
+/* A name as all ranks know it, and the context that it is in. */
+struct scoped {
+    struct nixl_context *context;
+    char name[NIXL_NAME_MAX + 1];
+};
 
-    if (status != NIXL_OK) {
-        return status;
-    }
+/* Check the arguments of a call that makes a handle, and find the name's scope. */
+static int check_name(const char *operation, const char *name, struct nixl_context *context,
+                      struct nixl_region **region_p, struct scoped *scoped)
+{
+    size_t max = context->id == 0 ? NIXL_NAME_MAX : NIXL_NAME_MAX - NXR_SCOPE_NBYTES;
+
+    scoped->context = context;
     if (region_p == NULL) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "region_p is NULL");
     }
-    if (name == NULL || name[0] == '\0' || strnlen(name, NIXL_NAME_MAX + 1) > NIXL_NAME_MAX) {
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "%s; allowed: 1 to %d bytes",
+    if (name == NULL || name[0] == '\0' || strnlen(name, max + 1) > max) {
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "%s; allowed: 1 to %zu bytes",
                         name == NULL      ? "the name is NULL"
                         : name[0] == '\0' ? "the name is empty"
                                           : "the name is too long",
-                        NIXL_NAME_MAX);
+                        max);
     }
-    if (name[0] == NXR_REGION_INTERNAL || name[0] == NXR_WINDOW_NAME) {
+    if (name[0] >= NXR_REGION_INTERNAL && name[0] <= NXR_SCOPED_NAME) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "the name begins with byte %d, as the library's own names do; allowed: "
-                        "any first byte but %d and %d",
-                        name[0], NXR_REGION_INTERNAL, NXR_WINDOW_NAME);
+                        "any first byte but %d to %d",
+                        name[0], NXR_REGION_INTERNAL, NXR_SCOPED_NAME);
+    }
+    if (context->id == 0) {
+        memcpy(scoped->name, name, strlen(name) + 1);
+    } else {
+        snprintf(scoped->name, sizeof(scoped->name), "%c%016llx%s", NXR_SCOPED_NAME,
+                 (unsigned long long)context->id, name);
     }
     return NIXL_OK;
 }
@@ -132,20 +146,40 @@ static int region_read_params(const char *operation, size_t nbytes,
     return NIXL_OK;
 }
 
+/* Read and check the arguments of a call that publishes memory. */
+static int region_read_args(const char *operation, const char *name, size_t nbytes,
+                            const struct nixl_mem_params *theirs, struct nixl_region **region_p,
+                            struct nixl_mem_params *params, struct scoped *scoped)
+{
+    int status = nxr_check_ready(operation);
+    struct nixl_context *context;
+
+    if (status == NIXL_OK) {
+        status = region_read_params(operation, nbytes, theirs, params);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    context = nxr_context_check(operation, params->context);
+    return context != NULL ? check_name(operation, name, context, region_p, scoped)
+                           : NIXL_E_INVALID_ARG;
+}
+
 /*
  * Make a handle with memory of this rank. On success the handle owns `memory`; on failure `memory`
  * is released.
  */
-static int region_publish(const char *operation, const char *name, struct nxr_memory *memory,
-                          struct nixl_region **region_p)
+static int region_publish(const char *operation, const struct scoped *scoped,
+                          struct nxr_memory *memory, struct nixl_region **region_p)
 {
     struct nixl_region *region;
     int status = NIXL_E_NO_MEMORY;
 
     pthread_mutex_lock(&nxr_job.lock);
-    region = region_new(name);
+    region = region_new(scoped->name);
     if (region != NULL) {
-        status = nxr_publish(name, memory, &region->published);
+        region->context = scoped->context;
+        status = nxr_publish(scoped->name, memory, &region->published);
         if (status == NIXL_OK) {
             region->memory = *memory;
             atomic_store_explicit(&region->magic, NXR_REGION_OPEN, memory_order_release);
@@ -161,7 +195,8 @@ static int region_publish(const char *operation, const char *name, struct nxr_me
         if (memory->fd >= 0) {
             close(memory->fd);
         }
-        return nxr_fail(status, operation, -1, "", 0, "cannot publish region '%s': %s", name,
+        return nxr_fail(status, operation, -1, "", 0, "cannot publish region '%s': %s",
+                        nxr_region_label(scoped->name),
                         status == NIXL_E_LIMIT ? "this rank has reached its limit of regions"
                                                : nixl_strerror(status));
     }
@@ -207,8 +242,8 @@ static int alloc_auto(size_t nbytes, const struct nixl_mem_params *params,
     return status;
 }
 
-static int alloc_region(const char *name, size_t nbytes, const struct nixl_mem_params *params,
-                        struct nixl_region **region_p)
+static int alloc_region(const struct scoped *scoped, size_t nbytes,
+                        const struct nixl_mem_params *params, struct nixl_region **region_p)
 {
     struct nxr_memory memory;
     struct why why = {""};
@@ -221,26 +256,28 @@ static int alloc_region(const char *name, size_t nbytes, const struct nixl_mem_p
         return nxr_fail(status, "nixl_region_alloc", -1, "", 0, "%s", why.text);
     }
     if (memory.note[0] != '\0') {
-        nxr_info(MEMORY, "region '%s': %s", name, memory.note);
+        nxr_info(MEMORY, "region '%s': %s", nxr_region_label(scoped->name), memory.note);
     }
-    return region_publish("nixl_region_alloc", name, &memory, region_p);
+    return region_publish("nixl_region_alloc", scoped, &memory, region_p);
 }
 
 int nixl_region_alloc(const char *name, size_t nbytes, const struct nixl_mem_params *params,
                       struct nixl_region **region_p)
 {
-    int status = check_name("nixl_region_alloc", name, region_p);
     struct nixl_mem_params ours;
+    struct scoped scoped;
+    int status =
+        region_read_args("nixl_region_alloc", name, nbytes, params, region_p, &ours, &scoped);
 
-    if (status == NIXL_OK) {
-        status = region_read_params("nixl_region_alloc", nbytes, params, &ours);
-    }
-    return status == NIXL_OK ? alloc_region(name, nbytes, &ours, region_p) : status;
+    return status == NIXL_OK ? alloc_region(&scoped, nbytes, &ours, region_p) : status;
 }
 
 int nxr_region_alloc_internal(const char *name, size_t nbytes, struct nixl_region **region_p)
 {
-    return alloc_region(name, nbytes, &default_params, region_p);
+    struct scoped scoped = {.context = &nxr_context_default};
+
+    snprintf(scoped.name, sizeof(scoped.name), "%s", name);
+    return alloc_region(&scoped, nbytes, &default_params, region_p);
 }
 
 /*
@@ -278,11 +315,10 @@ int nixl_region_register(const char *name, void *addr, size_t nbytes,
     struct nixl_mem_params ours;
     struct nxr_memory memory;
     struct why why = {""};
-    int status = check_name("nixl_region_register", name, region_p);
+    struct scoped scoped;
+    int status =
+        region_read_args("nixl_region_register", name, nbytes, params, region_p, &ours, &scoped);
 
-    if (status == NIXL_OK) {
-        status = region_read_params("nixl_region_register", nbytes, params, &ours);
-    }
     if (status != NIXL_OK) {
         return status;
     }
@@ -295,7 +331,7 @@ int nixl_region_register(const char *name, void *addr, size_t nbytes,
     if (status != NIXL_OK) {
         return nxr_fail(status, "nixl_region_register", -1, "", 0, "%s", why.text);
     }
-    return region_publish("nixl_region_register", name, &memory, region_p);
+    return region_publish("nixl_region_register", &scoped, &memory, region_p);
 }
 
 struct nixl_region *nxr_region_open(const char *name)
@@ -322,11 +358,36 @@ int nxr_region_open_internal(const char *name, struct nixl_region **region_p)
     return NIXL_OK;
 }
 
+static int region_open(const char *operation, struct nixl_context *context, const char *name,
+                       struct nixl_region **region_p)
+{
+    struct scoped scoped;
+    int status = check_name(operation, name, context, region_p, &scoped);
+
+    if (status == NIXL_OK) {
+        status = nxr_region_open_internal(scoped.name, region_p);
+    }
+    if (status == NIXL_OK) {
+        (*region_p)->context = context;
+    }
+    return status;
+}
+
 int nixl_region_open(const char *name, struct nixl_region **region_p)
 {
-    int status = check_name("nixl_region_open", name, region_p);
+    int status = nxr_check_ready("nixl_region_open");
 
-    return status == NIXL_OK ? nxr_region_open_internal(name, region_p) : status;
+    return status == NIXL_OK ? region_open("nixl_region_open", &nxr_context_default, name, region_p)
+                             : status;
+}
+
+int nixl_region_open_x(const char *name, const struct nixl_op *op, struct nixl_region **region_p)
+{
+    struct nxr_form form;
+    int status = nxr_form_read("nixl_region_open_x", op, 0, 0, &form);
+
+    return status == NIXL_OK ? region_open("nixl_region_open_x", form.context, name, region_p)
+                             : status;
 }
 
 /* ---- closing --------------------------------------------------------------------------------- */
@@ -373,7 +434,7 @@ int nixl_region_close(struct nixl_region *region, int64_t timeout_ns)
             return nxr_fail(status, "nixl_region_close", -1, "", 0,
                             "region '%s' is revoked, but a copy is still in flight; close it again "
                             "before its memory is freed",
-                            region->name);
+                            nxr_region_label(region->name));
         }
         if (status != NIXL_OK) {
             return status;
@@ -416,8 +477,8 @@ void nxr_regions_close_all(void)
         struct nixl_region *region = nxr_list_entry(link, struct nixl_region, link);
 
         if (nixl_region_close(region, nxr_env.finalize_timeout) != NIXL_OK) {
-            nxr_warn(CORE, "region '%s' is kept until the process ends: %s", region->name,
-                     nixl_last_error()->text);
+            nxr_warn(CORE, "region '%s' is kept until the process ends: %s",
+                     nxr_region_label(region->name), nixl_last_error()->text);
             pthread_mutex_lock(&nxr_job.lock);
             region_retire(region);
             pthread_mutex_unlock(&nxr_job.lock);

@@ -28,6 +28,19 @@
 #define NXR_REGION_INTERNAL '\1'
 #define NXR_WINDOW_NAME     '\2'
 
+/*
+ * A name in a context other than the default one is preceded by this byte and the context's
+ * identity in 16 hexadecimal digits, so that contexts cannot open each other's regions by chance.
+ */
+#define NXR_SCOPED_NAME  '\3'
+#define NXR_SCOPE_NBYTES 17
+
+/* The name as the program gave it. */
+static inline const char *nxr_region_label(const char *name)
+{
+    return name[0] == NXR_SCOPED_NAME ? name + NXR_SCOPE_NBYTES : name;
+}
+
 enum nxr_segment_state {
     NXR_SEGMENT_ASKING, /* the owner has been asked */
     NXR_SEGMENT_READY,
@@ -64,7 +77,8 @@ struct nixl_region {
     struct nxr_memory memory;        /* addr is NULL if there is none */
     struct nxr_published *published; /* NULL: none */
 
-    bool is_revoked; /* nixl_region_close() has started */
+    bool is_revoked;              /* nixl_region_close() has started */
+    struct nixl_context *context; /* that its events are for */
     char name[NIXL_NAME_MAX + 1];
     struct nxr_list link; /* of the open, or the retired ones */
 };

@@ -132,8 +132,8 @@ int nixl_region_map(int rank, struct nixl_region *region, void **addr_p)
     }
     if (!is_mappable(segment, rank)) {
         return nxr_fail(NIXL_E_UNSUPPORTED, "nixl_region_map", rank, segment->transport->name, 0,
-                        "region '%s' of %s is %s: it cannot be mapped", region->name,
-                        nxr_rank_name(rank),
+                        "region '%s' of %s is %s: it cannot be mapped",
+                        nxr_region_label(region->name), nxr_rank_name(rank),
                         nxr_peer_is_remote(segment->peer)      ? "on another host"
                         : segment->key.kind == NIXL_MEM_HOST   ? "registered memory"
                         : segment->key.kind == NIXL_MEM_VULKAN ? "Vulkan memory"

@@ -7,6 +7,7 @@
 
 #include "core/carrier.h"
 #include "core/service.h"
+#include "core/context.h"
 #include "core/event.h"
 #include "core/subsystem.h"
 #include "region/segment.h"
@@ -135,7 +136,8 @@ static void make_stale(struct nxr_region_segment *segment)
 void nxr_segment_owner_closed(struct nxr_region_segment *segment)
 {
     if (segment->region->name[0] != NXR_REGION_INTERNAL) {
-        nxr_event_push(NIXL_EVENT_REGION_CLOSED, segment->rank, segment->region->name);
+        nxr_event_push(segment->region->context, NIXL_EVENT_REGION_CLOSED, segment->rank,
+                       nxr_region_label(segment->region->name));
     }
     make_stale(segment);
 }

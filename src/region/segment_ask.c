@@ -272,7 +272,7 @@ int nxr_region_want_segment(struct nixl_region *region, int rank, bool renew,
 int nxr_region_fail_segment(const char *operation, const struct nxr_region_segment *segment)
 {
     struct nxr_peer *peer = nxr_peer_find(segment->rank);
-    const char *name = segment->region != NULL ? segment->region->name : "?";
+    const char *name = segment->region != NULL ? nxr_region_label(segment->region->name) : "?";
 
     if (nxr_peer_is_lost(peer)) {
         return nxr_peer_fail_lost(operation, segment->rank, "");
@@ -308,7 +308,7 @@ int nxr_region_fail_unanswered(int status, const char *operation, const struct n
                         nxr_peer_name(peer), why);
     }
     return nxr_fail(status, operation, rank, "", 0, "%s has not published region '%s' within %s",
-                    nxr_rank_name(rank), region->name, within);
+                    nxr_rank_name(rank), nxr_region_label(region->name), within);
 }
 
 int nxr_region_resolve(const char *operation, struct nixl_region *region, int rank, bool renew,

@@ -75,5 +75,7 @@ int nixl_region_is_published(int rank, struct nixl_region *region, int64_t timeo
     } else if (!segment_probe_is_open(nxr_region_segment(region, rank))) {
         status = probe_run(peer, region->name, timeout_ns);
     }
-    return status >= 0 ? status : fail_probe(operation, peer, region->name, status, timeout_ns);
+    return status >= 0
+               ? status
+               : fail_probe(operation, peer, nxr_region_label(region->name), status, timeout_ns);
 }

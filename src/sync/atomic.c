@@ -63,7 +63,7 @@ int nxr_atomic_find_segment(const char *operation, int rank, struct nixl_region 
     if (((segment_addr(*segment_p) + atomic->offset) & (nbytes - 1)) != 0) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, (*segment_p)->transport->name, 0,
                         "the word at offset %llu of region '%s' is not aligned to its %zu bytes",
-                        (unsigned long long)atomic->offset, region->name, nbytes);
+                        (unsigned long long)atomic->offset, nxr_region_label(region->name), nbytes);
     }
     return NIXL_OK;
 }

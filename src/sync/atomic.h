@@ -3,6 +3,7 @@
 #ifndef NXR_SYNC_ATOMIC_H
 #define NXR_SYNC_ATOMIC_H
 
+#include "core/request.h"
 #include "region/region.h"
 
 /* Make the change for an atomic, or a compare and swap; or the failure, recorded. */
@@ -38,6 +39,21 @@ bool nxr_atomic_change_at_once(int rank, struct nixl_region *region,
 /* The same, and data of the same region before it. */
 bool nxr_atomic_put_at_once(int rank, struct nixl_region *region, struct nixl_region *signal_region,
                             const struct nxr_put_signal *what);
+
+/*
+ * Start a put followed by the change of a signal of the same rank, or a get followed by the change
+ * of a word of this process. NIXL_OK, NIXL_INPROGRESS with the request, or the failure, recorded.
+ */
+int nxr_put_signal_start(const char *operation, int rank, struct nixl_region *region,
+                         const struct nxr_piece *data, struct nixl_region *signal_region,
+                         const struct nxr_atomic *atomic, struct nixl_req **req_p);
+int nxr_get_signal_start(const char *operation, int rank, struct nixl_region *region,
+                         const struct nxr_piece *data, uint64_t *signal,
+                         const struct nxr_atomic *atomic, struct nixl_req **req_p);
+
+/* What changes a signal of a rank when it is told that all went well. NIXL_OK or the failure. */
+int nxr_signal_reserve(const char *operation, int rank, struct nixl_region *region,
+                       const struct nxr_atomic *atomic, struct nxr_follower **follower_p);
 
 /* In one trip, if a transport offers that. NIXL_E_AGAIN: do it in two steps. */
 int nxr_atomic_put_in_one_trip(int rank, struct nixl_region *region,

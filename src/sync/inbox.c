@@ -10,7 +10,9 @@
 #include "config.h"
 
 #include "sync/inbox.h"
+#include "core/cq.h"
 #include "core/event.h"
+#include "core/form.h"
 #include "core/life.h"
 #include "net/net.h"
 #include "sync/notify.h"
@@ -24,25 +26,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct queued_note {
-    struct nxr_list link;
-    int64_t since_ns; /* of nxr_coarse_now_ns() */
-    int rank;
-    uint32_t nbytes;
-    uint64_t tag;
-    unsigned char payload[];
-};
-
 static struct {
     struct nxr_spin lock;
     struct sync_peer *_Atomic peers; /* that may write here, linked by rx_next; only grows */
     struct sync_peer *turn;          /* lock: the peer to check first */
-    struct nxr_list queue;           /* lock */
-    _Atomic uint64_t queued_nbytes;  /* lock to write */
-    _Atomic int n_deaths_told;       /* lock to write */
-} inbox = {.queue = {&inbox.queue, &inbox.queue}};
+} inbox;
 
 struct receive {
+    const char *operation;
+    struct nixl_context *context;
     int rank;
     struct sync_peer *from; /* NULL for NIXL_ANY_RANK */
     uint64_t tag;
@@ -96,22 +88,36 @@ static struct sync_peer *next_peer(const struct sync_peer *sp)
     return atomic_load_explicit(&sp->rx_next, memory_order_relaxed);
 }
 
-static bool queue_has_any(void)
+static inline bool queue_has_any(const struct nixl_context *context)
 {
-    return atomic_load_explicit(&inbox.queued_nbytes, memory_order_acquire) != 0;
+    return atomic_load_explicit(&context->queued_nbytes, memory_order_acquire) != 0;
 }
 
-bool nxr_inbox_has_any(void)
+static bool rings_have_any(void)
 {
-    if (queue_has_any()) {
-        return true;
-    }
     for (struct sync_peer *sp = first_peer(); sp != NULL; sp = next_peer(sp)) {
         if (nxr_ring_has(&sp->rx)) {
             return true;
         }
     }
     return false;
+}
+
+/*
+ * Is a notification for that context waiting? Rings do not tell for which context a message is, so
+ * with several contexts they are emptied first.
+ */
+static bool inbox_has(struct nixl_context *context)
+{
+    if (!queue_has_any(context) && !nxr_context_is_alone() && rings_have_any()) {
+        nxr_inbox_drain();
+    }
+    return queue_has_any(context) || (nxr_context_is_alone() && rings_have_any());
+}
+
+bool nxr_inbox_has_any(void)
+{
+    return inbox_has(&nxr_context_default);
 }
 
 /* Slots of its ring were given back: the sender may be waiting for them. */
@@ -131,15 +137,20 @@ static void tell_credit(struct nxr_peer *peer)
 
 static size_t note_cost(uint32_t nbytes)
 {
-    return sizeof(struct queued_note) + nbytes;
+    return sizeof(struct nxr_note) + nbytes;
 }
 
-/* Move the message at the head of a ring to the queue. False: the queue is full. */
+/* Move the message at the head of a ring to its context's queue. False: the queue is full. */
 static bool inbox_enqueue(struct sync_peer *sp, const struct nxr_ring_message *message)
 {
-    uint64_t used = atomic_load_explicit(&inbox.queued_nbytes, memory_order_relaxed);
-    struct queued_note *note;
+    struct nixl_context *context = nxr_context_of(message->context);
+    struct nxr_note *note;
+    uint64_t used;
 
+    if (context == NULL) {
+        return false;
+    }
+    used = atomic_load_explicit(&context->queued_nbytes, memory_order_relaxed);
     if (used + note_cost(message->nbytes) > nxr_env.note_queue) {
         return false;
     }
@@ -154,8 +165,8 @@ static bool inbox_enqueue(struct sync_peer *sp, const struct nxr_ring_message *m
     if (nxr_ring_pop(&sp->rx, message, note->payload)) {
         tell_credit(sp->peer);
     }
-    nxr_list_append(&inbox.queue, &note->link);
-    atomic_store_explicit(&inbox.queued_nbytes, used + note_cost(message->nbytes),
+    nxr_list_append(&context->notes, &note->link);
+    atomic_store_explicit(&context->queued_nbytes, used + note_cost(message->nbytes),
                           memory_order_release);
     return true;
 }
@@ -174,9 +185,10 @@ void nxr_inbox_drain(void)
     unlock_inbox();
 }
 
-static bool inbox_is_wanted(const struct receive *receive, int rank, uint64_t tag)
+static inline bool inbox_is_wanted(const struct receive *receive, uint64_t context, int rank,
+                                   uint64_t tag)
 {
-    return ((tag ^ receive->tag) & receive->mask) == 0 &&
+    return ((tag ^ receive->tag) & receive->mask) == 0 && context == receive->context->id &&
            (receive->from == NULL || receive->rank == rank);
 }
 
@@ -194,10 +206,10 @@ static bool take_queued(struct receive *receive)
 {
     struct nxr_list *link, *after;
 
-    nxr_list_for_each (link, after, &inbox.queue) {
-        struct queued_note *note = nxr_list_entry(link, struct queued_note, link);
+    nxr_list_for_each (link, after, &receive->context->notes) {
+        struct nxr_note *note = nxr_list_entry(link, struct nxr_note, link);
 
-        if (!inbox_is_wanted(receive, note->rank, note->tag)) {
+        if (!inbox_is_wanted(receive, receive->context->id, note->rank, note->tag)) {
             continue;
         }
         if (note->nbytes > receive->room) {
@@ -206,7 +218,7 @@ static bool take_queued(struct receive *receive)
         }
         memcpy(receive->note->payload, note->payload, note->nbytes);
         fill_note(receive, note->rank, note->tag, note->nbytes);
-        atomic_fetch_sub_explicit(&inbox.queued_nbytes, note_cost(note->nbytes),
+        atomic_fetch_sub_explicit(&receive->context->queued_nbytes, note_cost(note->nbytes),
                                   memory_order_relaxed);
         nxr_list_remove(&note->link);
         free(note);
@@ -220,7 +232,7 @@ static bool take_from_ring(struct receive *receive, struct sync_peer *sp)
     struct nxr_ring_message message;
 
     while (nxr_ring_peek(&sp->rx, &message)) {
-        if (inbox_is_wanted(receive, sp->peer->rank, message.tag)) {
+        if (inbox_is_wanted(receive, message.context, sp->peer->rank, message.tag)) {
             if (message.nbytes > receive->room) {
                 receive->status = NIXL_E_TRUNCATED;
                 return true;
@@ -232,8 +244,9 @@ static bool take_from_ring(struct receive *receive, struct sync_peer *sp)
             return true;
         }
         if (!inbox_enqueue(sp, &message)) {
+            /* What fills the queue of another context is not this one's failure: it waits. */
             receive->status = NIXL_E_LIMIT;
-            return true;
+            return message.context == receive->context->id;
         }
     }
     return false;
@@ -263,12 +276,12 @@ static bool take_from_any_ring(struct receive *receive)
 /* Take a death that no wait on NIXL_ANY_RANK has reported yet. */
 static bool inbox_take_death(struct receive *receive)
 {
-    int rank = nxr_event_death(inbox.n_deaths_told);
+    int rank = nxr_event_death(receive->context->n_deaths_told);
 
     if (rank < 0) {
         return false;
     }
-    inbox.n_deaths_told++;
+    receive->context->n_deaths_told++;
     receive->lost_rank = rank;
     receive->status = NIXL_E_PEER_LOST;
     return true;
@@ -280,7 +293,7 @@ static bool look_locked(struct receive *receive)
     int n_deaths = nxr_event_n_deaths();
     bool is_lost;
 
-    if (queue_has_any() && take_queued(receive)) {
+    if (queue_has_any(receive->context) && take_queued(receive)) {
         return true;
     }
     if (sp == NULL) {
@@ -289,7 +302,7 @@ static bool look_locked(struct receive *receive)
          * first.
          */
         return take_from_any_ring(receive) ||
-               (n_deaths > inbox.n_deaths_told && inbox_take_death(receive));
+               (n_deaths > receive->context->n_deaths_told && inbox_take_death(receive));
     }
     is_lost = nxr_peer_is_lost(sp->peer);
     if (take_from_ring(receive, sp)) {
@@ -305,21 +318,13 @@ static bool look_locked(struct receive *receive)
 /* Could there be anything? Called without the lock. */
 static inline bool may_have(const struct receive *receive)
 {
-    if (queue_has_any()) {
+    if (queue_has_any(receive->context)) {
         return true;
     }
     if (receive->from != NULL) {
         return nxr_ring_has(&receive->from->rx) || nxr_peer_is_lost(receive->from->peer);
     }
-    if (nxr_event_n_deaths() > inbox.n_deaths_told) {
-        return true;
-    }
-    for (struct sync_peer *sp = first_peer(); sp != NULL; sp = next_peer(sp)) {
-        if (nxr_ring_has(&sp->rx)) {
-            return true;
-        }
-    }
-    return false;
+    return nxr_event_n_deaths() > receive->context->n_deaths_told || rings_have_any();
 }
 
 static bool try_receive(void *arg)
@@ -341,22 +346,23 @@ static bool try_receive(void *arg)
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-static int check_receive(int rank, int64_t timeout_ns, const struct nixl_note *note_p)
+static int check_receive(const char *operation, int rank, int64_t timeout_ns,
+                         const struct nixl_note *note_p)
 {
-    int status = nxr_is_ready() ? NIXL_OK : nxr_check_ready("nixl_notify_recv");
+    int status = nxr_is_ready() ? NIXL_OK : nxr_check_ready(operation);
 
     if (status != NIXL_OK) {
         return status;
     }
     if (rank != NIXL_ANY_RANK && !nxr_is_rank(rank)) {
-        return nxr_fail_rank("nixl_notify_recv", rank);
+        return nxr_fail_rank(operation, rank);
     }
     if (timeout_ns < 0) {
-        return nxr_fail_timeout("nixl_notify_recv", rank, timeout_ns);
+        return nxr_fail_timeout(operation, rank, timeout_ns);
     }
     if (note_p == NULL || note_p->struct_nbytes < offsetof(struct nixl_note, payload) ||
         note_p->struct_nbytes > sizeof(*note_p)) {
-        return nxr_fail(NIXL_E_INVALID_ARG, "nixl_notify_recv", rank, "", 0, "%s",
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "%s",
                         note_p == NULL ? "note_p is NULL"
                                        : "note_p was not initialized with nixl_note_init()");
     }
@@ -364,19 +370,19 @@ static int check_receive(int rank, int64_t timeout_ns, const struct nixl_note *n
 }
 
 /* Describe what is queued because no call has wanted it: how many, and the oldest. */
-static void tell_unmatched(char *text, size_t nbytes)
+static void tell_unmatched(const struct nixl_context *context, char *text, size_t nbytes)
 {
-    const struct queued_note *oldest;
+    const struct nxr_note *oldest;
     struct nxr_list *link, *after;
     size_t n = 0;
 
     text[0] = '\0';
     lock_inbox();
-    nxr_list_for_each (link, after, &inbox.queue) {
+    nxr_list_for_each (link, after, &context->notes) {
         n++;
     }
     if (n > 0) {
-        oldest = nxr_list_entry(inbox.queue.next, struct queued_note, link);
+        oldest = nxr_list_entry(context->notes.next, struct nxr_note, link);
         snprintf(text, nbytes, "; %zu unmatched %s queued: %s%s, tag %llu, %u bytes, for %s", n,
                  n == 1 ? "is" : "are", n == 1 ? "" : "the oldest of ", nxr_rank_name(oldest->rank),
                  (unsigned long long)oldest->tag, oldest->nbytes,
@@ -397,8 +403,8 @@ static int fail_timeout(const struct receive *receive, int64_t timeout_ns)
         snprintf(tag, sizeof(tag), "tag %#llx (mask %#llx)", (unsigned long long)receive->tag,
                  (unsigned long long)receive->mask);
     }
-    tell_unmatched(unmatched, sizeof(unmatched));
-    return nxr_fail(NIXL_E_TIMEOUT, "nixl_notify_recv", receive->rank, "", 0,
+    tell_unmatched(receive->context, unmatched, sizeof(unmatched));
+    return nxr_fail(NIXL_E_TIMEOUT, receive->operation, receive->rank, "", 0,
                     "no notification from %s with %s within %s%s", from, tag,
                     nxr_duration(timeout_ns).text, unmatched);
 }
@@ -407,23 +413,28 @@ static int fail_receive(const struct receive *receive, int status, int64_t timeo
 {
     switch (status) {
     case NIXL_E_PEER_LOST:
-        return nxr_peer_fail_lost("nixl_notify_recv", receive->lost_rank, "");
+        return nxr_peer_fail_lost(receive->operation, receive->lost_rank, "");
     case NIXL_E_TRUNCATED:
-        return nxr_fail(status, "nixl_notify_recv", receive->rank, "", 0,
+        return nxr_fail(status, receive->operation, receive->rank, "", 0,
                         "the payload is larger than the %zu bytes of the note", receive->room);
     case NIXL_E_LIMIT:
-        return nxr_fail(status, "nixl_notify_recv", receive->rank, "", 0,
+        return nxr_fail(status, receive->operation, receive->rank, "", 0,
                         "unmatched notifications fill NIXLRUN_NOTE_QUEUE");
     default:
         return fail_timeout(receive, timeout_ns);
     }
 }
 
-int nixl_notify_recv(int rank, uint64_t tag, uint64_t tag_mask, int64_t timeout_ns,
-                     struct nixl_note *note_p)
+static int inbox_recv(const char *operation, struct nixl_context *context, int rank, uint64_t tag,
+                      uint64_t tag_mask, int64_t timeout_ns, struct nixl_note *note_p)
 {
-    struct receive receive = {.rank = rank, .tag = tag, .mask = tag_mask, .note = note_p};
-    int status = check_receive(rank, timeout_ns, note_p);
+    struct receive receive = {.operation = operation,
+                              .context = context,
+                              .rank = rank,
+                              .tag = tag,
+                              .mask = tag_mask,
+                              .note = note_p};
+    int status = check_receive(operation, rank, timeout_ns, note_p);
 
     if (status != NIXL_OK) {
         return status;
@@ -433,7 +444,7 @@ int nixl_notify_recv(int rank, uint64_t tag, uint64_t tag_mask, int64_t timeout_
         struct nxr_peer *peer = nxr_peer_get(rank);
 
         if (peer == NULL) {
-            return nxr_fail(NIXL_E_NO_MEMORY, "nixl_notify_recv", rank, "", 0, "no memory");
+            return nxr_fail(NIXL_E_NO_MEMORY, operation, rank, "", 0, "no memory");
         }
         receive.from = sync_peer_of(peer);
         if (timeout_ns != 0 && atomic_load(&peer->connection) == NXR_CONNECTION_NONE) {
@@ -448,15 +459,76 @@ int nixl_notify_recv(int rank, uint64_t tag, uint64_t tag_mask, int64_t timeout_
     return status >= 0 ? status : fail_receive(&receive, status, timeout_ns);
 }
 
-void nxr_inbox_reset(void)
+int nixl_notify_recv(int rank, uint64_t tag, uint64_t tag_mask, int64_t timeout_ns,
+                     struct nixl_note *note_p)
+{
+    return inbox_recv("nixl_notify_recv", &nxr_context_default, rank, tag, tag_mask, timeout_ns,
+                      note_p);
+}
+
+int nixl_notify_recv_x(int rank, uint64_t tag, uint64_t tag_mask, const struct nixl_op *op,
+                       struct nixl_note *note_p)
+{
+    static const char operation[] = "nixl_notify_recv_x";
+    struct nxr_form form;
+    int status = nxr_form_read(operation, op, 0, NIXL_FOREVER, &form);
+
+    return status == NIXL_OK
+               ? inbox_recv(operation, form.context, rank, tag, tag_mask, form.timeout_ns, note_p)
+               : status;
+}
+
+/* ---- for completion queues ------------------------------------------------------------------- */
+
+static struct nxr_note *inbox_take(struct nixl_context *context)
 {
     struct nxr_list *link;
+    struct nxr_note *note = NULL;
 
-    while ((link = nxr_list_pop(&inbox.queue)) != NULL) {
-        free(nxr_list_entry(link, struct queued_note, link));
+    nxr_inbox_drain();
+    lock_inbox();
+    link = nxr_list_pop(&context->notes);
+    if (link != NULL) {
+        note = nxr_list_entry(link, struct nxr_note, link);
+        atomic_fetch_sub_explicit(&context->queued_nbytes, note_cost(note->nbytes),
+                                  memory_order_relaxed);
+    }
+    unlock_inbox();
+    return note;
+}
+
+const struct nxr_note_source nxr_inbox_note_source = {.has = inbox_has, .take = inbox_take};
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+void nxr_inbox_open(struct nixl_context *context)
+{
+    atomic_store(&context->n_deaths_told, nxr_event_n_deaths());
+}
+
+void nxr_inbox_drop(struct nixl_context *context)
+{
+    struct nxr_note *note;
+
+    while ((note = inbox_take(context)) != NULL) {
+        free(note);
+    }
+}
+
+/* Rings are gone, and so are all other threads. */
+void nxr_inbox_reset(void)
+{
+    struct nixl_context *context = &nxr_context_default;
+
+    for (; context != NULL; context = nxr_context_next(context)) {
+        struct nxr_list *link;
+
+        while ((link = nxr_list_pop(&context->notes)) != NULL) {
+            free(nxr_list_entry(link, struct nxr_note, link));
+        }
+        atomic_store(&context->queued_nbytes, 0);
+        atomic_store(&context->n_deaths_told, 0);
     }
     atomic_store(&inbox.peers, NULL);
-    atomic_store(&inbox.queued_nbytes, 0);
     inbox.turn = NULL;
-    inbox.n_deaths_told = 0;
 }

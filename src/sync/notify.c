@@ -21,11 +21,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A notification that waits for earlier puts to become visible. */
+/* What becomes of a notification that is held. send_lock. */
+enum note_fate {
+    NOTE_DUE,     /* sent as soon as no earlier put is under way */
+    NOTE_FOLLOWS, /* what it follows is under way */
+    NOTE_DROPPED, /* what it follows has failed */
+};
+
+/* A notification that waits for earlier puts to become visible, or for what it follows. */
 struct held_note {
-    struct nxr_list link;
-    uint64_t tag;
-    size_t nbytes;
+    struct nxr_follower follower;
+    struct nxr_list link; /* in `held` of the peer; in no list if it does not keep its place */
+    struct nxr_peer *peer;
+    enum note_fate fate;
+    struct nxr_message message; /* its bytes are `payload` */
     unsigned char payload[];
 };
 
@@ -38,9 +47,7 @@ static _Atomic uint32_t n_held_in_all;
 
 struct send {
     struct nxr_peer *peer;
-    uint64_t tag;
-    const void *msg;
-    size_t nbytes;
+    const struct nxr_message *message;
     int status; /* NIXL_E_AGAIN while there is no room */
 };
 
@@ -86,32 +93,51 @@ static inline bool must_hold(const struct nxr_peer *peer)
 }
 
 /* Put it into the ring. Caller holds send_lock, which a program with one thread does not need. */
-static inline int notify_send_now(struct nxr_peer *peer, uint64_t tag, const void *msg,
-                                  size_t nbytes)
+static inline int notify_send_now(struct nxr_peer *peer, const struct nxr_message *message)
 {
     NXR_ASSERT(nxr_spin_is_mine(&sync_peer_of(peer)->send_lock) || !nxr_job.is_multithreaded);
     if (peer->transport->notify != NULL) {
-        return peer->transport->notify(peer, tag, msg, nbytes);
+        return peer->transport->notify(peer, message);
     }
-    return nxr_ring_push(&sync_peer_of(peer)->tx, tag, msg, nbytes) ? NIXL_OK : NIXL_E_AGAIN;
+    return nxr_ring_push(&sync_peer_of(peer)->tx, message) ? NIXL_OK : NIXL_E_AGAIN;
+}
+
+static struct held_note *notify_copy(struct nxr_peer *peer, const struct nxr_message *message,
+                                     enum note_fate fate)
+{
+    struct held_note *note = malloc(sizeof(*note) + message->nbytes);
+
+    if (note == NULL) {
+        return NULL;
+    }
+    nxr_list_init(&note->link);
+    note->peer = peer;
+    note->fate = fate;
+    note->message = *message;
+    note->message.bytes = note->payload;
+    if (message->nbytes > 0) {
+        memcpy(note->payload, message->bytes, message->nbytes);
+    }
+    return note;
+}
+
+/* Caller holds send_lock. */
+static void notify_append(struct held_note *note)
+{
+    nxr_list_append(&sync_peer_of(note->peer)->held, &note->link);
+    atomic_fetch_add(&note->peer->n_held, 1);
+    atomic_fetch_add(&n_held_in_all, 1);
 }
 
 /* Keep a copy until the earlier puts are visible. Caller holds send_lock. */
-static int notify_hold(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
+static int notify_hold(struct nxr_peer *peer, const struct nxr_message *message)
 {
-    struct held_note *note = malloc(sizeof(*note) + nbytes);
+    struct held_note *note = notify_copy(peer, message, NOTE_DUE);
 
     if (note == NULL) {
         return NIXL_E_NO_MEMORY;
     }
-    note->tag = tag;
-    note->nbytes = nbytes;
-    if (nbytes > 0) {
-        memcpy(note->payload, msg, nbytes);
-    }
-    nxr_list_append(&sync_peer_of(peer)->held, &note->link);
-    atomic_fetch_add(&peer->n_held, 1);
-    atomic_fetch_add(&n_held_in_all, 1);
+    notify_append(note);
     return NIXL_OK;
 }
 
@@ -123,11 +149,10 @@ static int send_or_hold(struct send *send)
 
     nxr_spin_lock(&sp->send_lock);
     if (!must_hold(peer)) {
-        status = notify_send_now(peer, send->tag, send->msg, send->nbytes);
+        status = notify_send_now(peer, send->message);
     } else {
-        status = atomic_load(&peer->n_held) < MAX_HELD
-                     ? notify_hold(peer, send->tag, send->msg, send->nbytes)
-                     : NIXL_E_AGAIN;
+        status =
+            atomic_load(&peer->n_held) < MAX_HELD ? notify_hold(peer, send->message) : NIXL_E_AGAIN;
     }
     nxr_spin_unlock(&sp->send_lock);
     if (status == NIXL_OK) {
@@ -137,6 +162,18 @@ static int send_or_hold(struct send *send)
         nxr_notify_send_held(peer);
     }
     return status;
+}
+
+/* Send the first held one, unless nobody is to get it. False: not yet. Caller holds send_lock. */
+static bool held_can_go(const struct held_note *note)
+{
+    struct nxr_peer *peer = note->peer;
+
+    if (note->fate == NOTE_DROPPED || nxr_peer_is_lost(peer)) {
+        return true;
+    }
+    return nxr_peer_is_up(peer) && peer->transport != NULL &&
+           notify_send_now(peer, &note->message) != NIXL_E_AGAIN;
 }
 
 void nxr_notify_send_held(struct nxr_peer *peer)
@@ -151,8 +188,7 @@ void nxr_notify_send_held(struct nxr_peer *peer)
     while (!nxr_list_is_empty(&sp->held) && atomic_load(&peer->n_pending) == 0) {
         struct held_note *note = nxr_list_entry(sp->held.next, struct held_note, link);
 
-        if (!nxr_peer_is_lost(peer) &&
-            notify_send_now(peer, note->tag, note->payload, note->nbytes) == NIXL_E_AGAIN) {
+        if (note->fate == NOTE_FOLLOWS || !held_can_go(note)) {
             break; /* the service thread tries again */
         }
         nxr_list_remove(&note->link);
@@ -256,11 +292,11 @@ static int send_slow(const char *operation, struct send *send, int64_t timeout_n
     return status == NIXL_OK ? status : fail_send(operation, status, peer, timeout_ns);
 }
 
-int nxr_notify_send(const char *operation, int rank, uint64_t tag, const void *msg, size_t nbytes,
+int nxr_notify_send(const char *operation, int rank, const struct nxr_message *message,
                     int64_t timeout_ns)
 {
     struct nxr_peer *peer = nxr_peer_find(rank);
-    struct send send = {.tag = tag, .msg = msg, .nbytes = nbytes};
+    struct send send = {.message = message};
     int status = NIXL_E_AGAIN;
 
     if (__builtin_expect(peer != NULL && nxr_peer_is_up(peer) && !nxr_peer_is_lost(peer) &&
@@ -270,10 +306,10 @@ int nxr_notify_send(const char *operation, int rank, uint64_t tag, const void *m
             struct sync_peer *sp = sync_peer_of(peer);
 
             nxr_spin_lock(&sp->send_lock);
-            status = must_hold(peer) ? NIXL_E_AGAIN : notify_send_now(peer, tag, msg, nbytes);
+            status = must_hold(peer) ? NIXL_E_AGAIN : notify_send_now(peer, message);
             nxr_spin_unlock(&sp->send_lock);
         } else {
-            status = notify_send_now(peer, tag, msg, nbytes);
+            status = notify_send_now(peer, message);
         }
         if (__builtin_expect(status == NIXL_OK, 1)) {
             nxr_wake_peer(peer);
@@ -287,7 +323,7 @@ int nxr_notify_send(const char *operation, int rank, uint64_t tag, const void *m
     return send_slow(operation, &send, timeout_ns);
 }
 
-int nxr_notify_hand_over(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
+int nxr_notify_hand_over(struct nxr_peer *peer, const struct nxr_message *message)
 {
     struct sync_peer *sp = sync_peer_of(peer);
     int status = NIXL_E_AGAIN;
@@ -297,11 +333,11 @@ int nxr_notify_hand_over(struct nxr_peer *peer, uint64_t tag, const void *msg, s
         return NIXL_E_PEER_LOST;
     }
     nxr_spin_lock(&sp->send_lock);
-    if (!must_hold(peer)) {
-        status = notify_send_now(peer, tag, msg, nbytes);
+    if (!must_hold(peer) && nxr_peer_is_up(peer) && peer->transport != NULL) {
+        status = notify_send_now(peer, message);
     }
     if (status == NIXL_E_AGAIN) {
-        status = notify_hold(peer, tag, msg, nbytes);
+        status = notify_hold(peer, message);
         is_held = status == NIXL_OK;
     }
     nxr_spin_unlock(&sp->send_lock);
@@ -312,6 +348,45 @@ int nxr_notify_hand_over(struct nxr_peer *peer, uint64_t tag, const void *msg, s
         nxr_wake_peer(peer);
     }
     return status;
+}
+
+/* What the notification follows has succeeded or failed. */
+static void notify_go(struct nxr_follower *follower, int status)
+{
+    struct held_note *note = (struct held_note *)follower; /* its first member */
+    struct nxr_peer *peer = note->peer;
+    struct sync_peer *sp = sync_peer_of(peer);
+    bool has_place;
+
+    nxr_spin_lock(&sp->send_lock);
+    has_place = !nxr_list_is_empty(&note->link);
+    if (!has_place && status == NIXL_OK) {
+        notify_append(note);
+    }
+    note->fate = status == NIXL_OK ? NOTE_DUE : NOTE_DROPPED;
+    nxr_spin_unlock(&sp->send_lock);
+    if (!has_place && status != NIXL_OK) {
+        free(note);
+    }
+    nxr_notify_send_held(peer);
+    nxr_service_kick(); /* it retries those that found no room */
+}
+
+struct nxr_follower *nxr_notify_reserve(struct nxr_peer *peer, const struct nxr_message *message,
+                                        bool keeps_place)
+{
+    struct held_note *note = notify_copy(peer, message, NOTE_FOLLOWS);
+
+    if (note == NULL) {
+        return NULL;
+    }
+    note->follower.go = notify_go;
+    if (keeps_place) {
+        nxr_spin_lock(&sync_peer_of(peer)->send_lock);
+        notify_append(note);
+        nxr_spin_unlock(&sync_peer_of(peer)->send_lock);
+    }
+    return &note->follower;
 }
 
 int nxr_notify_put(struct nxr_segment *segment, const struct nxr_put_notify *what)
@@ -330,10 +405,10 @@ int nxr_notify_put(struct nxr_segment *segment, const struct nxr_put_notify *wha
 
 int nixl_notify(int rank, uint64_t tag, const void *msg, size_t nbytes, int64_t timeout_ns)
 {
+    const struct nxr_message message = {.tag = tag, .bytes = msg, .nbytes = nbytes};
     int status = nxr_notify_check("nixl_notify", rank, msg, nbytes, timeout_ns);
 
-    return status == NIXL_OK ? nxr_notify_send("nixl_notify", rank, tag, msg, nbytes, timeout_ns)
-                             : status;
+    return status == NIXL_OK ? nxr_notify_send("nixl_notify", rank, &message, timeout_ns) : status;
 }
 
 /* ---- peers ----------------------------------------------------------------------------------- */
@@ -357,6 +432,9 @@ static void notify_peer_connected(struct nxr_peer *peer)
         };
     }
     nxr_inbox_add(peer);
+    if (atomic_load(&peer->n_held) != 0) {
+        nxr_service_kick(); /* it sends what was handed over before */
+    }
 }
 
 const struct nxr_subsystem nxr_notify_subsystem = {
@@ -368,6 +446,8 @@ const struct nxr_subsystem nxr_notify_subsystem = {
     .peer_connected = notify_peer_connected,
     .puts_ended = nxr_notify_send_held,
     .has_news = nxr_inbox_has_any,
+    .context_opened = nxr_inbox_open,
+    .context_closed = nxr_inbox_drop,
     .peer_ended = nxr_notify_send_held,
     .stop = nxr_inbox_reset,
 };

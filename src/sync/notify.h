@@ -7,21 +7,30 @@
 #ifndef NXR_SYNC_NOTIFY_H
 #define NXR_SYNC_NOTIFY_H
 
-#include "core/job.h"
+#include "core/context.h"
+#include "core/request.h"
 
 /* Are the arguments of a notification valid? Records the failure. */
 int nxr_notify_check(const char *operation, int rank, const void *msg, size_t nbytes,
                      int64_t timeout_ns);
 
 /* Send; the arguments were checked. */
-int nxr_notify_send(const char *operation, int rank, uint64_t tag, const void *msg, size_t nbytes,
+int nxr_notify_send(const char *operation, int rank, const struct nxr_message *message,
                     int64_t timeout_ns);
 
 /*
- * Send, or keep a copy until there is room and earlier puts are visible; never waits. The peer is
- * connected. NIXL_OK, NIXL_E_PEER_LOST, NIXL_E_NO_MEMORY. Any thread.
+ * Send, or keep a copy until the peer is connected, there is room and earlier puts are visible;
+ * never waits. NIXL_OK, NIXL_E_PEER_LOST, NIXL_E_NO_MEMORY. Any thread.
  */
-int nxr_notify_hand_over(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes);
+int nxr_notify_hand_over(struct nxr_peer *peer, const struct nxr_message *message);
+
+/*
+ * Keep a copy of a notification that follows a request: nxr_request_follow(), or go() at once. If
+ * that has gone well it is sent, and otherwise dropped. With `keeps_place` it is sent before all
+ * notifications that are handed over from now on. NULL: no memory. Any thread.
+ */
+struct nxr_follower *nxr_notify_reserve(struct nxr_peer *peer, const struct nxr_message *message,
+                                        bool keeps_place);
 
 /* Put and notify in one trip, or NIXL_E_AGAIN: nothing happened. */
 int nxr_notify_put(struct nxr_segment *segment, const struct nxr_put_notify *what);
@@ -39,6 +48,15 @@ void nxr_inbox_add(struct nxr_peer *peer);
 
 /* Is a notification waiting? For nixl_event_arm(). */
 bool nxr_inbox_has_any(void);
+
+/* A context is opened: receives from any rank report the losses from now on. */
+void nxr_inbox_open(struct nixl_context *context);
+
+/* Drop what has arrived for a context. */
+void nxr_inbox_drop(struct nixl_context *context);
+
+/* Where completion queues get notifications. */
+extern const struct nxr_note_source nxr_inbox_note_source;
 
 /* Forget everything (last finalize). */
 void nxr_inbox_reset(void);

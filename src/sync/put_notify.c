@@ -35,8 +35,7 @@ static int send_note(void *arg)
 {
     const struct following *note = arg;
 
-    return nxr_notify_send("nixl_put_notify", note->rank, note->what->tag, note->what->msg,
-                           note->what->msg_nbytes, note->timeout_ns);
+    return nxr_notify_send("nixl_put_notify", note->rank, &note->what->message, note->timeout_ns);
 }
 
 /*
@@ -57,7 +56,7 @@ static int await_segment(const char *operation, int rank, struct nixl_region *re
     if (status == NIXL_INPROGRESS) {
         return nxr_fail(NIXL_E_AGAIN, operation, rank, "", 0,
                         "%s has not answered the request for region '%s' yet", nxr_rank_name(rank),
-                        region->name);
+                        nxr_region_label(region->name));
     }
     *timeout_ns_p = nxr_left(*timeout_ns_p, deadline);
     return status;
@@ -80,9 +79,7 @@ int nixl_put_notify(int rank, struct nixl_region *region, uint64_t offset, const
         .offset = offset,
         .src = src,
         .nbytes = nbytes,
-        .tag = tag,
-        .msg = msg,
-        .msg_nbytes = msg_nbytes,
+        .message = {.tag = tag, .bytes = msg, .nbytes = msg_nbytes},
     };
     int status = nxr_notify_check("nixl_put_notify", rank, msg, msg_nbytes, timeout_ns);
 
@@ -98,6 +95,7 @@ int nixl_put_notify(int rank, struct nixl_region *region, uint64_t offset, const
 int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
                     uint64_t tag, const void *msg, size_t msg_nbytes, int64_t timeout_ns)
 {
+    const struct nxr_message message = {.tag = tag, .bytes = msg, .nbytes = msg_nbytes};
     int status = nxr_notify_check("nixl_get_notify", rank, msg, msg_nbytes, timeout_ns);
 
     if (status == NIXL_OK && __builtin_expect(nxr_region_segment(region, rank) == NULL, 0)) {
@@ -106,7 +104,6 @@ int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offset, void 
     if (status == NIXL_OK) {
         status = nxr_transfer_get("nixl_get_notify", rank, region, offset, dst, nbytes);
     }
-    return status == NIXL_OK
-               ? nxr_notify_send("nixl_get_notify", rank, tag, msg, msg_nbytes, timeout_ns)
-               : status;
+    return status == NIXL_OK ? nxr_notify_send("nixl_get_notify", rank, &message, timeout_ns)
+                             : status;
 }

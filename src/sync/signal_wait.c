@@ -7,8 +7,11 @@
 #include "config.h"
 
 #include "memory/device_atomic.h"
+#include "core/cq.h"
 #include "core/event.h"
+#include "core/form.h"
 #include "core/job.h"
+#include "sync/stream_signal.h"
 #include "transports/transport.h"
 #include "util/clock.h"
 #include "util/status.h"
@@ -37,7 +40,9 @@ struct signal_wait {
     uint64_t value; /* its bits */
     size_t index;
     uint64_t seen; /* its bits */
-    bool is_lost;  /* a rank has died, and no signal was found */
+    const struct nxr_peer
+        *awaited; /* the only peer whose loss ends the wait; NULL: any loss, once */
+    bool is_lost; /* a rank has died, and no signal was found */
 };
 
 static inline const void *word_at(const struct signal_wait *wait, size_t i)
@@ -97,17 +102,26 @@ static inline bool take_if_true(struct signal_wait *wait, size_t i, uint64_t see
     return true;
 }
 
+/*
+ * Is a loss known that ends the wait? Asked before the words: what lost ranks had raised is seen.
+ */
+static inline bool signal_wait_is_lost(const struct signal_wait *wait)
+{
+    return wait->awaited != NULL ? nxr_peer_is_lost(wait->awaited)
+                                 : nxr_event_n_deaths() > n_deaths_told;
+}
+
 static bool is_raised(void *arg)
 {
     struct signal_wait *wait = arg;
-    int n_deaths = nxr_event_n_deaths(); /* before the check: what dead ranks had raised is seen */
+    bool is_lost = signal_wait_is_lost(wait);
 
     for (size_t i = 0; i < wait->n_words; i++) {
         if (take_if_true(wait, i, load_word(word_at(wait, i), wait->type))) {
             return true;
         }
     }
-    wait->is_lost = __builtin_expect(n_deaths > n_deaths_told, 0);
+    wait->is_lost = __builtin_expect(is_lost, 0);
     return wait->is_lost;
 }
 
@@ -151,7 +165,7 @@ static void signal_wait_describe(const struct signal_wait *wait, char *text, siz
 /* The rank that died may be the one that would have raised the signal: the caller has to know. */
 static int fail_lost(const char *operation, const struct signal_wait *wait)
 {
-    int rank = nxr_event_death(n_deaths_told++);
+    int rank = wait->awaited != NULL ? wait->awaited->rank : nxr_event_death(n_deaths_told++);
     const struct nxr_peer *peer = nxr_peer_find(rank);
     bool has_left = peer != NULL && atomic_load(&peer->state) == NIXL_PEER_FINISHED;
     char text[128];
@@ -267,14 +281,14 @@ static int wait_device(struct signal_wait *wait, int64_t timeout_ns)
 
     for (;;) {
         uint64_t n_changes = atomic_load(&nxr_device_n_changes);
-        int n_deaths = nxr_event_n_deaths();
+        bool is_lost = signal_wait_is_lost(wait);
         int status = look_at_all(wait);
         int64_t left_ns = nxr_left(timeout_ns, deadline);
 
         if (status != NIXL_INPROGRESS) {
             return status;
         }
-        wait->is_lost = n_deaths > n_deaths_told;
+        wait->is_lost = is_lost;
         if (wait->is_lost) {
             return NIXL_OK;
         }
@@ -362,6 +376,75 @@ int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t v
                    timeout_ns != 0 && nxr_wait_looks_closely() ? CLOSE_LOOKS : 1, &wait.seen)) {
         status = wait_signals("nixl_signal_wait", &wait, timeout_ns);
     }
+    if (status == NIXL_OK && seen_p != NULL) {
+        *seen_p = wait.seen;
+    }
+    return status;
+}
+
+/* Let a completion queue wait. */
+static int watch_signal(const char *operation, const struct signal_wait *wait,
+                        const struct nxr_form *form)
+{
+    const struct nxr_cq_watch watch = {.word = wait->words[0],
+                                       .value = wait->value,
+                                       .user_data = form->op.user_data,
+                                       .rank = wait->awaited != NULL ? form->op.rank : -1,
+                                       .is_true = is_true,
+                                       .compare = wait->compare};
+    int status;
+
+    if (nxr_range_is_device(watch.word)) {
+        return nxr_fail(NIXL_E_UNSUPPORTED, operation, -1, "", 0,
+                        "the word at %p is in device memory: a completion queue watches host "
+                        "memory only",
+                        (const void *)watch.word);
+    }
+    status = nxr_cq_watch(form->op.cq, &watch);
+    return status == NIXL_INPROGRESS
+               ? status
+               : nxr_fail(status, operation, -1, "", 0, "no memory for a wait");
+}
+
+/* The rank that the wait depends on; its death must be noticed. */
+static int signal_wait_await(const char *operation, struct signal_wait *wait, int rank)
+{
+    struct nxr_peer *peer = nxr_peer_get(rank);
+
+    if (peer == NULL) {
+        return nxr_fail_no_peer(operation, rank);
+    }
+    if (atomic_load(&peer->connection) == NXR_CONNECTION_NONE) {
+        pthread_mutex_lock(&nxr_job.lock);
+        nxr_peer_want(peer);
+        pthread_mutex_unlock(&nxr_job.lock);
+    }
+    wait->awaited = peer;
+    return NIXL_OK;
+}
+
+int nixl_signal_wait_x(const uint64_t *word, enum nixl_compare compare, uint64_t value,
+                       const struct nixl_op *op, uint64_t *seen_p)
+{
+    static const char operation[] = "nixl_signal_wait_x";
+    struct signal_wait wait = {
+        .words = &word, .n_words = 1, .type = NIXL_TYPE_UINT64, .compare = compare, .value = value};
+    struct nxr_form form;
+    int status = nxr_form_read(operation, op, NIXL_OP_STREAM | NIXL_OP_RANK, NIXL_FOREVER, &form);
+
+    if (status == NIXL_OK && nxr_form_has(&form, NIXL_OP_STREAM)) {
+        return nxr_stream_wait(operation, word, compare, value, form.op.stream);
+    }
+    if (status == NIXL_OK) {
+        status = check_wait(operation, &wait, form.timeout_ns);
+    }
+    if (status == NIXL_OK && nxr_form_has(&form, NIXL_OP_RANK)) {
+        status = signal_wait_await(operation, &wait, form.op.rank);
+    }
+    if (status != NIXL_OK || form.op.cq != NULL) {
+        return status == NIXL_OK ? watch_signal(operation, &wait, &form) : status;
+    }
+    status = wait_signals(operation, &wait, form.timeout_ns);
     if (status == NIXL_OK && seen_p != NULL) {
         *seen_p = wait.seen;
     }

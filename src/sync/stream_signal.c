@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Notifications and signals in the order of a CUDA stream of the user's: the public calls. A signal
- * is a word that the GPU writes after the stream's earlier work, followed by a host function, which
- * wakes a target that sleeps.
+ * Signals in the order of a CUDA stream of the user's. A signal is a word that the GPU writes after
+ * the stream's earlier work, followed by a host function, which wakes a target that sleeps.
  *
  * Lock: calls_lock guards the list of host functions that were queued and have not run. What they
  * would touch is gone after the last finalize, which detaches them from it.
@@ -31,29 +30,6 @@ struct raise {
 
 static pthread_mutex_t calls_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list raises = {&raises, &raises};
-
-/* ---- putting and notifying ------------------------------------------------------------------- */
-
-int nixl_put_notify_on_stream(int rank, struct nixl_region *region, uint64_t offset,
-                              const void *src, size_t nbytes, uint64_t tag, const void *msg,
-                              size_t msg_nbytes, void *stream)
-{
-    static const char operation[] = "nixl_put_notify_on_stream";
-    struct nxr_op op = {.kind = NXR_OP_PUT,
-                        .offset = offset,
-                        .local = (void *)src,
-                        .nbytes = nbytes,
-                        .stream = nxr_stream_of(stream)};
-    int status = nxr_notify_check(operation, rank, msg, msg_nbytes, 0);
-
-    if (status == NIXL_OK) {
-        status = nxr_stream_queue(operation, rank, region, &op, NULL);
-    }
-    /* The put is under way: the notification is held until it has ended, and no thread waits. */
-    return status == NIXL_OK
-               ? nxr_notify_send(operation, rank, tag, msg, msg_nbytes, nxr_env.op_timeout)
-               : status;
-}
 
 /* ---- raising --------------------------------------------------------------------------------- */
 
@@ -136,10 +112,10 @@ static int fail_stream(const char *operation, int rank, int status, const char *
     return nxr_fail(status, operation, rank, "", 0, "%s", why);
 }
 
-int nixl_signal_set_on_stream(int rank, struct nixl_region *region, uint64_t offset, uint64_t value,
-                              void *stream)
+int nxr_stream_signal(const char *operation, int rank, struct nixl_region *region,
+                      const struct nxr_atomic *atomic, void *stream)
 {
-    static const char operation[] = "nixl_signal_set_on_stream";
+    const uint64_t offset = atomic->offset, value = atomic->operand;
     const struct nxr_memory_kind *kind = nxr_memory_stream_kind();
     struct nxr_segment *segment;
     struct raise *raise;
@@ -150,6 +126,10 @@ int nixl_signal_set_on_stream(int rank, struct nixl_region *region, uint64_t off
 
     if (status != NIXL_OK) {
         return status;
+    }
+    if (atomic->op != NIXL_ATOMIC_SET) {
+        return fail_stream(operation, rank, NIXL_E_UNSUPPORTED,
+                           "a stream can only set a signal: use NIXL_SIGNAL_SET");
     }
     if ((segment->key.addr + offset) % sizeof(value) != 0) {
         return fail_stream(operation, rank, NIXL_E_INVALID_ARG,
@@ -193,10 +173,9 @@ static bool is_reachable(const uint64_t *word, const struct nxr_memory_kind *kin
     return true;
 }
 
-int nixl_signal_wait_on_stream(const uint64_t *word, enum nixl_compare compare, uint64_t value,
-                               void *stream)
+int nxr_stream_wait(const char *operation, const uint64_t *word, enum nixl_compare compare,
+                    uint64_t value, void *stream)
 {
-    static const char operation[] = "nixl_signal_wait_on_stream";
     const struct nxr_memory_kind *kind = nxr_memory_stream_kind();
     char why[160];
     int status = nxr_check_ready(operation);

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Fence and flush: waiting until earlier puts to a peer are ordered before later ones, or visible
- * there. First the requests must end, then the transport is polled until it reports success. No
- * lock of its own.
+ * there. First the requests must end, then the transport is polled until it reports success. Lock:
+ * flushes_lock for the flushes that were started without waiting.
  */
 #include "config.h"
 
 #include "net/net.h"
 #include "region/region.h"
-#include "core/request.h"
+#include "core/form.h"
+#include "core/service.h"
+#include "core/subsystem.h"
 #include "transfer/transfer.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/status.h"
 #include "core/wait.h"
+
+#include <stdlib.h>
 
 static bool has_no_pending(void *arg)
 {
@@ -221,26 +225,206 @@ int nixl_fence(int rank)
     return nxr_transfer_fence("nixl_fence", peer);
 }
 
-int nixl_flush(int rank, int64_t timeout_ns)
+static int flush(const char *operation, int rank, int64_t timeout_ns)
 {
-    int status = nxr_check_ready("nixl_flush");
     struct nxr_peer *peer;
 
-    if (status != NIXL_OK) {
-        return status;
-    }
-    if (timeout_ns < 0) {
-        return nxr_fail_timeout("nixl_flush", rank, timeout_ns);
-    }
     if (rank == NIXL_ALL_RANKS) {
-        return drain_all("nixl_flush", timeout_ns, flush_of);
+        return drain_all(operation, timeout_ns, flush_of);
     }
     if (!nxr_is_rank(rank)) {
-        return nxr_fail_rank("nixl_flush", rank);
+        return nxr_fail_rank(operation, rank);
     }
     peer = nxr_peer_find(rank);
     if (peer == NULL) {
         return NIXL_OK;
     }
-    return drain("nixl_flush", peer, timeout_ns, flush_of);
+    return drain(operation, peer, timeout_ns, flush_of);
 }
+
+int nixl_flush(int rank, int64_t timeout_ns)
+{
+    int status = nxr_check_ready("nixl_flush");
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    return timeout_ns < 0 ? nxr_fail_timeout("nixl_flush", rank, timeout_ns)
+                          : flush("nixl_flush", rank, timeout_ns);
+}
+
+/* ---- flushing without waiting ---------------------------------------------------------------- */
+
+/*
+ * A flush that was started: looked at whenever progress is driven, and by the service thread each
+ * millisecond. `rank`: of the peers that it has still to drain, from `next` to `last`.
+ */
+struct started_flush {
+    struct nxr_list link;
+    struct nixl_req *req;
+    int next, last;
+    int status; /* the first failure */
+};
+
+static pthread_mutex_t flushes_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nxr_list flushes = {&flushes, &flushes};
+static _Atomic uint32_t n_flushes;
+
+#define LOOK_NS (1 * NXR_MS)
+
+/* Is that peer drained, or lost? */
+static bool flush_is_past(struct started_flush *flush, struct nxr_peer *peer)
+{
+    order_fn *order;
+    int status = NIXL_OK;
+
+    if (!flush_is_used(peer)) {
+        return true;
+    }
+    if (!has_nothing_open(peer)) {
+        return false;
+    }
+    order = flush_of(peer);
+    if (order != NULL && !nxr_peer_is_lost(peer)) {
+        status = order(peer);
+    }
+    if (status == NIXL_INPROGRESS) {
+        return false;
+    }
+    status = nxr_peer_is_lost(peer) ? NIXL_E_PEER_LOST : status;
+    status = status == NIXL_OK ? atomic_exchange(&peer->freed_failure, NIXL_OK) : status;
+    if (status == NIXL_E_PEER_LOST && flush->status == NIXL_OK) {
+        flush->req->lost_rank = peer->rank;
+    }
+    flush->status = flush->status == NIXL_OK ? status : flush->status;
+    return true;
+}
+
+/* Caller holds flushes_lock. */
+static bool flush_is_over(struct started_flush *flush)
+{
+    while (flush->next <= flush->last && flush_is_past(flush, nxr_peer_find(flush->next))) {
+        flush->next++;
+    }
+    return flush->next > flush->last;
+}
+
+static bool flushes_progress(void)
+{
+    struct nxr_list *link, *after, ended;
+    bool has_ended;
+
+    if (atomic_load_explicit(&n_flushes, memory_order_relaxed) == 0 ||
+        pthread_mutex_trylock(&flushes_lock) != 0) {
+        return false;
+    }
+    nxr_list_init(&ended);
+    nxr_list_for_each (link, after, &flushes) {
+        if (flush_is_over(nxr_list_entry(link, struct started_flush, link))) {
+            nxr_list_remove(link);
+            nxr_list_append(&ended, link);
+            atomic_fetch_sub(&n_flushes, 1);
+        }
+    }
+    pthread_mutex_unlock(&flushes_lock);
+    has_ended = !nxr_list_is_empty(&ended);
+    while ((link = nxr_list_pop(&ended)) != NULL) {
+        struct started_flush *flush = nxr_list_entry(link, struct started_flush, link);
+
+        nxr_request_end(flush->req, flush->status);
+        free(flush);
+    }
+    return has_ended;
+}
+
+static void flushes_serve(void)
+{
+    (void)flushes_progress();
+}
+
+static int64_t flushes_tick(int64_t now)
+{
+    return atomic_load(&n_flushes) != 0 ? now + LOOK_NS : INT64_MAX;
+}
+
+/* Give a flush up, if it has not ended. */
+static void flush_stop(struct nixl_req *req)
+{
+    struct nxr_list *link, *after;
+    struct started_flush *found = NULL;
+
+    pthread_mutex_lock(&flushes_lock);
+    nxr_list_for_each (link, after, &flushes) {
+        struct started_flush *flush = nxr_list_entry(link, struct started_flush, link);
+
+        if (flush->req == req) {
+            found = flush;
+            nxr_list_remove(link);
+            atomic_fetch_sub(&n_flushes, 1);
+        }
+    }
+    pthread_mutex_unlock(&flushes_lock);
+    if (found != NULL) {
+        free(found);
+        nxr_request_end(req, NIXL_E_CANCELED);
+    }
+}
+
+static const struct nxr_req_owner flush_owner = {.is_unflushed = true, .stop = flush_stop};
+
+static int flush_start(const char *operation, int rank, struct nixl_req **req_p)
+{
+    struct started_flush *flush = malloc(sizeof(*flush));
+    struct nixl_req *req = flush != NULL ? nxr_request_new(operation, &flush_owner, NULL) : NULL;
+
+    if (req == NULL) {
+        free(flush);
+        return nxr_fail(NIXL_E_NO_MEMORY, operation, rank, "", 0, "no memory for a request");
+    }
+    *flush = (struct started_flush){
+        .req = req,
+        .next = rank == NIXL_ALL_RANKS ? 0 : rank,
+        .last = rank == NIXL_ALL_RANKS ? nxr_job.size - 1 : rank,
+    };
+    pthread_mutex_lock(&flushes_lock);
+    nxr_list_append(&flushes, &flush->link);
+    atomic_fetch_add(&n_flushes, 1);
+    pthread_mutex_unlock(&flushes_lock);
+    (void)flushes_progress();
+    if (nxr_request_is_done(req)) {
+        return nxr_request_finish(operation, &req);
+    }
+    nxr_service_kick();
+    *req_p = req;
+    return NIXL_INPROGRESS;
+}
+
+int nixl_flush_x(int rank, struct nixl_region *region, const struct nixl_op *op,
+                 struct nixl_req **req_p)
+{
+    static const char operation[] = "nixl_flush_x";
+    struct nixl_req *req = NULL;
+    struct nxr_form form;
+    int status = nxr_form_read_start(operation, op, 0, req_p, &form);
+
+    if (status == NIXL_OK && region != NULL && !nxr_region_is_open(region)) {
+        status = nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "the region is closed");
+    }
+    if (status == NIXL_OK && rank != NIXL_ALL_RANKS && !nxr_is_rank(rank)) {
+        status = nxr_fail_rank(operation, rank);
+    }
+    if (status == NIXL_OK && req_p == NULL && form.op.cq == NULL) {
+        return flush(operation, rank, form.timeout_ns);
+    }
+    if (status == NIXL_OK) {
+        status = flush_start(operation, rank, &req);
+    }
+    return nxr_form_end(operation, &form, status, req, req_p);
+}
+
+const struct nxr_subsystem nxr_flush_subsystem = {
+    .name = "flush",
+    .tick = flushes_tick,
+    .serve = flushes_serve,
+    .progress = flushes_progress,
+};

@@ -59,12 +59,10 @@ static int staging_get(struct nxr_segment *segment, uint64_t offset, void *dst, 
                                        : NIXL_E_AGAIN;
 }
 
-static int staging_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
+static int staging_notify(struct nxr_peer *peer, const struct nxr_message *message)
 {
     (void)peer;
-    (void)tag;
-    (void)msg;
-    (void)nbytes;
+    (void)message;
     return NIXL_E_UNSUPPORTED;
 }
 

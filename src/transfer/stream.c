@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public calls for puts and gets in the order of a user's CUDA stream. Each is a request whose
- * copy is queued on that stream before the call returns. No lock of its own.
+ * Puts and gets in the order of a user's CUDA stream. Each is a request whose copy is queued on
+ * that stream before the call returns. No lock of its own.
  */
 #include "config.h"
 
@@ -49,7 +49,6 @@ static int check_sides(const char *operation, const struct nxr_segment *segment,
 int nxr_stream_queue(const char *operation, int rank, struct nixl_region *region, struct nxr_op *op,
                      struct nixl_req **req_p)
 {
-    struct nixl_req *req;
     int status = nxr_transfer_check(operation, rank, region, op->local, op->nbytes);
 
     if (status == NIXL_OK) {
@@ -62,37 +61,5 @@ int nxr_stream_queue(const char *operation, int rank, struct nixl_region *region
     if (status != NIXL_OK) {
         return status;
     }
-    status = nxr_request_make_at(operation, &nxr_transfer_owner, op, &req);
-    if (status != NIXL_INPROGRESS) {
-        return status;
-    }
-    if (req_p != NULL) {
-        *req_p = req;
-        return NIXL_INPROGRESS;
-    }
-    return nixl_req_detach(&req);
-}
-
-int nixl_put_on_stream(int rank, struct nixl_region *region, uint64_t offset, const void *src,
-                       size_t nbytes, void *stream, struct nixl_req **req_p)
-{
-    struct nxr_op op = {.kind = NXR_OP_PUT,
-                        .offset = offset,
-                        .local = (void *)src,
-                        .nbytes = nbytes,
-                        .stream = nxr_stream_of(stream)};
-
-    return nxr_stream_queue("nixl_put_on_stream", rank, region, &op, req_p);
-}
-
-int nixl_get_on_stream(int rank, struct nixl_region *region, uint64_t offset, void *dst,
-                       size_t nbytes, void *stream, struct nixl_req **req_p)
-{
-    struct nxr_op op = {.kind = NXR_OP_GET,
-                        .offset = offset,
-                        .local = dst,
-                        .nbytes = nbytes,
-                        .stream = nxr_stream_of(stream)};
-
-    return nxr_stream_queue("nixl_get_on_stream", rank, region, &op, req_p);
+    return nxr_request_make_at(operation, &nxr_transfer_owner, op, req_p);
 }

@@ -15,8 +15,8 @@ static inline void *nxr_stream_of(void *stream)
 }
 
 /*
- * Queue the copy of `op`, whose segment is not looked up yet, on op->stream. req_p NULL: the caller
- * does not want the request. NIXL_OK, NIXL_INPROGRESS, or the failure of `operation`, recorded.
+ * Queue the copy of `op`, whose segment is not looked up yet, on op->stream.
+ * NIXL_INPROGRESS, or the failure of `operation`, recorded.
  */
 int nxr_stream_queue(const char *operation, int rank, struct nixl_region *region, struct nxr_op *op,
                      struct nixl_req **req_p);

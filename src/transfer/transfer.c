@@ -63,8 +63,8 @@ static int fail_range(const char *operation, int rank, const struct nixl_region 
 {
     return nxr_fail(NIXL_E_RANGE, operation, rank, segment->transport->name, 0,
                     "offset %llu with %zu bytes is outside of region '%s' of %s, which has %llu",
-                    (unsigned long long)offset, nbytes, region->name, nxr_peer_name(segment->peer),
-                    (unsigned long long)segment->nbytes);
+                    (unsigned long long)offset, nbytes, nxr_region_label(region->name),
+                    nxr_peer_name(segment->peer), (unsigned long long)segment->nbytes);
 }
 
 /* Find the segment, asking its owner if need be, and check the range. */
@@ -113,13 +113,14 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
         nxr_region_mark_stale(segment);
         return nxr_fail(status, operation, peer->rank, segment->transport->name, 0,
                         "%s has closed region '%s'; nixl_region_query() finds a new one",
-                        nxr_peer_name(peer), region->name);
+                        nxr_peer_name(peer), nxr_region_label(region->name));
     }
     if (status == NIXL_E_TIMEOUT) {
         return nxr_fail(status, operation, peer->rank, segment->transport->name, 0,
                         "%s has not answered for %s (NIXLRUN_OP_TIMEOUT): asked for region "
                         "'%s'; it is not known to be dead, it may be stopped",
-                        nxr_peer_name(peer), nxr_duration(nxr_env.op_timeout).text, region->name);
+                        nxr_peer_name(peer), nxr_duration(nxr_env.op_timeout).text,
+                        nxr_region_label(region->name));
     }
     return nxr_fail(status, operation, peer->rank, segment->transport->name, 0, "%s",
                     status == NIXL_E_LIMIT ? "more threads use this peer than it has slots for"
@@ -135,35 +136,8 @@ int nxr_transfer_fail_copy(const char *operation, int status, struct nixl_region
         return nxr_transfer_fail(operation, status, region, segment);
     }
     return nxr_fail(status, operation, segment->peer->rank, segment->transport->name, EFAULT,
-                    "region '%s' of %s: %s", region->name, nxr_peer_name(segment->peer), why);
-}
-
-static bool transfer_is_complete(void *arg)
-{
-    return atomic_load_explicit(&((struct nixl_req *)arg)->status, memory_order_acquire) !=
-           NIXL_INPROGRESS;
-}
-
-/*
- * Wait for the request of a blocking call. If it takes too long it is stopped; if it cannot be
- * stopped it is waited for, since the local buffer is in use until it ends.
- */
-static int finish_request(const char *operation, int rank, struct nixl_req *req)
-{
-    size_t nbytes = req->op.nbytes, nbytes_done;
-    bool is_late = nxr_wait(transfer_is_complete, req, nxr_env.op_timeout) != NIXL_OK;
-
-    if (is_late && nxr_request_stop(req) == NIXL_INPROGRESS) {
-        (void)nxr_wait(transfer_is_complete, req, NIXL_FOREVER);
-    }
-    if (!is_late || atomic_load(&req->status) != NIXL_E_CANCELED) {
-        return nixl_req_wait(&req, NIXL_FOREVER);
-    }
-    nbytes_done = req->op.nbytes_done;
-    nxr_request_finish(operation, &req);
-    return nxr_fail(NIXL_E_TIMEOUT, operation, rank, "", 0,
-                    "%zu of %zu bytes were moved within NIXLRUN_OP_TIMEOUT (%s); stopped",
-                    nbytes_done, nbytes, nxr_duration(nxr_env.op_timeout).text);
+                    "region '%s' of %s: %s", nxr_region_label(region->name),
+                    nxr_peer_name(segment->peer), why);
 }
 
 /* Start an operation that takes time, and wait for it. */
@@ -172,7 +146,7 @@ static int run_request(const char *operation, const struct nxr_op *op)
     struct nixl_req *req;
     int status = nxr_request_make_begun(operation, &nxr_transfer_owner, op, &req);
 
-    return status == NIXL_INPROGRESS ? finish_request(operation, op->segment->peer->rank, req)
+    return status == NIXL_INPROGRESS ? nxr_request_complete(operation, req, nxr_env.op_timeout)
                                      : status;
 }
 
@@ -323,9 +297,6 @@ static int begin_transfer(const char *operation, size_t max_nbytes, int rank,
     if (status != NIXL_OK) {
         return status;
     }
-    if (req_p == NULL) {
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "req_p is NULL");
-    }
     segment = nxr_region_segment(region, rank);
     if (segment != NULL) {
         if (!nxr_segment_has_range(segment, op->offset, op->nbytes)) {
@@ -349,56 +320,28 @@ static int begin_transfer(const char *operation, size_t max_nbytes, int rank,
     return nxr_region_request(operation, region, rank, &nxr_transfer_owner, op, NULL, req_p);
 }
 
-static int transfer_nb_slow(const char *operation, enum nxr_op_kind kind, bool takes_time, int rank,
-                            struct nixl_region *region, uint64_t offset, void *local, size_t nbytes,
-                            struct nixl_req **req_p)
+int nxr_transfer_start(const char *operation, enum nxr_op_kind kind, int rank,
+                       struct nixl_region *region, const struct nxr_piece *what,
+                       struct nixl_req **req_p)
 {
+    struct nxr_segment *segment = usable_segment_up_to(NXR_AT_ONCE_NBYTES, rank, region,
+                                                       what->offset, what->local, what->nbytes);
+    const bool is_put = kind == NXR_OP_PUT;
     struct nxr_op op = {
-        .kind = kind, .offset = offset, .local = local, .nbytes = nbytes, .takes_time = takes_time};
-    int status = begin_transfer(operation, NXR_AT_ONCE_NBYTES, rank, region, &op, req_p);
-
-    if (status == NIXL_INPROGRESS) {
-        nxr_request_leave();
-    }
-    return status;
-}
-
-int nixl_put_nb(int rank, struct nixl_region *region, uint64_t offset, const void *src,
-                size_t nbytes, struct nixl_req **req_p)
-{
-    struct nxr_segment *segment =
-        usable_segment_up_to(NXR_AT_ONCE_NBYTES, rank, region, offset, src, nbytes);
+        .kind = kind, .offset = what->offset, .local = what->local, .nbytes = what->nbytes};
     int status = NIXL_INPROGRESS; /* transport not called */
 
-    if (__builtin_expect(segment != NULL && req_p != NULL && segment->method != NXR_METHOD_DEVICE &&
-                             nbytes <= segment->put_at_once,
+    if (__builtin_expect(segment != NULL && segment->method != NXR_METHOD_DEVICE &&
+                             what->nbytes <= (is_put ? segment->put_at_once : segment->get_at_once),
                          1)) {
-        status = segment->transport->put(segment, offset, src, nbytes);
+        status = is_put ? segment->transport->put(segment, what->offset, what->local, what->nbytes)
+                        : segment->transport->get(segment, what->offset, what->local, what->nbytes);
     }
     if (__builtin_expect(status == NIXL_OK, 1)) {
         return NIXL_OK;
     }
-    return transfer_nb_slow("nixl_put_nb", NXR_OP_PUT, status == NIXL_E_AGAIN, rank, region, offset,
-                            (void *)src, nbytes, req_p);
-}
-
-int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
-                struct nixl_req **req_p)
-{
-    struct nxr_segment *segment =
-        usable_segment_up_to(NXR_AT_ONCE_NBYTES, rank, region, offset, dst, nbytes);
-    int status = NIXL_INPROGRESS; /* transport not called */
-
-    if (__builtin_expect(segment != NULL && req_p != NULL && segment->method != NXR_METHOD_DEVICE &&
-                             nbytes <= segment->get_at_once,
-                         1)) {
-        status = segment->transport->get(segment, offset, dst, nbytes);
-    }
-    if (__builtin_expect(status == NIXL_OK, 1)) {
-        return NIXL_OK;
-    }
-    return transfer_nb_slow("nixl_get_nb", NXR_OP_GET, status == NIXL_E_AGAIN, rank, region, offset,
-                            dst, nbytes, req_p);
+    op.takes_time = status == NIXL_E_AGAIN;
+    return begin_transfer(operation, NXR_AT_ONCE_NBYTES, rank, region, &op, req_p);
 }
 
 struct nxr_segment *nxr_transfer_message_segment(int rank, struct nixl_region *region,
@@ -412,7 +355,7 @@ struct nxr_segment *nxr_transfer_message_segment(int rank, struct nixl_region *r
 /* Is the put still under way, and is it certain that nothing sent from now on overtakes it? */
 static bool is_on_its_way(struct nixl_req *req)
 {
-    return nxr_request_is_ordered(req) && !transfer_is_complete(req);
+    return nxr_request_is_ordered(req) && !nxr_request_is_done(req);
 }
 
 /* Start a put over a network that may share a message with what follows it. */
@@ -456,9 +399,9 @@ int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *r
     }
     if (is_on_its_way(req)) {
         done = then(arg);
-        status = finish_request(operation, rank, req);
+        status = nxr_request_complete(operation, req, nxr_env.op_timeout);
         return status == NIXL_OK ? done : status;
     }
-    status = finish_request(operation, rank, req);
+    status = nxr_request_complete(operation, req, nxr_env.op_timeout);
     return status == NIXL_OK ? then(arg) : status;
 }

@@ -3,6 +3,7 @@
 #ifndef NXR_TRANSFER_TRANSFER_H
 #define NXR_TRANSFER_TRANSFER_H
 
+#include "core/request.h"
 #include "region/region.h"
 
 /* Check rank, handle and local buffer. */
@@ -27,6 +28,15 @@ int nxr_transfer_fail_copy(const char *operation, int status, struct nixl_region
  */
 bool nxr_transfer_put_here(int rank, struct nixl_region *region, uint64_t offset, const void *src,
                            size_t nbytes);
+
+/*
+ * Start a put or a get; up to NXR_AT_ONCE_NBYTES are moved within the call if that does not take
+ * long. NIXL_OK; NIXL_INPROGRESS: *req_p, and a caller that does not wait must call
+ * nxr_request_leave(); or the failure of `operation`, recorded.
+ */
+int nxr_transfer_start(const char *operation, enum nxr_op_kind kind, int rank,
+                       struct nixl_region *region, const struct nxr_piece *what,
+                       struct nixl_req **req_p);
 
 /* nixl_put() for `operation`. */
 int nxr_transfer_put(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
@@ -55,6 +65,8 @@ int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *r
 /* nixl_put_signal() for `operation`, with any change of the word. `word_segment` is not read. */
 int nxr_transfer_put_signal(const char *operation, int rank, struct nixl_region *region,
                             struct nixl_region *signal_region, const struct nxr_put_signal *what);
+
+extern const struct nxr_subsystem nxr_flush_subsystem;
 
 /* nixl_fence() for `operation`. */
 int nxr_transfer_fence(const char *operation, struct nxr_peer *peer);

@@ -61,7 +61,6 @@ static void xfer_drop(struct nixl_xfer *xfer)
     free(xfer->sides[NIXL_XFER_LOCAL].blocks);
     free(xfer->sides[NIXL_XFER_REMOTE].blocks);
     free(xfer->staged);
-    free(xfer->follower);
     free(xfer->spare);
 }
 

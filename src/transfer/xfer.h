@@ -100,13 +100,6 @@ struct nixl_xfer {
     int64_t started_at;
     uint64_t estimated_ns;
 
-    /*
-     * Called when a start ends well, before notifications held back by it are sent; NULL: nothing.
-     */
-    int (*then)(struct nixl_xfer *xfer);
-    void *follower; /* what `then` needs: malloc()ed, and freed with the transfer; or NULL */
-    size_t follower_nbytes;
-
     _Atomic int failure;                /* not NIXL_OK: no further piece begins */
     struct nxr_segment *failed_segment; /* where it failed; read once nothing is under way */
 
@@ -184,8 +177,7 @@ int nxr_xfer_claim(const char *operation, struct nixl_xfer *xfer);
 int nxr_xfer_unclaim(struct nixl_xfer *xfer, int status);
 
 /* nixl_xfer_start() of a transfer that is claimed, for `operation`. */
-int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer,
-                   int (*then)(struct nixl_xfer *xfer), struct nixl_req **req_p);
+int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer, struct nixl_req **req_p);
 
 /* ---- driving (xfer_run.c) -------------------------------------------------------------------- */
 

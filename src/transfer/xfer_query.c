@@ -99,7 +99,7 @@ static uint64_t memory_nbytes(const struct nixl_xfer *xfer)
 {
     return sizeof(*xfer) + NXR_LIST_MAX * sizeof(struct nxr_piece) +
            (xfer->sides[0].n_entries + xfer->sides[1].n_entries) * sizeof(struct nxr_blocks) +
-           xfer->follower_nbytes + nxr_xfer_slots_nbytes(xfer);
+           nxr_xfer_slots_nbytes(xfer);
 }
 
 int nixl_xfer_query(const struct nixl_xfer *xfer, struct nixl_xfer_info *info_p)

@@ -121,7 +121,7 @@ static bool end_turn(struct nixl_xfer *xfer, enum turn turn)
 }
 
 /*
- * Conclude a start of which everything has ended: call its follower and record how long it took.
+ * Conclude a start of which everything has ended: record how long it took.
  * The transfer may be started again. Returns the outcome.
  */
 static int xfer_run_conclude(struct nixl_xfer *xfer, struct nixl_req *req)
@@ -131,10 +131,6 @@ static int xfer_run_conclude(struct nixl_xfer *xfer, struct nixl_req *req)
 
     if (status == NIXL_E_STALE) {
         nxr_region_mark_stale(xfer->failed_segment);
-    }
-    /* The request still holds back notifications, so the follower runs before they are sent. */
-    if (status == NIXL_OK && xfer->then != NULL) {
-        status = xfer->then(xfer);
     }
     pthread_mutex_lock(&nxr_xfers_lock);
     if (req != NULL) {
@@ -308,7 +304,7 @@ static void go_on(const char *operation, struct nixl_xfer *xfer, enum turn turn,
     xfer->spare = NULL;
     req->operation = operation;
     req->op = (struct nxr_op){.kind = xfer->kind, .nbytes = xfer->sides[NIXL_XFER_LOCAL].nbytes};
-    nxr_request_has_begun(req, xfer->peer, xfer->kind == NXR_OP_PUT || xfer->then != NULL);
+    nxr_request_has_begun(req, xfer->peer, xfer->kind == NXR_OP_PUT);
     *req_p = req;
     pthread_mutex_lock(&nxr_xfers_lock);
     xfer->req = req;
@@ -348,14 +344,12 @@ static uint64_t start_nbytes(const struct nixl_xfer *xfer)
     return nbytes <= 2 * NXR_AT_ONCE_NBYTES ? 2 * NXR_AT_ONCE_NBYTES : NXR_AT_ONCE_NBYTES;
 }
 
-int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer,
-                   int (*then)(struct nixl_xfer *xfer), struct nixl_req **req_p)
+int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer, struct nixl_req **req_p)
 {
     bool is_over;
     enum turn turn;
     int status;
 
-    xfer->then = then;
     xfer->estimated_ns = nxr_xfer_estimate(xfer);
     xfer->started_at = nxr_now_ns();
     status = xfer_run_prepare(operation, xfer);
@@ -381,5 +375,5 @@ int nixl_xfer_start(struct nixl_xfer *xfer, struct nixl_req **req_p)
     if (status == NIXL_OK) {
         status = nxr_xfer_claim("nixl_xfer_start", xfer);
     }
-    return status == NIXL_OK ? nxr_xfer_start("nixl_xfer_start", xfer, NULL, req_p) : status;
+    return status == NIXL_OK ? nxr_xfer_start("nixl_xfer_start", xfer, req_p) : status;
 }

@@ -41,15 +41,18 @@ static bool ring_has_room(struct nxr_ring_tx *tx, uint64_t n_slots)
     return tx->tail + n_slots <= tx->limit;
 }
 
-bool nxr_ring_push(struct nxr_ring_tx *tx, uint64_t tag, const void *msg, size_t nbytes)
+bool nxr_ring_push(struct nxr_ring_tx *tx, const struct nxr_message *message)
 {
+    const void *msg = message->bytes;
+    size_t nbytes = message->nbytes;
     uint64_t n_slots = nxr_ring_slots_of(nbytes);
     struct nxr_ring_slot *slot = &tx->slots[tx->tail & MASK];
 
     if (!ring_has_room(tx, n_slots)) {
         return false;
     }
-    slot->tag = tag;
+    slot->context = message->context;
+    slot->tag = message->tag;
     if (nbytes == sizeof(uint64_t)) {
         memcpy(slot->payload, msg, sizeof(uint64_t));
     } else if (nbytes <= NXR_RING_INLINE_NBYTES) {
@@ -76,6 +79,7 @@ bool nxr_ring_peek(const struct nxr_ring_rx *rx, struct nxr_ring_message *messag
     if (state >> 16 != ((head + 1) & 0xffffffffffffull) || nbytes > NXR_RING_MAX_NBYTES) {
         return false;
     }
+    message_p->context = slot->context;
     message_p->tag = slot->tag;
     message_p->nbytes = nbytes;
     return true;

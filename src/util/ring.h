@@ -2,12 +2,12 @@
 /*
  * The notification ring: one sender, one receiver, fixed slots of a cache line each.
  *
- * A message takes one slot for its tag and the first 48 bytes, and whole slots for the rest. The
- * slot at position p is full when its state is (p + 1) << 16 | nbytes. The sender fills the rest of
- * the message first and stores the state last, with release; the receiver's acquire load of the
- * state pairs with it, so that one cache line carries a short message. Positions never repeat, so a
- * state of an earlier lap is never mistaken for a new one. Payload slots may hold any bytes: the
- * receiver clears their first word before it returns them.
+ * A message takes one slot for its context, its tag and the first 40 bytes, and whole slots for the
+ * rest. The slot at position p is full when its state is (p + 1) << 16 | nbytes. The sender fills
+ * the rest of the message first and stores the state last, with release; the receiver's acquire
+ * load of the state pairs with it, so that one cache line carries a short message. Positions never
+ * repeat, so a state of an earlier lap is never mistaken for a new one. Payload slots may hold any
+ * bytes: the receiver clears their first word before it returns them.
  *
  * The receiver returns slots (credits) a quarter of the ring at a time, by a release store of
  * `taken`. It pairs with the sender's acquire load, so that the sender overwrites only what has
@@ -29,8 +29,9 @@
 /* One slot of the ring. */
 struct nxr_ring_slot {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t state;
+    uint64_t context;
     uint64_t tag;
-    unsigned char payload[48];
+    unsigned char payload[40];
 };
 
 /* Credits: how many slots of a ring its receiver has taken. And has the ring of words been used? */
@@ -60,8 +61,17 @@ struct nxr_ring_rx {
     uint64_t returned;     /* value of credit->taken */
 };
 
+/* A notification to be sent: for which context of its receiver, the user's tag and the payload. */
+struct nxr_message {
+    uint64_t context; /* the identity of a context; 0: the default one */
+    uint64_t tag;
+    const void *bytes;
+    size_t nbytes;
+};
+
 /* The message at the head of a ring. */
 struct nxr_ring_message {
+    uint64_t context;
     uint64_t tag;
     uint32_t nbytes;
 };
@@ -74,7 +84,7 @@ static inline uint64_t nxr_ring_slots_of(size_t nbytes)
 }
 
 /* Append a message of at most NXR_RING_MAX_NBYTES; false: no room. One caller at a time. */
-bool nxr_ring_push(struct nxr_ring_tx *tx, uint64_t tag, const void *msg, size_t nbytes);
+bool nxr_ring_push(struct nxr_ring_tx *tx, const struct nxr_message *message);
 
 /*
  * Is a message at the head? Any thread, without a lock: another thread may be taking that message

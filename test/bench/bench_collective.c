@@ -41,14 +41,14 @@ static size_t pieces[2][BENCH_MAX_RANKS]; /* sizes and offsets of the calls with
 
 static int run_barrier(const struct call *call)
 {
-    return call->req_p != NULL ? nixl_barrier_nb(team, call->req_p)
+    return call->req_p != NULL ? nixl_barrier_x(team, NULL, call->req_p)
                                : nixl_barrier(team, BENCH_TIMEOUT_NS);
 }
 
 static int run_broadcast(const struct call *call)
 {
     return call->req_p != NULL
-               ? nixl_broadcast_nb(team, call->root, call->src, call->nbytes, call->req_p)
+               ? nixl_broadcast_x(team, call->root, call->src, call->nbytes, NULL, call->req_p)
                : nixl_broadcast(team, call->root, call->src, call->nbytes, BENCH_TIMEOUT_NS);
 }
 
@@ -69,7 +69,7 @@ static int run_reduce(const struct call *call)
 {
     struct nixl_reduce_args args = sum_of(call);
 
-    return call->req_p != NULL ? nixl_reduce_nb(team, call->root, &args, call->req_p)
+    return call->req_p != NULL ? nixl_reduce_x(team, call->root, &args, NULL, call->req_p)
                                : nixl_reduce(team, call->root, &args, BENCH_TIMEOUT_NS);
 }
 
@@ -77,7 +77,7 @@ static int run_allreduce(const struct call *call)
 {
     struct nixl_reduce_args args = sum_of(call);
 
-    return call->req_p != NULL ? nixl_allreduce_nb(team, &args, call->req_p)
+    return call->req_p != NULL ? nixl_allreduce_x(team, &args, NULL, call->req_p)
                                : nixl_allreduce(team, &args, BENCH_TIMEOUT_NS);
 }
 
@@ -85,7 +85,7 @@ static int run_reduce_scatter(const struct call *call)
 {
     struct nixl_reduce_args args = sum_of(call);
 
-    return call->req_p != NULL ? nixl_reduce_scatter_nb(team, &args, call->req_p)
+    return call->req_p != NULL ? nixl_reduce_scatter_x(team, &args, NULL, call->req_p)
                                : nixl_reduce_scatter(team, &args, BENCH_TIMEOUT_NS);
 }
 
@@ -93,37 +93,37 @@ static int run_scan(const struct call *call)
 {
     struct nixl_reduce_args args = sum_of(call);
 
-    return call->req_p != NULL ? nixl_scan_nb(team, &args, call->req_p)
+    return call->req_p != NULL ? nixl_scan_x(team, &args, NULL, call->req_p)
                                : nixl_scan(team, &args, BENCH_TIMEOUT_NS);
 }
 
 static int run_gather(const struct call *call)
 {
-    return call->req_p != NULL
-               ? nixl_gather_nb(team, call->root, call->src, call->dst, call->nbytes, call->req_p)
-               : nixl_gather(team, call->root, call->src, call->dst, call->nbytes,
-                             BENCH_TIMEOUT_NS);
+    return call->req_p != NULL ? nixl_gather_x(team, call->root, call->src, call->dst, call->nbytes,
+                                               NULL, call->req_p)
+                               : nixl_gather(team, call->root, call->src, call->dst, call->nbytes,
+                                             BENCH_TIMEOUT_NS);
 }
 
 static int run_scatter(const struct call *call)
 {
-    return call->req_p != NULL
-               ? nixl_scatter_nb(team, call->root, call->src, call->dst, call->nbytes, call->req_p)
-               : nixl_scatter(team, call->root, call->src, call->dst, call->nbytes,
-                              BENCH_TIMEOUT_NS);
+    return call->req_p != NULL ? nixl_scatter_x(team, call->root, call->src, call->dst,
+                                                call->nbytes, NULL, call->req_p)
+                               : nixl_scatter(team, call->root, call->src, call->dst, call->nbytes,
+                                              BENCH_TIMEOUT_NS);
 }
 
 static int run_allgather(const struct call *call)
 {
     return call->req_p != NULL
-               ? nixl_allgather_nb(team, call->src, call->dst, call->nbytes, call->req_p)
+               ? nixl_allgather_x(team, call->src, call->dst, call->nbytes, NULL, call->req_p)
                : nixl_allgather(team, call->src, call->dst, call->nbytes, BENCH_TIMEOUT_NS);
 }
 
 static int run_alltoall(const struct call *call)
 {
     return call->req_p != NULL
-               ? nixl_alltoall_nb(team, call->src, call->dst, call->nbytes, call->req_p)
+               ? nixl_alltoall_x(team, call->src, call->dst, call->nbytes, NULL, call->req_p)
                : nixl_alltoall(team, call->src, call->dst, call->nbytes, BENCH_TIMEOUT_NS);
 }
 
@@ -137,7 +137,7 @@ static int run_alltoall_strided(const struct call *call)
     args.block_nbytes = 4;
     args.src_stride = args.dst_stride = 8;
     args.nblocks = call->nbytes / 8;
-    return call->req_p != NULL ? nixl_alltoall_strided_nb(team, &args, call->req_p)
+    return call->req_p != NULL ? nixl_alltoall_strided_x(team, &args, NULL, call->req_p)
                                : nixl_alltoall_strided(team, &args, BENCH_TIMEOUT_NS);
 }
 
@@ -158,7 +158,7 @@ static int run_gatherv(const struct call *call)
 {
     struct nixl_vector_args args = pieces_of(call);
 
-    return call->req_p != NULL ? nixl_gatherv_nb(team, call->root, &args, call->req_p)
+    return call->req_p != NULL ? nixl_gatherv_x(team, call->root, &args, NULL, call->req_p)
                                : nixl_gatherv(team, call->root, &args, BENCH_TIMEOUT_NS);
 }
 
@@ -166,7 +166,7 @@ static int run_scatterv(const struct call *call)
 {
     struct nixl_vector_args args = pieces_of(call);
 
-    return call->req_p != NULL ? nixl_scatterv_nb(team, call->root, &args, call->req_p)
+    return call->req_p != NULL ? nixl_scatterv_x(team, call->root, &args, NULL, call->req_p)
                                : nixl_scatterv(team, call->root, &args, BENCH_TIMEOUT_NS);
 }
 
@@ -174,7 +174,7 @@ static int run_allgatherv(const struct call *call)
 {
     struct nixl_vector_args args = pieces_of(call);
 
-    return call->req_p != NULL ? nixl_allgatherv_nb(team, &args, call->req_p)
+    return call->req_p != NULL ? nixl_allgatherv_x(team, &args, NULL, call->req_p)
                                : nixl_allgatherv(team, &args, BENCH_TIMEOUT_NS);
 }
 
@@ -182,7 +182,7 @@ static int run_alltoallv(const struct call *call)
 {
     struct nixl_vector_args args = pieces_of(call);
 
-    return call->req_p != NULL ? nixl_alltoallv_nb(team, &args, call->req_p)
+    return call->req_p != NULL ? nixl_alltoallv_x(team, &args, NULL, call->req_p)
                                : nixl_alltoallv(team, &args, BENCH_TIMEOUT_NS);
 }
 

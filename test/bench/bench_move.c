@@ -63,15 +63,15 @@ static void in_window(struct bench *bench, long n, int is_get)
         long n_reqs = 0;
 
         for (long j = 0; j < window; j++) {
-            int status = is_get ? nixl_get_nb(bench->peer, bench->region, offset, bench->src,
-                                              bench->nbytes, &reqs[n_reqs])
-                                : nixl_put_nb(bench->peer, bench->region, offset, bench->src,
-                                              bench->nbytes, &reqs[n_reqs]);
+            int status = is_get ? nixl_get_x(bench->peer, bench->region, offset, bench->src,
+                                             bench->nbytes, NULL, &reqs[n_reqs])
+                                : nixl_put_x(bench->peer, bench->region, offset, bench->src,
+                                             bench->nbytes, NULL, &reqs[n_reqs]);
 
             if (status == NIXL_INPROGRESS) {
                 n_reqs++;
             } else {
-                bench_check(status, is_get ? "nixl_get_nb" : "nixl_put_nb");
+                bench_check(status, is_get ? "nixl_get_x" : "nixl_put_x");
             }
         }
         while (n_reqs > 0) {
@@ -304,13 +304,13 @@ enum copy_way { COPY_PUT, COPY_MEMCPY, COPY_PUT_NB };
 static void put_nb_wait(struct bench *bench)
 {
     struct nixl_req *req = NULL;
-    int status = nixl_put_nb(bench->peer, bench->region, bench->alignment.dst, bench->src,
-                             bench->nbytes, &req);
+    int status = nixl_put_x(bench->peer, bench->region, bench->alignment.dst, bench->src,
+                            bench->nbytes, NULL, &req);
 
     if (status == NIXL_INPROGRESS) {
         status = nixl_req_wait(&req, BENCH_TIMEOUT_NS);
     }
-    bench_check(status, "nixl_put_nb");
+    bench_check(status, "nixl_put_x");
 }
 
 /* One turn: rank 0 copies and says so, rank 1 reads and answers. */

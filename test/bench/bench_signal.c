@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "bench.h"
+#include "test/op_form.h"
 
 #include <string.h>
 
@@ -31,10 +32,11 @@ static void put_and_leave(struct bench *bench, uint64_t signal_offset, enum nixl
                           uint64_t value)
 {
     struct nixl_req *req = NULL;
-    int status = nixl_put_signal_nb(bench->peer, bench->region, bench->alignment.dst, bench->src,
-                                    bench->nbytes, bench->region, signal_offset, op, value, &req);
+    int status =
+        nixl_put_x(bench->peer, bench->region, bench->alignment.dst, bench->src, bench->nbytes,
+                   (struct nixl_op[]){op_signal(bench->region, signal_offset, op, value)}, &req);
 
-    bench_check(status == NIXL_INPROGRESS ? nixl_req_detach(&req) : status, "nixl_put_signal_nb");
+    bench_check(status == NIXL_INPROGRESS ? nixl_req_detach(&req) : status, "nixl_put_x");
 }
 
 static void put_signal(struct bench *bench, long n, int way)
@@ -98,10 +100,10 @@ static void get_signal(struct bench *bench, long n, int arg)
         uint64_t wanted = signal + 1;
         struct nixl_req *req = NULL;
         int status =
-            nixl_get_signal_nb(bench->peer, bench->region, bench->alignment.dst, bench->src,
-                               bench->nbytes, &signal, NIXL_SIGNAL_ADD, 1, &req);
+            nixl_get_x(bench->peer, bench->region, bench->alignment.dst, bench->src, bench->nbytes,
+                       (struct nixl_op[]){op_own_signal(&signal, NIXL_SIGNAL_ADD, 1)}, &req);
 
-        bench_check(status == NIXL_INPROGRESS ? NIXL_OK : status, "nixl_get_signal_nb");
+        bench_check(status == NIXL_INPROGRESS ? NIXL_OK : status, "nixl_get_x");
         bench_check(nixl_signal_wait(&signal, NIXL_COMPARE_EQ, wanted, BENCH_TIMEOUT_NS, NULL),
                     "nixl_signal_wait");
         bench_check(nixl_req_wait(&req, BENCH_TIMEOUT_NS), "nixl_req_wait");
@@ -161,7 +163,8 @@ static void await(struct bench *bench, int way)
 static int signal_and_leave(struct bench *bench, uint64_t offset, uint64_t number)
 {
     struct nixl_req *req = NULL;
-    int status = nixl_signal_nb(bench->peer, bench->region, offset, NIXL_SIGNAL_SET, number, &req);
+    int status =
+        nixl_signal_x(bench->peer, bench->region, offset, NIXL_SIGNAL_SET, number, NULL, &req);
 
     return status == NIXL_INPROGRESS ? nixl_req_detach(&req) : status;
 }

@@ -75,10 +75,10 @@ static void fetch_add_window(struct bench *bench, long n, int arg)
     (void)arg;
     for (long i = 0; i < n; i++) {
         for (long k = 0; k < window; k++) {
-            int status = nixl_atomic_nb(bench->peer, bench->region, WORD_OFFSET, NIXL_TYPE_UINT64,
-                                        NIXL_ATOMIC_ADD, &one, &before[k], &reqs[k]);
+            int status = nixl_atomic_x(bench->peer, bench->region, WORD_OFFSET, NIXL_TYPE_UINT64,
+                                       NIXL_ATOMIC_ADD, &one, NULL, &before[k], &reqs[k]);
 
-            bench_check(status == NIXL_INPROGRESS ? NIXL_OK : status, "nixl_atomic_nb");
+            bench_check(status == NIXL_INPROGRESS ? NIXL_OK : status, "nixl_atomic_x");
         }
         for (long k = 0; k < window; k++) {
             bench_check(nixl_req_wait(&reqs[k], BENCH_TIMEOUT_NS), "nixl_req_wait");

@@ -225,7 +225,7 @@ static void an_atomic_comes_after_earlier_puts(void)
         int status;
 
         mpt_fill(src, BLOCK, round);
-        status = nixl_put_nb(conf.next, segment.region, 64, src, BLOCK, &req);
+        status = nixl_put_x(conf.next, segment.region, 64, src, BLOCK, NULL, &req);
         MPT_OK(nixl_atomic(conf.next, segment.region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one,
                            NULL));
         conf_spin((uint64_t *)(void *)segment.bytes, round);
@@ -251,14 +251,13 @@ static void atomics_under_way_at_once_are_all_done(void)
 
     mpt_barrier();
     for (size_t i = 0; i < N; i++) {
-        int status = nixl_atomic_nb(conf.next, segment.region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD,
-                                    &one, &fetched[i], &reqs[i]);
+        int status = nixl_atomic_x(conf.next, segment.region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD,
+                                   &one, NULL, &fetched[i], &reqs[i]);
 
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
         desired[i] = i + 1;
-        status =
-            nixl_atomic_compare_swap_nb(conf.next, segment.region, 64 + 8 * i, NIXL_TYPE_UINT64,
-                                        &zero, &desired[i], NULL, &reqs[N + i]);
+        status = nixl_atomic_compare_swap_x(conf.next, segment.region, 64 + 8 * i, NIXL_TYPE_UINT64,
+                                            &zero, &desired[i], NULL, NULL, &reqs[N + i]);
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
     }
     for (size_t i = 0; i < 2 * N; i++) {

@@ -283,7 +283,7 @@ static void move_strided(const struct strides *how, uint64_t round)
     if (round % 3 != 0) {
         MPT_OK(nixl_alltoall_strided(conf_world, &args, MPT_PATIENCE));
     } else {
-        status = nixl_alltoall_strided_nb(conf_world, &args, &req);
+        status = nixl_alltoall_strided_x(conf_world, &args, NULL, &req);
         MPT_OK(status == NIXL_INPROGRESS ? nixl_req_wait(&req, MPT_PATIENCE) : status);
     }
     check_strided(in_place ? &src : &dst, how, round, !in_place);

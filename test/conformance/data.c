@@ -128,7 +128,7 @@ static void zero_bytes_are_allowed(void)
         MPT_OK(nixl_put(rank, segment.region, 0, NULL, 0));
         MPT_OK(nixl_put(rank, segment.region, 4096, &byte, 0));
         MPT_OK(nixl_get(rank, segment.region, 4096, NULL, 0));
-        MPT_OK(nixl_put_nb(rank, segment.region, 17, NULL, 0, &req));
+        MPT_OK(nixl_put_x(rank, segment.region, 17, NULL, 0, NULL, &req));
         MPT_TRUE(req == NULL);
         MPT_STATUS(nixl_put(rank, segment.region, 4097, NULL, 0), NIXL_E_RANGE);
         MPT_STATUS(nixl_get(rank, segment.region, UINT64_MAX, NULL, 0), NIXL_E_RANGE);
@@ -176,8 +176,8 @@ static void ranges_are_checked_before_a_byte_moves(void)
 
             MPT_STATUS(nixl_put(rank, region, offset, memory, nbytes), NIXL_E_RANGE);
             MPT_STATUS(nixl_get(rank, region, offset, memory, nbytes), NIXL_E_RANGE);
-            MPT_STATUS(nixl_put_nb(rank, region, offset, memory, nbytes, &req), NIXL_E_RANGE);
-            MPT_STATUS(nixl_get_nb(rank, region, offset, memory, nbytes, &req), NIXL_E_RANGE);
+            MPT_STATUS(nixl_put_x(rank, region, offset, memory, nbytes, NULL, &req), NIXL_E_RANGE);
+            MPT_STATUS(nixl_get_x(rank, region, offset, memory, nbytes, NULL, &req), NIXL_E_RANGE);
             MPT_STATUS(nixl_put_notify(rank, region, offset, memory, nbytes, 1, NULL, 0, MPT_S),
                        NIXL_E_RANGE);
             MPT_STATUS(nixl_get_notify(rank, region, offset, memory, nbytes, 1, NULL, 0, MPT_S),

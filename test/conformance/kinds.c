@@ -165,8 +165,8 @@ static void a_notification_comes_behind_puts_between_kinds(void)
         for (size_t i = 0; i < N_REQS; i++) {
             size_t nbytes = i % 3 == 0 ? 64 : SLICE; /* small ones among large ones */
 
-            statuses[i] = nixl_put_nb(conf.next, segment.region, i * SLICE, local.addr + i * SLICE,
-                                      nbytes, &reqs[i]);
+            statuses[i] = nixl_put_x(conf.next, segment.region, i * SLICE, local.addr + i * SLICE,
+                                     nbytes, NULL, &reqs[i]);
         }
         conf_tell(conf.next, TAG_DONE);
         conf_hear(conf.prev, TAG_DONE);
@@ -341,9 +341,10 @@ static void a_canceled_request_leaves_its_memory_alone(void)
 
         memset(local.host, 0x55, SEGMENT_NBYTES);
         conf_push(&local, 0, SEGMENT_NBYTES);
-        status = is_put
-                     ? nixl_put_nb(conf.next, segment.region, 0, local.addr, SEGMENT_NBYTES, &req)
-                     : nixl_get_nb(conf.next, segment.region, 0, local.addr, SEGMENT_NBYTES, &req);
+        status =
+            is_put
+                ? nixl_put_x(conf.next, segment.region, 0, local.addr, SEGMENT_NBYTES, NULL, &req)
+                : nixl_get_x(conf.next, segment.region, 0, local.addr, SEGMENT_NBYTES, NULL, &req);
 
         if (status == NIXL_INPROGRESS && round % 4 == 1) {
             status = wait_for_first_bytes(&local, &req);
@@ -398,8 +399,8 @@ static void a_segment_of_any_kind_closes_under_load(void)
         struct nixl_req *req = NULL;
 
         status = n_rounds % 2 == 0
-                     ? nixl_put_nb(0, segment.region, 0, local.addr, SEGMENT_NBYTES, &req)
-                     : nixl_get_nb(0, segment.region, 0, local.addr, SEGMENT_NBYTES, &req);
+                     ? nixl_put_x(0, segment.region, 0, local.addr, SEGMENT_NBYTES, NULL, &req)
+                     : nixl_get_x(0, segment.region, 0, local.addr, SEGMENT_NBYTES, NULL, &req);
         if (conf.rank == 1 && n_rounds == 2) {
             conf_tell(0, TAG_DONE);
         }

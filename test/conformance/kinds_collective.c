@@ -300,9 +300,9 @@ static void collectives_on_all_kinds_go_on_by_themselves(void)
         args.src = args.dst = sums.addr;
         args.count = count;
         args.type = NIXL_TYPE_UINT32;
-        status = nixl_allreduce_nb(conf_world, &args, &reqs[0]);
+        status = nixl_allreduce_x(conf_world, &args, NULL, &reqs[0]);
         MPT_OK(status == NIXL_INPROGRESS ? NIXL_OK : status);
-        status = nixl_broadcast_nb(conf_world, root, all.addr, nbytes, &reqs[1]);
+        status = nixl_broadcast_x(conf_world, root, all.addr, nbytes, NULL, &reqs[1]);
         MPT_OK(status == NIXL_INPROGRESS ? NIXL_OK : status);
         for (int i = 0; i < 2; i++) {
             MPT_OK(reqs[i] != NULL ? nixl_req_wait(&reqs[i], MPT_PATIENCE) : NIXL_OK);

@@ -31,7 +31,7 @@ static void what_was_started_goes_on_by_itself(void)
         args.src = args.dst = values[i];
         args.count = i % 2 == 0 ? N_VALUES : 1;
         args.type = NIXL_TYPE_INT64;
-        status = nixl_allreduce_nb(team, &args, &reqs[i]);
+        status = nixl_allreduce_x(team, &args, NULL, &reqs[i]);
         MPT_STATUS(status, conf.size > 1 ? NIXL_INPROGRESS : NIXL_OK);
         memset(&args, 0xff, sizeof(args)); /* may be reused at once */
     }
@@ -167,10 +167,9 @@ static void every_collective_can_be_started(void)
             end(&started[which]);
         }
     }
-    MPT_TRUE(nixl_broadcast_nb(team, 0, NULL, 0, &req) >= 0);
+    MPT_TRUE(nixl_broadcast_x(team, 0, NULL, 0, NULL, &req) >= 0);
     MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
-    MPT_STATUS(nixl_barrier_nb(team, NULL), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_barrier_nb(NULL, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_barrier_x(NULL, NULL, &req), NIXL_E_INVALID_ARG);
     MPT_OK(nixl_team_free(team));
 }
 
@@ -185,8 +184,8 @@ static void started_collectives_of_several_teams_do_not_wait_for_each_other(void
     for (unsigned round = 0; round < conf_rounds(50); round++) {
         int first = conf.rank % 2;
 
-        MPT_TRUE(nixl_barrier_nb(teams[first], &reqs[first]) >= 0);
-        MPT_TRUE(nixl_barrier_nb(teams[1 - first], &reqs[1 - first]) >= 0);
+        MPT_TRUE(nixl_barrier_x(teams[first], NULL, &reqs[first]) >= 0);
+        MPT_TRUE(nixl_barrier_x(teams[1 - first], NULL, &reqs[1 - first]) >= 0);
         MPT_OK(nixl_req_wait(&reqs[0], MPT_PATIENCE));
         MPT_OK(nixl_req_wait(&reqs[1], MPT_PATIENCE));
     }
@@ -256,7 +255,7 @@ static void a_cancel_breaks_the_team_for_all(void)
     struct nixl_team *team = world_that_all_have();
 
     if (conf.rank == 0) {
-        MPT_STATUS(nixl_barrier_nb(team, &req), NIXL_INPROGRESS);
+        MPT_STATUS(nixl_barrier_x(team, NULL, &req), NIXL_INPROGRESS);
         MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, &outcome));
         MPT_EQ(outcome, NIXL_OUTCOME_PARTIAL);
         MPT_TRUE(req == NULL);
@@ -273,7 +272,7 @@ static void a_team_is_given_back_with_requests(void)
     struct nixl_team *team = world_that_all_have();
 
     if (conf.rank == 0) { /* no other member calls */
-        MPT_STATUS(nixl_barrier_nb(team, &req), NIXL_INPROGRESS);
+        MPT_STATUS(nixl_barrier_x(team, NULL, &req), NIXL_INPROGRESS);
     }
     MPT_OK(nixl_team_free(team));
     if (conf.rank == 0) {

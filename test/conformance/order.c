@@ -39,7 +39,8 @@ static void send_slices(struct segment *segment, unsigned round, bool is_nb, uns
             MPT_OK(nixl_put(conf.next, segment->region, i * SLICE, src + i * SLICE, nbytes));
             continue;
         }
-        status = nixl_put_nb(conf.next, segment->region, i * SLICE, src + i * SLICE, nbytes, &req);
+        status =
+            nixl_put_x(conf.next, segment->region, i * SLICE, src + i * SLICE, nbytes, NULL, &req);
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
         if (status == NIXL_INPROGRESS) {
             MPT_OK(nixl_req_detach(&req));

@@ -19,8 +19,8 @@ static void start_puts(struct segment *segment, unsigned char *src, struct nixl_
 
         reqs[i] = NULL;
         mpt_fill(src + i * SLICE, SLICE, i + 100);
-        status =
-            nixl_put_nb(conf.next, segment->region, i * SLICE, src + i * SLICE, SLICE, &reqs[i]);
+        status = nixl_put_x(conf.next, segment->region, i * SLICE, src + i * SLICE, SLICE, NULL,
+                            &reqs[i]);
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
         MPT_EQ(reqs[i] != NULL, status == NIXL_INPROGRESS);
     }
@@ -123,8 +123,8 @@ static void gets_complete_too(void)
     }
     mpt_barrier();
     for (size_t i = 0; i < N_REQS; i++) {
-        int status =
-            nixl_get_nb(conf.next, segment.region, i * SLICE, dst + i * SLICE, SLICE, &reqs[i]);
+        int status = nixl_get_x(conf.next, segment.region, i * SLICE, dst + i * SLICE, SLICE, NULL,
+                                &reqs[i]);
 
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
     }
@@ -165,13 +165,12 @@ static void a_failed_start_makes_no_request(void)
 
     mpt_barrier();
     MPT_OK(nixl_put(0, segment.region, 0, &byte, 1)); /* so that its size is known at once */
-    MPT_STATUS(nixl_put_nb(conf.size, segment.region, 0, &byte, 1, &req), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_put_nb(-1, segment.region, 0, &byte, 1, &req), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_put_nb(0, NULL, 0, &byte, 1, &req), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_put_nb(0, segment.region, 0, NULL, 1, &req), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_get_nb(0, segment.region, 0, NULL, 1, &req), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_put_nb(0, segment.region, 64, &byte, 1, &req), NIXL_E_RANGE);
-    MPT_STATUS(nixl_put_nb(0, segment.region, 0, &byte, 1, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put_x(conf.size, segment.region, 0, &byte, 1, NULL, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put_x(-1, segment.region, 0, &byte, 1, NULL, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put_x(0, NULL, 0, &byte, 1, NULL, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put_x(0, segment.region, 0, NULL, 1, NULL, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_get_x(0, segment.region, 0, NULL, 1, NULL, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put_x(0, segment.region, 64, &byte, 1, NULL, &req), NIXL_E_RANGE);
     MPT_TRUE(req == canary);
     mpt_barrier();
     conf_drop(&segment);
@@ -188,7 +187,7 @@ static void cancel_one(struct segment *segment, unsigned char *src, uint64_t see
     int status;
 
     mpt_fill(src, BIG, seed);
-    status = nixl_put_nb(conf.next, segment->region, 0, src, BIG, &req);
+    status = nixl_put_x(conf.next, segment->region, 0, src, BIG, NULL, &req);
     if (status == NIXL_INPROGRESS) {
         status = nixl_req_cancel(&req, MPT_PATIENCE, &outcome);
     }
@@ -251,7 +250,8 @@ static void many_puts_of_words_are_under_way_at_once(void)
             int status;
 
             src[i] = (round + 1) * 1000 + i;
-            status = nixl_put_nb(conf.next, segment.region, i * 8, &src[i], 2u << i % 3, &reqs[i]);
+            status =
+                nixl_put_x(conf.next, segment.region, i * 8, &src[i], 2u << i % 3, NULL, &reqs[i]);
             reqs[i] = status == NIXL_INPROGRESS ? reqs[i] : NULL;
             MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
         }
@@ -280,7 +280,7 @@ static void cancel_needs_no_outcome(void)
     mpt_barrier();
     for (unsigned round = 0; round < conf_rounds(10); round++) {
         struct nixl_req *req = NULL;
-        int status = nixl_put_nb(conf.next, segment.region, 0, src, BIG, &req);
+        int status = nixl_put_x(conf.next, segment.region, 0, src, BIG, NULL, &req);
 
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
         MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, NULL));
@@ -326,8 +326,8 @@ static void a_flush_waits_for_gets_that_were_freed(void)
         memset(dst, 0x99, 2 * GET_NBYTES);
         for (uint64_t i = 0; i < 2; i++) {
             struct nixl_req *req = NULL;
-            int status = nixl_get_nb(conf.next, segment.region, i * GET_NBYTES,
-                                     dst + i * GET_NBYTES, GET_NBYTES, &req);
+            int status = nixl_get_x(conf.next, segment.region, i * GET_NBYTES, dst + i * GET_NBYTES,
+                                    GET_NBYTES, NULL, &req);
 
             MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
             MPT_OK(nixl_req_detach(&req));

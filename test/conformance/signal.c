@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Guarantees on signals: comparisons, waiting, waking, and the data that they bring along. */
 #include "conformance.h"
+#include "test/op_form.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -203,7 +204,7 @@ static void a_signal_shows_every_earlier_put(void)
         mpt_fill(src, nbytes, round);
         mpt_fill(src + BLOCK, nbytes, ~round);
         MPT_OK(nixl_put(conf.next, segment.region, 0, src, nbytes));
-        status = nixl_put_nb(conf.next, segment.region, BLOCK, src + BLOCK, nbytes, &req);
+        status = nixl_put_x(conf.next, segment.region, BLOCK, src + BLOCK, nbytes, NULL, &req);
         if (status == NIXL_INPROGRESS) {
             status = nixl_req_detach(&req);
         }
@@ -269,12 +270,15 @@ static void signals_that_are_not_waited_for_come_behind_their_data(void)
 
         mpt_fill(src, nbytes, round);
         mpt_fill(src + BLOCK, nbytes, ~round);
-        start_or_free(nixl_put_nb(conf.next, segment.region, 0, src, nbytes, &reqs[0]), &reqs[0]);
-        start_or_free(nixl_put_signal_nb(conf.next, segment.region, BLOCK, src + BLOCK, nbytes,
-                                         segment.region, SIGNALS, NIXL_SIGNAL_ADD, 2, &reqs[1]),
-                      &reqs[1]);
-        start_or_free(nixl_signal_nb(conf.next, segment.region, SIGNALS + 8, NIXL_SIGNAL_SET, round,
-                                     &reqs[2]),
+        start_or_free(nixl_put_x(conf.next, segment.region, 0, src, nbytes, NULL, &reqs[0]),
+                      &reqs[0]);
+        start_or_free(
+            nixl_put_x(conf.next, segment.region, BLOCK, src + BLOCK, nbytes,
+                       (struct nixl_op[]){op_signal(segment.region, SIGNALS, NIXL_SIGNAL_ADD, 2)},
+                       &reqs[1]),
+            &reqs[1]);
+        start_or_free(nixl_signal_x(conf.next, segment.region, SIGNALS + 8, NIXL_SIGNAL_SET, round,
+                                    NULL, &reqs[2]),
                       &reqs[2]);
         MPT_OK(nixl_signal_wait(word_at(&segment, SIGNALS), NIXL_COMPARE_EQ, 2ull * round,
                                 MPT_PATIENCE, NULL));
@@ -305,9 +309,11 @@ static void get_signal_shows_its_data(void)
         int status;
 
         memset(dst, 0, BLOCK);
-        status = nixl_get_signal_nb(conf.next, segment.region, 0, dst, nbytes, &signal,
-                                    round % 2 == 0 ? NIXL_SIGNAL_SET : NIXL_SIGNAL_ADD,
-                                    round % 2 == 0 ? round : 1, &req);
+        status = nixl_get_x(conf.next, segment.region, 0, dst, nbytes,
+                            (struct nixl_op[]){op_own_signal(
+                                &signal, round % 2 == 0 ? NIXL_SIGNAL_SET : NIXL_SIGNAL_ADD,
+                                round % 2 == 0 ? round : 1)},
+                            &req);
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
         MPT_OK(nixl_signal_wait(&signal, NIXL_COMPARE_EQ, round, MPT_PATIENCE, NULL));
         MPT_CHECK(dst, nbytes, 5u + (unsigned)conf.next);

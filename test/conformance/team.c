@@ -238,7 +238,7 @@ static struct nixl_team *make_in_own_way(void)
     int status = NIXL_INPROGRESS;
 
     if (conf.rank % 3 == 0) {
-        MPT_STATUS(nixl_team_world_nb(&team, &req), NIXL_INPROGRESS);
+        MPT_STATUS(nixl_team_world_x(NULL, &team, &req), NIXL_INPROGRESS);
         MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
     } else if (conf.rank % 3 == 1) {
         while ((status = nixl_team_world(0, &team)) == NIXL_INPROGRESS) {
@@ -259,7 +259,7 @@ static struct nixl_team *divide_in_own_way(struct nixl_team *world)
     struct nixl_req *req;
 
     if (conf.rank % 3 == 0) {
-        MPT_STATUS(nixl_team_split_nb(world, color, 0, &team, &req), NIXL_INPROGRESS);
+        MPT_STATUS(nixl_team_split_x(world, color, 0, NULL, &team, &req), NIXL_INPROGRESS);
         MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
     } else if (conf.rank % 3 == 1) {
         while ((status = nixl_team_split(world, color, 0, 0, &team)) == NIXL_INPROGRESS) {
@@ -354,9 +354,8 @@ static void wrong_ranks_make_no_team(void)
 
     MPT_STATUS(nixl_team_world(MPT_PATIENCE, NULL), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_team_world(-1, &team), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_team_world_nb(NULL, &req), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_team_world_nb(&team, NULL), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_team_create_nb(ranks, 2, &team, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_world_x(NULL, NULL, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_create_x(ranks, 2, NULL, &team, &req), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_team_node(-1, &team), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_team_node(MPT_PATIENCE, NULL), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_team_create(NULL, 1, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
@@ -377,9 +376,8 @@ static void wrong_ranks_make_no_team(void)
     MPT_STATUS(nixl_team_split(NULL, 0, 0, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_team_shrink(NULL, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_team_shrink(world, -1, &team), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_team_split_nb(world, -2, 0, &team, &req), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_team_split_nb(world, 0, 0, NULL, &req), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_team_split_nb(world, 0, 0, &team, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_split_x(world, -2, 0, NULL, &team, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_split_x(world, 0, 0, NULL, NULL, &req), NIXL_E_INVALID_ARG);
     MPT_TRUE(team == NULL && req == NULL);
     MPT_STATUS(nixl_team_free(NULL), NIXL_E_INVALID_ARG);
     MPT_EQ(nixl_team_size(NULL), NIXL_E_INVALID_ARG);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Guarantees on the life of prepared transfers: starts, requests, notifications, cancel, ranges. */
 #include "local.h"
+#include "test/op_form.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -132,7 +133,8 @@ static void an_index_may_change_between_starts(void)
         }
         MPT_OK(nixl_xfer_set_index(xfer, NIXL_XFER_LOCAL, 0, n, pair.local_index));
         MPT_OK(nixl_xfer_set_index(xfer, NIXL_XFER_REMOTE, 0, n, pair.remote_index));
-        MPT_TRUE(nixl_xfer_start_notify(xfer, TAG_NOTE, NULL, 0, NULL) >= NIXL_OK);
+        MPT_TRUE(nixl_xfer_start_x(xfer, (struct nixl_op[]){op_note(TAG_NOTE, NULL, 0)}, NULL) >=
+                 NIXL_OK);
         conf_hear(conf.prev, TAG_NOTE);
         MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));
         check_pair(&pair, conf.prev, n);
@@ -159,8 +161,10 @@ static void a_notification_comes_behind_a_transfer(void)
     make_pair(&pair, "xfer.note");
     xfer = prepare(&pair, NIXL_XFER_PUT, conf.next);
     for (unsigned round = 0; round < conf_rounds(100); round++) {
-        MPT_TRUE(nixl_xfer_start_notify(xfer, TAG_NOTE + (uint64_t)round, text, sizeof(text),
-                                        NULL) >= NIXL_OK);
+        MPT_TRUE(nixl_xfer_start_x(
+                     xfer,
+                     (struct nixl_op[]){op_note(TAG_NOTE + (uint64_t)round, text, sizeof(text))},
+                     NULL) >= NIXL_OK);
         nixl_note_init(&note);
         MPT_OK(nixl_notify_recv(conf.prev, TAG_NOTE + (uint64_t)round, UINT64_MAX, MPT_PATIENCE,
                                 &note));
@@ -188,7 +192,8 @@ static void a_notification_comes_behind_the_last_read(void)
     conf_fill_segment(&pair.segment, 0, pair.seen, N_BLOCKS * BLOCK);
     mpt_barrier();
     xfer = prepare(&pair, NIXL_XFER_GET, conf.next);
-    MPT_TRUE(nixl_xfer_start_notify(xfer, TAG_NOTE, NULL, 0, NULL) >= NIXL_OK);
+    MPT_TRUE(nixl_xfer_start_x(xfer, (struct nixl_op[]){op_note(TAG_NOTE, NULL, 0)}, NULL) >=
+             NIXL_OK);
     conf_hear(conf.prev, TAG_NOTE);
     blank(&pair, 0);
     MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));
@@ -289,7 +294,8 @@ static void many_transfers_are_in_flight(void)
         xfers[i] = prepare(&pair, NIXL_XFER_PUT, conf.next);
     }
     for (int i = 0; i < N_XFERS; i++) {
-        int status = nixl_xfer_start_notify(xfers[i], TAG_NOTE, NULL, 0, &reqs[i]);
+        int status =
+            nixl_xfer_start_x(xfers[i], (struct nixl_op[]){op_note(TAG_NOTE, NULL, 0)}, &reqs[i]);
 
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
         MPT_EQ(reqs[i] != NULL, status == NIXL_INPROGRESS);
@@ -329,7 +335,8 @@ static void one_start_at_a_time(void)
     MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_E_IN_USE);
     MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));
     MPT_OK(nixl_xfer_wait(xfer, 0));
-    MPT_STATUS(nixl_xfer_start_notify(xfer, TAG_NOTE, NULL, 0, &req), NIXL_INPROGRESS);
+    MPT_STATUS(nixl_xfer_start_x(xfer, (struct nixl_op[]){op_note(TAG_NOTE, NULL, 0)}, &req),
+               NIXL_INPROGRESS);
     MPT_TRUE(req != NULL);
     MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
     conf_hear(conf.prev, TAG_NOTE);
@@ -400,14 +407,16 @@ static void a_canceled_transfer_moves_no_more(void)
     static struct pair pair;
     enum nixl_outcome outcome = NIXL_OUTCOME_UNTOUCHED;
     struct nixl_xfer *xfer;
+    struct nixl_req *req;
 
     make_pair(&pair, "xfer.cancel");
     blank(&pair, 7);
     mpt_barrier();
     xfer = prepare_long(&pair, 40000000); /* 10 TB: not done before the cancel, whoever waits */
     for (unsigned round = 0; round < conf_rounds(10); round++) {
-        MPT_STATUS(nixl_xfer_start_notify(xfer, TAG_NOTE, NULL, 0, NULL), NIXL_INPROGRESS);
-        MPT_OK(nixl_xfer_cancel(xfer, MPT_PATIENCE, &outcome));
+        MPT_STATUS(nixl_xfer_start_x(xfer, (struct nixl_op[]){op_note(TAG_NOTE, NULL, 0)}, &req),
+                   NIXL_INPROGRESS);
+        MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, &outcome));
         MPT_TRUE(outcome == NIXL_OUTCOME_PARTIAL || outcome == NIXL_OUTCOME_UNTOUCHED);
         MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
         MPT_OK(nixl_notify(conf.next, TAG_NEXT, &outcome, sizeof(outcome), MPT_PATIENCE));
@@ -489,7 +498,8 @@ static void a_transfer_finds_a_new_segment_again(void)
     mpt_barrier();
     pair.segment = conf_segment("xfer.stale", N_BLOCKS * BLOCK);
     MPT_OK(nixl_region_query(conf.next, there, MPT_PATIENCE, &info));
-    MPT_TRUE(nixl_xfer_start_notify(xfer, TAG_NOTE, NULL, 0, NULL) >= NIXL_OK);
+    MPT_TRUE(nixl_xfer_start_x(xfer, (struct nixl_op[]){op_note(TAG_NOTE, NULL, 0)}, NULL) >=
+             NIXL_OK);
     conf_hear(conf.prev, TAG_NOTE);
     check_pair(&pair, conf.prev, N_BLOCKS);
     MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));

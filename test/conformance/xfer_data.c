@@ -5,6 +5,7 @@
  * lies, block by block, and shares nothing with the library.
  */
 #include "local.h"
+#include "test/op_form.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -355,7 +356,8 @@ static void many_blocks_arrive_each_at_its_place(void)
     mpt_barrier();
     MPT_OK(nixl_xfer_create(NIXL_XFER_PUT, conf.next, &local, 1, &remote, 1, &xfer));
     for (unsigned round = 0; round < conf_rounds(10); round++) {
-        MPT_TRUE(nixl_xfer_start_notify(xfer, TAG_DATA, NULL, 0, NULL) >= 0);
+        MPT_TRUE(nixl_xfer_start_x(xfer, (struct nixl_op[]){op_note(TAG_DATA, NULL, 0)}, NULL) >=
+                 0);
         conf_hear(conf.prev, TAG_DATA);
         conf_read_segment(&segment, 0, seen, segment.nbytes);
         for (uint64_t i = 0; i < n_blocks; i++) {

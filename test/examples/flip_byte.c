@@ -12,19 +12,19 @@
 #include <string.h>
 
 typedef int put_fn(int, struct nixl_region *, uint64_t, const void *, size_t);
-typedef int put_nb_fn(int, struct nixl_region *, uint64_t, const void *, size_t,
-                      struct nixl_req **);
+typedef int put_x_fn(int, struct nixl_region *, uint64_t, const void *, size_t,
+                     const struct nixl_op *, struct nixl_req **);
 
-int nixl_put_nb(int rank, struct nixl_region *region, uint64_t offset, const void *src,
-                size_t nbytes, struct nixl_req **req_p)
+int nixl_put_x(int rank, struct nixl_region *region, uint64_t offset, const void *src,
+               size_t nbytes, const struct nixl_op *op, struct nixl_req **req_p)
 {
     static _Atomic int n_puts;
     unsigned char *copy;
     int status;
 
     if (atomic_fetch_add(&n_puts, 1) != 2) {
-        return ((put_nb_fn *)dlsym(RTLD_NEXT, "nixl_put_nb"))(rank, region, offset, src, nbytes,
-                                                              req_p);
+        return ((put_x_fn *)dlsym(RTLD_NEXT, "nixl_put_x"))(rank, region, offset, src, nbytes, op,
+                                                            req_p);
     }
     copy = malloc(nbytes);
     if (copy == NULL) {

@@ -123,8 +123,8 @@ static void begin(void)
     listed = malloc((size_t)N_LISTED * LISTED_GET);
     fake_must(small != NULL && large != NULL && listed != NULL);
     fake_must(nixl_region_open("theirs", &theirs) == NIXL_OK);
-    fake_must(nixl_get_nb(1, theirs, 0, small, SMALL_GET, &reqs[0]) == NIXL_INPROGRESS);
-    fake_must(nixl_get_nb(1, theirs, 0, large, LARGE_GET, &reqs[1]) == NIXL_INPROGRESS);
+    fake_must(nixl_get_x(1, theirs, 0, small, SMALL_GET, NULL, &reqs[0]) == NIXL_INPROGRESS);
+    fake_must(nixl_get_x(1, theirs, 0, large, LARGE_GET, NULL, &reqs[1]) == NIXL_INPROGRESS);
     fake_key_coming(1, false);
     fake_round();
     fake_must(nxr_list_is_empty(nxr_region_asks(np->peer)));

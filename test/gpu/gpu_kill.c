@@ -52,8 +52,8 @@ static void victim(void)
         char *local = (char *)here.addr + i % N_COPIES * NBYTES;
 
         MPT_OK(nixl_req_wait(req, MPT_PATIENCE));
-        status = i % 3 == 0 ? nixl_get_nb(0, regions[i % N_WAYS], 0, local, NBYTES, req)
-                            : nixl_put_nb(0, regions[i % N_WAYS], 0, local, NBYTES, req);
+        status = i % 3 == 0 ? nixl_get_x(0, regions[i % N_WAYS], 0, local, NBYTES, NULL, req)
+                            : nixl_put_x(0, regions[i % N_WAYS], 0, local, NBYTES, NULL, req);
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
     }
 }

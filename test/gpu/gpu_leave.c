@@ -5,6 +5,7 @@
  * both returns at once, as nothing is in flight, and the memory can be freed behind it.
  */
 #include "test/gpu/gpu.h"
+#include "test/op_form.h"
 
 #include <stdio.h>
 
@@ -22,7 +23,8 @@ static void put_to(int other, struct fake_stream *stream)
 {
     for (size_t i = 0; i < N_WAYS; i++) {
         void *src = (void *)regions[0].addr;
-        int status = nixl_put_on_stream(other, regions[i].region, 0, src, NBYTES / 2, stream, NULL);
+        int status = nixl_put_x(other, regions[i].region, 0, src, NBYTES / 2,
+                                (struct nixl_op[]){op_stream(stream)}, NULL);
 
         if (status == NIXL_E_UNSUPPORTED) { /* the GPU does not reach such memory of another */
             printf("# %s: %s\n", gpu_way_names[ways[i]], nixl_last_error()->text);

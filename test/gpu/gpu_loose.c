@@ -51,11 +51,11 @@ static void check_requests(struct nixl_region *region, const struct gpu_region *
     int status;
 
     gpu_fill(loose, 0, NBYTES / 2, seed);
-    status = nixl_put_nb(other, region, 0, local, NBYTES / 2, &req);
+    status = nixl_put_x(other, region, 0, local, NBYTES / 2, NULL, &req);
     MPT_OK(status == NIXL_INPROGRESS ? nixl_req_wait(&req, MPT_PATIENCE) : status);
     MPT_OK(nixl_flush(other, MPT_PATIENCE));
     gpu_fill(loose, 0, NBYTES / 2, 1);
-    status = nixl_get_nb(other, region, 0, local, NBYTES / 2, &req);
+    status = nixl_get_x(other, region, 0, local, NBYTES / 2, NULL, &req);
     MPT_OK(status == NIXL_INPROGRESS ? nixl_req_wait(&req, MPT_PATIENCE) : status);
     GPU_CHECK(loose, 0, NBYTES / 2, seed);
 }

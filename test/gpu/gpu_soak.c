@@ -104,7 +104,8 @@ static void one_put(int other, unsigned part, uint64_t at, size_t nbytes)
     if (kind == 0) {
         MPT_OK(nixl_put(other, parts[part].region, place, (void *)from->addr, nbytes));
     } else if (kind == 1) {
-        status = nixl_put_nb(other, parts[part].region, place, (void *)from->addr, nbytes, &req);
+        status =
+            nixl_put_x(other, parts[part].region, place, (void *)from->addr, nbytes, NULL, &req);
         MPT_OK(status == NIXL_INPROGRESS ? nixl_req_wait(&req, MPT_PATIENCE) : status);
     } else {
         uint64_t length = nbytes;
@@ -128,7 +129,7 @@ static void one_get(int other, unsigned part, uint64_t at, size_t nbytes)
     int status;
 
     MPT_OK(nixl_fence(other));
-    status = nixl_get_nb(other, parts[part].region, place, (void *)to->addr, nbytes, &req);
+    status = nixl_get_x(other, parts[part].region, place, (void *)to->addr, nbytes, NULL, &req);
     MPT_OK(status == NIXL_INPROGRESS ? nixl_req_wait(&req, MPT_PATIENCE) : status);
     if (to->way == GPU_CUDA) {
         gpu_read(bytes, to->addr, nbytes);

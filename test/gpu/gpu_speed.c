@@ -105,7 +105,7 @@ static void start_put(uint64_t offset, const void *src, size_t nbytes, struct ni
     int status;
 
     *req_p = NULL;
-    status = nixl_put_nb(1, work.region, offset, src, nbytes, req_p);
+    status = nixl_put_x(1, work.region, offset, src, nbytes, NULL, req_p);
     if (status != NIXL_INPROGRESS) {
         MPT_OK(status);
     }

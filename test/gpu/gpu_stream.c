@@ -5,6 +5,7 @@
  * the stream, and the host must be able to wait for it, asleep or not.
  */
 #include "test/gpu/gpu.h"
+#include "test/op_form.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -62,9 +63,9 @@ static void check_order(void)
     mpt_barrier();
     close_gate();
     queue_fill(here, NBYTES, 0x11);
-    MPT_STATUS(
-        nixl_put_on_stream(other, data.region, 2 * NBYTES, (void *)here, NBYTES, stream, &req),
-        NIXL_INPROGRESS);
+    MPT_STATUS(nixl_put_x(other, data.region, 2 * NBYTES, (void *)here, NBYTES,
+                          (struct nixl_op[]){op_stream(stream)}, &req),
+               NIXL_INPROGRESS);
     queue_fill(here, NBYTES, 0x22);
     MPT_STATUS(nixl_req_test(&req), NIXL_INPROGRESS);
     MPT_STATUS(nixl_req_cancel(&req, 0, &outcome), NIXL_INPROGRESS);
@@ -74,9 +75,9 @@ static void check_order(void)
     mpt_barrier();
     expect_bytes(data.addr + 2 * NBYTES, NBYTES, 0x11);
     close_gate();
-    MPT_STATUS(
-        nixl_get_on_stream(other, data.region, 2 * NBYTES, (void *)there, NBYTES, stream, &req),
-        NIXL_INPROGRESS);
+    MPT_STATUS(nixl_get_x(other, data.region, 2 * NBYTES, (void *)there, NBYTES,
+                          (struct nixl_op[]){op_stream(stream)}, &req),
+               NIXL_INPROGRESS);
     GPU_OK(cu.cuMemcpyAsync(here, there, NBYTES, stream));
     open_gate();
     GPU_OK(cu.cuStreamSynchronize(stream));
@@ -92,9 +93,10 @@ static void check_unobserved(void)
 
     close_gate();
     queue_fill(data.addr, NBYTES, 0x33);
-    MPT_OK(nixl_put_on_stream(other, data.region, 2 * NBYTES, (void *)data.addr, NBYTES, stream,
-                              NULL));
-    MPT_STATUS(nixl_put_on_stream(other, data.region, 0, (void *)data.addr, 0, stream, &req),
+    MPT_OK(nixl_put_x(other, data.region, 2 * NBYTES, (void *)data.addr, NBYTES,
+                      (struct nixl_op[]){op_stream(stream)}, NULL));
+    MPT_STATUS(nixl_put_x(other, data.region, 0, (void *)data.addr, 0,
+                          (struct nixl_op[]){op_stream(stream)}, &req),
                NIXL_INPROGRESS);
     MPT_STATUS(nixl_flush(other, 0), NIXL_INPROGRESS);
     open_gate();
@@ -114,8 +116,8 @@ static void check_notify(int round)
 
     close_gate();
     queue_fill(data.addr, NBYTES, value);
-    MPT_OK(nixl_put_notify_on_stream(other, data.region, 2 * NBYTES, (void *)data.addr, NBYTES, TAG,
-                                     &value, 1, stream));
+    MPT_OK(nixl_put_x(other, data.region, 2 * NBYTES, (void *)data.addr, NBYTES,
+                      (struct nixl_op[]){op_stream_note(stream, TAG, &value, 1)}, NULL));
     MPT_OK(nixl_notify(other, TAG + 1, NULL, 0, MPT_PATIENCE)); /* must stay behind */
     open_gate();
     nixl_note_init(&note);
@@ -137,15 +139,17 @@ static void check_signals(int round)
 
     close_gate();
     queue_fill(data.addr, NBYTES, value);
-    MPT_OK(nixl_put_on_stream(other, data.region, 2 * NBYTES, (void *)data.addr, NBYTES, stream,
-                              NULL));
-    MPT_OK(nixl_signal_set_on_stream(other, words.region, 0, wanted, stream));
+    MPT_OK(nixl_put_x(other, data.region, 2 * NBYTES, (void *)data.addr, NBYTES,
+                      (struct nixl_op[]){op_stream(stream)}, NULL));
+    MPT_OK(nixl_signal_x(other, words.region, 0, NIXL_SIGNAL_SET, wanted,
+                         (struct nixl_op[]){op_stream(stream)}, NULL));
     open_gate();
     MPT_OK(nixl_signal_wait(word, NIXL_COMPARE_GE, wanted, MPT_PATIENCE, NULL));
     expect_bytes(data.addr + 2 * NBYTES, NBYTES, value);
     GPU_OK(cu.cuStreamSynchronize(stream));
     mpt_barrier();
-    MPT_OK(nixl_signal_wait_on_stream(word, NIXL_COMPARE_GE, wanted + 1, stream));
+    MPT_OK(nixl_signal_wait_x(word, NIXL_COMPARE_GE, wanted + 1,
+                              (struct nixl_op[]){op_stream(stream)}, NULL));
     GPU_OK(cu.cuMemcpyAsync(data.addr, data.addr + 2 * NBYTES, NBYTES, stream));
     MPT_EQ(cu.cuStreamQuery(stream), CU_NOT_READY);
     mpt_barrier(); /* both streams wait now, and the host goes on */
@@ -185,13 +189,15 @@ static void check_close(void)
         MPT_OK(nixl_region_open("brief", &region));
         mpt_barrier();
         close_gate();
-        MPT_OK(nixl_put_on_stream(1, region, 0, (void *)data.addr, NBYTES, stream, NULL));
+        MPT_OK(nixl_put_x(1, region, 0, (void *)data.addr, NBYTES,
+                          (struct nixl_op[]){op_stream(stream)}, NULL));
         tell(1);
         nixl_note_init(&note);
         MPT_OK(nixl_notify_recv(1, TAG + 2, UINT64_MAX, MPT_PATIENCE, &note));
         open_gate();
         GPU_OK(cu.cuStreamSynchronize(stream));
-        MPT_STATUS(nixl_put_on_stream(1, region, 0, (void *)data.addr, NBYTES, stream, NULL),
+        MPT_STATUS(nixl_put_x(1, region, 0, (void *)data.addr, NBYTES,
+                              (struct nixl_op[]){op_stream(stream)}, NULL),
                    NIXL_E_STALE);
         MPT_OK(nixl_flush(1, MPT_PATIENCE));
         MPT_OK(nixl_region_close(region, MPT_PATIENCE));
@@ -206,22 +212,36 @@ static void check_refusals(void)
     static unsigned char bytes[64] __attribute__((aligned(8)));
     struct nixl_req *req = NULL;
 
-    MPT_STATUS(nixl_put_on_stream(other, words.region, 0, bytes, 8, stream, &req),
-               NIXL_E_UNSUPPORTED);
-    MPT_STATUS(nixl_get_on_stream(other, words.region, 0, bytes, 8, stream, &req),
-               NIXL_E_UNSUPPORTED);
-    MPT_STATUS(nixl_put_on_stream(other, data.region, 3 * NBYTES, bytes, 1, stream, &req),
+    MPT_STATUS(
+        nixl_put_x(other, words.region, 0, bytes, 8, (struct nixl_op[]){op_stream(stream)}, &req),
+        NIXL_E_UNSUPPORTED);
+    MPT_STATUS(
+        nixl_get_x(other, words.region, 0, bytes, 8, (struct nixl_op[]){op_stream(stream)}, &req),
+        NIXL_E_UNSUPPORTED);
+    MPT_STATUS(nixl_put_x(other, data.region, 3 * NBYTES, bytes, 1,
+                          (struct nixl_op[]){op_stream(stream)}, &req),
                NIXL_E_RANGE);
-    MPT_STATUS(nixl_put_on_stream(other, data.region, 0, NULL, 1, stream, &req),
+    MPT_STATUS(
+        nixl_put_x(other, data.region, 0, NULL, 1, (struct nixl_op[]){op_stream(stream)}, &req),
+        NIXL_E_INVALID_ARG);
+    MPT_STATUS(
+        nixl_put_x(99, data.region, 0, bytes, 1, (struct nixl_op[]){op_stream(stream)}, &req),
+        NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_signal_x(other, words.region, 4, NIXL_SIGNAL_SET, 1,
+                             (struct nixl_op[]){op_stream(stream)}, NULL),
                NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_put_on_stream(99, data.region, 0, bytes, 1, stream, &req), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_signal_set_on_stream(other, words.region, 4, 1, stream), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_signal_set_on_stream(other, words.region, 4096, 1, stream), NIXL_E_RANGE);
-    MPT_STATUS(nixl_signal_wait_on_stream((uint64_t *)(void *)bytes, NIXL_COMPARE_EQ, 1, stream),
+    MPT_STATUS(nixl_signal_x(other, words.region, 4096, NIXL_SIGNAL_SET, 1,
+                             (struct nixl_op[]){op_stream(stream)}, NULL),
+               NIXL_E_RANGE);
+    MPT_STATUS(nixl_signal_wait_x((uint64_t *)(void *)bytes, NIXL_COMPARE_EQ, 1,
+                                  (struct nixl_op[]){op_stream(stream)}, NULL),
                NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_signal_wait_on_stream((uint64_t *)words.addr, NIXL_COMPARE_LT, 1, stream),
+    MPT_STATUS(nixl_signal_wait_x((uint64_t *)words.addr, NIXL_COMPARE_LT, 1,
+                                  (struct nixl_op[]){op_stream(stream)}, NULL),
                NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_signal_wait_on_stream(NULL, NIXL_COMPARE_EQ, 1, stream), NIXL_E_INVALID_ARG);
+    MPT_STATUS(
+        nixl_signal_wait_x(NULL, NIXL_COMPARE_EQ, 1, (struct nixl_op[]){op_stream(stream)}, NULL),
+        NIXL_E_INVALID_ARG);
     MPT_TRUE(req == NULL);
 }
 

@@ -40,6 +40,30 @@ class MemParams(ctypes.Structure):
     ]
 
 
+OP_STREAM = 4
+
+
+class Op(ctypes.Structure):
+    _fields_ = [
+        ("struct_nbytes", ctypes.c_size_t),
+        ("flags", ctypes.c_uint32),
+        ("rank", ctypes.c_int),
+        ("context", ctypes.c_void_p),
+        ("cq", ctypes.c_void_p),
+        ("user_data", ctypes.c_uint64),
+        ("timeout_ns", ctypes.c_int64),
+        ("stream", ctypes.c_void_p),
+        ("tag", ctypes.c_uint64),
+        ("msg", ctypes.c_void_p),
+        ("msg_nbytes", ctypes.c_size_t),
+        ("signal_region", ctypes.c_void_p),
+        ("signal_offset", ctypes.c_uint64),
+        ("signal", ctypes.c_void_p),
+        ("signal_value", ctypes.c_uint64),
+        ("signal_op", ctypes.c_int32),
+    ]
+
+
 class Error(ctypes.Structure):
     """struct nixl_error"""
 
@@ -82,8 +106,9 @@ class Library:
                                ctypes.c_size_t(nbytes))
 
     def put_on_stream(self, rank, region, offset, tensor, nbytes, stream):
-        return self.c.nixl_put_on_stream(rank, region, ctypes.c_uint64(offset), ctypes.c_void_p(tensor.data_ptr()),
-                                         ctypes.c_size_t(nbytes), ctypes.c_void_p(stream), None)
+        form = Op(ctypes.sizeof(Op), OP_STREAM, 0, None, None, 0, 0, stream)
+        return self.c.nixl_put_x(rank, region, ctypes.c_uint64(offset), ctypes.c_void_p(tensor.data_ptr()),
+                                 ctypes.c_size_t(nbytes), ctypes.byref(form), None)
 
     def flush(self, rank):
         self.need(self.c.nixl_flush(rank, ctypes.c_int64(PATIENCE)), "nixl_flush")

@@ -66,7 +66,7 @@ static struct nixl_req *begin_put(uint64_t seed)
     int status;
 
     mpt_fill(local, NBYTES, seed);
-    status = nixl_put_nb(1, part, 0, local, NBYTES, &req);
+    status = nixl_put_x(1, part, 0, local, NBYTES, NULL, &req);
     MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
     return req;
 }
@@ -87,14 +87,14 @@ static void await_first_bytes(void)
 
 static void start_get(struct nixl_req **req_p)
 {
-    int status = nixl_get_nb(1, part, 0, local, NBYTES, req_p);
+    int status = nixl_get_x(1, part, 0, local, NBYTES, NULL, req_p);
 
     MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
 }
 
 static void start_put(struct nixl_req **req_p)
 {
-    int status = nixl_put_nb(1, part, 0, local, NBYTES, req_p);
+    int status = nixl_put_x(1, part, 0, local, NBYTES, NULL, req_p);
 
     MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
 }
@@ -351,7 +351,7 @@ static void leave_in_mid_copy(void)
     mpt_barrier();
     if (nixl_rank() == 0) {
         dst = malloc(NBYTES);
-        MPT_TRUE(nixl_get_nb(1, part, 0, dst, NBYTES, &req) >= NIXL_OK);
+        MPT_TRUE(nixl_get_x(1, part, 0, dst, NBYTES, NULL, &req) >= NIXL_OK);
         MPT_OK(nixl_req_detach(&req));
         req = begin_put(99);
         MPT_OK(nixl_req_detach(&req));
@@ -377,7 +377,8 @@ static void die_in_mid_copy(void)
     }
     for (unsigned round = 1;; round++) {
         mpt_fill(local, NBYTES, round);
-        status = nixl_put_nb(1, part, 0, local, NBYTES, &req); /* it may die in this call, too */
+        status =
+            nixl_put_x(1, part, 0, local, NBYTES, NULL, &req); /* it may die in this call, too */
         if (status == NIXL_INPROGRESS) {
             status = nixl_req_wait(&req, MPT_PATIENCE);
         }

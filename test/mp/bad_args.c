@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arguments that no call may accept: each is refused by name, outputs stay as they were. */
 #include "mptest.h"
+#include "test/op_form.h"
 
 #include <limits.h>
 #include <stddef.h>
@@ -29,8 +30,8 @@ static void bad_ranks(void)
 
         MPT_STATUS(nixl_put(bad, region, 0, memory, 8), NIXL_E_INVALID_ARG);
         MPT_STATUS(nixl_get(bad, region, 0, memory, 8), NIXL_E_INVALID_ARG);
-        MPT_STATUS(nixl_put_nb(bad, region, 0, memory, 8, &req), NIXL_E_INVALID_ARG);
-        MPT_STATUS(nixl_get_nb(bad, region, 0, memory, 8, &req), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_put_x(bad, region, 0, memory, 8, NULL, &req), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_get_x(bad, region, 0, memory, 8, NULL, &req), NIXL_E_INVALID_ARG);
         MPT_STATUS(nixl_put_notify(bad, region, 0, memory, 8, 1, NULL, 0, 0), NIXL_E_INVALID_ARG);
         MPT_STATUS(nixl_get_notify(bad, region, 0, memory, 8, 1, NULL, 0, 0), NIXL_E_INVALID_ARG);
         MPT_STATUS(nixl_notify(bad, 1, NULL, 0, 0), NIXL_E_INVALID_ARG);
@@ -91,8 +92,6 @@ static void null_arguments(void)
     MPT_STATUS(nixl_put(0, region, 0, NULL, 8), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_get(0, NULL, 0, memory, 8), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_get(0, region, 0, NULL, 8), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_put_nb(0, region, 0, memory, 8, NULL), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_get_nb(0, region, 0, memory, 8, NULL), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_put_notify(0, region, 0, memory, 8, 1, NULL, 4, 0), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_get_notify(0, region, 0, NULL, 8, 1, NULL, 0, 0), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_notify(0, 1, NULL, 4, 0), NIXL_E_INVALID_ARG);
@@ -140,35 +139,39 @@ static void bad_words_nb(void)
     uint64_t word = 1, fetched = 42;
     struct nixl_req *req = NULL;
 
-    MPT_STATUS(nixl_atomic_nb(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, NULL, NULL, &req),
-               NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_atomic_nb(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &word, NULL, NULL),
-               NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_atomic_nb(0, region, 4, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &word, NULL, &req),
-               NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_atomic_compare_swap_nb(0, region, 0, NIXL_TYPE_INT8, &word, &word, NULL, &req),
-               NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_signal_nb(0, region, 0, (enum nixl_signal_op)2, 1, &req), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_signal_nb(0, region, 0, NIXL_SIGNAL_ADD, 1, NULL), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_signal_nb(0, region, 64, NIXL_SIGNAL_ADD, 1, &req), NIXL_E_RANGE);
-    MPT_STATUS(nixl_put_signal_nb(0, region, 0, NULL, 8, region, 8, NIXL_SIGNAL_ADD, 1, &req),
-               NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_put_signal_nb(0, region, 60, memory, 8, region, 8, NIXL_SIGNAL_ADD, 1, &req),
-               NIXL_E_RANGE);
-    MPT_STATUS(nixl_put_signal_nb(0, region, 0, memory, 8, region, 8, NIXL_SIGNAL_ADD, 1, NULL),
-               NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_put_signal_nb(0, region, 0, memory, 8, region, 9, NIXL_SIGNAL_ADD, 1, &req),
-               NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_get_signal_nb(0, region, 0, &word, 8, NULL, NIXL_SIGNAL_ADD, 1, &req),
-               NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_get_signal_nb(0, region, 0, &word, 8, odd, NIXL_SIGNAL_ADD, 1, &req),
-               NIXL_E_INVALID_ARG);
     MPT_STATUS(
-        nixl_get_signal_nb(0, region, 0, &word, 8, &fetched, (enum nixl_signal_op)2, 1, &req),
+        nixl_atomic_x(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, NULL, NULL, NULL, &req),
         NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_get_signal_nb(0, region, 0, &word, 8, &fetched, NIXL_SIGNAL_ADD, 1, NULL),
+    MPT_STATUS(
+        nixl_atomic_x(0, region, 4, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &word, NULL, NULL, &req),
+        NIXL_E_INVALID_ARG);
+    MPT_STATUS(
+        nixl_atomic_compare_swap_x(0, region, 0, NIXL_TYPE_INT8, &word, &word, NULL, NULL, &req),
+        NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_signal_x(0, region, 0, (enum nixl_signal_op)2, 1, NULL, &req),
                NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_get_signal_nb(0, region, 60, &word, 8, &fetched, NIXL_SIGNAL_ADD, 1, &req),
+    MPT_STATUS(nixl_signal_x(0, region, 64, NIXL_SIGNAL_ADD, 1, NULL, &req), NIXL_E_RANGE);
+    MPT_STATUS(nixl_put_x(0, region, 0, NULL, 8,
+                          (struct nixl_op[]){op_signal(region, 8, NIXL_SIGNAL_ADD, 1)}, &req),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put_x(0, region, 60, memory, 8,
+                          (struct nixl_op[]){op_signal(region, 8, NIXL_SIGNAL_ADD, 1)}, &req),
+               NIXL_E_RANGE);
+    MPT_STATUS(nixl_put_x(0, region, 0, memory, 8,
+                          (struct nixl_op[]){op_signal(region, 9, NIXL_SIGNAL_ADD, 1)}, &req),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_get_x(0, region, 0, &word, 8,
+                          (struct nixl_op[]){op_own_signal(NULL, NIXL_SIGNAL_ADD, 1)}, &req),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_get_x(0, region, 0, &word, 8,
+                          (struct nixl_op[]){op_own_signal(odd, NIXL_SIGNAL_ADD, 1)}, &req),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_get_x(0, region, 0, &word, 8,
+                          (struct nixl_op[]){op_own_signal(&fetched, (enum nixl_signal_op)2, 1)},
+                          &req),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_get_x(0, region, 60, &word, 8,
+                          (struct nixl_op[]){op_own_signal(&fetched, NIXL_SIGNAL_ADD, 1)}, &req),
                NIXL_E_RANGE);
     MPT_TRUE(req == NULL);
     MPT_EQ(fetched, 42);
@@ -227,6 +230,69 @@ static void bad_words(void)
     MPT_EQ(fetched, 42);
 }
 
+/* Fields of the extended form that no call, or not this one, can use. */
+static void bad_forms(void)
+{
+    struct nixl_op op = NIXL_OP_INIT;
+    struct nixl_req *req = CANARY;
+    struct nixl_cq *cq = NULL;
+    struct nixl_context *context = NULL;
+    struct nixl_cq_params params = NIXL_CQ_PARAMS_INIT;
+    struct nixl_cq_entry entry;
+    size_t n;
+
+    op.flags = 16;
+    MPT_STATUS(nixl_put_x(0, region, 0, memory, 8, &op, &req), NIXL_E_INVALID_ARG);
+    op.flags = NIXL_OP_RANK;
+    MPT_STATUS(nixl_put_x(0, region, 0, memory, 8, &op, &req), NIXL_E_UNSUPPORTED);
+    op.rank = -1;
+    MPT_STATUS(nixl_signal_wait_x((uint64_t *)memory, NIXL_COMPARE_EQ, 1, &op, NULL),
+               NIXL_E_INVALID_ARG);
+    op.flags = NIXL_OP_STREAM;
+    MPT_STATUS(
+        nixl_atomic_x(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_FETCH, NULL, &op, NULL, &req),
+        NIXL_E_UNSUPPORTED);
+    op = (struct nixl_op)NIXL_OP_INIT;
+    op.timeout_ns = -2;
+    MPT_STATUS(nixl_flush_x(0, NULL, &op, &req), NIXL_E_INVALID_ARG);
+    op = (struct nixl_op)NIXL_OP_INIT;
+    op.context = (struct nixl_context *)memory;
+    MPT_STATUS(nixl_notify_x(0, 1, NULL, 0, &op, NULL), NIXL_E_INVALID_ARG);
+    op = (struct nixl_op)NIXL_OP_INIT;
+    op.cq = (struct nixl_cq *)memory;
+    MPT_STATUS(nixl_put_x(0, region, 0, memory, 8, &op, NULL), NIXL_E_INVALID_ARG);
+    op = op_note(1, NULL, 4);
+    MPT_STATUS(nixl_put_x(0, region, 0, memory, 8, &op, &req), NIXL_E_INVALID_ARG);
+    op = op_signal(region, 0, (enum nixl_signal_op)2, 1);
+    MPT_STATUS(nixl_put_x(0, region, 0, memory, 8, &op, &req), NIXL_E_INVALID_ARG);
+    op.struct_nbytes = 8;
+    MPT_STATUS(nixl_put_x(0, region, 0, memory, 8, &op, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_flush_x(99, NULL, NULL, &req), NIXL_E_INVALID_ARG);
+    MPT_TRUE(req == CANARY);
+    MPT_STATUS(nixl_context_open("", NULL, &context), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_context_open(NULL, NULL, &context), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_context_open("kv", NULL, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_context_close(NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_cq_open(NULL, NULL), NIXL_E_INVALID_ARG);
+    params.flags = 4;
+    MPT_STATUS(nixl_cq_open(&params, &cq), NIXL_E_INVALID_ARG);
+    params.flags = 0;
+    params.entry_nbytes = 12;
+    MPT_STATUS(nixl_cq_open(&params, &cq), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_cq_wait(NULL, &entry, 1, 0, &n), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_cq_cancel(NULL, 0), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_cq_fd(NULL), NIXL_E_INVALID_ARG);
+    MPT_OK(nixl_cq_open(NULL, &cq));
+    MPT_STATUS(nixl_cq_arm(cq), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_cq_wait(cq, &entry, 0, 0, &n), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_cq_wait(cq, &entry, 1, -1, &n), NIXL_E_INVALID_ARG);
+    op = (struct nixl_op)NIXL_OP_INIT;
+    op.cq = cq;
+    MPT_STATUS(nixl_put_x(0, region, 0, memory, 8, &op, &req), NIXL_E_INVALID_ARG);
+    MPT_TRUE(req == CANARY);
+    MPT_OK(nixl_cq_close(cq));
+}
+
 /* Calls on CUDA streams; that they are refused where there is no CUDA, too. */
 static void bad_streams(void)
 {
@@ -234,22 +300,39 @@ static void bad_streams(void)
     uint64_t word = 0;
     int status;
 
-    MPT_STATUS(nixl_put_on_stream(-1, region, 0, memory, 8, NULL, &req), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_put_on_stream(0, NULL, 0, memory, 8, NULL, &req), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_get_on_stream(0, region, 0, NULL, 8, NULL, &req), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_put_on_stream(0, region, 1 << 30, memory, 8, NULL, &req), NIXL_E_RANGE);
-    MPT_STATUS(nixl_put_on_stream(0, region, 0, memory, 8, NULL, &req), NIXL_E_UNSUPPORTED);
-    MPT_STATUS(nixl_get_on_stream(0, region, 0, memory, 8, NULL, NULL), NIXL_E_UNSUPPORTED);
-    MPT_STATUS(nixl_put_notify_on_stream(0, region, 0, memory, 8, 1, NULL, 1, NULL),
+    MPT_STATUS(nixl_put_x(-1, region, 0, memory, 8, (struct nixl_op[]){op_stream(NULL)}, &req),
                NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_put_notify_on_stream(0, region, 0, memory, 8, 1, NULL, 0, NULL),
+    MPT_STATUS(nixl_put_x(0, NULL, 0, memory, 8, (struct nixl_op[]){op_stream(NULL)}, &req),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_get_x(0, region, 0, NULL, 8, (struct nixl_op[]){op_stream(NULL)}, &req),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put_x(0, region, 1 << 30, memory, 8, (struct nixl_op[]){op_stream(NULL)}, &req),
+               NIXL_E_RANGE);
+    MPT_STATUS(nixl_put_x(0, region, 0, memory, 8, (struct nixl_op[]){op_stream(NULL)}, &req),
                NIXL_E_UNSUPPORTED);
-    MPT_STATUS(nixl_signal_set_on_stream(0, region, 4, 1, NULL), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_signal_set_on_stream(0, NULL, 0, 1, NULL), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_signal_wait_on_stream(NULL, NIXL_COMPARE_EQ, 1, NULL), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_signal_wait_on_stream(&word, NIXL_COMPARE_LT, 1, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_get_x(0, region, 0, memory, 8, (struct nixl_op[]){op_stream(NULL)}, NULL),
+               NIXL_E_UNSUPPORTED);
+    MPT_STATUS(nixl_put_x(0, region, 0, memory, 8,
+                          (struct nixl_op[]){op_stream_note(NULL, 1, NULL, 1)}, NULL),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_put_x(0, region, 0, memory, 8,
+                          (struct nixl_op[]){op_stream_note(NULL, 1, NULL, 0)}, NULL),
+               NIXL_E_UNSUPPORTED);
+    MPT_STATUS(
+        nixl_signal_x(0, region, 4, NIXL_SIGNAL_SET, 1, (struct nixl_op[]){op_stream(NULL)}, NULL),
+        NIXL_E_INVALID_ARG);
+    MPT_STATUS(
+        nixl_signal_x(0, NULL, 0, NIXL_SIGNAL_SET, 1, (struct nixl_op[]){op_stream(NULL)}, NULL),
+        NIXL_E_INVALID_ARG);
+    MPT_STATUS(
+        nixl_signal_wait_x(NULL, NIXL_COMPARE_EQ, 1, (struct nixl_op[]){op_stream(NULL)}, NULL),
+        NIXL_E_INVALID_ARG);
+    MPT_STATUS(
+        nixl_signal_wait_x(&word, NIXL_COMPARE_LT, 1, (struct nixl_op[]){op_stream(NULL)}, NULL),
+        NIXL_E_INVALID_ARG);
     /* Without CUDA nothing can wait; with it, the word is in no region of this rank. */
-    status = nixl_signal_wait_on_stream(&word, NIXL_COMPARE_EQ, 1, NULL);
+    status =
+        nixl_signal_wait_x(&word, NIXL_COMPARE_EQ, 1, (struct nixl_op[]){op_stream(NULL)}, NULL);
     MPT_TRUE(status == NIXL_E_UNSUPPORTED || status == NIXL_E_INVALID_ARG);
     MPT_TRUE(req == CANARY);
 }
@@ -357,6 +440,7 @@ int main(void)
     bad_words();
     bad_word_waits();
     bad_words_nb();
+    bad_forms();
     bad_streams();
     bad_sizes();
     bad_structs();

@@ -4,6 +4,7 @@
  * inside of the two regions that it names. Usage: bad_xfer [SEED]
  */
 #include "mptest.h"
+#include "test/op_form.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -82,8 +83,11 @@ static void bad_arguments(void)
     MPT_STATUS(nixl_xfer_set_index(xfer, NIXL_XFER_LOCAL, 0, UINT64_MAX, NULL), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_xfer_wait(xfer, -1), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_xfer_cancel(xfer, -1, NULL), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_start_notify(xfer, 1, NULL, 4, NULL), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_start_notify(xfer, 1, &info, NIXL_NOTE_MAX + 1, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_start_x(xfer, (struct nixl_op[]){op_note(1, NULL, 4)}, NULL),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(
+        nixl_xfer_start_x(xfer, (struct nixl_op[]){op_note(1, &info, NIXL_NOTE_MAX + 1)}, NULL),
+        NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_xfer_query(xfer, NULL), NIXL_E_INVALID_ARG);
     info.struct_nbytes--;
     MPT_STATUS(nixl_xfer_query(xfer, &info), NIXL_E_INVALID_ARG);
@@ -96,7 +100,8 @@ static void every_call_refuses(struct nixl_xfer *xfer)
     struct nixl_xfer_info info = NIXL_XFER_INFO_INIT;
 
     MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_xfer_start_notify(xfer, 1, NULL, 0, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_xfer_start_x(xfer, (struct nixl_op[]){op_note(1, NULL, 0)}, NULL),
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_xfer_wait(xfer, 0), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_xfer_cancel(xfer, 0, NULL), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_xfer_set_index(xfer, NIXL_XFER_LOCAL, 0, 1, NULL), NIXL_E_INVALID_ARG);

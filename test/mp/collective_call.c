@@ -15,20 +15,20 @@ static int call_one_way(enum mpt_collective which, const struct mpt_call *call,
 {
     switch (which) {
     case MPT_BARRIER:
-        return req_p != NULL ? nixl_barrier_nb(call->team, req_p)
+        return req_p != NULL ? nixl_barrier_x(call->team, NULL, req_p)
                              : nixl_barrier(call->team, MPT_PATIENCE);
     case MPT_BROADCAST:
         return req_p != NULL
-                   ? nixl_broadcast_nb(call->team, call->root, call->dst, call->nbytes, req_p)
+                   ? nixl_broadcast_x(call->team, call->root, call->dst, call->nbytes, NULL, req_p)
                    : nixl_broadcast(call->team, call->root, call->dst, call->nbytes, MPT_PATIENCE);
     case MPT_GATHER:
-        return req_p != NULL ? nixl_gather_nb(call->team, call->root, call->src, call->dst,
-                                              call->nbytes, req_p)
+        return req_p != NULL ? nixl_gather_x(call->team, call->root, call->src, call->dst,
+                                             call->nbytes, NULL, req_p)
                              : nixl_gather(call->team, call->root, call->src, call->dst,
                                            call->nbytes, MPT_PATIENCE);
     default:
-        return req_p != NULL ? nixl_scatter_nb(call->team, call->root, call->src, call->dst,
-                                               call->nbytes, req_p)
+        return req_p != NULL ? nixl_scatter_x(call->team, call->root, call->src, call->dst,
+                                              call->nbytes, NULL, req_p)
                              : nixl_scatter(call->team, call->root, call->src, call->dst,
                                             call->nbytes, MPT_PATIENCE);
     }
@@ -39,11 +39,11 @@ static int call_all_ways(enum mpt_collective which, const struct mpt_call *call,
 {
     if (which == MPT_ALLGATHER) {
         return req_p != NULL
-                   ? nixl_allgather_nb(call->team, call->src, call->dst, call->nbytes, req_p)
+                   ? nixl_allgather_x(call->team, call->src, call->dst, call->nbytes, NULL, req_p)
                    : nixl_allgather(call->team, call->src, call->dst, call->nbytes, MPT_PATIENCE);
     }
     return req_p != NULL
-               ? nixl_alltoall_nb(call->team, call->src, call->dst, call->nbytes, req_p)
+               ? nixl_alltoall_x(call->team, call->src, call->dst, call->nbytes, NULL, req_p)
                : nixl_alltoall(call->team, call->src, call->dst, call->nbytes, MPT_PATIENCE);
 }
 
@@ -58,16 +58,16 @@ static int call_reduction(enum mpt_collective which, const struct mpt_call *call
     args.type = NIXL_TYPE_INT32;
     switch (which) {
     case MPT_REDUCE:
-        return req_p != NULL ? nixl_reduce_nb(call->team, call->root, &args, req_p)
+        return req_p != NULL ? nixl_reduce_x(call->team, call->root, &args, NULL, req_p)
                              : nixl_reduce(call->team, call->root, &args, MPT_PATIENCE);
     case MPT_ALLREDUCE:
-        return req_p != NULL ? nixl_allreduce_nb(call->team, &args, req_p)
+        return req_p != NULL ? nixl_allreduce_x(call->team, &args, NULL, req_p)
                              : nixl_allreduce(call->team, &args, MPT_PATIENCE);
     case MPT_REDUCE_SCATTER:
-        return req_p != NULL ? nixl_reduce_scatter_nb(call->team, &args, req_p)
+        return req_p != NULL ? nixl_reduce_scatter_x(call->team, &args, NULL, req_p)
                              : nixl_reduce_scatter(call->team, &args, MPT_PATIENCE);
     default:
-        return req_p != NULL ? nixl_scan_nb(call->team, &args, req_p)
+        return req_p != NULL ? nixl_scan_x(call->team, &args, NULL, req_p)
                              : nixl_scan(call->team, &args, MPT_PATIENCE);
     }
 }
@@ -91,19 +91,19 @@ static int call_vector(enum mpt_collective which, const struct mpt_call *call,
     args.src_offsets = args.dst_offsets = offsets;
     switch (which) {
     case MPT_GATHERV:
-        status = req_p != NULL ? nixl_gatherv_nb(call->team, call->root, &args, req_p)
+        status = req_p != NULL ? nixl_gatherv_x(call->team, call->root, &args, NULL, req_p)
                                : nixl_gatherv(call->team, call->root, &args, MPT_PATIENCE);
         break;
     case MPT_SCATTERV:
-        status = req_p != NULL ? nixl_scatterv_nb(call->team, call->root, &args, req_p)
+        status = req_p != NULL ? nixl_scatterv_x(call->team, call->root, &args, NULL, req_p)
                                : nixl_scatterv(call->team, call->root, &args, MPT_PATIENCE);
         break;
     case MPT_ALLGATHERV:
-        status = req_p != NULL ? nixl_allgatherv_nb(call->team, &args, req_p)
+        status = req_p != NULL ? nixl_allgatherv_x(call->team, &args, NULL, req_p)
                                : nixl_allgatherv(call->team, &args, MPT_PATIENCE);
         break;
     default:
-        status = req_p != NULL ? nixl_alltoallv_nb(call->team, &args, req_p)
+        status = req_p != NULL ? nixl_alltoallv_x(call->team, &args, NULL, req_p)
                                : nixl_alltoallv(call->team, &args, MPT_PATIENCE);
     }
     memset(sizes, 0xff, sizeof(sizes));

@@ -75,7 +75,7 @@ static void put_in_pieces(struct nixl_region *part, uint64_t number)
 
     prepare(number * 64 + (uint64_t)rank, NBYTES);
     for (size_t i = 0; i < N_REQS; i++) {
-        statuses[i] = nixl_put_nb(next, part, i * SLICE, here_at(i * SLICE), SLICE, &reqs[i]);
+        statuses[i] = nixl_put_x(next, part, i * SLICE, here_at(i * SLICE), SLICE, NULL, &reqs[i]);
     }
     MPT_OK(nixl_notify(next, TAG_PUT, NULL, 0, MPT_PATIENCE));
     hear(prev, TAG_PUT);

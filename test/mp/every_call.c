@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every call of the library, in a state in which all of them must be refused. */
 #include "mptest.h"
+#include "test/op_form.h"
 
 static void every_region_call(struct nixl_region *region, int expected)
 {
@@ -26,8 +27,8 @@ static void every_transfer_call(struct nixl_region *region, int expected)
 
     MPT_STATUS(nixl_put(0, region, 0, &byte, 1), expected);
     MPT_STATUS(nixl_get(0, region, 0, &byte, 1), expected);
-    MPT_STATUS(nixl_put_nb(0, region, 0, &byte, 1, &req), expected);
-    MPT_STATUS(nixl_get_nb(0, region, 0, &byte, 1, &req), expected);
+    MPT_STATUS(nixl_put_x(0, region, 0, &byte, 1, NULL, &req), expected);
+    MPT_STATUS(nixl_get_x(0, region, 0, &byte, 1, NULL, &req), expected);
     MPT_STATUS(nixl_put_notify(0, region, 0, &byte, 1, 1, NULL, 0, MPT_S), expected);
     MPT_STATUS(nixl_get_notify(0, region, 0, &byte, 1, 1, NULL, 0, MPT_S), expected);
     MPT_STATUS(nixl_fence(0), expected);
@@ -48,12 +49,51 @@ static void every_xfer_call(struct nixl_region *region, int expected)
     MPT_STATUS(nixl_xfer_create(NIXL_XFER_PUT, 0, &local, 1, &remote, 1, &xfer), expected);
     MPT_TRUE(xfer == NULL);
     MPT_STATUS(nixl_xfer_start(xfer, NULL), expected);
-    MPT_STATUS(nixl_xfer_start_notify(xfer, 1, NULL, 0, NULL), expected);
+    MPT_STATUS(nixl_xfer_start_x(xfer, (struct nixl_op[]){op_note(1, NULL, 0)}, NULL), expected);
     MPT_STATUS(nixl_xfer_wait(xfer, MPT_S), expected);
     MPT_STATUS(nixl_xfer_cancel(xfer, MPT_S, NULL), expected);
     MPT_STATUS(nixl_xfer_set_index(xfer, NIXL_XFER_LOCAL, 0, 1, NULL), expected);
     MPT_STATUS(nixl_xfer_query(xfer, &info), expected);
     MPT_STATUS(nixl_xfer_free(xfer), expected);
+}
+
+static void every_extended_call(struct nixl_region *region, int expected)
+{
+    struct nixl_event event = NIXL_EVENT_INIT;
+    struct nixl_context *context = NULL;
+    struct nixl_region *other = NULL;
+    struct nixl_op op = NIXL_OP_INIT;
+    struct nixl_cq_entry entry;
+    struct nixl_team *team = NULL;
+    struct nixl_req *req = NULL;
+    struct nixl_cq *cq = NULL;
+    struct nixl_note note;
+    int self = 0;
+    char byte = 0;
+    size_t n;
+
+    op.timeout_ns = NIXL_AT_ONCE;
+    nixl_note_init(&note);
+    MPT_STATUS(nixl_context_open("every", NULL, &context), expected);
+    MPT_STATUS(nixl_context_close(NULL), expected);
+    MPT_STATUS(nixl_cq_open(NULL, &cq), expected);
+    MPT_STATUS(nixl_cq_wait(cq, &entry, 1, 0, &n), expected);
+    MPT_STATUS(nixl_cq_cancel(cq, 0), expected);
+    MPT_STATUS(nixl_cq_fd(cq), expected);
+    MPT_STATUS(nixl_cq_arm(cq), expected);
+    MPT_STATUS(nixl_cq_close(cq), expected);
+    MPT_STATUS(nixl_put_x(0, region, 0, &byte, 1, &op, NULL), expected);
+    MPT_STATUS(nixl_get_x(0, region, 0, &byte, 1, &op, NULL), expected);
+    MPT_STATUS(nixl_flush_x(0, region, &op, &req), expected);
+    MPT_STATUS(nixl_notify_x(0, 1, NULL, 0, &op, NULL), expected);
+    MPT_STATUS(nixl_notify_recv_x(0, 1, 0, &op, &note), expected);
+    MPT_STATUS(nixl_event_recv_x(&op, &event), expected);
+    MPT_STATUS(nixl_region_open_x("every", &op, &other), expected);
+    MPT_STATUS(nixl_team_world_x(&op, &team, NULL), expected);
+    MPT_STATUS(nixl_team_node_x(&op, &team, &req), expected);
+    MPT_STATUS(nixl_team_create_x(&self, 1, &op, &team, NULL), expected);
+    MPT_STATUS(nixl_team_strided_x(0, 1, 1, &op, &team, &req), expected);
+    MPT_TRUE(req == NULL && team == NULL && other == NULL && cq == NULL && context == NULL);
 }
 
 static void every_channel_call(int expected)
@@ -108,15 +148,17 @@ static void every_word_call(struct nixl_region *region, int expected)
                                   &fetched),
                expected);
     MPT_STATUS(
-        nixl_atomic_nb(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &word, &fetched, &req),
+        nixl_atomic_x(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &word, NULL, &fetched, &req),
         expected);
-    MPT_STATUS(
-        nixl_atomic_compare_swap_nb(0, region, 0, NIXL_TYPE_UINT64, &word, &word, &fetched, &req),
-        expected);
-    MPT_STATUS(nixl_signal_nb(0, region, 0, NIXL_SIGNAL_SET, 1, &req), expected);
-    MPT_STATUS(nixl_put_signal_nb(0, region, 0, &word, 8, region, 8, NIXL_SIGNAL_ADD, 1, &req),
+    MPT_STATUS(nixl_atomic_compare_swap_x(0, region, 0, NIXL_TYPE_UINT64, &word, &word, NULL,
+                                          &fetched, &req),
                expected);
-    MPT_STATUS(nixl_get_signal_nb(0, region, 0, &fetched, 8, &word, NIXL_SIGNAL_ADD, 1, &req),
+    MPT_STATUS(nixl_signal_x(0, region, 0, NIXL_SIGNAL_SET, 1, NULL, &req), expected);
+    MPT_STATUS(nixl_put_x(0, region, 0, &word, 8,
+                          (struct nixl_op[]){op_signal(region, 8, NIXL_SIGNAL_ADD, 1)}, &req),
+               expected);
+    MPT_STATUS(nixl_get_x(0, region, 0, &fetched, 8,
+                          (struct nixl_op[]){op_own_signal(&word, NIXL_SIGNAL_ADD, 1)}, &req),
                expected);
     MPT_TRUE(req == NULL && fetched == 2 && word == 1);
 }
@@ -130,13 +172,13 @@ static void every_collective_call(int expected)
     int rank = 0;
 
     MPT_STATUS(nixl_team_world(MPT_S, &other), expected);
-    MPT_STATUS(nixl_team_world_nb(&other, &req), expected);
-    MPT_STATUS(nixl_team_create_nb(&rank, 1, &other, &req), expected);
+    MPT_STATUS(nixl_team_world_x(NULL, &other, &req), expected);
+    MPT_STATUS(nixl_team_create_x(&rank, 1, NULL, &other, &req), expected);
     MPT_STATUS(nixl_team_node(MPT_S, &other), expected);
     MPT_STATUS(nixl_team_create(&rank, 1, MPT_S, &other), expected);
     MPT_STATUS(nixl_team_strided(0, 1, 1, MPT_S, &other), expected);
     MPT_STATUS(nixl_team_split(team, 0, 0, MPT_S, &other), expected);
-    MPT_STATUS(nixl_team_split_nb(team, 0, 0, &other, &req), expected);
+    MPT_STATUS(nixl_team_split_x(team, 0, 0, NULL, &other, &req), expected);
     MPT_STATUS(nixl_team_shrink(team, MPT_S, &other), expected);
     MPT_STATUS(nixl_team_free(team), expected);
     MPT_EQ(nixl_team_size(team), expected);
@@ -164,11 +206,19 @@ static void every_stream_call(struct nixl_region *region, int expected)
     struct nixl_req *req = NULL;
     uint64_t word = 1;
 
-    MPT_STATUS(nixl_put_on_stream(0, region, 0, &word, 8, NULL, &req), expected);
-    MPT_STATUS(nixl_get_on_stream(0, region, 0, &word, 8, NULL, &req), expected);
-    MPT_STATUS(nixl_put_notify_on_stream(0, region, 0, &word, 8, 1, NULL, 0, NULL), expected);
-    MPT_STATUS(nixl_signal_set_on_stream(0, region, 0, 1, NULL), expected);
-    MPT_STATUS(nixl_signal_wait_on_stream(&word, NIXL_COMPARE_EQ, 1, NULL), expected);
+    MPT_STATUS(nixl_put_x(0, region, 0, &word, 8, (struct nixl_op[]){op_stream(NULL)}, &req),
+               expected);
+    MPT_STATUS(nixl_get_x(0, region, 0, &word, 8, (struct nixl_op[]){op_stream(NULL)}, &req),
+               expected);
+    MPT_STATUS(nixl_put_x(0, region, 0, &word, 8,
+                          (struct nixl_op[]){op_stream_note(NULL, 1, NULL, 0)}, NULL),
+               expected);
+    MPT_STATUS(
+        nixl_signal_x(0, region, 0, NIXL_SIGNAL_SET, 1, (struct nixl_op[]){op_stream(NULL)}, NULL),
+        expected);
+    MPT_STATUS(
+        nixl_signal_wait_x(&word, NIXL_COMPARE_EQ, 1, (struct nixl_op[]){op_stream(NULL)}, NULL),
+        expected);
     MPT_TRUE(req == NULL);
 }
 
@@ -180,20 +230,20 @@ static void every_started_collective(int expected)
     struct nixl_req *req = NULL;
     int value = 0;
 
-    MPT_STATUS(nixl_barrier_nb(team, &req), expected);
-    MPT_STATUS(nixl_broadcast_nb(team, 0, &value, 4, &req), expected);
-    MPT_STATUS(nixl_reduce_nb(team, 0, &args, &req), expected);
-    MPT_STATUS(nixl_allreduce_nb(team, &args, &req), expected);
-    MPT_STATUS(nixl_reduce_scatter_nb(team, &args, &req), expected);
-    MPT_STATUS(nixl_scan_nb(team, &args, &req), expected);
-    MPT_STATUS(nixl_gather_nb(team, 0, &value, &value, 4, &req), expected);
-    MPT_STATUS(nixl_scatter_nb(team, 0, &value, &value, 4, &req), expected);
-    MPT_STATUS(nixl_allgather_nb(team, &value, &value, 4, &req), expected);
-    MPT_STATUS(nixl_alltoall_nb(team, &value, &value, 4, &req), expected);
-    MPT_STATUS(nixl_gatherv_nb(team, 0, &vector, &req), expected);
-    MPT_STATUS(nixl_scatterv_nb(team, 0, &vector, &req), expected);
-    MPT_STATUS(nixl_allgatherv_nb(team, &vector, &req), expected);
-    MPT_STATUS(nixl_alltoallv_nb(team, &vector, &req), expected);
+    MPT_STATUS(nixl_barrier_x(team, NULL, &req), expected);
+    MPT_STATUS(nixl_broadcast_x(team, 0, &value, 4, NULL, &req), expected);
+    MPT_STATUS(nixl_reduce_x(team, 0, &args, NULL, &req), expected);
+    MPT_STATUS(nixl_allreduce_x(team, &args, NULL, &req), expected);
+    MPT_STATUS(nixl_reduce_scatter_x(team, &args, NULL, &req), expected);
+    MPT_STATUS(nixl_scan_x(team, &args, NULL, &req), expected);
+    MPT_STATUS(nixl_gather_x(team, 0, &value, &value, 4, NULL, &req), expected);
+    MPT_STATUS(nixl_scatter_x(team, 0, &value, &value, 4, NULL, &req), expected);
+    MPT_STATUS(nixl_allgather_x(team, &value, &value, 4, NULL, &req), expected);
+    MPT_STATUS(nixl_alltoall_x(team, &value, &value, 4, NULL, &req), expected);
+    MPT_STATUS(nixl_gatherv_x(team, 0, &vector, NULL, &req), expected);
+    MPT_STATUS(nixl_scatterv_x(team, 0, &vector, NULL, &req), expected);
+    MPT_STATUS(nixl_allgatherv_x(team, &vector, NULL, &req), expected);
+    MPT_STATUS(nixl_alltoallv_x(team, &vector, NULL, &req), expected);
     MPT_TRUE(req == NULL);
 }
 
@@ -219,6 +269,7 @@ void mpt_every_call(struct nixl_region *region, int expected)
     MPT_STATUS(nixl_route_query_segment(0, region, NULL, 0, &route), expected);
     every_region_call(region, expected);
     every_transfer_call(region, expected);
+    every_extended_call(region, expected);
     every_xfer_call(region, expected);
     every_channel_call(expected);
     every_pair_call(region, expected);

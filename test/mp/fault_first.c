@@ -56,7 +56,7 @@ int main(void)
     mpt_on_fail = let_it_go_on;
     mpt_bring(nixlrun, SIGSTOP, "T");
     mpt_bring(other, SIGKILL, "Z-");
-    MPT_STATUS(nixl_put_nb(1, region, 0, &byte, 1, &request), NIXL_INPROGRESS);
+    MPT_STATUS(nixl_put_x(1, region, 0, &byte, 1, NULL, &request), NIXL_INPROGRESS);
     MPT_STATUS(nixl_req_wait(&request, 200 * MPT_MS), NIXL_E_TIMEOUT);
     mpt_bring(nixlrun, SIGCONT, "RS");
     MPT_STATUS(nixl_req_wait(&request, MPT_PATIENCE), NIXL_E_PEER_LOST);

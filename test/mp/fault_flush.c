@@ -41,7 +41,7 @@ static void flush_all(struct nixl_region *region)
     MPT_STATUS(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE), NIXL_E_PEER_LOST);
     MPT_EQ(nixl_last_error()->rank, 1);
     MPT_OK(nixl_region_open("nowhere", &nowhere));
-    MPT_STATUS(nixl_put_nb(2, nowhere, 0, &byte, 1, &req), NIXL_INPROGRESS);
+    MPT_STATUS(nixl_put_x(2, nowhere, 0, &byte, 1, NULL, &req), NIXL_INPROGRESS);
     MPT_OK(nixl_req_detach(&req));
     MPT_STATUS(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE), NIXL_E_NOT_FOUND);
     MPT_EQ(nixl_last_error()->rank, 2);
@@ -62,7 +62,7 @@ static void flush_within_one_deadline(void)
     for (int rank = 1; rank < nixl_size(); rank++) {
         struct nixl_req *req = NULL;
 
-        MPT_STATUS(nixl_put_nb(rank, nowhere, 0, &byte, 1, &req), NIXL_INPROGRESS);
+        MPT_STATUS(nixl_put_x(rank, nowhere, 0, &byte, 1, NULL, &req), NIXL_INPROGRESS);
         MPT_OK(nixl_req_detach(&req));
     }
     took_ns = mpt_now_ns();

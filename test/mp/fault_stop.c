@@ -138,7 +138,7 @@ static void ask_the_stopped(struct nixl_region *region, pid_t pid)
     MPT_EQ(before, 0);
     mpt_bring(pid, SIGSTOP, "T");
     for (int i = 0; i < N_WORDS; i++) {
-        MPT_STATUS(nixl_put_nb(1, region, 8, &ones, 8, &reqs[i]), NIXL_INPROGRESS);
+        MPT_STATUS(nixl_put_x(1, region, 8, &ones, 8, NULL, &reqs[i]), NIXL_INPROGRESS);
     }
     TIMES_OUT(nixl_atomic(1, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, &before), MPT_S);
     TIMES_OUT(nixl_put(1, region, 8, &ones, 8), MPT_S);

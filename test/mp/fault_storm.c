@@ -162,7 +162,7 @@ static void call_the_dead(int dead)
     MPT_STATUS(nixl_put(dead, region, 0, memory, 8), NIXL_E_PEER_LOST);
     MPT_EQ(nixl_last_error()->rank, dead);
     MPT_STATUS(nixl_get(dead, region, 0, memory, 8), NIXL_E_PEER_LOST);
-    MPT_STATUS(nixl_put_nb(dead, region, 0, memory, 8, &req), NIXL_E_PEER_LOST);
+    MPT_STATUS(nixl_put_x(dead, region, 0, memory, 8, NULL, &req), NIXL_E_PEER_LOST);
     MPT_STATUS(nixl_notify(dead, 1, NULL, 0, 0), NIXL_E_PEER_LOST);
     MPT_STATUS(nixl_put_notify(dead, region, 0, memory, 8, 1, NULL, 0, 0), NIXL_E_PEER_LOST);
     MPT_STATUS(nixl_signal_add(dead, region, 0, 1), NIXL_E_PEER_LOST);

@@ -18,7 +18,7 @@ static void put_to_all(void)
 
     for (int rank = 1; rank < nixl_size(); rank++) {
         struct nixl_req *req = NULL;
-        int status = nixl_put_nb(rank, region, 8, &src, sizeof(src), &req);
+        int status = nixl_put_x(rank, region, 8, &src, sizeof(src), NULL, &req);
 
         MPT_OK(status == NIXL_INPROGRESS ? nixl_req_detach(&req) : status);
     }

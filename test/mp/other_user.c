@@ -56,7 +56,7 @@ static void move(unsigned way, unsigned char *bytes)
         MPT_OK(nixl_put(0, region, 0, bytes, NBYTES));
         break;
     case 1:
-        status = nixl_put_nb(0, region, 0, bytes, NBYTES, &req);
+        status = nixl_put_x(0, region, 0, bytes, NBYTES, NULL, &req);
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
         MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
         break;

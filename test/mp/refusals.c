@@ -66,7 +66,7 @@ static void test_resolve(void)
     MPT_EQ(nixl_last_error()->rank, other);
     MPT_TRUE(strstr(nixl_last_error()->text, "nobody") != NULL);
     MPT_STATUS(nixl_get(other, region, 0, &byte, 1), NIXL_E_NOT_FOUND);
-    status = nixl_put_nb(other, region, 0, &byte, 1, &req);
+    status = nixl_put_x(other, region, 0, &byte, 1, NULL, &req);
     if (status == NIXL_INPROGRESS) {
         status = nixl_req_wait(&req, MPT_PATIENCE);
     }
@@ -138,7 +138,7 @@ static void test_freed(void)
     if (strcmp(info.method, "process_vm") == 0) {
         expect_no_memory(nixl_put(other, region, 0, bytes, nbytes), other);
         expect_no_memory(nixl_get(other, region, 8, bytes, 8), other);
-        status = nixl_put_nb(other, region, 0, bytes, nbytes, &req);
+        status = nixl_put_x(other, region, 0, bytes, nbytes, NULL, &req);
         if (status == NIXL_INPROGRESS) {
             status = nixl_req_wait(&req, MPT_PATIENCE);
         }

@@ -47,7 +47,7 @@ static void put_and_get(struct worker *worker)
     if (worker->seed % 2 == 0) {
         MPT_OK(nixl_put(other, common, place, worker->memory, nbytes));
     } else {
-        status = nixl_put_nb(other, common, place, worker->memory, nbytes, &req);
+        status = nixl_put_x(other, common, place, worker->memory, nbytes, NULL, &req);
         if (status == NIXL_INPROGRESS) {
             status = nixl_req_wait(&req, MPT_PATIENCE);
         }

@@ -68,7 +68,7 @@ static void mix_forms(void)
     struct nixl_req *req = NULL;
 
     if (nixl_rank() == 0) {
-        MPT_STATUS(nixl_team_world_nb(&team, &req), NIXL_INPROGRESS);
+        MPT_STATUS(nixl_team_world_x(NULL, &team, &req), NIXL_INPROGRESS);
         MPT_STATUS(nixl_req_test(&req), NIXL_INPROGRESS);
         MPT_STATUS(nixl_team_world(SHORT_NS, &team), NIXL_E_IN_USE);
     } else if (nixl_rank() != late) {
@@ -90,7 +90,7 @@ static void cancel_one(void)
     struct nixl_req *req = NULL;
 
     if (nixl_rank() == 0) {
-        MPT_STATUS(nixl_team_create_nb(ranks, 2, &team, &req), NIXL_INPROGRESS);
+        MPT_STATUS(nixl_team_create_x(ranks, 2, NULL, &team, &req), NIXL_INPROGRESS);
         MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, NULL));
         MPT_TRUE(team == NULL);
     }
@@ -131,10 +131,10 @@ static void split_later(void)
     }
     MPT_OK(nixl_barrier(world, MPT_PATIENCE));
     if (nixl_rank() == 0) {
-        MPT_STATUS(nixl_team_split_nb(world, color, 1, &team, &req), NIXL_INPROGRESS);
+        MPT_STATUS(nixl_team_split_x(world, color, 1, NULL, &team, &req), NIXL_INPROGRESS);
         MPT_STATUS(nixl_team_split(world, color, 1, SHORT_NS, &team), NIXL_E_IN_USE);
         MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, NULL));
-        MPT_STATUS(nixl_team_split_nb(world, color, 1, &team, &req), NIXL_INPROGRESS);
+        MPT_STATUS(nixl_team_split_x(world, color, 1, NULL, &team, &req), NIXL_INPROGRESS);
     }
     come_late("split");
     if (nixl_rank() == 0) {
@@ -220,10 +220,9 @@ static void refuse(void)
     int self = nixl_rank();
 
     MPT_STATUS(nixl_team_world(-1, &team), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_team_world_nb(NULL, &req), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_team_world_nb(&team, NULL), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_team_create_nb(NULL, 1, &team, &req), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_team_create_nb(&self, 0, &team, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_world_x(NULL, NULL, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_create_x(NULL, 1, NULL, &team, &req), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_create_x(&self, 0, NULL, &team, &req), NIXL_E_INVALID_ARG);
     MPT_TRUE(team == NULL && req == NULL);
 }
 
@@ -235,7 +234,7 @@ static void leave_unfinished(void)
     struct nixl_req *req = NULL;
 
     if (nixl_rank() == 0) {
-        MPT_STATUS(nixl_team_create_nb(ranks, 2, &team, &req), NIXL_INPROGRESS);
+        MPT_STATUS(nixl_team_create_x(ranks, 2, NULL, &team, &req), NIXL_INPROGRESS);
         MPT_OK(nixl_req_detach(&req));
     }
     if (nixl_rank() == late) {

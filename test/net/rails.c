@@ -110,8 +110,8 @@ static bool move_block(uint64_t seed, int cut_host)
         memset(memory, 0, NBYTES);
         hear(TAG_BLOCK);
     }
-    status = is_put ? nixl_put_nb(other, region, 0, memory, NBYTES, &req)
-                    : nixl_get_nb(other, region, 0, memory, NBYTES, &req);
+    status = is_put ? nixl_put_x(other, region, 0, memory, NBYTES, NULL, &req)
+                    : nixl_get_x(other, region, 0, memory, NBYTES, NULL, &req);
     MPT_TRUE(status == NIXL_INPROGRESS || status == NIXL_OK); /* OK: the thread was frozen in it */
     if (cut_host >= 0) {
         bed_link("cut h%d 1", cut_host);

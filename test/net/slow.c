@@ -27,7 +27,7 @@ static void put_all(int last, struct nixl_region *region, size_t nbytes, int64_t
 
     MPT_TRUE(bytes != NULL);
     mpt_fill(bytes, nbytes, SEED);
-    status = nixl_put_nb(last, region, 0, bytes, nbytes, &req);
+    status = nixl_put_x(last, region, 0, bytes, nbytes, NULL, &req);
     MPT_OK(status == NIXL_INPROGRESS ? nixl_req_wait(&req, MPT_PATIENCE) : status);
     MPT_OK(nixl_flush(last, MPT_PATIENCE));
     MPT_LT(least_ns, mpt_now_ns() - began_ns); /* the link was slow */

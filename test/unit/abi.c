@@ -14,13 +14,17 @@ Test(abi, sizes_are_pinned)
 {
     cr_expect(eq(sz, sizeof(struct nixl_error), 48));
     cr_expect(eq(sz, sizeof(struct nixl_init_params), 16));
-    cr_expect(eq(sz, sizeof(struct nixl_mem_params), 40));
+    cr_expect(eq(sz, sizeof(struct nixl_mem_params), 48));
     cr_expect(eq(sz, sizeof(struct nixl_region_info), 296));
     cr_expect(eq(sz, sizeof(struct nixl_note), 24 + NIXL_NOTE_MAX));
     cr_expect(eq(sz, sizeof(struct nixl_route_info), 1488));
     cr_expect(eq(sz, sizeof(struct nixl_event), 272));
     cr_expect(eq(sz, sizeof(struct nixl_peer_info), 504));
     cr_expect(eq(sz, sizeof(struct nixl_blocks), 64));
+    cr_expect(eq(sz, sizeof(struct nixl_op), 120));
+    cr_expect(eq(sz, sizeof(struct nixl_context_params), 16));
+    cr_expect(eq(sz, sizeof(struct nixl_cq_params), 24));
+    cr_expect(eq(sz, sizeof(struct nixl_cq_entry), 40));
     cr_expect(eq(sz, sizeof(struct nixl_xfer_info), 72));
 }
 

@@ -58,12 +58,12 @@ Test(submit, what_takes_time_is_submitted_once, .init = start, .fini = stop)
 
     cr_expect(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_OK));
     cr_expect(eq(u32, counted.n_starts, 1));
-    cr_assert(eq(int, nixl_put_nb(1, region, 0, buffer, LARGE, &req), NIXL_INPROGRESS));
+    cr_assert(eq(int, nixl_put_x(1, region, 0, buffer, LARGE, NULL, &req), NIXL_INPROGRESS));
     cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_OK));
     cr_expect(eq(u32, counted.n_starts, 2));
     cr_expect(eq(int, nixl_put_notify(1, region, 0, buffer, LARGE, 7, NULL, 0, 0), NIXL_OK));
     cr_expect(eq(u32, counted.n_starts, 3));
-    cr_assert(eq(int, nixl_get_nb(1, region, 0, buffer, 8, &req), NIXL_INPROGRESS));
+    cr_assert(eq(int, nixl_get_x(1, region, 0, buffer, 8, NULL, &req), NIXL_INPROGRESS));
     cr_expect(eq(int, nixl_req_cancel(&req, 0, NULL), NIXL_OK));
     cr_expect(eq(u32, counted.n_starts, 4));
     cr_expect(zero(u32, counted.n_puts + counted.n_gets));
@@ -81,7 +81,7 @@ Test(submit, what_is_small_is_put_once_and_started_where_that_fails, .init = sta
     fake.answer = NIXL_E_AGAIN;
     while (status == NIXL_OK) { /* until there is no room for more */
         counted.n_puts = 0;
-        status = nixl_put_nb(1, region, 0, buffer, FAKE_SMALL, &req);
+        status = nixl_put_x(1, region, 0, buffer, FAKE_SMALL, NULL, &req);
     }
     cr_expect(eq(int, status, NIXL_INPROGRESS));
     cr_expect(eq(u32, counted.n_puts, 1));
@@ -143,11 +143,11 @@ Test(atomic, bulk_for_a_put_that_was_not_begun, .init = start, .fini = stop)
     struct nxr_net_got got = {.nbytes = LARGE};
 
     np->queued_nbytes = (size_t)1 << 30;
-    cr_assert(
-        eq(int,
-           nixl_atomic_nb(1, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, &before, &reqs[0]),
-           NIXL_INPROGRESS));
-    cr_assert(eq(int, nixl_put_nb(1, region, 0, buffer, LARGE, &reqs[1]), NIXL_INPROGRESS));
+    cr_assert(eq(int,
+                 nixl_atomic_x(1, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, NULL, &before,
+                               &reqs[0]),
+                 NIXL_INPROGRESS));
+    cr_assert(eq(int, nixl_put_x(1, region, 0, buffer, LARGE, NULL, &reqs[1]), NIXL_INPROGRESS));
     done.ask = np->last_id - 1;
     got.move = np->last_id;
     cr_expect(zero(ptr, fake_bulk(1, NXR_NET_BULK_GOT, &got, sizeof(got), LARGE)));
@@ -171,10 +171,10 @@ Test(atomic, outcomes_that_no_owner_has, .init = start, .fini = stop)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct nxr_net_atomic_done done = {.what = {.status = bad[i]}};
 
-        cr_assert(
-            eq(int,
-               nixl_atomic_nb(1, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, &before, &req),
-               NIXL_INPROGRESS));
+        cr_assert(eq(int,
+                     nixl_atomic_x(1, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, NULL,
+                                   &before, &req),
+                     NIXL_INPROGRESS));
         done.ask = np->last_id;
         fake_receive(1, NXR_NET_ATOMIC_DONE, &done, sizeof(done), NULL, 0);
         cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_E_TRANSPORT));

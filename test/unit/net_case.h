@@ -60,7 +60,7 @@ static inline int case_begin(struct nixl_region *region, const struct nxr_op *wh
                               : nxr_region_request("test", region, 1, &owner, &op, NULL, req_p);
 }
 
-/* Like nixl_put_nb() and nixl_get_nb() to and from rank 1. */
+/* Like nixl_put_x() and nixl_get_x() to and from rank 1. */
 static inline int put_nb_from(struct nixl_region *region, uint64_t offset, const void *src,
                               size_t nbytes, struct nixl_req **req_p)
 {
@@ -99,7 +99,7 @@ static inline struct nxr_net_put own_put(size_t nbytes)
 
 static inline void receive_note(int rank, uint64_t tag)
 {
-    const struct nxr_net_note note = {tag};
+    const struct nxr_net_note note = {0, tag};
 
     fake_coming(rank, NXR_NET_NOTE, &note, sizeof(note), NULL, 0);
 }

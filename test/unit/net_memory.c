@@ -177,7 +177,7 @@ Test(memory, no_notification_goes_ahead_of_a_piece_that_found_none, .init = star
     fake.answer = NIXL_INPROGRESS;
     failing[0].nbytes = sizeof(struct net_op) + 4 * sizeof(uint64_t); /* net/rma.c's net_piece */
     failing[0].after = failing[0].n = 1;
-    cr_assert(eq(int, nixl_put_nb(1, region, 0, bytes, sizeof(bytes), &req), NIXL_INPROGRESS));
+    cr_assert(eq(int, nixl_put_x(1, region, 0, bytes, sizeof(bytes), NULL, &req), NIXL_INPROGRESS));
     cr_assert(zero(u32, failing[0].n));
     cr_assert(eq(int, fake.n_moved, 1));
     cr_expect(eq(int, nixl_notify(1, 7, NULL, 0, 0), NIXL_OK));

@@ -12,6 +12,7 @@
 #include "util/env.h"
 
 #include "test/unit/unit.h"
+#include "transfer/transfer.h"
 #include "transfer/op.h"
 #include <sys/mman.h>
 
@@ -121,7 +122,10 @@ Test(reach, device_memory_is_written_from_where_it_lies, .init = begin, .fini = 
     for (size_t nbytes = 8; nbytes <= 200000; nbytes *= 5) {
         int n_moved = fake.n_moved;
 
-        cr_assert(eq(int, nixl_put_nb(1, region, 0, device, nbytes, &req), NIXL_INPROGRESS));
+        cr_assert(eq(int,
+                     nxr_transfer_start("put", NXR_OP_PUT, 1, region,
+                                        &(struct nxr_piece){0, device, nbytes}, &req),
+                     NIXL_INPROGRESS));
         cr_expect(gt(int, fake.n_moved, n_moved));
         cr_expect(eq(u32, fake.moved, NIXL_MEM_CUDA));
         cr_expect(eq(str, (char *)fake.moved_pci, gpu.pci), "by which the rail is chosen");

@@ -27,14 +27,12 @@ static struct nxr_peer *peer;
 static struct nxr_control *page;
 static int page_fd;
 
-static int take_note(struct nxr_peer *receiver, uint64_t tag, const void *msg, size_t nbytes)
+static int take_note(struct nxr_peer *receiver, const struct nxr_message *message)
 {
     (void)receiver;
-    (void)msg;
-    (void)nbytes;
     if (ring.answer == NIXL_OK) {
         fake_must(ring.n < sizeof(ring.tags) / sizeof(ring.tags[0]));
-        ring.tags[ring.n++] = tag;
+        ring.tags[ring.n++] = message->tag;
     }
     return ring.answer;
 }
@@ -147,7 +145,8 @@ Test(notify, held_for_a_rank_that_is_lost_is_dropped, .init = start_here, .fini 
     cr_expect_eq(ring.n, 0);
     cr_expect_eq(nxr_notify_tick(100), INT64_MAX);
     cr_expect_eq(notify(2, 8), NIXL_E_PEER_LOST);
-    cr_expect_eq(nxr_notify_hand_over(peer, 9, NULL, 0), NIXL_E_PEER_LOST);
+    cr_expect_eq(nxr_notify_hand_over(peer, &(struct nxr_message){0, 9, NULL, 0}),
+                 NIXL_E_PEER_LOST);
     cr_expect_eq(ring.n, 0);
 }
 
@@ -156,7 +155,7 @@ Test(notify, held_for_a_rank_that_is_lost_is_dropped, .init = start_here, .fini 
 Test(hand_over, goes_at_once_and_wakes, .init = start_here, .fini = stop_here)
 {
     fall_asleep();
-    cr_expect_eq(nxr_notify_hand_over(peer, 7, NULL, 0), NIXL_OK);
+    cr_expect_eq(nxr_notify_hand_over(peer, &(struct nxr_message){0, 7, NULL, 0}), NIXL_OK);
     cr_expect_eq(ring.n, 1);
     cr_expect(is_awake());
 }
@@ -164,11 +163,11 @@ Test(hand_over, goes_at_once_and_wakes, .init = start_here, .fini = stop_here)
 Test(hand_over, waits_for_puts_and_for_room, .init = start_here, .fini = stop_here)
 {
     atomic_store(&peer->n_pending, 1);
-    cr_expect_eq(nxr_notify_hand_over(peer, 7, "one", 4), NIXL_OK);
+    cr_expect_eq(nxr_notify_hand_over(peer, &(struct nxr_message){0, 7, "one", 4}), NIXL_OK);
     cr_expect_eq(ring.n, 0);
     atomic_store(&peer->n_pending, 0);
     ring.answer = NIXL_E_AGAIN;
-    cr_expect_eq(nxr_notify_hand_over(peer, 8, "two", 4), NIXL_OK);
+    cr_expect_eq(nxr_notify_hand_over(peer, &(struct nxr_message){0, 8, "two", 4}), NIXL_OK);
     cr_expect_eq(ring.n, 0);
     ring.answer = NIXL_OK;
     nxr_notify_retry();
@@ -180,7 +179,8 @@ Test(hand_over, waits_for_puts_and_for_room, .init = start_here, .fini = stop_he
 Test(hand_over, says_why_nothing_goes, .init = start_here, .fini = stop_here)
 {
     ring.answer = NIXL_E_TRANSPORT;
-    cr_expect_eq(nxr_notify_hand_over(peer, 7, NULL, 0), NIXL_E_TRANSPORT);
+    cr_expect_eq(nxr_notify_hand_over(peer, &(struct nxr_message){0, 7, NULL, 0}),
+                 NIXL_E_TRANSPORT);
     cr_expect_eq(nxr_notify_tick(100), INT64_MAX, "nothing is held");
 }
 

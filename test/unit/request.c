@@ -56,7 +56,7 @@ static void begin(void)
 static struct nixl_req *begin_put(const struct nxr_req_owner *its_owner)
 {
     const struct nxr_op put = {.kind = NXR_OP_PUT, .segment = &segment, .nbytes = 8};
-    struct nixl_req *req = nxr_request_new("nixl_put_signal_nb", its_owner, NULL);
+    struct nixl_req *req = nxr_request_new("nixl_put_x", its_owner, NULL);
 
     cr_assert(ne(ptr, req, NULL));
     req->after.segment = &segment;

@@ -9,6 +9,7 @@
 
 #include "nixlrun.h"
 #include "test/unit/unit.h"
+#include "test/op_form.h"
 #include <stdlib.h>
 
 TestSuite(stream_signal, .timeout = 120);
@@ -60,8 +61,11 @@ Test(stream_signal, a_late_one_touches_nothing_that_is_gone)
     setenv("NIXLRUN_FINALIZE_TIMEOUT", "100ms", 1);
     cr_assert(eq(int, nixl_init(NULL), NIXL_OK));
     cr_assert(eq(int, nixl_region_alloc("signals", 4096, NULL, &region), NIXL_OK));
-    cr_assert(eq(int, nixl_signal_set_on_stream(0, region, 8, 5, NULL), NIXL_OK), "%s",
-              nixl_last_error()->text);
+    cr_assert(eq(int,
+                 nixl_signal_x(0, region, 8, NIXL_SIGNAL_SET, 5,
+                               (struct nixl_op[]){op_stream(NULL)}, NULL),
+                 NIXL_OK),
+              "%s", nixl_last_error()->text);
     cr_expect(eq(u64, ((uint64_t *)nixl_region_addr(region))[1], 5));
     cr_expect(eq(int, nixl_finalize(), NIXL_OK));
     late(late_argument);

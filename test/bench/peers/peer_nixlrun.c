@@ -44,12 +44,12 @@ static void fetch_add(long n)
 
 static int start_put(struct nixl_req **req_p)
 {
-    return nixl_put_nb(other, region, 0, local, peer_nbytes, req_p);
+    return nixl_put_x(other, region, 0, local, peer_nbytes, NULL, req_p);
 }
 
 static int start_get(struct nixl_req **req_p)
 {
-    return nixl_get_nb(other, region, 0, local, peer_nbytes, req_p);
+    return nixl_get_x(other, region, 0, local, peer_nbytes, NULL, req_p);
 }
 
 /* Start all, then wait for all. */

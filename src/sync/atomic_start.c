@@ -13,8 +13,12 @@
 #include "transfer/op.h"
 #include "transfer/transfer.h"
 #include "util/status.h"
+#include "core/form.h"
 #include "core/wait.h"
 #include "sync/atomic.h"
+#include "sync/stream_signal.h"
+
+#include <stdlib.h>
 
 /* ---- words as operations --------------------------------------------------------------------- */
 
@@ -78,14 +82,9 @@ static const struct nxr_req_owner atomic_op_owner = {.has_peer = true,
                                                      .cancel_word = atomic_op_cancel,
                                                      .describe = nxr_op_describe};
 
-/* ---- the calls ------------------------------------------------------------------------------- */
+/* ---- changing a word ------------------------------------------------------------------------- */
 
-static int fail_req_p(const char *operation, int rank)
-{
-    return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "req_p is NULL");
-}
-
-/* A request was made: report what has ended within the call; no thread waits for the rest. */
+/* A request was made: report what has ended within the call. */
 static int atomic_op_leave(const char *operation, int status, struct nixl_req *req,
                            struct nixl_req **req_p)
 {
@@ -97,28 +96,30 @@ static int atomic_op_leave(const char *operation, int status, struct nixl_req *r
         return nxr_request_finish(operation, &req);
     }
     *req_p = req;
-    nxr_request_leave();
     return NIXL_INPROGRESS;
 }
 
-/* Change a word, now or after the puts that are under way. */
-static int change_nb(const char *operation, int rank, struct nixl_region *region,
-                     const struct nxr_atomic *atomic, bool is_signal, void *fetched_p,
-                     struct nixl_req **req_p)
+/* The operation that changes a word. */
+static struct nxr_op change_op(const struct nxr_atomic *atomic, bool is_signal, void *fetched_p)
 {
-    struct nxr_op op = {.kind = NXR_OP_ATOMIC,
-                        .offset = atomic->offset,
-                        .local = fetched_p,
-                        .nbytes = nxr_atomic_nbytes(atomic),
-                        .atomic = *atomic,
-                        .is_signal = is_signal};
+    return (struct nxr_op){.kind = NXR_OP_ATOMIC,
+                           .offset = atomic->offset,
+                           .local = fetched_p,
+                           .nbytes = nxr_atomic_nbytes(atomic),
+                           .atomic = *atomic,
+                           .is_signal = is_signal};
+}
+
+/* Change a word, now or after the puts that are under way. */
+static int change_start(const char *operation, int rank, struct nixl_region *region,
+                        const struct nxr_atomic *atomic, bool is_signal, void *fetched_p,
+                        struct nixl_req **req_p)
+{
+    struct nxr_op op = change_op(atomic, is_signal, fetched_p);
     struct nixl_req *req = NULL;
     uint64_t fetched;
     int status;
 
-    if (req_p == NULL) {
-        return fail_req_p(operation, rank);
-    }
     if (nxr_atomic_change_at_once(rank, region, atomic, &fetched)) {
         if (fetched_p != NULL) {
             nxr_atomic_store_value(fetched_p, fetched, op.nbytes);
@@ -131,38 +132,63 @@ static int change_nb(const char *operation, int rank, struct nixl_region *region
     return atomic_op_leave(operation, status, req, req_p);
 }
 
-int nixl_atomic_nb(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
-                   enum nixl_atomic_op op, const void *operand, void *fetched_p,
-                   struct nixl_req **req_p)
+int nixl_atomic_x(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
+                  enum nixl_atomic_op atomic_op, const void *operand, const struct nixl_op *op,
+                  void *fetched_p, struct nixl_req **req_p)
 {
+    static const char operation[] = "nixl_atomic_x";
+    struct nixl_req *req = NULL;
     struct nxr_atomic atomic;
-    int status = nxr_atomic_of("nixl_atomic_nb", rank, offset, type, op, operand, &atomic);
+    struct nxr_form form;
+    int status = nxr_form_read_start(operation, op, 0, req_p, &form);
 
-    return status == NIXL_OK
-               ? change_nb("nixl_atomic_nb", rank, region, &atomic, false, fetched_p, req_p)
-               : status;
+    if (status == NIXL_OK) {
+        status = nxr_atomic_of(operation, rank, offset, type, atomic_op, operand, &atomic);
+    }
+    if (status == NIXL_OK) {
+        status = change_start(operation, rank, region, &atomic, false, fetched_p, &req);
+    }
+    return nxr_form_end(operation, &form, status, req, req_p);
 }
 
-int nixl_atomic_compare_swap_nb(int rank, struct nixl_region *region, uint64_t offset,
-                                enum nixl_type type, const void *expected, const void *desired,
-                                void *fetched_p, struct nixl_req **req_p)
+int nixl_atomic_compare_swap_x(int rank, struct nixl_region *region, uint64_t offset,
+                               enum nixl_type type, const void *expected, const void *desired,
+                               const struct nixl_op *op, void *fetched_p, struct nixl_req **req_p)
 {
-    static const char operation[] = "nixl_atomic_compare_swap_nb";
+    static const char operation[] = "nixl_atomic_compare_swap_x";
+    struct nixl_req *req = NULL;
     struct nxr_atomic atomic;
-    int status = nxr_atomic_of_swap(operation, rank, offset, type, expected, desired, &atomic);
+    struct nxr_form form;
+    int status = nxr_form_read_start(operation, op, 0, req_p, &form);
 
-    return status == NIXL_OK ? change_nb(operation, rank, region, &atomic, false, fetched_p, req_p)
-                             : status;
+    if (status == NIXL_OK) {
+        status = nxr_atomic_of_swap(operation, rank, offset, type, expected, desired, &atomic);
+    }
+    if (status == NIXL_OK) {
+        status = change_start(operation, rank, region, &atomic, false, fetched_p, &req);
+    }
+    return nxr_form_end(operation, &form, status, req, req_p);
 }
 
-int nixl_signal_nb(int rank, struct nixl_region *region, uint64_t offset, enum nixl_signal_op op,
-                   uint64_t value, struct nixl_req **req_p)
+int nixl_signal_x(int rank, struct nixl_region *region, uint64_t offset,
+                  enum nixl_signal_op signal_op, uint64_t value, const struct nixl_op *op,
+                  struct nixl_req **req_p)
 {
-    const struct nxr_atomic atomic = nxr_signal_atomic(offset, op, value);
+    static const char operation[] = "nixl_signal_x";
+    const struct nxr_atomic atomic = nxr_signal_atomic(offset, signal_op, value);
+    struct nixl_req *req = NULL;
+    struct nxr_form form;
+    int status = nxr_form_read_start(operation, op, NIXL_OP_STREAM, req_p, &form);
 
-    return (unsigned)op <= NIXL_SIGNAL_SET
-               ? change_nb("nixl_signal_nb", rank, region, &atomic, true, NULL, req_p)
-               : nxr_signal_fail_op("nixl_signal_nb", rank, op);
+    if (status == NIXL_OK && (unsigned)signal_op > NIXL_SIGNAL_SET) {
+        status = nxr_signal_fail_op(operation, rank, signal_op);
+    }
+    if (status == NIXL_OK) {
+        status = nxr_form_has(&form, NIXL_OP_STREAM)
+                     ? nxr_stream_signal(operation, rank, region, &atomic, form.op.stream)
+                     : change_start(operation, rank, region, &atomic, true, NULL, &req);
+    }
+    return nxr_form_end(operation, &form, status, req, req_p);
 }
 
 /* ---- data and a signal ----------------------------------------------------------------------- */
@@ -197,24 +223,18 @@ static int put_signal_later(const char *operation, int rank, struct nixl_region 
     return atomic_op_leave(operation, status, req, req_p);
 }
 
-int nixl_put_signal_nb(int rank, struct nixl_region *region, uint64_t offset, const void *src,
-                       size_t nbytes, struct nixl_region *signal_region, uint64_t signal_offset,
-                       enum nixl_signal_op op, uint64_t value, struct nixl_req **req_p)
+int nxr_put_signal_start(const char *operation, int rank, struct nixl_region *region,
+                         const struct nxr_piece *data, struct nixl_region *signal_region,
+                         const struct nxr_atomic *atomic, struct nixl_req **req_p)
 {
-    static const char operation[] = "nixl_put_signal_nb";
-    struct nxr_put_signal what = {.offset = offset,
-                                  .src = src,
-                                  .nbytes = nbytes,
-                                  .atomic = nxr_signal_atomic(signal_offset, op, value)};
+    const uint64_t offset = data->offset;
+    const void *src = data->local;
+    const size_t nbytes = data->nbytes;
+    struct nxr_put_signal what = {
+        .offset = offset, .src = src, .nbytes = nbytes, .atomic = *atomic};
     struct nxr_segment *word_segment;
     int status;
 
-    if ((unsigned)op > NIXL_SIGNAL_SET) {
-        return nxr_signal_fail_op(operation, rank, op);
-    }
-    if (req_p == NULL) {
-        return fail_req_p(operation, rank);
-    }
     if (nbytes <= NXR_AT_ONCE_NBYTES &&
         nxr_atomic_put_at_once(rank, region, signal_region, &what)) {
         return NIXL_OK;
@@ -230,11 +250,11 @@ int nixl_put_signal_nb(int rank, struct nixl_region *region, uint64_t offset, co
     if (nbytes == 0) {
         status = check_data(operation, rank, region, offset, src, nbytes);
         return status == NIXL_OK
-                   ? change_nb(operation, rank, signal_region, &what.atomic, true, NULL, req_p)
+                   ? change_start(operation, rank, signal_region, &what.atomic, true, NULL, req_p)
                    : status;
     }
     if (nxr_transfer_put_here(rank, region, offset, src, nbytes)) {
-        return change_nb(operation, rank, signal_region, &what.atomic, true, NULL, req_p);
+        return change_start(operation, rank, signal_region, &what.atomic, true, NULL, req_p);
     }
     return put_signal_later(operation, rank, region, &what, word_segment, req_p);
 }
@@ -254,28 +274,20 @@ static int check_own_signal(const char *operation, int rank, const uint64_t *sig
     return NIXL_OK;
 }
 
-int nixl_get_signal_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst,
-                       size_t nbytes, uint64_t *signal, enum nixl_signal_op op, uint64_t value,
-                       struct nixl_req **req_p)
+int nxr_get_signal_start(const char *operation, int rank, struct nixl_region *region,
+                         const struct nxr_piece *data, uint64_t *signal,
+                         const struct nxr_atomic *atomic, struct nixl_req **req_p)
 {
-    static const char operation[] = "nixl_get_signal_nb";
-    const struct nxr_after after = {.local = signal, .atomic = nxr_signal_atomic(0, op, value)};
+    const struct nxr_after after = {.local = signal, .atomic = *atomic};
     const struct nxr_op get = {
-        .kind = NXR_OP_GET, .offset = offset, .local = dst, .nbytes = nbytes};
+        .kind = NXR_OP_GET, .offset = data->offset, .local = data->local, .nbytes = data->nbytes};
     struct nixl_req *req = NULL;
-    int status;
+    int status = check_own_signal(operation, rank, signal);
 
-    if ((unsigned)op > NIXL_SIGNAL_SET) {
-        return nxr_signal_fail_op(operation, rank, op);
-    }
-    if (req_p == NULL) {
-        return fail_req_p(operation, rank);
-    }
-    status = check_own_signal(operation, rank, signal);
     if (status == NIXL_OK) {
-        status = check_data(operation, rank, region, offset, dst, nbytes);
+        status = check_data(operation, rank, region, data->offset, data->local, data->nbytes);
     }
-    if (status == NIXL_OK && nbytes == 0) {
+    if (status == NIXL_OK && data->nbytes == 0) {
         (void)nxr_atomic_apply(signal, &after.atomic);
         nxr_wake_self();
         return NIXL_OK;
@@ -284,4 +296,51 @@ int nixl_get_signal_nb(int rank, struct nixl_region *region, uint64_t offset, vo
         status = nxr_region_request(operation, region, rank, &atomic_op_owner, &get, &after, &req);
     }
     return atomic_op_leave(operation, status, req, req_p);
+}
+
+/* ---- a signal behind a prepared transfer ----------------------------------------------------- */
+
+/* The request that raises it, made beforehand, so that nothing can fail later. */
+struct signal_follower {
+    struct nxr_follower follower;
+    struct nixl_req *req;
+    struct nxr_op op;
+};
+
+static void signal_go(struct nxr_follower *follower, int status)
+{
+    struct signal_follower *signal = (struct signal_follower *)follower; /* its first member */
+
+    if (status == NIXL_OK) {
+        nxr_request_abandon(signal->req); /* a flush waits for it */
+        nxr_request_queue(signal->req, &signal->op);
+    } else {
+        free(signal->req);
+    }
+    free(signal);
+}
+
+int nxr_signal_reserve(const char *operation, int rank, struct nixl_region *region,
+                       const struct nxr_atomic *atomic, struct nxr_follower **follower_p)
+{
+    struct signal_follower *signal;
+    struct nxr_op op = change_op(atomic, true, NULL);
+    int status = nxr_atomic_find_segment(operation, rank, region, atomic, &op.segment);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    signal = malloc(sizeof(*signal));
+    if (signal != NULL) {
+        signal->req = nxr_request_new(operation, &atomic_op_owner, NULL);
+    }
+    if (signal == NULL || signal->req == NULL) {
+        free(signal);
+        return nxr_fail(NIXL_E_NO_MEMORY, operation, rank, "", 0, "no memory for a request");
+    }
+    signal->follower.go = signal_go;
+    signal->op = op;
+    signal->req->peer = op.segment->peer;
+    *follower_p = &signal->follower;
+    return NIXL_OK;
 }

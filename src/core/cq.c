@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Completion queues: the public calls, and what requests put into them. Locks: see cq.h. What an
+ * entry points to (a payload, a name) is lent until the next call, and owned by the queue.
+ */
+#include "config.h"
+
+#include "core/cq.h"
+#include "core/event.h"
+#include "core/progress.h"
+#include "core/service.h"
+#include "core/subsystem.h"
+#include "core/wait.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/status.h"
+#include "util/struct.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FIRST_LENT 64 /* entries that can always be lent at once */
+
+/* A wait for a signal. */
+struct wait_item {
+    struct nxr_list link;
+    struct nxr_cq_watch watch;
+    bool is_canceled;
+};
+
+struct nxr_note_source nxr_note_source;
+
+pthread_mutex_t nxr_cqs_lock = PTHREAD_MUTEX_INITIALIZER;
+struct nxr_list nxr_cqs = {&nxr_cqs, &nxr_cqs};
+
+bool nxr_cq_is_open(const struct nixl_cq *cq)
+{
+    bool is_open = false;
+
+    pthread_mutex_lock(&nxr_cqs_lock);
+    for (struct nxr_list *link = nxr_cqs.next; link != &nxr_cqs && !is_open; link = link->next) {
+        is_open = nxr_list_entry(link, struct nixl_cq, link) == cq;
+    }
+    pthread_mutex_unlock(&nxr_cqs_lock);
+    return is_open;
+}
+
+/* ---- what there is to report ----------------------------------------------------------------- */
+
+/* Has the wait ended? Acquire: what was put before the signal was raised is visible. */
+static bool wait_is_over(const struct wait_item *item, uint64_t *seen_p, int *status_p)
+{
+    const struct nxr_cq_watch *watch = &item->watch;
+    const struct nxr_peer *peer = watch->rank >= 0 ? nxr_peer_find(watch->rank) : NULL;
+    bool is_lost = peer != NULL && nxr_peer_is_lost(peer); /* before the word: it may have set it */
+
+    *seen_p = atomic_load_explicit((const _Atomic uint64_t *)watch->word, memory_order_acquire);
+    *status_p = watch->is_true(*seen_p, watch->compare, watch->value) ? NIXL_OK
+                : item->is_canceled                                   ? NIXL_E_CANCELED
+                : is_lost                                             ? NIXL_E_PEER_LOST
+                                                                      : NIXL_INPROGRESS;
+    return *status_p != NIXL_INPROGRESS;
+}
+
+static bool has_wait_over(struct nixl_cq *cq)
+{
+    bool is_over = false;
+    uint64_t seen;
+    int status;
+
+    if (atomic_load_explicit(&cq->n_waits, memory_order_acquire) == 0) {
+        return false;
+    }
+    pthread_mutex_lock(&nxr_cqs_lock);
+    for (struct nxr_list *link = cq->waits.next; link != &cq->waits && !is_over;
+         link = link->next) {
+        is_over = wait_is_over(nxr_list_entry(link, struct wait_item, link), &seen, &status);
+    }
+    pthread_mutex_unlock(&nxr_cqs_lock);
+    return is_over;
+}
+
+bool nxr_cq_has_any(void *arg)
+{
+    struct nixl_cq *cq = arg;
+
+    return atomic_load_explicit(&cq->n_ended, memory_order_acquire) != 0 || has_wait_over(cq) ||
+           ((cq->flags & NIXL_CQ_NOTES) != 0 && nxr_note_source.has(cq->context)) ||
+           ((cq->flags & NIXL_CQ_EVENTS) != 0 &&
+            atomic_load_explicit(&cq->context->n_events, memory_order_acquire) != 0);
+}
+
+/* ---- entries: each of these fills one; false: there is nothing of the kind ------------------- */
+
+static bool cq_take_operation(struct nixl_cq *cq, struct nixl_cq_entry *entry)
+{
+    struct nixl_req *req = nxr_request_take_reported(cq);
+
+    if (req == NULL) {
+        return false;
+    }
+    *entry = (struct nixl_cq_entry){
+        .kind = NIXL_CQ_OPERATION,
+        .user_data = req->user_data,
+        .status = atomic_load_explicit(&req->status, memory_order_acquire),
+        .rank = req->owner->has_peer ? req->peer->rank : req->lost_rank,
+    };
+    nxr_request_drop(req);
+    return true;
+}
+
+static bool cq_take_wait(struct nixl_cq *cq, struct nixl_cq_entry *entry)
+{
+    struct wait_item *found = NULL;
+    uint64_t seen = 0;
+    int status = NIXL_OK;
+
+    if (atomic_load_explicit(&cq->n_waits, memory_order_acquire) == 0) {
+        return false;
+    }
+    pthread_mutex_lock(&nxr_cqs_lock);
+    for (struct nxr_list *link = cq->waits.next; link != &cq->waits; link = link->next) {
+        struct wait_item *item = nxr_list_entry(link, struct wait_item, link);
+
+        if (wait_is_over(item, &seen, &status)) {
+            found = item;
+            nxr_list_remove(link);
+            atomic_fetch_sub(&cq->n_waits, 1);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&nxr_cqs_lock);
+    if (found == NULL) {
+        return false;
+    }
+    *entry = (struct nixl_cq_entry){.kind = NIXL_CQ_SIGNAL,
+                                    .user_data = found->watch.user_data,
+                                    .value = seen,
+                                    .status = status,
+                                    .rank = found->watch.rank};
+    free(found);
+    return true;
+}
+
+static bool cq_take_note(struct nixl_cq *cq, struct nixl_cq_entry *entry)
+{
+    struct nxr_note *note =
+        (cq->flags & NIXL_CQ_NOTES) != 0 ? nxr_note_source.take(cq->context) : NULL;
+
+    if (note == NULL) {
+        return false;
+    }
+    *entry = (struct nixl_cq_entry){.kind = NIXL_CQ_NOTE,
+                                    .value = note->tag,
+                                    .data = note->nbytes > 0 ? note->payload : NULL,
+                                    .nbytes = note->nbytes,
+                                    .rank = note->rank};
+    cq->lent[cq->n_lent++] = note;
+    return true;
+}
+
+static bool cq_take_event(struct nixl_cq *cq, struct nixl_cq_entry *entry)
+{
+    struct nxr_event *event =
+        (cq->flags & NIXL_CQ_EVENTS) != 0 ? nxr_event_take(cq->context) : NULL;
+
+    if (event == NULL) {
+        return false;
+    }
+    *entry = (struct nixl_cq_entry){.kind = NIXL_CQ_EVENT,
+                                    .value = event->type,
+                                    .data = event->name[0] != '\0' ? event->name : NULL,
+                                    .nbytes = (uint32_t)strlen(event->name),
+                                    .rank = event->rank};
+    cq->lent[cq->n_lent++] = event;
+    return true;
+}
+
+static void free_lent(struct nixl_cq *cq)
+{
+    while (cq->n_lent > 0) {
+        free(cq->lent[--cq->n_lent]);
+    }
+}
+
+/* Room to lend what one more entry points to. */
+static bool has_lent_room(struct nixl_cq *cq)
+{
+    if (cq->n_lent == cq->max_lent) {
+        size_t max = 2 * cq->max_lent;
+        void **lent = realloc(cq->lent, max * sizeof(*lent));
+
+        if (lent == NULL) {
+            return false;
+        }
+        cq->lent = lent;
+        cq->max_lent = max;
+    }
+    return true;
+}
+
+static size_t cq_fill(struct nixl_cq *cq, char *entries, size_t max)
+{
+    struct nixl_cq_entry entry;
+    size_t n = 0, both = sizeof(entry) < cq->entry_nbytes ? sizeof(entry) : cq->entry_nbytes;
+
+    while (n < max && has_lent_room(cq) &&
+           (cq_take_operation(cq, &entry) || cq_take_wait(cq, &entry) || cq_take_note(cq, &entry) ||
+            cq_take_event(cq, &entry))) {
+        char *theirs = entries + n++ * cq->entry_nbytes;
+
+        memcpy(theirs, &entry, both);
+        memset(theirs + both, 0, cq->entry_nbytes - both);
+    }
+    return n;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+int nxr_cq_check(const char *operation, const struct nixl_cq *cq)
+{
+    int status = nxr_check_ready(operation);
+
+    if (status == NIXL_OK && !nxr_cq_is_open(cq)) {
+        status = nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
+                          "the completion queue at %p is not open", (const void *)cq);
+    }
+    return status;
+}
+
+int nixl_cq_wait(struct nixl_cq *cq, struct nixl_cq_entry *entries, size_t max, int64_t timeout_ns,
+                 size_t *n_p)
+{
+    static const char operation[] = "nixl_cq_wait";
+    int64_t deadline;
+    size_t n = 0;
+    int status = nxr_cq_check(operation, cq);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (entries == NULL || n_p == NULL || max == 0) {
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "%s",
+                        max == 0 ? "max is 0" : "entries or n_p is NULL");
+    }
+    if (timeout_ns < 0) {
+        return nxr_fail_timeout(operation, -1, timeout_ns);
+    }
+    free_lent(cq);
+    deadline = timeout_ns > 0 ? nxr_deadline(timeout_ns) : 0;
+    do {
+        status = nxr_wait(nxr_cq_has_any, cq, timeout_ns > 0 ? nxr_left(timeout_ns, deadline) : 0);
+        if (status == NIXL_OK) {
+            n = cq_fill(cq, (char *)entries, max); /* another call may have taken the note */
+        }
+    } while (status == NIXL_OK && n == 0 && timeout_ns > 0);
+    if (status == NIXL_E_TIMEOUT) {
+        return nxr_fail(status, operation, -1, "", 0, "nothing to report within %s",
+                        nxr_duration(timeout_ns).text);
+    }
+    if (status != NIXL_OK || n == 0) {
+        return status == NIXL_OK ? NIXL_INPROGRESS : status;
+    }
+    *n_p = n;
+    return NIXL_OK;
+}
+
+int nxr_cq_watch(struct nixl_cq *cq, const struct nxr_cq_watch *watch)
+{
+    struct wait_item *item = malloc(sizeof(*item));
+
+    if (item == NULL) {
+        return NIXL_E_NO_MEMORY;
+    }
+    item->watch = *watch;
+    item->is_canceled = false;
+    pthread_mutex_lock(&nxr_cqs_lock);
+    nxr_list_append(&cq->waits, &item->link);
+    atomic_fetch_add_explicit(&cq->n_waits, 1, memory_order_release);
+    pthread_mutex_unlock(&nxr_cqs_lock);
+    return NIXL_INPROGRESS;
+}
+
+int nixl_cq_cancel(struct nixl_cq *cq, uint64_t user_data)
+{
+    int status = nxr_cq_check("nixl_cq_cancel", cq);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    nxr_request_stop_reported(cq, user_data);
+    pthread_mutex_lock(&nxr_cqs_lock);
+    for (struct nxr_list *link = cq->waits.next; link != &cq->waits; link = link->next) {
+        struct wait_item *item = nxr_list_entry(link, struct wait_item, link);
+
+        item->is_canceled = item->is_canceled || item->watch.user_data == user_data;
+    }
+    pthread_mutex_unlock(&nxr_cqs_lock);
+    nxr_wake_self();
+    return NIXL_OK;
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+static int cq_check_open(const char *operation, const struct nixl_cq_params *theirs,
+                         struct nixl_cq **cq_p, struct nixl_cq_params *params)
+{
+    static const struct nxr_struct_type type =
+        NXR_STRUCT_TYPE(nixl_cq_params, NIXL_CQ_PARAMS_INIT, flags);
+    int status = nxr_check_ready(operation);
+
+    if (status == NIXL_OK && cq_p == NULL) {
+        status = nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "cq_p is NULL");
+    }
+    if (status == NIXL_OK && theirs != NULL) {
+        status = nxr_struct_read(operation, "params", &type, theirs, params);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if ((params->flags & ~(uint32_t)(NIXL_CQ_NOTES | NIXL_CQ_EVENTS)) != 0) {
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
+                        "flags %#x; allowed: NIXL_CQ_NOTES (%#x) and NIXL_CQ_EVENTS (%#x)",
+                        params->flags, NIXL_CQ_NOTES, NIXL_CQ_EVENTS);
+    }
+    if (params->entry_nbytes == 0) {
+        params->entry_nbytes = sizeof(struct nixl_cq_entry);
+    }
+    if (params->entry_nbytes % sizeof(uint64_t) != 0 || params->entry_nbytes > NXR_STRUCT_MAX ||
+        params->entry_nbytes < sizeof(struct nixl_cq_entry)) {
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
+                        "entry_nbytes is %u; allowed: 0, or sizeof(struct nixl_cq_entry)",
+                        params->entry_nbytes);
+    }
+    return NIXL_OK;
+}
+
+int nixl_cq_open(const struct nixl_cq_params *params, struct nixl_cq **cq_p)
+{
+    static const char operation[] = "nixl_cq_open";
+    struct nixl_cq_params ours = NIXL_CQ_PARAMS_INIT;
+    int status = cq_check_open(operation, params, cq_p, &ours);
+    struct nixl_context *context;
+    struct nixl_cq *cq;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    context = nxr_context_check(operation, ours.context);
+    if (context == NULL) {
+        return NIXL_E_INVALID_ARG;
+    }
+    cq = calloc(1, sizeof(*cq));
+    if (cq != NULL) {
+        cq->max_lent = FIRST_LENT;
+        cq->lent = malloc(FIRST_LENT * sizeof(*cq->lent));
+    }
+    if (cq == NULL || cq->lent == NULL) {
+        free(cq);
+        return nxr_fail(NIXL_E_NO_MEMORY, operation, -1, "", 0, "no memory for a queue");
+    }
+    cq->context = context;
+    cq->flags = ours.flags;
+    cq->entry_nbytes = ours.entry_nbytes;
+    cq->fd = -1;
+    nxr_list_init(&cq->under_way);
+    nxr_list_init(&cq->ended);
+    nxr_list_init(&cq->waits);
+    pthread_mutex_lock(&nxr_cqs_lock);
+    nxr_list_append(&nxr_cqs, &cq->link);
+    pthread_mutex_unlock(&nxr_cqs_lock);
+    atomic_fetch_add(&context->n_queues, 1);
+    *cq_p = cq;
+    return NIXL_OK;
+}
+
+/* The queue is in no list any more. */
+static void cq_free(struct nixl_cq *cq)
+{
+    struct nxr_list *link;
+
+    nxr_request_abandon_reported(cq);
+    while ((link = nxr_list_pop(&cq->waits)) != NULL) {
+        free(nxr_list_entry(link, struct wait_item, link));
+    }
+    free_lent(cq);
+    free(cq->lent);
+    if (cq->fd >= 0) {
+        close(cq->fd);
+    }
+    atomic_fetch_sub(&cq->context->n_queues, 1);
+    free(cq);
+}
+
+int nixl_cq_close(struct nixl_cq *cq)
+{
+    int status = nxr_cq_check("nixl_cq_close", cq);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    pthread_mutex_lock(&nxr_cqs_lock);
+    nxr_list_remove(&cq->link);
+    pthread_mutex_unlock(&nxr_cqs_lock);
+    cq_free(cq);
+    return NIXL_OK;
+}
+
+/* Requests that are still under way end without a queue. */
+static void cqs_quiesce(void)
+{
+    struct nxr_list *link;
+
+    do {
+        pthread_mutex_lock(&nxr_cqs_lock);
+        link = nxr_list_pop(&nxr_cqs);
+        pthread_mutex_unlock(&nxr_cqs_lock);
+        if (link != NULL) {
+            cq_free(nxr_list_entry(link, struct nixl_cq, link));
+        }
+    } while (link != NULL);
+}
+
+const struct nxr_subsystem nxr_cq_subsystem = {
+    .name = "cq",
+    .quiesce = cqs_quiesce,
+    .stop = cqs_quiesce,
+};

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Completion queues. A queue has the requests that it will report, those that have ended, and the
+ * waits for signals; notifications and events stay where they are until they are taken.
+ *
+ * Locks: requests_lock (request.c) for the lists of requests; queues_lock (nxr_cqs_lock, cq.c) for
+ * the list of queues and for waits; both innermost.
+ */
+#ifndef NXR_CORE_CQ_H
+#define NXR_CORE_CQ_H
+
+#include "core/context.h"
+#include "core/request.h"
+
+/* Is it an open queue? Any pointer. */
+bool nxr_cq_is_open(const struct nixl_cq *cq);
+
+struct nixl_cq {
+    struct nxr_list link; /* of all queues */
+    struct nixl_context *context;
+    uint32_t flags;
+    uint32_t entry_nbytes;
+    struct nxr_list under_way, ended; /* struct nixl_req; requests_lock */
+    _Atomic size_t n_ended;
+    struct nxr_list waits; /* for signals; queues_lock */
+    _Atomic size_t n_waits;
+    void **lent; /* n_lent of max_lent: freed by the next call */
+    size_t n_lent, max_lent;
+    int fd; /* -1: not asked for yet; queues_lock */
+    atomic_bool is_armed;
+};
+
+/* The list of queues. */
+extern pthread_mutex_t nxr_cqs_lock;
+extern struct nxr_list nxr_cqs;
+
+/* Is there anything to report? The nxr_ready_fn of a queue. */
+bool nxr_cq_has_any(void *cq);
+
+/* Is it an open queue? NIXL_OK, or the failure of `operation`, recorded. */
+int nxr_cq_check(const char *operation, const struct nixl_cq *cq);
+
+/* ---- for request_watch.c, with requests_lock held -------------------------------------------- */
+
+/* The queue has the request from now on. */
+static inline void nxr_cq_begun(struct nixl_req *req)
+{
+    nxr_list_append(&req->cq->under_way, &req->cq_link);
+}
+
+/* It has ended. */
+static inline void nxr_cq_ended(struct nixl_req *req)
+{
+    nxr_list_remove(&req->cq_link);
+    nxr_list_append(&req->cq->ended, &req->cq_link);
+    atomic_fetch_add_explicit(&req->cq->n_ended, 1, memory_order_release);
+}
+
+/* The oldest that has ended, or is under way, removed from the queue; or NULL. */
+static inline struct nixl_req *nxr_cq_take_from(struct nxr_list *list)
+{
+    struct nxr_list *link = nxr_list_pop(list);
+
+    if (link == NULL) {
+        return NULL;
+    }
+    nxr_list_init(link);
+    return nxr_list_entry(link, struct nixl_req, cq_link);
+}
+
+/* ---- waits for signals ----------------------------------------------------------------------- */
+
+/* A word of this process that a queue watches, and the value that it is compared with. */
+struct nxr_cq_watch {
+    const uint64_t *word;
+    uint64_t value, user_data;
+    int rank; /* its loss ends the wait; -1: none */
+    bool (*is_true)(uint64_t seen, enum nixl_compare compare, uint64_t value);
+    enum nixl_compare compare;
+};
+
+/* Report once when the word compares true. NIXL_INPROGRESS, NIXL_E_NO_MEMORY. Any thread. */
+int nxr_cq_watch(struct nixl_cq *cq, const struct nxr_cq_watch *watch);
+
+/* ---- notifications --------------------------------------------------------------------------- */
+
+/* A notification that was taken out of the rings; free() frees it. */
+struct nxr_note {
+    struct nxr_list link;
+    int64_t since_ns; /* of nxr_coarse_now_ns() */
+    int rank;
+    uint32_t nbytes;
+    uint64_t tag;
+    unsigned char payload[];
+};
+
+/* Where queues get the notifications of a context; set once (init.c). Any thread, without locks. */
+struct nxr_note_source {
+    bool (*has)(struct nixl_context *context);
+    struct nxr_note *(*take)(struct nixl_context *context); /* NULL: there is none */
+};
+extern struct nxr_note_source nxr_note_source;
+
+extern const struct nxr_subsystem nxr_cq_subsystem;
+extern const struct nxr_subsystem nxr_cq_fd_subsystem;
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all calls of the extended form share: reading struct nixl_op, and deciding who hears of the
+ * end of what was started. No lock.
+ */
+#ifndef NXR_CORE_FORM_H
+#define NXR_CORE_FORM_H
+
+#include "core/context.h"
+#include "core/request.h"
+
+/* A struct nixl_op that was read and checked. */
+struct nxr_form {
+    struct nixl_op op;
+    struct nixl_context *context;
+    int64_t timeout_ns; /* how long a call that waits may wait; 0: it only tests */
+};
+
+static inline bool nxr_form_has(const struct nxr_form *form, enum nixl_op_flag flag)
+{
+    return (form->op.flags & flag) != 0;
+}
+
+/*
+ * Read the caller's struct; NULL: all zeros. `allowed`: the flags that mean something to the call.
+ * default_ns: its timeout if neither the struct nor the context gives one; 0: the context's.
+ * NIXL_OK, or the failure of `operation`, recorded.
+ */
+int nxr_form_read(const char *operation, const struct nixl_op *op, uint32_t allowed,
+                  int64_t default_ns, struct nxr_form *form);
+
+/* The same for a call that starts something: may it return the request, too? */
+int nxr_form_read_start(const char *operation, const struct nixl_op *op, uint32_t allowed,
+                        struct nixl_req **req_p, struct nxr_form *form);
+
+/*
+ * The call has started something: `status` and, with NIXL_INPROGRESS, the request. Hand it to the
+ * caller or to the completion queue, or wait for it. Returns what the call returns.
+ */
+int nxr_form_end(const char *operation, const struct nxr_form *form, int status,
+                 struct nixl_req *req, struct nixl_req **req_p);
+
+/* The call cannot do what a flag asks for. */
+int nxr_form_refuse(const char *operation, int rank, const char *flag, const char *why);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What request.c and request_watch.c share. */
+#ifndef NXR_CORE_REQUEST_WATCH_H
+#define NXR_CORE_REQUEST_WATCH_H
+
+#include "core/request.h"
+
+/* Guards phases and lists of requests; called requests_lock in texts. */
+extern pthread_mutex_t nxr_requests_lock;
+
+/* Requests that have ended and that their owner has not seen yet. */
+extern _Atomic uint32_t nxr_n_done_unseen;
+
+extern const struct nxr_subsystem nxr_request_watch_subsystem;
+
+#endif

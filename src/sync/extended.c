@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The extended forms of put, get and notify: started at once or waited for, on a stream or not,
+ * with a notification and a signal behind the data. No lock.
+ */
+#include "config.h"
+
+#include "sync/atomic.h"
+#include "sync/following.h"
+#include "sync/notify.h"
+#include "sync/stream_signal.h"
+#include "transfer/stream.h"
+#include "transfer/transfer.h"
+#include "util/status.h"
+
+/* As many notifications to a peer may wait here before nixl_notify_x() asks to try again. */
+#define MAX_HANDED_OVER 1024
+
+/* A put or a get. */
+struct moving {
+    const char *operation;
+    enum nxr_op_kind kind;
+    int rank;
+    struct nixl_region *region;
+    struct nxr_piece piece;
+};
+
+/* ---- put and get ----------------------------------------------------------------------------- */
+
+/* Start it, without what follows, except for a signal that the same request raises. */
+static int moving_off_stream(const struct moving *what, const struct nxr_form *form,
+                             struct nixl_req **req_p)
+{
+    struct nxr_atomic atomic;
+    int status;
+
+    if (!nxr_form_has(form, NIXL_OP_SIGNAL)) {
+        return nxr_transfer_start(what->operation, what->kind, what->rank, what->region,
+                                  &what->piece, req_p);
+    }
+    status = nxr_following_atomic(what->operation, what->rank, form, &atomic);
+    if (status != NIXL_OK) {
+        return status;
+    }
+    return what->kind == NXR_OP_PUT
+               ? nxr_put_signal_start(what->operation, what->rank, what->region, &what->piece,
+                                      form->op.signal_region, &atomic, req_p)
+               : nxr_get_signal_start(what->operation, what->rank, what->region, &what->piece,
+                                      form->op.signal, &atomic, req_p);
+}
+
+/*
+ * Queue it on the stream, and the signal behind it. If the signal cannot be queued, the copy is
+ * stopped: nothing has happened then.
+ */
+static int moving_on_stream(const struct moving *what, const struct nxr_form *form,
+                            struct nixl_req **req_p)
+{
+    struct nxr_op op = {.kind = what->kind,
+                        .offset = what->piece.offset,
+                        .local = what->piece.local,
+                        .nbytes = what->piece.nbytes,
+                        .stream = nxr_stream_of(form->op.stream)};
+    struct nixl_req *req = NULL;
+    struct nxr_atomic atomic;
+    int status = NIXL_OK;
+
+    if (nxr_form_has(form, NIXL_OP_SIGNAL)) {
+        status = what->kind == NXR_OP_PUT
+                     ? nxr_following_atomic(what->operation, what->rank, form, &atomic)
+                     : nxr_form_refuse(what->operation, what->rank, "NIXL_OP_SIGNAL",
+                                       "a stream raises signals of other ranks only");
+    }
+    if (status == NIXL_OK) {
+        status = nxr_stream_queue(what->operation, what->rank, what->region, &op, &req);
+    }
+    if (status == NIXL_INPROGRESS && nxr_form_has(form, NIXL_OP_SIGNAL)) {
+        status = nxr_stream_signal(what->operation, what->rank, form->op.signal_region, &atomic,
+                                   form->op.stream);
+        if (status != NIXL_OK) {
+            (void)nixl_req_detach(&req);
+            return status;
+        }
+        status = NIXL_INPROGRESS;
+    }
+    *req_p = req;
+    return status;
+}
+
+/* A small put whose notification goes with it or right behind it. NIXL_E_AGAIN: start it. */
+static int put_and_notify_at_once(const struct moving *what, const struct nxr_form *form)
+{
+    const struct nxr_put_notify put = {.offset = what->piece.offset,
+                                       .src = what->piece.local,
+                                       .nbytes = what->piece.nbytes,
+                                       .message = nxr_following_message(form)};
+    struct nxr_segment *segment =
+        nxr_transfer_message_segment(what->rank, what->region, put.offset, put.src, put.nbytes);
+    int status =
+        nxr_notify_check(what->operation, what->rank, put.message.bytes, put.message.nbytes, 0);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (segment != NULL) {
+        return nxr_notify_put(segment, &put) == NIXL_OK ? NIXL_OK : NIXL_E_AGAIN;
+    }
+    if (!nxr_transfer_put_here(what->rank, what->region, put.offset, put.src, put.nbytes)) {
+        return NIXL_E_AGAIN;
+    }
+    status = nxr_notify_hand_over(nxr_peer_find(what->rank), &put.message);
+    return status == NIXL_OK
+               ? status
+               : nxr_fail(status, what->operation, what->rank, "", 0, "%s", nixl_strerror(status));
+}
+
+static int moving_start(const struct moving *what, const struct nxr_form *form,
+                        struct nixl_req **req_p)
+{
+    struct nxr_following following = {NULL, NULL};
+    int status = NIXL_E_AGAIN;
+
+    if (form->op.flags == NIXL_OP_NOTE && what->kind == NXR_OP_PUT) {
+        status = put_and_notify_at_once(what, form);
+    }
+    if (status != NIXL_E_AGAIN) {
+        return status;
+    }
+    status = nxr_following_note(what->operation, what->rank, form, what->kind, &following);
+    if (status != NIXL_OK) {
+        return status;
+    }
+    status = nxr_form_has(form, NIXL_OP_STREAM) ? moving_on_stream(what, form, req_p)
+                                                : moving_off_stream(what, form, req_p);
+    nxr_following_begin(&following, status, *req_p);
+    return status;
+}
+
+static int moving_run(const struct moving *what, const struct nixl_op *op, struct nixl_req **req_p)
+{
+    struct nixl_req *req = NULL;
+    struct nxr_form form;
+    int status = nxr_form_read_start(what->operation, op,
+                                     NIXL_OP_NOTE | NIXL_OP_SIGNAL | NIXL_OP_STREAM, req_p, &form);
+
+    if (status == NIXL_OK) {
+        status = moving_start(what, &form, &req);
+    }
+    if (status == NIXL_INPROGRESS && nxr_form_has(&form, NIXL_OP_STREAM) && req_p == NULL &&
+        form.op.cq == NULL) {
+        return nixl_req_detach(&req); /* queued: the stream tells when it is done */
+    }
+    return nxr_form_end(what->operation, &form, status, req, req_p);
+}
+
+/* Without a form there is nothing to read: as fast as the simple call. */
+static inline int start_plain(const struct moving *what, struct nixl_req **req_p)
+{
+    struct nixl_req *req = NULL;
+    int status = nxr_transfer_start(what->operation, what->kind, what->rank, what->region,
+                                    &what->piece, &req);
+
+    if (status == NIXL_INPROGRESS) {
+        nxr_request_leave();
+    }
+    if (status >= 0) {
+        *req_p = req;
+    }
+    return status;
+}
+
+int nixl_put_x(int rank, struct nixl_region *region, uint64_t offset, const void *src,
+               size_t nbytes, const struct nixl_op *op, struct nixl_req **req_p)
+{
+    const struct moving what = {
+        "nixl_put_x", NXR_OP_PUT, rank, region, {offset, (void *)src, nbytes}};
+
+    return __builtin_expect(op == NULL && req_p != NULL, 1) ? start_plain(&what, req_p)
+                                                            : moving_run(&what, op, req_p);
+}
+
+int nixl_get_x(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
+               const struct nixl_op *op, struct nixl_req **req_p)
+{
+    const struct moving what = {"nixl_get_x", NXR_OP_GET, rank, region, {offset, dst, nbytes}};
+
+    return __builtin_expect(op == NULL && req_p != NULL, 1) ? start_plain(&what, req_p)
+                                                            : moving_run(&what, op, req_p);
+}
+
+/* ---- notify ---------------------------------------------------------------------------------- */
+
+/* Leave the notification to the library, which keeps a copy if it cannot be sent yet. */
+static int hand_over(const char *operation, int rank, const struct nxr_message *message)
+{
+    struct nxr_peer *peer = nxr_peer_get(rank);
+    int status;
+
+    if (peer == NULL) {
+        return nxr_fail_no_peer(operation, rank);
+    }
+    if (atomic_load(&peer->n_held) >= MAX_HANDED_OVER) {
+        return nxr_fail(NIXL_E_AGAIN, operation, rank, "", 0,
+                        "%d notifications to %s wait for room, for the connection or for earlier "
+                        "puts",
+                        MAX_HANDED_OVER, nxr_peer_name(peer));
+    }
+    if (atomic_load(&peer->connection) == NXR_CONNECTION_NONE) {
+        pthread_mutex_lock(&nxr_job.lock);
+        nxr_peer_want(peer);
+        pthread_mutex_unlock(&nxr_job.lock);
+    }
+    status = nxr_notify_hand_over(peer, message);
+    return status == NIXL_E_PEER_LOST ? nxr_peer_fail_lost(operation, rank, "")
+           : status != NIXL_OK
+               ? nxr_fail(status, operation, rank, "", 0, "%s", nixl_strerror(status))
+               : status;
+}
+
+int nixl_notify_x(int rank, uint64_t tag, const void *msg, size_t nbytes, const struct nixl_op *op,
+                  struct nixl_req **req_p)
+{
+    static const char operation[] = "nixl_notify_x";
+    struct nxr_message message = {.tag = tag, .bytes = msg, .nbytes = nbytes};
+    struct nxr_form form;
+    int status = nxr_form_read_start(operation, op, 0, req_p, &form);
+
+    if (status == NIXL_OK) {
+        status = nxr_notify_check(operation, rank, msg, nbytes, form.timeout_ns);
+    }
+    if (status != NIXL_OK) {
+        return nxr_form_end(operation, &form, status, NULL, req_p);
+    }
+    message.context = form.context->id;
+    status = req_p == NULL && form.op.cq == NULL
+                 ? nxr_notify_send(operation, rank, &message, form.timeout_ns)
+                 : hand_over(operation, rank, &message);
+    return nxr_form_end(operation, &form, status, NULL, req_p);
+}

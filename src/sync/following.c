@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making what follows an operation, and handing it to the operation's request. No lock. */
+#include "config.h"
+
+#include "sync/following.h"
+#include "sync/atomic.h"
+#include "sync/notify.h"
+#include "util/status.h"
+
+int nxr_following_atomic(const char *operation, int rank, const struct nxr_form *form,
+                         struct nxr_atomic *atomic_p)
+{
+    if (form->op.signal_op != NIXL_SIGNAL_ADD && form->op.signal_op != NIXL_SIGNAL_SET) {
+        return nxr_signal_fail_op(operation, rank, (unsigned)form->op.signal_op);
+    }
+    *atomic_p = nxr_signal_atomic(form->op.signal_offset, (enum nixl_signal_op)form->op.signal_op,
+                                  form->op.signal_value);
+    return NIXL_OK;
+}
+
+int nxr_following_note(const char *operation, int rank, const struct nxr_form *form,
+                       enum nxr_op_kind kind, struct nxr_following *following)
+{
+    struct nxr_message message = nxr_following_message(form);
+    struct nxr_peer *peer;
+    int status;
+
+    if (!nxr_form_has(form, NIXL_OP_NOTE)) {
+        return NIXL_OK;
+    }
+    status = nxr_notify_check(operation, rank, message.bytes, message.nbytes, 0);
+    if (status != NIXL_OK) {
+        return status;
+    }
+    peer = nxr_peer_get(rank);
+    if (peer == NULL) {
+        return nxr_fail_no_peer(operation, rank);
+    }
+    following->note = nxr_notify_reserve(peer, &message, kind == NXR_OP_PUT);
+    return following->note != NULL ? NIXL_OK
+                                   : nxr_fail(NIXL_E_NO_MEMORY, operation, rank, "", 0,
+                                              "no memory for the notification");
+}
+
+static void follow_by(struct nxr_follower *follower, int status, struct nixl_req *req)
+{
+    if (follower == NULL) {
+        return;
+    }
+    if (status == NIXL_INPROGRESS) {
+        nxr_request_follow(req, follower);
+    } else {
+        follower->go(follower, status);
+    }
+}
+
+void nxr_following_begin(const struct nxr_following *following, int status, struct nixl_req *req)
+{
+    follow_by(following->note, status, req);
+    follow_by(following->signal, status, req);
+}

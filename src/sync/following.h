@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What follows an operation of the extended form: a notification, a signal, or both. */
+#ifndef NXR_SYNC_FOLLOWING_H
+#define NXR_SYNC_FOLLOWING_H
+
+#include "core/form.h"
+
+/* What was made beforehand, so that nothing can fail once the operation has succeeded. */
+struct nxr_following {
+    struct nxr_follower *note, *signal; /* NULL: none */
+};
+
+/* The notification that the form asks for. */
+static inline struct nxr_message nxr_following_message(const struct nxr_form *form)
+{
+    return (struct nxr_message){.context = form->context->id,
+                                .tag = form->op.tag,
+                                .bytes = form->op.msg,
+                                .nbytes = form->op.msg_nbytes};
+}
+
+/* The change of the signal that the form asks for. NIXL_OK or the failure, recorded. */
+int nxr_following_atomic(const char *operation, int rank, const struct nxr_form *form,
+                         struct nxr_atomic *atomic_p);
+
+/*
+ * Make a notification to that rank that follows an operation, if the form asks for one. It keeps
+ * its place among the notifications to the rank only behind a put. NIXL_OK or the failure,
+ * recorded.
+ */
+int nxr_following_note(const char *operation, int rank, const struct nxr_form *form,
+                       enum nxr_op_kind kind, struct nxr_following *following);
+
+/* The operation was started with that status and request: from now on they follow it. */
+void nxr_following_begin(const struct nxr_following *following, int status, struct nixl_req *req);
+
+#endif
