@@ -4,6 +4,7 @@
 #include "nixlrun.h"
 
 #include "test/unit/unit.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,10 +39,12 @@ Test(coll_table, a_line_is_a_comment_a_section_or_a_limit)
     cr_assert(eq(int, read_text("", 4, &table), NIXL_OK));
     cr_assert(eq(int, read_text("\n# ranks 0\n\t\r\n", 4, &table), NIXL_OK));
     cr_expect(memcmp(&table, &nxr_coll_table, sizeof(table)) == 0);
-    cr_assert(eq(int, read_text("  cells_up_to=1024 \r\nflat_up_to=2", 4, &table), NIXL_OK));
+    cr_assert(eq(int, read_text("  cells_up_to=1024 \r\nflat_up_to=2\n\tring_from=77", 4, &table),
+                 NIXL_OK));
     cr_expect(eq(sz, table.cells_up_to, 1024));
     cr_expect(eq(sz, table.flat_up_to, 2));
-    cr_expect(eq(sz, table.ring_from, nxr_coll_table.ring_from));
+    cr_expect(eq(sz, table.ring_from, 77));
+    cr_expect(eq(sz, table.chain_from, nxr_coll_table.chain_from));
 }
 
 Test(coll_table, the_largest_section_that_fits_counts)
@@ -124,4 +127,24 @@ Test(coll_table, what_is_no_file_is_refused_at_once)
         eq(int, nxr_coll_table_load(directory, 4, &table, why, sizeof(why)), NIXL_E_INVALID_ARG));
     unlink(path);
     rmdir(directory);
+}
+
+/* The largest file that is read, and one that has a byte more; all but a limit is blanks. */
+Test(coll_table, a_file_has_a_largest_size)
+{
+    enum { MOST = 64 << 10 };
+    char path[] = "/tmp/nixlrun-coll-table.XXXXXX";
+    struct nxr_coll_table table = nxr_coll_table;
+    int fd = mkstemp(path), n;
+
+    cr_assert(ge(int, fd, 0));
+    n = dprintf(fd, "flat_up_to=6\n");
+    cr_assert(eq(int, dprintf(fd, "%*s", MOST - n, ""), MOST - n));
+    cr_expect(eq(int, nxr_coll_table_load(path, 4, &table, why, sizeof(why)), NIXL_OK), "%s", why);
+    cr_expect(eq(sz, table.flat_up_to, 6));
+    cr_assert(eq(int, dprintf(fd, " "), 1));
+    cr_expect(eq(int, nxr_coll_table_load(path, 4, &table, why, sizeof(why)), NIXL_E_INVALID_ARG));
+    cr_expect(strstr(why, strerror(EFBIG)) != NULL, "%s", why);
+    close(fd);
+    unlink(path);
 }

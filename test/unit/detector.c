@@ -424,6 +424,20 @@ Test(detector, who_finds_a_silence_tells_its_leader_and_the_silent_rank)
     cr_expect(eq(int, last_told.by.rank, 1));
 }
 
+/* 0 would be a death that was seen. */
+Test(detector, a_silence_of_any_length_is_told_as_one)
+{
+    begin_as(1);
+    connect_all();
+    nxr_detector_found_silent(nxr_peer_get_locked(6), 0);
+    nxr_life_lost_locked(6);
+    cr_expect_str_eq(who_is_told_of(6), "06");
+    cr_expect(eq(u32, last_told.silent_ms, 1));
+    nxr_detector_found_silent(nxr_peer_get_locked(5), INT64_MAX);
+    nxr_life_lost_locked(5);
+    cr_expect(eq(u32, last_told.silent_ms, UINT32_MAX));
+}
+
 Test(detector, leader_that_finds_a_silence_tells_its_ring)
 {
     begin_as(0);

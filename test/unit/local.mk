@@ -186,6 +186,7 @@ fake_net = %D%/net_case.h %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h $(fak
 %C%_atomic_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_atomic_ring_CFLAGS = $(unit_cflags)
 %C%_atomic_ring_LDADD = $(floor_host) $(CRITERION_LIBS)
+%C%_world_SOURCES = %D%/world.c launcher/rank_world.c
 %C%_world_CFLAGS = $(unit_cflags)
 %C%_world_LDADD = $(unit_launcher_libs)
 if HAVE_VULKAN

@@ -10,6 +10,7 @@
 
 #include "test/unit/unit.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct options options;
@@ -111,6 +112,38 @@ Test(options, programs_keep_their_own)
     cr_expect(apps[2].env[0] == NULL);
     cr_expect(same(apps[2].argv[1], "--"));
     cr_expect(same(apps[2].argv[2], ":x"));
+}
+
+Test(options, ranks_of_all_programs_have_a_limit)
+{
+    cr_expect(eq(int, parse("nixlrun -n 65535 a : -n 1 b"), 0), "%s", why);
+    cr_expect(eq(int, options.job.np, OPTIONS_MAX_NP));
+    options_free(&options);
+    cr_expect(eq(int, parse("nixlrun -n 65535 a : -n 2 b"), -1));
+    cr_expect(strstr(why, "65537 ranks together; allowed: 65536") != NULL, "%s", why);
+}
+
+Test(options, a_variable_has_a_name)
+{
+    static const char *const lines[] = {"nixlrun -x =1 a", "nixlrun -x -n a", "nixlrun --env= a",
+                                        "nixlrun -x = a"};
+
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        cr_expect(eq(int, parse(lines[i]), -1), "%s", lines[i]);
+        options_free(&options);
+    }
+}
+
+/* Only what has exactly that name is passed on. */
+Test(options, a_variable_is_passed_as_it_is_in_the_environment)
+{
+    setenv("NIXL_UNIT_A", "1", 1);
+    setenv("NIXL_UNIT_AB", "2", 1);
+    cr_assert(eq(int, parse("nixlrun -x NIXL_UNIT_A a"), 0), "%s", why);
+    cr_assert(options.job.apps[0].env[0] != NULL);
+    cr_expect_str_eq(options.job.apps[0].env[0], "NIXL_UNIT_A=1");
+    cr_expect(options.job.apps[0].env[1] == NULL);
+    cr_expect(eq(int, options.n_notes, 0));
 }
 
 static void binding_is(const char *line, enum launch_bind bind, bool oversubscribe)

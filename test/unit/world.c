@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The argument that places ranks on other hosts, and the variables of a placement. */
+#include "launcher/rank_world.h"
 #include "launcher/world.h"
 
 #include "test/unit/unit.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct launch_host hosts[3] = {
@@ -132,4 +134,59 @@ Test(world, ports_are_ports)
     cr_expect(eq(int, world_port_of("slurm.pmix.7.0"), world_port_of("slurm.pmix.7.0")));
     cr_expect(ne(int, world_port_of("slurm.pmix.7.0"), world_port_of("slurm.pmix.7.1")));
     cr_expect(world_port_of("x") >= 1024 && world_port_of("x") < 32768);
+}
+
+/* A rank of 14 that Slurm has started; `tasks` are those of each node. */
+static void start_in_slurm(const char *rank, const char *tasks, const char *node, const char *local)
+{
+    char ranks[] = "14";
+
+    setenv("PMIX_NAMESPACE", "slurm.pmix.7.0", 1);
+    setenv("PMIX_RANK", rank, 1);
+    setenv("SLURM_STEP_TASKS_PER_NODE", tasks, 1);
+    setenv("SLURM_NODEID", node, 1);
+    setenv("SLURM_LOCALID", local, 1);
+    setenv("SLURM_STEP_NODELIST", "n[01-03],m", 1);
+    rank_world_set(ranks, "");
+}
+
+static void variable_is(const char *name, const char *wanted)
+{
+    const char *value = getenv(name);
+
+    cr_expect_str_eq(value != NULL ? value : "not set", wanted, "%s", name);
+}
+
+Test(world, slurm_says_which_rank_of_its_host_this_is)
+{
+    char port[16];
+
+    start_in_slurm("13", "2(x2),10", "2", "9");
+    variable_is("RANK", "13");
+    variable_is("WORLD_SIZE", "14");
+    variable_is("LOCAL_RANK", "9");
+    variable_is("LOCAL_WORLD_SIZE", "10");
+    variable_is("MASTER_ADDR", "n01");
+    snprintf(port, sizeof(port), "%d", world_port_of("slurm.pmix.7.0"));
+    variable_is("MASTER_PORT", port);
+    start_in_slurm("3", "2(x2),10", "1", "1");
+    variable_is("LOCAL_RANK", "1");
+    variable_is("LOCAL_WORLD_SIZE", "2");
+    start_in_slurm("3", "14", "0", "3");
+    variable_is("MASTER_ADDR", "127.0.0.1");
+}
+
+Test(world, what_slurm_says_is_a_number_or_nothing)
+{
+    static const char *const damaged[] = {"", "x", "1x", "-1", "4294967297", "10"};
+
+    for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
+        start_in_slurm("3", "10,4", "0", damaged[i]);
+        variable_is("LOCAL_RANK", "not set");
+        variable_is("RANK", "3");
+    }
+    start_in_slurm("3", "(x2),x", "0", "1");
+    variable_is("LOCAL_RANK", "not set");
+    start_in_slurm("3", "10,4", "2", "1");
+    variable_is("LOCAL_RANK", "not set");
 }
