@@ -177,6 +177,19 @@ Test(tcp, an_address_that_both_hosts_have_leads_nowhere)
     expect_order(&mine, &theirs, "01");
 }
 
+/* What lies behind the last path is none. */
+Test(tcp, an_address_that_the_other_host_no_longer_has_leads_there)
+{
+    struct nxr_tcp_address mine = an_address(1), theirs = an_address(2);
+
+    add_path(&mine, "10.0.1.1", 24);
+    add_path(&theirs, "10.0.1.2", 24);
+    add_path(&theirs, "10.0.1.1", 24);
+    expect_order(&mine, &theirs, "");
+    theirs.n_paths = 1;
+    expect_order(&mine, &theirs, "0");
+}
+
 /* ---- hellos and frames ----------------------------------------------------------------------- */
 
 Test(tcp, hellos_are_for_this_rank_and_in_turn)
