@@ -98,7 +98,7 @@ struct nixl_strided_args {
 };
 #define NIXL_STRIDED_ARGS_INIT                                                                     \
     {                                                                                              \
-        .struct_nbytes = sizeof(struct nixl_strided_args)                                          \
+        sizeof(struct nixl_strided_args), NULL, NULL, 0, 0, 0, 0                                   \
     }
 
 /**
@@ -128,7 +128,7 @@ struct nixl_vector_args {
 };
 #define NIXL_VECTOR_ARGS_INIT                                                                      \
     {                                                                                              \
-        .struct_nbytes = sizeof(struct nixl_vector_args)                                           \
+        sizeof(struct nixl_vector_args), NULL, NULL, 0, NULL, NULL, NULL, NULL                     \
     }
 
 /** All: src, nbytes. Root: dst, dst_nbytes, dst_offsets. */

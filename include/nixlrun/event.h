@@ -47,7 +47,7 @@ struct nixl_event {
 };
 #define NIXL_EVENT_INIT                                                                            \
     {                                                                                              \
-        .struct_nbytes = sizeof(struct nixl_event)                                                 \
+        sizeof(struct nixl_event), 0, 0, ""                                                        \
     }
 
 /**

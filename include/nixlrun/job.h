@@ -125,7 +125,7 @@ struct nixl_peer_info {
 };
 #define NIXL_PEER_INFO_INIT                                                                        \
     {                                                                                              \
-        .struct_nbytes = sizeof(struct nixl_peer_info)                                             \
+        sizeof(struct nixl_peer_info), 0, 0, 0, 0, 0, "", ""                                       \
     }
 
 /**

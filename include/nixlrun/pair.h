@@ -74,7 +74,7 @@ struct nixl_pair_info {
 };
 #define NIXL_PAIR_INFO_INIT                                                                        \
     {                                                                                              \
-        .struct_nbytes = sizeof(struct nixl_pair_info)                                             \
+        sizeof(struct nixl_pair_info), 0, 0, 0                                                     \
     }
 
 /**

@@ -49,7 +49,7 @@ struct nixl_reduce_args {
 };
 #define NIXL_REDUCE_ARGS_INIT                                                                      \
     {                                                                                              \
-        .struct_nbytes = sizeof(struct nixl_reduce_args)                                           \
+        sizeof(struct nixl_reduce_args), NULL, NULL, 0, 0, 0, NULL, NULL, 0, 0                     \
     }
 
 /** Combine the src of all members into dst of member @p root; dst of others is not used. */

@@ -167,7 +167,7 @@ struct nixl_region_info {
 };
 #define NIXL_REGION_INFO_INIT                                                                      \
     {                                                                                              \
-        .struct_nbytes = sizeof(struct nixl_region_info)                                           \
+        sizeof(struct nixl_region_info), 0, 0, 0, 0, "", "", "", 0, 0, ""                          \
     }
 
 /**

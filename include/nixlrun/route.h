@@ -32,7 +32,7 @@ struct nixl_route_info {
 };
 #define NIXL_ROUTE_INFO_INIT                                                                       \
     {                                                                                              \
-        .struct_nbytes = sizeof(struct nixl_route_info)                                            \
+        sizeof(struct nixl_route_info), "", 0, 0, 0, 0, 0, "", "", "", ""                          \
     }
 
 /**

@@ -42,7 +42,7 @@ struct nixl_blocks {
 };
 #define NIXL_BLOCKS_INIT                                                                           \
     {                                                                                              \
-        .struct_nbytes = sizeof(struct nixl_blocks), .nblocks = 1                                  \
+        sizeof(struct nixl_blocks), NULL, NULL, 0, 0, 0, 1, NULL                                   \
     }
 
 /**
@@ -141,7 +141,7 @@ struct nixl_xfer_info {
 };
 #define NIXL_XFER_INFO_INIT                                                                        \
     {                                                                                              \
-        .struct_nbytes = sizeof(struct nixl_xfer_info)                                             \
+        sizeof(struct nixl_xfer_info), 0, 0, 0, 0, 0, 0, 0, 0                                      \
     }
 
 /**
