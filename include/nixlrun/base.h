@@ -62,11 +62,11 @@ enum nixl_status {
 #undef NIXL_STATUS_ENUM
 };
 
-#define NIXL_FOREVER   INT64_MAX /**< a timeout: wait without limit */
-#define NIXL_ANY_RANK  (-1)      /**< nixl_notify_recv(): any sender */
-#define NIXL_ALL_RANKS (-2)      /**< nixl_flush(), nixl_fence(): every peer with earlier puts */
-#define NIXL_NOTE_MAX  4096      /**< largest payload of a notification, in bytes */
-#define NIXL_NAME_MAX  255       /**< longest name of a region, in bytes without the final zero */
+#define NIXL_FOREVER   0x7fffffffffffffff /**< INT64_MAX, a timeout: no limit */
+#define NIXL_ANY_RANK  (-1)               /**< nixl_notify_recv(): any sender */
+#define NIXL_ALL_RANKS (-2) /**< nixl_flush(), nixl_fence(): every peer with earlier puts */
+#define NIXL_NOTE_MAX  4096 /**< largest payload of a notification, in bytes */
+#define NIXL_NAME_MAX  255  /**< longest name of a region, in bytes without the final zero */
 
 /**
  * The version of the library that is loaded, as NIXL_VERSION_NUMBER() makes it. NIXL_VERSION is

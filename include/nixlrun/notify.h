@@ -23,11 +23,13 @@ struct nixl_note {
     unsigned char payload[NIXL_NOTE_MAX];
 };
 
-/** Make a note ready to receive; cheaper than an initializer, which would clear the payload. */
-static inline void nixl_note_init(struct nixl_note *note)
-{
-    note->struct_nbytes = sizeof(*note);
-}
+/**
+ * @fn void nixl_note_init(struct nixl_note *note);
+ * Make a note ready to receive; cheaper than an initializer, which would clear the payload. It is a
+ * macro: the size is that of the caller's struct, and generators of bindings take no inline
+ * function. Other languages set struct_nbytes themselves.
+ */
+#define nixl_note_init(_note) ((void)((_note)->struct_nbytes = sizeof(struct nixl_note)))
 
 /**
  * Send a rank a tag and up to NIXL_NOTE_MAX bytes.
