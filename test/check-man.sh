@@ -20,11 +20,11 @@ prototypes() {
 # marked FILE: words of a page that stand in bold or in a tag, roff's escapes taken away.
 unescaped() { sed -e 's/\\-/-/g' -e 's/\\f[BIRP]//g' -e 's/\\&//g' "$1"; }
 
-if ! command -v groff >/dev/null; then
-    echo "1..0 # SKIP groff is not installed"
+if ! command -v groff >/dev/null || ! command -v lexgrog >/dev/null; then
+    echo "1..0 # SKIP groff or man-db is not installed"
     exit 0
 fi
-echo 1..14
+echo 1..16
 
 verdict "$(for page in "$src"/man/*.[137]; do
     { groff -ww -man -Tutf8 "$page" 2>&1 >/dev/null || echo "groff failed"; } |
@@ -56,6 +56,28 @@ verdict "$(awk -f "$src/test/prototypes.awk" "$src"/include/nixlrun/*.h | cut -f
         sed -n '/^\.SH NAME/,/^\.SH SYNOPSIS/p' "$page" 2>/dev/null | grep -qw "$name" ||
             echo "man 3 $name shows no page with that name"
     done)" "every function has its page"
+
+# What apropos knows of a page are the names that lexgrog finds in it.
+lexgrog "$src"/man/*.[137] | sed -nE 's/^[^:]*: "([^ ]+) - .*/\1/p' | LC_ALL=C sort >"$scratch/indexed"
+{
+    awk -f "$src/test/prototypes.awk" "$src"/include/nixlrun/*.h | cut -f1
+    sed -nE 's/.*(nixl_device_[a-z_]*[a-z])\(.*/\1/p' "$src/include/nixlrun_device.cuh"
+} | LC_ALL=C sort -u >"$scratch/declared"
+verdict "$(LC_ALL=C comm -23 "$scratch/declared" "$scratch/indexed" | sed 's/$/ is unknown to apropos/'
+    uniq -d "$scratch/indexed" | LC_ALL=C comm -12 - "$scratch/declared" | sed 's/$/ is in two pages/')" \
+    "apropos finds every function, in one page"
+
+grep -ohE '(nixl|NIXL)_[A-Za-z0-9_]*[A-Za-z0-9]' "$src"/include/*.* "$src"/include/*/*.h \
+    "$build/include/nixlrun_version.h" | LC_ALL=C sort -u >"$scratch/public"
+sed -nE 's/^ *_x\((\w+), .*/NIXL_\1/p' "$src"/include/nixlrun/*.h >>"$scratch/public"
+for page in "$src"/man/*.[137]; do
+    basename "${page%.*}"
+done >>"$scratch/public"
+verdict "$(for page in "$src"/man/*.[137]; do
+    unescaped "$page" | grep -oE '(^|[^A-Za-z_])(nixl|NIXL)_[A-Za-z0-9_]*[A-Za-z0-9]' | sed 's/^[^nN]//' | LC_ALL=C sort -u |
+        grep -vxF -f "$scratch/public" | grep -vE '^NIXL_(ERR_|IN_PROG$)' | # NVIDIA's
+        sed "s|^|${page##*/}: |; s|\$| does not exist|"
+done)" "no page names what the headers do not have"
 
 # fields FILE...: "STRUCT FIELD" for each field of each struct that is written out there, comments gone.
 fields() {
