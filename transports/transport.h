@@ -70,12 +70,13 @@ struct nxr_key {
     uint8_t kind;        /* enum nixl_mem_kind */
     uint8_t flags;       /* of enum nixl_mem_flag: those that the memory has */
     uint8_t is_registered;
-    uint8_t unused;
+    uint8_t access; /* of enum nixl_access: what peers may not do */
 };
 _Static_assert(sizeof(struct nxr_key) == 32, "fixed on the wire");
 
 /* All that there are. */
-#define NXR_MEM_FLAGS (NIXL_MEM_NUMA | NIXL_MEM_HUGE | NIXL_MEM_PINNED | NIXL_MEM_POPULATE)
+#define NXR_MEM_FLAGS  (NIXL_MEM_NUMA | NIXL_MEM_HUGE | NIXL_MEM_PINNED | NIXL_MEM_POPULATE)
+#define NXR_ACCESS_ALL (NIXL_ACCESS_NO_PUT | NIXL_ACCESS_NO_GET)
 
 /* How device memory is exported to other processes on its host. */
 enum nxr_export_type {
@@ -124,8 +125,9 @@ struct nxr_segment {
     _Atomic uint64_t generation;            /* of the key; 0: not usable */
     const _Atomic uint64_t *generation_now; /* the owner's own word for this region */
     uint32_t id;
-    uint32_t inflight_index;        /* of the peer, in every thread's table of in-flight slots */
-    bool full_fence;                /* this process or the owner lacks membarrier */
+    uint32_t inflight_index; /* of the peer, in every thread's table of in-flight slots */
+    bool full_fence;         /* this process or the owner lacks membarrier */
+    uint8_t forbidden;       /* of enum nixl_access: what this process may not do; own memory: 0 */
     _Atomic enum nxr_method method; /* changes only from PROCESS_VM to BOUNCE */
 
     /*
@@ -457,7 +459,8 @@ int nxr_peer_prove_pid(const struct nxr_peer *peer, pid_t pid);
  * Map a peer's allocated memory of `nbytes` behind `fd`, which may be hostile: it must be a sealed
  * memfd of that size. NIXL_OK, NIXL_E_TRANSPORT, NIXL_E_NO_MEMORY.
  */
-int nxr_memory_host_map(int fd, size_t nbytes, void **addr_p, size_t *mapped_nbytes_p);
+int nxr_memory_host_map(int fd, size_t nbytes, bool is_read_only, void **addr_p,
+                        size_t *mapped_nbytes_p);
 void nxr_memory_host_free(void *addr, size_t mapped_nbytes);
 
 /*

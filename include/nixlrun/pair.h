@@ -52,6 +52,8 @@ enum nixl_pair_use {
  * @return NIXL_E_INVALID_ARG     a bad rank, handle, use or lifetime; a region without a segment of
  *                                this rank
  * @return NIXL_E_RANGE           outside this rank's segment
+ * @return NIXL_E_ACCESS          the region does not allow peers that use (enum nixl_access); for
+ *                                the caller alone it may be exposed
  * @return NIXL_E_TRUNCATED       the room is too small (the detail says what is needed); nothing is
  *                                exposed
  * @return NIXL_E_LIMIT           4,096 buffers are exposed

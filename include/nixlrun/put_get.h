@@ -29,6 +29,7 @@ extern "C" {
  * @return NIXL_OK                src may be reused
  * @return NIXL_E_INVALID_ARG     bad rank or handle, or src NULL with nbytes > 0; nothing moved
  * @return NIXL_E_RANGE           outside the peer's segment; nothing moved
+ * @return NIXL_E_ACCESS          the peer does not allow it (enum nixl_access); nothing moved
  * @return NIXL_E_NOT_FOUND       the peer did not publish the name within NIXLRUN_RESOLVE_TIMEOUT
  * @return NIXL_E_STALE           the owner closed the region; nixl_region_query() finds its
  *                                successor

@@ -40,6 +40,26 @@ enum nixl_mem_flag {
 };
 
 /**
+ * What peers may not do with a rank's segment; either, or both together. 0: they may do everything.
+ * The rank itself is never restricted. Calls that are not allowed return NIXL_E_ACCESS, at the
+ * caller, before anything happens:
+ *
+ *     NO_PUT  puts, by whatever call, signals, and atomics but NIXL_ATOMIC_FETCH
+ *     NO_GET  gets, by whatever call, and atomics, which all return the former value
+ *
+ * Who stops a process that does not keep to its library's rules: the owner's process, for all that
+ * goes through messages, bulk, or a bounce buffer; the adapter, where a network reads and writes by
+ * itself (method rma) through libfabric. Nobody does where a process of this host has the memory
+ * mapped (memcpy, device) or is permitted to read and write its owner's (process_vm), nor where UCX
+ * uses RDMA. A segment with NO_PUT in shared memory is mapped for reading only, so that a stray
+ * store ends the process that makes it.
+ */
+enum nixl_access {
+    NIXL_ACCESS_NO_PUT = 1, /**< peers change nothing */
+    NIXL_ACCESS_NO_GET = 2, /**< peers read nothing */
+};
+
+/**
  * Vulkan memory of the caller, for nixl_region_register(): an exported VkDeviceMemory. The caller
  * keeps the descriptor; the other fields must be those that the memory was allocated with.
  */
@@ -61,10 +81,11 @@ struct nixl_mem_params {
     const char *device; /**< GPU memory: "nearest" (or NULL), a number, or a UUID */
     const struct nixl_vulkan_memory *vulkan; /**< to register Vulkan memory; else NULL */
     struct nixl_context *context; /**< where its name and its events belong; NULL: the default */
+    uint32_t access; /**< of enum nixl_access: what peers may not do; 0: they may do everything */
 };
 #define NIXL_MEM_PARAMS_INIT                                                                       \
     {                                                                                              \
-        sizeof(struct nixl_mem_params), NIXL_MEM_HOST, 0, 0, NULL, NULL, NULL                      \
+        sizeof(struct nixl_mem_params), NIXL_MEM_HOST, 0, 0, NULL, NULL, NULL, 0                   \
     }
 
 /**
@@ -164,10 +185,11 @@ struct nixl_region_info {
     uint64_t latency_ns;     /**< expected: a small put_notify, one way; 0: not known */
     uint64_t bandwidth_mbps; /**< expected: MB/s of a large put; 0: not known */
     char device[48];         /**< GPU memory: which, "GPU-" and a UUID; or "" */
+    uint32_t access;         /**< of enum nixl_access: what the owner's peers may not do */
 };
 #define NIXL_REGION_INFO_INIT                                                                      \
     {                                                                                              \
-        sizeof(struct nixl_region_info), 0, 0, 0, 0, "", "", "", 0, 0, ""                          \
+        sizeof(struct nixl_region_info), 0, 0, 0, 0, "", "", "", 0, 0, "", 0                       \
     }
 
 /**
@@ -200,8 +222,10 @@ NIXL_API int nixl_region_is_published(int rank, struct nixl_region *region,
  * or for kernels if it is CUDA memory that this process has open. Pins shared pages: after the
  * owner's close they stay with the holders of such pointers. For CUDA memory the close waits for
  * these holders.
- * @return NIXL_OK, NIXL_E_UNSUPPORTED (registered host memory, Vulkan memory, remote rank), and
- *         as nixl_put()
+ * A segment that its owner has made with NIXL_ACCESS_NO_PUT is mapped for reading only.
+ * @return NIXL_OK, NIXL_E_UNSUPPORTED (registered host memory, Vulkan memory, remote rank),
+ *         NIXL_E_ACCESS (NIXL_ACCESS_NO_GET; CUDA memory with NIXL_ACCESS_NO_PUT), and as
+ *         nixl_put()
  * Threads: any.
  */
 NIXL_API int nixl_region_map(int rank, struct nixl_region *region, void **addr_p) NIXL_MUST_CHECK;

@@ -196,6 +196,11 @@ static int open_consumer(struct nixl_channel *channel, const struct nixl_mem_par
     nxr_channel_region_name(name, channel->name, "slots", NXR_CHANNEL_NO_RANK);
     channel->n_deaths_told = nxr_event_n_deaths(); /* a producer may connect and die at once */
     status = nixl_region_alloc(name, slots_nbytes, params, &channel->slots);
+    if (status == NIXL_OK && (channel->slots->memory.access & NIXL_ACCESS_NO_PUT) != 0) {
+        status = nxr_fail(NIXL_E_INVALID_ARG, "nixl_channel_open", channel->peer, "", 0,
+                          "access NIXL_ACCESS_NO_PUT: producers put into the slots; allowed: 0 or "
+                          "NIXL_ACCESS_NO_GET");
+    }
     if (status == NIXL_OK) {
         channel->slot_bytes = nixl_region_addr(channel->slots);
         channel->producer = channel->peer != NIXL_ANY_RANK ? nxr_peer_get(channel->peer) : NULL;

@@ -69,7 +69,8 @@ bool nxr_key_is_sound(const struct nxr_key *key)
     return key->generation != 0 && key->nbytes != 0 && key->nbytes <= INT64_MAX &&
            key->id < NXR_N_REGION_IDS && key->kind >= NIXL_MEM_HOST &&
            key->kind <= NIXL_MEM_VULKAN && (key->flags & ~NXR_MEM_FLAGS) == 0 &&
-           key->is_registered <= 1 && key->addr <= UINT64_MAX - key->nbytes;
+           key->is_registered <= 1 && (key->access & ~NXR_ACCESS_ALL) == 0 &&
+           key->addr <= UINT64_MAX - key->nbytes;
 }
 
 const char *nxr_wire_check_atomic(const struct nxr_wire_atomic *asked)
@@ -90,6 +91,7 @@ int nxr_wire_atomic_outcome(const struct nxr_wire_atomic_done *done)
     case NIXL_E_LIMIT:
     case NIXL_E_NO_MEMORY:
     case NIXL_E_CANCELED:
+    case NIXL_E_ACCESS:
         return done->status;
     default:
         return NIXL_E_TRANSPORT;

@@ -23,6 +23,7 @@
 struct own_word {
     struct nxr_device_atomic word;
     struct nxr_inflight_slot *slot; /* the region is entered */
+    uint32_t id;                    /* of the region */
     struct nxr_peer *peer;          /* the asker; NULL: this rank */
     struct nxr_atomic_slot *answer; /* the peer's */
     struct nxr_op *op;              /* this rank's; NULL: a thread waits */
@@ -38,10 +39,11 @@ static struct nxr_inflight_slot *atomic_server_guard; /* serve_lock: a slot in t
 static void own_word_ended(struct nxr_device_atomic *word, int status)
 {
     struct own_word *own = nxr_list_entry(word, struct own_word, word);
+    uint64_t shown = nxr_own_atomic_shown(own->id, word->fetched);
 
     nxr_inflight_give_own(own->slot);
     if (own->peer != NULL) {
-        nxr_atomic_answer(own->answer, status, word->fetched);
+        nxr_atomic_answer(own->answer, status, shown);
         nxr_wake_peer(own->peer);
         free(own);
         return;
@@ -90,6 +92,7 @@ static struct own_word *own_word_new(const struct nxr_wire_atomic *asked, int *s
         free(own);
         return NULL;
     }
+    own->id = asked->id;
     own->word.addr = memory.addr;
     own->word.range = memory.range;
     own->word.atomic = asked->atomic;

@@ -32,6 +32,7 @@
 #define MADV_COLLAPSE 25
 #endif
 #ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
 #endif
 
@@ -375,19 +376,21 @@ static void host_release(struct nxr_memory *memory)
  * Map the pages that were touched already, so that copies do not fault for each of them. Untouched
  * pages are left out: they would use memory for bytes that may never be used.
  */
-static void map_touched_pages(int fd, char *addr)
+static void map_touched_pages(int fd, char *addr, int advice)
 {
     off_t begin = 0, end;
 
     while ((begin = lseek(fd, begin, SEEK_DATA)) >= 0 &&
            (end = lseek(fd, begin, SEEK_HOLE)) > begin) {
-        madvise(addr + begin, (size_t)(end - begin), MADV_POPULATE_WRITE);
+        madvise(addr + begin, (size_t)(end - begin), advice);
         begin = end;
     }
 }
 
-int nxr_memory_host_map(int fd, size_t nbytes, void **addr_p, size_t *mapped_nbytes_p)
+int nxr_memory_host_map(int fd, size_t nbytes, bool is_read_only, void **addr_p,
+                        size_t *mapped_nbytes_p)
 {
+    int writes = is_read_only ? 0 : PROT_WRITE;
     struct stat info;
     void *addr;
 
@@ -398,13 +401,13 @@ int nxr_memory_host_map(int fd, size_t nbytes, void **addr_p, size_t *mapped_nby
             nbytes);
         return NIXL_E_TRANSPORT;
     }
-    addr = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    addr = mmap(NULL, (size_t)info.st_size, PROT_READ | writes, MAP_SHARED, fd, 0);
     if (addr == MAP_FAILED) {
         nxr_warn(MEMORY, "cannot map a region of %zu bytes: %m", nbytes);
         return NIXL_E_NO_MEMORY;
     }
     if (nbytes <= POPULATE_MAX) {
-        map_touched_pages(fd, addr);
+        map_touched_pages(fd, addr, is_read_only ? MADV_POPULATE_READ : MADV_POPULATE_WRITE);
     }
     *addr_p = addr;
     *mapped_nbytes_p = (size_t)info.st_size;

@@ -24,6 +24,7 @@ struct nxr_memory {
     size_t mapped_nbytes;     /* host: rounded up to whole pages of the page size used */
     int fd;                   /* to pass to peers; -1: none is needed */
     uint32_t flags;           /* of enum nixl_mem_flag: those that it has */
+    uint32_t access;          /* of enum nixl_access: what peers may not do */
     struct nxr_export export; /* device memory: to pass to peers */
     struct nxr_range *range;  /* device memory; NULL for host memory */
     bool is_registered;       /* the user's */

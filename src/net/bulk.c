@@ -15,7 +15,8 @@
 /* Where a put may land; NULL: nowhere, and the put is refused. */
 static void *place_put(struct net_landing *landing, const struct nxr_net_put *put, size_t nbytes)
 {
-    const struct net_range range = {put->generation, put->offset, nbytes, put->id};
+    const struct net_range range = {put->generation, put->offset, nbytes, put->id,
+                                    NIXL_ACCESS_NO_PUT};
     int status = NIXL_E_RANGE;
     char *addr = NULL;
 

@@ -53,12 +53,13 @@ void nxr_net_clients_stop(void);
 
 /* ---- own.c: own regions, as accessed by peers ------------------------------------------------ */
 
-/* Bytes of an own region, as a peer names them. */
+/* Bytes of an own region, as a peer names them, for an access of that peer. */
 struct net_range {
     uint64_t generation;
     uint64_t offset;
     uint64_t nbytes;
     uint32_t id;
+    uint32_t forbidden_by; /* the value of enum nixl_access that forbids it */
 };
 
 /* Is it in an own region of device memory that the processor does not read and write? */
@@ -66,7 +67,7 @@ bool nxr_net_is_device(const struct net_range *range);
 
 /*
  * Enter an own region for bulk of a peer; returns its address, and nxr_net_hold_end() must follow.
- * NULL and the reason: NIXL_E_STALE, NIXL_E_RANGE, NIXL_E_LIMIT.
+ * NULL and the reason: NIXL_E_STALE, NIXL_E_RANGE, NIXL_E_ACCESS, NIXL_E_LIMIT.
  */
 char *nxr_net_hold_begin(const struct net_range *range, struct net_hold **hold_p, int *status_p);
 void nxr_net_hold_end(struct net_hold *hold);

@@ -175,7 +175,8 @@ void nxr_net_run_gated(struct net_peer *np)
 static void take_get(struct net_peer *np, const struct nxr_net_record *record)
 {
     const struct nxr_net_get *get = nxr_net_body(record);
-    const struct net_range range = {get->generation, get->offset, get->nbytes, get->id};
+    const struct net_range range = {get->generation, get->offset, get->nbytes, get->id,
+                                    NIXL_ACCESS_NO_GET};
 
     if (get->is_bulk == 0 && nxr_net_is_device(&range)) {
         gate(np, record, nxr_net_device->take_get);

@@ -21,14 +21,19 @@ static bool is_possible(const struct net_range *range)
     return range->id < NXR_N_REGION_IDS && range->generation != 0;
 }
 
-/* The address of the bytes in a region that was entered; NULL: they are outside it. */
-static char *find_bytes(const struct net_range *range)
+/*
+ * The address of the bytes in a region that was entered; NULL and the reason: they are outside it,
+ * or it does not allow the access.
+ */
+static char *find_bytes(const struct net_range *range, int *status_p)
 {
     struct nxr_own_memory own = nxr_publish_memory(range->id);
 
-    return range->offset <= own.nbytes && range->nbytes <= own.nbytes - range->offset
-               ? own.addr + range->offset
-               : NULL;
+    *status_p = (own.access & range->forbidden_by) != 0 ? NIXL_E_ACCESS
+                : range->offset <= own.nbytes && range->nbytes <= own.nbytes - range->offset
+                    ? NIXL_OK
+                    : NIXL_E_RANGE;
+    return *status_p == NIXL_OK ? own.addr + range->offset : NULL;
 }
 
 /*
@@ -51,11 +56,10 @@ static char *net_own_enter(const struct net_range *range, int *status_p)
         *status_p = NIXL_E_STALE;
         return NULL;
     }
-    addr = find_bytes(range);
+    addr = find_bytes(range, status_p);
     if (addr == NULL) {
         nxr_inflight_leave(&nxr_net.guard->busy);
     }
-    *status_p = addr != NULL ? NIXL_OK : NIXL_E_RANGE;
     return addr;
 }
 
@@ -148,11 +152,10 @@ char *nxr_net_hold_begin(const struct net_range *range, struct net_hold **hold_p
         nxr_net_hold_end(hold);
         return NULL;
     }
-    addr = find_bytes(range);
+    addr = find_bytes(range, status_p);
     if (addr == NULL) {
         nxr_net_hold_end(hold);
     }
-    *status_p = addr != NULL ? NIXL_OK : NIXL_E_RANGE;
     *hold_p = hold;
     return addr;
 }
@@ -192,8 +195,9 @@ void nxr_net_refuse(struct net_peer *np, uint32_t id, uint64_t generation, int s
     if (status == NIXL_E_STALE) {
         return;
     }
-    nxr_net_drop(np->peer->rank, status == NIXL_E_RANGE ? "an access outside a region"
-                                                        : "an access that cannot be served");
+    nxr_net_drop(np->peer->rank, status == NIXL_E_RANGE    ? "an access outside a region"
+                                 : status == NIXL_E_ACCESS ? "an access that a region forbids"
+                                                           : "an access that cannot be served");
     refused = nxr_net_begin(np, NXR_NET_REFUSED, sizeof(*refused));
     if (refused != NULL) {
         *refused = (struct nxr_net_refused){generation, id, status};
@@ -206,7 +210,8 @@ void nxr_net_take_put(struct net_peer *np, const struct nxr_net_record *record)
     const struct nxr_net_put *put = nxr_net_body(record);
     size_t nbytes;
     const void *payload = nxr_net_payload(record, sizeof(*put), &nbytes);
-    const struct net_range range = {put->generation, put->offset, nbytes, put->id};
+    const struct net_range range = {put->generation, put->offset, nbytes, put->id,
+                                    NIXL_ACCESS_NO_PUT};
     int status;
     char *addr = net_own_enter(&range, &status);
 
@@ -248,7 +253,8 @@ static void own_bulk_left(void *hold, int status)
 /* Send the bytes straight from the region, which stays entered until they have left. */
 static void answer_bulk(struct net_peer *np, const struct nxr_net_get *get)
 {
-    const struct net_range range = {get->generation, get->offset, get->nbytes, get->id};
+    const struct net_range range = {get->generation, get->offset, get->nbytes, get->id,
+                                    NIXL_ACCESS_NO_GET};
     struct nxr_net_got got = {.move = get->move, .nbytes = get->nbytes};
     struct net_bulk bulk = {.nbytes = get->nbytes, .left = own_bulk_left};
     struct net_hold *hold;
@@ -279,7 +285,8 @@ struct nxr_net_get nxr_net_answerable(const struct net_peer *np, const struct nx
 void nxr_net_take_get(struct net_peer *np, const struct nxr_net_get *get)
 {
     const struct nxr_net_get first = nxr_net_answerable(np, get);
-    const struct net_range range = {first.generation, first.offset, first.nbytes, first.id};
+    const struct net_range range = {first.generation, first.offset, first.nbytes, first.id,
+                                    NIXL_ACCESS_NO_GET};
     char *addr;
     int status;
 

@@ -311,6 +311,20 @@ static int check_expose(const char *operation, int rank, const struct nixl_regio
                          : nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "%s", fault);
 }
 
+/* Does the region allow that use to whom the buffer is for? */
+static int check_access(const char *operation, int rank, const struct nixl_region *region,
+                        enum nixl_pair_use use)
+{
+    bool is_read = use == NIXL_PAIR_READ;
+    uint32_t forbidden_by = is_read ? NIXL_ACCESS_NO_GET : NIXL_ACCESS_NO_PUT;
+
+    return rank == nxr_job.rank || (region->memory.access & forbidden_by) == 0
+               ? NIXL_OK
+               : nxr_fail(NIXL_E_ACCESS, operation, rank, "", 0,
+                          "region '%s' was made with %s: its bytes cannot be exposed for that use",
+                          region->name, is_read ? "NIXL_ACCESS_NO_GET" : "NIXL_ACCESS_NO_PUT");
+}
+
 /* Link to the designated partner, so that its death is noticed from now on. */
 static int want_partner(const char *operation, int rank)
 {
@@ -443,7 +457,8 @@ int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size
                         (unsigned long long)offset, nbytes, nxr_region_label(region->name),
                         (unsigned long long)region->memory.nbytes);
     }
-    if (rank != NIXL_ANY_RANK && rank != nxr_job.rank) {
+    status = check_access(operation, rank, region, use);
+    if (status == NIXL_OK && rank != NIXL_ANY_RANK && rank != nxr_job.rank) {
         status = want_partner(operation, rank);
     }
     if (status == NIXL_OK) {

@@ -213,7 +213,7 @@ static int claim_read_slot(struct use *use)
         status = nxr_pair_handle_tables(use->operation, &region);
     }
     if (status == NIXL_OK) {
-        status = nxr_transfer_find_segment(use->operation, use->rank, region, offset,
+        status = nxr_transfer_find_segment(use->operation, use->rank, region, 0, offset,
                                            sizeof(use->slot), &use->table);
     }
     if (status != NIXL_OK) {

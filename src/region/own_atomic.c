@@ -18,6 +18,17 @@ int nxr_own_atomic_find(const struct nxr_wire_atomic *asked, struct nxr_own_memo
     return nbytes != 0 && (uintptr_t)memory_p->addr % nbytes == 0 ? NIXL_OK : NIXL_E_INVALID_ARG;
 }
 
+uint64_t nxr_own_atomic_shown(uint32_t id, uint64_t fetched)
+{
+    return (nxr_publish_memory(id).access & NIXL_ACCESS_NO_GET) != 0 ? 0 : fetched;
+}
+
+/* What forbids a peer's change. That it is told no former value is not among it. */
+static uint32_t own_atomic_forbidden_by(const struct nxr_atomic *atomic)
+{
+    return atomic->op == NIXL_ATOMIC_FETCH ? NIXL_ACCESS_NO_GET : NIXL_ACCESS_NO_PUT;
+}
+
 int nxr_own_atomic_change(struct nxr_inflight_slot **slot_p, const struct nxr_wire_atomic *asked,
                           uint64_t *fetched_p)
 {
@@ -34,8 +45,11 @@ int nxr_own_atomic_change(struct nxr_inflight_slot **slot_p, const struct nxr_wi
         return NIXL_E_STALE;
     }
     status = nxr_own_atomic_find(asked, &memory);
+    if (status == NIXL_OK && (memory.access & own_atomic_forbidden_by(&asked->atomic)) != 0) {
+        status = NIXL_E_ACCESS;
+    }
     if (status == NIXL_OK && memory.range == NULL) {
-        *fetched_p = nxr_atomic_apply(memory.addr, &asked->atomic);
+        *fetched_p = nxr_own_atomic_shown(asked->id, nxr_atomic_apply(memory.addr, &asked->atomic));
     }
     nxr_inflight_leave(&(*slot_p)->busy);
     return status == NIXL_OK && memory.range != NULL ? NIXL_INPROGRESS : status;

@@ -120,6 +120,7 @@ static struct nxr_key key_of(const struct nxr_memory *memory)
         .kind = (uint8_t)memory->kind->kind,
         .flags = (uint8_t)memory->flags,
         .is_registered = memory->is_registered,
+        .access = (uint8_t)memory->access,
     };
 }
 
@@ -147,7 +148,8 @@ int nxr_publish(const char *name, const struct nxr_memory *memory,
     published->export = memory->export;
     published->fd = memory->fd;
     key = &published->key;
-    own[key->id] = (struct nxr_own_memory){memory->addr, memory->nbytes, memory->range};
+    own[key->id] =
+        (struct nxr_own_memory){memory->addr, memory->nbytes, memory->range, memory->access};
     atomic_store_explicit(&nxr_job.control->generations[key->id], key->generation,
                           memory_order_release);
     answer_parked(published);

@@ -37,6 +37,7 @@ struct nxr_own_memory {
     char *addr;
     uint64_t nbytes;
     const struct nxr_range *range; /* device memory; NULL: host memory */
+    uint32_t access;               /* of enum nixl_access: what peers may not do */
 };
 struct nxr_own_memory nxr_publish_memory(uint32_t id);
 

@@ -143,6 +143,12 @@ static int region_read_params(const char *operation, size_t nbytes,
                         params->flags, NIXL_MEM_NUMA, NIXL_MEM_HUGE, NIXL_MEM_PINNED,
                         NIXL_MEM_POPULATE);
     }
+    if ((params->access & ~(uint32_t)NXR_ACCESS_ALL) != 0) {
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
+                        "access %#x; allowed: 0, NIXL_ACCESS_NO_PUT (%#x), NIXL_ACCESS_NO_GET "
+                        "(%#x), or both",
+                        params->access, NIXL_ACCESS_NO_PUT, NIXL_ACCESS_NO_GET);
+    }
     return NIXL_OK;
 }
 
@@ -169,12 +175,13 @@ static int region_read_args(const char *operation, const char *name, size_t nbyt
  * Make a handle with memory of this rank. On success the handle owns `memory`; on failure `memory`
  * is released.
  */
-static int region_publish(const char *operation, const struct scoped *scoped,
+static int region_publish(const char *operation, const struct scoped *scoped, uint32_t access,
                           struct nxr_memory *memory, struct nixl_region **region_p)
 {
     struct nixl_region *region;
     int status = NIXL_E_NO_MEMORY;
 
+    memory->access = access;
     pthread_mutex_lock(&nxr_job.lock);
     region = region_new(scoped->name);
     if (region != NULL) {
@@ -258,7 +265,7 @@ static int alloc_region(const struct scoped *scoped, size_t nbytes,
     if (memory.note[0] != '\0') {
         nxr_info(MEMORY, "region '%s': %s", nxr_region_label(scoped->name), memory.note);
     }
-    return region_publish("nixl_region_alloc", scoped, &memory, region_p);
+    return region_publish("nixl_region_alloc", scoped, params->access, &memory, region_p);
 }
 
 int nixl_region_alloc(const char *name, size_t nbytes, const struct nixl_mem_params *params,
@@ -331,7 +338,7 @@ int nixl_region_register(const char *name, void *addr, size_t nbytes,
     if (status != NIXL_OK) {
         return nxr_fail(status, "nixl_region_register", -1, "", 0, "%s", why.text);
     }
-    return region_publish("nixl_region_register", &scoped, &memory, region_p);
+    return region_publish("nixl_region_register", &scoped, ours.access, &memory, region_p);
 }
 
 struct nixl_region *nxr_region_open(const char *name)
@@ -498,9 +505,12 @@ void nxr_regions_close_all(void)
     pthread_mutex_unlock(&nxr_job.lock);
 }
 
-/* Can other processes on the host open it? */
+/* Can other processes on the host open it, and may they do with it what they like? */
 static bool is_shared(const struct nxr_memory *memory)
 {
+    if (memory->access != 0) {
+        return false;
+    }
     return memory->kind == &nxr_memory_host ? !memory->is_registered
                                             : memory->export.type != NXR_EXPORT_NONE;
 }

@@ -97,7 +97,7 @@ struct nxr_region_location {
 };
 
 /* The region of this rank that holds those bytes: host memory that was allocated, or device memory
- * that can be exported. False: there is none. Any thread. */
+ * that can be exported, and that peers may read and write. False: there is none. Any thread. */
 bool nxr_region_find_own(const void *addr, size_t nbytes, struct nxr_region_location *place_p);
 
 /*
@@ -134,6 +134,18 @@ const char *nxr_segment_method(const struct nxr_segment *segment);
 /* Copy the note that says why no better method is used. Takes job.lock. */
 void nxr_segment_copy_note(const struct nxr_segment *segment, char *text, size_t nbytes);
 
+/* Does its owner allow this process what the value `forbidden_by` of enum nixl_access forbids? */
+static inline bool nxr_segment_allows(const struct nxr_segment *segment, uint32_t forbidden_by)
+{
+    return (segment->forbidden & forbidden_by) == 0;
+}
+
+/* What forbids a put or a get. */
+static inline uint32_t nxr_op_forbidden_by(enum nxr_op_kind kind)
+{
+    return kind == NXR_OP_PUT ? NIXL_ACCESS_NO_PUT : NIXL_ACCESS_NO_GET;
+}
+
 static inline bool nxr_segment_has_range(const struct nxr_segment *segment, uint64_t offset,
                                          size_t nbytes)
 {
@@ -159,6 +171,13 @@ int nxr_region_check(const char *operation, const struct nixl_region *region, in
  */
 int nxr_region_resolve(const char *operation, struct nixl_region *region, int rank, bool renew,
                        int64_t timeout_ns, struct nxr_segment **segment_p);
+
+/*
+ * Record that the owner of the ready segment does not allow `operation`, which `forbidden_by` names
+ * the flags against. Returns NIXL_E_ACCESS.
+ */
+int nxr_region_fail_access(const char *operation, const struct nixl_region *region,
+                           const struct nxr_segment *segment, uint32_t forbidden_by);
 
 /*
  * Record `status` because the segment did not arrive `within` the time of that name; the text

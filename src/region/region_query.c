@@ -58,6 +58,7 @@ static void fill_info(const struct nixl_region *region, int rank, const struct n
     info->kind = segment->key.kind;
     info->flags = segment->key.flags;
     info->is_registered = segment->key.is_registered;
+    info->access = segment->key.access;
     fill_device(region, is_own, segment, info->device);
     snprintf(info->transport, sizeof(info->transport), "%s", segment->transport->name);
     snprintf(info->method, sizeof(info->method), "%s", nxr_segment_method(segment));
@@ -106,6 +107,12 @@ static bool is_mappable(const struct nxr_segment *segment, int rank)
     return segment->key.kind == NIXL_MEM_CUDA && segment->method == NXR_METHOD_DEVICE;
 }
 
+/* What forbids to map it. Only host memory is mapped for reading alone. */
+static uint32_t map_forbidden_by(const struct nxr_segment *segment)
+{
+    return segment->key.kind == NIXL_MEM_HOST ? NIXL_ACCESS_NO_GET : NXR_ACCESS_ALL;
+}
+
 int nixl_region_map(int rank, struct nixl_region *region, void **addr_p)
 {
     int status = nxr_region_check("nixl_region_map", region, 0);
@@ -138,6 +145,10 @@ int nixl_region_map(int rank, struct nixl_region *region, void **addr_p)
                         : segment->key.kind == NIXL_MEM_HOST   ? "registered memory"
                         : segment->key.kind == NIXL_MEM_VULKAN ? "Vulkan memory"
                                                                : "not open to this process");
+    }
+    if (!nxr_segment_allows(segment, map_forbidden_by(segment))) {
+        return nxr_region_fail_access("nixl_region_map", region, segment,
+                                      map_forbidden_by(segment));
     }
     owner = nxr_list_entry(segment, struct nxr_region_segment, segment);
     pthread_mutex_lock(&nxr_job.lock);

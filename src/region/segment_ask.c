@@ -111,6 +111,7 @@ static void segment_came(struct nxr_region_segment *segment, const struct nxr_ke
     }
     open->nbytes = key->nbytes;
     open->id = key->id;
+    open->forbidden = peer->rank == nxr_job.rank ? 0 : key->access;
     open->put_at_once = open->get_at_once = NXR_ANY_NBYTES;
     if (remote == NULL) {
         enter_locally(open, peer);
@@ -288,6 +289,19 @@ int nxr_region_fail_segment(const char *operation, const struct nxr_region_segme
     return nxr_fail(segment->status, operation, segment->rank, "", 0,
                     "cannot open region '%s' of %s: %s", name, nxr_peer_name(peer),
                     nixl_strerror(segment->status));
+}
+
+int nxr_region_fail_access(const char *operation, const struct nixl_region *region,
+                           const struct nxr_segment *segment, uint32_t forbidden_by)
+{
+    static const char *const flags[] = {"0", "NIXL_ACCESS_NO_PUT", "NIXL_ACCESS_NO_GET",
+                                        "NIXL_ACCESS_NO_PUT | NIXL_ACCESS_NO_GET"};
+    bool is_put = (segment->forbidden & forbidden_by & NIXL_ACCESS_NO_PUT) != 0;
+
+    return nxr_fail(NIXL_E_ACCESS, operation, segment->peer->rank, segment->transport->name, 0,
+                    "peers of %s may not %s region '%s', which it has made with access %s",
+                    nxr_peer_name(segment->peer), is_put ? "change" : "read", region->name,
+                    flags[segment->forbidden & NXR_ACCESS_ALL]);
 }
 
 static bool segment_ask_is_answered(void *arg)

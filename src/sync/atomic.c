@@ -29,13 +29,16 @@ static inline bool has_pending(const struct nxr_peer *peer)
  * NULL.
  */
 static inline struct nxr_segment *atomic_usable_segment(int rank, struct nixl_region *region,
-                                                        const struct nxr_atomic *atomic)
+                                                        const struct nxr_atomic *atomic,
+                                                        bool is_signal)
 {
+    uint32_t forbidden_by = is_signal ? NIXL_ACCESS_NO_PUT : NXR_ACCESS_ALL;
     struct nxr_segment *segment = nxr_region_segment(region, rank);
     size_t nbytes = nxr_type_nbytes(atomic->type);
 
     if (__builtin_expect(segment == NULL || segment->method != NXR_METHOD_MEMCPY ||
                              !nxr_segment_has_range(segment, atomic->offset, nbytes) ||
+                             !nxr_segment_allows(segment, forbidden_by) ||
                              (((uintptr_t)segment->addr + atomic->offset) & (nbytes - 1)) != 0 ||
                              has_pending(segment->peer),
                          0)) {
@@ -50,12 +53,22 @@ static uint64_t segment_addr(const struct nxr_segment *segment)
     return segment->method == NXR_METHOD_MEMCPY ? (uintptr_t)segment->addr : segment->key.addr;
 }
 
+/* A signal does not tell the former value, and a fetch changes nothing. */
+static uint32_t atomic_forbidden_by(const struct nxr_atomic *atomic, bool is_signal)
+{
+    return is_signal                         ? NIXL_ACCESS_NO_PUT
+           : atomic->op == NIXL_ATOMIC_FETCH ? NIXL_ACCESS_NO_GET
+                                             : NXR_ACCESS_ALL;
+}
+
 int nxr_atomic_find_segment(const char *operation, int rank, struct nixl_region *region,
-                            const struct nxr_atomic *atomic, struct nxr_segment **segment_p)
+                            const struct nxr_atomic *atomic, bool is_signal,
+                            struct nxr_segment **segment_p)
 {
     size_t nbytes = nxr_type_nbytes(atomic->type);
     int status =
-        nxr_transfer_find_segment(operation, rank, region, atomic->offset, nbytes, segment_p);
+        nxr_transfer_find_segment(operation, rank, region, atomic_forbidden_by(atomic, is_signal),
+                                  atomic->offset, nbytes, segment_p);
 
     if (status != NIXL_OK) {
         return status;
@@ -70,9 +83,10 @@ int nxr_atomic_find_segment(const char *operation, int rank, struct nixl_region 
 
 /* The slow path: first use, bad arguments, earlier puts that are under way. */
 static int atomic_find_segment(const char *operation, int rank, struct nixl_region *region,
-                               const struct nxr_atomic *atomic, struct nxr_segment **segment_p)
+                               const struct nxr_atomic *atomic, bool is_signal,
+                               struct nxr_segment **segment_p)
 {
-    int status = nxr_atomic_find_segment(operation, rank, region, atomic, segment_p);
+    int status = nxr_atomic_find_segment(operation, rank, region, atomic, is_signal, segment_p);
 
     return status == NIXL_OK && has_pending((*segment_p)->peer)
                ? nxr_transfer_fence(operation, (*segment_p)->peer)
@@ -113,7 +127,7 @@ static int change_slow(const char *operation, int rank, struct nixl_region *regi
                        const struct nxr_atomic *atomic, bool is_signal, uint64_t *fetched_p)
 {
     struct nxr_segment *segment;
-    int status = atomic_find_segment(operation, rank, region, atomic, &segment);
+    int status = atomic_find_segment(operation, rank, region, atomic, is_signal, &segment);
 
     if (status != NIXL_OK) {
         return status;
@@ -126,7 +140,7 @@ static inline int atomic_change(const char *operation, int rank, struct nixl_reg
                                 const struct nxr_atomic *atomic, bool is_signal,
                                 uint64_t *fetched_p)
 {
-    struct nxr_segment *segment = atomic_usable_segment(rank, region, atomic);
+    struct nxr_segment *segment = atomic_usable_segment(rank, region, atomic, is_signal);
 
     if (__builtin_expect(segment != NULL && change_mapped(segment, atomic, fetched_p) == NIXL_OK,
                          1)) {
@@ -268,6 +282,7 @@ int nxr_atomic_put_in_one_trip(int rank, struct nixl_region *region,
     if (segment == NULL || what->src == NULL || what->nbytes == 0 ||
         nxr_range_is_device(what->src) ||
         !nxr_segment_has_range(segment, what->offset, what->nbytes) ||
+        !nxr_segment_allows(segment, NIXL_ACCESS_NO_PUT) ||
         word_segment->transport != segment->transport || segment->method < NXR_METHOD_MESSAGE ||
         has_pending(segment->peer)) { /* the signal must not overtake them */
         return NIXL_E_AGAIN;
@@ -302,7 +317,7 @@ static int put_signal_slow(const char *operation, int rank, struct nixl_region *
     struct signal signal = {operation, rank, signal_region, &what->atomic};
     struct nxr_put_signal whole = *what;
     struct nxr_segment *segment;
-    int status = atomic_find_segment(operation, rank, signal_region, &what->atomic, &segment);
+    int status = atomic_find_segment(operation, rank, signal_region, &what->atomic, true, &segment);
 
     if (status != NIXL_OK) {
         return status;
@@ -339,15 +354,15 @@ static inline bool put_signal_in_place(struct nxr_segment *segment,
 bool nxr_atomic_put_at_once(int rank, struct nixl_region *region, struct nixl_region *signal_region,
                             const struct nxr_put_signal *what)
 {
-    struct nxr_segment *segment = atomic_usable_segment(rank, signal_region, &what->atomic);
+    struct nxr_segment *segment = atomic_usable_segment(rank, signal_region, &what->atomic, true);
 
     return segment != NULL && region == signal_region && put_signal_in_place(segment, what);
 }
 
 bool nxr_atomic_change_at_once(int rank, struct nixl_region *region,
-                               const struct nxr_atomic *atomic, uint64_t *fetched_p)
+                               const struct nxr_atomic *atomic, bool is_signal, uint64_t *fetched_p)
 {
-    struct nxr_segment *segment = atomic_usable_segment(rank, region, atomic);
+    struct nxr_segment *segment = atomic_usable_segment(rank, region, atomic, is_signal);
 
     return segment != NULL && change_mapped(segment, atomic, fetched_p) == NIXL_OK;
 }
@@ -355,7 +370,7 @@ bool nxr_atomic_change_at_once(int rank, struct nixl_region *region,
 static inline int put_signal(const char *operation, int rank, struct nixl_region *region,
                              struct nixl_region *signal_region, const struct nxr_put_signal *what)
 {
-    struct nxr_segment *segment = atomic_usable_segment(rank, signal_region, &what->atomic);
+    struct nxr_segment *segment = atomic_usable_segment(rank, signal_region, &what->atomic, true);
     uint64_t before;
     int status;
 

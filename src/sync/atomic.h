@@ -26,15 +26,17 @@ static inline struct nxr_atomic nxr_signal_atomic(uint64_t offset, enum nixl_sig
 int nxr_signal_fail_op(const char *operation, int rank, unsigned op);
 
 /*
- * Find the segment with the word, which is in range and aligned, looking it up if needed; or
- * fail.
+ * Find the segment with the word, which is in range and aligned and may be changed, looking it up
+ * if needed; or fail.
  */
 int nxr_atomic_find_segment(const char *operation, int rank, struct nixl_region *region,
-                            const struct nxr_atomic *atomic, struct nxr_segment **segment_p);
+                            const struct nxr_atomic *atomic, bool is_signal,
+                            struct nxr_segment **segment_p);
 
 /* Change a word that is mapped here, if no earlier put is under way. False: nothing happened. */
 bool nxr_atomic_change_at_once(int rank, struct nixl_region *region,
-                               const struct nxr_atomic *atomic, uint64_t *fetched_p);
+                               const struct nxr_atomic *atomic, bool is_signal,
+                               uint64_t *fetched_p);
 
 /* The same, and data of the same region before it. */
 bool nxr_atomic_put_at_once(int rank, struct nixl_region *region, struct nixl_region *signal_region,

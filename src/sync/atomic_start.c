@@ -120,13 +120,13 @@ static int change_start(const char *operation, int rank, struct nixl_region *reg
     uint64_t fetched;
     int status;
 
-    if (nxr_atomic_change_at_once(rank, region, atomic, &fetched)) {
+    if (nxr_atomic_change_at_once(rank, region, atomic, is_signal, &fetched)) {
         if (fetched_p != NULL) {
             nxr_atomic_store_value(fetched_p, fetched, op.nbytes);
         }
         return NIXL_OK;
     }
-    status = nxr_atomic_find_segment(operation, rank, region, atomic, &op.segment);
+    status = nxr_atomic_find_segment(operation, rank, region, atomic, is_signal, &op.segment);
     status =
         status == NIXL_OK ? nxr_request_make_at(operation, &atomic_op_owner, &op, &req) : status;
     return atomic_op_leave(operation, status, req, req_p);
@@ -194,14 +194,15 @@ int nixl_signal_x(int rank, struct nixl_region *region, uint64_t offset,
 /* ---- data and a signal ----------------------------------------------------------------------- */
 
 /* Can the data be moved, as far as that is known without asking its owner? */
-static int check_data(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
-                      const void *local, size_t nbytes)
+static int check_data(const char *operation, enum nxr_op_kind kind, int rank,
+                      struct nixl_region *region, uint64_t offset, const void *local, size_t nbytes)
 {
     int status = nxr_transfer_check(operation, rank, region, local, nbytes);
     struct nxr_segment *segment = status == NIXL_OK ? nxr_region_segment(region, rank) : NULL;
 
     return segment != NULL
-               ? nxr_transfer_find_segment(operation, rank, region, offset, nbytes, &segment)
+               ? nxr_transfer_find_segment(operation, rank, region, nxr_op_forbidden_by(kind),
+                                           offset, nbytes, &segment)
                : status;
 }
 
@@ -215,7 +216,8 @@ static int put_signal_later(const char *operation, int rank, struct nixl_region 
                               .local = (void *)what->src,
                               .nbytes = what->nbytes};
     struct nixl_req *req = NULL;
-    int status = check_data(operation, rank, region, what->offset, what->src, what->nbytes);
+    int status =
+        check_data(operation, NXR_OP_PUT, rank, region, what->offset, what->src, what->nbytes);
 
     if (status == NIXL_OK) {
         status = nxr_region_request(operation, region, rank, &atomic_op_owner, &op, &after, &req);
@@ -239,7 +241,8 @@ int nxr_put_signal_start(const char *operation, int rank, struct nixl_region *re
         nxr_atomic_put_at_once(rank, region, signal_region, &what)) {
         return NIXL_OK;
     }
-    status = nxr_atomic_find_segment(operation, rank, signal_region, &what.atomic, &word_segment);
+    status =
+        nxr_atomic_find_segment(operation, rank, signal_region, &what.atomic, true, &word_segment);
     if (status != NIXL_OK) {
         return status;
     }
@@ -248,7 +251,7 @@ int nxr_put_signal_start(const char *operation, int rank, struct nixl_region *re
         return NIXL_OK;
     }
     if (nbytes == 0) {
-        status = check_data(operation, rank, region, offset, src, nbytes);
+        status = check_data(operation, NXR_OP_PUT, rank, region, offset, src, nbytes);
         return status == NIXL_OK
                    ? change_start(operation, rank, signal_region, &what.atomic, true, NULL, req_p)
                    : status;
@@ -285,7 +288,8 @@ int nxr_get_signal_start(const char *operation, int rank, struct nixl_region *re
     int status = check_own_signal(operation, rank, signal);
 
     if (status == NIXL_OK) {
-        status = check_data(operation, rank, region, data->offset, data->local, data->nbytes);
+        status = check_data(operation, NXR_OP_GET, rank, region, data->offset, data->local,
+                            data->nbytes);
     }
     if (status == NIXL_OK && data->nbytes == 0) {
         (void)nxr_atomic_apply(signal, &after.atomic);
@@ -325,7 +329,7 @@ int nxr_signal_reserve(const char *operation, int rank, struct nixl_region *regi
 {
     struct signal_follower *signal;
     struct nxr_op op = change_op(atomic, true, NULL);
-    int status = nxr_atomic_find_segment(operation, rank, region, atomic, &op.segment);
+    int status = nxr_atomic_find_segment(operation, rank, region, atomic, true, &op.segment);
 
     if (status != NIXL_OK) {
         return status;

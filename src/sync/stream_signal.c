@@ -121,8 +121,8 @@ int nxr_stream_signal(const char *operation, int rank, struct nixl_region *regio
     struct raise *raise;
     char why[160];
     void *word;
-    int status =
-        nxr_transfer_find_segment(operation, rank, region, offset, sizeof(value), &segment);
+    int status = nxr_transfer_find_segment(operation, rank, region, NIXL_ACCESS_NO_PUT, offset,
+                                           sizeof(value), &segment);
 
     if (status != NIXL_OK) {
         return status;

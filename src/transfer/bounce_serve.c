@@ -69,7 +69,7 @@ static void bounce_server_take_offer(const struct nxr_control_source *source,
     void *addr;
 
     if (offered == NULL || nbytes <= NXR_BOUNCE_HEAD_NBYTES || nbytes > (1ull << 30) ||
-        nxr_memory_host_map(source->fds[0], nbytes, &addr, &mapped_nbytes) != NIXL_OK) {
+        nxr_memory_host_map(source->fds[0], nbytes, false, &addr, &mapped_nbytes) != NIXL_OK) {
         nxr_warn(HOST, "cannot use the bounce buffer that %s offers", nxr_peer_name(source->peer));
         free(offered);
         return;
@@ -183,6 +183,8 @@ static int serve_chunk(struct served_buffer *served_by, unsigned index)
     own = nxr_publish_memory(work.id);
     if (work.offset > own.nbytes || work.nbytes > own.nbytes - work.offset) {
         status = NIXL_E_RANGE;
+    } else if ((own.access & (work.is_put ? NIXL_ACCESS_NO_PUT : NIXL_ACCESS_NO_GET)) != 0) {
+        status = NIXL_E_ACCESS;
     } else if (own.range != NULL) {
         status = serve_device(served_by, index, &work, own.addr + work.offset);
     } else if (work.is_put) {

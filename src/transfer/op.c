@@ -101,6 +101,9 @@ int nxr_op_submit(struct nxr_op *op)
     int status;
 
     if (mover == NULL) {
+        if (!nxr_segment_allows(segment, nxr_op_forbidden_by(op->kind))) {
+            return NIXL_E_ACCESS;
+        }
         if (!nxr_segment_has_range(segment, op->offset, op->nbytes)) {
             return NIXL_E_RANGE;
         }

@@ -190,7 +190,7 @@ int nixl_route_query_segment(int rank, struct nixl_region *region, const void *l
     struct between between = {.local = local};
     struct nxr_segment *segment;
     int status =
-        nxr_transfer_find_segment("nixl_route_query_segment", rank, region, 0, 0, &segment);
+        nxr_transfer_find_segment("nixl_route_query_segment", rank, region, 0, 0, 0, &segment);
 
     if (status == NIXL_OK) {
         status = nxr_struct_check("nixl_route_query_segment", "info_p", &route_info_type, info_p);

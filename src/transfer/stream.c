@@ -52,8 +52,8 @@ int nxr_stream_queue(const char *operation, int rank, struct nixl_region *region
     int status = nxr_transfer_check(operation, rank, region, op->local, op->nbytes);
 
     if (status == NIXL_OK) {
-        status = nxr_transfer_find_segment(operation, rank, region, op->offset, op->nbytes,
-                                           &op->segment);
+        status = nxr_transfer_find_segment(operation, rank, region, nxr_op_forbidden_by(op->kind),
+                                           op->offset, op->nbytes, &op->segment);
     }
     if (status == NIXL_OK) {
         status = check_sides(operation, op->segment, op->local);

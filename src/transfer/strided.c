@@ -123,8 +123,9 @@ static int move(struct strided *call)
     }
     status = nxr_transfer_check(call->operation, call->rank, call->region, call->local, here);
     if (status == NIXL_OK) {
-        status = nxr_transfer_find_segment(call->operation, call->rank, call->region, call->offset,
-                                           there, &segment);
+        status = nxr_transfer_find_segment(call->operation, call->rank, call->region,
+                                           nxr_op_forbidden_by(call->kind), call->offset, there,
+                                           &segment);
     }
     if (status != NIXL_OK || is_empty) {
         return status;

@@ -67,9 +67,23 @@ static int fail_range(const char *operation, int rank, const struct nixl_region 
                     nxr_peer_name(segment->peer), (unsigned long long)segment->nbytes);
 }
 
-/* Find the segment, asking its owner if need be, and check the range. */
+/* May the segment be used so? `forbidden_by`: see nxr_segment_allows(). */
+static int check_segment(const char *operation, int rank, const struct nixl_region *region,
+                         const struct nxr_segment *segment, uint32_t forbidden_by, uint64_t offset,
+                         size_t nbytes)
+{
+    if (!nxr_segment_allows(segment, forbidden_by)) {
+        return nxr_region_fail_access(operation, region, segment, forbidden_by);
+    }
+    return nxr_segment_has_range(segment, offset, nbytes)
+               ? NIXL_OK
+               : fail_range(operation, rank, region, segment, offset, nbytes);
+}
+
+/* Find the segment, asking its owner if need be, and check access and range. */
 static int transfer_find_segment(const char *operation, int rank, struct nixl_region *region,
-                                 uint64_t offset, size_t nbytes, struct nxr_segment **segment_p)
+                                 uint32_t forbidden_by, uint64_t offset, size_t nbytes,
+                                 struct nxr_segment **segment_p)
 {
     int status = NIXL_OK;
 
@@ -82,20 +96,20 @@ static int transfer_find_segment(const char *operation, int rank, struct nixl_re
         return nxr_region_fail_unanswered(NIXL_E_NOT_FOUND, operation, region, rank,
                                           "NIXLRUN_RESOLVE_TIMEOUT");
     }
-    if (status == NIXL_OK && !nxr_segment_has_range(*segment_p, offset, nbytes)) {
-        return fail_range(operation, rank, region, *segment_p, offset, nbytes);
-    }
-    return status;
+    return status == NIXL_OK
+               ? check_segment(operation, rank, region, *segment_p, forbidden_by, offset, nbytes)
+               : status;
 }
 
 int nxr_transfer_find_segment(const char *operation, int rank, struct nixl_region *region,
-                              uint64_t offset, size_t nbytes, struct nxr_segment **segment_p)
+                              uint32_t forbidden_by, uint64_t offset, size_t nbytes,
+                              struct nxr_segment **segment_p)
 {
     int status = nxr_transfer_check(operation, rank, region, region, nbytes);
 
-    return status == NIXL_OK
-               ? transfer_find_segment(operation, rank, region, offset, nbytes, segment_p)
-               : status;
+    return status == NIXL_OK ? transfer_find_segment(operation, rank, region, forbidden_by, offset,
+                                                     nbytes, segment_p)
+                             : status;
 }
 
 int nxr_transfer_fail(const char *operation, int status, struct nixl_region *region,
@@ -160,7 +174,8 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, bool take
     int status = nxr_transfer_check(operation, rank, region, local, nbytes);
 
     if (status == NIXL_OK) {
-        status = transfer_find_segment(operation, rank, region, offset, nbytes, &op.segment);
+        status = transfer_find_segment(operation, rank, region, nxr_op_forbidden_by(kind), offset,
+                                       nbytes, &op.segment);
     }
     if (status != NIXL_OK || nbytes == 0) {
         return status;
@@ -186,13 +201,14 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, bool take
  * of 8 bytes.
  */
 static inline __attribute__((always_inline)) struct nxr_segment *
-usable_segment_up_to(size_t max_nbytes, int rank, struct nixl_region *region, uint64_t offset,
-                     const void *local, size_t nbytes)
+usable_segment_up_to(size_t max_nbytes, enum nxr_op_kind kind, int rank, struct nixl_region *region,
+                     uint64_t offset, const void *local, size_t nbytes)
 {
     struct nxr_segment *segment = nxr_region_segment(region, rank);
 
     if (__builtin_expect(segment == NULL || local == NULL || nbytes - 1 >= max_nbytes ||
                              !nxr_segment_has_range(segment, offset, nbytes) ||
+                             !nxr_segment_allows(segment, nxr_op_forbidden_by(kind)) ||
                              nxr_range_is_device(local),
                          0)) {
         return NULL;
@@ -200,17 +216,19 @@ usable_segment_up_to(size_t max_nbytes, int rank, struct nixl_region *region, ui
     return segment;
 }
 
-static inline struct nxr_segment *transfer_usable_segment(int rank, struct nixl_region *region,
+static inline struct nxr_segment *transfer_usable_segment(enum nxr_op_kind kind, int rank,
+                                                          struct nixl_region *region,
                                                           uint64_t offset, const void *local,
                                                           size_t nbytes)
 {
-    return usable_segment_up_to(SIZE_MAX, rank, region, offset, local, nbytes);
+    return usable_segment_up_to(SIZE_MAX, kind, rank, region, offset, local, nbytes);
 }
 
 static inline int put(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
                       const void *src, size_t nbytes)
 {
-    struct nxr_segment *segment = transfer_usable_segment(rank, region, offset, src, nbytes);
+    struct nxr_segment *segment =
+        transfer_usable_segment(NXR_OP_PUT, rank, region, offset, src, nbytes);
     int status = NIXL_INPROGRESS; /* transport not called */
 
     if (__builtin_expect(segment != NULL && nbytes <= segment->put_at_once, 1)) {
@@ -226,7 +244,8 @@ static inline int put(const char *operation, int rank, struct nixl_region *regio
 static inline int get(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
                       void *dst, size_t nbytes)
 {
-    struct nxr_segment *segment = transfer_usable_segment(rank, region, offset, dst, nbytes);
+    struct nxr_segment *segment =
+        transfer_usable_segment(NXR_OP_GET, rank, region, offset, dst, nbytes);
     int status = NIXL_INPROGRESS; /* transport not called */
 
     if (__builtin_expect(segment != NULL && nbytes <= segment->get_at_once, 1)) {
@@ -255,7 +274,7 @@ bool nxr_transfer_put_here(int rank, struct nixl_region *region, uint64_t offset
                            size_t nbytes)
 {
     struct nxr_segment *segment =
-        usable_segment_up_to(NXR_AT_ONCE_NBYTES, rank, region, offset, src, nbytes);
+        usable_segment_up_to(NXR_AT_ONCE_NBYTES, NXR_OP_PUT, rank, region, offset, src, nbytes);
 
     return segment != NULL && segment->method < NXR_METHOD_MESSAGE &&
            segment->transport->put(segment, offset, src, nbytes) == NIXL_OK;
@@ -299,11 +318,10 @@ static int begin_transfer(const char *operation, size_t max_nbytes, int rank,
     }
     segment = nxr_region_segment(region, rank);
     if (segment != NULL) {
-        if (!nxr_segment_has_range(segment, op->offset, op->nbytes)) {
-            return fail_range(operation, rank, region, segment, op->offset, op->nbytes);
-        }
-        if (op->nbytes == 0) {
-            return NIXL_OK;
+        status = check_segment(operation, rank, region, segment, nxr_op_forbidden_by(op->kind),
+                               op->offset, op->nbytes);
+        if (status != NIXL_OK || op->nbytes == 0) {
+            return status;
         }
     }
     if (segment != NULL && segment->method != NXR_METHOD_DEVICE &&
@@ -324,7 +342,7 @@ int nxr_transfer_start(const char *operation, enum nxr_op_kind kind, int rank,
                        struct nixl_region *region, const struct nxr_piece *what,
                        struct nixl_req **req_p)
 {
-    struct nxr_segment *segment = usable_segment_up_to(NXR_AT_ONCE_NBYTES, rank, region,
+    struct nxr_segment *segment = usable_segment_up_to(NXR_AT_ONCE_NBYTES, kind, rank, region,
                                                        what->offset, what->local, what->nbytes);
     const bool is_put = kind == NXR_OP_PUT;
     struct nxr_op op = {
@@ -347,7 +365,8 @@ int nxr_transfer_start(const char *operation, enum nxr_op_kind kind, int rank,
 struct nxr_segment *nxr_transfer_message_segment(int rank, struct nixl_region *region,
                                                  uint64_t offset, const void *local, size_t nbytes)
 {
-    struct nxr_segment *segment = transfer_usable_segment(rank, region, offset, local, nbytes);
+    struct nxr_segment *segment =
+        transfer_usable_segment(NXR_OP_PUT, rank, region, offset, local, nbytes);
 
     return segment != NULL && segment->method >= NXR_METHOD_MESSAGE ? segment : NULL;
 }
@@ -378,7 +397,7 @@ int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *r
                           const struct nxr_piece *what, int (*then)(void *), void *arg)
 {
     struct nxr_segment *segment =
-        transfer_usable_segment(rank, region, what->offset, what->local, what->nbytes);
+        transfer_usable_segment(NXR_OP_PUT, rank, region, what->offset, what->local, what->nbytes);
     struct nixl_req *req = NULL;
     int status, done;
 

@@ -10,9 +10,13 @@
 int nxr_transfer_check(const char *operation, int rank, const struct nixl_region *region,
                        const void *local, size_t nbytes);
 
-/* Check rank and handle, find the segment, asking its owner if need be, and check the range. */
+/*
+ * Check rank and handle, find the segment, asking its owner if need be, and check the range, and
+ * that the owner allows what `forbidden_by` would forbid (values of enum nixl_access; 0: nothing).
+ */
 int nxr_transfer_find_segment(const char *operation, int rank, struct nixl_region *region,
-                              uint64_t offset, size_t nbytes, struct nxr_segment **segment_p);
+                              uint32_t forbidden_by, uint64_t offset, size_t nbytes,
+                              struct nxr_segment **segment_p);
 
 /* Translate a transport's failure for the caller: record it and return it. */
 int nxr_transfer_fail(const char *operation, int status, struct nixl_region *region,

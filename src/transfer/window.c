@@ -115,7 +115,8 @@ static void pin_window(struct net_work *work)
 
 static int copy_slot(struct net_peer *np, const struct nxr_net_stage *stage)
 {
-    const struct net_range range = {stage->generation, stage->offset, stage->nbytes, stage->id};
+    const struct net_range range = {stage->generation, stage->offset, stage->nbytes, stage->id,
+                                    stage->is_put != 0 ? NIXL_ACCESS_NO_PUT : NIXL_ACCESS_NO_GET};
     const struct window *window = window_of(np);
     struct window_copy *copy;
     const struct nxr_range *device;

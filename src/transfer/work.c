@@ -10,6 +10,7 @@
  */
 #include "config.h"
 
+#include "region/own_atomic.h"
 #include "transfer/work.h"
 #include "net/in.h"
 #include "net/move.h"
@@ -242,7 +243,8 @@ static void work_take_put(struct net_peer *np, const struct nxr_net_record *reco
     const struct nxr_net_put *put = nxr_net_body(record);
     size_t nbytes;
     const void *payload = nxr_net_payload(record, sizeof(*put), &nbytes);
-    const struct net_range range = {put->generation, put->offset, nbytes, put->id};
+    const struct net_range range = {put->generation, put->offset, nbytes, put->id,
+                                    NIXL_ACCESS_NO_PUT};
     struct net_put_batch *batch;
     struct net_hold *hold;
     int status;
@@ -287,7 +289,8 @@ static void get_copied(struct net_work *work, int status)
 static void work_take_get(struct net_peer *np, const struct nxr_net_record *record)
 {
     const struct nxr_net_get first = nxr_net_answerable(np, nxr_net_body(record)), *get = &first;
-    const struct net_range range = {get->generation, get->offset, get->nbytes, get->id};
+    const struct net_range range = {get->generation, get->offset, get->nbytes, get->id,
+                                    NIXL_ACCESS_NO_GET};
     struct net_get_work *got;
     struct net_hold *hold;
     int status;
@@ -320,11 +323,12 @@ static void work_take_get(struct net_peer *np, const struct nxr_net_record *reco
 static void atomic_changed(struct nxr_device_atomic *word, int status)
 {
     struct net_atomic_work *work = nxr_list_entry(word, struct net_atomic_work, word);
+    uint64_t shown = nxr_own_atomic_shown(work->asked.what.id, word->fetched);
     struct net_peer *np = work->np;
 
     nxr_net_lock();
     nxr_net_hold_end(work->hold);
-    nxr_net_answer_atomic(np, &work->asked, status, word->fetched);
+    nxr_net_answer_atomic(np, &work->asked, status, shown);
     n_works--;
     nxr_net_word_end(np);
     nxr_net_unlock();
@@ -338,7 +342,7 @@ static int work_take_atomic(struct net_peer *np, const struct nxr_net_atomic *as
 {
     const struct nxr_wire_atomic *what = &asked->what;
     const struct net_range range = {what->generation, what->atomic.offset,
-                                    nxr_atomic_nbytes(&what->atomic), what->id};
+                                    nxr_atomic_nbytes(&what->atomic), what->id, 0 /* checked */};
     struct net_atomic_work *work;
     struct net_hold *hold;
     int status;

@@ -84,9 +84,9 @@ int nxr_xfer_find(const char *operation, struct nixl_xfer *xfer)
                         "the local side has %llu bytes, the remote side %llu",
                         (unsigned long long)local->nbytes, (unsigned long long)remote->nbytes);
     }
-    status = nxr_side_find(operation, xfer->rank, NIXL_XFER_LOCAL, local);
+    status = nxr_side_find(operation, xfer->kind, xfer->rank, NIXL_XFER_LOCAL, local);
     if (status == NIXL_OK) {
-        status = nxr_side_find(operation, xfer->rank, NIXL_XFER_REMOTE, remote);
+        status = nxr_side_find(operation, xfer->kind, xfer->rank, NIXL_XFER_REMOTE, remote);
     }
     return status;
 }

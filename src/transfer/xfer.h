@@ -44,8 +44,11 @@ int nxr_side_copy(const char *operation, int rank, enum nixl_xfer_side which,
 /* Count bytes and blocks again. NIXL_OK or the failure of `operation`, recorded. */
 int nxr_side_count(const char *operation, int rank, struct nxr_side *side);
 
-/* Find all memory of a side, asking its owner if need be, and check that every block lies in it. */
-int nxr_side_find(const char *operation, int rank, enum nixl_xfer_side which,
+/*
+ * Find all memory of a side, asking its owner if need be, and check that every block lies in it,
+ * and that the owner allows that kind of operation.
+ */
+int nxr_side_find(const char *operation, enum nxr_op_kind kind, int rank, enum nixl_xfer_side which,
                   struct nxr_side *side);
 
 /* A walk over a side, run by run. A run is contiguous bytes, across as many blocks as adjoin. */

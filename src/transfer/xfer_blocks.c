@@ -177,15 +177,18 @@ static int find_local(const char *operation, int rank, struct nxr_blocks *blocks
     return NIXL_OK;
 }
 
-static int find_remote(const char *operation, int rank, struct nxr_blocks *blocks)
+static int find_remote(const char *operation, enum nxr_op_kind kind, int rank,
+                       struct nxr_blocks *blocks)
 {
     uint64_t last = farthest(blocks);
     struct nxr_segment *segment = nxr_region_segment(blocks->region, rank);
     int status = NIXL_OK;
 
-    if (segment == NULL || !is_within(segment->nbytes, last, blocks->block_nbytes)) {
-        status = nxr_transfer_find_segment(operation, rank, blocks->region, last,
-                                           blocks->block_nbytes, &segment);
+    if (segment == NULL || !is_within(segment->nbytes, last, blocks->block_nbytes) ||
+        !nxr_segment_allows(segment, nxr_op_forbidden_by(kind))) {
+        status =
+            nxr_transfer_find_segment(operation, rank, blocks->region, nxr_op_forbidden_by(kind),
+                                      last, blocks->block_nbytes, &segment);
     }
     if (status == NIXL_OK) {
         blocks->segment = segment;
@@ -194,7 +197,8 @@ static int find_remote(const char *operation, int rank, struct nxr_blocks *block
     return status;
 }
 
-int nxr_side_find(const char *operation, int rank, enum nixl_xfer_side which, struct nxr_side *side)
+int nxr_side_find(const char *operation, enum nxr_op_kind kind, int rank, enum nixl_xfer_side which,
+                  struct nxr_side *side)
 {
     for (size_t i = 0; i < side->n_entries; i++) {
         struct nxr_blocks *blocks = &side->blocks[i];
@@ -202,7 +206,7 @@ int nxr_side_find(const char *operation, int rank, enum nixl_xfer_side which, st
 
         if (blocks->nblocks > 0) {
             status = which == NIXL_XFER_LOCAL ? find_local(operation, rank, blocks, i)
-                                              : find_remote(operation, rank, blocks);
+                                              : find_remote(operation, kind, rank, blocks);
         }
         if (status != NIXL_OK) {
             return status;

@@ -42,7 +42,8 @@ struct guarantee {
 extern const struct guarantee conf_data[], conf_order[], conf_notify[], conf_region[], conf_close[],
     conf_request[], conf_atomic[], conf_signal[], conf_event[], conf_job[], conf_kinds[],
     conf_xfer[], conf_xfer_data[], conf_channel[], conf_collective[], conf_reduction[], conf_team[],
-    conf_later[], conf_pair[], conf_extended[], conf_kinds_channel[], conf_kinds_collective[];
+    conf_later[], conf_pair[], conf_extended[], conf_access[], conf_kinds_channel[],
+    conf_kinds_collective[];
 
 /* Rounds of a stress loop: `n` scaled by what the machine is asked for. */
 static inline unsigned conf_rounds(unsigned n)
@@ -61,6 +62,9 @@ struct segment {
     void *own; /* registered: what was malloc'ed */
 };
 struct segment conf_segment(const char *name, size_t nbytes);
+
+/* The same, with what peers may not do (enum nixl_access). */
+struct segment conf_segment_with(const char *name, size_t nbytes, uint32_t access);
 void conf_drop(struct segment *segment);
 
 /* Notifications for the walk's own use, without a payload. */

@@ -3,6 +3,7 @@
 EXTRA_PROGRAMS += %D%/conformance
 %C%_conformance_SOURCES = \
 	%D%/conformance.h \
+	%D%/access.c \
 	%D%/atomic.c \
 	%D%/channel.c \
 	%D%/close.c \

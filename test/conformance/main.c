@@ -33,7 +33,7 @@ static const struct guarantee *const tables[] = {
     conf_close,         conf_request,   conf_atomic,  conf_signal,    conf_event,
     conf_xfer,          conf_xfer_data, conf_channel, conf_reduction, conf_collective,
     conf_team,          conf_later,     conf_pair,    conf_extended,  conf_kinds_collective,
-    conf_kinds_channel, conf_job,
+    conf_kinds_channel, conf_job,       conf_access,
 };
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
 
@@ -49,13 +49,19 @@ static int n_left_out;
 
 struct segment conf_segment(const char *name, size_t nbytes)
 {
+    return conf_segment_with(name, nbytes, 0);
+}
+
+struct segment conf_segment_with(const char *name, size_t nbytes, uint32_t access)
+{
     struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
     struct segment segment = {.nbytes = nbytes};
 
+    params.access = access;
     if (conf.is_registered) {
         MPT_EQ(posix_memalign(&segment.own, 64, nbytes), 0);
         memset(segment.own, 0, nbytes);
-        MPT_OK(nixl_region_register(name, segment.own, nbytes, NULL, &segment.region));
+        MPT_OK(nixl_region_register(name, segment.own, nbytes, &params, &segment.region));
         MPT_TRUE(nixl_region_addr(segment.region) == segment.own);
     } else {
         params.kind = conf.segment_kind;
@@ -116,7 +122,7 @@ static bool is_blind(const struct guarantee *table)
 {
     return table == conf_kinds || table == conf_kinds_collective || table == conf_kinds_channel ||
            table == conf_xfer || table == conf_xfer_data || table == conf_event ||
-           table == conf_job;
+           table == conf_job || table == conf_access;
 }
 
 static bool is_wanted(const struct guarantee *table, const struct guarantee *guarantee,

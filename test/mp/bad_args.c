@@ -371,6 +371,11 @@ static void bad_structs(void)
     params = good;
     params.flags = NIXL_MEM_POPULATE << 1;
     MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_E_INVALID_ARG);
+    params = good;
+    params.access = 4 * NIXL_ACCESS_NO_PUT;
+    MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_E_INVALID_ARG);
+    MPT_TRUE(strstr(nixl_last_error()->text, "allowed: 0, NIXL_ACCESS_NO_PUT (0x1), ") != NULL);
+    MPT_STATUS(nixl_region_register("structs", memory, 64, &params, &other), NIXL_E_INVALID_ARG);
     info.struct_nbytes = 0;
     MPT_STATUS(nixl_region_query(nixl_rank(), region, 0, &info), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_route_query(0, 1000, &route), NIXL_E_NOT_FOUND);

@@ -14,8 +14,8 @@ Test(abi, sizes_are_pinned)
 {
     cr_expect(eq(sz, sizeof(struct nixl_error), 48));
     cr_expect(eq(sz, sizeof(struct nixl_init_params), 16));
-    cr_expect(eq(sz, sizeof(struct nixl_mem_params), 48));
-    cr_expect(eq(sz, sizeof(struct nixl_region_info), 296));
+    cr_expect(eq(sz, sizeof(struct nixl_mem_params), 56));
+    cr_expect(eq(sz, sizeof(struct nixl_region_info), 304));
     cr_expect(eq(sz, sizeof(struct nixl_note), 24 + NIXL_NOTE_MAX));
     cr_expect(eq(sz, sizeof(struct nixl_route_info), 1488));
     cr_expect(eq(sz, sizeof(struct nixl_event), 272));
@@ -45,7 +45,9 @@ Test(abi, fields_are_where_they_were)
     cr_expect(eq(sz, offsetof(struct nixl_region_info, note), 68));
     cr_expect(eq(sz, offsetof(struct nixl_region_info, latency_ns), 232));
     cr_expect(eq(sz, offsetof(struct nixl_region_info, device), 248));
+    cr_expect(eq(sz, offsetof(struct nixl_region_info, access), 296));
     cr_expect(eq(sz, offsetof(struct nixl_mem_params, device), 24));
+    cr_expect(eq(sz, offsetof(struct nixl_mem_params, access), 40));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, is_usable), 24));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, latency_ns), 32));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, nrails), 48));
@@ -72,6 +74,8 @@ Test(abi, values_are_pinned)
     cr_expect(eq(int, NIXL_MEM_HOST, 1));
     cr_expect(eq(int, NIXL_MEM_PINNED, 4));
     cr_expect(eq(int, NIXL_MEM_POPULATE, 8));
+    cr_expect(eq(int, NIXL_ACCESS_NO_PUT, 1));
+    cr_expect(eq(int, NIXL_ACCESS_NO_GET, 2));
     cr_expect(eq(int, NIXL_OUTCOME_DONE, 2));
     cr_expect(eq(int, NIXL_EVENT_LAUNCHER_LOST, 3));
     cr_expect(eq(int, NIXL_PEER_FINISHED, 2));

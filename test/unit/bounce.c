@@ -61,14 +61,15 @@ static struct nxr_bounce_buffer *offer_buffer(void)
     return addr;
 }
 
-/* Have the owner serve a put of 8 bytes; its outcome. */
-static int serve_put(struct nxr_bounce_buffer *buffer, const struct nxr_key *key, unsigned index)
+/* Have the owner serve a put or a get of 8 bytes; its outcome. */
+static int serve(struct nxr_bounce_buffer *buffer, const struct nxr_key *key, bool is_put,
+                 unsigned index)
 {
     struct nxr_bounce_chunk *chunk = &buffer->chunks[index];
     int64_t until = nxr_now_ns() + PATIENCE_NS;
 
     memset((char *)buffer + NXR_BOUNCE_HEAD_NBYTES + index * CHUNK_NBYTES, 0x5a, 8);
-    chunk->is_put = 1;
+    chunk->is_put = is_put;
     chunk->id = key->id;
     chunk->generation = key->generation;
     chunk->offset = 0;
@@ -94,13 +95,50 @@ Test(bounce, no_free_slot_is_a_limit_and_not_a_closed_region)
     key = nxr_publish_find("own")->key;
     pthread_mutex_unlock(&nxr_job.lock);
     buffer = offer_buffer();
-    cr_expect(eq(int, serve_put(buffer, &key, 0), NIXL_E_LIMIT));
+    cr_expect(eq(int, serve(buffer, &key, true, 0), NIXL_E_LIMIT));
     cr_expect(zero(chr, *(char *)nixl_region_addr(region)));
     atomic_store(&has_slots, true);
-    cr_expect(eq(int, serve_put(buffer, &key, 1), NIXL_OK));
+    cr_expect(eq(int, serve(buffer, &key, true, 1), NIXL_OK));
     cr_expect(eq(chr, *(char *)nixl_region_addr(region), 0x5a));
     key.generation++;
-    cr_expect(eq(int, serve_put(buffer, &key, 2), NIXL_E_STALE));
+    cr_expect(eq(int, serve(buffer, &key, true, 2), NIXL_E_STALE));
+    cr_expect(eq(int, nixl_finalize(), NIXL_OK));
+    munmap(buffer, BUFFER_NBYTES);
+}
+
+/* The bytes of a chunk, as the owner has left them. */
+static const char *bytes_of(struct nxr_bounce_buffer *buffer, unsigned index)
+{
+    return (char *)buffer + NXR_BOUNCE_HEAD_NBYTES + index * CHUNK_NBYTES;
+}
+
+Test(bounce, the_owner_refuses_what_its_region_forbids)
+{
+    struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
+    struct nxr_bounce_buffer *buffer;
+    struct nixl_region *region;
+    struct nxr_key key;
+
+    atomic_store(&has_slots, true);
+    cr_assert(eq(int, nixl_init(NULL), NIXL_OK));
+    buffer = offer_buffer();
+    for (uint32_t access = 0; access <= NXR_ACCESS_ALL; access++) {
+        bool may_put = (access & NIXL_ACCESS_NO_PUT) == 0;
+        bool may_get = (access & NIXL_ACCESS_NO_GET) == 0;
+
+        params.access = access;
+        cr_assert(eq(int, nixl_region_alloc("own", 4096, &params, &region), NIXL_OK));
+        pthread_mutex_lock(&nxr_job.lock);
+        key = nxr_publish_find("own")->key;
+        pthread_mutex_unlock(&nxr_job.lock);
+        cr_expect(eq(int, key.access, (int)access));
+        cr_expect(eq(int, serve(buffer, &key, true, 0), may_put ? NIXL_OK : NIXL_E_ACCESS));
+        cr_expect(eq(chr, *(char *)nixl_region_addr(region), may_put ? 0x5a : 0));
+        memset(nixl_region_addr(region), 0x11, 8);
+        cr_expect(eq(int, serve(buffer, &key, false, 1), may_get ? NIXL_OK : NIXL_E_ACCESS));
+        cr_expect(eq(chr, *bytes_of(buffer, 1), may_get ? 0x11 : 0x5a));
+        cr_assert(eq(int, nixl_region_close(region, PATIENCE_NS), NIXL_OK));
+    }
     cr_expect(eq(int, nixl_finalize(), NIXL_OK));
     munmap(buffer, BUFFER_NBYTES);
 }

@@ -348,6 +348,102 @@ Test(hostile, bulk_of_who_has_not_greeted_or_is_another, .init = start, .fini = 
     cr_expect(eq(u64, nxr_net.n_dropped, 3));
 }
 
+/* ---- accesses that a region forbids ---------------------------------------------------------- */
+
+static struct nxr_published *publish_with(uint32_t access, uint64_t *word)
+{
+    const struct nxr_memory memory = {.kind = &nxr_memory_host,
+                                      .addr = word,
+                                      .nbytes = sizeof(*word),
+                                      .fd = -1,
+                                      .is_registered = true,
+                                      .access = access};
+    struct nxr_published *published;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    cr_assert(zero(int, nxr_publish("restricted", &memory, &published)));
+    pthread_mutex_unlock(&nxr_job.lock);
+    return published;
+}
+
+static void unpublish(struct nxr_published *published)
+{
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_publish_revoke(published);
+    nxr_publish_free(published);
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+/* Has the answer to what came just now that status? NIXL_OK: a put is not answered. */
+static void expect_put(const struct nxr_key *key, int status)
+{
+    const struct nxr_net_put put = {.generation = key->generation, .id = key->id};
+    const struct nxr_net_put bulk = {.generation = key->generation, .id = key->id, .nbytes = 8};
+    const uint64_t value = 42;
+    void *place;
+
+    fake_forget_sent();
+    fake_receive(1, NXR_NET_PUT, &put, sizeof(put), &value, sizeof(value));
+    place = fake_bulk(1, NXR_NET_BULK_PUT, &bulk, sizeof(bulk), 8);
+    cr_expect(eq(int, place == NULL, status != NIXL_OK));
+    if (place != NULL) {
+        fake_land(0, NIXL_OK);
+    }
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_REFUSED), status == NIXL_OK ? 0 : 2));
+    if (status != NIXL_OK) {
+        cr_expect(
+            eq(int, ((const struct nxr_net_refused *)fake_last(NXR_NET_REFUSED))->status, status));
+    }
+}
+
+static void expect_get(const struct nxr_key *key, int status)
+{
+    struct nxr_net_get get = {.move = 1, .generation = key->generation, .nbytes = 8, .id = key->id};
+
+    fake_receive(1, NXR_NET_GET, &get, sizeof(get), NULL, 0);
+    cr_expect(eq(int, ((const struct nxr_net_got *)fake_last(NXR_NET_GOT))->status, status));
+    get.is_bulk = 1;
+    fake_forget_sent();
+    fake_receive(1, NXR_NET_GET, &get, sizeof(get), NULL, 0);
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_BULK_GOT), status == NIXL_OK));
+}
+
+/* The former value that is told. */
+static uint64_t expect_word(const struct nxr_key *key, unsigned op, int status)
+{
+    const struct nxr_net_atomic word = {
+        .ask = 1,
+        .what = {.generation = key->generation,
+                 .id = key->id,
+                 .atomic = {.type = NIXL_TYPE_UINT64, .op = (uint8_t)op, .operand = 1}}};
+    const struct nxr_net_atomic_done *done;
+
+    fake_receive(1, NXR_NET_ATOMIC, &word, sizeof(word), NULL, 0);
+    done = fake_last(NXR_NET_ATOMIC_DONE);
+    cr_expect(eq(int, done->what.status, status), "operation %u", op);
+    return done->what.fetched;
+}
+
+Test(hostile, accesses_that_a_region_forbids, .init = start, .fini = stop)
+{
+    for (uint32_t access = 0; access <= NXR_ACCESS_ALL; access++) {
+        int put = (access & NIXL_ACCESS_NO_PUT) != 0 ? NIXL_E_ACCESS : NIXL_OK;
+        int get = (access & NIXL_ACCESS_NO_GET) != 0 ? NIXL_E_ACCESS : NIXL_OK;
+        uint64_t word = 7, shown = get == NIXL_OK ? 7 : 0;
+        struct nxr_published *published = publish_with(access, &word);
+
+        expect_put(&published->key, put);
+        cr_expect(eq(u64, word, put == NIXL_OK ? 42 : 7));
+        word = 7;
+        expect_get(&published->key, get);
+        cr_expect(eq(u64, expect_word(&published->key, NIXL_ATOMIC_FETCH, get), shown));
+        cr_expect(eq(u64, expect_word(&published->key, NIXL_ATOMIC_ADD, put),
+                     put == NIXL_OK ? shown : 0));
+        cr_expect(eq(u64, word, put == NIXL_OK ? 8 : 7));
+        unpublish(published);
+    }
+}
+
 static void *bulk_got(uint64_t move, size_t nbytes)
 {
     const struct nxr_net_got got = {.move = move, .nbytes = nbytes};

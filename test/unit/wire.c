@@ -194,7 +194,7 @@ Test(wire, a_verdict_is_an_outcome_about_a_rank)
     };
     static const struct nxr_verdict bad[] = {
         {.status = NIXL_INPROGRESS, .rank = 0},
-        {.status = NIXL_E_EXPIRED - 1, .rank = 0},
+        {.status = NIXL_E_ACCESS - 1, .rank = 0},
         {.status = INT32_MIN, .rank = 0},
         {.status = NIXL_OK, .rank = -2},
         {.status = NIXL_E_NO_MEMORY, .rank = SIZE},
@@ -243,6 +243,10 @@ Test(wire, keys_must_be_sound)
     key = good, key.flags = NXR_MEM_FLAGS + 1;
     cr_expect(not(nxr_key_is_sound(&key)));
     key = good, key.is_registered = 2;
+    cr_expect(not(nxr_key_is_sound(&key)));
+    key = good, key.access = NXR_ACCESS_ALL;
+    cr_expect(nxr_key_is_sound(&key));
+    key = good, key.access = NXR_ACCESS_ALL + 1;
     cr_expect(not(nxr_key_is_sound(&key)));
 }
 

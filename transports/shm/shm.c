@@ -47,7 +47,9 @@ static int shm_segment_open(struct nxr_segment *segment, int fd,
         nxr_shm_choose_vm(segment);
         return NIXL_OK;
     }
-    status = nxr_memory_host_map(fd, segment->nbytes, &addr, &segment->mapped_nbytes);
+    status =
+        nxr_memory_host_map(fd, segment->nbytes, (segment->forbidden & NIXL_ACCESS_NO_PUT) != 0,
+                            &addr, &segment->mapped_nbytes);
     if (status == NIXL_OK) {
         segment->addr = addr;
         segment->method = NXR_METHOD_MEMCPY;
