@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_NETWORK_ABI        10
+#define NXR_NETWORK_ABI        11
 #define NXR_NET_ADDRESS_NBYTES 768 /* the longest address of a rank in one network */
 #define NXR_NET_KEY_NBYTES     512 /* the longest key of registered memory */
 #define NXR_NET_HEADER_NBYTES  256 /* the longest message in front of bulk; see send() */
@@ -247,10 +247,12 @@ struct nxr_network {
 
     /*
      * Let peers write and read memory of this process; NIXL_E_UNSUPPORTED if the library does not
-     * recognize it as memory of that kind. The key, at most NXR_NET_KEY_NBYTES, is sent to them.
-     * mem_release() ends it: later accesses by peers fail there and touch nothing here.
+     * recognize it as memory of that kind. `access`, of enum nixl_access, is what peers may not do:
+     * they will not try to, and where the library can, the adapter refuses it. With both values it
+     * is memory for this process's own operations. The key, at most NXR_NET_KEY_NBYTES, is sent to
+     * the peers. mem_release() ends it: later accesses by peers fail there and touch nothing here.
      */
-    int (*mem_register)(void *addr, size_t nbytes, enum nixl_mem_kind kind,
+    int (*mem_register)(void *addr, size_t nbytes, enum nixl_mem_kind kind, uint32_t access,
                         struct nxr_net_mem **mem_p, void *key, size_t *key_nbytes_p);
     void (*mem_release)(struct nxr_net_mem *mem);
 

@@ -64,9 +64,9 @@ static bool register_for(struct net *net, struct nxr_published *published)
     }
     if (here != NULL && here->mems[net->index] == NULL) {
         void *addr = (void *)(uintptr_t)published->key.addr;
-        int status =
-            net_module(net)->mem_register(addr, published->key.nbytes, nxr_net_local_kind(addr),
-                                          &here->mems[net->index], here->keys[net->index], &nbytes);
+        int status = net_module(net)->mem_register(
+            addr, published->key.nbytes, nxr_net_local_kind(addr), published->key.access,
+            &here->mems[net->index], here->keys[net->index], &nbytes);
 
         if (status != NIXL_OK) {
             here->mems[net->index] = NULL;

@@ -28,7 +28,7 @@ static void show(struct net *net, const struct nxr_range *range)
     unsigned bit = 1u << nxr_range_kind(range);
     struct nxr_net_mem *mem;
 
-    if (net_module(net)->mem_register((void *)range->addr, range->nbytes, nxr_range_kind(range),
+    if (net_module(net)->mem_register((void *)range->addr, range->nbytes, nxr_range_kind(range), 0,
                                       &mem, key, &nbytes) == NIXL_OK) {
         net_module(net)->mem_release(mem);
         nxr_info(NET, "%s reads and writes %s memory itself", net->module->name, range->kind->name);

@@ -320,6 +320,12 @@ void nt_until_ended(struct nt_op *op, int status)
     }
 }
 
+void nt_until_failed(struct nt_op *op)
+{
+    nt_until(has_ended, op, "an operation fails");
+    MPT_LT(op->status, 0);
+}
+
 void nt_make(void *buffer, size_t nbytes, uint32_t kind, uint64_t number)
 {
     struct nt_header header = {.from = nt_rank, .kind = kind, .number = number};

@@ -124,6 +124,7 @@ void nt_reach(int to);
 int nt_try_send(int to, const void *bytes, size_t nbytes, const void *bulk, size_t bulk_nbytes,
                 struct nt_op *op);
 void nt_until_ended(struct nt_op *op, int status);
+void nt_until_failed(struct nt_op *op); /* with whatever failure */
 
 /* A message with a header and pattern in `buffer`; those that come are checked to be so. */
 void nt_make(void *buffer, size_t nbytes, uint32_t kind, uint64_t number);

@@ -20,14 +20,18 @@ static char *memory, *local;
 static struct nxr_net_mem *registered;
 static struct shared_key keys[NT_MAX_PROCESSES];
 
-/* Register memory and show its key to the other. False: this network has no such thing. */
-static bool prepare(void)
+/*
+ * Register memory that the other may not use so, and show its key to it. False: this network has no
+ * such thing.
+ */
+static bool prepare(uint32_t access)
 {
     struct shared_key mine = {.nbytes = sizeof(mine.bytes)};
 
     if (!nt_net->attr()->has_rma) {
-        MPT_EQ(nt_net->mem_register(&mine, 1, NIXL_MEM_HOST, &registered, mine.bytes, &mine.nbytes),
-               NIXL_E_UNSUPPORTED);
+        MPT_EQ(
+            nt_net->mem_register(&mine, 1, NIXL_MEM_HOST, 0, &registered, mine.bytes, &mine.nbytes),
+            NIXL_E_UNSUPPORTED);
         return false;
     }
     memory = malloc(NBYTES);
@@ -35,8 +39,8 @@ static bool prepare(void)
     MPT_TRUE(memory != NULL && local != NULL);
     memset(memory, 0x55, NBYTES);
     mine.nbytes = 0;
-    MPT_OK(
-        nt_net->mem_register(memory, NBYTES, NIXL_MEM_HOST, &registered, mine.bytes, &mine.nbytes));
+    MPT_OK(nt_net->mem_register(memory, NBYTES, NIXL_MEM_HOST, access, &registered, mine.bytes,
+                                &mine.nbytes));
     MPT_TRUE(mine.nbytes > 0 && mine.nbytes <= sizeof(mine.bytes));
     nt_exchange(&mine, sizeof(mine), keys);
     return true;
@@ -82,7 +86,7 @@ static void write_and_read(void)
 {
     struct nxr_net_key *key = NULL;
 
-    if (!prepare()) {
+    if (!prepare(0)) {
         return;
     }
     if (nt_rank == 0) {
@@ -133,7 +137,7 @@ static void bad_keys(void)
     struct nxr_net_key *key;
     uint64_t state = 1;
 
-    if (!prepare()) {
+    if (!prepare(0)) {
         return;
     }
     for (size_t bit = 0; nt_rank == 0 && bit < keys[1].nbytes * 8; bit++) {
@@ -153,11 +157,58 @@ static void bad_keys(void)
     finish();
 }
 
+/* libfabric refuses what the memory was not registered for. UCX registers for everything. */
+static void is_forbidden(uint32_t access, move_fn *fn)
+{
+    struct nt_op op = {.is_taken = true};
+    struct nxr_net_key *key;
+    int status = NIXL_E_AGAIN;
+
+    if (!prepare(access)) {
+        return;
+    }
+    if (nt_rank == 0 && strcmp(nt_net->name, "ofi") == 0) {
+        nt_reach(1);
+        MPT_OK(nt_net->key_open(nt_eps[1], keys[1].bytes, keys[1].nbytes, &key));
+        memset(local, 0x3c, NBYTES);
+        while ((status = fn(key, 0, 4096, &op)) == NIXL_E_AGAIN) {
+            nt_drive();
+        }
+        MPT_NE(status, NIXL_OK);
+        if (status == NIXL_INPROGRESS) {
+            nt_until_failed(&op);
+        }
+        MPT_CHECK_BYTES(local, NBYTES, 0x3c);
+        nt_net->key_close(key);
+    }
+    nt_barrier();
+    MPT_CHECK_BYTES(memory, NBYTES, 0x55);
+    finish();
+}
+
+static void forbidden_write(void)
+{
+    is_forbidden(NIXL_ACCESS_NO_PUT, do_write);
+}
+
+static void forbidden_read(void)
+{
+    is_forbidden(NIXL_ACCESS_NO_GET, do_read);
+}
+
 const struct nt_case nt_rma_cases[] = {
     {.text = "writes and reads of registered memory", .n_processes = 2, .run = write_and_read},
     {.text = "the same where they are asked for",
      .n_processes = 2,
      .run = is_better,
+     .prefers_rma = true},
+    {.text = "a write to memory that is for reading only",
+     .n_processes = 2,
+     .run = forbidden_write,
+     .prefers_rma = true},
+    {.text = "a read of memory that is for writing only",
+     .n_processes = 2,
+     .run = forbidden_read,
      .prefers_rma = true},
     {.text = "damaged keys are refused", .n_processes = 2, .run = bad_keys},
     {.text = NULL},

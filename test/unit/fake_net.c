@@ -162,12 +162,13 @@ static int fake_read(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t of
     return fake_write(ep, key, offset, dst, nbytes, op);
 }
 
-static int fake_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
+static int fake_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind, uint32_t access,
                              struct nxr_net_mem **mem_p, void *key, size_t *key_nbytes_p)
 {
     fake_must(addr != NULL && nbytes > 0);
     fake.n_shown++;
     fake.shown = kind;
+    fake.shown_access = access;
     if (fake.mem_answer == NIXL_OK) {
         *mem_p = (struct nxr_net_mem *)(void *)&fake;
         memcpy(key, "key", 4);

@@ -53,6 +53,7 @@ struct fake {
     int64_t ran_ago_ns;       /* when its process last showed that it runs; 0: never */
     int answer;               /* of send, write and read */
     int mem_answer;           /* of mem_register */
+    uint32_t shown_access;    /* ... with that access */
     unsigned n_shown;         /* how often that was called, */
     enum nixl_mem_kind shown; /* ... and with what */
     enum nixl_mem_kind moved; /* what the last write or read had for the local side, */

@@ -13,7 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ACCESS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+/* What the adapter may do: all for this process, and for its peers what the region allows. */
+static uint64_t rights_of(const struct nxr_net_mem *mem)
+{
+    return FI_READ | FI_WRITE | ((mem->access & NIXL_ACCESS_NO_GET) != 0 ? 0 : FI_REMOTE_READ) |
+           ((mem->access & NIXL_ACCESS_NO_PUT) != 0 ? 0 : FI_REMOTE_WRITE);
+}
 
 static void ofi_memory_release(struct nxr_net_mem *mem)
 {
@@ -29,10 +34,10 @@ static int register_with(struct nxr_ofi_rail *rail, const struct nxr_net_mem *me
 {
     const struct nxr_ofi_bytes bytes = {(char *)mem->addr, mem->nbytes, mem->kind};
 
-    return nxr_ofi_rail_register_kind(rail, &bytes, ACCESS, key, mr_p);
+    return nxr_ofi_rail_register_kind(rail, &bytes, rights_of(mem), key, mr_p);
 }
 
-int nxr_ofi_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
+int nxr_ofi_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind, uint32_t access,
                          struct nxr_net_mem **mem_p, void *key, size_t *key_nbytes_p)
 {
     struct nxr_ofi_key wire = {.magic = NXR_OFI_KEY_MAGIC,
@@ -47,6 +52,7 @@ int nxr_ofi_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
     mem->addr = addr;
     mem->nbytes = nbytes;
     mem->kind = kind;
+    mem->access = access;
     nxr_list_append(&nxr_ofi.mems, &mem->link);
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
         struct nxr_ofi_rail *rail = &nxr_ofi.rails[i];

@@ -10,6 +10,7 @@ struct nxr_net_mem {
     const char *addr;
     size_t nbytes;
     enum nixl_mem_kind kind;
+    uint32_t access; /* of enum nixl_access: what peers may not do */
     struct fid_mr *mrs[NXR_OFI_MAX_RAILS];
     struct fid_mr *moved; /* within nxr_ofi_mems_move() */
 };
@@ -48,7 +49,7 @@ struct nxr_ofi_piece {
     int64_t posted_at;
 };
 
-int nxr_ofi_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
+int nxr_ofi_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind, uint32_t access,
                          struct nxr_net_mem **mem_p, void *key, size_t *key_nbytes_p);
 void nxr_ofi_mem_release(struct nxr_net_mem *mem);
 void nxr_ofi_mems_free(void);

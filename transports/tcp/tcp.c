@@ -271,12 +271,13 @@ static int tcp_describe(unsigned index, char *line, size_t line_nbytes)
 
 /* ---- what there is not ----------------------------------------------------------------------- */
 
-static int no_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
+static int no_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind, uint32_t access,
                            struct nxr_net_mem **mem_p, void *key, size_t *key_nbytes_p)
 {
     (void)addr;
     (void)nbytes;
     (void)kind;
+    (void)access;
     (void)mem_p;
     (void)key;
     (void)key_nbytes_p;

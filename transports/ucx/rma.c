@@ -54,7 +54,8 @@ static bool is_known(ucp_mem_h mem, enum nixl_mem_kind kind)
                                      attr.mem_type == UCS_MEMORY_TYPE_CUDA);
 }
 
-int nxr_ucx_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
+/* UCX has no registration for some accesses only: its keys let peers read and write. */
+int nxr_ucx_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind, uint32_t access,
                          struct nxr_net_mem **mem_p, void *key, size_t *key_nbytes_p)
 {
     ucp_mem_map_params_t params = {
@@ -65,6 +66,7 @@ int nxr_ucx_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
     struct nxr_net_mem *mem = malloc(sizeof(*mem));
     int status;
 
+    (void)access;
     if (mem == NULL) {
         return NIXL_E_NO_MEMORY;
     }

@@ -227,7 +227,7 @@ void nxr_ucx_bulks_free(void);
 
 /* ---- rma.c ----------------------------------------------------------------------------------- */
 
-int nxr_ucx_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
+int nxr_ucx_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind, uint32_t access,
                          struct nxr_net_mem **mem_p, void *key, size_t *key_nbytes_p);
 void nxr_ucx_mem_release(struct nxr_net_mem *mem);
 int nxr_ucx_key_open(struct nxr_net_ep *ep, const void *bytes, size_t nbytes,
