@@ -50,7 +50,7 @@ enum nixl_pair_use {
  * @param req_p        the request, for nixl_req_wait() and the like
  * @return NIXL_INPROGRESS        exposed
  * @return NIXL_E_INVALID_ARG     a bad rank, handle, use or lifetime; a region without a segment of
- *                                this rank
+ *                                this rank, or without a name
  * @return NIXL_E_RANGE           outside this rank's segment
  * @return NIXL_E_ACCESS          the region does not allow peers that use (enum nixl_access); for
  *                                the caller alone it may be exposed

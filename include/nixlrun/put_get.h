@@ -27,7 +27,8 @@ extern "C" {
  * @param src     any alignment; may lie in a region
  * @param nbytes  0 is allowed: the other arguments are still checked
  * @return NIXL_OK                src may be reused
- * @return NIXL_E_INVALID_ARG     bad rank or handle, or src NULL with nbytes > 0; nothing moved
+ * @return NIXL_E_INVALID_ARG     bad rank or handle, src NULL with nbytes > 0, or another rank and
+ *                                a region without a name; nothing moved
  * @return NIXL_E_RANGE           outside the peer's segment; nothing moved
  * @return NIXL_E_ACCESS          the peer does not allow it (enum nixl_access); nothing moved
  * @return NIXL_E_NOT_FOUND       the peer did not publish the name within NIXLRUN_RESOLVE_TIMEOUT

@@ -97,17 +97,21 @@ struct nixl_mem_params {
  * does not have that much available.
  *
  * @param name      1 .. NIXL_NAME_MAX bytes, the first byte neither 1 nor 2; unique among this
- *                  rank's open regions
+ *                  rank's open regions. NULL: for this rank alone, see below
  * @param nbytes    > 0
  * @param params    NULL for default host memory
  * @param region_p  the handle, to be closed with nixl_region_close()
  * @return NIXL_OK
- * @return NIXL_E_INVALID_ARG     name NULL, empty, too long or reserved for the library; nbytes 0;
- *                                bad params
+ * @return NIXL_E_INVALID_ARG     name empty, too long or reserved for the library; nbytes 0; bad
+ *                                params
  * @return NIXL_E_NAME_IN_USE     this rank has an open region of that name
  * @return NIXL_E_NO_MEMORY       the system does not have that much (the detail says which limit)
  * @return NIXL_E_NO_DEVICE       no such NUMA node (the detail says which exist)
  * @return NIXL_E_LIMIT           no descriptor, or no free region number
+ * Without a name it is local memory: prepared once for whatever the rank's puts, gets and transfers
+ * need of it (recognized as the memory of its device, registered with the network), and known by
+ * nixl_region_of(). No peer can open it, or is told of it. As a handle it reaches the rank's own
+ * segment; with any other rank, calls fail with NIXL_E_INVALID_ARG.
  * Collective: no. Threads: any.
  */
 NIXL_API int nixl_region_alloc(const char *name, size_t nbytes,
@@ -196,8 +200,8 @@ struct nixl_region_info {
  * Query a rank's segment of the region; waits until the owner has published it. Forgets a stale
  * segment, so that the region can be used again after its owner made a new one of the same name.
  * @return NIXL_OK, NIXL_E_TIMEOUT or NIXL_INPROGRESS (0), NIXL_E_PEER_LOST,
- *         NIXL_E_INVALID_ARG, NIXL_E_UNSUPPORTED (no transport reaches that rank; the detail
- *         says why)
+ *         NIXL_E_INVALID_ARG (also: another rank, and the region has no name),
+ *         NIXL_E_UNSUPPORTED (no transport reaches that rank; the detail says why)
  * Threads: any.
  */
 NIXL_API int nixl_region_query(int rank, struct nixl_region *region, int64_t timeout_ns,
@@ -208,7 +212,7 @@ NIXL_API int nixl_region_query(int rank, struct nixl_region *region, int64_t tim
  * but not, unlike nixl_region_query(), until the segment is published. If the segment is already
  * known here, and not known to be closed, the rank is not queried again.
  * @return NIXL_OK             it has
- * @return NIXL_E_NOT_FOUND    it has not, or has closed it
+ * @return NIXL_E_NOT_FOUND    it has not, or has closed it; or the region has no name
  * @return NIXL_E_TIMEOUT      no answer in time (NIXL_INPROGRESS with 0: it would have to be
  *                             queried)
  * @return NIXL_E_PEER_LOST, NIXL_E_UNSUPPORTED, NIXL_E_INVALID_ARG  as nixl_region_query()

@@ -63,6 +63,12 @@ struct nxr_carrier {
      */
     int (*quiesce)(const struct nxr_published *published, int64_t timeout_ns);
 
+    /*
+     * A region was made for this rank's own operations alone: do once what each would need of its
+     * memory. forget() follows. NULL: nothing.
+     */
+    void (*own_local)(struct nxr_published *published);
+
     /* Drop what the carrier keeps of a revoked region. NULL: it keeps nothing. */
     void (*forget)(struct nxr_published *published);
 

@@ -70,13 +70,26 @@ static bool register_for(struct net *net, struct nxr_published *published)
 
         if (status != NIXL_OK) {
             here->mems[net->index] = NULL;
-            nxr_info(NET, "%s cannot register region '%s': its bytes go inside messages",
-                     net->module->name, published->name);
+            nxr_info(NET, "%s cannot register region '%s': %s", net->module->name, published->name,
+                     published->name[0] != '\0' ? "its bytes go inside messages"
+                                                : "each operation registers its part of it");
             return false;
         }
         here->key_nbytes[net->index] = nbytes;
     }
     return here != NULL;
+}
+
+/* Networks need registered memory for their own reads and writes: not anew for each. */
+void nxr_net_own_local(struct nxr_published *published)
+{
+    net_lock();
+    for (size_t i = 0; i < nxr_net.n_nets; i++) {
+        if (nxr_net.nets[i].is_open) {
+            register_for(&nxr_net.nets[i], published);
+        }
+    }
+    net_unlock();
 }
 
 /* What this rank's network adds to the key. Caller holds job.lock and the lock. */

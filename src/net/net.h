@@ -63,6 +63,12 @@ void nxr_net_send_credit(struct nxr_peer *peer);
  */
 int nxr_net_quiesce(const struct nxr_published *published, int64_t timeout_ns);
 
+/*
+ * Register a region of this rank's own operations with the networks that need that. Caller holds
+ * job.lock.
+ */
+void nxr_net_own_local(struct nxr_published *published);
+
 /* End the registrations of a region that nobody accesses any more. Caller holds job.lock. */
 void nxr_net_forget(struct nxr_published *published);
 

@@ -237,6 +237,7 @@ const struct nxr_carrier nxr_net_carrier = {
     .revoking = nxr_net_revoking,
     .revoked = nxr_net_revoked,
     .quiesce = nxr_net_quiesce,
+    .own_local = nxr_net_own_local,
     .forget = nxr_net_forget,
     .is_unconnected = nxr_net_is_unconnected,
 };

@@ -302,6 +302,8 @@ static int check_expose(const char *operation, int rank, const struct nixl_regio
     }
     if (region->published == NULL || region->is_revoked) {
         fault = "the region has no segment of this rank";
+    } else if (!nxr_region_is_named(region)) {
+        fault = "the region has no name: no partner can reach it";
     } else if (use != NIXL_PAIR_READ && use != NIXL_PAIR_WRITE) {
         fault = "the use is neither NIXL_PAIR_READ nor NIXL_PAIR_WRITE";
     } else if (lifetime_ns <= 0) {

@@ -124,25 +124,33 @@ static struct nxr_key key_of(const struct nxr_memory *memory)
     };
 }
 
+/* Make it known by its name. NIXL_OK, NIXL_E_NAME_IN_USE, NIXL_E_NO_MEMORY. */
+static int enter_name(struct nxr_published *published)
+{
+    struct nxr_published **node = tsearch(published, &tree, compare_names);
+
+    return node == NULL ? NIXL_E_NO_MEMORY : *node == published ? NIXL_OK : NIXL_E_NAME_IN_USE;
+}
+
 int nxr_publish(const char *name, const struct nxr_memory *memory,
                 struct nxr_published **published_p)
 {
+    bool is_named = name[0] != '\0';
     struct nxr_published *published;
-    struct nxr_published **node;
     const struct nxr_key *key;
+    int status;
 
     if (n_free_ids == 0 && n_used_ids == NXR_N_REGION_IDS) {
         return NIXL_E_LIMIT;
     }
     published = new_published(name);
-    node = published != NULL ? tsearch(published, &tree, compare_names) : NULL;
-    if (node == NULL) {
-        free(published);
+    if (published == NULL) {
         return NIXL_E_NO_MEMORY;
     }
-    if (*node != published) {
+    status = is_named ? enter_name(published) : NIXL_OK;
+    if (status != NIXL_OK) {
         free(published);
-        return NIXL_E_NAME_IN_USE;
+        return status;
     }
     published->key = key_of(memory);
     published->export = memory->export;
@@ -152,8 +160,12 @@ int nxr_publish(const char *name, const struct nxr_memory *memory,
         (struct nxr_own_memory){memory->addr, memory->nbytes, memory->range, memory->access};
     atomic_store_explicit(&nxr_job.control->generations[key->id], key->generation,
                           memory_order_release);
-    answer_parked(published);
-    nxr_region_published(published);
+    if (is_named) {
+        answer_parked(published);
+        nxr_region_published(published);
+    } else if (nxr_carrier_far()->own_local != NULL) {
+        nxr_carrier_far()->own_local(published);
+    }
     *published_p = published;
     return NIXL_OK;
 }
@@ -186,7 +198,9 @@ void nxr_publish_revoke(struct nxr_published *published)
 {
     atomic_store_explicit(&nxr_job.control->generations[published->key.id], 0,
                           memory_order_seq_cst);
-    tdelete(published, &tree, compare_names);
+    if (published->name[0] != '\0') {
+        tdelete(published, &tree, compare_names);
+    }
     if (!nxr_job.is_leaving) {
         tell_openers(published);
     }

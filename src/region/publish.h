@@ -19,11 +19,12 @@ struct nxr_published {
     int fd;                        /* to send with the key, or -1 */
     unsigned char *openers;        /* one bit per rank that has the key; made for the first */
     struct nxr_net_published *net; /* the networks' state of it (net/key.c); NULL: none */
-    char name[];
+    char name[];                   /* "": none */
 };
 
 /*
- * Publish under a new region id and generation. On success the publication owns the memory's
+ * Publish under a new region id and generation; with the name "" for this rank alone, so that no
+ * question finds it. On success the publication owns the memory's
  * descriptor. NIXL_OK, NIXL_E_NAME_IN_USE, NIXL_E_LIMIT, NIXL_E_NO_MEMORY.
  */
 int nxr_publish(const char *name, const struct nxr_memory *memory,

@@ -82,9 +82,13 @@ struct scoped {
     char name[NIXL_NAME_MAX + 1];
 };
 
-/* Check the arguments of a call that makes a handle, and find the name's scope. */
-static int check_name(const char *operation, const char *name, struct nixl_context *context,
-                      struct nixl_region **region_p, struct scoped *scoped)
+/*
+ * Check the arguments of a call that makes a handle, and find the name's scope. A region
+ * `with_memory` of this rank may have no name.
+ */
+static int check_name(const char *operation, const char *name, bool with_memory,
+                      struct nixl_context *context, struct nixl_region **region_p,
+                      struct scoped *scoped)
 {
     size_t max = context->id == 0 ? NIXL_NAME_MAX : NIXL_NAME_MAX - NXR_SCOPE_NBYTES;
 
@@ -92,12 +96,16 @@ static int check_name(const char *operation, const char *name, struct nixl_conte
     if (region_p == NULL) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "region_p is NULL");
     }
+    if (name == NULL && with_memory) {
+        scoped->name[0] = '\0';
+        return NIXL_OK;
+    }
     if (name == NULL || name[0] == '\0' || strnlen(name, max + 1) > max) {
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "%s; allowed: 1 to %zu bytes",
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "%s; allowed: %s1 to %zu bytes",
                         name == NULL      ? "the name is NULL"
                         : name[0] == '\0' ? "the name is empty"
                                           : "the name is too long",
-                        max);
+                        with_memory ? "NULL, or " : "", max);
     }
     if (name[0] >= NXR_REGION_INTERNAL && name[0] <= NXR_SCOPED_NAME) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
@@ -167,13 +175,13 @@ static int region_read_args(const char *operation, const char *name, size_t nbyt
         return status;
     }
     context = nxr_context_check(operation, params->context);
-    return context != NULL ? check_name(operation, name, context, region_p, scoped)
+    return context != NULL ? check_name(operation, name, true, context, region_p, scoped)
                            : NIXL_E_INVALID_ARG;
 }
 
 /*
  * Make a handle with memory of this rank. On success the handle owns `memory`; on failure `memory`
- * is released.
+ * is released. Peers cannot find a region without a name, and must not reach it by a number either.
  */
 static int region_publish(const char *operation, const struct scoped *scoped, uint32_t access,
                           struct nxr_memory *memory, struct nixl_region **region_p)
@@ -181,7 +189,7 @@ static int region_publish(const char *operation, const struct scoped *scoped, ui
     struct nixl_region *region;
     int status = NIXL_E_NO_MEMORY;
 
-    memory->access = access;
+    memory->access = scoped->name[0] != '\0' ? access : (uint32_t)NXR_ACCESS_ALL;
     pthread_mutex_lock(&nxr_job.lock);
     region = region_new(scoped->name);
     if (region != NULL) {
@@ -369,7 +377,7 @@ static int region_open(const char *operation, struct nixl_context *context, cons
                        struct nixl_region **region_p)
 {
     struct scoped scoped;
-    int status = check_name(operation, name, context, region_p, &scoped);
+    int status = check_name(operation, name, false, context, region_p, &scoped);
 
     if (status == NIXL_OK) {
         status = nxr_region_open_internal(scoped.name, region_p);

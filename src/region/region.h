@@ -79,9 +79,15 @@ struct nixl_region {
 
     bool is_revoked;              /* nixl_region_close() has started */
     struct nixl_context *context; /* that its events are for */
-    char name[NIXL_NAME_MAX + 1];
-    struct nxr_list link; /* of the open, or the retired ones */
+    char name[NIXL_NAME_MAX + 1]; /* "": it has none, and is for this rank alone */
+    struct nxr_list link;         /* of the open, or the retired ones */
 };
+
+/* Has it a name, by which peers find it? */
+static inline bool nxr_region_is_named(const struct nixl_region *region)
+{
+    return region->name[0] != '\0';
+}
 
 static inline bool nxr_region_is_open(const struct nixl_region *region)
 {

@@ -129,6 +129,12 @@ static void segment_came(struct nxr_region_segment *segment, const struct nxr_ke
     nxr_wake_self();
 }
 
+/* This rank's own region that the handle means; NULL: there is none yet. */
+static struct nxr_published *find_own(const struct nixl_region *region)
+{
+    return nxr_region_is_named(region) ? nxr_publish_find(region->name) : region->published;
+}
+
 /* The segment that waits for that answer; NULL: none does any more. */
 static struct nxr_region_segment *find_asking(struct nxr_peer *peer, uint64_t ask)
 {
@@ -192,13 +198,15 @@ static void segment_ask_ask(struct nxr_region_segment *segment, struct nxr_peer 
     int connection = atomic_load(&peer->connection);
 
     segment->ask = ++segment_ask_last_ask;
-    if (nxr_peer_is_lost(peer)) {
+    if (!nxr_region_is_named(segment->region) && peer->rank != nxr_job.rank) {
+        segment_failed(segment, NIXL_E_INVALID_ARG);
+    } else if (nxr_peer_is_lost(peer)) {
         segment_failed(segment, NIXL_E_PEER_LOST);
     } else if (connection == NXR_CONNECTION_REMOTE ||
                (connection == NXR_CONNECTION_UP && peer->transport == NULL)) {
         segment_failed(segment, NIXL_E_UNSUPPORTED);
     } else if (peer->rank == nxr_job.rank) {
-        struct nxr_published *published = nxr_publish_find(segment->region->name);
+        struct nxr_published *published = find_own(segment->region);
 
         nxr_list_append(nxr_region_asks(peer), &segment->ask_link);
         if (published != NULL) {
@@ -275,6 +283,13 @@ int nxr_region_fail_segment(const char *operation, const struct nxr_region_segme
     struct nxr_peer *peer = nxr_peer_find(segment->rank);
     const char *name = segment->region != NULL ? nxr_region_label(segment->region->name) : "?";
 
+    if (segment->region != NULL && !nxr_region_is_named(segment->region) &&
+        segment->rank != nxr_job.rank) {
+        return nxr_fail(segment->status, operation, segment->rank, "", 0,
+                        "the region has no name, so that only its owner reaches it; allowed: rank "
+                        "%d, this one",
+                        nxr_job.rank);
+    }
     if (nxr_peer_is_lost(peer)) {
         return nxr_peer_fail_lost(operation, segment->rank, "");
     }

@@ -64,6 +64,10 @@ int nixl_region_is_published(int rank, struct nixl_region *region, int64_t timeo
     if (!nxr_is_rank(rank)) {
         return nxr_fail_rank(operation, rank);
     }
+    if (!nxr_region_is_named(region)) {
+        return nxr_fail(NIXL_E_NOT_FOUND, operation, rank, "", 0,
+                        "the region has no name: it is published by no rank");
+    }
     peer = nxr_peer_get(rank);
     if (peer == NULL) {
         return nxr_fail_no_peer(operation, rank);

@@ -397,9 +397,11 @@ static void collectives_take_restricted_buffers(void)
 {
     const uint32_t all = NIXL_ACCESS_NO_PUT | NIXL_ACCESS_NO_GET;
 
-    for (uint32_t access = 1; access <= all; access++) {
-        struct segment src = conf_segment_with("access.src", NBYTES, access);
-        struct segment dst = conf_segment_with("access.dst", NBYTES, access);
+    for (uint32_t access = 1; access <= all + 1; access++) { /* the last: without a name */
+        const char *src_name = access <= all ? "access.src" : NULL;
+        const char *dst_name = access <= all ? "access.dst" : NULL;
+        struct segment src = conf_segment_with(src_name, NBYTES, access & all);
+        struct segment dst = conf_segment_with(dst_name, NBYTES, access & all);
         struct nixl_reduce_args sum = NIXL_REDUCE_ARGS_INIT;
         int64_t mine = conf.rank + 1, result = 0;
         struct nixl_team *team;
@@ -427,6 +429,127 @@ static void collectives_take_restricted_buffers(void)
     }
 }
 
+/* ---- regions without a name ------------------------------------------------------------------ */
+
+static void is_no_name(int status)
+{
+    MPT_STATUS(status, NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_last_error()->rank, conf.next);
+    MPT_TRUE(strstr(nixl_last_error()->text, "no name") != NULL);
+}
+
+static void other_ranks_are_out_of_reach(struct nixl_region *region)
+{
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nixl_xfer *xfer = NULL;
+    struct nixl_req *req = NULL;
+    uint64_t one = 1;
+    void *addr = NULL;
+
+    is_no_name(nixl_put(conf.next, region, 0, block, 8));
+    is_no_name(nixl_get(conf.next, region, 0, block, 8));
+    is_no_name(nixl_put_x(conf.next, region, 0, block, 8, NULL, &req));
+    is_no_name(nixl_put_notify(conf.next, region, 0, block, 8, TAG_REFUSED, NULL, 0, 0));
+    is_no_name(nixl_signal_add(conf.next, region, 0, 1));
+    is_no_name(nixl_atomic(conf.next, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
+    is_no_name(create(NIXL_XFER_PUT, region, &xfer));
+    is_no_name(nixl_region_query(conf.next, region, 0, &info));
+    is_no_name(nixl_region_query(conf.next, region, MPT_PATIENCE, &info));
+    is_no_name(nixl_region_map(conf.next, region, &addr));
+    MPT_STATUS(nixl_region_is_published(conf.next, region, MPT_PATIENCE), NIXL_E_NOT_FOUND);
+    MPT_TRUE(req == NULL && xfer == NULL && addr == NULL);
+}
+
+static void it_reaches_its_own_rank(const struct segment *segment)
+{
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nixl_region *region = NULL;
+    uint64_t offset = 0, before = 77, one = 1;
+
+    mpt_fill(block, WORDS, (uint64_t)conf.rank);
+    MPT_OK(nixl_put(conf.rank, segment->region, 0, block, WORDS));
+    memset(block, 0, NBYTES);
+    MPT_OK(nixl_get(conf.rank, segment->region, 0, block, WORDS));
+    MPT_CHECK(block, WORDS, (uint64_t)conf.rank);
+    MPT_OK(nixl_atomic(conf.rank, segment->region, WORDS, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one,
+                       &before));
+    MPT_EQ(before, 0);
+    MPT_OK(nixl_region_query(conf.rank, segment->region, MPT_PATIENCE, &info));
+    MPT_EQ(info.nbytes, NBYTES);
+    MPT_EQ(info.kind, conf.segment_kind);
+    MPT_EQ(info.access, NIXL_ACCESS_NO_PUT | NIXL_ACCESS_NO_GET);
+    MPT_STATUS(nixl_region_is_published(conf.rank, segment->region, 0), NIXL_E_NOT_FOUND);
+    MPT_OK(nixl_region_of(segment->addr + 100, &region, &offset));
+    MPT_TRUE(region == segment->region && offset == 100);
+}
+
+static void a_region_without_a_name_is_for_its_rank_alone(void)
+{
+    struct segment segment = conf_segment_with(NULL, NBYTES, 0);
+    struct segment another = conf_segment_with(NULL, NBYTES, 0);
+    char token[NIXL_TOKEN_MAX + 1];
+    struct nixl_req *req = NULL;
+
+    mpt_barrier();
+    if (conf.size > 1) {
+        other_ranks_are_out_of_reach(segment.region);
+    }
+    it_reaches_its_own_rank(&segment);
+    it_reaches_its_own_rank(&another);
+    MPT_STATUS(nixl_pair_expose(NIXL_ANY_RANK, segment.region, 0, 8, NIXL_PAIR_READ, NIXL_FOREVER,
+                                token, sizeof(token), &req),
+               NIXL_E_INVALID_ARG);
+    MPT_TRUE(req == NULL && strstr(nixl_last_error()->text, "no name") != NULL);
+    mpt_barrier();
+    conf_drop(&another);
+    conf_drop(&segment);
+}
+
+/* A transfer between a region without a name, by its handle, and one that all have. */
+static void move_blocks(enum nixl_xfer_op op, struct nixl_region *local, struct nixl_region *remote,
+                        uint64_t offset)
+{
+    struct nixl_blocks here = NIXL_BLOCKS_INIT, there = NIXL_BLOCKS_INIT;
+    struct nixl_xfer *xfer;
+    int status;
+
+    here.region = local;
+    there.region = remote;
+    here.offset = there.offset = offset;
+    here.block_nbytes = there.block_nbytes = here.stride = there.stride = 512;
+    here.nblocks = there.nblocks = WORDS / 512;
+    MPT_OK(nixl_xfer_create(op, conf.next, &here, 1, &there, 1, &xfer));
+    status = nixl_xfer_start(xfer, NULL);
+    MPT_OK(status == NIXL_INPROGRESS ? nixl_xfer_wait(xfer, MPT_PATIENCE) : status);
+    MPT_OK(nixl_xfer_free(xfer));
+}
+
+static void a_region_without_a_name_is_local_memory(void)
+{
+    struct segment local = conf_segment_with(NULL, NBYTES, 0);
+    struct segment remote = conf_segment("access.remote", NBYTES);
+
+    mpt_barrier();
+    mpt_fill(block, NBYTES, (uint64_t)conf.next);
+    MPT_OK(nixl_put(conf.rank, local.region, 0, block, NBYTES));
+    MPT_OK(nixl_put(conf.next, remote.region, 0, local.addr, WORDS));
+    move_blocks(NIXL_XFER_PUT, local.region, remote.region, WORDS);
+    MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
+    mpt_barrier();
+    memset(block, 0, NBYTES);
+    MPT_OK(nixl_get(conf.rank, remote.region, 0, block, NBYTES));
+    MPT_CHECK(block, NBYTES, (uint64_t)conf.rank);
+    memset(block, 0, NBYTES);
+    MPT_OK(nixl_put(conf.rank, local.region, 0, block, NBYTES));
+    MPT_OK(nixl_get(conf.next, remote.region, 0, local.addr, WORDS));
+    move_blocks(NIXL_XFER_GET, local.region, remote.region, WORDS);
+    MPT_OK(nixl_get(conf.rank, local.region, 0, block, NBYTES));
+    MPT_CHECK(block, NBYTES, (uint64_t)conf.next);
+    mpt_barrier();
+    conf_drop(&remote);
+    conf_drop(&local);
+}
+
 const struct guarantee conf_access[] = {
     {"access", NULL, 0},
     {"what_peers_may_not_put_to_stays_as_it_is", what_peers_may_not_put_to_stays_as_it_is,
@@ -440,5 +563,8 @@ const struct guarantee conf_access[] = {
     {"tokens_give_what_the_region_allows", tokens_give_what_the_region_allows, CONF_PEERS},
     {"producers_need_not_read_slots", producers_need_not_read_slots, CONF_PEERS},
     {"collectives_take_restricted_buffers", collectives_take_restricted_buffers, 0},
+    {"a_region_without_a_name_is_for_its_rank_alone", a_region_without_a_name_is_for_its_rank_alone,
+     0},
+    {"a_region_without_a_name_is_local_memory", a_region_without_a_name_is_local_memory, 0},
     {0},
 };

@@ -86,7 +86,7 @@ static void names_have_rules(void)
     MPT_STATUS(nixl_region_register(giant, memory, 64, NULL, &first), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_region_open(giant, &first), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_region_alloc("", 64, NULL, &first), NIXL_E_INVALID_ARG);
-    MPT_STATUS(nixl_region_alloc(NULL, 64, NULL, &first), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_open(NULL, &first), NIXL_E_INVALID_ARG);
     MPT_TRUE(first == NULL);
     name[NIXL_NAME_MAX] = '\0';
     MPT_OK(nixl_region_alloc(name, 64, NULL, &first));

@@ -242,6 +242,24 @@ Test(key, owner_is_answered_when_all_handles_have_let_go, .init = start_rma, .fi
     cr_expect(eq(int, put_nb(regions[0], LARGE, &reqs[0]), NIXL_E_STALE));
 }
 
+/* For its own operations, once; a region with a name is registered when a peer asks for it. */
+Test(key, memory_of_this_rank_alone_is_registered_at_once, .init = start_rma, .fini = stop)
+{
+    struct nixl_region *region, *named;
+
+    cr_assert(eq(int, nixl_region_register("named", buffer, LARGE, NULL, &named), NIXL_OK));
+    cr_expect(zero(u32, fake.n_shown));
+    cr_assert(eq(int, nixl_region_register(NULL, buffer, LARGE, NULL, &region), NIXL_OK));
+    cr_expect(eq(u32, fake.n_shown, 1));
+    cr_expect(eq(u32, fake.shown_access, NXR_ACCESS_ALL));
+    cr_expect(eq(int, nixl_region_close(region, NIXL_FOREVER), NIXL_OK));
+    fake.mem_answer = NIXL_E_NO_MEMORY;
+    cr_assert(eq(int, nixl_region_register(NULL, buffer, LARGE, NULL, &region), NIXL_OK));
+    cr_expect(eq(u32, fake.n_shown, 2));
+    cr_expect(eq(int, nixl_region_close(region, NIXL_FOREVER), NIXL_OK));
+    cr_expect(eq(int, nixl_region_close(named, NIXL_FOREVER), NIXL_OK));
+}
+
 Test(key, region_that_is_closed_as_its_key_comes_is_closed, .init = start_rma, .fini = stop)
 {
     struct nixl_region *region;

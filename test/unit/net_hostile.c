@@ -444,6 +444,24 @@ Test(hostile, accesses_that_a_region_forbids, .init = start, .fini = stop)
     }
 }
 
+/* A region without a name, by its number, which can be guessed. */
+Test(hostile, accesses_to_memory_of_this_rank_alone, .init = start, .fini = stop)
+{
+    struct nixl_region *region;
+    uint64_t word = 7;
+
+    cr_assert(zero(int, nixl_region_register(NULL, &word, sizeof(word), NULL, &region)));
+    expect_put(&region->published->key, NIXL_E_ACCESS);
+    expect_get(&region->published->key, NIXL_E_ACCESS);
+    expect_word(&region->published->key, NIXL_ATOMIC_FETCH, NIXL_E_ACCESS);
+    expect_word(&region->published->key, NIXL_ATOMIC_ADD, NIXL_E_ACCESS);
+    cr_expect(eq(u64, word, 7));
+    pthread_mutex_lock(&nxr_job.lock);
+    cr_expect(zero(ptr, nxr_publish_find("")));
+    pthread_mutex_unlock(&nxr_job.lock);
+    cr_expect(eq(int, nixl_region_close(region, NIXL_FOREVER), NIXL_OK));
+}
+
 static void *bulk_got(uint64_t move, size_t nbytes)
 {
     const struct nxr_net_got got = {.move = move, .nbytes = nbytes};
