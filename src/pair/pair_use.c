@@ -295,6 +295,10 @@ static int claim_prepare(const struct use *use, struct nxr_op *op,
     if (status == NIXL_OK) {
         status = claim_find_segment(use, (*handle_p)->region, &op->segment);
     }
+    if (status == NIXL_OK && !nxr_segment_allows(op->segment, nxr_op_forbidden_by(op->kind))) {
+        status = nxr_region_fail_access(use->operation, (*handle_p)->region, op->segment,
+                                        nxr_op_forbidden_by(op->kind));
+    }
     if (status != NIXL_OK) {
         nxr_pair_handle_give(*handle_p);
     }
