@@ -24,6 +24,8 @@ pthread_mutex_t nxr_requests_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list begun = {&begun, &begun};             /* to be started */
 static struct nxr_list behind = {&behind, &behind};          /* words that wait for earlier puts */
 static struct nxr_list resolving = {&resolving, &resolving}; /* by age */
+static struct nxr_follower *due;                             /* what they follow is ordered */
+static atomic_bool has_due;
 _Atomic uint32_t nxr_n_done_unseen;
 
 bool nxr_request_any_done(void)
@@ -108,6 +110,36 @@ static void tell_followers(struct nxr_follower *followers, int status)
         followers->go(followers, status);
         followers = next;
     }
+}
+
+/*
+ * A transport that finds an operation to be ordered may hold its lock, which what follows would
+ * take: the next thread that drives progress tells it. Caller holds requests_lock.
+ */
+static void make_due(struct nxr_follower *followers)
+{
+    struct nxr_follower **end = &due;
+
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = followers;
+    atomic_store(&has_due, due != NULL);
+}
+
+static void tell_due(void)
+{
+    struct nxr_follower *followers;
+
+    if (!atomic_load_explicit(&has_due, memory_order_acquire)) {
+        return;
+    }
+    pthread_mutex_lock(&nxr_requests_lock);
+    followers = due;
+    due = NULL;
+    atomic_store(&has_due, false);
+    pthread_mutex_unlock(&nxr_requests_lock);
+    tell_followers(followers, NIXL_OK);
 }
 
 /* Must the request still change a word, now that its operation has succeeded? If so, queue that. */
@@ -228,15 +260,13 @@ void nxr_op_ordered(struct nxr_op *op)
 {
     if (op->ended == request_op_ended) { /* otherwise it is one of several pieces */
         struct nixl_req *req = nxr_list_entry(op, struct nixl_req, op);
-        struct nxr_follower *followers;
         bool has_begun;
 
         pthread_mutex_lock(&nxr_requests_lock);
         has_begun = stop_pending(req);
-        followers = take_followers(req);
+        make_due(take_followers(req));
         pthread_mutex_unlock(&nxr_requests_lock);
-        tell_followers(followers, NIXL_OK);
-        if (has_begun) {
+        if (has_begun || atomic_load(&has_due)) {
             nxr_service_kick();
         }
     }
@@ -336,6 +366,7 @@ bool nxr_request_start_begun(void)
     struct nxr_list *link;
     bool has_started = false;
 
+    tell_due();
     for (;;) {
         struct nixl_req *req;
 

@@ -26,8 +26,8 @@ struct nxr_after {
 };
 
 /*
- * What waits for a request to succeed: a notification behind a put, say. Told once, without locks:
- * NIXL_OK as soon as nothing sent from then on can overtake the operation, or the failure.
+ * What waits for a request to succeed: a notification behind a put, say. Told once, without
+ * locks: NIXL_OK soon after nothing can overtake the operation any more, or the failure.
  */
 struct nxr_follower {
     void (*go)(struct nxr_follower *follower, int status);
