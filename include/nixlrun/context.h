@@ -47,7 +47,8 @@ struct nixl_context_params {
  * @return NIXL_E_INVALID_ARG  the name is NULL, empty or too long; a negative timeout
  * @return NIXL_E_NAME_IN_USE  this process has an open context of that name: another component, or
  *                             this one twice
- * @return NIXL_E_NO_MEMORY, NIXL_E_NOT_INIT
+ * @return NIXL_E_NO_MEMORY    also if more than 1024 names were used since nixl_init()
+ * @return NIXL_E_NOT_INIT
  * Collective: no. Threads: any.
  */
 NIXL_API int nixl_context_open(const char *name, const struct nixl_context_params *params,

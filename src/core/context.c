@@ -12,12 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_CONTEXTS 1024
+
 struct nixl_context nxr_context_default = {
     .is_open = true,
     .events = {&nxr_context_default.events, &nxr_context_default.events},
     .notes = {&nxr_context_default.notes, &nxr_context_default.notes},
 };
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned n_contexts; /* besides the default one; contexts_lock */
 
 static struct nixl_context *context_find(uint64_t id)
 {
@@ -29,14 +32,18 @@ static struct nixl_context *context_find(uint64_t id)
     return context;
 }
 
-/* Caller holds contexts_lock. */
+/*
+ * Caller holds contexts_lock. A peer can make a context by sending to it: beyond the limit it waits
+ * for room, like one whose queue is full.
+ */
 static struct nixl_context *context_make(uint64_t id)
 {
-    struct nixl_context *context = calloc(1, sizeof(*context));
+    struct nixl_context *context = n_contexts < MAX_CONTEXTS ? calloc(1, sizeof(*context)) : NULL;
 
     if (context == NULL) {
         return NULL;
     }
+    n_contexts++;
     context->id = id;
     nxr_list_init(&context->events);
     nxr_list_init(&context->notes);
@@ -136,7 +143,8 @@ int nixl_context_open(const char *name, const struct nixl_context_params *params
     /* Never 0, which is the default context. */
     context = nxr_context_of(nxr_hash_mix(nxr_hash(name, strlen(name)), 1) | 1);
     if (context == NULL) {
-        return nxr_fail(NIXL_E_NO_MEMORY, operation, -1, "", 0, "no memory for a context");
+        return nxr_fail(NIXL_E_NO_MEMORY, operation, -1, "", 0,
+                        "no memory for a context, or more than %d of them", MAX_CONTEXTS);
     }
     pthread_mutex_lock(&contexts_lock);
     status = context_take(context, name, ours.timeout_ns);
@@ -187,6 +195,7 @@ static void contexts_stop(void)
         free(context);
     }
     atomic_store(&nxr_context_default.next, NULL);
+    n_contexts = 0;
 }
 
 const struct nxr_subsystem nxr_context_subsystem = {

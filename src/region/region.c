@@ -7,6 +7,7 @@
 
 #include "core/service.h"
 #include "region/region.h"
+#include "region/region_name.h"
 #include "core/subsystem.h"
 #include "core/form.h"
 #include "core/route.h"
@@ -76,52 +77,6 @@ struct why {
     char text[200];
 };
 
-/* A name as all ranks know it, and the context that it is in. */
-struct scoped {
-    struct nixl_context *context;
-    char name[NIXL_NAME_MAX + 1];
-};
-
-/*
- * Check the arguments of a call that makes a handle, and find the name's scope. A region
- * `with_memory` of this rank may have no name.
- */
-static int check_name(const char *operation, const char *name, bool with_memory,
-                      struct nixl_context *context, struct nixl_region **region_p,
-                      struct scoped *scoped)
-{
-    size_t max = context->id == 0 ? NIXL_NAME_MAX : NIXL_NAME_MAX - NXR_SCOPE_NBYTES;
-
-    scoped->context = context;
-    if (region_p == NULL) {
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "region_p is NULL");
-    }
-    if (name == NULL && with_memory) {
-        scoped->name[0] = '\0';
-        return NIXL_OK;
-    }
-    if (name == NULL || name[0] == '\0' || strnlen(name, max + 1) > max) {
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "%s; allowed: %s1 to %zu bytes",
-                        name == NULL      ? "the name is NULL"
-                        : name[0] == '\0' ? "the name is empty"
-                                          : "the name is too long",
-                        with_memory ? "NULL, or " : "", max);
-    }
-    if (name[0] >= NXR_REGION_INTERNAL && name[0] <= NXR_SCOPED_NAME) {
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
-                        "the name begins with byte %d, as the library's own names do; allowed: "
-                        "any first byte but %d to %d",
-                        name[0], NXR_REGION_INTERNAL, NXR_SCOPED_NAME);
-    }
-    if (context->id == 0) {
-        memcpy(scoped->name, name, strlen(name) + 1);
-    } else {
-        snprintf(scoped->name, sizeof(scoped->name), "%c%016llx%s", NXR_SCOPED_NAME,
-                 (unsigned long long)context->id, name);
-    }
-    return NIXL_OK;
-}
-
 /* Read the caller's params, NULL for the defaults, and check them. */
 static int region_read_params(const char *operation, size_t nbytes,
                               const struct nixl_mem_params *theirs, struct nixl_mem_params *params)
@@ -163,7 +118,7 @@ static int region_read_params(const char *operation, size_t nbytes,
 /* Read and check the arguments of a call that publishes memory. */
 static int region_read_args(const char *operation, const char *name, size_t nbytes,
                             const struct nixl_mem_params *theirs, struct nixl_region **region_p,
-                            struct nixl_mem_params *params, struct scoped *scoped)
+                            struct nixl_mem_params *params, struct nxr_scoped_name *scoped)
 {
     int status = nxr_check_ready(operation);
     struct nixl_context *context;
@@ -175,7 +130,7 @@ static int region_read_args(const char *operation, const char *name, size_t nbyt
         return status;
     }
     context = nxr_context_check(operation, params->context);
-    return context != NULL ? check_name(operation, name, true, context, region_p, scoped)
+    return context != NULL ? nxr_region_scope(operation, name, true, context, region_p, scoped)
                            : NIXL_E_INVALID_ARG;
 }
 
@@ -183,8 +138,8 @@ static int region_read_args(const char *operation, const char *name, size_t nbyt
  * Make a handle with memory of this rank. On success the handle owns `memory`; on failure `memory`
  * is released. Peers cannot find a region without a name, and must not reach it by a number either.
  */
-static int region_publish(const char *operation, const struct scoped *scoped, uint32_t access,
-                          struct nxr_memory *memory, struct nixl_region **region_p)
+static int region_publish(const char *operation, const struct nxr_scoped_name *scoped,
+                          uint32_t access, struct nxr_memory *memory, struct nixl_region **region_p)
 {
     struct nixl_region *region;
     int status = NIXL_E_NO_MEMORY;
@@ -257,7 +212,7 @@ static int alloc_auto(size_t nbytes, const struct nixl_mem_params *params,
     return status;
 }
 
-static int alloc_region(const struct scoped *scoped, size_t nbytes,
+static int alloc_region(const struct nxr_scoped_name *scoped, size_t nbytes,
                         const struct nixl_mem_params *params, struct nixl_region **region_p)
 {
     struct nxr_memory memory;
@@ -280,7 +235,7 @@ int nixl_region_alloc(const char *name, size_t nbytes, const struct nixl_mem_par
                       struct nixl_region **region_p)
 {
     struct nixl_mem_params ours;
-    struct scoped scoped;
+    struct nxr_scoped_name scoped = {.context = NULL};
     int status =
         region_read_args("nixl_region_alloc", name, nbytes, params, region_p, &ours, &scoped);
 
@@ -289,7 +244,7 @@ int nixl_region_alloc(const char *name, size_t nbytes, const struct nixl_mem_par
 
 int nxr_region_alloc_internal(const char *name, size_t nbytes, struct nixl_region **region_p)
 {
-    struct scoped scoped = {.context = &nxr_context_default};
+    struct nxr_scoped_name scoped = {.context = &nxr_context_default};
 
     snprintf(scoped.name, sizeof(scoped.name), "%s", name);
     return alloc_region(&scoped, nbytes, &default_params, region_p);
@@ -330,7 +285,7 @@ int nixl_region_register(const char *name, void *addr, size_t nbytes,
     struct nixl_mem_params ours;
     struct nxr_memory memory;
     struct why why = {""};
-    struct scoped scoped;
+    struct nxr_scoped_name scoped = {.context = NULL};
     int status =
         region_read_args("nixl_region_register", name, nbytes, params, region_p, &ours, &scoped);
 
@@ -376,8 +331,8 @@ int nxr_region_open_internal(const char *name, struct nixl_region **region_p)
 static int region_open(const char *operation, struct nixl_context *context, const char *name,
                        struct nixl_region **region_p)
 {
-    struct scoped scoped;
-    int status = check_name(operation, name, false, context, region_p, &scoped);
+    struct nxr_scoped_name scoped = {.context = NULL};
+    int status = nxr_region_scope(operation, name, false, context, region_p, &scoped);
 
     if (status == NIXL_OK) {
         status = nxr_region_open_internal(scoped.name, region_p);

@@ -36,10 +36,7 @@
 #define NXR_SCOPE_NBYTES 17
 
 /* The name as the program gave it. */
-static inline const char *nxr_region_label(const char *name)
-{
-    return name[0] == NXR_SCOPED_NAME ? name + NXR_SCOPE_NBYTES : name;
-}
+const char *nxr_region_label(const char *name);
 
 enum nxr_segment_state {
     NXR_SEGMENT_ASKING, /* the owner has been asked */

@@ -4,6 +4,7 @@
 #include "test/op_form.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,6 +297,24 @@ static void bad_forms(void)
     MPT_OK(nixl_cq_close(cq));
 }
 
+/* A process, or a peer that sends to ever new names, cannot make contexts without end. */
+static void too_many_contexts(void)
+{
+    struct nixl_context *context;
+    int status = NIXL_OK, n = 0;
+    char name[32];
+
+    while (status == NIXL_OK && n < 5000) {
+        snprintf(name, sizeof(name), "one of many %d", n++);
+        status = nixl_context_open(name, NULL, &context);
+        if (status == NIXL_OK) {
+            MPT_OK(nixl_context_close(context));
+        }
+    }
+    MPT_STATUS(status, NIXL_E_NO_MEMORY);
+    MPT_GE(n, 1000);
+}
+
 /* Calls on CUDA streams; that they are refused where there is no CUDA, too. */
 static void bad_streams(void)
 {
@@ -449,6 +468,7 @@ int main(void)
     bad_word_waits();
     bad_words_nb();
     bad_forms();
+    too_many_contexts();
     bad_streams();
     bad_sizes();
     bad_structs();

@@ -47,7 +47,7 @@ Test(abi, fields_are_where_they_were)
     cr_expect(eq(sz, offsetof(struct nixl_region_info, device), 248));
     cr_expect(eq(sz, offsetof(struct nixl_region_info, access), 296));
     cr_expect(eq(sz, offsetof(struct nixl_mem_params, device), 24));
-    cr_expect(eq(sz, offsetof(struct nixl_mem_params, access), 40));
+    cr_expect(eq(sz, offsetof(struct nixl_mem_params, access), 48));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, is_usable), 24));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, latency_ns), 32));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, nrails), 48));
