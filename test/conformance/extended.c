@@ -407,8 +407,12 @@ static void a_queue_reports_every_operation_once(void)
 
             is_told[i] = true;
             op.user_data = (uint64_t)i;
-            status = nixl_put_x(conf.next, ring.segment.region, 0, ring.buffer,
-                                i % 4 == 0 ? LARGE / 2 : SMALL, &op, NULL);
+            status =
+                i % 4 == 0
+                    ? nixl_put_x(conf.next, ring.segment.region, (uint64_t)(i / 4) * (LARGE / 16),
+                                 ring.buffer, LARGE / 16, &op, NULL)
+                    : nixl_put_x(conf.next, ring.segment.region, LARGE - (uint64_t)(i + 1) * SMALL,
+                                 ring.buffer, SMALL, &op, NULL);
             if (status == NIXL_INPROGRESS) {
                 is_told[i] = false;
                 n_started++;
