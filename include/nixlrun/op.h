@@ -50,7 +50,7 @@ struct nixl_op {
     uint32_t flags; /**< of enum nixl_op_flag */
     int rank;       /**< NIXL_OP_RANK: the rank that a wait depends on */
 
-    struct nixl_context *context; /**< NULL: the default one; of operations on a region: ignored */
+    struct nixl_context *context; /**< of notes, events, names and teams; NULL: the default */
     struct nixl_cq *cq;           /**< the completion queue that reports the end; or NULL */
     uint64_t user_data;           /**< for the completion queue's entry */
     int64_t timeout_ns; /**< 0: the default of the context, or of the simple call; NIXL_AT_ONCE */

@@ -110,8 +110,8 @@ struct nixl_mem_params {
  * @return NIXL_E_LIMIT           no descriptor, or no free region number
  * Without a name it is local memory: prepared once for whatever the rank's puts, gets and transfers
  * need of it (recognized as the memory of its device, registered with the network), and known by
- * nixl_region_of(). No peer can open it or is told of it; `access` of @p params is ignored. As a
- * handle it reaches the rank's own segment; with any other rank, calls fail with
+ * nixl_region_of(). It is not published: no peer can open it, and `access` of @p params is ignored.
+ * As a handle it reaches the rank's own segment; with any other rank, calls fail with
  * NIXL_E_INVALID_ARG.
  * Collective: no. Threads: any.
  */

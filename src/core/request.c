@@ -41,7 +41,7 @@ static inline void request_send_held(struct nxr_peer *peer)
     }
 }
 
-/* Free a request, unless a thread that stops it has yet to let go of it. */
+/* Free a request. While a thread stops it, that thread frees it afterwards. */
 void nxr_request_drop(struct nixl_req *req)
 {
     bool is_held;

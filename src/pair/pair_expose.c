@@ -313,7 +313,7 @@ static int check_expose(const char *operation, int rank, const struct nixl_regio
                          : nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "%s", fault);
 }
 
-/* Does the region allow that use to whom the buffer is for? */
+/* Does the region allow that use by the rank that gets the token? */
 static int check_access(const char *operation, int rank, const struct nixl_region *region,
                         enum nixl_pair_use use)
 {

@@ -50,8 +50,8 @@ static int moving_off_stream(const struct moving *what, const struct nxr_form *f
 }
 
 /*
- * Queue it on the stream, and the signal behind it. If the signal cannot be queued, the copy is
- * stopped: nothing has happened then.
+ * Queue it on the stream, and the signal behind it. If the signal cannot be queued, the call fails,
+ * but the stream has the copy: a flush covers it.
  */
 static int moving_on_stream(const struct moving *what, const struct nxr_form *form,
                             struct nixl_req **req_p)
