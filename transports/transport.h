@@ -35,7 +35,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define NXR_TRANSPORT_ABI 3
+#define NXR_TRANSPORT_ABI 4
 
 struct net_segment;
 struct nxr_control;
@@ -69,14 +69,20 @@ struct nxr_key {
     uint32_t id;         /* region number in the owner's generation table */
     uint8_t kind;        /* enum nixl_mem_kind */
     uint8_t flags;       /* of enum nixl_mem_flag: those that the memory has */
-    uint8_t is_registered;
-    uint8_t access; /* of enum nixl_access: what peers may not do */
+    uint8_t marks;       /* of enum nxr_key_mark */
+    uint8_t access;      /* of enum nixl_access: what peers may not do */
 };
 _Static_assert(sizeof(struct nxr_key) == 32, "fixed on the wire");
+
+enum nxr_key_mark {
+    NXR_KEY_REGISTERED = 1, /* the owner's own memory, which has no descriptor */
+    NXR_KEY_OWN = 2,        /* the library's: no call of the program names it */
+};
 
 /* All that there are. */
 #define NXR_MEM_FLAGS  (NIXL_MEM_NUMA | NIXL_MEM_HUGE | NIXL_MEM_PINNED | NIXL_MEM_POPULATE)
 #define NXR_ACCESS_ALL (NIXL_ACCESS_NO_PUT | NIXL_ACCESS_NO_GET)
+#define NXR_KEY_MARKS  (NXR_KEY_REGISTERED | NXR_KEY_OWN)
 
 /* How device memory is exported to other processes on its host. */
 enum nxr_export_type {
@@ -641,8 +647,8 @@ struct nxr_transport {
     int (*progress)(void);
 
     /*
-     * Send a notification to the peer's queue, after all puts that returned NIXL_OK.
-     * NIXL_E_AGAIN: no room, nothing happened. One thread at a time for one peer. If the slot
+     * Send a notification to the peer's queue, after all puts that returned NIXL_OK; if its
+     * is_late is set, one of these failed, and the receiver is told. NIXL_E_AGAIN: no room, nothing happened. One thread at a time for one peer. If the slot
      * is NULL, the core writes into the ring in the peer's control page.
      */
     int (*notify)(struct nxr_peer *peer, const struct nxr_message *message);

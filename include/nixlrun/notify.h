@@ -47,6 +47,9 @@ struct nixl_note {
  *                               sent
  * @return NIXL_E_UNSUPPORTED    no transport reaches that rank
  * @return NIXL_E_PEER_LOST      the peer is dead
+ * @return NIXL_E_STALE          an earlier put or signal to that rank was dropped, as its region
+ *                               had been closed; nothing was sent. Told once, by the first call
+ *                               that would order something behind it.
  * @return NIXL_E_INVALID_ARG    bad rank, msg NULL with nbytes > 0, nbytes > NIXL_NOTE_MAX
  * Threads: any.
  */
@@ -93,6 +96,9 @@ NIXL_API int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offs
  * @return NIXL_E_PEER_LOST    @p rank is dead or has left, and everything that it had sent was
  *                             received; with NIXL_ANY_RANK once for each such rank, after
  *                             everything that arrived before; the rank is in nixl_last_error()
+ * @return NIXL_E_STALE        received, and note_p is written, but a put that the sender made
+ *                             before it did not arrive: this rank had closed its region, or the
+ *                             put failed or was canceled, as the sender had not been told yet
  * @return NIXL_E_TRUNCATED    note_p was made for a smaller payload; the notification stays queued
  * @return NIXL_E_LIMIT        more notifications that do not match are queued than
  *                             NIXLRUN_NOTE_QUEUE allows

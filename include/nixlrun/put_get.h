@@ -92,8 +92,9 @@ NIXL_API int nixl_get_x(int rank, struct nixl_region *region, uint64_t offset, v
  * Later puts to @p rank (or each of NIXL_ALL_RANKS) land after earlier ones, later gets read after
  * them. Between hosts the call waits for an answer from the peer's library if something was put
  * since its last answer.
- * @return NIXL_OK, NIXL_E_PEER_LOST, NIXL_E_INVALID_ARG, NIXL_E_TIMEOUT. Threads: any; orders
- * the operations of all threads that happened before the call.
+ * @return NIXL_OK, NIXL_E_PEER_LOST, NIXL_E_INVALID_ARG, NIXL_E_TIMEOUT; the failures that
+ * nixl_flush() reports once, if they are known. Threads: any; orders the operations of all threads
+ * that happened before the call.
  */
 NIXL_API int nixl_fence(int rank) NIXL_MUST_CHECK;
 
@@ -102,7 +103,8 @@ NIXL_API int nixl_fence(int rank) NIXL_MUST_CHECK;
  * visible to the target, and all earlier gets whose request was detached have filled their memory.
  * @return NIXL_OK; NIXL_E_PEER_LOST; NIXL_E_TIMEOUT, or NIXL_INPROGRESS with timeout 0;
  * NIXL_E_INVALID_ARG (bad rank, negative timeout); the failure of a detached request, or of a put
- * that another host refused, once. Threads: any.
+ * or signal that another host dropped, once: NIXL_E_STALE if its region had been closed there.
+ * Threads: any.
  */
 NIXL_API int nixl_flush(int rank, int64_t timeout_ns) NIXL_MUST_CHECK;
 

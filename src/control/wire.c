@@ -69,7 +69,7 @@ bool nxr_key_is_sound(const struct nxr_key *key)
     return key->generation != 0 && key->nbytes != 0 && key->nbytes <= INT64_MAX &&
            key->id < NXR_N_REGION_IDS && key->kind >= NIXL_MEM_HOST &&
            key->kind <= NIXL_MEM_VULKAN && (key->flags & ~NXR_MEM_FLAGS) == 0 &&
-           key->is_registered <= 1 && (key->access & ~NXR_ACCESS_ALL) == 0 &&
+           (key->marks & ~NXR_KEY_MARKS) == 0 && (key->access & ~NXR_ACCESS_ALL) == 0 &&
            key->addr <= UINT64_MAX - key->nbytes;
 }
 
@@ -132,7 +132,7 @@ static bool wire_is_key(const struct nxr_wire_key *message, int n_fds)
         !nxr_export_is_sound(&message->export, (enum nixl_mem_kind)key->kind, key->nbytes)) {
         return false;
     }
-    return key->kind == NIXL_MEM_HOST ? (n_fds == 1) == (key->is_registered == 0)
+    return key->kind == NIXL_MEM_HOST ? (n_fds == 1) == ((key->marks & NXR_KEY_REGISTERED) == 0)
                                       : (n_fds == 1) == nxr_export_has_fd(&message->export);
 }
 

@@ -12,7 +12,7 @@
 #include "transports/transport.h"
 
 #define NXR_WIRE_MAGIC   0x5752584eu /* "NXRW" */
-#define NXR_WIRE_VERSION 7u
+#define NXR_WIRE_VERSION 8u
 #define NXR_WIRE_MAX_FDS 2
 #define NXR_WIRE_REMOTE  (-1) /* in place of a number of descriptors: it came over a network */
 
@@ -134,7 +134,7 @@ struct nxr_wire_verdict { /* PROPOSE, DECIDED */
 struct nxr_wire_atomic {
     uint64_t generation;
     uint32_t id;
-    uint32_t unused;
+    uint32_t is_own; /* a word of the library, see struct nxr_key */
     struct nxr_atomic atomic;
 };
 _Static_assert(sizeof(struct nxr_wire_atomic) == 48, "fixed on the wire");

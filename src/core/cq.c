@@ -155,6 +155,7 @@ static bool cq_take_note(struct nixl_cq *cq, struct nixl_cq_entry *entry)
                                     .value = note->tag,
                                     .data = note->nbytes > 0 ? note->payload : NULL,
                                     .nbytes = note->nbytes,
+                                    .status = note->is_late ? NIXL_E_STALE : NIXL_OK,
                                     .rank = note->rank};
     cq->lent[cq->n_lent++] = note;
     return true;

@@ -89,6 +89,7 @@ struct nxr_note {
     struct nxr_list link;
     int64_t since_ns; /* of nxr_coarse_now_ns() */
     int rank;
+    bool is_late; /* data that was sent before it did not arrive */
     uint32_t nbytes;
     uint64_t tag;
     unsigned char payload[];

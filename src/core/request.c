@@ -184,6 +184,16 @@ static void write_words(const struct nixl_req *req)
     }
 }
 
+void nxr_request_leave_to_flush(struct nixl_req *req, int status)
+{
+    if (status != NIXL_OK && !req->owner->is_unflushed) {
+        if (req->is_failed_put) {
+            atomic_store(&req->peer->has_failed_put, true);
+        }
+        atomic_store(&req->peer->freed_failure, status);
+    }
+}
+
 void nxr_request_end(struct nixl_req *req, int status)
 {
     struct nxr_peer *peer = req->peer;
@@ -208,15 +218,19 @@ void nxr_request_end(struct nixl_req *req, int status)
     nxr_list_remove(&req->link);
     nxr_list_remove(&req->age_link);
     is_freed = req->is_freed;
+    req->is_failed_put = status != NIXL_OK && req->is_pending && !req->owner->is_unflushed;
     if (is_freed) {
-        if (status != NIXL_OK && !req->owner->is_unflushed) {
-            atomic_store(&peer->freed_failure, status);
-        }
+        nxr_request_leave_to_flush(req, status);
         atomic_fetch_sub_explicit(&peer->n_detached, req->owner->has_peer, memory_order_release);
-    } else if (req->cq != NULL) {
-        nxr_cq_ended(req);
     } else {
-        atomic_fetch_add(&nxr_n_done_unseen, 1);
+        if (req->is_failed_put) {
+            atomic_fetch_add(&peer->n_failed_puts, 1);
+        }
+        if (req->cq != NULL) {
+            nxr_cq_ended(req);
+        } else {
+            atomic_fetch_add(&nxr_n_done_unseen, 1);
+        }
     }
     nxr_list_remove(&req->expire_link);
     followers = take_followers(req);
@@ -521,59 +535,6 @@ int64_t nxr_request_tick(int64_t now)
         nxr_request_end(oldest, NIXL_E_NOT_FOUND);
     }
     return INT64_MAX;
-}
-
-/* ---- for the public calls -------------------------------------------------------------------- */
-
-/*
- * The thread that ended the request may still hold the lock, so take it before the request is
- * freed.
- */
-void nxr_request_seen(void)
-{
-    pthread_mutex_lock(&nxr_requests_lock);
-    atomic_fetch_sub(&nxr_n_done_unseen, 1);
-    pthread_mutex_unlock(&nxr_requests_lock);
-}
-
-bool nxr_request_withdraw(struct nixl_req *req, int (**cancel_p)(struct nxr_op *op))
-{
-    bool is_idle;
-
-    pthread_mutex_lock(&nxr_job.lock);
-    pthread_mutex_lock(&nxr_requests_lock);
-    is_idle = req->phase != NXR_REQUEST_DONE && !req->is_started;
-    if (is_idle) {
-        nxr_list_remove(&req->link);
-        nxr_list_remove(&req->age_link);
-    }
-    *cancel_p = req->op.transport == NULL       ? NULL
-                : req->op.kind == NXR_OP_ATOMIC ? req->owner->cancel_word
-                                                : req->op.transport->cancel;
-    pthread_mutex_unlock(&nxr_requests_lock);
-    pthread_mutex_unlock(&nxr_job.lock);
-    return is_idle;
-}
-
-void nxr_request_abandon(struct nixl_req *req)
-{
-    bool has_ended;
-
-    pthread_mutex_lock(&nxr_requests_lock);
-    has_ended = req->phase == NXR_REQUEST_DONE;
-    req->is_freed = true;
-    if (has_ended) {
-        atomic_fetch_sub(&nxr_n_done_unseen, 1);
-        if (atomic_load(&req->status) != NIXL_OK && !req->owner->is_unflushed) {
-            atomic_store(&req->peer->freed_failure, atomic_load(&req->status));
-        }
-    } else {
-        atomic_fetch_add(&req->peer->n_detached, req->owner->has_peer);
-    }
-    pthread_mutex_unlock(&nxr_requests_lock);
-    if (has_ended) {
-        nxr_request_drop(req);
-    }
 }
 
 static void request_serve(void)

@@ -86,6 +86,7 @@ struct nixl_req {
     enum nxr_request_phase phase;
     bool is_started;          /* the transport has it */
     bool is_pending;          /* a put that notifications wait for: counted in n_pending */
+    bool is_failed_put;       /* it was pending when it failed: counted in n_failed_puts */
     bool is_freed;            /* the user has given it up: freed when it ends */
     struct nxr_list link;     /* in segment->waiting, among those to start, or behind puts */
     struct nxr_list age_link; /* in the list of those that wait for their segment, oldest first */
@@ -219,9 +220,6 @@ void nxr_request_abandon_reported(struct nixl_cq *cq);
 
 /* Report the outcome of a request that has ended, free it, and set it NULL. */
 int nxr_request_finish(const char *operation, struct nixl_req **req_p);
-
-/* The owner has seen that a request has ended, and frees it. */
-void nxr_request_seen(void);
 
 /*
  * Take back a request that has not been started; the caller then ends it. False: too late.

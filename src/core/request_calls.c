@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public calls on requests: test, wait, cancel, free. No lock; request.c does the locking. */
+/*
+ * The public calls on requests: test, wait, cancel, free. Lock: requests_lock, which request.c
+ * owns.
+ */
 #include "config.h"
 
 #include "core/request.h"
 #include "core/life.h"
 #include "core/progress.h"
+#include "core/request_watch.h"
 #include "util/env.h"
 #include "util/status.h"
 #include "core/wait.h"
@@ -57,6 +61,20 @@ static void request_fail(const char *operation, const struct nixl_req *req, int 
              why[0] != '\0' ? ": " : "", why);
 }
 
+/*
+ * The thread that ended the request may still hold the lock, so take it before the request is
+ * freed.
+ */
+static void request_seen(const struct nixl_req *req)
+{
+    pthread_mutex_lock(&nxr_requests_lock);
+    atomic_fetch_sub(&nxr_n_done_unseen, 1);
+    if (req->is_failed_put) {
+        atomic_fetch_sub(&req->peer->n_failed_puts, 1);
+    }
+    pthread_mutex_unlock(&nxr_requests_lock);
+}
+
 int nxr_request_finish(const char *operation, struct nixl_req **req_p)
 {
     struct nixl_req *req = *req_p;
@@ -68,7 +86,7 @@ int nxr_request_finish(const char *operation, struct nixl_req **req_p)
     if (status < 0) {
         request_fail(operation, req, status);
     }
-    nxr_request_seen();
+    request_seen(req);
     nxr_request_drop(req);
     *req_p = NULL;
     return status;
@@ -182,6 +200,25 @@ int nxr_request_complete(const char *operation, struct nixl_req *req, int64_t ti
                     nxr_duration(timeout_ns).text);
 }
 
+bool nxr_request_withdraw(struct nixl_req *req, int (**cancel_p)(struct nxr_op *op))
+{
+    bool is_idle;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    pthread_mutex_lock(&nxr_requests_lock);
+    is_idle = req->phase != NXR_REQUEST_DONE && !req->is_started;
+    if (is_idle) {
+        nxr_list_remove(&req->link);
+        nxr_list_remove(&req->age_link);
+    }
+    *cancel_p = req->op.transport == NULL       ? NULL
+                : req->op.kind == NXR_OP_ATOMIC ? req->owner->cancel_word
+                                                : req->op.transport->cancel;
+    pthread_mutex_unlock(&nxr_requests_lock);
+    pthread_mutex_unlock(&nxr_job.lock);
+    return is_idle;
+}
+
 int nxr_request_stop(struct nixl_req *req)
 {
     int (*cancel)(struct nxr_op * op);
@@ -232,6 +269,28 @@ int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, enum nixl_outco
         *outcome_p = outcome;
     }
     return NIXL_OK;
+}
+
+void nxr_request_abandon(struct nixl_req *req)
+{
+    bool has_ended;
+
+    pthread_mutex_lock(&nxr_requests_lock);
+    has_ended = req->phase == NXR_REQUEST_DONE;
+    req->is_freed = true;
+    if (has_ended) {
+        atomic_fetch_sub(&nxr_n_done_unseen, 1);
+        nxr_request_leave_to_flush(req, atomic_load(&req->status));
+        if (req->is_failed_put) {
+            atomic_fetch_sub(&req->peer->n_failed_puts, 1);
+        }
+    } else {
+        atomic_fetch_add(&req->peer->n_detached, req->owner->has_peer);
+    }
+    pthread_mutex_unlock(&nxr_requests_lock);
+    if (has_ended) {
+        nxr_request_drop(req);
+    }
 }
 
 int nixl_req_detach(struct nixl_req **req_p)

@@ -147,6 +147,9 @@ struct nixl_req *nxr_request_take_reported(struct nixl_cq *cq)
     req = nxr_cq_take_from(&cq->ended);
     if (req != NULL) {
         atomic_fetch_sub(&cq->n_ended, 1);
+        if (req->is_failed_put) {
+            atomic_fetch_sub(&req->peer->n_failed_puts, 1);
+        }
     }
     pthread_mutex_unlock(&nxr_requests_lock);
     return req;
@@ -186,6 +189,9 @@ void nxr_request_abandon_reported(struct nixl_cq *cq)
     struct nixl_req *req;
 
     while ((req = nxr_request_take_reported(cq)) != NULL) {
+        pthread_mutex_lock(&nxr_requests_lock);
+        nxr_request_leave_to_flush(req, atomic_load(&req->status));
+        pthread_mutex_unlock(&nxr_requests_lock);
         nxr_request_drop(req);
     }
     for (;;) {

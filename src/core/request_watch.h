@@ -11,6 +11,12 @@ extern pthread_mutex_t nxr_requests_lock;
 /* Requests that have ended and that their owner has not seen yet. */
 extern _Atomic uint32_t nxr_n_done_unseen;
 
+/*
+ * Nobody asks how it ended: the next nixl_flush() to its peer reports a failure. Caller holds
+ * requests_lock.
+ */
+void nxr_request_leave_to_flush(struct nixl_req *req, int status);
+
 extern const struct nxr_subsystem nxr_request_watch_subsystem;
 
 #endif

@@ -30,7 +30,10 @@ static int append_word(struct net_peer *np, const struct nxr_segment *segment,
     }
     *word = (struct nxr_net_atomic){
         .ask = ask,
-        .what = {.generation = segment->key.generation, .id = segment->id, .atomic = *atomic},
+        .what = {.generation = segment->key.generation,
+                 .id = segment->id,
+                 .is_own = (segment->key.marks & NXR_KEY_OWN) != 0,
+                 .atomic = *atomic},
     };
     return NIXL_OK;
 }
@@ -151,8 +154,11 @@ void nxr_net_take_atomic_done(struct net_peer *np, const struct nxr_net_record *
     struct nxr_list *link, *after;
 
     if (move != NULL && move->how == NET_ATOMIC) {
+        int status = nxr_wire_atomic_outcome(&done->what);
+
         move->user->fetched = done->what.fetched;
-        nxr_net_move_end(move, nxr_wire_atomic_outcome(&done->what));
+        /* Canceled by the owner: a put before it was dropped. */
+        nxr_net_move_end(move, status == NIXL_E_CANCELED ? NIXL_E_STALE : status);
         nxr_net.must_wake = true;
         return;
     }

@@ -24,7 +24,9 @@ static void *place_put(struct net_landing *landing, const struct nxr_net_put *pu
         addr = nxr_net_hold_begin_host(&range, &landing->hold, &status);
     }
     if (addr == NULL) {
-        nxr_net_refuse(landing->np, put->id, put->generation, status);
+        const struct net_refusal refusal = {put->id, put->generation, put->is_own != 0, status};
+
+        nxr_net_refuse(landing->np, &refusal);
     }
     nxr_net_serve_large(landing->np, nbytes);
     return addr;

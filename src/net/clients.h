@@ -79,7 +79,21 @@ void nxr_net_hold_end(struct net_hold *hold);
 char *nxr_net_hold_begin_host(const struct net_range *range, struct net_hold **hold_p,
                               int *status_p);
 
-void nxr_net_refuse(struct net_peer *np, uint32_t id, uint64_t generation, int status);
+/*
+ * A put or signal of the peer is dropped. Records that were sent after it are taken as such, those
+ * before it are not; is_behind false: also those that wait for bulk now.
+ */
+struct net_refusal {
+    uint32_t id;
+    uint64_t generation;
+    bool is_own; /* into memory of the library: its parts end in any order */
+    int status;
+};
+void nxr_net_refuse(struct net_peer *np, const struct net_refusal *refusal);
+void nxr_net_refuse_at_once(struct net_peer *np, const struct net_refusal *refusal);
+
+/* Tell the peer how many of its puts and signals were dropped, if that is news. */
+void nxr_net_tell_refusal(struct net_peer *np);
 net_take_fn nxr_net_take_put;
 void nxr_net_take_get(struct net_peer *np, const struct nxr_net_get *get);
 

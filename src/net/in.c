@@ -25,7 +25,8 @@
 static void take_note(struct net_peer *np, const struct nxr_net_record *record)
 {
     const struct nxr_net_note *note = nxr_net_body(record);
-    struct nxr_message message = {.context = note->context, .tag = note->tag};
+    struct nxr_message message = {
+        .context = note->context, .tag = note->tag, .is_late = np->is_late || note->is_late != 0};
 
     message.bytes = nxr_net_payload(record, sizeof(*note), &message.nbytes);
     if (!nxr_ring_push(&np->ring, &message)) {
@@ -52,7 +53,10 @@ static void take_credit(struct net_peer *np, const struct nxr_net_record *record
 static void take_flush(struct net_peer *np, const struct nxr_net_record *record)
 {
     const struct nxr_net_stamp *flush = nxr_net_body(record);
-    struct nxr_net_stamp *flushed = nxr_net_begin_answer(np, NXR_NET_FLUSHED, sizeof(*flushed));
+    struct nxr_net_stamp *flushed;
+
+    nxr_net_tell_refusal(np);
+    flushed = nxr_net_begin_answer(np, NXR_NET_FLUSHED, sizeof(*flushed));
 
     if (flushed != NULL) {
         *flushed = *flush;
@@ -77,9 +81,26 @@ static void take_refused(struct net_peer *np, const struct nxr_net_record *recor
 {
     const struct nxr_net_refused *refused = nxr_net_body(record);
 
-    nxr_warn(NET, "%s refused a put or signal to its region %u: %s",
-             nxr_identity_name(&np->identity), refused->id, nixl_strerror(refused->status));
+    if (refused->status != NIXL_E_STALE) {
+        nxr_warn(NET, "%s refused a put or signal to its region %u: %s",
+                 nxr_identity_name(&np->identity), refused->id, nixl_strerror(refused->status));
+    }
+    np->n_refused = refused->n_dropped;
     atomic_store(&np->peer->freed_failure, refused->status);
+    atomic_store(&np->peer->has_refusal, true);
+}
+
+/* The program of the peer knows of the puts that were dropped here, unless more were since then. */
+static void take_heard(struct net_peer *np, const struct nxr_net_record *record)
+{
+    const struct nxr_net_stamp *heard = nxr_net_body(record);
+
+    if (heard->value > np->refusal.n_dropped) {
+        nxr_net_drop(np->peer->rank, "an answer to a refusal that was not sent");
+        return;
+    }
+    np->is_late &= heard->value != np->n_dropped;
+    nxr_net_tell_refusal(np);
 }
 
 /* The peer leaves the job in order. */
@@ -131,8 +152,7 @@ static void take_control(struct net_peer *np, const struct nxr_net_record *recor
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-/* Take a record once the bulk that was sent before it has landed. */
-static void gate(struct net_peer *np, const struct nxr_net_record *record, net_take_fn *take)
+void nxr_net_gate(struct net_peer *np, const struct nxr_net_record *record, net_take_fn *take)
 {
     size_t nbytes = sizeof(*record) + record->nbytes;
     struct net_gated *gated;
@@ -179,7 +199,7 @@ static void take_get(struct net_peer *np, const struct nxr_net_record *record)
                                     NIXL_ACCESS_NO_GET};
 
     if (get->is_bulk == 0 && nxr_net_is_device(&range)) {
-        gate(np, record, nxr_net_device->take_get);
+        nxr_net_gate(np, record, nxr_net_device->take_get);
     } else {
         nxr_net_take_get(np, get);
     }
@@ -213,6 +233,7 @@ static struct net_taker takers[NXR_NET_N_TYPES] = {
     [NXR_NET_ATOMIC_DONE] = {nxr_net_take_atomic_done, false},
     [NXR_NET_FLUSH] = {take_flush, true},
     [NXR_NET_FLUSHED] = {take_flushed, false},
+    [NXR_NET_HEARD] = {take_heard, true},
     [NXR_NET_PING] = {nxr_net_take_ping, false},
     [NXR_NET_PONG] = {take_nothing, false},
     [NXR_NET_BYE] = {take_bye, false},
@@ -231,7 +252,7 @@ static void net_in_take_record(struct net_peer *np, const struct nxr_net_record 
     if (taker->take == NULL) {
         nxr_net_drop(np->peer->rank, "a record without a handler here");
     } else if (taker->is_gated) {
-        gate(np, record, taker->take);
+        nxr_net_gate(np, record, taker->take);
     } else {
         taker->take(np, record);
     }

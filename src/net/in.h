@@ -21,6 +21,9 @@ void nxr_net_register(enum nxr_net_type type, net_take_fn *take, bool is_gated);
 void nxr_net_take_records(struct net_peer *np, const unsigned char *bytes, size_t nbytes,
                           size_t at);
 
+/* Take a record once the bulk that was sent before it has landed. */
+void nxr_net_gate(struct net_peer *np, const struct nxr_net_record *record, net_take_fn *take);
+
 /* Take the gated records whose bulk has landed. */
 void nxr_net_run_gated(struct net_peer *np);
 

@@ -34,7 +34,11 @@ int nxr_net_append_put(struct net_peer *np, const struct nxr_segment *segment, u
         return NIXL_E_NO_MEMORY;
     }
     *put = (struct nxr_net_put){
-        .generation = segment->key.generation, .offset = offset, .id = segment->id};
+        .generation = segment->key.generation,
+        .offset = offset,
+        .id = segment->id,
+        .is_own = (segment->key.marks & NXR_KEY_OWN) != 0,
+    };
     nxr_copy(put + 1, src, nbytes);
     return NIXL_OK;
 }

@@ -57,6 +57,9 @@ void nxr_net_revoked(struct nxr_peer *peer, uint32_t id, uint64_t generation);
 /* Tell the peer that slots of its notification ring are free again. */
 void nxr_net_send_credit(struct nxr_peer *peer);
 
+/* A call has reported that the peer dropped puts or signals: let it take what follows again. */
+void nxr_net_refusal_heard(struct nxr_peer *peer);
+
 /*
  * Wait until no peer reads or writes the revoked region through RMA; returns like
  * nxr_inflight_quiesce_own().

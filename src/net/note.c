@@ -45,6 +45,7 @@ static int append_note(struct net_peer *np, const struct nxr_message *message)
     }
     note->context = message->context;
     note->tag = message->tag;
+    note->is_late = message->is_late;
     if (nbytes > 0) {
         memcpy(note + 1, message->bytes, nbytes);
     }

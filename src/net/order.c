@@ -80,6 +80,21 @@ int nxr_net_flush(struct nxr_peer *peer)
     return status;
 }
 
+void nxr_net_refusal_heard(struct nxr_peer *peer)
+{
+    struct net_peer *np = net_peer_at(peer);
+    struct nxr_net_stamp *heard;
+
+    net_lock();
+    atomic_store(&peer->has_refusal, false);
+    heard = np->is_dead ? NULL : nxr_net_begin_answer(np, NXR_NET_HEARD, sizeof(*heard));
+    if (heard != NULL) {
+        heard->value = np->n_refused;
+        nxr_net_push(np, false);
+    }
+    net_unlock();
+}
+
 /*
  * Messages arrive in order. Bytes that move beside them do not, and RMA reads access memory while
  * earlier messages may still wait for the target's core.

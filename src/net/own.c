@@ -185,24 +185,88 @@ void nxr_net_hold_end(struct net_hold *hold)
 /* ---- puts ------------------------------------------------------------------------------------ */
 
 /*
- * Tell the sender that a put or signal was dropped, but not if the region was closed: every rank
- * that has its key was sent CLOSED, and may have sent thousands of puts before that arrived.
+ * What the sender sends from now on must not look as if its put had arrived. So its notifications
+ * are marked and its words are left alone until it answers that its program was told: it reads that
+ * answer and what follows in the order in which they were sent.
  */
-void nxr_net_refuse(struct net_peer *np, uint32_t id, uint64_t generation, int status)
+void nxr_net_tell_refusal(struct net_peer *np)
 {
     struct nxr_net_refused *refused;
 
-    if (status == NIXL_E_STALE) {
+    if (!np->is_late || np->refusal.n_dropped == np->n_dropped) {
         return;
     }
-    nxr_net_drop(np->peer->rank, status == NIXL_E_RANGE    ? "an access outside a region"
-                                 : status == NIXL_E_ACCESS ? "an access that a region forbids"
-                                                           : "an access that cannot be served");
-    refused = nxr_net_begin(np, NXR_NET_REFUSED, sizeof(*refused));
+    np->refusal.n_dropped = np->n_dropped;
+    refused = nxr_net_begin_answer(np, NXR_NET_REFUSED, sizeof(*refused));
     if (refused != NULL) {
-        *refused = (struct nxr_net_refused){generation, id, status};
+        *refused = np->refusal;
         nxr_net_push(np, false);
     }
+}
+
+/*
+ * Of the puts to a closed region only the first is reported at once: the sender may have sent
+ * thousands before it hears of the close. The rest is reported with its next flush.
+ */
+static void take_refusal(struct net_peer *np, const struct nxr_net_record *record)
+{
+    const struct nxr_net_refused *refused = nxr_net_body(record);
+    bool is_news = !np->is_late || refused->status != NIXL_E_STALE;
+
+    np->refusal.generation = refused->generation;
+    np->refusal.id = refused->id;
+    np->refusal.status = refused->status;
+    np->n_dropped++;
+    np->is_late = true;
+    if (is_news) {
+        nxr_net_tell_refusal(np);
+    }
+}
+
+static const char *what_refused(int status)
+{
+    return status == NIXL_E_RANGE    ? "an access outside a region"
+           : status == NIXL_E_ACCESS ? "an access that a region forbids"
+                                     : "an access that cannot be served";
+}
+
+static void refuse(struct net_peer *np, const struct net_refusal *refusal, bool is_gated)
+{
+    struct {
+        struct nxr_net_record record;
+        struct nxr_net_refused refused;
+    } made = {
+        .record = {.type = NXR_NET_REFUSED, .nbytes = sizeof(struct nxr_net_refused)},
+        .refused = {refusal->generation, refusal->id, refusal->status, 0},
+    };
+
+    if (refusal->status != NIXL_E_STALE) {
+        nxr_net_drop(np->peer->rank, what_refused(refusal->status));
+    } else if (refusal->is_own) {
+        return;
+    }
+    if (is_gated) {
+        nxr_net_gate(np, &made.record, take_refusal);
+    } else {
+        take_refusal(np, &made.record);
+    }
+}
+
+void nxr_net_refuse(struct net_peer *np, const struct net_refusal *refusal)
+{
+    refuse(np, refusal, true);
+}
+
+void nxr_net_refuse_at_once(struct net_peer *np, const struct net_refusal *refusal)
+{
+    refuse(np, refusal, false);
+}
+
+static void refuse_put(struct net_peer *np, const struct nxr_net_put *put, int status)
+{
+    const struct net_refusal refusal = {put->id, put->generation, put->is_own != 0, status};
+
+    nxr_net_refuse(np, &refusal);
 }
 
 void nxr_net_take_put(struct net_peer *np, const struct nxr_net_record *record)
@@ -216,7 +280,7 @@ void nxr_net_take_put(struct net_peer *np, const struct nxr_net_record *record)
     char *addr = net_own_enter(&range, &status);
 
     if (addr == NULL) {
-        nxr_net_refuse(np, put->id, put->generation, status);
+        refuse_put(np, put, status);
         return;
     }
     if (__builtin_expect(net_own_is_device(put->id), 0)) {
@@ -310,7 +374,10 @@ void nxr_net_answer_atomic(struct net_peer *np, const struct nxr_net_atomic *ask
 
     if (asked->ask == 0) {
         if (status != NIXL_OK) {
-            nxr_net_refuse(np, asked->what.id, asked->what.generation, status);
+            const struct net_refusal refusal = {asked->what.id, asked->what.generation,
+                                                asked->what.is_own != 0, status};
+
+            nxr_net_refuse_at_once(np, &refusal);
         }
         return;
     }
@@ -329,8 +396,15 @@ void nxr_net_take_atomic(struct net_peer *np, const struct nxr_net_record *recor
 {
     const struct nxr_net_atomic *asked = nxr_net_body(record);
     uint64_t fetched = 0;
-    int status = nxr_own_atomic_change(&nxr_net.guard, &asked->what, &fetched);
+    int status;
 
+    if (np->is_late && asked->what.is_own == 0) {
+        if (asked->ask != 0) { /* of a signal the refusal of the put tells enough */
+            nxr_net_answer_atomic(np, asked, NIXL_E_CANCELED, 0);
+        }
+        return;
+    }
+    status = nxr_own_atomic_change(&nxr_net.guard, &asked->what, &fetched);
     nxr_net.must_wake |= status == NIXL_OK;
     if (status == NIXL_INPROGRESS) {
         status = nxr_net_device->take_word(np, asked);

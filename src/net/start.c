@@ -112,6 +112,7 @@ static bool go_put_bulk(struct net_move *move)
         .offset = user->offset,
         .nbytes = user->nbytes,
         .id = user->segment->id,
+        .is_own = (user->segment->key.marks & NXR_KEY_OWN) != 0,
     };
     struct net_bulk bulk = {.bytes = user->local,
                             .nbytes = user->nbytes,

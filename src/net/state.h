@@ -179,6 +179,15 @@ struct net_peer {
     uint64_t rma_window;   /* most of these at a time; 0: not measured yet */
     bool has_bulk_unheard; /* bulk was sent after the last answered flush */
 
+    /*
+     * Puts and signals of the peer that were dropped here. While is_late, its notifications are
+     * marked and its words stay as they are: its program does not know yet.
+     */
+    uint64_t n_dropped;
+    struct nxr_net_refused refusal; /* the last one; its n_dropped is what the peer was told */
+    bool is_late;
+    uint64_t n_refused; /* of our own, as the peer has counted them */
+
     /* Notifications: our use of the peer's ring for us, and our own ring for it. */
     uint64_t tx_tail;
     uint64_t tx_limit;

@@ -69,6 +69,7 @@ static const struct {
     [NXR_NET_ATOMIC_DONE] = {sizeof(struct nxr_net_atomic_done), 0, NULL},
     [NXR_NET_FLUSH] = {sizeof(struct nxr_net_stamp), 0, NULL},
     [NXR_NET_FLUSHED] = {sizeof(struct nxr_net_stamp), 0, NULL},
+    [NXR_NET_HEARD] = {sizeof(struct nxr_net_stamp), 0, NULL},
     [NXR_NET_PING] = {sizeof(struct nxr_net_stamp), 0, NULL},
     [NXR_NET_PONG] = {sizeof(struct nxr_net_stamp), 0, NULL},
     [NXR_NET_BYE] = {0, 0, NULL},

@@ -12,7 +12,7 @@
 #include "transports/network.h"
 
 #define NXR_NET_MAGIC   0x4e52584eu /* "NXRN" */
-#define NXR_NET_VERSION 6u
+#define NXR_NET_VERSION 7u
 
 struct nxr_net_head {
     uint32_t magic;
@@ -44,6 +44,7 @@ enum nxr_net_type {
     NXR_NET_BYE,    /* I leave the job in order */
     NXR_NET_STAGE,  /* copy between my window on your side and your device memory */
     NXR_NET_STAGED, /* the copy is done, or failed */
+    NXR_NET_HEARD,  /* to REFUSED: my program has been told */
     NXR_NET_TAKES,  /* I send over this network, since those before it did not reach you */
     NXR_NET_N_TYPES
 };
@@ -65,13 +66,14 @@ struct nxr_net_put { /* PUT, with the bytes behind it; BULK_PUT */
     uint64_t offset;
     uint64_t nbytes; /* for BULK_PUT; 0 in PUT */
     uint32_t id;
-    uint32_t unused;
+    uint32_t is_own; /* into memory of the library, see struct nxr_key */
 };
 
 struct nxr_net_refused {
     uint64_t generation;
     uint32_t id;
     int32_t status;
+    uint64_t n_dropped; /* of your puts and signals; returned by HEARD */
 };
 
 struct nxr_net_get {
@@ -93,6 +95,7 @@ struct nxr_net_got { /* GOT, with the bytes behind it; BULK_GOT */
 struct nxr_net_note { /* with the payload behind it */
     uint64_t context;
     uint64_t tag;
+    uint64_t is_late; /* a put that it waited for has failed */
 };
 
 struct nxr_net_atomic {
@@ -105,7 +108,7 @@ struct nxr_net_atomic_done {
     struct nxr_wire_atomic_done what;
 };
 
-struct nxr_net_stamp { /* CREDIT, FLUSH, FLUSHED, PING, PONG */
+struct nxr_net_stamp { /* CREDIT, FLUSH, FLUSHED, HEARD, PING, PONG */
     uint64_t value;
 };
 

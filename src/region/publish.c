@@ -110,7 +110,14 @@ static void answer_parked(struct nxr_published *published)
     }
 }
 
-static struct nxr_key key_of(const struct nxr_memory *memory)
+/* Does the library itself make regions of that name? Channels have names that users may list. */
+static bool is_own_name(const char *name)
+{
+    return name[0] == NXR_REGION_INTERNAL || name[0] == NXR_WINDOW_NAME ||
+           strncmp(nxr_region_label(name), "nixl.", 5) == 0;
+}
+
+static struct nxr_key key_of(const char *name, const struct nxr_memory *memory)
 {
     return (struct nxr_key){
         .generation = ++last_generation,
@@ -119,7 +126,8 @@ static struct nxr_key key_of(const struct nxr_memory *memory)
         .id = n_free_ids > 0 ? free_ids[--n_free_ids] : n_used_ids++,
         .kind = (uint8_t)memory->kind->kind,
         .flags = (uint8_t)memory->flags,
-        .is_registered = memory->is_registered,
+        .marks = (memory->is_registered ? NXR_KEY_REGISTERED : 0) |
+                 (is_own_name(name) ? NXR_KEY_OWN : 0),
         .access = (uint8_t)memory->access,
     };
 }
@@ -152,7 +160,7 @@ int nxr_publish(const char *name, const struct nxr_memory *memory,
         free(published);
         return status;
     }
-    published->key = key_of(memory);
+    published->key = key_of(name, memory);
     published->export = memory->export;
     published->fd = memory->fd;
     key = &published->key;

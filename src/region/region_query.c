@@ -57,7 +57,7 @@ static void fill_info(const struct nixl_region *region, int rank, const struct n
     info->nbytes = segment->nbytes;
     info->kind = segment->key.kind;
     info->flags = segment->key.flags;
-    info->is_registered = segment->key.is_registered;
+    info->is_registered = (segment->key.marks & NXR_KEY_REGISTERED) != 0;
     info->access = segment->key.access;
     fill_device(region, is_own, segment, info->device);
     snprintf(info->transport, sizeof(info->transport), "%s", segment->transport->name);
@@ -102,7 +102,7 @@ static bool is_mappable(const struct nxr_segment *segment, int rank)
 {
     if (segment->key.kind == NIXL_MEM_HOST) {
         return segment->method == NXR_METHOD_MEMCPY &&
-               (!segment->key.is_registered || rank == nxr_job.rank);
+               ((segment->key.marks & NXR_KEY_REGISTERED) == 0 || rank == nxr_job.rank);
     }
     return segment->key.kind == NIXL_MEM_CUDA && segment->method == NXR_METHOD_DEVICE;
 }

@@ -88,8 +88,11 @@ static int atomic_find_segment(const char *operation, int rank, struct nixl_regi
 {
     int status = nxr_atomic_find_segment(operation, rank, region, atomic, is_signal, segment_p);
 
-    return status == NIXL_OK && has_pending((*segment_p)->peer)
-               ? nxr_transfer_fence(operation, (*segment_p)->peer)
+    if (status == NIXL_OK && has_pending((*segment_p)->peer)) {
+        status = nxr_transfer_fence(operation, (*segment_p)->peer);
+    }
+    return status == NIXL_OK && ((*segment_p)->key.marks & NXR_KEY_OWN) == 0
+               ? nxr_transfer_report_refusal(operation, (*segment_p)->peer)
                : status;
 }
 
@@ -133,6 +136,13 @@ static int change_slow(const char *operation, int rank, struct nixl_region *regi
         return status;
     }
     status = nxr_atomic_change(segment, atomic, is_signal, fetched_p);
+    if (status == NIXL_E_CANCELED) { /* a put was dropped: it is not this region's failure */
+        status = nxr_transfer_report(operation, segment->peer);
+        return status != NIXL_OK
+                   ? status
+                   : nxr_fail(NIXL_E_STALE, operation, rank, "", 0,
+                              "an earlier put to %s was dropped", nxr_peer_name(segment->peer));
+    }
     return status == NIXL_OK ? status : nxr_transfer_fail(operation, status, region, segment);
 }
 
@@ -284,6 +294,7 @@ int nxr_atomic_put_in_one_trip(int rank, struct nixl_region *region,
         !nxr_segment_has_range(segment, what->offset, what->nbytes) ||
         !nxr_segment_allows(segment, NIXL_ACCESS_NO_PUT) ||
         word_segment->transport != segment->transport || segment->method < NXR_METHOD_MESSAGE ||
+        nxr_peer_has_refusal(segment->peer) ||
         has_pending(segment->peer)) { /* the signal must not overtake them */
         return NIXL_E_AGAIN;
     }

@@ -127,6 +127,9 @@ static int change_start(const char *operation, int rank, struct nixl_region *reg
         return NIXL_OK;
     }
     status = nxr_atomic_find_segment(operation, rank, region, atomic, is_signal, &op.segment);
+    if (status == NIXL_OK) {
+        status = nxr_transfer_report_refusal(operation, op.segment->peer);
+    }
     status =
         status == NIXL_OK ? nxr_request_make_at(operation, &atomic_op_owner, &op, &req) : status;
     return atomic_op_leave(operation, status, req, req_p);
@@ -243,6 +246,9 @@ int nxr_put_signal_start(const char *operation, int rank, struct nixl_region *re
     }
     status =
         nxr_atomic_find_segment(operation, rank, signal_region, &what.atomic, true, &word_segment);
+    if (status == NIXL_OK) {
+        status = nxr_transfer_report_refusal(operation, word_segment->peer);
+    }
     if (status != NIXL_OK) {
         return status;
     }

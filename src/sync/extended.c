@@ -210,6 +210,10 @@ static int hand_over(const char *operation, int rank, const struct nxr_message *
         nxr_peer_want(peer);
         pthread_mutex_unlock(&nxr_job.lock);
     }
+    status = nxr_transfer_report_refusal(operation, peer);
+    if (status != NIXL_OK) {
+        return status;
+    }
     status = nxr_notify_hand_over(peer, message);
     return status == NIXL_E_PEER_LOST ? nxr_peer_fail_lost(operation, rank, "")
            : status != NIXL_OK

@@ -5,6 +5,7 @@
 #include "sync/following.h"
 #include "sync/atomic.h"
 #include "sync/notify.h"
+#include "transfer/transfer.h"
 #include "util/status.h"
 
 int nxr_following_atomic(const char *operation, int rank, const struct nxr_form *form,
@@ -35,6 +36,10 @@ int nxr_following_note(const char *operation, int rank, const struct nxr_form *f
     peer = nxr_peer_get(rank);
     if (peer == NULL) {
         return nxr_fail_no_peer(operation, rank);
+    }
+    status = nxr_transfer_report_refusal(operation, peer);
+    if (status != NIXL_OK) {
+        return status;
     }
     following->note = nxr_notify_reserve(peer, &message, kind == NXR_OP_PUT);
     return following->note != NULL ? NIXL_OK

@@ -160,6 +160,7 @@ static bool inbox_enqueue(struct sync_peer *sp, const struct nxr_ring_message *m
     }
     note->since_ns = nxr_coarse_now_ns();
     note->rank = sp->peer->rank;
+    note->is_late = message->is_late;
     note->nbytes = message->nbytes;
     note->tag = message->tag;
     if (nxr_ring_pop(&sp->rx, message, note->payload)) {
@@ -192,12 +193,13 @@ static inline bool inbox_is_wanted(const struct receive *receive, uint64_t conte
            (receive->from == NULL || receive->rank == rank);
 }
 
-static inline void fill_note(struct receive *receive, int rank, uint64_t tag, uint32_t nbytes)
+static inline void fill_note(struct receive *receive, int rank, uint64_t tag, uint32_t nbytes,
+                             bool is_late)
 {
     receive->note->rank = rank;
     receive->note->tag = tag;
     receive->note->nbytes = nbytes;
-    receive->status = NIXL_OK;
+    receive->status = is_late ? NIXL_E_STALE : NIXL_OK;
 }
 
 /* ---- looking for a notification that fits: all under the lock; true: receive->status is set -- */
@@ -217,7 +219,7 @@ static bool take_queued(struct receive *receive)
             return true;
         }
         memcpy(receive->note->payload, note->payload, note->nbytes);
-        fill_note(receive, note->rank, note->tag, note->nbytes);
+        fill_note(receive, note->rank, note->tag, note->nbytes, note->is_late);
         atomic_fetch_sub_explicit(&receive->context->queued_nbytes, note_cost(note->nbytes),
                                   memory_order_relaxed);
         nxr_list_remove(&note->link);
@@ -240,7 +242,7 @@ static bool take_from_ring(struct receive *receive, struct sync_peer *sp)
             if (nxr_ring_pop(&sp->rx, &message, receive->note->payload)) {
                 tell_credit(sp->peer);
             }
-            fill_note(receive, sp->peer->rank, message.tag, message.nbytes);
+            fill_note(receive, sp->peer->rank, message.tag, message.nbytes, message.is_late);
             return true;
         }
         if (!inbox_enqueue(sp, &message)) {
@@ -412,6 +414,11 @@ static int fail_timeout(const struct receive *receive, int64_t timeout_ns)
 static int fail_receive(const struct receive *receive, int status, int64_t timeout_ns)
 {
     switch (status) {
+    case NIXL_E_STALE:
+        return nxr_fail(status, receive->operation, receive->note->rank, "", 0,
+                        "received from %s with tag %llu, but a put that it made before did not "
+                        "arrive: its region had been closed",
+                        nxr_rank_name(receive->note->rank), (unsigned long long)receive->note->tag);
     case NIXL_E_PEER_LOST:
         return nxr_peer_fail_lost(receive->operation, receive->lost_rank, "");
     case NIXL_E_TRUNCATED:

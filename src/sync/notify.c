@@ -14,6 +14,7 @@
 #include "memory/device.h"
 #include "sync/inbox.h"
 #include "sync/peer.h"
+#include "transfer/transfer.h"
 #include "util/clock.h"
 #include "util/status.h"
 #include "core/wait.h"
@@ -95,7 +96,14 @@ static inline bool must_hold(const struct nxr_peer *peer)
 /* Put it into the ring. Caller holds send_lock, which a program with one thread does not need. */
 static inline int notify_send_now(struct nxr_peer *peer, const struct nxr_message *message)
 {
+    struct nxr_message late;
+
     NXR_ASSERT(nxr_spin_is_mine(&sync_peer_of(peer)->send_lock) || !nxr_job.is_multithreaded);
+    if (__builtin_expect(nxr_peer_has_failed_put(peer), 0)) {
+        late = *message;
+        late.is_late = true;
+        message = &late;
+    }
     if (peer->transport->notify != NULL) {
         return peer->transport->notify(peer, message);
     }
@@ -300,7 +308,8 @@ int nxr_notify_send(const char *operation, int rank, const struct nxr_message *m
     int status = NIXL_E_AGAIN;
 
     if (__builtin_expect(peer != NULL && nxr_peer_is_up(peer) && !nxr_peer_is_lost(peer) &&
-                             peer->transport != NULL && !must_hold(peer),
+                             peer->transport != NULL && !must_hold(peer) &&
+                             !nxr_peer_has_refusal(peer),
                          1)) {
         if (nxr_job.is_multithreaded) {
             struct sync_peer *sp = sync_peer_of(peer);
@@ -319,6 +328,10 @@ int nxr_notify_send(const char *operation, int rank, const struct nxr_message *m
     send.peer = peer != NULL ? peer : nxr_peer_get(rank);
     if (send.peer == NULL) {
         return nxr_fail_no_peer(operation, rank);
+    }
+    status = nxr_transfer_report_refusal(operation, send.peer);
+    if (status != NIXL_OK) {
+        return status;
     }
     return send_slow(operation, &send, timeout_ns);
 }
@@ -396,7 +409,7 @@ int nxr_notify_put(struct nxr_segment *segment, const struct nxr_put_notify *wha
     int status = NIXL_E_AGAIN;
 
     nxr_spin_lock(&sp->send_lock);
-    if (!must_hold(peer)) {
+    if (!must_hold(peer) && !nxr_peer_has_refusal(peer) && !nxr_peer_has_failed_put(peer)) {
         status = segment->transport->put_notify(segment, what);
     }
     nxr_spin_unlock(&sp->send_lock);

@@ -67,7 +67,12 @@ static int put_then_notify(int rank, struct nixl_region *region, const struct nx
 {
     const struct nxr_piece piece = {what->offset, (void *)what->src, what->nbytes};
     struct following note = {rank, what, timeout_ns};
+    struct nxr_peer *peer = nxr_peer_find(rank);
+    int status = peer != NULL ? nxr_transfer_report_refusal("nixl_put_notify", peer) : NIXL_OK;
 
+    if (status != NIXL_OK) {
+        return status;
+    }
     return nxr_transfer_put_then("nixl_put_notify", rank, region, &piece, send_note, &note);
 }
 

@@ -65,15 +65,19 @@ static int fail_drain(const char *operation, const struct nxr_peer *peer, int st
                : nxr_fail(status, operation, peer->rank, "", 0, "%s", nixl_strerror(status));
 }
 
-/*
- * Report the failure of a request that was detached before it ended, or of a put or signal that the
- * owner refused.
- */
-static int report_freed(const char *operation, struct nxr_peer *peer)
+int nxr_transfer_report(const char *operation, struct nxr_peer *peer)
 {
-    int status = atomic_load_explicit(&peer->freed_failure, memory_order_relaxed);
+    int status;
 
-    if (status == NIXL_OK || (status = atomic_exchange(&peer->freed_failure, NIXL_OK)) == NIXL_OK) {
+    if (nxr_peer_has_refusal(peer)) {
+        nxr_net_refusal_heard(peer); /* before the failure is taken: it may be of a later refusal */
+    } else if (atomic_load_explicit(&peer->freed_failure, memory_order_relaxed) == NIXL_OK &&
+               !atomic_load_explicit(&peer->has_failed_put, memory_order_relaxed)) {
+        return NIXL_OK;
+    }
+    atomic_store(&peer->has_failed_put, false);
+    status = atomic_exchange(&peer->freed_failure, NIXL_OK);
+    if (status == NIXL_OK) {
         return NIXL_OK;
     }
     return nxr_fail(status, operation, peer->rank, "", 0,
@@ -156,7 +160,7 @@ static int drain(const char *operation, struct nxr_peer *peer, int64_t timeout_n
     int status =
         is_drained(peer, order_of) ? NIXL_OK : wait_drained(operation, peer, timeout_ns, order_of);
 
-    return status == NIXL_OK ? report_freed(operation, peer) : status;
+    return status == NIXL_OK ? nxr_transfer_report(operation, peer) : status;
 }
 
 int nxr_transfer_fence(const char *operation, struct nxr_peer *peer)

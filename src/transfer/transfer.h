@@ -72,6 +72,18 @@ int nxr_transfer_put_signal(const char *operation, int rank, struct nixl_region 
 
 extern const struct nxr_subsystem nxr_flush_subsystem;
 
+/*
+ * Report, once, the failure of a put or signal that no other call reports: its request was detached
+ * before it ended, or the owner dropped it. NIXL_OK: there is none.
+ */
+int nxr_transfer_report(const char *operation, struct nxr_peer *peer);
+
+/* The same, if the owner dropped one: what is sent next must not stand for it. */
+static inline int nxr_transfer_report_refusal(const char *operation, struct nxr_peer *peer)
+{
+    return nxr_peer_has_refusal(peer) ? nxr_transfer_report(operation, peer) : NIXL_OK;
+}
+
 /* nixl_fence() for `operation`. */
 int nxr_transfer_fence(const char *operation, struct nxr_peer *peer);
 

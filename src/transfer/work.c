@@ -37,6 +37,7 @@ struct net_put_batch {
     struct net_landing *landing;
     uint64_t generation;
     uint32_t id;
+    bool is_own; /* into memory of the library */
     size_t n_pieces;
     size_t nbytes;
     size_t room;
@@ -172,7 +173,9 @@ static void batch_copied(struct net_work *work, int status)
 
     nxr_list_remove(&batch->link);
     if (status != NIXL_OK) {
-        nxr_net_refuse(np, batch->id, batch->generation, status);
+        const struct net_refusal refusal = {batch->id, batch->generation, batch->is_own, status};
+
+        nxr_net_refuse_at_once(np, &refusal);
     }
     begin_batch(np);
     nxr_net_landed(batch->landing, NIXL_OK);
@@ -233,9 +236,17 @@ static struct net_put_batch *batch_new(struct net_peer *np, const struct nxr_net
     batch->room = room;
     batch->id = put->id;
     batch->generation = put->generation;
+    batch->is_own = put->is_own != 0;
     batch->work.copy.dst = nxr_publish_memory(put->id).range;
     nxr_list_append(batches_of(np), &batch->link);
     return batch;
+}
+
+static void refuse_small_put(struct net_peer *np, const struct nxr_net_put *put, int status)
+{
+    const struct net_refusal refusal = {put->id, put->generation, put->is_own != 0, status};
+
+    nxr_net_refuse(np, &refusal);
 }
 
 static void work_take_put(struct net_peer *np, const struct nxr_net_record *record)
@@ -252,7 +263,7 @@ static void work_take_put(struct net_peer *np, const struct nxr_net_record *reco
     bool is_first = nxr_list_is_empty(batches_of(np));
 
     if (dst == NULL) {
-        nxr_net_refuse(np, put->id, put->generation, status);
+        refuse_small_put(np, put, status);
         return;
     }
     batch = open_batch(np, put, dst, nbytes);
@@ -263,7 +274,7 @@ static void work_take_put(struct net_peer *np, const struct nxr_net_record *reco
     }
     if (batch == NULL) {
         nxr_net_hold_end(hold);
-        nxr_net_refuse(np, put->id, put->generation, NIXL_E_NO_MEMORY);
+        refuse_small_put(np, put, NIXL_E_NO_MEMORY);
         return;
     }
     nxr_copy(batch->bytes + batch->nbytes, payload, nbytes);

@@ -9,9 +9,9 @@
 #define MASK         (NXR_RING_SLOTS - 1)
 #define CREDIT_BATCH (NXR_RING_SLOTS / 4)
 
-static uint64_t full_state(uint64_t position, size_t nbytes)
+static uint64_t full_state(uint64_t position, size_t nbytes, bool is_late)
 {
-    return (position + 1) << 16 | nbytes;
+    return (position + 1) << 16 | nbytes | (is_late ? NXR_RING_LATE : 0);
 }
 
 /* Copy the part of a message after its first slot between `bytes` and the ring. */
@@ -64,7 +64,8 @@ bool nxr_ring_push(struct nxr_ring_tx *tx, const struct nxr_message *message)
         copy_rest(tx->slots, tx->tail, (char *)msg + NXR_RING_INLINE_NBYTES,
                   nbytes - NXR_RING_INLINE_NBYTES, true);
     }
-    atomic_store_explicit(&slot->state, full_state(tx->tail, nbytes), memory_order_release);
+    atomic_store_explicit(&slot->state, full_state(tx->tail, nbytes, message->is_late),
+                          memory_order_release);
     tx->tail += n_slots;
     return true;
 }
@@ -74,7 +75,7 @@ bool nxr_ring_peek(const struct nxr_ring_rx *rx, struct nxr_ring_message *messag
     uint64_t head = atomic_load_explicit(&rx->head, memory_order_relaxed);
     const struct nxr_ring_slot *slot = &rx->slots[head & MASK];
     uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
-    uint32_t nbytes = state & 0xffff;
+    uint32_t nbytes = state & 0xffff & ~NXR_RING_LATE;
 
     if (state >> 16 != ((head + 1) & 0xffffffffffffull) || nbytes > NXR_RING_MAX_NBYTES) {
         return false;
@@ -82,6 +83,7 @@ bool nxr_ring_peek(const struct nxr_ring_rx *rx, struct nxr_ring_message *messag
     message_p->context = slot->context;
     message_p->tag = slot->tag;
     message_p->nbytes = nbytes;
+    message_p->is_late = (state & NXR_RING_LATE) != 0;
     return true;
 }
 

@@ -6,8 +6,9 @@
  * rest. The slot at position p is full when its state is (p + 1) << 16 | nbytes. The sender fills
  * the rest of the message first and stores the state last, with release; the receiver's acquire
  * load of the state pairs with it, so that one cache line carries a short message. Positions never
- * repeat, so a state of an earlier lap is never mistaken for a new one. Payload slots may hold any
- * bytes: the receiver clears their first word before it returns them.
+ * repeat, so a state of an earlier lap is never mistaken for a new one. NXR_RING_LATE may be added
+ * to nbytes. Payload slots may hold any bytes: the receiver clears their first word before it
+ * returns them.
  *
  * The receiver returns slots (credits) a quarter of the ring at a time, by a release store of
  * `taken`. It pairs with the sender's acquire load, so that the sender overwrites only what has
@@ -47,6 +48,9 @@ _Static_assert(sizeof(struct nxr_ring_slot) == NXR_LINE_NBYTES, "a slot fills it
 #define NXR_RING_INLINE_NBYTES sizeof(((struct nxr_ring_slot *)0)->payload)
 #define NXR_RING_MAX_NBYTES    4096
 
+/* In the lower half of a state: data that the message comes after did not arrive. */
+#define NXR_RING_LATE 0x8000u
+
 struct nxr_ring_tx {
     struct nxr_ring_slot *slots;
     const struct nxr_ring_credit *credit;
@@ -67,6 +71,7 @@ struct nxr_message {
     uint64_t tag;
     const void *bytes;
     size_t nbytes;
+    bool is_late; /* data that was sent before it did not arrive */
 };
 
 /* The message at the head of a ring. */
@@ -74,6 +79,7 @@ struct nxr_ring_message {
     uint64_t context;
     uint64_t tag;
     uint32_t nbytes;
+    bool is_late; /* data that was sent before it did not arrive */
 };
 
 static inline uint64_t nxr_ring_slots_of(size_t nbytes)

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #define TAG_STOP 0xc101
+#define TAG_DATA 0xc102
+#define TAG_END  0xc103
 
 #define NBYTES 16384
 #define QUIET  0x11
@@ -86,16 +88,6 @@ static void own_under_fire(const char *name, bool is_hit_by_puts)
     }
 }
 
-/* On another host a close may come before a put that was sent; the next flush reports it. */
-static void forget_puts_that_came_too_late(void)
-{
-    int status = nixl_flush(0, MPT_PATIENCE);
-
-    if (status != NIXL_E_STALE || mpt_scope(0) != NIXL_SCOPE_REMOTE) {
-        MPT_OK(status);
-    }
-}
-
 /* A shooter: puts or gets until told to stop; only OK, STALE and "not there" are right answers. */
 static void fire(const char *name, bool is_put)
 {
@@ -125,9 +117,7 @@ static void fire(const char *name, bool is_put)
             MPT_STATUS(status, NIXL_E_STALE);
         }
     }
-    /* On another host a close may come before a put that was sent; the flush then reports it. */
-    status = nixl_flush(0, MPT_PATIENCE);
-    MPT_TRUE(status == NIXL_OK || (status == NIXL_E_STALE && mpt_scope(0) == NIXL_SCOPE_REMOTE));
+    conf_forget_late_puts(0);
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }
 
@@ -219,11 +209,107 @@ static void close_waits_for_every_thread(void)
             for (int i = 0; i < N_THREADS; i++) {
                 MPT_EQ(pthread_join(shooters[i].thread, NULL), 0);
             }
-            forget_puts_that_came_too_late();
+            conf_forget_late_puts(0);
             MPT_OK(nixl_region_close(region, MPT_PATIENCE));
         }
         mpt_barrier();
     }
+}
+
+/* ---- what is sent behind a put that came too late -------------------------------------------- */
+
+/* Ends with NIXL_E_STALE of one of the calls. */
+static void send_until_stale(struct nixl_region *data, struct nixl_region *signal)
+{
+    uint64_t number = 0;
+    int status;
+
+    do {
+        number++;
+        status = nixl_put(0, data, 8ull * (uint64_t)conf.rank, &number, sizeof(number));
+        if (status == NIXL_OK) {
+            status = nixl_signal_set(0, signal, 8ull * (uint64_t)conf.rank, number);
+        }
+        if (status == NIXL_OK) {
+            status = nixl_notify(0, TAG_DATA, &number, sizeof(number), MPT_PATIENCE);
+        }
+    } while (status == NIXL_OK);
+    MPT_STATUS(status, NIXL_E_STALE);
+    conf_forget_late_puts(0);
+}
+
+/* A number that was heard, or seen in the signal, must be in the memory, closed or not. */
+static bool is_numbered_right(const struct target *target, const struct segment *signal)
+{
+    static struct nixl_note note;
+    const uint64_t *data = (const uint64_t *)(const void *)target->bytes, *word;
+    uint64_t heard, seen;
+    int status;
+
+    nixl_note_init(&note);
+    status = nixl_notify_recv(NIXL_ANY_RANK, TAG_DATA, ~(uint64_t)(TAG_DATA ^ TAG_END),
+                              MPT_PATIENCE, &note);
+    if (status != NIXL_E_STALE) {
+        MPT_OK(status);
+    }
+    if (note.tag == TAG_END) {
+        MPT_OK(status); /* its sender was told */
+        return false;
+    }
+    MPT_EQ(note.nbytes, sizeof(heard));
+    memcpy(&heard, note.payload, sizeof(heard));
+    if (status == NIXL_OK) {
+        MPT_GE(__atomic_load_n(&data[note.rank], __ATOMIC_RELAXED), heard);
+    }
+    word = (const uint64_t *)(const void *)signal->bytes + note.rank;
+    seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    MPT_GE(__atomic_load_n(&data[note.rank], __ATOMIC_RELAXED), seen);
+    return true;
+}
+
+/* M22, M23: until the sender was told, neither a notification nor a signal stands for data. */
+static void nothing_stands_for_a_put_that_came_too_late(void)
+{
+    struct segment signal = conf_segment("late.signal", NBYTES);
+
+    for (unsigned round = 0; round < conf_rounds(50); round++) {
+        struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+        struct nixl_region *region = NULL;
+        struct target target = {0};
+        int n_open = conf.size - 1;
+
+        if (conf.rank == 0) {
+            memset(signal.bytes, 0, NBYTES);
+            target = open_target("late.data");
+            memset(target.bytes, 0, NBYTES);
+        }
+        mpt_barrier();
+        if (conf.rank != 0) {
+            MPT_OK(nixl_region_open("late.data", &region));
+            MPT_OK(nixl_region_query(0, region, MPT_PATIENCE, &info));
+        }
+        mpt_barrier();
+        if (conf.rank != 0) {
+            send_until_stale(region, signal.region);
+            conf_tell(0, TAG_END);
+            MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+        } else {
+            for (unsigned i = 0; i < 1 + round * 7; i++) {
+                MPT_TRUE(is_numbered_right(&target, &signal));
+            }
+            MPT_OK(nixl_region_close(target.segment.region, MPT_PATIENCE));
+            while (n_open > 0) {
+                n_open -= !is_numbered_right(&target, &signal);
+            }
+            if (target.view != NULL) {
+                MPT_OK(nixl_region_unmap(conf.rank, target.view, target.bytes));
+                MPT_OK(nixl_region_close(target.view, MPT_PATIENCE));
+            }
+            free(target.segment.own);
+        }
+        mpt_barrier();
+    }
+    conf_drop(&signal);
 }
 
 const struct guarantee conf_close[] = {
@@ -232,5 +318,7 @@ const struct guarantee conf_close[] = {
     {"no_byte_is_read_after_close", no_byte_is_read_after_close, CONF_PEERS | CONF_HOST},
     {"close_waits_for_every_thread", close_waits_for_every_thread,
      CONF_PEERS | CONF_HOST | CONF_THREADS},
+    {"nothing_stands_for_a_put_that_came_too_late", nothing_stands_for_a_put_that_came_too_late,
+     CONF_PEERS | CONF_HOST},
     {0},
 };

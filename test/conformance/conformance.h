@@ -71,6 +71,12 @@ void conf_drop(struct segment *segment);
 void conf_tell(int rank, uint64_t tag);
 void conf_hear(int rank, uint64_t tag);
 
+/*
+ * A close on another host may come before puts that were sent; the next call that orders reports
+ * that. Let it be a flush, after which everything is as usual.
+ */
+void conf_forget_late_puts(int rank);
+
 /* Remember the signal handlers that are there before the library is used. */
 void conf_note_signals(void);
 

@@ -411,6 +411,7 @@ static void a_segment_of_any_kind_closes_under_load(void)
             MPT_OK(status);
         }
     }
+    conf_forget_late_puts(0);
     if (conf.rank == 0) {
         conf_drop(&segment);
         mpt_barrier();

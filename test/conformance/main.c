@@ -95,6 +95,15 @@ void conf_hear(int rank, uint64_t tag)
     MPT_EQ(note.rank, rank);
 }
 
+void conf_forget_late_puts(int rank)
+{
+    int status = nixl_flush(rank, MPT_PATIENCE);
+
+    if (status != NIXL_E_STALE || mpt_scope(rank) != NIXL_SCOPE_REMOTE) {
+        MPT_OK(status);
+    }
+}
+
 void conf_spin(const volatile uint64_t *word, uint64_t value)
 {
     int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TAG_DONE 0x4901
+#define TAG_DONE    0x4901
+#define TAG_OUTCOME 0x4902
 
 #define SLICE  32768
 #define N_REQS 64
@@ -341,6 +342,38 @@ static void a_flush_waits_for_gets_that_were_freed(void)
     free(dst);
 }
 
+/* M24: heard before its sender was told that the put is not there, or is not whole. */
+static void a_notification_behind_a_canceled_put_says_so(void)
+{
+    struct segment segment = conf_segment("cancel.tell", BIG);
+    unsigned char *src = calloc(1, BIG);
+    static struct nixl_note note;
+
+    mpt_barrier();
+    for (unsigned round = 0; round < conf_rounds(50); round++) {
+        enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
+        struct nixl_req *req = NULL;
+        int status = nixl_put_x(conf.next, segment.region, 0, src, BIG, NULL, &req), heard;
+
+        MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
+        conf_tell(conf.next, TAG_DONE);
+        if (status == NIXL_INPROGRESS) {
+            MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, &outcome));
+        }
+        MPT_OK(nixl_notify(conf.next, TAG_OUTCOME, &outcome, sizeof(outcome), MPT_PATIENCE));
+        nixl_note_init(&note);
+        heard = nixl_notify_recv(conf.prev, TAG_DONE, UINT64_MAX, MPT_PATIENCE, &note);
+        MPT_EQ(note.rank, conf.prev);
+        MPT_EQ(note.tag, TAG_DONE);
+        MPT_OK(nixl_notify_recv(conf.prev, TAG_OUTCOME, UINT64_MAX, MPT_PATIENCE, &note));
+        memcpy(&outcome, note.payload, sizeof(outcome));
+        MPT_STATUS(heard, outcome == NIXL_OUTCOME_DONE ? NIXL_OK : NIXL_E_STALE);
+    }
+    mpt_barrier();
+    conf_drop(&segment);
+    free(src);
+}
+
 const struct guarantee conf_request[] = {
     {"request", NULL, 0},
     {"requests_complete_in_any_order_of_waiting", requests_complete_in_any_order_of_waiting, 0},
@@ -351,6 +384,8 @@ const struct guarantee conf_request[] = {
     {"a_failed_start_makes_no_request", a_failed_start_makes_no_request, 0},
     {"cancel_tells_what_was_done_and_no_byte_moves_later",
      cancel_tells_what_was_done_and_no_byte_moves_later, 0},
+    {"a_notification_behind_a_canceled_put_says_so", a_notification_behind_a_canceled_put_says_so,
+     0},
     {"cancel_needs_no_outcome", cancel_needs_no_outcome, 0},
     {"many_puts_of_words_are_under_way_at_once", many_puts_of_words_are_under_way_at_once, 0},
     {"freed_requests_complete_by_themselves", freed_requests_complete_by_themselves, 0},

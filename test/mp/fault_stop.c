@@ -276,6 +276,10 @@ static void put_in_the_end(struct nixl_region *region, const void *src)
     MPT_OK(status);
 }
 
+/*
+ * M25: what a put that was given up had sent arrives until a flush has returned, and not later: the
+ * bytes that are put after that are the last ones.
+ */
 static void put_to_stopped(struct nixl_region *region, pid_t pid)
 {
     unsigned char *src = malloc(SERVE_NBYTES);
@@ -301,6 +305,8 @@ static void put_to_stopped(struct nixl_region *region, pid_t pid)
         MPT_EQ(pthread_join(thread, NULL), 0);
     }
     MPT_NE(n_timeouts, 0);
+    MPT_OK(nixl_flush(1, MPT_PATIENCE));
+    memset(src, 8, SERVE_NBYTES);
     put_in_the_end(region, src);
     free(src);
 }
@@ -320,6 +326,7 @@ static void test_serving(void)
         send_pid();
         nixl_note_init(&note);
         MPT_OK(nixl_notify_recv(0, TAG_DONE, UINT64_MAX, MPT_PATIENCE, &note));
+        MPT_CHECK_BYTES(memory, SERVE_NBYTES, 8);
     }
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
     free(memory);

@@ -442,6 +442,7 @@ uint64_t fake_next_tag(int rank)
         return 0;
     }
     nxr_ring_pop(&rings[rank], &message, payload);
+    fake.was_late = message.is_late;
     return message.tag;
 }
 

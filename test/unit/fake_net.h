@@ -67,8 +67,9 @@ struct fake {
     int64_t now; /* of rounds, and until the next one; 0: what the clock says */
     int n_open_eps;
     int n_open_keys;
-    int n_moved;  /* writes and reads that were accepted */
-    unsigned sum; /* of all bulk that was sent */
+    int n_moved;   /* writes and reads that were accepted */
+    unsigned sum;  /* of all bulk that was sent */
+    bool was_late; /* the last notification that fake_next_tag() took */
 };
 extern struct fake fake;
 

@@ -21,7 +21,7 @@ floor_sync = src/libnxr_sync.la $(floor_transfer)
 floor_pair = src/libnxr_pair.la $(floor_sync)
 floor_collective = src/libnxr_collective.la $(floor_sync)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
-unit_programs = %D%/abi %D%/available %D%/bounce %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/engine_slurm %D%/env %D%/frame %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_calls %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/options \
+unit_programs = %D%/abi %D%/available %D%/bounce %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/engine_slurm %D%/env %D%/frame %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_calls %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/net_refusal %D%/options \
 	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/struct %D%/stream_signal %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/atomic %D%/atomic_ring %D%/world
 unit_programs += %D%/control %D%/detector %D%/inflight %D%/init %D%/liveness %D%/notify %D%/peer_slot %D%/request %D%/shares %D%/vm
 if WITH_DEBUG
@@ -121,6 +121,10 @@ fake_net = %D%/net_case.h %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h $(fak
 %C%_net_calls_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_SYNC
 %C%_net_calls_CFLAGS = $(unit_cflags)
 %C%_net_calls_LDADD = $(floor_sync) $(CRITERION_LIBS)
+%C%_net_refusal_SOURCES = %D%/net_refusal.c $(fake_net)
+%C%_net_refusal_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_SYNC
+%C%_net_refusal_CFLAGS = $(unit_cflags)
+%C%_net_refusal_LDADD = $(floor_sync) $(CRITERION_LIBS)
 %C%_net_connect_SOURCES = %D%/net_connect.c $(fake_net)
 %C%_net_connect_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_NET
 %C%_net_connect_CFLAGS = $(unit_cflags)

@@ -198,8 +198,8 @@ Test(hostile, records_that_do_not_fit, .init = clear)
     cr_expect(not(is_taken(NXR_NET_N_TYPES, 0, 8)), "a type too many");
     cr_expect(not(is_taken(UINT16_MAX, 0, 8)));
     cr_expect(not(is_taken(NXR_NET_NOTE, UINT32_MAX, 64)), "longer than the message");
-    cr_expect(not(is_taken(NXR_NET_NOTE, 17, 8 + 17)), "its padding is missing");
-    cr_expect(is_taken(NXR_NET_NOTE, 17, 8 + 24));
+    cr_expect(not(is_taken(NXR_NET_NOTE, 25, 8 + 25)), "its padding is missing");
+    cr_expect(is_taken(NXR_NET_NOTE, 25, 8 + 32));
 }
 
 /* Of each type: one byte less than its fixed fields, and one more than all of it. */
@@ -219,6 +219,7 @@ Test(hostile, records_of_another_length, .init = clear)
         {NXR_NET_CREDIT, 8, 8},
         {NXR_NET_FLUSH, 8, 8},
         {NXR_NET_FLUSHED, 8, 8},
+        {NXR_NET_HEARD, 8, 8},
         {NXR_NET_PING, 8, 8},
         {NXR_NET_PONG, 8, 8},
         {NXR_NET_BYE, 0, 0},
@@ -391,8 +392,11 @@ static void expect_put(const struct nxr_key *key, int status)
     }
     cr_expect(eq(u32, fake_n_sent(NXR_NET_REFUSED), status == NIXL_OK ? 0 : 2));
     if (status != NIXL_OK) {
-        cr_expect(
-            eq(int, ((const struct nxr_net_refused *)fake_last(NXR_NET_REFUSED))->status, status));
+        const struct nxr_net_refused *refused = fake_last(NXR_NET_REFUSED);
+        const struct nxr_net_stamp heard = {refused->n_dropped};
+
+        cr_expect(eq(int, refused->status, status));
+        fake_receive(1, NXR_NET_HEARD, &heard, sizeof(heard), NULL, 0); /* words change again */
     }
 }
 

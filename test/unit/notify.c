@@ -21,6 +21,7 @@ static struct {
     int answer;
     unsigned n;
     uint64_t tags[8];
+    bool are_late[8];
 } ring;
 
 static struct nxr_peer *peer;
@@ -32,6 +33,7 @@ static int take_note(struct nxr_peer *receiver, const struct nxr_message *messag
     (void)receiver;
     if (ring.answer == NIXL_OK) {
         fake_must(ring.n < sizeof(ring.tags) / sizeof(ring.tags[0]));
+        ring.are_late[ring.n] = message->is_late;
         ring.tags[ring.n++] = message->tag;
     }
     return ring.answer;
@@ -102,6 +104,24 @@ Test(notify, held_behind_a_put_goes_when_that_is_visible, .init = start_here, .f
     cr_expect_eq(ring.tags[1], 8);
     cr_expect_eq(notify(2, 9), NIXL_OK);
     cr_expect_eq(ring.n, 3);
+}
+
+Test(notify, held_behind_a_put_that_failed_says_so, .init = start_here, .fini = stop_here)
+{
+    atomic_store(&peer->n_pending, 2);
+    cr_expect_eq(notify(2, 7), NIXL_OK);
+    atomic_store(&peer->n_failed_puts, 1); /* by nxr_request_end() */
+    nxr_notify_send_held(peer);
+    cr_expect_eq(ring.n, 0, "another put is not visible yet");
+    atomic_store(&peer->n_pending, 0);
+    nxr_notify_send_held(peer);
+    cr_expect_eq(notify(2, 8), NIXL_OK);
+    atomic_store(&peer->n_failed_puts, 0); /* by nxr_request_finish() */
+    cr_expect_eq(notify(2, 9), NIXL_OK);
+    cr_assert_eq(ring.n, 3);
+    cr_expect(ring.are_late[0]);
+    cr_expect(ring.are_late[1], "no call has told");
+    cr_expect(not(ring.are_late[2]));
 }
 
 Test(notify, held_wakes_when_it_goes, .init = start_here, .fini = stop_here)

@@ -102,7 +102,7 @@ Test(wire, descriptors_are_counted)
     refused(message.header.nbytes, 1);
     make(NXR_WIRE_KEY);
     refused(message.header.nbytes, 0); /* allocated memory comes with its descriptor */
-    message.key.key.is_registered = 1;
+    message.key.key.marks = NXR_KEY_REGISTERED;
     refused(message.header.nbytes, 1); /* registered memory has none */
     cr_expect(eq(int, parse(message.header.nbytes, 0), NIXL_OK));
 }
@@ -242,7 +242,7 @@ Test(wire, keys_must_be_sound)
     cr_expect(nxr_key_is_sound(&key));
     key = good, key.flags = NXR_MEM_FLAGS + 1;
     cr_expect(not(nxr_key_is_sound(&key)));
-    key = good, key.is_registered = 2;
+    key = good, key.marks = 4;
     cr_expect(not(nxr_key_is_sound(&key)));
     key = good, key.access = NXR_ACCESS_ALL;
     cr_expect(nxr_key_is_sound(&key));

@@ -43,7 +43,7 @@ static int shm_segment_open(struct nxr_segment *segment, int fd,
         segment->method = NXR_METHOD_BOUNCE; /* no transport for that kind could open it */
         return NIXL_OK;
     }
-    if (segment->key.is_registered) {
+    if ((segment->key.marks & NXR_KEY_REGISTERED) != 0) {
         nxr_shm_choose_vm(segment);
         return NIXL_OK;
     }
