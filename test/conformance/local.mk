@@ -30,7 +30,14 @@ EXTRA_PROGRAMS += %D%/conformance
 %C%_conformance_LDFLAGS = $(mp_link)
 %C%_conformance_LDADD = $(mp_libs)
 
-conformance_tests = %D%/allocated.mp %D%/bounce.mp %D%/cuda.mp %D%/launchers.mp \
+# Litmus tests of the memory model.
+EXTRA_PROGRAMS += %D%/litmus
+%C%_litmus_SOURCES = %D%/litmus.c %D%/litmus.h \
+	%D%/litmus_two.c %D%/litmus_three.c %D%/litmus_words.c
+%C%_litmus_LDFLAGS = $(mp_link)
+%C%_litmus_LDADD = $(mp_libs)
+
+conformance_tests = %D%/allocated.mp %D%/bounce.mp %D%/cuda.mp %D%/launchers.mp %D%/litmus.mp \
 	%D%/registered.mp
 EXTRA_DIST += $(conformance_tests)
 TESTS += $(conformance_tests)
