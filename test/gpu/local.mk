@@ -2,7 +2,7 @@
 # What needs a GPU, or a stand-in for its driver: see README.md.
 gpu_sources = %D%/gpu.c %D%/gpu.h test/cuda/driver.c test/cuda/driver.h
 gpu_libs = test/mp/libmptest.la $(nixlrun_la) -ldl
-EXTRA_PROGRAMS += %D%/gpu_collective %D%/gpu_kill %D%/gpu_kinds %D%/gpu_leave %D%/gpu_loose %D%/gpu_reduce %D%/gpu_soak %D%/gpu_speed %D%/gpu_stream
+EXTRA_PROGRAMS += %D%/gpu_collective %D%/gpu_kill %D%/gpu_kinds %D%/gpu_leave %D%/gpu_litmus %D%/gpu_loose %D%/gpu_reduce %D%/gpu_soak %D%/gpu_speed %D%/gpu_stream
 %C%_gpu_kinds_SOURCES = %D%/gpu_kinds.c $(gpu_sources)
 %C%_gpu_kinds_LDFLAGS = $(mp_link)
 %C%_gpu_kinds_LDADD = $(gpu_libs)
@@ -18,6 +18,9 @@ EXTRA_PROGRAMS += %D%/gpu_collective %D%/gpu_kill %D%/gpu_kinds %D%/gpu_leave %D
 %C%_gpu_leave_SOURCES = %D%/gpu_leave.c $(gpu_sources)
 %C%_gpu_leave_LDFLAGS = $(mp_link)
 %C%_gpu_leave_LDADD = $(gpu_libs)
+%C%_gpu_litmus_SOURCES = %D%/gpu_litmus.c $(gpu_sources)
+%C%_gpu_litmus_LDFLAGS = $(mp_link)
+%C%_gpu_litmus_LDADD = $(gpu_libs)
 %C%_gpu_loose_SOURCES = %D%/gpu_loose.c $(gpu_sources)
 %C%_gpu_loose_LDFLAGS = $(mp_link)
 %C%_gpu_loose_LDADD = $(gpu_libs)
@@ -38,6 +41,6 @@ EXTRA_DIST += %D%/README.md %D%/device_compile.cu %D%/gpu.mp %D%/gpu_device.cu %
 	%D%/torch_tensors.py
 
 # What test/gpu/pack packs beside what is installed.
-gpu-programs: %D%/gpu_collective %D%/gpu_kill %D%/gpu_kinds %D%/gpu_leave %D%/gpu_loose %D%/gpu_reduce %D%/gpu_soak %D%/gpu_speed %D%/gpu_stream \
+gpu-programs: %D%/gpu_collective %D%/gpu_kill %D%/gpu_kinds %D%/gpu_leave %D%/gpu_litmus %D%/gpu_loose %D%/gpu_reduce %D%/gpu_soak %D%/gpu_speed %D%/gpu_stream \
 	test/conformance/conformance
 .PHONY: gpu-programs
