@@ -24,7 +24,7 @@ if ! command -v groff >/dev/null || ! command -v lexgrog >/dev/null; then
     echo "1..0 # SKIP groff or man-db is not installed"
     exit 0
 fi
-echo 1..16
+echo 1..18
 
 verdict "$(for page in "$src"/man/*.[137]; do
     { groff -ww -man -Tutf8 "$page" 2>&1 >/dev/null || echo "groff failed"; } |
@@ -117,6 +117,17 @@ verdict "$([ "$(grep -c '^NXR_ENV(' "$src/src/util/env.def")" = \
 unescaped "$src/man/nixlrun.7" | sed '1,/^\.\\" begin scale/d; /^\.\\" end scale/,$d' >"$scratch/described"
 verdict "$(different "$scratch/declared" "$scratch/described")" \
     "the table of sizes in nixlrun.7 is what test/manual/scale computes"
+
+# The memory model: its statements, and the tests that cite them, at the beginning of a comment.
+sed -n '/^\.SH MEMORY MODEL/,/^\.SH STRUCTS/s/^\.B M\([0-9]*\)$/\1/p' "$src/man/nixlrun.7" >"$scratch/stated"
+verdict "$([ -s "$scratch/stated" ] || echo "nixlrun.7 has no statements"
+    seq "$(wc -l <"$scratch/stated")" | diff "$scratch/stated" - | grep '^[<>]')" \
+    "the statements of the memory model are numbered in order"
+find "$src/test" -name '*.c' -exec grep -hE '^(/\*| \*) M[0-9]+(, M[0-9]+)*(:| \*/)' {} + |
+    sed 's/[: ]\*\/$//; s/:.*//' | grep -oE 'M[0-9]+' | tr -d M | sort -nu >"$scratch/cited"
+verdict "$(diff "$scratch/stated" "$scratch/cited" | grep '^[<>]' |
+    sed 's/^< /no test cites M/; s/^> /nixlrun.7 does not state what a test cites: M/')" \
+    "every statement of the memory model has a test that cites it, and no test another one"
 
 # options PROGRAM ARGUMENT...: every spelling of every option that its help lists.
 options() { "$@" | grep -E '^ +-' | grep -oE '(^|[ ,])--?[A-Za-z][a-z-]*' | tr -d ' ,' | sort -u; }

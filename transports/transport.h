@@ -261,6 +261,7 @@ struct nxr_op {
     void (*ended)(struct nxr_op *op, int status); /* the core's: called by nxr_op_done() */
     void *stream;     /* CUDA stream whose earlier work the operation waits for; NULL: none */
     bool takes_time;  /* the core's: put() or get() has answered NIXL_E_AGAIN */
+    bool is_waited;   /* the core's: a blocking call, which nothing of the program can follow yet */
     bool is_followed; /* the core sends something right after this put, or makes progress */
     struct nxr_atomic atomic; /* NXR_OP_ATOMIC: the change; local: where the user wants `fetched` */
     uint64_t fetched;         /* ... the old value, once it has ended */

@@ -48,8 +48,8 @@ struct nixl_note {
  * @return NIXL_E_UNSUPPORTED    no transport reaches that rank
  * @return NIXL_E_PEER_LOST      the peer is dead
  * @return NIXL_E_STALE          an earlier put or signal to that rank was dropped, as its region
- *                               had been closed; nothing was sent. Told once, by the first call
- *                               that would order something behind it.
+ *                               had been closed; nothing was sent. Told by the first call that
+ *                               would order something behind it.
  * @return NIXL_E_INVALID_ARG    bad rank, msg NULL with nbytes > 0, nbytes > NIXL_NOTE_MAX
  * Threads: any.
  */

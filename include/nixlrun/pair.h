@@ -90,7 +90,7 @@ NIXL_API int nixl_pair_query(const char *token, struct nixl_pair_info *info_p) N
 
 /**
  * Read the buffer that a token names, all of it. The call queries the exposer, so it may block as
- * the first use of a region does; then the bytes move as by nixl_get_nb(), and the exposer is
+ * the first use of a region does; then the bytes move as by nixl_get_x(), and the exposer is
  * notified when they have moved, without another call. Nothing is touched unless the token is
  * valid.
  *
@@ -107,7 +107,7 @@ NIXL_API int nixl_pair_query(const char *token, struct nixl_pair_info *info_p) N
  *                                started again; or the exposer has left
  * @return NIXL_E_EXPIRED         its lifetime is over
  * @return NIXL_E_CANCELED        the exposer has taken it back
- * and as nixl_get_nb(). Threads: any.
+ * and as nixl_get_x(). Threads: any.
  */
 NIXL_API int nixl_pair_read(const char *token, void *dst, size_t nbytes,
                             struct nixl_req **req_p) NIXL_MUST_CHECK;

@@ -110,11 +110,11 @@ static void answer_parked(struct nxr_published *published)
     }
 }
 
-/* Does the library itself make regions of that name? Channels have names that users may list. */
+/* Does the library itself make regions of that name? The last are those of channels. */
 static bool is_own_name(const char *name)
 {
     return name[0] == NXR_REGION_INTERNAL || name[0] == NXR_WINDOW_NAME ||
-           strncmp(nxr_region_label(name), "nixl.", 5) == 0;
+           strncmp(nxr_region_label(name), "nixl.channel/", strlen("nixl.channel/")) == 0;
 }
 
 static struct nxr_key key_of(const char *name, const struct nxr_memory *memory)

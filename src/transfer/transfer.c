@@ -158,7 +158,11 @@ int nxr_transfer_fail_copy(const char *operation, int status, struct nixl_region
 static int run_request(const char *operation, const struct nxr_op *op)
 {
     struct nixl_req *req;
-    int status = nxr_request_make_begun(operation, &nxr_transfer_owner, op, &req);
+    struct nxr_op waited = *op;
+    int status;
+
+    waited.is_waited = true;
+    status = nxr_request_make_begun(operation, &nxr_transfer_owner, &waited, &req);
 
     return status == NIXL_INPROGRESS ? nxr_request_complete(operation, req, nxr_env.op_timeout)
                                      : status;

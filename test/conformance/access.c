@@ -256,6 +256,7 @@ static void what_peers_may_not_read_is_written_only(void)
     conf_drop(&segment);
 }
 
+/* M25 */
 static void both_may_be_forbidden(void)
 {
     struct segment segment = begin("access.none", NIXL_ACCESS_NO_PUT | NIXL_ACCESS_NO_GET);

@@ -132,6 +132,7 @@ static void close_under_fire(const char *name, bool is_put)
     mpt_barrier();
 }
 
+/* M26 */
 static void no_byte_is_written_after_close(void)
 {
     close_under_fire("fire.put", true);
@@ -267,7 +268,7 @@ static bool is_numbered_right(const struct target *target, const struct segment 
     return true;
 }
 
-/* M22, M23: until the sender was told, neither a notification nor a signal stands for data. */
+/* M27, M28: until the sender was told, neither a notification nor a signal stands for data. */
 static void nothing_stands_for_a_put_that_came_too_late(void)
 {
     struct segment signal = conf_segment("late.signal", NBYTES);

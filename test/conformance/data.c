@@ -156,6 +156,7 @@ static const struct {
     {UINT64_MAX - 4095, 4096 + 64},
 };
 
+/* M24 */
 static void ranges_are_checked_before_a_byte_moves(void)
 {
     struct nixl_req *const canary = (struct nixl_req *)&conf;

@@ -154,6 +154,7 @@ static void *put_a_slice(void *arg)
     return NULL;
 }
 
+/* M5: those of other threads, which are joined before. */
 static void a_notification_shows_puts_of_other_threads(void)
 {
     static struct putter putters[N_THREADS];
@@ -283,7 +284,7 @@ static void use_partner(struct segment *segment, unsigned char *memory, size_t n
     MPT_OK(nixl_put(conf.partner, segment->region, 0, &done, 8));
 }
 
-/* The target spins on its own memory and makes no call until its partner has done all its work. */
+/* M23: the target makes no call, and spins on its own memory until its partner is done. */
 static void a_target_that_computes_stays_passive(void)
 {
     struct segment segment = conf_segment("passive", (1u << 20) + 64);

@@ -221,6 +221,7 @@ static void check_canceled(const struct segment *segment, uint64_t seed)
     free(seen);
 }
 
+/* M31 */
 static void cancel_tells_what_was_done_and_no_byte_moves_later(void)
 {
     struct segment segment = conf_segment("cancel", BIG);
@@ -342,7 +343,7 @@ static void a_flush_waits_for_gets_that_were_freed(void)
     free(dst);
 }
 
-/* M24: heard before its sender was told that the put is not there, or is not whole. */
+/* M29: heard before its sender was told that the put is not there, or is not whole. */
 static void a_notification_behind_a_canceled_put_says_so(void)
 {
     struct segment segment = conf_segment("cancel.tell", BIG);

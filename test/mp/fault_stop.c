@@ -277,7 +277,7 @@ static void put_in_the_end(struct nixl_region *region, const void *src)
 }
 
 /*
- * M25: what a put that was given up had sent arrives until a flush has returned, and not later: the
+ * M30: what a put that was given up had sent arrives until a flush has returned, and not later: the
  * bytes that are put after that are the last ones.
  */
 static void put_to_stopped(struct nixl_region *region, pid_t pid)

@@ -4,7 +4,7 @@
  *
  *     fault_storm put|get|notify|word [registered|vulkan|cuda]
  *
- * Rank 0 talks with all victims, the last rank with none of them; all between are victims that
+ * M32: rank 0 talks with all victims, the last rank with none of them; all between are victims that
  * shoot themselves. Both survivors must hear of each death once, every call on a victim must end
  * with NIXL_E_PEER_LOST, what a victim had sent must arrive whole, and the survivors must go on.
  */

@@ -398,6 +398,18 @@ static void be_victim(struct nixl_region *region)
     MPT_CHECK_BYTES(nixl_region_addr(region), REGION_NBYTES, 0);
     MPT_EQ(nixl_peer_state(1), NIXL_PEER_ALIVE);
     nixl_log_set_fn(NULL, NULL);
+    MPT_OK(nixl_notify(1, TAG_CARD, NULL, 0, MPT_PATIENCE));
+}
+
+/* Puts in the name of rank 1 were refused: it is told so once, and all is well again. */
+static void hear_of_refusals(void)
+{
+    static struct nixl_note note;
+
+    nixl_note_init(&note);
+    MPT_OK(nixl_notify_recv(0, TAG_CARD, UINT64_MAX, MPT_PATIENCE, &note));
+    MPT_STATUS(nixl_flush(0, MPT_PATIENCE), NIXL_E_RANGE);
+    MPT_OK(nixl_flush(0, MPT_PATIENCE));
 }
 
 int main(int argc, char **argv)
@@ -425,6 +437,7 @@ int main(int argc, char **argv)
     } else {
         token = nxr_net_own_token();
         MPT_OK(nixl_notify(0, TAG_CARD, &token, sizeof(token), MPT_PATIENCE));
+        hear_of_refusals();
     }
     mpt_barrier();
     MPT_OK(nixl_put(1 - nixl_rank(), region, 8, &word, sizeof(word)));
