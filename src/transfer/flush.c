@@ -65,10 +65,9 @@ static int fail_drain(const char *operation, const struct nxr_peer *peer, int st
                : nxr_fail(status, operation, peer->rank, "", 0, "%s", nixl_strerror(status));
 }
 
-int nxr_transfer_report(const char *operation, struct nxr_peer *peer)
+/* Take the failure of a put or signal that no other call reports. NIXL_OK: there is none. */
+static int take_failure(struct nxr_peer *peer)
 {
-    int status;
-
     if (nxr_peer_has_refusal(peer)) {
         nxr_net_refusal_heard(peer); /* before the failure is taken: it may be of a later refusal */
     } else if (atomic_load_explicit(&peer->freed_failure, memory_order_relaxed) == NIXL_OK &&
@@ -76,7 +75,13 @@ int nxr_transfer_report(const char *operation, struct nxr_peer *peer)
         return NIXL_OK;
     }
     atomic_store(&peer->has_failed_put, false);
-    status = atomic_exchange(&peer->freed_failure, NIXL_OK);
+    return atomic_exchange(&peer->freed_failure, NIXL_OK);
+}
+
+int nxr_transfer_report(const char *operation, struct nxr_peer *peer)
+{
+    int status = take_failure(peer);
+
     if (status == NIXL_OK) {
         return NIXL_OK;
     }
@@ -296,7 +301,7 @@ static bool flush_is_past(struct started_flush *flush, struct nxr_peer *peer)
         return false;
     }
     status = nxr_peer_is_lost(peer) ? NIXL_E_PEER_LOST : status;
-    status = status == NIXL_OK ? atomic_exchange(&peer->freed_failure, NIXL_OK) : status;
+    status = status == NIXL_OK ? take_failure(peer) : status;
     if (status == NIXL_E_PEER_LOST && flush->status == NIXL_OK) {
         flush->req->lost_rank = peer->rank;
     }

@@ -7,6 +7,7 @@
 
 #include "region/region.h"
 #include "sync/notify.h"
+#include "util/clock.h"
 
 #include "test/unit/unit.h"
 #include <string.h>
@@ -196,6 +197,25 @@ Test(refused, is_told_by_a_fence, .init = start, .fini = stop)
     cr_expect(eq(int, nixl_fence(1), NIXL_E_STALE));
     cr_expect(eq(u32, fake_n_sent(NXR_NET_HEARD), 1));
     cr_expect(eq(int, nixl_fence(1), NIXL_OK));
+}
+
+Test(refused, is_told_by_a_flush_that_is_started, .init = start, .fini = stop)
+{
+    struct nixl_req *req = NULL;
+    struct nxr_net_stamp flushed;
+    int status;
+
+    fake_region(1, false);
+    receive_refused(1);
+    status = nixl_flush_x(1, NULL, NULL, &req);
+    if (status == NIXL_INPROGRESS) {
+        flushed = *(const struct nxr_net_stamp *)fake_last(NXR_NET_FLUSH);
+        fake_receive(1, NXR_NET_FLUSHED, &flushed, sizeof(flushed), NULL, 0);
+        status = nixl_req_wait(&req, 1000 * NXR_MS);
+    }
+    cr_expect(eq(int, status, NIXL_E_STALE));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_HEARD), 1));
+    cr_expect(eq(int, nixl_notify(1, 1, NULL, 0, 0), NIXL_OK), "it was told once");
 }
 
 Test(refused, is_told_by_what_is_started, .init = start, .fini = stop)
