@@ -23,6 +23,7 @@ enum nixl_op_flag {
     NIXL_OP_SIGNAL = 2, /**< `signal_*`: the change of a signal follows the operation */
     NIXL_OP_STREAM = 4, /**< `stream`: the operation runs in the order of a CUDA stream */
     NIXL_OP_RANK = 8,   /**< `rank`: a wait ends with NIXL_E_PEER_LOST if that rank is lost */
+    NIXL_OP_GETS = 16,  /**< a flush also waits for gets whose requests are still there */
 };
 
 #define NIXL_AT_ONCE (-1) /**< `timeout_ns`: what would wait is given up */

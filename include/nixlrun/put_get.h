@@ -111,8 +111,10 @@ NIXL_API int nixl_flush(int rank, int64_t timeout_ns) NIXL_MUST_CHECK;
 /**
  * The extended form of nixl_flush(): for one region, or all of them (NULL). It may wait for more
  * than was asked for: today all earlier puts to the rank. Started, it waits for what was put before
- * it, and may wait for what is put meanwhile; it is only told by its request or queue. Of struct
- * nixl_op, no flag is used; `timeout_ns` 0: the context's default.
+ * it, and may wait for what is put meanwhile; it is only told by its request or queue. Of the flags
+ * of struct nixl_op, NIXL_OP_GETS is used: wait also until all earlier gets from the rank, prepared
+ * ones too, have filled their memory; their requests stay, and report how they ended. `timeout_ns`
+ * 0: the context's default.
  * @return as nixl_flush(), and NIXL_INPROGRESS
  */
 NIXL_API int nixl_flush_x(int rank, struct nixl_region *region, const struct nixl_op *op,

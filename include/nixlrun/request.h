@@ -46,14 +46,14 @@ enum nixl_outcome {
 
 /**
  * Stop a request: work that has not started is dropped, work that has started is waited for.
- * @param outcome_p  may be NULL
+ * @param outcome_p  enum nixl_outcome; may be NULL
  * @return NIXL_OK           no byte moves any more; the request is freed and *req_p NULL
  * @return NIXL_E_TIMEOUT    (NIXL_INPROGRESS with 0) a copy is in flight; the request still exists
  * @return NIXL_E_INVALID_ARG    req_p is NULL, or the timeout is negative
  * A NULL request is complete. Threads: any, one at a time for one request.
  */
 NIXL_API int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns,
-                             enum nixl_outcome *outcome_p) NIXL_MUST_CHECK;
+                             int32_t *outcome_p) NIXL_MUST_CHECK;
 
 /**
  * Detach a request: it completes by itself, unobserved. Its memory must stay valid until a flush

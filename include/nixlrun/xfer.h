@@ -125,7 +125,7 @@ NIXL_API int nixl_xfer_wait(struct nixl_xfer *xfer, int64_t timeout_ns) NIXL_MUS
 
 /** Stop the last start that gave no request; as nixl_req_cancel(). Pieces that moved stay. */
 NIXL_API int nixl_xfer_cancel(struct nixl_xfer *xfer, int64_t timeout_ns,
-                              enum nixl_outcome *outcome_p) NIXL_MUST_CHECK;
+                              int32_t *outcome_p) NIXL_MUST_CHECK;
 
 /** What is known of a prepared transfer. */
 struct nixl_xfer_info {

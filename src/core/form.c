@@ -8,7 +8,7 @@
 #include "util/status.h"
 #include "util/struct.h"
 
-#define ALL_FLAGS (NIXL_OP_NOTE | NIXL_OP_SIGNAL | NIXL_OP_STREAM | NIXL_OP_RANK)
+#define ALL_FLAGS (NIXL_OP_NOTE | NIXL_OP_SIGNAL | NIXL_OP_STREAM | NIXL_OP_RANK | NIXL_OP_GETS)
 
 int nxr_form_refuse(const char *operation, int rank, const char *flag, const char *why)
 {
@@ -21,7 +21,8 @@ static const char *flag_name(uint32_t flags)
     return (flags & NIXL_OP_NOTE) != 0     ? "NIXL_OP_NOTE"
            : (flags & NIXL_OP_SIGNAL) != 0 ? "NIXL_OP_SIGNAL"
            : (flags & NIXL_OP_STREAM) != 0 ? "NIXL_OP_STREAM"
-                                           : "NIXL_OP_RANK";
+           : (flags & NIXL_OP_RANK) != 0   ? "NIXL_OP_RANK"
+                                           : "NIXL_OP_GETS";
 }
 
 /* Check the fields that mean the same in all calls. */
@@ -29,9 +30,10 @@ static int form_check(const char *operation, const struct nixl_op *op, uint32_t 
 {
     if ((op->flags & ~(uint32_t)ALL_FLAGS) != 0) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
-                        "flags %#x; allowed: NIXL_OP_NOTE (%#x), _SIGNAL (%#x), _STREAM (%#x) and "
-                        "_RANK (%#x)",
-                        op->flags, NIXL_OP_NOTE, NIXL_OP_SIGNAL, NIXL_OP_STREAM, NIXL_OP_RANK);
+                        "flags %#x; allowed: NIXL_OP_NOTE (%#x), _SIGNAL (%#x), _STREAM (%#x), "
+                        "_RANK (%#x) and _GETS (%#x)",
+                        op->flags, NIXL_OP_NOTE, NIXL_OP_SIGNAL, NIXL_OP_STREAM, NIXL_OP_RANK,
+                        NIXL_OP_GETS);
     }
     if ((op->flags & ~allowed) != 0) {
         return nxr_form_refuse(operation, -1, flag_name(op->flags & ~allowed),

@@ -238,6 +238,8 @@ void nxr_request_end(struct nixl_req *req, int status)
     has_begun = stop_pending(req);
     if (req->op.kind == NXR_OP_ATOMIC) {
         atomic_fetch_sub_explicit(&peer->n_words, 1, memory_order_release);
+    } else if (req->is_get) {
+        atomic_fetch_sub_explicit(&peer->n_gets, 1, memory_order_release);
     }
     if (was_begun) {
         atomic_fetch_sub(&nxr_n_started, 1);
@@ -400,15 +402,23 @@ bool nxr_request_start_begun(void)
     }
 }
 
+static void request_count(struct nixl_req *req)
+{
+    req->is_pending = req->op.kind == NXR_OP_PUT;
+    req->is_get = req->op.kind == NXR_OP_GET;
+    if (req->is_pending) {
+        atomic_fetch_add(&req->peer->n_pending, 1);
+    } else if (req->is_get) {
+        atomic_fetch_add(&req->peer->n_gets, 1);
+    }
+}
+
 static void request_set_op(struct nixl_req *req, const struct nxr_op *op, struct nxr_peer *peer)
 {
     req->op = *op;
     req->op.ended = request_op_ended;
     req->peer = peer;
-    req->is_pending = op->kind == NXR_OP_PUT;
-    if (req->is_pending) {
-        atomic_fetch_add(&peer->n_pending, 1);
-    }
+    request_count(req);
 }
 
 void nxr_request_begin(struct nixl_req *req, const struct nxr_op *op)
@@ -438,15 +448,12 @@ void nxr_request_await(struct nixl_req *req, const struct nxr_op *op, struct nxr
     pthread_mutex_unlock(&nxr_requests_lock);
 }
 
-void nxr_request_has_begun(struct nixl_req *req, struct nxr_peer *peer, bool is_pending)
+void nxr_request_has_begun(struct nixl_req *req, struct nxr_peer *peer)
 {
     req->peer = peer;
     req->transport = peer->transport->name;
     req->is_started = true;
-    req->is_pending = is_pending;
-    if (is_pending) {
-        atomic_fetch_add(&peer->n_pending, 1);
-    }
+    request_count(req);
 }
 
 void nxr_request_leave(void)

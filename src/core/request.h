@@ -86,6 +86,7 @@ struct nixl_req {
     enum nxr_request_phase phase;
     bool is_started;          /* the transport has it */
     bool is_pending;          /* a put that notifications wait for: counted in n_pending */
+    bool is_get;              /* counted in n_gets */
     bool is_failed_put;       /* it was pending when it failed: counted in n_failed_puts */
     bool is_freed;            /* the user has given it up: freed when it ends */
     struct nxr_list link;     /* in segment->waiting, among those to start, or behind puts */
@@ -115,10 +116,10 @@ void nxr_request_await(struct nixl_req *req, const struct nxr_op *op, struct nxr
                        struct nxr_list *waiting);
 
 /*
- * The owner has begun the operation itself. `is_pending`: later notifications and words to that
- * peer wait for its end.
+ * The owner has begun the operation of req->op.kind itself: later notifications and words to that
+ * peer wait for the end of a put.
  */
-void nxr_request_has_begun(struct nixl_req *req, struct nxr_peer *peer, bool is_pending);
+void nxr_request_has_begun(struct nixl_req *req, struct nxr_peer *peer);
 
 /* It has ended. Any thread; job.lock may be held. */
 void nxr_request_end(struct nixl_req *req, int status);

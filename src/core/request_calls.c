@@ -233,10 +233,10 @@ int nxr_request_stop(struct nixl_req *req)
     return req_is_done(req) ? NIXL_OK : NIXL_INPROGRESS;
 }
 
-int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, enum nixl_outcome *outcome_p)
+int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, int32_t *outcome_p)
 {
     int status = req_check_req("nixl_req_cancel", req_p, timeout_ns);
-    enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
+    int32_t outcome = NIXL_OUTCOME_DONE;
     struct nixl_req *req;
 
     if (status != NIXL_OK) {

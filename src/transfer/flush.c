@@ -38,20 +38,31 @@ static bool has_nothing_open(void *arg)
             atomic_load_explicit(&peer->n_detached, memory_order_acquire) == 0);
 }
 
+/* The same for a flush that also waits for gets whose requests are still there. */
+static bool has_no_gets_either(void *arg)
+{
+    const struct nxr_peer *peer = arg;
+
+    return nxr_peer_is_lost(peer) ||
+           (has_nothing_open(arg) &&
+            atomic_load_explicit(&peer->n_gets, memory_order_acquire) == 0);
+}
+
 static int fail_late(const char *operation, const struct nxr_peer *peer, int64_t timeout_ns)
 {
     uint32_t n_puts = atomic_load(&peer->n_pending), n_words = atomic_load(&peer->n_words);
-    uint32_t n_detached = atomic_load(&peer->n_detached);
+    uint32_t n_gets = atomic_load(&peer->n_gets), n_detached = atomic_load(&peer->n_detached);
     const struct nxr_duration time = nxr_duration(timeout_ns);
 
-    if (n_puts + n_words + n_detached == 0) {
+    if (n_puts + n_gets + n_words + n_detached == 0) {
         return nxr_fail(NIXL_E_TIMEOUT, operation, peer->rank, "", 0,
                         "%s has not acknowledged the puts to it within %s", nxr_peer_name(peer),
                         time.text);
     }
     return nxr_fail(NIXL_E_TIMEOUT, operation, peer->rank, "", 0,
-                    "in flight to %s after %s: %u puts, %u atomics, %u detached requests",
-                    nxr_peer_name(peer), time.text, n_puts, n_words, n_detached);
+                    "in flight to %s after %s: %u puts, %u gets, %u atomics; %u of the requests "
+                    "are detached",
+                    nxr_peer_name(peer), time.text, n_puts, n_gets, n_words, n_detached);
 }
 
 static int fail_drain(const char *operation, const struct nxr_peer *peer, int status,
@@ -107,10 +118,18 @@ static order_fn *flush_of(const struct nxr_peer *peer)
     return peer->transport != NULL ? peer->transport->flush : NULL;
 }
 
+/* The same for a flush of gets, too. */
+static order_fn *flush_gets_of(const struct nxr_peer *peer)
+{
+    return flush_of(peer);
+}
+
 /* The condition to wait for before the transport is called. */
 static nxr_ready_fn *ready_for(order_of_fn *order_of)
 {
-    return order_of == flush_of ? has_nothing_open : has_no_pending;
+    return order_of == fence_of   ? has_no_pending
+           : order_of == flush_of ? has_nothing_open
+                                  : has_no_gets_either;
 }
 
 /* A fence or flush for which the transport is called repeatedly. */
@@ -176,7 +195,7 @@ int nxr_transfer_fence(const char *operation, struct nxr_peer *peer)
 /* Does the peer need a fence or flush? If it is not connected, puts may wait for the connection. */
 static bool flush_is_used(struct nxr_peer *peer)
 {
-    return peer != NULL && (nxr_peer_is_up(peer) || !has_nothing_open(peer));
+    return peer != NULL && (nxr_peer_is_up(peer) || !has_no_gets_either(peer));
 }
 
 /*
@@ -234,12 +253,12 @@ int nixl_fence(int rank)
     return nxr_transfer_fence("nixl_fence", peer);
 }
 
-static int flush(const char *operation, int rank, int64_t timeout_ns)
+static int flush(const char *operation, int rank, order_of_fn *order_of, int64_t timeout_ns)
 {
     struct nxr_peer *peer;
 
     if (rank == NIXL_ALL_RANKS) {
-        return drain_all(operation, timeout_ns, flush_of);
+        return drain_all(operation, timeout_ns, order_of);
     }
     if (!nxr_is_rank(rank)) {
         return nxr_fail_rank(operation, rank);
@@ -248,7 +267,7 @@ static int flush(const char *operation, int rank, int64_t timeout_ns)
     if (peer == NULL) {
         return NIXL_OK;
     }
-    return drain(operation, peer, timeout_ns, flush_of);
+    return drain(operation, peer, timeout_ns, order_of);
 }
 
 int nixl_flush(int rank, int64_t timeout_ns)
@@ -259,7 +278,7 @@ int nixl_flush(int rank, int64_t timeout_ns)
         return status;
     }
     return timeout_ns < 0 ? nxr_fail_timeout("nixl_flush", rank, timeout_ns)
-                          : flush("nixl_flush", rank, timeout_ns);
+                          : flush("nixl_flush", rank, flush_of, timeout_ns);
 }
 
 /* ---- flushing without waiting ---------------------------------------------------------------- */
@@ -271,6 +290,7 @@ int nixl_flush(int rank, int64_t timeout_ns)
 struct started_flush {
     struct nxr_list link;
     struct nixl_req *req;
+    order_of_fn *order_of;
     int next, last;
     int status; /* the first failure */
 };
@@ -290,10 +310,10 @@ static bool flush_is_past(struct started_flush *flush, struct nxr_peer *peer)
     if (!flush_is_used(peer)) {
         return true;
     }
-    if (!has_nothing_open(peer)) {
+    if (!ready_for(flush->order_of)(peer)) {
         return false;
     }
-    order = flush_of(peer);
+    order = flush->order_of(peer);
     if (order != NULL && !nxr_peer_is_lost(peer)) {
         status = order(peer);
     }
@@ -381,7 +401,8 @@ static void flush_stop(struct nixl_req *req)
 
 static const struct nxr_req_owner flush_owner = {.is_unflushed = true, .stop = flush_stop};
 
-static int flush_start(const char *operation, int rank, struct nixl_req **req_p)
+static int flush_start(const char *operation, int rank, order_of_fn *order_of,
+                       struct nixl_req **req_p)
 {
     struct started_flush *flush = malloc(sizeof(*flush));
     struct nixl_req *req = flush != NULL ? nxr_request_new(operation, &flush_owner, NULL) : NULL;
@@ -392,6 +413,7 @@ static int flush_start(const char *operation, int rank, struct nixl_req **req_p)
     }
     *flush = (struct started_flush){
         .req = req,
+        .order_of = order_of,
         .next = rank == NIXL_ALL_RANKS ? 0 : rank,
         .last = rank == NIXL_ALL_RANKS ? nxr_job.size - 1 : rank,
     };
@@ -414,7 +436,8 @@ int nixl_flush_x(int rank, struct nixl_region *region, const struct nixl_op *op,
     static const char operation[] = "nixl_flush_x";
     struct nixl_req *req = NULL;
     struct nxr_form form;
-    int status = nxr_form_read_start(operation, op, 0, req_p, &form);
+    int status = nxr_form_read_start(operation, op, NIXL_OP_GETS, req_p, &form);
+    order_of_fn *order_of = nxr_form_has(&form, NIXL_OP_GETS) ? flush_gets_of : flush_of;
 
     if (status == NIXL_OK && region != NULL && !nxr_region_is_open(region)) {
         status = nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "the region is closed");
@@ -423,10 +446,10 @@ int nixl_flush_x(int rank, struct nixl_region *region, const struct nixl_op *op,
         status = nxr_fail_rank(operation, rank);
     }
     if (status == NIXL_OK && req_p == NULL && form.op.cq == NULL) {
-        return flush(operation, rank, form.timeout_ns);
+        return flush(operation, rank, order_of, form.timeout_ns);
     }
     if (status == NIXL_OK) {
-        status = flush_start(operation, rank, &req);
+        status = flush_start(operation, rank, order_of, &req);
     }
     return nxr_form_end(operation, &form, status, req, req_p);
 }

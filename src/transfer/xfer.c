@@ -228,7 +228,7 @@ int nixl_xfer_wait(struct nixl_xfer *xfer, int64_t timeout_ns)
     return status == NIXL_OK ? nixl_req_wait(&xfer->kept, timeout_ns) : status;
 }
 
-int nixl_xfer_cancel(struct nixl_xfer *xfer, int64_t timeout_ns, enum nixl_outcome *outcome_p)
+int nixl_xfer_cancel(struct nixl_xfer *xfer, int64_t timeout_ns, int32_t *outcome_p)
 {
     int status = check_kept("nixl_xfer_cancel", xfer);
 

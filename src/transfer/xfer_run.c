@@ -304,7 +304,7 @@ static void go_on(const char *operation, struct nixl_xfer *xfer, enum turn turn,
     xfer->spare = NULL;
     req->operation = operation;
     req->op = (struct nxr_op){.kind = xfer->kind, .nbytes = xfer->sides[NIXL_XFER_LOCAL].nbytes};
-    nxr_request_has_begun(req, xfer->peer, xfer->kind == NXR_OP_PUT);
+    nxr_request_has_begun(req, xfer->peer);
     *req_p = req;
     pthread_mutex_lock(&nxr_xfers_lock);
     xfer->req = req;

@@ -244,6 +244,34 @@ static void a_flush_can_be_started(void)
     ring_drop(&ring);
 }
 
+/* The bytes are there before a request is asked. */
+static void a_flush_of_gets_waits_for_them(void)
+{
+    struct ring ring = ring_make("extended flush of gets");
+    struct nixl_op op = NIXL_OP_INIT;
+    struct nixl_req *get, *flush;
+
+    op.flags = NIXL_OP_GETS;
+    memset(ring.segment.bytes, 7, LARGE);
+    mpt_barrier();
+    for (int is_started = 0; is_started < 2; is_started++) {
+        int status;
+
+        memset(ring.buffer, 0, LARGE);
+        status = nixl_get_x(conf.next, ring.segment.region, 0, ring.buffer, LARGE, NULL, &get);
+        MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
+        if (is_started == 0) {
+            MPT_OK(nixl_flush_x(conf.next, ring.segment.region, &op, NULL));
+        } else if (nixl_flush_x(NIXL_ALL_RANKS, NULL, &op, &flush) == NIXL_INPROGRESS) {
+            MPT_OK(nixl_req_wait(&flush, MPT_PATIENCE));
+        }
+        MPT_CHECK_BYTES(ring.buffer, LARGE, 7);
+        MPT_OK(nixl_req_test(&get));
+    }
+    mpt_barrier();
+    ring_drop(&ring);
+}
+
 static void a_request_ends_at_its_deadline(void)
 {
     struct nixl_op op = NIXL_OP_INIT;
@@ -552,6 +580,7 @@ const struct guarantee conf_extended[] = {
     {"a_prepared_transfer_notifies_and_signals", a_prepared_transfer_notifies_and_signals,
      CONF_HOST},
     {"a_flush_can_be_started", a_flush_can_be_started, CONF_HOST},
+    {"a_flush_of_gets_waits_for_them", a_flush_of_gets_waits_for_them, CONF_HOST},
     {"a_request_ends_at_its_deadline", a_request_ends_at_its_deadline, 0},
     {"contexts", NULL, 0},
     {"contexts_do_not_take_each_others_notifications",

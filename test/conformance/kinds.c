@@ -335,7 +335,7 @@ static void a_canceled_request_leaves_its_memory_alone(void)
     mpt_barrier();
     for (unsigned round = 0; round < conf_rounds(20); round++) {
         struct nixl_req *req = NULL;
-        enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
+        int32_t outcome = NIXL_OUTCOME_DONE;
         bool is_put = round % 2 == 0;
         int status;
 

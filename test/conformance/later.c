@@ -250,7 +250,7 @@ static void a_timeout_breaks_the_team_for_all(void)
 
 static void a_cancel_breaks_the_team_for_all(void)
 {
-    enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
+    int32_t outcome = NIXL_OUTCOME_DONE;
     struct nixl_req *req = NULL;
     struct nixl_team *team = world_that_all_have();
 

@@ -231,7 +231,7 @@ static void use_and_size_are_checked_first(void)
 static void either_side_takes_it_back(void)
 {
     struct segment segment = conf_segment("pair.cancel", 4096);
-    enum nixl_outcome outcome = NIXL_OUTCOME_PARTIAL;
+    int32_t outcome = NIXL_OUTCOME_PARTIAL;
     struct token mine, theirs;
     struct nixl_req *req = expose(&segment, 0, 4096, NIXL_PAIR_READ, &mine);
 

@@ -141,7 +141,7 @@ static void gets_complete_too(void)
 static void a_null_request_is_complete(void)
 {
     struct nixl_req *req = NULL;
-    enum nixl_outcome outcome = NIXL_OUTCOME_PARTIAL;
+    int32_t outcome = NIXL_OUTCOME_PARTIAL;
 
     MPT_OK(nixl_req_test(&req));
     MPT_OK(nixl_req_wait(&req, 0));
@@ -183,7 +183,7 @@ static void a_failed_start_makes_no_request(void)
 
 static void cancel_one(struct segment *segment, unsigned char *src, uint64_t seed)
 {
-    enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
+    int32_t outcome = NIXL_OUTCOME_DONE;
     struct nixl_req *req = NULL;
     int status;
 
@@ -201,7 +201,7 @@ static void cancel_one(struct segment *segment, unsigned char *src, uint64_t see
 static void check_canceled(const struct segment *segment, uint64_t seed)
 {
     static struct nixl_note note;
-    enum nixl_outcome outcome;
+    int32_t outcome;
     unsigned char *seen = malloc(BIG);
 
     nixl_note_init(&note);
@@ -352,7 +352,7 @@ static void a_notification_behind_a_canceled_put_says_so(void)
 
     mpt_barrier();
     for (unsigned round = 0; round < conf_rounds(50); round++) {
-        enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
+        int32_t outcome = NIXL_OUTCOME_DONE;
         struct nixl_req *req = NULL;
         int status = nixl_put_x(conf.next, segment.region, 0, src, BIG, NULL, &req), heard;
 

@@ -390,10 +390,10 @@ static void a_completed_transfer_wakes_the_event_fd(void)
 }
 
 /* What the cancel of the rank before has said of the own segment. */
-static enum nixl_outcome hear_outcome(void)
+static int32_t hear_outcome(void)
 {
     struct nixl_note note;
-    enum nixl_outcome outcome;
+    int32_t outcome;
 
     nixl_note_init(&note);
     MPT_OK(nixl_notify_recv(conf.prev, TAG_NEXT, UINT64_MAX, MPT_PATIENCE, &note));
@@ -405,7 +405,7 @@ static enum nixl_outcome hear_outcome(void)
 static void a_canceled_transfer_moves_no_more(void)
 {
     static struct pair pair;
-    enum nixl_outcome outcome = NIXL_OUTCOME_UNTOUCHED;
+    int32_t outcome = NIXL_OUTCOME_UNTOUCHED;
     struct nixl_xfer *xfer;
     struct nixl_req *req;
 

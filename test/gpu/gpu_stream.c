@@ -57,7 +57,7 @@ static void check_order(void)
 {
     uintptr_t here = data.addr, there = data.addr + NBYTES;
     struct nixl_req *req = NULL;
-    enum nixl_outcome outcome;
+    int32_t outcome;
 
     gpu_fill(&data, 0, NBYTES, 1);
     mpt_barrier();

@@ -211,7 +211,7 @@ static void a_cancel_stops_it(void)
 
     for (int round = 0; round < ROUNDS && nixl_rank() == 0; round++) {
         struct nixl_req *req = begin_put((uint64_t)round);
-        enum nixl_outcome outcome;
+        int32_t outcome;
 
         MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, &outcome));
         n_stopped += outcome != NIXL_OUTCOME_DONE;
@@ -229,7 +229,7 @@ static void a_cancel_tells_what_a_transfer_has_moved(void)
 
     for (int round = 0; round < ROUNDS && nixl_rank() == 0; round++) {
         struct nixl_req *req = NULL;
-        enum nixl_outcome outcome;
+        int32_t outcome;
 
         start_xfer(&req);
         MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, &outcome));

@@ -245,8 +245,10 @@ static void bad_forms(void)
     struct nixl_cq_entry entry;
     size_t n;
 
-    op.flags = 16;
+    op.flags = 32;
     MPT_STATUS(nixl_put_x(0, region, 0, memory, 8, &op, &req), NIXL_E_INVALID_ARG);
+    op.flags = NIXL_OP_GETS;
+    MPT_STATUS(nixl_put_x(0, region, 0, memory, 8, &op, &req), NIXL_E_UNSUPPORTED);
     op.flags = NIXL_OP_RANK;
     MPT_STATUS(nixl_put_x(0, region, 0, memory, 8, &op, &req), NIXL_E_UNSUPPORTED);
     op.rank = -1;

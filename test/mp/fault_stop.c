@@ -143,7 +143,7 @@ static void ask_the_stopped(struct nixl_region *region, pid_t pid)
     TIMES_OUT(nixl_atomic(1, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, &before), MPT_S);
     TIMES_OUT(nixl_put(1, region, 8, &ones, 8), MPT_S);
     for (int i = 0; i < N_WORDS; i++) {
-        enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
+        int32_t outcome = NIXL_OUTCOME_DONE;
 
         MPT_OK(nixl_req_cancel(&reqs[i], MPT_PATIENCE, &outcome));
         MPT_EQ(outcome, NIXL_OUTCOME_UNTOUCHED);

@@ -91,6 +91,28 @@ Test(submit, what_is_small_is_put_once_and_started_where_that_fails, .init = sta
     cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_OK));
 }
 
+/* ---- flush -------------------------------------------------------------------------------- */
+
+Test(flush, of_gets_ends_when_they_have_ended, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    struct nixl_op op = NIXL_OP_INIT;
+    struct nixl_req *get = NULL, *flush = NULL;
+    struct nxr_net_got got = {0};
+
+    op.flags = NIXL_OP_GETS;
+    cr_assert(eq(int, nixl_get_x(1, region, 0, buffer, 8, NULL, &get), NIXL_INPROGRESS));
+    got.move = ((const struct nxr_net_get *)fake_last(NXR_NET_GET))->move;
+    cr_expect(eq(int, nixl_flush(1, 0), NIXL_OK), "its request tells of a get");
+    cr_assert(eq(int, nixl_flush_x(1, region, &op, &flush), NIXL_INPROGRESS));
+    op.timeout_ns = NIXL_AT_ONCE;
+    cr_expect(eq(int, nixl_flush_x(1, region, &op, NULL), NIXL_INPROGRESS));
+    fake_receive(1, NXR_NET_GOT, &got, sizeof(got), "12345678", 8);
+    cr_expect(eq(int, nixl_flush_x(1, region, &op, NULL), NIXL_OK));
+    cr_expect(eq(int, nixl_req_cancel(&flush, 0, NULL), NIXL_OK), "no service thread runs here");
+    cr_expect(eq(int, nixl_req_wait(&get, 0), NIXL_OK));
+}
+
 /* ---- put and notification -------------------------------------------------------------------- */
 
 Test(put_notify, of_much_is_one_message, .init = start, .fini = stop)

@@ -131,7 +131,7 @@ Test(death, of_the_owner_while_its_answer_lands, .init = start, .fini = stop)
 Test(cancel, get_whose_answer_has_not_come, .init = start, .fini = stop)
 {
     struct nixl_region *region = fake_region(1, false);
-    enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
+    int32_t outcome = NIXL_OUTCOME_DONE;
     struct nxr_net_got got = {.nbytes = LARGE};
     struct nixl_req *req = NULL;
 
@@ -146,7 +146,7 @@ Test(cancel, put_that_the_network_has_ends_when_it_lets_go, .init = start, .fini
 {
     struct nixl_region *region = fake_region(1, false);
     struct nixl_req *req = begin(region, true, AT_THE_NETWORK);
-    enum nixl_outcome outcome = NIXL_OUTCOME_UNTOUCHED;
+    int32_t outcome = NIXL_OUTCOME_UNTOUCHED;
 
     cr_expect(eq(int, nixl_req_cancel(&req, 0, &outcome), NIXL_INPROGRESS));
     fake_end_ops(NIXL_OK);
@@ -158,7 +158,7 @@ Test(cancel, write_that_found_no_room, .init = start_rma, .fini = stop)
 {
     struct nixl_region *region = fake_region(1, true);
     struct nixl_req *req = begin(region, true, WAITS_FOR_ROOM);
-    enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
+    int32_t outcome = NIXL_OUTCOME_DONE;
 
     cr_expect(eq(int, nixl_req_cancel(&req, 0, &outcome), NIXL_OK));
     cr_expect(eq(int, outcome, NIXL_OUTCOME_UNTOUCHED));
@@ -206,7 +206,7 @@ Test(large, write_that_is_canceled_has_moved_a_part, .init = start_rma, .fini = 
 {
     char *memory;
     struct nixl_req *req = begin_large(&memory);
-    enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
+    int32_t outcome = NIXL_OUTCOME_DONE;
     int n_moved = fake.n_moved;
 
     cr_expect(eq(int, nixl_req_cancel(&req, 0, &outcome), NIXL_INPROGRESS));
