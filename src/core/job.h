@@ -75,10 +75,8 @@ struct nxr_peer {
     _Atomic uint32_t n_words;    /* requests that change a word: a flush waits for them, too */
     _Atomic uint32_t n_detached; /* puts and gets that have not ended and that nobody waits for */
     _Atomic int freed_failure;   /* of one of these, when it has ended: nixl_flush() reports it */
-    _Atomic uint32_t n_failed_puts; /* whose request has ended, and has not been asked yet */
-    atomic_bool has_failed_put;     /* ... and was detached; nixl_flush() reports it */
-    atomic_bool has_refusal; /* it has dropped a put or signal, and no call has reported that yet */
-    atomic_bool must_ring_fd; /* ask the peer to signal its event fd */
+    _Atomic uint32_t doubts;     /* of NXR_DOUBT_*: failures that no call has reported yet */
+    atomic_bool must_ring_fd;    /* ask the peer to signal its event fd */
 
     /* Everything below: job.lock. */
     struct nxr_identity identity; /* its incarnation is certain once it has a card; before: 0 */
@@ -117,17 +115,27 @@ struct nxr_job {
 
 extern struct nxr_job nxr_job;
 
+/* Failures that no call has reported yet, in one word, so that what is sent looks only once. */
+#define NXR_DOUBT_REFUSAL  1u /* the peer has dropped a put or signal */
+#define NXR_DOUBT_DETACHED 2u /* a put failed whose request was detached; nixl_flush() reports it */
+#define NXR_DOUBT_PUT      4u /* for each put whose request has ended, and has not been asked yet */
+
+/* Is there any of these? */
+static inline bool nxr_peer_is_doubtful(const struct nxr_peer *peer)
+{
+    return atomic_load_explicit(&peer->doubts, memory_order_acquire) != 0;
+}
+
 /* Has a put to the peer failed, as no call has reported yet? What is sent must not stand for it. */
 static inline bool nxr_peer_has_failed_put(const struct nxr_peer *peer)
 {
-    return atomic_load_explicit(&peer->n_failed_puts, memory_order_acquire) != 0 ||
-           atomic_load_explicit(&peer->has_failed_put, memory_order_acquire);
+    return atomic_load_explicit(&peer->doubts, memory_order_acquire) >= NXR_DOUBT_DETACHED;
 }
 
 /* Has the peer dropped a put or signal, as no call has reported yet? */
 static inline bool nxr_peer_has_refusal(const struct nxr_peer *peer)
 {
-    return atomic_load_explicit(&peer->has_refusal, memory_order_acquire);
+    return (atomic_load_explicit(&peer->doubts, memory_order_acquire) & NXR_DOUBT_REFUSAL) != 0;
 }
 
 /* ---- the job (job.c) ------------------------------------------------------------------------- */

@@ -188,7 +188,7 @@ void nxr_request_leave_to_flush(struct nixl_req *req, int status)
 {
     if (status != NIXL_OK && !req->owner->is_unflushed) {
         if (req->is_failed_put) {
-            atomic_store(&req->peer->has_failed_put, true);
+            atomic_fetch_or(&req->peer->doubts, NXR_DOUBT_DETACHED);
         }
         atomic_store(&req->peer->freed_failure, status);
     }
@@ -225,7 +225,7 @@ void nxr_request_end(struct nixl_req *req, int status)
         atomic_fetch_sub_explicit(&peer->n_detached, req->owner->has_peer, memory_order_release);
     } else {
         if (req->is_failed_put) {
-            atomic_fetch_add(&peer->n_failed_puts, 1);
+            atomic_fetch_add(&peer->doubts, NXR_DOUBT_PUT);
         }
         if (req->cq != NULL) {
             nxr_cq_ended(req);

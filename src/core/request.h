@@ -87,7 +87,7 @@ struct nixl_req {
     bool is_started;          /* the transport has it */
     bool is_pending;          /* a put that notifications wait for: counted in n_pending */
     bool is_get;              /* counted in n_gets */
-    bool is_failed_put;       /* it was pending when it failed: counted in n_failed_puts */
+    bool is_failed_put;       /* it was pending when it failed: an NXR_DOUBT_PUT */
     bool is_freed;            /* the user has given it up: freed when it ends */
     struct nxr_list link;     /* in segment->waiting, among those to start, or behind puts */
     struct nxr_list age_link; /* in the list of those that wait for their segment, oldest first */

@@ -70,7 +70,7 @@ static void request_seen(const struct nixl_req *req)
     pthread_mutex_lock(&nxr_requests_lock);
     atomic_fetch_sub(&nxr_n_done_unseen, 1);
     if (req->is_failed_put) {
-        atomic_fetch_sub(&req->peer->n_failed_puts, 1);
+        atomic_fetch_sub(&req->peer->doubts, NXR_DOUBT_PUT);
     }
     pthread_mutex_unlock(&nxr_requests_lock);
 }
@@ -282,7 +282,7 @@ void nxr_request_abandon(struct nixl_req *req)
         atomic_fetch_sub(&nxr_n_done_unseen, 1);
         nxr_request_leave_to_flush(req, atomic_load(&req->status));
         if (req->is_failed_put) {
-            atomic_fetch_sub(&req->peer->n_failed_puts, 1);
+            atomic_fetch_sub(&req->peer->doubts, NXR_DOUBT_PUT);
         }
     } else {
         atomic_fetch_add(&req->peer->n_detached, req->owner->has_peer);

@@ -148,7 +148,7 @@ struct nixl_req *nxr_request_take_reported(struct nixl_cq *cq)
     if (req != NULL) {
         atomic_fetch_sub(&cq->n_ended, 1);
         if (req->is_failed_put) {
-            atomic_fetch_sub(&req->peer->n_failed_puts, 1);
+            atomic_fetch_sub(&req->peer->doubts, NXR_DOUBT_PUT);
         }
     }
     pthread_mutex_unlock(&nxr_requests_lock);

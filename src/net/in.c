@@ -87,7 +87,7 @@ static void take_refused(struct net_peer *np, const struct nxr_net_record *recor
     }
     np->n_refused = refused->n_dropped;
     atomic_store(&np->peer->freed_failure, refused->status);
-    atomic_store(&np->peer->has_refusal, true);
+    atomic_fetch_or(&np->peer->doubts, NXR_DOUBT_REFUSAL);
 }
 
 /* The program of the peer knows of the puts that were dropped here, unless more were since then. */

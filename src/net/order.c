@@ -86,7 +86,7 @@ void nxr_net_refusal_heard(struct nxr_peer *peer)
     struct nxr_net_stamp *heard;
 
     net_lock();
-    atomic_store(&peer->has_refusal, false);
+    atomic_fetch_and(&peer->doubts, ~NXR_DOUBT_REFUSAL);
     heard = np->is_dead ? NULL : nxr_net_begin_answer(np, NXR_NET_HEARD, sizeof(*heard));
     if (heard != NULL) {
         heard->value = np->n_refused;

@@ -94,20 +94,22 @@ static inline bool must_hold(const struct nxr_peer *peer)
 }
 
 /* Put it into the ring. Caller holds send_lock, which a program with one thread does not need. */
-static inline int notify_send_now(struct nxr_peer *peer, const struct nxr_message *message)
+static inline int notify_write(struct nxr_peer *peer, const struct nxr_message *message)
 {
-    struct nxr_message late;
-
     NXR_ASSERT(nxr_spin_is_mine(&sync_peer_of(peer)->send_lock) || !nxr_job.is_multithreaded);
-    if (__builtin_expect(nxr_peer_has_failed_put(peer), 0)) {
-        late = *message;
-        late.is_late = true;
-        message = &late;
-    }
     if (peer->transport->notify != NULL) {
         return peer->transport->notify(peer, message);
     }
     return nxr_ring_push(&sync_peer_of(peer)->tx, message) ? NIXL_OK : NIXL_E_AGAIN;
+}
+
+/* The same, marked if an earlier put has failed. Caller holds send_lock. */
+static int notify_send_now(struct nxr_peer *peer, const struct nxr_message *message)
+{
+    struct nxr_message marked = *message;
+
+    marked.is_late |= nxr_peer_has_failed_put(peer);
+    return notify_write(peer, &marked);
 }
 
 static struct held_note *notify_copy(struct nxr_peer *peer, const struct nxr_message *message,
@@ -309,16 +311,16 @@ int nxr_notify_send(const char *operation, int rank, const struct nxr_message *m
 
     if (__builtin_expect(peer != NULL && nxr_peer_is_up(peer) && !nxr_peer_is_lost(peer) &&
                              peer->transport != NULL && !must_hold(peer) &&
-                             !nxr_peer_has_refusal(peer),
+                             !nxr_peer_is_doubtful(peer),
                          1)) {
         if (nxr_job.is_multithreaded) {
             struct sync_peer *sp = sync_peer_of(peer);
 
             nxr_spin_lock(&sp->send_lock);
-            status = must_hold(peer) ? NIXL_E_AGAIN : notify_send_now(peer, message);
+            status = must_hold(peer) ? NIXL_E_AGAIN : notify_write(peer, message);
             nxr_spin_unlock(&sp->send_lock);
         } else {
-            status = notify_send_now(peer, message);
+            status = notify_write(peer, message);
         }
         if (__builtin_expect(status == NIXL_OK, 1)) {
             nxr_wake_peer(peer);
@@ -409,7 +411,7 @@ int nxr_notify_put(struct nxr_segment *segment, const struct nxr_put_notify *wha
     int status = NIXL_E_AGAIN;
 
     nxr_spin_lock(&sp->send_lock);
-    if (!must_hold(peer) && !nxr_peer_has_refusal(peer) && !nxr_peer_has_failed_put(peer)) {
+    if (!must_hold(peer) && !nxr_peer_is_doubtful(peer)) {
         status = segment->transport->put_notify(segment, what);
     }
     nxr_spin_unlock(&sp->send_lock);

@@ -76,22 +76,26 @@ static int fail_drain(const char *operation, const struct nxr_peer *peer, int st
                : nxr_fail(status, operation, peer->rank, "", 0, "%s", nixl_strerror(status));
 }
 
-/* Take the failure of a put or signal that no other call reports. NIXL_OK: there is none. */
+/* Is there a failure that no other call reports? */
+static inline bool has_failure(const struct nxr_peer *peer)
+{
+    return nxr_peer_is_doubtful(peer) ||
+           atomic_load_explicit(&peer->freed_failure, memory_order_relaxed) != NIXL_OK;
+}
+
+/* Take it. NIXL_OK: there is none. */
 static int take_failure(struct nxr_peer *peer)
 {
     if (nxr_peer_has_refusal(peer)) {
         nxr_net_refusal_heard(peer); /* before the failure is taken: it may be of a later refusal */
-    } else if (atomic_load_explicit(&peer->freed_failure, memory_order_relaxed) == NIXL_OK &&
-               !atomic_load_explicit(&peer->has_failed_put, memory_order_relaxed)) {
-        return NIXL_OK;
     }
-    atomic_store(&peer->has_failed_put, false);
+    atomic_fetch_and(&peer->doubts, ~NXR_DOUBT_DETACHED);
     return atomic_exchange(&peer->freed_failure, NIXL_OK);
 }
 
 int nxr_transfer_report(const char *operation, struct nxr_peer *peer)
 {
-    int status = take_failure(peer);
+    int status = has_failure(peer) ? take_failure(peer) : NIXL_OK;
 
     if (status == NIXL_OK) {
         return NIXL_OK;
@@ -148,7 +152,7 @@ static bool flush_is_in_order(void *arg)
 }
 
 /* The fast path: check without reading the clock, which can take longer than the check. */
-static bool is_drained(struct nxr_peer *peer, order_of_fn *order_of)
+static inline bool is_drained(struct nxr_peer *peer, order_of_fn *order_of)
 {
     order_fn *order;
 
@@ -178,13 +182,13 @@ static int wait_drained(const char *operation, struct nxr_peer *peer, int64_t ti
     return status;
 }
 
-static int drain(const char *operation, struct nxr_peer *peer, int64_t timeout_ns,
-                 order_of_fn *order_of)
+static inline __attribute__((always_inline)) int drain(const char *operation, struct nxr_peer *peer,
+                                                       int64_t timeout_ns, order_of_fn *order_of)
 {
     int status =
         is_drained(peer, order_of) ? NIXL_OK : wait_drained(operation, peer, timeout_ns, order_of);
 
-    return status == NIXL_OK ? nxr_transfer_report(operation, peer) : status;
+    return status == NIXL_OK && has_failure(peer) ? nxr_transfer_report(operation, peer) : status;
 }
 
 int nxr_transfer_fence(const char *operation, struct nxr_peer *peer)
@@ -253,7 +257,7 @@ int nixl_fence(int rank)
     return nxr_transfer_fence("nixl_fence", peer);
 }
 
-static int flush(const char *operation, int rank, order_of_fn *order_of, int64_t timeout_ns)
+static inline int flush(const char *operation, int rank, order_of_fn *order_of, int64_t timeout_ns)
 {
     struct nxr_peer *peer;
 

@@ -110,13 +110,13 @@ Test(notify, held_behind_a_put_that_failed_says_so, .init = start_here, .fini = 
 {
     atomic_store(&peer->n_pending, 2);
     cr_expect_eq(notify(2, 7), NIXL_OK);
-    atomic_store(&peer->n_failed_puts, 1); /* by nxr_request_end() */
+    atomic_store(&peer->doubts, NXR_DOUBT_PUT); /* by nxr_request_end() */
     nxr_notify_send_held(peer);
     cr_expect_eq(ring.n, 0, "another put is not visible yet");
     atomic_store(&peer->n_pending, 0);
     nxr_notify_send_held(peer);
     cr_expect_eq(notify(2, 8), NIXL_OK);
-    atomic_store(&peer->n_failed_puts, 0); /* by nxr_request_finish() */
+    atomic_store(&peer->doubts, 0); /* by nxr_request_finish() */
     cr_expect_eq(notify(2, 9), NIXL_OK);
     cr_assert_eq(ring.n, 3);
     cr_expect(ring.are_late[0]);
