@@ -58,11 +58,12 @@ int nxr_form_read(const char *operation, const struct nixl_op *op, uint32_t allo
     static const struct nixl_op zeros = NIXL_OP_INIT;
     int status = nxr_check_ready(operation);
 
-    form->op = zeros;
     if (status == NIXL_OK && op != NULL) {
         status = nxr_struct_read(operation, "op", &type, op, &form->op);
     }
-    if (status == NIXL_OK) {
+    if (status != NIXL_OK || op == NULL) {
+        form->op = zeros;
+    } else {
         status = form_check(operation, &form->op, allowed);
     }
     if (status != NIXL_OK) {

@@ -40,6 +40,24 @@ int nxr_form_read_start(const char *operation, const struct nixl_op *op, uint32_
 int nxr_form_end(const char *operation, const struct nxr_form *form, int status,
                  struct nixl_req *req, struct nixl_req **req_p);
 
+/* Does a call only start something? Then there is no form to read, and it ends as below. */
+static inline bool nxr_form_is_plain(const struct nixl_op *op, struct nixl_req *const *req_p)
+{
+    return __builtin_expect(op == NULL && req_p != NULL, 1);
+}
+
+/* nxr_form_end() of such a call. */
+static inline int nxr_form_end_plain(int status, struct nixl_req *req, struct nixl_req **req_p)
+{
+    if (__builtin_expect(status == NIXL_INPROGRESS, 0)) {
+        nxr_request_leave();
+    }
+    if (status >= 0) {
+        *req_p = status == NIXL_INPROGRESS ? req : NULL;
+    }
+    return status;
+}
+
 /* The call cannot do what a flag asks for. */
 int nxr_form_refuse(const char *operation, int rank, const char *flag, const char *why);
 

@@ -41,18 +41,22 @@ static inline void request_send_held(struct nxr_peer *peer)
     }
 }
 
-/* Free a request. While a thread stops it, that thread frees it afterwards. */
-void nxr_request_drop(struct nixl_req *req)
+bool nxr_request_unlink(struct nixl_req *req)
 {
-    bool is_held;
-
-    pthread_mutex_lock(&nxr_requests_lock);
     nxr_list_remove(&req->expire_link);
     nxr_list_remove(&req->cq_link);
-    is_held = req->is_held;
-    req->must_free = is_held;
+    req->must_free = req->is_held;
+    return !req->is_held;
+}
+
+void nxr_request_drop(struct nixl_req *req)
+{
+    bool may_free;
+
+    pthread_mutex_lock(&nxr_requests_lock);
+    may_free = nxr_request_unlink(req);
     pthread_mutex_unlock(&nxr_requests_lock);
-    if (!is_held) {
+    if (may_free) {
         free(req);
     }
 }

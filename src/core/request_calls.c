@@ -61,18 +61,21 @@ static void request_fail(const char *operation, const struct nixl_req *req, int 
              why[0] != '\0' ? ": " : "", why);
 }
 
-/*
- * The thread that ended the request may still hold the lock, so take it before the request is
- * freed.
- */
-static void request_seen(const struct nixl_req *req)
+/* Free a request that has ended. The thread that ended it may still hold the lock. */
+static void request_seen(struct nixl_req *req)
 {
+    bool may_free;
+
     pthread_mutex_lock(&nxr_requests_lock);
     atomic_fetch_sub(&nxr_n_done_unseen, 1);
     if (req->is_failed_put) {
         atomic_fetch_sub(&req->peer->doubts, NXR_DOUBT_PUT);
     }
+    may_free = nxr_request_unlink(req);
     pthread_mutex_unlock(&nxr_requests_lock);
+    if (may_free) {
+        free(req);
+    }
 }
 
 int nxr_request_finish(const char *operation, struct nixl_req **req_p)
@@ -87,7 +90,6 @@ int nxr_request_finish(const char *operation, struct nixl_req **req_p)
         request_fail(operation, req, status);
     }
     request_seen(req);
-    nxr_request_drop(req);
     *req_p = NULL;
     return status;
 }
@@ -273,7 +275,7 @@ int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, int32_t *outcom
 
 void nxr_request_abandon(struct nixl_req *req)
 {
-    bool has_ended;
+    bool has_ended, may_free = false;
 
     pthread_mutex_lock(&nxr_requests_lock);
     has_ended = req->phase == NXR_REQUEST_DONE;
@@ -284,12 +286,13 @@ void nxr_request_abandon(struct nixl_req *req)
         if (req->is_failed_put) {
             atomic_fetch_sub(&req->peer->doubts, NXR_DOUBT_PUT);
         }
+        may_free = nxr_request_unlink(req);
     } else {
         atomic_fetch_add(&req->peer->n_detached, req->owner->has_peer);
     }
     pthread_mutex_unlock(&nxr_requests_lock);
-    if (has_ended) {
-        nxr_request_drop(req);
+    if (may_free) {
+        free(req);
     }
 }
 

@@ -12,6 +12,12 @@ extern pthread_mutex_t nxr_requests_lock;
 extern _Atomic uint32_t nxr_n_done_unseen;
 
 /*
+ * Take it out of its lists. False: a thread that stops it frees it afterwards, else the caller
+ * does. Caller holds requests_lock.
+ */
+bool nxr_request_unlink(struct nixl_req *req);
+
+/*
  * Nobody asks how it ended: the next nixl_flush() to its peer reports a failure. Caller holds
  * requests_lock.
  */

@@ -135,23 +135,38 @@ static int change_start(const char *operation, int rank, struct nixl_region *reg
     return atomic_op_leave(operation, status, req, req_p);
 }
 
+/* The same in the extended form, of a call that takes no flags. `status`: of its arguments. */
+static inline int change_extended(const char *operation, int status, int rank,
+                                  struct nixl_region *region, const struct nxr_atomic *atomic,
+                                  const struct nixl_op *op, void *fetched_p,
+                                  struct nixl_req **req_p)
+{
+    struct nixl_req *req = NULL;
+    struct nxr_form form;
+
+    if (nxr_form_is_plain(op, req_p) && status == NIXL_OK) {
+        status = change_start(operation, rank, region, atomic, false, fetched_p, &req);
+        return nxr_form_end_plain(status, req, req_p);
+    }
+    if (status == NIXL_OK) {
+        status = nxr_form_read_start(operation, op, 0, req_p, &form);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    status = change_start(operation, rank, region, atomic, false, fetched_p, &req);
+    return nxr_form_end(operation, &form, status, req, req_p);
+}
+
 int nixl_atomic_x(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
                   enum nixl_atomic_op atomic_op, const void *operand, const struct nixl_op *op,
                   void *fetched_p, struct nixl_req **req_p)
 {
     static const char operation[] = "nixl_atomic_x";
-    struct nixl_req *req = NULL;
     struct nxr_atomic atomic;
-    struct nxr_form form;
-    int status = nxr_form_read_start(operation, op, 0, req_p, &form);
+    int status = nxr_atomic_of(operation, rank, offset, type, atomic_op, operand, &atomic);
 
-    if (status == NIXL_OK) {
-        status = nxr_atomic_of(operation, rank, offset, type, atomic_op, operand, &atomic);
-    }
-    if (status == NIXL_OK) {
-        status = change_start(operation, rank, region, &atomic, false, fetched_p, &req);
-    }
-    return nxr_form_end(operation, &form, status, req, req_p);
+    return change_extended(operation, status, rank, region, &atomic, op, fetched_p, req_p);
 }
 
 int nixl_atomic_compare_swap_x(int rank, struct nixl_region *region, uint64_t offset,
@@ -159,18 +174,10 @@ int nixl_atomic_compare_swap_x(int rank, struct nixl_region *region, uint64_t of
                                const struct nixl_op *op, void *fetched_p, struct nixl_req **req_p)
 {
     static const char operation[] = "nixl_atomic_compare_swap_x";
-    struct nixl_req *req = NULL;
     struct nxr_atomic atomic;
-    struct nxr_form form;
-    int status = nxr_form_read_start(operation, op, 0, req_p, &form);
+    int status = nxr_atomic_of_swap(operation, rank, offset, type, expected, desired, &atomic);
 
-    if (status == NIXL_OK) {
-        status = nxr_atomic_of_swap(operation, rank, offset, type, expected, desired, &atomic);
-    }
-    if (status == NIXL_OK) {
-        status = change_start(operation, rank, region, &atomic, false, fetched_p, &req);
-    }
-    return nxr_form_end(operation, &form, status, req, req_p);
+    return change_extended(operation, status, rank, region, &atomic, op, fetched_p, req_p);
 }
 
 int nixl_signal_x(int rank, struct nixl_region *region, uint64_t offset,
@@ -181,8 +188,13 @@ int nixl_signal_x(int rank, struct nixl_region *region, uint64_t offset,
     const struct nxr_atomic atomic = nxr_signal_atomic(offset, signal_op, value);
     struct nixl_req *req = NULL;
     struct nxr_form form;
-    int status = nxr_form_read_start(operation, op, NIXL_OP_STREAM, req_p, &form);
+    int status;
 
+    if (nxr_form_is_plain(op, req_p) && (unsigned)signal_op <= NIXL_SIGNAL_SET) {
+        status = change_start(operation, rank, region, &atomic, true, NULL, &req);
+        return nxr_form_end_plain(status, req, req_p);
+    }
+    status = nxr_form_read_start(operation, op, NIXL_OP_STREAM, req_p, &form);
     if (status == NIXL_OK && (unsigned)signal_op > NIXL_SIGNAL_SET) {
         status = nxr_signal_fail_op(operation, rank, signal_op);
     }

@@ -153,39 +153,48 @@ static int moving_run(const struct moving *what, const struct nixl_op *op, struc
     return nxr_form_end(what->operation, &form, status, req, req_p);
 }
 
-/* Without a form there is nothing to read: as fast as the simple call. */
-static inline int start_plain(const struct moving *what, struct nixl_req **req_p)
+static int start_plain(const struct moving *what, struct nixl_req **req_p)
 {
     struct nixl_req *req = NULL;
     int status = nxr_transfer_start(what->operation, what->kind, what->rank, what->region,
                                     &what->piece, &req);
 
-    if (status == NIXL_INPROGRESS) {
-        nxr_request_leave();
-    }
-    if (status >= 0) {
-        *req_p = req;
-    }
-    return status;
+    return nxr_form_end_plain(status, req, req_p);
+}
+
+/* Apart from the calls, so that they need not store what it takes. */
+static __attribute__((noinline)) int move_extended(const char *operation, enum nxr_op_kind kind,
+                                                   int rank, struct nixl_region *region,
+                                                   uint64_t offset, void *local, size_t nbytes,
+                                                   const struct nixl_op *op,
+                                                   struct nixl_req **req_p)
+{
+    const struct moving what = {operation, kind, rank, region, {offset, local, nbytes}};
+
+    return nxr_form_is_plain(op, req_p) ? start_plain(&what, req_p) : moving_run(&what, op, req_p);
 }
 
 int nixl_put_x(int rank, struct nixl_region *region, uint64_t offset, const void *src,
                size_t nbytes, const struct nixl_op *op, struct nixl_req **req_p)
 {
-    const struct moving what = {
-        "nixl_put_x", NXR_OP_PUT, rank, region, {offset, (void *)src, nbytes}};
-
-    return __builtin_expect(op == NULL && req_p != NULL, 1) ? start_plain(&what, req_p)
-                                                            : moving_run(&what, op, req_p);
+    if (nxr_form_is_plain(op, req_p) &&
+        nxr_transfer_put_mapped(rank, region, offset, src, nbytes)) {
+        *req_p = NULL;
+        return NIXL_OK;
+    }
+    return move_extended("nixl_put_x", NXR_OP_PUT, rank, region, offset, (void *)src, nbytes, op,
+                         req_p);
 }
 
 int nixl_get_x(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
                const struct nixl_op *op, struct nixl_req **req_p)
 {
-    const struct moving what = {"nixl_get_x", NXR_OP_GET, rank, region, {offset, dst, nbytes}};
-
-    return __builtin_expect(op == NULL && req_p != NULL, 1) ? start_plain(&what, req_p)
-                                                            : moving_run(&what, op, req_p);
+    if (nxr_form_is_plain(op, req_p) &&
+        nxr_transfer_get_mapped(rank, region, offset, dst, nbytes)) {
+        *req_p = NULL;
+        return NIXL_OK;
+    }
+    return move_extended("nixl_get_x", NXR_OP_GET, rank, region, offset, dst, nbytes, op, req_p);
 }
 
 /* ---- notify ---------------------------------------------------------------------------------- */

@@ -199,33 +199,12 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, bool take
 
 /* ---- put and get ----------------------------------------------------------------------------- */
 
-/*
- * Can an operation of 1 to max_nbytes be tried at once? The segment, or NULL: take the slow path,
- * which finds the reason. Always inlined: a function call would take a sixth of the time of a put
- * of 8 bytes.
- */
-static inline __attribute__((always_inline)) struct nxr_segment *
-usable_segment_up_to(size_t max_nbytes, enum nxr_op_kind kind, int rank, struct nixl_region *region,
-                     uint64_t offset, const void *local, size_t nbytes)
-{
-    struct nxr_segment *segment = nxr_region_segment(region, rank);
-
-    if (__builtin_expect(segment == NULL || local == NULL || nbytes - 1 >= max_nbytes ||
-                             !nxr_segment_has_range(segment, offset, nbytes) ||
-                             !nxr_segment_allows(segment, nxr_op_forbidden_by(kind)) ||
-                             nxr_range_is_device(local),
-                         0)) {
-        return NULL;
-    }
-    return segment;
-}
-
 static inline struct nxr_segment *transfer_usable_segment(enum nxr_op_kind kind, int rank,
                                                           struct nixl_region *region,
                                                           uint64_t offset, const void *local,
                                                           size_t nbytes)
 {
-    return usable_segment_up_to(SIZE_MAX, kind, rank, region, offset, local, nbytes);
+    return nxr_transfer_usable_up_to(SIZE_MAX, kind, rank, region, offset, local, nbytes);
 }
 
 static inline int put(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
@@ -277,8 +256,8 @@ int nxr_transfer_get(const char *operation, int rank, struct nixl_region *region
 bool nxr_transfer_put_here(int rank, struct nixl_region *region, uint64_t offset, const void *src,
                            size_t nbytes)
 {
-    struct nxr_segment *segment =
-        usable_segment_up_to(NXR_AT_ONCE_NBYTES, NXR_OP_PUT, rank, region, offset, src, nbytes);
+    struct nxr_segment *segment = nxr_transfer_usable_up_to(NXR_AT_ONCE_NBYTES, NXR_OP_PUT, rank,
+                                                            region, offset, src, nbytes);
 
     return segment != NULL && segment->method < NXR_METHOD_MESSAGE &&
            segment->transport->put(segment, offset, src, nbytes) == NIXL_OK;
@@ -346,8 +325,8 @@ int nxr_transfer_start(const char *operation, enum nxr_op_kind kind, int rank,
                        struct nixl_region *region, const struct nxr_piece *what,
                        struct nixl_req **req_p)
 {
-    struct nxr_segment *segment = usable_segment_up_to(NXR_AT_ONCE_NBYTES, kind, rank, region,
-                                                       what->offset, what->local, what->nbytes);
+    struct nxr_segment *segment = nxr_transfer_usable_up_to(
+        NXR_AT_ONCE_NBYTES, kind, rank, region, what->offset, what->local, what->nbytes);
     const bool is_put = kind == NXR_OP_PUT;
     struct nxr_op op = {
         .kind = kind, .offset = what->offset, .local = what->local, .nbytes = what->nbytes};
