@@ -175,8 +175,7 @@ static void what_peers_may_not_put_to_stays_as_it_is(void)
     /* The owner changes what it likes. */
     MPT_OK(nixl_signal_set(conf.rank, segment.region, WORDS, 7));
     is_now(&segment, 7);
-    mpt_barrier();
-    conf_drop(&open);
+    conf_end(&open);
     conf_drop(&segment);
 }
 
@@ -252,8 +251,7 @@ static void what_peers_may_not_read_is_written_only(void)
     MPT_EQ(info.access, NIXL_ACCESS_NO_GET);
     nixl_note_init(&note);
     MPT_STATUS(nixl_notify_recv(NIXL_ANY_RANK, TAG_REFUSED, UINT64_MAX, 0, &note), NIXL_INPROGRESS);
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* M25 */
@@ -268,8 +266,7 @@ static void both_may_be_forbidden(void)
     MPT_OK(nixl_region_query(conf.next, segment.region, MPT_PATIENCE, &info));
     MPT_EQ(info.access, NIXL_ACCESS_NO_PUT | NIXL_ACCESS_NO_GET);
     is_now(&segment, 0);
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* What the owner allows is known only when its key has come. */
@@ -288,8 +285,7 @@ static void the_first_use_is_refused_too(void)
                "NIXL_ACCESS_NO_PUT");
     MPT_OK(nixl_region_close(fresh, MPT_PATIENCE));
     is_now(&segment, 0);
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* ---- other ways to the bytes ----------------------------------------------------------------- */
@@ -332,8 +328,7 @@ static void a_segment_is_mapped_as_far_as_it_is_allowed(void)
         MPT_TRUE(is_writable(bytes + WORDS));
         MPT_OK(nixl_region_unmap(conf.rank, readable.region, bytes));
     }
-    mpt_barrier();
-    conf_drop(&writable);
+    conf_end(&writable);
     conf_drop(&readable);
 }
 
@@ -358,8 +353,7 @@ static void tokens_give_what_the_region_allows(void)
     MPT_OK(outcome(nixl_pair_read((const char *)note.payload, block, WORDS, &req), &req));
     MPT_CHECK(block, WORDS, (uint64_t)conf.prev);
     MPT_OK(nixl_req_wait(&exposed, MPT_PATIENCE));
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* Items go into slots that producers may not read; without puts there is no channel. */
@@ -501,8 +495,7 @@ static void a_region_without_a_name_is_for_its_rank_alone(void)
                                 token, sizeof(token), &req),
                NIXL_E_INVALID_ARG);
     MPT_TRUE(req == NULL && strstr(nixl_last_error()->text, "no name") != NULL);
-    mpt_barrier();
-    conf_drop(&another);
+    conf_end(&another);
     conf_drop(&segment);
 }
 
@@ -546,8 +539,7 @@ static void a_region_without_a_name_is_local_memory(void)
     move_blocks(NIXL_XFER_GET, local.region, remote.region, WORDS);
     MPT_OK(nixl_get(conf.rank, local.region, 0, block, NBYTES));
     MPT_CHECK(block, NBYTES, (uint64_t)conf.next);
-    mpt_barrier();
-    conf_drop(&remote);
+    conf_end(&remote);
     conf_drop(&local);
 }
 

@@ -87,8 +87,7 @@ static void every_atomic_does_what_it_says(void)
             change_word(rank, &segment, &changes[i], (uint64_t)conf.rank * 64 + 8 + i % 2 * 8);
         }
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 static void compare_swap_replaces_equal_bits_only(void)
@@ -122,8 +121,7 @@ static void compare_swap_replaces_equal_bits_only(void)
     MPT_OK(nixl_atomic_compare_swap(conf.next, segment.region, offset, NIXL_TYPE_DOUBLE, &zero,
                                     &zero, &bits));
     MPT_EQ(memcmp(&bits, &minus_zero, 8), 0);
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* ---- one domain ------------------------------------------------------------------------------ */
@@ -180,8 +178,7 @@ static void atomics_of_all_ranks_make_one_sum(void)
         MPT_EQ(*(uint32_t *)(void *)(segment.bytes + WORD_LOW + 4), 0);
         MPT_EQ(*(uint32_t *)(void *)(segment.bytes + WORD_SWAPPED), total);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* Tickets that are drawn from one word: none is drawn twice. A bit says that one was drawn. */
@@ -204,8 +201,7 @@ static void no_ticket_is_drawn_twice(void)
                            NIXL_ATOMIC_OR, &bit, &drawn));
         MPT_EQ(drawn & bit, 0);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* ---- order, passive targets, limits ---------------------------------------------------------- */
@@ -234,8 +230,7 @@ static void an_atomic_comes_after_earlier_puts(void)
         conf_tell(conf.prev, TAG_READ);
         conf_hear(conf.next, TAG_READ);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     free(src);
 }
 
@@ -274,8 +269,7 @@ static void atomics_under_way_at_once_are_all_done(void)
     for (size_t i = 0; i < N; i++) {
         MPT_EQ(atomic_load((_Atomic uint64_t *)(void *)(segment.bytes + 64 + 8 * i)), i + 1);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 static void a_word_lies_inside_and_is_aligned(void)

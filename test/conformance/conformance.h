@@ -67,6 +67,9 @@ struct segment conf_segment(const char *name, size_t nbytes);
 struct segment conf_segment_with(const char *name, size_t nbytes, uint32_t access);
 void conf_drop(struct segment *segment);
 
+/* The same once all ranks are here: no put of theirs to it comes too late. */
+void conf_end(struct segment *segment);
+
 /* Notifications for the walk's own use, without a payload. */
 void conf_tell(int rank, uint64_t tag);
 void conf_hear(int rank, uint64_t tag);

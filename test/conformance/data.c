@@ -65,8 +65,7 @@ static void put_everywhere(const char *name, int target, int source)
             put_and_check(&segment, target, source, places[j], sizes[i], memory + (i + 3 * j) % 67);
         }
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     free(memory);
 }
 
@@ -99,8 +98,7 @@ static void get_everywhere(const char *name, int target)
             MPT_CHECK_BYTES(dst + sizes[i], GUARD, BLANK);
         }
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     free(expected);
     free(memory);
 }
@@ -191,8 +189,7 @@ static void ranges_are_checked_before_a_byte_moves(void)
     MPT_CHECK_BYTES(memory, sizeof(memory), 0x55);
     nixl_note_init(&note);
     MPT_STATUS(nixl_notify_recv(NIXL_ANY_RANK, 1, UINT64_MAX, 0, &note), NIXL_INPROGRESS);
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 static void the_last_byte_is_inside(void)
@@ -210,8 +207,7 @@ static void the_last_byte_is_inside(void)
     MPT_OK(nixl_fence(conf.next)); /* a get may overtake a put */
     MPT_OK(nixl_get(conf.next, segment.region, 4098, memory, 1));
     MPT_EQ(memory[0], memory[4098]);
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* Rank r has 100 * r bytes: rank 0 has no segment at all. */
@@ -296,8 +292,7 @@ static void an_aligned_put_of_a_word_is_not_torn(void)
             write_words(&segment, nbytes, 64 * nbytes + nbytes);
         }
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* ---- with strides ---------------------------------------------------------------------------- */
@@ -372,8 +367,7 @@ static void blocks_with_strides_arrive(void)
                NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_get_strided(conf.next, NULL, 0, 8, local, 8, 8, 1), NIXL_E_INVALID_ARG);
     free(local);
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 const struct guarantee conf_data[] = {

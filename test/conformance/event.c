@@ -225,8 +225,7 @@ static void users_of_a_region_hear_that_it_was_closed(void)
 
     MPT_OK(nixl_region_open("announced", &peers));
     MPT_OK(nixl_put(conf.next, peers, 0, &byte, 1));
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     do {
         MPT_OK(nixl_event_recv(MPT_PATIENCE, &event));
     } while (conf.next != conf.rank && strcmp(event.name, "announced") != 0);

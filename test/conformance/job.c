@@ -56,8 +56,7 @@ static void every_route_is_explained(void)
         MPT_TRUE(n_chosen == 1 || (n_chosen == 2 && mpt_scope(rank) == NIXL_SCOPE_REMOTE));
         MPT_TRUE(info.latency_ns > 0 && info.bandwidth_mbps > 0);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* The same for each kind of memory at both ends; from host memory the path is the region's. */
@@ -192,8 +191,7 @@ static void a_forked_child_is_refused_and_harms_nobody(void)
     for (int rank = 0; rank < conf.size; rank++) {
         MPT_EQ(nixl_peer_state(rank), NIXL_PEER_ALIVE);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */
@@ -216,8 +214,7 @@ static void a_failure_has_a_detail(void)
     MPT_TEXT(error->operation, "nixl_get");
     snprintf(number, sizeof(number), "%d", conf.size + 41);
     MPT_TRUE(strstr(error->text, number) != NULL);
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* Last of all: a job that began with SINGLE goes on with many threads. */

@@ -272,8 +272,7 @@ static void words_of_every_kind_make_one_sum(void)
                NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_atomic(0, segment.region, 256, NIXL_TYPE_UINT64, NIXL_ATOMIC_FETCH, NULL, &sum),
                NIXL_E_RANGE);
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* The signal stands in the segment itself: one that waits for it finds the bytes before it. */
@@ -416,8 +415,7 @@ static void a_segment_of_any_kind_closes_under_load(void)
         conf_drop(&segment);
         mpt_barrier();
     } else {
-        mpt_barrier();
-        conf_drop(&segment);
+        conf_end(&segment);
     }
     conf_drop_local(&local);
 }

@@ -81,6 +81,13 @@ void conf_drop(struct segment *segment)
     *segment = (struct segment){0};
 }
 
+void conf_end(struct segment *segment)
+{
+    MPT_OK(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE));
+    mpt_barrier();
+    conf_drop(segment);
+}
+
 void conf_tell(int rank, uint64_t tag)
 {
     MPT_OK(nixl_notify(rank, tag, NULL, 0, MPT_PATIENCE));

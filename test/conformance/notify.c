@@ -196,8 +196,7 @@ static void no_sender_starves_behind_others(void)
             MPT_OK(receive(NIXL_ANY_RANK, TAG_FAIR, UINT64_MAX, MPT_PATIENCE));
         }
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     free(n_got);
 }
 
@@ -258,8 +257,7 @@ static void a_full_queue_pushes_back_and_loses_nothing(void)
             empty_queue(&segment);
         }
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* Far more than the queues hold, in all directions, before anybody receives. */

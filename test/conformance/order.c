@@ -69,8 +69,7 @@ static void stress_visibility(const char *name, bool is_nb)
         conf_tell(conf.prev, TAG_READ);
         conf_hear(conf.next, TAG_READ);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     free(src);
 }
 
@@ -105,8 +104,7 @@ static void put_notify_shows_its_data(void)
         conf_tell(conf.prev, TAG_READ);
         conf_hear(conf.next, TAG_READ);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /*
@@ -130,8 +128,7 @@ static void get_notify_tells_after_the_last_byte_was_read(void)
         memset(segment.bytes, 0xbb, nbytes);
         MPT_CHECK(dst, nbytes, round);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* ---- other threads' puts --------------------------------------------------------------------- */
@@ -179,8 +176,7 @@ static void a_notification_shows_puts_of_other_threads(void)
         conf_tell(conf.prev, TAG_READ);
         conf_hear(conf.next, TAG_READ);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* ---- fence and flush ------------------------------------------------------------------------- */
@@ -214,8 +210,7 @@ static void ordered_puts(const char *name, int (*between)(int rank))
         MPT_OK(nixl_put(conf.prev, segment.region, ACK_OFFSET, &round, 8));
         conf_spin(word_at(&segment, ACK_OFFSET), round);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     free(src);
 }
 
@@ -263,8 +258,7 @@ static void fence_orders_a_get_after_a_put(void)
         MPT_OK(nixl_get(conf.next, segment.region, offset, dst, sizeof(dst)));
         MPT_CHECK(dst, sizeof(dst), round);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* ---- passive targets ------------------------------------------------------------------------- */
@@ -298,8 +292,7 @@ static void a_target_that_computes_stays_passive(void)
             conf_spin(word_at(&segment, 0), 1);
         }
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     free(memory);
 }
 
@@ -323,8 +316,7 @@ static void a_first_use_stays_passive(void)
         MPT_EQ(*word_at(&segment, 8), 7);
         conf_hear(0, TAG_DATA);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     conf_drop(&mine);
 }
 

@@ -99,8 +99,7 @@ static void a_token_is_used_once(void)
     MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
     mpt_barrier();
     is_refused(&theirs, NBYTES, NIXL_E_STALE);
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     free(dst);
 }
 
@@ -125,8 +124,7 @@ static void what_is_written_is_visible_at_the_end(void)
         MPT_CHECK(segment.bytes + 64, NBYTES - 128, round + 1000u * (unsigned)conf.next);
         MPT_CHECK_BYTES(segment.bytes + NBYTES - 64, 64, BLANK);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     free(src);
 }
 
@@ -156,8 +154,7 @@ static void buffers_of_any_shape_are_exposed(void)
         MPT_CHECK(is_read ? local + shift : segment.bytes + offset, nbytes,
                   (uint64_t)(is_read ? conf.prev : conf.next));
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     free(local);
 }
 
@@ -185,8 +182,7 @@ static void many_are_exposed_at_once(void)
         MPT_OK(nixl_req_wait_any(reqs, N_AT_ONCE, MPT_PATIENCE, &index));
         MPT_TRUE(reqs[index] == NULL);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* ---- what is not done ------------------------------------------------------------------------ */
@@ -224,8 +220,7 @@ static void use_and_size_are_checked_first(void)
     read_all(&theirs, local, 4096); /* nothing of this has used it up */
     MPT_CHECK(local, 4096, (uint64_t)conf.prev);
     MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 static void either_side_takes_it_back(void)
@@ -249,8 +244,7 @@ static void either_side_takes_it_back(void)
     give_token(conf.next, &mine);
     theirs = get_token(conf.prev);
     is_refused(&theirs, 4096, NIXL_E_CANCELED);
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 static void closing_a_region_takes_its_buffers_back(void)
@@ -271,8 +265,7 @@ static void closing_a_region_takes_its_buffers_back(void)
     theirs = get_token(conf.prev);
     read_all(&theirs, local, 4096);
     MPT_OK(nixl_req_wait(&other_req, MPT_PATIENCE));
-    mpt_barrier();
-    conf_drop(&other);
+    conf_end(&other);
 }
 
 /* A lifetime so short that it is over before any rank has the token. */
@@ -296,8 +289,7 @@ static void a_lifetime_ends_it(void)
                                 mine.text, sizeof(mine.text), &req),
                NIXL_INPROGRESS);
     MPT_OK(nixl_req_detach(&req));
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* ---- which rank ------------------------------------------------------------------------------ */
@@ -348,8 +340,7 @@ static void one_of_many_partners_wins(void)
             MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
         }
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* One rank after the other sleeps on its event fd until its partner is through. */

@@ -160,8 +160,7 @@ static void query_tells_what_is_there(void)
             MPT_TEXT(info.method, conf.method);
         }
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 static void query_waits_as_long_as_it_is_told(void)
@@ -230,8 +229,7 @@ static void stale_until_queried_then_it_works(void)
 
     MPT_OK(nixl_region_open("stale", &peers));
     MPT_OK(nixl_put(conf.next, peers, 0, &word, 8));
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     conf_tell(conf.prev, TAG_CLOSED); /* comes behind the close; a barrier may not */
     conf_hear(conf.next, TAG_CLOSED);
     MPT_STATUS(nixl_put(conf.next, peers, 0, &word, 8), NIXL_E_STALE);
@@ -298,8 +296,7 @@ static void a_mapped_segment_is_the_owners_memory(void)
         MPT_OK(nixl_region_unmap(conf.next, segment.region, bytes));
         MPT_STATUS(nixl_region_unmap(conf.next, segment.region, bytes), NIXL_E_INVALID_ARG);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 static void a_mapped_segment_outlives_its_owners_close(void)
@@ -361,8 +358,7 @@ static void an_address_leads_to_its_region(void)
     MPT_EQ(offset, 149);
     MPT_OK(nixl_region_close(outer, MPT_PATIENCE));
     MPT_STATUS(nixl_region_of(here, &region, &offset), NIXL_E_NOT_FOUND);
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* No rank publishes while it is queried: a call that waited for that would time out. */
@@ -386,8 +382,7 @@ static void whether_a_segment_is_published_is_told_at_once(void)
     MPT_OK(nixl_put(conf.next, handle, 0, &word, sizeof(word)));
     MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
     MPT_OK(nixl_region_is_published(conf.next, handle, 0)); /* known */
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     mpt_barrier();
     MPT_OK(nixl_region_open("soon", &fresh));
     for (int rank = 0; rank < conf.size; rank++) {

@@ -133,8 +133,7 @@ static void gets_complete_too(void)
         MPT_OK(nixl_req_wait(&reqs[i], MPT_PATIENCE));
         MPT_CHECK(dst + i * SLICE, SLICE, i + (uint64_t)conf.next);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     free(dst);
 }
 
@@ -173,8 +172,7 @@ static void a_failed_start_makes_no_request(void)
     MPT_STATUS(nixl_get_x(0, segment.region, 0, NULL, 1, NULL, &req), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_put_x(0, segment.region, 64, &byte, 1, NULL, &req), NIXL_E_RANGE);
     MPT_TRUE(req == canary);
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* ---- cancel ---------------------------------------------------------------------------------- */
@@ -233,8 +231,7 @@ static void cancel_tells_what_was_done_and_no_byte_moves_later(void)
         cancel_one(&segment, src, round);
         check_canceled(&segment, round);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     free(src);
 }
 
@@ -288,8 +285,7 @@ static void cancel_needs_no_outcome(void)
         MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, NULL));
         MPT_TRUE(req == NULL);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     free(src);
 }
 
@@ -338,8 +334,7 @@ static void a_flush_waits_for_gets_that_were_freed(void)
                               : nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE));
         MPT_CHECK(dst, 2 * GET_NBYTES, (uint64_t)conf.next);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     free(dst);
 }
 
@@ -370,8 +365,7 @@ static void a_notification_behind_a_canceled_put_says_so(void)
         memcpy(&outcome, note.payload, sizeof(outcome));
         MPT_STATUS(heard, outcome == NIXL_OUTCOME_DONE ? NIXL_OK : NIXL_E_STALE);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     free(src);
 }
 

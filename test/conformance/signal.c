@@ -92,8 +92,7 @@ static void wait_any_names_the_signal(void)
         conf_tell(conf.prev, TAG_READ);
         conf_hear(conf.next, TAG_READ);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* What each comparison says of words of a type that are less, equal and greater than `value`. */
@@ -162,8 +161,7 @@ static void wait_any_looks_at_words_with_a_stride(void)
     MPT_STATUS(nixl_word_wait_any(segment.bytes, STRIDE, N, NIXL_TYPE_INT32, NIXL_COMPARE_GT,
                                   &(int32_t){0}, MPT_MS, NULL, NULL),
                NIXL_E_TIMEOUT);
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
@@ -184,8 +182,7 @@ static void signals_of_all_ranks_are_counted(void)
     MPT_OK(nixl_signal_wait(word_at(&segment, 8), NIXL_COMPARE_GE,
                             3ull * rounds * (unsigned)conf.size, MPT_PATIENCE, &seen));
     MPT_EQ(seen, 3ull * rounds * (unsigned)conf.size);
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* Blocks by put and put_nb, then a signal: whoever sees it sees all of them. */
@@ -218,8 +215,7 @@ static void a_signal_shows_every_earlier_put(void)
         conf_tell(conf.prev, TAG_READ);
         conf_hear(conf.next, TAG_READ);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     free(src);
 }
 
@@ -290,8 +286,7 @@ static void signals_that_are_not_waited_for_come_behind_their_data(void)
         conf_hear(conf.next, TAG_READ);
         MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     free(src);
 }
 
@@ -319,8 +314,7 @@ static void get_signal_shows_its_data(void)
         MPT_CHECK(dst, nbytes, 5u + (unsigned)conf.next);
         MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     free(dst);
 }
 
@@ -345,8 +339,7 @@ static void put_signal_sets_its_signal(void)
         conf_tell(conf.prev, TAG_READ);
         conf_hear(conf.next, TAG_READ);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* Nothing is moved for a signal that cannot be, and no signal is raised for data that cannot. */
@@ -373,8 +366,7 @@ static void put_signal_does_both_or_nothing(void)
                NIXL_E_INVALID_ARG);
     mpt_barrier();
     MPT_CHECK_BYTES(segment.bytes, 64, 0);
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* ---- sleeping -------------------------------------------------------------------------------- */
@@ -441,8 +433,7 @@ static void a_sleeper_is_woken_by_a_signal(void)
                                 : sleep_for_signal(&segment, value);
         MPT_LT(mpt_now_ns(), end_ns);
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 /* Arm the event fd, past all events: those about what came before may be late. */
@@ -481,8 +472,7 @@ static void a_signal_makes_the_event_fd_readable(void)
         MPT_OK(nixl_signal_wait(word_at(&segment, 0), NIXL_COMPARE_EQ, 1, MPT_PATIENCE, NULL));
         MPT_OK(nixl_signal_set(1, segment.region, 0, 5));
     }
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
 }
 
 const struct guarantee conf_signal[] = {

@@ -53,8 +53,7 @@ static void make_pair(struct pair *pair, const char *name)
 
 static void drop_pair(struct pair *pair)
 {
-    mpt_barrier();
-    conf_drop(&pair->segment);
+    conf_end(&pair->segment);
     conf_drop_local(&pair->memory);
     free(pair->seen);
 }
@@ -488,8 +487,7 @@ static void a_transfer_finds_a_new_segment_again(void)
     xfer = prepare(&pair, NIXL_XFER_PUT, conf.next);
     run(xfer);
     MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
-    mpt_barrier();
-    conf_drop(&pair.segment);
+    conf_end(&pair.segment);
     conf_tell(conf.prev, TAG_GONE); /* comes behind the close; a barrier may not */
     conf_hear(conf.next, TAG_GONE);
     status = nixl_xfer_start(xfer, NULL);

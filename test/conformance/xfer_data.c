@@ -370,8 +370,7 @@ static void many_blocks_arrive_each_at_its_place(void)
         MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));
     }
     MPT_OK(nixl_xfer_free(xfer));
-    mpt_barrier();
-    conf_drop(&segment);
+    conf_end(&segment);
     conf_drop_local(&src);
     free(seen);
     free(index);
