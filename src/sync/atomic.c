@@ -366,8 +366,15 @@ bool nxr_atomic_put_at_once(int rank, struct nixl_region *region, struct nixl_re
                             const struct nxr_put_signal *what)
 {
     struct nxr_segment *segment = atomic_usable_segment(rank, signal_region, &what->atomic, true);
+    uint64_t before;
 
-    return segment != NULL && region == signal_region && put_signal_in_place(segment, what);
+    if (segment == NULL) {
+        return false;
+    }
+    return region == signal_region
+               ? put_signal_in_place(segment, what)
+               : nxr_transfer_put_mapped(rank, region, what->offset, what->src, what->nbytes) &&
+                     change_mapped(segment, &what->atomic, &before) == NIXL_OK;
 }
 
 bool nxr_atomic_change_at_once(int rank, struct nixl_region *region,

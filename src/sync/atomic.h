@@ -38,7 +38,7 @@ bool nxr_atomic_change_at_once(int rank, struct nixl_region *region,
                                const struct nxr_atomic *atomic, bool is_signal,
                                uint64_t *fetched_p);
 
-/* The same, and data of the same region before it. */
+/* The same, and data before it, which may have been put although the word was not changed. */
 bool nxr_atomic_put_at_once(int rank, struct nixl_region *region, struct nixl_region *signal_region,
                             const struct nxr_put_signal *what);
 
