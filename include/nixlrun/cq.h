@@ -42,7 +42,7 @@ struct nixl_cq_entry {
     const void *data; /**< the library's, until the next call for the same queue; or NULL */
     uint32_t nbytes;  /**< of data */
     int32_t kind;     /**< enum nixl_cq_kind */
-    int32_t status;   /**< NIXL_OK, or the failure that ended the operation */
+    int32_t status;   /**< NIXL_OK, or the failure that ended the operation; see nixl_cq(3) */
     int rank;         /**< the other rank; -1: none, or several */
 };
 
