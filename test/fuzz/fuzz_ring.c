@@ -54,7 +54,7 @@ static void push(struct nxr_ring_tx *tx, struct nxr_ring_credit *credit, const s
 
     atomic_store(&credit->taken, piece->credit);
     nxr_ring_push(tx, &(struct nxr_message){0, piece->lap, payload,
-                                            piece->nbytes % (NXR_RING_MAX_NBYTES + 1)});
+                                            piece->nbytes % (NXR_RING_MAX_NBYTES + 1), false});
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)

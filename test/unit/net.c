@@ -172,7 +172,7 @@ Test(get, second_answer_while_the_first_lands_is_dropped, .init = start, .fini =
 
 Test(later, messages_behind_a_greeting_are_delivered_at_once, .init = start, .fini = stop)
 {
-    const struct nxr_net_note note = {0, 5};
+    const struct nxr_net_note note = {.tag = 5};
 
     fake_greet(2);
     fake_coming(2, NXR_NET_NOTE, &note, sizeof(note), NULL, 0);
@@ -192,7 +192,7 @@ Test(later, greeting_of_one_does_not_hold_back_another, .init = start, .fini = s
 
 Test(later, nothing_of_a_rank_overtakes_what_waits, .init = start, .fini = stop)
 {
-    const struct nxr_net_note first = {0, 1}, second = {0, 2};
+    const struct nxr_net_note first = {.tag = 1}, second = {.tag = 2};
 
     fake_greet(2);
     fake_coming(2, NXR_NET_NOTE, &first, sizeof(first), NULL, 0);
@@ -285,7 +285,8 @@ Test(note, who_waits_for_room_asks_whether_the_peer_lives, .init = start, .fini 
     int status = NIXL_OK;
 
     while (status == NIXL_OK) {
-        status = nxr_net_notify(np->peer, &(struct nxr_message){0, 1, payload, sizeof(payload)});
+        status =
+            nxr_net_notify(np->peer, &(struct nxr_message){0, 1, payload, sizeof(payload), false});
     }
     cr_expect(eq(int, status, NIXL_E_AGAIN));
     cr_expect(lt(u64, np->tx_tail, np->tx_limit), "there is room, but not enough");
@@ -348,12 +349,14 @@ Test(note, credit_makes_room, .init = start, .fini = stop)
     const struct nxr_net_stamp taken = {NXR_RING_SLOTS};
 
     for (int i = 0; i < NXR_RING_SLOTS; i++) {
-        cr_assert(eq(int, nxr_net_notify(np->peer, &(struct nxr_message){0, 1, NULL, 0}), NIXL_OK));
+        cr_assert(eq(int, nxr_net_notify(np->peer, &(struct nxr_message){0, 1, NULL, 0, false}),
+                     NIXL_OK));
     }
-    cr_expect(
-        eq(int, nxr_net_notify(np->peer, &(struct nxr_message){0, 1, NULL, 0}), NIXL_E_AGAIN));
+    cr_expect(eq(int, nxr_net_notify(np->peer, &(struct nxr_message){0, 1, NULL, 0, false}),
+                 NIXL_E_AGAIN));
     fake_receive(1, NXR_NET_CREDIT, &taken, sizeof(taken), NULL, 0);
-    cr_expect(eq(int, nxr_net_notify(np->peer, &(struct nxr_message){0, 1, NULL, 0}), NIXL_OK));
+    cr_expect(
+        eq(int, nxr_net_notify(np->peer, &(struct nxr_message){0, 1, NULL, 0, false}), NIXL_OK));
     cr_expect(not(np->wants_credit));
 }
 

@@ -99,7 +99,7 @@ static inline struct nxr_net_put own_put(size_t nbytes)
 
 static inline void receive_note(int rank, uint64_t tag)
 {
-    const struct nxr_net_note note = {0, tag};
+    const struct nxr_net_note note = {.tag = tag};
 
     fake_coming(rank, NXR_NET_NOTE, &note, sizeof(note), NULL, 0);
 }

@@ -24,9 +24,9 @@ static void notify(int rank, uint64_t tag)
 {
     static const char text[NIXL_NOTE_MAX];
 
-    cr_assert(eq(int,
-                 nxr_net_notify(nxr_job.peers[rank], &(struct nxr_message){0, tag, text, 1000}),
-                 NIXL_OK));
+    cr_assert(eq(
+        int, nxr_net_notify(nxr_job.peers[rank], &(struct nxr_message){0, tag, text, 1000, false}),
+        NIXL_OK));
 }
 
 static unsigned n_sent_by(unsigned net)

@@ -165,7 +165,7 @@ Test(notify, held_for_a_rank_that_is_lost_is_dropped, .init = start_here, .fini 
     cr_expect_eq(ring.n, 0);
     cr_expect_eq(nxr_notify_tick(100), INT64_MAX);
     cr_expect_eq(notify(2, 8), NIXL_E_PEER_LOST);
-    cr_expect_eq(nxr_notify_hand_over(peer, &(struct nxr_message){0, 9, NULL, 0}),
+    cr_expect_eq(nxr_notify_hand_over(peer, &(struct nxr_message){0, 9, NULL, 0, false}),
                  NIXL_E_PEER_LOST);
     cr_expect_eq(ring.n, 0);
 }
@@ -175,7 +175,7 @@ Test(notify, held_for_a_rank_that_is_lost_is_dropped, .init = start_here, .fini 
 Test(hand_over, goes_at_once_and_wakes, .init = start_here, .fini = stop_here)
 {
     fall_asleep();
-    cr_expect_eq(nxr_notify_hand_over(peer, &(struct nxr_message){0, 7, NULL, 0}), NIXL_OK);
+    cr_expect_eq(nxr_notify_hand_over(peer, &(struct nxr_message){0, 7, NULL, 0, false}), NIXL_OK);
     cr_expect_eq(ring.n, 1);
     cr_expect(is_awake());
 }
@@ -183,11 +183,11 @@ Test(hand_over, goes_at_once_and_wakes, .init = start_here, .fini = stop_here)
 Test(hand_over, waits_for_puts_and_for_room, .init = start_here, .fini = stop_here)
 {
     atomic_store(&peer->n_pending, 1);
-    cr_expect_eq(nxr_notify_hand_over(peer, &(struct nxr_message){0, 7, "one", 4}), NIXL_OK);
+    cr_expect_eq(nxr_notify_hand_over(peer, &(struct nxr_message){0, 7, "one", 4, false}), NIXL_OK);
     cr_expect_eq(ring.n, 0);
     atomic_store(&peer->n_pending, 0);
     ring.answer = NIXL_E_AGAIN;
-    cr_expect_eq(nxr_notify_hand_over(peer, &(struct nxr_message){0, 8, "two", 4}), NIXL_OK);
+    cr_expect_eq(nxr_notify_hand_over(peer, &(struct nxr_message){0, 8, "two", 4, false}), NIXL_OK);
     cr_expect_eq(ring.n, 0);
     ring.answer = NIXL_OK;
     nxr_notify_retry();
@@ -199,7 +199,7 @@ Test(hand_over, waits_for_puts_and_for_room, .init = start_here, .fini = stop_he
 Test(hand_over, says_why_nothing_goes, .init = start_here, .fini = stop_here)
 {
     ring.answer = NIXL_E_TRANSPORT;
-    cr_expect_eq(nxr_notify_hand_over(peer, &(struct nxr_message){0, 7, NULL, 0}),
+    cr_expect_eq(nxr_notify_hand_over(peer, &(struct nxr_message){0, 7, NULL, 0, false}),
                  NIXL_E_TRANSPORT);
     cr_expect_eq(nxr_notify_tick(100), INT64_MAX, "nothing is held");
 }

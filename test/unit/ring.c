@@ -59,7 +59,7 @@ Test(ring, an_empty_ring_has_nothing)
 Test(ring, messages_of_every_size_come_back)
 {
     for (size_t nbytes = 0; nbytes <= sizeof(big); nbytes++) {
-        cr_assert(nxr_ring_push(&tx, &(struct nxr_message){0, nbytes * 3, big, nbytes}),
+        cr_assert(nxr_ring_push(&tx, &(struct nxr_message){0, nbytes * 3, big, nbytes, false}),
                   "%zu bytes", nbytes);
         take(nbytes * 3, nbytes);
         cr_assert(not(nxr_ring_has(&rx)));
@@ -78,30 +78,30 @@ Test(ring, slots_of_a_message)
 
 Test(ring, credit_for_one_slot_is_used)
 {
-    while (nxr_ring_push(&tx, &(struct nxr_message){0, 0, big, 8})) {
+    while (nxr_ring_push(&tx, &(struct nxr_message){0, 0, big, 8, false})) {
     }
     atomic_store(&credit->taken, 1);
-    cr_expect(nxr_ring_push(&tx, &(struct nxr_message){0, 0, big, 8}));
-    cr_expect(not(nxr_ring_push(&tx, &(struct nxr_message){0, 0, big, 8})));
+    cr_expect(nxr_ring_push(&tx, &(struct nxr_message){0, 0, big, 8, false}));
+    cr_expect(not(nxr_ring_push(&tx, &(struct nxr_message){0, 0, big, 8, false})));
 }
 
 Test(ring, a_full_ring_takes_nothing_until_credit_comes)
 {
     unsigned n = 0, n_taken = 0;
 
-    while (nxr_ring_push(&tx, &(struct nxr_message){0, n, big, 8})) {
+    while (nxr_ring_push(&tx, &(struct nxr_message){0, n, big, 8, false})) {
         n++;
     }
     cr_expect(eq(uint, n, NXR_RING_SLOTS));
-    cr_expect(not(nxr_ring_push(&tx, &(struct nxr_message){0, 0, big, 0})));
+    cr_expect(not(nxr_ring_push(&tx, &(struct nxr_message){0, 0, big, 0, false})));
     while (atomic_load(&credit->taken) == 0) {
         take(n_taken++, 8);
     }
     cr_expect(le(uint, n_taken, NXR_RING_SLOTS / 2), "credit comes before half is empty");
     for (unsigned i = 0; i < n_taken; i++) {
-        cr_assert(nxr_ring_push(&tx, &(struct nxr_message){0, n + i, big, 8}), "%u", i);
+        cr_assert(nxr_ring_push(&tx, &(struct nxr_message){0, n + i, big, 8, false}), "%u", i);
     }
-    cr_expect(not(nxr_ring_push(&tx, &(struct nxr_message){0, 0, big, 8})));
+    cr_expect(not(nxr_ring_push(&tx, &(struct nxr_message){0, 0, big, 8, false})));
     for (unsigned i = n_taken; i < n + n_taken; i++) {
         take(i, 8);
     }
@@ -113,11 +113,11 @@ Test(ring, a_refused_push_writes_nothing)
     struct nxr_ring_slot *before = malloc(NXR_RING_NBYTES);
     unsigned n = 0;
 
-    while (nxr_ring_push(&tx, &(struct nxr_message){0, n, big, 1000})) {
+    while (nxr_ring_push(&tx, &(struct nxr_message){0, n, big, 1000, false})) {
         n++;
     }
     memcpy(before, slots, NXR_RING_NBYTES);
-    cr_expect(not(nxr_ring_push(&tx, &(struct nxr_message){0, 1, big, sizeof(big)})));
+    cr_expect(not(nxr_ring_push(&tx, &(struct nxr_message){0, 1, big, sizeof(big), false})));
     cr_expect(eq(int, memcmp(before, slots, NXR_RING_NBYTES), 0));
     for (unsigned i = 0; i < n; i++) {
         take(i, 1000);
@@ -161,12 +161,12 @@ Test(ring, payloads_that_look_like_states_deceive_nobody)
         uint64_t start = tx.tail;
 
         fill_with_fakes(start, big, n_slots);
-        cr_assert(nxr_ring_push(&tx, &(struct nxr_message){0, 1, big, sizeof(big)}));
+        cr_assert(nxr_ring_push(&tx, &(struct nxr_message){0, 1, big, sizeof(big), false}));
         cr_assert(nxr_ring_peek(&rx, &message));
         nxr_ring_pop(&rx, &message, got);
         cr_assert(eq(int, memcmp(got, big, sizeof(big)), 0));
         while (tx.tail < start + stop + NXR_RING_SLOTS) { /* short messages, to that slot */
-            cr_assert(nxr_ring_push(&tx, &(struct nxr_message){0, tx.tail, NULL, 0}));
+            cr_assert(nxr_ring_push(&tx, &(struct nxr_message){0, tx.tail, NULL, 0, false}));
             cr_assert(nxr_ring_peek(&rx, &message));
             cr_assert(eq(u64, message.tag, tx.tail - 1));
             nxr_ring_pop(&rx, &message, got);
@@ -183,7 +183,7 @@ Test(ring, every_slot_of_a_message_is_cleared_when_it_is_taken)
         uint64_t start = tx.tail;
 
         memset(big, 0xff, sizeof(big));
-        cr_assert(nxr_ring_push(&tx, &(struct nxr_message){0, 5, big, nbytes}));
+        cr_assert(nxr_ring_push(&tx, &(struct nxr_message){0, 5, big, nbytes, false}));
         take(5, nbytes);
         for (uint64_t i = start + 1; i < tx.tail; i++) {
             cr_assert(eq(u64, atomic_load(&slots[i % NXR_RING_SLOTS].state), 0), "%zu bytes",
@@ -196,7 +196,7 @@ Test(ring, a_length_that_cannot_be_is_not_followed)
 {
     struct nxr_ring_message message;
 
-    cr_assert(nxr_ring_push(&tx, &(struct nxr_message){0, 1, big, 8}));
+    cr_assert(nxr_ring_push(&tx, &(struct nxr_message){0, 1, big, 8, false}));
     atomic_store(&slots[0].state, 1ull << 16 | (NXR_RING_MAX_NBYTES + 1));
     cr_expect(not(nxr_ring_peek(&rx, &message)));
     atomic_store(&slots[0].state, 1ull << 16 | 0xffff);

@@ -40,7 +40,7 @@ static void *send_all(void *arg)
         size_t nbytes = message_nbytes(i);
 
         mpt_fill(message, nbytes, i);
-        while (!nxr_ring_push(&tx, &(struct nxr_message){0, ~i, message, nbytes})) {
+        while (!nxr_ring_push(&tx, &(struct nxr_message){0, ~i, message, nbytes, false})) {
             sched_yield();
         }
     }
