@@ -52,6 +52,7 @@ void lit_spin(unsigned number, uint64_t value)
             sched_yield();
         }
     }
+    (void)__atomic_load_n(lit_word(number), __ATOMIC_ACQUIRE); /* what was put before it */
 }
 
 void lit_put_word(int to, unsigned number, uint64_t value)

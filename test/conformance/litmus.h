@@ -37,8 +37,10 @@ extern const struct litmus lit_two[], lit_three[], lit_words[];
 /* A word of the own segment by its number; each rank writes only what its test says. */
 uint64_t *lit_word(unsigned number);
 
-/* Its value, by a load that orders nothing; and waiting with such loads for a value or more. */
+/* Its value, by a load that orders nothing. */
 uint64_t lit_load(unsigned number);
+
+/* Wait with such loads for a value or more; what comes after the wait is ordered behind it. */
 void lit_spin(unsigned number, uint64_t value);
 
 void lit_put_word(int to, unsigned number, uint64_t value);

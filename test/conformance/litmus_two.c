@@ -34,7 +34,6 @@ static void a_signal_shows_the_put(uint64_t round)
             lit_await(0, round);
         } else {
             lit_spin(0, round);
-            __atomic_thread_fence(__ATOMIC_ACQUIRE);
         }
         lit_check_large(round);
         lit_raise(0, 1, round);
@@ -51,7 +50,6 @@ static void a_flush_shows_the_put(uint64_t round)
         lit_spin(1, round);
     } else {
         lit_spin(0, round);
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
         lit_check_large(round);
         lit_put_word(0, 1, round);
     }
@@ -91,7 +89,6 @@ static void a_fence_orders_puts(uint64_t round)
         lit_spin(1, round);
     } else {
         lit_spin(0, round);
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
         lit_check_large(round);
         lit_put_word(0, 1, round);
     }
