@@ -80,8 +80,8 @@ char *nxr_net_hold_begin_host(const struct net_range *range, struct net_hold **h
                               int *status_p);
 
 /*
- * A put or signal of the peer is dropped. Records that were sent after it are taken as such, those
- * before it are not; is_behind false: also those that wait for bulk now.
+ * A put or signal of the peer is dropped: what the peer sent after it is marked as late, what it
+ * sent before is not. nxr_net_refuse_at_once() also marks the records that wait for bulk now.
  */
 struct net_refusal {
     uint32_t id;

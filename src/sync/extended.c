@@ -162,7 +162,7 @@ static int start_plain(const struct moving *what, struct nixl_req **req_p)
     return nxr_form_end_plain(status, req, req_p);
 }
 
-/* Apart from the calls, so that they need not store what it takes. */
+/* Not inlined: the fast paths of the calls keep their arguments in registers. */
 static __attribute__((noinline)) int move_extended(const char *operation, enum nxr_op_kind kind,
                                                    int rank, struct nixl_region *region,
                                                    uint64_t offset, void *local, size_t nbytes,

@@ -417,7 +417,7 @@ static int fail_receive(const struct receive *receive, int status, int64_t timeo
     case NIXL_E_STALE:
         return nxr_fail(status, receive->operation, receive->note->rank, "", 0,
                         "received from %s with tag %llu, but a put that it made before did not "
-                        "arrive: its region had been closed",
+                        "arrive: its region had been closed, or it failed or was canceled",
                         nxr_rank_name(receive->note->rank), (unsigned long long)receive->note->tag);
     case NIXL_E_PEER_LOST:
         return nxr_peer_fail_lost(receive->operation, receive->lost_rank, "");
