@@ -29,7 +29,8 @@ man_aliases = %D%/nixl_context_open.3 %D%/nixl_context_close.3 %D%/nixl_cq_open.
 	%D%/nixl_put_notify.3 %D%/nixl_put_signal.3 %D%/nixl_rank.3 %D%/nixl_region_addr.3 %D%/nixl_region_alloc.3 \
 	%D%/nixl_region_close.3 %D%/nixl_region_is_published.3 %D%/nixl_region_map.3 \
 	%D%/nixl_region_of.3 %D%/nixl_region_nbytes.3 \
-	%D%/nixl_region_open.3 %D%/nixl_region_query.3 %D%/nixl_region_register.3 \
+	%D%/nixl_region_open.3 %D%/nixl_region_query.3 %D%/nixl_region_query_extent.3 \
+	%D%/nixl_region_register.3 %D%/nixl_region_register_extents.3 \
 	%D%/nixl_region_unmap.3 %D%/nixl_req_cancel.3 %D%/nixl_req_detach.3 %D%/nixl_req_test.3 \
 	%D%/nixl_req_wait.3 %D%/nixl_req_wait_any.3 %D%/nixl_route_query_segment.3 %D%/nixl_scope.3 %D%/nixl_signal_add.3 %D%/nixl_signal_set.3 \
 	%D%/nixl_signal_wait.3 %D%/nixl_signal_wait_any.3 %D%/nixl_size.3 \

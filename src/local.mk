@@ -110,6 +110,7 @@ endif
 	%D%/region/own_atomic.c %D%/region/own_atomic.h \
 	%D%/region/publish.c %D%/region/publish.h \
 	%D%/region/region.c %D%/region/region.h \
+	%D%/region/extents.c %D%/region/extents.h \
 	%D%/region/region_handle.h %D%/region/region_make.c \
 	%D%/region/region_name.c %D%/region/region_name.h \
 	%D%/region/region_query.c

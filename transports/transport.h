@@ -65,7 +65,7 @@ enum nxr_method {
 struct nxr_key {
     uint64_t generation; /* not 0 */
     uint64_t nbytes;     /* not 0 */
-    uint64_t addr;       /* in the owner's address space */
+    uint64_t addr;       /* in the owner's address space; EXTENTS: their number */
     uint32_t id;         /* region number in the owner's generation table */
     uint8_t kind;        /* enum nixl_mem_kind */
     uint8_t flags;       /* of enum nixl_mem_flag: those that the memory has */
@@ -77,12 +77,13 @@ _Static_assert(sizeof(struct nxr_key) == 32, "fixed on the wire");
 enum nxr_key_mark {
     NXR_KEY_REGISTERED = 1, /* the owner's own memory, which has no descriptor */
     NXR_KEY_OWN = 2,        /* the library's: no call of the program names it */
+    NXR_KEY_EXTENTS = 4, /* no memory: it says how many extents the region has (region/extents.h) */
 };
 
 /* All that there are. */
 #define NXR_MEM_FLAGS  (NIXL_MEM_NUMA | NIXL_MEM_HUGE | NIXL_MEM_PINNED | NIXL_MEM_POPULATE)
 #define NXR_ACCESS_ALL (NIXL_ACCESS_NO_PUT | NIXL_ACCESS_NO_GET)
-#define NXR_KEY_MARKS  (NXR_KEY_REGISTERED | NXR_KEY_OWN)
+#define NXR_KEY_MARKS  (NXR_KEY_REGISTERED | NXR_KEY_OWN | NXR_KEY_EXTENTS)
 
 /* How device memory is exported to other processes on its host. */
 enum nxr_export_type {

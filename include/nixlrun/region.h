@@ -131,6 +131,39 @@ NIXL_API int nixl_region_register(const char *name, void *addr, size_t nbytes,
                                   const struct nixl_mem_params *params,
                                   struct nixl_region **region_p) NIXL_MUST_CHECK;
 
+/** A piece of the caller's memory. Like POSIX's struct iovec, this struct never grows. */
+struct nixl_extent {
+    void *addr;    /**< any alignment */
+    size_t nbytes; /**< > 0 */
+};
+
+#define NIXL_EXTENTS_MAX                                                                           \
+    4096 /**< of one region; each also counts as a region in the rank's limit */
+
+/**
+ * Register many pieces of the caller's memory as one region: the K and V tensors of all layers of a
+ * KV cache, say.
+ *
+ * Offsets go through the extents in order, as if they were one memory: extent i begins where extent
+ * i - 1 ends. A put, get, atomic or signal lies within one extent (else NIXL_E_RANGE: like a memory
+ * key of an RDMA adapter, an operation has one target); so does each block of a prepared transfer,
+ * which may name the same blocks of every extent by one entry, see struct nixl_blocks. Extents may
+ * be of different size and of different kinds of memory (NIXL_MEM_AUTO detects each), may touch or
+ * overlap, and are reached each by the best method for its memory. Another rank's region of the
+ * same name may have other extents, or none. At first use a rank asks for all of them together.
+ *
+ * @param extents   array; read during the call. The memory must stay valid as for
+ *                  nixl_region_register()
+ * @param nextents  1 .. NIXL_EXTENTS_MAX
+ * @param params    NULL for host memory; all of it is of that kind. Not NIXL_MEM_VULKAN
+ * Other parameters and returns as nixl_region_register(); NIXL_E_UNSUPPORTED: Vulkan memory. The
+ * detail of a failure names the extent. Pointers are not given out: nixl_region_addr() is NULL and
+ * nixl_region_map() NIXL_E_UNSUPPORTED. Threads: any.
+ */
+NIXL_API int nixl_region_register_extents(const char *name, const struct nixl_extent *extents,
+                                          size_t nextents, const struct nixl_mem_params *params,
+                                          struct nixl_region **region_p) NIXL_MUST_CHECK;
+
 /**
  * A handle without a segment of this rank, only to reach others' segments. Contacts no other
  * rank: the name is looked up at first use. A name may be opened more than once, also if this
@@ -191,10 +224,12 @@ struct nixl_region_info {
     uint64_t bandwidth_mbps; /**< expected: MB/s of a large put; 0: not known */
     char device[48];         /**< GPU memory: which, "GPU-" and a UUID; or "" */
     uint32_t access;         /**< of enum nixl_access: what the owner's peers may not do */
+    uint64_t offset;         /**< nixl_region_query_extent(): where the extent begins; else 0 */
+    uint32_t nextents;       /**< of the segment; 1: it is one piece of memory */
 };
 #define NIXL_REGION_INFO_INIT                                                                      \
     {                                                                                              \
-        sizeof(struct nixl_region_info), 0, 0, 0, 0, "", "", "", 0, 0, "", 0                       \
+        sizeof(struct nixl_region_info), 0, 0, 0, 0, "", "", "", 0, 0, "", 0, 0, 0                 \
     }
 
 /**
@@ -207,6 +242,17 @@ struct nixl_region_info {
  */
 NIXL_API int nixl_region_query(int rank, struct nixl_region *region, int64_t timeout_ns,
                                struct nixl_region_info *info_p) NIXL_MUST_CHECK;
+
+/**
+ * Query one extent of a rank's segment: its size and offset, and how it is reached. A segment that
+ * is one piece of memory has extent 0, which is all of it. For a segment of extents,
+ * nixl_region_query() tells the size of all, and the rest of its first extent.
+ * @param extent  0 .. nextents - 1 of nixl_region_query()
+ * Returns as nixl_region_query(), and NIXL_E_RANGE (there is no such extent). Threads: any.
+ */
+NIXL_API int nixl_region_query_extent(int rank, struct nixl_region *region, size_t extent,
+                                      int64_t timeout_ns,
+                                      struct nixl_region_info *info_p) NIXL_MUST_CHECK;
 
 /**
  * Has the rank published its segment of the region at this moment? Waits for the rank's answer,
@@ -228,8 +274,8 @@ NIXL_API int nixl_region_is_published(int rank, struct nixl_region *region,
  * owner's close they stay with the holders of such pointers. For CUDA memory the close waits for
  * these holders.
  * A segment that its owner has made with NIXL_ACCESS_NO_PUT is mapped for reading only.
- * @return NIXL_OK, NIXL_E_UNSUPPORTED (registered host memory, Vulkan memory, remote rank),
- *         NIXL_E_ACCESS (NIXL_ACCESS_NO_GET; CUDA memory with NIXL_ACCESS_NO_PUT), and as
+ * @return NIXL_OK, NIXL_E_UNSUPPORTED (registered host memory, extents, Vulkan memory, a remote
+ *         rank), NIXL_E_ACCESS (NIXL_ACCESS_NO_GET; CUDA memory with NIXL_ACCESS_NO_PUT), and as
  *         nixl_put()
  * Threads: any.
  */

@@ -29,6 +29,11 @@ enum nixl_xfer_op {
  * entry is a piece (`nblocks` 1), strided blocks (no index), a list of blocks by number (stride:
  * the bytes from one number to the next), or a list of arbitrary places (stride 1: the index holds
  * bytes). The index belongs to the caller and is not copied; it may change between starts.
+ *
+ * Of a region of extents, a block lies within one extent. With `nextents`, the entry stands for as
+ * many entries, one for each extent from `first_extent` on: the same blocks of each, with `offset`
+ * counted from the extent's beginning. So block b of 160 tensors is one entry and one index; the
+ * other side has the blocks in the same order, all of one extent before the next.
  */
 struct nixl_blocks {
     size_t struct_nbytes;
@@ -39,11 +44,16 @@ struct nixl_blocks {
     uint64_t stride;            /**< any value; ignored for a single block without index */
     uint64_t nblocks;           /**< 0: an entry without blocks; NIXL_BLOCKS_INIT sets 1 */
     const uint64_t *index;      /**< NULL, or nblocks numbers in any order */
+    uint32_t first_extent;      /**< only with `nextents` */
+    uint32_t nextents;          /**< 0: `offset` counts through the whole segment */
 };
 #define NIXL_BLOCKS_INIT                                                                           \
     {                                                                                              \
-        sizeof(struct nixl_blocks), NULL, NULL, 0, 0, 0, 1, NULL                                   \
+        sizeof(struct nixl_blocks), NULL, NULL, 0, 0, 0, 1, NULL, 0, 0                             \
     }
+
+/** In nixl_blocks.nextents: to the last extent that the segment has when a start begins. */
+#define NIXL_ALL_EXTENTS UINT32_MAX
 
 /**
  * Prepare a transfer of many pieces between local memory and one rank's segments of regions.
@@ -77,7 +87,7 @@ enum nixl_xfer_side { NIXL_XFER_LOCAL = 0, NIXL_XFER_REMOTE = 1 };
  * the numbers in the index change. The next start checks it, so that both sides can be set one
  * after the other.
  * @param entry    0 .. number of entries of that side - 1
- * @param nblocks  blocks of that entry from now on
+ * @param nblocks  blocks of that entry from now on, in each of its extents
  * @param index    as in struct nixl_blocks
  * @return NIXL_OK, NIXL_E_INVALID_ARG, NIXL_E_IN_USE (a start is in flight). Threads: any, one
  *         at a time for one transfer.

@@ -64,13 +64,21 @@ bool nxr_wire_is_common(const struct nxr_card *card, char *why, size_t why_nbyte
     return false;
 }
 
+/* Is it the key of a region of extents, which itself has no memory? */
+static bool wire_is_whole(const struct nxr_key *key)
+{
+    return key->kind == NIXL_MEM_HOST && (key->marks & NXR_KEY_REGISTERED) != 0 && key->addr > 0 &&
+           key->addr <= NIXL_EXTENTS_MAX;
+}
+
 bool nxr_key_is_sound(const struct nxr_key *key)
 {
     return key->generation != 0 && key->nbytes != 0 && key->nbytes <= INT64_MAX &&
            key->id < NXR_N_REGION_IDS && key->kind >= NIXL_MEM_HOST &&
            key->kind <= NIXL_MEM_VULKAN && (key->flags & ~NXR_MEM_FLAGS) == 0 &&
            (key->marks & ~NXR_KEY_MARKS) == 0 && (key->access & ~NXR_ACCESS_ALL) == 0 &&
-           key->addr <= UINT64_MAX - key->nbytes;
+           key->addr <= UINT64_MAX - key->nbytes &&
+           ((key->marks & NXR_KEY_EXTENTS) == 0 || wire_is_whole(key));
 }
 
 const char *nxr_wire_check_atomic(const struct nxr_wire_atomic *asked)
@@ -182,17 +190,25 @@ static bool is_verdict(const struct nxr_verdict *verdict, int size)
              verdict->rank >= 0));
 }
 
+/* What is wrong with a question about a region, or one of its extents; or NULL. */
+static const char *wire_check_resolve(const struct nxr_wire_resolve *resolve)
+{
+    if (resolve->extent >= NIXL_EXTENTS_MAX || resolve->unused != 0 ||
+        (resolve->generation == 0 && resolve->extent != 0)) {
+        return "an impossible extent";
+    }
+    return resolve->name[0] == '\0' || memchr(resolve->name, '\0', sizeof(resolve->name)) == NULL
+               ? "an unterminated region name"
+               : NULL;
+}
+
 /* What is wrong with the type's own fields, or NULL. */
 static const char *wire_check_body(const union nxr_wire_message *message, int n_fds, int size)
 {
     switch (message->header.type) {
     case NXR_WIRE_RESOLVE:
     case NXR_WIRE_PROBE:
-        if (message->resolve.name[0] == '\0' ||
-            memchr(message->resolve.name, '\0', sizeof(message->resolve.name)) == NULL) {
-            return "an unterminated region name";
-        }
-        return NULL;
+        return wire_check_resolve(&message->resolve);
     case NXR_WIRE_KEY:
         return wire_is_key(&message->key, n_fds) ? NULL : "an impossible key";
     case NXR_WIRE_CLOSED:

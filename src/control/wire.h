@@ -12,7 +12,7 @@
 #include "transports/transport.h"
 
 #define NXR_WIRE_MAGIC   0x5752584eu /* "NXRW" */
-#define NXR_WIRE_VERSION 8u
+#define NXR_WIRE_VERSION 9u
 #define NXR_WIRE_MAX_FDS 2
 #define NXR_WIRE_REMOTE  (-1) /* in place of a number of descriptors: it came over a network */
 
@@ -59,7 +59,10 @@ struct nxr_wire_question {
 
 struct nxr_wire_resolve {
     struct nxr_wire_header header;
-    uint64_t ask; /* comes back in the answer */
+    uint64_t ask;        /* comes back in the answer */
+    uint64_t generation; /* of the region whose extent is asked for; 0: the region itself */
+    uint32_t extent;
+    uint32_t unused;
     char name[NIXL_NAME_MAX + 1];
 };
 

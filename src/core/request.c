@@ -306,7 +306,7 @@ void nxr_op_done(struct nxr_op *op, int status)
 
 /* ---- beginning ------------------------------------------------------------------------------- */
 
-void nxr_request_begin_waiting(struct nxr_list *waiting)
+void nxr_request_begin_waiting(struct nxr_list *waiting, void (*aim)(struct nxr_op *op))
 {
     struct nxr_list *link;
 
@@ -315,6 +315,9 @@ void nxr_request_begin_waiting(struct nxr_list *waiting)
         struct nixl_req *req = nxr_list_entry(link, struct nixl_req, link);
 
         nxr_list_remove(&req->age_link);
+        if (aim != NULL) {
+            aim(&req->op);
+        }
         req->transport = req->op.segment->transport->name;
         req->phase = NXR_REQUEST_BEGUN;
         nxr_list_append(&begun, &req->link);

@@ -160,8 +160,11 @@ int nxr_request_make_begun(const char *operation, const struct nxr_req_owner *ow
  */
 bool nxr_request_is_ordered(struct nixl_req *req);
 
-/* The part of the waiting requests is ready, or will never be. Caller holds job.lock. */
-void nxr_request_begin_waiting(struct nxr_list *waiting);
+/*
+ * The segment of the waiting requests is ready, or will never be. `aim`, unless NULL, says which
+ * segment each of them is for after all. Caller holds job.lock.
+ */
+void nxr_request_begin_waiting(struct nxr_list *waiting, void (*aim)(struct nxr_op *op));
 void nxr_request_fail_waiting(struct nxr_list *waiting, int status);
 
 /* Start all requests that are due; called by nxr_progress_all(). Was there any? */

@@ -53,10 +53,12 @@ static bool needs_key(struct net *net, const struct nxr_range *range)
 /* Register for a network, once. Is there a key? Caller holds job.lock and the lock. */
 static bool register_for(struct net *net, struct nxr_published *published)
 {
+    const char *name = (published->whole != NULL ? published->whole : published)->name;
     struct nxr_net_published *here = published->net;
     size_t nbytes = NXR_NET_KEY_NBYTES;
 
-    if (!needs_key(net, nxr_publish_memory(published->key.id).range)) {
+    if ((published->key.marks & NXR_KEY_EXTENTS) != 0 ||
+        !needs_key(net, nxr_publish_memory(published->key.id).range)) {
         return false;
     }
     if (here == NULL) {
@@ -70,9 +72,10 @@ static bool register_for(struct net *net, struct nxr_published *published)
 
         if (status != NIXL_OK) {
             here->mems[net->index] = NULL;
-            nxr_info(NET, "%s cannot register region '%s': %s", net->module->name, published->name,
-                     published->name[0] != '\0' ? "its bytes go inside messages"
-                                                : "each operation registers its part of it");
+            nxr_info(NET, "%s cannot register region '%s': %s", net->module->name,
+                     nxr_region_label(name),
+                     name[0] != '\0' ? "its bytes go inside messages"
+                                     : "each operation registers its part of it");
             return false;
         }
         here->key_nbytes[net->index] = nbytes;

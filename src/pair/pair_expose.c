@@ -14,6 +14,7 @@
 #include "core/service.h"
 #include "pair/pair.h"
 #include "core/request.h"
+#include "region/extents.h"
 #include "util/clock.h"
 #include "util/random.h"
 #include "util/status.h"
@@ -452,12 +453,13 @@ int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size
                         "suffices for every version",
                         token_nbytes, NXR_TOKEN_NBYTES, NIXL_TOKEN_MAX + 1);
     }
-    if (offset > region->memory.nbytes || nbytes > region->memory.nbytes - offset) {
+    if (!nxr_region_own_has_range(region, offset, nbytes)) {
         return nxr_fail(NIXL_E_RANGE, operation, rank, "", 0,
                         "offset %llu with %zu bytes is outside of the own segment of region '%s', "
-                        "which has %llu",
+                        "which has %llu%s",
                         (unsigned long long)offset, nbytes, nxr_region_label(region->name),
-                        (unsigned long long)region->memory.nbytes);
+                        (unsigned long long)region->memory.nbytes,
+                        region->extents != NULL ? ", or of any one extent of it" : "");
     }
     status = check_access(operation, rank, region, use);
     if (status == NIXL_OK && rank != NIXL_ANY_RANK && rank != nxr_job.rank) {

@@ -8,6 +8,7 @@
 
 #include "pair/pair.h"
 #include "core/request.h"
+#include "region/extents.h"
 #include "transfer/op.h"
 #include "transfer/transfer.h"
 #include "util/env.h"
@@ -213,7 +214,7 @@ static int claim_read_slot(struct use *use)
         status = nxr_pair_handle_tables(use->operation, &region);
     }
     if (status == NIXL_OK) {
-        status = nxr_transfer_find_segment(use->operation, use->rank, region, 0, offset,
+        status = nxr_transfer_find_segment(use->operation, use->rank, region, 0, &offset,
                                            sizeof(use->slot), &use->table);
     }
     if (status != NIXL_OK) {
@@ -260,10 +261,10 @@ static int fail_memory(const struct use *use)
     return nxr_fail(NIXL_E_NO_MEMORY, use->operation, use->rank, "", 0, "no memory to use a token");
 }
 
-/* Find the segment that was exposed, not a later one of the same name. */
-static int claim_find_segment(const struct use *use, struct nixl_region *region,
-                              struct nxr_segment **segment_p)
+/* Find the segment that was exposed, not a later one of the same name, and the place in it. */
+static int claim_find_segment(const struct use *use, struct nixl_region *region, struct nxr_op *op)
 {
+    struct nxr_segment **segment_p = &op->segment;
     int rank = use->rank, status = NIXL_OK;
 
     *segment_p = nxr_region_segment(region, rank);
@@ -275,7 +276,9 @@ static int claim_find_segment(const struct use *use, struct nixl_region *region,
         (status == NIXL_OK && (*segment_p)->key.generation != use->slot.generation)) {
         return claim_refuse(use, NIXL_E_STALE, "the region of its buffer was closed");
     }
-    return status;
+    return status == NIXL_OK
+               ? nxr_extents_place(use->operation, region, segment_p, &op->offset, op->nbytes)
+               : status;
 }
 
 /* ---- moving ---------------------------------------------------------------------------------- */
@@ -293,7 +296,7 @@ static int claim_prepare(const struct use *use, struct nxr_op *op,
     status =
         nxr_transfer_check(use->operation, use->rank, (*handle_p)->region, op->local, op->nbytes);
     if (status == NIXL_OK) {
-        status = claim_find_segment(use, (*handle_p)->region, &op->segment);
+        status = claim_find_segment(use, (*handle_p)->region, op);
     }
     if (status == NIXL_OK && !nxr_segment_allows(op->segment, nxr_op_forbidden_by(op->kind))) {
         status = nxr_region_fail_access(use->operation, (*handle_p)->region, op->segment,

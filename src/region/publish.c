@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "region/extents.h"
 #include "region/publish.h"
 #include "control/dispatch.h"
 #include "memory/memory.h"
@@ -140,12 +141,10 @@ static int enter_name(struct nxr_published *published)
     return node == NULL ? NIXL_E_NO_MEMORY : *node == published ? NIXL_OK : NIXL_E_NAME_IN_USE;
 }
 
-int nxr_publish(const char *name, const struct nxr_memory *memory,
-                struct nxr_published **published_p)
+/* Take an id and, unless the name is "", the name. Nobody sees it before publish_show(). */
+static int publish_begin(const char *name, struct nxr_published **published_p)
 {
-    bool is_named = name[0] != '\0';
     struct nxr_published *published;
-    const struct nxr_key *key;
     int status;
 
     if (n_free_ids == 0 && n_used_ids == NXR_N_REGION_IDS) {
@@ -155,27 +154,137 @@ int nxr_publish(const char *name, const struct nxr_memory *memory,
     if (published == NULL) {
         return NIXL_E_NO_MEMORY;
     }
-    status = is_named ? enter_name(published) : NIXL_OK;
+    status = name[0] != '\0' ? enter_name(published) : NIXL_OK;
     if (status != NIXL_OK) {
         free(published);
         return status;
     }
-    published->key = key_of(name, memory);
-    published->export = memory->export;
-    published->fd = memory->fd;
-    key = &published->key;
-    own[key->id] =
-        (struct nxr_own_memory){memory->addr, memory->nbytes, memory->range, memory->access};
-    atomic_store_explicit(&nxr_job.control->generations[key->id], key->generation,
-                          memory_order_release);
-    if (is_named) {
-        answer_parked(published);
-        nxr_region_published(published);
-    } else if (nxr_carrier_far()->own_local != NULL) {
-        nxr_carrier_far()->own_local(published);
-    }
     *published_p = published;
     return NIXL_OK;
+}
+
+/* From now on the key opens the memory. */
+static void publish_open(struct nxr_published *published, struct nxr_own_memory memory)
+{
+    own[published->key.id] = memory;
+    atomic_store_explicit(&nxr_job.control->generations[published->key.id],
+                          published->key.generation, memory_order_release);
+}
+
+static void publish_open_memory(struct nxr_published *published, const struct nxr_memory *memory)
+{
+    published->key = key_of(published->name, memory);
+    published->export = memory->export;
+    published->fd = memory->fd;
+    publish_open(published, (struct nxr_own_memory){memory->addr, memory->nbytes, memory->range,
+                                                    memory->access});
+}
+
+/* Its memory is for this rank alone: the networks prepare for that. */
+static void publish_locally(struct nxr_published *published)
+{
+    if (nxr_carrier_far()->own_local != NULL) {
+        nxr_carrier_far()->own_local(published);
+    }
+}
+
+/* Answer those who have asked for the name. */
+static void publish_show(struct nxr_published *published)
+{
+    answer_parked(published);
+    nxr_region_published(published);
+}
+
+int nxr_publish(const char *name, const struct nxr_memory *memory,
+                struct nxr_published **published_p)
+{
+    int status = publish_begin(name, published_p);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    publish_open_memory(*published_p, memory);
+    if (name[0] != '\0') {
+        publish_show(*published_p);
+    } else {
+        publish_locally(*published_p);
+    }
+    return NIXL_OK;
+}
+
+/* ---- regions of extents ---------------------------------------------------------------------- */
+
+/* Take back the first n extents; their memory stays the caller's. */
+static void withdraw_extents(struct nxr_extents *extents, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct nxr_published *part = extents->list[i].published;
+
+        nxr_publish_revoke(part);
+        part->fd = -1;
+        nxr_publish_free(part);
+        extents->list[i].published = NULL;
+    }
+}
+
+/* The key of the whole names no memory: nothing can be reached by its id. */
+static void publish_open_whole(struct nxr_published *whole, const struct nxr_extents *extents,
+                               uint32_t access)
+{
+    const struct nxr_memory none = {.kind = &nxr_memory_host,
+                                    .addr = (void *)(uintptr_t)extents->n,
+                                    .nbytes = extents->nbytes,
+                                    .access = access,
+                                    .is_registered = true};
+
+    whole->key = key_of(whole->name, &none);
+    whole->key.marks |= NXR_KEY_EXTENTS;
+    whole->extents = extents;
+    publish_open(whole, (struct nxr_own_memory){.access = NXR_ACCESS_ALL});
+}
+
+int nxr_publish_extents(const char *name, struct nxr_extents *extents, uint32_t access,
+                        struct nxr_published **published_p)
+{
+    bool is_named = name[0] != '\0';
+    int status = publish_begin(name, published_p);
+    uint32_t n = 0;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    publish_open_whole(*published_p, extents, access);
+    for (; n < extents->n && status == NIXL_OK; n++) {
+        status = publish_begin("", &extents->list[n].published);
+        if (status != NIXL_OK) {
+            break;
+        }
+        extents->list[n].published->whole = *published_p;
+        publish_open_memory(extents->list[n].published, &extents->list[n].memory);
+        if (!is_named) {
+            publish_locally(extents->list[n].published);
+        }
+    }
+    if (status != NIXL_OK) {
+        withdraw_extents(extents, n);
+        (*published_p)->extents = NULL;
+        nxr_publish_revoke(*published_p);
+        nxr_publish_free(*published_p);
+        return status;
+    }
+    if (is_named) {
+        publish_show(*published_p);
+    }
+    return NIXL_OK;
+}
+
+struct nxr_published *nxr_publish_extent(const struct nxr_published *whole, uint64_t generation,
+                                         uint32_t extent)
+{
+    return whole->key.generation == generation && whole->extents != NULL &&
+                   extent < whole->extents->n
+               ? whole->extents->list[extent].published
+               : NULL;
 }
 
 struct nxr_own_memory nxr_publish_memory(uint32_t id)
@@ -212,10 +321,16 @@ void nxr_publish_revoke(struct nxr_published *published)
     if (!nxr_job.is_leaving) {
         tell_openers(published);
     }
+    for (uint32_t i = 0; published->extents != NULL && i < published->extents->n; i++) {
+        nxr_publish_revoke(published->extents->list[i].published);
+    }
 }
 
 void nxr_publish_free(struct nxr_published *published)
 {
+    for (uint32_t i = 0; published->extents != NULL && i < published->extents->n; i++) {
+        nxr_publish_free(published->extents->list[i].published);
+    }
     nxr_carrier_far()->forget(published);
     free_ids[n_free_ids++] = published->key.id;
     if (published->fd >= 0) {
@@ -254,10 +369,32 @@ void nxr_publish_ask(const struct nxr_control_source *source, uint64_t ask, cons
     }
 }
 
+/*
+ * A peer asks for an extent of a region that it has the key of. If the region was closed meanwhile,
+ * the peer has been told, and forgets its question.
+ */
+static void publish_ask_extent(const struct nxr_control_source *source,
+                               const struct nxr_wire_resolve *resolve)
+{
+    const struct nxr_published *whole = nxr_publish_find(resolve->name);
+    struct nxr_published *part =
+        whole != NULL ? nxr_publish_extent(whole, resolve->generation, resolve->extent) : NULL;
+
+    if (part != NULL) {
+        send_key(source->peer, source->conn, resolve->ask, part);
+    }
+}
+
 static void publish_take_resolve(const struct nxr_control_source *source,
                                  const union nxr_wire_message *message)
 {
-    nxr_publish_ask(source, message->resolve.ask, message->resolve.name);
+    const struct nxr_wire_resolve *resolve = &message->resolve;
+
+    if (resolve->generation == 0) {
+        nxr_publish_ask(source, resolve->ask, resolve->name);
+    } else {
+        publish_ask_extent(source, resolve);
+    }
 }
 
 /* A peer asks whether there is a region of that name now. Answer at once. */

@@ -11,15 +11,18 @@
 
 struct nxr_memory;
 struct nxr_net_published;
+struct nxr_extents;
 
 /* A region of this rank that peers may reach. */
 struct nxr_published {
     struct nxr_key key;
     struct nxr_export export;
-    int fd;                        /* to send with the key, or -1 */
-    unsigned char *openers;        /* one bit per rank that has the key; made for the first */
-    struct nxr_net_published *net; /* the networks' state of it (net/key.c); NULL: none */
-    char name[];                   /* "": none */
+    int fd;                            /* to send with the key, or -1 */
+    unsigned char *openers;            /* one bit per rank that has the key; made for the first */
+    struct nxr_net_published *net;     /* the networks' state of it (net/key.c); NULL: none */
+    const struct nxr_published *whole; /* an extent: of this region; else NULL */
+    const struct nxr_extents *extents; /* the region's, if it has no memory itself; else NULL */
+    char name[];                       /* "": none */
 };
 
 /*
@@ -29,6 +32,17 @@ struct nxr_published {
  */
 int nxr_publish(const char *name, const struct nxr_memory *memory,
                 struct nxr_published **published_p);
+
+/*
+ * Publish a region of extents: each of them without a name, then the name. All or none; on success
+ * the publications own the memories' descriptors. Returns as nxr_publish().
+ */
+int nxr_publish_extents(const char *name, struct nxr_extents *extents, uint32_t access,
+                        struct nxr_published **published_p);
+
+/* The extent of a region of that generation; NULL: it is another region by now. */
+struct nxr_published *nxr_publish_extent(const struct nxr_published *whole, uint64_t generation,
+                                         uint32_t extent);
 
 /*
  * The memory of this rank's region with that id. For a caller that has entered the region: without
@@ -47,7 +61,7 @@ struct nxr_published *nxr_publish_find(const char *name);
 
 /*
  * Revoke: clears the generation, frees the name, and tells the peers that have the key, unless this
- * rank is leaving.
+ * rank is leaving. Its extents are revoked with a region, and freed with it.
  */
 void nxr_publish_revoke(struct nxr_published *published);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Region handles: opening, closing, and finding the region of an address. Lock: job.lock guards the lists; the fields of a
- * handle for this rank's own memory are constant while it is open.
+ * Region handles: opening, closing, and finding the region of an address. Lock: job.lock guards the
+ * lists; the fields of a handle for this rank's own memory are constant while it is open.
  */
 #include "config.h"
 
 #include "core/service.h"
+#include "region/extents.h"
 #include "region/region.h"
 #include "region/region_handle.h"
 #include "region/region_name.h"
@@ -139,6 +140,41 @@ int nxr_region_check(const char *operation, const struct nixl_region *region, in
     return NIXL_OK;
 }
 
+static int quiesce(const struct nxr_published *published, int64_t timeout_ns, int64_t deadline)
+{
+    int status = nxr_inflight_quiesce_own(published->key.id,
+                                          timeout_ns == 0 ? 0 : nxr_left(timeout_ns, deadline));
+
+    return status == NIXL_OK ? nxr_carrier_far()->quiesce(published, nxr_left(timeout_ns, deadline))
+                             : status;
+}
+
+/* Wait for the copies of a region and of its extents. */
+static int quiesce_all(const struct nxr_published *published, int64_t timeout_ns, int64_t deadline)
+{
+    int status = quiesce(published, timeout_ns, deadline);
+
+    for (uint32_t i = 0;
+         status == NIXL_OK && published->extents != NULL && i < published->extents->n; i++) {
+        status = quiesce(published->extents->list[i].published, timeout_ns, deadline);
+    }
+    return status;
+}
+
+/* Free this rank's memory of the region. Caller holds job.lock. */
+static void free_memory(struct nixl_region *region)
+{
+    if (region->extents == NULL) {
+        nxr_region_free_memory(&region->memory);
+    }
+    for (uint32_t i = 0; region->extents != NULL && i < region->extents->n; i++) {
+        nxr_region_free_memory(&region->extents->list[i].memory);
+    }
+    free(region->extents);
+    region->extents = NULL;
+    region->memory = (struct nxr_memory){.fd = -1};
+}
+
 int nixl_region_close(struct nixl_region *region, int64_t timeout_ns)
 {
     int status = nxr_region_check("nixl_region_close", region, timeout_ns);
@@ -156,10 +192,7 @@ int nixl_region_close(struct nixl_region *region, int64_t timeout_ns)
             nxr_service_kick();
         }
         pthread_mutex_unlock(&nxr_job.lock);
-        status = nxr_inflight_quiesce_own(region->published->key.id, timeout_ns);
-        if (status == NIXL_OK) {
-            status = nxr_carrier_far()->quiesce(region->published, nxr_left(timeout_ns, deadline));
-        }
+        status = quiesce_all(region->published, timeout_ns, deadline);
         if (status == NIXL_E_TIMEOUT) {
             return nxr_fail(status, "nixl_region_close", -1, "", 0,
                             "region '%s' is revoked, but a copy is still in flight; close it again "
@@ -174,8 +207,7 @@ int nixl_region_close(struct nixl_region *region, int64_t timeout_ns)
     if (region->published != NULL) {
         nxr_publish_free(region->published);
         region->published = NULL;
-        nxr_region_free_memory(&region->memory);
-        region->memory = (struct nxr_memory){.fd = -1};
+        free_memory(region);
     }
     nxr_region_retire(region);
     pthread_mutex_unlock(&nxr_job.lock);
@@ -248,8 +280,9 @@ bool nxr_region_find_own(const void *addr, size_t nbytes, struct nxr_region_loca
         const struct nixl_region *region = nxr_list_entry(link, struct nixl_region, link);
         size_t offset = (uintptr_t)addr - (uintptr_t)region->memory.addr;
 
-        if (region->published == NULL || !is_shared(&region->memory) || region->is_revoked ||
-            offset > region->memory.nbytes || nbytes > region->memory.nbytes - offset) {
+        if (region->published == NULL || region->extents != NULL || !is_shared(&region->memory) ||
+            region->is_revoked || offset > region->memory.nbytes ||
+            nbytes > region->memory.nbytes - offset) {
             continue;
         }
         place_p->generation = region->published->key.generation;
@@ -262,6 +295,34 @@ bool nxr_region_find_own(const void *addr, size_t nbytes, struct nxr_region_loca
     return is_found;
 }
 
+/* Does the memory hold the address? *offset_p: at which offset. */
+static bool holds(const struct nxr_memory *memory, const void *addr, uint64_t *offset_p)
+{
+    *offset_p = (uintptr_t)addr - (uintptr_t)memory->addr;
+    return memory->addr != NULL && *offset_p < memory->nbytes;
+}
+
+/*
+ * This rank's own memory of a region that holds the address, and the address's offset in the
+ * region; NULL: none. Caller holds job.lock.
+ */
+static const struct nxr_memory *own_memory_at(const struct nixl_region *region, const void *addr,
+                                              uint64_t *offset_p)
+{
+    const struct nxr_extents *extents = region->extents;
+
+    if (extents == NULL) {
+        return holds(&region->memory, addr, offset_p) ? &region->memory : NULL;
+    }
+    for (uint32_t i = 0; i < extents->n; i++) {
+        if (holds(&extents->list[i].memory, addr, offset_p)) {
+            *offset_p += extents->list[i].start;
+            return &extents->list[i].memory;
+        }
+    }
+    return NULL;
+}
+
 bool nxr_region_own_memory(const void *addr, struct nxr_memory *memory_p)
 {
     struct nxr_list *link, *after;
@@ -269,9 +330,11 @@ bool nxr_region_own_memory(const void *addr, struct nxr_memory *memory_p)
 
     pthread_mutex_lock(&nxr_job.lock);
     nxr_list_for_each (link, after, &open_regions) {
-        const struct nxr_memory *memory = &nxr_list_entry(link, struct nixl_region, link)->memory;
+        uint64_t offset;
+        const struct nxr_memory *memory =
+            own_memory_at(nxr_list_entry(link, struct nixl_region, link), addr, &offset);
 
-        if (memory->addr != NULL && (uintptr_t)addr - (uintptr_t)memory->addr < memory->nbytes) {
+        if (memory != NULL) {
             *memory_p = *memory;
             is_found = true;
             break;
@@ -281,18 +344,18 @@ bool nxr_region_own_memory(const void *addr, struct nxr_memory *memory_p)
     return is_found;
 }
 
-/* Is it a region of the user's whose local memory contains the address? */
-static bool is_users_at(const struct nixl_region *region, const void *addr)
+/* Is it an open region of the program's, with memory of this rank? */
+static bool is_users(const struct nixl_region *region)
 {
     return region->published != NULL && !region->is_revoked &&
-           region->name[0] != NXR_REGION_INTERNAL && region->name[0] != NXR_WINDOW_NAME &&
-           (uintptr_t)addr - (uintptr_t)region->memory.addr < region->memory.nbytes;
+           region->name[0] != NXR_REGION_INTERNAL && region->name[0] != NXR_WINDOW_NAME;
 }
 
 int nixl_region_of(const void *addr, struct nixl_region **region_p, uint64_t *offset_p)
 {
     struct nixl_region *found = NULL;
     struct nxr_list *link, *after;
+    uint64_t least = UINT64_MAX;
     int status = nxr_check_ready("nixl_region_of");
 
     if (status != NIXL_OK) {
@@ -305,15 +368,18 @@ int nixl_region_of(const void *addr, struct nixl_region **region_p, uint64_t *of
     pthread_mutex_lock(&nxr_job.lock);
     nxr_list_for_each (link, after, &open_regions) {
         struct nixl_region *region = nxr_list_entry(link, struct nixl_region, link);
+        uint64_t offset;
+        const struct nxr_memory *memory =
+            is_users(region) ? own_memory_at(region, addr, &offset) : NULL;
 
-        if (is_users_at(region, addr) &&
-            (found == NULL || region->memory.nbytes < found->memory.nbytes)) {
+        if (memory != NULL && memory->nbytes < least) {
+            least = memory->nbytes;
             found = region;
+            *offset_p = offset;
         }
     }
     if (found != NULL) {
         *region_p = found;
-        *offset_p = (uintptr_t)addr - (uintptr_t)found->memory.addr;
     }
     pthread_mutex_unlock(&nxr_job.lock);
     return found != NULL ? NIXL_OK

@@ -38,6 +38,8 @@
 /* The name as the program gave it. */
 const char *nxr_region_label(const char *name);
 
+struct nxr_extents;
+
 enum nxr_segment_state {
     NXR_SEGMENT_ASKING, /* the owner has been asked */
     NXR_SEGMENT_READY,
@@ -60,6 +62,10 @@ struct nxr_region_segment {
     unsigned n_maps;          /* pointers that nixl_region_map() gave out */
     size_t inherited_nbytes;  /* own memory closed while mapped: freed with the last pointer */
     bool is_open;             /* transport->segment_close() is still to be called */
+
+    struct nxr_extents *_Atomic extents; /* a whole (extents.h); set before it is READY */
+    struct nxr_region_segment *whole;    /* an extent: of this whole; else NULL */
+    uint32_t extent;                     /* ... and its number */
 };
 
 struct nxr_segment_chunk {
@@ -73,6 +79,7 @@ struct nixl_region {
     /* This rank's own memory: constant while open. */
     struct nxr_memory memory;        /* addr is NULL if there is none */
     struct nxr_published *published; /* NULL: none */
+    struct nxr_extents *extents;     /* its pieces, if `memory` is none; else NULL */
 
     bool is_revoked;              /* nixl_region_close() has started */
     struct nixl_context *context; /* that its events are for */

@@ -5,7 +5,7 @@
 
 struct nixl_region;
 
-/* A handle among the open ones, of the default context, but not marked open yet. NULL: no memory. */
+/* A handle in the default context, listed but not marked open yet. NULL: no memory. */
 struct nixl_region *nxr_region_new(const char *name);
 
 /* The handle is closed: its segments go, and it is reused much later. */

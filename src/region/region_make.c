@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions with memory of this rank: allocated, or the caller's. Reads the arguments, has a memory
- * kind make the memory, and publishes it under the region's name. No lock of its own.
+ * Regions with memory of this rank: allocated, or the caller's, in one piece or in extents. Reads
+ * the arguments, has a memory kind make the memory, and publishes it under the region's name. No
+ * lock of its own.
  */
 #include "config.h"
 
 #include "core/service.h"
+#include "region/extents.h"
 #include "region/region.h"
 #include "region/region_handle.h"
 #include "region/region_name.h"
@@ -16,6 +18,7 @@
 #include "util/struct.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -83,24 +86,53 @@ static int region_read_args(const char *operation, const char *name, size_t nbyt
                            : NIXL_E_INVALID_ARG;
 }
 
-/*
- * Make a handle with memory of this rank. On success the handle owns `memory`; on failure `memory`
- * is released. Peers cannot find a region without a name, and must not reach it by a number either.
- */
-static int region_publish(const char *operation, const struct nxr_scoped_name *scoped,
-                          uint32_t access, struct nxr_memory *memory, struct nixl_region **region_p)
+/* Memory that was not published after all. */
+static void release_memory(struct nxr_memory *memory)
+{
+    memory->kind->release(memory);
+    if (memory->fd >= 0) {
+        close(memory->fd);
+    }
+}
+
+static void release_extents(struct nxr_extents *extents, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        release_memory(&extents->list[i].memory);
+    }
+    free(extents);
+}
+
+static int fail_publish(const char *operation, const struct nxr_scoped_name *scoped, int status)
+{
+    return nxr_fail(status, operation, -1, "", 0, "cannot publish region '%s': %s",
+                    nxr_region_label(scoped->name),
+                    status == NIXL_E_LIMIT ? "this rank has reached its limit of regions"
+                                           : nixl_strerror(status));
+}
+
+/* Publish the one or the other for a new handle. NIXL_OK, or the failure. */
+static int handle_publish(const struct nxr_scoped_name *scoped, uint32_t access,
+                          struct nxr_memory *memory, struct nxr_extents *extents,
+                          struct nixl_region **region_p)
 {
     struct nixl_region *region;
     int status = NIXL_E_NO_MEMORY;
 
-    memory->access = scoped->name[0] != '\0' ? access : (uint32_t)NXR_ACCESS_ALL;
     pthread_mutex_lock(&nxr_job.lock);
     region = nxr_region_new(scoped->name);
     if (region != NULL) {
         region->context = scoped->context;
-        status = nxr_publish(scoped->name, memory, &region->published);
+        status = extents == NULL
+                     ? nxr_publish(scoped->name, memory, &region->published)
+                     : nxr_publish_extents(scoped->name, extents, access, &region->published);
         if (status == NIXL_OK) {
-            region->memory = *memory;
+            region->memory = extents == NULL ? *memory
+                                             : (struct nxr_memory){.nbytes = extents->nbytes,
+                                                                   .access = access,
+                                                                   .is_registered = true,
+                                                                   .fd = -1};
+            region->extents = extents;
             atomic_store_explicit(&region->magic, NXR_REGION_OPEN, memory_order_release);
             *region_p = region;
         } else {
@@ -109,15 +141,29 @@ static int region_publish(const char *operation, const struct nxr_scoped_name *s
     }
     pthread_mutex_unlock(&nxr_job.lock);
     nxr_service_kick();
+    return status;
+}
+
+/* Peers cannot find a region without a name, and must not reach it by a number either. */
+static uint32_t access_of(const struct nxr_scoped_name *scoped, uint32_t access)
+{
+    return scoped->name[0] != '\0' ? access : (uint32_t)NXR_ACCESS_ALL;
+}
+
+/*
+ * Make a handle with memory of this rank. On success the handle owns `memory`; on failure `memory`
+ * is released.
+ */
+static int region_publish(const char *operation, const struct nxr_scoped_name *scoped,
+                          uint32_t access, struct nxr_memory *memory, struct nixl_region **region_p)
+{
+    int status;
+
+    memory->access = access_of(scoped, access);
+    status = handle_publish(scoped, memory->access, memory, NULL, region_p);
     if (status != NIXL_OK) {
-        memory->kind->release(memory);
-        if (memory->fd >= 0) {
-            close(memory->fd);
-        }
-        return nxr_fail(status, operation, -1, "", 0, "cannot publish region '%s': %s",
-                        nxr_region_label(scoped->name),
-                        status == NIXL_E_LIMIT ? "this rank has reached its limit of regions"
-                                               : nixl_strerror(status));
+        release_memory(memory);
+        return fail_publish(operation, scoped, status);
     }
     return status;
 }
@@ -251,4 +297,110 @@ int nixl_region_register(const char *name, void *addr, size_t nbytes,
         return nxr_fail(status, "nixl_region_register", -1, "", 0, "%s", why.text);
     }
     return region_publish("nixl_region_register", &scoped, ours.access, &memory, region_p);
+}
+
+/* ---- extents --------------------------------------------------------------------------------- */
+
+/* Have a memory kind take the piece. NIXL_OK, or the failure, recorded. */
+static int adopt_extent(const char *operation, const struct nixl_extent *piece, size_t number,
+                        const struct nixl_mem_params *params, struct nxr_extent *extent)
+{
+    struct why why = {""};
+    const struct nxr_memory_kind *kind = kind_to_register(piece->addr, params, &why);
+    int status = NIXL_E_INVALID_ARG;
+
+    if (kind != NULL) {
+        status = kind->adopt(piece->addr, piece->nbytes, params, &extent->memory, why.text,
+                             sizeof(why.text));
+    } else if (params->kind != NIXL_MEM_HOST) {
+        status = NIXL_E_NO_DEVICE;
+    }
+    return status == NIXL_OK
+               ? status
+               : nxr_fail(status, operation, -1, "", 0, "extent %zu: %s", number, why.text);
+}
+
+static int extents_read_args(const char *operation, const struct nixl_extent *pieces, size_t n)
+{
+    if (pieces == NULL || n == 0 || n > NIXL_EXTENTS_MAX) {
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
+                        "%zu extents at %p; allowed: an array of 1 to NIXL_EXTENTS_MAX (%d)", n,
+                        (const void *)pieces, NIXL_EXTENTS_MAX);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (pieces[i].addr == NULL || pieces[i].nbytes == 0) {
+            return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "extent %zu: %s", i,
+                            pieces[i].addr == NULL ? "addr is NULL" : "nbytes is 0");
+        }
+    }
+    return NIXL_OK;
+}
+
+/* The caller's pieces as own memory. NIXL_OK, or the failure, recorded. */
+static int extents_adopt(const char *operation, const struct nixl_extent *pieces, size_t n,
+                         const struct nixl_mem_params *params, uint32_t access,
+                         struct nxr_extents **extents_p)
+{
+    struct nxr_extents *extents = nxr_extents_new((uint32_t)n);
+    int status = NIXL_OK;
+    uint32_t i;
+
+    if (extents == NULL) {
+        return nxr_fail(NIXL_E_NO_MEMORY, operation, -1, "", 0, "no memory for %zu extents", n);
+    }
+    for (i = 0; i < n && status == NIXL_OK; i++) {
+        status = adopt_extent(operation, &pieces[i], i, params, &extents->list[i]);
+        if (status != NIXL_OK) {
+            break;
+        }
+        extents->list[i].memory.access = access;
+        extents->list[i].place = (struct nxr_place){.base = pieces[i].addr,
+                                                    .range = extents->list[i].memory.range,
+                                                    .limit = pieces[i].nbytes};
+    }
+    if (status == NIXL_OK && !nxr_extents_layout(extents)) {
+        status = nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
+                          "the %zu extents together exceed any memory", n);
+    }
+    if (status != NIXL_OK) {
+        release_extents(extents, i);
+        return status;
+    }
+    *extents_p = extents;
+    return NIXL_OK;
+}
+
+int nixl_region_register_extents(const char *name, const struct nixl_extent *extents,
+                                 size_t nextents, const struct nixl_mem_params *params,
+                                 struct nixl_region **region_p)
+{
+    static const char operation[] = "nixl_region_register_extents";
+    struct nxr_scoped_name scoped = {.context = NULL};
+    struct nixl_mem_params ours;
+    struct nxr_extents *own = NULL;
+    uint32_t access;
+    int status = region_read_args(operation, name, 1, params, region_p, &ours, &scoped);
+
+    if (status == NIXL_OK) {
+        status = extents_read_args(operation, extents, nextents);
+    }
+    if (status == NIXL_OK && ours.kind == NIXL_MEM_VULKAN) {
+        status = nxr_fail(NIXL_E_UNSUPPORTED, operation, -1, "", 0,
+                          "params->vulkan describes one memory; allowed: the kinds NIXL_MEM_HOST, "
+                          "_CUDA and _AUTO");
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    access = access_of(&scoped, ours.access);
+    status = extents_adopt(operation, extents, nextents, &ours, access, &own);
+    if (status != NIXL_OK) {
+        return status;
+    }
+    status = handle_publish(&scoped, access, NULL, own, region_p);
+    if (status != NIXL_OK) {
+        release_extents(own, own->n);
+        return fail_publish(operation, &scoped, status);
+    }
+    return status;
 }

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "core/service.h"
+#include "region/extents.h"
 #include "region/region.h"
 #include "core/route.h"
 #include "memory/choose.h"
@@ -36,12 +37,12 @@ const char *nxr_segment_method(const struct nxr_segment *segment)
     return methods[segment->method];
 }
 
-/* The GPU that holds the memory, as far as its owner has reported it. */
-static void fill_device(const struct nixl_region *region, bool is_own,
-                        const struct nxr_segment *segment, char text[NXR_DEVICE_ID_NBYTES])
+/* The GPU that holds the memory, as far as its owner has reported it. `own`: this rank's memory. */
+static void fill_device(const struct nxr_memory *own, const struct nxr_segment *segment,
+                        char text[NXR_DEVICE_ID_NBYTES])
 {
-    if (is_own) {
-        memcpy(text, region->memory.device, NXR_DEVICE_ID_NBYTES);
+    if (own != NULL) {
+        memcpy(text, own->device, NXR_DEVICE_ID_NBYTES);
     } else if (segment->export.type != NXR_EXPORT_NONE) {
         nxr_device_id_text(segment->export.device, text);
     } else {
@@ -49,57 +50,127 @@ static void fill_device(const struct nixl_region *region, bool is_own,
     }
 }
 
-static void fill_info(const struct nixl_region *region, int rank, const struct nxr_segment *segment,
+static void fill_info(const struct nxr_memory *own, const struct nxr_segment *segment,
                       struct nixl_region_info *info)
 {
-    bool is_own = rank == nxr_job.rank && region->published != NULL;
-
     info->nbytes = segment->nbytes;
     info->kind = segment->key.kind;
     info->flags = segment->key.flags;
     info->is_registered = (segment->key.marks & NXR_KEY_REGISTERED) != 0;
     info->access = segment->key.access;
-    fill_device(region, is_own, segment, info->device);
+    info->nextents = 1;
+    fill_device(own, segment, info->device);
     snprintf(info->transport, sizeof(info->transport), "%s", segment->transport->name);
     snprintf(info->method, sizeof(info->method), "%s", nxr_segment_method(segment));
-    if (is_own) {
-        snprintf(info->note, sizeof(info->note), "%s", region->memory.note);
+    if (own != NULL) {
+        snprintf(info->note, sizeof(info->note), "%s", own->note);
     } else {
         nxr_segment_copy_note(segment, info->note, sizeof(info->note));
     }
     nxr_route_expect(segment, &info->latency_ns, &info->bandwidth_mbps);
 }
 
-int nixl_region_query(int rank, struct nixl_region *region, int64_t timeout_ns,
-                      struct nixl_region_info *info_p)
+/* What is asked for: a segment, or one of its extents. */
+struct query {
+    const char *operation;
+    int rank;
+    struct nixl_region *region;
+    size_t extent;
+    bool is_of_extent;
+};
+
+/* This rank's memory, if it is asked for, or its extent's; else NULL. */
+static const struct nxr_memory *own_memory_of(const struct query *query)
+{
+    const struct nixl_region *region = query->region;
+
+    if (query->rank != nxr_job.rank || region->published == NULL) {
+        return NULL;
+    }
+    return region->extents != NULL && query->extent < region->extents->n
+               ? &region->extents->list[query->extent].memory
+               : &region->memory;
+}
+
+static int fill_query(const struct query *query, const struct nxr_segment *segment,
+                      struct nixl_region_info *info)
+{
+    const struct nxr_extents *extents = nxr_segment_extents(segment);
+    uint32_t n = extents != NULL ? extents->n : 1;
+
+    if (query->extent >= n) {
+        return nxr_fail(NIXL_E_RANGE, query->operation, query->rank, "", 0,
+                        "extent %zu; region '%s' of %s has %u", query->extent,
+                        nxr_region_label(query->region->name), nxr_rank_name(query->rank), n);
+    }
+    if (extents == NULL) {
+        fill_info(own_memory_of(query), segment, info);
+        return NIXL_OK;
+    }
+    fill_info(own_memory_of(query), extents->list[query->extent].place.segment, info);
+    info->nextents = n;
+    info->offset = extents->list[query->extent].start;
+    if (!query->is_of_extent) {
+        info->nbytes = extents->nbytes;
+    }
+    return NIXL_OK;
+}
+
+static int query_run(const struct query *query, int64_t timeout_ns, struct nixl_region_info *info_p)
 {
     static const struct nxr_struct_type type =
         NXR_STRUCT_TYPE(nixl_region_info, NIXL_REGION_INFO_INIT, kind);
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
-    int status = nxr_region_check("nixl_region_query", region, timeout_ns);
+    int status = nxr_region_check(query->operation, query->region, timeout_ns);
     struct nxr_segment *segment;
 
     if (status != NIXL_OK) {
         return status;
     }
-    if (!nxr_is_rank(rank)) {
-        return nxr_fail_rank("nixl_region_query", rank);
+    if (!nxr_is_rank(query->rank)) {
+        return nxr_fail_rank(query->operation, query->rank);
     }
-    status = nxr_struct_check("nixl_region_query", "info_p", &type, info_p);
+    status = nxr_struct_check(query->operation, "info_p", &type, info_p);
     if (status != NIXL_OK) {
         return status;
     }
-    status = nxr_region_resolve("nixl_region_query", region, rank, true, timeout_ns, &segment);
+    status = nxr_region_resolve(query->operation, query->region, query->rank, true, timeout_ns,
+                                &segment);
     if (status == NIXL_OK) {
-        fill_info(region, rank, segment, &info);
+        status = fill_query(query, segment, &info);
+    }
+    if (status == NIXL_OK) {
         nxr_struct_write(&type, &info, info_p);
     }
     return status;
 }
 
+int nixl_region_query(int rank, struct nixl_region *region, int64_t timeout_ns,
+                      struct nixl_region_info *info_p)
+{
+    const struct query query = {.operation = "nixl_region_query", .rank = rank, .region = region};
+
+    return query_run(&query, timeout_ns, info_p);
+}
+
+int nixl_region_query_extent(int rank, struct nixl_region *region, size_t extent,
+                             int64_t timeout_ns, struct nixl_region_info *info_p)
+{
+    const struct query query = {.operation = "nixl_region_query_extent",
+                                .rank = rank,
+                                .region = region,
+                                .extent = extent,
+                                .is_of_extent = true};
+
+    return query_run(&query, timeout_ns, info_p);
+}
+
 /* Can it be mapped? Shared host memory can, for loads and stores, and CUDA memory, for kernels. */
 static bool is_mappable(const struct nxr_segment *segment, int rank)
 {
+    if ((segment->key.marks & NXR_KEY_EXTENTS) != 0) {
+        return false;
+    }
     if (segment->key.kind == NIXL_MEM_HOST) {
         return segment->method == NXR_METHOD_MEMCPY &&
                ((segment->key.marks & NXR_KEY_REGISTERED) == 0 || rank == nxr_job.rank);
@@ -141,10 +212,11 @@ int nixl_region_map(int rank, struct nixl_region *region, void **addr_p)
         return nxr_fail(NIXL_E_UNSUPPORTED, "nixl_region_map", rank, segment->transport->name, 0,
                         "region '%s' of %s is %s: it cannot be mapped",
                         nxr_region_label(region->name), nxr_rank_name(rank),
-                        nxr_peer_is_remote(segment->peer)      ? "on another host"
-                        : segment->key.kind == NIXL_MEM_HOST   ? "registered memory"
-                        : segment->key.kind == NIXL_MEM_VULKAN ? "Vulkan memory"
-                                                               : "not open to this process");
+                        (segment->key.marks & NXR_KEY_EXTENTS) != 0 ? "made of extents"
+                        : nxr_peer_is_remote(segment->peer)         ? "on another host"
+                        : segment->key.kind == NIXL_MEM_HOST        ? "registered memory"
+                        : segment->key.kind == NIXL_MEM_VULKAN      ? "Vulkan memory"
+                                                                    : "not open to this process");
     }
     if (!nxr_segment_allows(segment, map_forbidden_by(segment))) {
         return nxr_region_fail_access("nixl_region_map", region, segment,

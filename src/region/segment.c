@@ -10,6 +10,7 @@
 #include "core/context.h"
 #include "core/event.h"
 #include "core/subsystem.h"
+#include "region/extents.h"
 #include "region/segment.h"
 #include "control/question.h"
 #include "region/region.h"
@@ -25,7 +26,7 @@
 #define UNMAP_RETRY (10 * NXR_MS) /* while a stale segment is still being copied from or to */
 
 static struct nxr_handle_cache segment_handles =
-    NXR_HANDLE_CACHE(segment_handles, struct nxr_region_segment, link, 256);
+    NXR_HANDLE_CACHE(segment_handles, struct nxr_region_segment, link, 2 * NIXL_EXTENTS_MAX);
 static struct nxr_list closing = {&closing, &closing}; /* stale or retired, but still in use */
 static struct nxr_list segment_mapped = {&segment_mapped, &segment_mapped}; /* n_maps > 0 */
 
@@ -45,6 +46,7 @@ struct nxr_region_segment *nxr_segment_new(void)
     if (segment == NULL) {
         return NULL;
     }
+    free(atomic_load(&segment->extents)); /* of its former use */
     memset(segment, 0, sizeof(*segment));
     nxr_list_init(&segment->ask_link);
     nxr_list_init(&segment->waiting);
@@ -77,6 +79,8 @@ void nxr_segment_retire(struct nxr_region_segment *segment)
 {
     nxr_list_remove(&segment->ask_link);
     nxr_list_remove(&segment->link);
+    invalidate(segment);
+    nxr_extents_drop(segment);
     segment->region = NULL;
     if (try_close(segment)) {
         nxr_handle_retire(&segment_handles, segment);
@@ -127,14 +131,21 @@ static void make_stale(struct nxr_region_segment *segment)
     nxr_list_remove(&segment->link);
     invalidate(segment);
     atomic_store_explicit(&segment->state, NXR_SEGMENT_STALE, memory_order_release);
+    nxr_extents_drop(segment);
     if (!try_close(segment)) {
         nxr_list_append(&closing, &segment->link);
         nxr_service_kick();
     }
 }
 
-void nxr_segment_owner_closed(struct nxr_region_segment *segment)
+void nxr_segment_owner_closed(struct nxr_region_segment *part)
 {
+    struct nxr_region_segment *segment = part->whole != NULL ? part->whole : part;
+
+    if (atomic_load(&segment->state) == NXR_SEGMENT_ASKING) {
+        nxr_extents_ask_again(segment);
+        return;
+    }
     if (segment->region->name[0] != NXR_REGION_INTERNAL) {
         nxr_event_push(segment->region->context, NIXL_EVENT_REGION_CLOSED, segment->rank,
                        nxr_region_label(segment->region->name));
@@ -256,35 +267,43 @@ void nxr_segment_copy_note(const struct nxr_segment *segment, char *text, size_t
 
 static void region_peer_closed(struct nxr_peer *peer, uint32_t id, uint64_t generation)
 {
-    struct nxr_list *link, *after, *bucket = segment_bucket_of(peer->rank, id);
+    struct nxr_list *bucket = segment_bucket_of(peer->rank, id), *link = bucket->next;
 
-    nxr_list_for_each (link, after, bucket) {
+    while (link != bucket) {
         struct nxr_region_segment *segment = nxr_list_entry(link, struct nxr_region_segment, link);
 
+        link = link->next;
         if (segment->rank == peer->rank && segment->segment.id == id &&
             segment->segment.key.generation == generation) {
-            nxr_segment_owner_closed(segment);
+            nxr_segment_owner_closed(segment); /* and others of its region, in any bucket */
+            link = bucket->next;
+        }
+    }
+}
+
+/* Make the ready segments of a rank stale in one bucket. */
+static void lose_bucket(struct nxr_list *bucket, int rank)
+{
+    struct nxr_list *link = bucket->next;
+
+    while (link != bucket) {
+        struct nxr_region_segment *segment = nxr_list_entry(link, struct nxr_region_segment, link);
+
+        link = link->next;
+        if (segment->rank == rank) {
+            make_stale(segment->whole != NULL ? segment->whole : segment);
+            link = bucket->next; /* extents were taken out with it */
         }
     }
 }
 
 void nxr_region_peer_lost(struct nxr_peer *peer)
 {
-    struct nxr_list *link, *after;
-
     nxr_region_end_asks(peer, NIXL_E_PEER_LOST);
     nxr_questions_end(peer);
     for (size_t i = 0; i < N_BUCKETS; i++) {
-        if (segment_ready[i].next == NULL) {
-            continue;
-        }
-        nxr_list_for_each (link, after, &segment_ready[i]) {
-            struct nxr_region_segment *segment =
-                nxr_list_entry(link, struct nxr_region_segment, link);
-
-            if (segment->rank == peer->rank) {
-                make_stale(segment);
-            }
+        if (segment_ready[i].next != NULL) {
+            lose_bucket(&segment_ready[i], peer->rank);
         }
     }
 }
@@ -299,7 +318,6 @@ void nxr_region_drop_segments(struct nixl_region *region)
                 atomic_exchange_explicit(&chunk->segments[j], NULL, memory_order_acq_rel);
 
             if (segment != NULL) {
-                invalidate(segment);
                 nxr_request_fail_waiting(&segment->waiting, NIXL_E_CANCELED);
                 nxr_segment_retire(segment);
             }

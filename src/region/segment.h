@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What segment.c, which holds the life of segments, provides to segment_ask.c, which asks owners
- * for them. Lock: job.lock.
+ * What the life of segments (segment.c), asking owners for them (segment_ask.c), and segments of
+ * extents (extents.c) provide to each other. Lock: job.lock.
  */
 #ifndef NXR_REGION_SEGMENT_H
 #define NXR_REGION_SEGMENT_H
@@ -18,6 +18,12 @@ bool nxr_region_peer_init(struct nxr_peer *peer);
 
 /* A new segment in state ASKING, not in a region yet; NULL: no memory. */
 struct nxr_region_segment *nxr_segment_new(void);
+
+/* Ask the owner for it, or for the extent that it is. */
+void nxr_segment_ask(struct nxr_region_segment *segment, struct nxr_peer *peer);
+
+/* It cannot be opened, for the reason `status`: what waits for it fails. */
+void nxr_segment_fail(struct nxr_region_segment *segment, int status);
 
 /* The segment becomes READY: from now on it is found when its owner closes it or dies. */
 void nxr_segment_ready(struct nxr_region_segment *segment);

@@ -8,6 +8,7 @@
 #include "core/service.h"
 #include "control/dispatch.h"
 #include "control/wire.h"
+#include "region/extents.h"
 #include "region/segment.h"
 #include "region/region.h"
 #include "core/request.h"
@@ -43,13 +44,16 @@ bool nxr_region_peer_init(struct nxr_peer *peer)
 
 /* ---- outcomes of asking ---------------------------------------------------------------------- */
 
-static void segment_failed(struct nxr_region_segment *segment, int status)
+void nxr_segment_fail(struct nxr_region_segment *segment, int status)
 {
     nxr_list_remove(&segment->ask_link);
     segment->status = status;
     atomic_store_explicit(&segment->state, NXR_SEGMENT_FAILED, memory_order_release);
     nxr_request_fail_waiting(&segment->waiting, status);
     nxr_wake_self();
+    if (segment->whole != NULL) {
+        nxr_extents_part_failed(segment->whole, status);
+    }
 }
 
 /* Set where a peer on this host shows whether the segment is still open. */
@@ -104,6 +108,14 @@ static void segment_came(struct nxr_region_segment *segment, const struct nxr_ke
     int status;
 
     nxr_list_remove(&segment->ask_link);
+    if ((key->marks & NXR_KEY_EXTENTS) != 0) {
+        if (segment->whole == NULL) {
+            nxr_extents_came(segment, key, remote != NULL);
+        } else {
+            nxr_segment_fail(segment, NIXL_E_TRANSPORT); /* no extent has extents */
+        }
+        return;
+    }
     open->peer = peer;
     open->key = *key;
     if (export != NULL) {
@@ -118,14 +130,18 @@ static void segment_came(struct nxr_region_segment *segment, const struct nxr_ke
     }
     status = open_segment(open, fd, remote);
     if (status != NIXL_OK) {
-        segment_failed(segment, status);
+        nxr_segment_fail(segment, status);
         return;
     }
     segment->is_open = true;
     nxr_segment_ready(segment);
     atomic_store_explicit(&open->generation, key->generation, memory_order_release);
     atomic_store_explicit(&segment->state, NXR_SEGMENT_READY, memory_order_release);
-    nxr_request_begin_waiting(&segment->waiting);
+    if (segment->whole != NULL) {
+        nxr_extents_part_ready(segment->whole);
+        return;
+    }
+    nxr_request_begin_waiting(&segment->waiting, NULL);
     nxr_wake_self();
 }
 
@@ -133,6 +149,17 @@ static void segment_came(struct nxr_region_segment *segment, const struct nxr_ke
 static struct nxr_published *find_own(const struct nixl_region *region)
 {
     return nxr_region_is_named(region) ? nxr_publish_find(region->name) : region->published;
+}
+
+/* What the segment asks this rank itself for: a region, or an extent of one. */
+static struct nxr_published *find_asked(const struct nxr_region_segment *segment)
+{
+    struct nxr_published *published = find_own(segment->region);
+
+    return segment->whole == NULL || published == NULL
+               ? published
+               : nxr_publish_extent(published, segment->whole->segment.key.generation,
+                                    segment->extent);
 }
 
 /* The segment that waits for that answer; NULL: none does any more. */
@@ -173,7 +200,7 @@ void nxr_region_published(struct nxr_published *published)
         struct nxr_region_segment *segment =
             nxr_list_entry(link, struct nxr_region_segment, ask_link);
 
-        if (strcmp(segment->region->name, published->name) == 0) {
+        if (segment->whole == NULL && strcmp(segment->region->name, published->name) == 0) {
             segment_came(segment, &published->key, NULL, published->fd, NULL);
         }
     }
@@ -189,24 +216,28 @@ void nxr_region_send_ask(struct nxr_list *ask_link)
 
     nxr_wire_init(&message, NXR_WIRE_RESOLVE);
     message.resolve.ask = segment->ask;
+    if (segment->whole != NULL) {
+        message.resolve.generation = segment->whole->segment.key.generation;
+        message.resolve.extent = segment->extent;
+    }
     memcpy(message.resolve.name, segment->region->name, sizeof(message.resolve.name));
     nxr_peer_tell(nxr_job.peers[segment->rank], &message);
 }
 
-static void segment_ask_ask(struct nxr_region_segment *segment, struct nxr_peer *peer)
+void nxr_segment_ask(struct nxr_region_segment *segment, struct nxr_peer *peer)
 {
     int connection = atomic_load(&peer->connection);
 
     segment->ask = ++segment_ask_last_ask;
     if (!nxr_region_is_named(segment->region) && peer->rank != nxr_job.rank) {
-        segment_failed(segment, NIXL_E_INVALID_ARG);
+        nxr_segment_fail(segment, NIXL_E_INVALID_ARG);
     } else if (nxr_peer_is_lost(peer)) {
-        segment_failed(segment, NIXL_E_PEER_LOST);
+        nxr_segment_fail(segment, NIXL_E_PEER_LOST);
     } else if (connection == NXR_CONNECTION_REMOTE ||
                (connection == NXR_CONNECTION_UP && peer->transport == NULL)) {
-        segment_failed(segment, NIXL_E_UNSUPPORTED);
+        nxr_segment_fail(segment, NIXL_E_UNSUPPORTED);
     } else if (peer->rank == nxr_job.rank) {
-        struct nxr_published *published = find_own(segment->region);
+        struct nxr_published *published = find_asked(segment);
 
         nxr_list_append(nxr_region_asks(peer), &segment->ask_link);
         if (published != NULL) {
@@ -272,7 +303,7 @@ int nxr_region_want_segment(struct nixl_region *region, int rank, bool renew,
         segment->rank = rank;
         atomic_store_explicit(&chunk->segments[rank % NXR_SEGMENTS_PER_CHUNK], segment,
                               memory_order_release);
-        segment_ask_ask(segment, peer);
+        nxr_segment_ask(segment, peer);
     }
     *segment_p = segment;
     return NIXL_OK;
@@ -379,7 +410,7 @@ int nxr_region_resolve(const char *operation, struct nixl_region *region, int ra
 void nxr_region_end_asks(struct nxr_peer *peer, int status)
 {
     while (!nxr_list_is_empty(nxr_region_asks(peer))) {
-        segment_failed(
+        nxr_segment_fail(
             nxr_list_entry(nxr_region_asks(peer)->next, struct nxr_region_segment, ask_link),
             status);
     }

@@ -7,6 +7,7 @@
 
 #include "control/wire.h"
 #include "control/question.h"
+#include "region/extents.h"
 #include "region/region.h"
 #include "util/status.h"
 
@@ -46,8 +47,11 @@ static int fail_probe(const char *operation, struct nxr_peer *peer, const char *
 }
 
 /* Is its key known here, and has its owner not closed it as far as is known? */
-static bool segment_probe_is_open(const struct nxr_segment *segment)
+static bool segment_probe_is_open(struct nixl_region *region, int rank)
 {
+    uint64_t offset = 0; /* of extents, the first stands for all */
+    const struct nxr_segment *segment = nxr_region_segment_at(region, rank, &offset, 0);
+
     return segment != NULL && atomic_load_explicit(segment->generation_now, memory_order_acquire) ==
                                   segment->key.generation;
 }
@@ -76,7 +80,7 @@ int nixl_region_is_published(int rank, struct nixl_region *region, int64_t timeo
         pthread_mutex_lock(&nxr_job.lock);
         status = nxr_publish_find(region->name) != NULL ? NIXL_OK : NIXL_E_NOT_FOUND;
         pthread_mutex_unlock(&nxr_job.lock);
-    } else if (!segment_probe_is_open(nxr_region_segment(region, rank))) {
+    } else if (!segment_probe_is_open(region, rank)) {
         status = probe_run(peer, region->name, timeout_ns);
     }
     return status >= 0

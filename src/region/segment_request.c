@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "core/service.h"
+#include "region/extents.h"
 #include "region/segment_request.h"
 #include "util/status.h"
 
@@ -52,9 +53,13 @@ int nxr_region_request(const char *operation, struct nixl_region *region, int ra
     if (after != NULL) {
         req->after = *after;
     }
-    at_segment.segment = nxr_region_segment(region, rank);
+    at_segment.segment = nxr_region_segment_at(region, rank, &at_segment.offset, op->nbytes);
     if (at_segment.segment == NULL) {
         status = segment_request_await(req, region, rank, &at_segment);
+        if (status == NIXL_OK) {
+            status = nxr_extents_place(operation, region, &at_segment.segment, &at_segment.offset,
+                                       op->nbytes);
+        }
     }
     if (status < 0) {
         free(req);

@@ -62,13 +62,13 @@ static uint32_t atomic_forbidden_by(const struct nxr_atomic *atomic, bool is_sig
 }
 
 int nxr_atomic_find_segment(const char *operation, int rank, struct nixl_region *region,
-                            const struct nxr_atomic *atomic, bool is_signal,
+                            struct nxr_atomic *atomic, bool is_signal,
                             struct nxr_segment **segment_p)
 {
     size_t nbytes = nxr_type_nbytes(atomic->type);
     int status =
         nxr_transfer_find_segment(operation, rank, region, atomic_forbidden_by(atomic, is_signal),
-                                  atomic->offset, nbytes, segment_p);
+                                  &atomic->offset, nbytes, segment_p);
 
     if (status != NIXL_OK) {
         return status;
@@ -83,7 +83,7 @@ int nxr_atomic_find_segment(const char *operation, int rank, struct nixl_region 
 
 /* The slow path: first use, bad arguments, earlier puts that are under way. */
 static int atomic_find_segment(const char *operation, int rank, struct nixl_region *region,
-                               const struct nxr_atomic *atomic, bool is_signal,
+                               struct nxr_atomic *atomic, bool is_signal,
                                struct nxr_segment **segment_p)
 {
     int status = nxr_atomic_find_segment(operation, rank, region, atomic, is_signal, segment_p);
@@ -129,13 +129,14 @@ int nxr_atomic_change(struct nxr_segment *segment, const struct nxr_atomic *atom
 static int change_slow(const char *operation, int rank, struct nixl_region *region,
                        const struct nxr_atomic *atomic, bool is_signal, uint64_t *fetched_p)
 {
+    struct nxr_atomic placed = *atomic;
     struct nxr_segment *segment;
-    int status = atomic_find_segment(operation, rank, region, atomic, is_signal, &segment);
+    int status = atomic_find_segment(operation, rank, region, &placed, is_signal, &segment);
 
     if (status != NIXL_OK) {
         return status;
     }
-    status = nxr_atomic_change(segment, atomic, is_signal, fetched_p);
+    status = nxr_atomic_change(segment, &placed, is_signal, fetched_p);
     if (status == NIXL_E_CANCELED) { /* a put was dropped: it is not this region's failure */
         status = nxr_transfer_report(operation, segment->peer);
         return status != NIXL_OK
@@ -287,18 +288,19 @@ int nxr_atomic_put_in_one_trip(int rank, struct nixl_region *region,
                                const struct nxr_put_signal *what)
 {
     const struct nxr_segment *word_segment = what->word_segment;
-    struct nxr_segment *segment = nxr_region_segment(region, rank);
+    struct nxr_put_signal placed = *what;
+    struct nxr_segment *segment = nxr_region_segment_at(region, rank, &placed.offset, what->nbytes);
 
     if (segment == NULL || what->src == NULL || what->nbytes == 0 ||
         nxr_range_is_device(what->src) ||
-        !nxr_segment_has_range(segment, what->offset, what->nbytes) ||
+        !nxr_segment_has_range(segment, placed.offset, what->nbytes) ||
         !nxr_segment_allows(segment, NIXL_ACCESS_NO_PUT) ||
         word_segment->transport != segment->transport || segment->method < NXR_METHOD_MESSAGE ||
         nxr_peer_has_refusal(segment->peer) ||
         has_pending(segment->peer)) { /* the signal must not overtake them */
         return NIXL_E_AGAIN;
     }
-    return segment->transport->put_signal(segment, what);
+    return segment->transport->put_signal(segment, &placed);
 }
 
 /* A signal that follows a put. */
@@ -326,15 +328,16 @@ static int put_signal_slow(const char *operation, int rank, struct nixl_region *
 {
     const struct nxr_piece piece = {what->offset, (void *)what->src, what->nbytes};
     struct signal signal = {operation, rank, signal_region, &what->atomic};
-    struct nxr_put_signal whole = *what;
+    struct nxr_put_signal placed = *what;
     struct nxr_segment *segment;
-    int status = atomic_find_segment(operation, rank, signal_region, &what->atomic, true, &segment);
+    int status =
+        atomic_find_segment(operation, rank, signal_region, &placed.atomic, true, &segment);
 
     if (status != NIXL_OK) {
         return status;
     }
-    whole.word_segment = segment;
-    return nxr_atomic_put_in_one_trip(rank, region, &whole) == NIXL_OK
+    placed.word_segment = segment;
+    return nxr_atomic_put_in_one_trip(rank, region, &placed) == NIXL_OK
                ? NIXL_OK
                : nxr_transfer_put_then(operation, rank, region, &piece, raise_behind, &signal);
 }

@@ -27,10 +27,11 @@ int nxr_signal_fail_op(const char *operation, int rank, unsigned op);
 
 /*
  * Find the segment with the word, which is in range and aligned and may be changed, looking it up
- * if needed; or fail.
+ * if needed; or fail. The offset in `atomic` becomes the one in the segment, which differs from
+ * that in a region of extents.
  */
 int nxr_atomic_find_segment(const char *operation, int rank, struct nixl_region *region,
-                            const struct nxr_atomic *atomic, bool is_signal,
+                            struct nxr_atomic *atomic, bool is_signal,
                             struct nxr_segment **segment_p);
 
 /* Change a word that is mapped here, if no earlier put is under way. False: nothing happened. */

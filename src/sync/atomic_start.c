@@ -126,7 +126,8 @@ static int change_start(const char *operation, int rank, struct nixl_region *reg
         }
         return NIXL_OK;
     }
-    status = nxr_atomic_find_segment(operation, rank, region, atomic, is_signal, &op.segment);
+    status = nxr_atomic_find_segment(operation, rank, region, &op.atomic, is_signal, &op.segment);
+    op.offset = op.atomic.offset;
     if (status == NIXL_OK) {
         status = nxr_transfer_report_refusal(operation, op.segment->peer);
     }
@@ -213,12 +214,13 @@ static int check_data(const char *operation, enum nxr_op_kind kind, int rank,
                       struct nixl_region *region, uint64_t offset, const void *local, size_t nbytes)
 {
     int status = nxr_transfer_check(operation, rank, region, local, nbytes);
-    struct nxr_segment *segment = status == NIXL_OK ? nxr_region_segment(region, rank) : NULL;
+    struct nxr_segment *segment = NULL;
+    bool is_known = status == NIXL_OK && (nxr_region_segment(region, rank) != NULL ||
+                                          nxr_region_extents(region, rank) != NULL);
 
-    return segment != NULL
-               ? nxr_transfer_find_segment(operation, rank, region, nxr_op_forbidden_by(kind),
-                                           offset, nbytes, &segment)
-               : status;
+    return is_known ? nxr_transfer_find_segment(operation, rank, region, nxr_op_forbidden_by(kind),
+                                                &offset, nbytes, &segment)
+                    : status;
 }
 
 static int put_signal_later(const char *operation, int rank, struct nixl_region *region,
@@ -247,8 +249,9 @@ int nxr_put_signal_start(const char *operation, int rank, struct nixl_region *re
     const uint64_t offset = data->offset;
     const void *src = data->local;
     const size_t nbytes = data->nbytes;
-    struct nxr_put_signal what = {
+    const struct nxr_put_signal what = {
         .offset = offset, .src = src, .nbytes = nbytes, .atomic = *atomic};
+    struct nxr_put_signal placed = what;
     struct nxr_segment *word_segment;
     int status;
 
@@ -256,16 +259,16 @@ int nxr_put_signal_start(const char *operation, int rank, struct nixl_region *re
         nxr_atomic_put_at_once(rank, region, signal_region, &what)) {
         return NIXL_OK;
     }
-    status =
-        nxr_atomic_find_segment(operation, rank, signal_region, &what.atomic, true, &word_segment);
+    status = nxr_atomic_find_segment(operation, rank, signal_region, &placed.atomic, true,
+                                     &word_segment);
     if (status == NIXL_OK) {
         status = nxr_transfer_report_refusal(operation, word_segment->peer);
     }
     if (status != NIXL_OK) {
         return status;
     }
-    what.word_segment = word_segment;
-    if (nxr_atomic_put_in_one_trip(rank, region, &what) == NIXL_OK) {
+    placed.word_segment = word_segment;
+    if (nxr_atomic_put_in_one_trip(rank, region, &placed) == NIXL_OK) {
         return NIXL_OK;
     }
     if (nbytes == 0) {
@@ -277,7 +280,7 @@ int nxr_put_signal_start(const char *operation, int rank, struct nixl_region *re
     if (nxr_transfer_put_here(rank, region, offset, src, nbytes)) {
         return change_start(operation, rank, signal_region, &what.atomic, true, NULL, req_p);
     }
-    return put_signal_later(operation, rank, region, &what, word_segment, req_p);
+    return put_signal_later(operation, rank, region, &placed, word_segment, req_p);
 }
 
 /* Can the processor change that word of this process? */
@@ -347,11 +350,12 @@ int nxr_signal_reserve(const char *operation, int rank, struct nixl_region *regi
 {
     struct signal_follower *signal;
     struct nxr_op op = change_op(atomic, true, NULL);
-    int status = nxr_atomic_find_segment(operation, rank, region, atomic, true, &op.segment);
+    int status = nxr_atomic_find_segment(operation, rank, region, &op.atomic, true, &op.segment);
 
     if (status != NIXL_OK) {
         return status;
     }
+    op.offset = op.atomic.offset;
     signal = malloc(sizeof(*signal));
     if (signal != NULL) {
         signal->req = nxr_request_new(operation, &atomic_op_owner, NULL);

@@ -90,12 +90,12 @@ static int moving_on_stream(const struct moving *what, const struct nxr_form *fo
 /* A small put whose notification goes with it or right behind it. NIXL_E_AGAIN: start it. */
 static int put_and_notify_at_once(const struct moving *what, const struct nxr_form *form)
 {
-    const struct nxr_put_notify put = {.offset = what->piece.offset,
-                                       .src = what->piece.local,
-                                       .nbytes = what->piece.nbytes,
-                                       .message = nxr_following_message(form)};
+    struct nxr_put_notify put = {.offset = what->piece.offset,
+                                 .src = what->piece.local,
+                                 .nbytes = what->piece.nbytes,
+                                 .message = nxr_following_message(form)};
     struct nxr_segment *segment =
-        nxr_transfer_message_segment(what->rank, what->region, put.offset, put.src, put.nbytes);
+        nxr_transfer_message_segment(what->rank, what->region, &put.offset, put.src, put.nbytes);
     int status =
         nxr_notify_check(what->operation, what->rank, put.message.bytes, put.message.nbytes, 0);
 
@@ -105,7 +105,7 @@ static int put_and_notify_at_once(const struct moving *what, const struct nxr_fo
     if (segment != NULL) {
         return nxr_notify_put(segment, &put) == NIXL_OK ? NIXL_OK : NIXL_E_AGAIN;
     }
-    if (!nxr_transfer_put_here(what->rank, what->region, put.offset, put.src, put.nbytes)) {
+    if (!nxr_transfer_put_here(what->rank, what->region, what->piece.offset, put.src, put.nbytes)) {
         return NIXL_E_AGAIN;
     }
     status = nxr_notify_hand_over(nxr_peer_find(what->rank), &put.message);

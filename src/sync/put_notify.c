@@ -16,12 +16,14 @@ static inline int put_notify_at_once(int rank, struct nixl_region *region,
                                      const struct nxr_put_notify *what)
 {
     struct nxr_segment *segment = nxr_region_segment(region, rank);
+    struct nxr_put_notify placed;
 
-    if (__builtin_expect(segment == NULL || segment->method < NXR_METHOD_MESSAGE, 1)) {
+    if (__builtin_expect(segment != NULL && segment->method < NXR_METHOD_MESSAGE, 1)) {
         return NIXL_E_AGAIN;
     }
-    segment = nxr_transfer_message_segment(rank, region, what->offset, what->src, what->nbytes);
-    return segment != NULL ? nxr_notify_put(segment, what) : NIXL_E_AGAIN;
+    placed = *what;
+    segment = nxr_transfer_message_segment(rank, region, &placed.offset, what->src, what->nbytes);
+    return segment != NULL ? nxr_notify_put(segment, &placed) : NIXL_E_AGAIN;
 }
 
 /* A notification that follows a put. */

@@ -115,13 +115,14 @@ static int fail_stream(const char *operation, int rank, int status, const char *
 int nxr_stream_signal(const char *operation, int rank, struct nixl_region *region,
                       const struct nxr_atomic *atomic, void *stream)
 {
-    const uint64_t offset = atomic->offset, value = atomic->operand;
+    const uint64_t value = atomic->operand;
+    uint64_t offset = atomic->offset;
     const struct nxr_memory_kind *kind = nxr_memory_stream_kind();
     struct nxr_segment *segment;
     struct raise *raise;
     char why[160];
     void *word;
-    int status = nxr_transfer_find_segment(operation, rank, region, NIXL_ACCESS_NO_PUT, offset,
+    int status = nxr_transfer_find_segment(operation, rank, region, NIXL_ACCESS_NO_PUT, &offset,
                                            sizeof(value), &segment);
 
     if (status != NIXL_OK) {

@@ -189,8 +189,9 @@ int nixl_route_query_segment(int rank, struct nixl_region *region, const void *l
     struct nixl_route_info info = NIXL_ROUTE_INFO_INIT;
     struct between between = {.local = local};
     struct nxr_segment *segment;
-    int status =
-        nxr_transfer_find_segment("nixl_route_query_segment", rank, region, 0, 0, 0, &segment);
+    uint64_t offset = 0; /* of a region of extents, the first one */
+    int status = nxr_transfer_find_segment("nixl_route_query_segment", rank, region, 0, &offset, 0,
+                                           &segment);
 
     if (status == NIXL_OK) {
         status = nxr_struct_check("nixl_route_query_segment", "info_p", &route_info_type, info_p);

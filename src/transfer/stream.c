@@ -53,7 +53,7 @@ int nxr_stream_queue(const char *operation, int rank, struct nixl_region *region
 
     if (status == NIXL_OK) {
         status = nxr_transfer_find_segment(operation, rank, region, nxr_op_forbidden_by(op->kind),
-                                           op->offset, op->nbytes, &op->segment);
+                                           &op->offset, op->nbytes, &op->segment);
     }
     if (status == NIXL_OK) {
         status = check_sides(operation, op->segment, op->local);

@@ -31,7 +31,7 @@ struct strided {
 };
 
 /* The bytes from the start of the first block to the end of the last one. False: overflow. */
-static bool find_extent(const struct strided *call, uint64_t stride, uint64_t *nbytes_p)
+static bool find_span(const struct strided *call, uint64_t stride, uint64_t *nbytes_p)
 {
     return !__builtin_mul_overflow(stride, call->nblocks - 1, nbytes_p) &&
            !__builtin_add_overflow(*nbytes_p, call->block_nbytes, nbytes_p);
@@ -110,22 +110,25 @@ static int move_by_transfer(const struct strided *call)
 
 static int move(struct strided *call)
 {
-    uint64_t there = 0, here = 0;
+    uint64_t there = 0, here = 0, offset = call->offset;
     struct nxr_segment *segment;
     bool is_empty = call->nblocks == 0 || call->block_nbytes == 0;
     int status;
 
-    if (!is_empty && (!find_extent(call, call->stride, &there) ||
-                      !find_extent(call, call->local_stride, &here))) {
+    if (!is_empty &&
+        (!find_span(call, call->stride, &there) || !find_span(call, call->local_stride, &here))) {
         return nxr_fail(NIXL_E_RANGE, call->operation, call->rank, "", 0,
                         "%zu blocks of %zu bytes at these strides exceed any memory", call->nblocks,
                         call->block_nbytes);
     }
     status = nxr_transfer_check(call->operation, call->rank, call->region, call->local, here);
     if (status == NIXL_OK) {
-        status = nxr_transfer_find_segment(call->operation, call->rank, call->region,
-                                           nxr_op_forbidden_by(call->kind), call->offset, there,
-                                           &segment);
+        status =
+            nxr_transfer_find_segment(call->operation, call->rank, call->region,
+                                      nxr_op_forbidden_by(call->kind), &offset, there, &segment);
+    }
+    if (nxr_region_extents(call->region, call->rank) != NULL && !is_empty) {
+        return move_by_transfer(call); /* whose blocks may lie in several extents */
     }
     if (status != NIXL_OK || is_empty) {
         return status;

@@ -82,33 +82,36 @@ static int check_segment(const char *operation, int rank, const struct nixl_regi
 
 /* Find the segment, asking its owner if need be, and check access and range. */
 static int transfer_find_segment(const char *operation, int rank, struct nixl_region *region,
-                                 uint32_t forbidden_by, uint64_t offset, size_t nbytes,
+                                 uint32_t forbidden_by, uint64_t *offset_p, size_t nbytes,
                                  struct nxr_segment **segment_p)
 {
     int status = NIXL_OK;
 
-    *segment_p = nxr_region_segment(region, rank);
+    *segment_p = nxr_region_segment_at(region, rank, offset_p, nbytes);
     if (*segment_p == NULL) {
         status =
             nxr_region_resolve(operation, region, rank, false, nxr_env.resolve_timeout, segment_p);
+        if (status == NIXL_OK) {
+            status = nxr_extents_place(operation, region, segment_p, offset_p, nbytes);
+        }
     }
     if (status == NIXL_E_TIMEOUT) {
         return nxr_region_fail_unanswered(NIXL_E_NOT_FOUND, operation, region, rank,
                                           "NIXLRUN_RESOLVE_TIMEOUT");
     }
     return status == NIXL_OK
-               ? check_segment(operation, rank, region, *segment_p, forbidden_by, offset, nbytes)
+               ? check_segment(operation, rank, region, *segment_p, forbidden_by, *offset_p, nbytes)
                : status;
 }
 
 int nxr_transfer_find_segment(const char *operation, int rank, struct nixl_region *region,
-                              uint32_t forbidden_by, uint64_t offset, size_t nbytes,
+                              uint32_t forbidden_by, uint64_t *offset_p, size_t nbytes,
                               struct nxr_segment **segment_p)
 {
     int status = nxr_transfer_check(operation, rank, region, region, nbytes);
 
-    return status == NIXL_OK ? transfer_find_segment(operation, rank, region, forbidden_by, offset,
-                                                     nbytes, segment_p)
+    return status == NIXL_OK ? transfer_find_segment(operation, rank, region, forbidden_by,
+                                                     offset_p, nbytes, segment_p)
                              : status;
 }
 
@@ -178,8 +181,8 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, bool take
     int status = nxr_transfer_check(operation, rank, region, local, nbytes);
 
     if (status == NIXL_OK) {
-        status = transfer_find_segment(operation, rank, region, nxr_op_forbidden_by(kind), offset,
-                                       nbytes, &op.segment);
+        status = transfer_find_segment(operation, rank, region, nxr_op_forbidden_by(kind),
+                                       &op.offset, nbytes, &op.segment);
     }
     if (status != NIXL_OK || nbytes == 0) {
         return status;
@@ -187,8 +190,8 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, bool take
     mover = nxr_segment_mover(op.segment, local);
     status = nxr_op_move(&op, mover);
     if (status == NIXL_E_AGAIN && kind == NXR_OP_PUT && mover == op.segment->transport &&
-        nxr_atomic_serves_put(op.segment, offset, nbytes)) {
-        status = nxr_atomic_put(op.segment, offset, local, nbytes);
+        nxr_atomic_serves_put(op.segment, op.offset, nbytes)) {
+        status = nxr_atomic_put(op.segment, op.offset, local, nbytes);
     }
     if (status == NIXL_E_AGAIN || (status == NIXL_E_UNSUPPORTED && nxr_range_find(local) != NULL)) {
         return run_request(operation, &op);
@@ -299,7 +302,7 @@ static int begin_transfer(const char *operation, size_t max_nbytes, int rank,
     if (status != NIXL_OK) {
         return status;
     }
-    segment = nxr_region_segment(region, rank);
+    segment = nxr_region_segment_at(region, rank, &op->offset, op->nbytes);
     if (segment != NULL) {
         status = check_segment(operation, rank, region, segment, nxr_op_forbidden_by(op->kind),
                                op->offset, op->nbytes);
@@ -346,12 +349,15 @@ int nxr_transfer_start(const char *operation, enum nxr_op_kind kind, int rank,
 }
 
 struct nxr_segment *nxr_transfer_message_segment(int rank, struct nixl_region *region,
-                                                 uint64_t offset, const void *local, size_t nbytes)
+                                                 uint64_t *offset_p, const void *local,
+                                                 size_t nbytes)
 {
-    struct nxr_segment *segment =
-        transfer_usable_segment(NXR_OP_PUT, rank, region, offset, local, nbytes);
+    struct nxr_segment *segment = nxr_region_segment_at(region, rank, offset_p, nbytes);
 
-    return segment != NULL && segment->method >= NXR_METHOD_MESSAGE ? segment : NULL;
+    return segment != NULL && segment->method >= NXR_METHOD_MESSAGE &&
+                   nxr_transfer_is_usable(segment, SIZE_MAX, NXR_OP_PUT, *offset_p, local, nbytes)
+               ? segment
+               : NULL;
 }
 
 /* Is the put still under way, and is it certain that nothing sent from now on overtakes it? */

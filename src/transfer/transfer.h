@@ -5,6 +5,7 @@
 
 #include "core/request.h"
 #include "transfer/copy_thread.h"
+#include "region/extents.h"
 #include "region/region.h"
 
 /* Check rank, handle and local buffer. */
@@ -14,9 +15,10 @@ int nxr_transfer_check(const char *operation, int rank, const struct nixl_region
 /*
  * Check rank and handle, find the segment, asking its owner if need be, and check the range, and
  * that the owner allows what `forbidden_by` would forbid (values of enum nixl_access; 0: nothing).
+ * Of a region of extents it is the segment of one, and *offset_p becomes the offset in it.
  */
 int nxr_transfer_find_segment(const char *operation, int rank, struct nixl_region *region,
-                              uint32_t forbidden_by, uint64_t offset, size_t nbytes,
+                              uint32_t forbidden_by, uint64_t *offset_p, size_t nbytes,
                               struct nxr_segment **segment_p);
 
 /* Translate a transport's failure for the caller: record it and return it. */
@@ -26,6 +28,16 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
 /* The same for a copy. */
 int nxr_transfer_fail_copy(const char *operation, int status, struct nixl_region *region,
                            struct nxr_segment *segment);
+
+/* Can that segment take an operation of 1 to max_nbytes at once? */
+static inline __attribute__((always_inline)) bool
+nxr_transfer_is_usable(const struct nxr_segment *segment, size_t max_nbytes, enum nxr_op_kind kind,
+                       uint64_t offset, const void *local, size_t nbytes)
+{
+    return local != NULL && nbytes - 1 < max_nbytes &&
+           nxr_segment_has_range(segment, offset, nbytes) &&
+           nxr_segment_allows(segment, nxr_op_forbidden_by(kind)) && !nxr_range_is_device(local);
+}
 
 /*
  * Can an operation of 1 to max_nbytes be tried at once? The segment, or NULL: take the slow path,
@@ -39,14 +51,11 @@ nxr_transfer_usable_up_to(size_t max_nbytes, enum nxr_op_kind kind, int rank,
 {
     struct nxr_segment *segment = nxr_region_segment(region, rank);
 
-    if (__builtin_expect(segment == NULL || local == NULL || nbytes - 1 >= max_nbytes ||
-                             !nxr_segment_has_range(segment, offset, nbytes) ||
-                             !nxr_segment_allows(segment, nxr_op_forbidden_by(kind)) ||
-                             nxr_range_is_device(local),
-                         0)) {
-        return NULL;
-    }
-    return segment;
+    return __builtin_expect(segment != NULL && nxr_transfer_is_usable(segment, max_nbytes, kind,
+                                                                      offset, local, nbytes),
+                            1)
+               ? segment
+               : NULL;
 }
 
 /*
@@ -100,11 +109,12 @@ int nxr_transfer_get(const char *operation, int rank, struct nixl_region *region
                      void *dst, size_t nbytes);
 
 /*
- * The segment, if a network reaches it and a put of host memory can be tried at once; NULL: the
- * segment is not known yet, or it is of another kind, or something is wrong.
+ * The segment, if a network reaches it and a put of host memory can be tried at once, and *offset_p
+ * in it; NULL: the segment is not known yet, or it is of another kind, or something is wrong.
  */
 struct nxr_segment *nxr_transfer_message_segment(int rank, struct nixl_region *region,
-                                                 uint64_t offset, const void *local, size_t nbytes);
+                                                 uint64_t *offset_p, const void *local,
+                                                 size_t nbytes);
 
 /*
  * Put, then call `then` for something that must not overtake the put. If the transport keeps the

@@ -73,22 +73,31 @@ static void xfer_retire(struct nixl_xfer *xfer)
     pthread_mutex_unlock(&nxr_xfers_lock);
 }
 
+static int compare_sides(const char *operation, const struct nixl_xfer *xfer)
+{
+    uint64_t local = xfer->sides[NIXL_XFER_LOCAL].nbytes;
+    uint64_t remote = xfer->sides[NIXL_XFER_REMOTE].nbytes;
+
+    return local == remote ? NIXL_OK
+                           : nxr_fail(NIXL_E_INVALID_ARG, operation, xfer->rank, "", 0,
+                                      "the local side has %llu bytes, the remote side %llu",
+                                      (unsigned long long)local, (unsigned long long)remote);
+}
+
 int nxr_xfer_find(const char *operation, struct nixl_xfer *xfer)
 {
     struct nxr_side *local = &xfer->sides[NIXL_XFER_LOCAL];
     struct nxr_side *remote = &xfer->sides[NIXL_XFER_REMOTE];
-    int status;
+    bool is_open = local->is_open || remote->is_open;
+    int status = is_open ? NIXL_OK : compare_sides(operation, xfer);
 
-    if (local->nbytes != remote->nbytes) {
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, xfer->rank, "", 0,
-                        "the local side has %llu bytes, the remote side %llu",
-                        (unsigned long long)local->nbytes, (unsigned long long)remote->nbytes);
+    if (status == NIXL_OK) {
+        status = nxr_side_find(operation, xfer->kind, xfer->rank, NIXL_XFER_LOCAL, local);
     }
-    status = nxr_side_find(operation, xfer->kind, xfer->rank, NIXL_XFER_LOCAL, local);
     if (status == NIXL_OK) {
         status = nxr_side_find(operation, xfer->kind, xfer->rank, NIXL_XFER_REMOTE, remote);
     }
-    return status;
+    return status == NIXL_OK && is_open ? compare_sides(operation, xfer) : status;
 }
 
 /* Copy and check both sides. */

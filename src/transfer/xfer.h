@@ -10,6 +10,7 @@
 #ifndef NXR_TRANSFER_XFER_H
 #define NXR_TRANSFER_XFER_H
 
+#include "region/extents.h"
 #include "region/region.h"
 
 #define NXR_XFER_OPEN 0x6e78722d78666572ull
@@ -19,22 +20,30 @@
 /* An entry of a side, as the caller gave it, and where its memory lies. */
 struct nxr_blocks {
     struct nixl_region *region;
-    char *base;                    /* local: what offsets count from; remote: NULL */
-    struct nxr_segment *segment;   /* remote: as found by the last start; local: NULL */
-    const struct nxr_range *range; /* local: the range, if device memory; else NULL */
-    uint64_t limit;                /* bytes from the base, or size of the segment */
+    struct nxr_place place;            /* found by the last start */
+    const struct nxr_extents *extents; /* instead, if the region has them; else NULL */
     uint64_t offset;
     uint64_t block_nbytes;
     uint64_t stride;
     uint64_t nblocks;
     const uint64_t *index;
+    uint32_t first_extent, n_extents; /* as given: NIXL_ALL_EXTENTS; 0: not by extents */
+    uint32_t n_rounds; /* how often the blocks are walked: once, or once in each extent */
 };
+
+/* The memory of an entry, or its first extent's. */
+static inline const struct nxr_place *nxr_blocks_first_place(const struct nxr_blocks *blocks)
+{
+    return blocks->extents != NULL ? &blocks->extents->list[blocks->first_extent].place
+                                   : &blocks->place;
+}
 
 struct nxr_side {
     struct nxr_blocks *blocks;
     size_t n_entries;
     uint64_t nbytes;  /* in all */
     uint64_t nblocks; /* in all */
+    bool is_open;     /* an entry is for all extents, so that only a start knows its size */
 };
 
 /* Copy the caller's entries. NIXL_OK or the failure of `operation`, recorded. */
@@ -55,11 +64,13 @@ int nxr_side_find(const char *operation, enum nxr_op_kind kind, int rank, enum n
 struct nxr_walk {
     const struct nxr_side *side;
     size_t entry;
-    uint64_t block;              /* index in the entry of the next block that is in no run yet */
-    const struct nxr_blocks *of; /* the run's first entry */
-    uint64_t start;              /* offset from the base of what is left of the run */
-    uint64_t nbytes;             /* ... and its size; 0: no run yet, or the end */
-    bool is_outside;             /* an index was changed meanwhile and is out of range */
+    uint32_t round;                /* of the entry: which extent */
+    uint64_t block;                /* index in the entry of the next block that is in no run yet */
+    const struct nxr_blocks *of;   /* the run's first entry */
+    const struct nxr_place *place; /* the run's memory */
+    uint64_t start;                /* offset from the base of what is left of the run */
+    uint64_t nbytes;               /* ... and its size; 0: no run yet, or the end */
+    bool is_outside;               /* an index was changed meanwhile and is out of range */
 };
 
 /* Advance to the next run. False: there is none. */

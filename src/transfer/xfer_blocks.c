@@ -29,6 +29,12 @@ static const char *find_fault(const struct nixl_blocks *entry, enum nixl_xfer_si
     if (entry->index != NULL && nxr_range_is_device(entry->index)) {
         return "the index is GPU memory; allowed: host memory";
     }
+    if (entry->nextents == 0 && entry->first_extent != 0) {
+        return "first_extent is set, and nextents is 0";
+    }
+    if (entry->nextents != 0 && entry->region == NULL) {
+        return "nextents is set, and region is NULL";
+    }
     if (which == NIXL_XFER_REMOTE) {
         return entry->region == NULL ? "the region is NULL"
                : entry->addr != NULL ? "addr is set: it is for the local side"
@@ -73,13 +79,20 @@ int nxr_side_copy(const char *operation, int rank, enum nixl_xfer_side which,
         if (fault != NULL) {
             return fail_entry(operation, rank, which, i, fault);
         }
-        side->blocks[i] = (struct nxr_blocks){.region = entry.region,
-                                              .base = entry.addr,
-                                              .offset = entry.offset,
-                                              .block_nbytes = entry.block_nbytes,
-                                              .stride = entry.stride,
-                                              .nblocks = entry.nblocks,
-                                              .index = entry.index};
+        side->is_open |= entry.nextents == NIXL_ALL_EXTENTS;
+        side->blocks[i] = (struct nxr_blocks){
+            .region = entry.region,
+            .place = {.base = entry.addr},
+            .offset = entry.offset,
+            .block_nbytes = entry.block_nbytes,
+            .stride = entry.stride,
+            .nblocks = entry.nblocks,
+            .index = entry.index,
+            .first_extent = entry.first_extent,
+            .n_extents = entry.nextents,
+            .n_rounds =
+                entry.nextents == 0 || entry.nextents == NIXL_ALL_EXTENTS ? 1 : entry.nextents,
+        };
     }
     return NIXL_OK;
 }
@@ -90,16 +103,17 @@ int nxr_side_count(const char *operation, int rank, struct nxr_side *side)
     side->nblocks = 0;
     for (size_t i = 0; i < side->n_entries; i++) {
         const struct nxr_blocks *blocks = &side->blocks[i];
-        uint64_t nbytes;
+        uint64_t nblocks, nbytes;
 
-        if (__builtin_mul_overflow(blocks->block_nbytes, blocks->nblocks, &nbytes) ||
+        if (__builtin_mul_overflow(blocks->nblocks, (uint64_t)blocks->n_rounds, &nblocks) ||
+            __builtin_mul_overflow(blocks->block_nbytes, nblocks, &nbytes) ||
             __builtin_add_overflow(side->nbytes, nbytes, &side->nbytes)) {
             return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
-                            "%llu blocks of %llu bytes exceed any memory",
+                            "%llu blocks of %llu bytes in %u extents exceed any memory",
                             (unsigned long long)blocks->nblocks,
-                            (unsigned long long)blocks->block_nbytes);
+                            (unsigned long long)blocks->block_nbytes, blocks->n_rounds);
         }
-        side->nblocks += blocks->nblocks;
+        side->nblocks += nblocks;
     }
     return NIXL_OK;
 }
@@ -147,52 +161,184 @@ static bool is_within(uint64_t limit, uint64_t start, uint64_t nbytes)
     return start <= limit && nbytes <= limit - start;
 }
 
-static int find_local(const char *operation, int rank, struct nxr_blocks *blocks, size_t number)
+static int fail_block(const char *operation, int rank, enum nixl_xfer_side which, size_t number,
+                      const struct nxr_blocks *blocks, uint64_t at, uint64_t limit)
 {
-    uint64_t last = farthest(blocks);
+    return nxr_fail(NIXL_E_RANGE, operation, rank, "", 0,
+                    "%s entry %zu: a block of %llu bytes at %llu is outside of the %llu bytes "
+                    "there",
+                    side_names[which], number, (unsigned long long)blocks->block_nbytes,
+                    (unsigned long long)at, (unsigned long long)limit);
+}
 
-    if (blocks->region == NULL) {
-        blocks->range = nxr_range_find(blocks->base);
-        blocks->limit =
-            (blocks->range != NULL ? blocks->range->addr + blocks->range->nbytes : UINTPTR_MAX) -
-            (uintptr_t)blocks->base;
-    } else {
-        if (!nxr_region_is_open(blocks->region) || blocks->region->memory.addr == NULL) {
-            return fail_entry(operation, rank, NIXL_XFER_LOCAL, number,
-                              nxr_region_is_open(blocks->region)
-                                  ? "this rank has no segment of the region"
-                                  : "the region is closed");
+/* ---- entries of regions of extents ----------------------------------------------------------- */
+
+/* The blocks lie in the region as a whole: each of them must be within one extent. */
+static int check_whole(const char *operation, int rank, enum nixl_xfer_side which, size_t number,
+                       const struct nxr_blocks *blocks)
+{
+    for (uint64_t i = 0; i < blocks->nblocks; i++) {
+        uint64_t n = blocks->index != NULL ? blocks->index[i] : i, at;
+
+        if (__builtin_mul_overflow(n, blocks->stride, &at) ||
+            __builtin_add_overflow(at, blocks->offset, &at) ||
+            nxr_extents_find(blocks->extents, at, blocks->block_nbytes) == NULL) {
+            return nxr_fail(NIXL_E_RANGE, operation, rank, "", 0,
+                            "%s entry %zu: block %llu, of %llu bytes at %llu, is not within one of "
+                            "the %u extents, which have %llu bytes",
+                            side_names[which], number, (unsigned long long)i,
+                            (unsigned long long)blocks->block_nbytes, (unsigned long long)at,
+                            blocks->extents->n, (unsigned long long)blocks->extents->nbytes);
         }
-        blocks->base = blocks->region->memory.addr;
-        blocks->range = blocks->region->memory.range;
-        blocks->limit = blocks->region->memory.nbytes;
-    }
-    if (!is_within(blocks->limit, last, blocks->block_nbytes)) {
-        return nxr_fail(NIXL_E_RANGE, operation, rank, "", 0,
-                        "local entry %zu: a block of %llu bytes at %llu is outside of the %llu "
-                        "bytes there",
-                        number, (unsigned long long)blocks->block_nbytes, (unsigned long long)last,
-                        (unsigned long long)blocks->limit);
     }
     return NIXL_OK;
 }
 
-static int find_remote(const char *operation, enum nxr_op_kind kind, int rank,
-                       struct nxr_blocks *blocks)
+/* The same blocks of several extents. */
+static int check_rounds(const char *operation, int rank, enum nixl_xfer_side which, size_t number,
+                        const struct nxr_blocks *blocks)
 {
     uint64_t last = farthest(blocks);
+
+    for (uint32_t i = 0; i < blocks->n_rounds; i++) {
+        uint64_t limit = blocks->extents->list[blocks->first_extent + i].place.limit;
+
+        if (!is_within(limit, last, blocks->block_nbytes)) {
+            return fail_block(operation, rank, which, number, blocks, last, limit);
+        }
+    }
+    return NIXL_OK;
+}
+
+/* How many rounds does the entry take in a segment of n extents, one of which may be all of it? */
+static int count_rounds(const char *operation, int rank, enum nixl_xfer_side which, size_t number,
+                        struct nxr_blocks *blocks, uint32_t n)
+{
+    bool is_all = blocks->n_extents == NIXL_ALL_EXTENTS;
+
+    if (blocks->n_extents == 0) {
+        return NIXL_OK;
+    }
+    if (blocks->first_extent >= n || (!is_all && blocks->n_extents > n - blocks->first_extent)) {
+        return nxr_fail(NIXL_E_RANGE, operation, rank, "", 0,
+                        "%s entry %zu: nextents %u from extent %u; the segment has %u",
+                        side_names[which], number, blocks->n_extents, blocks->first_extent, n);
+    }
+    blocks->n_rounds = is_all ? n - blocks->first_extent : blocks->n_extents;
+    return NIXL_OK;
+}
+
+/* Find the memory of an entry whose region has these extents. */
+static int find_extents(const char *operation, int rank, enum nixl_xfer_side which, size_t number,
+                        struct nxr_blocks *blocks, const struct nxr_extents *extents)
+{
+    int status = count_rounds(operation, rank, which, number, blocks, extents->n);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    blocks->extents = extents;
+    return blocks->n_extents == 0 ? check_whole(operation, rank, which, number, blocks)
+                                  : check_rounds(operation, rank, which, number, blocks);
+}
+
+/* ---- entries of other memory ----------------------------------------------------------------- */
+
+/* Where the entry's local memory lies, and whether it is open. */
+static int place_local(const char *operation, int rank, struct nxr_blocks *blocks, size_t number)
+{
+    struct nxr_place *place = &blocks->place;
+
+    if (blocks->region == NULL) {
+        place->range = nxr_range_find(place->base);
+        place->limit =
+            (place->range != NULL ? place->range->addr + place->range->nbytes : UINTPTR_MAX) -
+            (uintptr_t)place->base;
+        return NIXL_OK;
+    }
+    if (!nxr_region_is_open(blocks->region) || blocks->region->published == NULL) {
+        return fail_entry(operation, rank, NIXL_XFER_LOCAL, number,
+                          nxr_region_is_open(blocks->region)
+                              ? "this rank has no segment of the region"
+                              : "the region is closed");
+    }
+    *place = (struct nxr_place){.base = blocks->region->memory.addr,
+                                .range = blocks->region->memory.range,
+                                .limit = blocks->region->memory.nbytes};
+    return count_rounds(operation, rank, NIXL_XFER_LOCAL, number, blocks, 1);
+}
+
+static int find_local(const char *operation, int rank, struct nxr_blocks *blocks, size_t number)
+{
+    uint64_t last;
+    int status;
+
+    blocks->extents = NULL;
+    if (nxr_region_is_open(blocks->region) && blocks->region->extents != NULL) {
+        return find_extents(operation, rank, NIXL_XFER_LOCAL, number, blocks,
+                            blocks->region->extents);
+    }
+    status = place_local(operation, rank, blocks, number);
+    last = farthest(blocks);
+    return status == NIXL_OK && !is_within(blocks->place.limit, last, blocks->block_nbytes)
+               ? fail_block(operation, rank, NIXL_XFER_LOCAL, number, blocks, last,
+                            blocks->place.limit)
+               : status;
+}
+
+/* May the blocks of the entry be moved so, as all their extents are made alike? */
+static int check_extents_access(const char *operation, enum nxr_op_kind kind,
+                                const struct nxr_blocks *blocks)
+{
+    const struct nxr_segment *segment = blocks->extents->list[0].place.segment;
+
+    return nxr_segment_allows(segment, nxr_op_forbidden_by(kind))
+               ? NIXL_OK
+               : nxr_region_fail_access(operation, blocks->region, segment,
+                                        nxr_op_forbidden_by(kind));
+}
+
+static int find_remote_extents(const char *operation, enum nxr_op_kind kind, int rank,
+                               struct nxr_blocks *blocks, size_t number,
+                               const struct nxr_extents *extents)
+{
+    int status = find_extents(operation, rank, NIXL_XFER_REMOTE, number, blocks, extents);
+
+    return status == NIXL_OK ? check_extents_access(operation, kind, blocks) : status;
+}
+
+/* Ask for the segment if need be. What it is, a segment or extents, is known only then. */
+static int find_remote(const char *operation, enum nxr_op_kind kind, int rank,
+                       struct nxr_blocks *blocks, size_t number)
+{
     struct nxr_segment *segment = nxr_region_segment(blocks->region, rank);
+    const struct nxr_extents *extents = NULL;
+    uint64_t last = farthest(blocks), nothing = 0;
     int status = NIXL_OK;
 
-    if (segment == NULL || !is_within(segment->nbytes, last, blocks->block_nbytes) ||
-        !nxr_segment_allows(segment, nxr_op_forbidden_by(kind))) {
-        status =
-            nxr_transfer_find_segment(operation, rank, blocks->region, nxr_op_forbidden_by(kind),
-                                      last, blocks->block_nbytes, &segment);
+    blocks->extents = NULL;
+    if (segment == NULL) {
+        extents = nxr_region_extents(blocks->region, rank);
+        if (extents == NULL) {
+            status = nxr_transfer_find_segment(operation, rank, blocks->region, 0, &nothing, 0,
+                                               &segment);
+            extents = nxr_region_extents(blocks->region, rank);
+        }
+    }
+    if (status == NIXL_OK && extents != NULL) {
+        return find_remote_extents(operation, kind, rank, blocks, number, extents);
     }
     if (status == NIXL_OK) {
-        blocks->segment = segment;
-        blocks->limit = segment->nbytes;
+        status = count_rounds(operation, rank, NIXL_XFER_REMOTE, number, blocks, 1);
+    }
+    if (status == NIXL_OK && (!is_within(segment->nbytes, last, blocks->block_nbytes) ||
+                              !nxr_segment_allows(segment, nxr_op_forbidden_by(kind)))) {
+        status =
+            nxr_transfer_find_segment(operation, rank, blocks->region, nxr_op_forbidden_by(kind),
+                                      &last, blocks->block_nbytes, &segment); /* it says why */
+    }
+    if (status == NIXL_OK) {
+        blocks->place = (struct nxr_place){.segment = segment, .limit = segment->nbytes};
     }
     return status;
 }
@@ -206,41 +352,120 @@ int nxr_side_find(const char *operation, enum nxr_op_kind kind, int rank, enum n
 
         if (blocks->nblocks > 0) {
             status = which == NIXL_XFER_LOCAL ? find_local(operation, rank, blocks, i)
-                                              : find_remote(operation, kind, rank, blocks);
+                                              : find_remote(operation, kind, rank, blocks, i);
         }
         if (status != NIXL_OK) {
             return status;
         }
     }
-    return NIXL_OK;
+    return side->is_open ? nxr_side_count(operation, rank, side) : NIXL_OK;
 }
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
-/* Find block `number`. False: it is out of range, since the index was changed after the check. */
-static bool find_block(const struct nxr_blocks *blocks, uint64_t number, uint64_t *start_p)
+/*
+ * Where in its region does block `number` begin? False: nowhere, since the index was changed after
+ * the check.
+ */
+static inline bool find_start(const struct nxr_blocks *blocks, uint64_t number, uint64_t *start_p)
 {
     uint64_t n =
         blocks->index != NULL ? __atomic_load_n(&blocks->index[number], __ATOMIC_RELAXED) : number;
 
     return !__builtin_mul_overflow(n, blocks->stride, start_p) &&
-           !__builtin_add_overflow(*start_p, blocks->offset, start_p) &&
-           is_within(blocks->limit, *start_p, blocks->block_nbytes);
+           !__builtin_add_overflow(*start_p, blocks->offset, start_p);
 }
 
-/* Do the bytes at `start` of this entry adjoin the end of the run? */
-static bool follows(const struct nxr_walk *walk, const struct nxr_blocks *blocks, uint64_t start)
+/*
+ * The memory of block `number` of an entry, in the round that the walk is in, and the block's
+ * offset in it. NULL: it is out of range, since the index was changed after the check.
+ */
+static inline const struct nxr_place *find_block(const struct nxr_walk *walk,
+                                                 const struct nxr_blocks *blocks, bool has_extents,
+                                                 uint64_t *start_p)
 {
-    const struct nxr_blocks *of = walk->of;
+    const struct nxr_place *place = &blocks->place;
 
-    return blocks->region == of->region &&
-           (uintptr_t)blocks->base + start == (uintptr_t)of->base + walk->start + walk->nbytes;
+    if (!find_start(blocks, walk->block, start_p)) {
+        return NULL;
+    }
+    if (has_extents && blocks->n_extents != 0) {
+        place = &blocks->extents->list[blocks->first_extent + walk->round].place;
+    } else if (has_extents) {
+        const struct nxr_extent *extent =
+            nxr_extents_find(blocks->extents, *start_p, blocks->block_nbytes);
+
+        if (extent == NULL) {
+            return NULL;
+        }
+        place = &extent->place;
+        *start_p -= extent->start;
+    }
+    return is_within(place->limit, *start_p, blocks->block_nbytes) ? place : NULL;
 }
 
-/* Do all blocks of the entry adjoin, so that they are one run? */
-static bool is_dense(const struct nxr_blocks *blocks)
+/* Do the bytes at `start` of this entry's memory adjoin the end of the run? */
+static inline bool follows(const struct nxr_walk *walk, const struct nxr_blocks *blocks,
+                           const struct nxr_place *place, bool has_extents, uint64_t start)
 {
-    return blocks->index == NULL && blocks->stride == blocks->block_nbytes;
+    uint64_t end = walk->start + walk->nbytes;
+
+    if (place == walk->place) {
+        return start == end;
+    }
+    return !has_extents && blocks->region == walk->of->region &&
+           (uintptr_t)place->base + start == (uintptr_t)walk->place->base + end;
+}
+
+/* Do all blocks of the entry adjoin, so that those of a round are one run? */
+static inline bool is_dense(const struct nxr_blocks *blocks, bool has_extents)
+{
+    return blocks->index == NULL && blocks->stride == blocks->block_nbytes &&
+           (!has_extents || blocks->n_extents != 0);
+}
+
+/*
+ * Add the blocks of one round to the run. False: the next block is not part of it. Inlined for each
+ * value of `has_extents`: ordinary memory pays nothing for the other.
+ */
+static inline __attribute__((always_inline)) bool
+walk_round(struct nxr_walk *walk, const struct nxr_blocks *blocks, bool has_extents)
+{
+    for (; walk->block < blocks->nblocks; walk->block++) {
+        uint64_t start;
+        const struct nxr_place *place = find_block(walk, blocks, has_extents, &start);
+
+        if (place == NULL) {
+            walk->is_outside = true;
+            return false;
+        }
+        if (walk->nbytes == 0) {
+            walk->of = blocks;
+            walk->place = place;
+            walk->start = start;
+        } else if (!follows(walk, blocks, place, has_extents, start)) {
+            return false;
+        }
+        if (is_dense(blocks, has_extents)) {
+            walk->nbytes += (blocks->nblocks - walk->block) * blocks->block_nbytes;
+            walk->block = blocks->nblocks;
+            break;
+        }
+        walk->nbytes += blocks->block_nbytes;
+    }
+    return true;
+}
+
+/* All rounds of an entry of a region of extents. Inlined, it would slow the walk of the others. */
+static __attribute__((noinline)) bool walk_extents(struct nxr_walk *walk,
+                                                   const struct nxr_blocks *blocks)
+{
+    for (; walk->round < blocks->n_rounds; walk->round++, walk->block = 0) {
+        if (!walk_round(walk, blocks, true)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool nxr_walk_next(struct nxr_walk *walk)
@@ -248,28 +473,12 @@ bool nxr_walk_next(struct nxr_walk *walk)
     const struct nxr_side *side = walk->side;
 
     walk->nbytes = 0;
-    for (; walk->entry < side->n_entries; walk->entry++, walk->block = 0) {
+    for (; walk->entry < side->n_entries; walk->entry++, walk->round = 0, walk->block = 0) {
         const struct nxr_blocks *blocks = &side->blocks[walk->entry];
 
-        for (; walk->block < blocks->nblocks; walk->block++) {
-            uint64_t start;
-
-            if (!find_block(blocks, walk->block, &start)) {
-                walk->is_outside = true;
-                return false;
-            }
-            if (walk->nbytes == 0) {
-                walk->of = blocks;
-                walk->start = start;
-            } else if (!follows(walk, blocks, start)) {
-                return true;
-            }
-            if (is_dense(blocks)) {
-                walk->nbytes += (blocks->nblocks - walk->block) * blocks->block_nbytes;
-                walk->block = blocks->nblocks;
-                break;
-            }
-            walk->nbytes += blocks->block_nbytes;
+        if (blocks->extents == NULL ? !walk_round(walk, blocks, false)
+                                    : !walk_extents(walk, blocks)) {
+            return !walk->is_outside;
         }
     }
     return walk->nbytes > 0;

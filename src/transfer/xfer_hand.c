@@ -177,7 +177,7 @@ static struct nxr_piece xfer_submit_take_piece(struct nxr_walk *local, struct nx
                                                uint64_t max_nbytes)
 {
     uint64_t nbytes = local->nbytes < remote->nbytes ? local->nbytes : remote->nbytes;
-    struct nxr_piece piece = {.offset = remote->start, .local = local->of->base + local->start};
+    struct nxr_piece piece = {.offset = remote->start, .local = local->place->base + local->start};
 
     piece.nbytes = nbytes < max_nbytes ? nbytes : max_nbytes;
     local->start += piece.nbytes;
@@ -194,9 +194,9 @@ static void xfer_submit_aim(struct nixl_xfer *xfer)
     const struct nxr_transport *mover;
     enum nxr_method method;
 
-    xfer->segment = xfer->walks[NIXL_XFER_REMOTE].of->segment;
-    xfer->range = local->of->range;
-    mover = nxr_segment_mover(xfer->segment, local->of->base + local->start);
+    xfer->segment = xfer->walks[NIXL_XFER_REMOTE].place->segment;
+    xfer->range = local->place->range;
+    mover = nxr_segment_mover(xfer->segment, local->place->base + local->start);
     method = atomic_load_explicit(&xfer->segment->method, memory_order_relaxed);
     if (mover != xfer->mover || method != xfer->method) {
         xfer->takes_lists = false;
@@ -230,7 +230,7 @@ static size_t xfer_submit_gather(struct nixl_xfer *xfer, uint64_t max_nbytes)
         n++;
         xfer->n_pieces += local->nbytes == 0 || remote->nbytes == 0; /* a cut piece: once */
     } while (n < max_n && left > 0 && has_run(local) && has_run(remote) &&
-             remote->of->segment == xfer->segment && local->of->range == xfer->range);
+             remote->place->segment == xfer->segment && local->place->range == xfer->range);
     return n;
 }
 

@@ -31,7 +31,7 @@ static const void *local_memory(const struct nxr_side *local)
 {
     for (size_t i = 0; i < local->n_entries; i++) {
         if (local->blocks[i].nblocks > 0) {
-            return local->blocks[i].base;
+            return nxr_blocks_first_place(&local->blocks[i])->base;
         }
     }
     return NULL;
@@ -46,19 +46,21 @@ static double xfer_query_expect(const struct nixl_xfer *xfer)
 
     for (size_t i = 0; i < remote->n_entries; i++) {
         const struct nxr_blocks *blocks = &remote->blocks[i];
-        uint64_t latency_ns, mbps, nbytes = blocks->block_nbytes * blocks->nblocks;
+        struct nxr_segment *segment = nxr_blocks_first_place(blocks)->segment;
+        uint64_t nbytes = blocks->block_nbytes * blocks->nblocks * blocks->n_rounds;
+        uint64_t latency_ns, mbps;
 
-        if (blocks->nblocks == 0 || blocks->segment == NULL) {
+        if (nbytes == 0 || segment == NULL) {
             continue;
         }
-        nxr_route_expect_between(blocks->segment, local_memory(local), &latency_ns, &mbps);
+        nxr_route_expect_between(segment, local_memory(local), &latency_ns, &mbps);
         if (mbps == 0) {
             return 0;
         }
         sum = sum == 0 ? (double)latency_ns : sum;
         sum += (double)nbytes * 1000 / (double)mbps;
         /* If the local side has more blocks, these are the pieces. */
-        sum += (double)nbytes * (double)piece_ns[blocks->segment->method] *
+        sum += (double)nbytes * (double)piece_ns[segment->method] *
                (double)(local->nblocks > remote->nblocks ? local->nblocks : remote->nblocks) /
                (double)remote->nbytes;
     }

@@ -45,12 +45,6 @@ static void is_now(const struct segment *segment, uint64_t word)
     MPT_EQ(own, word);
 }
 
-/* The outcome of what may have been started. */
-static int outcome(int status, struct nixl_req **req)
-{
-    return status == NIXL_INPROGRESS ? nixl_req_wait(req, MPT_PATIENCE) : status;
-}
-
 static void is_refused(int status, const char *flag)
 {
     MPT_STATUS(status, NIXL_E_ACCESS);
@@ -128,7 +122,7 @@ static void reads_work(struct nixl_region *region)
     MPT_OK(nixl_get(conf.next, region, 0, block, WORDS));
     MPT_CHECK(block, WORDS, (uint64_t)conf.next);
     memset(block, 0, NBYTES);
-    MPT_OK(outcome(nixl_get_x(conf.next, region, 0, block, WORDS, NULL, &req), &req));
+    MPT_OK(conf_outcome(nixl_get_x(conf.next, region, 0, block, WORDS, NULL, &req), &req));
     MPT_CHECK(block, WORDS, (uint64_t)conf.next);
     MPT_OK(nixl_get_strided(conf.next, region, 0, 64, block, 64, 32, 4));
     MPT_OK(create(NIXL_XFER_GET, region, &xfer));
@@ -224,7 +218,7 @@ static void writes_work(struct nixl_region *region)
 
     mpt_fill(block, WORDS, (uint64_t)conf.next);
     MPT_OK(nixl_put(conf.next, region, 0, block, 8));
-    MPT_OK(outcome(nixl_put_x(conf.next, region, 8, block + 8, 1000, NULL, &req), &req));
+    MPT_OK(conf_outcome(nixl_put_x(conf.next, region, 8, block + 8, 1000, NULL, &req), &req));
     MPT_OK(nixl_put_strided(conf.next, region, 0, 64, block, 64, 32, 4));
     MPT_OK(create(NIXL_XFER_PUT, region, &xfer));
     MPT_OK(nixl_xfer_start(xfer, NULL) == NIXL_INPROGRESS ? nixl_xfer_wait(xfer, MPT_PATIENCE)
@@ -277,7 +271,8 @@ static void the_first_use_is_refused_too(void)
     struct nixl_req *req = NULL;
 
     MPT_OK(nixl_region_open("access.first", &fresh));
-    MPT_STATUS(outcome(nixl_put_x(conf.next, fresh, 0, block, 8, NULL, &req), &req), NIXL_E_ACCESS);
+    MPT_STATUS(conf_outcome(nixl_put_x(conf.next, fresh, 0, block, 8, NULL, &req), &req),
+               NIXL_E_ACCESS);
     MPT_EQ(nixl_last_error()->rank, conf.next);
     MPT_OK(nixl_region_close(fresh, MPT_PATIENCE));
     MPT_OK(nixl_region_open("access.first", &fresh));
@@ -350,7 +345,7 @@ static void tokens_give_what_the_region_allows(void)
     MPT_OK(nixl_notify(conf.next, TAG_TOKEN, token, strlen(token) + 1, MPT_PATIENCE));
     nixl_note_init(&note);
     MPT_OK(nixl_notify_recv(conf.prev, TAG_TOKEN, UINT64_MAX, MPT_PATIENCE, &note));
-    MPT_OK(outcome(nixl_pair_read((const char *)note.payload, block, WORDS, &req), &req));
+    MPT_OK(conf_outcome(nixl_pair_read((const char *)note.payload, block, WORDS, &req), &req));
     MPT_CHECK(block, WORDS, (uint64_t)conf.prev);
     MPT_OK(nixl_req_wait(&exposed, MPT_PATIENCE));
     conf_end(&segment);

@@ -17,6 +17,7 @@ struct conf {
     int partner;        /* the other of a pair (0 1) (2 3) ...; -1 for a last odd rank */
     bool is_single;     /* NIXL_THREAD_SINGLE */
     bool is_registered; /* segments are the caller's own memory */
+    bool is_in_extents; /* ... as regions of one extent each */
     enum nixl_mem_kind segment_kind; /* of segments */
     enum nixl_mem_kind local_kind;   /* of local memory, where guarantees make it of any kind */
     bool is_mapped;                  /* the processor reads and writes segments */
@@ -42,8 +43,8 @@ struct guarantee {
 extern const struct guarantee conf_data[], conf_order[], conf_notify[], conf_region[], conf_close[],
     conf_request[], conf_atomic[], conf_signal[], conf_event[], conf_job[], conf_kinds[],
     conf_xfer[], conf_xfer_data[], conf_channel[], conf_collective[], conf_reduction[], conf_team[],
-    conf_later[], conf_pair[], conf_extended[], conf_access[], conf_kinds_channel[],
-    conf_kinds_collective[];
+    conf_later[], conf_pair[], conf_extended[], conf_access[], conf_extents[], conf_extents_xfer[],
+    conf_kinds_channel[], conf_kinds_collective[];
 
 /* Rounds of a stress loop: `n` scaled by what the machine is asked for. */
 static inline unsigned conf_rounds(unsigned n)
@@ -79,6 +80,12 @@ void conf_hear(int rank, uint64_t tag);
  * that. Let it be a flush, after which everything is as usual.
  */
 void conf_forget_late_puts(int rank);
+
+/* The outcome of what may have been started. */
+static inline int conf_outcome(int status, struct nixl_req **req)
+{
+    return status == NIXL_INPROGRESS ? nixl_req_wait(req, MPT_PATIENCE) : status;
+}
 
 /* Remember the signal handlers that are there before the library is used. */
 void conf_note_signals(void);

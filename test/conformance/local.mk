@@ -10,7 +10,7 @@ EXTRA_PROGRAMS += %D%/conformance
 	%D%/collective.c \
 	%D%/data.c \
 	%D%/event.c \
-	%D%/extended.c \
+	%D%/extended.c %D%/extents.c %D%/extents.h %D%/extents_xfer.c \
 	%D%/exchange.c %D%/exchange.h \
 	%D%/job.c \
 	%D%/kinds.c %D%/kinds_channel.c %D%/kinds_collective.c \

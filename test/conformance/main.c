@@ -3,11 +3,12 @@
  * The walk: reads how it is wanted, runs every guarantee, prints TAP. A line names the operation
  * and the guarantee; test/matrix.sh makes a table of them.
  *
- *     conformance [single] [registered] [forbidden] [method=METHOD] [segment=KIND] [local=KIND]
- *                 [mapped] [scale=TENTHS] [without=NAME...] [NAME...]
+ *     conformance [single] [registered] [extents] [forbidden] [method=METHOD] [segment=KIND]
+ *                 [local=KIND] [mapped] [scale=TENTHS] [without=NAME...] [NAME...]
  *
  * single      NIXL_THREAD_SINGLE; what needs threads is left out
  * registered  segments are registered memory
+ * extents     ... and regions of one extent each
  * forbidden   not dumpable, so that the kernel refuses process_vm_* without CAP_SYS_PTRACE
  * method=M    other ranks' segments must be reached in this way: memcpy, process_vm or bounce
  * segment=K   segments are memory of that kind: host, vulkan or cuda
@@ -33,7 +34,7 @@ static const struct guarantee *const tables[] = {
     conf_close,         conf_request,   conf_atomic,  conf_signal,    conf_event,
     conf_xfer,          conf_xfer_data, conf_channel, conf_reduction, conf_collective,
     conf_team,          conf_later,     conf_pair,    conf_extended,  conf_kinds_collective,
-    conf_kinds_channel, conf_job,       conf_access,
+    conf_kinds_channel, conf_job,       conf_access,  conf_extents,   conf_extents_xfer,
 };
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
 
@@ -52,6 +53,23 @@ struct segment conf_segment(const char *name, size_t nbytes)
     return conf_segment_with(name, nbytes, 0);
 }
 
+/* Registered memory: in one piece, or as a region of extents that has only one. */
+static struct nixl_region *register_segment(const char *name, void *addr, size_t nbytes,
+                                            const struct nixl_mem_params *params)
+{
+    const struct nixl_extent extent = {addr, nbytes};
+    struct nixl_region *region;
+
+    if (conf.is_in_extents) {
+        MPT_OK(nixl_region_register_extents(name, &extent, 1, params, &region));
+        MPT_TRUE(nixl_region_addr(region) == NULL);
+    } else {
+        MPT_OK(nixl_region_register(name, addr, nbytes, params, &region));
+        MPT_TRUE(nixl_region_addr(region) == addr);
+    }
+    return region;
+}
+
 struct segment conf_segment_with(const char *name, size_t nbytes, uint32_t access)
 {
     struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
@@ -61,14 +79,14 @@ struct segment conf_segment_with(const char *name, size_t nbytes, uint32_t acces
     if (conf.is_registered) {
         MPT_EQ(posix_memalign(&segment.own, 64, nbytes), 0);
         memset(segment.own, 0, nbytes);
-        MPT_OK(nixl_region_register(name, segment.own, nbytes, &params, &segment.region));
-        MPT_TRUE(nixl_region_addr(segment.region) == segment.own);
+        segment.region = register_segment(name, segment.own, nbytes, &params);
+        segment.addr = segment.own;
     } else {
         params.kind = conf.segment_kind;
         MPT_OK(nixl_region_alloc(name, nbytes, &params, &segment.region));
+        segment.addr = nixl_region_addr(segment.region);
+        MPT_TRUE(segment.addr != NULL);
     }
-    segment.addr = nixl_region_addr(segment.region);
-    MPT_TRUE(segment.addr != NULL);
     segment.bytes = conf.is_mapped ? (unsigned char *)segment.addr : NULL;
     MPT_EQ(nixl_region_nbytes(segment.region), nbytes);
     return segment;
@@ -235,6 +253,8 @@ int main(int argc, char **argv)
             conf.is_single = true;
         } else if (strcmp(argv[i], "registered") == 0) {
             conf.is_registered = true;
+        } else if (strcmp(argv[i], "extents") == 0) {
+            conf.is_in_extents = true;
         } else if (strcmp(argv[i], "forbidden") == 0) {
             MPT_EQ(prctl(PR_SET_DUMPABLE, 0), 0);
         } else if (strncmp(argv[i], "method=", 7) == 0) {

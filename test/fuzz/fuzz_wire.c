@@ -33,10 +33,13 @@ static void check_used(const union nxr_wire_message *message)
     case NXR_WIRE_PROBE:
         must(strlen(message->resolve.name) > 0);
         must(strlen(message->resolve.name) <= NIXL_NAME_MAX);
+        must(message->resolve.extent < NIXL_EXTENTS_MAX);
         break;
     case NXR_WIRE_KEY:
         must(message->key.key.addr + message->key.key.nbytes >= message->key.key.addr);
         must(message->key.key.id < NXR_N_REGION_IDS);
+        must((message->key.key.marks & NXR_KEY_EXTENTS) == 0 ||
+             (message->key.key.addr > 0 && message->key.key.addr <= NIXL_EXTENTS_MAX));
         must(message->key.remote.nbytes <= sizeof(message->key.remote.bytes));
         must(memchr(message->key.remote.network, '\0', sizeof(message->key.remote.network)) !=
              NULL);

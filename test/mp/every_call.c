@@ -9,11 +9,14 @@ static void every_region_call(struct nixl_region *region, int expected)
     struct nixl_region *other = NULL;
     void *addr = NULL;
     char byte = 0;
+    const struct nixl_extent extent = {&byte, 1};
 
     MPT_STATUS(nixl_region_alloc("refused", 64, NULL, &other), expected);
     MPT_STATUS(nixl_region_register("refused", &byte, 1, NULL, &other), expected);
+    MPT_STATUS(nixl_region_register_extents("refused", &extent, 1, NULL, &other), expected);
     MPT_STATUS(nixl_region_open("refused", &other), expected);
     MPT_STATUS(nixl_region_query(0, region, 0, &info), expected);
+    MPT_STATUS(nixl_region_query_extent(0, region, 0, 0, &info), expected);
     MPT_STATUS(nixl_region_map(0, region, &addr), expected);
     MPT_STATUS(nixl_region_unmap(0, region, addr), expected);
     MPT_STATUS(nixl_region_close(region, MPT_S), expected);

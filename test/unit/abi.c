@@ -15,12 +15,12 @@ Test(abi, sizes_are_pinned)
     cr_expect(eq(sz, sizeof(struct nixl_error), 48));
     cr_expect(eq(sz, sizeof(struct nixl_init_params), 16));
     cr_expect(eq(sz, sizeof(struct nixl_mem_params), 56));
-    cr_expect(eq(sz, sizeof(struct nixl_region_info), 304));
+    cr_expect(eq(sz, sizeof(struct nixl_region_info), 320));
     cr_expect(eq(sz, sizeof(struct nixl_note), 24 + NIXL_NOTE_MAX));
     cr_expect(eq(sz, sizeof(struct nixl_route_info), 1488));
     cr_expect(eq(sz, sizeof(struct nixl_event), 272));
     cr_expect(eq(sz, sizeof(struct nixl_peer_info), 504));
-    cr_expect(eq(sz, sizeof(struct nixl_blocks), 64));
+    cr_expect(eq(sz, sizeof(struct nixl_blocks), 72));
     cr_expect(eq(sz, sizeof(struct nixl_op), 120));
     cr_expect(eq(sz, sizeof(struct nixl_context_params), 16));
     cr_expect(eq(sz, sizeof(struct nixl_cq_params), 24));
@@ -46,6 +46,11 @@ Test(abi, fields_are_where_they_were)
     cr_expect(eq(sz, offsetof(struct nixl_region_info, latency_ns), 232));
     cr_expect(eq(sz, offsetof(struct nixl_region_info, device), 248));
     cr_expect(eq(sz, offsetof(struct nixl_region_info, access), 296));
+    cr_expect(eq(sz, offsetof(struct nixl_region_info, offset), 304));
+    cr_expect(eq(sz, offsetof(struct nixl_region_info, nextents), 312));
+    cr_expect(eq(sz, offsetof(struct nixl_blocks, first_extent), 64));
+    cr_expect(eq(sz, offsetof(struct nixl_blocks, nextents), 68));
+    cr_expect(eq(sz, sizeof(struct nixl_extent), 16));
     cr_expect(eq(sz, offsetof(struct nixl_mem_params, device), 24));
     cr_expect(eq(sz, offsetof(struct nixl_mem_params, access), 48));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, is_usable), 24));

@@ -17,7 +17,8 @@ static struct nxr_blocks blocks_of(uint64_t offset, uint64_t block_nbytes, uint6
                                    uint64_t nblocks, const uint64_t *index)
 {
     return (struct nxr_blocks){.offset = offset,
-                               .limit = UINT64_MAX,
+                               .place = {.limit = UINT64_MAX},
+                               .n_rounds = 1,
                                .block_nbytes = block_nbytes,
                                .stride = stride,
                                .nblocks = nblocks,

@@ -21,9 +21,9 @@ floor_sync = src/libnxr_sync.la $(floor_transfer)
 floor_pair = src/libnxr_pair.la $(floor_sync)
 floor_collective = src/libnxr_collective.la $(floor_sync)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
-unit_programs = %D%/abi %D%/available %D%/bounce %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/engine_slurm %D%/env %D%/frame %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_calls %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/net_refusal %D%/options \
+unit_programs = %D%/abi %D%/available %D%/bounce %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/engine_slurm %D%/env %D%/extents %D%/frame %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_calls %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/net_refusal %D%/options \
 	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/struct %D%/stream_signal %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/atomic %D%/atomic_ring %D%/world
-unit_programs += %D%/control %D%/detector %D%/inflight %D%/init %D%/liveness %D%/notify %D%/peer_slot %D%/request %D%/shares %D%/vm
+unit_programs += %D%/control %D%/detector %D%/inflight %D%/init %D%/liveness %D%/notify %D%/packet %D%/peer_slot %D%/request %D%/shares %D%/vm
 if WITH_DEBUG
 unit_programs += %D%/contract
 endif
@@ -90,6 +90,10 @@ cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/
 %C%_handle_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_identity_CFLAGS = $(unit_cflags)
 %C%_identity_LDADD = $(floor_core) $(CRITERION_LIBS)
+%C%_packet_CFLAGS = $(unit_cflags)
+%C%_packet_LDADD = $(floor_host) $(CRITERION_LIBS)
+%C%_extents_CFLAGS = $(unit_cflags)
+%C%_extents_LDADD = $(floor_region) $(CRITERION_LIBS)
 %C%_large_CFLAGS = $(unit_cflags)
 %C%_large_LDADD = $(floor_transfer) $(CRITERION_LIBS)
 %C%_liveness_SOURCES = %D%/liveness.c $(fake_job)
@@ -187,7 +191,7 @@ fake_net = %D%/net_case.h %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h $(fak
 %C%_vm_CFLAGS = $(unit_cflags)
 %C%_vm_LDADD = $(floor_transports) $(CRITERION_LIBS)
 %C%_wire_CFLAGS = $(unit_cflags)
-%C%_wire_LDADD = $(floor_host) $(CRITERION_LIBS)
+%C%_wire_LDADD = $(floor_control) $(CRITERION_LIBS)
 %C%_atomic_CFLAGS = $(unit_cflags)
 %C%_atomic_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_atomic_ring_CFLAGS = $(unit_cflags)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parsers of what other processes send: control messages and cards. What is wrong is refused. */
 #include "core/card.h"
-#include "host/packet.h"
 #include "control/wire.h"
 
 #include "test/unit/unit.h"
@@ -9,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define SIZE 4
 #define JOB  UINT64_C(0x7f3a0c5212345678)
@@ -140,6 +137,41 @@ Test(wire, names_must_end)
     message.resolve.name[NIXL_NAME_MAX] = '\0';
     cr_expect(eq(int, parse(message.header.nbytes, 0), NIXL_OK));
     message.resolve.name[0] = '\0';
+    refused(message.header.nbytes, 0);
+}
+
+Test(wire, an_extent_is_asked_for_with_the_generation_of_its_region)
+{
+    make(NXR_WIRE_RESOLVE);
+    message.resolve.generation = 7;
+    message.resolve.extent = NIXL_EXTENTS_MAX - 1;
+    cr_expect(eq(int, parse(message.header.nbytes, 0), NIXL_OK));
+    message.resolve.extent = NIXL_EXTENTS_MAX;
+    refused(message.header.nbytes, 0);
+    message.resolve.extent = 1;
+    message.resolve.generation = 0;
+    refused(message.header.nbytes, 0);
+    message.resolve.extent = 0;
+    message.resolve.unused = 1;
+    refused(message.header.nbytes, 0);
+}
+
+/* Its address is the number of its extents. */
+Test(wire, the_key_of_a_region_of_extents_names_no_memory)
+{
+    make(NXR_WIRE_KEY);
+    message.key.key.marks = NXR_KEY_REGISTERED | NXR_KEY_EXTENTS;
+    message.key.key.addr = NIXL_EXTENTS_MAX;
+    cr_expect(eq(int, parse(message.header.nbytes, 0), NIXL_OK));
+    message.key.key.addr = NIXL_EXTENTS_MAX + 1;
+    refused(message.header.nbytes, 0);
+    message.key.key.addr = 0;
+    refused(message.header.nbytes, 0);
+    message.key.key.addr = 1;
+    message.key.key.marks = NXR_KEY_EXTENTS;
+    refused(message.header.nbytes, 1); /* no descriptor comes with it */
+    message.key.key.marks = NXR_KEY_REGISTERED | NXR_KEY_EXTENTS;
+    message.key.key.kind = NIXL_MEM_CUDA;
     refused(message.header.nbytes, 0);
 }
 
@@ -515,68 +547,4 @@ Test(wire, a_card_of_another_version_is_refused_by_its_numbers)
     expect_versions(NXR_WIRE_VERSION, NXR_CONTROL_VERSION + 1);
     card.flags = 0;
     cr_expect(not(nxr_wire_is_common(&card, text, sizeof(text))), "it tells none");
-}
-
-/* ---- packets --------------------------------------------------------------------------------- */
-
-static int lowest_free_fd(void)
-{
-    int fd = dup(STDERR_FILENO);
-
-    close(fd);
-    return fd;
-}
-
-static void send_fds(int to, int n)
-{
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(64 * sizeof(int))] = {0};
-    struct iovec iov = {(char[]){'x'}, 1};
-    struct msghdr msg = {.msg_iov = &iov,
-                         .msg_iovlen = 1,
-                         .msg_control = control,
-                         .msg_controllen = CMSG_SPACE((size_t)n * sizeof(int))};
-    struct cmsghdr *header = (struct cmsghdr *)control;
-
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
-    for (int i = 0; i < n; i++) {
-        memcpy(CMSG_DATA(header) + (size_t)i * sizeof(int), &to, sizeof(int));
-    }
-    cr_assert(eq(int, (int)sendmsg(to, &msg, MSG_NOSIGNAL), 1));
-}
-
-Test(packet, descriptors_that_are_too_many_are_all_closed)
-{
-    struct nxr_packet packet;
-    int ends[2], before;
-
-    cr_assert(zero(int, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)));
-    before = lowest_free_fd();
-    send_fds(ends[0], NXR_PACKET_MAX_FDS);
-    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_OK));
-    cr_expect(eq(int, packet.n_fds, NXR_PACKET_MAX_FDS));
-    nxr_packet_close_fds(packet.fds, packet.n_fds);
-    cr_expect(eq(int, lowest_free_fd(), before));
-    send_fds(ends[0], NXR_PACKET_MAX_FDS + 3);
-    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_E_LIMIT));
-    cr_expect(eq(int, lowest_free_fd(), before), "none of them is left");
-    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_E_AGAIN));
-    close(ends[0]);
-    close(ends[1]);
-}
-
-Test(packet, a_broken_connection_is_no_lack_of_messages)
-{
-    struct nxr_packet packet;
-    int ends[2], unconnected = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-    cr_assert(ge(int, unconnected, 0));
-    cr_assert(zero(int, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)));
-    cr_expect(eq(int, nxr_packet_receive(unconnected, &packet), NIXL_E_PEER_LOST));
-    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_E_AGAIN));
-    close(ends[0]);
-    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_E_PEER_LOST));
-    close(ends[1]);
-    close(unconnected);
 }
