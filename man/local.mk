@@ -20,7 +20,7 @@ man_aliases = %D%/nixl_context_open.3 %D%/nixl_context_close.3 %D%/nixl_cq_open.
 	%D%/nixl_channel_release.3 %D%/nixl_atomic_compare_swap.3 %D%/nixl_event_arm.3 %D%/nixl_event_fd.3 %D%/nixl_event_recv.3 \
 	%D%/nixl_job_end.3 %D%/nixl_rank_kill.3 \
 	%D%/nixl_local_rank.3 %D%/nixl_local_size.3 %D%/nixl_program.3 \
-	%D%/nixl_fence.3 %D%/nixl_finalize.3 %D%/nixl_get.3 %D%/nixl_get_x.3 \
+	%D%/nixl_fence.3 %D%/nixl_finalize.3 %D%/nixl_finalize_x.3 %D%/nixl_get.3 %D%/nixl_get_x.3 \
 	%D%/nixl_get_strided.3 %D%/nixl_put_strided.3 \
 	%D%/nixl_get_notify.3 %D%/nixl_host.3 %D%/nixl_last_error.3 %D%/nixl_log_set_fn.3 \
 	%D%/nixl_pair_decline.3 %D%/nixl_pair_expose.3 %D%/nixl_pair_query.3 \

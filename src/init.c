@@ -17,6 +17,7 @@
 #include "core/context.h"
 #include "core/cq.h"
 #include "core/event.h"
+#include "core/form.h"
 #include "core/life.h"
 #include "core/poll.h"
 #include "core/progress.h"
@@ -461,7 +462,7 @@ static int part(void)
 
     if (status != NIXL_OK && status != NIXL_E_PEER_LOST) {
         nxr_warn(CORE, "leaving with incomplete puts: %s",
-                 status < 0 ? nixl_last_error()->text : "NIXLRUN_FINALIZE_TIMEOUT is 0");
+                 status < 0 ? nixl_last_error()->text : "the timeout is 0");
     }
     status = nxr_job.size > 1 ? nxr_finalize_barrier(nxr_env.finalize_timeout) : NIXL_OK;
     if (status == NIXL_E_TIMEOUT) {
@@ -490,20 +491,37 @@ static int init_leave(void)
     return status;
 }
 
+/* One counted call less; the last one leaves the job, and waits for so long. */
+static int init_end(int64_t timeout_ns)
+{
+    int status = NIXL_OK;
+
+    pthread_mutex_lock(&init_lock);
+    if (--nxr_job.n_inits == 0) {
+        nxr_env.finalize_timeout = timeout_ns; /* the next nixl_init() reads the variable again */
+        nxr_job_set_leaver(true);
+        atomic_store(&nxr_job.state, NXR_STATE_LEAVING);
+        status = init_leave();
+        nxr_job_set_leaver(false);
+    }
+    pthread_mutex_unlock(&init_lock);
+    return status;
+}
+
 int nixl_finalize(void)
 {
-    int status;
+    int status = nxr_check_ready("nixl_finalize");
 
-    status = nxr_check_ready("nixl_finalize");
-    if (status == NIXL_OK) {
-        pthread_mutex_lock(&init_lock);
-        if (--nxr_job.n_inits == 0) {
-            nxr_job_set_leaver(true);
-            atomic_store(&nxr_job.state, NXR_STATE_LEAVING);
-            status = init_leave();
-            nxr_job_set_leaver(false);
-        }
-        pthread_mutex_unlock(&init_lock);
+    return status == NIXL_OK ? init_end(nxr_env.finalize_timeout) : status;
+}
+
+int nixl_finalize_x(const struct nixl_op *op)
+{
+    struct nxr_form form;
+    int status = nxr_form_read("nixl_finalize_x", op, 0, 0, &form);
+
+    if (status != NIXL_OK) {
+        return status;
     }
-    return status;
+    return init_end(form.op.timeout_ns == 0 ? nxr_env.finalize_timeout : form.timeout_ns);
 }

@@ -60,8 +60,8 @@ NIXL_API int nixl_init(const struct nixl_init_params *params) NIXL_MUST_CHECK;
  * It waits without limit, unless NIXLRUN_FINALIZE_TIMEOUT is set. A rank that leaves before the
  * others is lost to them like one that has died, but the event is NIXL_EVENT_PEER_LEFT.
  * @return NIXL_OK           also with NIXLRUN_FINALIZE_TIMEOUT 0, which waits for no other rank
- * @return NIXL_E_TIMEOUT    this rank has left, but others did not make the call within
- *                           NIXLRUN_FINALIZE_TIMEOUT; a line on stderr names them
+ * @return NIXL_E_TIMEOUT    this rank has left, but others did not make the call in time; a line
+ *                           on stderr names them
  * @return NIXL_E_TRANSPORT the program has closed descriptors of the library (closefrom()); this
  *                            rank has left without waiting
  * @return NIXL_E_NOT_INIT
@@ -70,6 +70,16 @@ NIXL_API int nixl_init(const struct nixl_init_params *params) NIXL_MUST_CHECK;
  * behaviour is undefined. With --enable-debug it aborts and names the call.
  */
 NIXL_API int nixl_finalize(void);
+
+struct nixl_op;
+
+/**
+ * The extended form of nixl_finalize(): how long the last call waits for the others, and for copies
+ * of theirs that are in flight, instead of NIXLRUN_FINALIZE_TIMEOUT. Of struct nixl_op, only
+ * `timeout_ns` is used: 0 is the variable, NIXL_AT_ONCE waits for no other rank.
+ * @return as nixl_finalize(), and NIXL_E_INVALID_ARG (op is bad: the job is not left)
+ */
+NIXL_API int nixl_finalize_x(const struct nixl_op *op);
 
 /**
  * My rank, 0 <= rank < nixl_size(), or NIXL_E_NOT_INIT. That failure leaves nixl_last_error()

@@ -407,9 +407,10 @@ int nxr_finalize_barrier(int64_t timeout_ns)
     return status != NIXL_E_TIMEOUT
                ? status
                : nxr_fail(status, operation, -1, "", 0,
-                          "%s did not call nixl_finalize within NIXLRUN_FINALIZE_TIMEOUT; this "
-                          "rank has left the job, and its regions are closed",
-                          missing);
+                          "%s did not call nixl_finalize within %s (NIXLRUN_FINALIZE_TIMEOUT, or "
+                          "the caller's timeout); this rank has left the job, and its regions are "
+                          "closed",
+                          missing, nxr_duration(timeout_ns).text);
 }
 
 static void finalize_barrier_register(void)

@@ -285,6 +285,7 @@ void mpt_every_call(struct nixl_region *region, int expected)
     MPT_STATUS(nixl_notify_recv(NIXL_ANY_RANK, 0, 0, MPT_S, &note), expected);
     MPT_STATUS(nixl_event_arm(), expected);
     MPT_STATUS(nixl_event_recv(MPT_S, &event), expected);
+    MPT_STATUS(nixl_finalize_x(NULL), expected);
     MPT_STATUS(nixl_finalize(), expected);
     MPT_EQ(nixl_last_error()->status, expected);
     MPT_TEXT(nixl_last_error()->operation, "nixl_finalize");
