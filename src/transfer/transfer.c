@@ -297,15 +297,17 @@ static int begin_transfer(const char *operation, size_t max_nbytes, int rank,
                           struct nixl_region *region, struct nxr_op *op, struct nixl_req **req_p)
 {
     struct nxr_segment *segment;
+    uint64_t offset;
     int status = nxr_transfer_check(operation, rank, region, op->local, op->nbytes);
 
     if (status != NIXL_OK) {
         return status;
     }
-    segment = nxr_region_segment_at(region, rank, &op->offset, op->nbytes);
+    offset = op->offset;
+    segment = nxr_region_segment_at(region, rank, &offset, op->nbytes);
     if (segment != NULL) {
         status = check_segment(operation, rank, region, segment, nxr_op_forbidden_by(op->kind),
-                               op->offset, op->nbytes);
+                               offset, op->nbytes);
         if (status != NIXL_OK || op->nbytes == 0) {
             return status;
         }
@@ -313,6 +315,7 @@ static int begin_transfer(const char *operation, size_t max_nbytes, int rank,
     if (segment != NULL && segment->method != NXR_METHOD_DEVICE &&
         !nxr_range_is_device(op->local)) {
         op->segment = segment;
+        op->offset = offset;
         status = begin_here(op, max_nbytes);
         if (status != NIXL_E_AGAIN) {
             return status == NIXL_OK ? status

@@ -82,6 +82,33 @@ static void every_byte_of_every_extent_is_reached(void)
     extents_close(&cache);
 }
 
+/* Of a size that is copied beside the caller, and in pieces over networks. */
+static void a_large_start_goes_to_its_extent(void)
+{
+    const size_t nbytes = (size_t)3 << 20;
+    char *memory = malloc(3 * nbytes), *local = memory + 2 * nbytes;
+    const struct nixl_extent pieces[] = {{memory + nbytes, nbytes}, {memory, nbytes}};
+    struct nixl_region *region;
+    struct nixl_req *req = NULL;
+
+    MPT_TRUE(memory != NULL);
+    memset(memory, 0, 3 * nbytes);
+    MPT_OK(nixl_region_register_extents("ext.large", pieces, 2, NULL, &region));
+    mpt_barrier();
+    mpt_fill(local, nbytes, (uint64_t)conf.rank);
+    MPT_OK(conf_outcome(nixl_put_x(conf.next, region, nbytes, local, nbytes, NULL, &req), &req));
+    MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
+    memset(local, 0, nbytes);
+    MPT_OK(conf_outcome(nixl_get_x(conf.next, region, nbytes, local, nbytes, NULL, &req), &req));
+    MPT_CHECK(local, nbytes, (uint64_t)conf.rank);
+    mpt_barrier();
+    MPT_CHECK(memory, nbytes, (uint64_t)conf.prev);
+    MPT_CHECK_BYTES(memory + nbytes, nbytes, 0);
+    mpt_barrier();
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    free(memory);
+}
+
 /* First use of the region: each call must find its extent by itself. */
 static void a_first_use_may_be_any_call(void)
 {
@@ -461,6 +488,7 @@ static void bad_lists_of_extents_are_refused(void)
 const struct guarantee conf_extents[] = {
     {"extents", NULL, 0},
     {"every_byte_of_every_extent_is_reached", every_byte_of_every_extent_is_reached, 0},
+    {"a_large_start_goes_to_its_extent", a_large_start_goes_to_its_extent, 0},
     {"a_first_use_may_be_any_call", a_first_use_may_be_any_call, 0},
     {"words_of_extents_are_words", words_of_extents_are_words, 0},
     {"strided_blocks_may_lie_in_several_extents", strided_blocks_may_lie_in_several_extents, 0},

@@ -2,7 +2,7 @@
 # What needs a GPU, or a stand-in for its driver: see README.md.
 gpu_sources = %D%/gpu.c %D%/gpu.h test/cuda/driver.c test/cuda/driver.h
 gpu_libs = test/mp/libmptest.la $(nixlrun_la) -ldl
-EXTRA_PROGRAMS += %D%/gpu_collective %D%/gpu_kill %D%/gpu_kinds %D%/gpu_leave %D%/gpu_litmus %D%/gpu_loose %D%/gpu_reduce %D%/gpu_soak %D%/gpu_speed %D%/gpu_stream
+EXTRA_PROGRAMS += %D%/gpu_collective %D%/gpu_extents %D%/gpu_kill %D%/gpu_kinds %D%/gpu_leave %D%/gpu_litmus %D%/gpu_loose %D%/gpu_reduce %D%/gpu_soak %D%/gpu_speed %D%/gpu_stream
 %C%_gpu_kinds_SOURCES = %D%/gpu_kinds.c $(gpu_sources)
 %C%_gpu_kinds_LDFLAGS = $(mp_link)
 %C%_gpu_kinds_LDADD = $(gpu_libs)
@@ -12,6 +12,9 @@ EXTRA_PROGRAMS += %D%/gpu_collective %D%/gpu_kill %D%/gpu_kinds %D%/gpu_leave %D
 %C%_gpu_reduce_SOURCES = %D%/gpu_reduce.c $(gpu_sources)
 %C%_gpu_reduce_LDFLAGS = $(mp_link)
 %C%_gpu_reduce_LDADD = $(gpu_libs)
+%C%_gpu_extents_SOURCES = %D%/gpu_extents.c $(gpu_sources)
+%C%_gpu_extents_LDFLAGS = $(mp_link)
+%C%_gpu_extents_LDADD = $(gpu_libs)
 %C%_gpu_kill_SOURCES = %D%/gpu_kill.c $(gpu_sources)
 %C%_gpu_kill_LDFLAGS = $(mp_link)
 %C%_gpu_kill_LDADD = $(gpu_libs)
@@ -41,6 +44,6 @@ EXTRA_DIST += %D%/README.md %D%/device_compile.cu %D%/gpu.mp %D%/gpu_device.cu %
 	%D%/torch_tensors.py
 
 # What test/gpu/pack packs beside what is installed.
-gpu-programs: %D%/gpu_collective %D%/gpu_kill %D%/gpu_kinds %D%/gpu_leave %D%/gpu_litmus %D%/gpu_loose %D%/gpu_reduce %D%/gpu_soak %D%/gpu_speed %D%/gpu_stream \
+gpu-programs: %D%/gpu_collective %D%/gpu_extents %D%/gpu_kill %D%/gpu_kinds %D%/gpu_leave %D%/gpu_litmus %D%/gpu_loose %D%/gpu_reduce %D%/gpu_soak %D%/gpu_speed %D%/gpu_stream \
 	test/conformance/conformance
 .PHONY: gpu-programs
