@@ -118,7 +118,8 @@ static int xfer_fill(const char *operation, struct nixl_xfer *xfer, const struct
         status = nxr_xfer_find(operation, xfer);
     }
     if (status == NIXL_OK) {
-        xfer->staged = malloc(NXR_LIST_MAX * sizeof(*xfer->staged));
+        xfer->max_staged = NXR_XFER_COPY_PIECES;
+        xfer->staged = malloc(xfer->max_staged * sizeof(*xfer->staged));
     }
     if (status == NIXL_OK && xfer->staged == NULL) {
         status =

@@ -76,6 +76,13 @@ struct nxr_walk {
 /* Advance to the next run. False: there is none. */
 bool nxr_walk_next(struct nxr_walk *walk);
 
+/*
+ * How many pieces are gathered to be moved at once. Operations on lists start with as many and
+ * grow by half each time, up to NXR_LIST_MAX: the first list starts early and moves while the next
+ * one is gathered.
+ */
+#define NXR_XFER_COPY_PIECES 256
+
 /* ---- a transfer ------------------------------------------------------------------------------ */
 
 /* An operation under way at a transport. */
@@ -101,7 +108,8 @@ struct nixl_xfer {
 
     /* Of the start in flight; touched only by its driver. */
     struct nxr_walk walks[2];
-    struct nxr_piece *staged; /* [NXR_LIST_MAX], of one segment and one range */
+    struct nxr_piece *staged; /* [max_staged], of one segment and one range */
+    size_t max_staged;        /* NXR_XFER_COPY_PIECES; NXR_LIST_MAX once a list was an operation */
     struct nxr_segment *segment;
     const struct nxr_range *range;
     const struct nxr_transport *mover; /* of the staged pieces */

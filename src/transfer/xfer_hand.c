@@ -26,13 +26,6 @@
 #define STAGED_NBYTES (8ul << 20)
 
 /*
- * How many pieces are gathered to be moved at once. Operations on lists start with as many and
- * grow by half each time, up to NXR_LIST_MAX: the first list starts early and moves while the next
- * one is gathered.
- */
-#define COPY_PIECES 256
-
-/*
  * The budget of a turn is counted in bytes copied. A piece costs PIECE_COST bytes more; starting
  * an operation costs only its bytes divided by OP_SHARE.
  */
@@ -200,7 +193,7 @@ static void xfer_submit_aim(struct nixl_xfer *xfer)
     method = atomic_load_explicit(&xfer->segment->method, memory_order_relaxed);
     if (mover != xfer->mover || method != xfer->method) {
         xfer->takes_lists = false;
-        xfer->list_pieces = COPY_PIECES;
+        xfer->list_pieces = NXR_XFER_COPY_PIECES;
         xfer->mover = mover;
         xfer->method = method;
     }
@@ -221,7 +214,7 @@ static size_t xfer_submit_gather(struct nixl_xfer *xfer, uint64_t max_nbytes)
 {
     struct nxr_walk *local = &xfer->walks[NIXL_XFER_LOCAL];
     struct nxr_walk *remote = &xfer->walks[NIXL_XFER_REMOTE];
-    size_t n = 0, max_n = xfer->takes_lists ? xfer->list_pieces : COPY_PIECES;
+    size_t n = 0, max_n = xfer->takes_lists ? xfer->list_pieces : NXR_XFER_COPY_PIECES;
     uint64_t left = xfer->takes_lists ? xfer_submit_list_nbytes(xfer) : max_nbytes;
 
     do {
@@ -329,6 +322,22 @@ static int xfer_submit_begin(struct nxr_xfer_slot *slot)
     return status;
 }
 
+/* Room for lists of any length, the first time that one becomes an operation. False: no memory. */
+static bool grow_staged(struct nixl_xfer *xfer)
+{
+    struct nxr_piece *grown;
+
+    if (xfer->max_staged == NXR_LIST_MAX) {
+        return true;
+    }
+    grown = realloc(xfer->staged, NXR_LIST_MAX * sizeof(*grown));
+    if (grown != NULL) {
+        xfer->staged = grown;
+        xfer->max_staged = NXR_LIST_MAX;
+    }
+    return grown != NULL;
+}
+
 /*
  * Start all staged pieces as one operation; from then on lists grow. The slot keeps the array of
  * the pieces, and the next ones are gathered in the array that the slot had before, or in a new
@@ -340,7 +349,7 @@ static int start_list(struct nixl_xfer *xfer, uint64_t *left_p)
     struct nxr_piece *pieces, *kept;
     struct nxr_xfer_slot *slot;
     uint64_t nbytes;
-    int status = xfer_submit_take_slot(xfer, true, &slot);
+    int status = grow_staged(xfer) ? xfer_submit_take_slot(xfer, true, &slot) : NIXL_E_NO_MEMORY;
 
     if (status != NIXL_OK) {
         return status;

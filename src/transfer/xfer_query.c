@@ -99,7 +99,7 @@ void nxr_xfer_learn(struct nixl_xfer *xfer, uint64_t took_ns)
 
 static uint64_t memory_nbytes(const struct nixl_xfer *xfer)
 {
-    return sizeof(*xfer) + NXR_LIST_MAX * sizeof(struct nxr_piece) +
+    return sizeof(*xfer) + xfer->max_staged * sizeof(struct nxr_piece) +
            (xfer->sides[0].n_entries + xfer->sides[1].n_entries) * sizeof(struct nxr_blocks) +
            nxr_xfer_slots_nbytes(xfer);
 }

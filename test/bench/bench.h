@@ -300,6 +300,7 @@ void test_signal(struct bench *bench);
 void test_fetch_add(struct bench *bench);
 void test_atomic(struct bench *bench);
 void test_xfer(struct bench *bench);
+void test_extents(struct bench *bench);
 void test_channel(struct bench *bench);
 void test_pair(struct bench *bench);
 void test_notify_barrier(struct bench *bench);

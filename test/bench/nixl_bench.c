@@ -31,6 +31,8 @@ const struct bench_test bench_tests[] = {
     {"atomic", "every atomic operation on a peer's word", test_atomic, 2, 2, false, false},
     {"xfer", "prepared transfers of scattered blocks, and preparing them", test_xfer, 2, 2, false,
      false},
+    {"extents", "blocks of every extent by one entry, and preparing that", test_extents, 2, 2,
+     false, false},
     {"channel", "items through a channel, one way", test_channel, 2, 2, false, false},
     {"pair", "a buffer exposed, read by its token, and reported", test_pair, 2, 2, false, false},
     {"notify_barrier", "a barrier made of notifications", test_notify_barrier, 2, BENCH_MAX_RANKS,
