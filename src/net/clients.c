@@ -5,8 +5,11 @@
  */
 #include "config.h"
 
-#include "net/clients.h"
 #include "net/in.h"
+#include "net/move.h"
+#include "net/out.h"
+
+#include <string.h>
 
 #define MAX_CLIENTS 4
 
@@ -25,6 +28,43 @@ void nxr_net_add_client(const struct net_client *client)
     if (n_clients < MAX_CLIENTS) {
         clients[n_clients++] = client;
     }
+}
+
+int nxr_net_ask_owner(const struct nxr_segment *segment, enum nxr_net_type type, const void *body,
+                      size_t body_nbytes)
+{
+    struct net_peer *np = net_peer_at(segment->peer);
+    void *room;
+    int status;
+
+    net_lock();
+    status = nxr_net_check_segment(np, segment);
+    if (status == NIXL_OK) {
+        room = nxr_net_begin(np, type, body_nbytes);
+        status = room != NULL ? NIXL_OK : NIXL_E_NO_MEMORY;
+        if (room != NULL) {
+            memcpy(room, body, body_nbytes);
+            nxr_net_push(np, false);
+        }
+    }
+    net_unlock();
+    return status;
+}
+
+void nxr_net_answer(struct net_peer *np, enum nxr_net_type type, const void *body,
+                    size_t body_nbytes)
+{
+    void *room = nxr_net_begin_answer(np, type, body_nbytes);
+
+    if (room != NULL) {
+        memcpy(room, body, body_nbytes);
+        nxr_net_push(np, false);
+    }
+}
+
+void nxr_net_wake_after_round(void)
+{
+    nxr_net.must_wake = true;
 }
 
 void nxr_net_lock(void)

@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the layers above use: their hooks, remote peers, and own regions as peers access them. An
- * access holds the region from nxr_net_hold_begin() to nxr_net_hold_end(), and a close waits for
- * it. Caller holds nxr_net.lock for own regions, unless stated otherwise.
+ * What the layers above use: their hooks, their records, remote peers, and own regions as peers
+ * access them. An access holds the region from nxr_net_hold_begin() to nxr_net_hold_end(), and a
+ * close waits for it. Caller holds the lock of this folder, nxr_net_lock(), unless stated
+ * otherwise; handlers of records are called with it.
  */
 #ifndef NXR_NET_CLIENTS_H
 #define NXR_NET_CLIENTS_H
 
-#include "net/state.h"
+#include "net/wire.h"
+#include "core/request.h"
+
+struct net_peer;    /* a peer, as one of the networks reaches it */
+struct net_hold;    /* an access to an own region */
+struct net_landing; /* data that is still arriving */
+
+/* Handles a record that nxr_net_next_record() has validated. */
+typedef void net_take_fn(struct net_peer *np, const struct nxr_net_record *record);
 
 /* ---- clients.c: the layers above ------------------------------------------------------------- */
 
@@ -33,6 +42,20 @@ struct net_client {
 /* Register permanently, before the networks are started; a second call changes nothing. */
 void nxr_net_add_client(const struct net_client *client);
 
+/*
+ * Send a record about a segment to its owner, body_nbytes after the header. Takes the lock.
+ * NIXL_OK: it is sent before what is sent next; NIXL_E_STALE, NIXL_E_PEER_LOST, NIXL_E_NO_MEMORY.
+ */
+int nxr_net_ask_owner(const struct nxr_segment *segment, enum nxr_net_type type, const void *body,
+                      size_t body_nbytes);
+
+/* Send a record that the peer waits for: if there is no memory, the peer is given up. */
+void nxr_net_answer(struct net_peer *np, enum nxr_net_type type, const void *body,
+                    size_t body_nbytes);
+
+/* A record has ended what a thread may wait for: wake this process's threads after the round. */
+void nxr_net_wake_after_round(void);
+
 /* The lock that guards the records of peers; for short work only. */
 void nxr_net_lock(void);
 void nxr_net_unlock(void);
@@ -50,6 +73,35 @@ void nxr_net_word_end(struct net_peer *np);
 
 void nxr_net_clients_run(void);
 void nxr_net_clients_stop(void);
+
+/* ---- in.c ------------------------------------------------------------------------------------ */
+
+/*
+ * Register the function that takes records of a type; is_gated: only after the bulk that was sent
+ * before them has landed. Call it before the networks are started, without the lock.
+ */
+void nxr_net_register(enum nxr_net_type type, net_take_fn *take, bool is_gated);
+
+/* ---- later.c --------------------------------------------------------------------------------- */
+
+/* Count and report what is dropped: `why` in the name of that rank (-1: of none). */
+void nxr_net_drop(int rank, const char *why);
+
+/* ---- move.c ---------------------------------------------------------------------------------- */
+
+/* Complete the requests of ended moves; without the lock. */
+void nxr_net_tell_ended(void);
+
+/* ---- bulk.c ---------------------------------------------------------------------------------- */
+
+/*
+ * Begin a landing for data that arrives piece by piece: gated records that arrive from now on wait
+ * until it has landed, and until then it keeps `hold`. NULL: no memory.
+ */
+struct net_landing *nxr_net_landing_new(struct net_peer *np, struct net_hold *hold);
+
+/* Data has landed, or never will. */
+void nxr_net_landed(void *landing, int status);
 
 /* ---- own.c: own regions, as accessed by peers ------------------------------------------------ */
 

@@ -11,12 +11,6 @@
 
 /* ---- in.c ------------------------------------------------------------------------------------ */
 
-/*
- * Register the function that takes records of a type; is_gated: only after the bulk that was sent
- * before them has landed. For types of higher layers; call it before the networks are started.
- */
-void nxr_net_register(enum nxr_net_type type, net_take_fn *take, bool is_gated);
-
 /* Take the records of a message whose head was checked, starting at offset `at`. */
 void nxr_net_take_records(struct net_peer *np, const unsigned char *bytes, size_t nbytes,
                           size_t at);
@@ -41,13 +35,6 @@ void nxr_net_received(const void *bytes, size_t nbytes);
 
 void *nxr_net_incoming(const void *header, size_t header_nbytes, size_t nbytes, void **cookie_p);
 void nxr_net_landing(void *cookie, size_t nbytes);
-void nxr_net_landed(void *cookie, int status);
-
-/*
- * Begin a landing for data that arrives piece by piece: gated records that arrive from now on wait
- * until it has landed, and until then it keeps `hold`. NULL: no memory.
- */
-struct net_landing *nxr_net_landing_new(struct net_peer *np, struct net_hold *hold);
 
 /* ---- later.c --------------------------------------------------------------------------------- */
 
@@ -68,9 +55,6 @@ bool nxr_net_is_behind(int rank);
 
 /* Free what is still deferred. Only one thread is left. */
 void nxr_net_later_drop_all(void);
-
-/* Count and report what is dropped: `why` in the name of that rank (-1: of none). */
-void nxr_net_drop(int rank, const char *why);
 
 /* There is no memory to serve this peer: it will be lost. */
 void nxr_net_give_up(const struct net_peer *np);

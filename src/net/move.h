@@ -19,9 +19,6 @@ int nxr_net_check_segment(const struct net_peer *np, const struct nxr_segment *s
 int nxr_net_append_put(struct net_peer *np, const struct nxr_segment *segment, uint64_t offset,
                        const void *src, size_t nbytes);
 
-/* Complete the requests of ended moves; without the lock. */
-void nxr_net_tell_ended(void);
-
 /* Does a move use the segment? */
 bool nxr_net_moves_use(const struct net_peer *np, const struct net_segment *segment);
 

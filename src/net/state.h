@@ -7,6 +7,7 @@
 #ifndef NXR_NET_STATE_H
 #define NXR_NET_STATE_H
 
+#include "net/clients.h"
 #include "net/net.h"
 #include "net/offer.h"
 #include "net/wire.h"
@@ -14,11 +15,6 @@
 #include "core/request.h"
 #include "transports/network.h"
 #include "util/lock.h"
-
-struct net_peer;
-
-/* Handles a record that nxr_net_next_record() has validated. Caller holds the lock. */
-typedef void net_take_fn(struct net_peer *np, const struct nxr_net_record *record);
 
 /* An operation at a module; `ended` is called when the module has ended it. */
 struct net_op {

@@ -2,8 +2,8 @@
 /*
  * The end of pipelines whose pieces move by the segment's own transport: to or from the segment,
  * or, if that is device memory on another host, a window of its owner (window.h), which is then
- * asked to copy. Everything here is the driver's, but for answers; locks: job.lock to open the
- * window, nxr_net.lock to ask.
+ * asked to copy. Everything here is the driver's, but for answers, which arrive under the networks'
+ * lock. Lock: job.lock to open the window.
  */
 #include "config.h"
 
@@ -11,9 +11,6 @@
 #include "core/progress.h"
 #include "core/service.h"
 #include "net/clients.h"
-#include "net/in.h"
-#include "net/move.h"
-#include "net/out.h"
 #include "transfer/window.h"
 
 static int direct_open(struct pipeline *pipeline)
@@ -104,27 +101,7 @@ static int direct_move(struct staging_slot *slot)
     return status;
 }
 
-/* Send the question. NIXL_INPROGRESS: it will be answered, unless the owner dies. */
-static int direct_send_ask(const struct nxr_segment *segment, const struct nxr_net_stage *ask)
-{
-    struct net_peer *np = nxr_net_remote(segment->peer);
-    struct nxr_net_stage *stage;
-    int status;
-
-    nxr_net_lock();
-    status = nxr_net_check_segment(np, segment);
-    if (status == NIXL_OK) {
-        stage = nxr_net_begin(np, NXR_NET_STAGE, sizeof(*stage));
-        status = stage != NULL ? NIXL_INPROGRESS : NIXL_E_NO_MEMORY;
-        if (stage != NULL) {
-            *stage = *ask;
-            nxr_net_push(np, false);
-        }
-    }
-    nxr_net_unlock();
-    return status;
-}
-
+/* NIXL_INPROGRESS: the owner will answer, unless it dies. */
 static int direct_ask(struct staging_slot *slot)
 {
     const struct nxr_op *user = slot->job->op;
@@ -137,11 +114,12 @@ static int direct_ask(struct staging_slot *slot)
     int status;
 
     atomic_store(&slot->is_asked, true);
-    status = direct_send_ask(user->segment, &ask);
-    if (status != NIXL_INPROGRESS) {
+    status = nxr_net_ask_owner(user->segment, NXR_NET_STAGE, &ask, sizeof(ask));
+    if (status != NIXL_OK) {
         atomic_store(&slot->is_asked, false);
+        return status;
     }
-    return status;
+    return NIXL_INPROGRESS;
 }
 
 static void direct_take_answer(struct net_peer *np, const struct nxr_net_record *record)
@@ -151,7 +129,7 @@ static void direct_take_answer(struct net_peer *np, const struct nxr_net_record 
     if (!nxr_staging_answered(nxr_net_peer(np), staged->slot, staged->status)) {
         nxr_net_drop(nxr_net_peer(np)->rank, "an unsolicited answer about a window");
     }
-    nxr_net.must_wake = true;
+    nxr_net_wake_after_round();
 }
 
 void nxr_staging_direct_register(void)

@@ -9,8 +9,6 @@
 #include "region/region.h"
 #include "transfer/window.h"
 #include "transfer/work.h"
-#include "net/in.h"
-#include "net/out.h"
 #include "core/subsystem.h"
 #include "memory/memory.h"
 #include "transfer/staging_memory.h"
@@ -86,14 +84,11 @@ static struct nxr_published *window_publish(const struct nxr_peer *peer, const c
     return window->published;
 }
 
-static void net_window_answer(struct net_peer *np, uint32_t slot, int status)
+static void window_answer(struct net_peer *np, uint32_t slot, int status)
 {
-    struct nxr_net_staged *staged = nxr_net_begin_answer(np, NXR_NET_STAGED, sizeof(*staged));
+    const struct nxr_net_staged staged = {slot, status};
 
-    if (staged != NULL) {
-        *staged = (struct nxr_net_staged){slot, status};
-        nxr_net_push(np, false);
-    }
+    nxr_net_answer(np, NXR_NET_STAGED, &staged, sizeof(staged));
 }
 
 static void window_copied(struct net_work *work, int status)
@@ -101,7 +96,7 @@ static void window_copied(struct net_work *work, int status)
     struct window_copy *copy = nxr_list_entry(work, struct window_copy, work);
 
     nxr_net_hold_end(copy->hold);
-    net_window_answer(copy->np, copy->slot, status);
+    window_answer(copy->np, copy->slot, status);
     free(copy);
 }
 
@@ -154,7 +149,7 @@ static void window_take_stage(struct net_peer *np, const struct nxr_net_record *
     int status = copy_slot(np, stage);
 
     if (status != NIXL_INPROGRESS) {
-        net_window_answer(np, stage->slot, status);
+        window_answer(np, stage->slot, status);
     }
 }
 

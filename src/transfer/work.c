@@ -12,9 +12,6 @@
 
 #include "region/own_atomic.h"
 #include "transfer/work.h"
-#include "net/in.h"
-#include "net/move.h"
-#include "net/out.h"
 #include "memory/device_atomic.h"
 #include "memory/memory.h"
 #include "util/clock.h"
@@ -80,7 +77,7 @@ void nxr_work_add(struct net_work *work)
     atomic_store_explicit(&has_works, true, memory_order_release);
 }
 
-static void net_work_finish(struct net_work *work, int status)
+static void work_finish(struct net_work *work, int status)
 {
     nxr_net_lock();
     n_works--;
@@ -92,7 +89,7 @@ static void net_work_finish(struct net_work *work, int status)
 
 static void work_ended(struct nxr_device_copy *copy, int status)
 {
-    net_work_finish(nxr_list_entry(copy, struct net_work, copy), status);
+    work_finish(nxr_list_entry(copy, struct net_work, copy), status);
     works_run();
 }
 
@@ -122,7 +119,7 @@ static void works_run(void)
         }
         status = nxr_device_copy_begin(&work->copy);
         if (status != NIXL_INPROGRESS) {
-            net_work_finish(work, status);
+            work_finish(work, status);
             nxr_device_atomics_run(); /* words that waited for this copy */
         }
     }

@@ -7,6 +7,7 @@
 #define NXR_TRANSFER_WORK_H
 
 #include "net/clients.h"
+#include "core/peer_slot.h"
 
 /* A copy of own device memory for a peer. */
 struct net_work {

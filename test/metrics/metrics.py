@@ -54,11 +54,14 @@ class Floors:
     def __init__(self, path):
         self.rows = []
         self.allowed_statics = set()
+        self.private = set()
         with open(path, encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
                 words = line.split("#")[0].split()
                 if words and words[0] == "static":
                     self.allowed_statics.update(words[1:])
+                elif words and words[0] == "private":
+                    self.private.update(words[1:])
                 elif words:
                     self.rows.append(Floor(words, number))
 
@@ -93,6 +96,9 @@ class Tree:
         self.moves = moves
         self.files = self.find_files()
         self.includes = self.find_includes()
+        self.included_by = {}  # file -> those that it includes
+        for file, included in self.includes:
+            self.included_by.setdefault(file, set()).add(included)
         self.defined = {}     # file -> {symbol: section}
         self.undefined = {}   # file -> {symbol}
         if build:
@@ -128,6 +134,15 @@ class Tree:
                         found.add((file, path))
                         break
         return found
+
+    def reached(self, file, known=None):
+        """The files that a file includes, also by others that it includes."""
+        known = known if known is not None else set()
+        for path in self.included_by.get(file, ()):
+            if path not in known:
+                known.add(path)
+                self.reached(path, known)
+        return known
 
     def read_objects(self, build):
         """Every object whose source is in the tree; those of programs of tests do not count twice."""
@@ -414,6 +429,11 @@ class Figures:
             self.put(f"{name}-against-floors-elsewhere", set(found) - within)
         self.put("folders-without-floor",
                  {folder(file) for file in self.tree.files if not self.floors.row(folder(file))})
+
+        self.put("private-headers-in-other-folders",
+                 (f"{file} reaches {path}" for file in self.tree.files
+                  for path in self.floors.private & self.tree.reached(file)
+                  if folder(path) != folder(file)))
 
     def measure_cycles(self):
         folder = self.tree.folder
