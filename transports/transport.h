@@ -553,7 +553,8 @@ struct nxr_transport {
     /*
      * Can it reach memory of that kind, of a peer of that scope? Pure, with the same answer at both
      * ends. NIXL_OK, or NIXL_E_UNSUPPORTED with one line in `why`. If a certain segment cannot be
-     * reached after all, segment_open() fails, and the next transport is tried.
+     * reached after all, segment_open() fails, and the next transport is tried; device memory that
+     * none opens, with those that reach host memory.
      */
     int (*reach)(enum nixl_scope_kind scope, enum nixl_mem_kind kind, char *why, size_t why_nbytes);
 
@@ -562,7 +563,8 @@ struct nxr_transport {
      * key; fills addr, method, pid and note, and lowers put_at_once and get_at_once. `fd` is the
      * memory of an allocated region or -1; it stays the caller's. `remote` is what the owner's
      * network adds to the key; NULL: the owner is on this host. May map and make system calls. A
-     * failure leaves nothing behind; the segment may then be opened by another transport.
+     * failure leaves nothing behind but its reason in `note`; the segment may then be opened by
+     * another transport. METHOD_BOUNCE: its owner copies.
      */
     int (*segment_open)(struct nxr_segment *segment, int fd, const struct nxr_remote_key *remote);
 

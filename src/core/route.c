@@ -75,7 +75,8 @@ const struct nxr_transport *nxr_route_choose(enum nixl_scope_kind scope, char *w
     return NULL;
 }
 
-const struct nxr_transport *nxr_route_for_device(size_t *index_p, enum nixl_mem_kind kind)
+const struct nxr_transport *nxr_route_next(size_t *index_p, enum nixl_scope_kind scope,
+                                           enum nixl_mem_kind kind)
 {
     char reason[96];
 
@@ -83,7 +84,7 @@ const struct nxr_transport *nxr_route_for_device(size_t *index_p, enum nixl_mem_
         size_t i = (*index_p)++;
 
         if (is_usable[i] &&
-            nxr_transports[i]->reach(NIXL_SCOPE_LOCAL, kind, reason, sizeof(reason)) == NIXL_OK) {
+            nxr_transports[i]->reach(scope, kind, reason, sizeof(reason)) == NIXL_OK) {
             return nxr_transports[i];
         }
     }

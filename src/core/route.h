@@ -18,10 +18,11 @@ const struct nxr_transport *nxr_route_choose(enum nixl_scope_kind scope, char *w
                                              size_t why_nbytes);
 
 /*
- * The next usable transport, from *index_p on, for device memory of that kind that belongs to
- * another rank of this host. NULL: there are no more.
+ * The next usable transport, from *index_p on, that reaches memory of that kind of peers of that
+ * scope. NULL: there are no more.
  */
-const struct nxr_transport *nxr_route_for_device(size_t *index_p, enum nixl_mem_kind kind);
+const struct nxr_transport *nxr_route_next(size_t *index_p, enum nixl_scope_kind scope,
+                                           enum nixl_mem_kind kind);
 
 /*
  * The transports one by one, the cheapest first; NULL after the last. Also whether it can be used

@@ -65,34 +65,50 @@ static void enter_locally(struct nxr_segment *open, const struct nxr_peer *peer)
 }
 
 /*
- * Open with the transport that serves the peer. Exception: device memory on this host is opened for
- * device copies, this rank's own directly, a peer's with the first transport that can open its
- * kind. The note keeps what the transport reports.
+ * Open with the first transport that reaches such memory and does not fail. The note keeps what
+ * the transports report. Otherwise returns what the last one has answered.
+ */
+static int open_as(struct nxr_segment *open, int fd, enum nixl_mem_kind kind)
+{
+    bool is_own = open->peer->rank == nxr_job.rank;
+    const struct nxr_transport *transport;
+    int status = NIXL_E_UNSUPPORTED;
+    size_t index = 0;
+
+    while (status != NIXL_OK &&
+           (transport = nxr_route_next(&index, is_own ? NIXL_SCOPE_SELF : NIXL_SCOPE_LOCAL,
+                                       kind)) != NULL) {
+        open->transport = transport;
+        status = transport->segment_open(open, fd, NULL);
+        if (status != NIXL_OK) {
+            nxr_info(ROUTE, "%s cannot open a region of %s: %s: %s", transport->name,
+                     nxr_peer_name(open->peer), nixl_strerror(status), open->note);
+        }
+    }
+    return status;
+}
+
+/*
+ * On another host, open with the network that serves the peer. Device memory on this host is opened
+ * for device copies, this rank's own directly; a peer's that no transport opens is opened as host
+ * memory is, to be copied by its owner.
  */
 static int open_segment(struct nxr_segment *open, int fd, const struct nxr_remote_key *remote)
 {
-    struct nxr_peer *peer = open->peer;
-    const struct nxr_transport *transport;
-    size_t index = 0;
+    enum nixl_mem_kind kind = (enum nixl_mem_kind)open->key.kind;
 
-    if (open->key.kind == NIXL_MEM_HOST || remote != NULL) {
-        open->transport = peer->transport;
+    if (remote != NULL) {
+        open->transport = open->peer->transport;
         return open->transport->segment_open(open, fd, remote);
     }
-    if (peer->rank == nxr_job.rank) {
+    if (kind != NIXL_MEM_HOST && open->peer->rank == nxr_job.rank) {
         open->transport = &nxr_transport_device;
         return open->transport->segment_open(open, fd, NULL);
     }
-    while ((transport = nxr_route_for_device(&index, (enum nixl_mem_kind)open->key.kind)) != NULL) {
-        open->transport = transport;
-        if (transport->segment_open(open, fd, NULL) == NIXL_OK) {
-            return NIXL_OK;
-        }
-        nxr_info(ROUTE, "%s cannot open a region of %s: %s", transport->name, nxr_peer_name(peer),
-                 open->note);
+    if (kind != NIXL_MEM_HOST && open_as(open, fd, kind) == NIXL_OK) {
+        return NIXL_OK;
     }
-    open->transport = peer->transport;
-    return open->transport->segment_open(open, fd, NULL);
+    return open_as(open, fd, NIXL_MEM_HOST);
 }
 
 /*

@@ -44,7 +44,8 @@ static void route_query_tell_why_not(const struct nxr_transport *transport,
     if (transport->reach(scope, kind, info->why, sizeof(info->why)) != NIXL_OK) {
         return;
     }
-    if (kind != NIXL_MEM_HOST && segment->note[0] != '\0') {
+    if (segment != NULL && segment->note[0] != '\0' &&
+        (kind != NIXL_MEM_HOST || transport->cost < chosen->cost)) {
         snprintf(info->why, sizeof(info->why), "%s", segment->note);
     } else {
         snprintf(info->why, sizeof(info->why), "%s is faster",

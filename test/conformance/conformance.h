@@ -21,8 +21,9 @@ struct conf {
     enum nixl_mem_kind segment_kind; /* of segments */
     enum nixl_mem_kind local_kind;   /* of local memory, where guarantees make it of any kind */
     bool is_mapped;                  /* the processor reads and writes segments */
-    const char *method; /* how other ranks' segments must be reached; NULL: not checked */
-    unsigned scale;     /* rounds are multiplied by this many tenths */
+    const char *method;    /* how other ranks' segments must be reached; NULL: not checked */
+    const char *transport; /* ... and by what on this host, if they are allocated host memory */
+    unsigned scale;        /* rounds are multiplied by this many tenths */
 };
 extern struct conf conf;
 

@@ -3,14 +3,15 @@
  * The walk: reads how it is wanted, runs every guarantee, prints TAP. A line names the operation
  * and the guarantee; test/matrix.sh makes a table of them.
  *
- *     conformance [single] [registered] [extents] [forbidden] [method=METHOD] [segment=KIND]
- *                 [local=KIND] [mapped] [scale=TENTHS] [without=NAME...] [NAME...]
+ *     conformance [single] [registered] [extents] [forbidden] [method=METHOD] [transport=NAME]
+ *                 [segment=KIND] [local=KIND] [mapped] [scale=TENTHS] [without=NAME...] [NAME...]
  *
  * single      NIXL_THREAD_SINGLE; what needs threads is left out
  * registered  segments are registered memory
  * extents     ... and regions of one extent each
  * forbidden   not dumpable, so that the kernel refuses process_vm_* without CAP_SYS_PTRACE
  * method=M    other ranks' segments must be reached in this way: memcpy, process_vm or bounce
+ * transport=T ... by this transport, if their ranks are on this host: shm if not given
  * segment=K   segments are memory of that kind: host, vulkan or cuda
  * local=K     so is local memory, where guarantees make it of any kind
  * mapped      the processor reads and writes segments of that kind; else only guarantees that do
@@ -27,7 +28,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-struct conf conf = {.scale = 10, .segment_kind = NIXL_MEM_HOST, .local_kind = NIXL_MEM_HOST};
+struct conf conf = {
+    .scale = 10, .transport = "shm", .segment_kind = NIXL_MEM_HOST, .local_kind = NIXL_MEM_HOST};
 
 static const struct guarantee *const tables[] = {
     conf_kinds,         conf_data,      conf_order,   conf_notify,    conf_region,
@@ -259,6 +261,8 @@ int main(int argc, char **argv)
             MPT_EQ(prctl(PR_SET_DUMPABLE, 0), 0);
         } else if (strncmp(argv[i], "method=", 7) == 0) {
             conf.method = argv[i] + 7;
+        } else if (strncmp(argv[i], "transport=", 10) == 0) {
+            conf.transport = argv[i] + 10;
         } else if (strcmp(argv[i], "mapped") == 0) {
             conf.is_mapped = true;
         } else if (strncmp(argv[i], "segment=", 8) == 0) {

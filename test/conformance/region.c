@@ -135,7 +135,7 @@ static const char *expected_transport(int rank, const char *chosen)
     case NIXL_SCOPE_SELF:
         return "self";
     case NIXL_SCOPE_LOCAL:
-        return "shm";
+        return conf.transport;
     default:
         return mpt_network() != NULL ? mpt_network() : chosen;
     }

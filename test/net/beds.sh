@@ -8,11 +8,11 @@ on_bed() {
     "$srcdir/test/net/hosts" -b "$bed_up" "$@" 9>&-
 }
 
-# are_built TRANSPORTS: or return 77 with a reason in `skip`
+# are_built TRANSPORTS: or return 77 with a reason in `skip`; a network is what has a local.mk of its own
 are_built() {
     local name
     for name in ${1//+/ }; do
-        if [[ $name != shm && $name != *_ipc && ! -e $modules/nixlrun_$name.so ]]; then
+        if [[ -e $srcdir/transports/$name/local.mk && ! -e $modules/nixlrun_$name.so ]]; then
             skip="the $name module is not built"
             return 77
         fi
