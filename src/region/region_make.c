@@ -46,9 +46,11 @@ static int region_read_params(const char *operation, size_t nbytes,
         return status;
     }
     params->kind = params->kind == NIXL_MEM_NONE ? default_params.kind : params->kind;
-    if (params->kind < NIXL_MEM_HOST || params->kind > NIXL_MEM_AUTO) {
+    if (params->kind != NIXL_MEM_AUTO &&
+        nxr_memory_kind((enum nixl_mem_kind)params->kind) == NULL) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
-                        "memory kind %d; allowed: 0 (NIXL_MEM_HOST) to NIXL_MEM_AUTO (%d)",
+                        "memory kind %d; allowed: 0 (NIXL_MEM_HOST) or a value of enum "
+                        "nixl_mem_kind, such as NIXL_MEM_AUTO (%d)",
                         params->kind, NIXL_MEM_AUTO);
     }
     if ((params->flags & ~(uint32_t)NXR_MEM_FLAGS) != 0) {
