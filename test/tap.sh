@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the test scripts share, read by `.`: where the trees are, a scratch folder that goes at the end,
 # and TAP lines.
-src=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
+src=${top_srcdir:-$(cd "$(dirname "$0")" && until [ -e quickstart ] || [ "$PWD" = / ]; do cd ..; done && pwd)}
 build=${top_builddir:-$PWD}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
