@@ -652,7 +652,7 @@ struct nxr_transport {
 
     /*
      * Send a notification to the peer's queue, after all puts that returned NIXL_OK; if its is_late
-     * is set, one of these failed, and the receiver is told. NIXL_E_AGAIN: no room, nothing
+     * is set, one of these failed, and the receiver learns it. NIXL_E_AGAIN: no room, nothing
      * happened. One thread at a time for one peer. If the slot is NULL, the core writes into the
      * ring in the peer's control page.
      */

@@ -19,7 +19,7 @@ extern "C" {
  *
  * All members make a team together: each calls the same functions in the same order. A team lives
  * until each member has freed its own handle. All members of a team call its collectives in the
- * same order; a team runs one at a time, in any thread, and several teams run side by side. A
+ * same order; a team runs one at a time, in any thread, and several teams run at the same time. A
  * member that dies ends the collectives of the team with NIXL_E_PEER_LOST on all others;
  * nixl_team_shrink() makes a team of the survivors.
  *

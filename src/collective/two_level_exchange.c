@@ -43,17 +43,17 @@ static int spread(struct nixl_team *team, int root, char *buf, size_t nbytes)
 
 int nxr_two_level_broadcast(struct nixl_team *team, int root, void *buf, size_t nbytes)
 {
-    int speaker = team->node_of[root] == team->my_node ? team->local_index[root] : 0;
+    int source = team->node_of[root] == team->my_node ? team->local_index[root] : 0;
     int status = NIXL_OK;
 
     for (size_t at = 0; at < nbytes && status == NIXL_OK; at += TREE_NBYTES) {
         size_t left = nbytes - at, piece = left < TREE_NBYTES ? left : TREE_NBYTES;
 
-        if (team->node.me == speaker) {
+        if (team->node.me == source) {
             status = spread(team, root, (char *)buf + at, piece);
         }
         if (status == NIXL_OK) {
-            status = nxr_node_broadcast(team, speaker, (char *)buf + at, piece);
+            status = nxr_node_broadcast(team, source, (char *)buf + at, piece);
         }
     }
     return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Barrier and reductions over several hosts: first within each host, then among one member of each,
- * its speaker, then within each host again. Among the speakers, small data uses recursive doubling,
+ * its leader, then within each host again. Among the leaders, small data uses recursive doubling,
  * large data a ring, in blocks. Operands are combined in an order that depends only on the team and
  * the size. No lock.
  */
@@ -23,7 +23,7 @@
 #define SWAP_NBYTES (4ul << 20)
 
 /* The first member speaks for its host. */
-static bool is_speaker(const struct nixl_team *team)
+static bool is_leader_of_host(const struct nixl_team *team)
 {
     return team->node.me == 0;
 }
@@ -32,7 +32,7 @@ int nxr_two_level_barrier(struct nixl_team *team)
 {
     int n = team->n_nodes, status = nxr_node_barrier(team);
 
-    for (int k = 1; k < n && is_speaker(team) && status == NIXL_OK; k *= 2) {
+    for (int k = 1; k < n && is_leader_of_host(team) && status == NIXL_OK; k *= 2) {
         const struct nxr_mailbox_swap swap = {.to = team->leaders[(team->my_node + k) % n],
                                               .from = team->leaders[(team->my_node - k + n) % n]};
 
@@ -41,7 +41,7 @@ int nxr_two_level_barrier(struct nixl_team *team)
     return status == NIXL_OK ? nxr_node_barrier(team) : status;
 }
 
-/* ---- allreduce among the speakers ------------------------------------------------------------ */
+/* ---- allreduce among the leaders ------------------------------------------------------------ */
 
 /*
  * Swap this host's data, in src or dst, with another host; both combine it into dst, with the lower
@@ -161,8 +161,8 @@ static int go_round(struct nixl_team *team, const struct nxr_reduction *what)
     return status;
 }
 
-/* All speakers have operands in src, which may be dst; all get the result in dst. */
-static int reduce_speakers(struct nixl_team *team, const struct nxr_reduction *what)
+/* All leaders have operands in src, which may be dst; all get the result in dst. */
+static int reduce_leaders(struct nixl_team *team, const struct nxr_reduction *what)
 {
     size_t ring_from = nxr_coll_table.ring_from;
     void *scratch;
@@ -196,8 +196,8 @@ static int allreduce(struct nixl_team *team, const struct nxr_reduction *what)
         of_hosts.src = what->dst;
         status = nxr_node_reduce(team, &on_host);
     }
-    if (status == NIXL_OK && is_speaker(team)) {
-        status = reduce_speakers(team, &of_hosts);
+    if (status == NIXL_OK && is_leader_of_host(team)) {
+        status = reduce_leaders(team, &of_hosts);
     }
     return status == NIXL_OK ? nxr_node_broadcast(team, 0, what->dst, what->nbytes) : status;
 }

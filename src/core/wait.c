@@ -100,8 +100,8 @@ static int64_t wait_spin_time(void)
 }
 
 /*
- * Learn from a wait that ended after falling asleep. If the host is crowded, leave the core to
- * others.
+ * Learn from a wait that ended after falling asleep. If the host is oversubscribed, leave the core
+ * to others.
  */
 static void wait_learn(int64_t waited_ns)
 {
@@ -143,7 +143,7 @@ static int64_t time_until_look(int64_t now)
 
 /*
  * Is a large transfer presumably moving over a network, or does a device's copy end soon? False if
- * the host is crowded: others need the core.
+ * the host is oversubscribed: others need the core.
  */
 static bool is_moving(int64_t now)
 {
@@ -170,7 +170,7 @@ void nxr_device_ends_at(int64_t end_ns)
 
 /*
  * Spin until ready, until the deadline, or until the spin time is over and nothing moves that this
- * process drives itself. Yields the core if the host is crowded.
+ * process drives itself. Yields the core if the host is oversubscribed.
  */
 static bool spin_on(nxr_ready_fn *ready_fn, void *arg, int64_t deadline, bool *is_helper_p)
 {

@@ -50,7 +50,7 @@ static void *place_got(struct net_landing *landing, const struct nxr_net_got *go
     return move->user->local;
 }
 
-/* Gated records that arrive from now on wait until it has landed. */
+/* Pending records that arrive from now on wait until it has landed. */
 static void enlist(struct net_landing *landing, struct net_peer *np)
 {
     landing->seq = ++np->landing_seq;
@@ -168,6 +168,6 @@ void nxr_net_landed(void *cookie, int status)
     if (status != NIXL_OK) {
         nxr_net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
     } else if (!np->is_dead) {
-        nxr_net_run_gated(np);
+        nxr_net_run_pending(np);
     }
 }

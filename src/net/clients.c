@@ -103,7 +103,7 @@ void nxr_net_word_end(struct net_peer *np)
 {
     np->n_busy_words--;
     if (!np->is_dead) {
-        nxr_net_run_gated(np);
+        nxr_net_run_pending(np);
     }
 }
 

@@ -67,7 +67,7 @@ struct nxr_peer *nxr_net_peer(const struct net_peer *np);
 /* The largest put, or get, of host memory that goes inside a message to a connected peer. */
 size_t nxr_net_inside_nbytes(const struct nxr_peer *peer, enum nxr_op_kind kind);
 
-/* A word in device memory is being changed: gated records wait. Caller holds the lock. */
+/* A word in device memory is being changed: pending records wait. Caller holds the lock. */
 void nxr_net_word_begin(struct net_peer *np);
 void nxr_net_word_end(struct net_peer *np);
 
@@ -77,10 +77,10 @@ void nxr_net_clients_stop(void);
 /* ---- in.c ------------------------------------------------------------------------------------ */
 
 /*
- * Register the function that takes records of a type; is_gated: only after the bulk that was sent
- * before them has landed. Call it before the networks are started, without the lock.
+ * Register the function that takes records of a type; is_after_bulk: only after the bulk that was
+ * sent before them has landed. Call it before the networks are started, without the lock.
  */
-void nxr_net_register(enum nxr_net_type type, net_take_fn *take, bool is_gated);
+void nxr_net_register(enum nxr_net_type type, net_take_fn *take, bool is_after_bulk);
 
 /* ---- later.c --------------------------------------------------------------------------------- */
 
@@ -95,8 +95,8 @@ void nxr_net_tell_ended(void);
 /* ---- bulk.c ---------------------------------------------------------------------------------- */
 
 /*
- * Begin a landing for data that arrives piece by piece: gated records that arrive from now on wait
- * until it has landed, and until then it keeps `hold`. NULL: no memory.
+ * Begin a landing for data that arrives piece by piece: pending records that arrive from now on
+ * wait until it has landed, and until then it keeps `hold`. NULL: no memory.
  */
 struct net_landing *nxr_net_landing_new(struct net_peer *np, struct net_hold *hold);
 

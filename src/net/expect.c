@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How long transfers are expected to take: meanwhile waiting threads poll, and the service thread
- * runs with precedence. Lock: nxr_net.lock, also for writing nxr_net_expected_end.
+ * runs with a higher priority. Lock: nxr_net.lock, also for writing nxr_net_expected_end.
  */
 #include "config.h"
 

@@ -152,39 +152,40 @@ static void take_control(struct net_peer *np, const struct nxr_net_record *recor
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-void nxr_net_gate(struct net_peer *np, const struct nxr_net_record *record, net_take_fn *take)
+void nxr_net_take_after_bulk(struct net_peer *np, const struct nxr_net_record *record,
+                             net_take_fn *take)
 {
     size_t nbytes = sizeof(*record) + record->nbytes;
-    struct net_gated *gated;
+    struct net_pending *pending;
 
-    if (nxr_list_is_empty(&np->landings) && nxr_list_is_empty(&np->gated) &&
+    if (nxr_list_is_empty(&np->landings) && nxr_list_is_empty(&np->pending) &&
         np->n_busy_words == 0) {
         take(np, record);
         return;
     }
-    gated = malloc(sizeof(*gated) + nbytes);
-    if (gated == NULL) {
+    pending = malloc(sizeof(*pending) + nbytes);
+    if (pending == NULL) {
         nxr_net_give_up(np);
         return;
     }
-    gated->after = np->landing_seq;
-    gated->take = take;
-    memcpy(gated->record, record, nbytes);
-    nxr_list_append(&np->gated, &gated->link);
+    pending->after = np->landing_seq;
+    pending->take = take;
+    memcpy(pending->record, record, nbytes);
+    nxr_list_append(&np->pending, &pending->link);
 }
 
-void nxr_net_run_gated(struct net_peer *np)
+void nxr_net_run_pending(struct net_peer *np)
 {
-    while (!nxr_list_is_empty(&np->gated) && np->n_busy_words == 0) {
-        struct net_gated *gated = nxr_list_entry(np->gated.next, struct net_gated, link);
+    while (!nxr_list_is_empty(&np->pending) && np->n_busy_words == 0) {
+        struct net_pending *pending = nxr_list_entry(np->pending.next, struct net_pending, link);
 
         if (!nxr_list_is_empty(&np->landings) &&
-            nxr_list_entry(np->landings.next, struct net_landing, link)->seq <= gated->after) {
+            nxr_list_entry(np->landings.next, struct net_landing, link)->seq <= pending->after) {
             return;
         }
-        nxr_list_remove(&gated->link);
-        gated->take(np, gated->record);
-        free(gated);
+        nxr_list_remove(&pending->link);
+        pending->take(np, pending->record);
+        free(pending);
     }
 }
 
@@ -199,7 +200,7 @@ static void take_get(struct net_peer *np, const struct nxr_net_record *record)
                                     NIXL_ACCESS_NO_GET};
 
     if (get->is_bulk == 0 && nxr_net_is_device(&range)) {
-        nxr_net_gate(np, record, nxr_net_device->take_get);
+        nxr_net_take_after_bulk(np, record, nxr_net_device->take_get);
     } else {
         nxr_net_take_get(np, get);
     }
@@ -213,7 +214,7 @@ static void take_get(struct net_peer *np, const struct nxr_net_record *record)
  */
 struct net_taker {
     net_take_fn *take;
-    bool is_gated;
+    bool is_after_bulk;
 };
 
 /* Entries of higher layers are NULL until they are registered. */
@@ -240,9 +241,9 @@ static struct net_taker takers[NXR_NET_N_TYPES] = {
     [NXR_NET_TAKES] = {nxr_net_take_takes, false},
 };
 
-void nxr_net_register(enum nxr_net_type type, net_take_fn *take, bool is_gated)
+void nxr_net_register(enum nxr_net_type type, net_take_fn *take, bool is_after_bulk)
 {
-    takers[type] = (struct net_taker){take, is_gated};
+    takers[type] = (struct net_taker){take, is_after_bulk};
 }
 
 static void net_in_take_record(struct net_peer *np, const struct nxr_net_record *record)
@@ -251,8 +252,8 @@ static void net_in_take_record(struct net_peer *np, const struct nxr_net_record 
 
     if (taker->take == NULL) {
         nxr_net_drop(np->peer->rank, "a record without a handler here");
-    } else if (taker->is_gated) {
-        nxr_net_gate(np, record, taker->take);
+    } else if (taker->is_after_bulk) {
+        nxr_net_take_after_bulk(np, record, taker->take);
     } else {
         taker->take(np, record);
     }

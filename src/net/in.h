@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Incoming messages and bulk, the work that they defer until job.lock can be taken, and signs of
- * life. Records of a peer are taken in the order in which they were sent, gated ones after the
+ * life. Records of a peer are taken in the order in which they were sent, pending ones after the
  * bulk that was sent before them. Caller holds nxr_net.lock, unless stated otherwise.
  */
 #ifndef NXR_NET_IN_H
@@ -16,10 +16,11 @@ void nxr_net_take_records(struct net_peer *np, const unsigned char *bytes, size_
                           size_t at);
 
 /* Take a record once the bulk that was sent before it has landed. */
-void nxr_net_gate(struct net_peer *np, const struct nxr_net_record *record, net_take_fn *take);
+void nxr_net_take_after_bulk(struct net_peer *np, const struct nxr_net_record *record,
+                             net_take_fn *take);
 
-/* Take the gated records whose bulk has landed. */
-void nxr_net_run_gated(struct net_peer *np);
+/* Take the pending records whose bulk has landed. */
+void nxr_net_run_pending(struct net_peer *np);
 
 uint64_t nxr_net_own_token(void);
 

@@ -121,7 +121,7 @@ int nxr_net_put_notify(struct nxr_segment *segment, const struct nxr_put_notify 
 /* ---- expect.c -------------------------------------------------------------------------------- */
 
 /*
- * A transfer of nbytes begins for a peer: raise the service thread's precedence while it lasts, so
+ * A transfer of nbytes begins for a peer: raise the service thread's priority while it lasts, so
  * that the peer does not wait for this process's computation.
  */
 void nxr_net_serve_large(const struct net_peer *np, size_t nbytes);

@@ -230,7 +230,7 @@ static const char *what_refused(int status)
                                      : "an access that cannot be served";
 }
 
-static void refuse(struct net_peer *np, const struct net_refusal *refusal, bool is_gated)
+static void refuse(struct net_peer *np, const struct net_refusal *refusal, bool is_after_bulk)
 {
     struct {
         struct nxr_net_record record;
@@ -245,8 +245,8 @@ static void refuse(struct net_peer *np, const struct net_refusal *refusal, bool 
     } else if (refusal->is_own) {
         return;
     }
-    if (is_gated) {
-        nxr_net_gate(np, &made.record, take_refusal);
+    if (is_after_bulk) {
+        nxr_net_take_after_bulk(np, &made.record, take_refusal);
     } else {
         take_refusal(np, &made.record);
     }

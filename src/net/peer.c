@@ -42,7 +42,7 @@ static struct net_peer *net_peer_new(struct nxr_peer *peer, const struct nxr_ful
     nxr_list_init(&np->corked_link);
     nxr_list_init(&np->busy_link);
     nxr_list_init(&np->landings);
-    nxr_list_init(&np->gated);
+    nxr_list_init(&np->pending);
     nxr_list_init(&np->moves);
     nxr_list_init(&np->waiting);
     nxr_list_init(&np->words);
@@ -118,12 +118,12 @@ int nxr_net_add_peer(struct nxr_peer *peer, const struct nxr_full_card *card, ch
     return NIXL_OK;
 }
 
-static void drop_gated(struct net_peer *np)
+static void drop_pending(struct net_peer *np)
 {
     struct nxr_list *link;
 
-    while ((link = nxr_list_pop(&np->gated)) != NULL) {
-        free(nxr_list_entry(link, struct net_gated, link));
+    while ((link = nxr_list_pop(&np->pending)) != NULL) {
+        free(nxr_list_entry(link, struct net_pending, link));
     }
 }
 
@@ -145,7 +145,7 @@ static void cut_off(struct net_peer *np)
     nxr_net_out_drop_all(np);
     nxr_net_moves_drop(np);
     nxr_net_atomics_end(np, NIXL_E_PEER_LOST);
-    drop_gated(np);
+    drop_pending(np);
 }
 
 static void net_peer_why_lost(struct nxr_peer *peer)

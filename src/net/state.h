@@ -117,7 +117,7 @@ struct net_landing {
 };
 
 /* A record that waits for bulk that was sent before it. */
-struct net_gated {
+struct net_pending {
     struct nxr_list link;
     uint64_t after; /* seq of the last bulk to wait for */
     net_take_fn *take;
@@ -194,8 +194,8 @@ struct net_peer {
     /* Incoming. */
     struct nxr_list landings;
     uint64_t landing_seq;
-    struct nxr_list gated;
-    unsigned n_busy_words; /* in device memory: gated records sent after them wait */
+    struct nxr_list pending;
+    unsigned n_busy_words; /* in device memory: pending records sent after them wait */
 
     /* Operations of this process. */
     struct nxr_list moves;

@@ -23,7 +23,7 @@ uint64_t nxr_own_atomic_shown(uint32_t id, uint64_t fetched)
     return (nxr_publish_memory(id).access & NIXL_ACCESS_NO_GET) != 0 ? 0 : fetched;
 }
 
-/* What forbids a peer's change. That it is told no former value is not among it. */
+/* What forbids a peer's change. Getting no former value does not count. */
 static uint32_t own_atomic_forbidden_by(const struct nxr_atomic *atomic)
 {
     return atomic->op == NIXL_ATOMIC_FETCH ? NIXL_ACCESS_NO_GET : NIXL_ACCESS_NO_PUT;

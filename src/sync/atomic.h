@@ -54,7 +54,7 @@ int nxr_get_signal_start(const char *operation, int rank, struct nixl_region *re
                          const struct nxr_piece *data, uint64_t *signal,
                          const struct nxr_atomic *atomic, struct nixl_req **req_p);
 
-/* What changes a signal of a rank when it is told that all went well. NIXL_OK or the failure. */
+/* What changes a signal of a rank once all before it has succeeded. NIXL_OK or the failure. */
 int nxr_signal_reserve(const char *operation, int rank, struct nixl_region *region,
                        const struct nxr_atomic *atomic, struct nxr_follower **follower_p);
 

@@ -5,7 +5,7 @@
  * the lock again.
  *
  * Small puts to device memory keep their order, as they do in host memory: those of one peer are
- * gathered in batches, of which one is copied at a time, and gated records that were sent after
+ * gathered in batches, of which one is copied at a time, and pending records that were sent after
  * them wait as they do for bulk. Lock: nxr_net.lock.
  */
 #include "config.h"

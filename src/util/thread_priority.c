@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Precedence in bursts. State of one thread, without a lock. */
+/* A higher priority in bursts. State of one thread, without a lock. */
 #include "config.h"
 
 #include "util/thread_priority.h"
 #include "util/thread.h"
 
-#define RESTED_NS (NXR_PRECEDENCE_NS / 2) /* must be saved before the next burst */
+#define RESTED_NS (NXR_PRIORITY_NS / 2) /* must be saved before the next burst */
 
-static int normal_nice, first_nice; /* first_nice < normal_nice: precedence is permitted */
+static int normal_nice, first_nice; /* first_nice < normal_nice: a higher priority is permitted */
 static bool thread_priority_is_first;
 static bool is_spent;    /* the savings were used up; wait for RESTED_NS */
-static int64_t saved_ns; /* how long it may still work with precedence */
+static int64_t saved_ns; /* how long it may still work with priority */
 static int64_t seen_at;
 static int64_t keep_until;
 
@@ -31,8 +31,8 @@ static void step_back(void)
 
 static void save(int64_t elapsed_ns)
 {
-    saved_ns += elapsed_ns / NXR_PRECEDENCE_SHARE;
-    saved_ns = saved_ns < NXR_PRECEDENCE_NS ? saved_ns : NXR_PRECEDENCE_NS;
+    saved_ns += elapsed_ns / NXR_PRIORITY_SHARE;
+    saved_ns = saved_ns < NXR_PRIORITY_NS ? saved_ns : NXR_PRIORITY_NS;
     is_spent = is_spent && saved_ns < RESTED_NS;
 }
 
@@ -60,14 +60,14 @@ bool nxr_thread_priority_start(int less_nice, int64_t now)
     normal_nice = nxr_thread_nice();
     thread_priority_is_first = is_spent = false;
     keep_until = 0;
-    saved_ns = NXR_PRECEDENCE_NS;
+    saved_ns = NXR_PRIORITY_NS;
     seen_at = now;
     return find_permitted(is_normal ? less_nice : 0) && (is_normal || less_nice == 0);
 }
 
 void nxr_thread_priority_take(int64_t now, int64_t takes_ns)
 {
-    int64_t end = now + takes_ns + NXR_PRECEDENCE_KEEP_NS;
+    int64_t end = now + takes_ns + NXR_PRIORITY_KEEP_NS;
 
     keep_until = end > keep_until ? end : keep_until;
     if (!thread_priority_is_first && !is_spent && first_nice < normal_nice) {

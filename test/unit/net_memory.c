@@ -246,7 +246,7 @@ Test(memory, flush_of_bulk_that_cannot_wait_gives_its_sender_up, .init = start, 
     const struct nxr_net_put put = own_put(8);
 
     failing[0].nbytes =
-        sizeof(struct net_gated) + sizeof(struct nxr_net_record) + sizeof(struct nxr_net_stamp);
+        sizeof(struct net_pending) + sizeof(struct nxr_net_record) + sizeof(struct nxr_net_stamp);
     failing[0].after = failing[0].nbytes == sizeof(struct net_landing); /* which comes first */
     failing[0].n = 1;
     cr_assert(eq(ptr, fake_bulk_and_flush(1, &put, 7, 8), fake_job.own));

@@ -18,9 +18,9 @@
 #define START_NICE 10
 #define LESS       15
 #define FIRST_NICE (START_NICE - LESS)
-#define BURST_NS   NXR_PRECEDENCE_NS
-#define SHARE      NXR_PRECEDENCE_SHARE
-#define KEEP_NS    NXR_PRECEDENCE_KEEP_NS
+#define BURST_NS   NXR_PRIORITY_NS
+#define SHARE      NXR_PRIORITY_SHARE
+#define KEEP_NS    NXR_PRIORITY_KEEP_NS
 
 static int64_t now = 1000;
 static int limit = NXR_LEAST_NICE; /* the least nice value that the test permits */

@@ -48,7 +48,7 @@ struct nxr_tcp_conn {
 /* Take ownership of a socket; it is closed if that fails. NULL: no memory, or no room. */
 struct nxr_tcp_conn *nxr_tcp_conn_new(int fd, enum nxr_tcp_stage stage);
 
-/* Close it without reporting: only the owner of its bulk is told. progress() frees it. */
+/* Close it without reporting: only the owner of its bulk learns it. progress() frees it. */
 void nxr_tcp_conn_close(struct nxr_tcp_conn *conn);
 void nxr_tcp_conns_free(void);
 
