@@ -168,8 +168,8 @@ static bool explain_is_here(int rank)
            (!has_shared_memory() && has_host_of(rank, nixl_rank()));
 }
 
-/* The lowest rank of this host; *is_speaker_p: is the caller the lowest or the second? */
-static int explain_find_leader(bool *is_speaker_p)
+/* The lowest rank of this host; *is_reporter_p: is the caller the lowest or the second? */
+static int explain_find_leader(bool *is_reporter_p)
 {
     int leader = nixl_rank(), n_lower = 0;
 
@@ -179,7 +179,7 @@ static int explain_find_leader(bool *is_speaker_p)
             n_lower++;
         }
     }
-    *is_speaker_p = n_lower < 2;
+    *is_reporter_p = n_lower < 2;
     return leader;
 }
 
@@ -454,15 +454,15 @@ static int lead(const struct hello *hello, bool is_json)
 int explain(bool is_json)
 {
     struct hello hello = {0};
-    bool is_speaker;
+    bool is_reporter;
     int status;
 
     if (nixl_init(NULL) != NIXL_OK) {
         fprintf(stderr, "nixlrun: --explain: %s\n", nixl_last_error()->text);
         return LAUNCH_EXIT_FAILED;
     }
-    hello.leader = explain_find_leader(&is_speaker);
-    if (!explain_open(is_speaker, &hello.memory)) {
+    hello.leader = explain_find_leader(&is_reporter);
+    if (!explain_open(is_reporter, &hello.memory)) {
         return explain_fail("cannot create a region");
     }
     status = nixl_rank() == 0 ? lead(&hello, is_json) : follow(&hello);

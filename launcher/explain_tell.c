@@ -66,7 +66,7 @@ static bool open_gpu(enum explain_part part, struct explain_memory *memory)
     return true;
 }
 
-bool explain_open(bool is_speaker, struct explain_memory *memory_p)
+bool explain_open(bool is_reporter, struct explain_memory *memory_p)
 {
     static char registered[PART_NBYTES];
 
@@ -78,7 +78,7 @@ bool explain_open(bool is_speaker, struct explain_memory *memory_p)
         return false;
     }
     for (int part = PART_FIRST_GPU; part < N_PARTS; part++) {
-        if (is_speaker && open_gpu((enum explain_part)part, memory_p)) {
+        if (is_reporter && open_gpu((enum explain_part)part, memory_p)) {
             memory_p->parts |= 1u << part;
         } else if (nixl_region_open(explain_line_kinds[part].name, &regions[part]) != NIXL_OK) {
             return false;

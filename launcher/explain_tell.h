@@ -21,9 +21,9 @@ const char *explain_part_name(enum explain_part part);
 
 /*
  * Make a region of each kind of memory; of GPU memory, which starts the drivers, only if
- * is_speaker. False: there is not even one of host memory.
+ * is_reporter. False: there is not even one of host memory.
  */
-bool explain_open(bool is_speaker, struct explain_memory *memory_p);
+bool explain_open(bool is_reporter, struct explain_memory *memory_p);
 
 /* Does any transport reach the rank? */
 bool explain_is_reached(int rank);
