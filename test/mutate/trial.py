@@ -120,7 +120,7 @@ class Tree:
                 said = self.fails(test)
                 if said:
                     return "found", said
-        return "SURVIVED", " ".join(tests)
+        return "SURVIVED" if tests else "no test", " ".join(tests)
 
     def try_fault(self, source, number, line, tests):
         """What becomes of a fault: its outcome, and a word."""
@@ -143,7 +143,7 @@ class Tree:
     def time_test(self, test):
         """Run a test without a fault: its seconds, or None and what it says."""
         if not self.make_all(self.programs_of([test])):
-            return None, "cannot be built"
+            return None, f"{test}: cannot be built"
         begin = time.time()
         said = self.fails(test)
         return (None, said) if said else (time.time() - begin, "")
