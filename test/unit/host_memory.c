@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host memory for regions: its size, its pages, its node, its limits, and what a peer maps of it. */
+/*
+ * Host memory for regions: its size, its pages, its node, its limits, and what a peer maps of it.
+ */
 #include "config.h"
 
 #include "core/control.h"
