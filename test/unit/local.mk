@@ -21,8 +21,8 @@ floor_sync = src/libnxr_sync.la $(floor_transfer)
 floor_pair = src/libnxr_pair.la $(floor_sync)
 floor_collective = src/libnxr_collective.la $(floor_sync)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
-unit_programs = %D%/abi %D%/available %D%/bounce %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/engine_slurm %D%/env %D%/foreign %D%/foreign_output %D%/frame %D%/handle %D%/host_memory %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_calls %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/net_refusal %D%/options \
-	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/struct %D%/stream_signal %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/verdict %D%/wire %D%/atomic %D%/atomic_ring %D%/world
+unit_programs = %D%/abi %D%/available %D%/bounce %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/engine_slurm %D%/env %D%/frame %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_calls %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/net_refusal %D%/options \
+	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/struct %D%/stream_signal %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/atomic %D%/atomic_ring %D%/world
 unit_programs += %D%/control %D%/detector %D%/inflight %D%/init %D%/liveness %D%/notify %D%/peer_slot %D%/request %D%/shares %D%/vm
 if WITH_DEBUG
 unit_programs += %D%/contract
@@ -77,6 +77,7 @@ cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/
 %C%_detector_LDADD = $(floor_control) $(CRITERION_LIBS)
 %C%_env_CFLAGS = $(unit_cflags)
 %C%_env_LDADD = $(floor_util) $(CRITERION_LIBS)
+unit_programs += %D%/foreign %D%/foreign_output %D%/host_memory %D%/verdict
 foreign_case = %D%/foreign_case.c %D%/foreign_case.h
 foreign_wraps = -Wl,--wrap=clock_gettime -Wl,--wrap=guardian_signal -Wl,--wrap=guardian_start \
 	-Wl,--wrap=guardian_kill_all -Wl,--wrap=getaddrinfo -Wl,--wrap=freeaddrinfo
@@ -101,11 +102,11 @@ foreign_wraps = -Wl,--wrap=clock_gettime -Wl,--wrap=guardian_signal -Wl,--wrap=g
 %C%_init_LDADD = $(floor_src) $(CRITERION_LIBS)
 %C%_inflight_CFLAGS = $(unit_cflags)
 %C%_inflight_LDADD = $(floor_core) $(CRITERION_LIBS)
-%C%_host_memory_CFLAGS = $(unit_cflags)
 %C%_handle_CFLAGS = $(unit_cflags)
 %C%_handle_LDADD = $(floor_util) $(CRITERION_LIBS)
-%C%_identity_CFLAGS = $(unit_cflags)
+%C%_host_memory_CFLAGS = $(unit_cflags)
 %C%_host_memory_LDADD = $(floor_memory) $(CRITERION_LIBS)
+%C%_identity_CFLAGS = $(unit_cflags)
 %C%_identity_LDADD = $(floor_core) $(CRITERION_LIBS)
 %C%_large_CFLAGS = $(unit_cflags)
 %C%_large_LDADD = $(floor_transfer) $(CRITERION_LIBS)
