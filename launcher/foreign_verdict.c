@@ -12,6 +12,7 @@
 #include "launcher/foreign_ranks.h"
 #include "launcher/sink.h"
 
+#include <errno.h>
 #include <netdb.h>
 #include <signal.h>
 
@@ -36,6 +37,29 @@ static void say_unresolved(void)
     }
 }
 
+/*
+ * Has the engine ended the job because a rank called PMIx_Abort? Then it exits with the code of
+ * that call. A request of ours makes mpirun exit with 1, if it has no code yet, and srun with one
+ * of a rank.
+ */
+static bool is_own_code(int code)
+{
+    int least = foreign.is_asked ? 2 : 1;
+
+    return WIFEXITED(foreign.wait_status) && code >= least && code < 128 &&
+           !(foreign.is_asked && foreign.task->engine->is_left_to_us);
+}
+
+/*
+ * Does the engine's code leave open whether a nixlrun-rank could be started? Those of an abort do
+ * not: the reports of ranks that it has killed are lost.
+ */
+static bool may_lack_rank_program(int code)
+{
+    return !is_own_code(code) || code == LAUNCH_EXIT_FAILED || code == ENOENT ||
+           code == LAUNCH_EXIT_NOT_EXEC || code == LAUNCH_EXIT_NO_PROGRAM;
+}
+
 /* No rank explains how the engine ended. */
 static int judge_engine(void)
 {
@@ -52,7 +76,7 @@ static int judge_engine(void)
         sink_say("%s %s; how %d rank%s ended is unknown", foreign.name, why,
                  foreign.job->np - foreign_ranks.n_ended,
                  foreign.job->np - foreign_ranks.n_ended == 1 ? "" : "s");
-        if (foreign_ranks_missing() >= 0) {
+        if (foreign_ranks_missing() >= 0 && may_lack_rank_program(code)) {
             sink_say("%s has not started: is %s on that host?",
                      foreign_rank_name(foreign_ranks_missing()).text, foreign.task->rank_program);
         }
@@ -127,15 +151,6 @@ static int judge_lost(int rank, int code)
     sink_say("%s was lost: %s", foreign_rank_name(rank).text,
              is_known ? "its nixlrun-rank was killed" : "how it ended is unknown");
     return code > 128 && code < 128 + NSIG ? code : LAUNCH_EXIT_FAILED;
-}
-
-/*
- * Has the engine ended the job because a rank called PMIx_Abort? Then it exits with the code of
- * that call, without a request of ours.
- */
-static bool is_own_code(int code)
-{
-    return WIFEXITED(foreign.wait_status) && code > 0 && code < 128 && !foreign.is_asked;
 }
 
 static int judge_abort(int code)

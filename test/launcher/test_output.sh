@@ -63,6 +63,8 @@ gives 0 "--timestamp-output" -np 1 --timestamp-output --tag-output echo hello
 has "$work/out" '^20[0-9][0-9]-[01][0-9]-[0-3][0-9]T[0-9:]{8}\.[0-9]{6} \[0\] hello$' "has the time"
 
 gives 0 "--output-dir" -np 2 --output-dir "$work/logs" sh -c 'echo "o $PMIX_RANK"; echo e >&2'
+[ "$(stat -c %a "$work/logs")" = "$(printf %o $((0777 & ~0$(umask))))" ]
+result $? "has the mode that the user's mask leaves"
 [ "$(cat "$work/logs/rank.1.out" "$work/logs/rank.0.err" | tr '\n' '|')" = "o 1|e|" ] &&
     [ ! -s "$work/out" ]
 result $? "one file per rank and stream" "$work/out"

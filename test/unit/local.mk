@@ -77,8 +77,24 @@ cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/
 %C%_detector_LDADD = $(floor_control) $(CRITERION_LIBS)
 %C%_env_CFLAGS = $(unit_cflags)
 %C%_env_LDADD = $(floor_util) $(CRITERION_LIBS)
+unit_programs += %D%/foreign %D%/foreign_output %D%/host_memory %D%/verdict
+foreign_case = %D%/foreign_case.c %D%/foreign_case.h
+foreign_wraps = -Wl,--wrap=clock_gettime -Wl,--wrap=guardian_signal -Wl,--wrap=guardian_start \
+	-Wl,--wrap=guardian_kill_all -Wl,--wrap=getaddrinfo -Wl,--wrap=freeaddrinfo
 %C%_engine_slurm_CFLAGS = $(unit_cflags)
 %C%_engine_slurm_LDADD = $(unit_launcher_libs)
+%C%_foreign_SOURCES = %D%/foreign.c $(foreign_case)
+%C%_foreign_CFLAGS = $(unit_cflags)
+%C%_foreign_LDFLAGS = $(AM_LDFLAGS) $(foreign_wraps)
+%C%_foreign_LDADD = $(unit_launcher_libs)
+%C%_verdict_SOURCES = %D%/verdict.c $(foreign_case)
+%C%_verdict_CFLAGS = $(unit_cflags)
+%C%_verdict_LDFLAGS = $(AM_LDFLAGS) $(foreign_wraps)
+%C%_verdict_LDADD = $(unit_launcher_libs)
+%C%_foreign_output_SOURCES = %D%/foreign_output.c $(foreign_case)
+%C%_foreign_output_CFLAGS = $(unit_cflags)
+%C%_foreign_output_LDFLAGS = $(AM_LDFLAGS) $(foreign_wraps)
+%C%_foreign_output_LDADD = $(unit_launcher_libs)
 %C%_frame_CFLAGS = $(unit_cflags)
 %C%_frame_LDADD = $(unit_launcher_libs)
 %C%_init_CFLAGS = $(unit_cflags)
@@ -88,6 +104,8 @@ cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/
 %C%_inflight_LDADD = $(floor_core) $(CRITERION_LIBS)
 %C%_handle_CFLAGS = $(unit_cflags)
 %C%_handle_LDADD = $(floor_util) $(CRITERION_LIBS)
+%C%_host_memory_CFLAGS = $(unit_cflags)
+%C%_host_memory_LDADD = $(floor_memory) $(CRITERION_LIBS)
 %C%_identity_CFLAGS = $(unit_cflags)
 %C%_identity_LDADD = $(floor_core) $(CRITERION_LIBS)
 %C%_packet_CFLAGS = $(unit_cflags)

@@ -9,6 +9,7 @@
 #include "util/clock.h"
 
 #include "test/unit/unit.h"
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,4 +239,30 @@ Test(options, no_name_stands_for_two_options)
             }
         }
     }
+}
+
+/* Lines that end well, and lines that end at a mistake. */
+static void parse_many_times(int n)
+{
+    static const char *const lines[] = {
+        "nixlrun -x A=1 -x B=2 --host a:2,b -np 3 ./app 1 2 : -np 1 -x C=3 ./other",
+        "nixlrun -x A=1 --host a:x ./app", "nixlrun --wdir / --np 2", "nixlrun --version"};
+
+    for (int i = 0; i < n; i++) {
+        for (size_t k = 0; k < sizeof(lines) / sizeof(lines[0]); k++) {
+            parse(lines[k]);
+            options_free(&options);
+        }
+    }
+}
+
+Test(options, nothing_is_kept_of_options_that_are_freed)
+{
+    size_t before;
+
+    parse_many_times(10);
+    before = mallinfo2().uordblks;
+    parse_many_times(100);
+    cr_expect_eq(mallinfo2().uordblks, before);
+    cr_assert_eq(parse("nixlrun app"), 0); /* for the teardown */
 }
