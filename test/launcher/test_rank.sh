@@ -44,7 +44,7 @@ gives 127 "a program below a file" /etc/passwd/program
 writes err '@r2 HOST PID x 20@.|' "neither"
 gives 126 "a program that cannot be run" /etc/passwd
 writes err '@r2 HOST PID x 13@.|' "nor this"
-gives 0 "--wdir" --wdir=/usr sh -c 'echo "$PWD"; pwd -P'
+gives 0 "--wdir" --wdir=/usr sh -c 'printf "%s\n%s\n" "$PWD" "$(pwd -P)"' # one write
 writes out '@o/usr@n/usr@n@.|@r2 HOST PID o 0@.|' "is where it runs"
 gives 1 "--wdir that is not there" --wdir=/nowhere true
 writes err '@r2 HOST PID d 2@.|' "is reported"
