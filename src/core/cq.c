@@ -270,6 +270,9 @@ int nixl_cq_wait(struct nixl_cq *cq, struct nixl_cq_entry *entries, size_t max, 
 int nxr_cq_watch(struct nixl_cq *cq, const struct nxr_cq_watch *watch)
 {
     struct wait_item *item = malloc(sizeof(*item));
+    bool is_over;
+    uint64_t seen;
+    int status;
 
     if (item == NULL) {
         return NIXL_E_NO_MEMORY;
@@ -279,7 +282,11 @@ int nxr_cq_watch(struct nixl_cq *cq, const struct nxr_cq_watch *watch)
     pthread_mutex_lock(&nxr_cqs_lock);
     nxr_list_append(&cq->waits, &item->link);
     atomic_fetch_add_explicit(&cq->n_waits, 1, memory_order_release);
+    is_over = wait_is_over(item, &seen, &status);
     pthread_mutex_unlock(&nxr_cqs_lock);
+    if (is_over) {
+        nxr_wake_self(); /* nothing will happen any more that wakes those who sleep on the queue */
+    }
     return NIXL_INPROGRESS;
 }
 

@@ -4,6 +4,7 @@
 #include "conformance.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -186,6 +187,31 @@ static void notifications_to_oneself_wake_too(void)
 /* ---- events ---------------------------------------------------------------------------------- */
 
 /* Events about what came before may be late: what counts is what comes behind them. */
+/* A wait that is over when it begins makes an armed descriptor of its queue readable. */
+static void a_wait_that_is_over_wakes_an_armed_queue(void)
+{
+    struct nixl_op op = NIXL_OP_INIT;
+    const uint64_t word = 5;
+    struct nixl_cq_entry entry;
+    struct pollfd poll_fd = {.events = POLLIN};
+    size_t n;
+
+    MPT_OK(nixl_cq_open(NULL, &op.cq));
+    poll_fd.fd = nixl_cq_fd(op.cq);
+    MPT_GE(poll_fd.fd, 0);
+    for (uint64_t round = 0; round < 3; round++) {
+        MPT_OK(nixl_cq_arm(op.cq));
+        op.user_data = round;
+        MPT_EQ(nixl_signal_wait_x(&word, NIXL_COMPARE_GE, 5, &op, NULL), NIXL_INPROGRESS);
+        MPT_EQ(poll(&poll_fd, 1, (int)(MPT_PATIENCE / MPT_MS)), 1);
+        MPT_OK(nixl_cq_wait(op.cq, &entry, 1, 0, &n));
+        MPT_EQ(entry.kind, NIXL_CQ_SIGNAL);
+        MPT_EQ(entry.user_data, round);
+        MPT_EQ(entry.value, 5);
+    }
+    MPT_OK(nixl_cq_close(op.cq));
+}
+
 static void expect_no_event(int64_t timeout_ns, int expected)
 {
     struct nixl_event event = NIXL_EVENT_INIT;
@@ -252,6 +278,7 @@ const struct guarantee conf_event[] = {
     {"no_wake_up_is_lost", no_wake_up_is_lost, CONF_PEERS},
     {"no_wake_up_of_a_waiter_is_lost", no_wake_up_of_a_waiter_is_lost, CONF_PEERS},
     {"notifications_to_oneself_wake_too", notifications_to_oneself_wake_too, 0},
+    {"a_wait_that_is_over_wakes_an_armed_queue", a_wait_that_is_over_wakes_an_armed_queue, 0},
     {"timeouts_of_events_hold", timeouts_of_events_hold, 0},
     {"users_of_a_region_hear_that_it_was_closed", users_of_a_region_hear_that_it_was_closed,
      CONF_PEERS},
