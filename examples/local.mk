@@ -28,3 +28,6 @@ examplesdir = $(docdir)/examples
 dist_examples_DATA = $(%C%_hello_SOURCES) $(%C%_ring_SOURCES) $(%C%_paged_kv_SOURCES) \
 	$(%C%_allreduce_SOURCES) $(%C%_channel_SOURCES) $(%C%_pair_SOURCES) \
 	$(%C%_kv_transfer_SOURCES)
+pythonexamplesdir = $(docdir)/examples/python
+dist_pythonexamples_DATA = %D%/python/hello.py %D%/python/parameter_server.py %D%/python/ring.py \
+	%D%/python/server.py %D%/python/stencil.py %D%/python/torch_tensors.py %D%/python/work_queue.py

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+# The Python package. It is built by pip, against an installed library, or by "make wheel" against
+# that of this build tree; the wheel finds the library where "make install" puts it.
+python_core = argument.cpp channel.cpp context.cpp context.h core.h error.cpp job.cpp log.cpp memory.cpp \
+	module.cpp pair.cpp queue.cpp region.cpp region.h request.cpp request.h team.cpp transfer.cpp \
+	wait.cpp words.cpp
+python_modules = __init__.py _channel.py _context.py _core.pyi _errors.py _job.py _log.py _region.py \
+	_team.py _transfer.py _types.py _version.py aio.py py.typed
+python_tests = conftest.py rank.py test_aio.py test_interrupt.py test_life.py test_memory.py test_notes.py \
+	test_region.py test_team.py test_transfer.py
+EXTRA_DIST += %D%/python/CMakeLists.txt %D%/python/README.md %D%/python/pyproject.toml \
+	%D%/python/requirements.txt \
+	$(python_core:%=%D%/python/core/%) $(python_modules:%=%D%/python/nixlrun/%) \
+	$(python_tests:%=%D%/python/tests/%)
+
+PYTHON = python3
+WHEEL_FLAGS =
+wheel: src/libnixlrun.la
+	rm -f wheel/nixlrun-*.whl
+	PKG_CONFIG_PATH='$(abs_builddir)/src' $(PYTHON) -m pip wheel -q --no-deps $(WHEEL_FLAGS) \
+		--disable-pip-version-check --config-settings=build-dir='$(abs_builddir)/wheel/build' \
+		-w '$(abs_builddir)/wheel' '$(abs_srcdir)/%D%/python'
+	@ls wheel/nixlrun-*.whl
+clean-local: clean-wheel
+clean-wheel:
+	rm -rf wheel
+.PHONY: wheel clean-wheel

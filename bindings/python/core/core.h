@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the extension module share: how arguments are read, how failures become
+ * exceptions, and how a call waits.
+ *
+ * Invariants. The GIL is held everywhere but inside Unlocked. A handle of the library is used only
+ * if `is_live` of its owner says so: nixl_finalize() frees all handles, and raises `nx::life`.
+ * Memory that an operation uses is held by a Memory object until the operation has ended.
+ */
+#ifndef NIXLRUN_PYTHON_CORE_H
+#define NIXLRUN_PYTHON_CORE_H
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nixlrun.h>
+
+#include <chrono>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace nx
+{
+
+constexpr size_t LOCKED_NBYTES = 4096;         /* copies up to this keep the GIL */
+constexpr int64_t SLICE_NS = 50 * 1000 * 1000; /* a wait of the main thread looks for signals */
+
+/* ---- failures (error.cpp) -------------------------------------------------------------------- */
+
+/* A copy of nixl_last_error(), which belongs to the thread that failed. */
+struct Detail {
+    int status = NIXL_OK;
+    int rank = -1;
+    int native_code = 0;
+    std::string operation, transport, text;
+};
+
+Detail last_detail(int status);
+/* Of a failure that the library has reported without its detail: an entry of a queue. */
+Detail plain_detail(int status, int rank, const char *operation);
+nb::object exception_of(const Detail &detail);
+[[noreturn]] void fail(const Detail &detail);
+[[noreturn]] void fail(int status);
+[[noreturn]] void fail_type(const std::string &text);
+[[noreturn]] void fail_value(const std::string &text);
+[[noreturn]] void fail_closed(const std::string &what);
+
+/* What a call with a timeout of 0 has found; None raises. */
+nb::object must_find(nb::object found, const char *operation);
+
+inline void check(int status)
+{
+    if (__builtin_expect(status != NIXL_OK, 0)) {
+        fail(status);
+    }
+}
+
+/* ---- arguments (argument.cpp) ---------------------------------------------------------------- */
+
+uint64_t read_u64_slow(nb::handle value, const char *name);
+int read_int_slow(nb::handle value, const char *name);
+
+/* An int, or what has __index__, such as a Rank or an integer of numpy. */
+inline int read_rank(nb::handle value)
+{
+    int overflow = 0;
+    long rank =
+        PyLong_CheckExact(value.ptr()) ? PyLong_AsLongAndOverflow(value.ptr(), &overflow) : -1;
+
+    return rank >= 0 && rank <= INT32_MAX && !overflow ? (int)rank : read_int_slow(value, "rank");
+}
+
+/* 0 .. 2**64 - 1. */
+inline uint64_t read_u64(nb::handle value, const char *name)
+{
+    int overflow = 0;
+    long long number =
+        PyLong_CheckExact(value.ptr()) ? PyLong_AsLongLongAndOverflow(value.ptr(), &overflow) : -1;
+
+    return __builtin_expect(number >= 0 && !overflow, 1) ? (uint64_t)number
+                                                         : read_u64_slow(value, name);
+}
+
+/* The one object that means "the default timeout". */
+extern PyObject *default_timeout;
+extern int64_t default_timeout_ns;
+
+/* Seconds, None for no limit, or DEFAULT. */
+int64_t read_timeout_slow(nb::handle value);
+inline int64_t read_timeout(nb::handle value)
+{
+    return __builtin_expect(value.ptr() == default_timeout, 1) ? default_timeout_ns
+                                                               : read_timeout_slow(value);
+}
+/* The same for struct nixl_op, where 0 is the default: NIXL_AT_ONCE. */
+int64_t op_timeout(int64_t timeout_ns);
+
+/* The index of `word` in `words`, which ends with NULL; ValueError names what is allowed. */
+int read_word(const char *word, const char *const *words, const char *name);
+int read_type(const char *name);
+size_t type_nbytes(int type);
+/* A value of an integer type, as its bits; OverflowError if it does not fit. */
+uint64_t read_value(nb::handle value, int type);
+nb::object value_object(uint64_t bits, int type);
+
+/* A CUDA stream: an int, or an object of torch, CuPy or the __cuda_stream__ protocol. */
+void *read_stream(nb::handle stream);
+
+/* ---- memory of the caller (memory.cpp) ------------------------------------------------------- */
+
+/*
+ * Contiguous memory of a Python object: by the buffer protocol, __cuda_array_interface__ or DLPack.
+ * Held, and so valid, until it is released.
+ */
+class Memory
+{
+  public:
+    Memory() = default;
+    Memory(nb::handle object, bool is_written, bool is_typed = false)
+    {
+        acquire(object, is_written, is_typed);
+    }
+    Memory(Memory &&other) noexcept
+    {
+        move_from(other);
+    }
+    Memory &operator=(Memory &&other) noexcept
+    {
+        if (this != &other) {
+            release();
+            move_from(other);
+        }
+        return *this;
+    }
+    Memory(const Memory &) = delete;
+    Memory &operator=(const Memory &) = delete;
+    ~Memory()
+    {
+        release();
+    }
+
+    void release()
+    {
+        if (is_buffer) {
+            is_buffer = false;
+            PyBuffer_Release(&view);
+        }
+        owner.reset();
+    }
+
+    void *addr = nullptr;
+    size_t nbytes = 0;
+    size_t item_nbytes = 1;
+    int type = -1; /* enum nixl_type if it was acquired as typed and has one; else -1 */
+
+  private:
+    void acquire(nb::handle object, bool is_written, bool is_typed);
+    void acquire_other(nb::handle object, bool is_written);
+    void move_from(Memory &other) noexcept;
+
+    bool is_buffer = false;
+    Py_buffer view;
+    nb::object owner;
+};
+
+inline void Memory::acquire(nb::handle object, bool is_written, bool is_typed)
+{
+    int flags = is_typed ? PyBUF_C_CONTIGUOUS | PyBUF_FORMAT : PyBUF_SIMPLE;
+    void read_format(const Py_buffer &, Memory *);
+
+    if (PyObject_GetBuffer(object.ptr(), &view, flags | (is_written ? PyBUF_WRITABLE : 0)) == 0) {
+        is_buffer = true;
+        addr = view.buf;
+        nbytes = (size_t)view.len;
+        if (is_typed) {
+            read_format(view, this);
+        }
+        return;
+    }
+    acquire_other(object, is_written);
+}
+
+/* What a region of device memory gives to torch, CuPy and others. */
+nb::object make_dlpack(void *addr, size_t nbytes, int device_type, int device, nb::object owner);
+
+/* ---- waiting (wait.cpp) ---------------------------------------------------------------------- */
+
+/* Without the GIL, as long as it lives. */
+using Unlocked = nb::gil_scoped_release;
+
+bool is_main_thread();
+int64_t now_ns();
+/* Raise what a signal handler raised, such as KeyboardInterrupt. */
+void check_signals();
+/* Waits of the main thread were cut; give the text of the last one the whole time. */
+[[noreturn]] void fail_timeout(int64_t timeout_ns, bool was_cut);
+
+/*
+ * Call `call(ns)` until it returns another status than "in progress" or "timed out", or the time is
+ * over. The main thread does so in slices, so that a signal is noticed. Returns its status;
+ * NIXL_INPROGRESS if a timeout of 0 found nothing, and NIXL_E_TIMEOUT raises.
+ */
+template <typename Call> int wait_in_slices(int64_t timeout_ns, Call call)
+{
+    const bool is_cut = is_main_thread() && timeout_ns > SLICE_NS;
+    const int64_t begin = timeout_ns == NIXL_FOREVER || timeout_ns == 0 ? 0 : now_ns();
+
+    for (;;) {
+        int64_t left = timeout_ns;
+        int64_t slice;
+        int status;
+
+        if (timeout_ns != NIXL_FOREVER && timeout_ns != 0) {
+            left = timeout_ns - (now_ns() - begin);
+        }
+        if (!is_cut) {
+            slice = left;
+        } else {
+            /* The last slice is a whole one, whose length the text of the failure has. */
+            slice = left > SLICE_NS && left < 2 * SLICE_NS ? left - SLICE_NS : SLICE_NS;
+        }
+        {
+            Unlocked unlocked;
+            status = call(slice);
+        }
+        if (status != NIXL_E_TIMEOUT && status != NIXL_INPROGRESS) {
+            return status;
+        }
+        if (timeout_ns == 0) {
+            return NIXL_INPROGRESS;
+        }
+        if (left <= slice) {
+            fail_timeout(timeout_ns, is_cut);
+        }
+        check_signals();
+    }
+}
+
+/*
+ * Make a call that cannot be cut into slices in a thread of its own, so that a signal ends the wait
+ * for it. What it uses must be owned by `call`, which may outlive the wait.
+ */
+struct CallResult {
+    int status;
+    Detail detail;
+};
+CallResult call_aside(std::shared_ptr<void> state, int (*call)(void *state));
+
+/* Run `state->run()` aside, and raise its failure. */
+template <typename State> void run_aside(const std::shared_ptr<State> &state)
+{
+    CallResult result = call_aside(state, [](void *arg) { return ((State *)arg)->run(); });
+
+    if (result.status != NIXL_OK) {
+        fail(result.detail);
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+extern uint64_t life; /* grows when nixl_finalize() frees all handles */
+extern size_t nviews; /* views of regions' memory that exist */
+bool is_forked();
+
+/* What an object that owns a handle derives from. */
+struct Handle {
+    uint64_t made = life;
+    bool is_of_this_life() const
+    {
+        return made == life;
+    }
+};
+
+/*
+ * Call methods by names with an underscore, as the flavours of a class take them; in texts they
+ * keep the names that the user knows.
+ */
+void hide(nb::handle type, std::initializer_list<const char *> names);
+
+/* ---- the parts of the module ----------------------------------------------------------------- */
+
+void bind_errors(nb::module_ &module);
+void bind_arguments(nb::module_ &module);
+void bind_job(nb::module_ &module);
+void bind_context(nb::module_ &module);
+void bind_request(nb::module_ &module);
+void bind_queue(nb::module_ &module);
+void bind_region(nb::module_ &module);
+void bind_words(nb::module_ &module);
+void bind_transfer(nb::module_ &module);
+void bind_channel(nb::module_ &module);
+void bind_team(nb::module_ &module);
+void bind_pair(nb::module_ &module);
+void bind_log(nb::module_ &module);
+
+} // namespace nx
+
+#endif

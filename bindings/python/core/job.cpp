@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The job: joining, leaving and ending it; its ranks, and how they are reached. */
+#include "core.h"
+
+#include <unistd.h>
+
+namespace nx
+{
+
+/* ---- init and finalize ----------------------------------------------------------------------- */
+
+struct InitCall {
+    int run()
+    {
+        struct nixl_init_params params = NIXL_INIT_PARAMS_INIT;
+
+        return nixl_init(&params);
+    }
+};
+
+static void job_init()
+{
+    run_aside(std::make_shared<InitCall>());
+}
+
+struct FinalizeCall {
+    int run()
+    {
+        return nixl_finalize();
+    }
+};
+
+/* Whether handles have gone: the last of counted calls frees them, even if it fails. */
+static void job_finalize()
+{
+    auto call = std::make_shared<FinalizeCall>();
+    CallResult result;
+
+    try {
+        result = call_aside(call, [](void *state) { return ((FinalizeCall *)state)->run(); });
+    } catch (...) {
+        life++; /* it goes on by itself */
+        throw;
+    }
+    if (nixl_rank() < 0) {
+        life++;
+    }
+    if (result.status != NIXL_OK) {
+        fail(result.detail);
+    }
+}
+
+/* ---- ranks ----------------------------------------------------------------------------------- */
+
+struct PeerCall {
+    int rank;
+    struct nixl_peer_info info = NIXL_PEER_INFO_INIT;
+    int run()
+    {
+        return nixl_peer_query(rank, &info);
+    }
+};
+
+static nb::dict job_peer(nb::handle rank)
+{
+    static const char *const states[] = {"alive", "lost", "finished"};
+    static const char *const scopes[] = {"self", "local", "remote"};
+    auto call = std::make_shared<PeerCall>();
+    nb::dict info;
+
+    call->rank = read_rank(rank);
+    run_aside(call);
+    info["job"] = call->info.job;
+    info["rank"] = call->info.rank;
+    info["incarnation"] = call->info.incarnation;
+    info["state"] = states[call->info.state];
+    info["scope"] = scopes[call->info.scope];
+    info["host"] = nb::str(call->info.host);
+    info["why"] = nb::str(call->info.why);
+    return info;
+}
+
+static const char *job_peer_state(nb::handle rank)
+{
+    static const char *const states[] = {"alive", "lost", "finished"};
+    int state = nixl_peer_state(read_rank(rank));
+
+    if (state < 0) {
+        fail(state);
+    }
+    return states[state];
+}
+
+struct RouteCall {
+    int rank;
+    unsigned index = 0;
+    struct nixl_route_info info = NIXL_ROUTE_INFO_INIT;
+    int run()
+    {
+        return nixl_route_query(rank, index, &info);
+    }
+};
+
+static nb::dict route_dict(const struct nixl_route_info &info)
+{
+    nb::dict route;
+
+    route["transport"] = nb::str(info.transport);
+    route["is_usable"] = info.is_usable != 0;
+    route["is_chosen"] = info.is_chosen != 0;
+    route["latency_ns"] = info.latency_ns;
+    route["bandwidth_mbps"] = info.bandwidth_mbps;
+    route["nrails"] = info.nrails;
+    route["library"] = nb::str(info.library);
+    route["devices"] = nb::str(info.devices);
+    route["why"] = nb::str(info.why);
+    return route;
+}
+
+static nb::list job_routes(nb::handle rank)
+{
+    auto call = std::make_shared<RouteCall>();
+    nb::list routes;
+
+    call->rank = read_rank(rank);
+    for (;; call->index++) {
+        CallResult result =
+            call_aside(call, [](void *state) { return ((RouteCall *)state)->run(); });
+
+        if (result.status == NIXL_E_NOT_FOUND) {
+            return routes;
+        }
+        if (result.status != NIXL_OK) {
+            fail(result.detail);
+        }
+        routes.append(route_dict(call->info));
+    }
+}
+
+struct KillCall {
+    int rank;
+    int run()
+    {
+        return nixl_rank_kill(rank);
+    }
+};
+
+static void job_kill(nb::handle rank)
+{
+    auto call = std::make_shared<KillCall>();
+
+    call->rank = read_rank(rank);
+    run_aside(call);
+}
+
+/* A number of the job, or the failure. */
+static int job_number(int (*get)())
+{
+    int number = get();
+
+    if (number < 0) {
+        fail(plain_detail(number, -1, ""));
+    }
+    return number;
+}
+
+void bind_job(nb::module_ &module)
+{
+    module.def("version", [] { return nixl_version(); });
+    module.attr("VERSION") = NIXL_VERSION;
+    module.attr("VERSION_TEXT") = NIXLRUN_VERSION;
+    module.attr("NOTE_MAX") = NIXL_NOTE_MAX;
+    module.attr("NAME_MAX") = NIXL_NAME_MAX;
+    module.def("init", &job_init);
+    module.def("finalize", &job_finalize);
+    module.def("is_forked", &is_forked);
+    module.def("rank", [] { return job_number(nixl_rank); });
+    module.def("size", [] { return job_number(nixl_size); });
+    module.def("local_rank", [] { return job_number(nixl_local_rank); });
+    module.def("local_size", [] { return job_number(nixl_local_size); });
+    module.def("program", [] { return job_number(nixl_program); });
+    module.def("peer", &job_peer, "rank"_a);
+    module.def("peer_state", &job_peer_state, "rank"_a);
+    module.def("routes", &job_routes, "rank"_a);
+    module.def("kill", &job_kill, "rank"_a);
+    module.def(
+        "abort", [](int code, const std::string &why) { nixl_abort(code, why.c_str()); }, "code"_a,
+        "why"_a);
+    module.def(
+        "job_end",
+        [](int code, const std::string &why) {
+            nixl_job_end(code, why.empty() ? nullptr : why.c_str());
+        },
+        "code"_a, "why"_a);
+    module.def("views", [] { return nviews; });
+}
+
+} // namespace nx

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Completion queues: what ended, was notified or was lost, in one call. */
+#include "context.h"
+#include "request.h"
+
+namespace nx
+{
+
+constexpr size_t BATCH = 64;
+
+/* What drain() returns: three tuples. */
+struct Drained {
+    nb::tuple done, notes, events;
+};
+
+static nb::object *nothing; /* the Drained without anything */
+
+struct nixl_cq *Queue::handle() const
+{
+    if (cq == nullptr || !is_of_this_life()) {
+        fail_closed("the queue");
+    }
+    return cq;
+}
+
+Queue::~Queue()
+{
+    if (cq != nullptr && is_of_this_life() && !is_forked() && started.empty()) {
+        (void)nixl_cq_close(cq);
+    }
+}
+
+static void queue_open(Queue *queue, nb::object context, bool notes, bool events,
+                       bool reports_ended)
+{
+    struct nixl_cq_params params = NIXL_CQ_PARAMS_INIT;
+    struct nixl_cq *cq;
+
+    params.context = nb::cast<Context &>(context).handle();
+    params.flags = (notes ? NIXL_CQ_NOTES : 0) | (events ? NIXL_CQ_EVENTS : 0);
+    check(nixl_cq_open(&params, &cq));
+    new (queue) Queue();
+    queue->cq = cq;
+    queue->context = context;
+    queue->reports_ended = reports_ended;
+}
+
+/* The request that an entry is about has ended; None: it is not one of this queue. */
+static nb::object queue_ended(Queue *queue, const struct nixl_cq_entry &entry)
+{
+    auto found = queue->started.find(entry.user_data);
+
+    if (found == queue->started.end()) {
+        return nb::none();
+    }
+    nb::object object = found->second;
+    Request *request = nb::cast<Request *>(object);
+
+    queue->started.erase(found);
+    if (entry.kind == NIXL_CQ_SIGNAL) {
+        request->operation->value = entry.value;
+    }
+    request->end(entry.status, entry.status < 0
+                                   ? plain_detail(entry.status, entry.rank, request->name)
+                                   : Detail());
+    return object;
+}
+
+static nb::object note_of(const struct nixl_cq_entry &entry)
+{
+    return nb::cast(Note{entry.rank, entry.value, nb::bytes((const char *)entry.data, entry.nbytes),
+                         entry.status == NIXL_E_STALE});
+}
+
+static nb::object event_of(const struct nixl_cq_entry &entry)
+{
+    return nb::cast(Event{(int)entry.value, entry.rank,
+                          std::string(entry.data == nullptr ? "" : (const char *)entry.data,
+                                      entry.data == nullptr ? 0 : entry.nbytes)});
+}
+
+struct Lists {
+    nb::list done, notes, events;
+};
+
+static void queue_take(Queue *queue, const struct nixl_cq_entry *entries, size_t nentries,
+                       Lists *lists)
+{
+    for (size_t i = 0; i < nentries; i++) {
+        if (entries[i].kind == NIXL_CQ_NOTE) {
+            lists->notes.append(note_of(entries[i]));
+        } else if (entries[i].kind == NIXL_CQ_EVENT) {
+            lists->events.append(event_of(entries[i]));
+        } else {
+            nb::object request = queue_ended(queue, entries[i]);
+
+            if (!request.is_none()) {
+                lists->done.append(request);
+            }
+        }
+    }
+}
+
+/* One thread at a time may take from a queue. */
+struct QueueWaiting {
+    Queue *queue;
+    explicit QueueWaiting(Queue *taken) : queue(taken)
+    {
+        if (queue->is_waiting) {
+            fail_value("another thread waits for this queue");
+        }
+        queue->is_waiting = true;
+    }
+    ~QueueWaiting()
+    {
+        queue->is_waiting = false;
+    }
+};
+
+static nb::object queue_drain(Queue &queue, nb::handle timeout, size_t max)
+{
+    struct nixl_cq_entry entries[BATCH];
+    struct nixl_cq *cq = queue.handle();
+    const int64_t timeout_ns = read_timeout(timeout);
+    QueueWaiting waiting(&queue);
+    size_t n = 0;
+    int status = nixl_cq_wait(cq, entries, BATCH, 0, &n);
+
+    if (status == NIXL_INPROGRESS && queue.ended.empty()) {
+        if (timeout_ns == 0) {
+            return *nothing;
+        }
+        status = wait_in_slices(
+            timeout_ns, [&](int64_t ns) { return nixl_cq_wait(cq, entries, BATCH, ns, &n); });
+    }
+    Lists lists;
+    size_t taken = 0;
+    for (nb::object &request : queue.ended) {
+        lists.done.append(request);
+    }
+    queue.ended.clear();
+    while (status == NIXL_OK) {
+        queue_take(&queue, entries, n, &lists);
+        taken += n;
+        if (taken >= max) {
+            break;
+        }
+        status = nixl_cq_wait(cq, entries, BATCH, 0, &n);
+    }
+    if (status < 0) {
+        fail(status);
+    }
+    return nb::cast(
+        Drained{nb::tuple(lists.done), nb::tuple(lists.notes), nb::tuple(lists.events)});
+}
+
+static int queue_fileno(Queue &queue)
+{
+    int fd = nixl_cq_fd(queue.handle());
+
+    if (fd < 0) {
+        fail(fd);
+    }
+    return fd;
+}
+
+static bool queue_arm(Queue &queue)
+{
+    int status;
+
+    if (!queue.ended.empty()) {
+        return false;
+    }
+    (void)queue_fileno(queue); /* makes the descriptor that is armed */
+    status = nixl_cq_arm(queue.handle());
+    if (status < 0) {
+        fail(status);
+    }
+    return status == NIXL_OK;
+}
+
+/* Cancel what is in progress, and take its ends, so that no memory is used any more. */
+static void queue_close(Queue &queue, nb::handle timeout)
+{
+    const int64_t timeout_ns = read_timeout(timeout);
+    Lists lists;
+
+    if (queue.cq == nullptr || !queue.is_of_this_life()) {
+        queue.started.clear();
+        queue.cq = nullptr;
+        return;
+    }
+    QueueWaiting waiting(&queue);
+    for (auto &entry : queue.started) {
+        check(nixl_cq_cancel(queue.cq, entry.first));
+    }
+    while (!queue.started.empty()) {
+        struct nixl_cq_entry entries[BATCH];
+        size_t n = 0;
+        int status = wait_in_slices(
+            timeout_ns, [&](int64_t ns) { return nixl_cq_wait(queue.cq, entries, BATCH, ns, &n); });
+
+        if (status == NIXL_INPROGRESS) {
+            fail(plain_detail(NIXL_E_TIMEOUT, -1, "nixl_cq_close"));
+        }
+        check(status);
+        queue_take(&queue, entries, n, &lists);
+    }
+    check(nixl_cq_close(queue.cq));
+    queue.cq = nullptr;
+}
+
+void bind_queue(nb::module_ &module)
+{
+    nb::class_<Drained> drained(
+        module, "Drained",
+        R"(What drain() has taken: requests that have ended, notifications and events, each a tuple.
+
+False if all are empty.)");
+    nb::class_<Queue> type(
+        module, "Queue",
+        R"(A completion queue; made by Job.queue(). One thread at a time takes from it.
+
+It reports the requests that were started with it, and, if it was opened so, the notifications and
+events of its context.)");
+
+    drained.def_ro("done", &Drained::done).def_ro("notes", &Drained::notes);
+    drained.def_ro("events", &Drained::events);
+    drained.def("__bool__", [](const Drained &self) {
+        return self.done.size() + self.notes.size() + self.events.size() > 0;
+    });
+    drained.def("__repr__", [](const Drained &self) {
+        return std::string("Drained(done=") + nb::repr(self.done).c_str() +
+               ", notes=" + nb::repr(self.notes).c_str() +
+               ", events=" + nb::repr(self.events).c_str() + ")";
+    });
+    nothing = new nb::object(
+        nb::cast(Drained{nb::tuple(nb::list()), nb::tuple(nb::list()), nb::tuple(nb::list())}));
+    type.def("__init__", &queue_open, "context"_a, nb::kw_only(), "notes"_a = false,
+             "events"_a = false, "reports_ended"_a = true);
+    type.def("drain", &queue_drain, "timeout"_a.none() = nb::object(nb::int_(0)), "max"_a = 1024,
+             R"(Everything that ended, was notified or was lost since the last call, as a Drained.
+
+By default at once: with a timeout it waits for the first of it, and then raises TimedOutError if
+there is nothing. Takes about ``max`` entries. What has ended within its start is reported, too.)");
+    type.def(
+        "arm", &queue_arm,
+        R"(Say that the caller is about to sleep on fileno(). True: sleep; False: drain() first.)");
+    type.def("fileno", &queue_fileno,
+             R"(A descriptor for select, epoll and event loops. Neither read nor close it.
+
+It becomes readable when there is something to drain, if arm() was called since it was last
+readable.)");
+    type.def("close", &queue_close, "timeout"_a.none() = nb::borrow(default_timeout),
+             "Cancel what it would report, wait until no byte moves any more, and close it.");
+    type.def_prop_ro("pending", [](const Queue &queue) { return queue.started.size(); });
+    type.def_prop_ro("is_closed", [](const Queue &queue) {
+        return queue.cq == nullptr || !queue.is_of_this_life();
+    });
+}
+
+} // namespace nx

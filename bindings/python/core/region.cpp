@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Regions: made, described, viewed and closed; put and get. */
+#include "region.h"
+#include "request.h"
+
+#include <dlfcn.h>
+
+namespace nx
+{
+
+/* In the order of enum nixl_mem_kind. */
+static const char *const kinds[] = {"none", "host", "cuda", "vulkan", "auto", nullptr};
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+/* How a region is made, as keyword arguments give it. */
+struct RegionParams {
+    struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
+    std::string device;
+
+    RegionParams(Context &context, const char *kind, nb::handle device_name, bool no_put,
+                 bool no_get)
+    {
+        params.context = context.handle();
+        params.kind = read_word(kind, kinds, "kind");
+        params.access = (no_put ? NIXL_ACCESS_NO_PUT : 0) | (no_get ? NIXL_ACCESS_NO_GET : 0);
+        if (!device_name.is_none()) {
+            device = nb::str(device_name).c_str();
+            params.device = device.c_str();
+        }
+    }
+};
+
+static std::string region_label(nb::handle name)
+{
+    return name.is_none() ? "" : nb::cast<std::string>(name);
+}
+
+/* The number that CUDA gives the GPU of an address; -1: no CUDA. */
+static int cuda_device_of(const void *addr)
+{
+    typedef int get_fn(void *data, int attribute, unsigned long long pointer);
+    constexpr int DEVICE_ORDINAL = 9;
+    void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    get_fn *get = library == nullptr ? nullptr : (get_fn *)dlsym(library, "cuPointerGetAttribute");
+    int device = -1;
+
+    if (get == nullptr || get(&device, DEVICE_ORDINAL, (uintptr_t)addr) != 0) {
+        return -1;
+    }
+    return device;
+}
+
+/* Fill in what the library knows of this rank's own segment. */
+static void region_made(Region *region, struct nixl_region *handle, nb::object context,
+                        nb::handle name)
+{
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+
+    region->region = handle;
+    region->context = context;
+    region->name = region_label(name);
+    region->addr = nixl_region_addr(handle);
+    region->nbytes = (size_t)nixl_region_nbytes(handle);
+    if (nixl_region_query(nixl_rank(), handle, 0, &info) == NIXL_OK) {
+        region->kind = info.kind;
+    } else if (region->addr != nullptr) {
+        region->kind = NIXL_MEM_HOST;
+    }
+    if (region->kind == NIXL_MEM_CUDA) {
+        region->device = cuda_device_of(region->addr);
+    }
+}
+
+static int alloc_segment(struct nixl_region **handle_p, const char *name, uint64_t nbytes,
+                         const struct nixl_mem_params *params)
+{
+    Unlocked unlocked;
+
+    return nixl_region_alloc(name, nbytes, params, handle_p);
+}
+
+static int register_segment(struct nixl_region **handle_p, const char *name, const Memory &memory,
+                            const struct nixl_mem_params *params)
+{
+    Unlocked unlocked;
+
+    return nixl_region_register(name, memory.addr, memory.nbytes, params, handle_p);
+}
+
+/* Allocate `nbytes`, or register `memory`, or, with neither, open the name. */
+static void region_init(Region *region, nb::object context, nb::handle name, nb::handle nbytes,
+                        nb::handle memory, const char *kind, nb::handle numa_node, bool huge,
+                        bool pinned, bool populate, nb::handle device, bool no_put, bool no_get)
+{
+    RegionParams made(nb::cast<Context &>(context), kind, device, no_put, no_get);
+    const std::string label = region_label(name);
+    const char *given = name.is_none() ? nullptr : label.c_str();
+    struct nixl_op op = NIXL_OP_INIT;
+    struct nixl_region *handle;
+    Memory registered;
+
+    made.params.flags = (huge ? NIXL_MEM_HUGE : 0) | (pinned ? NIXL_MEM_PINNED : 0) |
+                        (populate ? NIXL_MEM_POPULATE : 0);
+    if (!numa_node.is_none()) {
+        made.params.flags |= NIXL_MEM_NUMA;
+        made.params.numa_node = read_int_slow(numa_node, "numa_node");
+    }
+    if (!memory.is_none()) {
+        registered = Memory(memory, !no_put);
+        check(register_segment(&handle, given, registered, &made.params));
+    } else if (!nbytes.is_none()) {
+        check(alloc_segment(&handle, given, read_u64(nbytes, "nbytes"), &made.params));
+    } else {
+        op.context = made.params.context;
+        check(nixl_region_open_x(given, &op, &handle));
+    }
+    new (region) Region();
+    region->registered = std::move(registered);
+    region_made(region, handle, context, name);
+}
+
+/* ---- closing --------------------------------------------------------------------------------- */
+
+static void region_close(Region *region, nb::handle timeout)
+{
+    const int64_t timeout_ns = read_timeout(timeout);
+    int status;
+
+    if (region->region == nullptr || !region->is_of_this_life()) {
+        region->region = nullptr;
+        region->registered.release();
+        return;
+    }
+    if (region->nviews > 0) {
+        throw nb::buffer_error(("region '" + region->name + "' has " +
+                                std::to_string(region->nviews) +
+                                " view(s) or calls in other threads: end them before it is closed")
+                                   .c_str());
+    }
+    struct nixl_region *handle = region->region;
+    region->region = nullptr; /* other threads find it closed */
+    try {
+        status =
+            wait_in_slices(timeout_ns, [&](int64_t ns) { return nixl_region_close(handle, ns); });
+    } catch (...) {
+        region->region = handle;
+        throw;
+    }
+    if (status != NIXL_OK) {
+        region->region = handle;
+        fail(status == NIXL_INPROGRESS ? plain_detail(NIXL_E_TIMEOUT, -1, "nixl_region_close")
+                                       : last_detail(status));
+    }
+    region->addr = nullptr;
+    region->registered.release();
+}
+
+/* ---- views ----------------------------------------------------------------------------------- */
+
+static void view_end(void *arg) noexcept
+{
+    nb::object object = nb::steal((PyObject *)arg);
+
+    nb::inst_ptr<Region>(object)->nviews--;
+    nviews--;
+}
+
+/* An object that keeps the region open as long as it lives. */
+static nb::object view_begin(nb::object object)
+{
+    nb::inst_ptr<Region>(object)->nviews++;
+    nviews++;
+    return nb::capsule(object.release().ptr(), view_end);
+}
+
+static int region_getbuffer(PyObject *object, Py_buffer *view, int flags)
+{
+    Region *region = nb::inst_ptr<Region>(object);
+
+    try {
+        region->handle();
+        if (region->addr == nullptr || region->kind != NIXL_MEM_HOST) {
+            PyErr_Format(PyExc_BufferError, "region '%s' has no host memory here",
+                         region->name.c_str());
+            return -1;
+        }
+    } catch (nb::python_error &error) {
+        error.restore();
+        return -1;
+    }
+    if (PyBuffer_FillInfo(view, object, region->addr, (Py_ssize_t)region->nbytes, 0, flags) != 0) {
+        return -1;
+    }
+    region->nviews++;
+    nviews++;
+    return 0;
+}
+
+static void region_releasebuffer(PyObject *object, Py_buffer *)
+{
+    nb::inst_ptr<Region>(object)->nviews--;
+    nviews--;
+}
+
+static PyType_Slot region_slots[] = {
+    {Py_bf_getbuffer, (void *)region_getbuffer},
+    {Py_bf_releasebuffer, (void *)region_releasebuffer},
+    {0, nullptr},
+};
+
+static nb::dict region_cuda_array(nb::handle_t<Region> self)
+{
+    Region *region = nb::inst_ptr<Region>(self);
+    nb::dict array;
+
+    region->handle();
+    if (region->kind != NIXL_MEM_CUDA) {
+        throw nb::attribute_error("only CUDA memory has __cuda_array_interface__");
+    }
+    array["shape"] = nb::make_tuple(region->nbytes);
+    array["typestr"] = "|u1";
+    array["data"] = nb::make_tuple((uintptr_t)region->addr, false);
+    array["strides"] = nb::none();
+    array["version"] = 3;
+    return array;
+}
+
+/* As DLPack numbers kinds of devices. */
+constexpr int DLPACK_CPU = 1;
+constexpr int DLPACK_CUDA = 2;
+
+static nb::object region_tensor(nb::object self)
+{
+    Region *region = nb::inst_ptr<Region>(self);
+    const bool is_cuda = region->kind == NIXL_MEM_CUDA;
+
+    region->handle();
+    if (region->addr == nullptr || region->kind == NIXL_MEM_VULKAN) {
+        throw nb::buffer_error("the region has no memory here that a tensor could show");
+    }
+    return make_dlpack(region->addr, region->nbytes, is_cuda ? DLPACK_CUDA : DLPACK_CPU,
+                       is_cuda ? region->device : 0, view_begin(self));
+}
+
+/* A consumer may name a stream; the bytes need none. */
+static nb::object region_dlpack(nb::object self, nb::kwargs arguments)
+{
+    return region_tensor(self).attr("__dlpack__")(**arguments);
+}
+
+static nb::tuple region_dlpack_device(const Region &region)
+{
+    const bool is_cuda = region.kind == NIXL_MEM_CUDA;
+
+    return nb::make_tuple(is_cuda ? DLPACK_CUDA : DLPACK_CPU, is_cuda ? region.device : 0);
+}
+
+/* ---- what is known --------------------------------------------------------------------------- */
+
+static nb::dict region_query(Region &region, nb::handle rank, nb::handle timeout)
+{
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nixl_region *handle = region.handle();
+    const int owner = read_rank(rank);
+    RegionUse use(&region);
+    nb::dict known;
+    int status = wait_in_slices(read_timeout(timeout), [&](int64_t ns) {
+        return nixl_region_query(owner, handle, ns, &info);
+    });
+
+    if (status == NIXL_INPROGRESS) {
+        fail(plain_detail(NIXL_E_TIMEOUT, owner, "nixl_region_query"));
+    }
+    check(status);
+    known["nbytes"] = info.nbytes;
+    known["kind"] = kinds[info.kind];
+    known["is_registered"] = info.is_registered != 0;
+    known["huge"] = (info.flags & NIXL_MEM_HUGE) != 0;
+    known["pinned"] = (info.flags & NIXL_MEM_PINNED) != 0;
+    known["numa"] = (info.flags & NIXL_MEM_NUMA) != 0;
+    known["transport"] = nb::str(info.transport);
+    known["method"] = nb::str(info.method);
+    known["note"] = nb::str(info.note);
+    known["latency_ns"] = info.latency_ns;
+    known["bandwidth_mbps"] = info.bandwidth_mbps;
+    known["device"] = nb::str(info.device);
+    known["no_put"] = (info.access & NIXL_ACCESS_NO_PUT) != 0;
+    known["no_get"] = (info.access & NIXL_ACCESS_NO_GET) != 0;
+    return known;
+}
+
+static bool region_is_published(Region &region, nb::handle rank, nb::handle timeout)
+{
+    struct nixl_region *handle = region.handle();
+    const int owner = read_rank(rank);
+    RegionUse use(&region);
+    int status = wait_in_slices(read_timeout(timeout), [&](int64_t ns) {
+        return nixl_region_is_published(owner, handle, ns);
+    });
+
+    if (status == NIXL_E_NOT_FOUND) {
+        return false;
+    }
+    if (status == NIXL_INPROGRESS) {
+        fail(plain_detail(NIXL_E_TIMEOUT, owner, "nixl_region_is_published"));
+    }
+    check(status);
+    return true;
+}
+
+/* ---- put and get ----------------------------------------------------------------------------- */
+
+static void check_copy(nb::handle tag, nb::handle message)
+{
+    if (tag.is_none() && !message.is_none()) {
+        fail_value("msg needs a tag");
+    }
+}
+
+/* With a stream the call returns when the copy is queued. */
+static void put_form(Region &region, int rank, uint64_t offset, Memory *memory, bool is_put,
+                     Start *start, int64_t timeout_ns)
+{
+    struct nixl_region *handle = region.handle();
+    const bool is_queued = (start->op.flags & NIXL_OP_STREAM) != 0;
+
+    run(timeout_ns, memory->nbytes, {memory, &start->message}, [&](struct nixl_req **req_p) {
+        struct nixl_req **out = is_queued ? nullptr : req_p;
+
+        return is_put
+                   ? nixl_put_x(rank, handle, offset, memory->addr, memory->nbytes, &start->op, out)
+                   : nixl_get_x(rank, handle, offset, memory->addr, memory->nbytes, &start->op,
+                                out);
+    });
+}
+
+static void region_put(Region &region, nb::handle rank, nb::handle source, nb::handle offset,
+                       nb::handle tag, nb::handle message, nb::handle signal, nb::handle stream,
+                       nb::handle timeout)
+{
+    struct nixl_region *handle = region.handle();
+    const int target = read_rank(rank);
+    const uint64_t at = read_u64(offset, "offset");
+    const int64_t timeout_ns = read_timeout(timeout);
+    Memory memory(source, false);
+    RegionUse use(&region);
+
+    if (__builtin_expect(tag.is_none() && signal.is_none() && stream.is_none(), 1)) {
+        check_copy(tag, message);
+        run(timeout_ns, memory.nbytes, {&memory}, [&](struct nixl_req **req_p) {
+            return nixl_put_x(target, handle, at, memory.addr, memory.nbytes, nullptr, req_p);
+        });
+        return;
+    }
+    Start start;
+    start.set_context(nb::cast<Context &>(region.context).handle());
+    start.set_note(tag, message);
+    start.set_signal(signal);
+    start.set_stream(stream);
+    put_form(region, target, at, &memory, true, &start, timeout_ns);
+}
+
+static void region_get(Region &region, nb::handle rank, nb::handle destination, nb::handle offset,
+                       nb::handle tag, nb::handle message, nb::handle stream, nb::handle timeout)
+{
+    struct nixl_region *handle = region.handle();
+    const int owner = read_rank(rank);
+    const uint64_t at = read_u64(offset, "offset");
+    const int64_t timeout_ns = read_timeout(timeout);
+    Memory memory(destination, true);
+    RegionUse use(&region);
+
+    if (__builtin_expect(tag.is_none() && stream.is_none(), 1)) {
+        check_copy(tag, message);
+        run(timeout_ns, memory.nbytes, {&memory}, [&](struct nixl_req **req_p) {
+            return nixl_get_x(owner, handle, at, memory.addr, memory.nbytes, nullptr, req_p);
+        });
+        return;
+    }
+    Start start;
+    start.set_context(nb::cast<Context &>(region.context).handle());
+    start.set_note(tag, message);
+    start.set_stream(stream);
+    put_form(region, owner, at, &memory, false, &start, timeout_ns);
+}
+
+static nb::object region_start(nb::object self, bool is_put, nb::handle rank, nb::handle memory,
+                               nb::handle offset, Start *start)
+{
+    Region *region = nb::inst_ptr<Region>(self);
+    struct nixl_region *handle = region->handle();
+    const int peer = read_rank(rank);
+    const uint64_t at = read_u64(offset, "offset");
+    Memory held(memory, !is_put);
+    void *addr = held.addr;
+    const size_t nbytes = held.nbytes;
+    auto request = std::make_unique<Request>();
+
+    request->operation->held.push_back(std::move(held));
+    request->operation->kept = self;
+    start->set_context(nb::cast<Context &>(region->context).handle());
+    return start_request(is_put ? "nixl_put_x" : "nixl_get_x", start, nbytes, request.release(),
+                         [=](const struct nixl_op *op, struct nixl_req **req_p, Operation *) {
+                             return is_put ? nixl_put_x(peer, handle, at, addr, nbytes, op, req_p)
+                                           : nixl_get_x(peer, handle, at, addr, nbytes, op, req_p);
+                         });
+}
+
+static nb::object region_start_put(nb::object self, nb::handle rank, nb::handle source,
+                                   nb::handle offset, nb::handle tag, nb::handle message,
+                                   nb::handle signal, nb::handle stream, nb::handle queue,
+                                   nb::handle data)
+{
+    Start start;
+
+    start.set_queue(queue, data);
+    start.set_note(tag, message);
+    start.set_signal(signal);
+    start.set_stream(stream);
+    return region_start(self, true, rank, source, offset, &start);
+}
+
+static nb::object region_start_get(nb::object self, nb::handle rank, nb::handle destination,
+                                   nb::handle offset, nb::handle tag, nb::handle message,
+                                   nb::handle stream, nb::handle queue, nb::handle data)
+{
+    Start start;
+
+    start.set_queue(queue, data);
+    start.set_note(tag, message);
+    start.set_stream(stream);
+    return region_start(self, false, rank, destination, offset, &start);
+}
+
+/* ---- the type -------------------------------------------------------------------------------- */
+
+static void bind_region_moves(nb::class_<Region> &type)
+{
+    nb::object none = nb::none();
+    nb::object usual = nb::borrow(default_timeout);
+    nb::object zero = nb::int_(0);
+
+    type.def("put", &region_put, "rank"_a.none(), "src"_a.none(), "offset"_a.none() = zero,
+             nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none, "signal"_a.none() = none,
+             "stream"_a.none() = none, "timeout"_a.none() = usual,
+             R"(Copy bytes from local memory into a rank's segment of the region.
+
+The rank makes no call, and may compute. When put() returns, ``src`` may be reused; a notification,
+a signal or flush() makes the data visible. An aligned put of 1, 2, 4 or 8 bytes is never torn.
+
+Args:
+    rank: 0 <= rank < job.size; may be this one.
+    src: any contiguous buffer or tensor, of the host or of a GPU; all of its bytes.
+    offset: bytes from the start of the segment.
+    tag, msg: a notification to the rank behind the data, with up to NOTE_MAX bytes.
+    signal: Signal.adding() or Signal.setting(): what happens to a signal behind the data.
+    stream: a CUDA stream; the copy is queued on it, and the call returns at once.
+    timeout: seconds; then the put is canceled.
+
+Raises:
+    RangeError: offset + bytes is outside of the segment; nothing moved.
+    AccessError: the rank does not allow it; nothing moved.
+    NotFoundError: the rank did not publish the name within NIXLRUN_RESOLVE_TIMEOUT.
+    StaleError: the owner has closed the region; Region.info() finds its successor.
+    PeerLostError: the rank has died; how much arrived is unknown.
+    TimedOutError, UnsupportedError, BufferError.)");
+    type.def("get", &region_get, "rank"_a.none(), "dst"_a.none(), "offset"_a.none() = zero,
+             nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none, "stream"_a.none() = none,
+             "timeout"_a.none() = usual,
+             R"(Copy bytes from a rank's segment of the region into local memory.
+
+When get() returns, ``dst``, a writable buffer or tensor, holds the data; its size says how many
+bytes. A notification of tag and msg goes to the rank after its last byte was read. A get may
+overtake an earlier put to the same rank unless flush() is called between them. Arguments and
+failures are those of put(); after a failure dst may hold some of the data.)");
+    hide(type, {"put", "get"});
+    type.def("start_put", &region_start_put, "rank"_a.none(), "src"_a.none(),
+             "offset"_a.none() = zero, nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none,
+             "signal"_a.none() = none, "stream"_a.none() = none, "queue"_a.none() = none,
+             "data"_a.none() = none,
+             R"(Start a put; returns a Request. ``src`` must not change until it has ended.
+
+Up to 128 KiB are copied within the call on one host. ``queue``: the queue that reports the end;
+None: Request.wait(). ``data``: any object, which the request carries. Otherwise as put().)");
+    type.def("start_get", &region_start_get, "rank"_a.none(), "dst"_a.none(),
+             "offset"_a.none() = zero, nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none,
+             "stream"_a.none() = none, "queue"_a.none() = none, "data"_a.none() = none,
+             R"(Start a get; returns a Request. ``dst`` must not be touched until it has ended.
+
+Otherwise as get() and start_put().)");
+}
+
+void bind_region(nb::module_ &module)
+{
+    nb::class_<Region> type(module, "RegionBase", nb::type_slots(region_slots));
+    nb::object none = nb::none();
+    nb::object usual = nb::borrow(default_timeout);
+
+    type.def("__init__", &region_init, "context"_a, "name"_a.none(), "nbytes"_a.none() = none,
+             "memory"_a.none() = none, nb::kw_only(), "kind"_a = "host",
+             "numa_node"_a.none() = none, "huge"_a = false, "pinned"_a = false,
+             "populate"_a = false, "device"_a.none() = none, "no_put"_a = false,
+             "no_get"_a = false);
+    type.def_ro("name", &Region::name).def_ro("context", &Region::context);
+    type.def_prop_ro("nbytes", [](const Region &region) { return region.nbytes; });
+    type.def_prop_ro("addr", [](const Region &region) { return (uintptr_t)region.addr; });
+    type.def_prop_ro("kind", [](const Region &region) { return kinds[region.kind]; });
+    type.def_prop_ro("is_closed", [](const Region &region) {
+        return region.region == nullptr || !region.is_of_this_life();
+    });
+    type.def_prop_ro("views", [](const Region &region) { return region.nviews; });
+    type.def("__len__", [](const Region &region) { return region.nbytes; });
+    type.def("_close", &region_close, "timeout"_a.none());
+    type.def("_query", &region_query, "rank"_a, "timeout"_a.none() = usual);
+    type.def("is_published", &region_is_published, "rank"_a, "timeout"_a.none() = usual);
+    type.def("__dlpack__", &region_dlpack);
+    type.def("__dlpack_device__", &region_dlpack_device);
+    type.def_prop_ro("__cuda_array_interface__", &region_cuda_array);
+    bind_region_moves(type);
+}
+
+} // namespace nx

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Regions, as the other files use them. */
+#ifndef NIXLRUN_PYTHON_REGION_H
+#define NIXLRUN_PYTHON_REGION_H
+
+#include "context.h"
+
+namespace nx
+{
+
+struct Region : Handle {
+    struct nixl_region *region = nullptr;
+    nb::object context;
+    std::string name;
+    void *addr = nullptr; /* of this rank's segment; NULL: there is none */
+    size_t nbytes = 0;
+    int kind = NIXL_MEM_NONE;
+    int device = -1;   /* of CUDA memory */
+    Memory registered; /* what keeps the memory of a registered region */
+    size_t nviews = 0; /* buffers and tensors that point into the segment, and calls */
+
+    Region() = default;
+    Region(const Region &) = delete;
+
+    struct nixl_region *handle() const
+    {
+        if (__builtin_expect(region == nullptr || !is_of_this_life(), 0)) {
+            fail_closed("region '" + name + "'");
+        }
+        return region;
+    }
+};
+
+/* A call that uses a region, so that no other thread closes it meanwhile. */
+struct RegionUse {
+    Region *region;
+
+    explicit RegionUse(Region *used) : region(used)
+    {
+        region->nviews++;
+    }
+    ~RegionUse()
+    {
+        region->nviews--;
+    }
+    RegionUse(const RegionUse &) = delete;
+};
+
+} // namespace nx
+
+#endif

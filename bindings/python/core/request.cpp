@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests. One that is started without a queue has a request of the library; one with a queue is
+ * in the queue's table until the queue has reported it.
+ */
+#include "request.h"
+#include "region.h"
+
+namespace nx
+{
+
+constexpr int64_t CANCEL_NS =
+    (int64_t)5 * 1000 * 1000 * 1000; /* copies in flight end in that time */
+
+/*
+ * Wait for a request in slices. NIXL_OK: it has ended, as *outcome_p says, which may be a timeout
+ * of its own; NIXL_INPROGRESS: a timeout of 0 was not enough.
+ */
+static int req_wait(struct nixl_req **req_p, int64_t timeout_ns, int *outcome_p)
+{
+    return wait_in_slices(timeout_ns, [&](int64_t ns) {
+        *outcome_p = nixl_req_wait(req_p, ns);
+        return *req_p == nullptr ? NIXL_OK : *outcome_p;
+    });
+}
+
+/* Operations in progress whose Request is gone. */
+static auto &orphans = *new std::vector<std::unique_ptr<Operation>>; /* outlives Python */
+static uint64_t orphans_life;
+
+static void orphans_reap()
+{
+    if (orphans_life != life) {
+        for (auto &orphan : orphans) {
+            orphan->req = nullptr;
+        }
+        orphans.clear();
+        orphans_life = life;
+    }
+    for (size_t i = orphans.size(); i-- > 0;) {
+        if (nixl_req_test(&orphans[i]->req) != NIXL_INPROGRESS) {
+            orphans.erase(orphans.begin() + (ptrdiff_t)i);
+        }
+    }
+}
+
+static void orphans_add(std::unique_ptr<Operation> operation)
+{
+    orphans_reap();
+    orphans.push_back(std::move(operation));
+}
+
+Request::~Request()
+{
+    if (status != NIXL_INPROGRESS || queue != nullptr || operation->req == nullptr) {
+        return;
+    }
+    if (is_forked() || !is_of_this_life()) {
+        return;
+    }
+    if (nixl_req_test(&operation->req) == NIXL_INPROGRESS) {
+        orphans_add(std::move(operation));
+    }
+}
+
+/* ---- starts ---------------------------------------------------------------------------------- */
+
+void Start::set_queue(nb::handle object, nb::handle user)
+{
+    data = nb::borrow(user);
+    if (object.is_none()) {
+        return;
+    }
+    queue_object = nb::borrow(object);
+    queue = nb::cast<Queue *>(object);
+    op.cq = queue->handle();
+    op.user_data = queue->next_id++;
+    is_plain = false;
+}
+
+void Start::set_context(struct nixl_context *context)
+{
+    if (context != nullptr) {
+        op.context = context;
+        is_plain = false;
+    }
+}
+
+void Start::set_note(nb::handle tag, nb::handle text)
+{
+    if (tag.is_none()) {
+        if (!text.is_none()) {
+            fail_value("msg needs a tag");
+        }
+        return;
+    }
+    op.flags |= NIXL_OP_NOTE;
+    op.tag = read_u64(tag, "tag");
+    if (!text.is_none()) {
+        message = Memory(text, false);
+        op.msg = message.addr;
+        op.msg_nbytes = message.nbytes;
+    }
+    is_plain = false;
+}
+
+void Start::set_signal(nb::handle signal)
+{
+    static const char *const ops[] = {"add", "set", nullptr}; /* as enum nixl_signal_op */
+
+    if (signal.is_none()) {
+        return;
+    }
+    nb::tuple parts = nb::cast<nb::tuple>(signal);
+    op.flags |= NIXL_OP_SIGNAL;
+    op.signal_region = nb::cast<Region &>(parts[0]).handle();
+    op.signal_offset = read_u64(parts[1], "the offset of the signal");
+    op.signal_value = read_u64(parts[2], "the value of the signal");
+    op.signal_op = read_word(nb::cast<const char *>(parts[3]), ops, "op");
+    is_plain = false;
+}
+
+void Start::set_stream(nb::handle stream)
+{
+    if (!stream.is_none()) {
+        op.flags |= NIXL_OP_STREAM;
+        op.stream = read_stream(stream);
+        is_plain = false;
+    }
+}
+
+void request_prepare(Request *request, nb::object self, Start *start)
+{
+    if (!orphans.empty()) {
+        orphans_reap();
+    }
+    request->data = start->data;
+    if (start->queue != nullptr) {
+        request->queue = start->queue;
+        request->queue_object = start->queue_object;
+        request->id = start->op.user_data;
+        start->queue->started.emplace(request->id, self);
+    }
+}
+
+void request_started(Request *request, int status)
+{
+    Detail detail = status < 0 ? last_detail(status) : Detail();
+    Queue *queue = request->queue;
+    nb::object self;
+
+    if (status == NIXL_INPROGRESS) {
+        return;
+    }
+    if (queue != nullptr) {
+        self = queue->started[request->id];
+        queue->started.erase(request->id);
+    }
+    request->end(status, detail);
+    if (status < 0) {
+        fail(detail);
+    }
+    if (queue != nullptr && queue->reports_ended) {
+        queue->ended.push_back(self);
+    }
+}
+
+void run_slow(std::unique_ptr<Operation> operation, int64_t timeout_ns)
+{
+    int outcome = NIXL_OK;
+    int status;
+
+    try {
+        status = req_wait(&operation->req, timeout_ns, &outcome);
+    } catch (...) {
+        int canceled;
+        {
+            Unlocked unlocked;
+            canceled = nixl_req_cancel(&operation->req, CANCEL_NS, nullptr);
+        }
+        if (canceled != NIXL_OK && operation->req != nullptr) {
+            orphans_add(std::move(operation));
+        }
+        throw;
+    }
+    if (status == NIXL_INPROGRESS) {
+        if (nixl_req_cancel(&operation->req, CANCEL_NS, nullptr) != NIXL_OK) {
+            orphans_add(std::move(operation));
+        }
+        fail(plain_detail(NIXL_E_TIMEOUT, -1, ""));
+    }
+    check(outcome);
+}
+
+/* ---- a request of the program ---------------------------------------------------------------- */
+
+void Request::end(int outcome, const Detail &why)
+{
+    status = outcome;
+    detail = why;
+    queue = nullptr;
+    queue_object.reset();
+    operation->held.clear();
+    operation->kept.reset();
+}
+
+static void request_check(const Request *request)
+{
+    if (!request->is_of_this_life()) {
+        fail_closed("the job of the request");
+    }
+    if (request->is_waiting) {
+        fail_value("another thread waits for this request");
+    }
+}
+
+/* A failure's detail must be taken before anything else is called. */
+static void request_ended(Request *request, int status)
+{
+    request->end(status, status < 0 ? last_detail(status) : Detail());
+}
+
+bool Request::test()
+{
+    int outcome;
+
+    if (status != NIXL_INPROGRESS) {
+        return true;
+    }
+    request_check(this);
+    if (queue != nullptr) {
+        return false;
+    }
+    outcome = nixl_req_test(&operation->req);
+    if (outcome != NIXL_INPROGRESS) {
+        request_ended(this, outcome);
+    }
+    return outcome != NIXL_INPROGRESS;
+}
+
+nb::object Request::wait(int64_t timeout_ns)
+{
+    int outcome = NIXL_OK;
+    int waited;
+
+    if (status != NIXL_INPROGRESS) {
+        return result();
+    }
+    request_check(this);
+    if (queue != nullptr) {
+        fail_value("the end of this request is reported by its queue: drain() that");
+    }
+    is_waiting = true;
+    try {
+        waited = req_wait(&operation->req, timeout_ns, &outcome);
+    } catch (...) {
+        is_waiting = false;
+        throw;
+    }
+    is_waiting = false;
+    if (waited == NIXL_INPROGRESS) {
+        fail(plain_detail(NIXL_E_TIMEOUT, -1, name));
+    }
+    request_ended(this, outcome);
+    return result();
+}
+
+nb::object Request::result()
+{
+    if (status == NIXL_INPROGRESS) {
+        fail_value("the request is in progress");
+    }
+    if (status != NIXL_OK) {
+        fail(detail);
+    }
+    if (make_team.is_valid()) {
+        return make_team(nb::capsule(operation->team, "nixl_team"));
+    }
+    return value_type >= 0 ? value_object(operation->value, value_type) : nb::none();
+}
+
+/* Wait as a blocking call does: on a timeout or a signal the request is canceled. */
+static nb::object request_finish(Request &request, nb::handle timeout)
+{
+    try {
+        return request.wait(read_timeout(timeout));
+    } catch (...) {
+        int status = NIXL_OK;
+
+        if (request.status == NIXL_INPROGRESS && request.is_of_this_life()) {
+            Unlocked unlocked;
+            status = nixl_req_cancel(&request.operation->req, CANCEL_NS, nullptr);
+        }
+        if (request.status == NIXL_INPROGRESS && status == NIXL_OK) {
+            request.end(NIXL_E_CANCELED, plain_detail(NIXL_E_CANCELED, -1, request.name));
+        }
+        throw;
+    }
+}
+
+/* In the order of enum nixl_outcome. */
+static const char *request_cancel(Request *request, nb::handle timeout)
+{
+    static const char *const outcomes[] = {"untouched", "partial", "done"};
+    const int64_t timeout_ns = read_timeout(timeout);
+    int32_t outcome = NIXL_OUTCOME_DONE;
+    int status;
+
+    if (request->status != NIXL_INPROGRESS) {
+        return outcomes[NIXL_OUTCOME_DONE];
+    }
+    request_check(request);
+    if (request->queue != nullptr) {
+        check(nixl_cq_cancel(request->queue->handle(), request->id));
+        return "requested";
+    }
+    request->is_waiting = true;
+    try {
+        status = wait_in_slices(timeout_ns, [&](int64_t ns) {
+            return nixl_req_cancel(&request->operation->req, ns, &outcome);
+        });
+    } catch (...) {
+        request->is_waiting = false;
+        throw;
+    }
+    request->is_waiting = false;
+    if (status == NIXL_INPROGRESS) {
+        fail(plain_detail(NIXL_E_TIMEOUT, -1, "nixl_req_cancel"));
+    }
+    check(status);
+    if (outcome == NIXL_OUTCOME_DONE) {
+        request->end(NIXL_OK, Detail());
+    } else {
+        request->end(NIXL_E_CANCELED, plain_detail(NIXL_E_CANCELED, -1, request->name));
+    }
+    return outcomes[outcome];
+}
+
+static nb::object request_wait_any(nb::sequence requests, nb::handle timeout)
+{
+    const int64_t timeout_ns = read_timeout(timeout);
+    std::vector<Request *> all;
+    std::vector<nb::object> kept;
+    std::vector<struct nixl_req *> reqs;
+    size_t index = 0;
+    int outcome = NIXL_OK;
+    int status;
+
+    for (nb::handle object : requests) {
+        Request *request = nb::cast<Request *>(object);
+
+        if (request->test()) {
+            return nb::borrow(object);
+        }
+        if (request->queue != nullptr) {
+            fail_value("the end of a request is reported by its queue: drain() that");
+        }
+        all.push_back(request);
+        kept.push_back(nb::borrow(object));
+    }
+    if (all.empty()) {
+        fail_value("there are no requests");
+    }
+    for (Request *request : all) {
+        request->is_waiting = true;
+        reqs.push_back(request->operation->req);
+    }
+    auto leave = [&] {
+        for (size_t i = 0; i < all.size(); i++) {
+            all[i]->operation->req = reqs[i];
+            all[i]->is_waiting = false;
+        }
+    };
+    try {
+        status = wait_in_slices(timeout_ns, [&](int64_t ns) {
+            index = SIZE_MAX;
+            outcome = nixl_req_wait_any(reqs.data(), reqs.size(), ns, &index);
+
+            /* The outcome of a request may be "timed out", too. */
+            return index == SIZE_MAX ? outcome : NIXL_OK;
+        });
+    } catch (...) {
+        leave();
+        throw;
+    }
+    Detail detail = outcome < 0 ? last_detail(outcome) : Detail();
+    leave();
+    if (status == NIXL_INPROGRESS) {
+        fail(plain_detail(NIXL_E_TIMEOUT, -1, "nixl_req_wait_any"));
+    }
+    check(status);
+    all[index]->end(outcome, detail);
+    return kept[index];
+}
+
+void bind_request(nb::module_ &module)
+{
+    nb::class_<Request> type(module, "Request",
+                             R"(An operation that was started.
+
+It holds its buffers until it has ended, even if it is dropped. ``data`` is what the caller gave
+with the start.)");
+
+    type.def_prop_ro("done", &Request::test, "Whether it has ended; never waits.");
+    type.def(
+        "wait",
+        [](Request &request, nb::handle timeout) { return request.wait(read_timeout(timeout)); },
+        nb::arg("timeout").none() = nb::none(),
+        "Wait until it has ended, and return its result(). TimedOutError leaves it in progress.");
+    type.def("_finish", &request_finish, "timeout"_a.none());
+    type.def("result", &Request::result,
+             "What it has given: a word's old value, a team, or None. Raises what has ended it.");
+    type.def("cancel", &request_cancel, nb::arg("timeout").none() = nb::handle(default_timeout),
+             R"(Stop it: when the call returns, no byte moves any more.
+
+Returns what had happened: "untouched", "partial" or "done". One that a queue reports gives
+"requested": its end comes by the queue.)");
+    type.def_rw("data", &Request::data, nb::arg().none());
+    type.def("__repr__", [](Request &request) {
+        return std::string("<Request ") + request.name + ": " +
+               (request.status == NIXL_INPROGRESS ? "in progress"
+                : request.status == NIXL_OK       ? "done"
+                                                  : request.detail.text) +
+               ">";
+    });
+    module.def("wait_any", &request_wait_any, "requests"_a, nb::arg("timeout").none() = nb::none());
+}
+
+} // namespace nx

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prepared transfers: entries of blocks, whose indices may be arrays of numpy. */
+#include "region.h"
+#include "request.h"
+
+#include <array>
+
+namespace nx
+{
+
+/* One side: the entries, and what keeps their memory. */
+struct Side {
+    std::vector<struct nixl_blocks> entries;
+    std::vector<Memory> memories, indices;
+    std::vector<nb::object> regions;
+};
+
+struct Transfer : Handle {
+    struct nixl_xfer *xfer = nullptr;
+    nb::object context;
+    bool is_put = true;
+    int rank = 0;
+    std::array<Side, 2> sides; /* of enum nixl_xfer_side */
+    uint64_t nbytes = 0;
+
+    Transfer() = default;
+    Transfer(const Transfer &) = delete;
+    ~Transfer();
+    struct nixl_xfer *handle() const
+    {
+        if (xfer == nullptr || !is_of_this_life()) {
+            fail_closed("the transfer");
+        }
+        return xfer;
+    }
+};
+
+Transfer::~Transfer()
+{
+    if (xfer != nullptr && is_of_this_life() && !is_forked()) {
+        if (nixl_xfer_free(xfer) == NIXL_E_IN_USE) {
+            new std::array<Side, 2>(std::move(sides)); /* still read or written: never released */
+        }
+    }
+}
+
+/* An index: 64-bit integers, which are not copied. */
+static Memory read_blocks_index(nb::handle object)
+{
+    Memory index(object, false, true);
+
+    if (index.type != NIXL_TYPE_UINT64 && index.type != NIXL_TYPE_INT64) {
+        fail_type("an index must be a contiguous array of 64-bit integers, which is not copied; "
+                  "convert it once, for instance by numpy's astype('uint64')");
+    }
+    return index;
+}
+
+/* `entry` is (memory, block_nbytes, offset, stride, count, index); memory: a region or a buffer. */
+static void side_add(Side *side, nb::tuple entry, bool is_remote, bool is_written)
+{
+    struct nixl_blocks blocks = NIXL_BLOCKS_INIT;
+    nb::object memory = entry[0];
+
+    if (nb::isinstance<Region>(memory)) {
+        blocks.region = nb::cast<Region &>(memory).handle();
+        side->regions.push_back(memory);
+    } else if (is_remote) {
+        fail_type(std::string("the memory of a remote side must be a Region, not ") +
+                  Py_TYPE(memory.ptr())->tp_name);
+    } else {
+        side->memories.emplace_back(memory, is_written);
+        blocks.addr = side->memories.back().addr;
+    }
+    blocks.block_nbytes = read_u64(entry[1], "block_nbytes");
+    blocks.offset = read_u64(entry[2], "offset");
+    blocks.stride = read_u64(entry[3], "stride");
+    blocks.nblocks = read_u64(entry[4], "count");
+    if (!nb::object(entry[5]).is_none()) {
+        side->indices.push_back(read_blocks_index(nb::object(entry[5])));
+        blocks.index = (const uint64_t *)side->indices.back().addr;
+        blocks.nblocks = side->indices.back().nbytes / sizeof(uint64_t);
+    } else {
+        side->indices.emplace_back();
+    }
+    side->entries.push_back(blocks);
+}
+
+/* The greatest number of a block; the caller has checked that there is one. */
+static uint64_t blocks_last(const struct nixl_blocks &blocks)
+{
+    uint64_t last = 0;
+
+    if (blocks.index == nullptr) {
+        return blocks.nblocks - 1;
+    }
+    for (uint64_t i = 0; i < blocks.nblocks; i++) {
+        last = blocks.index[i] > last ? blocks.index[i] : last;
+    }
+    return last;
+}
+
+/* Memory of the caller's has a known size, which the library does not see. */
+static void side_check(const Side &side)
+{
+    size_t at = 0;
+
+    for (const struct nixl_blocks &blocks : side.entries) {
+        if (blocks.region != nullptr) {
+            continue;
+        }
+        const size_t nbytes = side.memories[at++].nbytes;
+        if (blocks.nblocks == 0) {
+            continue;
+        }
+        const uint64_t last = blocks_last(blocks);
+        const unsigned __int128 begin = blocks.offset + (unsigned __int128)last * blocks.stride;
+        if (begin + blocks.block_nbytes > nbytes) {
+            PyErr_SetString(PyExc_IndexError, ("block number " + std::to_string(last) +
+                                               " goes beyond the local buffer of " +
+                                               std::to_string(nbytes) + " bytes")
+                                                  .c_str());
+            throw nb::python_error();
+        }
+    }
+}
+
+/* Know the remote segments, so that the creation does not wait. */
+static void resolve(const Transfer &transfer)
+{
+    for (const nb::object &region : transfer.sides[NIXL_XFER_REMOTE].regions) {
+        struct nixl_region *handle = nb::inst_ptr<Region>(region)->handle();
+        struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+        int status = wait_in_slices(default_timeout_ns, [&](int64_t ns) {
+            return nixl_region_query(transfer.rank, handle, ns, &info);
+        });
+
+        if (status == NIXL_INPROGRESS) {
+            fail(plain_detail(NIXL_E_TIMEOUT, transfer.rank, "nixl_xfer_create"));
+        }
+        check(status);
+    }
+}
+
+static void transfer_init(Transfer *self, nb::object context, const char *op_name, nb::handle rank,
+                          nb::sequence local, nb::sequence remote)
+{
+    static const char *const ops[] = {"put", "get", nullptr};
+    const auto op = (enum nixl_xfer_op)read_word(op_name, ops, "op");
+    auto transfer = std::make_unique<Transfer>();
+    Side &here = transfer->sides[NIXL_XFER_LOCAL], &there = transfer->sides[NIXL_XFER_REMOTE];
+    struct nixl_xfer_info info = NIXL_XFER_INFO_INIT;
+    int status;
+
+    nb::cast<Context &>(context).handle();
+    transfer->rank = read_rank(rank);
+    transfer->is_put = op == NIXL_XFER_PUT;
+    transfer->context = context;
+    for (nb::handle entry : local) {
+        side_add(&here, nb::cast<nb::tuple>(entry), false, op == NIXL_XFER_GET);
+    }
+    for (nb::handle entry : remote) {
+        side_add(&there, nb::cast<nb::tuple>(entry), true, false);
+    }
+    resolve(*transfer);
+    side_check(here);
+    {
+        Unlocked unlocked;
+        status = nixl_xfer_create(op, transfer->rank, here.entries.data(), here.entries.size(),
+                                  there.entries.data(), there.entries.size(), &transfer->xfer);
+    }
+    check(status);
+    check(nixl_xfer_query(transfer->xfer, &info));
+    new (self) Transfer();
+    self->xfer = transfer->xfer;
+    transfer->xfer = nullptr;
+    self->rank = transfer->rank;
+    self->context = transfer->context;
+    self->is_put = transfer->is_put;
+    self->sides = std::move(transfer->sides);
+    self->nbytes = info.nbytes;
+}
+
+/* Indices may have changed since; the library checks those of regions itself. */
+static void transfer_check(const Transfer &transfer)
+{
+    for (const Memory &index : transfer.sides[NIXL_XFER_LOCAL].indices) {
+        if (index.addr != nullptr) {
+            side_check(transfer.sides[NIXL_XFER_LOCAL]);
+            return;
+        }
+    }
+}
+
+static nb::object transfer_start(nb::object self, nb::handle tag, nb::handle message,
+                                 nb::handle signal, nb::handle queue, nb::handle data)
+{
+    Transfer *transfer = nb::inst_ptr<Transfer>(self);
+    struct nixl_xfer *xfer = transfer->handle();
+    auto request = std::make_unique<Request>();
+    Start start;
+
+    transfer_check(*transfer);
+    start.set_queue(queue, data);
+    start.set_note(tag, message);
+    start.set_signal(signal);
+    start.set_context(nb::cast<Context &>(transfer->context).handle());
+    start.is_plain = false;
+    request->operation->kept = self;
+    return start_request("nixl_xfer_start_x", &start, transfer->nbytes, request.release(),
+                         [&](const struct nixl_op *op, struct nixl_req **req_p, Operation *) {
+                             return nixl_xfer_start_x(xfer, op, req_p);
+                         });
+}
+
+static void transfer_run(Transfer &transfer, nb::handle tag, nb::handle message, nb::handle timeout)
+{
+    struct nixl_xfer *xfer = transfer.handle();
+    const int64_t timeout_ns = read_timeout(timeout);
+    Start start;
+
+    transfer_check(transfer);
+    start.set_note(tag, message);
+    start.set_context(nb::cast<Context &>(transfer.context).handle());
+    run(timeout_ns, transfer.nbytes, {&start.message},
+        [&](struct nixl_req **req_p) { return nixl_xfer_start_x(xfer, &start.op, req_p); });
+}
+
+static void transfer_set_index(Transfer &transfer, const char *side_name, size_t entry,
+                               nb::handle object)
+{
+    static const char *const names[] = {"local", "remote", nullptr};
+    const auto side = (enum nixl_xfer_side)read_word(side_name, names, "side");
+    Side &changed = transfer.sides[side];
+    Memory index = read_blocks_index(object);
+
+    if (entry >= changed.entries.size()) {
+        fail_value("entry is " + std::to_string(entry) + "; the side has " +
+                   std::to_string(changed.entries.size()));
+    }
+    check(nixl_xfer_set_index(transfer.handle(), side, entry, index.nbytes / sizeof(uint64_t),
+                              (const uint64_t *)index.addr));
+    changed.entries[entry].index = (const uint64_t *)index.addr;
+    changed.entries[entry].nblocks = index.nbytes / sizeof(uint64_t);
+    changed.indices[entry] = std::move(index);
+}
+
+static nb::dict transfer_info(Transfer &transfer)
+{
+    struct nixl_xfer_info info = NIXL_XFER_INFO_INIT;
+    nb::dict known;
+
+    check(nixl_xfer_query(transfer.handle(), &info));
+    known["nbytes"] = info.nbytes;
+    known["nblocks"] = info.nblocks;
+    known["memory_nbytes"] = info.memory_nbytes;
+    known["estimated_ns"] = info.estimated_ns;
+    known["nstarts"] = info.nstarts;
+    known["npieces"] = info.npieces;
+    known["took_ns"] = info.took_ns;
+    known["had_estimated_ns"] = info.had_estimated_ns;
+    return known;
+}
+
+static void transfer_close(Transfer *transfer)
+{
+    if (transfer->xfer != nullptr && transfer->is_of_this_life()) {
+        check(nixl_xfer_free(transfer->xfer));
+    }
+    transfer->xfer = nullptr;
+    transfer->sides = {};
+}
+
+void bind_transfer(nb::module_ &module)
+{
+    nb::class_<Transfer> type(module, "Transfer");
+    nb::object none = nb::none();
+
+    type.def("__init__", &transfer_init, "context"_a, "op"_a, "rank"_a, "local"_a, "remote"_a);
+    type.def("_start", &transfer_start, "tag"_a.none() = none, "msg"_a.none() = none,
+             "signal"_a.none() = none, "queue"_a.none() = none, "data"_a.none() = none);
+    type.def("run", &transfer_run, nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none,
+             "timeout"_a.none() = nb::borrow(default_timeout));
+    hide(type, {"run"});
+    type.def("set_index", &transfer_set_index, "side"_a, "entry"_a, "index"_a);
+    type.def("_info", &transfer_info);
+    type.def("close", &transfer_close);
+    type.def_prop_ro("is_closed", [](const Transfer &transfer) {
+        return transfer.xfer == nullptr || !transfer.is_of_this_life();
+    });
+    type.def_ro("rank", &Transfer::rank).def_ro("nbytes", &Transfer::nbytes);
+}
+
+} // namespace nx

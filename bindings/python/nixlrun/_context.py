@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contexts: components of one process that do not take each other's notifications and events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from . import _core
+from ._core import DEFAULT, Event, Note, Queue, Request
+from ._region import Region
+from ._team import Team
+from ._transfer import Transfer
+from ._types import Blocks, entries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+
+    from ._types import Int, Source, Timeout
+
+    Side = Union[Blocks, Sequence[Blocks]]
+
+
+class ContextBase(_core.Context):
+    """What contexts of both flavours, blocking and asyncio, have in common."""
+
+    _region_type: type[Any] = Region
+    _team_type: type[Any] = Team
+    _transfer_type: type[Any] = Transfer
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._regions: set[_core.RegionBase] = set()
+
+    def _keep(self, region: Any) -> Any:
+        self._regions.add(region)
+        return region
+
+    def _region(
+        self,
+        name: Optional[str],
+        nbytes: Int,
+        *,
+        kind: str = "host",
+        numa_node: Optional[int] = None,
+        huge: bool = False,
+        pinned: bool = False,
+        populate: bool = False,
+        device: Union[str, int, None] = None,
+        no_put: bool = False,
+        no_get: bool = False,
+    ) -> Any:
+        """Allocate memory, zeroed and page aligned, and publish it under a name.
+
+        Args:
+            name: 1 to 255 bytes in UTF-8, unique among this rank's open regions; None: memory for
+                this rank alone, which no peer can open.
+            nbytes: > 0.
+            kind: "host", "cuda", "vulkan" or "auto" (GPU memory if there is any).
+            numa_node, huge, pinned, populate: how host memory is taken; what the machine does not
+                have is left out, and Region.info() says so.
+            device: GPU memory: "nearest", a number or a UUID.
+            no_put, no_get: what peers may not do; they get AccessError.
+
+        Raises:
+            NameInUseError, NoMemoryError, NoDeviceError, LimitError.
+        """
+        return self._keep(
+            self._region_type(
+                self,
+                name,
+                nbytes,
+                kind=kind,
+                numa_node=numa_node,
+                huge=huge,
+                pinned=pinned,
+                populate=populate,
+                device=device,
+                no_put=no_put,
+                no_get=no_get,
+            )
+        )
+
+    def _register(
+        self, name: Optional[str], memory: Any, *, no_put: bool = False, no_get: bool = False
+    ) -> Any:
+        """Publish memory that exists under a name: a numpy array, a bytearray, a tensor on a GPU.
+
+        The region holds it until it is closed. Memory that is read-only needs ``no_put=True``.
+
+        Raises:
+            BufferError, ValueError: the memory is read-only, or not contiguous.
+            TypeError: it is no buffer and no tensor.
+        """
+        return self._keep(
+            self._region_type(self, name, None, memory, no_put=no_put, no_get=no_get)
+        )
+
+    def _open(self, name: str) -> Any:
+        """A region without memory here, only to reach that of other ranks; asks nobody yet."""
+        return self._keep(self._region_type(self, name))
+
+    def _prepare_put(self, rank: Int, local: Side, remote: Side) -> Any:
+        """Prepare a transfer of many pieces from local memory to one rank's segments of regions.
+
+        Both sides are Blocks, or lists of them, of the same total size; the first byte of one side
+        goes with the first of the other. Queries the rank for segments that are not known yet,
+        checks every range, and moves nothing.
+
+        Raises:
+            RangeError, IndexError: a block lies outside of its segment or buffer.
+            InvalidArgumentError: the sides differ in size.
+        """
+        return self._transfer_type(self, "put", rank, entries(local), entries(remote))
+
+    def _prepare_get(self, rank: Int, local: Side, remote: Side) -> Any:
+        """Prepare a transfer from one rank's segments to local memory, as prepare_put()."""
+        return self._transfer_type(self, "get", rank, entries(local), entries(remote))
+
+    def queue(self, *, notes: bool = False, events: bool = False) -> Queue:
+        """Open a completion queue, which reports the requests that are started with it.
+
+        ``notes``, ``events``: also the notifications and events of this context, which recv() and
+        event() then do not get.
+        """
+        return Queue(self, notes=notes, events=events)
+
+    def _wrap_team(self, made: Any) -> Any:
+        if made is None:
+            return None
+        team = self._team_type(made)
+        team.context = self
+        return team
+
+    def _start_team(
+        self,
+        how: str,
+        *,
+        of: Optional[_core.Team] = None,
+        ranks: Optional[Sequence[Int]] = None,
+        color: int = 0,
+        key: int = 0,
+        queue: Optional[Queue] = None,
+        data: object = None,
+    ) -> Request:
+        return _core.start_team(
+            self, how, of, ranks, color, key, self._wrap_team, queue, data
+        )  # fmt: skip
+
+    def _make_team(self, how: str, timeout: Timeout, **kwargs: Any) -> Any:
+        return self._start_team(how, **kwargs)._finish(timeout)
+
+    def _drop(self) -> None:
+        for region in self._regions:
+            region._close(DEFAULT)
+        self._regions.clear()
+
+
+class Context(ContextBase):
+    """A component of a program, with its own notifications, events, names of regions and teams.
+
+    Contexts of different processes belong together if they have the same name. Opened by
+    Job.context(); the job itself is the default one. Use it as a context manager, or close it.
+    """
+
+    notify = _core.Context._notify
+    recv = _core.Context._recv
+    try_recv = _core.Context._try_recv
+    event = _core.Context._event
+    try_event = _core.Context._try_event
+    flush = _core.Context._flush
+
+    if TYPE_CHECKING:
+
+        def region(
+            self,
+            name: Optional[str],
+            nbytes: Int,
+            *,
+            kind: str = "host",
+            numa_node: Optional[int] = None,
+            huge: bool = False,
+            pinned: bool = False,
+            populate: bool = False,
+            device: Union[str, int, None] = None,
+            no_put: bool = False,
+            no_get: bool = False,
+        ) -> Region: ...
+        def register(
+            self,
+            name: Optional[str],
+            memory: Source,
+            *,
+            no_put: bool = False,
+            no_get: bool = False,
+        ) -> Region: ...
+        def open(self, name: str) -> Region: ...
+        def prepare_put(self, rank: Int, local: Side, remote: Side) -> Transfer: ...
+        def prepare_get(self, rank: Int, local: Side, remote: Side) -> Transfer: ...
+    else:
+        region = ContextBase._region
+        register = ContextBase._register
+        open = ContextBase._open
+        prepare_put = ContextBase._prepare_put
+        prepare_get = ContextBase._prepare_get
+
+    def notes(
+        self,
+        rank: Optional[Int] = None,
+        tag: Optional[Int] = None,
+        mask: Optional[Int] = None,
+    ) -> Iterator[Note]:
+        """Notifications that match, one after the other; waits for each. See recv()."""
+        while True:
+            yield self.recv(rank, tag, mask)
+
+    def team(
+        self, ranks: Optional[Sequence[Int]] = None, *, timeout: Timeout = DEFAULT
+    ) -> Team:
+        """A team: of all ranks of the job, or of those in a list, in its order.
+
+        All members call it, and only they. After a TimedOutError it may be called again.
+        """
+        if ranks is None:
+            team: Team = self._make_team("world", timeout)
+        else:
+            team = self._make_team("create", timeout, ranks=ranks)
+        return team
+
+    def node_team(self, *, timeout: Timeout = DEFAULT) -> Team:
+        """The team of the ranks on this host; all ranks of the job call it."""
+        team: Team = self._make_team("node", timeout)
+        return team
+
+    def close(self) -> None:
+        """Close it: its notifications and events are dropped. Its regions are closed.
+
+        Raises:
+            InUseError: it has an open queue.
+            BufferError: views of its regions exist.
+        """
+        self._drop()
+        self._close()
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {'closed' if self.is_closed else 'open'}>"
+
+
+__all__ = ["Context", "ContextBase", "Event", "Note", "Queue", "Request"]

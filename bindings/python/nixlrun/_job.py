@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The job: joining and leaving it, its ranks, and how it ends."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import types
+import warnings
+from typing import TYPE_CHECKING, Any, NoReturn, Optional
+
+from . import _core
+from ._channel import Channel
+from ._context import Context, ContextBase
+from ._core import DEFAULT, Drained, Queue
+from ._types import PeerInfo, RouteInfo
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from ._types import Int, Timeout
+
+_UNITS = (("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0))
+
+
+def _op_timeout() -> Optional[float]:
+    """NIXLRUN_OP_TIMEOUT in seconds, None: no limit; the library has checked it."""
+    text = os.environ.get("NIXLRUN_OP_TIMEOUT", "") or "60s"
+    if text == "inf":
+        return None
+    for unit, seconds in _UNITS:
+        if text.endswith(unit):
+            return float(text[: -len(unit)]) * seconds
+    return float(text)
+
+
+class Rank(int):
+    """A rank of the job: an int, with what is known of its process."""
+
+    __slots__ = ()
+
+    def info(self) -> PeerInfo:
+        """Which process it is; the first call for a rank connects to it."""
+        return PeerInfo(**_core.peer(int(self)))
+
+    @property
+    def state(self) -> str:
+        """ "alive", "lost" or "finished"; never blocks."""
+        return _core.peer_state(int(self))
+
+    @property
+    def host(self) -> str:
+        """The name of its host."""
+        return self.info().host
+
+    @property
+    def scope(self) -> str:
+        """ "self", "local" (its memory can be shared) or "remote"."""
+        return self.info().scope
+
+    def routes(self) -> list[RouteInfo]:
+        """How it is reached: all transports, and why they are chosen or not."""
+        return [RouteInfo(**route) for route in _core.routes(int(self))]
+
+    def kill(self) -> None:
+        """Kill it by SIGKILL, to test how a program survives a death."""
+        _core.kill(int(self))
+
+    def __repr__(self) -> str:
+        return f"Rank({int(self)})"
+
+
+if TYPE_CHECKING:
+    _Base = ContextBase
+else:
+    _Base = object
+
+
+class JobBase(_Base):
+    """What jobs of both flavours, blocking and asyncio, have in common.
+
+    Several objects may be open in one process, as of independent libraries: the last one that is
+    closed leaves the job.
+    """
+
+    def __init__(self, timeout: Timeout = DEFAULT) -> None:
+        _core.init()
+        ContextBase.__init__(self)
+        _core.set_default_timeout(
+            _op_timeout() if isinstance(timeout, _core.Default) else timeout
+        )  # fmt: skip
+        self._failed = False
+        self._channels: list[Channel] = []
+        _open_jobs.append(self)
+
+    @property
+    def rank(self) -> int:
+        """This process: 0 <= rank < size. Plain, so that it does not widen arrays of numpy."""
+        return _core.rank()
+
+    @property
+    def size(self) -> int:
+        """How many ranks the job has."""
+        return _core.size()
+
+    @property
+    def ranks(self) -> list[Rank]:
+        """All ranks of the job."""
+        return [Rank(rank) for rank in range(_core.size())]
+
+    @property
+    def local_rank(self) -> int:
+        """This rank's number among those of its host."""
+        return _core.local_rank()
+
+    @property
+    def local_size(self) -> int:
+        """How many ranks the launcher has started on this host."""
+        return _core.local_size()
+
+    @property
+    def program(self) -> int:
+        """Which program of the command line this is, where ':' separates several; from 0."""
+        return _core.program()
+
+    @property
+    def timeout(self) -> Optional[float]:
+        """Seconds that calls with ``timeout=DEFAULT`` may take, in this process; None: no limit.
+
+        At first NIXLRUN_OP_TIMEOUT, or 60.
+        """
+        return _core.default_timeout()
+
+    @timeout.setter
+    def timeout(self, seconds: Optional[float]) -> None:
+        _core.set_default_timeout(seconds)
+
+    def channel(
+        self, name: str, peer: Optional[Int], slot_nbytes: Int, nslots: Int, *, role: str
+    ) -> Channel:
+        """Open one end of a one-way queue of slots.
+
+        Args:
+            name: 1 to 200 bytes; a consumer has one channel of that name.
+            peer: the rank of the other end; None, for a consumer: any number of producers, each
+                with ``nslots`` slots of its own.
+            slot_nbytes, nslots: the same at both ends.
+            role: "consumer" or "producer".
+
+        Raises:
+            NotFoundError: the consumer's end did not open within NIXLRUN_RESOLVE_TIMEOUT.
+            InvalidArgumentError: the ends differ.
+            NameInUseError.
+        """
+        channel = Channel(self, name, peer, role, slot_nbytes, nslots)
+        self._channels.append(channel)
+        return channel
+
+    def abort(self, exit_code: int = 1, why: str = "") -> NoReturn:
+        """End the whole job: print why on stderr, have the launcher kill all ranks, and exit."""
+        _core.abort(exit_code, why)
+        raise SystemExit(exit_code)
+
+    def end(self, exit_code: int = 0, why: str = "") -> NoReturn:
+        """End the whole job in order, from one rank.
+
+        The others get SIGTERM, this one exits at once. Flushes the standard streams first.
+        """
+        sys.stdout.flush()
+        sys.stderr.flush()
+        _core.job_end(exit_code, why)
+        raise SystemExit(exit_code)
+
+    def _leave(self) -> None:
+        """Leave the job, if it was not left yet."""
+        if self not in _open_jobs:
+            return
+        if len(_open_jobs) == 1 and _core.views() > 0 and not self._is_exiting():
+            names = [region.name for region in self._regions if region.views > 0]
+            raise BufferError(
+                f"{_core.views()} view(s) of regions or slots exist"
+                + (f", of {', '.join(map(repr, names))}" if names else "")
+                + ": release them before the job is closed"
+            )
+        _open_jobs.remove(self)
+        self._close()
+        if not _core.is_forked():
+            _core.finalize()
+        self._regions.clear()
+        self._channels.clear()
+
+    @staticmethod
+    def _is_exiting() -> bool:
+        return _at_exit
+
+    def __repr__(self) -> str:
+        if self.is_closed:
+            return f"<{type(self).__name__}: closed>"
+        return f"<{type(self).__name__}: rank {self.rank} of {self.size}>"
+
+
+def with_job(context: Any) -> Any:
+    """A subclass of a context that has what JobBase has.
+
+    It has one base, since the types of the extension module allow no more.
+    """
+    own = {"__dict__", "__weakref__", "__module__"}
+    members = {name: value for name, value in vars(JobBase).items() if name not in own}
+    return types.new_class("JobBase", (context,), {}, lambda body: body.update(members))
+
+
+if TYPE_CHECKING:
+
+    class _JobContext(JobBase, Context): ...
+else:
+    _JobContext = with_job(Context)
+
+
+class Job(_JobContext):
+    """The job that ``nixlrun -np N python3 script.py`` has started; alone, a job of one rank.
+
+    ``with nixlrun.Job() as job:`` joins it, and leaves it at the end, which waits for the other
+    living ranks. If the body raises, the job is not left: the process ends, and nixlrun ends the
+    job. If views of regions exist at its end, the job is left when the process ends. A job that is
+    open when the interpreter exits is left then, unless an exception ended the program.
+
+    Args:
+        timeout: seconds that calls may take which have no timeout of their own; None: no limit.
+    """
+
+    _queue: Optional[Queue] = None
+
+    def context(self, name: str, timeout: Timeout = DEFAULT) -> Context:
+        """Open the context of a name of 1 to 255 bytes.
+
+        Raises:
+            NameInUseError: this process has an open context of that name.
+        """
+        return Context(name, timeout)
+
+    def drain(self, timeout: Timeout = 0) -> Drained:
+        """Everything that ended, was notified or was lost since the last call; by default at once.
+
+        ``done`` has the requests that were started with ``queue=job.default_queue``, ``notes`` and
+        ``events`` are those of the job, which recv() and event() no longer get. The first call
+        opens the queue. With a timeout it waits for the first of them.
+
+        Raises:
+            TimedOutError: nothing has happened in time (never with 0).
+        """
+        return self.default_queue.drain(timeout)
+
+    @property
+    def default_queue(self) -> Queue:
+        """The queue of drain(); opened at first use."""
+        if self._queue is None:
+            self._queue = Queue(self, notes=True, events=True)
+        return self._queue
+
+    def close(self) -> None:
+        """Leave the job: complete this process's puts, wait for the other living ranks, free all.
+
+        Waits without limit, unless NIXLRUN_FINALIZE_TIMEOUT is set. Closing twice does nothing.
+
+        Raises:
+            BufferError: views of regions exist.
+            TimedOutError: this rank has left, but others did not in time.
+        """
+        self._leave()
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if is_failure(error):
+            self._failed = True
+            return
+        try:
+            self.close()
+        except BufferError as views:
+            warn_of_views(views)
+
+
+def warn_of_views(error: BufferError) -> None:
+    """The body of a ``with`` has left views behind: the memory stays until the process ends."""
+    warnings.warn(f"the job is left when the process ends, since {error}", ResourceWarning, 3)
+
+
+def is_failure(error: Optional[BaseException]) -> bool:
+    """Whether a body that ends with this exception has failed; sys.exit(0) has not."""
+    if isinstance(error, SystemExit):
+        return error.code not in (None, 0)
+    return error is not None
+
+
+_open_jobs: list[JobBase] = []
+_at_exit = False
+
+
+def _leave_at_exit() -> None:
+    """Leave the job in order, unless the program has failed: the others would wait for nothing."""
+    global _at_exit
+    _at_exit = True
+    if _core.is_forked() or hasattr(sys, "last_type") or hasattr(sys, "last_exc"):
+        return
+    for job in list(_open_jobs):
+        if job._failed:
+            return
+        try:
+            job._leave()
+        except Exception as error:
+            warnings.warn(f"leaving the job: {error}", RuntimeWarning, stacklevel=1)
+
+
+atexit.register(_leave_at_exit)
+
+__all__ = ["Job", "JobBase", "Rank"]

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types that several modules use: what may be passed as memory, time, rank or type of elements."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
+
+from . import _core
+from ._core import DEFAULT, Default
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
+    if sys.version_info >= (3, 10):
+        from typing import TypeAlias
+    else:
+        from typing_extensions import TypeAlias
+
+    class SupportsDLPack(Protocol):
+        """A tensor of torch, JAX, TensorFlow, ..."""
+
+        def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    class SupportsCudaArray(Protocol):
+        """An array of CuPy, Numba, torch, ..."""
+
+        @property
+        def __cuda_array_interface__(self) -> Any: ...
+
+    class SupportsIndex(Protocol):
+        """An integer of numpy, a Rank, ..."""
+
+        def __index__(self) -> int: ...
+
+    Int: TypeAlias = Union[int, SupportsIndex]
+    Source: TypeAlias = Union[ReadableBuffer, SupportsDLPack, SupportsCudaArray, _core.RegionBase]
+    Destination: TypeAlias = Union[
+        WriteableBuffer, SupportsDLPack, SupportsCudaArray, _core.RegionBase
+    ]
+    Timeout: TypeAlias = Union[float, None, Default]
+    Stream: TypeAlias = Any
+
+__all__ = ["DEFAULT", "Blocks", "Default", "PeerInfo", "RegionInfo", "RouteInfo", "TransferInfo"]
+
+
+class Blocks:
+    """Blocks of one size: an entry of a side of a prepared transfer.
+
+    Block i begins at ``offset + n * stride``, where n is ``index[i]``, or i without an index.
+
+    Args:
+        memory: a Region, or, on the local side, any contiguous buffer or tensor. It is held as long
+            as the transfer lives.
+        block_nbytes: bytes of a block, > 0.
+        offset: bytes from the start of the memory.
+        stride: bytes from one number to the next; ignored for one block without index.
+        count: number of blocks; ignored with an index.
+        index: a contiguous array of 64-bit integers (numpy, torch on the CPU, ``array("Q")``). It
+            is not copied: its numbers may change between starts.
+    """
+
+    __slots__ = ("block_nbytes", "count", "index", "memory", "offset", "stride")
+
+    def __init__(
+        self,
+        memory: Source,
+        block_nbytes: Int,
+        offset: Int = 0,
+        stride: Int = 0,
+        count: Int = 1,
+        index: Optional[Source] = None,
+    ) -> None:
+        self.memory = memory
+        self.block_nbytes = block_nbytes
+        self.offset = offset
+        self.stride = stride
+        self.count = count
+        self.index = index
+
+    def _entry(self) -> tuple[Any, ...]:
+        return (
+            self.memory, self.block_nbytes, self.offset, self.stride, self.count, self.index
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        numbers = f"count={self.count}" if self.index is None else f"index={self.index!r}"
+        return (
+            f"Blocks({self.memory!r}, {self.block_nbytes}, offset={self.offset}, "
+            f"stride={self.stride}, {numbers})"
+        )
+
+
+class PeerInfo(NamedTuple):
+    """Which process a rank is, where it runs, and whether it lives.
+
+    ``state`` is "alive", "lost" (it died, ``why`` says how) or "finished"; ``scope`` is "self",
+    "local" (the same host) or "remote"; ``incarnation`` counts its starts from 0.
+    """
+
+    job: int
+    rank: int
+    incarnation: int
+    state: str
+    scope: str
+    host: str
+    why: str
+
+
+class RouteInfo(NamedTuple):
+    """A transport, and whether it serves a rank; as ``nixlrun --explain`` shows it.
+
+    ``latency_ns`` (a small put with a notification) and ``bandwidth_mbps`` (MB/s) are expected
+    values; 0: not known. ``why`` says why it is not usable or not chosen.
+    """
+
+    transport: str
+    is_usable: bool
+    is_chosen: bool
+    latency_ns: int
+    bandwidth_mbps: int
+    nrails: int
+    library: str
+    devices: str
+    why: str
+
+
+class RegionInfo(NamedTuple):
+    """What is known of a rank's segment of a region.
+
+    ``kind`` is "host", "cuda" or "vulkan"; ``method`` says how bytes move: "memcpy", "process_vm",
+    "bounce", "message", "rma" or "device"; ``note`` why it is not a better one.
+    """
+
+    nbytes: int
+    kind: str
+    is_registered: bool
+    huge: bool
+    pinned: bool
+    numa: bool
+    transport: str
+    method: str
+    note: str
+    latency_ns: int
+    bandwidth_mbps: int
+    device: str
+    no_put: bool
+    no_get: bool
+
+
+class TransferInfo(NamedTuple):
+    """What is known of a prepared transfer; times are in ns, 0: not known.
+
+    ``nbytes`` and ``nblocks`` are of one start; ``nstarts`` counts complete starts, of which the
+    last one moved ``npieces`` pieces in ``took_ns``.
+    """
+
+    nbytes: int
+    nblocks: int
+    memory_nbytes: int
+    estimated_ns: int
+    nstarts: int
+    npieces: int
+    took_ns: int
+    had_estimated_ns: int
+
+
+def entries(blocks: Union[Blocks, Sequence[Blocks]]) -> list[tuple[Any, ...]]:
+    """The entries of a side, as the extension module takes them."""
+    if isinstance(blocks, Blocks):
+        return [blocks._entry()]
+    return [entry._entry() for entry in blocks]

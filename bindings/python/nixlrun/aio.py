@@ -1,0 +1,698 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package for asyncio: the same classes, whose calls are awaited.
+
+::
+
+    async with nixlrun.aio.Job() as job:
+        kv = job.region("kv", 1 << 20)
+        await kv.get(1, buffer)
+        async for note in job.notes(tag=7):
+            ...
+        await kv.signal(0).at_least(3)
+
+The event loop sleeps on the descriptor of a completion queue: no thread, and nothing is polled. It
+works with every loop that has add_reader(), such as uvloop's. Use a job in one loop only.
+
+Canceling a task cancels its operation, and waits until no byte moves any more; asyncio.timeout()
+and asyncio.wait_for() are therefore the timeouts of all calls here. Channels have no descriptor:
+their calls block, so use try_recv() or a thread.
+
+For trio, anyio and others, drain() awaits a queue by their own ``wait_readable``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from . import _core
+from ._context import ContextBase
+from ._core import DEFAULT, Drained, Event, Note, Queue, Request
+from ._errors import AgainError, LimitError, PeerLostError, TimedOutError
+from ._job import JobBase, is_failure, warn_of_views, with_job
+from ._region import RegionBase, SignalBase
+from ._team import TeamBase
+from ._transfer import TransferBase
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from types import TracebackType
+
+    from ._context import Side
+    from ._core import AtomicOp, Compare, DType, ReduceOp
+    from ._region import SignalChange
+    from ._team import Counts
+    from ._types import Destination, Int, Source, Stream, Timeout
+
+MAX_UNMATCHED = 65536  # notifications that nobody has asked for; then senders wait
+
+
+async def drain(queue: Queue, wait_readable: Callable[[int], Awaitable[None]]) -> Drained:
+    """What a queue has to report; waits for the first of it by ``wait_readable(descriptor)``.
+
+    ``wait_readable`` is trio.lowlevel.wait_readable, anyio.wait_readable or the like.
+    """
+    while True:
+        drained = queue.drain()
+        if drained:
+            return drained
+        if queue.arm():
+            await wait_readable(queue.fileno())
+
+
+class _Pump:
+    """Takes what a queue reports, whenever its descriptor is readable, and passes it on."""
+
+    def __init__(self, queue: Queue, take: Callable[[Drained], bool]) -> None:
+        self.queue = queue
+        self.is_paused = False
+        self._take = take
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(queue.fileno(), self._ready)
+        self._arm()
+
+    def _arm(self) -> None:
+        if not self.queue.arm():
+            self._loop.call_soon(self._ready)
+
+    def _ready(self) -> None:
+        if self.queue.is_closed or self.is_paused:
+            return
+        if self._take(self.queue.drain()):
+            self._arm()
+        else:
+            self.is_paused = True
+            self._loop.remove_reader(self.queue.fileno())
+
+    def resume(self) -> None:
+        """Go on after `take` has returned False."""
+        if self.is_paused:
+            self.is_paused = False
+            self._loop.add_reader(self.queue.fileno(), self._ready)
+            self._arm()
+
+    def close(self) -> None:
+        if not self.queue.is_closed:
+            if not self.is_paused:
+                self._loop.remove_reader(self.queue.fileno())
+            self.queue.close()
+
+
+class _Receiver:
+    """Waits for one notification that matches."""
+
+    def __init__(self, rank: Optional[Int], tag: Optional[Int], mask: Optional[Int]) -> None:
+        self.rank = None if rank is None else int(rank)
+        self._tag = None if tag is None else int(tag)
+        self._mask = 2**64 - 1 if mask is None else int(mask)
+        self.waiter: Optional[asyncio.Future[Note]] = None
+
+    def matches(self, note: Note) -> bool:
+        if self.rank is not None and note.rank != self.rank:
+            return False
+        return self._tag is None or (note.tag ^ self._tag) & self._mask == 0
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.waiter is not None and not self.waiter.done()
+
+
+class _Inbox:
+    """The notifications and events of a context, for those that wait for them.
+
+    A notification goes to the first receiver that waits for it, or is kept in order.
+    """
+
+    def __init__(self, context: ContextBase) -> None:
+        self._receivers: list[_Receiver] = []
+        self._kept: deque[Note] = deque()
+        self._gone: dict[int, str] = {}
+        self.listeners: list[asyncio.Queue[Event]] = []
+        self.early: deque[Event] = deque()
+        self.pump = _Pump(Queue(context, notes=True, events=True), self._take)
+
+    def _take(self, drained: Drained) -> bool:
+        events: list[Event] = []
+        while True:
+            for note in drained.notes:
+                self._deliver(note)
+            if not drained.events:
+                break
+            # What a rank had sent before it died comes before its end.
+            events.extend(drained.events)
+            drained = self.pump.queue.drain()
+        for event in events:
+            self._tell(event)
+        if len(self._kept) < MAX_UNMATCHED:
+            return True
+        for receiver in self._receivers:
+            self._fail(receiver, self._too_many())
+        return False
+
+    def _too_many(self) -> LimitError:
+        return LimitError(f"{len(self._kept)} notifications that nobody has asked for are kept")
+
+    def _fail(self, receiver: _Receiver, error: Exception) -> None:
+        if receiver.waiter is not None and not receiver.waiter.done():
+            receiver.waiter.set_exception(error)
+
+    def _deliver(self, note: Note) -> None:
+        for receiver in self._receivers:
+            if receiver.waiter is not None and receiver.is_waiting and receiver.matches(note):
+                receiver.waiter.set_result(note)
+                return
+        self._kept.append(note)
+
+    def _tell(self, event: Event) -> None:
+        if event.type in ("peer_lost", "peer_left"):
+            self._gone[event.rank] = event.type
+            for receiver in self._receivers:
+                if receiver.rank == event.rank:
+                    self._fail(receiver, self._lost(event.rank))
+        for listener in self.listeners:
+            listener.put_nowait(event)
+        if not self.listeners:
+            self.early.append(event)
+
+    def _lost(self, rank: int) -> PeerLostError:
+        words = "has died" if self._gone[rank] == "peer_lost" else "has left"
+        error = PeerLostError(f"rank {rank} {words}, and all that it had sent was received")
+        error.rank = rank
+        return error
+
+    def _take_kept(self, receiver: _Receiver) -> Optional[Note]:
+        for i, note in enumerate(self._kept):
+            if receiver.matches(note):
+                del self._kept[i]
+                self.pump.resume()
+                return note
+        return None
+
+    async def receive(self, receiver: _Receiver) -> Note:
+        """The oldest notification that matches."""
+        note = self._take_kept(receiver)
+        if note is not None:
+            return note
+        if receiver.rank is not None and receiver.rank in self._gone:
+            raise self._lost(receiver.rank)
+        if self.pump.is_paused:
+            raise self._too_many()
+        receiver.waiter = asyncio.get_running_loop().create_future()
+        self._receivers.append(receiver)
+        try:
+            return await receiver.waiter
+        except asyncio.CancelledError:
+            if receiver.waiter.done() and not receiver.waiter.cancelled():
+                self._kept.appendleft(receiver.waiter.result())
+            raise
+        finally:
+            self._receivers.remove(receiver)
+
+
+def _ended(drained: Drained) -> bool:
+    for request in drained.done:
+        future = request.data
+        if future is not None and not future.done():
+            future.set_result(None)
+    return True
+
+
+async def _in_thread(call: Callable[[], Any]) -> Any:
+    """Make a call that may wait for other ranks, in a thread that dies with the process."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def tell(result: Any, error: Optional[BaseException]) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = call()
+        except BaseException as failure:
+            error = failure
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(tell, result, error)
+
+    threading.Thread(target=run, name="nixlrun-aio", daemon=True).start()
+    return await future
+
+
+class Region(RegionBase):
+    """A region whose operations are awaited; made by Job.region() and its kin.
+
+    Buffers must not be touched until the call has returned.
+    """
+
+    async def put(
+        self,
+        rank: Int,
+        src: Source,
+        offset: Int = 0,
+        *,
+        tag: Optional[Int] = None,
+        msg: Optional[Source] = None,
+        signal: Optional[SignalChange] = None,
+        stream: Stream = None,
+    ) -> None:
+        """Copy bytes into a rank's segment; see nixlrun.Region.put()."""
+        await self._run(
+            self.start_put, rank, src, offset, tag=tag, msg=msg, signal=signal, stream=stream
+        )  # fmt: skip
+
+    async def get(
+        self,
+        rank: Int,
+        dst: Destination,
+        offset: Int = 0,
+        *,
+        tag: Optional[Int] = None,
+        msg: Optional[Source] = None,
+        stream: Stream = None,
+    ) -> None:
+        """Copy bytes from a rank's segment; see nixlrun.Region.get()."""
+        await self._run(self.start_get, rank, dst, offset, tag=tag, msg=msg, stream=stream)
+
+    async def atomic(
+        self,
+        rank: Int,
+        op: AtomicOp,
+        offset: Int,
+        value: Optional[float] = None,
+        *,
+        dtype: DType = "uint64",
+    ) -> float:
+        """Change a word, and return its old value; see nixlrun.Region.atomic()."""
+        old: float = await self._run(self.start_atomic, rank, op, offset, value, dtype=dtype)
+        return old
+
+    async def compare_swap(
+        self, rank: Int, offset: Int, expected: float, desired: float, *, dtype: DType = "uint64"
+    ) -> float:
+        """Replace a word that has the bits of ``expected``; returns its old value."""
+        old: float = await self._run(
+            self.start_compare_swap, rank, offset, expected, desired, dtype=dtype
+        )
+        return old
+
+    def signal(self, offset: Int = 0) -> Signal:
+        """The 64-bit word at this offset (a multiple of 8), as a signal."""
+        return Signal(self, offset)
+
+    async def close(self) -> None:
+        """Revoke this rank's segment, and free the region; see nixlrun.Region.close()."""
+        try:
+            self._close(0)
+        except TimedOutError:
+            await _in_thread(lambda: self._close(None))
+        self._forget()
+
+    async def _run(self, start: Callable[..., Request], *args: Any, **kwargs: Any) -> Any:
+        context: Context = self.context
+        return await context._run(start, *args, **kwargs)
+
+    async def __aenter__(self) -> Region:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        await self.close()
+
+
+class Signal(SignalBase):
+    """A signal whose calls are awaited; made by Region.signal()."""
+
+    __slots__ = ()
+
+    async def at_least(self, value: Int, *, rank: Optional[Int] = None) -> int:
+        """Wait until this rank's word is at least ``value``, and return what was seen.
+
+        ``rank``: end the wait with PeerLostError if that rank is lost.
+        """
+        return await self.wait(value, ">=", rank=rank)
+
+    async def wait(self, value: Int, compare: Compare = ">=", *, rank: Optional[Int] = None) -> int:
+        """Wait until this rank's word, in host memory, compares true; returns what was seen."""
+        context: Context = self.region.context
+        seen: int = await context._run(self.start_wait, value, compare, rank=rank)
+        return seen
+
+    async def add(self, rank: Int, value: Int = 1) -> None:
+        """Add to a rank's word, behind all earlier puts of this process to that rank."""
+        context: Context = self.region.context
+        await context._run(self.start_add, rank, value)
+
+    async def set(self, rank: Int, value: Int) -> None:
+        """Set a rank's word, behind all earlier puts of this process to that rank."""
+        context: Context = self.region.context
+        await context._run(self.start_set, rank, value)
+
+
+class Transfer(TransferBase):
+    """A prepared transfer that is awaited; made by prepare_put() and prepare_get()."""
+
+    _context: Context
+
+    async def run(
+        self,
+        *,
+        tag: Optional[Int] = None,
+        msg: Optional[Source] = None,
+        signal: Optional[SignalChange] = None,
+    ) -> None:
+        """Start it, and wait for its end; see nixlrun.Transfer.start()."""
+        await self._context._run(self.start, tag=tag, msg=msg, signal=signal)
+
+
+class Team(TeamBase):
+    """A team whose collectives are awaited; see nixlrun.Team for what each does."""
+
+    async def barrier(self) -> None:
+        """Wait until all members have called it."""
+        await self._run(self.start_barrier)
+
+    async def broadcast(self, buf: Destination, root: int = 0) -> None:
+        """Copy ``buf`` of member ``root`` to all others."""
+        await self._run(self.start_broadcast, buf, root)
+
+    async def gather(
+        self, src: Optional[Source], dst: Optional[Destination] = None, root: int = 0
+    ) -> None:
+        """Copy ``src`` of member i to the i-th part of ``dst`` of member ``root``."""
+        await self._run(self.start_gather, src, dst, root)
+
+    async def scatter(self, src: Optional[Source], dst: Destination, root: int = 0) -> None:
+        """Copy the i-th part of ``src`` of member ``root`` to ``dst`` of member i."""
+        await self._run(self.start_scatter, src, dst, root)
+
+    async def allgather(self, src: Optional[Source], dst: Destination) -> None:
+        """Copy ``src`` of member i to the i-th part of ``dst`` of all."""
+        await self._run(self.start_allgather, src, dst)
+
+    async def alltoall(self, src: Optional[Source], dst: Destination) -> None:
+        """Copy the j-th part of ``src`` of member i to the i-th part of ``dst`` of member j."""
+        await self._run(self.start_alltoall, src, dst)
+
+    async def gatherv(
+        self,
+        src: Source,
+        dst: Optional[Destination] = None,
+        counts: Optional[Counts] = None,
+        root: int = 0,
+    ) -> None:
+        """As gather(), with parts of different sizes."""
+        await self._run(self.start_gatherv, src, dst, counts, root)
+
+    async def scatterv(
+        self, src: Optional[Source], counts: Optional[Counts], dst: Destination, root: int = 0
+    ) -> None:
+        """As scatter(), with parts of different sizes."""
+        await self._run(self.start_scatterv, src, counts, dst, root)
+
+    async def allgatherv(self, src: Source, dst: Destination, counts: Counts) -> None:
+        """As allgather(), with parts of different sizes."""
+        await self._run(self.start_allgatherv, src, dst, counts)
+
+    async def alltoallv(
+        self, src: Source, src_counts: Counts, dst: Destination, dst_counts: Counts
+    ) -> None:
+        """As alltoall(), with parts of different sizes."""
+        await self._run(self.start_alltoallv, src, src_counts, dst, dst_counts)
+
+    async def reduce(
+        self,
+        src: Optional[Source],
+        dst: Optional[Destination] = None,
+        op: ReduceOp = "sum",
+        root: int = 0,
+        *,
+        dtype: Optional[DType] = None,
+    ) -> None:
+        """Combine ``src`` of all members into ``dst`` of member ``root``."""
+        await self._run(self.start_reduce, src, dst, op, root, dtype=dtype)
+
+    async def allreduce(
+        self,
+        src: Optional[Source],
+        dst: Destination,
+        op: ReduceOp = "sum",
+        *,
+        dtype: Optional[DType] = None,
+    ) -> None:
+        """Combine ``src`` of all members into ``dst`` of each."""
+        await self._run(self.start_allreduce, src, dst, op, dtype=dtype)
+
+    async def reduce_scatter(
+        self, src: Source, dst: Destination, op: ReduceOp = "sum", *, dtype: Optional[DType] = None
+    ) -> None:
+        """Combine ``src`` of all members, and give its i-th part to member i."""
+        await self._run(self.start_reduce_scatter, src, dst, op, dtype=dtype)
+
+    async def scan(
+        self,
+        src: Optional[Source],
+        dst: Destination,
+        op: ReduceOp = "sum",
+        *,
+        exclusive: bool = False,
+        dtype: Optional[DType] = None,
+    ) -> None:
+        """Combine ``src`` of members 0 to i into ``dst`` of member i."""
+        await self._run(self.start_scan, src, dst, op, exclusive=exclusive, dtype=dtype)
+
+    async def split(self, color: int, key: int = 0) -> Optional[Team]:
+        """Divide the team: members of one color are in one new team; -1: in none."""
+        context: Context = self.context  # type: ignore[assignment]
+        team: Optional[Team] = await context._team("split", of=self, color=color, key=key)
+        return team
+
+    async def _run(self, start: Callable[..., Request], *args: Any, **kwargs: Any) -> Any:
+        context: Context = self.context  # type: ignore[assignment]
+        return await context._run(start, *args, **kwargs)
+
+
+class Context(ContextBase):
+    """A component of a program, as nixlrun.Context; opened by Job.context()."""
+
+    _region_type = Region
+    _team_type = Team
+    _transfer_type = Transfer
+    _operations: Optional[_Pump] = None
+    _inbox: Optional[_Inbox] = None
+
+    if TYPE_CHECKING:
+
+        def region(
+            self,
+            name: Optional[str],
+            nbytes: Int,
+            *,
+            kind: str = "host",
+            numa_node: Optional[int] = None,
+            huge: bool = False,
+            pinned: bool = False,
+            populate: bool = False,
+            device: Union[str, int, None] = None,
+            no_put: bool = False,
+            no_get: bool = False,
+        ) -> Region: ...
+        def register(
+            self,
+            name: Optional[str],
+            memory: Source,
+            *,
+            no_put: bool = False,
+            no_get: bool = False,
+        ) -> Region: ...
+        def open(self, name: str) -> Region: ...
+    else:
+        region = ContextBase._region
+        register = ContextBase._register
+        open = ContextBase._open
+
+    async def prepare_put(self, rank: Int, local: Side, remote: Side) -> Transfer:
+        """Prepare a transfer to one rank's segments; see nixlrun.Job.prepare_put()."""
+        return self._prepared(await _in_thread(lambda: self._prepare_put(rank, local, remote)))
+
+    async def prepare_get(self, rank: Int, local: Side, remote: Side) -> Transfer:
+        """Prepare a transfer from one rank's segments; see nixlrun.Job.prepare_get()."""
+        return self._prepared(await _in_thread(lambda: self._prepare_get(rank, local, remote)))
+
+    def _prepared(self, transfer: Transfer) -> Transfer:
+        transfer._context = self
+        return transfer
+
+    async def notify(self, rank: Int, tag: Int, msg: Optional[Source] = None) -> None:
+        """Send a rank a tag and up to NOTE_MAX bytes, behind all earlier puts to it.
+
+        Returns when the library has it; waits only if 1024 notifications for that rank are kept.
+        """
+        try:
+            self._post(rank, tag, msg)
+        except AgainError:
+            await _in_thread(lambda: self._notify(rank, tag, msg, None))
+
+    async def recv(
+        self,
+        rank: Optional[Int] = None,
+        tag: Optional[Int] = None,
+        mask: Optional[Int] = None,
+    ) -> Note:
+        """The oldest notification that matches; arguments and failures as of notes()."""
+        return await self._open_inbox().receive(_Receiver(rank, tag, mask))
+
+    async def notes(
+        self,
+        rank: Optional[Int] = None,
+        tag: Optional[Int] = None,
+        mask: Optional[Int] = None,
+    ) -> AsyncIterator[Note]:
+        """Notifications that match, one after the other, without an end.
+
+        Several of these may run at once; a notification goes to the one that waited first. Those
+        that nobody has asked for are kept, up to MAX_UNMATCHED.
+
+        Args:
+            rank: the sender; None: any.
+            tag, mask: compared in the bits that are set in mask, by default all; no tag: any.
+
+        Raises:
+            PeerLostError: ``rank`` has died or left, and all that it had sent was received. With
+                any rank: never; see events().
+            LimitError: too many notifications that do not match are kept.
+        """
+        inbox = self._open_inbox()
+        receiver = _Receiver(rank, tag, mask)
+        while True:
+            yield await inbox.receive(receiver)
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Events of peers and regions, one after the other, without an end."""
+        inbox = self._open_inbox()
+        listener: asyncio.Queue[Event] = asyncio.Queue()
+        while inbox.early:
+            listener.put_nowait(inbox.early.popleft())
+        inbox.listeners.append(listener)
+        try:
+            while True:
+                yield await listener.get()
+        finally:
+            inbox.listeners.remove(listener)
+
+    async def flush(self, rank: Optional[Int] = None, *, gets: bool = False) -> None:
+        """Wait until all earlier puts to a rank (None: to all) are visible."""
+        await self._run(self.start_flush, rank, gets=gets)
+
+    async def team(self, ranks: Optional[Sequence[Int]] = None) -> Team:
+        """A team: of all ranks of the job, or of those in a list; all members call it."""
+        team: Team = await self._team("world" if ranks is None else "create", ranks=ranks)
+        return team
+
+    async def node_team(self) -> Team:
+        """The team of the ranks on this host; all ranks of the job call it."""
+        team: Team = await self._team("node")
+        return team
+
+    async def close(self) -> None:
+        """Close it, its regions, and what waits in it; see nixlrun.Context.close()."""
+        self._close_queues()
+        self._drop()
+        self._close()
+
+    def _close_queues(self) -> None:
+        if self._operations is not None:
+            self._operations.close()
+            self._operations = None
+        if self._inbox is not None:
+            self._inbox.pump.close()
+            self._inbox = None
+
+    def _open_inbox(self) -> _Inbox:
+        if self._inbox is None:
+            self._inbox = _Inbox(self)
+        return self._inbox
+
+    async def _team(self, how: str, **kwargs: Any) -> Any:
+        return await self._run(self._start_team, how, **kwargs)
+
+    async def _run(self, start: Callable[..., Request], *args: Any, **kwargs: Any) -> Any:
+        """Start an operation, and await its end; a task that is canceled waits for that, too."""
+        if self._operations is None:
+            self._operations = _Pump(Queue(self, reports_ended=False), _ended)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        request = start(*args, **kwargs, queue=self._operations.queue, data=future)
+        if not request.done:
+            try:
+                await future
+            except asyncio.CancelledError:
+                await self._cancel(request)
+                raise
+        return request.result()
+
+    @staticmethod
+    async def _cancel(request: Request) -> None:
+        if not request.done:
+            request.data = future = asyncio.get_running_loop().create_future()
+            request.cancel()
+        while not request.done:
+            try:
+                await asyncio.shield(future)
+            except asyncio.CancelledError:
+                continue
+
+
+if TYPE_CHECKING:
+
+    class _JobContext(JobBase, Context): ...
+else:
+    _JobContext = with_job(Context)
+
+
+class Job(_JobContext):
+    """The job, for asyncio: ``async with nixlrun.aio.Job() as job:``.
+
+    Args:
+        timeout: as of nixlrun.Job; here it only bounds what is not awaited.
+    """
+
+    def context(self, name: str) -> Context:
+        """Open the context of a name of 1 to 255 bytes."""
+        return Context(name)
+
+    async def close(self) -> None:
+        """Leave the job: cancel what is awaited, and wait for the other living ranks."""
+        self._close_queues()
+        await _in_thread(self._leave)
+
+    async def __aenter__(self) -> Job:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if is_failure(error):
+            self._failed = True
+            self._close_queues()
+            return
+        try:
+            await self.close()
+        except BufferError as views:
+            warn_of_views(views)
+
+
+__all__ = ["MAX_UNMATCHED", "Context", "Job", "Region", "Signal", "Team", "Transfer", "drain"]

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""asyncio, uvloop, trio and anyio."""
+
+import asyncio
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+import nixlrun
+import nixlrun.aio
+
+MIB = 1 << 20
+
+
+@pytest.mark.ranks(2)
+async def test_operations(job):
+    box = job.region("box", 16 * MIB)
+    other = 1 - job.rank
+    team = await job.team()
+    data = np.random.default_rng(job.rank).integers(0, 256, 8 * MIB, np.uint8)
+    await box.put(other, data, tag=1, msg=b"here", signal=box.signal(12 * MIB).adding(2))
+    assert (await job.recv(other, 1)).payload == b"here"
+    assert await box.signal(12 * MIB).at_least(2) == 2
+    wanted = np.random.default_rng(other).integers(0, 256, 8 * MIB, np.uint8)
+    assert np.array_equal(np.frombuffer(box, np.uint8)[: 8 * MIB], wanted)
+    parts = [bytearray(MIB) for _ in range(8)]
+    await asyncio.gather(*(box.get(other, part, i * MIB) for i, part in enumerate(parts)))
+    assert b"".join(parts) == data.tobytes()
+    assert await box.atomic(other, "add", 13 * MIB, 5) == 0
+    assert await box.compare_swap(other, 13 * MIB, 5, 6) == 5
+    await box.signal(14 * MIB).set(other, 9)
+    assert await box.signal(14 * MIB).wait(9, "==", rank=other) == 9
+    await job.flush()
+    with pytest.raises(nixlrun.RangeError):
+        await box.put(other, b"1", 16 * MIB)
+    total = np.array([job.rank + 1.0])
+    await team.allreduce(None, total)
+    assert total[0] == 3
+    half = await team.split(job.rank)
+    assert half.size == 1
+    index = np.arange(0, 16, 2, dtype=np.uint64)
+    transfer = await job.prepare_get(other, nixlrun.Blocks(parts[0], 8 * 512),
+                                     nixlrun.Blocks(box, 512, stride=512, index=index))
+    await transfer.run()
+    assert bytes(parts[0][:512]) == data[:512].tobytes()
+    await team.barrier()
+    await box.close()
+    with pytest.raises(nixlrun.ClosedError):
+        await box.put(other, b"1")
+
+
+@pytest.mark.ranks(2)
+async def test_notes_go_to_those_who_ask(job):
+    other = 1 - job.rank
+
+    async def collect(tag, n):
+        got = []
+        async for note in job.notes(tag=tag):
+            got.append(note.payload)
+            if len(got) == n:
+                return got
+
+    async def send():
+        for i in range(300):
+            await job.notify(other, i % 3, b"%d" % i)
+
+    early, *_ = await asyncio.gather(collect(0, 100), send())
+    assert early == [b"%d" % i for i in range(0, 300, 3)]
+    assert await collect(2, 50) == [b"%d" % i for i in range(2, 152, 3)]
+    assert await collect(1, 100) == [b"%d" % i for i in range(1, 300, 3)]
+    assert (await job.recv(other, 2)).payload == b"152"
+    context = job.context("more")
+    await context.notify(other, 5)
+    assert (await context.recv()).tag == 5
+    await context.close()
+
+
+@pytest.mark.ranks(2)
+async def test_timeouts_and_cancels(job):
+    box = job.region("box", 64 * MIB)
+    other = 1 - job.rank
+    for wait in (job.recv(other), box.signal(0).at_least(1)):
+        begin = time.monotonic()
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(wait, 0.05)
+        assert time.monotonic() - begin < 5
+    team = await job.team()
+    buffer = bytearray(64 * MIB)
+    task = asyncio.ensure_future(box.get(other, buffer))
+    await asyncio.sleep(0)
+    task.cancel()
+    try:
+        await task
+    except asyncio.CancelledError:
+        pass
+    buffer.extend(b"no view is left")
+    await team.barrier()
+    await job.notify(other, 1)
+    assert (await job.recv(other)).tag == 1
+
+
+@pytest.mark.ranks(2, options=["--on-failure", "continue"], rc=137)
+async def test_a_death_wakes_who_waits(job):
+    box = job.region("box", 64)
+    await (await job.team()).barrier()
+    if job.rank == 1:
+        await job.notify(0, 3, b"last")
+        os.kill(os.getpid(), signal.SIGKILL)
+    got = []
+    with pytest.raises(nixlrun.PeerLostError) as caught:
+        async for note in job.notes(1):
+            got.append(note.payload)
+    assert got == [b"last"] and caught.value.rank == 1
+    with pytest.raises(nixlrun.PeerLostError):
+        await box.signal(0).at_least(1, rank=1)
+    with pytest.raises(nixlrun.PeerLostError):
+        await box.put(1, bytes(MIB))
+    async for event in job.events():
+        assert (event.type, event.rank) == ("peer_lost", 1)
+        break
+
+
+@pytest.mark.ranks(2)
+async def test_waiting_uses_no_thread_and_no_time(job):
+    import threading
+
+    other = 1 - job.rank
+    before = threading.active_count()
+    waiter = asyncio.ensure_future(job.recv(other, 5))
+    begin, cpu = time.monotonic(), time.process_time()
+    await asyncio.sleep(0.5)
+    assert threading.active_count() == before
+    assert time.process_time() - cpu < 0.1 and time.monotonic() - begin >= 0.5
+    await job.notify(other, 5)
+    await waiter
+
+
+@pytest.mark.ranks(1)
+async def test_unmatched_notes_make_senders_wait_and_receivers_hear_of_it(job):
+    nixlrun.aio.MAX_UNMATCHED = 100
+    for i in range(150):
+        await job.notify(0, i)
+    with pytest.raises(nixlrun.LimitError):
+        await asyncio.wait_for(job.recv(tag=1000), 10)
+    for i in range(150):
+        assert (await job.recv()).tag == i
+
+
+def exchange():
+    async def main():
+        async with nixlrun.aio.Job() as job:
+            box = job.region("box", MIB)
+            other = 1 - job.rank
+            for i in range(50):
+                await box.put(other, bytes(MIB), tag=i)
+                assert (await job.recv(other)).tag == i
+                await job.notify(other, 1000)
+                assert (await job.recv(other)).tag == 1000
+
+    return main()
+
+
+@pytest.mark.ranks(2)
+def test_uvloop():
+    uvloop = pytest.importorskip("uvloop")
+    uvloop.run(exchange())
+
+
+async def drained(job, wait_readable):
+    box = job.region("box", MIB)
+    other = 1 - job.rank
+    queue = job.queue(notes=True)
+    tags = []
+    for i in range(50):
+        request = box.start_put(other, bytes(MIB), queue=queue, tag=i)
+        while not request.done or i not in tags:
+            got = await nixlrun.aio.drain(queue, wait_readable)
+            tags += [note.tag for note in got.notes]
+    assert tags == list(range(50))
+    queue.close()
+
+
+@pytest.mark.ranks(2)
+def test_trio(job):
+    trio = pytest.importorskip("trio")
+    trio.run(drained, job, trio.lowlevel.wait_readable)
+
+
+@pytest.mark.ranks(2)
+def test_anyio(job):
+    anyio = pytest.importorskip("anyio")
+    anyio.run(drained, job, anyio.wait_readable)
+
+
+@pytest.mark.ranks(2, rc=130, says="KeyboardInterrupt")
+def test_an_interrupted_loop_ends():
+    import threading
+
+    async def main():
+        async with nixlrun.aio.Job() as job:
+            if job.rank == 0:
+                threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            await job.recv(1 - job.rank)
+
+    asyncio.run(main())

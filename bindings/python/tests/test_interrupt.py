@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ctrl-C in each call that blocks: KeyboardInterrupt within 100 ms, and the job goes on."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+import nixlrun
+
+AFTER = 0.2  # seconds of waiting before the signal
+LIMIT = 0.1
+
+
+def interrupted(call):
+    """Seconds from the signal to the exception."""
+    sent = []
+
+    def send():
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(AFTER, send)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        call()
+    took = time.monotonic() - sent[0]
+    timer.join()
+    return took
+
+
+def check(call):
+    """The best of some tries, since other work may have the core."""
+    took = min(interrupted(call) for _ in range(2))
+    assert took < LIMIT, f"{took * 1000:.0f} ms"
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("what", ["recv", "event", "signal", "signals", "drain", "channel", "info",
+                                  "notify", "request"])
+def test_interrupt(job, what):
+    box = job.region("box", 64)
+    other = 1 - job.rank
+    if job.rank == 0:
+        if what == "recv":
+            check(lambda: job.recv(1))
+        elif what == "event":
+            check(lambda: job.event())
+        elif what == "signal":
+            check(lambda: box.signal(0).wait(1))
+        elif what == "signals":
+            check(lambda: nixlrun.wait_any_signal([box.signal(0), box.signal(8)], 1))
+        elif what == "drain":
+            check(lambda: job.drain(timeout=None))
+        elif what == "channel":
+            with job.channel("c", 1, 8, 1, role="consumer") as channel:
+                check(lambda: channel.recv())
+        elif what == "info":
+            check(lambda: job.open("nowhere").info(1, timeout=None))
+        elif what == "notify":
+            check(lambda: [job.notify(1, 5, bytes(4096), timeout=None) for _ in range(100000)])
+        elif what == "request":
+            check(lambda: job.start_flush().wait() or box.expose().request.wait())
+    if what == "drain" and job.rank == 0:
+        job.default_queue.close()
+        job._queue = None
+    if job.rank == 0:
+        box.put(other, b"after", 16, tag=1)
+    while job.recv(other).tag != 1:
+        pass
+    if job.rank == 1:
+        box.put(other, b"after", 16, tag=1)
+    assert bytes(box)[16:21] == b"after"
+
+
+@pytest.mark.ranks(2)
+def test_interrupt_of_a_collective(job):
+    team = job.team()
+    if job.rank == 0:
+        assert interrupted(lambda: team.barrier(timeout=None)) < LIMIT
+        with pytest.raises(nixlrun.CanceledError):
+            team.barrier()
+        job.notify(1, 1)
+    else:
+        job.recv(0, 1)
+        with pytest.raises(nixlrun.CanceledError):
+            team.barrier()
+
+
+@pytest.mark.ranks(2, rc=1, says="interrupted")
+def test_interrupt_of_the_end_of_a_job():
+    job = nixlrun.Job()
+    if job.rank == 0:
+        took = interrupted(job.close)
+        print("interrupted", took, flush=True)
+        os._exit(1 if took < LIMIT else 2)
+    time.sleep(30)
+
+
+@pytest.mark.ranks(2)
+def test_interrupt_of_a_put_to_a_stopped_rank(job):
+    mine = bytearray(1 << 26)
+    box = job.register("box", mine)
+    pid = job.region("pid", 8)
+    pid.put(1 - job.rank, os.getpid().to_bytes(8, "little"), tag=1)
+    job.recv(1 - job.rank, 1)
+    box.get(1 - job.rank, bytearray(8))
+    team = job.team()
+    team.barrier()
+    if job.rank == 0:
+        other = int.from_bytes(bytes(pid), "little")
+        os.kill(other, signal.SIGSTOP)
+        try:
+            check(lambda: pid.atomic(1, "add", 0, 1, timeout=None) and box.atomic(1, "add", 0, 1, timeout=None))
+        finally:
+            os.kill(other, signal.SIGCONT)
+    job.team().barrier()

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How processes begin and end: exits, exceptions, forks, threads, kills."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+
+import nixlrun
+from conftest import launch
+
+
+def script(text, nranks=2, options=()):
+    """Run lines in each rank."""
+    return launch(nranks, ["-c", textwrap.dedent(text)], options)
+
+
+def test_a_job_left_open_is_left_at_exit():
+    done = script("""
+        import nixlrun, numpy
+        job = nixlrun.Job()
+        box = job.region("box", 64)
+        view = memoryview(box)
+        array = numpy.frombuffer(box, numpy.uint8)
+        box.put(1 - job.rank, b"1", tag=1)
+        job.recv(tag=1)
+        request = box.start_put(1 - job.rank, b"2")
+        print("end")
+    """)
+    assert (done.returncode, done.stdout) == (0, "end\nend\n")
+
+
+def test_views_that_outlive_a_with_keep_the_job_until_the_end():
+    done = script("""
+        import nixlrun, numpy
+        with nixlrun.Job() as job:
+            array = numpy.frombuffer(job.region("box", 64), numpy.uint8)
+            job.team().barrier()
+        array[:] = 1
+        print("end", array.sum())
+    """)
+    assert (done.returncode, done.stdout) == (0, "end 64\nend 64\n"), done.stdout
+
+
+@pytest.mark.parametrize("body", ["raise RuntimeError('on purpose')", "sys.exit(3)"])
+def test_a_rank_that_fails_ends_the_job(body):
+    done = script(f"""
+        import nixlrun, sys
+        with nixlrun.Job() as job:
+            if job.rank == 1:
+                {body}
+            job.recv(1)
+    """)
+    assert done.returncode == (3 if "exit" in body else 1), done.stdout
+    assert ("on purpose" in done.stdout) == ("raise" in body)
+    assert "rank 1" in done.stdout
+
+
+def test_an_exception_without_a_with_ends_the_job():
+    done = script("""
+        import nixlrun
+        job = nixlrun.Job()
+        if job.rank == 0:
+            raise RuntimeError("on purpose")
+        job.recv(0)
+    """)
+    assert done.returncode == 1 and "on purpose" in done.stdout
+
+
+def test_exit_with_success_leaves_the_job():
+    done = script("""
+        import nixlrun, sys
+        with nixlrun.Job() as job:
+            sys.exit(0)
+    """)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_one_process_without_a_launcher():
+    code = "import nixlrun\nwith nixlrun.Job() as job: print(job.size, job.ranks[0].scope)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("1 self\n", "")
+
+
+@pytest.mark.ranks(2)
+def test_jobs_are_counted():
+    first, second = nixlrun.Job(), nixlrun.Job()
+    box = second.region("box", 64)
+    first.close()
+    box.put(1 - second.rank, b"1", tag=1)
+    second.recv(tag=1)
+    second.close()
+    second.close()
+    for call in (lambda: second.rank, lambda: box.put(0, b"1"), lambda: second.notify(0, 1)):
+        with pytest.raises((nixlrun.NotInitError, nixlrun.ClosedError)):
+            call()
+    with nixlrun.Job() as again:
+        again.region("box", 64).put(1 - again.rank, b"1", tag=2)
+        assert again.recv(tag=2).tag == 2
+    with pytest.raises(nixlrun.ClosedError):
+        box.put(0, b"1")
+
+
+@pytest.mark.ranks(2)
+def test_a_forked_child_is_refused(job):
+    box = job.region("box", 1 << 20)
+    box.put(1 - job.rank, b"1")
+    pending = box.start_put(1 - job.rank, bytes(1 << 20))
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            with pytest.raises(nixlrun.ForkedError):
+                box.put(0, b"1")
+            with pytest.raises(nixlrun.ForkedError):
+                job.notify(0, 1)
+            del pending
+            job.close()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    pending.wait()
+    box.put(1 - job.rank, b"2", tag=1)
+    job.recv(tag=1)
+
+
+def test_a_forked_child_that_exits_does_not_leave():
+    done = script("""
+        import nixlrun, os, sys
+        with nixlrun.Job() as job:
+            child = os.fork()
+            if child == 0:
+                sys.exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+            job.team().barrier()
+    """)
+    # Python 3.12 and later warn of a fork of a process with threads.
+    assert done.returncode == 0 and "Error" not in done.stdout, done.stdout
+
+
+@pytest.mark.ranks(2)
+def test_threads(job):
+    box = job.region("box", 1 << 20)
+    other = 1 - job.rank
+    failures = []
+
+    def work(number):
+        try:
+            data = bytes([number]) * 8192
+            back = bytearray(8192)
+            at = number * 8192
+            for i in range(200):
+                box.put(other, data, at)
+                box.get(other, back, at)
+                assert back == data
+                box.atomic(other, "add", 1 << 19, 1)
+                job.notify(other, number, b"%d" % i)
+                assert job.recv(other, number).payload == b"%d" % i
+                request = box.start_put(other, data, at)
+                request.wait()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+    job.team().barrier()
+    assert box.atomic(job.rank, "fetch", 1 << 19) == 1200
+    job.team().barrier()
+
+
+@pytest.mark.ranks(1)
+def test_the_gil_is_released(job):
+    box = job.region("box", 64)
+    counted = 0
+    stop = threading.Event()
+
+    def count():
+        nonlocal counted
+        while not stop.is_set():
+            counted += 1
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    for wait in (lambda: job.recv(0, timeout=0.1), lambda: box.signal(0).wait(1, timeout=0.1)):
+        before = counted
+        with pytest.raises(TimeoutError):
+            wait()
+        assert counted > before + 1000
+    stop.set()
+    thread.join()
+
+
+def test_a_daemon_thread_that_waits_does_not_hinder_the_exit():
+    done = script("""
+        import nixlrun, threading, time
+        job = nixlrun.Job()
+        def wait():
+            try:
+                job.recv(tag=99)
+            except Exception:
+                pass
+        threading.Thread(target=wait, daemon=True).start()
+        job.notify(1 - job.rank, 1)
+        job.recv(tag=1)
+        print("end")
+    """)
+    assert done.stdout.count("end") == 2, done.stdout
+    assert done.returncode == 0, done.stdout
+
+
+def test_peers_see_a_kill_in_the_middle_of_their_work():
+    done = script("""
+        import nixlrun, os, signal, threading
+        with nixlrun.Job() as job:
+            box = job.region("box", 1 << 26)
+            data = bytearray(1 << 26)
+            job.team().barrier()
+            if job.rank == 1:
+                threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            try:
+                while True:
+                    box.put(1 - job.rank, data)
+                    box.start_get(1 - job.rank, data).wait()
+            except nixlrun.PeerLostError as error:
+                print("lost", error.rank)
+    """, options=["--on-failure", "continue"])
+    assert done.returncode == 137 and "lost 1" in done.stdout, done.stdout
+
+
+def test_abort_and_end():
+    text = """
+        import nixlrun
+        with nixlrun.Job() as job:
+            if job.rank == 0:
+                job.{}
+            job.recv(0)
+    """
+    done = script(text.format("abort(7, 'for a reason')"))
+    assert done.returncode == 7 and "for a reason" in done.stdout, done.stdout
+    done = script(text.format("end(0)"))
+    assert done.returncode == 0, done.stdout
+
+
+def test_log_lines_go_to_logging():
+    done = script("""
+        import logging, nixlrun, os
+        logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=1)
+        nixlrun.log_to(logging.getLogger("nixlrun"))
+        with nixlrun.Job() as job:
+            pass
+        nixlrun.log_to(None)
+    """, nranks=1, options=["-x", "NIXLRUN_LOG=debug"])
+    assert done.returncode == 0 and "DEBUG nixlrun." in done.stdout, done.stdout
+
+
+def test_versions_that_differ_are_said():
+    with pytest.warns(RuntimeWarning, match=r"built for libnixlrun 1\.2\.3 and has loaded 0\.9\.0"):
+        nixlrun._check_versions(1002003, 9000)

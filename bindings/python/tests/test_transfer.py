@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prepared transfers and channels."""
+
+import array
+
+import numpy as np
+import pytest
+
+import nixlrun
+from nixlrun import Blocks
+
+BLOCK = 512
+
+
+@pytest.mark.ranks(2)
+def test_blocks_by_index(job):
+    pool = job.region("pool", 1000 * BLOCK)
+    other = 1 - job.rank
+    mine = np.repeat(np.arange(1000, dtype=np.uint64), BLOCK // 8).view(np.uint8) + job.rank
+    here = np.arange(0, 1000, 4, dtype=np.uint64)
+    there = np.arange(1, 1000, 4, dtype=np.int64)
+    transfer = job.prepare_put(other, Blocks(mine, BLOCK, stride=BLOCK, index=here),
+                               Blocks(pool, BLOCK, stride=BLOCK, index=there))
+    assert transfer.nbytes == 250 * BLOCK and transfer.rank == other
+    transfer.run(tag=1, msg=b"run")
+    assert job.recv(other, 1).payload == b"run"
+    seen = np.frombuffer(pool, np.uint8).reshape(1000, BLOCK)
+    sent = np.repeat(np.arange(1000, dtype=np.uint64), BLOCK // 8).view(np.uint8) + other
+    sent = sent.reshape(1000, BLOCK)
+    assert np.array_equal(seen[there], sent[here])
+    job.team().barrier()
+    here += 1  # the index is not copied
+    transfer.start(tag=2).wait()
+    job.recv(other, 2)
+    assert np.array_equal(seen[there], sent[here])
+    job.team().barrier()
+    transfer.set_index("local", 0, np.arange(10, dtype=np.uint64))
+    transfer.set_index("remote", 0, array.array("Q", range(10)))
+    transfer.run(tag=3)
+    job.recv(other, 3)
+    assert np.array_equal(seen[:10], sent[:10])
+    info = transfer.info()
+    assert info.nstarts == 3 and info.nblocks == 10 and info.nbytes == 10 * BLOCK
+    job.team().barrier()
+
+
+@pytest.mark.ranks(2)
+def test_get_strided_with_signal_and_queue(job):
+    pool = job.region("pool", 64 * BLOCK)
+    words = job.region("words", 8)
+    other = 1 - job.rank
+    np.frombuffer(pool, np.uint8)[:] = job.rank + 1
+    job.team().barrier()
+    got = np.zeros(32 * BLOCK, np.uint8)
+    with job.prepare_get(other, Blocks(got, 32 * BLOCK), Blocks(pool, BLOCK, stride=2 * BLOCK, count=32)) as get:
+        get.run()
+        assert (got == other + 1).all()
+    assert get.is_closed
+    with pytest.raises(nixlrun.ClosedError):
+        get.run()
+    job.team().barrier()
+    put = job.prepare_put(other, [Blocks(got, BLOCK), Blocks(got, BLOCK, offset=BLOCK)],
+                          [Blocks(pool, 2 * BLOCK)])
+    queue = job.queue()
+    request = put.start(signal=words.signal().adding(3), queue=queue)
+    while not request.done:
+        queue.drain(timeout=20)
+    words.signal().wait(3)
+    assert (np.frombuffer(pool, np.uint8)[: 2 * BLOCK] == job.rank + 1).all()
+    job.team().barrier()
+
+
+@pytest.mark.ranks(1)
+def test_bad_transfers(job):
+    pool = job.region("pool", 10 * BLOCK)
+    mine = bytearray(10 * BLOCK)
+    whole = Blocks(pool, BLOCK, stride=BLOCK, count=10)
+    for bad in (np.arange(10, dtype=np.int32), np.arange(10.0), b"12345678", [1, 2],
+                np.arange(20, dtype=np.uint64)[::2]):
+        with pytest.raises((TypeError, BufferError)):
+            job.prepare_put(0, Blocks(mine, BLOCK, stride=BLOCK, index=bad), whole)
+    with pytest.raises(nixlrun.RangeError):
+        job.prepare_put(0, Blocks(mine, BLOCK, stride=BLOCK, count=10),
+                        Blocks(pool, BLOCK, stride=BLOCK, index=np.arange(1, 11, dtype=np.uint64)))
+    for bad in (Blocks(mine, BLOCK, stride=BLOCK, count=11), Blocks(mine, BLOCK, offset=10 * BLOCK),
+                Blocks(mine, BLOCK, stride=2**63, count=3),
+                Blocks(mine, BLOCK, stride=BLOCK, index=np.array([-1])),
+                Blocks(mine, BLOCK, stride=BLOCK, index=np.array([10]))):
+        with pytest.raises(IndexError, match="beyond the local buffer"):
+            job.prepare_put(0, bad, whole)
+    with pytest.raises(nixlrun.InvalidArgumentError, match="bytes"):
+        job.prepare_put(0, Blocks(mine, BLOCK), whole)
+    with pytest.raises(TypeError, match="must be a Region"):
+        job.prepare_put(0, Blocks(mine, BLOCK), Blocks(mine, BLOCK))
+    with pytest.raises(BufferError):
+        job.prepare_get(0, Blocks(bytes(BLOCK), BLOCK), Blocks(pool, BLOCK))
+    with pytest.raises(nixlrun.InvalidArgumentError):
+        job.prepare_put(0, [], [])
+    index = np.arange(10, dtype=np.uint64)
+    transfer = job.prepare_put(0, Blocks(mine, BLOCK, stride=BLOCK, index=index), whole)
+    index[3] = 99
+    with pytest.raises(IndexError):
+        transfer.run()
+    index[3] = 3
+    transfer.run()
+    with pytest.raises(ValueError, match="the side has 1"):
+        transfer.set_index("local", 1, index)
+    with pytest.raises(BufferError):
+        mine.extend(b"1")
+    transfer.close()
+    transfer.close()
+    mine.extend(b"1")
+
+
+@pytest.mark.ranks(3)
+def test_a_channel_carries_items_in_order(job):
+    if job.rank == 0:
+        with job.channel("work", None, 64, 4, role="consumer") as work:
+            items = {1: [], 2: []}
+            while sum(map(len, items.values())) < 200:
+                slot = work.recv(timeout=20)
+                with memoryview(slot) as view:
+                    items[slot.rank].append(bytes(view))
+                    with pytest.raises(BufferError):
+                        slot.release()
+                slot.release()
+                assert not slot.is_held
+            assert items == {rank: [b"%d" % i for i in range(100)] for rank in (1, 2)}
+            assert work.try_recv() is None
+            with pytest.raises(TimeoutError):
+                work.recv(timeout=0.01)
+    else:
+        work = job.channel("work", 0, 64, 4, role="producer")
+        for i in range(100):
+            if i % 2:
+                work.send(b"%d" % i, timeout=20)
+            else:
+                slot = work.acquire(20)
+                text = b"%d" % i
+                with memoryview(slot) as view:
+                    view[: len(text)] = text
+                    with pytest.raises(BufferError):
+                        slot.publish(1)
+                slot.publish(len(text))
+                with pytest.raises(BufferError):
+                    memoryview(slot)
+        with pytest.raises(ValueError, match="a slot has 64"):
+            work.send(bytes(65))
+        work.close()
+        with pytest.raises(nixlrun.ClosedError, match="'work'"):
+            work.send(b"1")
+
+
+@pytest.mark.ranks(2)
+def test_a_channel_ends_with_its_producer(job):
+    if job.rank == 0:
+        work = job.channel("work", 1, 64, 4, role="consumer")
+        assert list(work) == [b"a", b"b", b"c"]
+        with pytest.raises(nixlrun.StaleError):
+            work.recv()
+    else:
+        with job.channel("work", 0, 64, 4, role="producer") as work:
+            for item in (b"a", b"b", b"c"):
+                work.send(item)
+            with pytest.raises(nixlrun.InvalidArgumentError):
+                work.recv(0)
+    with pytest.raises(ValueError, match="'consumer', 'producer'"):
+        job.channel("work", 0, 64, 4, role="both")
+    with pytest.raises(nixlrun.InvalidArgumentError):
+        job.channel("", None, 64, 4, role="consumer")
