@@ -8,10 +8,12 @@ python_modules = __init__.py _channel.py _context.py _core.pyi _errors.py _job.p
 	_team.py _transfer.py _types.py _version.py aio.py py.typed
 python_tests = conftest.py rank.py test_aio.py test_interrupt.py test_life.py test_memory.py test_notes.py \
 	test_region.py test_team.py test_transfer.py
+python_bench = README bench.py choose/bench.py choose/build_cffi.py choose/nanobind.cpp c_side.c \
+	peers_nixl.py
 EXTRA_DIST += %D%/python/CMakeLists.txt %D%/python/README.md %D%/python/pyproject.toml \
 	%D%/python/requirements.txt \
 	$(python_core:%=%D%/python/core/%) $(python_modules:%=%D%/python/nixlrun/%) \
-	$(python_tests:%=%D%/python/tests/%)
+	$(python_tests:%=%D%/python/tests/%) $(python_bench:%=%D%/python/bench/%)
 
 PYTHON = python3
 WHEEL_FLAGS =

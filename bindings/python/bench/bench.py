@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of the Python package beside the same calls of C, in one process and in turns.
+
+nixlrun -np 2 python3 bench.py
+"""
+
+import asyncio
+import ctypes
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import nixlrun
+import nixlrun.aio
+
+HERE = Path(__file__).parent
+TURNS = 7
+BLOCK, NBLOCKS, STARTS = 64, 1000, 1000
+WAKES, PAUSE_NS = 60, 2_000_000
+
+
+def load_c_side(folder):
+    """Compile the C side against the library that the package has loaded."""
+    flags = subprocess.check_output(["pkg-config", "--cflags", "--libs", "nixlrun"], text=True)
+    path = Path(folder) / "c_side.so"
+    command = ["cc", "-O2", "-shared", "-fPIC", "-o", str(path), str(HERE / "c_side.c")]
+    subprocess.check_call(command + shlex.split(flags))
+    side = ctypes.CDLL(str(path))
+    side.c_put.restype = ctypes.c_double
+    return side
+
+
+def row(name, ours, theirs, goal):
+    """One line; `theirs` may be None."""
+    beside = "" if theirs is None else f"{theirs:12.0f} ns {ours / theirs:8.2f} x"
+    print(f"{name:44s} {ours:12.0f} ns {beside:27s} {goal}", flush=True)
+
+
+def in_turns(ours, theirs):
+    """The best of both, measured one after the other: other work only makes them slower."""
+    pairs = [(ours(), theirs()) for _ in range(TURNS)]
+    return [min(column) for column in zip(*pairs)]
+
+
+def timed(call, n):
+    """ns of a call, in a loop whose own cost is taken off."""
+    def loop(body):
+        begin = time.perf_counter_ns()
+        for _ in range(n):
+            body()
+        return (time.perf_counter_ns() - begin) / n
+
+    return loop(call) - min(loop(lambda: None) for _ in range(3))
+
+
+def put_row(job, side, box):
+    data = bytearray(8)
+    raw = (ctypes.c_char * 8).from_buffer(data)
+    peer = 1 - job.rank
+    ours, theirs = in_turns(
+        lambda: timed(lambda: box.put(peer, data), 100000),
+        lambda: side.c_put(peer, b"box", raw, 1000000))
+    row("put 8 B", ours, theirs, f"goal C + 150 ns: C + {ours - theirs:.0f}")
+
+
+def transfer_row(job, side, pool):
+    memory = np.zeros(NBLOCKS * BLOCK, np.uint8)
+    random = np.random.default_rng(1)
+    here = random.permutation(NBLOCKS).astype(np.uint64)
+    there = random.permutation(NBLOCKS).astype(np.uint64)
+    peer = 1 - job.rank
+    transfer = job.prepare_put(peer, nixlrun.Blocks(memory, BLOCK, stride=BLOCK, index=here),
+                               nixlrun.Blocks(pool, BLOCK, stride=BLOCK, index=there))
+
+    def by_python():
+        began = ended = 0
+        for _ in range(STARTS):
+            begin = time.perf_counter_ns()
+            request = transfer.start()
+            began += time.perf_counter_ns() - begin
+            request.wait()
+            ended += time.perf_counter_ns() - begin
+        return began / STARTS, ended / STARTS
+
+    def by_c():
+        began, ended = ctypes.c_double(), ctypes.c_double()
+        pointer = ctypes.c_void_p
+        assert side.c_transfer(peer, b"pool", memory.ctypes.data_as(pointer),
+                               ctypes.c_uint64(BLOCK), ctypes.c_uint64(NBLOCKS),
+                               here.ctypes.data_as(pointer),
+                               there.ctypes.data_as(pointer), STARTS, ctypes.byref(began),
+                               ctypes.byref(ended)) == 0
+        return began.value, ended.value
+
+    turns = [by_python() + by_c() for _ in range(TURNS)]
+    began, ended, c_began, c_ended = (min(column) for column in zip(*turns))
+    row(f"start of {NBLOCKS} blocks of {BLOCK} B", began, c_began, "goal <= 20 us, 1.2 x")
+    row("the same until its end", ended, c_ended, "")
+
+
+def drain_row(job):
+    took = min(timed(job.drain, 100000) for _ in range(TURNS))
+    row("drain() with nothing", took, None, "goal <= 1 us")
+
+
+def import_row():
+    def run(code):
+        begin = time.perf_counter_ns()
+        subprocess.check_call([sys.executable, "-c", code])
+        return time.perf_counter_ns() - begin
+
+    ours, theirs = in_turns(lambda: run("import nixlrun"), lambda: run("pass"))
+    row("import, without the start of Python", ours - theirs, None, "goal <= 30 ms")
+
+
+async def await_times(job, peer, n):
+    times = []
+    async for note in job.notes(peer, 1):
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        times.append(now - int.from_bytes(note.payload, sys.byteorder))
+        if len(times) == n:
+            return times
+
+
+async def wake_row(side):
+    """From a notification to the code behind `await`, beside a call of C that sleeps."""
+    async with nixlrun.aio.Job() as job:
+        peer = 1 - job.rank
+        team = await job.team()
+        ours, theirs = [], []
+        for _ in range(TURNS):
+            await team.barrier()
+            if job.rank == 1:
+                assert side.c_send(peer, ctypes.c_uint64(1), WAKES, ctypes.c_int64(PAUSE_NS)) == 0
+            else:
+                ours += await await_times(job, peer, WAKES)
+        job._close_queues()  # what takes notifications from the C call
+        for _ in range(TURNS):
+            await team.barrier()
+            if job.rank == 1:
+                assert side.c_send(peer, ctypes.c_uint64(2), WAKES, ctypes.c_int64(PAUSE_NS)) == 0
+            else:
+                times = (ctypes.c_double * WAKES)()
+                assert side.c_receive(peer, ctypes.c_uint64(2), WAKES, times) == 0
+                theirs += list(times)
+            job._close_queues()
+        await team.barrier()
+        if job.rank == 0:
+            ours, theirs = statistics.median(ours), statistics.median(theirs)
+            row("await of a notification, p50", ours, theirs,
+                f"goal C + 20 us: C + {(ours - theirs) / 1000:.1f}")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder, nixlrun.Job() as job:
+        side = load_c_side(folder)
+        box, pool = job.region("box", 8), job.region("pool", NBLOCKS * BLOCK)
+        if job.size != 2:
+            raise SystemExit("needs two ranks: nixlrun -np 2 python3 bench.py")
+        if job.rank == 0:
+            print(f"{'':44s} {'Python':>15s} {'C':>15s} {'ratio':>10s}")
+            put_row(job, side, box)
+            transfer_row(job, side, pool)
+            import_row()
+            drain_row(job)
+            job.default_queue.close()
+            job.notify(1, 3)
+        else:
+            job.recv(0, 3)
+        asyncio.run(wake_row(side))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The C side of bench.py, which loads it: the same calls in the same process. Times are in ns. */
+#include <nixlrun.h>
+#include <string.h>
+#include <time.h>
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Puts of 8 bytes to a rank's region; ns for each, or a negative status. */
+double c_put(int rank, const char *name, const void *src, int n)
+{
+    struct nixl_region *region;
+    int status = nixl_region_open(name, &region);
+    int64_t begin;
+
+    if (status != NIXL_OK || (status = nixl_put(rank, region, 0, src, 8)) != NIXL_OK) {
+        return status;
+    }
+    begin = now_ns();
+    for (int i = 0; i < n && status == NIXL_OK; i++) {
+        status = nixl_put(rank, region, 0, src, 8);
+    }
+    begin = now_ns() - begin;
+    (void)nixl_region_close(region, NIXL_FOREVER);
+    return status == NIXL_OK ? (double)begin / n : status;
+}
+
+/*
+ * Starts of a prepared transfer of indexed blocks, each waited for; ns for each start, and for each
+ * until its end.
+ */
+int c_transfer(int rank, const char *name, void *memory, uint64_t nbytes, uint64_t nblocks,
+               const uint64_t *here, const uint64_t *there, int n, double *start_p, double *end_p)
+{
+    struct nixl_blocks local = NIXL_BLOCKS_INIT, remote = NIXL_BLOCKS_INIT;
+    struct nixl_region *region;
+    struct nixl_xfer *xfer;
+    int status = nixl_region_open(name, &region);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    local.addr = memory;
+    remote.region = region;
+    local.block_nbytes = remote.block_nbytes = local.stride = remote.stride = nbytes;
+    local.nblocks = remote.nblocks = nblocks;
+    local.index = here;
+    remote.index = there;
+    status = nixl_xfer_create(NIXL_XFER_PUT, rank, &local, 1, &remote, 1, &xfer);
+    *start_p = *end_p = 0;
+    for (int i = 0; i < n && status == NIXL_OK; i++) {
+        struct nixl_req *req = NULL;
+        int64_t begin = now_ns();
+
+        status = nixl_xfer_start(xfer, &req);
+        *start_p += (double)(now_ns() - begin) / n;
+        status = status == NIXL_INPROGRESS ? nixl_req_wait(&req, NIXL_FOREVER) : status;
+        *end_p += (double)(now_ns() - begin) / n;
+    }
+    (void)nixl_xfer_free(xfer);
+    (void)nixl_region_close(region, NIXL_FOREVER);
+    return status;
+}
+
+/* Send n notifications with pauses, in which the receiver falls asleep; each has its time. */
+int c_send(int rank, uint64_t tag, int n, int64_t pause_ns)
+{
+    const struct timespec pause = {.tv_nsec = pause_ns};
+    int status = NIXL_OK;
+
+    for (int i = 0; i < n && status == NIXL_OK; i++) {
+        int64_t now;
+
+        nanosleep(&pause, NULL);
+        now = now_ns();
+        status = nixl_notify(rank, tag, &now, sizeof(now), NIXL_FOREVER);
+    }
+    return status;
+}
+
+/* Receive them; ns from sending to having each. */
+int c_receive(int rank, uint64_t tag, int n, double *times)
+{
+    struct nixl_note note;
+    int status = NIXL_OK;
+
+    nixl_note_init(&note);
+    for (int i = 0; i < n && status == NIXL_OK; i++) {
+        int64_t sent;
+
+        status = nixl_notify_recv(rank, tag, UINT64_MAX, NIXL_FOREVER, &note);
+        memcpy(&sent, note.payload, sizeof(sent));
+        times[i] = (double)(now_ns() - sent);
+    }
+    return status;
+}
