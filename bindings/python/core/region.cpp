@@ -80,12 +80,40 @@ static int alloc_segment(struct nixl_region **handle_p, const char *name, uint64
     return nixl_region_alloc(name, nbytes, params, handle_p);
 }
 
-static int register_segment(struct nixl_region **handle_p, const char *name, const Memory &memory,
+/* One memory, or a list of them, as a region of extents. */
+static int register_segment(struct nixl_region **handle_p, const char *name,
+                            const std::vector<Memory> &memories, bool is_list,
                             const struct nixl_mem_params *params)
 {
+    std::vector<struct nixl_extent> extents;
     Unlocked unlocked;
 
-    return nixl_region_register(name, memory.addr, memory.nbytes, params, handle_p);
+    if (!is_list) {
+        return nixl_region_register(name, memories[0].addr, memories[0].nbytes, params, handle_p);
+    }
+    for (const Memory &memory : memories) {
+        extents.push_back({memory.addr, memory.nbytes});
+    }
+    return nixl_region_register_extents(name, extents.data(), extents.size(), params, handle_p);
+}
+
+static bool is_list_of_memories(nb::handle memory)
+{
+    return nb::isinstance<nb::list>(memory) || nb::isinstance<nb::tuple>(memory);
+}
+
+static std::vector<Memory> read_memories(nb::handle memory, bool is_written)
+{
+    std::vector<Memory> memories;
+
+    if (!is_list_of_memories(memory)) {
+        memories.emplace_back(memory, is_written);
+        return memories;
+    }
+    for (nb::handle one : nb::cast<nb::sequence>(memory)) {
+        memories.emplace_back(one, is_written);
+    }
+    return memories;
 }
 
 /* Allocate `nbytes`, or register `memory`, or, with neither, open the name. */
@@ -98,7 +126,7 @@ static void region_init(Region *region, nb::object context, nb::handle name, nb:
     const char *given = name.is_none() ? nullptr : label.c_str();
     struct nixl_op op = NIXL_OP_INIT;
     struct nixl_region *handle;
-    Memory registered;
+    std::vector<Memory> registered;
 
     made.params.flags = (huge ? NIXL_MEM_HUGE : 0) | (pinned ? NIXL_MEM_PINNED : 0) |
                         (populate ? NIXL_MEM_POPULATE : 0);
@@ -107,8 +135,10 @@ static void region_init(Region *region, nb::object context, nb::handle name, nb:
         made.params.numa_node = read_int_slow(numa_node, "numa_node");
     }
     if (!memory.is_none()) {
-        registered = Memory(memory, !no_put);
-        check(register_segment(&handle, given, registered, &made.params));
+        registered = read_memories(memory, !no_put);
+        made.params.kind = NIXL_MEM_AUTO; /* of each memory, as its driver says */
+        check(register_segment(&handle, given, registered, is_list_of_memories(memory),
+                               &made.params));
     } else if (!nbytes.is_none()) {
         check(alloc_segment(&handle, given, read_u64(nbytes, "nbytes"), &made.params));
     } else {
@@ -129,7 +159,7 @@ static void region_close(Region *region, nb::handle timeout)
 
     if (region->region == nullptr || !region->is_of_this_life()) {
         region->region = nullptr;
-        region->registered.release();
+        region->registered.clear();
         return;
     }
     if (region->nviews > 0) {
@@ -153,7 +183,7 @@ static void region_close(Region *region, nb::handle timeout)
                                        : last_detail(status));
     }
     region->addr = nullptr;
-    region->registered.release();
+    region->registered.clear();
 }
 
 /* ---- views ----------------------------------------------------------------------------------- */
@@ -258,15 +288,19 @@ static nb::tuple region_dlpack_device(const Region &region)
 
 /* ---- what is known --------------------------------------------------------------------------- */
 
-static nb::dict region_query(Region &region, nb::handle rank, nb::handle timeout)
+/* Of the segment, or of one of its extents. */
+static nb::dict region_query(Region &region, nb::handle rank, nb::handle timeout,
+                             nb::handle extent)
 {
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
     struct nixl_region *handle = region.handle();
     const int owner = read_rank(rank);
     RegionUse use(&region);
+    const uint64_t number = extent.is_none() ? 0 : read_u64(extent, "extent");
     nb::dict known;
     int status = wait_in_slices(read_timeout(timeout), [&](int64_t ns) {
-        return nixl_region_query(owner, handle, ns, &info);
+        return extent.is_none() ? nixl_region_query(owner, handle, ns, &info)
+                                : nixl_region_query_extent(owner, handle, number, ns, &info);
     });
 
     if (status == NIXL_INPROGRESS) {
@@ -287,6 +321,8 @@ static nb::dict region_query(Region &region, nb::handle rank, nb::handle timeout
     known["device"] = nb::str(info.device);
     known["no_put"] = (info.access & NIXL_ACCESS_NO_PUT) != 0;
     known["no_get"] = (info.access & NIXL_ACCESS_NO_GET) != 0;
+    known["offset"] = info.offset;
+    known["nextents"] = info.nextents;
     return known;
 }
 
@@ -512,7 +548,8 @@ void bind_region(nb::module_ &module)
     type.def_prop_ro("views", [](const Region &region) { return region.nviews; });
     type.def("__len__", [](const Region &region) { return region.nbytes; });
     type.def("_close", &region_close, "timeout"_a.none());
-    type.def("_query", &region_query, "rank"_a, "timeout"_a.none() = usual);
+    type.def("_query", &region_query, "rank"_a, "timeout"_a.none() = usual,
+             "extent"_a.none() = nb::none());
     type.def("is_published", &region_is_published, "rank"_a, "timeout"_a.none() = usual);
     type.def("__dlpack__", &region_dlpack);
     type.def("__dlpack_device__", &region_dlpack_device);

@@ -16,7 +16,7 @@ struct Region : Handle {
     size_t nbytes = 0;
     int kind = NIXL_MEM_NONE;
     int device = -1;   /* of CUDA memory */
-    Memory registered; /* what keeps the memory of a registered region */
+    std::vector<Memory> registered; /* what keeps the memory of a registered region */
     size_t nviews = 0; /* buffers and tensors that point into the segment, and calls */
 
     Region() = default;

@@ -56,7 +56,22 @@ static Memory read_blocks_index(nb::handle object)
     return index;
 }
 
-/* `entry` is (memory, block_nbytes, offset, stride, count, index); memory: a region or a buffer. */
+/* A number of extents, or of one. */
+static uint32_t read_extent(nb::handle number, const char *what)
+{
+    const uint64_t value = read_u64(number, what);
+
+    if (value > UINT32_MAX) {
+        fail_value(std::string(what) + " is " + std::to_string(value) + "; allowed: up to " +
+                   std::to_string(UINT32_MAX) + " (ALL_EXTENTS)");
+    }
+    return (uint32_t)value;
+}
+
+/*
+ * `entry` is (memory, block_nbytes, offset, stride, count, index, extents, first_extent); memory: a
+ * region or a buffer.
+ */
 static void side_add(Side *side, nb::tuple entry, bool is_remote, bool is_written)
 {
     struct nixl_blocks blocks = NIXL_BLOCKS_INIT;
@@ -76,6 +91,8 @@ static void side_add(Side *side, nb::tuple entry, bool is_remote, bool is_writte
     blocks.offset = read_u64(entry[2], "offset");
     blocks.stride = read_u64(entry[3], "stride");
     blocks.nblocks = read_u64(entry[4], "count");
+    blocks.nextents = read_extent(entry[6], "extents");
+    blocks.first_extent = read_extent(entry[7], "first_extent");
     if (!nb::object(entry[5]).is_none()) {
         side->indices.push_back(read_blocks_index(nb::object(entry[5])));
         blocks.index = (const uint64_t *)side->indices.back().addr;

@@ -73,7 +73,7 @@ from ._region import (
 )
 from ._team import Team
 from ._transfer import Transfer
-from ._types import Blocks, PeerInfo, RegionInfo, RouteInfo, TransferInfo
+from ._types import ALL_EXTENTS, Blocks, PeerInfo, RegionInfo, RouteInfo, TransferInfo
 from ._version import __version__
 
 
@@ -108,6 +108,7 @@ __all__ = [
     "NOTE_MAX",
     "AccessError",
     "AgainError",
+    "ALL_EXTENTS",
     "Blocks",
     "CanceledError",
     "Channel",

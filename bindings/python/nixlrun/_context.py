@@ -86,6 +86,10 @@ class ContextBase(_core.Context):
     ) -> Any:
         """Publish memory that exists under a name: a numpy array, a bytearray, a tensor on a GPU.
 
+        A list or tuple of memories becomes one region of extents: the K and V tensors of all layers
+        of a cache, say. Offsets go through them in order; an operation, or a block of a prepared
+        transfer, lies within one of them.
+
         The region holds it until it is closed. Memory that is read-only needs ``no_put=True``.
 
         Raises:
@@ -189,7 +193,7 @@ class Context(ContextBase):
         def register(
             self,
             name: Optional[str],
-            memory: Source,
+            memory: Union[Source, Sequence[Source]],
             *,
             no_put: bool = False,
             no_get: bool = False,

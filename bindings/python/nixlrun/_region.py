@@ -46,12 +46,17 @@ class RegionBase(_core.RegionBase):
     close it meanwhile is a BufferError.
     """
 
-    def info(self, rank: Int, timeout: Timeout = DEFAULT) -> RegionInfo:
-        """What is known of a rank's segment; waits until its owner has published it.
+    def info(
+        self, rank: Int, timeout: Timeout = DEFAULT, *, extent: Optional[Int] = None
+    ) -> RegionInfo:
+        """What is known of a rank's segment, or of one extent of it; waits until it is published.
 
         After a StaleError this forgets the old segment, so that a new one of that name is used.
+
+        Raises:
+            RangeError: there is no such extent.
         """
-        return RegionInfo(**self._query(rank, timeout))
+        return RegionInfo(**self._query(rank, timeout, extent))
 
     def start_atomic(
         self,

@@ -47,6 +47,10 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT", "Blocks", "Default", "PeerInfo", "RegionInfo", "RouteInfo", "TransferInfo"]
 
 
+ALL_EXTENTS = 2**32 - 1
+"""Of Blocks: to the last extent that the segment has when a start begins."""
+
+
 class Blocks:
     """Blocks of one size: an entry of a side of a prepared transfer.
 
@@ -61,9 +65,22 @@ class Blocks:
         count: number of blocks; ignored with an index.
         index: a contiguous array of 64-bit integers (numpy, torch on the CPU, ``array("Q")``). It
             is not copied: its numbers may change between starts.
+        extents: of a region of extents: the same blocks of so many extents, or ALL_EXTENTS, one
+            after the other; ``offset`` counts from the beginning of each. 0: blocks anywhere in the
+            region, each within one extent.
+        first_extent: with ``extents``.
     """
 
-    __slots__ = ("block_nbytes", "count", "index", "memory", "offset", "stride")
+    __slots__ = (
+        "block_nbytes",
+        "count",
+        "extents",
+        "first_extent",
+        "index",
+        "memory",
+        "offset",
+        "stride",
+    )
 
     def __init__(
         self,
@@ -73,6 +90,9 @@ class Blocks:
         stride: Int = 0,
         count: Int = 1,
         index: Optional[Source] = None,
+        *,
+        extents: Int = 0,
+        first_extent: Int = 0,
     ) -> None:
         self.memory = memory
         self.block_nbytes = block_nbytes
@@ -80,10 +100,13 @@ class Blocks:
         self.stride = stride
         self.count = count
         self.index = index
+        self.extents = extents
+        self.first_extent = first_extent
 
     def _entry(self) -> tuple[Any, ...]:
         return (
-            self.memory, self.block_nbytes, self.offset, self.stride, self.count, self.index
+            self.memory, self.block_nbytes, self.offset, self.stride, self.count, self.index,
+            self.extents, self.first_extent
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -132,7 +155,8 @@ class RegionInfo(NamedTuple):
     """What is known of a rank's segment of a region.
 
     ``kind`` is "host", "cuda" or "vulkan"; ``method`` says how bytes move: "memcpy", "process_vm",
-    "bounce", "message", "rma" or "device"; ``note`` why it is not a better one.
+    "bounce", "message", "rma" or "device"; ``note`` why it is not a better one. ``nextents`` is 1
+    for memory in one piece; ``offset`` is where an extent begins that was asked for.
     """
 
     nbytes: int
@@ -149,6 +173,8 @@ class RegionInfo(NamedTuple):
     device: str
     no_put: bool
     no_get: bool
+    offset: int
+    nextents: int
 
 
 class TransferInfo(NamedTuple):

@@ -510,7 +510,7 @@ class Context(ContextBase):
         def register(
             self,
             name: Optional[str],
-            memory: Source,
+            memory: Union[Source, Sequence[Source]],
             *,
             no_put: bool = False,
             no_get: bool = False,

@@ -168,3 +168,39 @@ def test_a_channel_ends_with_its_producer(job):
         job.channel("work", 0, 64, 4, role="both")
     with pytest.raises(nixlrun.InvalidArgumentError):
         job.channel("", None, 64, 4, role="consumer")
+
+
+@pytest.mark.ranks(2)
+def test_the_same_blocks_of_every_tensor(job):
+    other = 1 - job.rank
+    cache = [np.zeros((16, BLOCK), np.uint8) for _ in range(6)]  # K and V of three layers
+    mine = [np.full((16, BLOCK), 10 * job.rank + i, np.uint8) for i in range(6)]
+    kv = job.register("kv", cache)
+    local = job.register(None, tuple(mine))
+    assert kv.nbytes == 6 * 16 * BLOCK and kv.addr == 0
+    info = kv.info(other, extent=4)
+    assert (info.nbytes, info.offset, info.nextents) == (16 * BLOCK, 4 * 16 * BLOCK, 6)
+    assert kv.info(other).nextents == 6
+    with pytest.raises(nixlrun.RangeError):
+        kv.info(other, extent=6)
+    here, there = np.array([3, 0, 9], np.uint64), np.array([1, 15, 2], np.uint64)
+    with job.prepare_put(
+        other,
+        Blocks(local, BLOCK, stride=BLOCK, index=here, extents=nixlrun.ALL_EXTENTS),
+        Blocks(kv, BLOCK, stride=BLOCK, index=there, extents=6),
+    ) as put:
+        assert put.nbytes == 6 * 3 * BLOCK
+        put.run(tag=1)
+    job.recv(other, 1)
+    for i, tensor in enumerate(cache):
+        assert (tensor[there] == 10 * other + i).all() and (tensor[0] == 0).all()
+    one = np.zeros(BLOCK, np.uint8)
+    kv.get(other, one, (4 * 16 + 1) * BLOCK)
+    assert (one == 10 * job.rank + 4).all()
+    with pytest.raises(nixlrun.RangeError):
+        kv.put(other, one, 16 * BLOCK - 1)
+    with pytest.raises(nixlrun.RangeError):
+        job.prepare_put(other, Blocks(one, BLOCK), Blocks(kv, BLOCK, extents=1, first_extent=6))
+    with pytest.raises(BufferError):
+        memoryview(kv)
+    job.team().barrier()
