@@ -427,3 +427,29 @@ Test(combine, any_source_may_be_the_result)
         }
     }
 }
+
+/* The buffer of the result may hold several sources: each is read before it is overwritten. */
+Test(combine, all_sources_may_be_the_result)
+{
+    enum { N = 5, COUNT = 7001 };
+    static uint32_t values[COUNT], other[COUNT];
+    struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
+    struct nxr_combine combine;
+
+    args.type = NIXL_TYPE_UINT32;
+    args.op = NIXL_REDUCE_SUM;
+    combine = nxr_combine_choose(&args);
+    for (size_t n_srcs = 3; n_srcs <= N; n_srcs++) {
+        const void *srcs[N] = {other, values, values, values, values};
+
+        for (size_t k = 0; k < COUNT; k++) {
+            values[k] = (uint32_t)(k + 1);
+            other[k] = (uint32_t)(1000003 * k);
+        }
+        nxr_combine_all(&combine, values, srcs, n_srcs, sizeof(values));
+        for (size_t k = 0; k < COUNT; k++) {
+            cr_assert(values[k] == (uint32_t)(1000003 * k + (n_srcs - 1) * (k + 1)),
+                      "%zu sources: value %zu", n_srcs, k);
+        }
+    }
+}

@@ -470,6 +470,25 @@ Test(cuda, host_memory_is_pinned_once)
     munmap(memory, MIB);
 }
 
+/* Of whichever kind has pinned it, as when host memory that was page-locked is freed. */
+Test(cuda, what_any_kind_has_pinned_is_unpinned)
+{
+    char *memory = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char why[160] = "";
+
+    nxr_memory_register(&nxr_memory_host);
+    nxr_memory_register(&nxr_memory_cuda);
+    cuda_start();
+    cr_assert(nxr_memory_page_lock(memory, MIB, why, sizeof(why)), "%s", why);
+    cr_assert(nxr_cuda_enter(nxr_cuda_context(&nxr_cuda.devices[0])));
+    cr_expect(ne(uint, nxr_cu.MemHostRegister(memory, MIB, CU_REGISTER_PORTABLE), CU_OK));
+    nxr_memory_unpin(memory);
+    cr_expect(eq(uint, nxr_cu.MemHostRegister(memory, MIB, CU_REGISTER_PORTABLE), CU_OK));
+    cr_expect(eq(uint, nxr_cu.MemHostUnregister(memory), CU_OK));
+    nxr_cuda_leave(true);
+    munmap(memory, MIB);
+}
+
 Test(cuda, memory_that_cannot_be_pinned)
 {
     char *memory = malloc(MIB);

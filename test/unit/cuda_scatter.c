@@ -170,6 +170,35 @@ Test(cuda_scatter, by_the_users_wish)
     give_back();
 }
 
+/* What is copied by kernels at a time is limited: more has no list, until one is given back. */
+Test(cuda_scatter, lists_are_limited_and_used_again)
+{
+    enum { MOST = 64, MANY = 100 };
+    static struct nxr_cuda_list *lists[MANY];
+    struct nxr_device_copy copy = {0};
+    size_t n = 0;
+
+    make_memory(4096, "0");
+    cr_assert(nxr_cuda_enter(nxr_cuda_context(&nxr_cuda.devices[0])));
+    while (n < MANY && (lists[n] = nxr_cuda_list_take(&nxr_cuda.devices[0].kernel)) != NULL) {
+        n++;
+    }
+    cr_assert(eq(sz, n, MOST));
+    copy.state[NXR_CUDA_COPY_DEVICE] = &nxr_cuda.devices[0];
+    for (size_t i = 0; i < n; i++) {
+        copy.state[NXR_CUDA_COPY_LIST] = lists[i];
+        nxr_cuda_list_give(&copy);
+        cr_expect(eq(ptr, copy.state[NXR_CUDA_COPY_LIST], NULL));
+        cr_expect(eq(ptr, nxr_cuda_list_take(&nxr_cuda.devices[0].kernel), lists[i]));
+    }
+    for (size_t i = 0; i < n; i++) {
+        copy.state[NXR_CUDA_COPY_LIST] = lists[i];
+        nxr_cuda_list_give(&copy);
+    }
+    nxr_cuda_leave(true);
+    give_back();
+}
+
 /* Large pieces are left to the driver. */
 Test(cuda_scatter, large_pieces)
 {

@@ -3,6 +3,7 @@
 #include "launcher/engine.h"
 
 #include "test/unit/unit.h"
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,4 +48,18 @@ Test(engine_slurm, other_lines_tell_of_no_rank)
     says("srun: error: h1: task : Killed", "");
     says("srun: error: h1: task x: Killed", "");
     says("h1: task 3: Killed", "");
+}
+
+Test(engine_slurm, a_command_is_given_back)
+{
+    struct engine_command command = {0};
+    size_t used[3];
+
+    for (int i = 0; i < 3; i++) {
+        command_add(&command, "srun");
+        command_add(&command, "-n%d", 12);
+        engine_command_free(&command);
+        used[i] = mallinfo2().uordblks;
+    }
+    cr_expect(eq(sz, used[2], used[1]));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The environment table: every kind of value, its limits, and what is said of a bad one. */
 #include "util/env.h"
+#include "util/nearest.h"
 #include "nixlrun.h"
 
 #include "test/unit/unit.h"
@@ -281,4 +282,34 @@ Test(env, print_tells_value_default_and_origin)
     printed(text, "NIXLRUN_BOUNCE_BYTES       lots           512K       environment (bad value)\n");
     printed(text, "NIXLRUN_OP_TIMEOUT         60s            60s        default\n");
     free(text);
+}
+
+/* Whatever a variable holds, checking a value for it changes nothing else. */
+Test(env, a_value_of_any_kind_is_checked_aside)
+{
+    static const char *const good[] = {
+        "NIXLRUN_LOG=info",          "NIXLRUN_SPIN_TIME=7us",   "NIXLRUN_PEER_TIMEOUT=inf",
+        "NIXLRUN_TRANSPORTS=self",   "NIXLRUN_PROCESS_VM=0",    "NIXLRUN_BOUNCE_BYTES=64K",
+        "NIXLRUN_HOSTID=any",        "NIXLRUN_NET_DEVICES=any", "NIXLRUN_NET_METHOD=rma",
+        "NIXLRUN_OFI_PROVIDER=any",  "NIXLRUN_VULKAN_CPU=1",    "NIXLRUN_VULKAN_COPY=map",
+        "NIXLRUN_MODULE_DIR=/any",   "NIXLRUN_TERMINAL=1",      "NIXLRUN_RANK_SOCKET=any",
+        "NIXLRUN_SERVICE_PRIORITY=3"};
+    struct nxr_env before = nxr_env;
+
+    strcpy(why, "none");
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        cr_expect(eq(int, nxr_env_check(good[i], why, sizeof(why)), NIXL_OK), "%s", good[i]);
+    }
+    cr_expect_str_eq(why, "none");
+    cr_expect(zero(int, memcmp(&before, &nxr_env, sizeof(before))));
+}
+
+Test(env, the_distance_of_names_counts_edits)
+{
+    cr_expect(eq(u32, nxr_edit_distance("", ""), 0));
+    cr_expect(eq(u32, nxr_edit_distance("", "abc"), 3));
+    cr_expect(eq(u32, nxr_edit_distance("abc", ""), 3));
+    cr_expect(eq(u32, nxr_edit_distance("abcd", "d"), 3));
+    cr_expect(eq(u32, nxr_edit_distance("xyabc", "abc"), 2), "what is too much in front");
+    cr_expect(eq(u32, nxr_edit_distance("kitten", "sitting"), 3));
 }

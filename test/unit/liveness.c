@@ -2,11 +2,20 @@
 /* What a rank does when its launcher is gone, or says that a rank is. The test sets the time. */
 #include "fake_job.h"
 
+#include "host/atomic_ask.h"
+#include "host/conn.h"
+#include "host/connect.h"
 #include "host/liveness.h"
+#include "host/peer.h"
 #include "nixlrun.h"
 #include "test/unit/unit.h"
 #include "util/clock.h"
 #include "util/env.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void start(void)
 {
@@ -59,4 +68,71 @@ Test(liveness, the_launcher_tells_of_deaths, .init = start, .fini = fake_job_sto
     cr_expect_eq(nixl_peer_state(2), NIXL_PEER_ALIVE);
     cr_expect_eq(next_event(), NIXL_EVENT_PEER_LOST);
     cr_expect_eq(next_event(), -1);
+}
+
+/* Timers that want nothing would keep the service thread awake. */
+Test(liveness, nothing_is_due_in_a_quiet_job, .init = start, .fini = fake_job_stop)
+{
+    cr_expect_eq(nxr_liveness_tick(1), INT64_MAX);
+    cr_expect_eq(nxr_atomic_tick(1), INT64_MAX);
+    cr_expect_eq(nxr_conn_tick(1), INT64_MAX);
+    cr_expect_eq(nxr_connect_tick(1), INT64_MAX);
+}
+
+Test(liveness, a_process_that_is_gone_already_is_lost, .init = start, .fini = fake_job_stop)
+{
+    struct nxr_peer *peer = nxr_job.peers[1];
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        _exit(0);
+    }
+    cr_assert_eq(waitpid(pid, NULL, 0), pid);
+    pthread_mutex_lock(&nxr_job.lock);
+    peer->pid = pid;
+    nxr_liveness_watch(peer);
+    pthread_mutex_unlock(&nxr_job.lock);
+    cr_expect_eq(nixl_peer_state(1), NIXL_PEER_LOST);
+    cr_expect_eq(next_event(), NIXL_EVENT_PEER_LOST);
+}
+
+/* Without a service thread no descriptor of a process is kept, as with too many of them. */
+Test(liveness, a_process_without_a_descriptor_is_looked_at, .init = start, .fini = fake_job_stop)
+{
+    struct nxr_peer *peer = nxr_job.peers[1];
+    struct nxr_control *control = calloc(1, sizeof(*control));
+
+    cr_assert(control != NULL);
+    pthread_mutex_lock(&nxr_job.lock);
+    peer->pid = getpid();
+    peer->control = control;
+    atomic_store(&peer->connection, NXR_CONNECTION_UP);
+    nxr_liveness_watch(peer);
+    cr_assert_lt(host_peer_of(peer)->pidfd, 0);
+    cr_expect_eq(nxr_liveness_tick(5), 5 + 100 * NXR_MS);
+    cr_expect(not(nxr_peer_is_lost(peer)), "it runs");
+    atomic_store(&control->life, NXR_LIFE_FINISHED);
+    nxr_liveness_tick(6);
+    cr_expect(nxr_peer_is_lost(peer));
+    peer->control = NULL;
+    pthread_mutex_unlock(&nxr_job.lock);
+    free(control);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+Test(liveness, to_find_a_region_takes_no_memory, .init = start, .fini = fake_job_stop)
+{
+    struct nxr_published *found, *none;
+    size_t used[40];
+
+    pthread_mutex_lock(&nxr_job.lock);
+    for (int i = 0; i < 40; i++) { /* malloc keeps what the first rounds give back */
+        found = nxr_publish_find("own");
+        none = nxr_publish_find("other");
+        used[i] = mallinfo2().uordblks;
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    cr_expect(found == fake_job.published && none == NULL);
+    cr_expect_eq(used[39], used[19]);
 }

@@ -133,6 +133,15 @@ Test(locality, gpus_that_are_not_found_are_taken_last)
     hwloc_topology_destroy(topology);
 }
 
+Test(locality, this_machine_has_a_topology)
+{
+    hwloc_topology_t topology = nxr_topology_with_devices();
+
+    cr_assert(ne(ptr, topology, NULL));
+    cr_expect(ge(int, hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU), 1));
+    hwloc_topology_destroy(topology);
+}
+
 Test(locality, this_machine_chooses_among_what_there_is)
 {
     struct nxr_device_id ids[] = {{.pci = ""}, {.pci = "0000:77:00.0"}};

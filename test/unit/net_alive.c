@@ -110,6 +110,34 @@ Test(alive, a_connection_that_never_came_about_is_no_silence, .init = start, .fi
     cr_expect(not(nxr_net_is_unconnected(np->peer, "1 s", why, sizeof(why))), "it is lost now");
 }
 
+Test(alive, a_call_in_vain_tells_that_there_was_no_connection, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    char why[NXR_WHY_NBYTES];
+
+    cr_assert(eq(int, put(region, 0, 8), NIXL_OK)); /* the network has been asked for it */
+    fake.known = "10.0.0.1 port 1: refused";
+    cr_expect(nxr_net_is_unconnected(np->peer, "1 s", why, sizeof(why)));
+    cr_expect(strstr(why, "by ucx within 1 s (10.0.0.1 port 1: refused)") != NULL, "'%s'", why);
+    fake.was_connected = true;
+    cr_expect(not(nxr_net_is_unconnected(np->peer, "1 s", why, sizeof(why))));
+}
+
+/* A module that does not know its bandwidth says 0. */
+Test(alive, nothing_is_expected_of_an_unknown_bandwidth, .init = start, .fini = stop)
+{
+    fake.attr.bandwidth_mbps = 0;
+    atomic_store(&nxr_net_expected_end, 0);
+    nxr_net_peer_expect(np, FAKE_SEGMENT_NBYTES);
+    cr_expect(zero(i64, atomic_load(&nxr_net_expected_end)));
+    fake.attr.bandwidth_mbps = 1000;
+    nxr_net_peer_expect(np, 1);
+    cr_expect(zero(i64, atomic_load(&nxr_net_expected_end)), "nor of what is small");
+    nxr_net_peer_expect(np, FAKE_SEGMENT_NBYTES);
+    cr_expect(gt(i64, atomic_load(&nxr_net_expected_end), 0));
+    atomic_store(&nxr_net_expected_end, 0);
+}
+
 Test(alive, who_sends_bulk_for_long_is_not_lost, .init = start, .fini = stop)
 {
     const struct nxr_net_put put = own_put(FAKE_OWN_NBYTES);

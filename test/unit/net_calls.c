@@ -4,8 +4,10 @@
  */
 #include "net_case.h"
 
+#include "core/subsystem.h"
 #include "region/region.h"
 #include "sync/notify.h"
+#include "transfer/transfer.h"
 
 #include "test/unit/unit.h"
 
@@ -67,6 +69,8 @@ Test(submit, what_takes_time_is_submitted_once, .init = start, .fini = stop)
     cr_expect(eq(int, nixl_req_cancel(&req, 0, NULL), NIXL_OK));
     cr_expect(eq(u32, counted.n_starts, 4));
     cr_expect(zero(u32, counted.n_puts + counted.n_gets));
+    cr_expect(eq(int, counted.table.get(nxr_region_segment(region, 1), 0, buffer, 8), NIXL_E_AGAIN),
+              "an answer takes its time");
 }
 
 Test(submit, what_is_small_is_put_once_and_started_where_that_fails, .init = start, .fini = stop)
@@ -113,6 +117,32 @@ Test(flush, of_gets_ends_when_they_have_ended, .init = start, .fini = stop)
     cr_expect(eq(int, nixl_req_wait(&get, 0), NIXL_OK));
 }
 
+/* Of several ranks the request names the one that is lost, not the last one. */
+Test(flush, of_all_names_the_rank_that_is_lost, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    struct nixl_op op = NIXL_OP_INIT;
+    struct nixl_req *put = NULL, *flush = NULL;
+    int status = NIXL_INPROGRESS;
+
+    fake_link(2);
+    cr_assert(eq(int, nixl_notify(2, 7, NULL, 0, 0), NIXL_OK));
+    fake.answer = NIXL_INPROGRESS;
+    cr_assert(eq(int, nixl_put_x(1, region, 0, buffer, LARGE, NULL, &put), NIXL_INPROGRESS));
+    cr_assert(eq(int, nixl_flush_x(NIXL_ALL_RANKS, NULL, &op, &flush), NIXL_INPROGRESS));
+    fake_lose(1);
+    fake_end_ops(NIXL_E_CANCELED);
+    fake.answer = NIXL_OK;
+    for (int i = 0; i < 100 && status == NIXL_INPROGRESS; i++) {
+        fake_round();
+        nxr_flush_subsystem.progress();
+        status = nixl_req_test(&flush);
+    }
+    cr_expect(eq(int, status, NIXL_E_PEER_LOST));
+    cr_expect(eq(int, nixl_last_error()->rank, 1));
+    cr_expect(eq(int, nixl_req_wait(&put, 0), NIXL_E_PEER_LOST));
+}
+
 /* ---- put and notification -------------------------------------------------------------------- */
 
 Test(put_notify, of_much_is_one_message, .init = start, .fini = stop)
@@ -150,6 +180,35 @@ Test(put_notify, without_room_at_the_target_the_bytes_go, .init = start, .fini =
     cr_expect(zero(u32, fake_n_sent(NXR_NET_NOTE)));
     fake_round();
     cr_expect(nxr_list_is_empty(&np->moves));
+}
+
+/* ---- writes by another network than messages -------------------------------------------------- */
+
+/* Bulk goes by the first network, messages by the second: neither knows of the other's order. */
+static void start_apart(void)
+{
+    fake_start_two();
+    fake.attr.is_rma_better = fake.attr.orders_writes = true;
+    np = fake_link(1);
+    np->bulk = &nxr_net.nets[0];
+    np->messages = &nxr_net.nets[1];
+}
+
+Test(apart, a_notification_waits_for_a_write_by_the_other_network, .init = start_apart,
+     .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, true);
+    struct nixl_req *req = NULL;
+
+    fake.answer = NIXL_INPROGRESS;
+    cr_assert(eq(int, nixl_put_x(1, region, 0, buffer, LARGE, NULL, &req), NIXL_INPROGRESS));
+    cr_assert(eq(int, fake.n_moved, 1));
+    cr_expect(eq(int, nixl_notify(1, 7, NULL, 0, 0), NIXL_OK));
+    cr_expect(zero(u32, fake_n_sent(NXR_NET_NOTE)), "the write has not ended");
+    fake.answer = NIXL_OK;
+    fake_end_ops(NIXL_OK);
+    cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_OK));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_NOTE), 1));
 }
 
 /* ---- atomics --------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 
 #include "util/clock.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { FIRST, SECOND };
@@ -47,6 +48,24 @@ static void let_time_pass(struct net_peer *peer)
 }
 
 TestSuite(connect, .init = start_two, .fini = stop, .timeout = 60);
+
+Test(connect, without_a_network_each_tells_why)
+{
+    struct nxr_peer *peer = nxr_peer_get(2);
+    char why[256] = "";
+
+    cr_assert(ne(ptr, peer, NULL));
+    snprintf(nxr_net.nets[FIRST].why, sizeof(nxr_net.nets[FIRST].why), "no adapter");
+    snprintf(nxr_net.nets[SECOND].why, sizeof(nxr_net.nets[SECOND].why), "no library");
+    atomic_store(&nxr_net_is_open, false);
+    cr_expect(eq(int, nxr_net_add_peer(peer, fake_card(2), why, sizeof(why)), NIXL_E_UNSUPPORTED));
+    cr_expect(eq(str, why, (char *)"ucx: no adapter; ofi: no library"));
+    nxr_net.n_nets = 0;
+    cr_expect(eq(int, nxr_net_add_peer(peer, fake_card(2), why, sizeof(why)), NIXL_E_UNSUPPORTED));
+    cr_expect(ne(ptr, strstr(why, "only one host"), NULL), "%s", why);
+    nxr_net.n_nets = 2;
+    atomic_store(&nxr_net_is_open, true);
+}
 
 Test(connect, nothing_is_sent_before_the_peer_is_reached)
 {

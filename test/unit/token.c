@@ -68,6 +68,23 @@ Test(token, every_other_character_is_refused)
     }
 }
 
+/* What cannot be a token is told apart from a damaged one. */
+Test(token, what_begins_otherwise_is_no_token)
+{
+    char text[NXR_TOKEN_NBYTES];
+    struct nxr_token read;
+    const char *why = "";
+
+    nxr_token_write(&example, text);
+    text[0] = 'A';
+    cr_expect(eq(int, nxr_token_parse(text, &read, &why), NIXL_E_INVALID_ARG));
+    cr_expect(eq(str, (char *)why, (char *)"it does not begin as a token does"));
+    nxr_token_write(&example, text);
+    text[40] = text[40] == 'A' ? 'B' : 'A';
+    cr_expect(eq(int, nxr_token_parse(text, &read, &why), NIXL_E_INVALID_ARG));
+    cr_expect(eq(str, (char *)why, (char *)"it is damaged: its checksum is wrong"));
+}
+
 static void is_refused(const struct nxr_token *token)
 {
     char text[NXR_TOKEN_NBYTES];

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values of options: what is taken, what is refused, and what is left alone then. */
+#include "launcher/textfile.h"
 #include "launcher/values.h"
 #include "util/clock.h"
 
 #include "test/unit/unit.h"
 #include <limits.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 TestSuite(values, .timeout = 120);
 
@@ -139,4 +144,34 @@ Test(values, shown_values_are_short_and_on_one_line)
         cr_assert(lt(sz, strlen(value_show(text, shown)), (size_t)VALUE_SHOWN_NBYTES));
         cr_assert(eq(chr, shown[strlen(shown) - 1], '\''));
     }
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static const char *count_line(char *line, void *arg)
+{
+    ++*(int *)arg;
+    return strcmp(line, "bad") == 0 ? "is bad" : NULL;
+}
+
+Test(values, a_file_is_read_whole_and_given_back)
+{
+    char path[] = "/tmp/nixlrun-values.XXXXXX", cause[TEXTFILE_CAUSE_NBYTES];
+    int fd = mkstemp(path), n_lines = 0, status = 0;
+    size_t used[3];
+
+    cr_assert(ge(int, fd, 0));
+    cr_assert(eq(int, (int)write(fd, "a\nb\nbad\nc\n", 10), 10));
+    for (int i = 0; i < 3; i++) {
+        n_lines = 0;
+        status = textfile_read(path, count_line, &n_lines, cause);
+        used[i] = mallinfo2().uordblks + mallinfo2().hblkhd;
+    }
+    cr_expect(eq(int, status, -1));
+    cr_expect(eq(int, n_lines, 3));
+    cr_expect(ne(ptr, strstr(cause, "3"), NULL), "'%s' names the line", cause);
+    cr_expect(eq(sz, used[2], used[1]));
+    close(fd);
+    unlink(path);
+    cr_expect(eq(int, textfile_read(path, count_line, &n_lines, cause), -1));
 }
