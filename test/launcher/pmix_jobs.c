@@ -148,6 +148,29 @@ static void run_kill(int argc, char **argv)
     signal_wait(&ended, 1);
 }
 
+/* What else is known of the job, and what is not. */
+static void query_job(void)
+{
+    pmix_info_t *results, qualifier;
+    pmix_query_t query;
+    pmix_status_t status;
+    size_t n_results;
+
+    PMIX_QUERY_CONSTRUCT(&query);
+    PMIX_ARGV_APPEND(status, query.keys, PMIX_QUERY_JOB_STATUS);
+    CHECK_OK(status);
+    PMIX_INFO_LOAD(&qualifier, PMIX_NSPACE, self.nspace, PMIX_STRING);
+    query.qualifiers = &qualifier;
+    query.nqual = 1;
+    CHECK_OK(PMIx_Query_info(&query, 1, &results, &n_results));
+    CHECK(n_results == 1 && results[0].value.type == PMIX_STATUS);
+    CHECK(results[0].value.data.status == PMIX_OPERATION_IN_PROGRESS);
+    PMIX_QUERY_CONSTRUCT(&query);
+    PMIX_ARGV_APPEND(status, query.keys, "nixlrun.unknown");
+    CHECK_OK(status);
+    CHECK(PMIx_Query_info(&query, 1, &results, &n_results) == PMIX_ERR_NOT_FOUND);
+}
+
 /* Each rank finds itself and the others in the process table, with the right pids. */
 static void run_query(int argc, char **argv)
 {
@@ -175,6 +198,7 @@ static void run_query(int argc, char **argv)
         CHECK(strstr(table[rank].executable_name, "pmix_jobs") != NULL);
     }
     CHECK(table[self.rank].pid == getpid());
+    query_job();
     fence();
 }
 

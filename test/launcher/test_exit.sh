@@ -106,6 +106,18 @@ result $? "with ranks in order" "$work/out"
 gives 0 "an outer job is not taken for ours" -np 1 -x PMIX_MCA_gds=hash \
     "$nixlrun" --oversubscribe -np 2 "$events" quick
 
+# A launcher around us that is not nixlrun: what it says of a rank is not for ours.
+OMPI_COMM_WORLD_RANK=9 OMPI_COMM_WORLD_SIZE=10 PMI_FD=5 OMPI_MCA_orte_outer=1 OMPI_MCA_btl=self \
+    gives 0 "variables of another launcher" -np 1 sh -c 'env; echo "rank $PMIX_RANK"'
+has "$work/out" '^rank 0$' "do not change our rank"
+! grep -E '^(OMPI_COMM_WORLD_|PMI_FD|OMPI_MCA_orte_)' "$work/out"
+result $? "do not reach it" "$work/out"
+has "$work/out" '^OMPI_MCA_btl=self$' "a setting of MPI does"
+
+# Each rank needs descriptors of nixlrun: it takes as many as it may have.
+prlimit --nofile=40:4096 "$nixlrun" --oversubscribe -np 8 true >"$work/out" 2>"$work/err"
+result $? "a low limit of descriptors is raised" "$work/err"
+
 # PMIx serves nobody but the user who started the job.
 ring=$(realpath "$top_builddir/examples/ring")
 if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --clear-groups test -x "$ring" 2>/dev/null; then

@@ -30,6 +30,11 @@ for library in libnixlrun libpmix hwloc; do
     result $? "it knows version and file of $library" "$work/rows"
 done
 has "$work/rows" '^interfaces: lo yes .*127\.0\.0\.1' "it knows the loopback"
+if unshare -n true 2>/dev/null; then
+    unshare -n "$nixlrun" --info --json >"$work/out" 2>"$work/err"
+    finds '.interfaces[] | select(.name == "lo") | .addresses == ""' \
+        "an interface without addresses has none"
+fi
 has "$work/rows" '^engines: local yes [0-9.]+ nixlrun$' "it knows the engine local"
 ! grep -q '[[:blank:]]$' "$work/out"
 result $? "it writes no blanks at ends of lines"
@@ -80,6 +85,12 @@ NIXLRUN_OP_TIMEOUT=never asks --info
 [ "$rc" = 0 ]
 result $? "a library that does not start is reported"
 has "$work/rows" "^missing: libnixlrun .*NIXLRUN_OP_TIMEOUT.*never" "with the reason"
+
+if [ -e "$top_builddir/transports/ofi/.libs/nixlrun_ofi.so" ]; then
+    NIXLRUN_NET_DEVICES=nonic0 asks --info
+    has "$work/rows" '^transports: ofi no .*has none of the devices NIXLRUN_NET_DEVICES=nonic0' \
+        "a network without its devices is not usable"
+fi
 
 # A library of another version than nixlrun.
 LD_PRELOAD=$top_builddir/test/launcher/.libs/other_version.so asks --info

@@ -53,8 +53,19 @@ gives 2 "no program"
 has "$work/err" '^nixlrun-rank is internal to nixlrun; do not run it directly$' "is a mistake"
 gives 2 "words without a program" --beat --calm --wdir=/
 
+gives 0 "a program of no job" sh -c 'echo "${NIXLRUN_RANK_SOCKET-none}"'
+has "$work/out" 'onone' "has no socket of ours"
+PMIX_NAMESPACE=job.7
+NIXLRUN_RANK_SOCKET=outer
+export PMIX_NAMESPACE NIXLRUN_RANK_SOCKET
+gives 0 "a program of a job" sh -c 'echo "$NIXLRUN_RANK_SOCKET"'
+unset PMIX_NAMESPACE NIXLRUN_RANK_SOCKET
+has "$work/out" 'o[0-9a-f]{16}:[0-9a-f]{16}:2:job\.7' "has the name of our socket, and the key"
+
 gives 0 "--pty" --pty=33x7 sh -c 'test -t 1 && stty size <&1'
 has "$work/out" '7 33' "has that size"
+gives 0 "--pty of one column" --pty=1x7 sh -c 'test -t 1 && stty size <&1'
+has "$work/out" '7 1' "has that size, too"
 gives 1 "--pty without a size" --pty=33 test -t 1
 gives 1 "no --pty" test -t 1
 
