@@ -47,9 +47,15 @@ static void is_now(const struct segment *segment, uint64_t word)
 
 static void is_refused(int status, const char *flag)
 {
+    const char *text = nixl_last_error()->text;
+    bool is_read = strcmp(flag, "NIXL_ACCESS_NO_GET") == 0;
+
     MPT_STATUS(status, NIXL_E_ACCESS);
     MPT_EQ(nixl_last_error()->rank, conf.next);
-    MPT_TRUE(strstr(nixl_last_error()->text, flag) != NULL);
+    MPT_TRUE(strstr(text, flag) != NULL);
+    if (strstr(text, " | ") == NULL) { /* one of them: what is not allowed, in words */
+        MPT_TRUE(strstr(text, is_read ? "may not read" : "may not change") != NULL);
+    }
 }
 
 static int create(enum nixl_xfer_op op, struct nixl_region *region, struct nixl_xfer **xfer)

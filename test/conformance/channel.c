@@ -340,12 +340,55 @@ static void producers_are_served_in_turn(void)
     mpt_barrier();
 }
 
+/* A name is one of the consumer's: a rank may produce for several under it. */
+static void one_producer_serves_many_consumers(void)
+{
+    struct nixl_channel *in = NULL,
+                        **out = calloc((size_t)conf.size, sizeof(struct nixl_channel *));
+
+    MPT_TRUE(out != NULL);
+    MPT_OK(nixl_channel_open("chan.fan", NIXL_ANY_RANK, NIXL_CHANNEL_CONSUMER, SLOT, NSLOTS, NULL,
+                             &in));
+    for (int rank = 0; rank < conf.size; rank++) {
+        MPT_OK(nixl_channel_open("chan.fan", rank, NIXL_CHANNEL_PRODUCER, SLOT, NSLOTS, NULL,
+                                 &out[rank]));
+    }
+    for (uint64_t item = 0; item < 2 * NSLOTS; item++) {
+        for (int rank = 0; rank < conf.size; rank++) {
+            void *slot;
+
+            MPT_OK(nixl_channel_acquire(out[rank], MPT_PATIENCE, &slot));
+            mpt_fill(slot, SLOT, item + (uint64_t)(conf.rank * conf.size + rank));
+            MPT_OK(nixl_channel_publish(out[rank], SLOT));
+        }
+        for (int i = 0; i < conf.size; i++) {
+            int from = -1;
+            size_t nbytes;
+            void *slot;
+
+            MPT_OK(nixl_channel_recv(in, MPT_PATIENCE, &slot, &nbytes, &from));
+            MPT_EQ(nbytes, SLOT);
+            MPT_CHECK(slot, SLOT, item + (uint64_t)(from * conf.size + conf.rank));
+            MPT_OK(nixl_channel_release(in, slot));
+        }
+        mpt_barrier(); /* no producer is an item ahead */
+    }
+    for (int rank = 0; rank < conf.size; rank++) {
+        MPT_OK(nixl_channel_close(out[rank], MPT_PATIENCE));
+    }
+    mpt_barrier();
+    MPT_OK(nixl_channel_close(in, MPT_PATIENCE));
+    free(out);
+    mpt_barrier();
+}
+
 const struct guarantee conf_channel[] = {
     {"channel", NULL, 0},
     {"items_come_once_in_order_and_whole", items_come_once_in_order_and_whole, 0},
     {"channels_of_any_shape_pass_items", channels_of_any_shape_pass_items, 0},
     {"a_full_channel_waits_and_loses_nothing", a_full_channel_waits_and_loses_nothing, 0},
     {"many_producers_reach_one_consumer", many_producers_reach_one_consumer, 0},
+    {"one_producer_serves_many_consumers", one_producer_serves_many_consumers, 0},
     {"producers_are_served_in_turn", producers_are_served_in_turn, CONF_PEERS},
     {"a_producer_closes_behind_its_items", a_producer_closes_behind_its_items, 0},
     {"a_producer_hears_that_its_consumer_closed", a_producer_hears_that_its_consumer_closed, 0},

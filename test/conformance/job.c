@@ -51,6 +51,9 @@ static void every_route_is_explained(void)
                      conf.is_registered); /* which another transport may open */
             MPT_EQ(route.is_chosen, route.why[0] == '\0');
             MPT_TRUE(!route.is_chosen || (route.is_usable && route.nrails > 0));
+            /* What reaches this rank alone is no slower way to another one. */
+            MPT_TRUE(rank == conf.rank || strcmp(route.transport, "self") != 0 ||
+                     strstr(route.why, "is faster") == NULL);
             n_chosen += route.is_chosen;
         }
         MPT_EQ(nixl_last_error()->status, NIXL_E_NOT_FOUND);

@@ -249,6 +249,7 @@ static void bad_forms(void)
     MPT_STATUS(nixl_put_x(0, region, 0, memory, 8, &op, &req), NIXL_E_INVALID_ARG);
     op.flags = NIXL_OP_GETS;
     MPT_STATUS(nixl_put_x(0, region, 0, memory, 8, &op, &req), NIXL_E_UNSUPPORTED);
+    MPT_EQ(nixl_last_error()->rank, -1); /* whichever rank it is for */
     op.flags = NIXL_OP_RANK;
     MPT_STATUS(nixl_put_x(0, region, 0, memory, 8, &op, &req), NIXL_E_UNSUPPORTED);
     op.rank = -1;

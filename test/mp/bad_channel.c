@@ -44,6 +44,9 @@ static void bad_opens(void)
     MPT_STATUS(nixl_channel_open("bad", 0, NIXL_CHANNEL_CONSUMER, 64, 4, &params, &none),
                NIXL_E_INVALID_ARG);
     MPT_TRUE(none == NULL);
+    name[NIXL_CHANNEL_NAME_MAX] = '\0';
+    MPT_OK(nixl_channel_open(name, nixl_rank(), NIXL_CHANNEL_CONSUMER, 64, 4, NULL, &none));
+    MPT_OK(nixl_channel_close(none, MPT_PATIENCE)); /* the longest name is a name */
 }
 
 /* Nothing of this may be accepted, whatever end it is. */
