@@ -198,6 +198,20 @@ Test(cuda, no_memory_left)
     cuda_expect_no_context();
 }
 
+/* Memory that cannot be cleared would show what others had in it. */
+Test(cuda, no_memory_that_is_not_cleared)
+{
+    struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
+    struct nxr_memory memory;
+    char why[160] = "";
+
+    setenv("FAKECUDA_FAIL", "cuStreamCreate=2", 1);
+    cuda_start();
+    cr_expect(ne(int, nxr_memory_cuda.alloc(4096, &params, &memory, why, sizeof(why)), NIXL_OK));
+    cr_expect(ne(int, why[0], 0));
+    cuda_expect_no_context();
+}
+
 /* ---- which device ---------------------------------------------------------------------------- */
 
 static void expect_refused(const char *device, int status)

@@ -171,8 +171,8 @@ static int fake_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
     fake.shown_access = access;
     if (fake.mem_answer == NIXL_OK) {
         *mem_p = (struct nxr_net_mem *)(void *)&fake;
-        memcpy(key, "key", 4);
-        *key_nbytes_p = 4;
+        memcpy(key, "key", fake.key_nbytes);
+        *key_nbytes_p = fake.key_nbytes;
     }
     return fake.mem_answer;
 }
@@ -202,6 +202,7 @@ static int fake_progress(void)
     struct nxr_list *link, *after;
     int n = 0;
 
+    fake.n_driven++;
     nxr_list_for_each (link, after, &fake.ops) {
         if (nxr_list_entry(link, struct fake_op, link)->is_closed != 0) {
             end_op(link, NIXL_E_CANCELED);
@@ -307,6 +308,7 @@ void fake_start(void)
     };
     fake.answer = fake.mem_answer = fake.reach[0] = fake.reach[1] = NIXL_OK;
     fake.n_reached[0] = fake.n_reached[1] = 0;
+    fake.key_nbytes = 4;
     fake.n_shown = 0;
     fake.shown = fake.moved = NIXL_MEM_NONE;
     fake.offset = 0;

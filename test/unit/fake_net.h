@@ -53,6 +53,7 @@ struct fake {
     int64_t ran_ago_ns;       /* when its process last showed that it runs; 0: never */
     int answer;               /* of send, write and read */
     int mem_answer;           /* of mem_register */
+    size_t key_nbytes;        /* ... the size of its keys, from 1 to 4 */
     uint32_t shown_access;    /* ... with that access */
     unsigned n_shown;         /* how often that was called, */
     enum nixl_mem_kind shown; /* ... and with what */
@@ -67,9 +68,10 @@ struct fake {
     int64_t now; /* of rounds, and until the next one; 0: what the clock says */
     int n_open_eps;
     int n_open_keys;
-    int n_moved;   /* writes and reads that were accepted */
-    unsigned sum;  /* of all bulk that was sent */
-    bool was_late; /* the last notification that fake_next_tag() took */
+    unsigned n_driven; /* how often a network was driven */
+    int n_moved;       /* writes and reads that were accepted */
+    unsigned sum;      /* of all bulk that was sent */
+    bool was_late;     /* the last notification that fake_next_tag() took */
 };
 extern struct fake fake;
 

@@ -182,7 +182,7 @@ Test(put_notify, without_room_at_the_target_the_bytes_go, .init = start, .fini =
     cr_expect(nxr_list_is_empty(&np->moves));
 }
 
-/* ---- writes by another network than messages -------------------------------------------------- */
+/* ---- writes by another network than messages ------------------------------------------------- */
 
 /* Bulk goes by the first network, messages by the second: neither knows of the other's order. */
 static void start_apart(void)
@@ -194,8 +194,7 @@ static void start_apart(void)
     np->messages = &nxr_net.nets[1];
 }
 
-Test(apart, a_notification_waits_for_a_write_by_the_other_network, .init = start_apart,
-     .fini = stop)
+Test(apart, a_notification_waits_for_a_write_elsewhere, .init = start_apart, .fini = stop)
 {
     struct nixl_region *region = fake_region(1, true);
     struct nixl_req *req = NULL;

@@ -272,3 +272,11 @@ Test(connect, a_close_waits_for_who_has_a_key_of_any_network)
     nxr_net_forget(published);
     pthread_mutex_unlock(&nxr_job.lock);
 }
+
+/* What a module has taken and not ended is ended in that round. */
+Test(connect, each_network_has_a_last_round)
+{
+    fake.n_driven = 0;
+    nxr_net_stop();
+    cr_expect(eq(u32, fake.n_driven, 2));
+}

@@ -222,6 +222,10 @@ Test(reach, the_owner_says_how_its_memory_is_reached, .init = begin, .fini = end
     key = answer_about("direct");
     cr_expect(zero(u32, key.takes_bulk));
     cr_expect(eq(chr, key.network[0], 'u'), "with the network's key");
+    fake.key_nbytes = 1;
+    key = answer_about("short");
+    cr_expect(eq(chr, key.network[0], 'u'), "however short that is");
+    cr_expect(eq(u32, key.nbytes, 1));
 }
 
 static int stage(unsigned slot, size_t nbytes)
