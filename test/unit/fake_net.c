@@ -143,6 +143,10 @@ static int fake_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, co
         fake.sum += ((const unsigned char *)bulk)[i]; /* it must be ours to read */
     }
     nxr_list_append(&fake.sent, &sent->link);
+    if (fake.n_room > 0 && --fake.n_room == 0) {
+        fake.answer = NIXL_E_AGAIN;
+        return NIXL_OK;
+    }
     return accept_op(ep, op);
 }
 
@@ -309,6 +313,7 @@ void fake_start(void)
     fake.answer = fake.mem_answer = fake.reach[0] = fake.reach[1] = NIXL_OK;
     fake.n_reached[0] = fake.n_reached[1] = 0;
     fake.key_nbytes = 4;
+    fake.n_room = 0;
     fake.n_shown = 0;
     fake.shown = fake.moved = NIXL_MEM_NONE;
     fake.offset = 0;

@@ -52,6 +52,7 @@ struct fake {
     const char *known;        /* ... in words; NULL: nothing */
     int64_t ran_ago_ns;       /* when its process last showed that it runs; 0: never */
     int answer;               /* of send, write and read */
+    unsigned n_room;          /* after so many sends it is NIXL_E_AGAIN; 0: never */
     int mem_answer;           /* of mem_register */
     size_t key_nbytes;        /* ... the size of its keys, from 1 to 4 */
     uint32_t shown_access;    /* ... with that access */

@@ -463,6 +463,13 @@ Test(out, order_is_kept_where_there_is_no_room, .init = start, .fini = stop)
     fake_round();
     cr_expect(zero(u32, fake_n_messages()));
     fake.answer = NIXL_OK;
+    fake.n_room = 2;
+    net_lock();
+    cr_expect(nxr_net_pump(np), "some of it was sent");
+    cr_expect(eq(u32, fake_n_messages(), 2));
+    cr_expect(not(nxr_net_pump(np)), "there is no room");
+    net_unlock();
+    fake.answer = NIXL_OK;
     fake_round();
     cr_assert(eq(u32, fake_n_sent(NXR_NET_PUT), 100));
     for (unsigned i = 0; i < 100; i++) {
