@@ -105,6 +105,7 @@ static const struct nxr_subsystem *const all_subsystems[] = {
     &nxr_staging_subsystem,
     &nxr_transports_subsystem,
     &nxr_life_subsystem,
+    &nxr_attached_subsystem,
     &nxr_stream_signal_subsystem,
     &nxr_region_subsystem,
     &nxr_notify_subsystem,
@@ -158,6 +159,7 @@ static void after_fork(void)
     if (nxr_is_joined()) {
         atomic_store(&nxr_job.state, NXR_STATE_FORKED);
         nxr_job.size = 0; /* no rank is valid: put and get leave their fast path, too */
+        nxr_job.n_numbers = 0;
     }
 }
 
@@ -258,6 +260,7 @@ static void drop_shared_memory(void)
 {
     if (nxr_job.peers != NULL) {
         nxr_inflight_reset();
+        nxr_attached_reset();
         nxr_peers_free();
     }
     if (nxr_job.event_fd >= 0) {
@@ -314,6 +317,8 @@ static void init_begin(const struct nixl_init_params *params, const struct nxr_b
 {
     nxr_job.rank = boot->self.rank;
     nxr_job.size = boot->size;
+    nxr_job.n_numbers = boot->size;
+    nxr_job.attached = NULL;
     nxr_job.local_rank = boot->local_rank;
     nxr_job.local_size = boot->n_local;
     nxr_job.program = boot->program;

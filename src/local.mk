@@ -14,6 +14,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/libnxr_collective.la
 
 %C%_libnxr_core_la_SOURCES = \
+	%D%/core/attached.c %D%/core/attached.h \
 	%D%/core/card.c %D%/core/card.h %D%/core/contract.c \
 	%D%/core/carrier.c %D%/core/carrier.h \
 	%D%/core/context.c %D%/core/context.h \
@@ -31,6 +32,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/core/op_list.h \
 	%D%/core/peer.c \
 	%D%/core/peer_calls.c \
+	%D%/core/peer_find.c \
 	%D%/core/peer_slot.h \
 	%D%/core/poll.c %D%/core/poll.h \
 	%D%/core/progress.c %D%/core/progress.h \
@@ -120,9 +122,11 @@ endif
 	%D%/host/conn.c %D%/host/conn.h \
 	%D%/host/deathwatch.c %D%/host/deathwatch.h \
 	%D%/host/connect.c %D%/host/connect.h \
+	%D%/host/greeting.c %D%/host/greeting.h \
 	%D%/host/liveness.c %D%/host/liveness.h \
 	%D%/host/packet.c %D%/host/packet.h \
 	%D%/host/peer.c %D%/host/peer.h \
+	%D%/host/unsent.c %D%/host/unsent.h \
 	%D%/host/atomic_ask.c %D%/host/atomic_ask.h \
 	%D%/host/atomic_ring.c %D%/host/atomic_ring.h \
 	%D%/host/atomic_serve.c %D%/host/atomic_serve.h

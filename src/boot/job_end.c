@@ -74,7 +74,7 @@ int nixl_rank_kill(int rank)
     if (status != NIXL_OK) {
         return status;
     }
-    if (!nxr_is_rank(rank)) {
+    if (!nxr_is_own_rank(rank)) {
         return nxr_fail_rank("nixl_rank_kill", rank);
     }
     if (rank == nxr_job.rank) {

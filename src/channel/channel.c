@@ -12,6 +12,7 @@
 #include "region/region.h"
 #include "util/env.h"
 #include "util/handle.h"
+#include "util/hash.h"
 #include "util/status.h"
 
 #include <stdio.h>
@@ -25,12 +26,22 @@ static struct nxr_list open_channels = {&open_channels, &open_channels};
 static struct nxr_handle_cache channel_handles =
     NXR_HANDLE_CACHE(channel_handles, struct nixl_channel, link, 64);
 
-void nxr_channel_region_name(char *text, const char *name, const char *which, int rank)
+void nxr_channel_region_name(char *text, const char *name, const char *which)
 {
-    if (rank == NXR_CHANNEL_NO_RANK) {
-        snprintf(text, NIXL_NAME_MAX + 1, "nixl.channel/%s/%s", name, which);
+    snprintf(text, NIXL_NAME_MAX + 1, "nixl.channel/%s/%s", name, which);
+}
+
+void nxr_channel_credit_name(char *text, const char *name, const struct nxr_identity *consumer,
+                             bool is_attached)
+{
+    if (is_attached) {
+        unsigned char bytes[NXR_IDENTITY_NBYTES];
+
+        nxr_identity_write(consumer, bytes);
+        snprintf(text, NIXL_NAME_MAX + 1, "nixl.channel/%s/credit.x%016llx", name,
+                 (unsigned long long)nxr_hash(bytes, sizeof(bytes)));
     } else {
-        snprintf(text, NIXL_NAME_MAX + 1, "nixl.channel/%s/%s.%d", name, which, rank);
+        snprintf(text, NIXL_NAME_MAX + 1, "nixl.channel/%s/credit.%d", name, consumer->rank);
     }
 }
 
@@ -170,6 +181,17 @@ static int check_open(const char *operation, const char *name, int peer,
                          : nxr_fail(NIXL_E_INVALID_ARG, operation, peer, "", 0, "%s", fault);
 }
 
+static struct nxr_ledger_head channel_head(const struct nixl_channel *channel)
+{
+    struct nxr_ledger_head head = {
+        .slot_nbytes = channel->slot_nbytes, .nslots = channel->nslots, .peer = channel->peer};
+
+    if (channel->peer != NIXL_ANY_RANK) {
+        head.producer = nxr_identity_at(channel->peer);
+    }
+    return head;
+}
+
 /*
  * The consumer's own memory: the ledger comes first, and is filled before the slots can be found.
  */
@@ -185,15 +207,14 @@ static int open_consumer(struct nixl_channel *channel, const struct nixl_mem_par
         return nxr_fail(NIXL_E_NO_MEMORY, "nixl_channel_open", channel->peer, "", 0,
                         "no memory for %u lanes", channel->n_lanes);
     }
-    nxr_channel_region_name(name, channel->name, "ledger", NXR_CHANNEL_NO_RANK);
+    nxr_channel_region_name(name, channel->name, "ledger");
     status = nixl_region_alloc(name, ledger_nbytes, NULL, &channel->ledger);
     if (status != NIXL_OK) {
         return status;
     }
     channel->ledger_bytes = nixl_region_addr(channel->ledger);
-    *(struct nxr_ledger_head *)(void *)channel->ledger_bytes = (struct nxr_ledger_head){
-        .slot_nbytes = channel->slot_nbytes, .nslots = channel->nslots, .peer = channel->peer};
-    nxr_channel_region_name(name, channel->name, "slots", NXR_CHANNEL_NO_RANK);
+    *(struct nxr_ledger_head *)(void *)channel->ledger_bytes = channel_head(channel);
+    nxr_channel_region_name(name, channel->name, "slots");
     channel->n_deaths_told = nxr_event_n_deaths(); /* a producer may connect and die at once */
     status = nixl_region_alloc(name, slots_nbytes, params, &channel->slots);
     if (status == NIXL_OK && (channel->slots->memory.access & NIXL_ACCESS_NO_PUT) != 0) {
@@ -211,12 +232,35 @@ static int open_consumer(struct nixl_channel *channel, const struct nixl_mem_par
     return status;
 }
 
+/* Has the consumer opened its end for this process? */
+static int check_producer(const struct nixl_channel *channel, const struct nxr_ledger_head *head)
+{
+    static const char operation[] = "nixl_channel_open";
+
+    if (head->peer == NIXL_ANY_RANK) {
+        return !nxr_peer_is_attached(channel->consumer)
+                   ? NIXL_OK
+                   : nxr_fail(NIXL_E_UNSUPPORTED, operation, channel->peer, "", 0,
+                              "%s has opened its end of channel '%s' for any rank of its job; for "
+                              "an attached process it must open one for that process alone",
+                              nxr_rank_name(channel->peer), channel->name);
+    }
+    if (head->producer.job != nxr_job.self.job || head->producer.rank != nxr_job.rank) {
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, channel->peer, "", 0,
+                        "%s has opened its end of channel '%s' for %s alone, and this is %s",
+                        nxr_rank_name(channel->peer), channel->name,
+                        nxr_identity_name(&head->producer), nxr_rank_name(nxr_job.rank));
+    }
+    return NIXL_OK;
+}
+
 /* Do both ends agree on the parameters? */
 static int check_ledger(struct nixl_channel *channel, const struct nxr_ledger_head *head,
                         uint64_t ledger_nbytes, uint64_t slots_nbytes)
 {
     const char *operation = "nixl_channel_open";
     uint64_t ledger_least, slots_least;
+    int status;
 
     if (head->slot_nbytes != channel->slot_nbytes || head->nslots != channel->nslots) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, channel->peer, "", 0,
@@ -225,12 +269,9 @@ static int check_ledger(struct nixl_channel *channel, const struct nxr_ledger_he
                         (unsigned long long)channel->nslots,
                         (unsigned long long)channel->slot_nbytes);
     }
-    if (head->peer != NIXL_ANY_RANK && head->peer != nxr_job.rank) {
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, channel->peer, "", 0,
-                        "%s has opened its end of channel '%s' for rank %lld alone, and this is "
-                        "%s",
-                        nxr_rank_name(channel->peer), channel->name, (long long)head->peer,
-                        nxr_rank_name(nxr_job.rank));
+    status = check_producer(channel, head);
+    if (status != NIXL_OK) {
+        return status;
     }
     channel->n_lanes = head->peer == NIXL_ANY_RANK ? (unsigned)nxr_job.size : 1;
     channel->lane = head->peer == NIXL_ANY_RANK ? (unsigned)nxr_job.rank : 0;
@@ -297,24 +338,23 @@ static int open_producer(struct nixl_channel *channel)
     char name[NIXL_NAME_MAX + 1];
     int status;
 
-    nxr_channel_region_name(name, channel->name, "credit", channel->peer);
+    channel->consumer = nxr_peer_get(channel->peer);
+    if (channel->consumer == NULL) {
+        return nxr_fail_no_peer("nixl_channel_open", channel->peer);
+    }
+    nxr_channel_credit_name(name, channel->name, &channel->consumer->identity,
+                            nxr_peer_is_attached(channel->consumer));
     status = nixl_region_alloc(name, LINE, NULL, &channel->credit);
     if (status == NIXL_OK) {
         channel->credit_word = nixl_region_addr(channel->credit);
-        nxr_channel_region_name(name, channel->name, "ledger", NXR_CHANNEL_NO_RANK);
+        nxr_channel_region_name(name, channel->name, "ledger");
         status = nixl_region_open(name, &channel->ledger);
     }
     if (status == NIXL_OK) {
-        nxr_channel_region_name(name, channel->name, "slots", NXR_CHANNEL_NO_RANK);
+        nxr_channel_region_name(name, channel->name, "slots");
         status = nixl_region_open(name, &channel->slots);
     }
-    if (status == NIXL_OK) {
-        status = find_consumer(channel);
-    }
-    if (status == NIXL_OK) {
-        channel->consumer = nxr_peer_get(channel->peer);
-    }
-    return status;
+    return status == NIXL_OK ? find_consumer(channel) : status;
 }
 
 int nixl_channel_open(const char *name, int peer, enum nixl_channel_role role, size_t slot_nbytes,
@@ -373,7 +413,23 @@ void nxr_channels_free(void)
     nxr_handles_free(&channel_handles);
 }
 
+static bool channel_peer_is_used(struct nxr_peer *peer)
+{
+    struct nxr_list *link, *after;
+    bool is_used = false;
+
+    pthread_mutex_lock(&channels_lock);
+    nxr_list_for_each (link, after, &open_channels) {
+        const struct nixl_channel *channel = nxr_list_entry(link, struct nixl_channel, link);
+
+        is_used |= channel->producer == peer || channel->consumer == peer;
+    }
+    pthread_mutex_unlock(&channels_lock);
+    return is_used;
+}
+
 const struct nxr_subsystem nxr_channel_subsystem = {
     .name = "channel",
+    .peer_is_used = channel_peer_is_used,
     .stop = nxr_channels_free,
 };

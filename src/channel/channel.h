@@ -17,8 +17,9 @@
 struct nxr_ledger_head {
     uint64_t slot_nbytes;
     uint64_t nslots;
-    int64_t peer; /* the only producer, or NIXL_ANY_RANK */
-    char unused[40];
+    int64_t peer;                 /* the consumer's number of the only producer, or NIXL_ANY_RANK */
+    struct nxr_identity producer; /* of that number; else zeros */
+    char unused[24];
 };
 _Static_assert(sizeof(struct nxr_ledger_head) == 64, "read by the other end");
 
@@ -101,9 +102,15 @@ static inline uint64_t nxr_slot_at(const struct nixl_channel *channel, unsigned 
     return (lane * channel->nslots + slot) * channel->stride;
 }
 
-/* The name of a region of the channel: which one, and for a credit, of which consumer. */
-#define NXR_CHANNEL_NO_RANK (-1)
-void nxr_channel_region_name(char *text, const char *name, const char *which, int rank);
+/* The name of a region of the consumer: which one. */
+void nxr_channel_region_name(char *text, const char *name, const char *which);
+
+/*
+ * The name of a producer's credit, which differs for each consumer: for one of the producer's job
+ * its rank tells, for an attached one its whole identity.
+ */
+void nxr_channel_credit_name(char *text, const char *name, const struct nxr_identity *consumer,
+                             bool is_attached);
 
 /* NIXL_OK, or why the handle is not valid: the failure of `operation`, recorded. */
 int nxr_channel_check_open(const char *operation, const struct nixl_channel *channel);

@@ -276,11 +276,11 @@ static bool channel_move_take_death(struct receive *receive)
     while (channel->n_deaths_told < n_deaths) {
         int rank = nxr_event_death(channel->n_deaths_told);
 
-        if (has_item(channel, (unsigned)rank)) {
+        if (nxr_is_own_rank(rank) && has_item(channel, (unsigned)rank)) {
             return false;
         }
         channel->n_deaths_told++;
-        if (!has_closed(channel, (unsigned)rank)) {
+        if (nxr_is_own_rank(rank) && !has_closed(channel, (unsigned)rank)) {
             receive->state = NIXL_E_PEER_LOST;
             receive->ended = rank;
             return true;
@@ -363,7 +363,8 @@ static void find_credit(const struct nixl_channel *channel, unsigned number, int
     void *word;
 
     lane->is_credit_asked = true;
-    nxr_channel_region_name(name, channel->name, "credit", nxr_job.rank);
+    nxr_channel_credit_name(name, channel->name, &nxr_job.self,
+                            channel->producer != NULL && nxr_peer_is_attached(channel->producer));
     status = nixl_region_open(name, &lane->credit);
     while (status == NIXL_OK && !has_closed(channel, number)) {
         status = nixl_region_query(rank, lane->credit, ASK_NS, &info);
@@ -389,7 +390,7 @@ static void give_credit(const struct nixl_channel *channel, unsigned number)
     }
     if (lane->credit_word != NULL) {
         atomic_store_explicit(lane->credit_word, lane->n_released, memory_order_release);
-        nxr_wake_peer(nxr_peer_find(rank));
+        nxr_wake_peer(channel->producer != NULL ? channel->producer : nxr_peer_find(rank));
     } else if (lane->has_credit && lane->n_released - lane->n_told >= enough) {
         lane->n_told = lane->n_released;
         lane->has_credit =

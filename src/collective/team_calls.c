@@ -59,8 +59,8 @@ static int check_ranks(const char *operation, const int *ranks, size_t nranks)
         return nxr_fail(NIXL_E_NO_MEMORY, operation, -1, "", 0, "no memory for a list of ranks");
     }
     for (size_t i = 0; i < nranks && status == NIXL_OK; i++) {
-        if (!nxr_is_rank(ranks[i])) {
-            status = nxr_fail_rank(operation, ranks[i]);
+        if (!nxr_is_own_rank(ranks[i])) {
+            status = nxr_fail_own_rank(operation, ranks[i]);
         } else if (is_there[ranks[i]]++ != 0) {
             status = nxr_fail(NIXL_E_INVALID_ARG, operation, ranks[i], "", 0,
                               "%s is in the list twice, the second time as ranks[%zu]",

@@ -433,8 +433,8 @@ static struct nxr_verdict propose(const struct attempt *attempt, int status)
     if (status == NIXL_E_PEER_LOST) {
         int rank = atomic_load(&attempt->all->lost_rank);
 
-        rank = nxr_is_rank(rank) ? rank : nixl_last_error()->rank;
-        if (nxr_is_rank(rank)) {
+        rank = nxr_is_own_rank(rank) ? rank : nixl_last_error()->rank;
+        if (nxr_is_own_rank(rank)) {
             proposal.rank = rank;
             proposal.has_left = nixl_peer_state(rank) == NIXL_PEER_FINISHED;
         } else {

@@ -96,7 +96,7 @@ bool nxr_team_has_lost_one(struct nixl_team *team)
 
 void nxr_team_hear_of_loss(int rank, bool has_left)
 {
-    if (!nxr_is_rank(rank)) {
+    if (!nxr_is_own_rank(rank)) {
         return;
     }
     pthread_mutex_lock(&nxr_job.lock);

@@ -172,7 +172,9 @@ void nxr_detector_connected(struct nxr_peer *peer)
     struct detector_peer *dp = detector_peer_of(peer);
 
     for (int i = 0; dp->must_hear_of_deaths && i < nxr_event_n_deaths(); i++) {
-        send_end(peer, nxr_job.peers[nxr_event_death(i)]);
+        if (nxr_is_own_rank(nxr_event_death(i))) {
+            send_end(peer, nxr_job.peers[nxr_event_death(i)]);
+        }
     }
     dp->must_hear_of_deaths = false;
     nxr_finalize_barrier_look();
@@ -329,6 +331,9 @@ void nxr_detector_peer_ended(const struct nxr_peer *peer)
 {
     bool is_death = atomic_load(&peer->state) == NIXL_PEER_LOST;
 
+    if (nxr_peer_is_attached(peer)) {
+        return; /* ranks of this job that are attached to it watch it themselves */
+    }
     if (begin_at >= 0) {
         must_mend = true;
         nxr_service_kick();
@@ -366,6 +371,9 @@ static void detector_peer_ending(struct nxr_peer *peer)
 {
     const struct detector_peer *dp = detector_peer_of(peer);
 
+    if (nxr_peer_is_attached(peer)) {
+        return;
+    }
     if (is_cast_out) {
         dp = detector_peer_of(nxr_job.peers[nxr_job.rank]);
         snprintf(peer->why_not, sizeof(peer->why_not),

@@ -73,7 +73,7 @@ bool nxr_finalize_barrier_has_come(int rank)
 {
     const struct window *window;
 
-    if (windows == NULL) {
+    if (windows == NULL || !nxr_is_own_rank(rank)) {
         return false;
     }
     window = &windows[rank / NXR_WIRE_LEAVING_RANKS];
@@ -311,7 +311,7 @@ static bool is_fence_over(void *arg)
 {
     (void)arg;
     return atomic_load_explicit(&fence_status, memory_order_acquire) != NIXL_INPROGRESS ||
-           nxr_event_n_deaths() > 0 || nxr_service_is_broken();
+           nxr_event_n_rank_deaths() > 0 || nxr_service_is_broken();
 }
 
 static bool may_go(void *arg)
@@ -372,7 +372,7 @@ static int wait_for_all(int64_t timeout_ns)
     int status = NIXL_OK;
 
     atomic_store(&fence_status, NIXL_E_UNSUPPORTED);
-    if (nxr_event_n_deaths() == 0 && timeout_ns > 0) {
+    if (nxr_event_n_rank_deaths() == 0 && timeout_ns > 0) {
         begin_fence();
         nxr_wait(is_fence_over, NULL, fence_ns < ALONE_NS ? fence_ns : ALONE_NS);
     }

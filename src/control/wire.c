@@ -18,8 +18,8 @@ static const struct {
     int max_fds;
     bool is_local; /* only ranks of this host send it */
 } wire_shapes[NXR_WIRE_N_TYPES] = {
-    [NXR_WIRE_HELLO] = {sizeof(struct nxr_wire_hello), 1, 2, true},
-    [NXR_WIRE_WELCOME] = {sizeof(struct nxr_wire_hello), 1, 2, true},
+    [NXR_WIRE_HELLO] = {sizeof(struct nxr_wire_hello), 1, 3, true},
+    [NXR_WIRE_WELCOME] = {sizeof(struct nxr_wire_hello), 1, 3, true},
     [NXR_WIRE_RESOLVE] = {sizeof(struct nxr_wire_resolve), 0, 0, false},
     [NXR_WIRE_KEY] = {sizeof(struct nxr_wire_key), 0, 1, false},
     [NXR_WIRE_CLOSED] = {sizeof(struct nxr_wire_closed), 0, 0, false},
@@ -32,6 +32,7 @@ static const struct {
     [NXR_WIRE_PROBED] = {sizeof(struct nxr_wire_probed), 0, 0, false},
     [NXR_WIRE_PROPOSE] = {sizeof(struct nxr_wire_verdict), 0, 0, false},
     [NXR_WIRE_DECIDED] = {sizeof(struct nxr_wire_verdict), 0, 0, false},
+    [NXR_WIRE_DETACH] = {sizeof(struct nxr_wire_header), 0, 0, true},
 };
 
 void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type)
@@ -42,6 +43,19 @@ void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type)
     message->header.type = (uint16_t)type;
     message->header.nbytes = (uint32_t)wire_shapes[type].nbytes;
     message->header.from = nxr_job.self;
+}
+
+bool nxr_wire_is_for_attached(enum nxr_wire_type type)
+{
+    switch (type) {
+    case NXR_WIRE_DEATH:
+    case NXR_WIRE_LEAVING:
+    case NXR_WIRE_PROPOSE:
+    case NXR_WIRE_DECIDED:
+        return false;
+    default:
+        return true;
+    }
 }
 
 uint32_t nxr_wire_card_flags(void)
@@ -205,6 +219,9 @@ static const char *wire_check_resolve(const struct nxr_wire_resolve *resolve)
 static const char *wire_check_body(const union nxr_wire_message *message, int n_fds, int size)
 {
     switch (message->header.type) {
+    case NXR_WIRE_HELLO:
+    case NXR_WIRE_WELCOME:
+        return message->hello.number >= 0 ? NULL : "an impossible number in a greeting";
     case NXR_WIRE_RESOLVE:
     case NXR_WIRE_PROBE:
         return wire_check_resolve(&message->resolve);

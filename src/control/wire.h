@@ -12,27 +12,32 @@
 #include "transports/transport.h"
 
 #define NXR_WIRE_MAGIC   0x5752584eu /* "NXRW" */
-#define NXR_WIRE_VERSION 9u
-#define NXR_WIRE_MAX_FDS 2
+#define NXR_WIRE_VERSION 10u
+#define NXR_WIRE_MAX_FDS 3
 #define NXR_WIRE_REMOTE  (-1) /* in place of a number of descriptors: it came over a network */
 
 #define NXR_WIRE_LEAVING_RANKS 256 /* covered by one message */
 
 enum nxr_wire_type {
-    NXR_WIRE_HELLO = 1, /* the sender and the secret; descriptors: control page, event fd */
-    NXR_WIRE_WELCOME,   /* the answer; the same descriptors */
-    NXR_WIRE_RESOLVE,   /* tell me the key of your region of this name, once there is one */
-    NXR_WIRE_KEY,       /* the answer; on one host with a descriptor for allocated memory */
-    NXR_WIRE_CLOSED,    /* a region whose key you have is closed */
-    NXR_WIRE_DEATH,     /* a rank has died, or left before the others */
-    NXR_WIRE_RING_FD,   /* signal your own event fd: I keep no descriptor of it */
-    NXR_WIRE_BOUNCE,    /* serve this bounce buffer; its descriptor */
-    NXR_WIRE_WORK,      /* check the bounce buffer again, and the words asked for */
-    NXR_WIRE_LEAVING,   /* these ranks have reached their last nixl_finalize() */
-    NXR_WIRE_PROBE,     /* do you have a region of this name now? Layout of RESOLVE */
-    NXR_WIRE_PROBED,    /* the answer */
-    NXR_WIRE_PROPOSE,   /* propose a verdict on a team call for your register */
-    NXR_WIRE_DECIDED,   /* the answer: the verdict that the register has */
+    /*
+     * The sender and the secret. Descriptors: control page, event fd; of an attached process the
+     * page of rings for the receiver comes between them.
+     */
+    NXR_WIRE_HELLO = 1,
+    NXR_WIRE_WELCOME, /* the answer; the same descriptors */
+    NXR_WIRE_RESOLVE, /* tell me the key of your region of this name, once there is one */
+    NXR_WIRE_KEY,     /* the answer; on one host with a descriptor for allocated memory */
+    NXR_WIRE_CLOSED,  /* a region whose key you have is closed */
+    NXR_WIRE_DEATH,   /* a rank has died, or left before the others */
+    NXR_WIRE_RING_FD, /* signal your own event fd: I keep no descriptor of it */
+    NXR_WIRE_BOUNCE,  /* serve this bounce buffer; its descriptor */
+    NXR_WIRE_WORK,    /* check the bounce buffer again, and the words asked for */
+    NXR_WIRE_LEAVING, /* these ranks have reached their last nixl_finalize() */
+    NXR_WIRE_PROBE,   /* do you have a region of this name now? Layout of RESOLVE */
+    NXR_WIRE_PROBED,  /* the answer */
+    NXR_WIRE_PROPOSE, /* propose a verdict on a team call for your register */
+    NXR_WIRE_DECIDED, /* the answer: the verdict that the register has */
+    NXR_WIRE_DETACH,  /* the sender ends the attachment; the answer is the same message */
     NXR_WIRE_N_TYPES
 };
 
@@ -49,6 +54,8 @@ struct nxr_wire_hello {
     struct nxr_wire_header header;
     unsigned char secret[NXR_SECRET_NBYTES]; /* from the receiver's card; zeros in WELCOME */
     struct nxr_card card;                    /* the sender's, to connect back to it */
+    int32_t number; /* by which the sender names the receiver, which echoes it (peer->place) */
+    uint32_t unused;
 };
 
 /* The head of all questions that are answered at once, and of their answers (question.h). */
@@ -165,6 +172,9 @@ union nxr_wire_message {
 /* Make `message` an empty one of this type, with the header filled in. */
 void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type);
 
+/* May a process of another job, which is attached, send it? The others are about ranks of a job. */
+bool nxr_wire_is_for_attached(enum nxr_wire_type type);
+
 /* The card flags that state the versions which ranks of one host must share. */
 uint32_t nxr_wire_card_flags(void);
 
@@ -175,8 +185,8 @@ uint32_t nxr_wire_card_flags(void);
 bool nxr_wire_is_common(const struct nxr_card *card, char *why, size_t why_nbytes);
 
 /*
- * Check received bytes, for a job of `size` ranks. n_fds: how many descriptors came with them, or
- * NXR_WIRE_REMOTE. NIXL_OK and the message, or NIXL_E_TRANSPORT and one line in *why_p.
+ * Check received bytes of a rank of a job of `size` ranks. n_fds: how many descriptors came with
+ * them, or NXR_WIRE_REMOTE. NIXL_OK and the message, or NIXL_E_TRANSPORT and one line in *why_p.
  */
 int nxr_wire_parse(const void *bytes, size_t nbytes, int n_fds, int size,
                    union nxr_wire_message *message_p, const char **why_p);

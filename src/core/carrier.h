@@ -77,7 +77,7 @@ struct nxr_carrier {
 
     /*
      * Has the peer's process ended with all its threads, so that it can write nothing any more?
-     * Takes job.lock. NULL: it cannot know.
+     * NULL: it cannot know.
      */
     bool (*is_gone)(struct nxr_peer *peer);
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define MEMFD_NAME "nixlrun-control"
+#define RINGS_NAME "nixlrun-rings"
 #define SEALS      (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
 
 /* The rings of one sender. */
@@ -153,7 +154,8 @@ int nxr_control_map(int fd, const struct nxr_identity *owner, int size,
         return NIXL_E_TRANSPORT;
     }
     if (control->magic != NXR_CONTROL_MAGIC || !nxr_identity_is(&control->owner, owner) ||
-        control->size != size || memcmp(control->nonce, nonce, NXR_NONCE_NBYTES) != 0) {
+        (size != 0 && control->size != size) ||
+        memcmp(control->nonce, nonce, NXR_NONCE_NBYTES) != 0) {
         nxr_warn(HOST, "the control page of %s does not hold what the rank published",
                  nxr_identity_own_name(owner));
         nxr_control_unmap(control, size);
@@ -181,17 +183,67 @@ void nxr_control_unmap_ring(struct nxr_ring_slot *ring)
     munmap(ring, LANE_NBYTES);
 }
 
-struct nxr_ring_slot *nxr_control_own_ring(struct nxr_control *control, int sender)
-{
-    return (struct nxr_ring_slot *)((char *)control + ring_offset(control->size, sender));
-}
-
 struct nxr_atomic_slot *nxr_control_words(struct nxr_ring_slot *ring)
 {
     return (struct nxr_atomic_slot *)((char *)ring + NXR_RING_NBYTES);
 }
 
-struct nxr_atomic_slot *nxr_control_own_words(struct nxr_control *control, int asker)
+/* ---- rings ----------------------------------------------------------------------------------- */
+
+struct nxr_rings nxr_control_own_rings(struct nxr_control *control, int sender)
 {
-    return nxr_control_words(nxr_control_own_ring(control, asker));
+    struct nxr_ring_slot *ring =
+        (struct nxr_ring_slot *)((char *)control + ring_offset(control->size, sender));
+
+    return (struct nxr_rings){&control->credits[sender], ring, nxr_control_words(ring)};
+}
+
+size_t nxr_rings_page_nbytes(void)
+{
+    return page_round(sizeof(struct nxr_ring_credit) + LANE_NBYTES);
+}
+
+/* The credit line comes first. */
+static int rings_page_mmap(int fd, struct nxr_rings *rings_p)
+{
+    struct nxr_ring_credit *credit =
+        mmap(NULL, nxr_rings_page_nbytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    struct nxr_ring_slot *ring = (struct nxr_ring_slot *)(credit + 1);
+
+    if (credit == MAP_FAILED) {
+        return nxr_status_of_errno(errno);
+    }
+    *rings_p = (struct nxr_rings){credit, ring, nxr_control_words(ring)};
+    return NIXL_OK;
+}
+
+int nxr_rings_page_create(struct nxr_rings *rings_p, int *fd_p)
+{
+    int fd = memfd_create(RINGS_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int status;
+
+    if (fd < 0) {
+        return nxr_status_of_errno(errno);
+    }
+    status =
+        ftruncate(fd, (off_t)nxr_rings_page_nbytes()) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0
+            ? nxr_status_of_errno(errno)
+            : rings_page_mmap(fd, rings_p);
+    if (status != NIXL_OK) {
+        close(fd);
+        return status;
+    }
+    *fd_p = fd;
+    return NIXL_OK;
+}
+
+int nxr_rings_page_map(int fd, struct nxr_rings *rings_p)
+{
+    return nxr_memfd_is_safe(fd, nxr_rings_page_nbytes()) ? rings_page_mmap(fd, rings_p)
+                                                          : NIXL_E_TRANSPORT;
+}
+
+void nxr_rings_page_unmap(const struct nxr_rings *rings)
+{
+    munmap(rings->credit, nxr_rings_page_nbytes());
 }

@@ -112,7 +112,8 @@ void nxr_control_destroy(struct nxr_control *control, int fd);
 
 /*
  * Map a peer's control head from `fd`, after checking that it cannot shrink under us and is what
- * `owner` in a job of `size` with that nonce must have. Does not close fd.
+ * `owner` in a job of `size` with that nonce must have. Size 0: the owner is of another job, and
+ * its credit lines are left out. Does not close fd.
  * Returns NIXL_OK, NIXL_E_TRANSPORT (not a control page, not that peer's), NIXL_E_NO_MEMORY.
  */
 int nxr_control_map(int fd, const struct nxr_identity *owner, int size,
@@ -123,16 +124,34 @@ void nxr_control_unmap(struct nxr_control *control, int size);
 struct nxr_ring_slot *nxr_control_map_ring(int fd, int size, int sender);
 void nxr_control_unmap_ring(struct nxr_ring_slot *ring);
 
-/* The ring of `sender` in this rank's own page, which is mapped whole. */
-struct nxr_ring_slot *nxr_control_own_ring(struct nxr_control *control, int sender);
-
-/*
- * The ring of words that follows a ring of notifications; and that of `asker` in this rank's own
- * page.
- */
+/* The ring of words that follows a ring of notifications. */
 struct nxr_atomic_slot;
 struct nxr_atomic_slot *nxr_control_words(struct nxr_ring_slot *ring);
-struct nxr_atomic_slot *nxr_control_own_words(struct nxr_control *control, int asker);
+
+/* ---- rings ----------------------------------------------------------------------------------- */
+
+/* What one sender writes in its receiver's memory, with the credit line; ring NULL: none. */
+struct nxr_rings {
+    struct nxr_ring_credit *credit;
+    struct nxr_ring_slot *ring;    /* of notifications */
+    struct nxr_atomic_slot *words; /* of words */
+};
+
+/* Those of rank `sender` in this rank's own page. */
+struct nxr_rings nxr_control_own_rings(struct nxr_control *control, int sender);
+
+/*
+ * A page of rings: a sealed memfd with those of a single sender, which is not of the receiver's
+ * job, so that the receiver's control page has no room for it.
+ */
+size_t nxr_rings_page_nbytes(void);
+
+/* Make and map one. NIXL_OK, NIXL_E_NO_MEMORY, NIXL_E_LIMIT. */
+int nxr_rings_page_create(struct nxr_rings *rings_p, int *fd_p);
+
+/* Map one that a peer has made. NIXL_OK; NIXL_E_TRANSPORT: it is none; NIXL_E_NO_MEMORY. */
+int nxr_rings_page_map(int fd, struct nxr_rings *rings_p);
+void nxr_rings_page_unmap(const struct nxr_rings *rings);
 
 /* Is `fd` a memfd of at least `nbytes` that can never shrink? A page that shrinks would kill us. */
 bool nxr_memfd_is_safe(int fd, size_t nbytes);

@@ -52,8 +52,7 @@ bool nxr_cq_is_open(const struct nixl_cq *cq)
 static bool wait_is_over(const struct wait_item *item, uint64_t *seen_p, int *status_p)
 {
     const struct nxr_cq_watch *watch = &item->watch;
-    const struct nxr_peer *peer = watch->rank >= 0 ? nxr_peer_find(watch->rank) : NULL;
-    bool is_lost = peer != NULL && nxr_peer_is_lost(peer); /* before the word: it may have set it */
+    bool is_lost = nxr_rank_is_lost(watch->rank); /* before the word: it may have set it */
 
     *seen_p = atomic_load_explicit((const _Atomic uint64_t *)watch->word, memory_order_acquire);
     *status_p = watch->is_true(*seen_p, watch->compare, watch->value) ? NIXL_OK

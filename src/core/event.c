@@ -21,20 +21,29 @@
 #include <unistd.h>
 
 static pthread_mutex_t events_lock = PTHREAD_MUTEX_INITIALIZER;
-static int *deaths; /* ranks in the order in which they died or left, room for all; events_lock */
+static int *deaths;     /* peers in the order in which they died or left; events_lock */
+static int deaths_room; /* of `deaths` */
 static _Atomic int n_deaths;
+static _Atomic int n_rank_deaths; /* of these, ranks of this job */
 
 static void append_death(int rank)
 {
     int n = atomic_load(&n_deaths);
 
-    if (deaths == NULL) {
-        deaths = calloc((size_t)nxr_job.size, sizeof(*deaths));
+    if (n == deaths_room) {
+        int room = deaths_room != 0 ? 2 * deaths_room : nxr_job.size;
+        int *more = realloc(deaths, (size_t)room * sizeof(*more));
+
+        if (more == NULL) {
+            nxr_error(CORE, "no memory to note the end of %s", nxr_rank_name(rank));
+            return;
+        }
+        deaths = more;
+        deaths_room = room;
     }
-    if (deaths != NULL && n < nxr_job.size) {
-        deaths[n] = rank;
-        atomic_store_explicit(&n_deaths, n + 1, memory_order_release);
-    }
+    deaths[n] = rank;
+    atomic_fetch_add(&n_rank_deaths, nxr_is_own_rank(rank));
+    atomic_store_explicit(&n_deaths, n + 1, memory_order_release);
 }
 
 /* Caller holds events_lock. */
@@ -77,6 +86,11 @@ void nxr_event_push(struct nixl_context *context, enum nixl_event_type type, int
 int nxr_event_n_deaths(void)
 {
     return atomic_load_explicit(&n_deaths, memory_order_acquire);
+}
+
+int nxr_event_n_rank_deaths(void)
+{
+    return atomic_load_explicit(&n_rank_deaths, memory_order_acquire);
 }
 
 int nxr_event_death(int n)
@@ -172,7 +186,9 @@ void nxr_event_reset(void)
     pthread_mutex_lock(&events_lock);
     free(deaths);
     deaths = NULL;
+    deaths_room = 0;
     atomic_store(&n_deaths, 0);
+    atomic_store(&n_rank_deaths, 0);
     pthread_mutex_unlock(&events_lock);
 }
 

@@ -32,11 +32,14 @@ bool nxr_event_is_queued(void *context);
 void nxr_event_drop(struct nixl_context *context);
 
 /*
- * The number of ranks that have died or left so far, and the n-th of them, from 0; -1: there are
+ * The number of peers that have died or left so far, and the n-th of them, from 0; -1: there are
  * fewer. Any thread.
  */
 int nxr_event_n_deaths(void);
 int nxr_event_death(int n);
+
+/* Of these, the number of ranks of this job. Any thread. */
+int nxr_event_n_rank_deaths(void);
 
 /* Make this rank's event fd readable. */
 void nxr_event_signal_fd(void);

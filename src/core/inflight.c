@@ -14,6 +14,7 @@
 #include "util/log.h"
 #include "util/status.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,16 +107,16 @@ static void raise_slots_used(struct nxr_control *control, uint32_t n_used)
 
 /*
  * Take the first free slot in a page, so that the owner checks few slots and few pages are touched.
+ * `place`: the number by which its owner names this process.
  */
-static struct nxr_inflight_slot *guard_take_slot(struct nxr_control *control)
+static struct nxr_inflight_slot *guard_take_slot(struct nxr_control *control, int place)
 {
     for (uint32_t i = 0; i < NXR_N_INFLIGHT_SLOTS; i++) {
         struct nxr_inflight_slot *slot = &control->slots[i];
         uint32_t nobody = 0;
 
         if (atomic_load_explicit(&slot->claimed_by, memory_order_relaxed) == 0 &&
-            atomic_compare_exchange_strong_explicit(&slot->claimed_by, &nobody,
-                                                    (uint32_t)nxr_job.rank + 1,
+            atomic_compare_exchange_strong_explicit(&slot->claimed_by, &nobody, (uint32_t)place + 1,
                                                     memory_order_acquire, memory_order_relaxed)) {
             raise_slots_used(control, i + 1);
             return slot;
@@ -132,7 +133,7 @@ nxr_inflight_word *nxr_inflight_claim(const struct nxr_segment *segment)
     pthread_once(&key_once, make_key);
     pthread_mutex_lock(&inflight_lock);
     if (enlist_thread() && (index < nxr_inflight_slots.n_slots || grow_table(index + 8))) {
-        slot = guard_take_slot(segment->peer->control);
+        slot = guard_take_slot(segment->peer->control, segment->peer->place);
         nxr_inflight_slots.slots[index] = slot;
     }
     pthread_mutex_unlock(&inflight_lock);
@@ -141,7 +142,7 @@ nxr_inflight_word *nxr_inflight_claim(const struct nxr_segment *segment)
 
 int nxr_inflight_hold(const struct nxr_segment *segment, nxr_inflight_word **word_p)
 {
-    struct nxr_inflight_slot *slot = guard_take_slot(segment->peer->control);
+    struct nxr_inflight_slot *slot = guard_take_slot(segment->peer->control, segment->peer->place);
 
     if (slot == NULL) {
         return NIXL_E_LIMIT;
@@ -167,7 +168,7 @@ void nxr_inflight_release(nxr_inflight_word *word)
 
 struct nxr_inflight_slot *nxr_inflight_claim_own(void)
 {
-    return guard_take_slot(nxr_job.control);
+    return guard_take_slot(nxr_job.control, nxr_job.rank);
 }
 
 void nxr_inflight_give_own(struct nxr_inflight_slot *slot)
@@ -204,8 +205,7 @@ static bool is_own_busy(uint32_t id)
             continue;
         }
         claimer = atomic_load_explicit(&slot->claimed_by, memory_order_relaxed);
-        if (claimer == 0 || claimer > (uint32_t)nxr_job.size ||
-            !nxr_peer_is_gone((int)claimer - 1)) {
+        if (claimer == 0 || claimer > INT_MAX || !nxr_peer_is_gone((int)claimer - 1)) {
             return true;
         }
         /* Its thread died in mid-copy: the slot is free for others. */
@@ -261,6 +261,60 @@ bool nxr_inflight_is_busy_here(const struct nxr_segment *segment)
     }
     pthread_mutex_unlock(&inflight_lock);
     return is_busy;
+}
+
+/* Is any thread's slot in the page at that index busy? Caller holds inflight_lock. */
+static bool index_is_busy(uint32_t index)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &threads) {
+        const struct nxr_inflight_slots *table =
+            nxr_list_entry(link, struct guard_thread, link)->slots;
+
+        if (index < table->n_slots && table->slots[index] != NULL &&
+            atomic_load_explicit(&table->slots[index]->busy, memory_order_acquire) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool nxr_inflight_leave_peer(const struct nxr_peer *peer)
+{
+    struct nxr_list *link, *after;
+    bool is_busy;
+
+    nxr_barrier_heavy();
+    pthread_mutex_lock(&inflight_lock);
+    is_busy = index_is_busy(peer->inflight_index);
+    nxr_list_for_each (link, after, &threads) {
+        struct nxr_inflight_slots *table = nxr_list_entry(link, struct guard_thread, link)->slots;
+
+        if (!is_busy && peer->inflight_index < table->n_slots &&
+            table->slots[peer->inflight_index] != NULL) {
+            atomic_store_explicit(&table->slots[peer->inflight_index]->claimed_by, 0,
+                                  memory_order_release);
+            table->slots[peer->inflight_index] = NULL;
+        }
+    }
+    pthread_mutex_unlock(&inflight_lock);
+    return !is_busy;
+}
+
+void nxr_inflight_free_of(const struct nxr_peer *peer)
+{
+    uint32_t n_used = atomic_load_explicit(&nxr_job.control->n_slots_used, memory_order_acquire);
+
+    for (uint32_t i = 0; i < n_used && i < NXR_N_INFLIGHT_SLOTS; i++) {
+        struct nxr_inflight_slot *slot = &nxr_job.control->slots[i];
+
+        if (atomic_load_explicit(&slot->claimed_by, memory_order_relaxed) ==
+            (uint32_t)peer->rank + 1) {
+            atomic_store_explicit(&slot->busy, 0, memory_order_relaxed);
+            atomic_store_explicit(&slot->claimed_by, 0, memory_order_release);
+        }
+    }
 }
 
 void nxr_inflight_reset(void)

@@ -74,8 +74,25 @@ int nxr_check_ready(const char *operation)
 
 int nxr_fail_rank(const char *operation, int rank)
 {
+    if (nxr_attached_was(rank)) {
+        return nxr_fail(NIXL_E_PEER_LOST, operation, rank, "", 0, "%s has been detached",
+                        nxr_rank_name(rank));
+    }
     return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
-                    "rank %d is not in the job; allowed: 0 to %d", rank, nxr_job.size - 1);
+                    nxr_job.attached != NULL
+                        ? "rank %d is neither in the job nor attached; allowed: 0 to %d, and "
+                          "numbers of attached processes"
+                        : "rank %d is not in the job; allowed: 0 to %d",
+                    rank, nxr_job.size - 1);
+}
+
+int nxr_fail_own_rank(const char *operation, int rank)
+{
+    return !nxr_is_rank(rank) ? nxr_fail_rank(operation, rank)
+                              : nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
+                                         "rank %d is an attached process of another job; allowed: "
+                                         "ranks of this job, 0 to %d",
+                                         rank, nxr_job.size - 1);
 }
 
 int nxr_fail_timeout(const char *operation, int rank, int64_t timeout_ns)

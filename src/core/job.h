@@ -12,6 +12,7 @@
 #ifndef NXR_CORE_JOB_H
 #define NXR_CORE_JOB_H
 
+#include "core/attached.h"
 #include "core/card.h"
 #include "util/ring.h"
 #include "nixlrun.h"
@@ -46,10 +47,11 @@ enum nxr_connection {
 #define NXR_WHY_NBYTES 400
 
 /*
- * Another rank, or this one. Made when first needed; stays until the last finalize. It holds what
- * core uses itself: who the peer is, whether it lives, how it is reached, what is under way to it,
- * as requests count it, and its card, which several folders read. Everything else lies behind it,
- * in slots that each belong to one folder (core/peer_slot.h).
+ * Another process, or this one: a rank of the own job, made when first needed, which stays until
+ * the last finalize; or an attached process of another job (core/attached.h). It holds what core
+ * uses itself: who the peer is, whether it lives, how it is reached, what is under way to it, as
+ * requests count it, and its card, which several folders read. Everything else lies behind it, in
+ * slots that each belong to one folder (core/peer_slot.h).
  */
 
 struct nxr_peer {
@@ -61,7 +63,6 @@ struct nxr_peer {
 
     /* Set once, before `connection` becomes UP. */
     struct nxr_control *control; /* NULL: on another host */
-    struct nxr_ring_slot *ring;  /* in its page, for notifications of this rank; NULL likewise */
     uint32_t inflight_index;
     bool full_fence;
     pid_t pid;
@@ -78,7 +79,19 @@ struct nxr_peer {
     _Atomic uint32_t doubts;     /* of NXR_DOUBT_*: failures that no call has reported yet */
     atomic_bool must_ring_fd;    /* ask the peer to signal its event fd */
 
+    /* Where both write; constant once `connection` is UP. */
+    struct nxr_rings in;  /* in own memory, written by the peer */
+    struct nxr_rings out; /* in its memory, written by this process; none: another host */
+    int place;            /* the number by which it names this process; own job: the rank */
+    struct nxr_peer *_Atomic next; /* of the attached; stays when it is taken out of the list */
+    _Atomic uint32_t n_requests;   /* of an attached peer: handles of requests that concern it */
+
     /* Everything below: job.lock. */
+    int rings_fd;                 /* of an attached peer: the page of `in`; else -1 */
+    bool is_detached;             /* this process has ended the attachment */
+    bool is_released;             /* nothing here uses the memory of an attached peer any more */
+    int64_t ended_at;             /* when an attached peer was found to have ended; 0: it lives */
+    struct nxr_list late_link;    /* among the attached peers that are to be freed */
     struct nxr_identity identity; /* its incarnation is certain once it has a card; before: 0 */
     bool has_card;
     struct nxr_card card;
@@ -91,7 +104,8 @@ struct nxr_job {
     _Atomic int state; /* enum nxr_state */
     int n_inits;       /* init_lock in init.c */
     int rank;
-    int size;
+    int size;              /* ranks of the job */
+    _Atomic int n_numbers; /* peers' numbers given out so far: [0, n_numbers), none twice */
     int local_rank, local_size;
     int program;
     bool is_multithreaded;
@@ -108,9 +122,15 @@ struct nxr_job {
     int event_fd;
 
     pthread_mutex_t lock;
-    struct nxr_peer **peers;     /* [size]; NULL until needed; release-stored under lock */
-    uint32_t n_inflight_indices; /* guard indices given out */
-    unsigned n_starts;           /* how often nixl_init() has made a job */
+
+    /*
+     * Peers by number: ranks from 0, then the attached, from size on. NULL: not needed yet, or the
+     * attachment has ended. Written under lock, with release. The table is replaced when it grows.
+     */
+    struct nxr_peer **_Atomic peers;
+    struct nxr_peer *_Atomic attached; /* the first in the list of the attached */
+    uint32_t n_inflight_indices;       /* guard indices given out */
+    unsigned n_starts;                 /* how often nixl_init() has made a job */
 };
 
 extern struct nxr_job nxr_job;
@@ -163,19 +183,41 @@ static inline bool nxr_is_joined(void)
     return state == NXR_STATE_READY || state == NXR_STATE_LEAVING;
 }
 
-static inline bool nxr_is_rank(int rank)
+/* Is it a rank of the own job? */
+static inline bool nxr_is_own_rank(int rank)
 {
     return rank >= 0 && rank < nxr_job.size;
 }
 
-/* The number by which calls name a process that has that identity; -1: it is not of this job. */
-static inline int nxr_rank_of(const struct nxr_identity *identity)
+/* How many numbers have been given out; none is valid in the child of a fork. */
+static inline unsigned nxr_n_numbers(void)
 {
-    return identity->job == nxr_job.self.job && nxr_is_rank(identity->rank) ? identity->rank : -1;
+    return (unsigned)atomic_load_explicit(&nxr_job.n_numbers, memory_order_relaxed);
 }
 
-/* Fail a call because `rank` is not in the job: records the failure and returns its status. */
+/* May a call name a process by that number? */
+static inline bool nxr_is_rank(int rank)
+{
+    return nxr_is_own_rank(rank) || nxr_attached_find(rank) != NULL;
+}
+
+/*
+ * The number by which calls name a process that has that identity; -1: it is neither of this job
+ * nor attached. Any thread.
+ */
+static inline int nxr_rank_of(const struct nxr_identity *identity)
+{
+    if (identity->job == nxr_job.self.job) {
+        return nxr_is_own_rank(identity->rank) ? identity->rank : -1;
+    }
+    return nxr_attached_number(identity);
+}
+
+/* Fail a call because no process has that number: records the failure and returns its status. */
 int nxr_fail_rank(const char *operation, int rank);
+
+/* The same for calls that take ranks of the own job only. */
+int nxr_fail_own_rank(const char *operation, int rank);
 
 /* Fail a call because its timeout is negative. */
 int nxr_fail_timeout(const char *operation, int rank, int64_t timeout_ns);
@@ -185,7 +227,10 @@ int nxr_fail_no_peer(const char *operation, int rank);
 
 /* ---- peers (peer.c) -------------------------------------------------------------------------- */
 
-/* The peer of a rank, made if need be; NULL: no memory. Any thread, without job.lock. */
+/*
+ * The peer of that number, made if need be; NULL: no memory, or the attachment has just ended. Any
+ * thread, without job.lock.
+ */
 struct nxr_peer *nxr_peer_get(int rank);
 
 /* The same for holders of job.lock. */
@@ -194,8 +239,28 @@ struct nxr_peer *nxr_peer_get_locked(int rank);
 /* The peer, or NULL if it has not been made. Any thread. */
 static inline struct nxr_peer *nxr_peer_find(int rank)
 {
-    return atomic_load_explicit((struct nxr_peer * _Atomic *)&nxr_job.peers[rank],
-                                memory_order_acquire);
+    struct nxr_peer **peers = atomic_load_explicit(&nxr_job.peers, memory_order_acquire);
+
+    return atomic_load_explicit((struct nxr_peer * _Atomic *)&peers[rank], memory_order_acquire);
+}
+
+/*
+ * The peers that have been made, one after the other: ranks of the own job, then the attached.
+ * `peer` NULL: the first; returns NULL after the last. Any thread; those that are made or detached
+ * meanwhile may be left out.
+ */
+struct nxr_peer *nxr_peers_next(const struct nxr_peer *peer);
+
+/* Is it a process of another job? */
+static inline bool nxr_peer_is_attached(const struct nxr_peer *peer)
+{
+    return peer->rank >= nxr_job.size;
+}
+
+/* The size of the job whose control page it maps; 0: of another job, which does not matter. */
+static inline int nxr_peer_job_size(const struct nxr_peer *peer)
+{
+    return nxr_peer_is_attached(peer) ? 0 : nxr_job.size;
 }
 
 static inline bool nxr_peer_is_up(const struct nxr_peer *peer)
@@ -220,6 +285,13 @@ static inline bool nxr_peer_is_lost(const struct nxr_peer *peer)
     return atomic_load_explicit(&peer->state, memory_order_acquire) != NIXL_PEER_ALIVE;
 }
 
+/* A peer of an attached process, with a page of rings. NIXL_OK, NIXL_E_NO_MEMORY, NIXL_E_LIMIT. */
+int nxr_peer_new_attached(int number, struct nxr_peer **peer_p);
+
+/* End the subsystems' state of a peer, and free it. */
+void nxr_peer_free(struct nxr_peer *peer);
+
+/* Free all peers (last finalize). */
 void nxr_peers_free(void);
 
 /* The card of the peer is known, and with it its whole identity. Caller holds job.lock. */
@@ -281,11 +353,22 @@ void nxr_peer_tell(struct nxr_peer *peer, const union nxr_wire_message *message)
 /* Start looking for a route to the peer, unless that has been started. Caller holds job.lock. */
 void nxr_peer_want(struct nxr_peer *peer);
 
+/* Has the process of that number ended for this one, by whatever cause? Any thread. */
+static inline bool nxr_rank_is_lost(int rank)
+{
+    const struct nxr_peer *peer = nxr_is_rank(rank) ? nxr_peer_find(rank) : NULL;
+
+    return peer != NULL ? nxr_peer_is_lost(peer) : nxr_attached_was(rank);
+}
+
 /*
  * Has the process of that rank ended with all its threads, so that it writes nothing any more?
  * False if that cannot be known. Takes job.lock.
  */
 bool nxr_peer_is_gone(int rank);
+
+/* The same for holders of job.lock. */
+bool nxr_peer_is_gone_locked(struct nxr_peer *peer);
 
 /*
  * Is it known that no connection can be made to a peer that did not answer `within` that time? If
@@ -329,6 +412,18 @@ bool nxr_inflight_enter_own(struct nxr_inflight_slot *slot, uint32_t id, uint64_
  * cleared?
  */
 bool nxr_inflight_is_busy_here(const struct nxr_segment *segment);
+
+/*
+ * Give back the slots that threads of this process have claimed in an attached peer's page. False:
+ * one is copying; try again.
+ */
+bool nxr_inflight_leave_peer(const struct nxr_peer *peer);
+
+/*
+ * Free the slots that an attached peer has claimed in this rank's page and has not given back: its
+ * process has ended.
+ */
+void nxr_inflight_free_of(const struct nxr_peer *peer);
 
 /* Forget all slots of all threads, before the pages that hold them are unmapped. */
 void nxr_inflight_reset(void);

@@ -12,6 +12,7 @@
 #include "core/job.h"
 #include "core/subsystem.h"
 #include "core/wait.h"
+#include "util/clock.h"
 #include "util/log.h"
 
 /* The rank has died or left, as `state` says. Everything that waits for it ends. */
@@ -22,13 +23,19 @@ static void life_end(struct nxr_peer *peer, enum nixl_peer_liveness state)
     }
     peer->why_not[0] = '\0';
     nxr_subsystems_peer_ending(peer); /* why_not may be read once the state is set */
+    peer->ended_at = nxr_now_ns();
     atomic_store_explicit(&peer->state, state, memory_order_release);
     nxr_subsystems_peer_ended(peer);
+    if (peer->is_detached) {
+        nxr_info(HOST, "rank %d, which is %s, has been detached", peer->rank, nxr_peer_name(peer));
+        nxr_wake_self();
+        return;
+    }
     if (state == NIXL_PEER_LOST) {
         nxr_info(HOST, "%s has died", nxr_peer_name(peer));
         nxr_event_push(NULL, NIXL_EVENT_PEER_LOST, peer->rank, "");
     } else {
-        nxr_info(HOST, "%s has left the job", nxr_peer_name(peer));
+        nxr_info(HOST, "%s has left", nxr_peer_name(peer));
         nxr_event_push(NULL, NIXL_EVENT_PEER_LEFT, peer->rank, "");
     }
     nxr_subsystems_death_known(peer);
@@ -58,6 +65,11 @@ void nxr_life_left_locked(int rank)
     if (peer != NULL && rank != nxr_job.rank) {
         life_end(peer, NIXL_PEER_FINISHED);
     }
+}
+
+void nxr_life_detached_locked(struct nxr_peer *peer)
+{
+    life_end(peer, NIXL_PEER_FINISHED);
 }
 
 void nxr_life_lost(int rank)

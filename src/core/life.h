@@ -24,6 +24,12 @@ void nxr_life_lost_locked(int rank);
 void nxr_life_left_locked(int rank);
 
 /*
+ * This process has ended the attachment of that peer (is_detached is set): ends its requests, and
+ * reports nothing. Caller holds job.lock.
+ */
+void nxr_life_detached_locked(struct nxr_peer *peer);
+
+/*
  * Check the robust mutex of a connected peer: one load while it lives; calls nxr_life_lost() if it
  * has died. For threads that spin on the peer. True: lost or finished.
  */

@@ -14,8 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
-static struct nxr_peer *peer_new(int rank)
+/* A peer whose `in` is the caller's, all else empty; NULL: no memory. */
+static struct nxr_peer *peer_new(int rank, const struct nxr_rings *in)
 {
     size_t nbytes = nxr_subsystems_peer_nbytes();
     struct nxr_peer *peer = aligned_alloc(NXR_LINE_NBYTES, nbytes);
@@ -28,8 +30,12 @@ static struct nxr_peer *peer_new(int rank)
         .rank = rank,
         .identity = {nxr_job.self.job, rank, 0},
         .carrier = nxr_carrier_first(),
+        .place = nxr_job.rank,
+        .in = *in,
+        .rings_fd = -1,
         .event_fd = -1,
     };
+    nxr_list_init(&peer->late_link);
     if (!nxr_subsystems_peer_init(peer)) {
         free(peer);
         return NULL;
@@ -37,11 +43,51 @@ static struct nxr_peer *peer_new(int rank)
     return peer;
 }
 
+static struct nxr_peer *peer_new_rank(int rank)
+{
+    struct nxr_rings in = {NULL};
+
+    if (nxr_job.control != NULL) {
+        in = nxr_control_own_rings(nxr_job.control, rank);
+    }
+    return peer_new(rank, &in);
+}
+
+int nxr_peer_new_attached(int number, struct nxr_peer **peer_p)
+{
+    struct nxr_rings in;
+    int fd, status = nxr_rings_page_create(&in, &fd);
+    struct nxr_peer *peer;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    peer = peer_new(number, &in);
+    if (peer == NULL) {
+        nxr_rings_page_unmap(&in);
+        close(fd);
+        return NIXL_E_NO_MEMORY;
+    }
+    peer->rings_fd = fd;
+    *peer_p = peer;
+    return NIXL_OK;
+}
+
+void nxr_peer_free(struct nxr_peer *peer)
+{
+    nxr_subsystems_peer_fini(peer);
+    if (peer->rings_fd >= 0) {
+        close(peer->rings_fd);
+        nxr_rings_page_unmap(&peer->in);
+    }
+    free(peer);
+}
+
 struct nxr_peer *nxr_peer_get_locked(int rank)
 {
-    if (nxr_job.peers[rank] == NULL) {
-        atomic_store_explicit((struct nxr_peer * _Atomic *)&nxr_job.peers[rank], peer_new(rank),
-                              memory_order_release);
+    if (nxr_job.peers[rank] == NULL && nxr_is_own_rank(rank)) {
+        atomic_store_explicit((struct nxr_peer * _Atomic *)&nxr_job.peers[rank],
+                              peer_new_rank(rank), memory_order_release);
     }
     return nxr_job.peers[rank];
 }
@@ -83,8 +129,7 @@ void nxr_peers_free(void)
 {
     for (int rank = 0; rank < nxr_job.size; rank++) {
         if (nxr_job.peers[rank] != NULL) {
-            nxr_subsystems_peer_fini(nxr_job.peers[rank]);
-            free(nxr_job.peers[rank]);
+            nxr_peer_free(nxr_job.peers[rank]);
         }
     }
     free(nxr_job.peers);
@@ -103,6 +148,9 @@ const char *nxr_peer_why_lost(int rank)
 
 int nxr_fail_no_peer(const char *operation, int rank)
 {
+    if (nxr_attached_was(rank)) {
+        return nxr_fail_rank(operation, rank);
+    }
     return nxr_fail(NIXL_E_NO_MEMORY, operation, rank, "", 0,
                     "no memory for the state of %s: %zu bytes", nxr_rank_name(rank),
                     nxr_subsystems_peer_nbytes());
@@ -110,10 +158,19 @@ int nxr_fail_no_peer(const char *operation, int rank)
 
 int nxr_peer_fail_lost(const char *operation, int rank, const char *transport)
 {
-    const struct nxr_peer *peer = nxr_peer_find(rank);
+    const struct nxr_peer *peer = nxr_is_rank(rank) ? nxr_peer_find(rank) : NULL;
     int state =
         peer != NULL ? atomic_load_explicit(&peer->state, memory_order_acquire) : NIXL_PEER_LOST;
 
+    if (peer != NULL && peer->is_detached) {
+        return nxr_fail(NIXL_E_PEER_LOST, operation, rank, transport, 0,
+                        "rank %d, which is %s, has been detached", rank, nxr_peer_name(peer));
+    }
+    if (state == NIXL_PEER_FINISHED && peer != NULL && nxr_peer_is_attached(peer)) {
+        return nxr_fail(NIXL_E_PEER_LOST, operation, rank, transport, 0,
+                        "rank %d, which is %s, has ended the attachment or left its job", rank,
+                        nxr_peer_name(peer));
+    }
     if (state == NIXL_PEER_FINISHED) {
         return nxr_fail(NIXL_E_PEER_LOST, operation, rank, transport, 0, "%s has left the job",
                         nxr_rank_name(rank));
@@ -142,11 +199,25 @@ void nxr_peer_want(struct nxr_peer *peer)
     nxr_carrier_first()->want(peer);
 }
 
+bool nxr_peer_is_gone_locked(struct nxr_peer *peer)
+{
+    return peer->rank != nxr_job.rank && peer->carrier->is_gone != NULL &&
+           peer->carrier->is_gone(peer);
+}
+
 bool nxr_peer_is_gone(int rank)
 {
-    struct nxr_peer *peer = rank != nxr_job.rank ? nxr_peer_find(rank) : NULL;
+    struct nxr_peer *peer;
+    bool is_gone;
 
-    return peer != NULL && peer->carrier->is_gone != NULL && peer->carrier->is_gone(peer);
+    if (rank == nxr_job.rank || !nxr_is_rank(rank)) {
+        return false;
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    peer = nxr_job.peers[rank];
+    is_gone = peer != NULL && nxr_peer_is_gone_locked(peer);
+    pthread_mutex_unlock(&nxr_job.lock);
+    return is_gone;
 }
 
 bool nxr_peer_is_unconnected(const struct nxr_peer *peer, const char *within, char *why,

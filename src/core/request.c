@@ -57,7 +57,7 @@ void nxr_request_drop(struct nixl_req *req)
     may_free = nxr_request_unlink(req);
     pthread_mutex_unlock(&nxr_requests_lock);
     if (may_free) {
-        free(req);
+        nxr_request_free(req);
     }
 }
 
@@ -420,11 +420,33 @@ static void request_count(struct nixl_req *req)
     }
 }
 
+/* An attached peer is not freed while a request concerns it. */
+static void request_set_peer(struct nixl_req *req, struct nxr_peer *peer)
+{
+    req->peer = peer;
+    if (nxr_peer_is_attached(peer)) {
+        atomic_fetch_add(&peer->n_requests, 1);
+    }
+}
+
+void nxr_request_free(struct nixl_req *req)
+{
+    if (req->peer != NULL && nxr_peer_is_attached(req->peer)) {
+        atomic_fetch_sub(&req->peer->n_requests, 1);
+    }
+    free(req);
+}
+
+static bool request_peer_is_used(struct nxr_peer *peer)
+{
+    return atomic_load(&peer->n_requests) != 0;
+}
+
 static void request_set_op(struct nixl_req *req, const struct nxr_op *op, struct nxr_peer *peer)
 {
     req->op = *op;
     req->op.ended = request_op_ended;
-    req->peer = peer;
+    request_set_peer(req, peer);
     request_count(req);
 }
 
@@ -457,7 +479,7 @@ void nxr_request_await(struct nixl_req *req, const struct nxr_op *op, struct nxr
 
 void nxr_request_has_begun(struct nixl_req *req, struct nxr_peer *peer)
 {
-    req->peer = peer;
+    request_set_peer(req, peer);
     req->transport = peer->transport->name;
     req->is_started = true;
     request_count(req);
@@ -562,4 +584,5 @@ const struct nxr_subsystem nxr_request_subsystem = {
     .tick = nxr_request_tick,
     .serve = request_serve,
     .progress = nxr_request_start_begun,
+    .peer_is_used = request_peer_is_used,
 };

@@ -108,6 +108,9 @@ struct nixl_req {
 struct nixl_req *nxr_request_new(const char *operation, const struct nxr_req_owner *owner,
                                  void *owned);
 
+/* Free a request that has ended, and of which nobody knows any more. */
+void nxr_request_free(struct nixl_req *req);
+
 /* Begin its operation; op->segment is ready. It may have ended when the call returns. */
 void nxr_request_begin(struct nixl_req *req, const struct nxr_op *op);
 

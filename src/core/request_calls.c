@@ -74,7 +74,7 @@ static void request_seen(struct nixl_req *req)
     may_free = nxr_request_unlink(req);
     pthread_mutex_unlock(&nxr_requests_lock);
     if (may_free) {
-        free(req);
+        nxr_request_free(req);
     }
 }
 
@@ -292,7 +292,7 @@ void nxr_request_abandon(struct nixl_req *req)
     }
     pthread_mutex_unlock(&nxr_requests_lock);
     if (may_free) {
-        free(req);
+        nxr_request_free(req);
     }
 }
 

@@ -27,7 +27,7 @@ static void request_stop_held(struct nixl_req *req)
     must_free = req->must_free;
     pthread_mutex_unlock(&nxr_requests_lock);
     if (must_free) {
-        free(req);
+        nxr_request_free(req);
     }
 }
 

@@ -129,10 +129,8 @@ static void ring_fds(void)
     if (!atomic_exchange(&must_ring_any, false)) {
         return;
     }
-    for (int rank = 0; rank < nxr_job.size; rank++) {
-        struct nxr_peer *peer = nxr_job.peers[rank];
-
-        if (peer != NULL && atomic_exchange(&peer->must_ring_fd, false)) {
+    for (struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL; peer = nxr_peers_next(peer)) {
+        if (atomic_exchange(&peer->must_ring_fd, false)) {
             peer->carrier->ring(peer);
         }
     }

@@ -218,6 +218,36 @@ void nxr_subsystems_death_known(const struct nxr_peer *peer)
     UPWARDS(death_known, peer)
 }
 
+bool nxr_subsystems_numbers_grow(int n_numbers)
+{
+    for (size_t i = 0; i < n_subsystems; i++) {
+        if (subsystems[i]->numbers_grow != NULL && !subsystems[i]->numbers_grow(n_numbers)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void nxr_subsystems_peer_detached(struct nxr_peer *peer)
+{
+    UPWARDS(peer_detached, peer)
+}
+
+bool nxr_subsystems_peer_is_used(struct nxr_peer *peer)
+{
+    bool is_used = false;
+
+    for (size_t i = 0; i < n_subsystems; i++) {
+        is_used |= subsystems[i]->peer_is_used != NULL && subsystems[i]->peer_is_used(peer);
+    }
+    return is_used;
+}
+
+void nxr_subsystems_peer_unlink(struct nxr_peer *peer)
+{
+    UPWARDS(peer_unlink, peer)
+}
+
 void nxr_subsystems_quiesce(void)
 {
     DOWNWARDS(quiesce)

@@ -118,6 +118,29 @@ struct nxr_subsystem {
     /* The event is queued: update what depends on the list of deaths. */
     void (*death_known)(const struct nxr_peer *peer);
 
+    /* ---- attached peers (core/attached.h) ---------------------------------------------------- */
+
+    /*
+     * Make room for the peers' numbers below n_numbers, before any of them is given out. False: no
+     * memory. Holds job.lock.
+     */
+    bool (*numbers_grow)(int n_numbers);
+
+    /* The program ends the attachment: take nothing from that peer any more. Without locks. */
+    void (*peer_detached)(struct nxr_peer *peer);
+
+    /*
+     * Drop what refers to a peer that has ended. Does anything still refer to it? If so, this is
+     * asked again later. Holds job.lock.
+     */
+    bool (*peer_is_used)(struct nxr_peer *peer);
+
+    /*
+     * Take its state out of lists that are read without a lock; peer_fini() comes later. Holds
+     * job.lock.
+     */
+    void (*peer_unlink)(struct nxr_peer *peer);
+
     /* ---- nixl_finalize(), in reverse order --------------------------------------------------- */
 
     /* End this rank's operations and what others may use, while it still serves. Without locks. */
@@ -162,8 +185,8 @@ bool nxr_subsystems_peer_init(struct nxr_peer *peer);
 
 /*
  * Each calls that slot of all subsystems. `listen` stops at the first failure and returns it;
- * `tick` returns the earliest time; `progress`, `has_news` and `has_left` return true if any slot
- * does.
+ * `tick` returns the earliest time; `progress`, `has_news`, `has_left` and `peer_is_used` return
+ * true if any slot does, `numbers_grow` if all do.
  */
 int nxr_subsystems_listen(void);
 int64_t nxr_subsystems_tick(int64_t now);
@@ -184,6 +207,10 @@ bool nxr_subsystems_has_left(int rank);
 void nxr_subsystems_peer_ending(struct nxr_peer *peer);
 void nxr_subsystems_peer_ended(struct nxr_peer *peer);
 void nxr_subsystems_death_known(const struct nxr_peer *peer);
+bool nxr_subsystems_numbers_grow(int n_numbers);
+void nxr_subsystems_peer_detached(struct nxr_peer *peer);
+bool nxr_subsystems_peer_is_used(struct nxr_peer *peer);
+void nxr_subsystems_peer_unlink(struct nxr_peer *peer);
 void nxr_subsystems_quiesce(void);
 void nxr_subsystems_halt(void);
 void nxr_subsystems_close(void);

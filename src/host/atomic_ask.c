@@ -3,8 +3,8 @@
  * Asking owners to change words. Questions to one owner go through its ring in order; while the
  * ring is full they wait in a list. Answers are collected by waiting threads and by progress.
  *
- * Lock: asked.lock, one per owner, held for a few dozen instructions. The list of owners only
- * grows; job.lock is held to add to it.
+ * Lock: asked.lock, one per owner, held for a few dozen instructions. job.lock is held to change
+ * the list of owners, from which only attached ones are taken before the last finalize.
  */
 #include "config.h"
 
@@ -45,7 +45,7 @@ struct nxr_asked {
     uint64_t tail;          /* the next slot to post in; lock, as all below except next */
     struct nxr_op *ops[NXR_ATOMIC_SLOTS]; /* by slot; NULL: its answer is dropped */
     struct nxr_op_list waiting;           /* for room in the ring */
-    struct nxr_asked *_Atomic next;       /* in the list of all owners; never changes */
+    struct nxr_asked *_Atomic next;       /* in the list of all; stays when it is taken out */
 };
 
 static struct nxr_asked *_Atomic atomic_ask_all;
@@ -162,9 +162,8 @@ static struct nxr_asked *asked_new(struct nxr_peer *peer)
         return NULL;
     }
     asked->peer = peer;
-    asked->ring = nxr_control_words(peer->ring);
-    atomic_store_explicit(&peer->control->credits[nxr_job.rank].has_asked, true,
-                          memory_order_relaxed);
+    asked->ring = peer->out.words;
+    atomic_store_explicit(&peer->out.credit->has_asked, true, memory_order_relaxed);
     atomic_store(&asked->next, atomic_load(&atomic_ask_all));
     atomic_store_explicit(&atomic_ask_all, asked, memory_order_release);
     atomic_store_explicit(&host_peer_of(peer)->asked, asked, memory_order_release);
@@ -235,7 +234,7 @@ static void call_owner(struct nxr_asked *asked, bool is_awaited)
 {
     struct nxr_control *control = asked->peer->control;
 
-    atomic_fetch_or(&control->atomics_asked, nxr_atomics_bit(nxr_job.rank));
+    atomic_fetch_or(&control->atomics_asked, nxr_atomics_bit(asked->peer->place));
     nxr_fence_full();
     if (!(is_awaited && is_polled(asked)) && !nxr_wake_waiters(control)) {
         call_service(asked->peer);
@@ -547,7 +546,7 @@ int nxr_host_atomic_progress(void)
         return 0;
     }
     for (struct nxr_asked *asked = atomic_load_explicit(&atomic_ask_all, memory_order_acquire);
-         asked != NULL; asked = atomic_load_explicit(&asked->next, memory_order_relaxed)) {
+         asked != NULL; asked = atomic_load_explicit(&asked->next, memory_order_acquire)) {
         n_ended += atomic_ask_collect(asked);
     }
     return n_ended;
@@ -558,13 +557,35 @@ int64_t nxr_atomic_tick(int64_t now)
     return atomic_load(&atomic_ask_n_ops) == 0 ? INT64_MAX : now + DRIVE_EVERY_NS;
 }
 
+void nxr_atomic_unlink(struct nxr_peer *peer)
+{
+    const struct nxr_asked *asked = atomic_load(&host_peer_of(peer)->asked);
+    struct nxr_asked *_Atomic *link = &atomic_ask_all;
+
+    while (asked != NULL && atomic_load(link) != NULL && atomic_load(link) != asked) {
+        link = &atomic_load(link)->next;
+    }
+    if (asked != NULL && atomic_load(link) == asked) {
+        atomic_store_explicit(link, atomic_load(&asked->next), memory_order_release);
+    }
+}
+
+bool nxr_atomic_is_asked_by(const struct nxr_peer *peer)
+{
+    const struct nxr_asked *asked = atomic_load(&host_peer_of(peer)->asked);
+    bool is_asked = false;
+
+    for (unsigned i = 0; asked != NULL && i < NXR_ATOMIC_SLOTS; i++) {
+        is_asked |= asked->ops[i] != NULL;
+    }
+    return is_asked || (asked != NULL && asked->waiting.first != NULL);
+}
+
 void nxr_atomic_forget(struct nxr_peer *peer)
 {
     struct host_peer *hp = host_peer_of(peer);
 
+    nxr_atomic_unlink(peer);
     free(atomic_load(&hp->asked));
     atomic_store(&hp->asked, NULL);
-    atomic_store(&atomic_ask_all,
-                 NULL); /* no thread asks any more, and all peers are being freed */
-    atomic_store(&atomic_ask_n_ops, 0);
 }

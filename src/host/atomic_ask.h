@@ -38,7 +38,13 @@ int nxr_atomic_put(struct nxr_segment *segment, uint64_t offset, const void *src
  */
 int64_t nxr_atomic_tick(int64_t now);
 
-/* Free the state for asking that peer, at the last finalize: no thread asks any owner any more. */
+/* Take an attached peer that has ended out of the list of owners. Caller holds job.lock. */
+void nxr_atomic_unlink(struct nxr_peer *peer);
+
+/* Is a word asked of that peer, as no thread has been told the end of? Caller holds job.lock. */
+bool nxr_atomic_is_asked_by(const struct nxr_peer *peer);
+
+/* Free the state for asking that peer, which no thread asks any more. */
 void nxr_atomic_forget(struct nxr_peer *peer);
 
 /* As nxr_host_paths (transports/transport.h) has them. */

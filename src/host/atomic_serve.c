@@ -193,7 +193,7 @@ static void serve_slot(struct nxr_peer *peer, struct nxr_atomic_slot *slot,
 static bool serve_peer(struct nxr_peer *peer)
 {
     struct host_peer *hp = host_peer_of(peer);
-    struct nxr_atomic_slot *ring = nxr_control_own_words(nxr_job.control, peer->rank);
+    struct nxr_atomic_slot *ring = peer->in.words;
     struct nxr_wire_atomic word;
     int n_served = 0, status;
 
@@ -219,16 +219,28 @@ static bool serve_peer(struct nxr_peer *peer)
     return n_served > 0;
 }
 
-/* Serve all ranks that share a bit, without touching the pages of rings that were never used. */
+/* Does it write words here? The pages of rings that were never used are not touched. */
+static bool has_asked(const struct nxr_peer *peer)
+{
+    return peer->rank != nxr_job.rank && nxr_peer_is_local(peer) &&
+           atomic_load_explicit(&peer->in.credit->has_asked, memory_order_relaxed);
+}
+
+/* Serve all peers that share a bit. */
 static bool serve_bit(int bit)
 {
+    struct nxr_peer *peer;
     bool has_served = false;
 
     for (int rank = bit; rank < nxr_job.size; rank += NXR_ATOMICS_BITS) {
-        struct nxr_peer *peer = nxr_peer_find(rank);
-
-        if (peer != NULL && rank != nxr_job.rank && nxr_peer_is_local(peer) &&
-            atomic_load_explicit(&nxr_job.control->credits[rank].has_asked, memory_order_relaxed)) {
+        peer = nxr_peer_find(rank);
+        if (peer != NULL && has_asked(peer)) {
+            has_served |= serve_peer(peer);
+        }
+    }
+    peer = atomic_load_explicit(&nxr_job.attached, memory_order_acquire);
+    for (; peer != NULL; peer = nxr_peers_next(peer)) {
+        if (peer->rank % NXR_ATOMICS_BITS == bit && !nxr_peer_is_lost(peer) && has_asked(peer)) {
             has_served |= serve_peer(peer);
         }
     }

@@ -6,8 +6,10 @@
 #include "core/subsystem.h"
 #include "control/dispatch.h"
 #include "host/connect.h"
+#include "host/greeting.h"
 #include "host/packet.h"
 #include "host/peer.h"
+#include "host/unsent.h"
 #include "region/publish.h"
 #include "region/region.h"
 #include "util/clock.h"
@@ -16,6 +18,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,13 +31,6 @@
 #define GREETING_NS      (2 * NXR_S) /* a connecting peer must greet within this */
 #define MAX_STRANGERS    64          /* connections without a greeting at one time */
 #define ACCEPTS_PER_WAKE 16
-
-struct out_message {
-    struct nxr_list link;
-    union nxr_wire_message message;
-    int fds[NXR_WIRE_MAX_FDS];
-    int n_fds;
-};
 
 static struct nxr_list conns = {&conns, &conns};
 static int n_strangers;
@@ -54,48 +50,6 @@ static void set_writing(struct nxr_conn *conn, bool is_writing)
     if (conn->is_writing != is_writing) {
         conn->is_writing = is_writing;
         nxr_service_rewatch(conn->fd, EPOLLIN | (is_writing ? EPOLLOUT : 0), &conn->watch);
-    }
-}
-
-static void free_out(struct out_message *out)
-{
-    nxr_packet_close_fds(out->fds, out->n_fds);
-    free(out);
-}
-
-/*
- * Copy a message that must wait, with duplicated descriptors; NULL, with a warning: no memory or
- * no descriptor.
- */
-static struct out_message *new_out(const struct nxr_peer *peer,
-                                   const union nxr_wire_message *message, const int *fds, int n_fds)
-{
-    struct out_message *out = calloc(1, sizeof(*out));
-
-    if (out == NULL) {
-        nxr_warn(HOST, "no memory to queue a message to %s", nxr_peer_name(peer));
-        return NULL;
-    }
-    out->message = *message;
-    for (out->n_fds = 0; out->n_fds < n_fds; out->n_fds++) {
-        out->fds[out->n_fds] = fcntl(fds[out->n_fds], F_DUPFD_CLOEXEC, 0);
-        if (out->fds[out->n_fds] < 0) {
-            nxr_warn(HOST, "no descriptor to queue a message to %s: %m", nxr_peer_name(peer));
-            free_out(out);
-            return NULL;
-        }
-    }
-    return out;
-}
-
-/* Keep a message in `list` until it can be sent. */
-static void queue_message(struct nxr_list *list, const struct nxr_peer *peer,
-                          const union nxr_wire_message *message, const int *fds, int n_fds)
-{
-    struct out_message *out = new_out(peer, message, fds, n_fds);
-
-    if (out != NULL) {
-        nxr_list_append(list, &out->link);
     }
 }
 
@@ -119,12 +73,12 @@ static void keep_unsent(struct nxr_conn *conn)
     struct nxr_list *link;
 
     while ((link = nxr_list_pop(&conn->out)) != NULL) {
-        struct out_message *out = nxr_list_entry(link, struct out_message, link);
+        struct nxr_unsent *out = nxr_list_entry(link, struct nxr_unsent, link);
 
         if (conn->peer != NULL && !nxr_peer_is_lost(conn->peer) && is_lasting(&out->message)) {
             nxr_list_append(&host_peer_of(conn->peer)->unsent, link);
         } else {
-            free_out(out);
+            nxr_unsent_free(out);
         }
     }
 }
@@ -140,19 +94,10 @@ static void take_unsent(struct nxr_conn *conn)
     }
 }
 
-void nxr_conn_drop_unsent(struct nxr_peer *peer)
-{
-    struct nxr_list *link;
-
-    while ((link = nxr_list_pop(&host_peer_of(peer)->unsent)) != NULL) {
-        free_out(nxr_list_entry(link, struct out_message, link));
-    }
-}
-
 static void send_queued(struct nxr_conn *conn)
 {
     while (!nxr_list_is_empty(&conn->out)) {
-        struct out_message *out = nxr_list_entry(conn->out.next, struct out_message, link);
+        struct nxr_unsent *out = nxr_list_entry(conn->out.next, struct nxr_unsent, link);
         int status = conn_send_now(conn, &out->message, out->fds, out->n_fds);
 
         if (status == NIXL_E_AGAIN) {
@@ -164,7 +109,7 @@ static void send_queued(struct nxr_conn *conn)
             return;
         }
         nxr_list_remove(&out->link);
-        free_out(out);
+        nxr_unsent_free(out);
     }
     set_writing(conn, false);
 }
@@ -181,7 +126,7 @@ void nxr_conn_send_on(struct nxr_conn *conn, const union nxr_wire_message *messa
         status = conn_send_now(conn, message, fds, n_fds);
     }
     if (status != NIXL_OK) {
-        queue_message(&conn->out, conn->peer, message, fds, n_fds);
+        nxr_unsent_keep(&conn->out, conn->peer, message, fds, n_fds);
         if (status != NIXL_E_AGAIN) {
             nxr_conn_close(conn);
         } else if (conn->is_greeted || is_greeting) {
@@ -205,7 +150,7 @@ void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message,
     if (hp->conn == NULL) {
         nxr_debug(HOST, "cannot reconnect to %s: %m", nxr_peer_name(peer));
         if (is_lasting(message)) {
-            queue_message(&hp->unsent, peer, message, fds, n_fds);
+            nxr_unsent_keep(&hp->unsent, peer, message, fds, n_fds);
         }
         nxr_connect_conn_closed(
             peer); /* schedules a retry, which also repeats unanswered questions */
@@ -244,11 +189,23 @@ static void conn_take(struct nxr_conn *conn, const union nxr_wire_message *messa
 
     if (!is_greeting && !conn->is_greeted) {
         nxr_conn_refuse(conn, "a message before the greeting");
+    } else if (!is_greeting && nxr_peer_is_attached(conn->peer) &&
+               !nxr_wire_is_for_attached((enum nxr_wire_type)message->header.type)) {
+        nxr_conn_refuse(conn, "a message about this job from an attached process");
     } else if (is_greeting || nxr_identity_is(&conn->peer->identity, &message->header.from)) {
         nxr_control_take(&source, message);
     } else {
         nxr_conn_refuse(conn, nxr_message_why(&conn->peer->identity, &message->header.from));
     }
+}
+
+/*
+ * The size of the job that the other end is a rank of: it is not known of another job, and before
+ * the greeting it is not known whether it is one. The identity decides then.
+ */
+static int conn_job_size(const struct nxr_conn *conn)
+{
+    return conn->is_greeted && !nxr_peer_is_attached(conn->peer) ? nxr_job.size : INT_MAX;
 }
 
 /* Receive and handle one message; false when there is none, or the connection has ended. */
@@ -272,8 +229,8 @@ static bool receive_one(struct nxr_conn *conn)
         return false;
     }
     conn->used_at = nxr_now_ns();
-    if (nxr_wire_parse(packet.bytes, packet.nbytes, packet.n_fds, nxr_job.size, &message, &why) ==
-        NIXL_OK) {
+    if (nxr_wire_parse(packet.bytes, packet.nbytes, packet.n_fds, conn_job_size(conn), &message,
+                       &why) == NIXL_OK) {
         conn_take(conn, &message, &packet);
     } else {
         nxr_conn_refuse(conn, why);
@@ -334,10 +291,8 @@ static struct nxr_conn *conn_new(int fd, bool is_mine)
 int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p)
 {
     struct host_peer *hp = host_peer_of(peer);
-    union nxr_wire_message message;
     struct sockaddr_un name;
     socklen_t name_nbytes = nxr_packet_address(peer->card.nonce, &name);
-    int fds[NXR_WIRE_MAX_FDS] = {nxr_job.control_fd, nxr_job.event_fd};
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct nxr_conn *conn;
 
@@ -362,10 +317,7 @@ int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p)
     }
     hp->conn = conn;
     conn->peer = peer;
-    nxr_wire_init(&message, NXR_WIRE_HELLO);
-    message.hello.card = nxr_card_bare(&nxr_job.card);
-    memcpy(message.hello.secret, peer->card.secret, NXR_SECRET_NBYTES);
-    nxr_conn_send_on(conn, &message, fds, 2);
+    nxr_greeting_send(conn, NXR_WIRE_HELLO);
     /*
      * The other end may have closed its socket meanwhile; then sending the greeting has closed the
      * connection.
@@ -437,6 +389,9 @@ void nxr_conn_greeted(struct nxr_conn *conn, struct nxr_peer *peer)
     n_strangers -= !conn->is_mine;
     conn->is_greeted = true;
     conn->peer = peer;
+    if (!conn->is_mine) {
+        nxr_greeting_send(conn, NXR_WIRE_WELCOME);
+    }
     if (hp->conn == NULL) {
         hp->conn = conn;
         take_unsent(conn);
@@ -577,10 +532,27 @@ static void conn_peer_ended(struct nxr_peer *peer)
 {
     struct host_peer *hp = host_peer_of(peer);
 
-    if (hp->conn != NULL) {
+    if (hp->conn != NULL && !peer->is_detached) { /* else the message that says so is on its way */
         nxr_conn_close(hp->conn);
     }
-    nxr_conn_drop_unsent(peer);
+    nxr_unsent_drop(peer);
+}
+
+/* Does a connection refer to the peer? Closes one that is not needed any more. */
+static bool conn_peer_is_used(struct nxr_peer *peer)
+{
+    struct nxr_list *link, *after;
+    bool is_used = false;
+
+    nxr_list_for_each (link, after, &conns) {
+        struct nxr_conn *conn = nxr_list_entry(link, struct nxr_conn, link);
+
+        if (conn->peer == peer) {
+            nxr_conn_close(conn); /* freed at the next tick */
+            is_used = true;
+        }
+    }
+    return is_used;
 }
 
 const struct nxr_subsystem nxr_conn_subsystem = {
@@ -588,5 +560,6 @@ const struct nxr_subsystem nxr_conn_subsystem = {
     .listen = nxr_conn_listen,
     .tick = nxr_conn_tick,
     .peer_ended = conn_peer_ended,
+    .peer_is_used = conn_peer_is_used,
     .close = nxr_conn_stop,
 };

@@ -29,7 +29,7 @@ struct nxr_conn {
     pid_t pid;       /* of the other end, as reported by the kernel */
     int64_t used_at;
     struct nxr_peer *peer;  /* NULL on the accepting side before the greeting */
-    struct nxr_list out;    /* struct out_message: wait for the greeting or for room */
+    struct nxr_list out;    /* struct nxr_unsent: wait for the greeting or for room */
     struct nxr_list parked; /* struct nxr_parked: queries for names that are not published yet */
 };
 
@@ -58,13 +58,10 @@ void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message,
 void nxr_conn_send_on(struct nxr_conn *conn, const union nxr_wire_message *message, const int *fds,
                       int n_fds);
 
-/*
- * Open a connection for messages that a broken one left unsent; or discard them: the peer has died.
- */
+/* Open a connection for messages that a broken one left unsent. */
 void nxr_conn_send_unsent(struct nxr_peer *peer);
-void nxr_conn_drop_unsent(struct nxr_peer *peer);
 
-/* HELLO or WELCOME was valid: messages may flow. */
+/* HELLO or WELCOME was valid: messages may flow. HELLO is answered. */
 void nxr_conn_greeted(struct nxr_conn *conn, struct nxr_peer *peer);
 
 /* Drop a connection whose other end violated the protocol; `why` goes to the log. */

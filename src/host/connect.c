@@ -12,10 +12,12 @@
 #include "core/event.h"
 #include "core/subsystem.h"
 #include "host/conn.h"
+#include "host/greeting.h"
 #include "control/dispatch.h"
 #include "control/finalize_barrier.h"
 #include "host/liveness.h"
 #include "host/peer.h"
+#include "host/unsent.h"
 #include "core/life.h"
 #include "control/detector.h"
 #include "host/atomic_ask.h"
@@ -69,9 +71,10 @@ static void keep_card(struct nxr_peer *peer, const struct nxr_full_card *card)
 /* Treat the peer as on another host; `why` is the reason. */
 static void go_remote(struct nxr_peer *peer, const struct nxr_full_card *card, const char *why)
 {
-    char no_network[400];
+    char no_network[400] = "an attached process is reached by shared memory only";
 
-    if (nxr_carrier_far()->add_peer(peer, card, no_network, sizeof(no_network)) == NIXL_OK) {
+    if (!nxr_peer_is_attached(peer) &&
+        nxr_carrier_far()->add_peer(peer, card, no_network, sizeof(no_network)) == NIXL_OK) {
         set_connection(peer, NXR_CONNECTION_UP);
         nxr_connect_ask_again(peer);
         nxr_detector_connected(peer);
@@ -138,7 +141,8 @@ static void connect_has_ended(struct nxr_peer *peer)
 static void refused(struct nxr_peer *peer)
 {
     if (nxr_card_shares_sockets(&nxr_job.card.head, &peer->card) &&
-        nxr_node_of(peer->rank) == nxr_node_of(nxr_job.rank) && !atomic_load(&nxr_net_is_open)) {
+        (nxr_peer_is_attached(peer) || (nxr_node_of(peer->rank) == nxr_node_of(nxr_job.rank) &&
+                                        !atomic_load(&nxr_net_is_open)))) {
         connect_has_ended(peer);
     } else {
         connect_give_up(peer, "no process listens on its socket here: it is in another network "
@@ -248,19 +252,22 @@ static void connect_want(struct nxr_peer *peer)
         return;
     }
     host_peer_of(peer)->give_up_at = nxr_deadline(nxr_env.resolve_timeout);
+    if (nxr_peer_is_attached(peer)) { /* it has come with its card */
+        set_connection(peer, NXR_CONNECTION_CONNECTING);
+        connect_now(peer);
+        return;
+    }
     set_connection(peer, NXR_CONNECTION_CARD);
     nxr_wireup()->get_card(peer->rank, connect_card_came);
 }
 
 /* ---- mapping --------------------------------------------------------------------------------- */
 
-static void connect_up(struct nxr_peer *peer, struct nxr_control *control,
-                       struct nxr_ring_slot *ring)
+static void connect_up(struct nxr_peer *peer, struct nxr_control *control)
 {
     peer->control = control;
     peer->full_fence = nxr_barrier_is_full() || control->needs_full_fence != 0;
     peer->inflight_index = nxr_job.n_inflight_indices++;
-    peer->ring = ring;
     peer->transport =
         nxr_route_choose(peer->rank == nxr_job.rank ? NIXL_SCOPE_SELF : NIXL_SCOPE_LOCAL,
                          peer->why_not, sizeof(peer->why_not));
@@ -278,43 +285,63 @@ void nxr_connect_self(struct nxr_peer *self)
     nxr_peer_set_card(self, &card);
     self->pid = getpid();
     self->event_fd = nxr_job.event_fd;
-    connect_up(self, nxr_job.control, nxr_control_own_ring(nxr_job.control, nxr_job.rank));
+    self->out = self->in;
+    connect_up(self, nxr_job.control);
 }
 
-int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_card *card, int control_fd,
-                      int *event_fd, pid_t pid)
+/* Map where this process writes in the peer's memory. NIXL_OK or the failure. */
+static int connect_map_rings(struct nxr_peer *peer, const struct nxr_greeted *greeted,
+                             struct nxr_control *control)
 {
+    if (nxr_peer_is_attached(peer)) {
+        return nxr_rings_page_map(greeted->rings_fd, &peer->out);
+    }
+    peer->out.credit = &control->credits[nxr_job.rank];
+    peer->out.ring = nxr_control_map_ring(greeted->control_fd, nxr_job.size, nxr_job.rank);
+    if (peer->out.ring == NULL) {
+        return NIXL_E_NO_MEMORY;
+    }
+    peer->out.words = nxr_control_words(peer->out.ring);
+    return NIXL_OK;
+}
+
+int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_greeted *greeted)
+{
+    const struct nxr_card *card = greeted->card;
     struct nxr_control *control;
-    struct nxr_ring_slot *ring;
     int status;
 
     if (peer->has_card && memcmp(peer->card.nonce, card->nonce, NXR_NONCE_NBYTES) != 0) {
-        nxr_warn(HOST, "pid %d claims to be %s with another nonce; dropped", (int)pid,
+        nxr_warn(HOST, "pid %d claims to be %s with another nonce; dropped", (int)greeted->pid,
                  nxr_peer_name(peer));
         return NIXL_E_TRANSPORT;
     }
     if (nxr_peer_is_up(peer)) {
         return NIXL_OK;
     }
-    status = nxr_control_map(control_fd, &card->identity, nxr_job.size, card->nonce, &control);
+    status = nxr_control_map(greeted->control_fd, &card->identity, nxr_peer_job_size(peer),
+                             card->nonce, &control);
     if (status != NIXL_OK) {
         return status;
     }
-    ring = nxr_control_map_ring(control_fd, nxr_job.size, nxr_job.rank);
-    if (ring == NULL) {
-        nxr_warn(HOST, "cannot map the notification ring to %s: %m", nxr_peer_name(peer));
-        nxr_control_unmap(control, nxr_job.size);
-        return NIXL_E_NO_MEMORY;
+    status = connect_map_rings(peer, greeted, control);
+    if (status != NIXL_OK) {
+        nxr_warn(HOST, "cannot map the notification ring to %s: %s", nxr_peer_name(peer),
+                 nixl_strerror(status));
+        nxr_control_unmap(control, nxr_peer_job_size(peer));
+        return status;
     }
     nxr_peer_set_card(peer, card);
-    peer->pid = pid;
-    if (*event_fd >= 0 && nxr_service_may_keep_fd(*event_fd)) {
-        peer->event_fd = *event_fd;
-        *event_fd = -1;
+    peer->pid = greeted->pid;
+    peer->place = greeted->place;
+    if (*greeted->event_fd >= 0 && nxr_service_may_keep_fd(*greeted->event_fd)) {
+        peer->event_fd = *greeted->event_fd;
+        *greeted->event_fd = -1;
     }
-    connect_up(peer, control, ring);
+    connect_up(peer, control);
     nxr_liveness_watch(peer);
-    nxr_debug(HOST, "%s is local: pid %d, control page mapped", nxr_peer_name(peer), (int)pid);
+    nxr_debug(HOST, "%s is local: pid %d, control page mapped", nxr_peer_name(peer),
+              (int)peer->pid);
     return NIXL_OK;
 }
 
@@ -322,11 +349,16 @@ void nxr_connect_unmap(struct nxr_peer *peer)
 {
     free(peer->full_card);
     peer->full_card = NULL;
-    nxr_conn_drop_unsent(peer);
+    nxr_unsent_drop(peer);
+    nxr_liveness_unwatch(peer);
     nxr_atomic_forget(peer);
     if (peer->control != NULL && peer->rank != nxr_job.rank) {
-        nxr_control_unmap_ring(peer->ring);
-        nxr_control_unmap(peer->control, nxr_job.size);
+        if (nxr_peer_is_attached(peer)) {
+            nxr_rings_page_unmap(&peer->out);
+        } else {
+            nxr_control_unmap_ring(peer->out.ring);
+        }
+        nxr_control_unmap(peer->control, nxr_peer_job_size(peer));
         if (peer->event_fd >= 0) {
             close(peer->event_fd);
         }
@@ -415,12 +447,11 @@ int64_t nxr_connect_tick(int64_t now)
         use_card(arrived);
         free(arrived);
     }
-    for (int rank = 0; n_retrying > 0 && rank < nxr_job.size; rank++) {
-        struct nxr_peer *peer = nxr_job.peers[rank];
+    for (struct nxr_peer *peer = nxr_peers_next(NULL); n_retrying > 0 && peer != NULL;
+         peer = nxr_peers_next(peer)) {
+        const struct host_peer *hp = host_peer_of(peer);
 
-        const struct host_peer *hp;
-
-        if (peer == NULL || (hp = host_peer_of(peer))->retry_at == INT64_MAX) {
+        if (hp->retry_at == INT64_MAX) {
             continue;
         }
         connect_retry(peer, now);
@@ -442,116 +473,11 @@ void nxr_connect_stop(void)
     n_retrying = 0;
 }
 
-/* ---- messages -------------------------------------------------------------------------------- */
+/* ---- the subsystem ---------------------------------------------------------------------------- */
 
-/* The event fd that arrived with a greeting, or -1. */
-static int *event_fd_of(const struct nxr_control_source *source, int *no_fd)
+static bool connect_peer_is_used(struct nxr_peer *peer)
 {
-    return source->n_fds > 1 ? &source->fds[1] : no_fd;
-}
-
-/* Does the greeting bring the card of the process that sends it? */
-static bool connect_is_card_of(const struct nxr_wire_hello *hello, struct nxr_card *card_p)
-{
-    struct nxr_full_card card;
-
-    if (nxr_card_parse(&hello->card, sizeof(hello->card), &hello->header.from, &card) != NIXL_OK ||
-        !nxr_identity_is(&card.head.identity, &hello->header.from)) {
-        return false;
-    }
-    *card_p = card.head;
-    return true;
-}
-
-/* A peer connected to us. */
-static void connect_take_hello(const struct nxr_control_source *source,
-                               const union nxr_wire_message *message)
-{
-    const struct nxr_wire_hello *hello = &message->hello;
-    struct nxr_conn *conn = source->conn;
-    int my_fds[] = {nxr_job.control_fd, nxr_job.event_fd};
-    char why[NXR_IDENTITY_WHY_NBYTES];
-    const char *refusal = NULL;
-    int no_fd = -1;
-    union nxr_wire_message answer;
-    struct nxr_card card;
-    struct nxr_peer *peer;
-
-    if (conn->is_mine || conn->is_greeted || nxr_rank_of(&hello->header.from) == nxr_job.rank ||
-        memcmp(hello->secret, nxr_job.card.head.secret, NXR_SECRET_NBYTES) != 0) {
-        refusal = "a greeting without the secret of this rank's card";
-    } else if (nxr_peer_why_refused(&hello->header.from, why) != NULL) {
-        refusal = why;
-    } else if (!connect_is_card_of(hello, &card)) {
-        refusal = "a greeting without the card of its sender";
-    }
-    if (refusal != NULL) {
-        nxr_conn_refuse(conn, refusal);
-        return;
-    }
-    peer = nxr_peer_get_locked(nxr_rank_of(&hello->header.from));
-    if (peer == NULL || nxr_peer_is_lost(peer) ||
-        nxr_connect_adopt(peer, &card, source->fds[0], event_fd_of(source, &no_fd), conn->pid) !=
-            NIXL_OK) {
-        nxr_conn_close(conn);
-        return;
-    }
-    nxr_conn_greeted(conn, peer);
-    nxr_wire_init(&answer, NXR_WIRE_WELCOME);
-    answer.hello.card = nxr_card_bare(&nxr_job.card);
-    nxr_conn_send_on(conn, &answer, my_fds, 2);
-    nxr_connect_ask_again(peer);
-    nxr_detector_connected(peer);
-}
-
-/* The peer that we connected to answers. */
-static void connect_take_welcome(const struct nxr_control_source *source,
-                                 const union nxr_wire_message *message)
-{
-    const struct nxr_wire_hello *hello = &message->hello;
-    struct nxr_conn *conn = source->conn;
-    struct nxr_peer *peer = conn->peer;
-    char why[NXR_IDENTITY_WHY_NBYTES];
-    const char *refusal = NULL;
-    int no_fd = -1;
-    struct nxr_card card;
-
-    if (!conn->is_mine || conn->is_greeted) {
-        refusal = "an unsolicited answer";
-    } else if (!nxr_identity_is(&peer->identity, &hello->header.from)) {
-        refusal = nxr_identity_explain("a message of", &peer->identity, &hello->header.from,
-                                       nxr_job.self.job, why);
-    } else if (!connect_is_card_of(hello, &card)) {
-        refusal = "an answer without the card of its sender";
-    }
-    if (refusal != NULL) {
-        nxr_conn_refuse(conn, refusal);
-        return;
-    }
-    if (nxr_connect_adopt(peer, &card, source->fds[0], event_fd_of(source, &no_fd), conn->pid) !=
-        NIXL_OK) {
-        nxr_conn_close(conn);
-        return;
-    }
-    nxr_conn_greeted(conn, peer);
-    nxr_connect_ask_again(peer);
-    nxr_detector_connected(peer);
-}
-
-/* The peer asks us to signal our own event fd, of which it keeps no descriptor. */
-static void connect_take_ring_fd(const struct nxr_control_source *source,
-                                 const union nxr_wire_message *message)
-{
-    (void)source;
-    (void)message;
-    nxr_event_signal_fd();
-}
-
-static void connect_register(void)
-{
-    nxr_control_register(NXR_WIRE_HELLO, connect_take_hello);
-    nxr_control_register(NXR_WIRE_WELCOME, connect_take_welcome);
-    nxr_control_register(NXR_WIRE_RING_FD, connect_take_ring_fd);
+    return host_peer_of(peer)->retry_at != INT64_MAX || nxr_atomic_is_asked_by(peer);
 }
 
 const struct nxr_subsystem nxr_connect_subsystem = {
@@ -559,7 +485,9 @@ const struct nxr_subsystem nxr_connect_subsystem = {
     .peer_slot = &nxr_host_slot,
     .peer_init = nxr_host_peer_init,
     .peer_fini = nxr_connect_unmap,
-    .register_handlers = connect_register,
+    .peer_is_used = connect_peer_is_used,
+    .peer_unlink = nxr_atomic_unlink,
+    .register_handlers = nxr_greeting_register,
     .remote_greeting = connect_adopt_remote,
     .tick = nxr_connect_tick,
     .close = nxr_connect_stop,

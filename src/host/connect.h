@@ -15,13 +15,21 @@
 /* The carrier for peers on this host; its want() starts to connect a peer. */
 extern const struct nxr_carrier nxr_host_carrier;
 
+/* What a greeting has brought. */
+struct nxr_greeted {
+    const struct nxr_card *card;
+    int control_fd;
+    int rings_fd;  /* of an attached process; else -1 */
+    int *event_fd; /* -1: none; set to -1 if it is kept */
+    int place;     /* the number by which the sender names this process */
+    pid_t pid;
+};
+
 /*
- * A control page arrived with HELLO or WELCOME: check and map it. If *event_fd is kept, it is set
- * to -1. NIXL_OK, also if the peer was connected before; else the page was not mapped, and the
- * connection must be closed.
+ * Use the control page that a peer has sent, unless the peer is connected already; the other
+ * descriptors stay the caller's. NIXL_OK, or the failure: the greeting is not accepted.
  */
-int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_card *card, int control_fd,
-                      int *event_fd, pid_t pid);
+int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_greeted *greeted);
 
 /* The connection to a peer was closed: schedule a new one if something needs it. */
 void nxr_connect_conn_closed(struct nxr_peer *peer);

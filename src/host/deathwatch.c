@@ -70,12 +70,12 @@ static unsigned deathwatch_collect(struct futex_waitv *words)
 
     words[0] = wait_on(&n_changes, atomic_load_explicit(&n_changes, memory_order_acquire));
     pthread_mutex_lock(&nxr_job.lock);
-    for (int rank = 0; rank < nxr_job.size && n_words < MAX_WORDS; rank++) {
-        struct nxr_peer *peer = nxr_job.peers[rank];
+    for (struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL && n_words < MAX_WORDS;
+         peer = nxr_peers_next(peer)) {
         _Atomic uint32_t *word;
         uint32_t value;
 
-        if (peer == NULL || rank == nxr_job.rank || !nxr_peer_is_local(peer)) {
+        if (peer->rank == nxr_job.rank || !nxr_peer_is_local(peer)) {
             continue;
         }
         word = nxr_control_alive_word(peer->control);
@@ -88,7 +88,7 @@ static unsigned deathwatch_collect(struct futex_waitv *words)
             words[n_words++] = wait_on(word, value);
         } else if (nxr_control_is_dead(peer->control)) {
             wake_all(word);
-            nxr_life_lost_locked(rank);
+            nxr_life_lost_locked(peer->rank);
         }
     }
     pthread_mutex_unlock(&nxr_job.lock);

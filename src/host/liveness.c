@@ -88,6 +88,7 @@ void nxr_liveness_watch(struct nxr_peer *peer)
     if (pidfd >= 0) {
         close(pidfd);
     }
+    hp->is_unwatched = true;
     n_unwatched++;
 }
 
@@ -95,6 +96,8 @@ void nxr_liveness_unwatch(struct nxr_peer *peer)
 {
     struct host_peer *hp = host_peer_of(peer);
 
+    n_unwatched -= hp->is_unwatched;
+    hp->is_unwatched = false;
     if (hp->pidfd >= 0) {
         nxr_service_unwatch(hp->pidfd);
         close(hp->pidfd);
@@ -107,39 +110,34 @@ void nxr_liveness_unwatch(struct nxr_peer *peer)
 bool nxr_liveness_is_gone(struct nxr_peer *peer)
 {
     struct host_peer *hp = host_peer_of(peer);
-    bool is_gone = false;
 
-    pthread_mutex_lock(&nxr_job.lock);
-    if (nxr_peer_is_local(peer)) {
-        if (!hp->is_gone && (nxr_peer_is_lost(peer) || nxr_control_is_dead(peer->control))) {
-            /* The mark is per thread: the other threads of the process must have ended as well. */
-            int pidfd = hp->pidfd >= 0 ? hp->pidfd : open_pidfd(peer->pid);
-
-            hp->is_gone = pidfd < 0 ? errno == ESRCH : liveness_has_ended(pidfd);
-            if (pidfd >= 0 && pidfd != hp->pidfd) {
-                close(pidfd);
-            }
-        }
-        is_gone = hp->is_gone;
+    if (!nxr_peer_is_local(peer)) {
+        return false;
     }
-    pthread_mutex_unlock(&nxr_job.lock);
-    return is_gone;
+    if (!hp->is_gone && (nxr_peer_is_lost(peer) || nxr_control_is_dead(peer->control))) {
+        /* The mark is per thread: the other threads of the process must have ended as well. */
+        int pidfd = hp->pidfd >= 0 ? hp->pidfd : open_pidfd(peer->pid);
+
+        hp->is_gone = pidfd < 0 ? errno == ESRCH : liveness_has_ended(pidfd);
+        if (pidfd >= 0 && pidfd != hp->pidfd) {
+            close(pidfd);
+        }
+    }
+    return hp->is_gone;
 }
 
 /* ---- timers ---------------------------------------------------------------------------------- */
 
 static void look_at_unwatched(void)
 {
-    for (int rank = 0; rank < nxr_job.size; rank++) {
-        struct nxr_peer *peer = nxr_job.peers[rank];
-
-        if (peer == NULL || rank == nxr_job.rank || host_peer_of(peer)->pidfd >= 0 ||
+    for (struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL; peer = nxr_peers_next(peer)) {
+        if (peer->rank == nxr_job.rank || host_peer_of(peer)->pidfd >= 0 ||
             !nxr_peer_is_local(peer) || nxr_peer_is_lost(peer)) {
             continue;
         }
         if (nxr_control_is_dead(peer->control) ||
             atomic_load(&peer->control->life) == NXR_LIFE_FINISHED) {
-            nxr_life_lost_locked(rank);
+            nxr_life_lost_locked(peer->rank);
         }
     }
 }
@@ -187,10 +185,8 @@ void nxr_liveness_from_launcher(int rank)
 
 void nxr_liveness_stop(void)
 {
-    for (int rank = 0; rank < nxr_job.size; rank++) {
-        if (nxr_job.peers[rank] != NULL) {
-            nxr_liveness_unwatch(nxr_job.peers[rank]);
-        }
+    for (struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL; peer = nxr_peers_next(peer)) {
+        nxr_liveness_unwatch(peer);
     }
     n_unwatched = 0;
     orphan_at = INT64_MAX;

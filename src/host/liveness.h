@@ -17,8 +17,8 @@ void nxr_liveness_watch(struct nxr_peer *peer);
 void nxr_liveness_unwatch(struct nxr_peer *peer);
 
 /*
- * Has the process ended with all its threads, so that it cannot write to memory any more? Takes
- * job.lock.
+ * Has the process ended with all its threads, so that it cannot write to memory any more? Caller
+ * holds job.lock.
  */
 bool nxr_liveness_is_gone(struct nxr_peer *peer);
 

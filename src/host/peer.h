@@ -16,7 +16,7 @@ struct host_peer {
 
     /* Messages (conn.c). */
     struct nxr_conn *conn;
-    struct nxr_list unsent; /* struct out_message: for the next connection */
+    struct nxr_list unsent; /* struct nxr_unsent: for the next connection */
 
     /* Connecting it (connect.c). */
     int64_t retry_at; /* when to try to connect again; INT64_MAX: not waiting */
@@ -25,8 +25,9 @@ struct host_peer {
 
     /* Its process (liveness.c). */
     struct pid_watch *pid_watch;
-    int pidfd;    /* -1: not watched by descriptor */
-    bool is_gone; /* the process has ended, all of its threads */
+    int pidfd;         /* -1: not watched by descriptor */
+    bool is_unwatched; /* not watched by descriptor: counted in n_unwatched */
+    bool is_gone;      /* the process has ended, all of its threads */
 };
 
 extern struct nxr_peer_slot nxr_host_slot; /* of nxr_connect_subsystem */

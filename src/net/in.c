@@ -315,7 +315,7 @@ static void net_in_take_message(struct net_peer *np, const void *bytes, size_t n
 static void net_in_drop_stranger(const struct nxr_identity *from)
 {
     const struct nxr_identity here = {nxr_job.self.job, from->rank, from->incarnation};
-    const struct net_peer *np = nxr_is_rank(from->rank) ? net_peer_of(from->rank) : NULL;
+    const struct net_peer *np = nxr_is_own_rank(from->rank) ? net_peer_of(from->rank) : NULL;
 
     if (np == NULL && nxr_identity_is(&here, from)) {
         nxr_net_drop(-1, "a message of a rank that is not in the job");

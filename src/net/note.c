@@ -103,8 +103,7 @@ void nxr_net_send_credit(struct nxr_peer *peer)
     net_lock();
     credit = nxr_net_begin_answer(np, NXR_NET_CREDIT, sizeof(*credit));
     if (credit != NULL) {
-        credit->value =
-            atomic_load_explicit(&nxr_job.control->credits[peer->rank].taken, memory_order_acquire);
+        credit->value = atomic_load_explicit(&peer->in.credit->taken, memory_order_acquire);
         if (credit->value - np->rx_pushed >= NXR_RING_SLOTS / 2) {
             np->rx_pushed = credit->value;
             nxr_net_push(np, false);

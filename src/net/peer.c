@@ -34,8 +34,8 @@ static struct net_peer *net_peer_new(struct nxr_peer *peer, const struct nxr_ful
     np->card = *card;
     np->tx_limit = NXR_RING_SLOTS;
     np->ring = (struct nxr_ring_tx){
-        .slots = nxr_control_own_ring(nxr_job.control, peer->rank),
-        .credit = &nxr_job.control->credits[peer->rank],
+        .slots = peer->in.ring,
+        .credit = peer->in.credit,
         .limit = NXR_RING_SLOTS,
     };
     nxr_list_init(&np->queue);

@@ -27,7 +27,7 @@ struct nxr_exposed_buffer;
 #define NXR_PAIR_TABLE   "\1pair"
 #define NXR_PAIR_N_SLOTS 4096
 
-/* The word: turn << 40 | rank that has begun << 8 | state. */
+/* The word: turn << 40 | the exposer's number of the process that has begun << 8 | state. */
 #define NXR_PAIR_TURNS 0xffffffu
 
 enum nxr_pair_state {

@@ -139,13 +139,6 @@ static int needed_rank(const struct nxr_exposed_buffer *buffer, uint64_t word)
                : atomic_load_explicit(&buffer->rank, memory_order_relaxed);
 }
 
-static bool is_lost(int rank)
-{
-    const struct nxr_peer *peer = nxr_is_rank(rank) ? nxr_peer_find(rank) : NULL;
-
-    return peer != NULL && nxr_peer_is_lost(peer);
-}
-
 static void exposed_look(struct nxr_exposed_buffer *buffer)
 {
     for (;;) {
@@ -158,7 +151,7 @@ static void exposed_look(struct nxr_exposed_buffer *buffer)
             return;
         }
         /* What the dead rank still did is found by the next check. */
-        if (!is_lost(rank) || try_end(buffer, word, NIXL_E_PEER_LOST, rank)) {
+        if (!nxr_rank_is_lost(rank) || try_end(buffer, word, NIXL_E_PEER_LOST, rank)) {
             return;
         }
     }
@@ -193,7 +186,8 @@ static void expose_look(struct nixl_req *req)
     struct nxr_exposed_buffer *buffer = req->owned;
     uint64_t word = atomic_load_explicit(&exposed_slot_of(buffer)->word, memory_order_acquire);
 
-    if ((nxr_pair_word_state(word) & NXR_PAIR_ENDED) == 0 && !is_lost(needed_rank(buffer, word))) {
+    if ((nxr_pair_word_state(word) & NXR_PAIR_ENDED) == 0 &&
+        !nxr_rank_is_lost(needed_rank(buffer, word))) {
         return;
     }
     pthread_mutex_lock(&exposed_lock);

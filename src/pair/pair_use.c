@@ -49,8 +49,9 @@ static int swap_word(struct nxr_segment *table, uint32_t slot, uint64_t expected
 /* Report to the exposer how it ended. */
 static void claim_tell_end(const struct nxr_claim *claim, int status, bool is_touched)
 {
-    uint64_t begun = nxr_pair_word(claim->turn, nxr_job.rank, NXR_PAIR_BEGUN), seen;
-    uint64_t ended = nxr_pair_word(claim->turn, nxr_job.rank, nxr_pair_ended(status, is_touched));
+    int place = claim->table->peer->place;
+    uint64_t begun = nxr_pair_word(claim->turn, place, NXR_PAIR_BEGUN), seen;
+    uint64_t ended = nxr_pair_word(claim->turn, place, nxr_pair_ended(status, is_touched));
     int told = swap_word(claim->table, claim->slot, begun, ended, true, &seen);
 
     if (told != NIXL_OK) {
@@ -197,7 +198,7 @@ static int compare_slot(const struct use *use)
     if (slot->use != (uint32_t)token->use || slot->nbytes != token->nbytes) {
         return claim_refuse(use, NIXL_E_INVALID_ARG, "its use or size is not what was exposed");
     }
-    if (slot->rank != NIXL_ANY_RANK && slot->rank != nxr_job.rank) {
+    if (slot->rank != NIXL_ANY_RANK && slot->rank != use->table->peer->place) {
         return claim_refuse(use, NIXL_E_INVALID_ARG, "it is for another rank");
     }
     return NIXL_OK;
@@ -234,7 +235,7 @@ static int claim_read_slot(struct use *use)
 static int claim_buffer(const struct use *use)
 {
     uint64_t open = nxr_pair_word(use->token.turn, 0, NXR_PAIR_OPEN), seen = 0;
-    uint64_t begun = nxr_pair_word(use->token.turn, nxr_job.rank, NXR_PAIR_BEGUN);
+    uint64_t begun = nxr_pair_word(use->token.turn, use->table->peer->place, NXR_PAIR_BEGUN);
     int status = swap_word(use->table, use->token.slot, open, begun, false, &seen);
 
     if (status != NIXL_OK) {

@@ -91,7 +91,7 @@ const struct nxr_extents *nxr_region_extents(const struct nixl_region *region, i
 {
     const struct nxr_segment_chunk *chunk;
 
-    if (!nxr_region_is_open(region) || (unsigned)rank >= (unsigned)nxr_job.size) {
+    if (!nxr_region_is_open(region) || (unsigned)rank >= nxr_n_numbers()) {
         return NULL;
     }
     chunk =

@@ -72,17 +72,31 @@ struct nxr_published *nxr_publish_find(const char *name)
     return found != NULL ? *found : NULL;
 }
 
+/* That peer has the key: it must hear when the region is closed. */
+static void note_opener(struct nxr_published *published, int rank)
+{
+    if (rank >= published->n_openers) {
+        int n_openers = (int)nxr_n_numbers() + 7;
+        unsigned char *openers = realloc(published->openers, (size_t)n_openers / 8);
+
+        if (openers == NULL) {
+            return;
+        }
+        n_openers -= n_openers % 8;
+        memset(openers + published->n_openers / 8, 0,
+               (size_t)(n_openers - published->n_openers) / 8);
+        published->openers = openers;
+        published->n_openers = n_openers;
+    }
+    published->openers[rank / 8] |= (unsigned char)(1u << (rank % 8));
+}
+
 static void send_key(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask,
                      struct nxr_published *published)
 {
     union nxr_wire_message message;
 
-    if (published->openers == NULL) {
-        published->openers = calloc(((size_t)nxr_job.size + 7) / 8, 1);
-    }
-    if (published->openers != NULL) {
-        published->openers[peer->rank / 8] |= (unsigned char)(1u << (peer->rank % 8));
-    }
+    note_opener(published, peer->rank);
     nxr_wire_init(&message, NXR_WIRE_KEY);
     message.key.ask = ask;
     message.key.key = published->key;
@@ -299,8 +313,8 @@ static void tell_openers(const struct nxr_published *published)
     nxr_wire_init(&message, NXR_WIRE_CLOSED);
     message.closed.generation = published->key.generation;
     message.closed.id = published->key.id;
-    for (int rank = 0; published->openers != NULL && rank < nxr_job.size; rank++) {
-        struct nxr_peer *peer = nxr_job.peers[rank];
+    for (int rank = 0; rank < published->n_openers; rank++) {
+        struct nxr_peer *peer = nxr_is_rank(rank) ? nxr_job.peers[rank] : NULL;
 
         if ((published->openers[rank / 8] & (1u << (rank % 8))) != 0 && peer != NULL) {
             if (peer->carrier->revoking != NULL) {

@@ -18,7 +18,8 @@ struct nxr_published {
     struct nxr_key key;
     struct nxr_export export;
     int fd;                            /* to send with the key, or -1 */
-    unsigned char *openers;            /* one bit per rank that has the key; made for the first */
+    unsigned char *openers;            /* a bit for each peer that has the key, by its number */
+    int n_openers;                     /* bits of `openers` */
     struct nxr_net_published *net;     /* the networks' state of it (net/key.c); NULL: none */
     const struct nxr_published *whole; /* an extent: of this region; else NULL */
     const struct nxr_extents *extents; /* the region's, if it has no memory itself; else NULL */

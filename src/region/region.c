@@ -30,27 +30,105 @@ static struct nxr_handle_cache region_handles =
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
-static size_t chunks_nbytes(void)
+/*
+ * The chunks of a region, found by the number of a peer. A table that was outgrown stays until the
+ * handle is reused, since other threads may still read it.
+ */
+struct nxr_segment_table {
+    struct nxr_segment_table *older;
+    size_t n_chunks;
+    struct nxr_segment_chunk *_Atomic chunks[];
+};
+
+/* A table for peers' numbers below n_numbers, and as many again. NULL: no memory. */
+static struct nxr_segment_table *table_new(int n_numbers)
 {
-    return ((size_t)nxr_job.size + NXR_SEGMENTS_PER_CHUNK - 1) / NXR_SEGMENTS_PER_CHUNK *
-           sizeof(struct nxr_segment_chunk *);
+    size_t n_chunks = (size_t)n_numbers / NXR_SEGMENTS_PER_CHUNK + 1;
+    struct nxr_segment_table *table;
+
+    n_chunks = n_numbers > nxr_job.size ? 2 * n_chunks : n_chunks;
+    table = calloc(1, sizeof(*table) + n_chunks * sizeof(table->chunks[0]));
+    if (table != NULL) {
+        table->n_chunks = n_chunks;
+    }
+    return table;
+}
+
+/* Free the tables of a region that is used no more; the latest has all chunks. */
+static void table_free(struct nxr_segment_table *table)
+{
+    for (size_t i = 0; table != NULL && i < table->n_chunks; i++) {
+        free(atomic_load(&table->chunks[i]));
+    }
+    while (table != NULL) {
+        struct nxr_segment_table *older = table->older;
+
+        free(table);
+        table = older;
+    }
+}
+
+/* Make room in a region's table. Caller holds job.lock. */
+static bool region_grow(struct nixl_region *region, int n_numbers)
+{
+    struct nxr_segment_table *old = region->table, *table;
+
+    if ((size_t)n_numbers <= old->n_chunks * NXR_SEGMENTS_PER_CHUNK) {
+        return true;
+    }
+    table = table_new(n_numbers);
+    if (table == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < old->n_chunks; i++) {
+        atomic_init(&table->chunks[i], atomic_load(&old->chunks[i]));
+    }
+    table->older = old;
+    region->table = table;
+    atomic_store_explicit(&region->chunks, table->chunks, memory_order_release);
+    return true;
+}
+
+bool nxr_regions_grow(int n_numbers)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &open_regions) {
+        if (!region_grow(nxr_list_entry(link, struct nixl_region, link), n_numbers)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void nxr_regions_forget(int number)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &open_regions) {
+        struct nxr_segment_chunk *chunk =
+            atomic_load(&nxr_list_entry(link, struct nixl_region, link)
+                             ->chunks[number / NXR_SEGMENTS_PER_CHUNK]);
+
+        if (chunk != NULL) {
+            nxr_region_drop_segment(&chunk->segments[number % NXR_SEGMENTS_PER_CHUNK]);
+        }
+    }
 }
 
 struct nixl_region *nxr_region_new(const char *name)
 {
-    void *chunks = calloc(1, chunks_nbytes());
-    struct nixl_region *region = chunks != NULL ? nxr_handle_take(&region_handles) : NULL;
+    struct nxr_segment_table *table = table_new(atomic_load(&nxr_job.n_numbers));
+    struct nixl_region *region = table != NULL ? nxr_handle_take(&region_handles) : NULL;
 
     if (region == NULL) {
-        free(chunks);
+        free(table);
         return NULL;
     }
-    for (int i = 0; region->chunks != NULL && i * NXR_SEGMENTS_PER_CHUNK < nxr_job.size; i++) {
-        free(atomic_load(&region->chunks[i]));
-    }
-    free(region->chunks);
+    table_free(region->table);
     memset(region, 0, sizeof(*region));
-    region->chunks = chunks;
+    region->table = table;
+    region->chunks = table->chunks;
     memcpy(region->name, name, strlen(name) + 1);
     region->context = &nxr_context_default;
     nxr_list_append(&open_regions, &region->link);
@@ -251,10 +329,8 @@ void nxr_regions_close_all(void)
     nxr_list_for_each (link, after, &region_handles.retired) {
         struct nixl_region *region = nxr_list_entry(link, struct nixl_region, link);
 
-        for (int i = 0; region->chunks != NULL && i * NXR_SEGMENTS_PER_CHUNK < nxr_job.size; i++) {
-            free(atomic_load(&region->chunks[i]));
-        }
-        free(region->chunks);
+        table_free(region->table);
+        region->table = NULL;
         region->chunks = NULL;
     }
     pthread_mutex_unlock(&nxr_job.lock);

@@ -73,18 +73,19 @@ struct nxr_segment_chunk {
 };
 
 struct nixl_region {
-    _Atomic uint64_t magic;                    /* NXR_REGION_OPEN while open */
-    struct nxr_segment_chunk *_Atomic *chunks; /* [ranks / 64], NULL until used */
+    _Atomic uint64_t magic;                            /* NXR_REGION_OPEN while open */
+    struct nxr_segment_chunk *_Atomic *_Atomic chunks; /* [numbers / 64], NULL until used */
 
     /* This rank's own memory: constant while open. */
     struct nxr_memory memory;        /* addr is NULL if there is none */
     struct nxr_published *published; /* NULL: none */
     struct nxr_extents *extents;     /* its pieces, if `memory` is none; else NULL */
 
-    bool is_revoked;              /* nixl_region_close() has started */
-    struct nixl_context *context; /* that its events are for */
-    char name[NIXL_NAME_MAX + 1]; /* "": it has none, and is for this rank alone */
-    struct nxr_list link;         /* of the open, or the retired ones */
+    bool is_revoked;                 /* nixl_region_close() has started */
+    struct nixl_context *context;    /* that its events are for */
+    char name[NIXL_NAME_MAX + 1];    /* "": it has none, and is for this rank alone */
+    struct nxr_list link;            /* of the open, or the retired ones */
+    struct nxr_segment_table *table; /* that holds `chunks` */
 };
 
 /* Has it a name, by which peers find it? */
@@ -117,14 +118,14 @@ bool nxr_region_find_own(const void *addr, size_t nbytes, struct nxr_region_loca
 static inline struct nxr_segment *nxr_region_segment(struct nixl_region *region, int rank)
 {
     const unsigned index = (unsigned)rank; /* unsigned, because the division is then one shift */
-    struct nxr_segment_chunk *chunk;
+    struct nxr_segment_chunk *_Atomic *chunks, *chunk;
     struct nxr_region_segment *segment;
 
-    if (__builtin_expect(!nxr_region_is_open(region) || index >= (unsigned)nxr_job.size, 0)) {
+    if (__builtin_expect(!nxr_region_is_open(region) || index >= nxr_n_numbers(), 0)) {
         return NULL;
     }
-    chunk =
-        atomic_load_explicit(&region->chunks[index / NXR_SEGMENTS_PER_CHUNK], memory_order_acquire);
+    chunks = atomic_load_explicit(&region->chunks, memory_order_acquire);
+    chunk = atomic_load_explicit(&chunks[index / NXR_SEGMENTS_PER_CHUNK], memory_order_acquire);
     if (__builtin_expect(chunk == NULL, 0)) {
         return NULL;
     }
@@ -164,8 +165,8 @@ static inline bool nxr_segment_has_range(const struct nxr_segment *segment, uint
 
 /*
  * Ask for a rank's segment, unless that has been done. With `renew` a stale or failed segment is
- * replaced. NIXL_OK: *segment_p is it, in whatever state. NIXL_E_NO_MEMORY. Caller holds
- * job.lock.
+ * replaced. NIXL_OK: *segment_p is it, in whatever state. NIXL_E_NO_MEMORY; NIXL_E_PEER_LOST: the
+ * number was detached. Caller holds job.lock.
  */
 int nxr_region_want_segment(struct nixl_region *region, int rank, bool renew,
                             struct nxr_region_segment **segment_p);
@@ -206,6 +207,9 @@ struct nixl_region *nxr_region_open(const char *name);
 int nxr_region_alloc_internal(const char *name, size_t nbytes, struct nixl_region **region_p);
 int nxr_region_open_internal(const char *name, struct nixl_region **region_p);
 
+/* Record why nxr_region_want_segment() has failed with `status`; returns it. */
+int nxr_region_fail_no_segment(const char *operation, int rank, int status);
+
 /* Why a segment is not ready: records the failure of `operation` and returns its status. */
 int nxr_region_fail_segment(const char *operation, const struct nxr_region_segment *segment);
 
@@ -223,6 +227,15 @@ bool nxr_region_own_memory(const void *addr, struct nxr_memory *memory_p);
 
 /* Free this rank's memory, or leave it to a segment that has it mapped. Caller holds job.lock. */
 void nxr_region_free_memory(struct nxr_memory *memory);
+
+/* Make room for peers' numbers below n_numbers in all open regions. Caller holds job.lock. */
+bool nxr_regions_grow(int n_numbers);
+
+/* Retire the segments of that peer in all open regions. Caller holds job.lock. */
+void nxr_regions_forget(int number);
+
+/* Retire the segment at that place of a region, if there is one. Caller holds job.lock. */
+void nxr_region_drop_segment(struct nxr_region_segment *_Atomic *place);
 
 /*
  * Retire all segments of a region; their waiting requests end as canceled. Caller holds job.lock.

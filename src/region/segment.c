@@ -308,21 +308,46 @@ void nxr_region_peer_lost(struct nxr_peer *peer)
     }
 }
 
+void nxr_region_drop_segment(struct nxr_region_segment *_Atomic *place)
+{
+    struct nxr_region_segment *segment =
+        atomic_exchange_explicit(place, NULL, memory_order_acq_rel);
+
+    if (segment != NULL) {
+        nxr_request_fail_waiting(&segment->waiting, NIXL_E_CANCELED);
+        nxr_segment_retire(segment);
+    }
+}
+
 void nxr_region_drop_segments(struct nixl_region *region)
 {
-    for (int i = 0; i < nxr_job.size; i += NXR_SEGMENTS_PER_CHUNK) {
+    unsigned n_numbers = nxr_n_numbers();
+
+    for (unsigned i = 0; i < n_numbers; i += NXR_SEGMENTS_PER_CHUNK) {
         struct nxr_segment_chunk *chunk = atomic_load(&region->chunks[i / NXR_SEGMENTS_PER_CHUNK]);
 
         for (int j = 0; chunk != NULL && j < NXR_SEGMENTS_PER_CHUNK; j++) {
-            struct nxr_region_segment *segment =
-                atomic_exchange_explicit(&chunk->segments[j], NULL, memory_order_acq_rel);
-
-            if (segment != NULL) {
-                nxr_request_fail_waiting(&segment->waiting, NIXL_E_CANCELED);
-                nxr_segment_retire(segment);
-            }
+            nxr_region_drop_segment(&chunk->segments[j]);
         }
     }
+}
+
+/* Is a segment of that peer in this list? */
+static bool segment_list_has(const struct nxr_list *list, const struct nxr_peer *peer)
+{
+    for (const struct nxr_list *link = list->next; link != list; link = link->next) {
+        if (nxr_list_entry(link, struct nxr_region_segment, link)->segment.peer == peer) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Segments that are still copied from or to, or mapped by the program, are closed later. */
+static bool segment_peer_is_used(struct nxr_peer *peer)
+{
+    nxr_regions_forget(peer->rank);
+    return segment_list_has(&closing, peer);
 }
 
 static void segment_peer_ended(struct nxr_peer *peer)
@@ -358,6 +383,8 @@ const struct nxr_subsystem nxr_region_subsystem = {
     .register_handlers = segment_register,
     .tick = nxr_region_tick,
     .peer_ended = segment_peer_ended,
+    .numbers_grow = nxr_regions_grow,
+    .peer_is_used = segment_peer_is_used,
     .quiesce = nxr_regions_close_all,
     .stop = nxr_publish_reset,
 };

@@ -303,7 +303,7 @@ int nxr_region_want_segment(struct nixl_region *region, int rank, bool renew,
     struct nxr_region_segment *segment;
 
     if (chunk == NULL || peer == NULL) {
-        return NIXL_E_NO_MEMORY;
+        return nxr_attached_was(rank) ? NIXL_E_PEER_LOST : NIXL_E_NO_MEMORY;
     }
     segment = atomic_load(&chunk->segments[rank % NXR_SEGMENTS_PER_CHUNK]);
     if (segment != NULL && renew && is_worn(segment)) {
@@ -325,6 +325,14 @@ int nxr_region_want_segment(struct nixl_region *region, int rank, bool renew,
     return NIXL_OK;
 }
 
+int nxr_region_fail_no_segment(const char *operation, int rank, int status)
+{
+    return status == NIXL_E_PEER_LOST
+               ? nxr_fail_rank(operation, rank)
+               : nxr_fail(status, operation, rank, "", 0, "no memory for the segment of %s",
+                          nxr_rank_name(rank));
+}
+
 int nxr_region_fail_segment(const char *operation, const struct nxr_region_segment *segment)
 {
     struct nxr_peer *peer = nxr_peer_find(segment->rank);
@@ -336,6 +344,9 @@ int nxr_region_fail_segment(const char *operation, const struct nxr_region_segme
                         "the region has no name, so that only its owner reaches it; allowed: rank "
                         "%d, this one",
                         nxr_job.rank);
+    }
+    if (peer == NULL) {
+        return nxr_fail_rank(operation, segment->rank);
     }
     if (nxr_peer_is_lost(peer)) {
         return nxr_peer_fail_lost(operation, segment->rank, "");
@@ -399,8 +410,7 @@ int nxr_region_resolve(const char *operation, struct nixl_region *region, int ra
         status = nxr_region_want_segment(region, rank, renew, &segment);
         pthread_mutex_unlock(&nxr_job.lock);
         if (status != NIXL_OK) {
-            return nxr_fail(status, operation, rank, "", 0, "no memory for the segment of %s",
-                            nxr_rank_name(rank));
+            return nxr_region_fail_no_segment(operation, rank, status);
         }
         status = nxr_wait(segment_ask_is_answered, segment, left_ns);
         if (timeout_ns != 0 && timeout_ns != NIXL_FOREVER) {

@@ -34,7 +34,7 @@ static int segment_request_await(struct nixl_req *req, struct nixl_region *regio
         return NIXL_INPROGRESS;
     }
     if (status != NIXL_OK) {
-        return nxr_fail(status, req->operation, rank, "", 0, "no memory for a segment");
+        return nxr_region_fail_no_segment(req->operation, rank, status);
     }
     return state == NXR_SEGMENT_READY ? NIXL_OK : nxr_region_fail_segment(req->operation, segment);
 }

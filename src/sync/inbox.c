@@ -28,7 +28,7 @@
 
 static struct {
     struct nxr_spin lock;
-    struct sync_peer *_Atomic peers; /* that may write here, linked by rx_next; only grows */
+    struct sync_peer *_Atomic peers; /* that may write here, linked by rx_next; lock to change */
     struct sync_peer *turn;          /* lock: the peer to check first */
 } inbox;
 
@@ -65,17 +65,7 @@ void nxr_inbox_init(struct nxr_peer *peer)
     struct sync_peer *sp = sync_peer_of(peer);
 
     sp->peer = peer;
-    sp->rx = (struct nxr_ring_rx){.slots = nxr_control_own_ring(nxr_job.control, peer->rank),
-                                  .credit = &nxr_job.control->credits[peer->rank]};
-}
-
-void nxr_inbox_add(struct nxr_peer *peer)
-{
-    struct sync_peer *sp = sync_peer_of(peer);
-    struct sync_peer *first = atomic_load_explicit(&inbox.peers, memory_order_relaxed);
-
-    atomic_store_explicit(&sp->rx_next, first, memory_order_relaxed);
-    atomic_store_explicit(&inbox.peers, sp, memory_order_release);
+    sp->rx = (struct nxr_ring_rx){.slots = peer->in.ring, .credit = peer->in.credit};
 }
 
 static struct sync_peer *first_peer(void)
@@ -85,7 +75,36 @@ static struct sync_peer *first_peer(void)
 
 static struct sync_peer *next_peer(const struct sync_peer *sp)
 {
-    return atomic_load_explicit(&sp->rx_next, memory_order_relaxed);
+    return atomic_load_explicit(&sp->rx_next, memory_order_acquire);
+}
+
+void nxr_inbox_add(struct nxr_peer *peer)
+{
+    struct sync_peer *sp = sync_peer_of(peer);
+    struct sync_peer *first;
+
+    nxr_spin_lock(&inbox.lock);
+    first = atomic_load_explicit(&inbox.peers, memory_order_relaxed);
+    atomic_store_explicit(&sp->rx_next, first, memory_order_relaxed);
+    atomic_store_explicit(&inbox.peers, sp, memory_order_release);
+    nxr_spin_unlock(&inbox.lock);
+}
+
+/* At NIXL_THREAD_SINGLE the caller is the only thread that receives. */
+void nxr_inbox_remove(struct nxr_peer *peer)
+{
+    struct sync_peer *sp = sync_peer_of(peer), *other;
+    struct sync_peer *_Atomic *link = &inbox.peers;
+
+    nxr_spin_lock(&inbox.lock);
+    while ((other = atomic_load_explicit(link, memory_order_relaxed)) != NULL && other != sp) {
+        link = &other->rx_next;
+    }
+    if (other == sp) {
+        atomic_store_explicit(link, next_peer(sp), memory_order_release);
+    }
+    inbox.turn = inbox.turn == sp ? NULL : inbox.turn;
+    nxr_spin_unlock(&inbox.lock);
 }
 
 static inline bool queue_has_any(const struct nixl_context *context)

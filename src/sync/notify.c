@@ -218,12 +218,8 @@ void nxr_notify_retry(void)
     if (atomic_load_explicit(&n_held_in_all, memory_order_relaxed) == 0) {
         return;
     }
-    for (int rank = 0; rank < nxr_job.size; rank++) {
-        struct nxr_peer *peer = nxr_peer_find(rank);
-
-        if (peer != NULL) {
-            nxr_notify_send_held(peer);
-        }
+    for (struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL; peer = nxr_peers_next(peer)) {
+        nxr_notify_send_held(peer);
     }
 }
 
@@ -439,10 +435,10 @@ static bool notify_peer_init(struct nxr_peer *peer)
 
 static void notify_peer_connected(struct nxr_peer *peer)
 {
-    if (peer->ring != NULL) {
+    if (peer->out.ring != NULL) {
         sync_peer_of(peer)->tx = (struct nxr_ring_tx){
-            .slots = peer->ring,
-            .credit = &peer->control->credits[nxr_job.rank],
+            .slots = peer->out.ring,
+            .credit = peer->out.credit,
             .limit = NXR_RING_SLOTS,
         };
     }
@@ -450,6 +446,11 @@ static void notify_peer_connected(struct nxr_peer *peer)
     if (atomic_load(&peer->n_held) != 0) {
         nxr_service_kick(); /* it sends what was handed over before */
     }
+}
+
+static bool notify_peer_is_used(struct nxr_peer *peer)
+{
+    return atomic_load(&peer->n_held) != 0;
 }
 
 const struct nxr_subsystem nxr_notify_subsystem = {
@@ -464,5 +465,7 @@ const struct nxr_subsystem nxr_notify_subsystem = {
     .context_opened = nxr_inbox_open,
     .context_closed = nxr_inbox_drop,
     .peer_ended = nxr_notify_send_held,
+    .peer_detached = nxr_inbox_remove,
+    .peer_is_used = notify_peer_is_used,
     .stop = nxr_inbox_reset,
 };

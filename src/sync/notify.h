@@ -46,6 +46,9 @@ int64_t nxr_notify_tick(int64_t now);
 void nxr_inbox_init(struct nxr_peer *peer);
 void nxr_inbox_add(struct nxr_peer *peer);
 
+/* Take nothing from that peer any more; what is queued stays. Without locks. */
+void nxr_inbox_remove(struct nxr_peer *peer);
+
 /* Is a notification waiting? For nixl_event_arm(). */
 bool nxr_inbox_has_any(void);
 

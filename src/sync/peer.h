@@ -17,7 +17,7 @@ struct sync_peer {
 
     /* Notifications from the peer: inbox.lock. */
     _Alignas(NXR_LINE_NBYTES) struct nxr_ring_rx rx;
-    struct sync_peer *_Atomic rx_next; /* the list of inbox.peers; never changes once set */
+    struct sync_peer *_Atomic rx_next; /* in the list of inbox.peers; stays when it is taken out */
     struct nxr_peer *peer;
 };
 

@@ -259,6 +259,19 @@ static bool serve_all(void)
     return has_served;
 }
 
+/* Does a buffer of that peer wait for the end of a copy? */
+static bool bounce_server_peer_is_used(struct nxr_peer *peer)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &bounce_server_served) {
+        if (nxr_list_entry(link, struct served_buffer, link)->peer == peer) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Tell the initiators whether they must send a message to wake this thread. */
 static void set_sleeping(bool is_sleeping)
 {
@@ -349,6 +362,7 @@ static void bounce_server_close(void)
 
 const struct nxr_subsystem nxr_bounce_subsystem = {
     .name = "bounce",
+    .peer_is_used = bounce_server_peer_is_used,
     .register_handlers = bounce_server_register,
     .tick = bounce_server_tick,
     .serve = bounce_server_serve,

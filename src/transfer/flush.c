@@ -199,7 +199,8 @@ int nxr_transfer_fence(const char *operation, struct nxr_peer *peer)
 /* Does the peer need a fence or flush? If it is not connected, puts may wait for the connection. */
 static bool flush_is_used(struct nxr_peer *peer)
 {
-    return peer != NULL && (nxr_peer_is_up(peer) || !has_no_gets_either(peer));
+    return peer != NULL && !peer->is_detached &&
+           (nxr_peer_is_up(peer) || !has_no_gets_either(peer));
 }
 
 /*
@@ -212,15 +213,12 @@ static int drain_all(const char *operation, int64_t timeout_ns, order_of_fn *ord
     const struct nxr_peer *lost = NULL;
     int first_failure = NIXL_OK;
 
-    for (int rank = 0; rank < nxr_job.size; rank++) {
-        struct nxr_peer *peer = nxr_peer_find(rank);
-
-        if (peer != NULL && nxr_peer_is_up(peer) && nxr_peer_is_remote(peer)) {
+    for (struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL; peer = nxr_peers_next(peer)) {
+        if (nxr_peer_is_up(peer) && nxr_peer_is_remote(peer)) {
             order_of(peer)(peer); /* start with all before waiting for each */
         }
     }
-    for (int rank = 0; rank < nxr_job.size; rank++) {
-        struct nxr_peer *peer = nxr_peer_find(rank);
+    for (struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL; peer = nxr_peers_next(peer)) {
         int status = flush_is_used(peer)
                          ? drain(operation, peer, nxr_left(timeout_ns, deadline), order_of)
                          : NIXL_OK;
@@ -419,7 +417,7 @@ static int flush_start(const char *operation, int rank, order_of_fn *order_of,
         .req = req,
         .order_of = order_of,
         .next = rank == NIXL_ALL_RANKS ? 0 : rank,
-        .last = rank == NIXL_ALL_RANKS ? nxr_job.size - 1 : rank,
+        .last = rank == NIXL_ALL_RANKS ? (int)nxr_n_numbers() - 1 : rank,
     };
     pthread_mutex_lock(&flushes_lock);
     nxr_list_append(&flushes, &flush->link);

@@ -22,6 +22,7 @@
 /* What staging keeps of a peer. */
 struct staging_peer {
     struct nxr_staging *_Atomic pipelines; /* NULL: nothing was staged yet */
+    bool is_unlinked;                      /* taken out of the list of all: freed with the peer */
 };
 
 static struct nxr_peer_slot staging_peer_slot = {.nbytes = sizeof(struct staging_peer)};
@@ -163,7 +164,7 @@ static struct nxr_staging *staging_make(struct nxr_peer *peer)
         if (staging != NULL) {
             pipeline_init(&staging->direct, peer, &nxr_staging_direct);
             pipeline_init(&staging->shared, peer, &nxr_staging_shared);
-            staging->next = atomic_load(&stagings);
+            atomic_store(&staging->next, atomic_load(&stagings));
             atomic_store_explicit(&stagings, staging, memory_order_release);
             atomic_store_explicit(&of->pipelines, staging, memory_order_release);
         }
@@ -178,7 +179,7 @@ static int pipelines_call(int (*fn)(struct pipeline *pipeline))
     struct nxr_staging *staging = atomic_load_explicit(&stagings, memory_order_acquire);
     int n_moved = 0;
 
-    for (; staging != NULL; staging = staging->next) {
+    for (; staging != NULL; staging = atomic_load_explicit(&staging->next, memory_order_acquire)) {
         n_moved += fn(&staging->direct);
         n_moved += fn(&staging->shared);
     }
@@ -348,6 +349,13 @@ static void pipeline_destroy(struct pipeline *pipeline)
     pthread_mutex_destroy(&pipeline->lock);
 }
 
+static void staging_free(struct nxr_staging *staging)
+{
+    pipeline_destroy(&staging->direct);
+    pipeline_destroy(&staging->shared);
+    free(staging);
+}
+
 /* The last finalize: cancel what is left, wait for copies of device memory, and unmap. */
 static void staging_stop(void)
 {
@@ -363,10 +371,47 @@ static void staging_stop(void)
         return;
     }
     for (staging = atomic_exchange(&stagings, NULL); staging != NULL; staging = next) {
-        next = staging->next;
-        pipeline_destroy(&staging->direct);
-        pipeline_destroy(&staging->shared);
-        free(staging);
+        next = atomic_load(&staging->next);
+        staging_free(staging);
+    }
+}
+
+/* ---- attached peers -------------------------------------------------------------------------- */
+
+static bool staging_peer_is_used(struct nxr_peer *peer)
+{
+    struct nxr_staging *staging = staging_of(peer);
+
+    return staging != NULL &&
+           (atomic_load(&staging->direct.n_jobs) != 0 || atomic_load(&staging->shared.n_jobs) != 0);
+}
+
+/* Other threads may still look at the pipelines, until the peer itself is freed. */
+static void staging_peer_unlink(struct nxr_peer *peer)
+{
+    struct staging_peer *of = nxr_peer_slot_of(peer, &staging_peer_slot);
+    const struct nxr_staging *staging = staging_of(peer);
+    struct nxr_staging *_Atomic *link = &stagings;
+
+    of->is_unlinked = true;
+    pthread_mutex_lock(&pipelines_lock);
+    while (atomic_load(link) != NULL && atomic_load(link) != staging) {
+        link = &atomic_load(link)->next;
+    }
+    if (staging != NULL && atomic_load(link) == staging) {
+        atomic_store_explicit(link, atomic_load(&staging->next), memory_order_release);
+    }
+    pthread_mutex_unlock(&pipelines_lock);
+}
+
+/* At the last finalize staging_stop() has freed the pipelines of all peers in the list. */
+static void staging_peer_fini(struct nxr_peer *peer)
+{
+    const struct staging_peer *of = nxr_peer_slot_of(peer, &staging_peer_slot);
+    struct nxr_staging *staging = staging_of(peer);
+
+    if (staging != NULL && of->is_unlinked) {
+        staging_free(staging);
     }
 }
 
@@ -387,5 +432,8 @@ const struct nxr_subsystem nxr_staging_subsystem = {
     .tick = staging_tick,
     .progress = staging_drive_all,
     .peer_ended = staging_peer_lost,
+    .peer_is_used = staging_peer_is_used,
+    .peer_unlink = staging_peer_unlink,
+    .peer_fini = staging_peer_fini,
     .stop = staging_stop,
 };

@@ -115,9 +115,9 @@ struct pipeline {
 
 /* The pipelines to a peer: peer->staging. */
 struct nxr_staging {
-    struct nxr_staging *next; /* in the list of all; constant */
-    struct pipeline direct;   /* by the segment's transport, with windows */
-    struct pipeline shared;   /* by memory that the owner maps, too */
+    struct nxr_staging *_Atomic next; /* in the list of all; stays when it is taken out */
+    struct pipeline direct;           /* by the segment's transport, with windows */
+    struct pipeline shared;           /* by memory that the owner maps, too */
 };
 
 extern const struct staging_end nxr_staging_direct; /* staging_direct.c */

@@ -303,8 +303,22 @@ static void xfer_register(void)
     nxr_copy_thread_copy_lists = nxr_xfer_copy;
 }
 
+static bool xfer_peer_is_used(struct nxr_peer *peer)
+{
+    struct nxr_list *link, *after;
+    bool is_used = false;
+
+    pthread_mutex_lock(&nxr_xfers_lock);
+    nxr_list_for_each (link, after, &open_xfers) {
+        is_used |= nxr_list_entry(link, struct nixl_xfer, link)->peer == peer;
+    }
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    return is_used;
+}
+
 const struct nxr_subsystem nxr_xfer_subsystem = {
     .name = "xfer",
+    .peer_is_used = xfer_peer_is_used,
     .register_handlers = xfer_register,
     .tick = nxr_xfer_tick,
     .progress = nxr_xfer_progress,

@@ -35,10 +35,15 @@ struct nxr_ring_slot {
     unsigned char payload[40];
 };
 
-/* Credits: how many slots of a ring its receiver has taken. And has the ring of words been used? */
+/*
+ * Credits: how many slots of a ring its receiver has taken. And what the sender says of itself: has
+ * it used the ring of words? Has it, in a process that is attached, ended the attachment?
+ */
 struct nxr_ring_credit {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t taken;
     atomic_bool has_asked;
+    atomic_bool has_detached; /* no operation of the sender begins any more */
+    atomic_bool is_out;       /* no thread of the sender uses the receiver's memory any more */
 };
 
 _Static_assert(sizeof(struct nxr_ring_slot) == NXR_LINE_NBYTES, "a slot fills its cache line");

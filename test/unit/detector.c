@@ -59,6 +59,7 @@ static void begin_as(int rank)
     nxr_subsystems_set(detector_list, sizeof(detector_list) / sizeof(detector_list[0]));
     nxr_detector_subsystem.register_handlers();
     nxr_job = (struct nxr_job){.rank = rank,
+                               .n_numbers = SIZE,
                                .size = SIZE,
                                .self = {.job = 5, .rank = rank},
                                .state = NXR_STATE_READY,

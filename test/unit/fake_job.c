@@ -233,6 +233,7 @@ static void make_job(size_t address_nbytes)
     compose();
     nxr_route_init();
     nxr_job = (struct nxr_job){.size = FAKE_SIZE,
+                               .n_numbers = FAKE_SIZE,
                                .event_fd = -1,
                                .control_fd = -1,
                                .self = {FAKE_JOB, 0, FAKE_INCARNATION}};
@@ -278,7 +279,7 @@ void fake_job_stop(void)
             free(nxr_job.peers[rank]);
             nxr_job.peers[rank] = NULL;
         }
-        memset(nxr_control_own_ring(nxr_job.control, rank), 0, NXR_RING_NBYTES);
+        memset(nxr_control_own_rings(nxr_job.control, rank).ring, 0, NXR_RING_NBYTES);
         atomic_store(&nxr_job.control->credits[rank].taken, 0);
     }
 }

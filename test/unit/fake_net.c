@@ -324,8 +324,9 @@ void fake_start(void)
     nxr_list_init(&fake.coming);
     nxr_list_init(&fake.landings);
     for (int rank = 0; rank < FAKE_SIZE; rank++) {
-        rings[rank] = (struct nxr_ring_rx){.slots = nxr_control_own_ring(nxr_job.control, rank),
-                                           .credit = &nxr_job.control->credits[rank]};
+        rings[rank] =
+            (struct nxr_ring_rx){.slots = nxr_control_own_rings(nxr_job.control, rank).ring,
+                                 .credit = &nxr_job.control->credits[rank]};
     }
     open_networks();
 }

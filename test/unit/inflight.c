@@ -161,9 +161,9 @@ Test(guard, a_close_does_not_wait_for_the_dead)
     other.control = nxr_job.control;
     other.carrier = &carrier;
     atomic_store(&other.connection, NXR_CONNECTION_UP);
-    nxr_job.rank = 1;
+    self.place = 1;
     cr_assert(eq(int, nxr_inflight_hold(&segment, &word), NIXL_OK)); /* by the other rank */
-    nxr_job.rank = 0;
+    self.place = 0;
     slot = (struct nxr_inflight_slot *)word;
     nxr_job.control->generations[ID] = 0;
     cr_expect(eq(int, nxr_inflight_quiesce_own(ID, 0), NIXL_INPROGRESS));

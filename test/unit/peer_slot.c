@@ -88,7 +88,7 @@ static const struct nxr_subsystem *const list[] = {&small, &none, &large, &last}
 static void start(void)
 {
     nxr_subsystems_set(list, sizeof(list) / sizeof(list[0]));
-    nxr_job = (struct nxr_job){.size = SIZE};
+    nxr_job = (struct nxr_job){.size = SIZE, .n_numbers = SIZE};
     pthread_mutex_init(&nxr_job.lock, NULL);
     nxr_job.peers = calloc(SIZE, sizeof(*nxr_job.peers));
     cr_assert(ne(ptr, (void *)nxr_job.peers, NULL));

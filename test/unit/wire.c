@@ -39,7 +39,7 @@ static const struct {
     {NXR_WIRE_HELLO, 2},   {NXR_WIRE_WELCOME, 2}, {NXR_WIRE_RESOLVE, 0}, {NXR_WIRE_KEY, 1},
     {NXR_WIRE_CLOSED, 0},  {NXR_WIRE_DEATH, 0},   {NXR_WIRE_RING_FD, 0}, {NXR_WIRE_BOUNCE, 1},
     {NXR_WIRE_WORK, 0},    {NXR_WIRE_LEAVING, 0}, {NXR_WIRE_PROBE, 0},   {NXR_WIRE_PROBED, 0},
-    {NXR_WIRE_PROPOSE, 0}, {NXR_WIRE_DECIDED, 0},
+    {NXR_WIRE_PROPOSE, 0}, {NXR_WIRE_DECIDED, 0}, {NXR_WIRE_DETACH, 0},
 };
 #define N_TYPES (sizeof(types) / sizeof(types[0]))
 
@@ -90,11 +90,15 @@ Test(wire, descriptors_are_counted)
 {
     for (size_t i = 0; i < N_TYPES; i++) {
         make(types[i].type);
-        refused(message.header.nbytes, 3);
+        refused(message.header.nbytes, NXR_WIRE_MAX_FDS + 1);
         refused(message.header.nbytes, 8);
     }
     make(NXR_WIRE_HELLO);
     refused(message.header.nbytes, 0);
+    message.hello.number = -1;
+    refused(message.header.nbytes, 3);
+    make(NXR_WIRE_WORK);
+    refused(message.header.nbytes, 1);
     make(NXR_WIRE_RESOLVE);
     refused(message.header.nbytes, 1);
     make(NXR_WIRE_KEY);
@@ -287,7 +291,7 @@ Test(wire, a_network_carries_what_needs_no_descriptor)
     for (size_t i = 0; i < N_TYPES; i++) {
         bool is_local = types[i].type == NXR_WIRE_HELLO || types[i].type == NXR_WIRE_WELCOME ||
                         types[i].type == NXR_WIRE_RING_FD || types[i].type == NXR_WIRE_BOUNCE ||
-                        types[i].type == NXR_WIRE_WORK;
+                        types[i].type == NXR_WIRE_WORK || types[i].type == NXR_WIRE_DETACH;
 
         make(types[i].type);
         if (is_local) {

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Numbers of attached peers, their list, and freeing what has ended. attached.h describes the life
+ * of an attachment. Lock: job.lock; a table of peers that was outgrown stays until the last
+ * finalize, since other threads may still read it.
+ */
+#include "config.h"
+
+#include "core/attached.h"
+#include "core/carrier.h"
+#include "core/job.h"
+#include "core/life.h"
+#include "core/service.h"
+#include "core/subsystem.h"
+#include "util/clock.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LATE_NS  (1 * NXR_S)
+#define CHECK_NS (100 * NXR_MS) /* while something has ended that cannot be freed yet */
+#define LOOK_NS  (1 * NXR_S)    /* for the end of an attachment of which the message was lost */
+
+/* A table that was outgrown. */
+struct old_table {
+    struct old_table *next;
+    struct nxr_peer **peers;
+};
+
+static struct old_table *old_tables;
+static struct nxr_list attached_late = {&attached_late, &attached_late}; /* to be freed, by age */
+static int
+    attached_room; /* numbers for which the table has room; 0: it has room for the ranks alone */
+
+/* ---- adding ---------------------------------------------------------------------------------- */
+
+/* Make room for one more number in the table of peers. */
+static bool attached_grow(int n_numbers)
+{
+    int n_wanted = n_numbers + n_numbers / 2 + 64;
+    struct old_table *old;
+    struct nxr_peer **peers;
+
+    if (n_numbers < attached_room) {
+        return true;
+    }
+    old = malloc(sizeof(*old));
+    peers = calloc((size_t)n_wanted, sizeof(struct nxr_peer *));
+    if (old == NULL || peers == NULL) {
+        free(old);
+        free(peers);
+        return false;
+    }
+    memcpy(peers, nxr_job.peers, (size_t)n_numbers * sizeof(struct nxr_peer *));
+    *old = (struct old_table){old_tables, nxr_job.peers};
+    old_tables = old;
+    attached_room = n_wanted;
+    atomic_store_explicit(&nxr_job.peers, peers, memory_order_release);
+    return true;
+}
+
+int nxr_attached_add(const struct nxr_card *card, struct nxr_peer **peer_p)
+{
+    int number = atomic_load(&nxr_job.n_numbers);
+    struct nxr_peer *peer;
+    int status;
+
+    if (number == INT_MAX) {
+        return NIXL_E_LIMIT;
+    }
+    if (!attached_grow(number) || !nxr_subsystems_numbers_grow(number + 1)) {
+        return NIXL_E_NO_MEMORY;
+    }
+    status = nxr_peer_new_attached(number, &peer);
+    if (status != NIXL_OK) {
+        return status;
+    }
+    nxr_peer_set_card(peer, card);
+    atomic_store_explicit(&peer->next, atomic_load(&nxr_job.attached), memory_order_relaxed);
+    atomic_store_explicit((struct nxr_peer * _Atomic *)&nxr_job.peers[number], peer,
+                          memory_order_release);
+    atomic_store_explicit(&nxr_job.attached, peer, memory_order_release);
+    atomic_store_explicit(&nxr_job.n_numbers, number + 1, memory_order_release);
+    *peer_p = peer;
+    return NIXL_OK;
+}
+
+/* ---- ending ---------------------------------------------------------------------------------- */
+
+void nxr_attached_end(struct nxr_peer *peer)
+{
+    if (nxr_peer_is_up(peer)) {
+        atomic_store_explicit(&peer->out.credit->has_detached, true, memory_order_release);
+    }
+    peer->is_detached = true;
+    nxr_life_detached_locked(peer);
+    nxr_service_kick();
+}
+
+/* Does the peer's process use nothing of this one any more? */
+static bool attached_is_out(struct nxr_peer *peer)
+{
+    return !nxr_peer_is_up(peer) ||
+           atomic_load_explicit(&peer->in.credit->is_out, memory_order_acquire) ||
+           nxr_peer_is_gone_locked(peer);
+}
+
+/* No call finds the peer any more; threads that have found it may use it until it is freed. */
+static void attached_unlink(struct nxr_peer *peer, int64_t now)
+{
+    struct nxr_peer *_Atomic *link = &nxr_job.attached;
+
+    while (atomic_load(link) != peer) {
+        link = &atomic_load(link)->next;
+    }
+    atomic_store_explicit(link, atomic_load(&peer->next), memory_order_release);
+    atomic_store_explicit((struct nxr_peer * _Atomic *)&nxr_job.peers[peer->rank], NULL,
+                          memory_order_release);
+    nxr_subsystems_peer_unlink(peer);
+    nxr_inflight_free_of(peer);
+    peer->ended_at = now;
+    nxr_list_append(&attached_late, &peer->late_link);
+}
+
+/* Tell the peer that no thread here uses its memory any more, once that is so. */
+static void attached_release(struct nxr_peer *peer)
+{
+    if (!nxr_peer_is_up(peer)) {
+        peer->is_released = true;
+    } else if (nxr_inflight_leave_peer(peer)) {
+        atomic_store_explicit(&peer->out.credit->is_out, true, memory_order_release);
+        peer->is_released = true;
+    }
+}
+
+/* A step of an attachment that has ended. Returns when to take the next one. */
+static int64_t attached_wind_up(struct nxr_peer *peer, int64_t now)
+{
+    if (now < peer->ended_at + LATE_NS) {
+        return peer->ended_at + LATE_NS;
+    }
+    if (!peer->is_released) {
+        attached_release(peer);
+    }
+    if (!peer->is_detached && peer->is_released) {
+        return INT64_MAX; /* the program has not ended it */
+    }
+    if (!peer->is_released || !attached_is_out(peer) || nxr_subsystems_peer_is_used(peer)) {
+        return now + CHECK_NS;
+    }
+    attached_unlink(peer, now);
+    return now + LATE_NS;
+}
+
+/* The message that the peer has ended the attachment may have been lost. */
+static int64_t attached_look(struct nxr_peer *peer, int64_t now)
+{
+    if (nxr_peer_is_up(peer) &&
+        atomic_load_explicit(&peer->in.credit->has_detached, memory_order_acquire)) {
+        nxr_life_left_locked(peer->rank);
+    }
+    return now + LOOK_NS;
+}
+
+static int64_t free_late(int64_t now)
+{
+    while (!nxr_list_is_empty(&attached_late)) {
+        struct nxr_peer *oldest = nxr_list_entry(attached_late.next, struct nxr_peer, late_link);
+
+        if (now < oldest->ended_at + LATE_NS) {
+            return oldest->ended_at + LATE_NS;
+        }
+        nxr_list_remove(&oldest->late_link);
+        nxr_peer_free(oldest);
+    }
+    return INT64_MAX;
+}
+
+static int64_t attached_tick(int64_t now)
+{
+    int64_t due = free_late(now);
+    struct nxr_peer *peer, *next;
+
+    for (peer = atomic_load(&nxr_job.attached); peer != NULL; peer = next) {
+        int64_t step;
+
+        next = atomic_load(&peer->next);
+        step = nxr_peer_is_lost(peer) ? attached_wind_up(peer, now) : attached_look(peer, now);
+        due = step < due ? step : due;
+    }
+    return due;
+}
+
+static void free_all(struct nxr_peer *peer)
+{
+    while (peer != NULL) {
+        struct nxr_peer *next = atomic_load(&peer->next);
+
+        nxr_peer_free(peer);
+        peer = next;
+    }
+}
+
+void nxr_attached_reset(void)
+{
+    free_all(atomic_exchange(&nxr_job.attached, NULL));
+    (void)free_late(INT64_MAX);
+    while (old_tables != NULL) {
+        struct old_table *old = old_tables;
+
+        old_tables = old->next;
+        free(old->peers);
+        free(old);
+    }
+    attached_room = 0;
+}
+
+const struct nxr_subsystem nxr_attached_subsystem = {
+    .name = "attached",
+    .tick = attached_tick,
+};
