@@ -16,6 +16,7 @@ subjectinclude_HEADERS = \
 	%D%/nixlrun/put_get.h \
 	%D%/nixlrun/cq.h \
 	%D%/nixlrun/notify.h \
+	%D%/nixlrun/attach.h \
 	%D%/nixlrun/event.h \
 	%D%/nixlrun/xfer.h \
 	%D%/nixlrun/type.h \

@@ -48,6 +48,7 @@
 #include <nixlrun/cq.h>
 #include <nixlrun/notify.h>
 #include <nixlrun/event.h>
+#include <nixlrun/attach.h>
 #include <nixlrun/xfer.h>
 #include <nixlrun/type.h>
 #include <nixlrun/atomic.h>

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # One page per topic; every other function of a topic gets an alias that shows the same page.
 man_pages = %D%/nixl_bench.1 %D%/nixlcc.1 %D%/nixlrun.1 %D%/nixlrun.7 \
-	%D%/nixlrun-transports.7 %D%/nixl_atomic.3 %D%/nixl_channel.3 %D%/nixl_collective.3 %D%/nixl_context.3 %D%/nixl_cq.3 %D%/nixl_error.3 %D%/nixl_event.3 \
+	%D%/nixlrun-transports.7 %D%/nixl_atomic.3 %D%/nixl_attach.3 %D%/nixl_channel.3 %D%/nixl_collective.3 %D%/nixl_context.3 %D%/nixl_cq.3 %D%/nixl_error.3 %D%/nixl_event.3 \
 	%D%/nixl_flush.3 %D%/nixl_init.3 %D%/nixl_log.3 %D%/nixl_notify.3 %D%/nixl_op.3 %D%/nixl_pair.3 %D%/nixl_put.3 \
 	%D%/nixl_reduce.3 %D%/nixl_region.3 %D%/nixl_req.3 %D%/nixl_route_query.3 \
 	%D%/nixl_signal.3 %D%/nixl_team.3 %D%/nixl_version.3 %D%/nixl_xfer.3 \
-	%D%/nixlrun-device.7 %D%/nixlrun-memory.7 %D%/nixlrun-porting.7 %D%/nixlrun-python.7
+	%D%/nixlrun-device.7 %D%/nixlrun-jobs.7 %D%/nixlrun-memory.7 %D%/nixlrun-porting.7 \
+	%D%/nixlrun-python.7
 dist_man_MANS += $(man_pages)
 EXTRA_DIST += %D%/env-table.sh
 
 # The names that a page has besides that of its file stand in its NAME section.
-man_aliases = %D%/nixl_context_open.3 %D%/nixl_context_close.3 %D%/nixl_cq_open.3 %D%/nixl_cq_wait.3 \
+man_aliases = %D%/nixl_publish.3 %D%/nixl_unpublish.3 %D%/nixl_detach.3 %D%/nixl_context_open.3 %D%/nixl_context_close.3 %D%/nixl_cq_open.3 %D%/nixl_cq_wait.3 \
 	%D%/nixl_cq_cancel.3 %D%/nixl_cq_fd.3 %D%/nixl_cq_arm.3 %D%/nixl_cq_close.3 \
 	%D%/nixl_event_recv_x.3 %D%/nixl_notify_x.3 %D%/nixl_notify_recv_x.3 %D%/nixl_signal_wait_x.3 \
 	%D%/nixl_xfer_start_x.3 %D%/nixl_team_node_x.3 %D%/nixl_team_strided_x.3 %D%/nixl_flush_x.3 \

@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include "attach/attach.h"
 #include "boot/boot.h"
 #include "channel/channel.h"
 #include "collective/teams.h"
@@ -116,6 +117,8 @@ static const struct nxr_subsystem *const all_subsystems[] = {
     &nxr_liveness_subsystem,
     &nxr_deathwatch_subsystem,
     &nxr_question_subsystem,
+    &nxr_detach_subsystem,
+    &nxr_publish_subsystem,
     &nxr_detector_subsystem,
     &nxr_finalize_barrier_subsystem,
     &nxr_teams_subsystem,

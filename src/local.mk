@@ -4,14 +4,24 @@ include src/memory/kernels/local.mk
 
 # One library a folder, in the order of the floors. Hidden symbols are seen by the unit tests: a test links
 # the library of its folder and those below it (test/unit/local.mk), or libnixlrun_core.la, that is all.
-folder_libs = %D%/libnxr_collective.la %D%/libnxr_channel.la %D%/libnxr_pair.la %D%/libnxr_sync.la \
+folder_libs = %D%/libnxr_attach.la %D%/libnxr_collective.la %D%/libnxr_channel.la %D%/libnxr_pair.la %D%/libnxr_sync.la \
 	%D%/libnxr_transfer.la transports/libnxr_transports.la %D%/libnxr_boot.la %D%/libnxr_net.la \
 	%D%/libnxr_host.la %D%/libnxr_region.la %D%/libnxr_control.la %D%/libnxr_memory.la \
 	%D%/memory/kernels/libnxr_kernels.la %D%/libnxr_core.la transports/libnxr_transport.la
 noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control.la \
 	%D%/libnxr_region.la %D%/libnxr_host.la %D%/libnxr_net.la %D%/libnxr_boot.la \
 	%D%/libnxr_transfer.la %D%/libnxr_sync.la %D%/libnxr_pair.la %D%/libnxr_channel.la \
-	%D%/libnxr_collective.la
+	%D%/libnxr_collective.la %D%/libnxr_attach.la
+
+%C%_libnxr_attach_la_SOURCES = \
+	%D%/attach/attach.c %D%/attach/attach.h \
+	%D%/attach/detach.c \
+	%D%/attach/directory.c %D%/attach/directory.h \
+	%D%/attach/entry.c %D%/attach/entry.h \
+	%D%/attach/introduction.c %D%/attach/introduction.h \
+	%D%/attach/proof.c %D%/attach/proof.h \
+	%D%/attach/publish.c
+%C%_libnxr_attach_la_CFLAGS = $(AM_CFLAGS) $(NETTLE_CFLAGS)
 
 %C%_libnxr_core_la_SOURCES = \
 	%D%/core/attached.c %D%/core/attached.h \
@@ -276,7 +286,7 @@ endif
 noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 %C%_libnixlrun_core_la_SOURCES = %D%/init.c
 %C%_libnixlrun_core_la_CFLAGS = $(AM_CFLAGS)
-%C%_libnixlrun_core_la_LIBADD = $(folder_libs) src/util/libnxr_locality.la src/util/libnxr_util.la $(PMIX_LIBS)
+%C%_libnixlrun_core_la_LIBADD = $(folder_libs) src/util/libnxr_locality.la src/util/libnxr_util.la $(PMIX_LIBS) $(NETTLE_LIBS)
 
 lib_LTLIBRARIES += %D%/libnixlrun.la
 %C%_libnixlrun_la_SOURCES =
@@ -288,7 +298,7 @@ lib_LTLIBRARIES += %D%/libnixlrun.la
 EXTRA_DIST += %D%/libnixlrun.map
 # What each folder owns.
 EXTRA_DIST += %D%/boot/README %D%/channel/README %D%/collective/README %D%/control/README \
-	%D%/core/README %D%/host/README %D%/memory/README %D%/net/README %D%/pair/README \
+	%D%/attach/README %D%/core/README %D%/host/README %D%/memory/README %D%/net/README %D%/pair/README \
 	%D%/region/README %D%/sync/README %D%/transfer/README %D%/util/README transports/README \
 	launcher/README
 %C%_libnixlrun_la_DEPENDENCIES = %D%/libnixlrun_core.la %D%/libnixlrun.map

@@ -36,18 +36,21 @@ enum nixl_event_type {
     NIXL_EVENT_PEER_LOST = 1,     /**< `rank` died */
     NIXL_EVENT_REGION_CLOSED = 2, /**< `rank` closed the region `name`, which this rank used */
     NIXL_EVENT_LAUNCHER_LOST = 3, /**< this rank ends after NIXLRUN_ORPHAN_GRACE */
-    NIXL_EVENT_PEER_LEFT = 4,     /**< `rank` left by nixl_finalize() before this rank called it */
+    NIXL_EVENT_PEER_LEFT = 4,     /**< `rank` left by nixl_finalize() before this rank called it,
+                                       or has ended the attachment */
+    NIXL_EVENT_PEER_JOINED = 5,   /**< `rank` is attached; `name` is the publication's */
 };
 
 struct nixl_event {
     size_t struct_nbytes;
     int32_t type;                 /**< enum nixl_event_type */
     int rank;                     /**< -1 for NIXL_EVENT_LAUNCHER_LOST */
-    char name[NIXL_NAME_MAX + 1]; /**< of the region; else "" */
+    char name[NIXL_NAME_MAX + 1]; /**< of the region or the publication; else "" */
+    uint32_t incarnation; /**< of `rank`: how often it had been started before; 0 without one */
 };
 #define NIXL_EVENT_INIT                                                                            \
     {                                                                                              \
-        sizeof(struct nixl_event), 0, 0, ""                                                        \
+        sizeof(struct nixl_event), 0, 0, "", 0                                                     \
     }
 
 /**

@@ -7,7 +7,7 @@
 #include "config.h"
 
 #include "core/attached.h"
-#include "core/carrier.h"
+#include "core/event.h"
 #include "core/job.h"
 #include "core/life.h"
 #include "core/service.h"
@@ -17,6 +17,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LATE_NS  (1 * NXR_S)
 #define CHECK_NS (100 * NXR_MS) /* while something has ended that cannot be freed yet */
@@ -94,6 +95,7 @@ void nxr_attached_end(struct nxr_peer *peer)
         atomic_store_explicit(&peer->out.credit->has_detached, true, memory_order_release);
     }
     peer->is_detached = true;
+    nxr_event_settle_death(peer->rank);
     nxr_life_detached_locked(peer);
     nxr_service_kick();
 }
@@ -137,6 +139,10 @@ static void attached_release(struct nxr_peer *peer)
 /* A step of an attachment that has ended. Returns when to take the next one. */
 static int64_t attached_wind_up(struct nxr_peer *peer, int64_t now)
 {
+    if (peer->rings_fd >= 0) { /* no greeting follows */
+        close(peer->rings_fd);
+        peer->rings_fd = -1;
+    }
     if (now < peer->ended_at + LATE_NS) {
         return peer->ended_at + LATE_NS;
     }

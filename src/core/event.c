@@ -20,6 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SETTLED (-2) /* in the list of deaths: of an attached peer that was detached since */
+
 static pthread_mutex_t events_lock = PTHREAD_MUTEX_INITIALIZER;
 static int *deaths;     /* peers in the order in which they died or left; events_lock */
 static int deaths_room; /* of `deaths` */
@@ -58,6 +60,7 @@ static void append_event(struct nixl_context *context, enum nixl_event_type type
     }
     event->type = type;
     event->rank = rank;
+    event->incarnation = rank >= 0 ? nxr_identity_at(rank).incarnation : 0;
     memcpy(event->name, name, strlen(name) + 1);
     nxr_list_append(&context->events, &event->link);
     atomic_fetch_add_explicit(&context->n_events, 1, memory_order_release);
@@ -103,6 +106,25 @@ int nxr_event_death(int n)
     }
     pthread_mutex_unlock(&events_lock);
     return rank;
+}
+
+void nxr_event_settle_death(int rank)
+{
+    pthread_mutex_lock(&events_lock);
+    for (int i = atomic_load(&n_deaths); i-- > 0;) {
+        deaths[i] = deaths[i] == rank ? SETTLED : deaths[i];
+    }
+    pthread_mutex_unlock(&events_lock);
+}
+
+int nxr_event_next_death(int n)
+{
+    pthread_mutex_lock(&events_lock);
+    while (n < atomic_load(&n_deaths) && deaths[n] == SETTLED) {
+        n++;
+    }
+    pthread_mutex_unlock(&events_lock);
+    return n;
 }
 
 bool nxr_event_is_queued(void *arg)

@@ -21,6 +21,7 @@ struct nxr_event {
     struct nxr_list link;
     enum nixl_event_type type;
     int rank;
+    uint32_t incarnation; /* of that rank */
     char name[];
 };
 struct nxr_event *nxr_event_take(struct nixl_context *context);
@@ -33,10 +34,18 @@ void nxr_event_drop(struct nixl_context *context);
 
 /*
  * The number of peers that have died or left so far, and the n-th of them, from 0; -1: there are
- * fewer. Any thread.
+ * fewer; or it is settled. Any thread.
  */
 int nxr_event_n_deaths(void);
 int nxr_event_death(int n);
+
+/*
+ * The program has ended the attachment of that peer: waits that any loss ends are not ended by its
+ * end any more. The place of the first loss from `n` on that still ends them; the number of losses:
+ * there is none. Any thread.
+ */
+void nxr_event_settle_death(int rank);
+int nxr_event_next_death(int n);
 
 /* Of these, the number of ranks of this job. Any thread. */
 int nxr_event_n_rank_deaths(void);

@@ -35,6 +35,7 @@ static int event_recv(const char *operation, struct nixl_context *context, int64
     } while (event == NULL);
     ours.type = event->type;
     ours.rank = event->rank;
+    ours.incarnation = event->incarnation;
     memcpy(ours.name, event->name, strlen(event->name) + 1);
     free(event);
     nxr_struct_write(&type, &ours, event_p);

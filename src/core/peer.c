@@ -78,6 +78,8 @@ void nxr_peer_free(struct nxr_peer *peer)
     nxr_subsystems_peer_fini(peer);
     if (peer->rings_fd >= 0) {
         close(peer->rings_fd);
+    }
+    if (nxr_peer_is_attached(peer)) {
         nxr_rings_page_unmap(&peer->in);
     }
     free(peer);

@@ -126,7 +126,7 @@ struct nxr_subsystem {
      */
     bool (*numbers_grow)(int n_numbers);
 
-    /* The program ends the attachment: take nothing from that peer any more. Without locks. */
+    /* The program ends the attachment: take nothing from that peer any more. job.lock. */
     void (*peer_detached)(struct nxr_peer *peer);
 
     /*

@@ -473,7 +473,18 @@ void nxr_connect_stop(void)
     n_retrying = 0;
 }
 
-/* ---- the subsystem ---------------------------------------------------------------------------- */
+/* ---- the subsystem --------------------------------------------------------------------------- */
+
+/* Threads may still look at the mappings, but descriptors are scarce. */
+static void connect_unlink(struct nxr_peer *peer)
+{
+    nxr_atomic_unlink(peer);
+    nxr_liveness_unwatch(peer);
+    if (peer->event_fd >= 0) {
+        close(peer->event_fd);
+        peer->event_fd = -1;
+    }
+}
 
 static bool connect_peer_is_used(struct nxr_peer *peer)
 {
@@ -486,7 +497,7 @@ const struct nxr_subsystem nxr_connect_subsystem = {
     .peer_init = nxr_host_peer_init,
     .peer_fini = nxr_connect_unmap,
     .peer_is_used = connect_peer_is_used,
-    .peer_unlink = nxr_atomic_unlink,
+    .peer_unlink = connect_unlink,
     .register_handlers = nxr_greeting_register,
     .remote_greeting = connect_adopt_remote,
     .tick = nxr_connect_tick,

@@ -297,8 +297,10 @@ static bool take_from_any_ring(struct receive *receive)
 /* Take a death that no wait on NIXL_ANY_RANK has reported yet. */
 static bool inbox_take_death(struct receive *receive)
 {
-    int rank = nxr_event_death(receive->context->n_deaths_told);
+    int n_told = nxr_event_next_death(receive->context->n_deaths_told);
+    int rank = nxr_event_death(n_told);
 
+    receive->context->n_deaths_told = n_told;
     if (rank < 0) {
         return false;
     }

@@ -102,13 +102,20 @@ static inline bool take_if_true(struct signal_wait *wait, size_t i, uint64_t see
     return true;
 }
 
+/* Is there a loss that this thread has not been told and that the program has not settled? */
+static bool has_untold_death(void)
+{
+    n_deaths_told = nxr_event_next_death(n_deaths_told);
+    return nxr_event_n_deaths() > n_deaths_told;
+}
+
 /*
  * Is a loss known that ends the wait? Asked before the words: what lost ranks had raised is seen.
  */
 static inline bool signal_wait_is_lost(const struct signal_wait *wait)
 {
     return wait->awaited != NULL ? nxr_peer_is_lost(wait->awaited)
-                                 : nxr_event_n_deaths() > n_deaths_told;
+                                 : nxr_event_n_deaths() > n_deaths_told && has_untold_death();
 }
 
 static bool is_raised(void *arg)
@@ -166,7 +173,7 @@ static void signal_wait_describe(const struct signal_wait *wait, char *text, siz
 static int fail_lost(const char *operation, const struct signal_wait *wait)
 {
     int rank = wait->awaited != NULL ? wait->awaited->rank : nxr_event_death(n_deaths_told++);
-    const struct nxr_peer *peer = nxr_peer_find(rank);
+    const struct nxr_peer *peer = nxr_is_rank(rank) ? nxr_peer_find(rank) : NULL;
     bool has_left = peer != NULL && atomic_load(&peer->state) == NIXL_PEER_FINISHED;
     char text[128];
 

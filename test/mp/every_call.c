@@ -252,7 +252,8 @@ static void every_started_collective(int expected)
 
 void mpt_every_call(struct nixl_region *region, int expected)
 {
-    static _Thread_local struct nixl_note note;
+    static _Thread_local int rank = -1;
+    struct nixl_note note;
     struct nixl_event event = NIXL_EVENT_INIT;
     struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
     struct nixl_peer_info peer = NIXL_PEER_INFO_INIT;
@@ -285,6 +286,10 @@ void mpt_every_call(struct nixl_region *region, int expected)
     MPT_STATUS(nixl_notify_recv(NIXL_ANY_RANK, 0, 0, MPT_S, &note), expected);
     MPT_STATUS(nixl_event_arm(), expected);
     MPT_STATUS(nixl_event_recv(MPT_S, &event), expected);
+    MPT_STATUS(nixl_publish("file:.", "every", ""), expected);
+    MPT_STATUS(nixl_unpublish("file:.", "every"), expected);
+    MPT_STATUS(nixl_attach("file:.", "every", "", 0, &rank), expected);
+    MPT_STATUS(nixl_detach(1, 0), expected);
     MPT_STATUS(nixl_finalize_x(NULL), expected);
     MPT_STATUS(nixl_finalize(), expected);
     MPT_EQ(nixl_last_error()->status, expected);

@@ -18,7 +18,7 @@ Test(abi, sizes_are_pinned)
     cr_expect(eq(sz, sizeof(struct nixl_region_info), 320));
     cr_expect(eq(sz, sizeof(struct nixl_note), 24 + NIXL_NOTE_MAX));
     cr_expect(eq(sz, sizeof(struct nixl_route_info), 1488));
-    cr_expect(eq(sz, sizeof(struct nixl_event), 272));
+    cr_expect(eq(sz, sizeof(struct nixl_event), 280));
     cr_expect(eq(sz, sizeof(struct nixl_peer_info), 504));
     cr_expect(eq(sz, sizeof(struct nixl_blocks), 72));
     cr_expect(eq(sz, sizeof(struct nixl_op), 120));
@@ -64,6 +64,7 @@ Test(abi, fields_are_where_they_were)
     cr_expect(eq(sz, offsetof(struct nixl_note, tag), 16));
     cr_expect(eq(sz, offsetof(struct nixl_note, payload), 24));
     cr_expect(eq(sz, offsetof(struct nixl_event, name), 16));
+    cr_expect(eq(sz, offsetof(struct nixl_event, incarnation), 272));
 }
 
 Test(abi, values_are_pinned)

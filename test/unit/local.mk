@@ -16,12 +16,13 @@ floor_host = src/libnxr_host.la $(floor_region)
 floor_net = src/libnxr_net.la $(floor_region)
 floor_transports = transports/libnxr_transports.la $(floor_memory)
 floor_boot = src/libnxr_boot.la $(floor_core)
+floor_attach = src/libnxr_attach.la $(floor_host)
 floor_transfer = src/libnxr_transfer.la transports/libnxr_transports.la src/libnxr_host.la $(floor_net)
 floor_sync = src/libnxr_sync.la $(floor_transfer)
 floor_pair = src/libnxr_pair.la $(floor_sync)
 floor_collective = src/libnxr_collective.la $(floor_sync)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
-unit_programs = %D%/abi %D%/available %D%/bounce %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/engine_slurm %D%/env %D%/extents %D%/frame %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_calls %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/net_refusal %D%/options \
+unit_programs = %D%/abi %D%/attach %D%/attached %D%/available %D%/bounce %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/engine_slurm %D%/env %D%/extents %D%/frame %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_calls %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/net_refusal %D%/options \
 	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/struct %D%/stream_signal %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/atomic %D%/atomic_ring %D%/world
 unit_programs += %D%/control %D%/detector %D%/inflight %D%/init %D%/liveness %D%/notify %D%/packet %D%/peer_slot %D%/request %D%/segment_open %D%/shares %D%/vm
 if WITH_DEBUG
@@ -32,6 +33,12 @@ TESTS += $(unit_programs)
 
 %C%_abi_CFLAGS = $(unit_cflags)
 %C%_abi_LDADD = $(floor_src) $(CRITERION_LIBS)
+%C%_attach_CFLAGS = $(unit_cflags)
+%C%_attach_LDADD = $(floor_attach) $(NETTLE_LIBS) $(CRITERION_LIBS)
+%C%_attached_SOURCES = %D%/attached.c $(fake_job)
+%C%_attached_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_HOST
+%C%_attached_CFLAGS = $(unit_cflags)
+%C%_attached_LDADD = $(floor_host) $(CRITERION_LIBS)
 %C%_available_CFLAGS = $(unit_cflags)
 %C%_available_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_bounce_CFLAGS = $(unit_cflags)

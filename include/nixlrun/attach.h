@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file nixlrun/attach.h
+ * Processes that were started separately: making one known by a name, and attaching to it.
+ */
+#ifndef NIXLRUN_ATTACH_H
+#define NIXLRUN_ATTACH_H
+
+#include <nixlrun/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NIXL_PUBLISH_NAME_MAX 63   /**< longest name of a publication, in bytes */
+#define NIXL_SCHEMA_MAX       4096 /**< longest schema, in bytes without the final zero */
+
+/**
+ * Make this process known by a name, so that processes of other jobs can attach to it.
+ *
+ * The entry is a file of that folder, and vanishes with nixl_unpublish() or nixl_finalize(); what a
+ * process leaves behind that was killed attaches nobody, and the next publication of the name
+ * replaces it. Beside it lies a secret that only this user can read. A process that attaches
+ * proves that it has read the secret, and this one likewise; the secret itself is not sent.
+ *
+ * Whoever attaches appears as an event NIXL_EVENT_PEER_JOINED with its number.
+ *
+ * @param where   "file:DIR": a folder that this user can write, on this host or shared
+ * @param name    1 .. NIXL_PUBLISH_NAME_MAX bytes of letters, digits, '.', '_' and '-', the first
+ *                no '.'
+ * @param schema  what both sides must agree on, up to NIXL_SCHEMA_MAX bytes, compared byte by byte;
+ *                NULL: ""
+ * @return NIXL_OK
+ * @return NIXL_E_INVALID_ARG  the detail names the value and what is allowed
+ * @return NIXL_E_IN_USE       a living process, which the detail names, has published the name
+ * @return NIXL_E_ACCESS       the folder or a file in it is not this user's to use
+ * @return NIXL_E_NOT_FOUND    there is no such folder
+ * @return NIXL_E_UNSUPPORTED  NIXLRUN_TRANSPORTS excludes shared memory; or no random numbers
+ * @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY, NIXL_E_NOT_INIT
+ * Threads: any.
+ */
+NIXL_API int nixl_publish(const char *where, const char *name, const char *schema) NIXL_MUST_CHECK;
+
+/**
+ * End a publication of this process: nobody attaches by it any more. Those who are attached stay.
+ * @return NIXL_OK, NIXL_E_INVALID_ARG, NIXL_E_NOT_INIT
+ * @return NIXL_E_NOT_FOUND  this process has not published that name there
+ * Threads: any.
+ */
+NIXL_API int nixl_unpublish(const char *where, const char *name);
+
+/**
+ * Attach to the process that has published a name: each of both processes gets a number for the
+ * other, nixl_size() or higher, that every call about one rank takes. It is never given again. The
+ * numbers of both sides differ, and so may the jobs: a process that was started without a launcher
+ * is a job of its own. Both take an event NIXL_EVENT_PEER_JOINED.
+ *
+ * Both must be on one host, share memory and belong to one user. Teams, and channels for any rank,
+ * have ranks of one job only.
+ *
+ * If the other process dies, or ends the attachment, what waits for it ends with
+ * NIXL_E_PEER_LOST, and NIXL_EVENT_PEER_LOST or NIXL_EVENT_PEER_LEFT tells so. Its number stays
+ * valid, and lost, until nixl_detach().
+ *
+ * @param where       as nixl_publish()
+ * @param name        as nixl_publish(); it may be published later, within the timeout
+ * @param schema      must equal the publisher's; NULL: ""
+ * @param timeout_ns  0: one attempt; NIXL_FOREVER
+ * @param rank_p      written with NIXL_OK only: the publisher's number. It is the same as before if
+ *                    the two are attached already
+ * @return NIXL_OK
+ * @return NIXL_INPROGRESS     the timeout is 0, and there is no such living publisher now
+ * @return NIXL_E_NOT_FOUND    nobody has published the name within the timeout; the detail lists
+ *                             names that are published there
+ * @return NIXL_E_TIMEOUT      there is an entry, but its publisher did not answer in time, or its
+ *                             files do not fit together; the detail says which
+ * @return NIXL_E_INVALID_ARG  the schemas differ (the detail quotes both), the publisher is of this
+ *                             job, or a value is not allowed
+ * @return NIXL_E_ACCESS       the publisher is another user's, its secret cannot be read, or it
+ *                             does not know the secret
+ * @return NIXL_E_UNSUPPORTED  the two do not share memory, or their versions of nixlrun do not fit
+ * @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY, NIXL_E_NOT_INIT
+ * Threads: any; blocks.
+ */
+NIXL_API int nixl_attach(const char *where, const char *name, const char *schema,
+                         int64_t timeout_ns, int *rank_p) NIXL_MUST_CHECK;
+
+/**
+ * End an attachment, also one that the other process has ended or that died: each end makes its own
+ * call. Operations to that number which are under way end with NIXL_E_PEER_LOST, and so do later
+ * calls; no event follows. Notifications of the other process that were not received are dropped.
+ * Requests, transfers and channels with that number are freed by their own calls.
+ *
+ * @param rank        the number of an attached process
+ * @param timeout_ns  how long to wait until the other process has learned of it; 0: not at all
+ * @return NIXL_OK           the other process has learned of it, or has ended
+ * @return NIXL_INPROGRESS   the timeout is 0: it learns of it soon
+ * @return NIXL_E_TIMEOUT    it has not answered in time. The attachment is ended nevertheless
+ * @return NIXL_E_INVALID_ARG, NIXL_E_NOT_INIT
+ * @return NIXL_E_PEER_LOST  the number has been detached before
+ * Threads: any.
+ */
+NIXL_API int nixl_detach(int rank, int64_t timeout_ns);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NIXLRUN_ATTACH_H */

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files of publications; directory.h describes them. No state, no lock. */
+#include "config.h"
+
+#include "attach/directory.h"
+#include "util/random.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ENTRY_SUFFIX  ".entry"
+#define SECRET_SUFFIX ".secret"
+#define MAX_NAMED     8 /* names in a list for people */
+
+struct path {
+    char text[4096];
+};
+
+/* The path of a file of a name; too long ones fail when they are opened. */
+static struct path path_of(const char *dir, const char *name, const char *suffix)
+{
+    struct path path;
+
+    snprintf(path.text, sizeof(path.text), "%s/%s%s", dir, name, suffix);
+    return path;
+}
+
+const char *nxr_directory_of(const char *where)
+{
+    static const char scheme[] = "file:";
+
+    return where != NULL && strncmp(where, scheme, sizeof(scheme) - 1) == 0 &&
+                   where[sizeof(scheme) - 1] != '\0' &&
+                   strlen(where) < sizeof(struct path) - NIXL_PUBLISH_NAME_MAX - 32
+               ? where + sizeof(scheme) - 1
+               : NULL;
+}
+
+/* errno as a status, and what failed as words. */
+static int directory_fail(const char *what, const char *path, char why[NXR_DIRECTORY_WHY_NBYTES])
+{
+    int error = errno;
+
+    snprintf(why, NXR_DIRECTORY_WHY_NBYTES, "cannot %s '%.200s': %s", what, path, strerror(error));
+    switch (error) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case ELOOP:
+        return NIXL_E_ACCESS;
+    case ENOENT:
+    case ENOTDIR:
+        return NIXL_E_NOT_FOUND;
+    case EMFILE:
+    case ENFILE:
+    case ENOSPC:
+    case EDQUOT:
+        return NIXL_E_LIMIT;
+    default:
+        return NIXL_E_TRANSPORT;
+    }
+}
+
+/* ---- claiming -------------------------------------------------------------------------------- */
+
+/* Is the secret this user's alone? */
+static int secret_check_owner(const char *path, const struct stat *info,
+                              char why[NXR_DIRECTORY_WHY_NBYTES])
+{
+    if (info->st_uid != geteuid()) {
+        snprintf(why, NXR_DIRECTORY_WHY_NBYTES,
+                 "'%.200s' belongs to user %u, and this process runs as user %u", path,
+                 info->st_uid, geteuid());
+        return NIXL_E_ACCESS;
+    }
+    if (!S_ISREG(info->st_mode) || (info->st_mode & 077) != 0) {
+        snprintf(why, NXR_DIRECTORY_WHY_NBYTES,
+                 "'%.200s' must be a file of mode 0600, which others cannot read; its mode is %04o",
+                 path, info->st_mode & 07777);
+        return NIXL_E_ACCESS;
+    }
+    return NIXL_OK;
+}
+
+/* Take the lock. NIXL_E_AGAIN: the file was replaced meanwhile, and the caller opens it again. */
+static int secret_lock(int fd, const char *path, char why[NXR_DIRECTORY_WHY_NBYTES])
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    struct stat ours, now;
+    int status;
+
+    if (fstat(fd, &ours) != 0) {
+        return directory_fail("look at", path, why);
+    }
+    status = secret_check_owner(path, &ours, why);
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (fcntl(fd, F_SETLK, &lock) != 0) {
+        if (errno != EACCES && errno != EAGAIN) {
+            return directory_fail("lock", path, why);
+        }
+        lock.l_type = F_WRLCK;
+        snprintf(why, NXR_DIRECTORY_WHY_NBYTES, "process %d has published the name and lives",
+                 fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? (int)lock.l_pid : -1);
+        return NIXL_E_IN_USE;
+    }
+    return stat(path, &now) == 0 && now.st_ino == ours.st_ino && now.st_dev == ours.st_dev
+               ? NIXL_OK
+               : NIXL_E_AGAIN;
+}
+
+/* Write all bytes to the beginning of a file, and have them on disk. */
+static bool file_fill(int fd, const void *bytes, size_t nbytes)
+{
+    ssize_t written = ftruncate(fd, 0) == 0 ? pwrite(fd, bytes, nbytes, 0) : -1;
+
+    if (written >= 0 && (size_t)written < nbytes) {
+        errno = ENOSPC;
+    }
+    return written == (ssize_t)nbytes && fsync(fd) == 0;
+}
+
+int nxr_directory_claim(const char *dir, const char *name,
+                        unsigned char secret[NXR_PROOF_SECRET_NBYTES], int *lock_fd_p,
+                        char why[NXR_DIRECTORY_WHY_NBYTES])
+{
+    struct path path = path_of(dir, name, SECRET_SUFFIX);
+    int fd, status;
+
+    if (!nxr_random(secret, NXR_PROOF_SECRET_NBYTES)) {
+        snprintf(why, NXR_DIRECTORY_WHY_NBYTES, "no random numbers for a secret: getrandom: %s",
+                 strerror(errno));
+        return NIXL_E_UNSUPPORTED;
+    }
+    do {
+        fd = open(path.text, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+        if (fd < 0) {
+            return directory_fail("open", path.text, why);
+        }
+        status = secret_lock(fd, path.text, why);
+        if (status == NIXL_OK && !file_fill(fd, secret, NXR_PROOF_SECRET_NBYTES)) {
+            status = directory_fail("write", path.text, why);
+        }
+        if (status != NIXL_OK) {
+            close(fd);
+        }
+    } while (status == NIXL_E_AGAIN);
+    *lock_fd_p = fd;
+    return status;
+}
+
+int nxr_directory_write(const char *dir, const struct nxr_entry *entry,
+                        char why[NXR_DIRECTORY_WHY_NBYTES])
+{
+    struct path path = path_of(dir, entry->name, ENTRY_SUFFIX);
+    struct path aside = path_of(dir, entry->name, ENTRY_SUFFIX ".new");
+    int fd, status = NIXL_OK;
+
+    unlink(aside.text); /* of a process that was killed; this one has the claim */
+    fd = open(aside.text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0) {
+        return directory_fail("make", aside.text, why);
+    }
+    if (!file_fill(fd, entry, sizeof(*entry))) {
+        status = directory_fail("write", aside.text, why);
+    }
+    close(fd);
+    if (status == NIXL_OK && rename(aside.text, path.text) != 0) {
+        status = directory_fail("rename a file to", path.text, why);
+    }
+    if (status != NIXL_OK) {
+        unlink(aside.text);
+    }
+    return status;
+}
+
+void nxr_directory_release(const char *dir, const char *name, int lock_fd)
+{
+    unlink(path_of(dir, name, ENTRY_SUFFIX).text);
+    unlink(path_of(dir, name, SECRET_SUFFIX).text);
+    close(lock_fd);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Read up to `room` bytes of a file. NIXL_OK or the failure. */
+static int file_read(const char *path, void *bytes, size_t room, struct stat *info_p,
+                     size_t *nbytes_p, char why[NXR_DIRECTORY_WHY_NBYTES])
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), status = NIXL_OK;
+    ssize_t got = -1;
+
+    if (fd < 0) {
+        return directory_fail("open", path, why);
+    }
+    if (fstat(fd, info_p) != 0 || (got = pread(fd, bytes, room, 0)) < 0) {
+        status = directory_fail("read", path, why);
+    }
+    close(fd);
+    *nbytes_p = got > 0 ? (size_t)got : 0;
+    return status;
+}
+
+int nxr_directory_read(const char *dir, const char *name, struct nxr_entry *entry_p,
+                       char why[NXR_DIRECTORY_WHY_NBYTES])
+{
+    struct path path = path_of(dir, name, ENTRY_SUFFIX);
+    char bytes[sizeof(struct nxr_entry) + 1]; /* a longer one is noticed */
+    const char *fault;
+    struct stat info;
+    size_t nbytes;
+    int status = file_read(path.text, bytes, sizeof(bytes), &info, &nbytes, why);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    status = nxr_entry_parse(bytes, nbytes, name, entry_p, &fault);
+    if (status != NIXL_OK) {
+        snprintf(why, NXR_DIRECTORY_WHY_NBYTES, "'%.200s': %s", path.text, fault);
+    }
+    return status;
+}
+
+int nxr_directory_read_secret(const char *dir, const char *name,
+                              unsigned char secret[NXR_PROOF_SECRET_NBYTES],
+                              char why[NXR_DIRECTORY_WHY_NBYTES])
+{
+    struct path path = path_of(dir, name, SECRET_SUFFIX);
+    unsigned char bytes[NXR_PROOF_SECRET_NBYTES + 1];
+    struct stat info;
+    size_t nbytes;
+    int status = file_read(path.text, bytes, sizeof(bytes), &info, &nbytes, why);
+
+    if (status == NIXL_OK) {
+        status = secret_check_owner(path.text, &info, why);
+    }
+    if (status == NIXL_OK && nbytes != NXR_PROOF_SECRET_NBYTES) {
+        snprintf(why, NXR_DIRECTORY_WHY_NBYTES, "'%.200s' has no secret of %d bytes", path.text,
+                 NXR_PROOF_SECRET_NBYTES);
+        status = NIXL_E_TRANSPORT;
+    }
+    if (status == NIXL_OK) {
+        memcpy(secret, bytes, NXR_PROOF_SECRET_NBYTES);
+    }
+    return status;
+}
+
+/* The length of the name that a file is the entry of; 0: of none. */
+static size_t entry_name_nbytes(const char *file)
+{
+    size_t nbytes = strlen(file), suffix = strlen(ENTRY_SUFFIX);
+
+    return nbytes > suffix && strcmp(file + nbytes - suffix, ENTRY_SUFFIX) == 0 ? nbytes - suffix
+                                                                                : 0;
+}
+
+void nxr_directory_list(const char *dir, char *text, size_t nbytes)
+{
+    DIR *files = opendir(dir);
+    const struct dirent *file;
+    size_t used = 0;
+    int n = 0;
+
+    text[0] = '\0';
+    while (files != NULL && (file = readdir(files)) != NULL) {
+        size_t name_nbytes = entry_name_nbytes(file->d_name);
+
+        if (name_nbytes > 0 && n++ < MAX_NAMED && used < nbytes) {
+            used += (size_t)snprintf(text + used, nbytes - used, "%s'%.*s'", n > 1 ? ", " : "",
+                                     (int)name_nbytes, file->d_name);
+        }
+    }
+    if (files != NULL) {
+        closedir(files);
+    }
+    if (n > MAX_NAMED && used < nbytes) {
+        snprintf(text + used, nbytes - used, " and %d more", n - MAX_NAMED);
+    } else if (n == 0) {
+        snprintf(text, nbytes, "none");
+    }
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A folder of publications. NAME.entry is public, and appears whole: it is written aside, flushed
+ * and renamed. NAME.secret can be read by its user alone; the publisher holds a lock on it as long
+ * as it lives, so that one process publishes a name, and the next one sees when that has ended.
+ *
+ * The lock belongs to the process and is lost when it closes any descriptor of the file: a process
+ * must not read the secret of its own publication. No state; callers hold no lock.
+ */
+#ifndef NXR_ATTACH_DIRECTORY_H
+#define NXR_ATTACH_DIRECTORY_H
+
+#include "attach/entry.h"
+
+#define NXR_DIRECTORY_WHY_NBYTES 400
+
+/* The folder that a `where` of the form file:DIR means; NULL: it has another form. */
+const char *nxr_directory_of(const char *where);
+
+/*
+ * Claim a name, with a new secret. NIXL_OK: *lock_fd_p keeps the claim. NIXL_E_IN_USE: a living
+ * process has it; NIXL_E_ACCESS, NIXL_E_NOT_FOUND (no folder), NIXL_E_LIMIT, NIXL_E_UNSUPPORTED (no
+ * random numbers), NIXL_E_TRANSPORT (other failures). `why` says so in words.
+ */
+int nxr_directory_claim(const char *dir, const char *name,
+                        unsigned char secret[NXR_PROOF_SECRET_NBYTES], int *lock_fd_p,
+                        char why[NXR_DIRECTORY_WHY_NBYTES]);
+
+/* Write the entry of a claimed name. NIXL_OK or the failure, as nxr_directory_claim(). */
+int nxr_directory_write(const char *dir, const struct nxr_entry *entry,
+                        char why[NXR_DIRECTORY_WHY_NBYTES]);
+
+/* Remove what a claim has made, and end it. */
+void nxr_directory_release(const char *dir, const char *name, int lock_fd);
+
+/*
+ * Read the entry of a name. NIXL_OK; NIXL_E_NOT_FOUND: there is none; NIXL_E_TRANSPORT: damaged;
+ * NIXL_E_UNSUPPORTED: of another version; NIXL_E_ACCESS.
+ */
+int nxr_directory_read(const char *dir, const char *name, struct nxr_entry *entry_p,
+                       char why[NXR_DIRECTORY_WHY_NBYTES]);
+
+/*
+ * Read the secret of a name that another process has published. NIXL_OK; NIXL_E_NOT_FOUND;
+ * NIXL_E_ACCESS: it is another user's, or others may read it; NIXL_E_TRANSPORT: damaged.
+ */
+int nxr_directory_read_secret(const char *dir, const char *name,
+                              unsigned char secret[NXR_PROOF_SECRET_NBYTES],
+                              char why[NXR_DIRECTORY_WHY_NBYTES]);
+
+/* "a, b, c and 4 more", or "none": the names with an entry in a folder. */
+void nxr_directory_list(const char *dir, char *text, size_t nbytes);
+
+#endif

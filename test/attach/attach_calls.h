@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every call about one rank, between two attached processes that each make one of these. One pair
+ * at a time: the names of regions are the same for all.
+ */
+#ifndef NXR_TEST_ATTACH_CALLS_H
+#define NXR_TEST_ATTACH_CALLS_H
+
+/* `rank` is the other one's number. A failed check ends the process. */
+void attach_calls_visit(int rank);
+void attach_calls_serve(int rank);
+
+#endif

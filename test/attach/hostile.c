@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A process that introduces itself wrongly, for test_attach.sh. Usage: hostile ATTACK WHERE NAME
+ * SCHEMA. It knows the secret, as a process of the same user does, and prints "refused" where the
+ * publisher took none of it. With ATTACK "liar" it is a publisher that does not know the secret.
+ */
+#include "attach/directory.h"
+#include "attach/introduction.h"
+#include "core/job.h"
+#include "test/mp/mptest.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+enum { N_CROWD = 80 /* more than are let in at once */ };
+
+static const char *dir, *name, *schema;
+static struct nxr_entry entry;
+static unsigned char secret[NXR_PROOF_SECRET_NBYTES];
+static struct nxr_proof_talk talk;
+
+static int connect_to_publisher(void)
+{
+    struct timeval patience = {.tv_sec = MPT_PATIENCE / MPT_S};
+    struct sockaddr_un address;
+    socklen_t nbytes = nxr_intro_address(entry.socket, &address);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+    MPT_GE(fd, 0);
+    MPT_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
+    MPT_EQ(connect(fd, (struct sockaddr *)&address, nbytes), 0);
+    return fd;
+}
+
+/* Receive a message; false: the connection was closed. */
+static bool hear(int fd, union nxr_intro_message *message)
+{
+    char bytes[sizeof(*message)];
+    ssize_t nbytes = recv(fd, bytes, sizeof(bytes), 0);
+    const char *why;
+
+    MPT_TRUE(nbytes >= 0 || errno == ECONNRESET);
+    if (nbytes <= 0) {
+        return false;
+    }
+    MPT_OK(nxr_intro_parse(bytes, (size_t)nbytes, message, &why));
+    return true;
+}
+
+/* Ask, and take the challenge. */
+static void ask(int fd)
+{
+    union nxr_intro_message message;
+
+    talk.attacher = nxr_job.self;
+    talk.publisher = entry.publisher;
+    memset(talk.asked, 7, sizeof(talk.asked)); /* the same each time */
+    nxr_intro_init(&message, NXR_INTRO_ASK, &nxr_job.card.head);
+    memcpy(message.ask.challenge, talk.asked, sizeof(talk.asked));
+    snprintf(message.ask.name, sizeof(message.ask.name), "%s", name);
+    MPT_OK(nxr_intro_send(fd, &message));
+    MPT_TRUE(hear(fd, &message));
+    MPT_EQ(message.head.type, NXR_INTRO_CHALLENGE);
+    memcpy(talk.answered, message.challenge.challenge, sizeof(talk.answered));
+}
+
+static void make_proof(union nxr_intro_message *message)
+{
+    nxr_intro_init(message, NXR_INTRO_PROVE, &nxr_job.card.head);
+    nxr_proof_of_talk(secret, false, &talk, message->prove.proof);
+    message->prove.card = nxr_card_bare(&nxr_job.card);
+    message->prove.schema_nbytes = (uint32_t)strlen(schema);
+    memcpy(message->prove.schema, schema, strlen(schema));
+}
+
+/* Send it; the answer must be that this process does not know the secret. */
+static void is_refused(int fd, const union nxr_intro_message *message)
+{
+    union nxr_intro_message answer;
+
+    MPT_OK(nxr_intro_send(fd, message));
+    MPT_TRUE(hear(fd, &answer));
+    MPT_EQ(answer.head.type, NXR_INTRO_REFUSED);
+    MPT_EQ(answer.refused.refusal, NXR_INTRO_PROOF);
+    MPT_EQ(answer.refused.schema_nbytes, 0);
+    MPT_TRUE(!hear(fd, &answer));
+}
+
+static void replay(void)
+{
+    union nxr_intro_message proof, answer;
+    int fd = connect_to_publisher();
+
+    ask(fd);
+    make_proof(&proof);
+    MPT_OK(nxr_intro_send(fd, &proof));
+    MPT_TRUE(hear(fd, &answer));
+    MPT_EQ(answer.head.type, NXR_INTRO_TAKEN);
+    close(fd); /* without connecting: the publisher gives the number up */
+    fd = connect_to_publisher();
+    ask(fd);
+    is_refused(fd, &proof);
+}
+
+static void wrong_proof(void)
+{
+    union nxr_intro_message proof;
+    int fd = connect_to_publisher();
+
+    ask(fd);
+    make_proof(&proof);
+    proof.prove.proof[31] ^= 1;
+    is_refused(fd, &proof);
+    fd = connect_to_publisher();
+    ask(fd);
+    make_proof(&proof);
+    nxr_proof_of_talk(secret, true, &talk, proof.prove.proof); /* the publisher's own */
+    is_refused(fd, &proof);
+}
+
+static void wrong_card(void)
+{
+    union nxr_intro_message proof;
+    int fd = connect_to_publisher();
+
+    ask(fd);
+    make_proof(&proof);
+    proof.prove.card.identity.incarnation++;
+    is_refused(fd, &proof);
+}
+
+static void is_dropped(int fd)
+{
+    union nxr_intro_message answer;
+
+    MPT_TRUE(!hear(fd, &answer));
+    close(fd);
+}
+
+static void out_of_turn(void)
+{
+    union nxr_intro_message message;
+    int fd = connect_to_publisher();
+
+    make_proof(&message);
+    MPT_OK(nxr_intro_send(fd, &message));
+    is_dropped(fd);
+    fd = connect_to_publisher();
+    nxr_intro_init(&message, NXR_INTRO_TAKEN, &nxr_job.card.head);
+    MPT_OK(nxr_intro_send(fd, &message));
+    is_dropped(fd);
+}
+
+static void garbage(void)
+{
+    char bytes[8192];
+    uint64_t state = 5;
+
+    for (size_t nbytes = 1; nbytes <= sizeof(bytes); nbytes *= 2) {
+        int fd = connect_to_publisher();
+
+        for (size_t i = 0; i < nbytes; i++) {
+            bytes[i] = (char)mpt_random(&state);
+        }
+        MPT_EQ(send(fd, bytes, nbytes, MSG_NOSIGNAL), (ssize_t)nbytes);
+        is_dropped(fd);
+    }
+}
+
+static void silence(void)
+{
+    int fd = connect_to_publisher();
+
+    is_dropped(fd);
+    fd = connect_to_publisher();
+    ask(fd);
+    is_dropped(fd);
+}
+
+static void crowd(void)
+{
+    int fds[N_CROWD];
+
+    for (int i = 0; i < N_CROWD; i++) {
+        fds[i] = connect_to_publisher();
+    }
+    for (int i = 0; i < N_CROWD; i++) {
+        is_dropped(fds[i]);
+    }
+}
+
+/* Has all that an attacher can see of a publisher, and answers with a proof that is none. */
+static void liar(void)
+{
+    struct sockaddr_un address;
+    union nxr_intro_message message;
+    char why[NXR_DIRECTORY_WHY_NBYTES];
+    unsigned char nonce[NXR_NONCE_NBYTES] = {1, 2, 3};
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0), lock, fd;
+    socklen_t nbytes = nxr_intro_address(nonce, &address);
+
+    MPT_EQ(bind(listener, (struct sockaddr *)&address, nbytes), 0);
+    MPT_EQ(listen(listener, 1), 0);
+    MPT_OK(nxr_directory_claim(dir, name, secret, &lock, why));
+    nxr_entry_make(&nxr_job.card.head, name, schema, nonce, &entry);
+    nxr_entry_prove(&entry, secret);
+    MPT_OK(nxr_directory_write(dir, &entry, why));
+    puts("published");
+    fflush(stdout);
+    fd = accept(listener, NULL, NULL);
+    MPT_GE(fd, 0);
+    MPT_TRUE(hear(fd, &message));
+    MPT_EQ(message.head.type, NXR_INTRO_ASK);
+    nxr_intro_init(&message, NXR_INTRO_CHALLENGE, &nxr_job.card.head);
+    MPT_OK(nxr_intro_send(fd, &message));
+    MPT_TRUE(!hear(fd, &message)); /* neither a proof nor a card */
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} attacks[] = {
+    {"replay", replay},         {"wrong_proof", wrong_proof},
+    {"wrong_card", wrong_card}, {"out_of_turn", out_of_turn},
+    {"garbage", garbage},       {"silence", silence},
+    {"crowd", crowd},
+};
+
+int main(int argc, char **argv)
+{
+    char why[NXR_DIRECTORY_WHY_NBYTES];
+    bool is_known = false;
+
+    mpt_start();
+    MPT_EQ(argc, 5);
+    MPT_OK(nixl_init(NULL));
+    dir = nxr_directory_of(argv[2]);
+    name = argv[3];
+    schema = argv[4];
+    if (strcmp(argv[1], "liar") == 0) {
+        liar();
+        return mpt_passed(); /* without nixl_finalize(): it is no good process */
+    }
+    MPT_OK(nxr_directory_read(dir, name, &entry, why));
+    MPT_OK(nxr_directory_read_secret(dir, name, secret, why));
+    for (size_t i = 0; i < sizeof(attacks) / sizeof(attacks[0]); i++) {
+        if (strcmp(argv[1], attacks[i].name) == 0) {
+            attacks[i].run();
+            is_known = true;
+        }
+    }
+    MPT_TRUE(is_known);
+    puts("refused");
+    MPT_OK(nixl_finalize());
+    return mpt_passed();
+}

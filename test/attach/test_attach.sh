@@ -1,0 +1,205 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Processes that are started separately attach to each other: by hand, and two jobs of nixlrun. Refusals,
+# deaths, and a thousand attachments. Usage: test_attach.sh; finds the trees by top_srcdir and
+# top_builddir. Prints TAP.
+# needs: test/attach/attach_end test/attach/hostile
+set -u
+. "${top_srcdir:-$(dirname "$0")/../..}/test/tap.sh"
+end=$build/test/attach/attach_end
+nixlrun=$build/launcher/nixlrun
+hostile=$build/test/attach/hostile
+dir=$scratch/names
+mkdir "$dir"
+where=file:$dir
+
+# Programs beside have a stdin that never ends and never has anything.
+mkfifo "$scratch/hold"
+exec 8<>"$scratch/hold"
+
+# begin LOG COMMAND...: run it beside
+begin() {
+    log=$scratch/$1
+    rm -f "$log.code"
+    : >"$log"
+    shift
+    { timeout 100 "$@" >"$log" 2>&1; echo $? >"$log.code"; } <&8 &
+}
+
+# line LOG PATTERN: wait until a line of the log matches; nothing is printed, or what the log has instead
+line() {
+    tries=0
+    until grep -q -e "$2" "$scratch/$1"; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 1000 ] || { echo "$1 has no line '$2':"; cat "$scratch/$1"; return; }
+        sleep 0.02
+    done
+}
+
+# pid_in LOG: the pid that an attach_end has printed
+pid_in() { line "$1" '^pid ' && sed -n 's/^pid //p' "$scratch/$1" | head -1; }
+
+# ended LOG: wait for it; prints its exit code
+ended() {
+    until [ -s "$scratch/$1.code" ]; do sleep 0.02; done
+    cat "$scratch/$1.code"
+}
+
+# passed LOG: wait for it; nothing is printed if it passed
+passed() {
+    if [ "$(ended "$1")" != 0 ] || ! grep -q 'mptest: passed' "$scratch/$1"; then
+        cat "$scratch/$1"
+    fi
+}
+
+# says PATTERN COMMAND...: the command passes and prints a line that matches
+says() {
+    pattern=$1
+    shift
+    if ! timeout 60 "$@" >"$scratch/says" 2>&1 || ! grep -q -e "$pattern" "$scratch/says"; then
+        echo "no line '$pattern':"
+        cat "$scratch/says"
+    fi
+}
+
+left_over() { find "$dir" -mindepth 1; }
+
+verdict "$(says 'mptest: passed' "$end" refusals "$where" r; left_over)" \
+    "arguments that are not allowed are refused, and finalize removes what was published"
+
+# ---- calls -----------------------------------------------------------------------------------------------
+
+begin serve "$end" serve "$where" calls 3
+verdict "$(says 'mptest: passed' "$end" visit "$where" calls 3; passed serve; left_over)" \
+    "every call between two processes started by hand"
+
+begin serve "$nixlrun" -np 2 "$end" serve "$where" jobs 4
+verdict "$(says 'mptest: passed' "$nixlrun" -np 2 "$end" visit "$where" jobs 2; passed serve
+    left_over)" "every call between ranks of two jobs of nixlrun"
+
+begin serve "$end" serve "$where" mixed.0 1
+verdict "$(says 'mptest: passed' "$nixlrun" -np 1 "$end" visit "$where" mixed 1; passed serve
+    left_over)" "a rank of nixlrun attaches to a process started by hand"
+
+begin serve env NIXLRUN_PROCESS_VM=0 "$end" serve "$where" bounce 2
+verdict "$(says 'mptest: passed' "$end" visit "$where" bounce 2; passed serve; left_over)" \
+    "every call where memory that was registered goes through a buffer"
+
+# ---- names -----------------------------------------------------------------------------------------------
+
+begin try "$end" awaited "$where" late "blocks of 64 KiB"
+line try '^pid '
+begin serve "$end" serve "$where" late 1
+verdict "$(passed try; passed serve; grep -q NIXL_OK "$scratch/try" || cat "$scratch/try"
+    left_over)" "a name is awaited that is published later"
+
+begin first "$end" publish "$where" name "schema one"
+line first '^published'
+verdict "$(says "^-11: .*process $(pid_in first) has published the name and lives" \
+    "$end" publish "$where" name "schema two")" "a second publisher is refused while the first lives"
+verdict "$(says "^-1: .*its schema is 'schema one' (10 bytes), and this process asks for 'schema two'" \
+    "$end" try "$where" name "schema two")" "another schema is refused, and both are quoted"
+verdict "$(says "^-6: nobody has published 'nam' .* published there: 'name'" \
+    "$end" try "$where" nam "schema one")" "an unknown name is refused, and those there are listed"
+verdict "$(says "^-12: .*NIXLRUN_TRANSPORTS excludes shm" \
+    env NIXLRUN_TRANSPORTS=self "$end" try "$where" name "schema one")" \
+    "a process without shared memory is refused"
+verdict "$(says "^-12: .*do not share memory" \
+    env NIXLRUN_HOSTID=elsewhere "$end" try "$where" name "schema one")" \
+    "a process of another host is refused"
+chmod 644 "$dir/name.secret"
+verdict "$(says "^-21: .*name.secret' must be a file of mode 0600" "$end" try "$where" name "schema one")" \
+    "a secret that others can read is refused"
+chmod 600 "$dir/name.secret"
+if [ "$(id -u)" = 0 ] && chown 65534 "$dir/name.secret" 2>/dev/null; then
+    verdict "$(says "^-21: .*name.secret' belongs to user 65534, and this process runs as user 0" \
+        "$end" try "$where" name "schema one")" "a secret of another user is refused"
+    chown 0 "$dir/name.secret"
+else
+    echo "ok $((number += 1)) - a secret of another user is refused # SKIP only root gives files away"
+fi
+for attack in replay wrong_proof wrong_card out_of_turn garbage silence crowd; do
+    verdict "$(says '^refused' "$hostile" $attack "$where" name "schema one")" "a process that attaches is refused: $attack"
+done
+verdict "$(says '^NIXL_OK' "$end" try "$where" name "schema one")" \
+    "after all this the publisher takes whoever knows the secret"
+
+kill -9 "$(pid_in first)"
+ended first >"$scratch/code"
+verdict "$(says "^-10: .*process .* has ended" "$end" try "$where" name "schema one")" \
+    "what a killed publisher left attaches nobody"
+cp "$dir/name.entry" "$scratch/old.entry"
+begin serve "$end" serve "$where" name 1
+line serve '^published'
+cp "$dir/name.entry" "$scratch/new.entry"
+
+# ---- entries that somebody has changed -------------------------------------------------------------------
+
+# changed WHAT: nobody attaches by the entry as it is now
+changed() {
+    verdict "$(says "^-10: .*$2" "$end" try "$where" name "blocks of 64 KiB")" "an entry is refused: $1"
+}
+cp "$scratch/old.entry" "$dir/name.entry"
+changed "that of the former publisher" "was not made with the secret beside it"
+head -c 100 "$scratch/new.entry" >"$dir/name.entry"
+changed "truncated" "truncated, or no entry"
+: >"$dir/name.entry"
+changed "empty" "truncated, or no entry"
+{ cat "$scratch/new.entry"; echo; } >"$dir/name.entry"
+changed "longer than it should be" "truncated, or no entry"
+{ head -c 24 "$scratch/new.entry"; printf '\001\002'; tail -c +27 "$scratch/new.entry"; } >"$dir/name.entry"
+changed "with another socket" "was not made with the secret beside it"
+rm "$dir/name.entry"
+mkfifo "$dir/name.entry"
+changed "a pipe" "cannot read"
+rm "$dir/name.entry"
+ln -s "$scratch/new.entry" "$dir/name.entry"
+verdict "$(says "^-21: " "$end" try "$where" name "blocks of 64 KiB")" "an entry is refused: a link"
+rm "$dir/name.entry"
+
+# It is replaced in the middle of an attempt: the attempt goes on until the entry fits.
+cp "$scratch/old.entry" "$dir/name.entry"
+begin try "$end" awaited "$where" name "blocks of 64 KiB"
+line try '^pid '
+cp "$scratch/new.entry" "$dir/other"
+mv "$dir/other" "$dir/name.entry"
+verdict "$(passed try; grep -q NIXL_OK "$scratch/try" || cat "$scratch/try"; passed serve
+    left_over)" "an entry that is replaced during the attempt is read again"
+
+begin liar "$hostile" liar "$where" lie "blocks of 64 KiB"
+line liar '^published'
+verdict "$(says "^-21: .*does not know the secret" "$end" try "$where" lie "blocks of 64 KiB"
+    passed liar; rm -f "$dir/lie.entry" "$dir/lie.secret")" \
+    "a publisher without the secret learns nothing but a challenge"
+
+# ---- ends ------------------------------------------------------------------------------------------------
+
+for round in 1 2 3; do
+    begin serve "$end" serve "$where" fall 2
+    begin stay "$end" stay "$where" fall
+    line stay '^putting'
+    kill -9 "$(pid_in stay)"
+    verdict "$(line serve '^rank 1 lost'; says 'mptest: passed' "$end" cycle "$where" fall 1
+        passed serve; left_over)" "round $round: an attached process is killed, and the next one comes"
+
+    begin serve "$end" serve "$where" fall 1
+    begin stay "$end" stay "$where" fall
+    line stay '^putting'
+    kill -9 "$(pid_in serve)"
+    verdict "$(passed stay)" "round $round: a publisher is killed while data moves to it"
+done
+begin serve "$end" serve "$where" fall 1
+verdict "$(says 'mptest: passed' "$end" cycle "$where" fall 1; passed serve; left_over)" \
+    "the name of a killed publisher is published again"
+
+begin serve "$end" serve "$where" stop 2
+line serve '^published'
+verdict "$(says 'process .* does not answer' "$end" stopped "$where" stop "$(pid_in serve)"
+    passed serve; left_over)" "a publisher that is stopped delays nobody, and goes on later"
+
+begin serve "$end" serve "$where" many 1500
+verdict "$(says 'mptest: passed' "$end" cycle "$where" many 500; line serve '^settled'
+    says 'mptest: passed' "$end" cycle "$where" many 1000; passed serve; left_over)" \
+    "after 1,000 attachments the publisher has what it had before"
+sed -n 's/^\(idle\|served\): /# &/p' "$scratch/serve"
+echo "1..$number"
