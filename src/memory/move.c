@@ -186,7 +186,10 @@ static void pin_segment(struct nxr_segment *segment, const struct nxr_range *dev
     }
 }
 
-/* Enter the segment and set the two sides; all local pieces are in one range. */
+/*
+ * Enter the segment and set the two sides; all local pieces are in one range. A segment in device
+ * memory that is in no range any more has been closed since the operation was submitted.
+ */
 static int device_move_aim(struct device_move *move, struct nxr_segment *segment,
                            enum nxr_op_kind kind, const void *local)
 {
@@ -194,6 +197,9 @@ static int device_move_aim(struct device_move *move, struct nxr_segment *segment
     const struct nxr_range *there =
         segment->method == NXR_METHOD_DEVICE ? nxr_range_find(segment->addr) : NULL;
 
+    if (there == NULL && segment->method == NXR_METHOD_DEVICE) {
+        return NIXL_E_STALE;
+    }
     if (there == NULL && here == NULL) {
         return NIXL_E_INTERNAL;
     }

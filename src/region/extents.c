@@ -188,7 +188,7 @@ static struct nxr_extents *parts_new(struct nxr_region_segment *whole, uint32_t 
     struct nxr_extents *extents = nxr_extents_new(n);
 
     for (uint32_t i = 0; extents != NULL && i < n; i++) {
-        struct nxr_region_segment *part = nxr_segment_new();
+        struct nxr_region_segment *part = nxr_segment_new(whole);
 
         if (part == NULL) {
             atomic_store(&whole->extents, extents);
@@ -199,7 +199,6 @@ static struct nxr_extents *parts_new(struct nxr_region_segment *whole, uint32_t 
         }
         part->region = whole->region;
         part->rank = whole->rank;
-        part->whole = whole;
         part->extent = i;
         extents->list[i].segment = part;
     }

@@ -66,6 +66,7 @@ struct nxr_region_segment {
     struct nxr_extents *_Atomic extents; /* a whole (extents.h); set before it is READY */
     struct nxr_region_segment *whole;    /* an extent: of this whole; else NULL */
     uint32_t extent;                     /* ... and its number */
+    bool is_part;                        /* it was made for an extent: reused for another one */
 };
 
 struct nxr_segment_chunk {

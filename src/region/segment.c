@@ -26,7 +26,10 @@
 #define UNMAP_RETRY (10 * NXR_MS) /* while a stale segment is still being copied from or to */
 
 static struct nxr_handle_cache segment_handles =
-    NXR_HANDLE_CACHE(segment_handles, struct nxr_region_segment, link, 2 * NIXL_EXTENTS_MAX);
+    NXR_HANDLE_CACHE(segment_handles, struct nxr_region_segment, link, 256);
+/* Of extents: as late as two closes of the largest region. */
+static struct nxr_handle_cache part_handles =
+    NXR_HANDLE_CACHE(part_handles, struct nxr_region_segment, link, 2 * NIXL_EXTENTS_MAX);
 static struct nxr_list closing = {&closing, &closing}; /* stale or retired, but still in use */
 static struct nxr_list segment_mapped = {&segment_mapped, &segment_mapped}; /* n_maps > 0 */
 
@@ -39,15 +42,22 @@ static struct nxr_list segment_ready[N_BUCKETS]; /* all zeros: never used */
 
 /* ---- making and retiring --------------------------------------------------------------------- */
 
-struct nxr_region_segment *nxr_segment_new(void)
+static struct nxr_handle_cache *cache_of(bool is_part)
 {
-    struct nxr_region_segment *segment = nxr_handle_take(&segment_handles);
+    return is_part ? &part_handles : &segment_handles;
+}
+
+struct nxr_region_segment *nxr_segment_new(struct nxr_region_segment *whole)
+{
+    struct nxr_region_segment *segment = nxr_handle_take(cache_of(whole != NULL));
 
     if (segment == NULL) {
         return NULL;
     }
     free(atomic_load(&segment->extents)); /* of its former use */
     memset(segment, 0, sizeof(*segment));
+    segment->whole = whole;
+    segment->is_part = whole != NULL;
     nxr_list_init(&segment->ask_link);
     nxr_list_init(&segment->waiting);
     nxr_list_init(&segment->link);
@@ -83,7 +93,7 @@ void nxr_segment_retire(struct nxr_region_segment *segment)
     nxr_extents_drop(segment);
     segment->region = NULL;
     if (try_close(segment)) {
-        nxr_handle_retire(&segment_handles, segment);
+        nxr_handle_retire(cache_of(segment->is_part), segment);
     } else {
         nxr_list_append(&closing, &segment->link);
         nxr_service_kick();
@@ -100,7 +110,7 @@ int64_t nxr_region_tick(int64_t now)
         if (try_close(segment)) {
             nxr_list_remove(&segment->link);
             if (segment->region == NULL) {
-                nxr_handle_retire(&segment_handles, segment);
+                nxr_handle_retire(cache_of(segment->is_part), segment);
             }
         }
     }

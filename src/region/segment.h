@@ -16,8 +16,10 @@ struct nxr_region_segment;
 extern struct nxr_peer_slot nxr_region_slot;
 bool nxr_region_peer_init(struct nxr_peer *peer);
 
-/* A new segment in state ASKING, not in a region yet; NULL: no memory. */
-struct nxr_region_segment *nxr_segment_new(void);
+/*
+ * A new segment in state ASKING, not in a region yet, or an extent of `whole`; NULL: no memory.
+ */
+struct nxr_region_segment *nxr_segment_new(struct nxr_region_segment *whole);
 
 /* Ask the owner for it, or for the extent that it is. */
 void nxr_segment_ask(struct nxr_region_segment *segment, struct nxr_peer *peer);

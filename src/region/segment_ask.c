@@ -311,7 +311,7 @@ int nxr_region_want_segment(struct nixl_region *region, int rank, bool renew,
         segment = NULL;
     }
     if (segment == NULL) {
-        segment = nxr_segment_new();
+        segment = nxr_segment_new(NULL);
         if (segment == NULL) {
             return NIXL_E_NO_MEMORY;
         }

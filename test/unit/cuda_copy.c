@@ -234,6 +234,25 @@ Test(cuda_copy, threads)
     nxr_memory_cuda.release(&memory);
 }
 
+/* The memory behind it was closed between the submission of an operation and its start. */
+Test(cuda_copy, segment_that_is_in_no_range)
+{
+    struct nxr_memory memory;
+    struct nxr_segment segment = {.method = NXR_METHOD_DEVICE};
+    static char bytes[64];
+
+    cuda_start();
+    memory = cuda_alloc(MIB, NULL);
+    segment.addr = memory.addr;
+    nxr_memory_cuda.release(&memory);
+    memory = cuda_alloc(64 * KIB, NULL);
+    segment.addr = nxr_range_find(segment.addr) == NULL ? segment.addr : (char *)&segment;
+    cr_expect(eq(int, nxr_device_put(&segment, 0, bytes, sizeof(bytes)), NIXL_E_STALE));
+    cr_expect(eq(int, nxr_device_get(&segment, 0, bytes, sizeof(bytes)), NIXL_E_STALE));
+    cr_expect(eq(int, nxr_device_put(&segment, 0, memory.addr, 64), NIXL_E_STALE));
+    nxr_memory_cuda.release(&memory);
+}
+
 /* Behind what was queued in a stream of the user's. */
 Test(cuda_copy, stream_of_the_users)
 {
