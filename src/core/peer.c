@@ -45,7 +45,7 @@ static struct nxr_peer *peer_new(int rank, const struct nxr_rings *in)
 
 static struct nxr_peer *peer_new_rank(int rank)
 {
-    struct nxr_rings in = {NULL};
+    struct nxr_rings in = {.ring = NULL};
 
     if (nxr_job.control != NULL) {
         in = nxr_control_own_rings(nxr_job.control, rank);

@@ -289,8 +289,7 @@ static nb::tuple region_dlpack_device(const Region &region)
 /* ---- what is known --------------------------------------------------------------------------- */
 
 /* Of the segment, or of one of its extents. */
-static nb::dict region_query(Region &region, nb::handle rank, nb::handle timeout,
-                             nb::handle extent)
+static nb::dict region_query(Region &region, nb::handle rank, nb::handle timeout, nb::handle extent)
 {
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
     struct nixl_region *handle = region.handle();

@@ -15,9 +15,9 @@ struct Region : Handle {
     void *addr = nullptr; /* of this rank's segment; NULL: there is none */
     size_t nbytes = 0;
     int kind = NIXL_MEM_NONE;
-    int device = -1;   /* of CUDA memory */
+    int device = -1;                /* of CUDA memory */
     std::vector<Memory> registered; /* what keeps the memory of a registered region */
-    size_t nviews = 0; /* buffers and tensors that point into the segment, and calls */
+    size_t nviews = 0;              /* buffers and tensors that point into the segment, and calls */
 
     Region() = default;
     Region(const Region &) = delete;
