@@ -44,7 +44,7 @@ struct regions {
 
 static struct regions regions_open(bool is_owner)
 {
-    struct regions regions = {NULL};
+    struct regions regions = {.data = NULL};
 
     if (!is_owner) {
         MPT_OK(nixl_region_open("attach.data", &regions.data));

@@ -93,7 +93,7 @@ void case_prepare(const struct engine *engine, int np)
     static char *argv[] = {words, NULL}, *env[] = {NULL};
     static struct launch_app app;
     static struct launch_host hosts[16];
-    static char names[16][8];
+    static char names[16][12];
 
     app = (struct launch_app){.np = np, .argv = argv, .env = env};
     for (int i = 0; i < np; i++) {
