@@ -8,9 +8,9 @@
  *
  * The input is a row of pieces: how it comes (enum piece_kind), two bytes of length, the bytes.
  */
-/* libs: pmix hwloc */
+/* libs: pmix hwloc nettle */
 /* sources: src/boot/ src/channel/ src/collective/ src/control/ src/core/ src/host/ src/net/ */
-/* sources: src/pair/ src/region/ src/sync/ src/transfer/ src/util/ src/ src/memory/ */
+/* sources: src/attach/ src/pair/ src/region/ src/sync/ src/transfer/ src/util/ src/ src/memory/ */
 /* sources: src/memory/cuda/ src/memory/kernels/ src/memory/vulkan/vulkan_none.c */
 /* sources: transports/ transports/gpu/ transports/self/ transports/shm/ */
 /* sources: test/unit/fake_job.c test/unit/fake_net.c test/unit/fake_message.c */

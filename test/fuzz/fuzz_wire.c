@@ -8,6 +8,7 @@
 /* sources: src/control/wire.c src/memory/export.c */
 #include "control/wire.h"
 #include "core/job.h"
+#include "memory/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,14 @@ enum { SIZE = 4, UNTOUCHED = 0x5a };
 struct nxr_job nxr_job; /* the sender of messages that are made, which none is here */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
+
+/* The library's list of kinds, as it is on a host with all of them. */
+const struct nxr_memory_kind nxr_memory_host;
+
+const struct nxr_memory_kind *nxr_memory_kind(enum nixl_mem_kind kind)
+{
+    return kind >= NIXL_MEM_HOST && kind <= NIXL_MEM_VULKAN ? &nxr_memory_host : NULL;
+}
 
 static void must(bool holds)
 {
