@@ -338,17 +338,19 @@ static int extents_read_args(const char *operation, const struct nixl_extent *pi
     return NIXL_OK;
 }
 
-/* The caller's pieces as own memory. NIXL_OK, or the failure, recorded. */
-static int extents_adopt(const char *operation, const struct nixl_extent *pieces, size_t n,
-                         const struct nixl_mem_params *params, uint32_t access,
-                         struct nxr_extents **extents_p)
+/* The caller's pieces as own memory. NULL: *status_p is the failure, recorded. */
+static struct nxr_extents *extents_adopt(const char *operation, const struct nixl_extent *pieces,
+                                         size_t n, const struct nixl_mem_params *params,
+                                         uint32_t access, int *status_p)
 {
     struct nxr_extents *extents = nxr_extents_new((uint32_t)n);
     int status = NIXL_OK;
     uint32_t i;
 
     if (extents == NULL) {
-        return nxr_fail(NIXL_E_NO_MEMORY, operation, -1, "", 0, "no memory for %zu extents", n);
+        *status_p =
+            nxr_fail(NIXL_E_NO_MEMORY, operation, -1, "", 0, "no memory for %zu extents", n);
+        return NULL;
     }
     for (i = 0; i < n && status == NIXL_OK; i++) {
         status = adopt_extent(operation, &pieces[i], i, params, &extents->list[i]);
@@ -366,10 +368,10 @@ static int extents_adopt(const char *operation, const struct nixl_extent *pieces
     }
     if (status != NIXL_OK) {
         release_extents(extents, i);
-        return status;
+        *status_p = status;
+        return NULL;
     }
-    *extents_p = extents;
-    return NIXL_OK;
+    return extents;
 }
 
 int nixl_region_register_extents(const char *name, const struct nixl_extent *extents,
@@ -379,7 +381,7 @@ int nixl_region_register_extents(const char *name, const struct nixl_extent *ext
     static const char operation[] = "nixl_region_register_extents";
     struct nxr_scoped_name scoped = {.context = NULL};
     struct nixl_mem_params ours;
-    struct nxr_extents *own = NULL;
+    struct nxr_extents *own;
     uint32_t access;
     int status = region_read_args(operation, name, 1, params, region_p, &ours, &scoped);
 
@@ -395,8 +397,8 @@ int nixl_region_register_extents(const char *name, const struct nixl_extent *ext
         return status;
     }
     access = access_of(&scoped, ours.access);
-    status = extents_adopt(operation, extents, nextents, &ours, access, &own);
-    if (status != NIXL_OK) {
+    own = extents_adopt(operation, extents, nextents, &ours, access, &status);
+    if (own == NULL) {
         return status;
     }
     status = handle_publish(&scoped, access, NULL, own, region_p);
