@@ -156,7 +156,7 @@ int64_t mpt_now_ns(void)
 char mpt_look_at(pid_t pid, char name[32], pid_t *parent_p)
 {
     char path[64], comm[32], state = 0;
-    int parent = 0;
+    int n_read, parent = 0;
     FILE *file;
 
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
@@ -164,8 +164,12 @@ char mpt_look_at(pid_t pid, char name[32], pid_t *parent_p)
     if (file == NULL) {
         return 0;
     }
-    MPT_EQ(fscanf(file, "%*d (%15[^)]) %c %d", comm, &state, &parent), 3);
+    n_read = fscanf(file, "%*d (%15[^)]) %c %d", comm, &state, &parent);
     fclose(file);
+    if (n_read == EOF) {
+        return 0; /* it has vanished since the file was opened */
+    }
+    MPT_EQ(n_read, 3);
     if (name != NULL) {
         memcpy(name, comm, sizeof(comm));
     }
