@@ -103,7 +103,7 @@ Test(foreign, a_rank_that_does_not_start_is_told)
     cr_expect(strstr(case_text(1), "rank 1 on host h1 (pid 101) is responding now\n") != NULL);
 }
 
-/* Open MPI 4 waits for ever, when a rank has died and all others have ended. */
+/* Once a rank has died, Open MPI 4 never ends by itself, even after all others have. */
 Test(foreign, an_engine_that_does_not_leave_is_asked_to)
 {
     case_continue(&engine_openmpi, 2);
