@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define TAG_GONE 0x9001
+
 static char block[EXTENTS_STRIDE];
 
 /* Start and wait. */
@@ -227,7 +229,8 @@ static void a_region_comes_back_with_other_extents(void)
         MPT_CHECK(block, n * BLOCK, 10 * n + (uint64_t)conf.prev);
         mpt_barrier();
         extents_close(&cache);
-        mpt_barrier();
+        conf_tell(conf.prev, TAG_GONE); /* comes behind the close; a barrier may not */
+        conf_hear(conf.next, TAG_GONE);
         if (conf.next != conf.rank) {
             status = nixl_xfer_start(xfer, NULL); /* or it is found out on the way */
             MPT_STATUS(status == NIXL_INPROGRESS ? nixl_xfer_wait(xfer, MPT_PATIENCE) : status,
