@@ -128,6 +128,7 @@ static void visit_data(int rank, struct regions *regions)
 static void serve_data(int rank, struct regions *regions)
 {
     const uint64_t *word = nixl_region_addr(regions->words);
+    struct nixl_op op = NIXL_OP_INIT;
     struct nixl_note note;
 
     nixl_note_init(&note);
@@ -136,7 +137,10 @@ static void serve_data(int rank, struct regions *regions)
     MPT_TRUE(strcmp((const char *)note.payload, "after the data") == 0);
     MPT_CHECK(nixl_region_addr(regions->data), 256, 5);
     give_turn(rank);
-    MPT_OK(nixl_signal_wait(&word[WORD_SIGNAL / 8], NIXL_COMPARE_EQ, 7, MPT_PATIENCE, NULL));
+    op.flags |= NIXL_OP_RANK;
+    op.rank = rank; /* the leaving of a former visitor may be heard only now */
+    op.timeout_ns = MPT_PATIENCE;
+    MPT_OK(nixl_signal_wait_x(&word[WORD_SIGNAL / 8], NIXL_COMPARE_EQ, 7, &op, NULL));
     MPT_CHECK(regions->memory, 256, 5);
     give_turn(rank);
 }
