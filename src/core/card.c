@@ -38,17 +38,18 @@ static uint32_t hash_text(const char *text)
     return hash != 0 ? hash : 1;
 }
 
-static uint32_t find_socket_space(void)
+/* The kernel and a namespace of this process, hashed; 0: not known. */
+static uint32_t find_space(const char *path)
 {
     char boot_id[NXR_BOOT_ID_NBYTES], name[NXR_BOOT_ID_NBYTES + 48];
-    struct stat netns;
+    struct stat space;
 
     read_boot_id(boot_id, sizeof(boot_id));
-    if (boot_id[0] == '\0' || stat("/proc/self/ns/net", &netns) != 0) {
+    if (boot_id[0] == '\0' || stat(path, &space) != 0) {
         return 0;
     }
-    snprintf(name, sizeof(name), "%s %ju %ju", boot_id, (uintmax_t)netns.st_dev,
-             (uintmax_t)netns.st_ino);
+    snprintf(name, sizeof(name), "%s %ju %ju", boot_id, (uintmax_t)space.st_dev,
+             (uintmax_t)space.st_ino);
     return hash_text(name);
 }
 
@@ -59,7 +60,8 @@ int nxr_card_make(const struct nxr_identity *identity, struct nxr_full_card *car
         .version = NXR_CARD_VERSION,
         .nbytes = sizeof(card),
         .identity = *identity,
-        .socket_space = find_socket_space(),
+        .socket_space = find_space("/proc/self/ns/net"),
+        .pid_space = find_space("/proc/self/ns/pid"),
     };
 
     if (!nxr_random(card.nonce, sizeof(card.nonce)) ||
@@ -222,4 +224,9 @@ bool nxr_card_may_be_local(const struct nxr_card *mine, const struct nxr_card *t
 bool nxr_card_shares_sockets(const struct nxr_card *mine, const struct nxr_card *theirs)
 {
     return mine->socket_space != 0 && mine->socket_space == theirs->socket_space;
+}
+
+bool nxr_card_shares_pids(const struct nxr_card *mine, const struct nxr_card *theirs)
+{
+    return mine->pid_space == 0 || theirs->pid_space == 0 || mine->pid_space == theirs->pid_space;
 }

@@ -12,7 +12,7 @@
 #include "core/identity.h"
 
 #define NXR_CARD_MAGIC     0x4352584eu /* "NXRC" */
-#define NXR_CARD_VERSION   4
+#define NXR_CARD_VERSION   5
 #define NXR_HOST_NBYTES    72 /* host name with its zero */
 #define NXR_BOOT_ID_NBYTES 40
 #define NXR_SECRET_NBYTES  16
@@ -41,8 +41,10 @@ struct nxr_card {
     char boot_id[NXR_BOOT_ID_NBYTES]; /* of the kernel, or NIXLRUN_HOSTID */
     uint32_t flags;                   /* enum nxr_card_flag, and the versions above it */
     uint32_t socket_space;            /* kernel and network namespace, hashed; 0: not known */
+    uint32_t pid_space;               /* kernel and PID namespace likewise */
+    uint32_t unused;
 };
-_Static_assert(sizeof(struct nxr_card) == 176, "fixed on the wire");
+_Static_assert(sizeof(struct nxr_card) == 184, "fixed on the wire");
 
 /* The head of an address; the bytes follow, padded to a multiple of 8. */
 struct nxr_card_address {
@@ -105,5 +107,8 @@ bool nxr_card_may_be_local(const struct nxr_card *mine, const struct nxr_card *t
  * one snapshot look alike.
  */
 bool nxr_card_shares_sockets(const struct nxr_card *mine, const struct nxr_card *theirs);
+
+/* Are the two in one PID namespace? True if it is not known. A hint, too. */
+bool nxr_card_shares_pids(const struct nxr_card *mine, const struct nxr_card *theirs);
 
 #endif

@@ -7,6 +7,7 @@
 #include "control/dispatch.h"
 #include "host/connect.h"
 #include "host/greeting.h"
+#include "host/local_socket.h"
 #include "host/packet.h"
 #include "host/peer.h"
 #include "host/unsent.h"
@@ -34,7 +35,15 @@
 
 static struct nxr_list conns = {&conns, &conns};
 static int n_strangers;
-static int listen_fd = -1;
+
+/* An address of this rank's socket. */
+struct listener {
+    struct nxr_watch watch;
+    int fd;
+};
+
+static struct nxr_local_socket own_socket = NXR_LOCAL_SOCKET_NONE;
+static struct listener own_listeners[NXR_LOCAL_ADDRESSES];
 static int64_t accept_again_at = INT64_MAX; /* listening is paused: no descriptors */
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -291,18 +300,10 @@ static struct nxr_conn *conn_new(int fd, bool is_mine)
 int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p)
 {
     struct host_peer *hp = host_peer_of(peer);
-    struct sockaddr_un name;
-    socklen_t name_nbytes = nxr_packet_address(peer->card.nonce, &name);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct nxr_conn *conn;
+    int fd, status = nxr_local_socket_connect(NXR_CONN_SOCKET, peer->card.nonce, &fd);
 
-    if (fd < 0) {
-        return NIXL_E_LIMIT;
-    }
-    if (connect(fd, (struct sockaddr *)&name, name_nbytes) != 0) {
-        int status = errno == EAGAIN ? NIXL_E_AGAIN : NIXL_E_PEER_LOST;
-
-        close(fd);
+    if (status != NIXL_OK) {
         return status;
     }
     *user_p = nxr_packet_other_end(fd).uid;
@@ -428,16 +429,21 @@ static bool conn_make_room(void)
 
 static void pause_listening(void)
 {
-    nxr_service_unwatch(listen_fd);
+    for (int i = 0; i < NXR_LOCAL_ADDRESSES; i++) {
+        if (own_listeners[i].fd >= 0) {
+            nxr_service_unwatch(own_listeners[i].fd);
+        }
+    }
     accept_again_at = nxr_now_ns() + 5 * NXR_MS;
 }
 
 static void accept_ready(struct nxr_watch *watch, uint32_t events)
 {
-    (void)watch;
+    const struct listener *listener = nxr_list_entry(watch, struct listener, watch);
+
     (void)events;
     for (int i = 0; i < ACCEPTS_PER_WAKE; i++) {
-        int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
         if (fd < 0) {
             if ((errno == EMFILE || errno == ENFILE) && !conn_make_room()) {
@@ -455,25 +461,31 @@ static void accept_ready(struct nxr_watch *watch, uint32_t events)
     }
 }
 
-static struct nxr_watch listen_watch = {accept_ready};
+static int watch_listeners(void)
+{
+    int status = NIXL_OK;
+
+    for (int i = 0; i < NXR_LOCAL_ADDRESSES && status == NIXL_OK; i++) {
+        if (own_listeners[i].fd >= 0) {
+            status = nxr_service_watch(own_listeners[i].fd, EPOLLIN, &own_listeners[i].watch);
+        }
+    }
+    return status;
+}
 
 int nxr_conn_listen(void)
 {
-    struct sockaddr_un name;
-    socklen_t name_nbytes = nxr_packet_address(nxr_job.card.head.nonce, &name);
-    int status;
+    int status = nxr_local_socket_listen(NXR_CONN_SOCKET, nxr_job.card.head.nonce, &own_socket);
 
-    listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (listen_fd < 0 || bind(listen_fd, (struct sockaddr *)&name, name_nbytes) != 0 ||
-        listen(listen_fd, SOMAXCONN) != 0) {
-        status = nxr_status_of_errno(errno);
-        nxr_error(HOST, "cannot listen on the rank's socket: %m");
-    } else {
-        status = nxr_service_watch(listen_fd, EPOLLIN, &listen_watch);
+    if (status != NIXL_OK) {
+        return status;
     }
-    if (status != NIXL_OK && listen_fd >= 0) {
-        close(listen_fd);
-        listen_fd = -1;
+    for (int i = 0; i < NXR_LOCAL_ADDRESSES; i++) {
+        own_listeners[i] = (struct listener){{accept_ready}, own_socket.fds[i]};
+    }
+    status = watch_listeners();
+    if (status != NIXL_OK) {
+        nxr_local_socket_close(&own_socket);
     }
     return status;
 }
@@ -486,7 +498,7 @@ int64_t nxr_conn_tick(int64_t now)
     conn_free_closed(); /* no event of this round refers to them any more */
     if (accept_again_at <= now) {
         accept_again_at = due = INT64_MAX;
-        nxr_service_watch(listen_fd, EPOLLIN, &listen_watch);
+        (void)watch_listeners();
     }
     nxr_list_for_each (link, after, &conns) {
         struct nxr_conn *conn = nxr_list_entry(link, struct nxr_conn, link);
@@ -519,10 +531,9 @@ void nxr_conn_stop(void)
         nxr_conn_close(nxr_list_entry(link, struct nxr_conn, link));
     }
     conn_free_closed();
-    if (listen_fd >= 0) {
-        nxr_service_unwatch(listen_fd);
-        close(listen_fd);
-        listen_fd = -1;
+    if (own_socket.fds[0] >= 0) {
+        pause_listening();
+        nxr_local_socket_close(&own_socket);
     }
     accept_again_at = INT64_MAX;
     n_strangers = 0;

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections between service threads: an abstract Unix socket (SOCK_SEQPACKET) per rank, named by
- * its nonce, that preserves message boundaries and passes descriptors. Abstract names vanish with
- * their process, so there is nothing to clean up. They are visible only within one network
- * namespace; ranks in different namespaces count as ranks on different hosts. There is no path
- * socket.
+ * Connections between service threads: a local socket per rank (local_socket.h), named by its
+ * nonce, that preserves message boundaries and passes descriptors. Ranks that do not see each
+ * other's sockets count as ranks on different hosts.
  *
  * A connection is opened when there is something to send. The side that opened it closes it when
  * it is idle, which keeps the number of descriptors low; before that it reads everything the other
@@ -17,6 +15,8 @@
 
 #include "core/service.h"
 #include "control/wire.h"
+
+#define NXR_CONN_SOCKET "rank" /* what the socket is for, as part of its name */
 
 struct nxr_conn {
     struct nxr_watch watch;

@@ -339,7 +339,7 @@ int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_greeted *greeted)
         *greeted->event_fd = -1;
     }
     connect_up(peer, control);
-    nxr_liveness_watch(peer);
+    nxr_liveness_watch(peer, greeted->socket);
     nxr_debug(HOST, "%s is local: pid %d, control page mapped", nxr_peer_name(peer),
               (int)peer->pid);
     return NIXL_OK;

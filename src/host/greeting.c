@@ -46,6 +46,7 @@ static int greeting_accept(struct nxr_peer *peer, const struct nxr_control_sourc
         .event_fd = source->n_fds > n_pages ? &source->fds[n_pages] : &none,
         .place = n_pages == 2 ? hello->number : nxr_job.rank,
         .pid = source->conn->pid,
+        .socket = source->conn->fd,
     };
 
     return nxr_connect_adopt(peer, &greeted);

@@ -11,7 +11,10 @@
 #include "core/service.h"
 #include "core/event.h"
 #include "host/deathwatch.h"
+#include "host/conn.h"
 #include "host/connect.h"
+#include "host/local_socket.h"
+#include "host/packet.h"
 #include "host/peer.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -61,11 +64,14 @@ static void pid_ended(struct nxr_watch *watch, uint32_t events)
     nxr_life_lost_locked(peer->rank);
 }
 
-void nxr_liveness_watch(struct nxr_peer *peer)
+void nxr_liveness_watch(struct nxr_peer *peer, int socket)
 {
     struct host_peer *hp = host_peer_of(peer);
-    int pidfd = open_pidfd(peer->pid);
+    int pidfd = nxr_packet_other_pidfd(socket);
 
+    if (pidfd < 0) {
+        pidfd = open_pidfd(peer->pid);
+    }
     nxr_deathwatch_changed();
     if (pidfd < 0 && errno == ESRCH) {
         hp->is_gone = true;
@@ -107,6 +113,24 @@ void nxr_liveness_unwatch(struct nxr_peer *peer)
     }
 }
 
+/* Has the process ended with all of its threads? */
+static bool process_has_ended(const struct nxr_peer *peer, int own_pidfd)
+{
+    int pidfd = own_pidfd;
+    bool has_ended;
+
+    if (pidfd < 0 && peer->pid <= 0) {
+        /* No way to name it. Its socket is closed when its last thread has let go of its memory. */
+        return !nxr_local_socket_is_there(NXR_CONN_SOCKET, peer->card.nonce);
+    }
+    pidfd = pidfd >= 0 ? pidfd : open_pidfd(peer->pid);
+    has_ended = pidfd < 0 ? errno == ESRCH : liveness_has_ended(pidfd);
+    if (pidfd >= 0 && pidfd != own_pidfd) {
+        close(pidfd);
+    }
+    return has_ended;
+}
+
 bool nxr_liveness_is_gone(struct nxr_peer *peer)
 {
     struct host_peer *hp = host_peer_of(peer);
@@ -116,12 +140,7 @@ bool nxr_liveness_is_gone(struct nxr_peer *peer)
     }
     if (!hp->is_gone && (nxr_peer_is_lost(peer) || nxr_control_is_dead(peer->control))) {
         /* The mark is per thread: the other threads of the process must have ended as well. */
-        int pidfd = hp->pidfd >= 0 ? hp->pidfd : open_pidfd(peer->pid);
-
-        hp->is_gone = pidfd < 0 ? errno == ESRCH : liveness_has_ended(pidfd);
-        if (pidfd >= 0 && pidfd != hp->pidfd) {
-            close(pidfd);
-        }
+        hp->is_gone = process_has_ended(peer, hp->pidfd);
     }
     return hp->is_gone;
 }

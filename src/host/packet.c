@@ -1,29 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sendmsg and recvmsg with SCM_RIGHTS, and the names of sockets. No state, no lock. */
+/* sendmsg and recvmsg with SCM_RIGHTS. No state, no lock. */
 #include "config.h"
 
 #include "host/packet.h"
 #include "nixlrun.h"
 
 #include <errno.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-socklen_t nxr_packet_address(const unsigned char nonce[NXR_NONCE_NBYTES], struct sockaddr_un *name)
-{
-    int used;
-
-    memset(name, 0, sizeof(*name));
-    name->sun_family = AF_UNIX;
-    used = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "nixlrun-");
-    for (int i = 0; i < NXR_NONCE_NBYTES; i++) {
-        used += snprintf(name->sun_path + 1 + used, sizeof(name->sun_path) - 1 - (size_t)used,
-                         "%02x", nonce[i]);
-    }
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
-}
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 struct ucred nxr_packet_other_end(int socket)
 {
@@ -34,6 +22,14 @@ struct ucred nxr_packet_other_end(int socket)
         cred = (struct ucred){.uid = (uid_t)-1};
     }
     return cred;
+}
+
+int nxr_packet_other_pidfd(int socket)
+{
+    int pidfd;
+    socklen_t nbytes = sizeof(pidfd);
+
+    return getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &nbytes) == 0 ? pidfd : -1;
 }
 
 void nxr_packet_close_fds(const int *fds, int n_fds)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sockets of ranks: their names, who is at the other end, and one message with its descriptors
- * over a socket that preserves message boundaries. No state, never blocks.
+ * Who is at the other end of a local socket, and one message with its descriptors over one that
+ * preserves message boundaries. No state, never blocks.
  */
 #ifndef NXR_HOST_PACKET_H
 #define NXR_HOST_PACKET_H
@@ -9,7 +9,6 @@
 #include "control/wire.h"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #define NXR_PACKET_MAX_FDS 8 /* more than any message has, so that excess ones are noticed */
 
@@ -21,11 +20,14 @@ struct nxr_packet {
     char bytes[sizeof(union nxr_wire_message) + 1];
 };
 
-/* The abstract address of a rank's socket: its nonce is unique and cannot be guessed. */
-socklen_t nxr_packet_address(const unsigned char nonce[NXR_NONCE_NBYTES], struct sockaddr_un *name);
-
-/* The credentials of the other end, from the kernel; uid -1: unknown. */
+/*
+ * The credentials of the other end, from the kernel; uid -1: unknown; pid 0: it is in a PID
+ * namespace that is not seen from here.
+ */
 struct ucred nxr_packet_other_end(int socket);
+
+/* A pidfd of the process at the other end, wherever it is; -1: the kernel cannot (Linux 6.5). */
+int nxr_packet_other_pidfd(int socket);
 
 /*
  * Send; the caller keeps its descriptors. NIXL_OK; NIXL_E_AGAIN: no room now;

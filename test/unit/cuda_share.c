@@ -3,6 +3,7 @@
  * CUDA memory of one process that another one opens, by every kind of handle, over the stand-in:
  * which ends the owner if it frees what is still open. And what hostile owners say.
  */
+#include "core/job.h"
 #include "cuda_case.h"
 
 #include <fcntl.h>
@@ -246,6 +247,17 @@ static void leave(struct nxr_segment *segment)
     (void)segment;
 }
 
+/* As one in another container would be. The peer stands in for all segments of this process. */
+static void move_to_other_pids(struct nxr_segment *segment)
+{
+    static struct nxr_peer elsewhere;
+
+    elsewhere = *segment->peer;
+    nxr_job.card.head.pid_space = 1;
+    elsewhere.card.pid_space = 2;
+    segment->peer = &elsewhere;
+}
+
 static void use_lies_of(void (*run)(int socket))
 {
     struct cuda_owner owner = cuda_owner_start(run);
@@ -258,6 +270,9 @@ static void use_lies_of(void (*run)(int socket))
     refuse("an allocation larger than it is", &first, fds[0], make_larger);
     if (!nxr_export_has_fd(&first.export) || first.export.type == NXR_EXPORT_CUDA_POOL) {
         refuse("a handle of nothing", &first, fds[0], spoil_handle);
+    }
+    if (first.export.type == NXR_EXPORT_CUDA_LEGACY) {
+        refuse("another PID namespace", &first, fds[0], move_to_other_pids);
     }
     if (nxr_export_has_fd(&first.export)) {
         int event = eventfd(0, EFD_CLOEXEC);

@@ -90,7 +90,7 @@ Test(liveness, a_process_that_is_gone_already_is_lost, .init = start, .fini = fa
     cr_assert_eq(waitpid(pid, NULL, 0), pid);
     pthread_mutex_lock(&nxr_job.lock);
     peer->pid = pid;
-    nxr_liveness_watch(peer);
+    nxr_liveness_watch(peer, -1);
     pthread_mutex_unlock(&nxr_job.lock);
     cr_expect_eq(nixl_peer_state(1), NIXL_PEER_LOST);
     cr_expect_eq(next_event(), NIXL_EVENT_PEER_LOST);
@@ -107,7 +107,7 @@ Test(liveness, a_process_without_a_descriptor_is_looked_at, .init = start, .fini
     peer->pid = getpid();
     peer->control = control;
     atomic_store(&peer->connection, NXR_CONNECTION_UP);
-    nxr_liveness_watch(peer);
+    nxr_liveness_watch(peer, -1);
     cr_assert_lt(host_peer_of(peer)->pidfd, 0);
     cr_expect_eq(nxr_liveness_tick(5), 5 + 100 * NXR_MS);
     cr_expect(not(nxr_peer_is_lost(peer)), "it runs");

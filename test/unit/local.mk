@@ -24,7 +24,7 @@ floor_collective = src/libnxr_collective.la $(floor_sync)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
 unit_programs = %D%/abi %D%/attach %D%/attached %D%/available %D%/bounce %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/engine_slurm %D%/env %D%/extents %D%/frame %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_calls %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/net_refusal %D%/options \
 	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/struct %D%/stream_signal %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/atomic %D%/atomic_ring %D%/world
-unit_programs += %D%/control %D%/detector %D%/inflight %D%/init %D%/liveness %D%/notify %D%/packet %D%/peer_slot %D%/request %D%/segment_open %D%/shares %D%/vm
+unit_programs += %D%/control %D%/detector %D%/inflight %D%/init %D%/liveness %D%/local_socket %D%/notify %D%/packet %D%/peer_slot %D%/request %D%/segment_open %D%/shares %D%/vm
 if WITH_DEBUG
 unit_programs += %D%/contract
 endif
@@ -125,6 +125,8 @@ foreign_wraps = -Wl,--wrap=clock_gettime -Wl,--wrap=guardian_signal -Wl,--wrap=g
 %C%_liveness_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_HOST
 %C%_liveness_CFLAGS = $(unit_cflags)
 %C%_liveness_LDADD = $(floor_host) $(CRITERION_LIBS)
+%C%_local_socket_CFLAGS = $(unit_cflags)
+%C%_local_socket_LDADD = $(floor_host) $(CRITERION_LIBS)
 %C%_segment_open_SOURCES = %D%/segment_open.c $(fake_job)
 %C%_segment_open_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_HOST
 %C%_segment_open_CFLAGS = $(unit_cflags)

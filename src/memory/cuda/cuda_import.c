@@ -33,6 +33,7 @@ struct nxr_import {
     struct nxr_export export; /* as received; offset 0 */
     struct nxr_cuda_memory memory;
     struct pool *pool; /* NXR_EXPORT_CUDA_POOL */
+    bool shares_pids;  /* with the peer */
 };
 
 static struct nxr_list imports = {&imports, &imports};
@@ -91,6 +92,12 @@ static cu_result open_legacy(struct nxr_import *import, char *why, size_t why_nb
     cu_ipc_handle handle;
     cu_result result;
 
+    if (!import->shares_pids) { /* the driver finds the owner by a pid in the handle */
+        return cuda_import_refuse(
+            why, why_nbytes,
+            "memory of cudaMalloc() is not reached from another PID namespace: start the "
+            "containers with one, or use memory of nixl_region_alloc()");
+    }
     memcpy(handle.bytes, import->export.handle, sizeof(handle.bytes));
     result = cuda_import_tell(
         "cuIpcOpenMemHandle",
@@ -334,6 +341,7 @@ static int import_new(struct nxr_segment *segment, int fd, struct nxr_import **i
     import->rank = segment->peer->rank;
     import->export = segment->export;
     import->export.offset = 0;
+    import->shares_pids = nxr_card_shares_pids(&nxr_job.card.head, &segment->peer->card);
     status = open_import(import, fd, segment->note, sizeof(segment->note));
     if (status == NIXL_OK) {
         status = nxr_range_add((uintptr_t)import->memory.start, import->memory.nbytes,
