@@ -26,7 +26,7 @@ man_aliases = %D%/nixl_publish.3 %D%/nixl_unpublish.3 %D%/nixl_detach.3 %D%/nixl
 	%D%/nixl_get_notify.3 %D%/nixl_host.3 %D%/nixl_last_error.3 %D%/nixl_log_set_fn.3 \
 	%D%/nixl_pair_decline.3 %D%/nixl_pair_expose.3 %D%/nixl_pair_query.3 \
 	%D%/nixl_pair_read.3 %D%/nixl_pair_write.3 \
-	%D%/nixl_note_init.3 %D%/nixl_notify_recv.3 %D%/nixl_peer_query.3 %D%/nixl_peer_state.3 %D%/nixl_put_x.3 \
+	%D%/nixl_note_init.3 %D%/nixl_notify_recv.3 %D%/nixl_incarnation.3 %D%/nixl_peer_query.3 %D%/nixl_peer_readmit.3 %D%/nixl_peer_state.3 %D%/nixl_put_x.3 \
 	%D%/nixl_put_notify.3 %D%/nixl_put_signal.3 %D%/nixl_rank.3 %D%/nixl_region_addr.3 %D%/nixl_region_alloc.3 \
 	%D%/nixl_region_close.3 %D%/nixl_region_is_published.3 %D%/nixl_region_map.3 \
 	%D%/nixl_region_of.3 %D%/nixl_region_nbytes.3 \

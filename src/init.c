@@ -24,6 +24,7 @@
 #include "core/progress.h"
 #include "core/request.h"
 #include "core/request_watch.h"
+#include "core/returned.h"
 #include "core/route.h"
 #include "core/service.h"
 #include "core/subsystem.h"
@@ -107,6 +108,7 @@ static const struct nxr_subsystem *const all_subsystems[] = {
     &nxr_transports_subsystem,
     &nxr_life_subsystem,
     &nxr_attached_subsystem,
+    &nxr_returned_subsystem,
     &nxr_stream_signal_subsystem,
     &nxr_region_subsystem,
     &nxr_notify_subsystem,
@@ -263,6 +265,7 @@ static void drop_shared_memory(void)
 {
     if (nxr_job.peers != NULL) {
         nxr_inflight_reset();
+        nxr_returned_reset();
         nxr_attached_reset();
         nxr_peers_free();
     }
@@ -326,6 +329,8 @@ static void init_begin(const struct nixl_init_params *params, const struct nxr_b
     nxr_job.local_size = boot->n_local;
     nxr_job.program = boot->program;
     nxr_job.is_alone = boot->is_alone;
+    nxr_job.may_return = boot->may_return;
+    nxr_job.self = boot->self;
     nxr_job.is_multithreaded = params->thread_level != NIXL_THREAD_SINGLE;
     nxr_job.control = NULL;
     nxr_job.peers = NULL;

@@ -37,6 +37,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/core/identity.c %D%/core/identity.h \
 	%D%/core/inflight.c \
 	%D%/core/job.c %D%/core/job.h \
+	%D%/core/late.c %D%/core/late.h \
 	%D%/core/life.c %D%/core/life.h \
 	%D%/core/node.c %D%/core/node.h \
 	%D%/core/op_list.h \
@@ -50,6 +51,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/core/request.c %D%/core/request.h \
 	%D%/core/request_calls.c \
 	%D%/core/request_watch.c %D%/core/request_watch.h \
+	%D%/core/returned.c %D%/core/returned.h \
 	%D%/core/route.c %D%/core/route.h \
 	%D%/core/service.c %D%/core/service.h \
 	%D%/core/subsystem.c %D%/core/subsystem.h \

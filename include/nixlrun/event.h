@@ -38,7 +38,8 @@ enum nixl_event_type {
     NIXL_EVENT_LAUNCHER_LOST = 3, /**< this rank ends after NIXLRUN_ORPHAN_GRACE */
     NIXL_EVENT_PEER_LEFT = 4,     /**< `rank` left by nixl_finalize() before this rank called it,
                                        or has ended the attachment */
-    NIXL_EVENT_PEER_JOINED = 5,   /**< `rank` is attached; `name` is the publication's */
+    NIXL_EVENT_PEER_JOINED = 5,   /**< `rank` is attached; `name` is the publication's. Or a rank of
+                                       the job has come back, see nixl_peer_readmit(); "" then */
 };
 
 struct nixl_event {
@@ -46,7 +47,7 @@ struct nixl_event {
     int32_t type;                 /**< enum nixl_event_type */
     int rank;                     /**< -1 for NIXL_EVENT_LAUNCHER_LOST */
     char name[NIXL_NAME_MAX + 1]; /**< of the region or the publication; else "" */
-    uint32_t incarnation; /**< of `rank`: how often it had been started before; 0 without one */
+    uint32_t incarnation;         /**< of `rank`: its processes in the job before; 0 without one */
 };
 #define NIXL_EVENT_INIT                                                                            \
     {                                                                                              \
@@ -70,7 +71,7 @@ NIXL_API int nixl_event_recv_x(const struct nixl_op *op,
 
 enum nixl_peer_liveness {
     NIXL_PEER_ALIVE = 0,    /**< nothing else is known */
-    NIXL_PEER_LOST = 1,     /**< died; final */
+    NIXL_PEER_LOST = 1,     /**< died; final until nixl_peer_readmit() */
     NIXL_PEER_FINISHED = 2, /**< left by nixl_finalize() */
 };
 

@@ -43,12 +43,13 @@ struct nixl_init_params {
  *                              (the detail names the variable and the PMIx status)
  * @return NIXL_E_TIMEOUT       the server or a peer was silent for NIXLRUN_INIT_TIMEOUT
  * @return NIXL_E_UNSUPPORTED the rank was started again after its process had ended without
- *                              nixl_finalize(): ranks cannot come back; or another copy of the
+ *                              nixl_finalize(), but not by nixlrun; or another copy of the
  *                              library in the process is already the rank; or the kernel refuses
  *                              what a rank needs
  * @return NIXL_E_FORKED        the process is a fork of one that used the library
  * @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY  no descriptor, thread or memory left for the rank
- * Collective: the first call, over all ranks of the job. Threads: any.
+ * Collective: the first call, over all ranks of the job; but in a process that nixlrun has started
+ * again it waits for no other rank. Threads: any.
  */
 NIXL_API int nixl_init(const struct nixl_init_params *params) NIXL_MUST_CHECK;
 
@@ -91,6 +92,13 @@ NIXL_API int nixl_rank(void);
 NIXL_API int nixl_size(void);
 
 /**
+ * How many processes of my rank have been in the job before this one: 0 for the first, more if
+ * nixlrun has started the rank again (--on-failure restart); or NIXL_E_NOT_INIT, as nixl_rank().
+ * Threads: any.
+ */
+NIXL_API int nixl_incarnation(void);
+
+/**
  * My number among the ranks that the launcher has started on my host, in the order of ranks, and
  * the number of those ranks: 0 <= nixl_local_rank() < nixl_local_size(). If the launcher does not
  * say which ranks share a host, all ranks count as if they were on one. NIXL_E_NOT_INIT as
@@ -127,7 +135,7 @@ struct nixl_peer_info {
     size_t struct_nbytes;
     uint64_t job; /**< the same for all ranks of a job, different for another job */
     int rank;
-    uint32_t incarnation; /**< how often the rank had been started before: 0, its first process */
+    uint32_t incarnation; /**< processes of the rank in the job before: 0, its first one */
     int32_t state;        /**< enum nixl_peer_liveness */
     int32_t scope;        /**< enum nixl_scope_kind */
     char host[72];        /**< as nixl_host(); "": lost before it was known */
@@ -143,7 +151,7 @@ struct nixl_peer_info {
  * lost or has left is described likewise, without waiting.
  *
  * A rank that is lost or has left stays so for this process, and no other process is reached under
- * its number: a later process of that rank (a higher incarnation) is refused.
+ * its number, until nixl_peer_readmit().
  * @param rank    0 <= rank < nixl_size(); may be the caller
  * @param info_p  made with NIXL_PEER_INFO_INIT; written only with NIXL_OK. Owned by the caller
  * @return NIXL_OK, NIXL_E_INVALID_ARG, NIXL_E_NOT_INIT, NIXL_E_NO_MEMORY
@@ -151,6 +159,26 @@ struct nixl_peer_info {
  * Threads: any.
  */
 NIXL_API int nixl_peer_query(int rank, struct nixl_peer_info *info_p) NIXL_MUST_CHECK;
+
+/**
+ * Readmit a rank that has come back: nixlrun has started it again (--on-failure restart), as
+ * NIXL_EVENT_PEER_JOINED has told with the incarnation of the new process. From then on calls on
+ * the rank mean that process, which cannot connect to this one before.
+ *
+ * Nothing of the former process is taken for the new one's. Names of regions are resolved anew at
+ * their next use, so that open handles of regions go on. Notifications of the former process that
+ * were not received are dropped. Its prepared transfers and tokens end with NIXL_E_STALE, requests
+ * and channels with it with NIXL_E_PEER_LOST; they are freed by their own calls. Teams have no
+ * members that came back, and channels for any rank take nothing from them.
+ * @param rank         0 <= rank < nixl_size(), not the caller
+ * @param incarnation  of the process that is meant, from the event
+ * @return NIXL_OK             also if that process has been readmitted before
+ * @return NIXL_E_PEER_LOST    that process has ended, too, or has not come
+ * @return NIXL_E_INVALID_ARG  the rank or the incarnation is not allowed; the detail says why
+ * @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY, NIXL_E_NOT_INIT
+ * Never blocks. Threads: any.
+ */
+NIXL_API int nixl_peer_readmit(int rank, uint32_t incarnation) NIXL_MUST_CHECK;
 
 /**
  * End the whole job: print why on stderr, ask the launcher to kill all ranks, and exit.

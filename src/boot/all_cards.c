@@ -18,6 +18,7 @@
 struct copy {
     void *bytes; /* NULL: there is none */
     size_t nbytes;
+    bool has_left; /* it had left in order */
 };
 
 struct collection {
@@ -109,6 +110,28 @@ pmix_status_t nxr_all_cards_read(const char *nspace, int size, const char *key, 
 
 /* ---- from nixlrun ---------------------------------------------------------------------------- */
 
+/* Take one part of the answer, of which the head has been read. False: it is damaged. */
+static bool find_one(struct collection *collection, const struct nxr_meet_head *head, char *at)
+{
+    uint64_t change;
+
+    if (head->rank == NXR_MEET_CHANGES && head->nbytes == sizeof(change)) {
+        memcpy(&change, at, sizeof(change));
+        nxr_boot_events_known(change);
+        return true;
+    }
+    if (head->rank < 0 || head->rank >= collection->size ||
+        collection->copies[head->rank].bytes != NULL) {
+        return false;
+    }
+    if (head->nbytes == 0) {
+        collection->copies[head->rank].has_left = true;
+    } else {
+        collection->copies[head->rank] = (struct copy){.bytes = at, .nbytes = head->nbytes};
+    }
+    return true;
+}
+
 /* Find the cards in the answer. False: it is damaged. */
 static bool find_all(struct collection *collection, size_t nbytes)
 {
@@ -121,11 +144,9 @@ static bool find_all(struct collection *collection, size_t nbytes)
         }
         memcpy(&head, at, sizeof(head));
         at += sizeof(head);
-        if (head.nbytes > (size_t)(end - at) || head.rank < 0 || head.rank >= collection->size ||
-            collection->copies[head.rank].bytes != NULL) {
+        if (head.nbytes > (size_t)(end - at) || !find_one(collection, &head, at)) {
             return false;
         }
-        collection->copies[head.rank] = (struct copy){at, head.nbytes};
     }
     return true;
 }
@@ -145,7 +166,9 @@ pmix_status_t nxr_all_cards_take(void *answer, size_t nbytes, int size)
     }
     for (int rank = 0; rank < size; rank++) {
         if (collection->copies[rank].bytes == NULL) {
-            nxr_boot_events_tell(rank);
+            nxr_boot_events_tell(&(struct nxr_wireup_event){
+                .news = collection->copies[rank].has_left ? NXR_WIREUP_LEFT : NXR_WIREUP_ENDED,
+                .rank = rank});
         }
     }
     cards_cards = collection;

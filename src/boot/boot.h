@@ -18,14 +18,15 @@
 struct nxr_boot_info {
     struct nxr_identity self; /* its job is 0 without a launcher */
     int size;
-    int n_local;    /* ranks of the job on this host, if the launcher reports it; else size */
-    int local_rank; /* this rank's index among them */
-    int program;    /* index among the programs of the job; 0 if the launcher does not report it */
-    bool is_alone;  /* no launcher */
+    int n_local;     /* ranks of the job on this host, if the launcher reports it; else size */
+    int local_rank;  /* this rank's index among them */
+    int program;     /* index among the programs of the job; 0 if the launcher does not report it */
+    bool is_alone;   /* no launcher */
+    bool may_return; /* the launcher starts ranks again whose processes have failed */
 };
 
-/* That rank has ended, or (-1) the launcher is gone; on any thread. */
-typedef void nxr_boot_event_fn(int rank);
+/* Takes news of the launcher; on any thread. */
+typedef void nxr_boot_event_fn(const struct nxr_wireup_event *event);
 
 /*
  * Join. NIXL_OK; or NIXL_E_TRANSPORT, NIXL_E_TIMEOUT, or NIXL_E_UNSUPPORTED for a rank that

@@ -36,6 +36,7 @@
 static pmix_proc_t myself;
 static int job_size;
 static bool is_connected;
+static bool may_return;     /* ranks may come back, as events tell */
 static bool has_left;       /* was connected, and left PMIx once it had all cards */
 static unsigned n_connects; /* how often this process has joined the job */
 
@@ -99,7 +100,8 @@ static int refuse_restarted(char *why, size_t why_nbytes)
 {
     snprintf(why, why_nbytes,
              "rank %u was started again after its process had ended without nixl_finalize, and a "
-             "rank cannot rejoin its job; restart the whole job",
+             "rank cannot rejoin its job unless nixlrun itself starts it again (--on-failure "
+             "restart); restart the whole job",
              myself.rank);
     return NIXL_E_UNSUPPORTED;
 }
@@ -206,6 +208,11 @@ static void boot_read_place(struct nxr_boot_info *info, int64_t timeout_ns)
     long program = job_number(myself.rank, PMIX_APPNUM);
 
     info->self.incarnation = incarnation > 0 ? (uint32_t)incarnation : 0;
+    info->may_return = false;
+    if (is_of_nixlrun(myself.nspace) && nxr_env.incarnation[0] != '\0') {
+        info->self.incarnation = (uint32_t)strtoul(nxr_env.incarnation, NULL, 10);
+        info->may_return = true;
+    }
     info->n_local = n_local > 0 && n_local <= info->size ? (int)n_local : info->size;
     info->program = program > 0 && program < info->size ? (int)program : 0;
     nxr_nodes_read(myself.nspace, info->size, timeout_ns);
@@ -245,11 +252,12 @@ int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, 
     info.size = job_size = (int)size;
     info.is_alone = false;
     boot_read_place(&info, timeout_ns);
-    if (info.self.incarnation > 0) {
+    if (info.self.incarnation > 0 && !info.may_return) {
         nxr_boot_stop(timeout_ns);
         return refuse_restarted(why, why_nbytes);
     }
-    nxr_boot_events_watch(myself.nspace);
+    may_return = info.may_return;
+    nxr_boot_events_watch(myself.nspace, info.self.job, is_of_nixlrun(myself.nspace));
     *info_p = info;
     return NIXL_OK;
 }
@@ -324,7 +332,7 @@ int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char
     if (status != PMIX_SUCCESS) {
         return boot_explain(status, "waiting for all ranks", why, why_nbytes);
     }
-    status = nxr_env.leave_pmix ? leave_early(timeout_ns) : PMIX_SUCCESS;
+    status = nxr_env.leave_pmix && !may_return ? leave_early(timeout_ns) : PMIX_SUCCESS;
     if (status != PMIX_SUCCESS) {
         return boot_explain(status, "leaving PMIx (NIXLRUN_LEAVE_PMIX)", why, why_nbytes);
     }
@@ -391,6 +399,19 @@ static void give_copy(int rank, nxr_wireup_card_fn *card_fn)
     bool is_good = bytes != NULL && nxr_card_parse(bytes, nbytes, &owner, &card) == NIXL_OK;
 
     card_fn(rank, is_good ? &card : NULL);
+}
+
+/* Only of ranks that may come back; the cards are kept then. */
+static uint32_t pmix_incarnation_of(int rank)
+{
+    const struct nxr_identity owner = {.job = boot_job(), .rank = rank};
+    struct nxr_full_card card;
+    size_t nbytes = 0;
+    const void *bytes = nxr_all_cards_are_kept() ? nxr_all_cards_find(rank, &nbytes) : NULL;
+
+    return bytes != NULL && nxr_card_parse(bytes, nbytes, &owner, &card) == NIXL_OK
+               ? card.head.identity.incarnation
+               : 0;
 }
 
 static void pmix_get_card(int rank, nxr_wireup_card_fn *card_fn)
@@ -524,5 +545,6 @@ bool nxr_boot_kill(int rank)
 
 const struct nxr_wireup nxr_boot_wireup = {
     .get_card = pmix_get_card,
+    .incarnation_of = pmix_incarnation_of,
     .fence = pmix_fence,
 };

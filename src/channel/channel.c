@@ -238,6 +238,14 @@ static int check_producer(const struct nixl_channel *channel, const struct nxr_l
     static const char operation[] = "nixl_channel_open";
 
     if (head->peer == NIXL_ANY_RANK) {
+        if (nxr_job.self.incarnation > 0) {
+            return nxr_fail(NIXL_E_UNSUPPORTED, operation, channel->peer, "", 0,
+                            "%s has opened its end of channel '%s' for any rank, which means the "
+                            "first process of each; for this process, which is %s, it must open "
+                            "one for that rank alone",
+                            nxr_rank_name(channel->peer), channel->name,
+                            nxr_rank_name(nxr_job.rank));
+        }
         return !nxr_peer_is_attached(channel->consumer)
                    ? NIXL_OK
                    : nxr_fail(NIXL_E_UNSUPPORTED, operation, channel->peer, "", 0,
@@ -248,6 +256,13 @@ static int check_producer(const struct nixl_channel *channel, const struct nxr_l
     if (head->producer.job != nxr_job.self.job || head->producer.rank != nxr_job.rank) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, channel->peer, "", 0,
                         "%s has opened its end of channel '%s' for %s alone, and this is %s",
+                        nxr_rank_name(channel->peer), channel->name,
+                        nxr_identity_name(&head->producer), nxr_rank_name(nxr_job.rank));
+    }
+    if (head->producer.incarnation != nxr_job.self.incarnation) {
+        return nxr_fail(NIXL_E_STALE, operation, channel->peer, "", 0,
+                        "%s has opened its end of channel '%s' for %s, and this is %s; it must "
+                        "close it and open it again",
                         nxr_rank_name(channel->peer), channel->name,
                         nxr_identity_name(&head->producer), nxr_rank_name(nxr_job.rank));
     }

@@ -379,12 +379,22 @@ static void find_credit(const struct nixl_channel *channel, unsigned number, int
     }
 }
 
+/* Has another process taken the place of the lane's producer? It is owed nothing here. */
+static bool is_lane_of_former(const struct nixl_channel *channel, int rank)
+{
+    return channel->producer != NULL ? nxr_peer_is_replaced(channel->producer)
+                                     : nxr_identity_at(rank).incarnation > 0;
+}
+
 static void give_credit(const struct nixl_channel *channel, unsigned number)
 {
     int rank = channel->producer != NULL ? channel->peer : (int)number;
     struct nxr_lane *lane = &channel->lanes[number];
     uint64_t enough = (channel->nslots + CREDIT_PARTS - 1) / CREDIT_PARTS;
 
+    if (nxr_job.may_return && is_lane_of_former(channel, rank)) {
+        return;
+    }
     if (!lane->is_credit_asked) {
         find_credit(channel, number, rank);
     }

@@ -96,10 +96,28 @@ struct waiting {
     struct nixl_req **req_p; /* NULL: the call waits itself */
 };
 
+/* Have all members been in the job since its start? Who has come back has not counted its teams. */
+static int check_returned(const struct nxr_wanted *wanted)
+{
+    for (int i = 0; wanted->ranks != NULL && i < wanted->size; i++) {
+        if (nxr_identity_at(wanted->ranks[i]).incarnation > 0) {
+            return nxr_fail(NIXL_E_UNSUPPORTED, wanted->operation, wanted->ranks[i], "", 0,
+                            "%s was started again, and teams have no such members",
+                            nxr_rank_name(wanted->ranks[i]));
+        }
+    }
+    return NIXL_OK;
+}
+
 /* Teams of the same ranks in several contexts are different ones. */
 static int get_team(struct nxr_wanted *wanted, const struct waiting *waiting,
                     struct nixl_team **team_p)
 {
+    int status = check_returned(wanted);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
     if (waiting->context != 0) {
         wanted->key = nxr_hash_mix(wanted->key, waiting->context);
     }

@@ -23,7 +23,7 @@ static int find_living(const struct nixl_team *team, int *ranks)
     for (int i = 0; i < team->size; i++) {
         struct nxr_peer *peer = nxr_peer_find(team->ranks[i]);
 
-        if (peer == NULL || !nxr_life_check(peer)) {
+        if (peer == NULL || (peer->identity.incarnation == 0 && !nxr_life_check(peer))) {
             ranks[n++] = team->ranks[i];
         }
     }

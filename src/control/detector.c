@@ -443,6 +443,9 @@ static void detector_take_death(const struct nxr_control_source *source,
     const struct nxr_wire_death *death = &message->death;
     int rank = nxr_rank_of(&death->dead);
 
+    if (nxr_job.may_return && rank >= 0 && detector_is_succeeded(rank, &death->dead)) {
+        return; /* it has been told before */
+    }
     if (rank < 0 || nxr_rank_of(&death->by) < 0 || detector_is_succeeded(rank, &death->dead)) {
         nxr_warn(HOST, "%s reports the end of %s, which is not in this job now; ignored",
                  nxr_peer_name(source->peer), nxr_identity_name(&death->dead));
@@ -453,6 +456,13 @@ static void detector_take_death(const struct nxr_control_source *source,
     } else if (death->silent_ms != 0) {
         detector_be_cast_out(death);
     }
+}
+
+/* The rank takes its place in the rings again. */
+static void detector_peer_replaced(struct nxr_peer *peer)
+{
+    (void)peer;
+    must_mend = true;
 }
 
 static void detector_register(void)
@@ -467,5 +477,6 @@ const struct nxr_subsystem nxr_detector_subsystem = {
     .tick = nxr_detector_tick,
     .peer_ending = detector_peer_ending,
     .death_known = nxr_detector_peer_ended,
+    .peer_replaced = detector_peer_replaced,
     .close = nxr_detector_stop,
 };

@@ -372,7 +372,7 @@ static int wait_for_all(int64_t timeout_ns)
     int status = NIXL_OK;
 
     atomic_store(&fence_status, NIXL_E_UNSUPPORTED);
-    if (nxr_event_n_rank_deaths() == 0 && timeout_ns > 0) {
+    if (nxr_event_n_rank_deaths() == 0 && nxr_job.self.incarnation == 0 && timeout_ns > 0) {
         begin_fence();
         nxr_wait(is_fence_over, NULL, fence_ns < ALONE_NS ? fence_ns : ALONE_NS);
     }

@@ -9,6 +9,7 @@
 #include "core/attached.h"
 #include "core/event.h"
 #include "core/job.h"
+#include "core/late.h"
 #include "core/life.h"
 #include "core/service.h"
 #include "core/subsystem.h"
@@ -19,9 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LATE_NS  (1 * NXR_S)
-#define CHECK_NS (100 * NXR_MS) /* while something has ended that cannot be freed yet */
-#define LOOK_NS  (1 * NXR_S)    /* for the end of an attachment of which the message was lost */
+#define LOOK_NS (1 * NXR_S) /* for the end of an attachment of which the message was lost */
 
 /* A table that was outgrown. */
 struct old_table {
@@ -30,7 +29,6 @@ struct old_table {
 };
 
 static struct old_table *old_tables;
-static struct nxr_list attached_late = {&attached_late, &attached_late}; /* to be freed, by age */
 static int
     attached_room; /* numbers for which the table has room; 0: it has room for the ranks alone */
 
@@ -121,8 +119,7 @@ static void attached_unlink(struct nxr_peer *peer, int64_t now)
                           memory_order_release);
     nxr_subsystems_peer_unlink(peer);
     nxr_inflight_free_of(peer);
-    peer->ended_at = now;
-    nxr_list_append(&attached_late, &peer->late_link);
+    nxr_late_free(peer, now);
 }
 
 /* Tell the peer that no thread here uses its memory any more, once that is so. */
@@ -143,8 +140,8 @@ static int64_t attached_wind_up(struct nxr_peer *peer, int64_t now)
         close(peer->rings_fd);
         peer->rings_fd = -1;
     }
-    if (now < peer->ended_at + LATE_NS) {
-        return peer->ended_at + LATE_NS;
+    if (now < peer->ended_at + NXR_LATE_NS) {
+        return peer->ended_at + NXR_LATE_NS;
     }
     if (!peer->is_released) {
         attached_release(peer);
@@ -153,10 +150,10 @@ static int64_t attached_wind_up(struct nxr_peer *peer, int64_t now)
         return INT64_MAX; /* the program has not ended it */
     }
     if (!peer->is_released || !attached_is_out(peer) || nxr_subsystems_peer_is_used(peer)) {
-        return now + CHECK_NS;
+        return now + NXR_LATE_CHECK_NS;
     }
     attached_unlink(peer, now);
-    return now + LATE_NS;
+    return now + NXR_LATE_NS;
 }
 
 /* The message that the peer has ended the attachment may have been lost. */
@@ -169,23 +166,9 @@ static int64_t attached_look(struct nxr_peer *peer, int64_t now)
     return now + LOOK_NS;
 }
 
-static int64_t free_late(int64_t now)
-{
-    while (!nxr_list_is_empty(&attached_late)) {
-        struct nxr_peer *oldest = nxr_list_entry(attached_late.next, struct nxr_peer, late_link);
-
-        if (now < oldest->ended_at + LATE_NS) {
-            return oldest->ended_at + LATE_NS;
-        }
-        nxr_list_remove(&oldest->late_link);
-        nxr_peer_free(oldest);
-    }
-    return INT64_MAX;
-}
-
 static int64_t attached_tick(int64_t now)
 {
-    int64_t due = free_late(now);
+    int64_t due = nxr_late_tick(now);
     struct nxr_peer *peer, *next;
 
     for (peer = atomic_load(&nxr_job.attached); peer != NULL; peer = next) {
@@ -211,7 +194,7 @@ static void free_all(struct nxr_peer *peer)
 void nxr_attached_reset(void)
 {
     free_all(atomic_exchange(&nxr_job.attached, NULL));
-    (void)free_late(INT64_MAX);
+    (void)nxr_late_tick(INT64_MAX);
     while (old_tables != NULL) {
         struct old_table *old = old_tables;
 

@@ -5,8 +5,9 @@
  *
  * An attachment ends for this process when the other one dies, leaves or ends it, or when this one
  * does. What it had is freed late: after the program has ended the attachment, when nothing refers
- * to the peer any more, when the other process uses nothing of this one, and not before LATE_NS
- * have passed, so that a call in another thread which still has the peer finds that it has ended.
+ * to the peer any more, when the other process uses nothing of this one, and not before NXR_LATE_NS
+ * (core/late.h) have passed, so that a call in another thread which still has the peer finds that
+ * it has ended.
  *
  * Lock: job.lock, except for nxr_attached_find() and nxr_attached_number().
  */

@@ -50,7 +50,7 @@ static void append_death(int rank)
 
 /* Caller holds events_lock. */
 static void append_event(struct nixl_context *context, enum nixl_event_type type, int rank,
-                         const char *name)
+                         uint32_t incarnation, const char *name)
 {
     struct nxr_event *event = malloc(sizeof(*event) + strlen(name) + 1);
 
@@ -60,28 +60,46 @@ static void append_event(struct nixl_context *context, enum nixl_event_type type
     }
     event->type = type;
     event->rank = rank;
-    event->incarnation = rank >= 0 ? nxr_identity_at(rank).incarnation : 0;
+    event->incarnation = incarnation;
     memcpy(event->name, name, strlen(name) + 1);
     nxr_list_append(&context->events, &event->link);
     atomic_fetch_add_explicit(&context->n_events, 1, memory_order_release);
 }
 
+/* Caller holds events_lock. */
+static void append_to_all(enum nixl_event_type type, int rank, uint32_t incarnation,
+                          const char *name)
+{
+    for (struct nixl_context *each = &nxr_context_default; each != NULL;
+         each = nxr_context_next(each)) {
+        if (atomic_load(&each->is_open)) {
+            append_event(each, type, rank, incarnation, name);
+        }
+    }
+}
+
 void nxr_event_push(struct nixl_context *context, enum nixl_event_type type, int rank,
                     const char *name)
 {
+    uint32_t incarnation = rank >= 0 ? nxr_identity_at(rank).incarnation : 0;
+
     pthread_mutex_lock(&events_lock);
     if (type == NIXL_EVENT_PEER_LOST || type == NIXL_EVENT_PEER_LEFT) {
         append_death(rank);
     }
     if (context != NULL) {
-        append_event(context, type, rank, name);
+        append_event(context, type, rank, incarnation, name);
+    } else {
+        append_to_all(type, rank, incarnation, name);
     }
-    for (struct nixl_context *each = context == NULL ? &nxr_context_default : NULL; each != NULL;
-         each = nxr_context_next(each)) {
-        if (atomic_load(&each->is_open)) {
-            append_event(each, type, rank, name);
-        }
-    }
+    pthread_mutex_unlock(&events_lock);
+    nxr_wake_self();
+}
+
+void nxr_event_push_of(enum nixl_event_type type, const struct nxr_identity *identity)
+{
+    pthread_mutex_lock(&events_lock);
+    append_to_all(type, identity->rank, identity->incarnation, "");
     pthread_mutex_unlock(&events_lock);
     nxr_wake_self();
 }

@@ -16,6 +16,13 @@ struct nixl_context;
 void nxr_event_push(struct nixl_context *context, enum nixl_event_type type, int rank,
                     const char *name);
 
+/*
+ * Queue an event for each open context about a process that is not a peer now: it has come back, or
+ * has ended since. Waits do not end by it. Any thread.
+ */
+struct nxr_identity;
+void nxr_event_push_of(enum nixl_event_type type, const struct nxr_identity *identity);
+
 /* Take the oldest event of a context, which free() frees; NULL: there is none. Any thread. */
 struct nxr_event {
     struct nxr_list link;

@@ -35,8 +35,8 @@ const char *nxr_identity_explain(const char *what, const struct nxr_identity *ex
         [NXR_IDENTITY_EARLIER] =
             "an earlier process of that rank, which has ended; ask the process "
             "that took its place",
-        [NXR_IDENTITY_LATER] = "a process that was started later as that rank; ranks cannot come "
-                               "back into a job: start the whole job again",
+        [NXR_IDENTITY_LATER] = "a process that was started later as that rank; it is lost until "
+                               "the program readmits it (nixl_peer_readmit)",
     };
     char expected_text[NXR_IDENTITY_TEXT_NBYTES], told_text[NXR_IDENTITY_TEXT_NBYTES];
 

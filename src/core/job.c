@@ -105,7 +105,7 @@ int nxr_fail_timeout(const char *operation, int rank, int64_t timeout_ns)
 /* ---- calls about ranks ----------------------------------------------------------------------- */
 
 /*
- * The next five record no failure: programs call them to report one, such as a failed nixl_init().
+ * The next six record no failure: programs call them to report one, such as a failed nixl_init().
  */
 int nixl_rank(void)
 {
@@ -119,6 +119,13 @@ int nixl_size(void)
     int status = job_readiness();
 
     return status == NIXL_OK ? nxr_job.size : status;
+}
+
+int nixl_incarnation(void)
+{
+    int status = job_readiness();
+
+    return status == NIXL_OK ? (int)nxr_job.self.incarnation : status;
 }
 
 int nixl_local_rank(void)

@@ -48,7 +48,8 @@ enum nxr_connection {
 
 /*
  * Another process, or this one: a rank of the own job, made when first needed, which stays until
- * the last finalize; or an attached process of another job (core/attached.h). It holds what core
+ * the last finalize, or until another process has taken its place (core/returned.h); or an attached
+ * process of another job (core/attached.h). It holds what core
  * uses itself: who the peer is, whether it lives, how it is reached, what is under way to it, as
  * requests count it, and its card, which several folders read. Everything else lies behind it, in
  * slots that each belong to one folder (core/peer_slot.h).
@@ -84,10 +85,12 @@ struct nxr_peer {
     struct nxr_rings out; /* in its memory, written by this process; none: another host */
     int place;            /* the number by which it names this process; own job: the rank */
     struct nxr_peer *_Atomic next; /* of the attached; stays when it is taken out of the list */
-    _Atomic uint32_t n_requests;   /* of an attached peer: handles of requests that concern it */
+    _Atomic uint32_t n_requests;   /* if it is counted: handles of requests that concern it */
+    bool is_counted;               /* it may be freed before the last finalize */
 
     /* Everything below: job.lock. */
-    int rings_fd;                 /* of an attached peer: the page of `in`; else -1 */
+    int rings_fd;                 /* the page of `in`, if it has one of its own; else -1 */
+    bool has_rings_page;          /* `in` is a page of its own, not part of the control page */
     bool is_detached;             /* this process has ended the attachment */
     bool is_released;             /* nothing here uses the memory of an attached peer any more */
     int64_t ended_at;             /* when an attached peer was found to have ended; 0: it lives */
@@ -112,6 +115,7 @@ struct nxr_job {
     bool is_alone;          /* no launcher */
     bool is_leaving;        /* in the last finalize, and so are all others */
     bool is_oversubscribed; /* more ranks than cores on this host: spin little */
+    bool may_return;        /* ranks are started again when their processes have failed */
     bool has_spare_core;    /* ... fewer: a library thread may work beside one that spins */
     int64_t spin_ns;
     struct nxr_full_card card;
@@ -236,6 +240,9 @@ struct nxr_peer *nxr_peer_get(int rank);
 /* The same for holders of job.lock. */
 struct nxr_peer *nxr_peer_get_locked(int rank);
 
+/* The same for a process that has introduced itself, and whose incarnation is known by that. */
+struct nxr_peer *nxr_peer_get_of(const struct nxr_identity *identity);
+
 /* The peer, or NULL if it has not been made. Any thread. */
 static inline struct nxr_peer *nxr_peer_find(int rank)
 {
@@ -250,6 +257,15 @@ static inline struct nxr_peer *nxr_peer_find(int rank)
  * meanwhile may be left out.
  */
 struct nxr_peer *nxr_peers_next(const struct nxr_peer *peer);
+
+/*
+ * Has another process taken the place of that one, so that calls by its number do not mean it? Any
+ * thread.
+ */
+static inline bool nxr_peer_is_replaced(const struct nxr_peer *peer)
+{
+    return nxr_is_own_rank(peer->rank) && nxr_peer_find(peer->rank) != peer;
+}
 
 /* Is it a process of another job? */
 static inline bool nxr_peer_is_attached(const struct nxr_peer *peer)
@@ -287,6 +303,9 @@ static inline bool nxr_peer_is_lost(const struct nxr_peer *peer)
 
 /* A peer of an attached process, with a page of rings. NIXL_OK, NIXL_E_NO_MEMORY, NIXL_E_LIMIT. */
 int nxr_peer_new_attached(int number, struct nxr_peer **peer_p);
+
+/* The peer of a process that takes the place of another one. As nxr_peer_new_attached(). */
+int nxr_peer_new_returned(const struct nxr_card *card, struct nxr_peer **peer_p);
 
 /* End the subsystems' state of a peer, and free it. */
 void nxr_peer_free(struct nxr_peer *peer);

@@ -9,6 +9,7 @@
 #include "util/env.h"
 #include "util/status.h"
 #include "core/wait.h"
+#include "core/wireup.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -43,17 +44,8 @@ static struct nxr_peer *peer_new(int rank, const struct nxr_rings *in)
     return peer;
 }
 
-static struct nxr_peer *peer_new_rank(int rank)
-{
-    struct nxr_rings in = {.ring = NULL};
-
-    if (nxr_job.control != NULL) {
-        in = nxr_control_own_rings(nxr_job.control, rank);
-    }
-    return peer_new(rank, &in);
-}
-
-int nxr_peer_new_attached(int number, struct nxr_peer **peer_p)
+/* A peer with a page of rings. NIXL_OK, NIXL_E_NO_MEMORY, NIXL_E_LIMIT. */
+static int peer_new_with_page(int number, struct nxr_peer **peer_p)
 {
     struct nxr_rings in;
     int fd, status = nxr_rings_page_create(&in, &fd);
@@ -69,8 +61,55 @@ int nxr_peer_new_attached(int number, struct nxr_peer **peer_p)
         return NIXL_E_NO_MEMORY;
     }
     peer->rings_fd = fd;
+    peer->has_rings_page = true;
     *peer_p = peer;
     return NIXL_OK;
+}
+
+/*
+ * The rings of the control page are those of a rank's first process, at both ends: what a process
+ * has left there must not meet what the next one expects.
+ */
+static struct nxr_peer *peer_new_rank(const struct nxr_identity *identity)
+{
+    struct nxr_rings in = {.ring = NULL};
+    struct nxr_peer *peer = NULL;
+
+    if (identity->rank != nxr_job.rank &&
+        (identity->incarnation > 0 || nxr_job.self.incarnation > 0)) {
+        (void)peer_new_with_page(identity->rank, &peer);
+    } else {
+        if (nxr_job.control != NULL) {
+            in = nxr_control_own_rings(nxr_job.control, identity->rank);
+        }
+        peer = peer_new(identity->rank, &in);
+    }
+    if (peer != NULL) {
+        peer->identity = *identity;
+        peer->is_counted = nxr_job.may_return;
+    }
+    return peer;
+}
+
+int nxr_peer_new_attached(int number, struct nxr_peer **peer_p)
+{
+    int status = peer_new_with_page(number, peer_p);
+
+    if (status == NIXL_OK) {
+        (*peer_p)->is_counted = true;
+    }
+    return status;
+}
+
+int nxr_peer_new_returned(const struct nxr_card *card, struct nxr_peer **peer_p)
+{
+    int status = peer_new_with_page(card->identity.rank, peer_p);
+
+    if (status == NIXL_OK) {
+        (*peer_p)->is_counted = true;
+        nxr_peer_set_card(*peer_p, card);
+    }
+    return status;
 }
 
 void nxr_peer_free(struct nxr_peer *peer)
@@ -79,17 +118,35 @@ void nxr_peer_free(struct nxr_peer *peer)
     if (peer->rings_fd >= 0) {
         close(peer->rings_fd);
     }
-    if (nxr_peer_is_attached(peer)) {
+    if (peer->has_rings_page) {
         nxr_rings_page_unmap(&peer->in);
     }
     free(peer);
 }
 
-struct nxr_peer *nxr_peer_get_locked(int rank)
+struct nxr_peer *nxr_peer_get_of(const struct nxr_identity *identity)
 {
+    int rank = nxr_rank_of(identity);
+
+    if (rank < 0) {
+        return NULL;
+    }
     if (nxr_job.peers[rank] == NULL && nxr_is_own_rank(rank)) {
         atomic_store_explicit((struct nxr_peer * _Atomic *)&nxr_job.peers[rank],
-                              peer_new_rank(rank), memory_order_release);
+                              peer_new_rank(identity), memory_order_release);
+    }
+    return nxr_job.peers[rank];
+}
+
+struct nxr_peer *nxr_peer_get_locked(int rank)
+{
+    struct nxr_identity identity = {nxr_job.self.job, rank, 0};
+
+    if (nxr_job.peers[rank] == NULL && nxr_is_own_rank(rank)) {
+        if (nxr_job.may_return) {
+            identity.incarnation = nxr_wireup()->incarnation_of(rank);
+        }
+        return nxr_peer_get_of(&identity);
     }
     return nxr_job.peers[rank];
 }
@@ -176,6 +233,11 @@ int nxr_peer_fail_lost(const char *operation, int rank, const char *transport)
     if (state == NIXL_PEER_FINISHED) {
         return nxr_fail(NIXL_E_PEER_LOST, operation, rank, transport, 0, "%s has left the job",
                         nxr_rank_name(rank));
+    }
+    if (state == NIXL_PEER_ALIVE && peer != NULL) {
+        return nxr_fail(NIXL_E_PEER_LOST, operation, rank, transport, 0,
+                        "the process that it was begun with has ended; %s has taken its place",
+                        nxr_peer_name(peer));
     }
     if (nxr_peer_why_lost(rank)[0] != '\0') {
         return nxr_fail(NIXL_E_PEER_LOST, operation, rank, transport, 0, "%s is lost: %s",

@@ -420,18 +420,18 @@ static void request_count(struct nixl_req *req)
     }
 }
 
-/* An attached peer is not freed while a request concerns it. */
+/* A peer that may be freed is not, while a request concerns it. */
 static void request_set_peer(struct nixl_req *req, struct nxr_peer *peer)
 {
     req->peer = peer;
-    if (nxr_peer_is_attached(peer)) {
+    if (peer->is_counted) {
         atomic_fetch_add(&peer->n_requests, 1);
     }
 }
 
 void nxr_request_free(struct nixl_req *req)
 {
-    if (req->peer != NULL && nxr_peer_is_attached(req->peer)) {
+    if (req->peer != NULL && req->peer->is_counted) {
         atomic_fetch_sub(&req->peer->n_requests, 1);
     }
     free(req);

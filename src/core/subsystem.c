@@ -228,6 +228,11 @@ bool nxr_subsystems_numbers_grow(int n_numbers)
     return true;
 }
 
+void nxr_subsystems_peer_replaced(struct nxr_peer *peer)
+{
+    UPWARDS(peer_replaced, peer)
+}
+
 void nxr_subsystems_peer_detached(struct nxr_peer *peer)
 {
     UPWARDS(peer_detached, peer)

@@ -118,6 +118,14 @@ struct nxr_subsystem {
     /* The event is queued: update what depends on the list of deaths. */
     void (*death_known)(const struct nxr_peer *peer);
 
+    /* ---- peers that another process of their rank replaces (core/returned.h) ----------------- */
+
+    /*
+     * The program has readmitted the rank: drop all that is found by its number. The peer's state
+     * is set since long, and it is still the one of that number. Holds job.lock.
+     */
+    void (*peer_replaced)(struct nxr_peer *peer);
+
     /* ---- attached peers (core/attached.h) ---------------------------------------------------- */
 
     /*
@@ -208,6 +216,7 @@ void nxr_subsystems_peer_ending(struct nxr_peer *peer);
 void nxr_subsystems_peer_ended(struct nxr_peer *peer);
 void nxr_subsystems_death_known(const struct nxr_peer *peer);
 bool nxr_subsystems_numbers_grow(int n_numbers);
+void nxr_subsystems_peer_replaced(struct nxr_peer *peer);
 void nxr_subsystems_peer_detached(struct nxr_peer *peer);
 bool nxr_subsystems_peer_is_used(struct nxr_peer *peer);
 void nxr_subsystems_peer_unlink(struct nxr_peer *peer);

@@ -6,7 +6,24 @@
 #ifndef NXR_CORE_WIREUP_H
 #define NXR_CORE_WIREUP_H
 
-struct nxr_full_card;
+#include "core/card.h"
+
+#include <stdint.h>
+
+/* What the launcher reports of another rank, or of itself. */
+enum nxr_wireup_news {
+    NXR_WIREUP_ENDED,  /* its process has ended */
+    NXR_WIREUP_LEFT,   /* it had left in order before this rank joined */
+    NXR_WIREUP_JOINED, /* another process has joined as that rank: `card` is its card */
+    NXR_WIREUP_GONE,   /* the launcher itself is gone; `rank` is -1 */
+};
+
+struct nxr_wireup_event {
+    enum nxr_wireup_news news;
+    int rank;
+    uint64_t change; /* the number of the change (util/meet.h); 0: it has none */
+    struct nxr_card card;
+};
 
 /*
  * The answer to get_card(), on any thread, perhaps within get_card(). The card is checked; NULL:
@@ -20,6 +37,9 @@ typedef void nxr_wireup_fence_fn(int status, void *arg);
 struct nxr_wireup {
     /* Request the card of a rank. `card_fn` is called exactly once, also after a failure. */
     void (*get_card)(int rank, nxr_wireup_card_fn *card_fn);
+
+    /* The incarnation of a rank's process that this one has met in joining. Any thread. */
+    uint32_t (*incarnation_of)(int rank);
 
     /*
      * Start a fence over all ranks. `fence_fn` is called exactly once, immediately or much later,

@@ -36,8 +36,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RETRY_NS (2 * NXR_MS)
-#define NEWS_NS  (500 * NXR_MS) /* how long the report of a death may take */
+#define RETRY_NS   (2 * NXR_MS)
+#define READMIT_NS (20 * NXR_MS)
+#define NEWS_NS    (500 * NXR_MS) /* how long the report of a death may take */
 
 struct arrived_card {
     struct nxr_list link;
@@ -101,7 +102,7 @@ static void connect_give_up(struct nxr_peer *peer, const char *why)
     go_remote(peer, peer->full_card != NULL ? peer->full_card : &none, why);
 }
 
-static void retry_later(struct nxr_peer *peer, const char *why)
+static void retry_within(struct nxr_peer *peer, int64_t delay_ns, const char *why)
 {
     struct host_peer *hp = host_peer_of(peer);
     int64_t now = nxr_now_ns();
@@ -111,7 +112,24 @@ static void retry_later(struct nxr_peer *peer, const char *why)
         return;
     }
     n_retrying += hp->retry_at == INT64_MAX;
-    hp->retry_at = now + RETRY_NS;
+    hp->retry_at = now + delay_ns;
+}
+
+static void retry_later(struct nxr_peer *peer, const char *why)
+{
+    retry_within(peer, RETRY_NS, why);
+}
+
+/* It may know a former process of this rank, and greets this one when it has readmitted it. */
+static void retry_when_readmitted(struct nxr_peer *peer)
+{
+    char why[160];
+
+    snprintf(why, sizeof(why),
+             "it has not readmitted this process, which is %s, within NIXLRUN_RESOLVE_TIMEOUT "
+             "(nixl_peer_readmit)",
+             nxr_identity_name(&nxr_job.self));
+    retry_within(peer, READMIT_NS, why);
 }
 
 /*
@@ -214,10 +232,24 @@ static void connect_card_came(int rank, const struct nxr_full_card *card)
     pthread_mutex_unlock(&cards_lock);
 }
 
+/* Its card is known, and says that it may be on this host. */
+static void connect_with_card(struct nxr_peer *peer)
+{
+    char why[96];
+
+    if (!nxr_wire_is_common(&peer->card, why, sizeof(why))) {
+        nxr_warn(HOST, "%s on this host is not reached by shared memory: %s", nxr_peer_name(peer),
+                 why);
+        connect_give_up(peer, why);
+        return;
+    }
+    set_connection(peer, NXR_CONNECTION_CONNECTING);
+    connect_now(peer);
+}
+
 static void use_card(const struct arrived_card *arrived)
 {
     struct nxr_peer *peer = nxr_peer_get_locked(arrived->rank);
-    char why[96];
 
     if (peer == NULL || peer->has_card) {
         return;
@@ -236,14 +268,7 @@ static void use_card(const struct arrived_card *arrived)
         return;
     }
     keep_card(peer, &arrived->card);
-    if (!nxr_wire_is_common(&peer->card, why, sizeof(why))) {
-        nxr_warn(HOST, "%s on this host is not reached by shared memory: %s", nxr_peer_name(peer),
-                 why);
-        connect_give_up(peer, why);
-        return;
-    }
-    set_connection(peer, NXR_CONNECTION_CONNECTING);
-    connect_now(peer);
+    connect_with_card(peer);
 }
 
 static void connect_want(struct nxr_peer *peer)
@@ -252,9 +277,8 @@ static void connect_want(struct nxr_peer *peer)
         return;
     }
     host_peer_of(peer)->give_up_at = nxr_deadline(nxr_env.resolve_timeout);
-    if (nxr_peer_is_attached(peer)) { /* it has come with its card */
-        set_connection(peer, NXR_CONNECTION_CONNECTING);
-        connect_now(peer);
+    if (peer->has_card) { /* it has come with it: it is attached, or has returned */
+        connect_with_card(peer);
         return;
     }
     set_connection(peer, NXR_CONNECTION_CARD);
@@ -293,7 +317,7 @@ void nxr_connect_self(struct nxr_peer *self)
 static int connect_map_rings(struct nxr_peer *peer, const struct nxr_greeted *greeted,
                              struct nxr_control *control)
 {
-    if (nxr_peer_is_attached(peer)) {
+    if (peer->has_rings_page) {
         return nxr_rings_page_map(greeted->rings_fd, &peer->out);
     }
     peer->out.credit = &control->credits[nxr_job.rank];
@@ -353,7 +377,7 @@ void nxr_connect_unmap(struct nxr_peer *peer)
     nxr_liveness_unwatch(peer);
     nxr_atomic_forget(peer);
     if (peer->control != NULL && peer->rank != nxr_job.rank) {
-        if (nxr_peer_is_attached(peer)) {
+        if (peer->has_rings_page) {
             nxr_rings_page_unmap(&peer->out);
         } else {
             nxr_control_unmap_ring(peer->out.ring);
@@ -398,7 +422,9 @@ void nxr_connect_conn_closed(struct nxr_peer *peer)
     if (nxr_peer_is_lost(peer) || !nxr_is_joined()) {
         return;
     }
-    if (!nxr_peer_is_up(peer)) {
+    if (!nxr_peer_is_up(peer) && nxr_job.self.incarnation > 0) {
+        retry_when_readmitted(peer);
+    } else if (!nxr_peer_is_up(peer)) {
         retry_later(peer, "its service thread closed the connection before it answered");
     } else if (!nxr_list_is_empty(nxr_region_asks(peer)) || !nxr_list_is_empty(&hp->unsent)) {
         n_retrying += hp->retry_at == INT64_MAX;
@@ -486,6 +512,16 @@ static void connect_unlink(struct nxr_peer *peer)
     }
 }
 
+/* Nothing connects to that process any more. */
+static void connect_peer_replaced(struct nxr_peer *peer)
+{
+    struct host_peer *hp = host_peer_of(peer);
+
+    n_retrying -= hp->retry_at != INT64_MAX;
+    hp->retry_at = INT64_MAX;
+    nxr_liveness_unwatch(peer);
+}
+
 static bool connect_peer_is_used(struct nxr_peer *peer)
 {
     return host_peer_of(peer)->retry_at != INT64_MAX || nxr_atomic_is_asked_by(peer);
@@ -496,6 +532,7 @@ const struct nxr_subsystem nxr_connect_subsystem = {
     .peer_slot = &nxr_host_slot,
     .peer_init = nxr_host_peer_init,
     .peer_fini = nxr_connect_unmap,
+    .peer_replaced = connect_peer_replaced,
     .peer_is_used = connect_peer_is_used,
     .peer_unlink = connect_unlink,
     .register_handlers = nxr_greeting_register,

@@ -27,7 +27,7 @@ void nxr_greeting_send(struct nxr_conn *conn, enum nxr_wire_type type)
     if (type == NXR_WIRE_HELLO) {
         memcpy(message.hello.secret, peer->card.secret, NXR_SECRET_NBYTES);
     }
-    if (nxr_peer_is_attached(peer)) {
+    if (peer->has_rings_page) {
         fds[n_fds++] = peer->rings_fd;
     }
     fds[n_fds++] = nxr_job.event_fd;
@@ -38,13 +38,13 @@ void nxr_greeting_send(struct nxr_conn *conn, enum nxr_wire_type type)
 static int greeting_accept(struct nxr_peer *peer, const struct nxr_control_source *source,
                            const struct nxr_wire_hello *hello, const struct nxr_card *card)
 {
-    int n_pages = nxr_peer_is_attached(peer) ? 2 : 1, none = -1;
+    int n_pages = peer->has_rings_page ? 2 : 1, none = -1;
     const struct nxr_greeted greeted = {
         .card = card,
         .control_fd = source->fds[0],
         .rings_fd = n_pages == 2 && source->n_fds > 1 ? source->fds[1] : -1,
         .event_fd = source->n_fds > n_pages ? &source->fds[n_pages] : &none,
-        .place = n_pages == 2 ? hello->number : nxr_job.rank,
+        .place = nxr_peer_is_attached(peer) ? hello->number : nxr_job.rank,
         .pid = source->conn->pid,
         .socket = source->conn->fd,
     };
@@ -65,6 +65,20 @@ static bool greeting_is_card_of(const struct nxr_wire_hello *hello, struct nxr_c
     return true;
 }
 
+/*
+ * Is it a later process of a rank, which the program has not readmitted yet? It tries again, and
+ * once it is readmitted this rank greets it.
+ */
+static bool greeting_is_early(const struct nxr_identity *from)
+{
+    int rank = nxr_rank_of(from);
+    const struct nxr_peer *peer = nxr_is_own_rank(rank) ? nxr_job.peers[rank] : NULL;
+
+    return nxr_job.may_return && peer != NULL &&
+           nxr_identity_compare(&peer->identity, from) == NXR_IDENTITY_LATER &&
+           (peer->has_card || nxr_peer_is_lost(peer));
+}
+
 /* A peer connected to us. */
 static void greeting_take_hello(const struct nxr_control_source *source,
                                 const union nxr_wire_message *message)
@@ -79,6 +93,9 @@ static void greeting_take_hello(const struct nxr_control_source *source,
     if (conn->is_mine || conn->is_greeted || nxr_rank_of(&hello->header.from) == nxr_job.rank ||
         memcmp(hello->secret, nxr_job.card.head.secret, NXR_SECRET_NBYTES) != 0) {
         refusal = "a greeting without the secret of this rank's card";
+    } else if (greeting_is_early(&hello->header.from)) {
+        nxr_conn_close(conn);
+        return;
     } else if (nxr_peer_why_refused(&hello->header.from, why) != NULL) {
         refusal = why;
     } else if (!greeting_is_card_of(hello, &card)) {
@@ -88,7 +105,7 @@ static void greeting_take_hello(const struct nxr_control_source *source,
         nxr_conn_refuse(conn, refusal);
         return;
     }
-    peer = nxr_peer_get_locked(nxr_rank_of(&hello->header.from));
+    peer = nxr_peer_get_of(&hello->header.from);
     if (peer == NULL || nxr_peer_is_lost(peer) ||
         greeting_accept(peer, source, hello, &card) != NIXL_OK) {
         nxr_conn_close(conn);

@@ -8,6 +8,7 @@
 #include "host/liveness.h"
 #include "core/subsystem.h"
 #include "core/life.h"
+#include "core/returned.h"
 #include "core/service.h"
 #include "core/event.h"
 #include "host/deathwatch.h"
@@ -61,7 +62,9 @@ static void pid_ended(struct nxr_watch *watch, uint32_t events)
     (void)events;
     host_peer_of(peer)->is_gone = true;
     nxr_liveness_unwatch(peer);
-    nxr_life_lost_locked(peer->rank);
+    if (!nxr_peer_is_replaced(peer)) {
+        nxr_life_lost_locked(peer->rank);
+    }
 }
 
 void nxr_liveness_watch(struct nxr_peer *peer, int socket)
@@ -181,17 +184,8 @@ int64_t nxr_liveness_tick(int64_t now)
     return due;
 }
 
-void nxr_liveness_from_launcher(int rank)
+static void liveness_launcher_gone(void)
 {
-    if (!nxr_is_joined()) {
-        return;
-    }
-    if (rank >= 0) {
-        if (rank < nxr_job.size) {
-            nxr_life_lost(rank);
-        }
-        return;
-    }
     pthread_mutex_lock(&nxr_job.lock);
     if (orphan_at == INT64_MAX) {
         orphan_at = nxr_deadline(nxr_env.orphan_grace);
@@ -200,6 +194,26 @@ void nxr_liveness_from_launcher(int rank)
         nxr_service_kick();
     }
     pthread_mutex_unlock(&nxr_job.lock);
+}
+
+void nxr_liveness_from_launcher(const struct nxr_wireup_event *event)
+{
+    if (!nxr_is_joined()) {
+        return;
+    }
+    if (event->news == NXR_WIREUP_GONE) {
+        liveness_launcher_gone();
+    } else if (!nxr_is_own_rank(event->rank)) {
+        return;
+    } else if (event->news == NXR_WIREUP_JOINED) {
+        nxr_returned_hear(&event->card);
+    } else if (event->news == NXR_WIREUP_ENDED) {
+        nxr_returned_has_ended(event->rank);
+    } else {
+        pthread_mutex_lock(&nxr_job.lock);
+        nxr_life_left_locked(event->rank);
+        pthread_mutex_unlock(&nxr_job.lock);
+    }
 }
 
 void nxr_liveness_stop(void)

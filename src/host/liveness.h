@@ -7,6 +7,7 @@
 #ifndef NXR_HOST_LIVENESS_H
 #define NXR_HOST_LIVENESS_H
 
+#include "core/wireup.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -31,8 +32,8 @@ bool nxr_liveness_is_gone(struct nxr_peer *peer);
  */
 int64_t nxr_liveness_tick(int64_t now);
 
-/* The launcher reported the death of a rank, or (rank -1) is itself gone. Any thread. */
-void nxr_liveness_from_launcher(int rank);
+/* Take news of the launcher. Any thread, without job.lock. */
+void nxr_liveness_from_launcher(const struct nxr_wireup_event *event);
 
 /* Release everything; the service thread has ended. */
 void nxr_liveness_stop(void);

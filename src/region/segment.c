@@ -356,8 +356,16 @@ static bool segment_list_has(const struct nxr_list *list, const struct nxr_peer 
 /* Segments that are still copied from or to, or mapped by the program, are closed later. */
 static bool segment_peer_is_used(struct nxr_peer *peer)
 {
-    nxr_regions_forget(peer->rank);
+    if (!nxr_peer_is_replaced(peer)) {
+        nxr_regions_forget(peer->rank);
+    }
     return segment_list_has(&closing, peer);
+}
+
+/* The next use of a name asks the new process. */
+static void segment_peer_replaced(struct nxr_peer *peer)
+{
+    nxr_regions_forget(peer->rank);
 }
 
 static void segment_peer_ended(struct nxr_peer *peer)
@@ -394,6 +402,7 @@ const struct nxr_subsystem nxr_region_subsystem = {
     .tick = nxr_region_tick,
     .peer_ended = segment_peer_ended,
     .numbers_grow = nxr_regions_grow,
+    .peer_replaced = segment_peer_replaced,
     .peer_is_used = segment_peer_is_used,
     .quiesce = nxr_regions_close_all,
     .stop = nxr_publish_reset,

@@ -107,6 +107,41 @@ void nxr_inbox_remove(struct nxr_peer *peer)
     nxr_spin_unlock(&inbox.lock);
 }
 
+static size_t note_cost(uint32_t nbytes)
+{
+    return sizeof(struct nxr_note) + nbytes;
+}
+
+/* Drop the queued notifications of a rank. Caller holds the lock. */
+static void inbox_drop_of(struct nixl_context *context, int rank)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &context->notes) {
+        struct nxr_note *note = nxr_list_entry(link, struct nxr_note, link);
+
+        if (note->rank == rank) {
+            atomic_fetch_sub_explicit(&context->queued_nbytes, note_cost(note->nbytes),
+                                      memory_order_relaxed);
+            nxr_list_remove(link);
+            free(note);
+        }
+    }
+}
+
+void nxr_inbox_forget(struct nxr_peer *peer)
+{
+    nxr_inbox_remove(peer);
+    nxr_spin_lock(&inbox.lock);
+    for (struct nixl_context *context = &nxr_context_default; context != NULL;
+         context = nxr_context_next(context)) {
+        if (atomic_load(&context->is_open)) {
+            inbox_drop_of(context, peer->rank);
+        }
+    }
+    nxr_spin_unlock(&inbox.lock);
+}
+
 static inline bool queue_has_any(const struct nixl_context *context)
 {
     return atomic_load_explicit(&context->queued_nbytes, memory_order_acquire) != 0;
@@ -153,11 +188,6 @@ static void tell_credit(struct nxr_peer *peer)
 }
 
 /* ---- the queue: all under the lock ----------------------------------------------------------- */
-
-static size_t note_cost(uint32_t nbytes)
-{
-    return sizeof(struct nxr_note) + nbytes;
-}
 
 /* Move the message at the head of a ring to its context's queue. False: the queue is full. */
 static bool inbox_enqueue(struct sync_peer *sp, const struct nxr_ring_message *message)

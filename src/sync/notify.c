@@ -465,6 +465,7 @@ const struct nxr_subsystem nxr_notify_subsystem = {
     .context_opened = nxr_inbox_open,
     .context_closed = nxr_inbox_drop,
     .peer_ended = nxr_notify_send_held,
+    .peer_replaced = nxr_inbox_forget,
     .peer_detached = nxr_inbox_remove,
     .peer_is_used = notify_peer_is_used,
     .stop = nxr_inbox_reset,

@@ -323,6 +323,11 @@ static void go_on(const char *operation, struct nixl_xfer *xfer, enum turn turn,
 /* A start that failed within its call. */
 static int fail_start(const char *operation, struct nixl_xfer *xfer, int status)
 {
+    if (status == NIXL_E_PEER_LOST && nxr_peer_is_replaced(xfer->peer)) {
+        return nxr_fail(NIXL_E_STALE, operation, xfer->rank, "", 0,
+                        "it was prepared for %s, which has ended; prepare it again for %s",
+                        nxr_peer_name(xfer->peer), nxr_rank_name(xfer->rank));
+    }
     if (status == NIXL_E_PEER_LOST) {
         return nxr_peer_fail_lost(operation, xfer->rank, "");
     }

@@ -49,6 +49,7 @@ static void bad_ranks(void)
         MPT_EQ(nixl_scope(bad), NIXL_E_INVALID_ARG);
         MPT_EQ(nixl_peer_state(bad), NIXL_E_INVALID_ARG);
         MPT_STATUS(nixl_peer_query(bad, &peer), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_peer_readmit(bad, 1), NIXL_E_INVALID_ARG);
         MPT_TRUE(nixl_host(bad) == NULL);
         MPT_STATUS(nixl_route_query(bad, 0, &route), NIXL_E_INVALID_ARG);
         MPT_STATUS(nixl_route_query_segment(bad, region, NULL, 0, &route), NIXL_E_INVALID_ARG);
