@@ -261,6 +261,11 @@ static struct engine_lack lack_of_features(const struct engine_task *task)
             "--on-failure continue",
             "it ends a job that has lost a rank; use a newer version or another engine"};
     }
+    if (job->on_failure == ON_FAILURE_RESTART) {
+        return (struct engine_lack){"--on-failure restart",
+                                    "only nixlrun itself starts ranks again (--engine local), all "
+                                    "on this host; allowed: abort, continue"};
+    }
     if (job->n_apps > 1 && !engine->has_programs) {
         return (struct engine_lack){"several programs in one job (':')",
                                     "start one program that branches on its rank"};

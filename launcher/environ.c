@@ -49,6 +49,7 @@ void environ_leave_outer_job(void)
     bool is_inside = false;
     char **from, **to;
 
+    unsetenv("NIXLRUN_INCARNATION");
     for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++) {
         is_inside = is_inside || getenv(marks[i]) != NULL;
     }

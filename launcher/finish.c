@@ -2,8 +2,9 @@
 /*
  * How a job ends. Every failure is judged once, when the wait status of the rank is known: the
  * first one decides nixlrun's exit code, each gets a line of output, and the survivors get the PMIx
- * event at once. Unless --on-failure is continue, the other ranks are then asked to end (SIGTERM),
- * and killed when the grace period is over. What a rank does after it was asked is no failure.
+ * event at once. With --on-failure restart the rank is then started again (restart.c). Unless it is
+ * continue, or that was done, the other ranks are asked to end (SIGTERM), and killed when the grace
+ * period is over. What a rank does after it was asked is no failure.
  */
 #include "config.h"
 
@@ -13,6 +14,7 @@
 #include "launcher/sink.h"
 #include "util/clock.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -78,6 +80,7 @@ void finish_begin(int signal, int code)
         return;
     }
     has_begun = true;
+    restart_give_up();
     for (int i = 0; i < session.n_ranks; i++) {
         struct rank *rank = session.ranks[i];
 
@@ -148,10 +151,31 @@ static bool is_reader_gone(const struct rank *rank)
            sink_standard(0)->is_broken;
 }
 
+/* Then restart_rank() has said why the job ends. */
+static bool has_used_up_restarts(const struct rank *rank)
+{
+    return session.job->on_failure == ON_FAILURE_RESTART && rank->space->number == 0 &&
+           !is_reader_gone(rank);
+}
+
+static bool finish_start_again(struct rank *rank)
+{
+    int code = rank_start_again(rank);
+
+    if (code > 0) {
+        restart_end(rank);
+        finish_start_failure(rank, code);
+    }
+    return code != -EAGAIN;
+}
+
 static void finish_fail(struct rank *rank, int code, const char *why)
 {
     bool is_first = exit_code == 0 && !is_reader_gone(rank);
 
+    if (!is_reader_gone(rank) && restart_rank(rank, why, finish_start_again)) {
+        return;
+    }
     rank->has_failed = true;
     set_exit_code(code);
     if (session.job->on_failure == ON_FAILURE_CONTINUE) {
@@ -159,7 +183,7 @@ static void finish_fail(struct rank *rank, int code, const char *why)
                  session.host, (int)rank->pid, why);
         return;
     }
-    if (is_first) {
+    if (is_first && !has_used_up_restarts(rank)) {
         sink_say("%s on host %s (pid %d) %s", rank_name(rank), session.host, (int)rank->pid, why);
     }
     finish_begin(SIGTERM, code);
@@ -256,12 +280,13 @@ static void say_rank_state(const struct rank *rank)
     const char *text = "unknown", *pmix = "has not called PMIx_Init";
     char letter;
 
-    if (rank->state == RANK_ENDED) {
+    if (rank->state == RANK_ENDED || rank->state == RANK_WAITING) {
         int status = rank->wait_status;
 
-        sink_say("  %s (pid %d): ended with %s %d", rank_name(rank), (int)rank->pid,
+        sink_say("  %s (pid %d): ended with %s %d%s", rank_name(rank), (int)rank->pid,
                  WIFSIGNALED(status) ? "signal" : "code",
-                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+                 rank->state == RANK_WAITING ? ", waits to be started again" : "");
         return;
     }
     letter = process_state(rank->pid);

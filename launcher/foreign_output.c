@@ -126,7 +126,7 @@ static bool open_sink(struct outlet *outlet)
         outlet->sink = sink_standard(outlet->which);
         return true;
     }
-    fd = line_open_file(job, 0, outlet->rank, outlet->which);
+    fd = line_open_file(job, 0, outlet->rank, outlet->which, false);
     outlet->sink = fd >= 0 ? sink_open(fd) : NULL;
     return outlet->sink != NULL;
 }

@@ -34,17 +34,20 @@
 
 #define GUARDIAN_STACK_NBYTES (64 * 1024)
 #define ENDING_NS             (1 * NXR_S) /* how long the end of a process may take */
+#define LEAVING_MS            2           /* between looks at groups that are ending */
 
 /* A process that was started on request and has not been reaped. */
 struct child {
     int id;
     pid_t pid;
     int end_signal;
+    bool ends_group;
 };
 
 /* One that has been reaped and is to be reported. */
 struct ended {
     int id, status;
+    pid_t group; /* that must be empty before; 0: none */
 };
 
 static int guardian_fd;        /* to nixlrun */
@@ -54,6 +57,9 @@ static size_t n_children;
 /* Reports that wait for room in the socket: the guardian never blocks on nixlrun. */
 static struct guardian_message *reports;
 static size_t n_reports;
+/* Reaped, but others of their group are still ending. */
+static struct ended *leaving;
+static size_t n_leaving;
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
@@ -78,17 +84,41 @@ static void send_reports(void)
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
-/* Take a child off the list by its pid. Returns false if there is none. */
-static bool guardian_remove_child(pid_t pid, int *id_p)
+/* The child with that pid; NULL: an orphan that the guardian has adopted. */
+static struct child *guardian_child(pid_t pid)
 {
     for (size_t i = 0; i < n_children; i++) {
         if (children[i].pid == pid) {
-            *id_p = children[i].id;
-            children[i] = children[--n_children];
-            return true;
+            return &children[i];
         }
     }
-    return false;
+    return NULL;
+}
+
+/* A process that has ended and is not reaped yet; 0: there is none. */
+static pid_t guardian_next_dead(void)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 ? info.si_pid : 0;
+}
+
+/* Reap a process. While it is not reaped its group is certainly its own: kill the others there. */
+static bool guardian_reap_one(pid_t pid, struct ended *ended)
+{
+    struct child *child = guardian_child(pid);
+    int status = 0;
+
+    if (child != NULL && child->ends_group) {
+        kill(-pid, SIGKILL);
+    }
+    waitpid(pid, &status, 0);
+    if (child == NULL) {
+        return false;
+    }
+    *ended = (struct ended){child->id, status, child->ends_group ? pid : 0};
+    *child = children[--n_children];
+    return true;
 }
 
 static bool any_is_ending(void)
@@ -106,15 +136,38 @@ static bool guardian_collect(struct ended *ended, size_t *n_p)
 {
     bool may_answer = false;
     pid_t pid;
-    int id, status;
 
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        if (guardian_remove_child(pid, &id)) {
-            ended[(*n_p)++] = (struct ended){.id = id, .status = status};
+    while ((pid = guardian_next_dead()) > 0) {
+        if (guardian_reap_one(pid, &ended[*n_p])) {
+            int status = ended[(*n_p)++].status;
+
             may_answer = may_answer || (status != 0 && !ending_is_cause(status));
         }
     }
     return may_answer;
+}
+
+/* Report the end of a process, at once or when its group is empty. */
+static void guardian_report_ended(const struct ended *ended)
+{
+    if (ended->group != 0 && kill(-ended->group, 0) == 0) {
+        leaving = x_array(leaving, n_leaving + 1, sizeof(*leaving));
+        leaving[n_leaving++] = *ended;
+    } else {
+        guardian_report(GUARDIAN_ENDED, ended->id, ended->status, 0);
+    }
+}
+
+static void guardian_look_at_leaving(void)
+{
+    size_t n = n_leaving;
+
+    n_leaving = 0;
+    for (size_t i = 0; i < n; i++) { /* each is kept at its place or before it */
+        struct ended ended = leaving[i];
+
+        guardian_report_ended(&ended);
+    }
 }
 
 /*
@@ -136,7 +189,7 @@ static void guardian_reap(void)
     for (int is_cause = 1; is_cause >= 0; is_cause--) {
         for (size_t i = 0; i < n; i++) {
             if (ending_is_cause(ended[i].status) == (is_cause != 0)) {
-                guardian_report(GUARDIAN_ENDED, ended[i].id, ended[i].status, 0);
+                guardian_report_ended(&ended[i]);
             }
         }
     }
@@ -258,7 +311,7 @@ static void guardian_do_start(int id, struct guardian_payload *payload, const in
     } else {
         children = x_array(children, n_children + 1, sizeof(*children));
         children[n_children++] =
-            (struct child){.id = id, .pid = pid, .end_signal = payload->end_signal};
+            (struct child){id, pid, payload->end_signal, payload->ends_group != 0};
         guardian_report(GUARDIAN_STARTED, id, pid, 0);
     }
     free(strings);
@@ -403,7 +456,8 @@ void guardian_main(int socket_fd, const sigset_t *mask)
     polled[1].fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     for (;;) {
         polled[0].events = n_reports > 0 ? POLLIN | POLLOUT : POLLIN;
-        poll(polled, 2, -1);
+        poll(polled, 2, n_leaving > 0 ? LEAVING_MS : -1);
+        guardian_look_at_leaving();
         if (polled[1].revents != 0 &&
             read(polled[1].fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
             guardian_reap();

@@ -26,6 +26,8 @@ struct guardian_start {
     int fds[3];            /* stdin, stdout, stderr */
     int end_signal;        /* what it gets before SIGKILL when nixlrun has died, or instead of it
                               when the guardian has; 0: nothing */
+    bool ends_group;       /* its end is reported when no process of its group is left: the
+                              guardian kills the others */
 };
 
 /* As an end signal SIGINT is sent twice in a short time, as by a person at a terminal. */
@@ -92,6 +94,7 @@ struct guardian_payload {
     cpu_set_t cpus;
     uint32_t is_bound;
     int32_t end_signal;
+    int32_t ends_group;
     uint32_t n_argv;
     uint32_t n_env;
 };

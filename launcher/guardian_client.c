@@ -161,6 +161,7 @@ int guardian_start(const struct guardian_start *start)
         payload->is_bound = 1;
     }
     payload->end_signal = start->end_signal;
+    payload->ends_group = start->ends_group;
     has_polite |= start->end_signal != 0;
     at = (char *)(payload + 1);
     at += pack_strings(at, names, &n);

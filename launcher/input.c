@@ -213,6 +213,15 @@ static void look_again(struct loop_timer *timer)
     input_continue();
 }
 
+void input_join(struct inlet *inlet)
+{
+    if (source_is_open) {
+        input_continue();
+    } else {
+        inlet_end(inlet);
+    }
+}
+
 int input_open(void)
 {
     int rc;

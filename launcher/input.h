@@ -32,6 +32,9 @@ void inlet_close(struct inlet *inlet);
 /* Start reading our stdin for all inlets that are fed. Returns 0 or -errno. */
 int input_open(void);
 
+/* An inlet was opened after input_open(): it gets what follows, if anything does. */
+void input_join(struct inlet *inlet);
+
 /* Something has changed: an inlet is gone or empty, or we are now in our terminal's foreground. */
 void input_continue(void);
 

@@ -32,7 +32,9 @@ enum launch_engine {
 };
 #define LAUNCH_ENGINE_WORDS "auto local slurm prrte openmpi flux" /* the values of --engine */
 enum launch_pty { PTY_AUTO, PTY_YES, PTY_NO };
-enum launch_on_failure { ON_FAILURE_ABORT, ON_FAILURE_CONTINUE };
+enum launch_on_failure { ON_FAILURE_ABORT, ON_FAILURE_CONTINUE, ON_FAILURE_RESTART };
+#define LAUNCH_RESTARTS_DEFAULT 3
+#define LAUNCH_RESTARTS_MAX     1000000
 
 /* One program of the job (`:` separates several). Its ranks follow those of the app before it. */
 struct launch_app {
@@ -72,6 +74,8 @@ struct launch_job {
     bool oversubscribe;
     bool is_oversubscribe_given; /* by the user, not by default */
     enum launch_on_failure on_failure;
+    int most_restarts;        /* of each rank, with ON_FAILURE_RESTART */
+    int64_t restart_delay_ns; /* from the end of a process to the start of the next one */
     bool mpi_hints;
     bool dry_run;
     int verbose; /* how often -v was given */

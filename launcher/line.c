@@ -48,7 +48,7 @@ size_t line_prefix(const struct launch_job *job, int space, int rank,
     return used;
 }
 
-int line_open_file(const struct launch_job *job, int space, int rank, int which)
+int line_open_file(const struct launch_job *job, int space, int rank, int which, bool is_again)
 {
     const char *dir = job->output_dir;
     char path[PATH_MAX], spawned[32] = "";
@@ -62,7 +62,7 @@ int line_open_file(const struct launch_job *job, int space, int rank, int which)
         sink_say("--output-dir: cannot create %s: %s", dir, strerror(errno));
         return -1;
     }
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (is_again ? 0 : O_TRUNC), 0666);
     if (fd < 0) {
         sink_say("--output-dir: cannot open %s: %s", path, strerror(errno));
     }

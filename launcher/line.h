@@ -26,6 +26,6 @@ size_t line_prefix(const struct launch_job *job, int space, int rank,
  * Make DIR/rank.N.out or .err (`which` 1); DIR/job2.rank.N.out for ranks of a spawned job. Returns
  * a descriptor, or -1 after a line on stderr.
  */
-int line_open_file(const struct launch_job *job, int space, int rank, int which);
+int line_open_file(const struct launch_job *job, int space, int rank, int which, bool is_again);
 
 #endif

@@ -188,6 +188,8 @@ void engine_local_run(const struct launch_job *job, const struct launch_place *p
     }
     if (exit_code == 0) {
         local_run();
+        restart_say_sum();
+        (void)sink_flush_all();
         exit_code = finish_exit_code();
     }
     guardian_close();

@@ -16,7 +16,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum rank_state { RANK_STARTING, RANK_RUNNING, RANK_ENDED };
+/* RANK_WAITING: its process has failed, and the next one is going to be started. */
+enum rank_state { RANK_STARTING, RANK_RUNNING, RANK_WAITING, RANK_ENDED };
 
 /* One process. */
 struct rank {
@@ -35,8 +36,15 @@ struct rank {
     bool has_aborted;          /* has called PMIx_Abort */
     bool has_failed;
     int abort_code;
-    pid_t met_pid;            /* of the process that has joined the others and not left; 0: none */
-    bool was_restarted;       /* another process of it has followed that one */
+    pid_t met_pid;        /* of the process that has joined the others and not left; 0: none */
+    bool was_replaced;    /* by a process that nixlrun has not started */
+    bool has_joined;      /* this process has met the others */
+    bool has_left;        /* ... and has left them in order */
+    int n_restarts;       /* how often nixlrun has started it again */
+    uint32_t incarnation; /* processes of it that the others may know of, before this one */
+    struct loop_timer restart_timer; /* set while it is RANK_WAITING */
+    bool (*start_again)(struct rank *rank);
+    pmix_byte_object_t card;  /* of the process that has joined; no bytes: none */
     struct upcall *meeting;   /* it waits for the other ranks (server_meet.c); NULL: it does not */
     struct stream streams[2]; /* stdout, stderr */
     struct inlet inlet;       /* stdin */
@@ -52,8 +60,9 @@ struct space {
     const struct launch_place *places; /* one per rank, or NULL: not bound */
     struct rank *ranks;
     int n_ranks;
-    int n_live;
+    int n_live;         /* not ended: those that are going to be started again, too */
     int n_meeting;      /* ranks whose `meeting` is set */
+    bool has_met;       /* ranks have been answered: who comes now meets them late */
     int master_port;    /* for MASTER_PORT */
     pmix_proc_t parent; /* its spawner; for number > 0 */
     int n_starting;
@@ -101,6 +110,12 @@ int rank_check_programs(const struct launch_app *apps, int n_apps);
 /* Start all ranks of the space. Returns 0, or an exit code after a line on stderr. */
 int rank_start_all(struct space *space);
 
+/*
+ * Start the next process of a rank whose former one has ended. Returns 0; -EAGAIN: not all of the
+ * former's output could be passed on yet; or an exit code after a line on stderr.
+ */
+int rank_start_again(struct rank *rank);
+
 /* Serve the guardian's reports. */
 int rank_listen(void);
 
@@ -140,6 +155,23 @@ bool finish_has_begun(void);
 void finish_arm_timeout(void);
 
 int finish_exit_code(void);
+
+/* ---- restart.c: ranks that are started again ------------------------------------------------- */
+
+/*
+ * A rank has failed, as `why` says. True: it is going to be started again, by start_again(), and
+ * the line is on stderr. start_again() returns false if it is to be called again soon.
+ */
+bool restart_rank(struct rank *rank, const char *why, bool (*start_again)(struct rank *rank));
+
+/* It was to be started again, but cannot: it has ended. */
+void restart_end(struct rank *rank);
+
+/* The job ends: ranks that wait to be started again have ended. */
+void restart_give_up(void);
+
+/* Say how often ranks were started again, if any was. */
+void restart_say_sum(void);
 
 /* ---- spawn.c: PMIx_Spawn --------------------------------------------------------------------- */
 

@@ -75,6 +75,7 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/rank_report.h \
 	%D%/report.c \
 	%D%/report.h \
+	%D%/restart.c \
 	%D%/server.c \
 	%D%/server.h \
 	%D%/server_control.c \

@@ -186,8 +186,6 @@ static int set_policy(struct parser *parser, const struct option *option, const 
     }
     if (option->id == OPTION_ENGINE) {
         job->engine = (enum launch_engine)word;
-    } else if (option->id == OPTION_ON_FAILURE) {
-        job->on_failure = word == 0 ? ON_FAILURE_ABORT : ON_FAILURE_CONTINUE;
     } else if (option->id == OPTION_BIND_TO) {
         static const enum launch_bind binds[] = {BIND_NONE, BIND_CORE, BIND_NUMA, BIND_SOCKET,
                                                  BIND_SOCKET};
@@ -200,6 +198,44 @@ static int set_policy(struct parser *parser, const struct option *option, const 
 
         job->map = maps[word];
     }
+    return 0;
+}
+
+/* The N[,DELAY] of restart=N[,DELAY]. Returns 0, or -1: it is malformed. */
+static int parse_restarts(const char *text, struct launch_job *job)
+{
+    char count[16];
+    size_t nbytes = strcspn(text, ",");
+
+    if (nbytes >= sizeof(count)) {
+        return -1;
+    }
+    memcpy(count, text, nbytes);
+    count[nbytes] = '\0';
+    if (value_count(count, 0, LAUNCH_RESTARTS_MAX, &job->most_restarts) != 0) {
+        return -1;
+    }
+    return text[nbytes] == ',' ? value_time(text + nbytes + 1, &job->restart_delay_ns) : 0;
+}
+
+static int set_on_failure(struct parser *parser, const struct option *option, const char *value)
+{
+    static const enum launch_on_failure policies[] = {ON_FAILURE_ABORT, ON_FAILURE_CONTINUE,
+                                                      ON_FAILURE_RESTART};
+    static const char restart[] = "restart=";
+    struct launch_job *job = &parser->options->job;
+    int word = value_word(value, option->words);
+
+    job->most_restarts = LAUNCH_RESTARTS_DEFAULT;
+    job->restart_delay_ns = 0;
+    if (word < 0 && strncmp(value, restart, strlen(restart)) == 0 &&
+        parse_restarts(value + strlen(restart), job) == 0) {
+        word = value_word("restart", option->words);
+    }
+    if (word < 0) {
+        return fail_value(parser, option, value, NULL);
+    }
+    job->on_failure = policies[word];
     return 0;
 }
 
@@ -296,8 +332,9 @@ int option_set(struct parser *parser, const struct option *option, const char *v
         return set_time(parser, option, value, 1, &parser->options->job.timeout_ns);
     case OPTION_KILL_GRACE:
         return set_time(parser, option, value, 0, &parser->options->job.grace_ns);
-    case OPTION_ENGINE:
     case OPTION_ON_FAILURE:
+        return set_on_failure(parser, option, value);
+    case OPTION_ENGINE:
     case OPTION_BIND_TO:
     case OPTION_MAP_BY:
         return set_policy(parser, option, value);

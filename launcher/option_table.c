@@ -178,12 +178,16 @@ const struct option option_table[] = {
         .scope = SCOPE_JOB,
         .value = VALUE_NEEDED,
         .names = "on-failure",
-        .arg = "abort|continue",
-        .words = "abort continue",
+        .arg = "abort|continue|restart[=N[,DELAY]]",
+        .words = "abort continue restart",
+        .allowed = "abort, continue, restart or restart=N[,DELAY] with N from 0 to 1000000 and a "
+                   "time such as 0, 1.5 or 250ms",
         .topic = "failure",
         .brief = "what to do if a rank fails (default abort)",
-        .help = "When a rank fails, end the others too (abort), or leave them running and notify "
-                "each of them (continue). Default: abort.",
+        .help = "When a rank fails, end the others too (abort); leave them running and notify each "
+                "of them (continue); or do so and start the rank again (restart), each rank N "
+                "times at most and DELAY after its end. A failure beyond that ends the job. "
+                "Default: abort; N: 3; DELAY: 0.",
     },
     {
         .id = OPTION_KILL_GRACE,

@@ -161,6 +161,17 @@ static void rank_set_variable(const char *name, const char *value, void *env_p)
     }
 }
 
+/* Only ranks that may be started again have this variable. */
+static void tell_incarnation(const struct rank *rank, char ***env_p)
+{
+    char text[16];
+
+    if (session.job->on_failure == ON_FAILURE_RESTART) {
+        snprintf(text, sizeof(text), "%u", rank->incarnation);
+        rank_set_variable("NIXLRUN_INCARNATION", text, env_p);
+    }
+}
+
 /*
  * The environment of one rank: ours, its place in the job, what the user has set for its app, and
  * the variables of PMIx. NULL: PMIx failed.
@@ -184,6 +195,7 @@ static char **make_env(const struct rank *rank, char *const *app_env)
     }
     env = environ_copy(NULL);
     world_tell(&world, rank_set_variable, &env);
+    tell_incarnation(rank, &env);
     for (char *const *at = app_env; at != NULL && *at != NULL; at++) {
         environ_set(&env, *at);
     }
@@ -208,6 +220,7 @@ static int start_with(struct rank *rank, const char *path, char **env, const int
         .wdir = app->wdir,
         .cpus = is_bound ? &cpus : NULL,
         .fds = {fds[0], fds[1], fds[2]},
+        .ends_group = session.job->on_failure == ON_FAILURE_RESTART,
     };
 
     return guardian_start(&start);
@@ -252,6 +265,38 @@ int rank_start_all(struct space *space)
         }
     }
     return 0;
+}
+
+/* Close a stream of the former process. False: its sink has no room for what is left. */
+static bool rank_close_stream(struct stream *stream)
+{
+    stream_drain(stream);
+    if (stream_is_open(stream)) {
+        stream_finish(stream); /* what has left its group may hold it open */
+    }
+    return !stream_is_open(stream);
+}
+
+int rank_start_again(struct rank *rank)
+{
+    int exit_code;
+
+    if (!rank_close_stream(&rank->streams[0]) || !rank_close_stream(&rank->streams[1])) {
+        return -EAGAIN;
+    }
+    if (rank->has_joined || rank->space->has_met) {
+        rank->incarnation++;
+    }
+    rank->n_restarts++;
+    rank->state = RANK_STARTING;
+    rank->pid = rank->met_pid = 0;
+    rank->is_connected = rank->was_connected = rank->has_joined = rank->has_left = false;
+    rank->was_replaced = rank->was_ended_by_request = rank->has_failed = false;
+    exit_code = rank_start(rank);
+    if (exit_code == 0) {
+        input_join(&rank->inlet);
+    }
+    return exit_code;
 }
 
 /* ---- reports of the guardian ----------------------------------------------------------------- */
@@ -309,6 +354,7 @@ static void rank_on_failed(int id, enum guardian_step step, int error)
         break;
     }
     finish_start_failure(rank, exit_code);
+    meet_look(rank->space);
 }
 
 static void rank_on_ended(int id, int wait_status)
@@ -325,6 +371,7 @@ static void rank_on_ended(int id, int wait_status)
                  WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status));
     }
     finish_rank_ended(rank);
+    meet_look(rank->space);
 }
 
 static void rank_on_lost(void)

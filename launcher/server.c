@@ -9,6 +9,7 @@
 #include "launcher/server.h"
 #include "launcher/sink.h"
 #include "util/clock.h"
+#include "util/meet.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -277,6 +278,13 @@ static void notified(pmix_status_t status, void *arg)
     free(event);
 }
 
+static uint64_t last_change;
+
+uint64_t server_last_change(void)
+{
+    return last_change;
+}
+
 /* Send an event about `proc` with one more value to the clients that registered for it. */
 static void notify(pmix_status_t code, const pmix_proc_t *proc, const char *key, const void *value,
                    pmix_data_type_t type)
@@ -287,12 +295,14 @@ static void notify(pmix_status_t code, const pmix_proc_t *proc, const char *key,
     if (event == NULL) {
         return;
     }
-    event->n = 3;
+    last_change++;
+    event->n = 4;
     PMIX_INFO_CREATE(event->info, event->n);
     PMIX_INFO_LOAD(&event->info[0], PMIX_EVENT_AFFECTED_PROC, proc, PMIX_PROC);
     PMIX_INFO_LOAD(&event->info[1], key, value, type);
     /* for handlers of this code only; default handlers would see every death */
     PMIX_INFO_LOAD(&event->info[2], PMIX_EVENT_NON_DEFAULT, &yes, PMIX_BOOL);
+    PMIX_INFO_LOAD(&event->info[3], NXR_MEET_CHANGE_KEY, &last_change, PMIX_UINT64);
     if (PMIx_Notify_event(code, proc, PMIX_RANGE_LOCAL, event->info, event->n, notified, event) !=
         PMIX_SUCCESS) {
         notified(PMIX_SUCCESS, event);
@@ -304,6 +314,13 @@ void server_notify_end(const struct rank *rank, pmix_status_t code, int exit_cod
     pmix_proc_t proc = rank_proc(rank);
 
     notify(code, &proc, PMIX_EXIT_CODE, &exit_code, PMIX_INT);
+}
+
+void server_notify_joined(const struct rank *rank, pmix_byte_object_t card)
+{
+    pmix_proc_t proc = rank_proc(rank);
+
+    notify(NXR_MEET_JOINED, &proc, NXR_MEET_KEY, &card, PMIX_BYTE_OBJECT);
 }
 
 void server_notify_job_end(const struct space *space)

@@ -80,6 +80,12 @@ void server_hear_out(const struct rank *rank);
 /* Notify every client that registered for it of the end of the process, with this code. */
 void server_notify_end(const struct rank *rank, pmix_status_t code, int exit_code);
 
+/* Notify them that the rank has joined late, with its card. */
+void server_notify_joined(const struct rank *rank, pmix_byte_object_t card);
+
+/* The number of the latest change of which clients were notified (util/meet.h). */
+uint64_t server_last_change(void);
+
 /* A rank has written this: pass it to the clients that pull its output. */
 void iof_deliver(const struct rank *rank, int which, const char *data, size_t nbytes);
 
@@ -93,8 +99,11 @@ void meet_come(struct upcall *call);
 /* The process has left PMIx in order: another one may take its place. */
 void meet_rank_left(struct rank *rank);
 
-/* The rank has ended, its state is set: no longer wait for it. */
+/* The rank has ended: it does not meet the others. meet_look() must follow. */
 void meet_rank_ended(struct rank *rank);
+
+/* The number of living ranks may have changed: have all of them come? */
+void meet_look(struct space *space);
 
 /* The process has ended: drop what it published for its own lifetime. */
 void data_forget(const pmix_proc_t *proc);

@@ -24,38 +24,61 @@ static pmix_byte_object_t card_of(const struct upcall *call)
                : (pmix_byte_object_t){.bytes = NULL};
 }
 
-/* Append the rank's card to the answer. */
-static void append_card(pmix_byte_object_t *answer, const struct rank *rank)
+static void meet_append(pmix_byte_object_t *answer, int rank, const void *bytes, size_t nbytes)
 {
-    const pmix_byte_object_t card = card_of(rank->meeting);
-    const struct nxr_meet_head head = {rank->rank, (uint32_t)card.size};
+    const struct nxr_meet_head head = {rank, (uint32_t)nbytes};
 
-    if (card.bytes == NULL) {
-        return; /* it arrived with one: meet_come() */
-    }
     memcpy(answer->bytes + answer->size, &head, sizeof(head));
-    memcpy(answer->bytes + answer->size + sizeof(head), card.bytes, card.size);
-    answer->size += sizeof(head) + card.size;
+    if (nbytes > 0) {
+        memcpy(answer->bytes + answer->size + sizeof(head), bytes, nbytes);
+    }
+    answer->size += sizeof(head) + nbytes;
+}
+
+/* The card that others get of the rank now. No bytes: none. */
+static pmix_byte_object_t card_now(const struct rank *rank)
+{
+    return rank->meeting != NULL ? card_of(rank->meeting) : rank->card;
 }
 
 /* The cards of all ranks that have arrived; the caller frees the bytes. */
 static pmix_byte_object_t gather_cards(const struct space *space)
 {
+    size_t nbytes = sizeof(struct nxr_meet_head) + sizeof(uint64_t);
     pmix_byte_object_t answer = {.size = 0};
-    size_t nbytes = 0;
+    uint64_t change = server_last_change();
 
     for (int i = 0; i < space->n_ranks; i++) {
-        if (space->ranks[i].meeting != NULL) {
-            nbytes += sizeof(struct nxr_meet_head) + card_of(space->ranks[i].meeting).size;
-        }
+        nbytes += sizeof(struct nxr_meet_head) + card_now(&space->ranks[i]).size;
     }
     answer.bytes = x_calloc(nbytes, 1);
+    meet_append(&answer, NXR_MEET_CHANGES, &change, sizeof(change));
     for (int i = 0; i < space->n_ranks; i++) {
-        if (space->ranks[i].meeting != NULL) {
-            append_card(&answer, &space->ranks[i]);
+        const pmix_byte_object_t card = card_now(&space->ranks[i]);
+
+        if (card.bytes != NULL || space->ranks[i].has_left) {
+            meet_append(&answer, i, card.bytes, card.size);
         }
     }
     return answer;
+}
+
+static void meet_drop_card(struct rank *rank)
+{
+    free(rank->card.bytes);
+    rank->card = (pmix_byte_object_t){.bytes = NULL};
+}
+
+/* A rank that may come late gets the cards of the others then. */
+static void meet_keep_card(struct rank *rank)
+{
+    const pmix_byte_object_t card = card_of(rank->meeting);
+
+    meet_drop_card(rank);
+    if (session.job->on_failure == ON_FAILURE_RESTART) {
+        rank->card = (pmix_byte_object_t){x_calloc(card.size, 1), card.size};
+        memcpy(rank->card.bytes, card.bytes, card.size);
+    }
 }
 
 /* Take the rank's request, to answer it. */
@@ -76,24 +99,53 @@ static pid_t pid_of(const struct upcall *call)
     return pid != NULL && pid->value.type == PMIX_PID ? pid->value.data.pid : 0;
 }
 
+static void meet_answer(struct rank *rank, const pmix_byte_object_t *cards)
+{
+    pmix_info_t *info;
+
+    rank->met_pid = pid_of(rank->meeting);
+    rank->has_joined = true;
+    meet_keep_card(rank);
+    PMIX_INFO_CREATE(info, 1);
+    PMIX_INFO_LOAD(info, NXR_MEET_KEY, cards, PMIX_BYTE_OBJECT);
+    upcall_answer_info(take_question(rank), PMIX_SUCCESS, info, 1);
+}
+
 static void answer_all(struct space *space)
 {
     pmix_byte_object_t cards = gather_cards(space);
 
+    space->has_met = true;
     for (int i = 0; i < space->n_ranks; i++) {
-        pmix_info_t *info;
-
         if (space->ranks[i].meeting != NULL) {
-            space->ranks[i].met_pid = pid_of(space->ranks[i].meeting);
-            PMIX_INFO_CREATE(info, 1);
-            PMIX_INFO_LOAD(info, NXR_MEET_KEY, &cards, PMIX_BYTE_OBJECT);
-            upcall_answer_info(take_question(&space->ranks[i]), PMIX_SUCCESS, info, 1);
+            meet_answer(&space->ranks[i], &cards);
         }
     }
     free(cards.bytes);
 }
 
-static void meet_look(struct space *space)
+/* Is it a process after the rank's first, while others are together whom it has not met? */
+static bool is_late(const struct rank *rank)
+{
+    bool is_late = false;
+
+    for (int i = 0; rank->incarnation > 0 && !rank->has_joined && i < rank->space->n_ranks; i++) {
+        is_late |= rank->space->ranks[i].card.bytes != NULL;
+    }
+    return is_late;
+}
+
+static void answer_late(struct rank *rank)
+{
+    pmix_byte_object_t cards;
+
+    server_notify_joined(rank, card_of(rank->meeting));
+    cards = gather_cards(rank->space);
+    meet_answer(rank, &cards);
+    free(cards.bytes);
+}
+
+void meet_look(struct space *space)
 {
     if (space->n_meeting > 0 && space->n_meeting == space->n_live) {
         answer_all(space);
@@ -106,17 +158,19 @@ bool meet_wants(const struct upcall *call)
            call->queries[0].keys[0] != NULL && strcmp(call->queries[0].keys[0], NXR_MEET_KEY) == 0;
 }
 
-/* The others consider such a rank lost, and would ignore it. */
-static bool is_restarted(struct rank *rank, const struct upcall *call)
+/* The rank has started another process as itself: the others consider it lost. */
+static bool is_replaced(struct rank *rank, const struct upcall *call)
 {
-    rank->was_restarted =
-        rank->was_restarted || (rank->met_pid != 0 && rank->met_pid != pid_of(call));
-    return rank->was_restarted;
+    rank->was_replaced =
+        rank->was_replaced || (rank->met_pid != 0 && rank->met_pid != pid_of(call));
+    return rank->was_replaced;
 }
 
 void meet_rank_left(struct rank *rank)
 {
     rank->met_pid = 0;
+    rank->has_left = rank->has_joined;
+    meet_drop_card(rank);
 }
 
 void meet_come(struct upcall *call)
@@ -132,7 +186,7 @@ void meet_come(struct upcall *call)
         upcall_answer(call, PMIX_ERR_BAD_PARAM);
         return;
     }
-    if (is_restarted(rank, call)) {
+    if (is_replaced(rank, call)) {
         upcall_answer(call, NXR_MEET_RESTARTED);
         return;
     }
@@ -140,8 +194,13 @@ void meet_come(struct upcall *call)
         upcall_answer(take_question(rank), PMIX_ERR_TIMEOUT);
     }
     rank->meeting = call;
+    rank->has_left = false;
     rank->space->n_meeting++;
-    meet_look(rank->space);
+    if (is_late(rank)) {
+        answer_late(rank);
+    } else {
+        meet_look(rank->space);
+    }
 }
 
 void meet_rank_ended(struct rank *rank)
@@ -149,5 +208,5 @@ void meet_rank_ended(struct rank *rank)
     if (rank->meeting != NULL) {
         upcall_answer(take_question(rank), PMIX_ERR_UNREACH);
     }
-    meet_look(rank->space);
+    meet_drop_card(rank);
 }

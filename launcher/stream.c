@@ -245,6 +245,7 @@ static int open_ends(struct stream *stream, int fds[2])
 
 int stream_open(struct stream *stream, struct rank *rank, int which)
 {
+    struct sink *former = rank->n_restarts > 0 ? stream->sink : NULL;
     int fds[2], rc;
 
     *stream = (struct stream){.watch = {.fd = -1, .ready = stream_ready},
@@ -254,8 +255,11 @@ int stream_open(struct stream *stream, struct rank *rank, int which)
                               .idle = {.fire = stream_idle}};
     if (session.job->output_dir == NULL) {
         stream->sink = sink_standard(which);
+    } else if (former != NULL) {
+        stream->sink = former;
     } else {
-        int file = line_open_file(session.job, rank->space->number, rank->rank, which);
+        int file = line_open_file(session.job, rank->space->number, rank->rank, which,
+                                  rank->n_restarts > 0);
 
         if (file < 0 || !(line_is_decorated(session.job) || session.job->pty == PTY_YES)) {
             return file;

@@ -52,6 +52,7 @@ mp_programs = \
 	%D%/precedence \
 	%D%/quiet \
 	%D%/refusals \
+	%D%/restart \
 	%D%/scarce \
 	%D%/seals \
 	%D%/states \
@@ -147,6 +148,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_quiet_LDADD = $(mp_libs)
 %C%_refusals_LDFLAGS = $(mp_link)
 %C%_refusals_LDADD = $(mp_libs)
+%C%_restart_LDFLAGS = $(mp_link)
+%C%_restart_LDADD = $(mp_libs)
 %C%_scarce_LDFLAGS = $(mp_link)
 %C%_scarce_LDADD = $(mp_libs)
 %C%_seals_LDFLAGS = $(mp_link)

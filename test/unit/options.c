@@ -68,6 +68,38 @@ Test(options, defaults)
     cr_expect(job->dry_run == 0 && job->output_dir == NULL && job->verbose == 0);
 }
 
+Test(options, restarts_have_a_number_and_a_delay)
+{
+    static const struct {
+        const char *line;
+        int most;
+        int64_t delay_ns;
+    } good[] = {{"nixlrun --on-failure restart app", LAUNCH_RESTARTS_DEFAULT, 0},
+                {"nixlrun --on-failure restart=0 app", 0, 0},
+                {"nixlrun --on-failure restart=7 app", 7, 0},
+                {"nixlrun --on-failure=restart=1000000,1.5 app", 1000000, 3 * NXR_S / 2},
+                {"nixlrun --on-failure restart=2,250ms app", 2, 250 * NXR_MS}};
+    static const char *const bad[] = {
+        "restart=",        "restart=x",  "restart=-1",
+        "restart=1000001", "restart=1,", "restart=1,2,3",
+        "restart=,1",      "restarts",   "restart=0000000000000000001"};
+
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        cr_assert(eq(int, parse(good[i].line), 0), "%s", why);
+        cr_expect(eq(int, (int)options.job.on_failure, (int)ON_FAILURE_RESTART));
+        cr_expect(eq(int, options.job.most_restarts, good[i].most));
+        cr_expect(eq(i64, options.job.restart_delay_ns, good[i].delay_ns));
+        options_free(&options);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char line[80];
+
+        snprintf(line, sizeof(line), "nixlrun --on-failure %s app", bad[i]);
+        cr_expect(ne(int, parse(line), 0), "%s", bad[i]);
+        cr_expect(strstr(why, bad[i]) != NULL && strstr(why, "allowed: ") != NULL, "%s", why);
+    }
+}
+
 Test(options, every_option_of_the_job)
 {
     const struct launch_job *job = &options.job;
