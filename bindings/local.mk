@@ -1,4 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
+# The Rust crates, which cargo builds.
+rust_files = .gitignore Cargo.lock Cargo.toml README.md bindgen.sh rustfmt.toml \
+	nixlrun-sys/Cargo.toml nixlrun-sys/build.rs nixlrun-sys/src/bindings.rs nixlrun-sys/src/lib.rs \
+	nixlrun/Cargo.toml
+rust_sources = aio.rs buffer.rs channel.rs collective.rs context.rs error.rs executor.rs flight.rs inbox.rs \
+	job.rs lib.rs log.rs note.rs op.rs pair.rs queue.rs rank.rs region.rs request.rs scope.rs signal.rs \
+	team.rs time.rs transfer.rs
+rust_tests = awaits.rs life.rs main.rs memory.rs notes.rs teams.rs transfers.rs words.rs
+rust_examples = hello.rs queue.rs ring.rs
+EXTRA_DIST += $(rust_files:%=%D%/rust/%) $(rust_sources:%=%D%/rust/nixlrun/src/%) \
+	$(rust_tests:%=%D%/rust/nixlrun/tests/ranks/%) $(rust_examples:%=%D%/rust/nixlrun/examples/%)
+
 # The Python package. It is built by pip, against an installed library, or by "make wheel" against
 # that of this build tree; the wheel finds the library where "make install" puts it.
 python_core = argument.cpp channel.cpp context.cpp context.h core.h error.cpp job.cpp log.cpp memory.cpp \
@@ -23,7 +35,9 @@ wheel: src/libnixlrun.la
 		--disable-pip-version-check --config-settings=build-dir='$(abs_builddir)/wheel/build' \
 		-w '$(abs_builddir)/wheel' '$(abs_srcdir)/%D%/python'
 	@ls wheel/nixlrun-*.whl
-clean-local: clean-wheel
+clean-local: clean-wheel clean-rust
+clean-rust:
+	rm -rf rust
 clean-wheel:
 	rm -rf wheel
-.PHONY: wheel clean-wheel
+.PHONY: wheel clean-wheel clean-rust

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The job: joining and leaving it, and ending it for all.
+//!
+//! Every handle of this crate holds the [`Membership`] that it was made in, so that the library
+//! has left the job only when no handle is there to be used.
+use crate::context::Context;
+use crate::error::{check, Code, Error, Failed, Result};
+use crate::rank::Rank;
+use crate::time::op_nanoseconds;
+use nixlrun_sys as sys;
+use std::ffi::CString;
+use std::ops::{Deref, Range};
+use std::os::raw::c_int;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One counted nixl_init().
+pub(crate) struct Membership {
+    has_left: AtomicBool,
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        /* A thread that panics ends the program: the others see a death, and do not wait. */
+        if self.has_left.load(Ordering::Relaxed) || std::thread::panicking() {
+            return;
+        }
+        let _ = finalize(Some(Duration::ZERO));
+    }
+}
+
+fn finalize(timeout: Option<Duration>) -> Result<()> {
+    let op = sys::nixl_op { timeout_ns: op_nanoseconds(timeout), ..sys::zeroed() };
+
+    // SAFETY: the caller has a membership that it gives up, and all its handles are gone.
+    check(unsafe { sys::nixl_finalize_x(&op) }, "nixl_finalize")
+}
+
+/// This process as a rank of the job.
+///
+/// A job is also its default [`Context`], by which memory, notifications, teams and queues are
+/// had. Clones are the same job; several that were joined are independent, as of several libraries
+/// in one process, and the last one leaves.
+///
+/// ```no_run
+/// let job = nixlrun::Job::join()?;
+/// println!("rank {} of {}", job.rank(), job.size());
+/// job.leave()?;
+/// # Ok::<(), nixlrun::Error>(())
+/// ```
+///
+/// End with [`leave`](Job::leave), which waits for the other ranks. A job that is dropped without
+/// it, as by `?` in `main`, is left at once: others see that this rank has left before them, and
+/// calls that wait for it end with [`Code::PeerLost`]. While a thread panics the job is not left at
+/// all, so that the process ends as one that has died.
+#[derive(Clone)]
+pub struct Job {
+    context: Context,
+}
+
+impl Job {
+    /// Join the job: under nixlrun, mpirun, srun or prterun with all its ranks, without a launcher
+    /// as a job of one rank. Collective over all ranks of the job, the first time.
+    pub fn join() -> Result<Job> {
+        // SAFETY: no params are the defaults: any number of threads.
+        check(unsafe { sys::nixl_init(ptr::null()) }, "nixl_init")?;
+        let membership = Arc::new(Membership { has_left: AtomicBool::new(false) });
+
+        Ok(Job { context: Context::default_of(membership) })
+    }
+
+    /// Leave the job in order: complete the puts of this process, and wait until the living ranks
+    /// leave, too; without limit, unless NIXLRUN_FINALIZE_TIMEOUT is set.
+    ///
+    /// All other handles must be gone: regions, teams, queues, requests and clones of this one.
+    /// Else the failure is [`Code::InUse`], and has the job.
+    pub fn leave(self) -> Result<(), Failed<Job>> {
+        // SAFETY: 0 is the variable.
+        self.leave_by(|| check(unsafe { sys::nixl_finalize() }, "nixl_finalize"))
+    }
+
+    /// As [`leave`](Job::leave), and wait for the others up to a time; with 0, not at all.
+    pub fn leave_within(self, timeout: Duration) -> Result<(), Failed<Job>> {
+        self.leave_by(|| finalize(Some(timeout)))
+    }
+
+    fn leave_by(self, finalize: impl FnOnce() -> Result<()>) -> Result<(), Failed<Job>> {
+        let membership = match self.context.into_membership() {
+            Ok(membership) => membership,
+            Err(context) => {
+                let text = "the job has handles that are in use: drop all regions, teams, queues, \
+                            requests and clones of the job before it is left";
+                let error = Error::made(Code::InUse, None, "nixl_finalize", text.into());
+
+                return Err(Failed { error, value: Job { context } });
+            }
+        };
+
+        membership.has_left.store(true, Ordering::Relaxed);
+        finalize().map_err(|error| {
+            /* The rank has left all the same; what is returned has nothing to leave. */
+            Failed { error, value: Job { context: Context::default_of(membership) } }
+        })
+    }
+
+    /// This process's rank: 0 up to the size of the job.
+    pub fn rank(&self) -> i32 {
+        // SAFETY: reads a number.
+        unsafe { sys::nixl_rank() }
+    }
+
+    /// The number of ranks in the job.
+    pub fn size(&self) -> i32 {
+        // SAFETY: reads a number.
+        unsafe { sys::nixl_size() }
+    }
+
+    /// The ranks of the job, this one, too.
+    pub fn ranks(&self) -> Range<i32> {
+        0..self.size()
+    }
+
+    /// This rank's number among those that were started on its host, and how many these are.
+    pub fn local(&self) -> (i32, i32) {
+        // SAFETY: reads numbers.
+        unsafe { (sys::nixl_local_rank(), sys::nixl_local_size()) }
+    }
+
+    /// The number of this rank's program on the command line, where ':' separates them.
+    pub fn program(&self) -> i32 {
+        // SAFETY: reads a number.
+        unsafe { sys::nixl_program() }
+    }
+
+    /// What is known of a rank, or of an attached process. All calls take the number itself.
+    pub fn peer(&self, rank: i32) -> Rank {
+        Rank::new(rank, self.context.clone())
+    }
+
+    /// Open the context of a name: a component of a program, with notifications, events, names and
+    /// teams of its own. The same name in another process is the same component.
+    ///
+    /// `timeout`: of its operations that give none; `None`: NIXLRUN_OP_TIMEOUT.
+    pub fn context(&self, name: &str, timeout: Option<Duration>) -> Result<Context> {
+        Context::named(self.context.membership(), name, timeout)
+    }
+
+    /// Make this process known by a name, so that processes of other jobs can attach to it.
+    ///
+    /// `place` is "file:DIR"; `schema` any text that both sides must have. Who attaches comes as
+    /// an [`Event`](crate::Event) of a peer that has joined. See nixl_attach(3).
+    pub fn publish(&self, place: &str, name: &str, schema: &str) -> Result<()> {
+        let (place, name, schema) = (c_text(place)?, c_text(name)?, c_text(schema)?);
+
+        // SAFETY: texts that end with a zero.
+        check(
+            unsafe { sys::nixl_publish(place.as_ptr(), name.as_ptr(), schema.as_ptr()) },
+            "nixl_publish",
+        )
+    }
+
+    /// End a publication of this process. Those who are attached stay.
+    pub fn unpublish(&self, place: &str, name: &str) -> Result<()> {
+        let (place, name) = (c_text(place)?, c_text(name)?);
+
+        // SAFETY: texts that end with a zero.
+        check(unsafe { sys::nixl_unpublish(place.as_ptr(), name.as_ptr()) }, "nixl_unpublish")
+    }
+
+    /// Attach to the process that has published a name, and get the number that all calls take for
+    /// it. It may be published later, within the time; `None`: without limit.
+    pub fn attach(
+        &self,
+        place: &str,
+        name: &str,
+        schema: &str,
+        timeout: Option<Duration>,
+    ) -> Result<i32> {
+        let (place, name, schema) = (c_text(place)?, c_text(name)?, c_text(schema)?);
+        let time = crate::time::nanoseconds(timeout);
+        let mut rank: c_int = -1;
+
+        // SAFETY: texts that end with a zero, and a number to be written.
+        let status = unsafe {
+            sys::nixl_attach(place.as_ptr(), name.as_ptr(), schema.as_ptr(), time, &mut rank)
+        };
+        check(status, "nixl_attach").map(|()| rank)
+    }
+
+    /// End an attachment, also one whose other process has ended; each side does so for itself.
+    /// Waits until the other process has learned of it; with 0, not at all.
+    pub fn detach(&self, rank: i32, timeout: Option<Duration>) -> Result<()> {
+        // SAFETY: any number may be given.
+        match unsafe { sys::nixl_detach(rank, crate::time::nanoseconds(timeout)) } {
+            sys::NIXL_INPROGRESS => Ok(()),
+            status => check(status, "nixl_detach"),
+        }
+    }
+}
+
+impl Deref for Job {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.context
+    }
+}
+
+/// End the whole job at once, as after an error: print why, and kill all ranks.
+pub fn abort(exit_code: i32, why: &str) -> ! {
+    let why = CString::new(why.replace('\0', " ")).unwrap_or_default();
+
+    // SAFETY: a text that ends with a zero; usable without a job.
+    unsafe { sys::nixl_abort(exit_code, why.as_ptr()) };
+    unreachable!("nixl_abort() does not return")
+}
+
+/// End the whole job in order, from one rank: the launcher asks all others to end, and this process
+/// ends at once, as by `_exit`: flush its output first.
+pub fn end_job(exit_code: i32, why: Option<&str>) -> ! {
+    let why = why.map(|why| CString::new(why.replace('\0', " ")).unwrap_or_default());
+
+    let text = why.as_ref().map_or(ptr::null(), |why| why.as_ptr());
+
+    // SAFETY: NULL, or a text that ends with a zero; usable without a job.
+    unsafe { sys::nixl_job_end(exit_code, text) };
+    unreachable!("nixl_job_end() does not return")
+}
+
+/// The version of the library that is loaded: major, minor, patch.
+pub fn library_version() -> (u32, u32, u32) {
+    // SAFETY: reads a number; usable without a job.
+    let version = unsafe { sys::nixl_version() };
+
+    (version / 1_000_000, version / 1_000 % 1_000, version % 1_000)
+}
+
+/// A text as the library takes it.
+pub(crate) fn c_text(text: &str) -> Result<CString> {
+    CString::new(text).map_err(|_| {
+        Error::invalid("", format!("{text:?} has a zero byte, which no name or text may have"))
+    })
+}

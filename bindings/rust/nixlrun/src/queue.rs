@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Queues: what ended, was notified or was lost, by a descriptor to sleep on.
+//!
+//! A queue needs no runtime and has no thread: [`Queue::dispatch`] takes what is there and wakes
+//! the futures that wait for it, and whoever runs the program's loop calls it when the descriptor
+//! is readable.
+//!
+//! Locks. `taking` is held while entries are taken, `table` for a moment; `table` may be locked
+//! while `taking` is held, not the other way. No waker is called with `table` held.
+use crate::context::Context;
+use crate::error::{check, Code, Error, Result};
+use crate::flight::{Ends, Flight, Outcome};
+use crate::inbox::Inbox;
+use crate::note::{Event, Note};
+use crate::time::nanoseconds;
+use nixlrun_sys as sys;
+use std::collections::HashMap;
+use std::fmt;
+use std::os::raw::c_int;
+use std::os::unix::io::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+const BATCH: usize = 64;
+
+/// What has been started and not yet reported, by its user_data.
+#[derive(Default)]
+struct Table {
+    next_id: u64,
+    started: HashMap<u64, Arc<dyn Ends>>,
+}
+
+pub(crate) struct Inner {
+    pointer: *mut sys::nixl_cq,
+    fd: RawFd,
+    taking: Mutex<()>,
+    table: Mutex<Table>,
+    pub inbox: Option<Inbox>,
+    pub context: Context,
+}
+
+// SAFETY: any thread may make the calls; `taking` is held by those that are made one at a time.
+unsafe impl Send for Inner {}
+unsafe impl Sync for Inner {}
+
+/// A completion queue: it reports the operations that are started by its calls, which are futures,
+/// and, if it was opened so, the notifications and events of its context.
+///
+/// Any executor will do. One of these drives the queue, so that its futures wake:
+///
+/// - [`block_on`](crate::block_on) runs one future, and sleeps on the descriptor: no runtime.
+/// - [`drive`](Queue::drive) is a future that drives it, for runtimes that can wait for a
+///   descriptor: tokio's `AsyncFd`, async-io's `Async`. No thread is added.
+/// - [`Driver`](crate::Driver) is a thread that sleeps on the descriptor, for all others.
+///
+/// Clones are the same queue. It is closed with the last of them and of its futures.
+#[derive(Clone)]
+pub struct Queue(pub(crate) Arc<Inner>);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Queue {
+    pub(crate) fn open(context: &Context, has_notes: bool) -> Result<Queue> {
+        let mut pointer = ptr::null_mut();
+        let params = sys::nixl_cq_params {
+            context: context.pointer(),
+            flags: if has_notes { sys::NIXL_CQ_NOTES | sys::NIXL_CQ_EVENTS } else { 0 },
+            entry_nbytes: std::mem::size_of::<sys::nixl_cq_entry>() as u32,
+            ..sys::zeroed()
+        };
+
+        // SAFETY: params of the library's shape, and a pointer to be written.
+        check(unsafe { sys::nixl_cq_open(&params, &mut pointer) }, "nixl_cq_open")?;
+        let mut inner = Inner {
+            pointer,
+            fd: -1,
+            taking: Mutex::new(()),
+            table: Mutex::default(),
+            inbox: has_notes.then(Inbox::default),
+            context: context.clone(),
+        };
+
+        // SAFETY: an open queue.
+        inner.fd = unsafe { sys::nixl_cq_fd(pointer) };
+        if inner.fd < 0 {
+            return Err(Error::last(inner.fd));
+        }
+        Ok(Queue(Arc::new(inner)))
+    }
+
+    /// Start an operation that the queue reports; the number is what cancels it.
+    pub(crate) fn start<T: Send + 'static>(
+        &self,
+        flight: &Arc<Flight<T>>,
+        op: &mut sys::nixl_op,
+        call: impl FnOnce(*mut T, &sys::nixl_op) -> c_int,
+    ) -> u64 {
+        // SAFETY: it has not been started.
+        let value = unsafe { flight.value() };
+        let id = {
+            let mut table = lock(&self.0.table);
+
+            table.next_id += 1;
+            let id = table.next_id;
+            table.started.insert(id, flight.clone());
+            id
+        };
+
+        op.cq = self.0.pointer;
+        op.user_data = id;
+        if !flight.started(call(value, op)) {
+            lock(&self.0.table).started.remove(&id);
+        }
+        id
+    }
+
+    /// Stop an operation: it is reported soon, as canceled or as what it had become.
+    pub(crate) fn cancel(&self, id: u64) {
+        // SAFETY: an open queue; any number may be given.
+        unsafe { sys::nixl_cq_cancel(self.0.pointer, id) };
+    }
+
+    /// Take all that is there, and wake the futures that wait for it; never waits. Returns how many
+    /// things there were.
+    pub fn dispatch(&self) -> Result<usize> {
+        self.take(0)
+    }
+
+    /// As [`dispatch`](Queue::dispatch), and wait for the first thing: for programs without a loop.
+    /// 0: nothing in time. `None`: without limit.
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<usize> {
+        self.take(nanoseconds(timeout))
+    }
+
+    /// Say that the caller is about to sleep on the descriptor. True: sleep until it is readable;
+    /// false: [`dispatch`](Queue::dispatch) first.
+    pub fn arm(&self) -> Result<bool> {
+        // SAFETY: an open queue.
+        match unsafe { sys::nixl_cq_arm(self.0.pointer) } {
+            sys::NIXL_INPROGRESS => Ok(false),
+            status => check(status, "nixl_cq_arm").map(|()| true),
+        }
+    }
+
+    /// Drive the queue for as long as this future runs: spawn it as a task. `readable` waits until
+    /// the descriptor is readable. It ends with the failure of that or of the library.
+    ///
+    /// With tokio:
+    ///
+    /// ```ignore
+    /// let fd = AsyncFd::with_interest(queue.clone(), Interest::READABLE)?;
+    /// tokio::spawn(async move {
+    ///     let fd = &fd;
+    ///     fd.get_ref()
+    ///         .drive(|| async move {
+    ///             fd.readable().await?.clear_ready();
+    ///             Ok(())
+    ///         })
+    ///         .await
+    /// });
+    /// ```
+    pub async fn drive<F, W>(&self, mut readable: F) -> std::io::Error
+    where
+        F: FnMut() -> W,
+        W: std::future::Future<Output = std::io::Result<()>>,
+    {
+        loop {
+            let armed = self.dispatch().and_then(|_| self.arm());
+            let waited = match armed {
+                Ok(true) => readable().await,
+                Ok(false) => Ok(()),
+                Err(error) => Err(error.into()),
+            };
+
+            if let Err(error) = waited {
+                return error;
+            }
+        }
+    }
+
+    /// Dispatch, unless another thread does; whether it was done.
+    pub(crate) fn try_dispatch(&self) -> bool {
+        match self.0.taking.try_lock() {
+            Ok(taking) => self.take_all(&taking, 0).is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    pub(crate) fn pointer(&self) -> *mut sys::nixl_cq {
+        self.0.pointer
+    }
+
+    fn take(&self, timeout: i64) -> Result<usize> {
+        self.take_all(&lock(&self.0.taking), timeout)
+    }
+
+    fn take_all(&self, _taking: &MutexGuard<'_, ()>, mut timeout: i64) -> Result<usize> {
+        // SAFETY: entries are numbers and pointers.
+        let mut entries: [sys::nixl_cq_entry; BATCH] = unsafe { std::mem::zeroed() };
+        let mut total = 0;
+
+        loop {
+            let mut n = 0;
+            // SAFETY: an open queue, and as many entries as is said.
+            let status = unsafe {
+                sys::nixl_cq_wait(self.0.pointer, entries.as_mut_ptr(), BATCH, timeout, &mut n)
+            };
+
+            match status {
+                sys::NIXL_OK => {}
+                sys::NIXL_INPROGRESS | sys::NIXL_E_TIMEOUT => return Ok(total),
+                status => return Err(Error::last(status)),
+            }
+            for entry in &entries[..n] {
+                self.report(entry)?;
+            }
+            total += n;
+            timeout = 0;
+        }
+    }
+
+    fn report(&self, entry: &sys::nixl_cq_entry) -> Result<()> {
+        match entry.kind as sys::nixl_cq_kind {
+            sys::NIXL_CQ_NOTE => self.report_note(entry),
+            sys::NIXL_CQ_EVENT => {
+                if let Some(inbox) = &self.0.inbox {
+                    let name = String::from_utf8_lossy(bytes_of(entry)).into_owned();
+                    inbox.event(Event::made(entry.value as i32, entry.rank, name));
+                }
+                Ok(())
+            }
+            _ => {
+                self.report_end(entry);
+                Ok(())
+            }
+        }
+    }
+
+    fn report_end(&self, entry: &sys::nixl_cq_entry) {
+        let flight = lock(&self.0.table).started.remove(&entry.user_data);
+
+        if let Some(flight) = flight {
+            flight.ended(Outcome {
+                error: (entry.status != sys::NIXL_OK)
+                    .then(|| Error::plain(entry.status, entry.rank, "")),
+                seen: entry.value,
+            });
+        }
+    }
+
+    fn report_note(&self, entry: &sys::nixl_cq_entry) -> Result<()> {
+        let note = Note {
+            rank: entry.rank,
+            tag: entry.value,
+            message: bytes_of(entry).to_vec(),
+            is_stale: entry.status == sys::NIXL_E_STALE,
+        };
+
+        match &self.0.inbox {
+            Some(inbox) if !inbox.note(note) => {
+                let text = "the queue keeps as many notifications as it may that nobody receives";
+                Err(Error::made(Code::Limit, None, "nixl_cq_wait", text.into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How many operations are in progress.
+    pub fn pending(&self) -> usize {
+        lock(&self.0.table).started.len()
+    }
+
+    /// The context that it belongs to.
+    pub fn context(&self) -> &Context {
+        &self.0.context
+    }
+}
+
+fn bytes_of(entry: &sys::nixl_cq_entry) -> &[u8] {
+    if entry.data.is_null() {
+        return &[];
+    }
+    // SAFETY: the library's, until the next call for the queue.
+    unsafe { std::slice::from_raw_parts(entry.data.cast(), entry.nbytes as usize) }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let table = self.table.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+
+        /* Futures hold the queue, so that only those are there which were dropped and canceled. */
+        settle(self.pointer, table);
+        // SAFETY: an open queue, and its last handle.
+        unsafe { sys::nixl_cq_close(self.pointer) };
+        for (_, flight) in table.started.drain() {
+            std::mem::forget(flight);
+        }
+    }
+}
+
+/// Take the ends of what was canceled, so that no memory is in use any more.
+fn settle(pointer: *mut sys::nixl_cq, table: &mut Table) {
+    const SETTLE_NS: i64 = 60_000_000_000;
+    // SAFETY: entries are numbers and pointers.
+    let mut entries: [sys::nixl_cq_entry; BATCH] = unsafe { std::mem::zeroed() };
+
+    while !table.started.is_empty() {
+        let mut n = 0;
+        // SAFETY: an open queue, and as many entries as is said.
+        let status =
+            unsafe { sys::nixl_cq_wait(pointer, entries.as_mut_ptr(), BATCH, SETTLE_NS, &mut n) };
+
+        if status != sys::NIXL_OK {
+            return;
+        }
+        for entry in &entries[..n] {
+            table.started.remove(&entry.user_data);
+        }
+    }
+}
+
+impl AsRawFd for Queue {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.fd
+    }
+}
+
+impl AsFd for Queue {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor is open as long as the queue.
+        unsafe { BorrowedFd::borrow_raw(self.0.fd) }
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Queue({} in progress)", self.pending())
+    }
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Teams and collectives.
+use crate::ranks;
+use nixlrun::{block_on, Code, ReduceOp, Strided};
+use std::time::Duration;
+
+const SOON: Option<Duration> = Some(Duration::from_secs(20));
+
+ranks!(data_moves_among_all, 3, |job| {
+    let team = job.team_world(SOON)?.with_timeout(SOON);
+    let (me, n) = (team.rank() as u32, team.size());
+    let mut word = [me + 5];
+
+    team.broadcast(2, &mut word)?;
+    assert_eq!(word, [7]);
+    let mut all = vec![0u32; n];
+    team.allgather(&[me], &mut all)?;
+    assert_eq!(all, [0, 1, 2]);
+    let mut root = if me == 1 { vec![0u32; n] } else { vec![] };
+    team.gather(1, &[me * 10], &mut root)?;
+    assert_eq!(root, if me == 1 { vec![0, 10, 20] } else { vec![] });
+    let mut part = [0u32];
+    team.scatter(1, &root, &mut part)?;
+    assert_eq!(part, [me * 10]);
+    let sent: Vec<u32> = (0..3).map(|to| me * 100 + to).collect();
+    team.alltoall(&sent, &mut all)?;
+    assert_eq!(all, [me, 100 + me, 200 + me]);
+
+    let counts = [1, 2, 3];
+    let mine = vec![me; counts[team.rank()]];
+    let mut six = vec![9u32; 6];
+    team.allgatherv(&counts, &mine, &mut six)?;
+    assert_eq!(six, [0, 1, 1, 2, 2, 2]);
+    let mut at_root = if me == 0 { vec![0u32; 6] } else { vec![] };
+    team.gatherv(0, if me == 0 { &counts } else { &[] }, &mine, &mut at_root)?;
+    assert!(me != 0 || at_root == six);
+    let mut back = vec![0u32; counts[team.rank()]];
+    team.scatterv(0, if me == 0 { &counts } else { &[] }, &at_root, &mut back)?;
+    assert_eq!(back, mine);
+    let to_each = [team.rank() + 1; 3];
+    let mut received = vec![0u32; 6];
+    team.alltoallv(&to_each, &counts, &vec![me; 3 * to_each[0]], &mut received)?;
+    assert_eq!(received, [0, 1, 1, 2, 2, 2]);
+    let shape = Strided { block_nbytes: 4, nblocks: 1, src_stride: 4, dst_stride: 8 };
+    let mut spread = vec![77u32; 6];
+    team.alltoall_strided(&sent, &mut spread, &shape)?;
+    assert_eq!(spread, [me, 77, 100 + me, 77, 200 + me, 77]);
+
+    let small = team.allgather(&[me], &mut [0u32; 2]).expect_err("too small");
+    assert_eq!(small.code(), Code::InvalidArg);
+    assert!(small.to_string().contains("dst has 8 bytes; this call needs 12"), "{small}");
+    team.barrier()?;
+});
+
+ranks!(values_are_combined, 3, |job| {
+    let team = job.team_world(SOON)?;
+    let me = team.rank() as i64;
+    let mut out = [0i64; 2];
+
+    team.allreduce(ReduceOp::Sum, &[me, 1], &mut out)?;
+    assert_eq!(out, [3, 3]);
+    team.allreduce_in_place(ReduceOp::Max, &mut out)?;
+    assert_eq!(out, [3, 3]);
+    team.reduce(1, ReduceOp::Prod, &[me + 1, 2], &mut out)?;
+    assert_eq!(out, if me == 1 { [6, 8] } else { [3, 3] });
+    let mut part = [0f64];
+    team.reduce_scatter(ReduceOp::Sum, &[1.5, 2.5, 3.5], &mut part)?;
+    assert_eq!(part, [3.0 * (1.5 + me as f64)]);
+    let mut sum = [100i32];
+    team.scan(ReduceOp::Sum, &[me as i32 + 1], &mut sum)?;
+    assert_eq!(sum, [[1, 3, 6][me as usize]]);
+    team.exclusive_scan(ReduceOp::Sum, &[me as i32 + 1], &mut sum)?;
+    assert_eq!(sum, [[1, 1, 3][me as usize]]);
+    let mut pair = [[0u32; 2]];
+    team.allreduce_by(
+        |a: [u32; 2], b: [u32; 2]| if a[1] >= b[1] { a } else { b },
+        &[[me as u32, 10 + me as u32 % 2]],
+        &mut pair,
+    )?;
+    assert_eq!(pair, [[1, 11]]);
+    let mut least = [0i64];
+    team.reduce_by(0, |a: i64, b: i64| a.min(b), &[5 - me], &mut least)?;
+    assert!(me != 0 || least == [3]);
+
+    let (src, dst) = team.start_allreduce(ReduceOp::Sum, vec![me], vec![0i64])?.wait()?;
+    assert_eq!((src, dst), (vec![me], vec![3]));
+    team.start_barrier()?.wait()?;
+    assert_eq!(team.start_broadcast(0, vec![me; 4])?.wait()?, [0; 4]);
+    let float = team.allreduce(ReduceOp::Xor, &[1f32], &mut [0f32]).expect_err("no bits");
+    assert_eq!(float.code(), Code::InvalidArg);
+});
+
+ranks!(teams_are_divided, 4, |job| {
+    let world = job.team_world(SOON)?;
+    let me = job.rank();
+    let half = world.split(Some(me % 2), -me, SOON)?.expect("a color");
+
+    assert_eq!((half.size(), half.rank()), (2, usize::from(me < 2)));
+    assert_eq!(half.translate(0, None)?, Some(me % 2 + 2));
+    assert_eq!(world.translate(((me + 1) % 4) as usize, Some(&half))?, None);
+    assert!(world.split((me == 0).then_some(0), 0, SOON)?.is_some() == (me == 0));
+    assert_eq!(job.team_node(SOON)?.size(), 4);
+    if me != 3 {
+        let three = job.team(&[2, 1, 0], SOON)?;
+        assert_eq!((three.size(), three.rank()), (3, 2 - me as usize));
+    }
+    if me % 2 == 0 {
+        assert_eq!(job.team_strided(0, 2, 2, SOON)?.rank(), me as usize / 2);
+    }
+    assert_eq!(world.shrink(SOON)?.size(), 4);
+    let bad = job.team(&[me, me], SOON).expect_err("twice");
+    assert_eq!(bad.code(), Code::InvalidArg);
+});
+
+ranks!(collectives_are_awaited, 3, |job| {
+    let queue = job.queue()?;
+
+    block_on(&queue, async {
+        let team = queue.team_world().await?;
+        let me = team.rank() as u64;
+        let sums = queue.allreduce(&team, ReduceOp::Sum, vec![me, 1], vec![0u64; 2]);
+        let (_, sums) = sums.await?;
+        assert_eq!(sums, [3, 3]);
+        let root = queue.broadcast(&team, 1, vec![me; 3]).await?;
+        assert_eq!(root, [1; 3]);
+        let failed = queue.allgather(&team, vec![me], vec![0u64; 2]).await.expect_err("small");
+        assert_eq!((failed.error.code(), failed.value.1.len()), (Code::InvalidArg, 2));
+        queue.barrier(&team).await?;
+        let halves = queue.split(&team, (me != 1).then_some(3), 0).await?;
+        assert_eq!(halves.map(|half| half.size()), (me != 1).then_some(2));
+        let two = queue.team(&[2, 1, 0]).await?;
+        assert_eq!(two.rank(), 2 - team.rank());
+        Ok(())
+    })?;
+});
