@@ -53,7 +53,7 @@ struct nxr_tcp_conn *nxr_tcp_conn_new(int fd, enum nxr_tcp_stage stage)
     conn->held_nbytes = sizeof(struct nxr_tcp_hello);
     conn->held = malloc(conn->held_nbytes);
     nxr_list_init(&conn->timer.link);
-    nxr_list_init(&conn->peer_link);
+    nxr_list_init(&conn->process_link);
     if (conn->held == NULL ||
         nxr_tcp_watch(&conn->watch, stage == NXR_TCP_CONNECTING ? EPOLLOUT : EPOLLIN) != NIXL_OK) {
         free(conn->held);
@@ -83,7 +83,9 @@ void nxr_tcp_conn_close(struct nxr_tcp_conn *conn)
     nxr_tcp_cool(conn);
     nxr_tcp_conn_wants_room(conn, false);
     nxr_tcp_timer_end(&conn->timer);
-    nxr_list_remove(&conn->peer_link);
+    nxr_list_remove(&conn->process_link);
+    nxr_tcp_process_let_go(conn->process);
+    conn->process = NULL;
     nxr_list_remove(&conn->link);
     nxr_list_append(&nxr_tcp.dead, &conn->link);
     nxr_tcp_unwatch(&conn->watch); /* a forked child may keep the socket open */
@@ -119,37 +121,44 @@ static void attempt_failed(struct nxr_tcp_conn *conn, const char *why, bool is_r
  * Read what the peer has sent on its other connections before it closed this one: its good-bye may
  * be there. If it keeps sending, it has said none.
  */
-static void hear_out(const struct nxr_tcp_conn *lost)
+static void hear_out(uint64_t answer)
 {
-    struct nxr_list *conns = &nxr_tcp.peers[lost->rank].conns, *link = conns->next;
+    struct nxr_tcp_process *process = nxr_tcp_process_find(answer);
+    struct nxr_list *link = process != NULL ? process->conns.next : NULL;
 
-    while (link != conns) {
-        struct nxr_tcp_conn *conn = nxr_list_entry(link, struct nxr_tcp_conn, peer_link);
+    while (process != NULL && link != &process->conns) {
+        struct nxr_tcp_conn *conn = nxr_list_entry(link, struct nxr_tcp_conn, process_link);
 
-        if (conn->is_heard_out || conn->answer != lost->answer) {
-            link = link->next;
+        link = link->next;
+        if (conn->is_heard_out) {
             continue;
         }
         conn->is_heard_out = true;
         for (int i = 0; i < HEAR_READS && nxr_tcp_read(conn) > 0; i++) {
         }
-        link = conns->next; /* the read may have closed any of them */
+        process = nxr_tcp_process_find(answer); /* the read may have closed any of them */
+        link = process != NULL ? process->conns.next : NULL;
     }
 }
 
-/* A peer that has closed one of its connections is done with all of them. */
+/*
+ * A peer that has closed one of its connections is done with all of them, except for those of an
+ * endpoint that was closed here: a later one may lead to the same process.
+ */
 static void open_conn_lost(struct nxr_tcp_conn *conn, const char *why)
 {
     struct nxr_net_ep *ep = conn->ep;
     char text[sizeof(ep->why)], health[160];
 
-    if (ep == NULL) {
-        ep = nxr_tcp.peers[conn->rank].ep;
+    if (ep == NULL && !conn->drops) {
+        ep = conn->process->ep;
     }
     (void)nxr_tcp_health(conn->watch.fd, health, sizeof(health));
     nxr_tcp_conn_close(conn);
-    hear_out(conn);
-    if (ep != NULL && ep->address.answer == conn->answer) {
+    if (!conn->drops) {
+        hear_out(conn->answer);
+    }
+    if (ep != NULL) {
         snprintf(text, sizeof(text), "the connection from %s was lost: %s%s%s", conn->ends, why,
                  health[0] != '\0' ? "; " : "", health);
         nxr_tcp_ep_fail(ep, text);
@@ -217,20 +226,24 @@ static void finish_connecting(struct nxr_tcp_conn *conn)
 }
 
 /*
- * Both sides are verified: the connection belongs to its rank, and to an endpoint that wants to
+ * Both sides are verified: the connection belongs to its process, and to an endpoint that wants to
  * send there.
  */
 static void become_open(struct nxr_tcp_conn *conn)
 {
-    struct nxr_tcp_peer *peer = &nxr_tcp.peers[conn->rank];
+    struct nxr_tcp_process *process = nxr_tcp_process_get(conn->answer);
 
+    if (process == NULL) {
+        nxr_tcp_conn_lost(conn, "no memory for what is known of its process");
+        return;
+    }
     conn->stage = NXR_TCP_OPEN;
+    conn->process = process;
     nxr_tcp_ends_text(conn->watch.fd, conn->ends, sizeof(conn->ends));
     nxr_tcp_timer_end(&conn->timer);
-    nxr_list_append(&peer->conns, &conn->peer_link);
-    if (peer->ep != NULL && peer->ep->conn == NULL && !peer->ep->has_failed &&
-        peer->ep->address.answer == conn->answer) {
-        nxr_tcp_ep_adopt(peer->ep, conn);
+    nxr_list_append(&process->conns, &conn->process_link);
+    if (process->ep != NULL && process->ep->conn == NULL && !process->ep->has_failed) {
+        nxr_tcp_ep_adopt(process->ep, conn);
     }
 }
 
@@ -266,8 +279,8 @@ static void tcp_connection_take(struct nxr_tcp_conn *conn, const struct nxr_tcp_
     };
     bool knows_us = conn->is_own ? hello->answer == conn->answer
                                  : hello->connect_secret == nxr_tcp.address.connect_secret;
-    const char *why = nxr_tcp_hello_check(
-        hello, expected[conn->stage], (uint32_t)nxr_tcp.core->rank, (uint32_t)nxr_tcp.core->size);
+    const char *why =
+        nxr_tcp_hello_check(hello, expected[conn->stage], (uint32_t)nxr_tcp.core->rank);
 
     if (why == NULL && !knows_us) {
         why = "it does not know the secret";

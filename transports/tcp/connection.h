@@ -16,9 +16,10 @@ enum nxr_tcp_stage {
 
 struct nxr_tcp_conn {
     struct nxr_tcp_watch watch;
-    struct nxr_tcp_timer timer; /* while it is not open */
-    struct nxr_list link;       /* nxr_tcp.conns or nxr_tcp.dead */
-    struct nxr_list peer_link;  /* nxr_tcp_peer.conns */
+    struct nxr_tcp_timer timer;      /* while it is not open */
+    struct nxr_list link;            /* nxr_tcp.conns or nxr_tcp.dead */
+    struct nxr_list process_link;    /* nxr_tcp_process.conns */
+    struct nxr_tcp_process *process; /* its other end, while it is open; else NULL */
     enum nxr_tcp_stage stage;
     bool is_own;           /* made by this process */
     bool is_hot;           /* in nxr_tcp.hot */

@@ -22,38 +22,46 @@
 
 static void close_timer_rings(struct nxr_tcp_timer *timer);
 
+/* Send on a connection that the process has made. */
+static void adopt_any(struct nxr_net_ep *ep)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &ep->process->conns) {
+        struct nxr_tcp_conn *conn = nxr_list_entry(link, struct nxr_tcp_conn, process_link);
+
+        if (ep->conn == NULL && conn->ep == NULL && !conn->drops) {
+            nxr_tcp_ep_adopt(ep, conn);
+        }
+    }
+}
+
 int nxr_tcp_ep_open(const void *address, size_t nbytes, void *peer, struct nxr_net_ep **ep_p)
 {
     struct nxr_net_ep *ep = calloc(1, sizeof(*ep));
-    struct nxr_list *link, *after, *conns;
 
     if (ep == NULL) {
         return NIXL_E_NO_MEMORY;
     }
-    if (nxr_tcp_address_parse(address, nbytes, &ep->address) != NULL ||
-        ep->address.rank >= (uint32_t)nxr_tcp.core->size) {
-        free(ep);
-        return NIXL_E_UNSUPPORTED;
+    if (nxr_tcp_address_parse(address, nbytes, &ep->address) == NULL) {
+        ep->n_paths = nxr_tcp_order(&nxr_tcp.address, &ep->address, ep->paths);
     }
-    ep->n_paths = nxr_tcp_order(&nxr_tcp.address, &ep->address, ep->paths);
     if (ep->n_paths == 0) {
         free(ep);
         return NIXL_E_UNSUPPORTED;
     }
+    ep->process = nxr_tcp_process_get(ep->address.answer);
+    if (ep->process == NULL) {
+        free(ep);
+        return NIXL_E_NO_MEMORY;
+    }
+    ep->process->ep = ep;
     ep->peer = peer;
     ep->close_timer.rings = close_timer_rings;
     nxr_list_init(&ep->retry_timer.link);
     nxr_list_init(&ep->close_timer.link);
     nxr_list_append(&nxr_tcp.eps, &ep->link);
-    nxr_tcp.peers[ep->address.rank].ep = ep;
-    conns = &nxr_tcp.peers[ep->address.rank].conns;
-    nxr_list_for_each (link, after, conns) {
-        struct nxr_tcp_conn *conn = nxr_list_entry(link, struct nxr_tcp_conn, peer_link);
-
-        if (ep->conn == NULL && conn->ep == NULL && conn->answer == ep->address.answer) {
-            nxr_tcp_ep_adopt(ep, conn);
-        }
-    }
+    adopt_any(ep);
     *ep_p = ep;
     return NIXL_OK;
 }
@@ -119,10 +127,23 @@ bool nxr_tcp_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
+/* The process, which it keeps until here, may be forgotten. */
+static void let_go_of_process(struct nxr_net_ep *ep)
+{
+    if (ep->process->ep == ep) {
+        ep->process->ep = NULL;
+    }
+    nxr_tcp_process_let_go(ep->process);
+    ep->process = NULL;
+}
+
 static void tcp_endpoint_free_ep(struct nxr_net_ep *ep)
 {
     struct nxr_tcp_conn *conn = ep->conn;
 
+    if (ep->process != NULL) {
+        let_go_of_process(ep);
+    }
     nxr_tcp_connect_end(ep);
     nxr_tcp_outs_end(ep, NIXL_E_CANCELED);
     nxr_tcp_timer_end(&ep->close_timer);
@@ -181,29 +202,23 @@ static void shut_out(const struct nxr_net_ep *ep, bool is_orderly)
 {
     struct nxr_list *link, *after;
 
-    nxr_list_for_each (link, after, &nxr_tcp.peers[ep->address.rank].conns) {
-        struct nxr_tcp_conn *conn = nxr_list_entry(link, struct nxr_tcp_conn, peer_link);
+    nxr_list_for_each (link, after, &ep->process->conns) {
+        struct nxr_tcp_conn *conn = nxr_list_entry(link, struct nxr_tcp_conn, process_link);
 
-        if (conn->answer == ep->address.answer) {
-            conn->drops = true;
-            if (!is_orderly && conn != ep->conn) {
-                nxr_tcp_conn_close(conn);
-            }
+        conn->drops = true;
+        if (!is_orderly && conn != ep->conn) {
+            nxr_tcp_conn_close(conn);
         }
     }
 }
 
 void nxr_tcp_ep_close(struct nxr_net_ep *ep, bool is_orderly)
 {
-    struct nxr_tcp_peer *peer = &nxr_tcp.peers[ep->address.rank];
-
     NXR_ASSERT(!ep->is_closing && !nxr_tcp.is_progressing);
-    if (peer->ep == ep) {
-        peer->ep = NULL;
-    }
     ep->is_closing = true;
     ep->close_at = is_orderly ? nxr_now_ns() + CLOSE_NS : 0;
     shut_out(ep, is_orderly);
+    let_go_of_process(ep);
     nxr_list_remove(&ep->link);
     nxr_list_append(&nxr_tcp.closing, &ep->link);
     if (!nxr_tcp.is_progressing) {

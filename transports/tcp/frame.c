@@ -11,7 +11,7 @@ _Static_assert(sizeof(struct nxr_tcp_hello) == 32, "the layout is fixed");
 _Static_assert(sizeof(struct nxr_tcp_frame) == 16, "the layout is fixed");
 
 const char *nxr_tcp_hello_check(const struct nxr_tcp_hello *hello, enum nxr_tcp_hello_type type,
-                                uint32_t to, uint32_t size)
+                                uint32_t to)
 {
     if (hello->magic != NXR_TCP_HELLO_MAGIC) {
         return "it does not speak a rank's protocol";
@@ -19,10 +19,7 @@ const char *nxr_tcp_hello_check(const struct nxr_tcp_hello *hello, enum nxr_tcp_
     if (hello->version != NXR_TCP_LAYOUT_VERSION || hello->type != (uint16_t)type) {
         return "it speaks another version, or out of turn";
     }
-    if (hello->to != to) {
-        return "it asks for another rank";
-    }
-    return hello->from < size ? NULL : "its rank does not exist";
+    return hello->to == to ? NULL : "it asks for another rank";
 }
 
 const char *nxr_tcp_frame_check(const struct nxr_tcp_frame *frame)

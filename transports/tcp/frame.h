@@ -27,7 +27,7 @@ struct nxr_tcp_hello {
     uint32_t magic;
     uint16_t version;
     uint16_t type;
-    uint32_t from; /* ranks */
+    uint32_t from; /* ranks, each in its own job */
     uint32_t to;
     uint64_t connect_secret;
     uint64_t answer;
@@ -42,7 +42,7 @@ struct nxr_tcp_frame {
 
 /* Check input: NULL, or what is wrong with it, in words. */
 const char *nxr_tcp_hello_check(const struct nxr_tcp_hello *hello, enum nxr_tcp_hello_type type,
-                                uint32_t to, uint32_t size);
+                                uint32_t to);
 const char *nxr_tcp_frame_check(const struct nxr_tcp_frame *frame);
 
 #endif

@@ -13,6 +13,7 @@ pkglib_LTLIBRARIES += %D%/nixlrun_tcp.la
 	%D%/interfaces.c \
 	%D%/listen.c \
 	%D%/outbox.c \
+	%D%/processes.c \
 	%D%/stream.c \
 	%D%/tcp.c %D%/tcp.h
 %C%_nixlrun_tcp_la_CFLAGS = $(AM_CFLAGS)

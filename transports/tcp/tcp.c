@@ -87,26 +87,8 @@ static void tcp_close_all(void)
     nxr_tcp_listen_end();
     nxr_tcp_events_close();
     free(nxr_tcp.buffer);
-    free(nxr_tcp.peers);
     nxr_tcp.buffer = NULL;
-    nxr_tcp.peers = NULL;
     nxr_tcp.core = NULL;
-}
-
-static int tcp_make_room(void)
-{
-    size_t n_peers = (size_t)nxr_tcp.core->size;
-
-    nxr_tcp.peers = calloc(n_peers, sizeof(*nxr_tcp.peers));
-    nxr_tcp.buffer =
-        malloc(NXR_TCP_BUFFER_NBYTES + sizeof(struct nxr_tcp_frame) + NXR_TCP_MESSAGE_NBYTES);
-    if (nxr_tcp.peers == NULL || nxr_tcp.buffer == NULL) {
-        return NIXL_E_NO_MEMORY;
-    }
-    for (size_t rank = 0; rank < n_peers; rank++) {
-        nxr_list_init(&nxr_tcp.peers[rank].conns);
-    }
-    return NIXL_OK;
 }
 
 static int tcp_start(char *why, size_t why_nbytes)
@@ -120,8 +102,10 @@ static int tcp_start(char *why, size_t why_nbytes)
         snprintf(why, why_nbytes, "no random numbers for its secrets (getrandom)");
         return NIXL_E_TRANSPORT;
     }
-    if (tcp_make_room() != NIXL_OK) {
-        snprintf(why, why_nbytes, "no memory for %d ranks", nxr_tcp.core->size);
+    nxr_tcp.buffer =
+        malloc(NXR_TCP_BUFFER_NBYTES + sizeof(struct nxr_tcp_frame) + NXR_TCP_MESSAGE_NBYTES);
+    if (nxr_tcp.buffer == NULL) {
+        snprintf(why, why_nbytes, "no memory for messages");
         return NIXL_E_NO_MEMORY;
     }
     if (nxr_tcp_events_open() != NIXL_OK) {
@@ -143,6 +127,7 @@ static int tcp_open(const struct nxr_net_core *core, char *why, size_t why_nbyte
                     .rank = (uint32_t)core->rank,
                     .host = nxr_host_token()},
     };
+    nxr_tcp_processes_init();
     nxr_list_init(&nxr_tcp.eps);
     nxr_list_init(&nxr_tcp.failed);
     nxr_list_init(&nxr_tcp.closing);

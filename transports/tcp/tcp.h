@@ -53,8 +53,9 @@ struct nxr_tcp_out {
 struct nxr_net_ep {
     struct nxr_list link; /* one of nxr_tcp's lists of endpoints */
     void *peer;
-    struct nxr_tcp_conn *conn;   /* to send on; NULL: not yet, or it has failed */
-    struct nxr_tcp_conn *trying; /* the one that is being made */
+    struct nxr_tcp_process *process; /* that it leads to; NULL: it is being closed */
+    struct nxr_tcp_conn *conn;       /* to send on; NULL: not yet, or it has failed */
+    struct nxr_tcp_conn *trying;     /* the one that is being made */
 
     /* Out: a ring, the oldest message at `first`; n_sent bytes of that were sent. */
     struct nxr_tcp_out outs[NXR_TCP_MAX_OUTS];
@@ -85,11 +86,15 @@ struct nxr_net_ep {
     struct nxr_tcp_address address;
 };
 
-/* What this process keeps for each rank. */
-struct nxr_tcp_peer {
+/* What this process keeps for each other one: processes.c. */
+struct nxr_tcp_process {
+    struct nxr_list link;  /* nxr_tcp.processes */
+    uint64_t answer;       /* of its address */
     struct nxr_net_ep *ep; /* NULL: none, or it was closed */
     struct nxr_list conns; /* confirmed ones */
 };
+
+#define NXR_TCP_N_BUCKETS 256
 
 struct nxr_tcp {
     const struct nxr_net_core *core; /* NULL: not open */
@@ -99,8 +104,8 @@ struct nxr_tcp {
     struct nxr_tcp_address address;
     char names[NXR_TCP_MAX_PATHS][16]; /* of the interfaces of the paths */
     struct nxr_net_attr attr;
-    struct nxr_tcp_peer *peers; /* [size] */
-    unsigned char *buffer;      /* NXR_TCP_BUFFER_NBYTES, and a message */
+    struct nxr_list processes[NXR_TCP_N_BUCKETS]; /* struct nxr_tcp_process */
+    unsigned char *buffer;                        /* NXR_TCP_BUFFER_NBYTES, and a message */
 
     struct nxr_list eps, failed, closing; /* in use; failed and not yet reported; being closed */
     struct nxr_list conns, dead;          /* all connections; those to be freed */
@@ -154,6 +159,19 @@ void nxr_tcp_listen_end(void);
 
 /* Log a stranger's connection, rate-limited. */
 void nxr_tcp_tell_stranger(int fd, const char *what);
+
+/* ---- processes.c ----------------------------------------------------------------------------- */
+
+void nxr_tcp_processes_init(void);
+
+/* The process with that `answer`. NULL: none is known. */
+struct nxr_tcp_process *nxr_tcp_process_find(uint64_t answer);
+
+/* The same, made if need be. NULL: no memory. */
+struct nxr_tcp_process *nxr_tcp_process_get(uint64_t answer);
+
+/* Forget it (NULL: nothing) if it has neither an endpoint nor a connection. */
+void nxr_tcp_process_let_go(struct nxr_tcp_process *process);
 
 /* ---- endpoint.c ------------------------------------------------------------------------------ */
 
