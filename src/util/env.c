@@ -28,7 +28,8 @@ enum env_kind {
     KIND_word,
     KIND_names,
     KIND_levels,
-    KIND_limits
+    KIND_limits,
+    KIND_secret
 };
 
 enum { NAME_NBYTES = 64, WHY_NBYTES = 256 };
@@ -64,6 +65,7 @@ static const char *const kind_help[] = {
     [KIND_names] = "names", /* for these the checks write their own text */
     [KIND_levels] = "levels",
     [KIND_limits] = "limits",
+    [KIND_secret] = "secret",
 };
 
 struct nxr_env nxr_env;
@@ -255,6 +257,7 @@ static int parse_entry(const struct env_entry *entry, const char *text, void *sl
         *(const char **)slot = text;
         return 0;
     case KIND_text:
+    case KIND_secret:
         *(const char **)slot = text;
         return 0;
     }
@@ -394,7 +397,7 @@ void nxr_env_print(FILE *out)
                                                                        : "environment";
 
         fprintf(out, "%-26s %-14s %-10s %s\n    %s\n", entry->name,
-                text != NULL        ? text
+                text != NULL        ? (entry->kind == KIND_secret ? "(set)" : text)
                 : entry->initial[0] ? entry->initial
                                     : "-",
                 entry->initial[0] ? entry->initial : "-", origin, entry->help);

@@ -20,6 +20,7 @@
 #define NXR_ENV_TYPE_names  const char *
 #define NXR_ENV_TYPE_levels const char *
 #define NXR_ENV_TYPE_limits const char *
+#define NXR_ENV_TYPE_secret const char *
 
 struct nxr_env {
 #define NXR_ENV(_field, _name, _kind, _default, _lowest, _highest, _help)                          \

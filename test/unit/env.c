@@ -276,11 +276,14 @@ Test(env, print_tells_value_default_and_origin)
 
     setenv("NIXLRUN_SPIN_TIME", "7us", 1);
     setenv("NIXLRUN_BOUNCE_BYTES", "lots", 1);
+    setenv("NIXLRUN_TOKEN", "of nobody's business", 1);
     nxr_env_print(out);
     fclose(out);
     printed(text, "NIXLRUN_SPIN_TIME          7us            50us       environment\n");
     printed(text, "NIXLRUN_BOUNCE_BYTES       lots           512K       environment (bad value)\n");
     printed(text, "NIXLRUN_OP_TIMEOUT         60s            60s        default\n");
+    printed(text, "NIXLRUN_TOKEN              (set)          -          environment\n");
+    cr_expect(strstr(text, "of nobody's business") == NULL, "a secret is shown");
     free(text);
 }
 
