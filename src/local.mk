@@ -15,12 +15,17 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 
 %C%_libnxr_attach_la_SOURCES = \
 	%D%/attach/attach.c %D%/attach/attach.h \
+	%D%/attach/attempt.c %D%/attach/attempt.h \
 	%D%/attach/detach.c \
 	%D%/attach/directory.c %D%/attach/directory.h \
 	%D%/attach/entry.c %D%/attach/entry.h \
 	%D%/attach/introduction.c %D%/attach/introduction.h \
+	%D%/attach/listener.c %D%/attach/listener.h \
 	%D%/attach/proof.c %D%/attach/proof.h \
-	%D%/attach/publish.c
+	%D%/attach/publish.c \
+	%D%/attach/token.c %D%/attach/token.h \
+	%D%/attach/visit.c %D%/attach/visit.h \
+	%D%/attach/where.c %D%/attach/where.h
 %C%_libnxr_attach_la_CFLAGS = $(AM_CFLAGS) $(NETTLE_CFLAGS)
 
 %C%_libnxr_core_la_SOURCES = \

@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_NETWORK_ABI        11
+#define NXR_NETWORK_ABI        12
 #define NXR_NET_ADDRESS_NBYTES 768 /* the longest address of a rank in one network */
 #define NXR_NET_KEY_NBYTES     512 /* the longest key of registered memory */
 #define NXR_NET_HEADER_NBYTES  256 /* the longest message in front of bulk; see send() */
@@ -157,6 +157,9 @@ struct nxr_net_attr {
      * whatever mapped it: no adapter has to pin it.
      */
     bool takes_mappings;
+
+    /* It knows peers by their ranks, which only the own job has: it reaches no attached process. */
+    bool is_of_job;
 
     unsigned latency_ns;     /* a small message, one way */
     unsigned bandwidth_mbps; /* MB/s of a large transfer, all rails */

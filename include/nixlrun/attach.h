@@ -18,28 +18,55 @@ extern "C" {
 /**
  * Make this process known by a name, so that processes of other jobs can attach to it.
  *
- * The entry is a file of that folder, and vanishes with nixl_unpublish() or nixl_finalize(); what a
- * process leaves behind that was killed attaches nobody, and the next publication of the name
- * replaces it. Beside it lies a secret that only this user can read. A process that attaches
- * proves that it has read the secret, and this one likewise; the secret itself is not sent.
+ * "file:DIR" is for one host. The entry is a file of that folder, and vanishes with
+ * nixl_unpublish() or nixl_finalize(); what a process leaves behind that was killed attaches
+ * nobody, and the next publication of the name replaces it. Beside it lies a secret that only this
+ * user can read. A process that attaches proves that it has read the secret, and this one likewise;
+ * the secret itself is not sent.
+ *
+ * "tcp://HOST:PORT" is for any host: this process listens at that address of its host, and opens
+ * the networks if nixl_init() has not. Both sides prove that they know the user's token, which
+ * NIXLRUN_TOKEN_FILE or NIXLRUN_TOKEN gives them. One port may serve several names of this process.
  *
  * Whoever attaches appears as an event NIXL_EVENT_PEER_JOINED with its number.
  *
- * @param where   "file:DIR": a folder that this user can write, on this host or shared
+ * @param where   "file:DIR": a folder that this user can write; or "tcp://HOST:PORT": a name or
+ *                address of this host (IPv6 in [], 0.0.0.0 or [::] for all), and a port, 0 for any
+ *                that is free, see nixl_publish_query()
  * @param name    1 .. NIXL_PUBLISH_NAME_MAX bytes of letters, digits, '.', '_' and '-', the first
  *                no '.'
  * @param schema  what both sides must agree on, up to NIXL_SCHEMA_MAX bytes, compared byte by byte;
  *                NULL: ""
  * @return NIXL_OK
  * @return NIXL_E_INVALID_ARG  the detail names the value and what is allowed
- * @return NIXL_E_IN_USE       a living process, which the detail names, has published the name
- * @return NIXL_E_ACCESS       the folder or a file in it is not this user's to use
- * @return NIXL_E_NOT_FOUND    there is no such folder
- * @return NIXL_E_UNSUPPORTED  NIXLRUN_TRANSPORTS excludes shared memory; or no random numbers
+ * @return NIXL_E_IN_USE       a living process, which the detail names, has published the name; or
+ *                             another process has the port
+ * @return NIXL_E_ACCESS       the folder or a file in it is not this user's to use; there is no
+ *                             token, or others can read it; or the port is privileged
+ * @return NIXL_E_NOT_FOUND    there is no such folder or token file, or HOST is not this host
+ * @return NIXL_E_UNSUPPORTED  "file:DIR", and NIXLRUN_TRANSPORTS excludes shared memory; or no
+ *                             random numbers
  * @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY, NIXL_E_NOT_INIT
  * Threads: any.
  */
 NIXL_API int nixl_publish(const char *where, const char *name, const char *schema) NIXL_MUST_CHECK;
+
+/**
+ * Where other processes attach to a publication of this process: the text to give to them as
+ * `where`. A port of 0 is replaced by the one that was chosen, and an address that stands for all
+ * (0.0.0.0, [::]) by the name of this host.
+ * @param where        as it was given to nixl_publish()
+ * @param name         as it was given to nixl_publish()
+ * @param text         written with NIXL_OK only; ends with a zero
+ * @param text_nbytes  its room
+ * @return NIXL_OK, NIXL_E_NOT_INIT
+ * @return NIXL_E_NOT_FOUND    this process has not published that name there
+ * @return NIXL_E_INVALID_ARG  a value is not allowed, or the room is too small; the detail says how
+ *                             much is needed
+ * Threads: any.
+ */
+NIXL_API int nixl_publish_query(const char *where, const char *name, char *text,
+                                size_t text_nbytes) NIXL_MUST_CHECK;
 
 /**
  * End a publication of this process: nobody attaches by it any more. Those who are attached stay.
@@ -55,8 +82,10 @@ NIXL_API int nixl_unpublish(const char *where, const char *name);
  * numbers of both sides differ, and so may the jobs: a process that was started without a launcher
  * is a job of its own. Both take an event NIXL_EVENT_PEER_JOINED.
  *
- * Both must be on one host, share memory and belong to one user. Teams, and channels for any rank,
- * have ranks of one job only.
+ * With "file:DIR" both must be on one host, share memory and belong to one user. With
+ * "tcp://HOST:PORT" they use shared memory if they can, and else the networks tcp or ofi; a process
+ * that seems to be on the same host, but shares no memory, is told in one line of the log, with the
+ * reason. Teams, and channels for any rank, have ranks of one job only.
  *
  * If the other process dies, or ends the attachment, what waits for it ends with
  * NIXL_E_PEER_LOST, and NIXL_EVENT_PEER_LOST or NIXL_EVENT_PEER_LEFT tells so. Its number stays
@@ -71,14 +100,16 @@ NIXL_API int nixl_unpublish(const char *where, const char *name);
  * @return NIXL_OK
  * @return NIXL_INPROGRESS     the timeout is 0, and there is no such living publisher now
  * @return NIXL_E_NOT_FOUND    nobody has published the name within the timeout; the detail lists
- *                             names that are published there
- * @return NIXL_E_TIMEOUT      there is an entry, but its publisher did not answer in time, or its
- *                             files do not fit together; the detail says which
+ *                             names that are published in the folder, or says what was found at the
+ *                             port
+ * @return NIXL_E_TIMEOUT      there is a publisher, or was one, but it did not answer in time, or
+ *                             its files do not fit together; the detail says which
  * @return NIXL_E_INVALID_ARG  the schemas differ (the detail quotes both), the publisher is of this
  *                             job, or a value is not allowed
- * @return NIXL_E_ACCESS       the publisher is another user's, its secret cannot be read, or it
- *                             does not know the secret
- * @return NIXL_E_UNSUPPORTED  the two do not share memory, or their versions of nixlrun do not fit
+ * @return NIXL_E_ACCESS       the publisher is another user's, its secret or the token cannot be
+ *                             read, or one of the two does not know it
+ * @return NIXL_E_UNSUPPORTED  the two neither share memory nor have a network in common, or their
+ *                             versions of nixlrun do not fit
  * @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY, NIXL_E_NOT_INIT
  * Threads: any; blocks.
  */

@@ -3,26 +3,47 @@
 #ifndef NXR_ATTACH_ATTACH_H
 #define NXR_ATTACH_ATTACH_H
 
-#include "attach/entry.h"
+#include "attach/where.h"
 #include "core/job.h"
+
+struct nxr_listener;
+
+/* The attached peer of that identity which lives; NULL: there is none. Caller holds job.lock. */
+struct nxr_peer *nxr_attach_known(const struct nxr_identity *identity);
 
 /*
  * The attached peer of that card: the living one, or a new one, known by the name under which the
- * two have met. NIXL_OK or the failure of nxr_attached_add(). *is_new_p: it was made by this call.
- * Caller holds job.lock.
+ * two have met. `number`: the other process has no living attachment to this one with a lower
+ * number. NIXL_OK or the failure of nxr_attached_add(). *is_new_p: it was made by this call. Caller
+ * holds job.lock.
  */
-int nxr_attach_peer(const struct nxr_card *card, const char *name, struct nxr_peer **peer_p,
-                    bool *is_new_p);
-
-/* Does this process publish that name in that folder? Takes job.lock. */
-bool nxr_attach_publishes(const char *dir, const char *name);
+int nxr_attach_peer(const struct nxr_full_card *card, int32_t number, const char *name,
+                    struct nxr_peer **peer_p, bool *is_new_p);
 
 /*
- * Check where, name and schema of a call; NULL as schema is "". NIXL_OK and the folder, or the
+ * This process attaches to that peer, which names it by that number: nxr_attach_join() follows.
+ * Caller holds job.lock.
+ */
+void nxr_attach_begin(struct nxr_peer *peer, int32_t number);
+
+/* The two are connected: tell the program, once. Caller holds job.lock. */
+void nxr_attach_join(struct nxr_peer *peer);
+
+/* Does this process publish that name there? Takes job.lock. */
+bool nxr_attach_publishes(const char *where, const char *name);
+
+/*
+ * The schema of this process's publication of that name at that listener; NULL: there is none.
+ * Caller holds job.lock.
+ */
+const char *nxr_publication_schema(const struct nxr_listener *listener, const char *name);
+
+/*
+ * Check where, name and schema of a call; NULL as schema is "". NIXL_OK and *where_p, or the
  * failure of `operation`, recorded.
  */
-int nxr_attach_check(const char *operation, const char *where, const char *name,
-                     const char **schema, const char **dir_p);
+int nxr_attach_check(const char *operation, const char *text, const char *name, const char **schema,
+                     struct nxr_where *where_p);
 
 extern const struct nxr_subsystem nxr_publish_subsystem; /* publish.c */
 extern const struct nxr_subsystem nxr_detach_subsystem;  /* detach.c */

@@ -21,7 +21,8 @@
 /* What this folder keeps of a peer. */
 struct attach_peer {
     char name[NIXL_PUBLISH_NAME_MAX + 1]; /* under which the two have met */
-    atomic_bool has_answered;             /* it knows that this process has detached it */
+    bool is_asking;           /* this process attaches to it, and has not heard from it yet */
+    atomic_bool has_answered; /* it knows that this process has detached it */
 };
 static struct nxr_peer_slot attach_slot = {.nbytes = sizeof(struct attach_peer)};
 
@@ -30,13 +31,28 @@ static struct attach_peer *attach_peer_of(const struct nxr_peer *peer)
     return nxr_peer_slot_of(peer, &attach_slot);
 }
 
-int nxr_attach_peer(const struct nxr_card *card, const char *name, struct nxr_peer **peer_p,
-                    bool *is_new_p)
+struct nxr_peer *nxr_attach_known(const struct nxr_identity *identity)
 {
-    struct nxr_peer *known = nxr_attached_find(nxr_attached_number(&card->identity));
+    struct nxr_peer *known = nxr_attached_find(nxr_attached_number(identity));
+
+    return known != NULL && !nxr_peer_is_lost(known) && !known->is_detached ? known : NULL;
+}
+
+int nxr_attach_peer(const struct nxr_full_card *card, int32_t number, const char *name,
+                    struct nxr_peer **peer_p, bool *is_new_p)
+{
+    struct nxr_peer *latest = nxr_attached_find(nxr_attached_number(&card->head.identity));
+    struct nxr_peer *known = nxr_attach_known(&card->head.identity);
     int status;
 
-    *is_new_p = known == NULL || nxr_peer_is_lost(known);
+    if (known == NULL && latest != NULL && !nxr_peer_is_lost(latest)) {
+        nxr_attached_end(latest); /* its detaching waits no longer: both have one connection */
+    }
+    if (known != NULL && nxr_peer_is_up(known) && known->place < number) {
+        nxr_life_left_locked(known->rank); /* it has ended, and the news of that is on its way */
+        known = NULL;
+    }
+    *is_new_p = known == NULL;
     if (!*is_new_p) {
         *peer_p = known;
         return NIXL_OK;
@@ -48,10 +64,27 @@ int nxr_attach_peer(const struct nxr_card *card, const char *name, struct nxr_pe
     return status;
 }
 
+void nxr_attach_join(struct nxr_peer *peer)
+{
+    if (!peer->is_joined && !nxr_peer_is_lost(peer)) {
+        peer->is_joined = true;
+        nxr_event_push(NULL, NIXL_EVENT_PEER_JOINED, peer->rank, attach_peer_of(peer)->name);
+    }
+}
+
+void nxr_attach_begin(struct nxr_peer *peer, int32_t number)
+{
+    if (!nxr_peer_is_up(peer)) {
+        attach_peer_of(peer)->is_asking = true;
+        peer->place = number;
+    }
+}
+
+/* On another host it is the one who attaches that looks whether a network reaches the other one. */
 static void detach_peer_connected(struct nxr_peer *peer)
 {
-    if (nxr_peer_is_attached(peer)) {
-        nxr_event_push(NULL, NIXL_EVENT_PEER_JOINED, peer->rank, attach_peer_of(peer)->name);
+    if (nxr_peer_is_attached(peer) && (peer->control != NULL || !attach_peer_of(peer)->is_asking)) {
+        nxr_attach_join(peer);
     }
 }
 
@@ -68,7 +101,7 @@ static void detach_take(const struct nxr_control_source *source,
     if (!nxr_peer_is_attached(peer)) {
         return;
     }
-    if (!nxr_peer_is_lost(peer)) {
+    if (!nxr_peer_is_lost(peer) && !peer->is_detached) {
         nxr_wire_init(&answer, NXR_WIRE_DETACH);
         nxr_peer_tell(peer, &answer);
         nxr_life_left_locked(peer->rank);
@@ -84,8 +117,12 @@ static void detach_register(void)
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* End the attachment. Caller holds job.lock. */
-static void detach_end(struct nxr_peer *peer, bool *is_known_p)
+/*
+ * Tell the other process, if it can be told, that the attachment ends; from now on no event is made
+ * of it. A peer of another host goes on until it has answered, since its connection ends with it.
+ * Caller holds job.lock.
+ */
+static void detach_begin(struct nxr_peer *peer, bool may_wait, bool *is_known_p)
 {
     union nxr_wire_message message;
 
@@ -94,7 +131,11 @@ static void detach_end(struct nxr_peer *peer, bool *is_known_p)
         nxr_wire_init(&message, NXR_WIRE_DETACH);
         nxr_peer_tell(peer, &message);
     }
-    nxr_attached_end(peer);
+    if (*is_known_p || !may_wait || !nxr_peer_is_remote(peer)) {
+        nxr_attached_end(peer);
+    }
+    peer->is_detached = true;
+    nxr_subsystems_peer_detached(peer);
 }
 
 /* Has the other process learned of the end, or does it learn nothing any more? */
@@ -107,15 +148,30 @@ static bool detach_is_known(void *arg)
     pthread_mutex_lock(&nxr_job.lock);
     peer = nxr_attached_find(nxr_attached_number(identity));
     is_known = peer == NULL || !peer->is_detached ||
-               atomic_load(&attach_peer_of(peer)->has_answered) || nxr_peer_is_gone_locked(peer);
+               atomic_load(&attach_peer_of(peer)->has_answered) || nxr_peer_is_gone_locked(peer) ||
+               (nxr_peer_is_remote(peer) && nxr_peer_is_lost(peer));
     pthread_mutex_unlock(&nxr_job.lock);
     return is_known;
+}
+
+/* End what detach_begin() has left, if it has. */
+static void detach_end(int rank)
+{
+    struct nxr_peer *peer;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    peer = nxr_attached_find(rank);
+    if (peer != NULL && !nxr_peer_is_lost(peer)) {
+        nxr_attached_end(peer);
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
 }
 
 static int detach_wait(int rank, struct nxr_identity *identity, int64_t timeout_ns)
 {
     int status = nxr_wait(detach_is_known, identity, timeout_ns);
 
+    detach_end(rank);
     return status != NIXL_E_TIMEOUT
                ? status
                : nxr_fail(status, "nixl_detach", rank, "", 0,
@@ -147,8 +203,7 @@ int nixl_detach(int rank, int64_t timeout_ns)
     if (peer != NULL && !peer->is_detached) {
         was_detached = false;
         identity = peer->identity;
-        detach_end(peer, &is_known);
-        nxr_subsystems_peer_detached(peer);
+        detach_begin(peer, timeout_ns > 0, &is_known);
     }
     pthread_mutex_unlock(&nxr_job.lock);
     if (was_detached) {

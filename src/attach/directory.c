@@ -31,17 +31,6 @@ static struct path path_of(const char *dir, const char *name, const char *suffix
     return path;
 }
 
-const char *nxr_directory_of(const char *where)
-{
-    static const char scheme[] = "file:";
-
-    return where != NULL && strncmp(where, scheme, sizeof(scheme) - 1) == 0 &&
-                   where[sizeof(scheme) - 1] != '\0' &&
-                   strlen(where) < sizeof(struct path) - NIXL_PUBLISH_NAME_MAX - 32
-               ? where + sizeof(scheme) - 1
-               : NULL;
-}
-
 /* errno as a status, and what failed as words. */
 static int directory_fail(const char *what, const char *path, char why[NXR_DIRECTORY_WHY_NBYTES])
 {

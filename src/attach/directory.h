@@ -14,9 +14,6 @@
 
 #define NXR_DIRECTORY_WHY_NBYTES 400
 
-/* The folder that a `where` of the form file:DIR means; NULL: it has another form. */
-const char *nxr_directory_of(const char *where);
-
 /*
  * Claim a name, with a new secret. NIXL_OK: *lock_fd_p keeps the claim. NIXL_E_IN_USE: a living
  * process has it; NIXL_E_ACCESS, NIXL_E_NOT_FOUND (no folder), NIXL_E_LIMIT, NIXL_E_UNSUPPORTED (no

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The messages by which an attacher and a publisher introduce themselves, on a socket of their own
- * that keeps message boundaries:
+ * The messages by which an attacher and a publisher introduce themselves, on a connection of their
+ * own, a local socket or TCP:
  *     ASK        attacher   who it is, the name that it wants, and a challenge
- *     CHALLENGE  publisher  its proof, and a challenge
+ *     CHALLENGE  publisher  its proof, a challenge, and which host it is on
  *     PROVE      attacher   its proof, its schema and its card
- *     TAKEN      publisher  its card; or at any step:
+ *     TAKEN      publisher  its proof and its card; or at any step:
  *     REFUSED    publisher  why not; its schema only to an attacher that has proved itself
- * No state.
+ * The proofs cover what comes with them, so that nobody on the way can change it. No state.
  */
 #ifndef NXR_ATTACH_INTRODUCTION_H
 #define NXR_ATTACH_INTRODUCTION_H
@@ -19,7 +19,7 @@
 #include <sys/un.h>
 
 #define NXR_INTRO_MAGIC   0x4952584eu /* "NXRI" */
-#define NXR_INTRO_VERSION 1u
+#define NXR_INTRO_VERSION 2u
 
 enum nxr_intro_type {
     NXR_INTRO_ASK = 1,
@@ -31,11 +31,10 @@ enum nxr_intro_type {
 };
 
 enum nxr_intro_refusal {
-    NXR_INTRO_VERSIONS = 1, /* of the messages between processes of one host */
-    NXR_INTRO_NAME,         /* it is not published any more */
+    NXR_INTRO_VERSIONS = 1, /* of introductions, or of the messages between processes of one host */
+    NXR_INTRO_NAME,         /* it is not published there, not yet or not any more */
     NXR_INTRO_PROOF,
     NXR_INTRO_SCHEMA,
-    NXR_INTRO_HOST, /* the two do not share memory */
     NXR_INTRO_ROOM, /* no memory or descriptors for one more */
     NXR_INTRO_N_REFUSALS
 };
@@ -59,20 +58,26 @@ struct nxr_intro_challenge {
     struct nxr_intro_head head;
     unsigned char challenge[NXR_PROOF_CHALLENGE_NBYTES];
     unsigned char proof[NXR_PROOF_NBYTES];
+    char host[NXR_HOST_NBYTES]; /* this and what follows: of its card */
+    char boot_id[NXR_BOOT_ID_NBYTES];
+    uint32_t socket_space;
 };
 
 struct nxr_intro_prove {
     struct nxr_intro_head head;
-    unsigned char proof[NXR_PROOF_NBYTES];
-    struct nxr_card card;
+    unsigned char proof[NXR_PROOF_NBYTES]; /* of all that follows */
+    int32_t number; /* the sender has no living attachment to the publisher with a lower one */
     uint32_t schema_nbytes;
-    uint32_t unused;
+    struct nxr_full_card card;
     char schema[NIXL_SCHEMA_MAX];
 };
 
 struct nxr_intro_taken {
     struct nxr_intro_head head;
-    struct nxr_card card;
+    unsigned char proof[NXR_PROOF_NBYTES]; /* of all that follows */
+    int32_t number;                        /* by which the publisher names the receiver */
+    uint32_t unused;
+    struct nxr_full_card card;
 };
 
 struct nxr_intro_refused {
@@ -95,17 +100,34 @@ union nxr_intro_message {
 void nxr_intro_init(union nxr_intro_message *message, enum nxr_intro_type type,
                     const struct nxr_card *card);
 
-/* Check received bytes. NIXL_OK, or NIXL_E_TRANSPORT and one line in *why_p. */
+/* The proof that goes into PROVE or TAKEN. */
+void nxr_intro_make_proof(const union nxr_intro_message *message,
+                          const unsigned char secret[NXR_PROOF_SECRET_NBYTES],
+                          const struct nxr_proof_talk *talk, unsigned char proof[NXR_PROOF_NBYTES]);
+
+/*
+ * Check received bytes. NIXL_OK; or NIXL_E_UNSUPPORTED: they are of another version of nixlrun;
+ * NIXL_E_TRANSPORT; and one line in *why_p.
+ */
 int nxr_intro_parse(const void *bytes, size_t nbytes, union nxr_intro_message *message_p,
                     const char **why_p);
 
 /* The abstract address of the socket that an entry names. */
 socklen_t nxr_intro_address(const unsigned char nonce[NXR_NONCE_NBYTES], struct sockaddr_un *name);
 
-/* Send on a socket that does not block: NIXL_OK, NIXL_E_PEER_LOST (also if it has no room). */
-int nxr_intro_send(int fd, const union nxr_intro_message *message);
+/* One end of an introduction. */
+struct nxr_intro_link {
+    int fd;         /* does not block */
+    bool is_stream; /* TCP: it keeps no message boundaries */
+    size_t n_held;  /* of a message that has not arrived whole */
+    unsigned char held[sizeof(union nxr_intro_message)];
+};
 
-/* Receive: NIXL_OK; NIXL_E_AGAIN: nothing yet; NIXL_E_PEER_LOST; NIXL_E_TRANSPORT, *why_p. */
-int nxr_intro_receive(int fd, union nxr_intro_message *message_p, const char **why_p);
+/* NIXL_OK, or NIXL_E_PEER_LOST, also if there is no room: each step waits for the other end. */
+int nxr_intro_send(const struct nxr_intro_link *link, const union nxr_intro_message *message);
+
+/* NIXL_OK; NIXL_E_AGAIN: nothing whole yet; NIXL_E_PEER_LOST; or as nxr_intro_parse(). */
+int nxr_intro_receive(struct nxr_intro_link *link, union nxr_intro_message *message_p,
+                      const char **why_p);
 
 #endif

@@ -9,9 +9,13 @@
 #include <string.h>
 
 /* What a proof is about begins with one of these, with its final zero. */
-static const char of_publisher[] = "nixlrun attach 1 publisher";
-static const char of_attacher[] = "nixlrun attach 1 attacher";
-static const char of_entry[] = "nixlrun attach 1 entry";
+static const char *const of_talk[] = {
+    [NXR_PROOF_PUBLISHER] = "nixlrun attach 2 publisher",
+    [NXR_PROOF_ATTACHER] = "nixlrun attach 2 attacher",
+    [NXR_PROOF_TAKEN] = "nixlrun attach 2 taken",
+};
+static const char of_entry[] = "nixlrun attach 2 entry";
+static const char of_token[] = "nixlrun attach 2 token";
 
 static void proof_begin(struct hmac_sha256_ctx *hmac,
                         const unsigned char secret[NXR_PROOF_SECRET_NBYTES], const char *label)
@@ -28,17 +32,30 @@ static void add_identity(struct hmac_sha256_ctx *hmac, const struct nxr_identity
     hmac_sha256_update(hmac, sizeof(bytes), bytes);
 }
 
-void nxr_proof_of_talk(const unsigned char secret[NXR_PROOF_SECRET_NBYTES], bool is_publisher,
-                       const struct nxr_proof_talk *talk, unsigned char proof[NXR_PROOF_NBYTES])
+void nxr_proof_of_talk(const unsigned char secret[NXR_PROOF_SECRET_NBYTES],
+                       enum nxr_proof_kind kind, const struct nxr_proof_talk *talk,
+                       const void *contents, size_t nbytes, unsigned char proof[NXR_PROOF_NBYTES])
 {
     struct hmac_sha256_ctx hmac;
 
-    proof_begin(&hmac, secret, is_publisher ? of_publisher : of_attacher);
+    proof_begin(&hmac, secret, of_talk[kind]);
     add_identity(&hmac, &talk->attacher);
     add_identity(&hmac, &talk->publisher);
+    hmac_sha256_update(&hmac, sizeof(talk->name), (const uint8_t *)talk->name);
     hmac_sha256_update(&hmac, sizeof(talk->asked), talk->asked);
     hmac_sha256_update(&hmac, sizeof(talk->answered), talk->answered);
+    hmac_sha256_update(&hmac, nbytes, contents);
     hmac_sha256_digest(&hmac, NXR_PROOF_NBYTES, proof);
+}
+
+void nxr_proof_secret_of_token(const void *token, size_t nbytes,
+                               unsigned char secret[NXR_PROOF_SECRET_NBYTES])
+{
+    struct hmac_sha256_ctx hmac;
+
+    hmac_sha256_set_key(&hmac, nbytes, token);
+    hmac_sha256_update(&hmac, sizeof(of_token), (const uint8_t *)of_token);
+    hmac_sha256_digest(&hmac, NXR_PROOF_SECRET_NBYTES, secret);
 }
 
 void nxr_proof_of_entry(const unsigned char secret[NXR_PROOF_SECRET_NBYTES], const void *bytes,

@@ -32,7 +32,7 @@ static const struct {
     [NXR_WIRE_PROBED] = {sizeof(struct nxr_wire_probed), 0, 0, false},
     [NXR_WIRE_PROPOSE] = {sizeof(struct nxr_wire_verdict), 0, 0, false},
     [NXR_WIRE_DECIDED] = {sizeof(struct nxr_wire_verdict), 0, 0, false},
-    [NXR_WIRE_DETACH] = {sizeof(struct nxr_wire_header), 0, 0, true},
+    [NXR_WIRE_DETACH] = {sizeof(struct nxr_wire_header), 0, 0, false},
 };
 
 void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type)

@@ -59,7 +59,7 @@ static bool attached_grow(int n_numbers)
     return true;
 }
 
-int nxr_attached_add(const struct nxr_card *card, struct nxr_peer **peer_p)
+int nxr_attached_add(const struct nxr_full_card *card, struct nxr_peer **peer_p)
 {
     int number = atomic_load(&nxr_job.n_numbers);
     struct nxr_peer *peer;
@@ -75,7 +75,13 @@ int nxr_attached_add(const struct nxr_card *card, struct nxr_peer **peer_p)
     if (status != NIXL_OK) {
         return status;
     }
-    nxr_peer_set_card(peer, card);
+    peer->full_card = malloc(sizeof(*card));
+    if (peer->full_card == NULL) {
+        nxr_peer_free(peer);
+        return NIXL_E_NO_MEMORY;
+    }
+    *peer->full_card = *card;
+    nxr_peer_set_card(peer, &card->head);
     atomic_store_explicit(&peer->next, atomic_load(&nxr_job.attached), memory_order_relaxed);
     atomic_store_explicit((struct nxr_peer * _Atomic *)&nxr_job.peers[number], peer,
                           memory_order_release);
@@ -89,7 +95,7 @@ int nxr_attached_add(const struct nxr_card *card, struct nxr_peer **peer_p)
 
 void nxr_attached_end(struct nxr_peer *peer)
 {
-    if (nxr_peer_is_up(peer)) {
+    if (nxr_peer_is_local(peer)) {
         atomic_store_explicit(&peer->out.credit->has_detached, true, memory_order_release);
     }
     peer->is_detached = true;
@@ -98,10 +104,10 @@ void nxr_attached_end(struct nxr_peer *peer)
     nxr_service_kick();
 }
 
-/* Does the peer's process use nothing of this one any more? */
+/* Does the peer's process use nothing of this one any more? On another host it never does. */
 static bool attached_is_out(struct nxr_peer *peer)
 {
-    return !nxr_peer_is_up(peer) ||
+    return !nxr_peer_is_local(peer) ||
            atomic_load_explicit(&peer->in.credit->is_out, memory_order_acquire) ||
            nxr_peer_is_gone_locked(peer);
 }
@@ -125,7 +131,7 @@ static void attached_unlink(struct nxr_peer *peer, int64_t now)
 /* Tell the peer that no thread here uses its memory any more, once that is so. */
 static void attached_release(struct nxr_peer *peer)
 {
-    if (!nxr_peer_is_up(peer)) {
+    if (!nxr_peer_is_local(peer)) {
         peer->is_released = true;
     } else if (nxr_inflight_leave_peer(peer)) {
         atomic_store_explicit(&peer->out.credit->is_out, true, memory_order_release);
@@ -159,7 +165,7 @@ static int64_t attached_wind_up(struct nxr_peer *peer, int64_t now)
 /* The message that the peer has ended the attachment may have been lost. */
 static int64_t attached_look(struct nxr_peer *peer, int64_t now)
 {
-    if (nxr_peer_is_up(peer) &&
+    if (nxr_peer_is_local(peer) &&
         atomic_load_explicit(&peer->in.credit->has_detached, memory_order_acquire)) {
         nxr_life_left_locked(peer->rank);
     }

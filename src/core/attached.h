@@ -18,7 +18,7 @@
 
 #include <stdbool.h>
 
-struct nxr_card;
+struct nxr_full_card;
 struct nxr_peer;
 
 /* The attached peer of that number; NULL: there is none, or not any more. Any thread. */
@@ -37,7 +37,7 @@ bool nxr_attached_was(int number);
  * Give a number to the process of that card, which has proved itself, and make its peer. NIXL_OK,
  * NIXL_E_NO_MEMORY, NIXL_E_LIMIT (no descriptor).
  */
-int nxr_attached_add(const struct nxr_card *card, struct nxr_peer **peer_p);
+int nxr_attached_add(const struct nxr_full_card *card, struct nxr_peer **peer_p);
 
 /*
  * End an attachment on behalf of the program, or of an attempt that failed: what waits for the peer

@@ -91,6 +91,7 @@ struct nxr_peer {
     /* Everything below: job.lock. */
     int rings_fd;                 /* the page of `in`, if it has one of its own; else -1 */
     bool has_rings_page;          /* `in` is a page of its own, not part of the control page */
+    bool is_joined;               /* of an attached peer: the program knows its number */
     bool is_detached;             /* this process has ended the attachment */
     bool is_released;             /* nothing here uses the memory of an attached peer any more */
     int64_t ended_at;             /* when an attached peer was found to have ended; 0: it lives */

@@ -26,8 +26,9 @@ static void life_end(struct nxr_peer *peer, enum nixl_peer_liveness state)
     peer->ended_at = nxr_now_ns();
     atomic_store_explicit(&peer->state, state, memory_order_release);
     nxr_subsystems_peer_ended(peer);
-    if (peer->is_detached) {
-        nxr_info(HOST, "rank %d, which is %s, has been detached", peer->rank, nxr_peer_name(peer));
+    if (nxr_peer_is_attached(peer) && (peer->is_detached || !peer->is_joined)) {
+        nxr_info(HOST, "rank %d, which is %s, has been %s", peer->rank, nxr_peer_name(peer),
+                 peer->is_joined ? "detached" : "given up before it was attached");
         nxr_wake_self();
         return;
     }

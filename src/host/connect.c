@@ -58,7 +58,6 @@ static void set_connection(struct nxr_peer *peer, enum nxr_connection connection
     nxr_wake_self();
 }
 
-/* Its network addresses are needed if the proof that it is on this host fails. */
 static void keep_card(struct nxr_peer *peer, const struct nxr_full_card *card)
 {
     if (peer->full_card == NULL) {
@@ -72,10 +71,9 @@ static void keep_card(struct nxr_peer *peer, const struct nxr_full_card *card)
 /* Treat the peer as on another host; `why` is the reason. */
 static void go_remote(struct nxr_peer *peer, const struct nxr_full_card *card, const char *why)
 {
-    char no_network[400] = "an attached process is reached by shared memory only";
+    char no_network[400];
 
-    if (!nxr_peer_is_attached(peer) &&
-        nxr_carrier_far()->add_peer(peer, card, no_network, sizeof(no_network)) == NIXL_OK) {
+    if (nxr_carrier_far()->add_peer(peer, card, no_network, sizeof(no_network)) == NIXL_OK) {
         set_connection(peer, NXR_CONNECTION_UP);
         nxr_connect_ask_again(peer);
         nxr_detector_connected(peer);
@@ -100,6 +98,13 @@ static void connect_give_up(struct nxr_peer *peer, const char *why)
 
     nxr_info(HOST, "%s counts as remote: %s", nxr_peer_name(peer), why);
     go_remote(peer, peer->full_card != NULL ? peer->full_card : &none, why);
+    if (nxr_peer_is_attached(peer) && nxr_peer_is_up(peer)) {
+        nxr_warn(HOST,
+                 "%s seems to be on this host, but is attached by %s: %s. Shared memory is faster: "
+                 "it needs one network namespace (containers: of the host, or of one pod) and one "
+                 "user",
+                 nxr_peer_name(peer), peer->transport->name, why);
+    }
 }
 
 static void retry_within(struct nxr_peer *peer, int64_t delay_ns, const char *why)
@@ -151,6 +156,13 @@ static void connect_has_ended(struct nxr_peer *peer)
     }
 }
 
+/* Might a network reach it? One that was opened later than the cards were made does not. */
+static bool connect_may_be_far(const struct nxr_peer *peer)
+{
+    return atomic_load(&nxr_net_is_open) && peer->full_card != NULL &&
+           peer->full_card->head.nbytes > sizeof(peer->full_card->head);
+}
+
 /*
  * Nobody listens on its socket. If the socket would be visible from here and no network is open,
  * the peer has ended: a report of its death is on its way, or nobody is left to report it.
@@ -159,8 +171,8 @@ static void connect_has_ended(struct nxr_peer *peer)
 static void refused(struct nxr_peer *peer)
 {
     if (nxr_card_shares_sockets(&nxr_job.card.head, &peer->card) &&
-        (nxr_peer_is_attached(peer) || (nxr_node_of(peer->rank) == nxr_node_of(nxr_job.rank) &&
-                                        !atomic_load(&nxr_net_is_open)))) {
+        (nxr_peer_is_attached(peer) ||
+         (nxr_node_of(peer->rank) == nxr_node_of(nxr_job.rank) && !connect_may_be_far(peer)))) {
         connect_has_ended(peer);
     } else {
         connect_give_up(peer, "no process listens on its socket here: it is in another network "
@@ -232,11 +244,19 @@ static void connect_card_came(int rank, const struct nxr_full_card *card)
     pthread_mutex_unlock(&cards_lock);
 }
 
-/* Its card is known, and says that it may be on this host. */
-static void connect_with_card(struct nxr_peer *peer)
+/*
+ * The card of the peer is known: begin to connect, unless it is on another host. Keeps its
+ * addresses: they are needed if the proof that it is on this host fails.
+ */
+static void connect_begin(struct nxr_peer *peer, const struct nxr_full_card *card)
 {
     char why[96];
 
+    if (!nxr_card_may_be_local(&nxr_job.card.head, &peer->card)) {
+        go_remote(peer, card, "it is on another host");
+        return;
+    }
+    keep_card(peer, card);
     if (!nxr_wire_is_common(&peer->card, why, sizeof(why))) {
         nxr_warn(HOST, "%s on this host is not reached by shared memory: %s", nxr_peer_name(peer),
                  why);
@@ -263,22 +283,20 @@ static void use_card(const struct arrived_card *arrived)
     if (nxr_peer_is_up(peer) || nxr_peer_is_lost(peer)) {
         return; /* it greeted first */
     }
-    if (!nxr_card_may_be_local(&nxr_job.card.head, &peer->card)) {
-        go_remote(peer, &arrived->card, "it is on another host");
-        return;
-    }
-    keep_card(peer, &arrived->card);
-    connect_with_card(peer);
+    connect_begin(peer, &arrived->card);
 }
 
 static void connect_want(struct nxr_peer *peer)
 {
+    struct nxr_full_card none = {.addresses = {0}};
+
     if (atomic_load(&peer->connection) != NXR_CONNECTION_NONE || nxr_peer_is_lost(peer)) {
         return;
     }
     host_peer_of(peer)->give_up_at = nxr_deadline(nxr_env.resolve_timeout);
     if (peer->has_card) { /* it has come with it: it is attached, or has returned */
-        connect_with_card(peer);
+        none.head = peer->card;
+        connect_begin(peer, peer->full_card != NULL ? peer->full_card : &none);
         return;
     }
     set_connection(peer, NXR_CONNECTION_CARD);

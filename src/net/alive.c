@@ -56,7 +56,8 @@ static bool is_expecting(const struct net_peer *np)
            !nxr_list_is_empty(&np->queue) || !nxr_list_is_empty(&np->landings) ||
            np->flush_asked != np->flush_heard || np->wants_credit ||
            !nxr_list_is_empty(nxr_region_asks(peer)) || atomic_load(&peer->n_held) != 0 ||
-           atomic_load(&peer->n_pending) != 0 || nxr_detector_is_watched(peer);
+           atomic_load(&peer->n_pending) != 0 || nxr_detector_is_watched(peer) ||
+           nxr_peer_is_attached(peer); /* nobody else would find that its host is down */
 }
 
 static void net_alive_ping(struct net_peer *np, int64_t now)
@@ -68,6 +69,28 @@ static void net_alive_ping(struct net_peer *np, int64_t now)
         stamp->value = (uint64_t)now;
         nxr_net_push(np, false);
     }
+}
+
+void nxr_net_hail(const struct nxr_peer *peer)
+{
+    struct net_peer *np = net_peer_at(peer);
+
+    net_lock();
+    if (!np->is_dead) {
+        net_alive_ping(np, nxr_now_ns());
+    }
+    net_unlock();
+}
+
+bool nxr_net_has_heard(const struct nxr_peer *peer)
+{
+    const struct net_peer *np = net_peer_at(peer);
+    bool has;
+
+    net_lock();
+    has = np->heard_at != 0;
+    net_unlock();
+    return has;
 }
 
 static void net_alive_answer(struct net_peer *np, uint64_t value)
@@ -89,6 +112,7 @@ void nxr_net_take_ping(struct net_peer *np, const struct nxr_net_record *record)
 
 void nxr_net_lives(struct net_peer *np, size_t nbytes)
 {
+    nxr_net.must_wake |= np->heard_at == 0; /* who attaches waits for that */
     np->heard_at = nxr_net.now;
     np->pinged_at = 0;
     np->heard_nbytes += nbytes;
@@ -216,8 +240,8 @@ static int64_t look_for_silence(int64_t now)
     }
     nxr_net.tick_at = now + interval;
     net_lock();
-    for (int rank = 0; rank < nxr_job.size; rank++) {
-        struct net_peer *np = net_peer_of(rank);
+    for (struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL; peer = nxr_peers_next(peer)) {
+        struct net_peer *np = net_peer_at(peer);
 
         if (np == NULL || np->is_dead) {
             continue;

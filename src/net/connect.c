@@ -198,8 +198,9 @@ int64_t nxr_net_connect_tick(int64_t now)
     bool is_trying = false;
 
     net_lock();
-    for (int rank = 0; rank < nxr_job.size && nxr_net.is_trying; rank++) {
-        struct net_peer *np = net_peer_of(rank);
+    for (struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL && nxr_net.is_trying;
+         peer = nxr_peers_next(peer)) {
+        struct net_peer *np = net_peer_at(peer);
 
         if (np != NULL && !np->is_dead && !nxr_list_is_empty(&np->queue) && !np->is_reached) {
             nxr_net_pump(np);

@@ -16,7 +16,35 @@
 #include <string.h>
 
 /*
- * A message from a rank that has not greeted yet: its first record must be HELLO, or it is dropped.
+ * Is the record the greeting of that process, of the kind that a rank of this job or an attached
+ * process sends? If so, its card.
+ */
+static bool is_greeting(struct nxr_peer *peer, const struct nxr_net_record *record,
+                        const struct nxr_identity *from, struct nxr_full_card *card_p)
+{
+    bool is_attached = nxr_peer_is_attached(peer);
+    const struct nxr_net_hello_attached *hello;
+    const void *bytes;
+    size_t nbytes;
+
+    if (record->type != (is_attached ? NXR_NET_HELLO_ATTACHED : NXR_NET_HELLO)) {
+        return false;
+    }
+    hello = nxr_net_body(record);
+    bytes = nxr_net_payload(record, is_attached ? sizeof(*hello) : 0, &nbytes);
+    if (nxr_card_parse(bytes, nbytes, from, card_p) != NIXL_OK ||
+        !nxr_identity_is(&card_p->head.identity, from)) {
+        return false;
+    }
+    if (is_attached && !nxr_peer_is_up(peer)) {
+        peer->place = hello->number;
+    }
+    return true;
+}
+
+/*
+ * A message from a process that has not greeted yet: its first record must be its greeting, or it
+ * is dropped.
  */
 static void greet(const struct net_later *later)
 {
@@ -32,9 +60,7 @@ static void greet(const struct net_later *later)
     if (peer == NULL || nxr_peer_is_lost(peer)) {
         return;
     }
-    if (record == NULL || record->type != NXR_NET_HELLO || later->rank == nxr_job.rank ||
-        nxr_card_parse(nxr_net_body(record), record->nbytes, from, &card) != NIXL_OK ||
-        !nxr_identity_is(&card.head.identity, from)) {
+    if (record == NULL || later->rank == nxr_job.rank || !is_greeting(peer, record, from, &card)) {
         net_lock();
         nxr_net_drop(later->rank,
                      why != NULL ? why

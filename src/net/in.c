@@ -17,6 +17,7 @@
 #include "net/out.h"
 #include "util/log.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,12 +133,17 @@ static void refuse_bulk(struct net_peer *np, const struct nxr_net_record *record
  */
 static void take_control(struct net_peer *np, const struct nxr_net_record *record)
 {
+    bool is_attached = nxr_peer_is_attached(np->peer);
     union nxr_wire_message message;
     const char *why;
 
-    if (nxr_wire_parse(nxr_net_body(record), record->nbytes, NXR_WIRE_REMOTE, nxr_job.size,
-                       &message, &why) != NIXL_OK) {
+    if (nxr_wire_parse(nxr_net_body(record), record->nbytes, NXR_WIRE_REMOTE,
+                       is_attached ? INT_MAX : nxr_job.size, &message, &why) != NIXL_OK) {
         nxr_net_drop(np->peer->rank, why);
+        return;
+    }
+    if (is_attached && !nxr_wire_is_for_attached((enum nxr_wire_type)message.header.type)) {
+        nxr_net_drop(np->peer->rank, "a message about this job from an attached process");
         return;
     }
     if (!nxr_identity_is(&np->identity, &message.header.from)) {
@@ -239,6 +245,7 @@ static struct net_taker takers[NXR_NET_N_TYPES] = {
     [NXR_NET_PONG] = {take_nothing, false},
     [NXR_NET_BYE] = {take_bye, false},
     [NXR_NET_TAKES] = {nxr_net_take_takes, false},
+    [NXR_NET_HELLO_ATTACHED] = {take_nothing, false},
 };
 
 void nxr_net_register(enum nxr_net_type type, net_take_fn *take, bool is_after_bulk)
@@ -311,7 +318,10 @@ static void net_in_take_message(struct net_peer *np, const void *bytes, size_t n
     nxr_net_take_records(np, aligned, nbytes, sizeof(struct nxr_net_head));
 }
 
-/* Drop a message of a process that is not of this job, or not the one that is known as the rank. */
+/*
+ * Drop a message of a process that is neither of this job nor attached, or not the one that is
+ * known as the rank.
+ */
 static void net_in_drop_stranger(const struct nxr_identity *from)
 {
     const struct nxr_identity here = {nxr_job.self.job, from->rank, from->incarnation};

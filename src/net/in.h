@@ -26,8 +26,8 @@ uint64_t nxr_net_own_token(void);
 
 /*
  * The sender of a message, by the number that calls name it by. -1: the message is dropped, as its
- * head is not valid, its sender is not of the job, or the sender is another process than the one
- * that is connected as that rank.
+ * head is not valid, its sender is neither of the job nor attached, or the sender is another
+ * process than the one that is connected as that rank.
  */
 int nxr_net_sender(const void *bytes, size_t nbytes);
 void nxr_net_received(const void *bytes, size_t nbytes);
@@ -50,6 +50,9 @@ struct net_later *nxr_net_later_next(void);
  * lock.
  */
 int nxr_net_later_lost(void);
+
+/* As numbers_grow() of struct nxr_subsystem. */
+bool nxr_net_numbers_grow(int n_numbers);
 
 /* Are earlier messages from that rank deferred? Caller holds the lock. */
 bool nxr_net_is_behind(int rank);

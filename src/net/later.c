@@ -87,12 +87,33 @@ struct net_later *nxr_net_later_next(void)
     return later;
 }
 
+bool nxr_net_numbers_grow(int n_numbers)
+{
+    int n_wanted = n_numbers + n_numbers / 2;
+    bool *must_lose;
+
+    if (nxr_net.must_lose == NULL || n_numbers <= nxr_net.n_numbers) {
+        return true;
+    }
+    must_lose = calloc((size_t)n_wanted, sizeof(*must_lose));
+    if (must_lose == NULL) {
+        return false;
+    }
+    net_lock();
+    memcpy(must_lose, nxr_net.must_lose, (size_t)nxr_net.n_numbers * sizeof(*must_lose));
+    free(nxr_net.must_lose);
+    nxr_net.must_lose = must_lose;
+    nxr_net.n_numbers = n_wanted;
+    net_unlock();
+    return true;
+}
+
 int nxr_net_later_lost(void)
 {
     int found = -1;
 
     net_lock();
-    for (int rank = 0; rank < nxr_job.size && nxr_net.n_to_lose > 0 && found < 0; rank++) {
+    for (int rank = 0; rank < nxr_net.n_numbers && nxr_net.n_to_lose > 0 && found < 0; rank++) {
         found = nxr_net.must_lose[rank] ? rank : -1;
     }
     if (found >= 0) {

@@ -224,9 +224,11 @@ void nxr_net_start(struct nxr_full_card *card)
     nxr_list_init(&nxr_net.later);
     nxr_list_init(&nxr_net.holds);
     nxr_list_init(&nxr_net.closings);
-    nxr_net.must_lose = calloc((size_t)nxr_job.size, sizeof(*nxr_net.must_lose));
+    nxr_net.n_numbers = (int)nxr_n_numbers();
+    nxr_net.must_lose = calloc((size_t)nxr_net.n_numbers, sizeof(*nxr_net.must_lose));
     if (nxr_net.must_lose == NULL) {
-        nxr_error(NET, "no memory for %d ranks; nothing can be sent between hosts", nxr_job.size);
+        nxr_error(NET, "no memory for %d ranks; nothing can be sent between hosts",
+                  nxr_net.n_numbers);
         return;
     }
     core = (struct nxr_net_core){
@@ -253,6 +255,26 @@ void nxr_net_start(struct nxr_full_card *card)
     }
     card->head.flags |= (uint32_t)NXR_NET_VERSION << NXR_CARD_NET_SHIFT;
     atomic_store(&nxr_net_is_open, is_any_open);
+}
+
+bool nxr_net_open(void)
+{
+    struct nxr_full_card *own = &nxr_job.card, card;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    if (nxr_net.must_lose == NULL) {
+        memset(&card, 0, sizeof(card));
+        card.head = own->head;
+        nxr_net_start(&card);
+        memcpy(own->addresses, card.addresses, sizeof(own->addresses));
+        own->head.nbytes = card.head.nbytes;
+        own->head.flags = card.head.flags;
+        if (nxr_net_watch_start() != NIXL_OK) {
+            nxr_error(NET, "nothing drives the networks while this process computes");
+        }
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    return atomic_load(&nxr_net_is_open);
 }
 
 /* One last round of the modules. */

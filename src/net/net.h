@@ -29,6 +29,13 @@
  */
 void nxr_net_start(struct nxr_full_card *card);
 
+/*
+ * Open them now if nixl_init() has not: a process of another job may be on another host. Their
+ * addresses are appended to this process's card, which the ranks of its job have without them. Are
+ * any open? Takes job.lock, for as long as it takes to open them.
+ */
+bool nxr_net_open(void);
+
 /* Say goodbye to all peers; then, once the service thread has ended, close everything. */
 void nxr_net_leave(void);
 void nxr_net_stop(void);
@@ -117,6 +124,13 @@ int64_t nxr_net_tick(int64_t now);
  */
 bool nxr_net_is_unconnected(const struct nxr_peer *peer, const char *within, char *why,
                             size_t why_nbytes);
+
+/*
+ * Ask a peer that a network was chosen for to answer, and has anything been heard from it? So an
+ * attachment is known to work before anybody uses it. Any thread, without the lock.
+ */
+void nxr_net_hail(const struct nxr_peer *peer);
+bool nxr_net_has_heard(const struct nxr_peer *peer);
 
 /* ---- queries --------------------------------------------------------------------------------- */
 

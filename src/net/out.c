@@ -158,15 +158,29 @@ static void *net_out_append(struct net_out *out, enum nxr_net_type type, size_t 
     return at + sizeof(record);
 }
 
-/* A new message; its first record is HELLO if none was sent to the peer yet. */
+/* The greeting of this process, with its card. */
+static void append_hello(struct net_peer *np, struct net_out *out)
+{
+    size_t card_nbytes = nxr_job.card.head.nbytes;
+    struct nxr_net_hello_attached *hello;
+
+    if (!nxr_peer_is_attached(np->peer)) {
+        memcpy(net_out_append(out, NXR_NET_HELLO, card_nbytes), &nxr_job.card, card_nbytes);
+        return;
+    }
+    hello = net_out_append(out, NXR_NET_HELLO_ATTACHED, sizeof(*hello) + card_nbytes);
+    *hello = (struct nxr_net_hello_attached){.number = np->peer->rank};
+    memcpy(hello + 1, &nxr_job.card, card_nbytes);
+}
+
+/* A new message; its first record is a greeting if none was sent to the peer yet. */
 static struct net_out *new_message(struct net_peer *np)
 {
     struct net_out *out = np->is_dead ? NULL : out_get(np);
 
     if (out != NULL && !np->is_greeted) {
         np->is_greeted = true;
-        memcpy(net_out_append(out, NXR_NET_HELLO, nxr_job.card.head.nbytes), &nxr_job.card,
-               nxr_job.card.head.nbytes);
+        append_hello(np, out);
     }
     return out;
 }

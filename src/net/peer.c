@@ -8,6 +8,7 @@
 
 #include "core/service.h"
 #include "net/connect.h"
+#include "net/in.h"
 #include "net/move.h"
 #include "net/out.h"
 #include "core/subsystem.h"
@@ -57,7 +58,9 @@ static void explain_none(char *why, size_t why_nbytes)
 
     why[0] = '\0';
     if (nxr_net.n_nets == 0) {
-        snprintf(why, why_nbytes, "no network was opened: the launcher reports only one host");
+        snprintf(why, why_nbytes,
+                 "no network was opened: the launcher reports only one host, or none is needed "
+                 "(NIXLRUN_OPEN_NETWORKS=1 opens them)");
     }
     for (size_t i = 0; i < nxr_net.n_nets && used < why_nbytes; i++) {
         used += (size_t)snprintf(why + used, why_nbytes - used, "%s%s: %s", used > 0 ? "; " : "",
@@ -146,6 +149,7 @@ static void cut_off(struct net_peer *np)
     nxr_net_moves_drop(np);
     nxr_net_atomics_end(np, NIXL_E_PEER_LOST);
     drop_pending(np);
+    nxr_list_remove(&np->busy_link);
 }
 
 static void net_peer_why_lost(struct nxr_peer *peer)
@@ -169,7 +173,7 @@ static void net_peer_lost(struct nxr_peer *peer)
     net_lock();
     cut_off(np);
     nxr_net_closings_end(peer->rank);
-    close_eps(np, np->has_left);
+    close_eps(np, np->has_left || atomic_load(&peer->state) == NIXL_PEER_FINISHED);
     net_unlock();
     nxr_service_kick(); /* its round completes the requests of the ended moves */
 }
@@ -179,9 +183,10 @@ void nxr_net_leave(void)
     if (!atomic_load(&nxr_net_is_open)) {
         return;
     }
+    pthread_mutex_lock(&nxr_job.lock); /* attached peers may end meanwhile */
     net_lock();
-    for (int rank = 0; rank < nxr_job.size; rank++) {
-        struct net_peer *np = net_peer_of(rank);
+    for (struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL; peer = nxr_peers_next(peer)) {
+        struct net_peer *np = net_peer_at(peer);
 
         if (np != NULL && !np->is_dead && np->is_greeted) {
             nxr_net_begin(np, NXR_NET_BYE, 0);
@@ -192,12 +197,13 @@ void nxr_net_leave(void)
         }
     }
     net_unlock();
+    pthread_mutex_unlock(&nxr_job.lock);
 }
 
 void nxr_net_peers_close(void)
 {
-    for (int rank = 0; rank < nxr_job.size; rank++) {
-        struct net_peer *np = net_peer_of(rank);
+    for (struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL; peer = nxr_peers_next(peer)) {
+        struct net_peer *np = net_peer_at(peer);
 
         if (np != NULL) {
             cut_off(np);
@@ -206,7 +212,26 @@ void nxr_net_peers_close(void)
     }
 }
 
-/* The modules are closed: they have no operations of the peer any more. */
+/* Do modules, segments or works still refer to a peer that has ended? */
+static bool net_peer_is_used(struct nxr_peer *peer)
+{
+    const struct net_peer *np = net_peer_at(peer);
+    bool is_used;
+
+    if (np == NULL) {
+        return false;
+    }
+    net_lock();
+    is_used = !np->is_dead || !nxr_list_is_empty(&np->moves) || !nxr_list_is_empty(&np->landings) ||
+              !nxr_list_is_empty(&np->segments) || np->n_busy_words > 0;
+    net_unlock();
+    return is_used;
+}
+
+/*
+ * The modules have no operations of the peer any more: they are closed, or net_peer_is_used() has
+ * said so.
+ */
 static void net_peer_fini(struct nxr_peer *peer)
 {
     free(net_peer_at(peer));
@@ -218,6 +243,8 @@ const struct nxr_subsystem nxr_net_subsystem = {
     .name = "net",
     .peer_slot = &nxr_net_slot,
     .peer_fini = net_peer_fini,
+    .numbers_grow = nxr_net_numbers_grow,
+    .peer_is_used = net_peer_is_used,
     .listen = nxr_net_watch_start,
     .tick = nxr_net_tick,
     .serve = nxr_net_serve,

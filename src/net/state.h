@@ -240,7 +240,8 @@ struct net_state {
     atomic_bool has_later;
     unsigned n_rounds;
     unsigned n_user_rounds;    /* rounds of user threads */
-    bool *must_lose;           /* [size]: no memory for something from that rank */
+    bool *must_lose;           /* [n_numbers]: no memory for something from that rank */
+    int n_numbers;             /* of peers, for which there is room */
     unsigned n_to_lose;        /* ranks in must_lose, to be lost after the round */
     unsigned n_later_messages; /* NET_LATER_MESSAGE entries, including the one being taken */
     int taking_rank;           /* the sender of the one being taken; -1: none */

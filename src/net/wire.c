@@ -76,6 +76,8 @@ static const struct {
     [NXR_NET_STAGE] = {sizeof(struct nxr_net_stage), 0, NULL},
     [NXR_NET_STAGED] = {sizeof(struct nxr_net_staged), 0, wire_check_staged},
     [NXR_NET_TAKES] = {sizeof(struct nxr_net_takes), 0, wire_check_takes},
+    [NXR_NET_HELLO_ATTACHED] = {sizeof(struct nxr_net_hello_attached), sizeof(struct nxr_full_card),
+                                NULL},
 };
 
 /* ---- messages and records -------------------------------------------------------------------- */

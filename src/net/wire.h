@@ -12,7 +12,7 @@
 #include "transports/network.h"
 
 #define NXR_NET_MAGIC   0x4e52584eu /* "NXRN" */
-#define NXR_NET_VERSION 7u
+#define NXR_NET_VERSION 8u
 
 struct nxr_net_head {
     uint32_t magic;
@@ -41,11 +41,12 @@ enum nxr_net_type {
     NXR_NET_FLUSHED, /* it is */
     NXR_NET_PING,
     NXR_NET_PONG,
-    NXR_NET_BYE,    /* I leave the job in order */
-    NXR_NET_STAGE,  /* copy between my window on your side and your device memory */
-    NXR_NET_STAGED, /* the copy is done, or failed */
-    NXR_NET_HEARD,  /* to REFUSED: my program has been told */
-    NXR_NET_TAKES,  /* I send over this network, since those before it did not reach you */
+    NXR_NET_BYE,            /* I leave the job in order */
+    NXR_NET_STAGE,          /* copy between my window on your side and your device memory */
+    NXR_NET_STAGED,         /* the copy is done, or failed */
+    NXR_NET_HEARD,          /* to REFUSED: my program has been told */
+    NXR_NET_TAKES,          /* I send over this network, since those before it did not reach you */
+    NXR_NET_HELLO_ATTACHED, /* as HELLO, to a process of another job */
     NXR_NET_N_TYPES
 };
 
@@ -53,6 +54,11 @@ struct nxr_net_record {
     uint16_t type; /* enum nxr_net_type */
     uint16_t unused;
     uint32_t nbytes; /* of the body that follows, without padding */
+};
+
+struct nxr_net_hello_attached { /* with the sender's card behind it */
+    int32_t number; /* by which the sender names the receiver, which echoes it (peer->place) */
+    uint32_t unused;
 };
 
 struct nxr_net_region { /* CLOSED_ACK */

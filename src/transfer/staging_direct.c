@@ -28,7 +28,7 @@ static int direct_need_window(struct pipeline *pipeline)
     int status = NIXL_OK;
 
     if (pipeline->window == NULL) {
-        nxr_window_name(nxr_job.rank, name, sizeof(name));
+        nxr_window_name(pipeline->peer->place, name, sizeof(name));
         pthread_mutex_lock(&nxr_job.lock);
         pipeline->window_region = nxr_region_open(name);
         status = pipeline->window_region == NULL

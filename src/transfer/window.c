@@ -153,12 +153,25 @@ static void window_take_stage(struct net_peer *np, const struct nxr_net_record *
     }
 }
 
+/* Forget a window that nobody uses any more, and which was revoked. Caller holds job.lock. */
+static void window_free(const struct nxr_peer *peer)
+{
+    struct window *window = work_peer_of(peer)->window;
+
+    nxr_publish_free(window->published);
+    nxr_net_lock();
+    work_peer_of(peer)->window = NULL;
+    nxr_net_unlock();
+    nxr_staging_unmap(&window->memory);
+    free(window);
+}
+
 /* Nobody uses the windows any more. */
 static void windows_close(void)
 {
-    for (int rank = 0; rank < nxr_job.size; rank++) {
-        const struct nxr_peer *peer = nxr_peer_find(rank);
-        struct window *window = peer != NULL ? work_peer_of(peer)->window : NULL;
+    for (const struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL;
+         peer = nxr_peers_next(peer)) {
+        struct window *window = work_peer_of(peer)->window;
 
         if (window == NULL) {
             continue;
@@ -172,13 +185,24 @@ static void windows_close(void)
             continue;
         }
         pthread_mutex_lock(&nxr_job.lock);
-        nxr_publish_free(window->published);
+        window_free(peer);
         pthread_mutex_unlock(&nxr_job.lock);
-        nxr_net_lock();
-        work_peer_of(peer)->window = NULL;
-        nxr_net_unlock();
-        nxr_staging_unmap(&window->memory);
-        free(window);
+    }
+}
+
+/* ---- attached peers -------------------------------------------------------------------------- */
+
+static bool windows_peer_is_used(struct nxr_peer *peer)
+{
+    return nxr_net_remote(peer) != NULL && nxr_works_are_under_way();
+}
+
+/* Its connection has ended, and with it what it had under way here. */
+static void windows_peer_unlink(struct nxr_peer *peer)
+{
+    if (work_peer_of(peer)->window != NULL) {
+        nxr_publish_revoke(work_peer_of(peer)->window->published);
+        window_free(peer);
     }
 }
 
@@ -196,5 +220,7 @@ const struct nxr_subsystem nxr_windows_subsystem = {
     .register_handlers = windows_register,
     .peer_slot = &nxr_work_slot,
     .peer_init = nxr_work_peer_init,
+    .peer_is_used = windows_peer_is_used,
+    .peer_unlink = windows_peer_unlink,
     .quiesce = windows_close,
 };

@@ -139,6 +139,16 @@ static void works_stop(void)
     }
 }
 
+bool nxr_works_are_under_way(void)
+{
+    bool are;
+
+    nxr_net_lock();
+    are = n_works > 0;
+    nxr_net_unlock();
+    return are;
+}
+
 /* ---- small puts ------------------------------------------------------------------------------ */
 
 static void batch_copied(struct net_work *work, int status);

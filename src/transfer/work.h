@@ -35,6 +35,9 @@ bool nxr_work_peer_init(struct nxr_peer *peer);
 /* Register the handlers of records for own device memory. Before the networks are started. */
 void nxr_works_register(void);
 
+/* Is any copy or word for a peer under way? */
+bool nxr_works_are_under_way(void);
+
 /* Queue a copy. It begins after the round, without the lock. */
 void nxr_work_add(struct net_work *work);
 

@@ -255,23 +255,42 @@ static void use_token(int rank)
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
+/* What should reach the other side: ATTACH_OVER, a transport. */
+static bool is_over_shm(void)
+{
+    return getenv("ATTACH_OVER") == NULL;
+}
+
+static void ask_route(int rank)
+{
+    const char *wanted = is_over_shm() ? "shm" : getenv("ATTACH_OVER");
+    struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
+    int i = 0;
+
+    do {
+        MPT_OK(nixl_route_query(rank, i++, &route));
+    } while (!route.is_chosen);
+    if (strcmp(route.transport, wanted) != 0) {
+        mpt_fail(__FILE__, __LINE__, "reached by %s, and not by %s", route.transport, wanted);
+    }
+}
+
 static void ask_about(int rank)
 {
     struct nixl_peer_info info = NIXL_PEER_INFO_INIT, mine = NIXL_PEER_INFO_INIT;
-    struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
     struct nixl_team *team;
     int ranks[2];
 
     MPT_TRUE(rank >= nixl_size());
-    MPT_EQ(nixl_scope(rank), NIXL_SCOPE_LOCAL);
+    MPT_EQ(nixl_scope(rank), is_over_shm() ? NIXL_SCOPE_LOCAL : NIXL_SCOPE_REMOTE);
     MPT_EQ(nixl_peer_state(rank), NIXL_PEER_ALIVE);
     MPT_OK(nixl_peer_query(rank, &info));
     MPT_OK(nixl_peer_query(nixl_rank(), &mine));
     MPT_EQ(info.rank, rank);
     MPT_TRUE(info.job != mine.job);
-    MPT_TRUE(nixl_host(rank) != NULL && strcmp(nixl_host(rank), mine.host) == 0);
-    MPT_OK(nixl_route_query(rank, 1, &route));
-    MPT_TRUE(strcmp(route.transport, "shm") == 0 && route.is_chosen);
+    MPT_TRUE(nixl_host(rank) != NULL && strcmp(nixl_host(rank), info.host) == 0);
+    MPT_TRUE(!is_over_shm() || strcmp(info.host, mine.host) == 0);
+    ask_route(rank);
     ranks[0] = nixl_rank();
     ranks[1] = rank;
     MPT_EQ(nixl_team_create(ranks, 2, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);

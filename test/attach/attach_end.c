@@ -6,12 +6,15 @@
  *     visit    attach, make every call, detach, ARGUMENT times
  *     cycle    attach, say hello, detach, ARGUMENT times
  *     stay     attach and put without end; passes when the publisher is lost
+ *     watch    attach, and do nothing until the publisher is lost
  *     try      attach with ARGUMENT as schema, within a second; says how that ended
  *     awaited  the same, within the patience of the tests
  *     publish  publish with ARGUMENT as schema, and wait until stdin ends; says how that ended
+ *     several  publish NAME and another name at the same port
  *     stopped  attach, stop the publisher, detach; continue it, and detach
  *     refusals calls with arguments that are not allowed
- * Under a launcher each rank publishes NAME.RANK, and attaches to NAME.0 and to NAME.1.
+ * Under a launcher each rank publishes NAME.RANK, and attaches to NAME.0 and to NAME.1. A publisher
+ * prints where others attach to it.
  */
 #include "attach_calls.h"
 #include "test/mp/mptest.h"
@@ -174,6 +177,18 @@ static struct figures settled_figures(const struct figures *goal)
     return figures_now("served");
 }
 
+/* Print where others attach to that name. */
+static void say_where(const char *published)
+{
+    char text[512], small[4];
+
+    MPT_OK(nixl_publish_query(where, published, text, sizeof(text)));
+    MPT_EQ(nixl_publish_query(where, published, small, sizeof(small)), NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_publish_query(where, "unknown", text, sizeof(text)), NIXL_E_NOT_FOUND);
+    printf("at %s\n", text);
+    fflush(stdout);
+}
+
 static void serve(void)
 {
     struct figures idle, warm = {0}, end;
@@ -182,6 +197,7 @@ static void serve(void)
 
     MPT_OK(nixl_region_alloc("served", 1 << 20, NULL, &served));
     MPT_OK(nixl_publish(where, own_name, SCHEMA));
+    say_where(own_name);
     idle = figures_now("idle");
     say("published");
     while (n_ends < n_wanted) {
@@ -306,6 +322,18 @@ static void stay(void)
     MPT_OK(nixl_region_close(remote.region, MPT_PATIENCE));
 }
 
+static void watch(void)
+{
+    int rank = attach_to(name_of(0));
+    struct nixl_event event;
+
+    say("attached");
+    event = next_event(MPT_PATIENCE);
+    MPT_EQ(event.type, NIXL_EVENT_PEER_LOST);
+    MPT_EQ(event.rank, rank);
+    MPT_OK(nixl_detach(rank, MPT_PATIENCE));
+}
+
 static void try_it(int64_t timeout_ns)
 {
     int rank = -1;
@@ -328,8 +356,25 @@ static void publish(void)
         return;
     }
     MPT_EQ(nixl_publish(where, name, argument), NIXL_E_IN_USE);
+    say_where(name);
     say("published");
     while (getchar() != EOF) {
+    }
+}
+
+/* One port serves several names, each with its schema, until the last of them is unpublished. */
+static void several(void)
+{
+    MPT_OK(nixl_publish(where, name, "first"));
+    MPT_OK(nixl_publish(where, "second", "other schema"));
+    say_where(name);
+    say_where("second");
+    say("published");
+    while (getchar() != '\n') {
+    }
+    MPT_OK(nixl_unpublish(where, name));
+    say("unpublished");
+    while (getchar() != '\n') {
     }
 }
 
@@ -358,6 +403,14 @@ static void refusals(void)
     MPT_EQ(nixl_publish(NULL, name, ""), NIXL_E_INVALID_ARG);
     MPT_EQ(nixl_publish("file:", name, ""), NIXL_E_INVALID_ARG);
     MPT_EQ(nixl_publish("etcd://x", name, ""), NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_publish("tcp://", name, ""), NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_publish("tcp://host", name, ""), NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_publish("tcp://host:", name, ""), NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_publish("tcp://host:65536", name, ""), NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_publish("tcp://host:1x", name, ""), NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_publish("tcp://[::1:1", name, ""), NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_publish("tcp://::1:1", name, ""), NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_attach("tcp://localhost:0", name, "", 0, &rank), NIXL_E_INVALID_ARG);
     MPT_EQ(nixl_publish(where, NULL, ""), NIXL_E_INVALID_ARG);
     MPT_EQ(nixl_publish(where, "", ""), NIXL_E_INVALID_ARG);
     MPT_EQ(nixl_publish(where, "a/b", ""), NIXL_E_INVALID_ARG);
@@ -399,12 +452,16 @@ int main(int argc, char **argv)
         cycle();
     } else if (strcmp(what, "stay") == 0) {
         stay();
+    } else if (strcmp(what, "watch") == 0) {
+        watch();
     } else if (strcmp(what, "try") == 0) {
         try_it(MPT_S);
     } else if (strcmp(what, "awaited") == 0) {
         try_it(MPT_PATIENCE);
     } else if (strcmp(what, "publish") == 0) {
         publish();
+    } else if (strcmp(what, "several") == 0) {
+        several();
     } else if (strcmp(what, "stopped") == 0) {
         stopped();
     } else if (strcmp(what, "refusals") == 0) {

@@ -6,61 +6,11 @@
 # needs: test/attach/attach_end test/attach/hostile
 set -u
 . "${top_srcdir:-$(dirname "$0")/../..}/test/tap.sh"
-end=$build/test/attach/attach_end
+. "${top_srcdir:-$(dirname "$0")/../..}/test/attach/lib.sh"
 nixlrun=$build/launcher/nixlrun
-hostile=$build/test/attach/hostile
 dir=$scratch/names
 mkdir "$dir"
 where=file:$dir
-
-# Programs beside have a stdin that never ends and never has anything.
-mkfifo "$scratch/hold"
-exec 8<>"$scratch/hold"
-
-# begin LOG COMMAND...: run it beside
-begin() {
-    log=$scratch/$1
-    rm -f "$log.code"
-    : >"$log"
-    shift
-    { timeout 100 "$@" >"$log" 2>&1; echo $? >"$log.code"; } <&8 &
-}
-
-# line LOG PATTERN: wait until a line of the log matches; nothing is printed, or what the log has instead
-line() {
-    tries=0
-    until grep -q -e "$2" "$scratch/$1"; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 1000 ] || { echo "$1 has no line '$2':"; cat "$scratch/$1"; return; }
-        sleep 0.02
-    done
-}
-
-# pid_in LOG: the pid that an attach_end has printed
-pid_in() { line "$1" '^pid ' && sed -n 's/^pid //p' "$scratch/$1" | head -1; }
-
-# ended LOG: wait for it; prints its exit code
-ended() {
-    until [ -s "$scratch/$1.code" ]; do sleep 0.02; done
-    cat "$scratch/$1.code"
-}
-
-# passed LOG: wait for it; nothing is printed if it passed
-passed() {
-    if [ "$(ended "$1")" != 0 ] || ! grep -q 'mptest: passed' "$scratch/$1"; then
-        cat "$scratch/$1"
-    fi
-}
-
-# says PATTERN COMMAND...: the command passes and prints a line that matches
-says() {
-    pattern=$1
-    shift
-    if ! timeout 60 "$@" >"$scratch/says" 2>&1 || ! grep -q -e "$pattern" "$scratch/says"; then
-        echo "no line '$pattern':"
-        cat "$scratch/says"
-    fi
-}
 
 left_over() { find "$dir" -mindepth 1; }
 
@@ -104,7 +54,7 @@ verdict "$(says "^-6: nobody has published 'nam' .* published there: 'name'" \
 verdict "$(says "^-12: .*NIXLRUN_TRANSPORTS excludes shm" \
     env NIXLRUN_TRANSPORTS=self "$end" try "$where" name "schema one")" \
     "a process without shared memory is refused"
-verdict "$(says "^-12: .*do not share memory" \
+verdict "$(says "^-12: .*it is on another host; ucx: " \
     env NIXLRUN_HOSTID=elsewhere "$end" try "$where" name "schema one")" \
     "a process of another host is refused"
 chmod 644 "$dir/name.secret"

@@ -257,6 +257,7 @@ void mpt_every_call(struct nixl_region *region, int expected)
     struct nixl_event event = NIXL_EVENT_INIT;
     struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
     struct nixl_peer_info peer = NIXL_PEER_INFO_INIT;
+    char text[64];
 
     MPT_EQ(nixl_rank(), expected);
     MPT_EQ(nixl_size(), expected);
@@ -289,6 +290,7 @@ void mpt_every_call(struct nixl_region *region, int expected)
     MPT_STATUS(nixl_event_arm(), expected);
     MPT_STATUS(nixl_event_recv(MPT_S, &event), expected);
     MPT_STATUS(nixl_publish("file:.", "every", ""), expected);
+    MPT_STATUS(nixl_publish_query("file:.", "every", text, sizeof(text)), expected);
     MPT_STATUS(nixl_unpublish("file:.", "every"), expected);
     MPT_STATUS(nixl_attach("file:.", "every", "", 0, &rank), expected);
     MPT_STATUS(nixl_detach(1, 0), expected);

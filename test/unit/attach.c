@@ -2,9 +2,18 @@
 /* Entries, introductions and proofs: what is taken, and what is refused. */
 #include "attach/entry.h"
 #include "attach/introduction.h"
+#include "attach/token.h"
+#include "attach/where.h"
 #include "test/unit/unit.h"
+#include "util/env.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const unsigned char secret[NXR_PROOF_SECRET_NBYTES] = {1, 2, 3};
 static const unsigned char other_secret[NXR_PROOF_SECRET_NBYTES] = {1, 2, 4};
@@ -116,23 +125,177 @@ Test(attach, what_no_publisher_writes_is_refused, .init = make_entry)
 
 Test(attach, a_proof_is_of_one_side_and_one_talk)
 {
-    struct nxr_proof_talk talk = {{1, 0, 0}, {2, 0, 0}, {3}, {4}};
-    unsigned char right[NXR_PROOF_NBYTES], proof[NXR_PROOF_NBYTES];
+    struct nxr_proof_talk talk = {{1, 0, 0}, {2, 0, 0}, "name", {3}, {4}};
+    unsigned char right[NXR_PROOF_NBYTES], proof[NXR_PROOF_NBYTES], contents[3] = {5, 6, 7};
 
-    nxr_proof_of_talk(secret, true, &talk, right);
-    nxr_proof_of_talk(secret, true, &talk, proof);
+    nxr_proof_of_talk(secret, NXR_PROOF_PUBLISHER, &talk, contents, sizeof(contents), right);
+    nxr_proof_of_talk(secret, NXR_PROOF_PUBLISHER, &talk, contents, sizeof(contents), proof);
     cr_expect(nxr_proof_fits(right, proof));
-    nxr_proof_of_talk(secret, false, &talk, proof);
+    nxr_proof_of_talk(secret, NXR_PROOF_ATTACHER, &talk, contents, sizeof(contents), proof);
     cr_expect(not(nxr_proof_fits(right, proof)), "that of the other side");
-    nxr_proof_of_talk(other_secret, true, &talk, proof);
+    nxr_proof_of_talk(other_secret, NXR_PROOF_PUBLISHER, &talk, contents, sizeof(contents), proof);
     cr_expect(not(nxr_proof_fits(right, proof)), "with another secret");
     for (size_t i = 0; i < sizeof(talk); i++) {
         ((unsigned char *)&talk)[i] ^= 1;
-        nxr_proof_of_talk(secret, true, &talk, proof);
+        nxr_proof_of_talk(secret, NXR_PROOF_PUBLISHER, &talk, contents, sizeof(contents), proof);
         cr_expect(not(nxr_proof_fits(right, proof)), "byte %zu", i);
         ((unsigned char *)&talk)[i] ^= 1;
     }
 }
+
+Test(attach, every_byte_behind_a_proof_is_proved)
+{
+    const struct nxr_proof_talk talk = {{1, 0, 0}, {2, 0, 0}, "name", {3}, {4}};
+    unsigned char right[NXR_PROOF_NBYTES], proof[NXR_PROOF_NBYTES];
+    union nxr_intro_message prove;
+    unsigned char *bytes = (unsigned char *)&prove;
+
+    for (int type = NXR_INTRO_PROVE; type <= NXR_INTRO_TAKEN; type++) {
+        nxr_intro_init(&prove, (enum nxr_intro_type)type, &card);
+        nxr_intro_make_proof(&prove, secret, &talk, right);
+        for (size_t i = sizeof(prove.head) + NXR_PROOF_NBYTES; i < prove.head.nbytes; i++) {
+            bytes[i] ^= 1;
+            nxr_intro_make_proof(&prove, secret, &talk, proof);
+            cr_expect(not(nxr_proof_fits(right, proof)), "type %d byte %zu", type, i);
+            bytes[i] ^= 1;
+        }
+    }
+}
+
+/* ---- where and by which token ---------------------------------------------------------------- */
+
+Test(attach, where_is_a_folder_or_a_port)
+{
+    static const struct {
+        const char *text, *host;
+        uint16_t port;
+    } good[] = {{"tcp://localhost:1", "localhost", 1},
+                {"tcp://10.0.0.1:65535", "10.0.0.1", 65535},
+                {"tcp://[::1]:0", "::1", 0}};
+    static const char *const bad[] = {"",
+                                      "tcp",
+                                      "tcp://",
+                                      "tcp://:1",
+                                      "tcp://a",
+                                      "tcp://a:",
+                                      "tcp://a:65536",
+                                      "tcp://a:-1",
+                                      "tcp://a:1 ",
+                                      "tcp://::1:1",
+                                      "tcp://[]:1",
+                                      "tcp://[::1:1",
+                                      "tcp://[::1]1",
+                                      "file:",
+                                      "file",
+                                      "http://a:1",
+                                      "tcp://a:100000",
+                                      "tcp://[::1]:1x"};
+    struct nxr_where where;
+
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        cr_expect(nxr_where_parse(good[i].text, &where), "'%s'", good[i].text);
+        cr_expect(eq(str, where.host, (char *)good[i].host));
+        cr_expect(eq(u16, where.port, good[i].port));
+        cr_expect(where.dir == NULL);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        cr_expect(not(nxr_where_parse(bad[i], &where)), "'%s'", bad[i]);
+    }
+    cr_expect(not(nxr_where_parse(NULL, &where)));
+    cr_expect(nxr_where_parse("file:/a b", &where));
+    cr_expect(eq(str, (char *)where.dir, (char *)"/a b"));
+}
+
+Test(attach, a_host_may_be_as_long_as_its_room)
+{
+    char text[NXR_WHERE_HOST_NBYTES + 32];
+    struct nxr_where where;
+
+    memset(text, 'x', sizeof(text));
+    memcpy(text, "tcp://", 6);
+    strcpy(text + 6 + NXR_WHERE_HOST_NBYTES - 1, ":1");
+    cr_expect(nxr_where_parse(text, &where));
+    memset(text + 6, 'x', NXR_WHERE_HOST_NBYTES);
+    strcpy(text + 6 + NXR_WHERE_HOST_NBYTES, ":1");
+    cr_expect(not(nxr_where_parse(text, &where)));
+}
+
+Test(attach, what_is_written_can_be_read)
+{
+    struct nxr_where where;
+    char text[64];
+
+    cr_expect(gt(int, nxr_where_write("::1", 80, text, sizeof(text)), 0));
+    cr_expect(eq(str, text, (char *)"tcp://[::1]:80"));
+    cr_expect(nxr_where_parse(text, &where));
+    cr_expect(eq(str, where.host, (char *)"::1"));
+}
+
+static char token_path[] = "/tmp/nixlrun-token-XXXXXX";
+static char token_why[NXR_TOKEN_WHY_NBYTES];
+static unsigned char token_secret[NXR_PROOF_SECRET_NBYTES];
+
+/* The status of reading a token of that variable and of a file with these contents. */
+static int read_token(const char *variable, const char *contents, mode_t mode)
+{
+    int fd = open(token_path, O_WRONLY | O_TRUNC);
+
+    cr_assert(ge(int, fd, 0));
+    cr_assert(eq(int, (int)write(fd, contents, strlen(contents)), (int)strlen(contents)));
+    cr_assert(zero(int, fchmod(fd, mode)));
+    close(fd);
+    nxr_env.token = variable;
+    nxr_env.token_file = contents[0] != '\0' ? token_path : "";
+    return nxr_token_read(token_secret, token_why);
+}
+
+static void make_token_file(void)
+{
+    close(mkstemp(token_path));
+}
+
+static void remove_token_file(void)
+{
+    unlink(token_path);
+}
+
+Test(attach, a_token_is_of_a_variable_or_a_file, .init = make_token_file, .fini = remove_token_file)
+{
+    unsigned char first[NXR_PROOF_SECRET_NBYTES];
+
+    cr_expect(eq(int, read_token("0123456789abcdef", "", 0600), NIXL_OK));
+    memcpy(first, token_secret, sizeof(first));
+    cr_expect(eq(int, read_token("", "0123456789abcdef\n", 0600), NIXL_OK));
+    cr_expect(eq(int, memcmp(first, token_secret, sizeof(first)), 0));
+    cr_expect(eq(int, read_token("", "0123456789abcdeF\n", 0640), NIXL_OK));
+    cr_expect(ne(int, memcmp(first, token_secret, sizeof(first)), 0));
+    cr_expect(eq(int, read_token("", "", 0600), NIXL_E_ACCESS));
+    cr_expect(
+        eq(int, read_token("0123456789abcdef", "0123456789abcdef", 0600), NIXL_E_INVALID_ARG));
+}
+
+Test(attach, a_token_has_a_length_and_a_mode, .init = make_token_file, .fini = remove_token_file)
+{
+    static const mode_t bad[] = {0644, 0604, 0620, 0666};
+    char text[NXR_TOKEN_MAX_NBYTES + 2];
+
+    memset(text, 'x', sizeof(text));
+    text[NXR_TOKEN_MAX_NBYTES] = '\0';
+    cr_expect(eq(int, read_token("", text, 0600), NIXL_OK));
+    cr_expect(eq(int, read_token(text, "", 0600), NIXL_OK));
+    text[NXR_TOKEN_MAX_NBYTES] = 'x';
+    text[NXR_TOKEN_MAX_NBYTES + 1] = '\0';
+    cr_expect(eq(int, read_token("", text, 0600), NIXL_E_INVALID_ARG));
+    cr_expect(eq(int, read_token(text, "", 0600), NIXL_E_INVALID_ARG));
+    cr_expect(eq(int, read_token("", "0123456789abcde\n", 0600), NIXL_E_INVALID_ARG));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        cr_expect(eq(int, read_token("", "0123456789abcdef", bad[i]), NIXL_E_ACCESS));
+    }
+    unlink(token_path);
+    cr_expect(eq(int, nxr_token_read(token_secret, token_why), NIXL_E_NOT_FOUND));
+}
+
+/* ---- introductions --------------------------------------------------------------------------- */
 
 static const enum nxr_intro_type types[] = {NXR_INTRO_ASK, NXR_INTRO_CHALLENGE, NXR_INTRO_PROVE,
                                             NXR_INTRO_TAKEN, NXR_INTRO_REFUSED};
@@ -179,7 +342,7 @@ Test(attach, the_head_of_an_introduction_is_checked)
         cr_expect(eq(int, parse_message(message.head.nbytes), NIXL_E_TRANSPORT));
         make_message(types[i]);
         message.head.version++;
-        cr_expect(eq(int, parse_message(message.head.nbytes), NIXL_E_TRANSPORT));
+        cr_expect(eq(int, parse_message(message.head.nbytes), NIXL_E_UNSUPPORTED));
         make_message(types[i]);
         message.head.type = NXR_INTRO_N_TYPES;
         cr_expect(eq(int, parse_message(message.head.nbytes), NIXL_E_TRANSPORT));
@@ -208,4 +371,34 @@ Test(attach, the_fields_of_an_introduction_are_checked)
     cr_expect(eq(int, parse_message(message.head.nbytes), NIXL_E_TRANSPORT));
     message.refused.refusal = NXR_INTRO_N_REFUSALS;
     cr_expect(eq(int, parse_message(message.head.nbytes), NIXL_E_TRANSPORT));
+}
+
+/* A stream brings a message in any pieces, and the next one behind it. */
+Test(attach, a_stream_is_read_message_by_message)
+{
+    struct nxr_intro_link link = {.is_stream = true};
+    union nxr_intro_message got;
+    int ends[2];
+
+    cr_assert(zero(int, socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends)));
+    link.fd = ends[0];
+    make_message(NXR_INTRO_ASK);
+    for (size_t i = 0; i < message.head.nbytes; i++) {
+        cr_expect(eq(int, nxr_intro_receive(&link, &got, &why), NIXL_E_AGAIN));
+        cr_assert(eq(int, (int)write(ends[1], (char *)&message + i, 1), 1));
+    }
+    cr_assert(
+        eq(int, (int)write(ends[1], &message, message.head.nbytes), (int)message.head.nbytes));
+    for (int i = 0; i < 2; i++) {
+        cr_expect(eq(int, nxr_intro_receive(&link, &got, &why), NIXL_OK));
+        cr_expect(eq(str, got.ask.name, (char *)"name"));
+    }
+    message.head.nbytes--;
+    cr_assert(
+        eq(int, (int)write(ends[1], &message, sizeof(message.head)), (int)sizeof(message.head)));
+    cr_expect(eq(int, nxr_intro_receive(&link, &got, &why), NIXL_E_TRANSPORT));
+    close(ends[1]);
+    link.n_held = 0;
+    cr_expect(eq(int, nxr_intro_receive(&link, &got, &why), NIXL_E_PEER_LOST));
+    close(ends[0]);
 }

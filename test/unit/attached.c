@@ -15,7 +15,8 @@
 
 static struct nxr_peer *attach(uint64_t job)
 {
-    struct nxr_card card = {.identity = {job, 0, 0}};
+    struct nxr_full_card card = {
+        .head = {.identity = {job, 0, 0}, .nbytes = sizeof(struct nxr_card)}};
     struct nxr_peer *peer = NULL;
 
     pthread_mutex_lock(&nxr_job.lock);

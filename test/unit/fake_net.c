@@ -284,8 +284,9 @@ static void open_network(unsigned index, const struct nxr_net_attr *attr)
 
 static void open_networks(void)
 {
-    nxr_net =
-        (struct net_state){.n_nets = 1, .must_lose = calloc(FAKE_SIZE, sizeof(*nxr_net.must_lose))};
+    nxr_net = (struct net_state){.n_nets = 1,
+                                 .n_numbers = FAKE_SIZE,
+                                 .must_lose = calloc(FAKE_SIZE, sizeof(*nxr_net.must_lose))};
     fake_must(nxr_net.must_lose != NULL);
     nxr_list_init(&nxr_net.corked);
     nxr_list_init(&nxr_net.busy);

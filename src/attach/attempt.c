@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One attempt to attach. No state; job.lock only where the peer is made. */
+#include "config.h"
+
+#include "attach/attempt.h"
+#include "attach/attach.h"
+#include "attach/token.h"
+#include "control/wire.h"
+#include "core/attached.h"
+#include "core/wait.h"
+#include "host/packet.h"
+#include "net/net.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/random.h"
+#include "util/status.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define POLL_NS   (1 * NXR_MS) /* how often to look for an answer */
+#define ANSWER_NS (2 * NXR_S)  /* how long one attempt waits for an answer */
+
+#define SAY(_attempt, ...) snprintf((_attempt)->why, sizeof((_attempt)->why), __VA_ARGS__)
+
+/* The attempt fails for good. */
+static int attempt_refuse(struct nxr_attempt *attempt, int status)
+{
+    attempt->is_final = true;
+    return status;
+}
+
+/* ---- the entry of a folder ------------------------------------------------------------------- */
+
+static int attempt_check_publisher(struct nxr_attempt *attempt)
+{
+    if (attempt->talk.publisher.job != nxr_job.self.job) {
+        return NIXL_OK;
+    }
+    SAY(attempt, "the publisher is %s: use that number",
+        nxr_identity_name(&attempt->talk.publisher));
+    return attempt_refuse(attempt, NIXL_E_INVALID_ARG);
+}
+
+/* Read the secret beside the entry. What does not fit together may be being replaced. */
+static int attempt_read_secret(struct nxr_attempt *attempt)
+{
+    int status =
+        nxr_directory_read_secret(attempt->where.dir, attempt->name, attempt->secret, attempt->why);
+
+    attempt->is_final = status == NIXL_E_ACCESS;
+    if (status == NIXL_OK && !nxr_entry_is_proved(&attempt->entry, attempt->secret)) {
+        SAY(attempt, "the entry of '%s' was not made with the secret beside it", attempt->name);
+        return NIXL_E_TRANSPORT;
+    }
+    return status;
+}
+
+static int attempt_read_entry(struct nxr_attempt *attempt)
+{
+    const char *dir = attempt->where.dir;
+    int status = nxr_directory_read(dir, attempt->name, &attempt->entry, attempt->why);
+
+    if (status == NIXL_E_NOT_FOUND) {
+        return access(dir, F_OK) == 0 ? status : attempt_refuse(attempt, status);
+    }
+    attempt->is_found = true;
+    if (status == NIXL_E_UNSUPPORTED || status == NIXL_E_ACCESS) {
+        return attempt_refuse(attempt, status);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    attempt->talk.publisher = attempt->entry.publisher;
+    snprintf(attempt->who, sizeof(attempt->who), "process %d", attempt->entry.pid);
+    status = attempt_check_publisher(attempt);
+    return status == NIXL_OK ? attempt_read_secret(attempt) : status;
+}
+
+/* ---- reaching the publisher ------------------------------------------------------------------ */
+
+static int attempt_open_local(struct nxr_attempt *attempt)
+{
+    struct sockaddr_un name;
+    socklen_t name_nbytes = nxr_intro_address(attempt->entry.socket, &name);
+    struct ucred other;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    attempt->intro.fd = fd;
+    if (fd < 0) {
+        SAY(attempt, "cannot make a socket: %s", strerror(errno));
+        return attempt_refuse(attempt, NIXL_E_LIMIT);
+    }
+    if (connect(fd, (struct sockaddr *)&name, name_nbytes) != 0) {
+        SAY(attempt,
+            errno == EAGAIN ? "process %d on '%s', which has published it, accepts no connection "
+                              "now"
+                            : "process %d on '%s', which has published it, has ended, or is on "
+                              "another host or in another network namespace: publish at "
+                              "tcp://HOST:PORT for those",
+            attempt->entry.pid, attempt->entry.host);
+        return NIXL_E_NOT_FOUND;
+    }
+    other = nxr_packet_other_end(fd);
+    if (other.uid != geteuid()) {
+        SAY(attempt, "the publisher runs as user %u, this process as user %u", other.uid,
+            geteuid());
+        return attempt_refuse(attempt, NIXL_E_ACCESS);
+    }
+    return NIXL_OK;
+}
+
+static bool attempt_has_event(void *arg)
+{
+    return poll(arg, 1, 0) > 0;
+}
+
+/* Wait for events of the introduction's descriptor, within one attempt. False: none came. */
+static bool attempt_await(struct nxr_attempt *attempt, short events)
+{
+    struct pollfd entry = {.fd = attempt->intro.fd, .events = events};
+    int64_t until = nxr_now_ns() + ANSWER_NS;
+    int status;
+
+    until = attempt->deadline < until ? attempt->deadline : until;
+    do {
+        status = nxr_wait(attempt_has_event, &entry, POLL_NS);
+    } while (status == NIXL_E_TIMEOUT && nxr_now_ns() < until);
+    return status == NIXL_OK;
+}
+
+/* Connect to one address. 0, or an errno. */
+static int attempt_connect_to(struct nxr_attempt *attempt, const struct addrinfo *address)
+{
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    socklen_t nbytes = sizeof(int);
+    int error = 0;
+    const int one = 1;
+
+    if (fd < 0) {
+        return errno;
+    }
+    attempt->intro = (struct nxr_intro_link){.fd = fd, .is_stream = true};
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    if (connect(fd, address->ai_addr, address->ai_addrlen) != 0) {
+        error = errno;
+    }
+    if (error == EINPROGRESS) {
+        error = attempt_await(attempt, POLLOUT) ? 0 : ETIMEDOUT;
+    }
+    if (error == 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &nbytes) != 0) {
+        error = errno;
+    }
+    if (error != 0) {
+        close(fd);
+        attempt->intro.fd = -1;
+    }
+    return error;
+}
+
+static int attempt_open_port(struct nxr_attempt *attempt)
+{
+    struct addrinfo *addresses =
+        nxr_where_resolve(&attempt->where, false, attempt->why, sizeof(attempt->why));
+    int error = 0;
+
+    if (addresses == NULL) {
+        return NIXL_E_NOT_FOUND;
+    }
+    for (const struct addrinfo *at = addresses; at != NULL && attempt->intro.fd < 0;
+         at = at->ai_next) {
+        error = attempt_connect_to(attempt, at);
+    }
+    freeaddrinfo(addresses);
+    if (error == EMFILE || error == ENFILE) {
+        SAY(attempt, "cannot make a socket: %s", strerror(error));
+        return attempt_refuse(attempt, NIXL_E_LIMIT);
+    }
+    if (attempt->intro.fd < 0) {
+        SAY(attempt, error == ECONNREFUSED ? "nobody listens there (%s)" : "it is not reached (%s)",
+            strerror(error));
+        return NIXL_E_NOT_FOUND;
+    }
+    attempt->is_found = true;
+    snprintf(attempt->who, sizeof(attempt->who), "the process that listens there");
+    return NIXL_OK;
+}
+
+static int attempt_open(struct nxr_attempt *attempt)
+{
+    int status;
+
+    if (nxr_attach_publishes(attempt->where.text, attempt->name)) {
+        SAY(attempt, "this process itself has published the name");
+        return attempt_refuse(attempt, NIXL_E_INVALID_ARG);
+    }
+    if (attempt->where.dir == NULL) {
+        status = nxr_token_read(attempt->secret, attempt->why);
+        return status == NIXL_OK ? attempt_open_port(attempt) : attempt_refuse(attempt, status);
+    }
+    status = attempt_read_entry(attempt);
+    return status == NIXL_OK ? attempt_open_local(attempt) : status;
+}
+
+/* ---- the introduction ------------------------------------------------------------------------ */
+
+/* Wait for the publisher's message. */
+static int attempt_receive(struct nxr_attempt *attempt, union nxr_intro_message *message_p)
+{
+    const char *why = "";
+    int status;
+
+    do {
+        if (!attempt_await(attempt, POLLIN)) {
+            SAY(attempt, "%s, which has published it, does not answer", attempt->who);
+            return NIXL_E_TIMEOUT;
+        }
+        status = nxr_intro_receive(&attempt->intro, message_p, &why);
+    } while (status == NIXL_E_AGAIN);
+    if (status == NIXL_E_TRANSPORT || status == NIXL_E_UNSUPPORTED) {
+        SAY(attempt, "%s sent %s", attempt->who, why);
+        return attempt_refuse(attempt, NIXL_E_UNSUPPORTED);
+    }
+    if (status != NIXL_OK) {
+        SAY(attempt, "%s, which has published it, closed the connection before it answered",
+            attempt->who);
+        return NIXL_E_NOT_FOUND;
+    }
+    return NIXL_OK;
+}
+
+/* "decode v2, 4 KiB" as part of a message; long ones are cut. */
+static int quote_nbytes(size_t nbytes)
+{
+    return nbytes < 120 ? (int)nbytes : 120;
+}
+
+static int attempt_refused(struct nxr_attempt *attempt, const struct nxr_intro_refused *refused)
+{
+    const struct nxr_card versions = {.flags = refused->head.flags};
+    static const struct {
+        int status;
+        const char *text;
+    } reasons[NXR_INTRO_N_REFUSALS] = {
+        [NXR_INTRO_NAME] = {NIXL_E_NOT_FOUND, "the process there has not published the name"},
+        [NXR_INTRO_PROOF] = {NIXL_E_ACCESS, "the publisher says that this process does not know "
+                                            "its secret"},
+        [NXR_INTRO_ROOM] = {NIXL_E_LIMIT, "the publisher has no memory or no descriptor for one "
+                                          "more (raise ulimit -n there)"},
+    };
+
+    attempt->is_final = refused->refusal != NXR_INTRO_NAME;
+    attempt->is_found = attempt->is_final || attempt->where.dir != NULL;
+    if (refused->refusal == NXR_INTRO_SCHEMA) {
+        SAY(attempt,
+            "its schema is '%.*s' (%u bytes), and this process asks for '%.120s' (%zu bytes)",
+            quote_nbytes(refused->schema_nbytes), refused->schema, refused->schema_nbytes,
+            attempt->schema, strlen(attempt->schema));
+        return NIXL_E_INVALID_ARG;
+    }
+    if (refused->refusal == NXR_INTRO_VERSIONS) {
+        (void)nxr_wire_is_common(&versions, attempt->why, sizeof(attempt->why));
+        return NIXL_E_UNSUPPORTED;
+    }
+    SAY(attempt, "%s", reasons[refused->refusal].text);
+    return reasons[refused->refusal].status;
+}
+
+/* Receive a message of that type; anything else ends the attempt. */
+static int attempt_expect(struct nxr_attempt *attempt, enum nxr_intro_type type,
+                          union nxr_intro_message *message_p)
+{
+    bool is_first = type == NXR_INTRO_CHALLENGE && attempt->where.dir == NULL;
+    int status = attempt_receive(attempt, message_p);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (message_p->head.type == NXR_INTRO_REFUSED) {
+        return attempt_refused(attempt, &message_p->refused);
+    }
+    if (is_first) {
+        attempt->talk.publisher = message_p->head.from; /* its proof will show it */
+    }
+    if (message_p->head.type != type ||
+        !nxr_identity_is(&message_p->head.from, &attempt->talk.publisher)) {
+        SAY(attempt, "who listens there is not the process that has published the name");
+        return attempt_refuse(attempt, NIXL_E_ACCESS);
+    }
+    return NIXL_OK;
+}
+
+static int attempt_send(struct nxr_attempt *attempt, const union nxr_intro_message *message)
+{
+    int status = nxr_intro_send(&attempt->intro, message);
+
+    if (status != NIXL_OK) {
+        SAY(attempt, "%s, which has published it, closed the connection", attempt->who);
+        return NIXL_E_NOT_FOUND;
+    }
+    return NIXL_OK;
+}
+
+/* Who listens there does not know the secret. */
+static int attempt_refuse_liar(struct nxr_attempt *attempt)
+{
+    if (attempt->where.dir == NULL) {
+        SAY(attempt, "who listens there has another token, or none");
+    } else {
+        SAY(attempt, "process %d, which says that it has published it, does not know the secret",
+            (int)nxr_packet_other_end(attempt->intro.fd).pid);
+    }
+    return attempt_refuse(attempt, NIXL_E_ACCESS);
+}
+
+/* Open the networks, unless it is certain that shared memory reaches the publisher. */
+static void attempt_open_networks(const struct nxr_intro_challenge *challenge)
+{
+    const struct nxr_card *own = &nxr_job.card.head;
+    struct nxr_card theirs = {.flags = challenge->head.flags,
+                              .socket_space = challenge->socket_space};
+
+    memcpy(theirs.host, challenge->host, sizeof(theirs.host));
+    memcpy(theirs.boot_id, challenge->boot_id, sizeof(theirs.boot_id));
+    if (!nxr_card_may_be_local(own, &theirs) || !nxr_card_shares_sockets(own, &theirs)) {
+        (void)nxr_net_open();
+    }
+}
+
+/* Ask, and have the publisher prove itself. */
+static int attempt_ask(struct nxr_attempt *attempt)
+{
+    union nxr_intro_message message;
+    unsigned char proof[NXR_PROOF_NBYTES];
+    int status;
+
+    if (!nxr_random(attempt->talk.asked, sizeof(attempt->talk.asked))) {
+        SAY(attempt, "no random numbers: getrandom: %s", strerror(errno));
+        return attempt_refuse(attempt, NIXL_E_UNSUPPORTED);
+    }
+    attempt->talk.attacher = nxr_job.self;
+    snprintf(attempt->talk.name, sizeof(attempt->talk.name), "%s", attempt->name);
+    nxr_intro_init(&message, NXR_INTRO_ASK, &nxr_job.card.head);
+    memcpy(message.ask.challenge, attempt->talk.asked, sizeof(attempt->talk.asked));
+    memcpy(message.ask.name, attempt->talk.name, sizeof(message.ask.name));
+    status = attempt_send(attempt, &message);
+    if (status == NIXL_OK) {
+        status = attempt_expect(attempt, NXR_INTRO_CHALLENGE, &message);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    memcpy(attempt->talk.answered, message.challenge.challenge, sizeof(attempt->talk.answered));
+    nxr_proof_of_talk(attempt->secret, NXR_PROOF_PUBLISHER, &attempt->talk, NULL, 0, proof);
+    if (!nxr_proof_fits(proof, message.challenge.proof)) {
+        return attempt_refuse_liar(attempt);
+    }
+    attempt_open_networks(&message.challenge);
+    return attempt_check_publisher(attempt);
+}
+
+/* The message by which this process proves itself. */
+static void attempt_make_proof(const struct nxr_attempt *attempt, union nxr_intro_message *message)
+{
+    const struct nxr_peer *known;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    known = nxr_attach_known(&attempt->talk.publisher);
+    nxr_intro_init(message, NXR_INTRO_PROVE, &nxr_job.card.head);
+    message->prove.number = known != NULL ? known->rank : (int32_t)nxr_n_numbers();
+    message->prove.card = nxr_job.card;
+    pthread_mutex_unlock(&nxr_job.lock);
+    message->prove.schema_nbytes = (uint32_t)strlen(attempt->schema);
+    memcpy(message->prove.schema, attempt->schema, message->prove.schema_nbytes);
+    nxr_intro_make_proof(message, attempt->secret, &attempt->talk, message->prove.proof);
+}
+
+/* Prove oneself, and take the publisher's card. */
+static int attempt_prove(struct nxr_attempt *attempt)
+{
+    const struct nxr_identity *publisher = &attempt->talk.publisher;
+    unsigned char proof[NXR_PROOF_NBYTES];
+    union nxr_intro_message message;
+    int status;
+
+    attempt_make_proof(attempt, &message);
+    status = attempt_send(attempt, &message);
+    if (status == NIXL_OK) {
+        status = attempt_expect(attempt, NXR_INTRO_TAKEN, &message);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    nxr_intro_make_proof(&message, attempt->secret, &attempt->talk, proof);
+    if (!nxr_proof_fits(proof, message.taken.proof)) {
+        return attempt_refuse_liar(attempt);
+    }
+    if (nxr_card_parse(&message.taken.card, message.taken.card.head.nbytes, publisher,
+                       &attempt->card) != NIXL_OK ||
+        !nxr_identity_is(&attempt->card.head.identity, publisher)) {
+        SAY(attempt, "the publisher's card is damaged");
+        return attempt_refuse(attempt, NIXL_E_UNSUPPORTED);
+    }
+    attempt->number = message.taken.number;
+    return NIXL_OK;
+}
+
+/* ---- the connection -------------------------------------------------------------------------- */
+
+static bool attempt_is_heard(void *arg)
+{
+    const struct nxr_peer *peer = arg;
+
+    return nxr_peer_is_lost(peer) || nxr_net_has_heard(peer);
+}
+
+/* Connect, and on another host have the publisher answer by the network. */
+static int attempt_reach(struct nxr_peer *peer)
+{
+    int64_t timeout_ns = nxr_env.resolve_timeout, deadline = nxr_deadline(timeout_ns);
+    int status = nxr_peer_connect(peer, timeout_ns);
+
+    if (status == NIXL_OK && nxr_peer_is_up(peer) && nxr_peer_is_remote(peer) &&
+        !nxr_peer_is_lost(peer)) {
+        nxr_net_hail(peer);
+        status = nxr_wait(attempt_is_heard, peer, nxr_left(timeout_ns, deadline));
+    }
+    return status;
+}
+
+/* Why the publisher was not reached, as a status and in words. */
+static int attempt_explain(struct nxr_attempt *attempt, const struct nxr_peer *peer, int status)
+{
+    char why[NXR_WHY_NBYTES];
+
+    if (nxr_peer_is_lost(peer)) {
+        SAY(attempt, "%s, which has published it, has ended%s%s", attempt->who,
+            peer->why_not[0] != '\0' ? ": " : "", peer->why_not);
+        return NIXL_E_NOT_FOUND;
+    }
+    if (status == NIXL_OK) {
+        SAY(attempt, "nothing reaches it: %s", peer->why_not);
+        return attempt_refuse(attempt, NIXL_E_UNSUPPORTED);
+    }
+    if (nxr_peer_is_unconnected(peer, "NIXLRUN_RESOLVE_TIMEOUT", why, sizeof(why))) {
+        SAY(attempt, "%s", why);
+    } else {
+        SAY(attempt, "%s, which has published it, was not connected in time", attempt->who);
+    }
+    return NIXL_E_TIMEOUT;
+}
+
+/* What has become of the connection; a peer that could not be connected is given up. */
+static int attempt_judge(struct nxr_attempt *attempt, struct nxr_peer *peer, int status)
+{
+    pthread_mutex_lock(&nxr_job.lock);
+    if (status == NIXL_OK && nxr_peer_is_up(peer) && !nxr_peer_is_lost(peer) &&
+        peer->transport != NULL) {
+        attempt->rank = peer->rank;
+        nxr_attach_join(peer);
+    } else {
+        status = attempt_explain(attempt, peer, status);
+        if (!peer->is_joined) {
+            nxr_attached_end(peer);
+        }
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    return status;
+}
+
+static int attempt_connect(struct nxr_attempt *attempt)
+{
+    struct nxr_peer *peer;
+    bool is_new;
+    int status;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    status = nxr_attach_peer(&attempt->card, attempt->number, attempt->name, &peer, &is_new);
+    if (status == NIXL_OK) {
+        nxr_attach_begin(peer, attempt->number);
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    if (status != NIXL_OK) {
+        SAY(attempt, "no memory or no descriptor for a peer");
+        return attempt_refuse(attempt, status);
+    }
+    return attempt_judge(attempt, peer, attempt_reach(peer));
+}
+
+int nxr_attempt_once(struct nxr_attempt *attempt)
+{
+    int status;
+
+    attempt->is_found = attempt->is_final = false;
+    attempt->intro = (struct nxr_intro_link){.fd = -1};
+    status = attempt_open(attempt);
+    if (status == NIXL_OK) {
+        status = attempt_ask(attempt);
+    }
+    if (status == NIXL_OK) {
+        status = attempt_prove(attempt);
+    }
+    if (status == NIXL_OK) {
+        status = attempt_connect(attempt);
+    }
+    if (attempt->intro.fd >= 0) {
+        close(attempt->intro.fd); /* the publisher gives up a peer that is not connected now */
+    }
+    explicit_bzero(attempt->secret, sizeof(attempt->secret));
+    return status;
+}

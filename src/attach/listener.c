@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Listening for attachers. Lock: job.lock. */
+#include "config.h"
+
+#include "attach/listener.h"
+#include "attach/introduction.h"
+#include "attach/visit.h"
+#include "util/clock.h"
+#include "util/status.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define PAUSE_NS         (50 * NXR_MS)
+#define ACCEPTS_PER_WAKE 16
+
+static struct nxr_list attach_listeners = {&attach_listeners, &attach_listeners};
+
+static void listener_ready(struct nxr_watch *watch, uint32_t events)
+{
+    struct nxr_listener *listener = nxr_list_entry(watch, struct nxr_listener, watch);
+
+    (void)events;
+    for (int i = 0; i < ACCEPTS_PER_WAKE && listener->fd >= 0; i++) {
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+            nxr_service_unwatch(listener->fd);
+            listener->again_at = nxr_now_ns() + PAUSE_NS;
+        }
+        if (fd < 0) {
+            return; /* an aborted one, too: epoll reports those behind it again */
+        }
+        if (!nxr_visit_begin(listener, fd)) {
+            close(fd); /* an attacher that means well comes again */
+        }
+    }
+}
+
+/* Watch a socket that listens, which is closed if that fails. */
+static int listener_begin(int fd, const char *where,
+                          const unsigned char secret[NXR_PROOF_SECRET_NBYTES],
+                          struct nxr_listener **listener_p)
+{
+    struct nxr_listener *listener = calloc(1, sizeof(*listener));
+    int status = NIXL_E_NO_MEMORY;
+
+    if (listener != NULL && (where == NULL || (listener->where = strdup(where)) != NULL)) {
+        listener->watch.fn = listener_ready;
+        listener->fd = fd;
+        listener->is_stream = where != NULL;
+        listener->n_users = 1;
+        listener->again_at = INT64_MAX;
+        memcpy(listener->secret, secret, sizeof(listener->secret));
+        status = nxr_service_watch(fd, EPOLLIN, &listener->watch);
+    }
+    if (status != NIXL_OK) {
+        free(listener != NULL ? listener->where : NULL);
+        free(listener);
+        close(fd);
+        return status;
+    }
+    nxr_list_append(&attach_listeners, &listener->link);
+    *listener_p = listener;
+    return NIXL_OK;
+}
+
+int nxr_listener_local(const unsigned char nonce[NXR_NONCE_NBYTES],
+                       const unsigned char secret[NXR_PROOF_SECRET_NBYTES],
+                       struct nxr_listener **listener_p, char why[NXR_LISTENER_WHY_NBYTES])
+{
+    struct sockaddr_un name;
+    socklen_t name_nbytes = nxr_intro_address(nonce, &name);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), status;
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&name, name_nbytes) != 0 ||
+        listen(fd, SOMAXCONN) != 0) {
+        status = nxr_status_of_errno(errno);
+        if (fd >= 0) {
+            close(fd);
+        }
+    } else {
+        status = listener_begin(fd, NULL, secret, listener_p);
+    }
+    if (status != NIXL_OK) {
+        snprintf(why, NXR_LISTENER_WHY_NBYTES, "cannot listen on a socket: %s",
+                 nixl_strerror(status));
+    }
+    return status;
+}
+
+/* ---- TCP ------------------------------------------------------------------------------------- */
+
+static struct nxr_listener *listener_find(const char *where)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &attach_listeners) {
+        struct nxr_listener *listener = nxr_list_entry(link, struct nxr_listener, link);
+
+        if (listener->fd >= 0 && listener->where != NULL && strcmp(listener->where, where) == 0) {
+            return listener;
+        }
+    }
+    return NULL;
+}
+
+/* A socket that listens at an address; -1, with errno. */
+static int listener_open(const struct addrinfo *address, uint16_t *port_p)
+{
+    struct sockaddr_storage name;
+    socklen_t nbytes = sizeof(name);
+    const int one = 1;
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
+
+    if (fd < 0) {
+        return -1;
+    }
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, SOMAXCONN) != 0 ||
+        getsockname(fd, (struct sockaddr *)&name, &nbytes) != 0) {
+        error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    *port_p = ntohs(name.ss_family == AF_INET
+                        ? ((const struct sockaddr_in *)(const void *)&name)->sin_port
+                        : ((const struct sockaddr_in6 *)(const void *)&name)->sin6_port);
+    return fd;
+}
+
+/* Why the port cannot be listened at, as a status and in words. */
+static int listener_fail(const struct nxr_where *where, int error,
+                         char why[NXR_LISTENER_WHY_NBYTES])
+{
+    switch (error) {
+    case EADDRINUSE:
+        snprintf(why, NXR_LISTENER_WHY_NBYTES,
+                 "port %u is in use by another process; allowed: another port, or 0 for any that "
+                 "is free",
+                 where->port);
+        return NIXL_E_IN_USE;
+    case EADDRNOTAVAIL:
+        snprintf(why, NXR_LISTENER_WHY_NBYTES,
+                 "'%.120s' is not an address of this host; allowed: one that is, or 0.0.0.0 or "
+                 "[::] for all",
+                 where->host);
+        return NIXL_E_NOT_FOUND;
+    case EACCES:
+        snprintf(why, NXR_LISTENER_WHY_NBYTES,
+                 "port %u is privileged; allowed: 1024 to 65535, or 0 for any", where->port);
+        return NIXL_E_ACCESS;
+    default:
+        snprintf(why, NXR_LISTENER_WHY_NBYTES, "cannot listen there: %s", strerror(error));
+        return nxr_status_of_errno(error);
+    }
+}
+
+int nxr_listener_tcp(const struct nxr_where *where, const struct addrinfo *addresses,
+                     const unsigned char secret[NXR_PROOF_SECRET_NBYTES],
+                     struct nxr_listener **listener_p, char why[NXR_LISTENER_WHY_NBYTES])
+{
+    struct nxr_listener *shared = listener_find(where->text);
+    int fd = -1, error = 0, status;
+    uint16_t port = 0;
+
+    if (shared != NULL && !nxr_proof_fits(shared->secret, secret)) {
+        snprintf(why, NXR_LISTENER_WHY_NBYTES,
+                 "this process has published another name there with another token");
+        return NIXL_E_ACCESS;
+    }
+    if (shared != NULL) {
+        shared->n_users++;
+        *listener_p = shared;
+        return NIXL_OK;
+    }
+    for (; addresses != NULL && fd < 0; addresses = addresses->ai_next) {
+        fd = listener_open(addresses, &port);
+        error = fd < 0 && error == 0 ? errno : error;
+    }
+    if (fd < 0) {
+        return listener_fail(where, error, why);
+    }
+    status = listener_begin(fd, where->text, secret, listener_p);
+    if (status == NIXL_OK) {
+        (*listener_p)->port = port;
+    } else {
+        snprintf(why, NXR_LISTENER_WHY_NBYTES, "cannot watch a socket: %s", nixl_strerror(status));
+    }
+    return status;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+void nxr_listener_let_go(struct nxr_listener *listener)
+{
+    if (--listener->n_users > 0) {
+        return;
+    }
+    nxr_visits_end(listener, NULL);
+    if (listener->again_at == INT64_MAX) {
+        nxr_service_unwatch(listener->fd);
+    }
+    close(listener->fd);
+    listener->fd = -1;
+    nxr_service_kick();
+}
+
+static void listener_free(struct nxr_listener *listener)
+{
+    nxr_list_remove(&listener->link); /* no event of this round refers to it any more */
+    free(listener->where);
+    explicit_bzero(listener->secret, sizeof(listener->secret));
+    free(listener);
+}
+
+int64_t nxr_listeners_tick(int64_t now)
+{
+    struct nxr_list *link, *after;
+    int64_t due = INT64_MAX;
+
+    nxr_list_for_each (link, after, &attach_listeners) {
+        struct nxr_listener *listener = nxr_list_entry(link, struct nxr_listener, link);
+
+        if (listener->fd < 0) {
+            listener_free(listener);
+            continue;
+        }
+        if (listener->again_at <= now) {
+            listener->again_at = INT64_MAX;
+            nxr_service_watch(listener->fd, EPOLLIN, &listener->watch);
+        }
+        due = listener->again_at < due ? listener->again_at : due;
+    }
+    return due;
+}
