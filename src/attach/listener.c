@@ -114,7 +114,7 @@ static struct nxr_listener *listener_find(const char *where)
 /* A socket that listens at an address; -1, with errno. */
 static int listener_open(const struct addrinfo *address, uint16_t *port_p)
 {
-    struct sockaddr_storage name;
+    struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
     socklen_t nbytes = sizeof(name);
     const int one = 1;
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;

@@ -116,7 +116,7 @@ static struct publication *publication_new(const struct nxr_where *where, const 
     publication->lock_fd = -1;
     (void)nxr_where_parse(publication->text, &publication->where);
     nxr_entry_make(&nxr_job.card.head, name, schema, socket, &publication->entry);
-    memcpy(publication->schema, schema, strlen(schema));
+    memcpy(publication->schema, schema, strlen(schema) + 1);
     return publication;
 }
 
