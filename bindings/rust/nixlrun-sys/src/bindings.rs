@@ -106,12 +106,13 @@ extern "C" {
     #[doc = "                              (the detail names the variable and the PMIx status)"]
     #[doc = " @return NIXL_E_TIMEOUT       the server or a peer was silent for NIXLRUN_INIT_TIMEOUT"]
     #[doc = " @return NIXL_E_UNSUPPORTED the rank was started again after its process had ended without"]
-    #[doc = "                              nixl_finalize(): ranks cannot come back; or another copy of the"]
+    #[doc = "                              nixl_finalize(), but not by nixlrun; or another copy of the"]
     #[doc = "                              library in the process is already the rank; or the kernel refuses"]
     #[doc = "                              what a rank needs"]
     #[doc = " @return NIXL_E_FORKED        the process is a fork of one that used the library"]
     #[doc = " @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY  no descriptor, thread or memory left for the rank"]
-    #[doc = " Collective: the first call, over all ranks of the job. Threads: any."]
+    #[doc = " Collective: the first call, over all ranks of the job; but in a process that nixlrun has started"]
+    #[doc = " again it waits for no other rank. Threads: any."]
     pub fn nixl_init(params: *const nixl_init_params) -> ::std::os::raw::c_int;
 }
 extern "C" {
@@ -147,6 +148,12 @@ extern "C" {
 extern "C" {
     #[doc = " The number of ranks in the job, or NIXL_E_NOT_INIT, as nixl_rank(). Threads: any."]
     pub fn nixl_size() -> ::std::os::raw::c_int;
+}
+extern "C" {
+    #[doc = " How many processes of my rank have been in the job before this one: 0 for the first, more if"]
+    #[doc = " nixlrun has started the rank again (--on-failure restart); or NIXL_E_NOT_INIT, as nixl_rank()."]
+    #[doc = " Threads: any."]
+    pub fn nixl_incarnation() -> ::std::os::raw::c_int;
 }
 extern "C" {
     #[doc = " My number among the ranks that the launcher has started on my host, in the order of ranks, and"]
@@ -189,7 +196,7 @@ pub struct nixl_peer_info {
     #[doc = " the same for all ranks of a job, different for another job"]
     pub job: u64,
     pub rank: ::std::os::raw::c_int,
-    #[doc = " how often the rank had been started before: 0, its first process"]
+    #[doc = " processes of the rank in the job before: 0, its first one"]
     pub incarnation: u32,
     #[doc = " enum nixl_peer_liveness"]
     pub state: i32,
@@ -206,7 +213,7 @@ extern "C" {
     #[doc = " lost or has left is described likewise, without waiting."]
     #[doc = ""]
     #[doc = " A rank that is lost or has left stays so for this process, and no other process is reached under"]
-    #[doc = " its number: a later process of that rank (a higher incarnation) is refused."]
+    #[doc = " its number, until nixl_peer_readmit()."]
     #[doc = " @param rank    0 <= rank < nixl_size(); may be the caller"]
     #[doc = " @param info_p  made with NIXL_PEER_INFO_INIT; written only with NIXL_OK. Owned by the caller"]
     #[doc = " @return NIXL_OK, NIXL_E_INVALID_ARG, NIXL_E_NOT_INIT, NIXL_E_NO_MEMORY"]
@@ -215,6 +222,29 @@ extern "C" {
     pub fn nixl_peer_query(
         rank: ::std::os::raw::c_int,
         info_p: *mut nixl_peer_info,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    #[must_use]
+    #[doc = " Readmit a rank that has come back: nixlrun has started it again (--on-failure restart), as"]
+    #[doc = " NIXL_EVENT_PEER_JOINED has told with the incarnation of the new process. From then on calls on"]
+    #[doc = " the rank mean that process, which cannot connect to this one before."]
+    #[doc = ""]
+    #[doc = " Nothing of the former process is taken for the new one's. Names of regions are resolved anew at"]
+    #[doc = " their next use, so that open handles of regions go on. Notifications of the former process that"]
+    #[doc = " were not received are dropped. Its prepared transfers and tokens end with NIXL_E_STALE, requests"]
+    #[doc = " and channels with it with NIXL_E_PEER_LOST; they are freed by their own calls. Teams have no"]
+    #[doc = " members that came back, and channels for any rank take nothing from them."]
+    #[doc = " @param rank         0 <= rank < nixl_size(), not the caller"]
+    #[doc = " @param incarnation  of the process that is meant, from the event"]
+    #[doc = " @return NIXL_OK             also if that process has been readmitted before"]
+    #[doc = " @return NIXL_E_PEER_LOST    that process has ended, too, or has not come"]
+    #[doc = " @return NIXL_E_INVALID_ARG  the rank or the incarnation is not allowed; the detail says why"]
+    #[doc = " @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY, NIXL_E_NOT_INIT"]
+    #[doc = " Never blocks. Threads: any."]
+    pub fn nixl_peer_readmit(
+        rank: ::std::os::raw::c_int,
+        incarnation: u32,
     ) -> ::std::os::raw::c_int;
 }
 extern "C" {
@@ -1288,7 +1318,8 @@ pub const NIXL_EVENT_LAUNCHER_LOST: nixl_event_type = 3;
 #[doc = " `rank` left by nixl_finalize() before this rank called it,"]
 #[doc = "or has ended the attachment"]
 pub const NIXL_EVENT_PEER_LEFT: nixl_event_type = 4;
-#[doc = " `rank` is attached; `name` is the publication's"]
+#[doc = " `rank` is attached; `name` is the publication's. Or a rank of"]
+#[doc = "the job has come back, see nixl_peer_readmit(); \"\" then"]
 pub const NIXL_EVENT_PEER_JOINED: nixl_event_type = 5;
 pub type nixl_event_type = ::std::os::raw::c_uint;
 #[repr(C)]
@@ -1301,7 +1332,7 @@ pub struct nixl_event {
     pub rank: ::std::os::raw::c_int,
     #[doc = " of the region or the publication; else \"\""]
     pub name: [::std::os::raw::c_char; 256usize],
-    #[doc = " of `rank`: how often it had been started before; 0 without one"]
+    #[doc = " of `rank`: its processes in the job before; 0 without one"]
     pub incarnation: u32,
 }
 extern "C" {
@@ -1321,7 +1352,7 @@ extern "C" {
 }
 #[doc = " nothing else is known"]
 pub const NIXL_PEER_ALIVE: nixl_peer_liveness = 0;
-#[doc = " died; final"]
+#[doc = " died; final until nixl_peer_readmit()"]
 pub const NIXL_PEER_LOST: nixl_peer_liveness = 1;
 #[doc = " left by nixl_finalize()"]
 pub const NIXL_PEER_FINISHED: nixl_peer_liveness = 2;
@@ -1334,30 +1365,61 @@ extern "C" {
     #[must_use]
     #[doc = " Make this process known by a name, so that processes of other jobs can attach to it."]
     #[doc = ""]
-    #[doc = " The entry is a file of that folder, and vanishes with nixl_unpublish() or nixl_finalize(); what a"]
-    #[doc = " process leaves behind that was killed attaches nobody, and the next publication of the name"]
-    #[doc = " replaces it. Beside it lies a secret that only this user can read. A process that attaches"]
-    #[doc = " proves that it has read the secret, and this one likewise; the secret itself is not sent."]
+    #[doc = " \"file:DIR\" is for one host. The entry is a file of that folder, and vanishes with"]
+    #[doc = " nixl_unpublish() or nixl_finalize(); what a process leaves behind that was killed attaches"]
+    #[doc = " nobody, and the next publication of the name replaces it. Beside it lies a secret that only this"]
+    #[doc = " user can read. A process that attaches proves that it has read the secret, and this one likewise;"]
+    #[doc = " the secret itself is not sent."]
+    #[doc = ""]
+    #[doc = " \"tcp://HOST:PORT\" is for any host: this process listens at that address of its host, and opens"]
+    #[doc = " the networks if nixl_init() has not. Both sides prove that they know the user's token, which"]
+    #[doc = " NIXLRUN_TOKEN_FILE or NIXLRUN_TOKEN gives them. One port may serve several names of this process."]
     #[doc = ""]
     #[doc = " Whoever attaches appears as an event NIXL_EVENT_PEER_JOINED with its number."]
     #[doc = ""]
-    #[doc = " @param where   \"file:DIR\": a folder that this user can write, on this host or shared"]
+    #[doc = " @param where   \"file:DIR\": a folder that this user can write; or \"tcp://HOST:PORT\": a name or"]
+    #[doc = "                address of this host (IPv6 in [], 0.0.0.0 or [::] for all), and a port, 0 for any"]
+    #[doc = "                that is free, see nixl_publish_query()"]
     #[doc = " @param name    1 .. NIXL_PUBLISH_NAME_MAX bytes of letters, digits, '.', '_' and '-', the first"]
     #[doc = "                no '.'"]
     #[doc = " @param schema  what both sides must agree on, up to NIXL_SCHEMA_MAX bytes, compared byte by byte;"]
     #[doc = "                NULL: \"\""]
     #[doc = " @return NIXL_OK"]
     #[doc = " @return NIXL_E_INVALID_ARG  the detail names the value and what is allowed"]
-    #[doc = " @return NIXL_E_IN_USE       a living process, which the detail names, has published the name"]
-    #[doc = " @return NIXL_E_ACCESS       the folder or a file in it is not this user's to use"]
-    #[doc = " @return NIXL_E_NOT_FOUND    there is no such folder"]
-    #[doc = " @return NIXL_E_UNSUPPORTED  NIXLRUN_TRANSPORTS excludes shared memory; or no random numbers"]
+    #[doc = " @return NIXL_E_IN_USE       a living process, which the detail names, has published the name; or"]
+    #[doc = "                             another process has the port"]
+    #[doc = " @return NIXL_E_ACCESS       the folder or a file in it is not this user's to use; there is no"]
+    #[doc = "                             token, or others can read it; or the port is privileged"]
+    #[doc = " @return NIXL_E_NOT_FOUND    there is no such folder or token file, or HOST is not this host"]
+    #[doc = " @return NIXL_E_UNSUPPORTED  \"file:DIR\", and NIXLRUN_TRANSPORTS excludes shared memory; or no"]
+    #[doc = "                             random numbers"]
     #[doc = " @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY, NIXL_E_NOT_INIT"]
     #[doc = " Threads: any."]
     pub fn nixl_publish(
         where_: *const ::std::os::raw::c_char,
         name: *const ::std::os::raw::c_char,
         schema: *const ::std::os::raw::c_char,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    #[must_use]
+    #[doc = " Where other processes attach to a publication of this process: the text to give to them as"]
+    #[doc = " `where`. A port of 0 is replaced by the one that was chosen, and an address that stands for all"]
+    #[doc = " (0.0.0.0, [::]) by the name of this host."]
+    #[doc = " @param where        as it was given to nixl_publish()"]
+    #[doc = " @param name         as it was given to nixl_publish()"]
+    #[doc = " @param text         written with NIXL_OK only; ends with a zero"]
+    #[doc = " @param text_nbytes  its room"]
+    #[doc = " @return NIXL_OK, NIXL_E_NOT_INIT"]
+    #[doc = " @return NIXL_E_NOT_FOUND    this process has not published that name there"]
+    #[doc = " @return NIXL_E_INVALID_ARG  a value is not allowed, or the room is too small; the detail says how"]
+    #[doc = "                             much is needed"]
+    #[doc = " Threads: any."]
+    pub fn nixl_publish_query(
+        where_: *const ::std::os::raw::c_char,
+        name: *const ::std::os::raw::c_char,
+        text: *mut ::std::os::raw::c_char,
+        text_nbytes: usize,
     ) -> ::std::os::raw::c_int;
 }
 extern "C" {
@@ -1377,8 +1439,10 @@ extern "C" {
     #[doc = " numbers of both sides differ, and so may the jobs: a process that was started without a launcher"]
     #[doc = " is a job of its own. Both take an event NIXL_EVENT_PEER_JOINED."]
     #[doc = ""]
-    #[doc = " Both must be on one host, share memory and belong to one user. Teams, and channels for any rank,"]
-    #[doc = " have ranks of one job only."]
+    #[doc = " With \"file:DIR\" both must be on one host, share memory and belong to one user. With"]
+    #[doc = " \"tcp://HOST:PORT\" they use shared memory if they can, and else the networks tcp or ofi; a process"]
+    #[doc = " that seems to be on the same host, but shares no memory, is told in one line of the log, with the"]
+    #[doc = " reason. Teams, and channels for any rank, have ranks of one job only."]
     #[doc = ""]
     #[doc = " If the other process dies, or ends the attachment, what waits for it ends with"]
     #[doc = " NIXL_E_PEER_LOST, and NIXL_EVENT_PEER_LOST or NIXL_EVENT_PEER_LEFT tells so. Its number stays"]
@@ -1393,14 +1457,16 @@ extern "C" {
     #[doc = " @return NIXL_OK"]
     #[doc = " @return NIXL_INPROGRESS     the timeout is 0, and there is no such living publisher now"]
     #[doc = " @return NIXL_E_NOT_FOUND    nobody has published the name within the timeout; the detail lists"]
-    #[doc = "                             names that are published there"]
-    #[doc = " @return NIXL_E_TIMEOUT      there is an entry, but its publisher did not answer in time, or its"]
-    #[doc = "                             files do not fit together; the detail says which"]
+    #[doc = "                             names that are published in the folder, or says what was found at the"]
+    #[doc = "                             port"]
+    #[doc = " @return NIXL_E_TIMEOUT      there is a publisher, or was one, but it did not answer in time, or"]
+    #[doc = "                             its files do not fit together; the detail says which"]
     #[doc = " @return NIXL_E_INVALID_ARG  the schemas differ (the detail quotes both), the publisher is of this"]
     #[doc = "                             job, or a value is not allowed"]
-    #[doc = " @return NIXL_E_ACCESS       the publisher is another user's, its secret cannot be read, or it"]
-    #[doc = "                             does not know the secret"]
-    #[doc = " @return NIXL_E_UNSUPPORTED  the two do not share memory, or their versions of nixlrun do not fit"]
+    #[doc = " @return NIXL_E_ACCESS       the publisher is another user's, its secret or the token cannot be"]
+    #[doc = "                             read, or one of the two does not know it"]
+    #[doc = " @return NIXL_E_UNSUPPORTED  the two neither share memory nor have a network in common, or their"]
+    #[doc = "                             versions of nixlrun do not fit"]
     #[doc = " @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY, NIXL_E_NOT_INIT"]
     #[doc = " Threads: any; blocks."]
     pub fn nixl_attach(

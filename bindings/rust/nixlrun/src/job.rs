@@ -149,8 +149,8 @@ impl Job {
 
     /// Make this process known by a name, so that processes of other jobs can attach to it.
     ///
-    /// `place` is "file:DIR"; `schema` any text that both sides must have. Who attaches comes as
-    /// an [`Event`](crate::Event) of a peer that has joined. See nixl_attach(3).
+    /// `place` is "file:DIR" or "tcp://HOST:PORT"; `schema` any text that both sides must have. Who
+    /// attaches comes as an [`Event`](crate::Event) of a peer that has joined. See nixl_attach(3).
     pub fn publish(&self, place: &str, name: &str, schema: &str) -> Result<()> {
         let (place, name, schema) = (c_text(place)?, c_text(name)?, c_text(schema)?);
 
@@ -159,6 +159,28 @@ impl Job {
             unsafe { sys::nixl_publish(place.as_ptr(), name.as_ptr(), schema.as_ptr()) },
             "nixl_publish",
         )
+    }
+
+    /// Where other processes attach to a publication of this process: `place` with the port that
+    /// was chosen, and an address to reach it by.
+    pub fn published_at(&self, place: &str, name: &str) -> Result<String> {
+        let (place, name) = (c_text(place)?, c_text(name)?);
+        let mut text = vec![0u8; place.as_bytes().len() + 512];
+
+        // SAFETY: texts that end with a zero, and room of that size for another one.
+        check(
+            unsafe {
+                sys::nixl_publish_query(
+                    place.as_ptr(),
+                    name.as_ptr(),
+                    text.as_mut_ptr().cast(),
+                    text.len(),
+                )
+            },
+            "nixl_publish_query",
+        )?;
+        text.truncate(text.iter().position(|&byte| byte == 0).unwrap_or(text.len()));
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
     /// End a publication of this process. Those who are attached stay.
