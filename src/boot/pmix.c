@@ -209,7 +209,8 @@ static void boot_read_place(struct nxr_boot_info *info, int64_t timeout_ns)
 
     info->self.incarnation = incarnation > 0 ? (uint32_t)incarnation : 0;
     info->may_return = false;
-    if (is_of_nixlrun(myself.nspace) && nxr_env.incarnation[0] != '\0') {
+    if (is_of_nixlrun(myself.nspace) && nxr_env.incarnation != NULL &&
+        nxr_env.incarnation[0] != '\0') { /* NULL: nixl_init() has not read the environment */
         info->self.incarnation = (uint32_t)strtoul(nxr_env.incarnation, NULL, 10);
         info->may_return = true;
     }

@@ -241,9 +241,6 @@ struct nxr_peer *nxr_peer_get(int rank);
 /* The same for holders of job.lock. */
 struct nxr_peer *nxr_peer_get_locked(int rank);
 
-/* The same for a process that has introduced itself, and whose incarnation is known by that. */
-struct nxr_peer *nxr_peer_get_of(const struct nxr_identity *identity);
-
 /* The peer, or NULL if it has not been made. Any thread. */
 static inline struct nxr_peer *nxr_peer_find(int rank)
 {

@@ -70,22 +70,22 @@ static int peer_new_with_page(int number, struct nxr_peer **peer_p)
  * The rings of the control page are those of a rank's first process, at both ends: what a process
  * has left there must not meet what the next one expects.
  */
-static struct nxr_peer *peer_new_rank(const struct nxr_identity *identity)
+static struct nxr_peer *peer_new_rank(int rank)
 {
+    uint32_t incarnation = nxr_job.may_return ? nxr_wireup()->incarnation_of(rank) : 0;
     struct nxr_rings in = {.ring = NULL};
     struct nxr_peer *peer = NULL;
 
-    if (identity->rank != nxr_job.rank &&
-        (identity->incarnation > 0 || nxr_job.self.incarnation > 0)) {
-        (void)peer_new_with_page(identity->rank, &peer);
+    if (rank != nxr_job.rank && (incarnation > 0 || nxr_job.self.incarnation > 0)) {
+        (void)peer_new_with_page(rank, &peer);
     } else {
         if (nxr_job.control != NULL) {
-            in = nxr_control_own_rings(nxr_job.control, identity->rank);
+            in = nxr_control_own_rings(nxr_job.control, rank);
         }
-        peer = peer_new(identity->rank, &in);
+        peer = peer_new(rank, &in);
     }
     if (peer != NULL) {
-        peer->identity = *identity;
+        peer->identity.incarnation = incarnation;
         peer->is_counted = nxr_job.may_return;
     }
     return peer;
@@ -124,29 +124,11 @@ void nxr_peer_free(struct nxr_peer *peer)
     free(peer);
 }
 
-struct nxr_peer *nxr_peer_get_of(const struct nxr_identity *identity)
-{
-    int rank = nxr_rank_of(identity);
-
-    if (rank < 0) {
-        return NULL;
-    }
-    if (nxr_job.peers[rank] == NULL && nxr_is_own_rank(rank)) {
-        atomic_store_explicit((struct nxr_peer * _Atomic *)&nxr_job.peers[rank],
-                              peer_new_rank(identity), memory_order_release);
-    }
-    return nxr_job.peers[rank];
-}
-
 struct nxr_peer *nxr_peer_get_locked(int rank)
 {
-    struct nxr_identity identity = {nxr_job.self.job, rank, 0};
-
     if (nxr_job.peers[rank] == NULL && nxr_is_own_rank(rank)) {
-        if (nxr_job.may_return) {
-            identity.incarnation = nxr_wireup()->incarnation_of(rank);
-        }
-        return nxr_peer_get_of(&identity);
+        atomic_store_explicit((struct nxr_peer * _Atomic *)&nxr_job.peers[rank],
+                              peer_new_rank(rank), memory_order_release);
     }
     return nxr_job.peers[rank];
 }

@@ -72,11 +72,10 @@ static bool greeting_is_card_of(const struct nxr_wire_hello *hello, struct nxr_c
 static bool greeting_is_early(const struct nxr_identity *from)
 {
     int rank = nxr_rank_of(from);
-    const struct nxr_peer *peer = nxr_is_own_rank(rank) ? nxr_job.peers[rank] : NULL;
+    const struct nxr_peer *peer =
+        nxr_job.may_return && nxr_is_own_rank(rank) ? nxr_peer_get_locked(rank) : NULL;
 
-    return nxr_job.may_return && peer != NULL &&
-           nxr_identity_compare(&peer->identity, from) == NXR_IDENTITY_LATER &&
-           (peer->has_card || nxr_peer_is_lost(peer));
+    return peer != NULL && nxr_identity_compare(&peer->identity, from) == NXR_IDENTITY_LATER;
 }
 
 /* A peer connected to us. */
@@ -105,7 +104,7 @@ static void greeting_take_hello(const struct nxr_control_source *source,
         nxr_conn_refuse(conn, refusal);
         return;
     }
-    peer = nxr_peer_get_of(&hello->header.from);
+    peer = nxr_peer_get_locked(nxr_rank_of(&hello->header.from));
     if (peer == NULL || nxr_peer_is_lost(peer) ||
         greeting_accept(peer, source, hello, &card) != NIXL_OK) {
         nxr_conn_close(conn);
