@@ -80,7 +80,7 @@ void finish_begin(int signal, int code)
         return;
     }
     has_begun = true;
-    restart_give_up();
+    set_exit_code(restart_give_up());
     for (int i = 0; i < session.n_ranks; i++) {
         struct rank *rank = session.ranks[i];
 

@@ -167,8 +167,11 @@ bool restart_rank(struct rank *rank, const char *why, bool (*start_again)(struct
 /* It was to be started again, but cannot: it has ended. */
 void restart_end(struct rank *rank);
 
-/* The job ends: ranks that wait to be started again have ended. */
-void restart_give_up(void);
+/*
+ * The job ends: ranks that wait to be started again have ended, and their failures count. Returns
+ * the exit code of the first; 0: there is none.
+ */
+int restart_give_up(void);
 
 /* Say how often ranks were started again, if any was. */
 void restart_say_sum(void);

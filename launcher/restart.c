@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include "launcher/ending.h"
 #include "launcher/local.h"
 #include "launcher/sink.h"
 #include "util/clock.h"
@@ -56,14 +57,23 @@ bool restart_rank(struct rank *rank, const char *why, bool (*start_again)(struct
     return true;
 }
 
-void restart_give_up(void)
+int restart_give_up(void)
 {
+    int code = 0;
+
     for (int i = 0; i < session.n_ranks; i++) {
-        if (session.ranks[i]->state == RANK_WAITING) {
-            loop_timer_clear(&session.ranks[i]->restart_timer);
-            restart_end(session.ranks[i]);
+        struct rank *rank = session.ranks[i];
+
+        if (rank->state == RANK_WAITING) {
+            loop_timer_clear(&rank->restart_timer);
+            restart_end(rank);
+            if (code == 0) { /* one that ended with 0 has failed, too */
+                code = ending_code(rank->wait_status);
+                code = code != 0 ? code : LAUNCH_EXIT_FAILED;
+            }
         }
     }
+    return code;
 }
 
 void restart_say_sum(void)

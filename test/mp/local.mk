@@ -53,6 +53,7 @@ mp_programs = \
 	%D%/quiet \
 	%D%/refusals \
 	%D%/restart \
+	%D%/restart_cases \
 	%D%/scarce \
 	%D%/seals \
 	%D%/states \
@@ -150,6 +151,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_refusals_LDADD = $(mp_libs)
 %C%_restart_LDFLAGS = $(mp_link)
 %C%_restart_LDADD = $(mp_libs)
+%C%_restart_cases_LDFLAGS = $(mp_link)
+%C%_restart_cases_LDADD = $(mp_libs)
 %C%_scarce_LDFLAGS = $(mp_link)
 %C%_scarce_LDADD = $(mp_libs)
 %C%_seals_LDFLAGS = $(mp_link)
@@ -166,7 +169,7 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_unload_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'
 %C%_unload_LDADD = -ldl
 
-mp_tests = %D%/abort.mp %D%/aside.mp %D%/bad_input.mp %D%/cuda.mp %D%/fair.mp %D%/fault.mp %D%/hello.mp %D%/life.mp %D%/limits.mp %D%/odd.mp %D%/stress.mp
+mp_tests = %D%/abort.mp %D%/aside.mp %D%/bad_input.mp %D%/cuda.mp %D%/fair.mp %D%/fault.mp %D%/hello.mp %D%/life.mp %D%/limits.mp %D%/odd.mp %D%/restart.mp %D%/stress.mp
 EXTRA_DIST += $(mp_tests) %D%/asan.mp %D%/tsan.mp
 TESTS += $(mp_tests)
 
