@@ -33,11 +33,11 @@ enum nixl_cq_kind {
     NIXL_CQ_SIGNAL = 2,    /**< a signal compared true: `user_data`, `value` is what was seen */
     NIXL_CQ_NOTE = 3,      /**< a notification: `rank`, `value` is its tag, `data` its payload */
     NIXL_CQ_EVENT = 4,     /**< an event: `rank`, `value` is enum nixl_event_type, `data` the name
-                              of the region */
+                              of the region, `user_data` the incarnation of the rank */
 };
 
 struct nixl_cq_entry {
-    uint64_t user_data; /**< as given with the operation; 0 for notifications and events */
+    uint64_t user_data; /**< as given with the operation; 0 for notifications */
     uint64_t value;
     const void *data; /**< the library's, until the next call for the same queue; or NULL */
     uint32_t nbytes;  /**< of data */

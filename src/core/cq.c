@@ -170,6 +170,7 @@ static bool cq_take_event(struct nixl_cq *cq, struct nixl_cq_entry *entry)
     }
     *entry = (struct nixl_cq_entry){.kind = NIXL_CQ_EVENT,
                                     .value = event->type,
+                                    .user_data = event->incarnation,
                                     .data = event->name[0] != '\0' ? event->name : NULL,
                                     .nbytes = (uint32_t)strlen(event->name),
                                     .rank = event->rank};

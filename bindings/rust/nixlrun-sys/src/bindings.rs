@@ -1065,14 +1065,14 @@ pub const NIXL_CQ_SIGNAL: nixl_cq_kind = 2;
 #[doc = " a notification: `rank`, `value` is its tag, `data` its payload"]
 pub const NIXL_CQ_NOTE: nixl_cq_kind = 3;
 #[doc = " an event: `rank`, `value` is enum nixl_event_type, `data` the name"]
-#[doc = "of the region"]
+#[doc = "of the region, `user_data` the incarnation of the rank"]
 pub const NIXL_CQ_EVENT: nixl_cq_kind = 4;
 #[doc = " What an entry is about."]
 pub type nixl_cq_kind = ::std::os::raw::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct nixl_cq_entry {
-    #[doc = " as given with the operation; 0 for notifications and events"]
+    #[doc = " as given with the operation; 0 for notifications"]
     pub user_data: u64,
     pub value: u64,
     #[doc = " the library's, until the next call for the same queue; or NULL"]

@@ -134,6 +134,13 @@ impl Job {
         unsafe { sys::nixl_program() }
     }
 
+    /// How many processes of this rank were in the job before: more than 0 if nixlrun has started it
+    /// again (`--on-failure restart`).
+    pub fn incarnation(&self) -> u32 {
+        // SAFETY: reads a number; a member of the job has one.
+        unsafe { sys::nixl_incarnation() as u32 }
+    }
+
     /// What is known of a rank, or of an attached process. All calls take the number itself.
     pub fn peer(&self, rank: i32) -> Rank {
         Rank::new(rank, self.context.clone())

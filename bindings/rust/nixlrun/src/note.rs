@@ -61,11 +61,13 @@ pub enum Event {
         /// Its number.
         rank: i32,
     },
-    /// A process is attached.
+    /// A process is attached; or a rank has come back, see [`Rank::readmit`](crate::Rank::readmit).
     PeerJoined {
         /// Its number.
         rank: i32,
-        /// The name of the publication.
+        /// How many processes of the rank were in its job before.
+        incarnation: u32,
+        /// The name of the publication; "" of a rank that has come back.
         name: String,
     },
     /// The rank has closed a region that this one used.
@@ -88,14 +90,14 @@ pub enum Event {
 
 impl Event {
     pub(crate) fn of(event: &sys::nixl_event) -> Event {
-        Event::made(event.type_, event.rank, text_in(&event.name))
+        Event::made(event.type_, event.rank, event.incarnation, text_in(&event.name))
     }
 
-    pub(crate) fn made(kind: i32, rank: i32, name: String) -> Event {
+    pub(crate) fn made(kind: i32, rank: i32, incarnation: u32, name: String) -> Event {
         match kind as sys::nixl_event_type {
             sys::NIXL_EVENT_PEER_LOST => Event::PeerLost { rank },
             sys::NIXL_EVENT_PEER_LEFT => Event::PeerLeft { rank },
-            sys::NIXL_EVENT_PEER_JOINED => Event::PeerJoined { rank, name },
+            sys::NIXL_EVENT_PEER_JOINED => Event::PeerJoined { rank, incarnation, name },
             sys::NIXL_EVENT_REGION_CLOSED => Event::RegionClosed { rank, name },
             sys::NIXL_EVENT_LAUNCHER_LOST => Event::LauncherLost,
             _ => Event::Unknown { kind, rank },

@@ -228,7 +228,9 @@ impl Queue {
             sys::NIXL_CQ_EVENT => {
                 if let Some(inbox) = &self.0.inbox {
                     let name = String::from_utf8_lossy(bytes_of(entry)).into_owned();
-                    inbox.event(Event::made(entry.value as i32, entry.rank, name));
+                    let incarnation = entry.user_data as u32;
+
+                    inbox.event(Event::made(entry.value as i32, entry.rank, incarnation, name));
                 }
                 Ok(())
             }

@@ -159,6 +159,13 @@ impl Rank {
         routes(|index, info| unsafe { sys::nixl_route_query(self.number, index, info) })
     }
 
+    /// Readmit it after [`Event::PeerJoined`](crate::Event::PeerJoined): calls mean the process of
+    /// that incarnation from now on. It stays lost until then.
+    pub fn readmit(&self, incarnation: u32) -> Result<()> {
+        // SAFETY: any numbers may be given.
+        check(unsafe { sys::nixl_peer_readmit(self.number, incarnation) }, "nixl_peer_readmit")
+    }
+
     /// Kill it by SIGKILL, to test how a program survives a death.
     pub fn kill(&self) -> Result<()> {
         // SAFETY: any number may be given.

@@ -177,7 +177,7 @@ fn attached(place: &str, is_server: bool) -> Result<()> {
     let mut process = Waited(process.spawn().expect("it starts"));
     let joined = job.event(SOON)?;
     let rank = match &joined {
-        Event::PeerJoined { rank, name } if name == "server" => *rank,
+        Event::PeerJoined { rank, name, .. } if name == "server" => *rank,
         other => panic!("{other:?}"),
     };
     assert!(rank >= job.size());
