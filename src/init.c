@@ -16,6 +16,7 @@
 #include "control/question.h"
 #include "core/carrier.h"
 #include "core/context.h"
+#include "core/cores.h"
 #include "core/cq.h"
 #include "core/event.h"
 #include "core/form.h"
@@ -62,7 +63,6 @@
 #include "util/thread.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,17 +196,22 @@ static int read_environment(void)
     return status == NIXL_OK ? status : fail_init(status, why);
 }
 
-/* Spinning makes sense only while every rank of this host can have a core. */
+/*
+ * Spinning makes sense only while every rank of this host can have a core. Ranks that may run on
+ * the same cores share them; where these are enough for all ranks, nobody need be counted.
+ */
 static void choose_spin_time(int n_local)
 {
-    cpu_set_t cpus;
-    int n_cpus = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
-    long n_online = sysconf(_SC_NPROCESSORS_ONLN);
-    bool is_bound = n_cpus < n_online && n_cpus < n_local; /* then the cores are its own */
+    const struct nxr_cores cores = nxr_cores_read();
+    int n_sharing =
+        cores.n_allowed < n_local ? nxr_boot_count_sharing(&nxr_job.card.head) : n_local;
 
-    nxr_job.is_oversubscribed = n_local > (is_bound ? n_online : n_cpus);
-    nxr_job.has_spare_core = n_cpus > (is_bound ? 1 : n_local);
+    nxr_job.is_oversubscribed = nxr_cores_are_few(&cores, n_local, n_sharing);
+    nxr_job.has_spare_core = nxr_cores_have_spare(&cores, n_local, n_sharing);
     nxr_job.spin_ns = nxr_env.spin_time;
+    nxr_info(CORE, "%d of %d ranks of this host share %d of its %d cores: %s", n_sharing, n_local,
+             cores.n_allowed, cores.n_online,
+             nxr_job.is_oversubscribed ? "waits yield them" : "waits spin");
 }
 
 /* Make the card and complete the identity: a job of one process is named by its nonce. */
@@ -340,7 +345,6 @@ static void init_begin(const struct nixl_init_params *params, const struct nxr_b
     nxr_job.n_starts++;
     pthread_mutex_init(&nxr_job.lock, NULL);
     nxr_copy_thread_init();
-    choose_spin_time(boot->n_local);
 }
 
 /*
@@ -405,6 +409,7 @@ static int init_join(const struct nixl_init_params *params)
         nxr_service_stop();
         goto err_drop;
     }
+    choose_spin_time(boot.n_local);
     atomic_store_explicit(&nxr_job.state, NXR_STATE_READY, memory_order_release);
     nxr_boot_listen(nxr_liveness_from_launcher);
     nxr_service_kick(); /* it may now use the cards of the others */

@@ -34,6 +34,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/core/carrier.c %D%/core/carrier.h \
 	%D%/core/context.c %D%/core/context.h \
 	%D%/core/control.c %D%/core/control.h \
+	%D%/core/cores.c %D%/core/cores.h \
 	%D%/core/cq.c %D%/core/cq.h \
 	%D%/core/cq_fd.c \
 	%D%/core/event.c %D%/core/event.h \
@@ -191,7 +192,8 @@ endif
 	%D%/boot/meeting.c %D%/boot/meeting.h \
 	%D%/boot/nodes.c %D%/boot/nodes.h \
 	%D%/boot/pmix.c \
-	%D%/boot/rank_socket.c %D%/boot/rank_socket.h
+	%D%/boot/rank_socket.c %D%/boot/rank_socket.h \
+	%D%/boot/sharing.c %D%/boot/sharing.h
 %C%_libnxr_boot_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
 
 %C%_libnxr_transfer_la_SOURCES = \

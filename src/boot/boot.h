@@ -47,6 +47,12 @@ void nxr_boot_listen(nxr_boot_event_fn *event_fn);
 int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char *why,
                       size_t why_nbytes);
 
+/*
+ * How many ranks of this host, this one included, may run on the same cores, as the cards tell that
+ * were exchanged. 1 without a launcher.
+ */
+int nxr_boot_count_sharing(const struct nxr_card *mine);
+
 /* What the launcher does for ranks that have joined. */
 extern const struct nxr_wireup nxr_boot_wireup;
 

@@ -14,6 +14,7 @@
 #include "boot/meeting.h"
 #include "boot/nodes.h"
 #include "boot/rank_socket.h"
+#include "boot/sharing.h"
 #include "nixlrun.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -339,6 +340,11 @@ int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char
     }
     pmix_send_to_helper(NXR_RANK_JOINED, 0);
     return NIXL_OK;
+}
+
+int nxr_boot_count_sharing(const struct nxr_card *mine)
+{
+    return is_connected || has_left ? nxr_sharing_count(mine, &myself, job_size, CARD_KEY) : 1;
 }
 
 /* The callback of a fence under way. */

@@ -222,7 +222,7 @@ static int node_sleep_once(struct nixl_team *team, int member, uint64_t phase)
  */
 static int64_t node_spin_time(const struct nxr_node *node)
 {
-    return nxr_job.spin_ns * (nxr_job.is_oversubscribed ? CROWD_FACTOR : node->size - 1);
+    return nxr_job.spin_ns * (node->is_crowded ? CROWD_FACTOR : node->size - 1);
 }
 
 int nxr_node_wait_slow(struct nixl_team *team, int member, uint64_t phase)
@@ -237,7 +237,7 @@ int nxr_node_wait_slow(struct nixl_team *team, int member, uint64_t phase)
             if (nxr_node_has_reached(node, member, phase)) {
                 return NIXL_OK;
             }
-            if (nxr_job.is_oversubscribed) {
+            if (node->is_crowded) {
                 sched_yield();
             } else if (i % LOOKS_PER_PAUSE == 0) {
                 nxr_pause();

@@ -59,6 +59,7 @@ struct nxr_node {
     struct nxr_node_cell *cells; /* [size][NXR_NODE_CELLS] */
     char *slots;
     bool full_fence;
+    bool is_crowded;   /* some member has to yield its core while it waits; all members agree */
     uint64_t phase;    /* that this member has published */
     uint64_t known;    /* that all are known to have published */
     uint64_t slot_due; /* when all have published this, nobody reads this member's slot any more */

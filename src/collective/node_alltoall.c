@@ -44,10 +44,10 @@ static struct round first_round(const struct nixl_team *team, size_t largest)
 {
     size_t size = (size_t)team->node.size, n_sums;
     size_t whole = node_alltoall_lines_down(NXR_NODE_SLOT_NBYTES / (size - 1));
-    size_t room = nxr_job.is_oversubscribed ? NXR_NODE_CROWD_NBYTES : NXR_NODE_SLOT_NBYTES / 2;
-    size_t wanted = nxr_job.is_oversubscribed ? NXR_NODE_CROWD_NBYTES : PIECE_NBYTES;
+    size_t room = team->node.is_crowded ? NXR_NODE_CROWD_NBYTES : NXR_NODE_SLOT_NBYTES / 2;
+    size_t wanted = team->node.is_crowded ? NXR_NODE_CROWD_NBYTES : PIECE_NBYTES;
 
-    if (!nxr_job.is_oversubscribed && largest <= whole) {
+    if (!team->node.is_crowded && largest <= whole) {
         return (struct round){.n_sums = (int)size, .nbytes = whole};
     }
     wanted = largest < wanted ? largest : wanted;

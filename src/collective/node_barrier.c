@@ -12,7 +12,7 @@
  */
 static bool is_flat(const struct nxr_node *node)
 {
-    return nxr_job.is_oversubscribed || (size_t)node->size <= nxr_coll_table.flat_up_to;
+    return node->is_crowded || (size_t)node->size <= nxr_coll_table.flat_up_to;
 }
 
 int nxr_node_barrier(struct nixl_team *team)

@@ -206,11 +206,11 @@ static size_t round_nbytes(const struct nixl_team *team, const struct nxr_exchan
     size_t half = NXR_NODE_SLOT_NBYTES / 2, n_pieces = n_pieces_of(team, what);
 
     if (what->all_send && what->all_receive) {
-        return nxr_job.is_oversubscribed         ? NXR_NODE_CROWD_NBYTES
+        return team->node.is_crowded             ? NXR_NODE_CROWD_NBYTES
                : largest <= NXR_NODE_SLOT_NBYTES ? NXR_NODE_SLOT_NBYTES
                                                  : half;
     }
-    return nxr_job.is_oversubscribed || half / n_pieces < nxr_coll_table.copy_piece
+    return team->node.is_crowded || half / n_pieces < nxr_coll_table.copy_piece
                ? half
                : nxr_coll_table.copy_piece * n_pieces;
 }

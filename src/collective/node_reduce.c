@@ -345,7 +345,7 @@ static int reduce_shares(struct nixl_team *team, const struct nxr_reduction *wha
     if (status != NIXL_OK || is_direct) {
         return status;
     }
-    return nxr_job.is_oversubscribed && what->begins == NULL &&
+    return team->node.is_crowded && what->begins == NULL &&
                    what->nbytes >= nxr_coll_table.chain_from
                ? nxr_node_reduce_chain(team, what)
                : reduce_slots(team, what);

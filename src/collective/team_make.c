@@ -37,7 +37,8 @@
 struct hint {
     uint64_t host_name;
     uint64_t boot_id;
-    uint64_t table; /* a hash of the limits between algorithms: the same on all members */
+    uint64_t table;     /* a hash of the limits between algorithms: the same on all members */
+    int32_t is_crowded; /* its cores are too few for the ranks that share them */
     struct nxr_choice choice;
 };
 
@@ -135,6 +136,7 @@ static struct hint own_hint(const struct nxr_wanted *wanted)
     struct hint hint = {.host_name = ~(uint64_t)nxr_job.rank, /* matches no other member */
                         .boot_id = ~(uint64_t)nxr_job.rank,
                         .table = nxr_coll_table_hash(),
+                        .is_crowded = nxr_job.is_oversubscribed,
                         .choice = wanted->choice};
 
     if ((card->flags & NXR_CARD_NOT_LOCAL) == 0) {
@@ -331,6 +333,7 @@ static int number_hosts(struct attempt *attempt)
         if (leader == own_leader) {
             team->local_index[i] = team->node.size;
             team->local[team->node.size++] = i;
+            team->node.is_crowded |= attempt->hints[attempt->team_ranks[i]].is_crowded != 0;
         }
     }
     if (status == NIXL_OK) {

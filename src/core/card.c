@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "core/card.h"
+#include "core/cores.h"
 #include "nixlrun.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -62,6 +63,7 @@ int nxr_card_make(const struct nxr_identity *identity, struct nxr_full_card *car
         .identity = *identity,
         .socket_space = find_space("/proc/self/ns/net"),
         .pid_space = find_space("/proc/self/ns/pid"),
+        .cores = nxr_cores_read().hash,
     };
 
     if (!nxr_random(card.nonce, sizeof(card.nonce)) ||

@@ -12,7 +12,7 @@
 #include "core/identity.h"
 
 #define NXR_CARD_MAGIC     0x4352584eu /* "NXRC" */
-#define NXR_CARD_VERSION   5
+#define NXR_CARD_VERSION   6
 #define NXR_HOST_NBYTES    72 /* host name with its zero */
 #define NXR_BOOT_ID_NBYTES 40
 #define NXR_SECRET_NBYTES  16
@@ -42,7 +42,7 @@ struct nxr_card {
     uint32_t flags;                   /* enum nxr_card_flag, and the versions above it */
     uint32_t socket_space;            /* kernel and network namespace, hashed; 0: not known */
     uint32_t pid_space;               /* kernel and PID namespace likewise */
-    uint32_t unused;
+    uint32_t cores;                   /* that the rank may run on, hashed; 0: not known */
 };
 _Static_assert(sizeof(struct nxr_card) == 184, "fixed on the wire");
 

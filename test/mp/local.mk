@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests of several ranks. A .mp file says what to run; run-mp runs it and prints TAP.
-EXTRA_DIST += %D%/run-mp %D%/large.mp
+EXTRA_DIST += %D%/one-core %D%/run-mp %D%/large.mp
 
 check_LTLIBRARIES = %D%/libmptest.la
 %C%_libmptest_la_SOURCES = %D%/barrier.c %D%/collective_call.c %D%/every_call.c %D%/mptest.c \
@@ -19,6 +19,7 @@ mp_programs = \
 	%D%/bad_xfer \
 	%D%/bad_env \
 	%D%/closed \
+	%D%/crowd \
 	%D%/device \
 	%D%/fair \
 	%D%/far_device \
@@ -78,6 +79,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_bad_env_LDADD = $(mp_libs)
 %C%_closed_LDFLAGS = $(mp_link)
 %C%_closed_LDADD = $(mp_libs)
+%C%_crowd_LDFLAGS = $(mp_link)
+%C%_crowd_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_device_LDFLAGS = $(mp_link)
 %C%_device_LDADD = $(mp_libs)
 %C%_fair_LDFLAGS = $(mp_link)
