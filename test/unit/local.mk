@@ -24,7 +24,7 @@ floor_collective = src/libnxr_collective.la $(floor_sync)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
 unit_programs = %D%/abi %D%/attach %D%/attached %D%/available %D%/bounce %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/engine_slurm %D%/env %D%/extents %D%/frame %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_calls %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/net_refusal %D%/options \
 	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/struct %D%/stream_signal %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/atomic %D%/atomic_ring %D%/world
-unit_programs += %D%/control %D%/cores %D%/detector %D%/inflight %D%/init %D%/liveness %D%/local_socket %D%/notify %D%/packet %D%/peer_slot %D%/request %D%/segment_open %D%/shares %D%/vm
+unit_programs += %D%/control %D%/cores %D%/detector %D%/inflight %D%/init %D%/liveness %D%/local_socket %D%/meeting %D%/notify %D%/packet %D%/peer_slot %D%/request %D%/segment_open %D%/shares %D%/vm
 if WITH_DEBUG
 unit_programs += %D%/contract
 endif
@@ -54,6 +54,10 @@ TESTS += $(unit_programs)
 %C%_control_LDADD = $(floor_core) $(CRITERION_LIBS)
 %C%_cores_CFLAGS = $(unit_cflags) $(PMIX_CFLAGS)
 %C%_cores_LDADD = $(floor_boot) $(CRITERION_LIBS) $(PMIX_LIBS)
+%C%_meeting_CFLAGS = $(unit_cflags) $(PMIX_CFLAGS)
+%C%_meeting_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=PMIx_Fence_nb -Wl,--wrap=PMIx_Get \
+	-Wl,--wrap=PMIx_Query_info_nb -Wl,--wrap=PMIx_Resolve_peers -Wl,--wrap=nxr_call_new
+%C%_meeting_LDADD = $(floor_boot) $(CRITERION_LIBS) $(PMIX_LIBS)
 %C%_request_LDADD = $(floor_core) $(CRITERION_LIBS)
 %C%_contract_SOURCES = %D%/contract.c $(fake_net)
 %C%_contract_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_TRANSFER
@@ -212,6 +216,10 @@ fake_net = %D%/net_case.h %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h $(fak
 %C%_table_LDADD = $(unit_launcher_libs)
 %C%_tcp_CFLAGS = $(unit_cflags)
 %C%_tcp_LDADD = transports/tcp/libnxr_tcp_pure.la $(CRITERION_LIBS)
+%C%_tcp_ep_SOURCES = %D%/tcp_ep.c transports/tcp/connect.c transports/tcp/outbox.c transports/reason.c
+%C%_tcp_ep_CFLAGS = $(unit_cflags)
+%C%_tcp_ep_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=connect -Wl,--wrap=send -Wl,--wrap=sendmsg
+%C%_tcp_ep_LDADD = $(CRITERION_LIBS)
 %C%_tcp_health_SOURCES = %D%/tcp_health.c transports/reason.c transports/tcp_health.c
 %C%_tcp_health_CFLAGS = $(unit_cflags)
 %C%_tcp_health_LDADD = $(CRITERION_LIBS)
