@@ -146,6 +146,7 @@ static bool tmpdir_make_in(const char *base)
             return true;
         }
         if (fd < 0 && errno != ENOENT) {
+            rmdir(tmpdir_path);
             return false;
         }
         if (fd >= 0) {

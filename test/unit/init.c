@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 TestSuite(init, .timeout = 120);
@@ -47,6 +48,21 @@ int __wrap_eventfd(unsigned count, int flags)
     return __real_eventfd(count, flags);
 }
 
+static bool must_lack_watch; /* for the next epoll_ctl() that adds */
+
+int __real_epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event);
+
+int __wrap_epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event)
+{
+    if (must_lack_watch && op == EPOLL_CTL_ADD) {
+        must_lack_watch = false;
+        errno = ENOSPC;
+        return -1;
+    }
+    return __real_epoll_ctl(epoll_fd, op, fd, event);
+}
+
 Test(init, the_names_of_transports_are_those_that_there_are)
 {
     char why[256] = "", names[256] = "allowed: a list of ";
@@ -70,6 +86,15 @@ Test(init, without_a_descriptor_for_events_there_is_no_job)
     must_lack_descriptor = true;
     cr_expect(eq(int, nixl_init(NULL), NIXL_E_LIMIT));
     cr_expect(not(must_lack_descriptor));
+    cr_expect(eq(int, nixl_init(NULL), NIXL_OK), "the failure left nothing behind");
+    cr_expect(eq(int, nixl_finalize(), NIXL_OK));
+}
+
+Test(init, a_service_thread_that_could_not_be_woken_is_not_started)
+{
+    must_lack_watch = true;
+    cr_expect(ne(int, nixl_init(NULL), NIXL_OK));
+    cr_expect(not(must_lack_watch));
     cr_expect(eq(int, nixl_init(NULL), NIXL_OK), "the failure left nothing behind");
     cr_expect(eq(int, nixl_finalize(), NIXL_OK));
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a rank does when its launcher is gone, or says that a rank is. The test sets the time. */
+#include "config.h"
+
 #include "fake_job.h"
 
 #include "host/atomic_ask.h"
@@ -12,8 +14,10 @@
 #include "util/clock.h"
 #include "util/env.h"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -122,6 +126,37 @@ Test(liveness, a_process_without_a_descriptor_is_looked_at, .init = start, .fini
     peer->control = NULL;
     pthread_mutex_unlock(&nxr_job.lock);
     free(control);
+}
+
+/* ---- the greeting of a peer ------------------------------------------------------------------- */
+
+/* What the peer shows for its control page; it does not become one by the right card. */
+static int adopt(int control_fd)
+{
+    int status, event_fd = -1;
+    const struct nxr_greeted greeted = {.card = &fake_card(1)->head,
+                                        .control_fd = control_fd,
+                                        .rings_fd = -1,
+                                        .event_fd = &event_fd,
+                                        .pid = getpid()};
+
+    pthread_mutex_lock(&nxr_job.lock);
+    status = nxr_connect_adopt(nxr_job.peers[1], &greeted);
+    pthread_mutex_unlock(&nxr_job.lock);
+    return status;
+}
+
+Test(liveness, without_a_control_page_no_peer_is_connected, .init = start, .fini = fake_job_stop)
+{
+    int fd = memfd_create("no control page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(ftruncate(fd, (off_t)nxr_control_nbytes(FAKE_SIZE)), 0);
+    cr_assert_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    cr_expect_eq(adopt(fd), NIXL_E_TRANSPORT);
+    cr_expect_eq(adopt(-1), NIXL_E_TRANSPORT);
+    cr_expect(not(nxr_peer_is_up(nxr_job.peers[1])));
+    close(fd);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */

@@ -23,7 +23,7 @@ floor_pair = src/libnxr_pair.la $(floor_sync)
 floor_collective = src/libnxr_collective.la $(floor_sync)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
 unit_programs = %D%/abi %D%/attach %D%/attached %D%/available %D%/bounce %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/engine_slurm %D%/env %D%/extents %D%/frame %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_calls %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/net_refusal %D%/options \
-	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/struct %D%/stream_signal %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/atomic %D%/atomic_ring %D%/world
+	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/struct %D%/stream_signal %D%/table %D%/tcp %D%/tcp_ep %D%/tcp_health %D%/thread %D%/tmpdir %D%/token %D%/values %D%/wire %D%/atomic %D%/atomic_ring %D%/world
 unit_programs += %D%/control %D%/cores %D%/detector %D%/inflight %D%/init %D%/liveness %D%/local_socket %D%/meeting %D%/notify %D%/packet %D%/peer_slot %D%/request %D%/segment_open %D%/shares %D%/vm
 if WITH_DEBUG
 unit_programs += %D%/contract
@@ -58,6 +58,9 @@ TESTS += $(unit_programs)
 %C%_meeting_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=PMIx_Fence_nb -Wl,--wrap=PMIx_Get \
 	-Wl,--wrap=PMIx_Query_info_nb -Wl,--wrap=PMIx_Resolve_peers -Wl,--wrap=nxr_call_new
 %C%_meeting_LDADD = $(floor_boot) $(CRITERION_LIBS) $(PMIX_LIBS)
+%C%_tmpdir_CFLAGS = $(unit_cflags)
+%C%_tmpdir_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=open
+%C%_tmpdir_LDADD = $(unit_launcher_libs)
 %C%_request_LDADD = $(floor_core) $(CRITERION_LIBS)
 %C%_contract_SOURCES = %D%/contract.c $(fake_net)
 %C%_contract_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_TRANSFER
@@ -111,7 +114,7 @@ foreign_wraps = -Wl,--wrap=clock_gettime -Wl,--wrap=guardian_signal -Wl,--wrap=g
 %C%_frame_CFLAGS = $(unit_cflags)
 %C%_frame_LDADD = $(unit_launcher_libs)
 %C%_init_CFLAGS = $(unit_cflags)
-%C%_init_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=eventfd
+%C%_init_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=epoll_ctl -Wl,--wrap=eventfd
 %C%_init_LDADD = $(floor_src) $(CRITERION_LIBS)
 %C%_inflight_CFLAGS = $(unit_cflags)
 %C%_inflight_LDADD = $(floor_core) $(CRITERION_LIBS)
