@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Producers of one channel die: its consumer is notified of each once, after the last item, and
- * not of one that had closed its end before.
+ * The other end of a channel dies. Its consumer is notified of each producer once, after the last
+ * item, and not of one that had closed its end before. A producer learns that its consumer is dead:
+ * when it asks for a slot, and, where an item is sent, when it publishes one.
  *
- *     fault_channel
- *
- * Ranks 1 and 2 publish and die by SIGKILL at once, rank 3 closes its end first. Rank 0 consumes.
+ *     fault_channel            ranks 1 and 2 publish and die by SIGKILL at once, rank 3 closes its
+ *                              end first; rank 0 consumes
+ *     fault_channel consumer   rank 1 consumes and dies, rank 0 publishes
  */
 #include "mptest.h"
 
@@ -94,10 +95,57 @@ static void consume(void)
     MPT_OK(nixl_channel_close(channel, MPT_PATIENCE));
 }
 
-int main(void)
+static void consume_and_die(void)
+{
+    struct nixl_channel *channel;
+    void *slot;
+
+    MPT_OK(nixl_channel_open("lone", 0, NIXL_CHANNEL_CONSUMER, SLOT, N_ITEMS, NULL, &channel));
+    MPT_OK(nixl_channel_recv(channel, MPT_PATIENCE, &slot, NULL, NULL));
+    MPT_OK(nixl_channel_release(channel, slot));
+    hear(0, TAG_DIE);
+    raise(SIGKILL);
+}
+
+static void produce_for_the_dead(void)
+{
+    bool is_sent = mpt_scope(1) == NIXL_SCOPE_REMOTE; /* else it is written where it is read */
+    struct nixl_channel *channel;
+    void *slot;
+
+    MPT_OK(nixl_channel_open("lone", 1, NIXL_CHANNEL_PRODUCER, SLOT, N_ITEMS, NULL, &channel));
+    MPT_OK(nixl_channel_acquire(channel, MPT_PATIENCE, &slot));
+    MPT_OK(nixl_channel_publish(channel, SLOT));
+    MPT_OK(nixl_channel_acquire(channel, MPT_PATIENCE, &slot));
+    MPT_OK(nixl_notify(1, TAG_DIE, NULL, 0, MPT_PATIENCE));
+    while (nixl_peer_state(1) != NIXL_PEER_LOST) {
+        struct nixl_event event = NIXL_EVENT_INIT;
+
+        MPT_OK(nixl_event_recv(MPT_PATIENCE, &event));
+    }
+    MPT_STATUS(nixl_channel_publish(channel, SLOT), is_sent ? NIXL_E_PEER_LOST : NIXL_OK);
+    MPT_STATUS(nixl_channel_acquire(channel, MPT_PATIENCE, &slot), NIXL_E_PEER_LOST);
+    MPT_EQ(nixl_last_error()->rank, 1);
+    MPT_OK(nixl_channel_close(channel, MPT_PATIENCE));
+}
+
+static int run_consumer(void)
+{
+    if (nixl_rank() == 1) {
+        consume_and_die();
+    }
+    produce_for_the_dead();
+    mpt_finalize();
+    return mpt_passed();
+}
+
+int main(int argc, char **argv)
 {
     mpt_start();
     MPT_OK(nixl_init(NULL));
+    if (argc > 1 && strcmp(argv[1], "consumer") == 0) {
+        return run_consumer();
+    }
     MPT_EQ(nixl_size(), N_RANKS);
     if (nixl_rank() != 0) {
         produce_and_die();
