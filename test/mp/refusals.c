@@ -3,7 +3,8 @@
  * What cannot be done is refused with the right status.
  *
  *     refusals resolve  a name that no rank publishes (NIXLRUN_RESOLVE_TIMEOUT=200ms)
- *     refusals remote   ranks that count as being on different hosts, without a network transport
+ *     refusals remote   ranks that count as being on different hosts, without a network transport,
+ *                       or with one that finds no device (NIXLRUN_NET_DEVICES)
  *     refusals self     NIXLRUN_TRANSPORTS=self: no way to other ranks
  *     refusals freed    memory that its owner gave back before it closed the region
  *     refusals queue    more unfitting notifications than NIXLRUN_NOTE_QUEUE=64K allows

@@ -9,6 +9,7 @@
 #include "util/meet.h"
 
 #include "test/unit/unit.h"
+#include <malloc.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,4 +159,17 @@ Test(cores, of_cards_that_cannot_be_read_are_nobodys)
     cards[4].magic++;
     nxr_nodes_set(NULL, 1);
     cr_expect(eq(int, count_sharing(cards, 5, 0), 1));
+}
+
+Test(cores, the_cards_give_their_memory_back)
+{
+    const struct nxr_card cards[] = {make_card(0, "here", 7), make_card(1, "here", 7)};
+    size_t used[40];
+
+    nxr_nodes_set(NULL, 1);
+    for (int i = 0; i < 40; i++) { /* malloc keeps what the first rounds give back */
+        cr_expect(eq(int, count_sharing(cards, 2, 0), 2));
+        used[i] = mallinfo2().uordblks;
+    }
+    cr_expect(eq(sz, used[39], used[19]));
 }

@@ -145,6 +145,17 @@ static void do_round(void)
     nxr_ofi_repair();
 }
 
+Test(repair, the_earliest_look_counts)
+{
+    int64_t now = nxr_now_ns();
+
+    nxr_ofi_repair_within(NXR_S);
+    nxr_ofi_repair_within(10 * NXR_S);
+    cr_expect(nxr_ofi.repair_at >= now + NXR_S && nxr_ofi.repair_at < now + 10 * NXR_S);
+    nxr_ofi_repair_within(0);
+    cr_expect(nxr_ofi.repair_at >= now && nxr_ofi.repair_at < now + NXR_S);
+}
+
 Test(repair, pieces_wait_for_the_answer_to_the_last_fence)
 {
     struct nxr_list piece;
