@@ -89,6 +89,17 @@ Test(notify, goes_at_once_and_wakes, .init = start_here, .fini = stop_here)
     cr_expect(is_awake());
 }
 
+/* A put that has failed makes the sender look twice. */
+Test(notify, goes_behind_a_doubt_and_wakes, .init = start_here, .fini = stop_here)
+{
+    atomic_store(&peer->doubts, NXR_DOUBT_PUT);
+    fall_asleep();
+    cr_expect_eq(notify(2, 7), NIXL_OK);
+    cr_assert_eq(ring.n, 1);
+    cr_expect(is_awake());
+    atomic_store(&peer->doubts, 0);
+}
+
 Test(notify, held_behind_a_put_goes_when_that_is_visible, .init = start_here, .fini = stop_here)
 {
     atomic_store(&peer->n_pending, 1);
