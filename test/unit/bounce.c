@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The owner's side of a bounce buffer: what it reports when it cannot serve a chunk. This process
- * is initiator and owner; a wrapped function takes away the in-flight slots.
+ * is initiator and owner; wrapped functions take away the in-flight slots, and let a region be
+ * memory of a device whose copies fail.
  */
 #include "config.h"
 
 #include "control/dispatch.h"
 #include "core/service.h"
+#include "memory/memory.h"
 #include "region/publish.h"
 #include "transfer/staging_buffer.h"
 #include "util/clock.h"
@@ -14,6 +16,7 @@
 #include "nixlrun.h"
 #include "test/unit/unit.h"
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,14 +32,51 @@ enum {
 TestSuite(bounce, .timeout = 120);
 
 static atomic_bool has_slots;
+static atomic_int n_slots_left = INT_MAX; /* while it has slots */
 
 struct nxr_inflight_slot *__real_nxr_inflight_claim_own(void);
 struct nxr_inflight_slot *__wrap_nxr_inflight_claim_own(void);
 
 struct nxr_inflight_slot *__wrap_nxr_inflight_claim_own(void)
 {
-    return atomic_load(&has_slots) ? __real_nxr_inflight_claim_own() : NULL;
+    return atomic_load(&has_slots) && atomic_fetch_sub(&n_slots_left, 1) > 0
+               ? __real_nxr_inflight_claim_own()
+               : NULL;
 }
+
+/* ---- a device -------------------------------------------------------------------------------- */
+
+static void pin_nothing(void *addr, size_t nbytes)
+{
+    (void)addr;
+    (void)nbytes;
+}
+
+static const struct nxr_memory_kind device_kind = {
+    .kind = NIXL_MEM_CUDA, .pin = pin_nothing, .unpin = NULL};
+static const struct nxr_range device_range = {.kind = &device_kind};
+static atomic_bool is_of_device; /* every region */
+
+struct nxr_own_memory __real_nxr_publish_memory(uint32_t id);
+struct nxr_own_memory __wrap_nxr_publish_memory(uint32_t id);
+
+struct nxr_own_memory __wrap_nxr_publish_memory(uint32_t id)
+{
+    struct nxr_own_memory own = __real_nxr_publish_memory(id);
+
+    own.range = atomic_load(&is_of_device) ? &device_range : own.range;
+    return own;
+}
+
+int __wrap_nxr_device_copy_begin(struct nxr_device_copy *copy);
+
+int __wrap_nxr_device_copy_begin(struct nxr_device_copy *copy)
+{
+    (void)copy;
+    return NIXL_E_TRANSPORT;
+}
+
+/* ---- the buffer ------------------------------------------------------------------------------ */
 
 /* Offer a buffer to this rank's own service thread. */
 static struct nxr_bounce_buffer *offer_buffer(void)
@@ -139,6 +179,34 @@ Test(bounce, the_owner_refuses_what_its_region_forbids)
         cr_expect(eq(chr, *bytes_of(buffer, 1), may_get ? 0x11 : 0x5a));
         cr_assert(eq(int, nixl_region_close(region, PATIENCE_NS), NIXL_OK));
     }
+    cr_expect(eq(int, nixl_finalize(), NIXL_OK));
+    munmap(buffer, BUFFER_NBYTES);
+}
+
+/* Each copy takes a slot of its own, and gives it back also where it fails. */
+Test(bounce, a_copy_that_fails_keeps_no_slot)
+{
+    struct nxr_bounce_buffer *buffer;
+    struct nixl_region *region;
+    struct nxr_key key;
+
+    atomic_store(&has_slots, true);
+    cr_assert(eq(int, nixl_init(NULL), NIXL_OK));
+    cr_assert(eq(int, nixl_region_alloc("own", 4096, NULL, &region), NIXL_OK));
+    pthread_mutex_lock(&nxr_job.lock);
+    key = nxr_publish_find("own")->key;
+    pthread_mutex_unlock(&nxr_job.lock);
+    buffer = offer_buffer();
+    atomic_store(&is_of_device, true);
+    for (int i = 0; i < NXR_N_INFLIGHT_SLOTS + 10; i++) {
+        cr_assert(eq(int, serve(buffer, &key, true, 0), NIXL_E_TRANSPORT), "copy %d", i);
+    }
+    atomic_store(&n_slots_left, 0);
+    cr_expect(eq(int, serve(buffer, &key, true, 0), NIXL_E_LIMIT));
+    atomic_store(&n_slots_left, INT_MAX);
+    cr_expect(eq(int, serve(buffer, &key, true, 0), NIXL_E_TRANSPORT));
+    atomic_store(&is_of_device, false);
+    cr_assert(eq(int, nixl_region_close(region, PATIENCE_NS), NIXL_OK));
     cr_expect(eq(int, nixl_finalize(), NIXL_OK));
     munmap(buffer, BUFFER_NBYTES);
 }

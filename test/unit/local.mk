@@ -42,7 +42,8 @@ TESTS += $(unit_programs)
 %C%_available_CFLAGS = $(unit_cflags)
 %C%_available_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_bounce_CFLAGS = $(unit_cflags)
-%C%_bounce_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=nxr_inflight_claim_own
+%C%_bounce_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=nxr_inflight_claim_own \
+	-Wl,--wrap=nxr_publish_memory -Wl,--wrap=nxr_device_copy_begin
 %C%_bounce_LDADD = $(floor_src) $(CRITERION_LIBS)
 %C%_call_CFLAGS = $(unit_cflags) $(PMIX_CFLAGS)
 %C%_call_LDADD = $(floor_boot) $(CRITERION_LIBS) $(PMIX_LIBS)

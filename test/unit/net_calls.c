@@ -182,6 +182,23 @@ Test(put_notify, without_room_at_the_target_the_bytes_go, .init = start, .fini =
     cr_expect(nxr_list_is_empty(&np->moves));
 }
 
+/* A notification beyond the room would be written over one that the target has not read. */
+Test(put_notify, a_short_one_waits_for_room_at_the_target, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+
+    fake_forget_sent();
+    np->tx_tail = np->tx_limit;
+    cr_expect(eq(int, nixl_put_notify(1, region, 0, buffer, 8, 7, "hello", 5, 0), NIXL_E_AGAIN));
+    fake_round();
+    cr_expect(zero(u32, fake_n_sent(NXR_NET_NOTE)));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_PUT), 1), "the bytes go, once");
+    np->tx_limit += nxr_ring_slots_of(5);
+    cr_expect(eq(int, nixl_put_notify(1, region, 0, buffer, 8, 7, "hello", 5, 0), NIXL_OK));
+    fake_round();
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_NOTE), 1));
+}
+
 /* ---- writes by another network than messages ------------------------------------------------- */
 
 /* Bulk goes by the first network, messages by the second: neither knows of the other's order. */
