@@ -128,7 +128,7 @@ Test(liveness, a_process_without_a_descriptor_is_looked_at, .init = start, .fini
     free(control);
 }
 
-/* ---- the greeting of a peer ------------------------------------------------------------------- */
+/* ---- the greeting of a peer ------------------------------------------------------------------ */
 
 /* What the peer shows for its control page; it does not become one by the right card. */
 static int adopt(int control_fd)

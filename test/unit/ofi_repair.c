@@ -19,7 +19,7 @@ static struct {
     uint64_t argument;
     unsigned n;
 } sent;
-static unsigned n_reopened;
+static unsigned n_reopened, n_pings;
 
 /* ---- what repair.c calls --------------------------------------------------------------------- */
 
@@ -28,6 +28,7 @@ bool nxr_ofi_send_control(struct nxr_net_ep *to, unsigned path, enum nxr_ofi_fra
 {
     (void)to;
     (void)path;
+    n_pings += type == NXR_OFI_PING;
     if (type == NXR_OFI_FENCE || type == NXR_OFI_FENCED) {
         sent.type = type;
         sent.argument = argument;
@@ -143,6 +144,18 @@ static void do_round(void)
     nxr_ofi_reset_rails();
     nxr_ofi.now += NXR_OFI_TICK_NS;
     nxr_ofi_repair();
+}
+
+Test(repair, only_a_path_that_is_not_proven_is_asked)
+{
+    ep.paths[0].moved_at = ep.paths[1].moved_at = nxr_ofi.now;
+    nxr_ofi.repair_at = nxr_ofi.now;
+    do_round();
+    cr_expect_eq(n_pings, 0, "both are proven");
+    ep.paths[1].is_proven = false;
+    nxr_ofi.repair_at = nxr_ofi.now;
+    do_round();
+    cr_expect(n_pings > 0);
 }
 
 Test(repair, the_earliest_look_counts)
