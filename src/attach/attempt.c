@@ -8,6 +8,7 @@
 #include "control/wire.h"
 #include "core/attached.h"
 #include "core/wait.h"
+#include "host/local_socket.h"
 #include "host/packet.h"
 #include "net/net.h"
 #include "util/clock.h"
@@ -87,26 +88,26 @@ static int attempt_read_entry(struct nxr_attempt *attempt)
 
 static int attempt_open_local(struct nxr_attempt *attempt)
 {
-    struct sockaddr_un name;
-    socklen_t name_nbytes = nxr_intro_address(attempt->entry.socket, &name);
     struct ucred other;
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd, status = nxr_local_socket_connect(NXR_INTRO_SOCKET, attempt->entry.socket, &fd);
 
-    attempt->intro.fd = fd;
-    if (fd < 0) {
+    if (status == NIXL_E_LIMIT) {
         SAY(attempt, "cannot make a socket: %s", strerror(errno));
-        return attempt_refuse(attempt, NIXL_E_LIMIT);
+        return attempt_refuse(attempt, status);
     }
-    if (connect(fd, (struct sockaddr *)&name, name_nbytes) != 0) {
+    if (status != NIXL_OK) {
         SAY(attempt,
-            errno == EAGAIN ? "process %d on '%s', which has published it, accepts no connection "
-                              "now"
-                            : "process %d on '%s', which has published it, has ended, or is on "
-                              "another host or in another network namespace: publish at "
-                              "tcp://HOST:PORT for those",
+            status == NIXL_E_AGAIN
+                ? "process %d on '%s', which has published it, accepts no connection "
+                  "now"
+                : "process %d on '%s', which has published it, has ended, or is on "
+                  "another host, or in another network namespace without the "
+                  "NIXLRUN_SHARED_DIR of this one: publish at tcp://HOST:PORT for "
+                  "those",
             attempt->entry.pid, attempt->entry.host);
         return NIXL_E_NOT_FOUND;
     }
+    attempt->intro.fd = fd;
     other = nxr_packet_other_end(fd);
     if (other.uid != geteuid()) {
         SAY(attempt, "the publisher runs as user %u, this process as user %u", other.uid,
@@ -201,7 +202,7 @@ static int attempt_open(struct nxr_attempt *attempt)
         return attempt_refuse(attempt, NIXL_E_INVALID_ARG);
     }
     if (attempt->where.dir == NULL) {
-        status = nxr_token_read(attempt->secret, attempt->why);
+        status = nxr_attach_token_read(attempt->secret, attempt->why);
         return status == NIXL_OK ? attempt_open_port(attempt) : attempt_refuse(attempt, status);
     }
     status = attempt_read_entry(attempt);

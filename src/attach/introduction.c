@@ -113,20 +113,6 @@ int nxr_intro_parse(const void *bytes, size_t nbytes, union nxr_intro_message *m
     return NIXL_OK;
 }
 
-socklen_t nxr_intro_address(const unsigned char nonce[NXR_NONCE_NBYTES], struct sockaddr_un *name)
-{
-    int used;
-
-    memset(name, 0, sizeof(*name));
-    name->sun_family = AF_UNIX;
-    used = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "nixlrun-attach-");
-    for (int i = 0; i < NXR_NONCE_NBYTES; i++) {
-        used += snprintf(name->sun_path + 1 + used, sizeof(name->sun_path) - 1 - (size_t)used,
-                         "%02x", nonce[i]);
-    }
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
-}
-
 int nxr_intro_send(const struct nxr_intro_link *link, const union nxr_intro_message *message)
 {
     ssize_t sent = send(link->fd, message, message->head.nbytes, MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#define NXR_INTRO_SOCKET  "attach"    /* what the socket that an entry names is for */
 #define NXR_INTRO_MAGIC   0x4952584eu /* "NXRI" */
 #define NXR_INTRO_VERSION 2u
 
@@ -111,9 +112,6 @@ void nxr_intro_make_proof(const union nxr_intro_message *message,
  */
 int nxr_intro_parse(const void *bytes, size_t nbytes, union nxr_intro_message *message_p,
                     const char **why_p);
-
-/* The abstract address of the socket that an entry names. */
-socklen_t nxr_intro_address(const unsigned char nonce[NXR_NONCE_NBYTES], struct sockaddr_un *name);
 
 /* One end of an introduction. */
 struct nxr_intro_link {

@@ -20,18 +20,42 @@
 #define PAUSE_NS         (50 * NXR_MS)
 #define ACCEPTS_PER_WAKE 16
 
+static const struct nxr_local_socket no_local_socket = NXR_LOCAL_SOCKET_NONE;
 static struct nxr_list attach_listeners = {&attach_listeners, &attach_listeners};
+
+/* Stop watching its addresses. */
+static void listener_unwatch(const struct nxr_listener *listener)
+{
+    for (int i = 0; i < NXR_LOCAL_ADDRESSES; i++) {
+        if (listener->ends[i].fd >= 0) {
+            nxr_service_unwatch(listener->ends[i].fd);
+        }
+    }
+}
+
+static int listener_watch(struct nxr_listener *listener)
+{
+    int status = NIXL_OK;
+
+    for (int i = 0; i < NXR_LOCAL_ADDRESSES && status == NIXL_OK; i++) {
+        if (listener->ends[i].fd >= 0) {
+            status = nxr_service_watch(listener->ends[i].fd, EPOLLIN, &listener->ends[i].watch);
+        }
+    }
+    return status;
+}
 
 static void listener_ready(struct nxr_watch *watch, uint32_t events)
 {
-    struct nxr_listener *listener = nxr_list_entry(watch, struct nxr_listener, watch);
+    const struct nxr_listener_end *end = nxr_list_entry(watch, struct nxr_listener_end, watch);
+    struct nxr_listener *listener = end->listener;
 
     (void)events;
-    for (int i = 0; i < ACCEPTS_PER_WAKE && listener->fd >= 0; i++) {
-        int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    for (int i = 0; i < ACCEPTS_PER_WAKE && !listener->is_closed; i++) {
+        int fd = accept4(end->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
         if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-            nxr_service_unwatch(listener->fd);
+            listener_unwatch(listener);
             listener->again_at = nxr_now_ns() + PAUSE_NS;
         }
         if (fd < 0) {
@@ -43,27 +67,52 @@ static void listener_ready(struct nxr_watch *watch, uint32_t events)
     }
 }
 
-/* Watch a socket that listens, which is closed if that fails. */
-static int listener_begin(int fd, const char *where,
+static void listener_close(struct nxr_listener *listener)
+{
+    if (listener->is_stream) {
+        close(listener->ends[0].fd);
+    }
+    nxr_local_socket_close(&listener->local);
+    listener->is_closed = true;
+}
+
+static void listener_free(struct nxr_listener *listener)
+{
+    free(listener->where);
+    explicit_bzero(listener->secret, sizeof(listener->secret));
+    free(listener);
+}
+
+/*
+ * Watch a TCP socket that listens at `where`, or a local one, NULL: the other one is -1, or none.
+ * What listens is closed if that fails.
+ */
+static int listener_begin(int tcp_fd, const char *where, const struct nxr_local_socket *local,
                           const unsigned char secret[NXR_PROOF_SECRET_NBYTES],
                           struct nxr_listener **listener_p)
 {
     struct nxr_listener *listener = calloc(1, sizeof(*listener));
     int status = NIXL_E_NO_MEMORY;
 
-    if (listener != NULL && (where == NULL || (listener->where = strdup(where)) != NULL)) {
-        listener->watch.fn = listener_ready;
-        listener->fd = fd;
-        listener->is_stream = where != NULL;
-        listener->n_users = 1;
-        listener->again_at = INT64_MAX;
-        memcpy(listener->secret, secret, sizeof(listener->secret));
-        status = nxr_service_watch(fd, EPOLLIN, &listener->watch);
+    if (listener == NULL) {
+        return status;
+    }
+    listener->local = *local;
+    listener->is_stream = where != NULL;
+    listener->n_users = 1;
+    listener->again_at = INT64_MAX;
+    memcpy(listener->secret, secret, sizeof(listener->secret));
+    for (int i = 0; i < NXR_LOCAL_ADDRESSES; i++) {
+        listener->ends[i] = (struct nxr_listener_end){{listener_ready}, listener, local->fds[i]};
+    }
+    if (where != NULL) {
+        listener->ends[0].fd = tcp_fd;
+    }
+    if (where == NULL || (listener->where = strdup(where)) != NULL) {
+        status = listener_watch(listener);
     }
     if (status != NIXL_OK) {
-        free(listener != NULL ? listener->where : NULL);
-        free(listener);
-        close(fd);
+        listener_free(listener);
         return status;
     }
     nxr_list_append(&attach_listeners, &listener->link);
@@ -75,18 +124,14 @@ int nxr_listener_local(const unsigned char nonce[NXR_NONCE_NBYTES],
                        const unsigned char secret[NXR_PROOF_SECRET_NBYTES],
                        struct nxr_listener **listener_p, char why[NXR_LISTENER_WHY_NBYTES])
 {
-    struct sockaddr_un name;
-    socklen_t name_nbytes = nxr_intro_address(nonce, &name);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), status;
+    struct nxr_local_socket local;
+    int status = nxr_local_socket_listen(NXR_INTRO_SOCKET, nonce, &local);
 
-    if (fd < 0 || bind(fd, (struct sockaddr *)&name, name_nbytes) != 0 ||
-        listen(fd, SOMAXCONN) != 0) {
-        status = nxr_status_of_errno(errno);
-        if (fd >= 0) {
-            close(fd);
+    if (status == NIXL_OK) {
+        status = listener_begin(-1, NULL, &local, secret, listener_p);
+        if (status != NIXL_OK) {
+            nxr_local_socket_close(&local);
         }
-    } else {
-        status = listener_begin(fd, NULL, secret, listener_p);
     }
     if (status != NIXL_OK) {
         snprintf(why, NXR_LISTENER_WHY_NBYTES, "cannot listen on a socket: %s",
@@ -104,7 +149,8 @@ static struct nxr_listener *listener_find(const char *where)
     nxr_list_for_each (link, after, &attach_listeners) {
         struct nxr_listener *listener = nxr_list_entry(link, struct nxr_listener, link);
 
-        if (listener->fd >= 0 && listener->where != NULL && strcmp(listener->where, where) == 0) {
+        if (!listener->is_closed && listener->where != NULL &&
+            strcmp(listener->where, where) == 0) {
             return listener;
         }
     }
@@ -188,10 +234,11 @@ int nxr_listener_tcp(const struct nxr_where *where, const struct addrinfo *addre
     if (fd < 0) {
         return listener_fail(where, error, why);
     }
-    status = listener_begin(fd, where->text, secret, listener_p);
+    status = listener_begin(fd, where->text, &no_local_socket, secret, listener_p);
     if (status == NIXL_OK) {
         (*listener_p)->port = port;
     } else {
+        close(fd);
         snprintf(why, NXR_LISTENER_WHY_NBYTES, "cannot watch a socket: %s", nixl_strerror(status));
     }
     return status;
@@ -206,19 +253,10 @@ void nxr_listener_let_go(struct nxr_listener *listener)
     }
     nxr_visits_end(listener, NULL);
     if (listener->again_at == INT64_MAX) {
-        nxr_service_unwatch(listener->fd);
+        listener_unwatch(listener);
     }
-    close(listener->fd);
-    listener->fd = -1;
+    listener_close(listener);
     nxr_service_kick();
-}
-
-static void listener_free(struct nxr_listener *listener)
-{
-    nxr_list_remove(&listener->link); /* no event of this round refers to it any more */
-    free(listener->where);
-    explicit_bzero(listener->secret, sizeof(listener->secret));
-    free(listener);
 }
 
 int64_t nxr_listeners_tick(int64_t now)
@@ -229,13 +267,14 @@ int64_t nxr_listeners_tick(int64_t now)
     nxr_list_for_each (link, after, &attach_listeners) {
         struct nxr_listener *listener = nxr_list_entry(link, struct nxr_listener, link);
 
-        if (listener->fd < 0) {
+        if (listener->is_closed) {
+            nxr_list_remove(&listener->link); /* no event of this round refers to it any more */
             listener_free(listener);
             continue;
         }
         if (listener->again_at <= now) {
             listener->again_at = INT64_MAX;
-            nxr_service_watch(listener->fd, EPOLLIN, &listener->watch);
+            (void)listener_watch(listener);
         }
         due = listener->again_at < due ? listener->again_at : due;
     }

@@ -160,7 +160,7 @@ static int publication_begin_at_port(struct publication *publication,
                                      char why[NXR_LISTENER_WHY_NBYTES])
 {
     unsigned char secret[NXR_PROOF_SECRET_NBYTES];
-    int status = nxr_token_read(secret, why);
+    int status = nxr_attach_token_read(secret, why);
     struct addrinfo *addresses;
 
     if (status != NIXL_OK) {

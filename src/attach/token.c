@@ -17,16 +17,16 @@
 
 /* Can the file be read by others, or written by its group? A group may read it. */
 static int token_check_owner(const char *path, const struct stat *info,
-                             char why[NXR_TOKEN_WHY_NBYTES])
+                             char why[NXR_ATTACH_TOKEN_WHY_NBYTES])
 {
     if (info->st_uid != geteuid() && info->st_uid != 0) {
-        snprintf(why, NXR_TOKEN_WHY_NBYTES,
+        snprintf(why, NXR_ATTACH_TOKEN_WHY_NBYTES,
                  "NIXLRUN_TOKEN_FILE: '%.200s' belongs to user %u; allowed: this user, %u, or root",
                  path, info->st_uid, geteuid());
         return NIXL_E_ACCESS;
     }
     if (!S_ISREG(info->st_mode) || (info->st_mode & 027) != 0) {
-        snprintf(why, NXR_TOKEN_WHY_NBYTES,
+        snprintf(why, NXR_ATTACH_TOKEN_WHY_NBYTES,
                  "NIXLRUN_TOKEN_FILE: '%.200s' must be a file of mode 0600 or 0640, which others "
                  "cannot read; its mode is %04o",
                  path, info->st_mode & 07777);
@@ -37,22 +37,22 @@ static int token_check_owner(const char *path, const struct stat *info,
 
 /* Read up to `room` bytes of the file. NIXL_OK or the failure. */
 static int token_read_file(const char *path, char *bytes, size_t room, size_t *nbytes_p,
-                           char why[NXR_TOKEN_WHY_NBYTES])
+                           char why[NXR_ATTACH_TOKEN_WHY_NBYTES])
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), error = errno, status;
     struct stat info;
     ssize_t got;
 
     if (fd < 0) {
-        snprintf(why, NXR_TOKEN_WHY_NBYTES, "NIXLRUN_TOKEN_FILE: cannot open '%.200s': %s", path,
-                 strerror(error));
+        snprintf(why, NXR_ATTACH_TOKEN_WHY_NBYTES, "NIXLRUN_TOKEN_FILE: cannot open '%.200s': %s",
+                 path, strerror(error));
         return error == EACCES ? NIXL_E_ACCESS : NIXL_E_NOT_FOUND;
     }
     status = fstat(fd, &info) == 0 ? token_check_owner(path, &info, why) : NIXL_E_TRANSPORT;
     got = status == NIXL_OK ? read(fd, bytes, room) : 0;
     if (got < 0) {
-        snprintf(why, NXR_TOKEN_WHY_NBYTES, "NIXLRUN_TOKEN_FILE: cannot read '%.200s': %s", path,
-                 strerror(errno));
+        snprintf(why, NXR_ATTACH_TOKEN_WHY_NBYTES, "NIXLRUN_TOKEN_FILE: cannot read '%.200s': %s",
+                 path, strerror(errno));
         status = NIXL_E_TRANSPORT;
     }
     close(fd);
@@ -60,20 +60,22 @@ static int token_read_file(const char *path, char *bytes, size_t room, size_t *n
     return status;
 }
 
-int nxr_token_read(unsigned char secret[NXR_PROOF_SECRET_NBYTES], char why[NXR_TOKEN_WHY_NBYTES])
+int nxr_attach_token_read(unsigned char secret[NXR_PROOF_SECRET_NBYTES],
+                          char why[NXR_ATTACH_TOKEN_WHY_NBYTES])
 {
-    char bytes[NXR_TOKEN_MAX_NBYTES + 2]; /* with the newline of a file; a longer one is noticed */
+    char bytes[NXR_ATTACH_TOKEN_MAX_NBYTES +
+               2]; /* with the newline of a file; a longer one is noticed */
     const char *path = nxr_env.token_file;
     size_t nbytes = strnlen(nxr_env.token, sizeof(bytes));
     int status = NIXL_OK;
 
     if (nbytes > 0 && path[0] != '\0') {
-        snprintf(why, NXR_TOKEN_WHY_NBYTES,
+        snprintf(why, NXR_ATTACH_TOKEN_WHY_NBYTES,
                  "NIXLRUN_TOKEN and NIXLRUN_TOKEN_FILE are both set; allowed: one of them");
         return NIXL_E_INVALID_ARG;
     }
     if (nbytes == 0 && path[0] == '\0') {
-        snprintf(why, NXR_TOKEN_WHY_NBYTES,
+        snprintf(why, NXR_ATTACH_TOKEN_WHY_NBYTES,
                  "there is no token: set NIXLRUN_TOKEN_FILE to a file of mode 0600 that both sides "
                  "have, or NIXLRUN_TOKEN; " HOW_TO);
         return NIXL_E_ACCESS;
@@ -85,9 +87,11 @@ int nxr_token_read(unsigned char secret[NXR_PROOF_SECRET_NBYTES], char why[NXR_T
     while (nbytes > 0 && (bytes[nbytes - 1] == '\n' || bytes[nbytes - 1] == '\r')) {
         nbytes--;
     }
-    if (status == NIXL_OK && (nbytes < NXR_TOKEN_MIN_NBYTES || nbytes > NXR_TOKEN_MAX_NBYTES)) {
-        snprintf(why, NXR_TOKEN_WHY_NBYTES, "the token has %zu bytes; allowed: %d to %d; " HOW_TO,
-                 nbytes, NXR_TOKEN_MIN_NBYTES, NXR_TOKEN_MAX_NBYTES);
+    if (status == NIXL_OK &&
+        (nbytes < NXR_ATTACH_TOKEN_MIN_NBYTES || nbytes > NXR_ATTACH_TOKEN_MAX_NBYTES)) {
+        snprintf(why, NXR_ATTACH_TOKEN_WHY_NBYTES,
+                 "the token has %zu bytes; allowed: %d to %d; " HOW_TO, nbytes,
+                 NXR_ATTACH_TOKEN_MIN_NBYTES, NXR_ATTACH_TOKEN_MAX_NBYTES);
         status = NIXL_E_INVALID_ARG;
     }
     if (status == NIXL_OK) {

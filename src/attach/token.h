@@ -9,15 +9,16 @@
 
 #include "attach/proof.h"
 
-#define NXR_TOKEN_MIN_NBYTES 16
-#define NXR_TOKEN_MAX_NBYTES 1024
-#define NXR_TOKEN_WHY_NBYTES 400
+#define NXR_ATTACH_TOKEN_MIN_NBYTES 16
+#define NXR_ATTACH_TOKEN_MAX_NBYTES 1024
+#define NXR_ATTACH_TOKEN_WHY_NBYTES 400
 
 /*
  * The secret that is made of the token. NIXL_OK; NIXL_E_ACCESS: there is none, or its file is
  * another user's or can be read by others; NIXL_E_NOT_FOUND; NIXL_E_INVALID_ARG: it is too short or
  * too long, or both variables are set; NIXL_E_TRANSPORT: it cannot be read. `why` says so.
  */
-int nxr_token_read(unsigned char secret[NXR_PROOF_SECRET_NBYTES], char why[NXR_TOKEN_WHY_NBYTES]);
+int nxr_attach_token_read(unsigned char secret[NXR_PROOF_SECRET_NBYTES],
+                          char why[NXR_ATTACH_TOKEN_WHY_NBYTES]);
 
 #endif

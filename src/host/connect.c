@@ -101,8 +101,8 @@ static void connect_give_up(struct nxr_peer *peer, const char *why)
     if (nxr_peer_is_attached(peer) && nxr_peer_is_up(peer)) {
         nxr_warn(HOST,
                  "%s seems to be on this host, but is attached by %s: %s. Shared memory is faster: "
-                 "it needs one network namespace (containers: of the host, or of one pod) and one "
-                 "user",
+                 "it needs one user, and one network namespace or, for containers, a folder that "
+                 "both have as NIXLRUN_SHARED_DIR",
                  nxr_peer_name(peer), peer->transport->name, why);
     }
 }
@@ -176,7 +176,7 @@ static void refused(struct nxr_peer *peer)
         connect_has_ended(peer);
     } else {
         connect_give_up(peer, "no process listens on its socket here: it is in another network "
-                              "namespace, or it ended");
+                              "namespace and NIXLRUN_SHARED_DIR, or it ended");
     }
 }
 

@@ -10,9 +10,11 @@
 #include "attach/token.h"
 #include "attach/where.h"
 #include "core/job.h"
+#include "host/local_socket.h"
 #include "test/mp/mptest.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,12 +45,10 @@ static int connect_to_port(void)
 
 static int connect_in_folder(void)
 {
-    struct sockaddr_un address;
-    socklen_t nbytes = nxr_intro_address(entry.socket, &address);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    int fd;
 
-    MPT_GE(fd, 0);
-    MPT_EQ(connect(fd, (struct sockaddr *)&address, nbytes), 0);
+    MPT_OK(nxr_local_socket_connect(NXR_INTRO_SOCKET, entry.socket, &fd));
+    MPT_EQ(fcntl(fd, F_SETFL, 0), 0); /* it blocks */
     return fd;
 }
 
@@ -315,28 +315,28 @@ static void crowd(void)
 /* Has all that an attacher can see of a publisher, and answers with a proof that is none. */
 static void liar(void)
 {
-    struct sockaddr_un address;
+    struct nxr_local_socket listener;
     union nxr_intro_message message;
     char why[NXR_DIRECTORY_WHY_NBYTES];
     unsigned char nonce[NXR_NONCE_NBYTES] = {1, 2, 3};
-    int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0), lock, fd;
-    socklen_t nbytes = nxr_intro_address(nonce, &address);
+    int lock, fd;
 
-    MPT_EQ(bind(listener, (struct sockaddr *)&address, nbytes), 0);
-    MPT_EQ(listen(listener, 1), 0);
+    MPT_OK(nxr_local_socket_listen(NXR_INTRO_SOCKET, nonce, &listener));
+    MPT_EQ(fcntl(listener.fds[0], F_SETFL, 0), 0); /* it blocks */
     MPT_OK(nxr_directory_claim(where.dir, name, secret, &lock, why));
     nxr_entry_make(&nxr_job.card.head, name, schema, nonce, &entry);
     nxr_entry_prove(&entry, secret);
     MPT_OK(nxr_directory_write(where.dir, &entry, why));
     puts("published");
     fflush(stdout);
-    fd = accept(listener, NULL, NULL);
+    fd = accept(listener.fds[0], NULL, NULL);
     MPT_GE(fd, 0);
     MPT_TRUE(hear(fd, &message));
     MPT_EQ(message.head.type, NXR_INTRO_ASK);
     nxr_intro_init(&message, NXR_INTRO_CHALLENGE, &nxr_job.card.head);
     MPT_OK(say(fd, &message));
     MPT_TRUE(!hear(fd, &message)); /* neither a proof nor a card */
+    nxr_local_socket_close(&listener);
 }
 
 static const struct {
@@ -369,7 +369,7 @@ int main(int argc, char **argv)
         MPT_OK(nxr_directory_read(where.dir, name, &entry, why));
         MPT_OK(nxr_directory_read_secret(where.dir, name, secret, why));
     } else {
-        MPT_OK(nxr_token_read(secret, why));
+        MPT_OK(nxr_attach_token_read(secret, why));
     }
     for (size_t i = 0; i < sizeof(attacks) / sizeof(attacks[0]); i++) {
         if (strcmp(argv[1], attacks[i].name) == 0) {

@@ -232,7 +232,7 @@ Test(attach, what_is_written_can_be_read)
 }
 
 static char token_path[] = "/tmp/nixlrun-token-XXXXXX";
-static char token_why[NXR_TOKEN_WHY_NBYTES];
+static char token_why[NXR_ATTACH_TOKEN_WHY_NBYTES];
 static unsigned char token_secret[NXR_PROOF_SECRET_NBYTES];
 
 /* The status of reading a token of that variable and of a file with these contents. */
@@ -246,7 +246,7 @@ static int read_token(const char *variable, const char *contents, mode_t mode)
     close(fd);
     nxr_env.token = variable;
     nxr_env.token_file = contents[0] != '\0' ? token_path : "";
-    return nxr_token_read(token_secret, token_why);
+    return nxr_attach_token_read(token_secret, token_why);
 }
 
 static void make_token_file(void)
@@ -277,14 +277,14 @@ Test(attach, a_token_is_of_a_variable_or_a_file, .init = make_token_file, .fini 
 Test(attach, a_token_has_a_length_and_a_mode, .init = make_token_file, .fini = remove_token_file)
 {
     static const mode_t bad[] = {0644, 0604, 0620, 0666};
-    char text[NXR_TOKEN_MAX_NBYTES + 2];
+    char text[NXR_ATTACH_TOKEN_MAX_NBYTES + 2];
 
     memset(text, 'x', sizeof(text));
-    text[NXR_TOKEN_MAX_NBYTES] = '\0';
+    text[NXR_ATTACH_TOKEN_MAX_NBYTES] = '\0';
     cr_expect(eq(int, read_token("", text, 0600), NIXL_OK));
     cr_expect(eq(int, read_token(text, "", 0600), NIXL_OK));
-    text[NXR_TOKEN_MAX_NBYTES] = 'x';
-    text[NXR_TOKEN_MAX_NBYTES + 1] = '\0';
+    text[NXR_ATTACH_TOKEN_MAX_NBYTES] = 'x';
+    text[NXR_ATTACH_TOKEN_MAX_NBYTES + 1] = '\0';
     cr_expect(eq(int, read_token("", text, 0600), NIXL_E_INVALID_ARG));
     cr_expect(eq(int, read_token(text, "", 0600), NIXL_E_INVALID_ARG));
     cr_expect(eq(int, read_token("", "0123456789abcde\n", 0600), NIXL_E_INVALID_ARG));
@@ -292,7 +292,7 @@ Test(attach, a_token_has_a_length_and_a_mode, .init = make_token_file, .fini = r
         cr_expect(eq(int, read_token("", "0123456789abcdef", bad[i]), NIXL_E_ACCESS));
     }
     unlink(token_path);
-    cr_expect(eq(int, nxr_token_read(token_secret, token_why), NIXL_E_NOT_FOUND));
+    cr_expect(eq(int, nxr_attach_token_read(token_secret, token_why), NIXL_E_NOT_FOUND));
 }
 
 /* ---- introductions --------------------------------------------------------------------------- */

@@ -1,0 +1,129 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Programs in containers of one host attach to each other. The containers are made by unshare: namespaces of
+# their own of each kind and of all kinds, a root that is read-only, no /dev/shm, and system calls that are
+# forbidden; what they share is one folder. Usage: test_containers.sh; finds the trees by top_srcdir and
+# top_builddir. Prints TAP.
+# needs: test/attach/attach_end test/attach/confined
+set -u
+. "${top_srcdir:-$(dirname "$0")/../..}/test/tap.sh"
+end=$build/test/attach/attach_end
+confined=$build/test/attach/confined
+shared=$scratch/shared
+mkdir "$shared"
+where=file:$shared
+NIXLRUN_SHARED_DIR=$shared
+export NIXLRUN_SHARED_DIR
+
+[ "$(id -u)" = 0 ] || { echo "1..0 # SKIP needs root"; exit 0; }
+unshare --net --pid --fork --ipc --uts --mount true 2>/dev/null || { echo "1..0 # SKIP no namespaces here"; exit 0; }
+
+# What a container runtime makes of the file systems: only the shared folder can be written to.
+cat >"$scratch/inside" <<'SCRIPT'
+#!/bin/sh
+set -e
+mount --make-rprivate /
+mount --bind "$1" "$1"
+umount -l /dev/shm 2>/dev/null || true
+mount -t tmpfs -o ro none /dev/shm
+mount -o remount,bind,ro /
+shift
+exec "$@"
+SCRIPT
+chmod +x "$scratch/inside"
+
+net="unshare --net"
+pid="unshare --pid --fork --kill-child --mount-proc"
+ipc="unshare --ipc"
+user="unshare --user --map-root-user"
+all="unshare --net --pid --fork --kill-child --mount-proc --ipc --uts --mount $scratch/inside $shared"
+none=env
+
+# begin LOG COMMAND...: run it beside
+begin() {
+    log=$scratch/$1
+    rm -f "$log.code"
+    : >"$log"
+    shift
+    { timeout -k 5 100 "$@" >"$log" 2>&1; echo $? >"$log.code"; } </dev/null &
+    echo $! >"$log.pid"
+}
+
+# line LOG PATTERN: wait until a line of the log matches; nothing is printed, or what the log has instead
+line() {
+    tries=0
+    until grep -q -e "$2" "$scratch/$1"; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 1000 ] || { echo "$1 has no line '$2':"; cat "$scratch/$1"; return; }
+        sleep 0.02
+    done
+}
+
+# passed LOG: wait for it; nothing is printed if it passed
+passed() {
+    until [ -s "$scratch/$1.code" ]; do sleep 0.02; done
+    if [ "$(cat "$scratch/$1.code")" != 0 ] || ! grep -q 'mptest: passed' "$scratch/$1"; then
+        cat "$scratch/$1"
+    fi
+}
+
+left_over() { find "$shared" -mindepth 1; }
+
+# meet WHAT SERVER VISITOR: every call between the two
+meet() {
+    begin serve $2 "$end" serve "$where" meet 2
+    begin visit $3 "$end" visit "$where" meet 2
+    verdict "$(passed visit; passed serve; left_over)" "every call: $1"
+}
+
+meet "network namespaces" "$net" "$net"
+meet "a network namespace and the host" "$net" "$none"
+meet "the host and a network namespace" "$none" "$net"
+meet "PID namespaces" "$pid" "$pid"
+meet "a PID namespace and the host" "$pid" "$none"
+meet "the host and a PID namespace" "$none" "$pid"
+meet "IPC namespaces" "$ipc" "$ipc"
+meet "user namespaces of one user" "$user" "$user"
+meet "a user namespace and the host" "$user" "$none"
+meet "all namespaces, a root that is read-only, no /dev/shm" "$all" "$all"
+meet "the same and the host" "$all" "$none"
+meet "the same, and calls on others forbidden" "$all $confined" "$all $confined"
+meet "calls on others forbidden to one" "$none" "$all $confined"
+
+# kill_in LOG: kill the program at the end of what has been begun, by its pid here
+kill_in() {
+    child=$(cat "$scratch/$1.pid")
+    while [ -n "$child" ]; do
+        leaf=${child%% *}
+        child=$(cat "/proc/$leaf/task/$leaf/children")
+    done
+    [ "$leaf" -gt 1 ] && kill -9 "$leaf"
+}
+
+# fall WHAT CONTAINER CONTAINER: who is attached is killed, then, with the next one, who has published
+fall() {
+    begin serve $2 "$end" serve "$where" fall 1
+    begin stay $3 "$end" stay "$where" fall
+    line stay '^putting'
+    kill_in stay
+    verdict "$(line serve '^rank 1 lost'; passed serve)" "who is attached is killed: $1"
+    begin serve $2 "$end" serve "$where" fall 1
+    begin stay $3 "$end" stay "$where" fall
+    line stay '^putting'
+    kill_in serve
+    verdict "$(passed stay)" "who has published is killed: $1"
+}
+fall "network namespaces" "$net" "$net"
+fall "all namespaces" "$all" "$all"
+fall "all namespaces, calls on others forbidden" "$all $confined" "$all $confined"
+
+# The sockets that killed ones have left go with the next ones.
+rm -f "$shared"/fall.*
+meet "after those that were killed" "$all" "$all"
+
+# ---- folders ---------------------------------------------------------------------------------------------
+
+verdict "$(NIXLRUN_SHARED_DIR=$shared/none timeout 60 "$end" try "$where" x x >"$scratch/says" 2>&1
+    grep -q "NIXLRUN_SHARED_DIR, '$shared/none': No such file.*; allowed: " "$scratch/says" || cat "$scratch/says")" \
+    "a folder that is not there is named"
+echo "1..$number"
