@@ -61,6 +61,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/core/route.c %D%/core/route.h \
 	%D%/core/service.c %D%/core/service.h \
 	%D%/core/subsystem.c %D%/core/subsystem.h \
+	%D%/core/token.c %D%/core/token.h %D%/core/token_use.c \
 	%D%/core/wait.c %D%/core/wait.h \
 	%D%/core/wireup.h
 %C%_libnxr_core_la_CFLAGS = $(AM_CFLAGS)
@@ -240,7 +241,6 @@ endif
 	%D%/pair/pair.h \
 	%D%/pair/pair_expose.c \
 	%D%/pair/pair_handle.c \
-	%D%/pair/pair_token.c %D%/pair/pair_token.h \
 	%D%/pair/pair_use.c
 %C%_libnxr_pair_la_CFLAGS = $(AM_CFLAGS)
 

@@ -18,7 +18,7 @@
 #ifndef NXR_PAIR_PAIR_H
 #define NXR_PAIR_PAIR_H
 
-#include "pair/pair_token.h"
+#include "core/token.h"
 #include "region/region.h"
 
 struct nxr_exposed_buffer;

@@ -16,7 +16,6 @@
 #include "core/request.h"
 #include "region/extents.h"
 #include "util/clock.h"
-#include "util/random.h"
 #include "util/status.h"
 #include "core/wait.h"
 
@@ -43,10 +42,6 @@ static struct nxr_list exposed_list = {&exposed_list, &exposed_list};
 static struct nxr_list unused = {&unused, &unused}; /* the longest unused first */
 static _Atomic uint32_t n_exposed;
 static _Atomic int64_t next_expiry = INT64_MAX; /* lower bound of the first expiry */
-
-/* A stock of random bytes. */
-static unsigned char nonces[16 * NXR_TOKEN_NONCE_NBYTES];
-static size_t n_nonce_bytes;
 
 static struct nxr_pair_slot *exposed_slot_of(const struct nxr_exposed_buffer *buffer)
 {
@@ -341,20 +336,6 @@ static int want_partner(const char *operation, int rank)
     return NIXL_OK;
 }
 
-/* Caller holds the lock. */
-static bool take_nonce(unsigned char nonce[NXR_TOKEN_NONCE_NBYTES])
-{
-    if (n_nonce_bytes == 0) {
-        if (!nxr_random(nonces, sizeof(nonces))) {
-            return false;
-        }
-        n_nonce_bytes = sizeof(nonces);
-    }
-    n_nonce_bytes -= NXR_TOKEN_NONCE_NBYTES;
-    memcpy(nonce, nonces + n_nonce_bytes, NXR_TOKEN_NONCE_NBYTES);
-    return true;
-}
-
 /* A buffer to be exposed. */
 struct offer {
     struct nixl_region *region;
@@ -380,7 +361,7 @@ static void fill_slot(struct nxr_exposed_buffer *buffer, const struct offer *off
     slot->nbytes = token->nbytes;
     slot->offset = offer->offset;
     slot->generation = offer->region->published->key.generation;
-    slot->use = token->use;
+    slot->use = (uint32_t)token->use;
     slot->rank = offer->rank;
     memcpy(slot->name, offer->region->name, strlen(offer->region->name) + 1);
     atomic_store_explicit(&slot->word, nxr_pair_word(token->turn, 0, NXR_PAIR_OPEN),
@@ -391,12 +372,15 @@ static void fill_slot(struct nxr_exposed_buffer *buffer, const struct offer *off
 static int expose(const char *operation, const struct offer *offer, struct nixl_req *req,
                   struct nxr_token *token)
 {
-    bool is_first = false, is_random;
-    struct nxr_list *link = NULL;
+    bool is_first = false;
+    struct nxr_list *link;
 
+    if (!nxr_token_make_nonce(token->nonce)) {
+        return nxr_fail(NIXL_E_INTERNAL, operation, offer->rank, "", errno, "no random numbers");
+    }
     pthread_mutex_lock(&exposed_lock);
-    is_random = take_nonce(token->nonce);
-    if (is_random && (link = nxr_list_pop(&unused)) != NULL) {
+    link = nxr_list_pop(&unused);
+    if (link != NULL) {
         struct nxr_exposed_buffer *buffer = nxr_list_entry(link, struct nxr_exposed_buffer, link);
 
         token->slot = (uint32_t)(buffer - exposed_buffers);
@@ -415,13 +399,9 @@ static int expose(const char *operation, const struct offer *offer, struct nixl_
     if (is_first) {
         nxr_service_kick();
     }
-    if (link != NULL) {
-        return NIXL_OK;
-    }
-    return is_random
-               ? nxr_fail(NIXL_E_LIMIT, operation, offer->rank, "", 0,
-                          "%d buffers are exposed, which is the limit", NXR_PAIR_N_SLOTS)
-               : nxr_fail(NIXL_E_INTERNAL, operation, offer->rank, "", errno, "no random numbers");
+    return link != NULL ? NIXL_OK
+                        : nxr_fail(NIXL_E_LIMIT, operation, offer->rank, "", 0,
+                                   "%d buffers are exposed, which is the limit", NXR_PAIR_N_SLOTS);
 }
 
 int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size_t nbytes,
@@ -431,7 +411,8 @@ int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size
     static const char operation[] = "nixl_pair_expose";
     int status = check_expose(operation, rank, region, use, lifetime_ns);
     struct offer offer = {region, offset, nxr_deadline(lifetime_ns), rank};
-    struct nxr_token token = {.use = use, .exposer = nxr_job.self, .nbytes = nbytes};
+    struct nxr_token token = {
+        .use = (enum nxr_token_use)use, .maker = nxr_job.self, .nbytes = nbytes};
     struct nixl_req *req;
 
     if (status != NIXL_OK) {

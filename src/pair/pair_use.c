@@ -99,63 +99,22 @@ struct use {
 
 static int claim_refuse(const struct use *use, int status, const char *why)
 {
-    return nxr_fail(status, use->operation, use->rank, "", 0, "the token: %s", why);
-}
-
-/* Refuse: the token was made by another process than the expected one. */
-static int claim_refuse_exposer(const struct use *use, int status,
-                                const struct nxr_identity *expected)
-{
-    char why[NXR_IDENTITY_WHY_NBYTES];
-
-    return claim_refuse(
-        use, status,
-        nxr_identity_explain("made by", expected, &use->token.exposer, nxr_job.self.job, why));
-}
-
-/* The exposer's number. A process of another job has none. */
-static int claim_find_exposer(struct use *use)
-{
-    const struct nxr_identity *exposer = &use->token.exposer;
-    const struct nxr_identity here = {nxr_job.self.job, exposer->rank, exposer->incarnation};
-
-    use->rank = nxr_rank_of(exposer);
-    if (use->rank >= 0) {
-        return NIXL_OK;
-    }
-    return exposer->job != here.job
-               ? claim_refuse_exposer(use, NIXL_E_INVALID_ARG, &here)
-               : claim_refuse(use, NIXL_E_INVALID_ARG, "its rank is not in the job");
-}
-
-/* Is the exposer still the process that made the token? What that one exposed ended with it. */
-static int claim_check_exposer(const struct use *use)
-{
-    int status;
-    const struct nxr_peer *peer = nxr_peer_connected(use->operation, use->rank, &status);
-
-    if (peer != NULL && !nxr_identity_is(&peer->identity, &use->token.exposer)) {
-        return claim_refuse_exposer(use, NIXL_E_STALE, &peer->identity);
-    }
-    return status;
+    return nxr_token_refuse(use->operation, use->rank, status, why);
 }
 
 static int read_token(const char *operation, const char *text, struct use *use)
 {
-    int status = nxr_check_ready(operation);
-    const char *why = "it is NULL";
+    int status;
 
     use->operation = operation;
     use->rank = -1;
+    status = nxr_token_read(operation, text, &use->token, &use->rank);
     if (status != NIXL_OK) {
         return status;
     }
-    if (text == NULL || nxr_token_parse(text, &use->token, &why) != NIXL_OK) {
-        return claim_refuse(use, NIXL_E_INVALID_ARG, why);
-    }
-    status = claim_find_exposer(use);
-    if (status != NIXL_OK) {
-        return status;
+    if (use->token.use == NXR_TOKEN_GRANT) {
+        return claim_refuse(use, NIXL_E_INVALID_ARG,
+                            "it is of a grant: give it to a put or get, in struct nixl_op");
     }
     return use->token.slot < NXR_PAIR_N_SLOTS
                ? NIXL_OK
@@ -209,7 +168,7 @@ static int claim_read_slot(struct use *use)
 {
     uint64_t offset = (uint64_t)use->token.slot * sizeof(use->slot);
     struct nixl_region *region;
-    int status = claim_check_exposer(use);
+    int status = nxr_token_check_maker(use->operation, &use->token, use->rank);
 
     if (status == NIXL_OK) {
         status = nxr_pair_handle_tables(use->operation, &region);
@@ -361,7 +320,7 @@ static int use_token(struct use *use, enum nixl_pair_use wanted, const char *tex
         return nxr_fail(NIXL_E_INVALID_ARG, use->operation, use->rank, "", 0, "%s",
                         req_p == NULL ? "req_p is NULL" : "the local buffer is NULL");
     }
-    if (use->token.use != wanted) {
+    if (use->token.use != (enum nxr_token_use)wanted) {
         return claim_refuse(use, NIXL_E_INVALID_ARG,
                             wanted == NIXL_PAIR_READ ? "its buffer is to be written, not read"
                                                      : "its buffer is to be read, not written");
@@ -427,7 +386,7 @@ int nixl_pair_query(const char *token, struct nixl_pair_info *info_p)
         return status;
     }
     info.rank = use.rank;
-    info.use = use.token.use;
+    info.use = (int32_t)use.token.use;
     info.nbytes = use.token.nbytes;
     nxr_struct_write(&type, &info, info_p);
     return NIXL_OK;

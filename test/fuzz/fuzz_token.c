@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokens of paired operations: what is accepted can be, and is written again as the same text. */
-/* sources: src/pair/pair_token.c src/core/identity.c */
-#include "pair/pair_token.h"
+/* Tokens: what is accepted can be, and is written again as the same text. */
+/* sources: src/core/token.c src/core/identity.c */
+#include "core/token.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,7 @@ static void check_accepted(const char *text, const struct nxr_token *token)
 {
     char again[NXR_TOKEN_NBYTES];
 
-    if (token->exposer.rank < 0 ||
-        (token->use != NIXL_PAIR_READ && token->use != NIXL_PAIR_WRITE) ||
+    if (token->maker.rank < 0 || token->use < NXR_TOKEN_READ || token->use > NXR_TOKEN_GRANT ||
         token->nbytes > SIZE_MAX / 2) {
         abort();
     }
@@ -48,7 +47,7 @@ static void check_text(const char *text)
 /* The bytes as a token, right but for what the fuzzer makes of it: the sum hides the rest else. */
 static void check_fields(const uint8_t *data, size_t nbytes)
 {
-    struct nxr_token token = {.use = NIXL_PAIR_READ};
+    struct nxr_token token = {.use = NXR_TOKEN_READ};
     char text[NXR_TOKEN_NBYTES];
 
     memcpy(&token, data, nbytes < sizeof(token) ? nbytes : sizeof(token));

@@ -6,7 +6,7 @@
 #include "mptest.h"
 
 #include "core/job.h"
-#include "pair/pair_token.h"
+#include "core/token.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -151,11 +151,11 @@ static void forged_tokens(void)
                NIXL_INPROGRESS);
     MPT_OK(nxr_token_parse(text, &good, &why));
     bad = good;
-    bad.exposer.job++;
+    bad.maker.job++;
     refuses_token(&bad, NIXL_E_INVALID_ARG);
     says("another job");
     bad = good;
-    bad.exposer.rank = nixl_size();
+    bad.maker.rank = nixl_size();
     refuses_token(&bad, NIXL_E_INVALID_ARG);
     bad = good;
     bad.slot = UINT32_MAX;
@@ -170,7 +170,7 @@ static void forged_tokens(void)
     bad.turn++;
     refuses_token(&bad, NIXL_E_STALE);
     bad = good;
-    bad.exposer.incarnation++;
+    bad.maker.incarnation++;
     refuses_token(&bad, NIXL_E_STALE);
     says("started later as that rank");
     as_a_later_process(&good);
@@ -179,7 +179,7 @@ static void forged_tokens(void)
     nxr_token_write(&bad, text);
     MPT_STATUS(nixl_pair_read(text, local, NBYTES / 2, &move), NIXL_E_INVALID_ARG);
     bad = good;
-    bad.use = NIXL_PAIR_WRITE;
+    bad.use = NXR_TOKEN_WRITE;
     nxr_token_write(&bad, text);
     MPT_STATUS(nixl_pair_write(text, local, NBYTES, &move), NIXL_E_INVALID_ARG);
     MPT_CHECK(nixl_region_addr(region), NBYTES, 9);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokens of paired operations: what is written is read again, and nothing else is. */
-#include "pair/pair_token.h"
+/* Tokens: what is written is read again, and nothing else is. */
+#include "core/token.h"
 
 #include "test/unit/unit.h"
 #include <limits.h>
@@ -9,8 +9,8 @@
 TestSuite(token, .timeout = 120);
 
 static const struct nxr_token example = {
-    .use = NIXL_PAIR_WRITE,
-    .exposer = {.job = 0x0123456789abcdefull, .rank = 3, .incarnation = 2},
+    .use = NXR_TOKEN_WRITE,
+    .maker = {.job = 0x0123456789abcdefull, .rank = 3, .incarnation = 2},
     .nbytes = 1ull << 40,
     .slot = 77,
     .turn = 0xfffffe,
@@ -39,12 +39,12 @@ Test(token, its_text_is_fixed)
 
 Test(token, what_is_written_is_read)
 {
-    struct nxr_token read = {.exposer = {.rank = -1}};
+    struct nxr_token read = {.maker = {.rank = -1}};
     char text[NXR_TOKEN_NBYTES];
 
     nxr_token_write(&example, text);
     cr_assert(eq(int, parse(text, &read), NIXL_OK));
-    cr_expect(read.use == example.use && nxr_identity_is(&read.exposer, &example.exposer) &&
+    cr_expect(read.use == example.use && nxr_identity_is(&read.maker, &example.maker) &&
               read.nbytes == example.nbytes && read.slot == example.slot &&
               read.turn == example.turn);
     cr_expect(eq(int, memcmp(read.nonce, example.nonce, sizeof(read.nonce)), 0));
@@ -88,12 +88,12 @@ Test(token, what_begins_otherwise_is_no_token)
 static void is_refused(const struct nxr_token *token)
 {
     char text[NXR_TOKEN_NBYTES];
-    struct nxr_token read = {.exposer = {.rank = -7}};
+    struct nxr_token read = {.maker = {.rank = -7}};
     const char *why = NULL;
 
     nxr_token_write(token, text);
     cr_expect(eq(int, nxr_token_parse(text, &read, &why), NIXL_E_INVALID_ARG));
-    cr_expect(eq(int, read.exposer.rank, -7));
+    cr_expect(eq(int, read.maker.rank, -7));
     cr_expect(why != NULL && why[0] != '\0');
 }
 
@@ -101,12 +101,12 @@ Test(token, what_cannot_be_is_refused)
 {
     struct nxr_token token = example;
 
-    token.exposer.rank = -1;
+    token.maker.rank = -1;
     is_refused(&token);
     token = example;
-    token.use = (enum nixl_pair_use)0;
+    token.use = (enum nxr_token_use)0;
     is_refused(&token);
-    token.use = (enum nixl_pair_use)3;
+    token.use = (enum nxr_token_use)4;
     is_refused(&token);
     token = example;
     token.nbytes = SIZE_MAX;

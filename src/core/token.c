@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokens of paired operations: their bytes, and the text that carries them. No state, no lock. */
+/*
+ * Tokens: their bytes, the text that carries them, and their nonces. Lock: nonces_lock guards a stock
+ * of random bytes; no lock is taken while it is held.
+ */
 #include "config.h"
 
-#include "pair/pair_token.h"
+#include "core/token.h"
 #include "util/hash.h"
+#include "util/random.h"
 
-#include <stdbool.h>
+#include <pthread.h>
 #include <string.h>
 
 /* Offsets in the bytes. */
@@ -15,7 +19,7 @@ enum {
     AT_NBYTES = 4, /* of the token itself */
     AT_USE = 6,
     AT_UNUSED = 7,
-    AT_EXPOSER = 8,
+    AT_MAKER = 8,
     AT_SIZE = 24,
     AT_SLOT = 32,
     AT_TURN = 36,
@@ -47,7 +51,7 @@ static uint64_t get_number(const unsigned char *bytes, int nbytes)
 }
 
 /* Detects truncation, typing errors and mix-ups; what cannot be forged is the nonce. */
-static uint32_t pair_token_sum_of(const unsigned char *bytes)
+static uint32_t token_sum_of(const unsigned char *bytes)
 {
     uint64_t sum = nxr_hash(bytes, AT_SUM);
 
@@ -103,12 +107,12 @@ void nxr_token_write(const struct nxr_token *token, char text[NXR_TOKEN_NBYTES])
     bytes[AT_VERSION] = NXR_TOKEN_VERSION;
     put_number(bytes + AT_NBYTES, NXR_TOKEN_BINARY_NBYTES, 2);
     bytes[AT_USE] = (unsigned char)token->use;
-    nxr_identity_write(&token->exposer, bytes + AT_EXPOSER);
+    nxr_identity_write(&token->maker, bytes + AT_MAKER);
     put_number(bytes + AT_SIZE, token->nbytes, 8);
     put_number(bytes + AT_SLOT, token->slot, 4);
     put_number(bytes + AT_TURN, token->turn, 4);
     memcpy(bytes + AT_NONCE, token->nonce, sizeof(token->nonce));
-    put_number(bytes + AT_SUM, pair_token_sum_of(bytes), 4);
+    put_number(bytes + AT_SUM, token_sum_of(bytes), 4);
     encode(bytes, text);
 }
 
@@ -122,11 +126,11 @@ static const char *fault_of(const unsigned char *bytes)
         get_number(bytes + AT_NBYTES, 2) != NXR_TOKEN_BINARY_NBYTES) {
         return "it was made by another version of nixlrun";
     }
-    if (get_number(bytes + AT_SUM, 4) != pair_token_sum_of(bytes)) {
+    if (get_number(bytes + AT_SUM, 4) != token_sum_of(bytes)) {
         return "it is damaged: its checksum is wrong";
     }
-    if ((bytes[AT_USE] != NIXL_PAIR_READ && bytes[AT_USE] != NIXL_PAIR_WRITE) ||
-        bytes[AT_UNUSED] != 0 || nxr_identity_read(bytes + AT_EXPOSER).rank < 0 ||
+    if (bytes[AT_USE] < NXR_TOKEN_READ || bytes[AT_USE] > NXR_TOKEN_GRANT ||
+        bytes[AT_UNUSED] != 0 || nxr_identity_read(bytes + AT_MAKER).rank < 0 ||
         get_number(bytes + AT_SIZE, 8) > SIZE_MAX / 2) {
         return "its use, rank or size is impossible";
     }
@@ -141,11 +145,31 @@ int nxr_token_parse(const char *text, struct nxr_token *token_p, const char **wh
     if (*why_p != NULL) {
         return NIXL_E_INVALID_ARG;
     }
-    *token_p = (struct nxr_token){.use = (enum nixl_pair_use)bytes[AT_USE],
-                                  .exposer = nxr_identity_read(bytes + AT_EXPOSER),
+    *token_p = (struct nxr_token){.use = (enum nxr_token_use)bytes[AT_USE],
+                                  .maker = nxr_identity_read(bytes + AT_MAKER),
                                   .nbytes = get_number(bytes + AT_SIZE, 8),
                                   .slot = (uint32_t)get_number(bytes + AT_SLOT, 4),
                                   .turn = (uint32_t)get_number(bytes + AT_TURN, 4)};
     memcpy(token_p->nonce, bytes + AT_NONCE, sizeof(token_p->nonce));
     return NIXL_OK;
+}
+
+bool nxr_token_make_nonce(unsigned char nonce[NXR_TOKEN_NONCE_NBYTES])
+{
+    static pthread_mutex_t nonces_lock = PTHREAD_MUTEX_INITIALIZER;
+    static unsigned char nonces[16 * NXR_TOKEN_NONCE_NBYTES];
+    static size_t n_left;
+    bool is_random = true;
+
+    pthread_mutex_lock(&nonces_lock);
+    if (n_left == 0) {
+        is_random = nxr_random(nonces, sizeof(nonces));
+        n_left = is_random ? sizeof(nonces) : 0;
+    }
+    if (is_random) {
+        n_left -= NXR_TOKEN_NONCE_NBYTES;
+        memcpy(nonce, nonces + n_left, NXR_TOKEN_NONCE_NBYTES);
+    }
+    pthread_mutex_unlock(&nonces_lock);
+    return is_random;
 }
