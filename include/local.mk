@@ -23,6 +23,7 @@ subjectinclude_HEADERS = \
 	%D%/nixlrun/atomic.h \
 	%D%/nixlrun/signal.h \
 	%D%/nixlrun/channel.h \
+	%D%/nixlrun/grant.h \
 	%D%/nixlrun/pair.h \
 	%D%/nixlrun/team.h \
 	%D%/nixlrun/collective.h \

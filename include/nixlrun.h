@@ -55,6 +55,7 @@
 #include <nixlrun/signal.h>
 #include <nixlrun/channel.h>
 #include <nixlrun/pair.h>
+#include <nixlrun/grant.h>
 #include <nixlrun/team.h>
 #include <nixlrun/collective.h>
 #include <nixlrun/reduce.h>

@@ -2,7 +2,7 @@
 # One page per topic; every other function of a topic gets an alias that shows the same page.
 man_pages = %D%/nixl_bench.1 %D%/nixlcc.1 %D%/nixlrun.1 %D%/nixlrun.7 \
 	%D%/nixlrun-transports.7 %D%/nixl_atomic.3 %D%/nixl_attach.3 %D%/nixl_channel.3 %D%/nixl_collective.3 %D%/nixl_context.3 %D%/nixl_cq.3 %D%/nixl_error.3 %D%/nixl_event.3 \
-	%D%/nixl_flush.3 %D%/nixl_init.3 %D%/nixl_log.3 %D%/nixl_notify.3 %D%/nixl_op.3 %D%/nixl_pair.3 %D%/nixl_put.3 \
+	%D%/nixl_flush.3 %D%/nixl_grant.3 %D%/nixl_init.3 %D%/nixl_log.3 %D%/nixl_notify.3 %D%/nixl_op.3 %D%/nixl_pair.3 %D%/nixl_put.3 \
 	%D%/nixl_reduce.3 %D%/nixl_region.3 %D%/nixl_req.3 %D%/nixl_route_query.3 \
 	%D%/nixl_signal.3 %D%/nixl_team.3 %D%/nixl_version.3 %D%/nixl_xfer.3 \
 	%D%/nixlrun-device.7 %D%/nixlrun-jobs.7 %D%/nixlrun-memory.7 %D%/nixlrun-porting.7 \
@@ -24,6 +24,7 @@ man_aliases = %D%/nixl_publish.3 %D%/nixl_publish_query.3 %D%/nixl_unpublish.3 %
 	%D%/nixl_fence.3 %D%/nixl_finalize.3 %D%/nixl_finalize_x.3 %D%/nixl_get.3 %D%/nixl_get_x.3 \
 	%D%/nixl_get_strided.3 %D%/nixl_put_strided.3 \
 	%D%/nixl_get_notify.3 %D%/nixl_host.3 %D%/nixl_last_error.3 %D%/nixl_log_set_fn.3 \
+	%D%/nixl_grant_create.3 %D%/nixl_grant_query.3 %D%/nixl_grant_renew.3 %D%/nixl_grant_revoke.3 \
 	%D%/nixl_pair_decline.3 %D%/nixl_pair_expose.3 %D%/nixl_pair_query.3 \
 	%D%/nixl_pair_read.3 %D%/nixl_pair_write.3 \
 	%D%/nixl_note_init.3 %D%/nixl_notify_recv.3 %D%/nixl_incarnation.3 %D%/nixl_peer_query.3 %D%/nixl_peer_readmit.3 %D%/nixl_peer_state.3 %D%/nixl_put_x.3 \

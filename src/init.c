@@ -30,6 +30,7 @@
 #include "core/service.h"
 #include "core/subsystem.h"
 #include "core/wait.h"
+#include "grant/grant.h"
 #include "host/conn.h"
 #include "host/deathwatch.h"
 #include "host/connect.h"
@@ -86,9 +87,9 @@ static const struct nxr_subsystem log_subsystem = {.name = "log", .tick = nxr_lo
  *                 (device words, device, notify, request)
  *   peer_ended    the network's operations end first and connections last, so that nothing asks
  *                 again
- *   quiesce       xfer, copy thread and pair come first; then region, which waits for signals of
- *                 streams; then the signals that are late; then life: from here on this rank is
- *                 gone; then windows and net, which tell other hosts
+ *   quiesce       xfer, copy thread, grant and pair come first; then region, which waits for
+ *                 signals of streams; then the signals that are late; then life: from here on this
+ *                 rank is gone; then windows and net, which tell other hosts
  *   stop          network modules come first: they still end operations and hold memory keys
  */
 static const struct nxr_subsystem *const all_subsystems[] = {
@@ -126,6 +127,7 @@ static const struct nxr_subsystem *const all_subsystems[] = {
     &nxr_teams_subsystem,
     &nxr_channel_subsystem,
     &nxr_pair_subsystem,
+    &nxr_grant_subsystem,
     &nxr_copy_thread_subsystem,
     &nxr_xfer_subsystem,
     &nxr_flush_subsystem,

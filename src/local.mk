@@ -4,13 +4,13 @@ include src/memory/kernels/local.mk
 
 # One library a folder, in the order of the floors. Hidden symbols are seen by the unit tests: a test links
 # the library of its folder and those below it (test/unit/local.mk), or libnixlrun_core.la, that is all.
-folder_libs = %D%/libnxr_attach.la %D%/libnxr_collective.la %D%/libnxr_channel.la %D%/libnxr_pair.la %D%/libnxr_sync.la \
+folder_libs = %D%/libnxr_attach.la %D%/libnxr_collective.la %D%/libnxr_channel.la %D%/libnxr_grant.la %D%/libnxr_pair.la %D%/libnxr_sync.la \
 	%D%/libnxr_transfer.la transports/libnxr_transports.la %D%/libnxr_boot.la %D%/libnxr_net.la \
 	%D%/libnxr_host.la %D%/libnxr_region.la %D%/libnxr_control.la %D%/libnxr_memory.la \
 	%D%/memory/kernels/libnxr_kernels.la %D%/libnxr_core.la transports/libnxr_transport.la
 noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control.la \
 	%D%/libnxr_region.la %D%/libnxr_host.la %D%/libnxr_net.la %D%/libnxr_boot.la \
-	%D%/libnxr_transfer.la %D%/libnxr_sync.la %D%/libnxr_pair.la %D%/libnxr_channel.la \
+	%D%/libnxr_transfer.la %D%/libnxr_sync.la %D%/libnxr_pair.la %D%/libnxr_grant.la %D%/libnxr_channel.la \
 	%D%/libnxr_collective.la %D%/libnxr_attach.la
 
 %C%_libnxr_attach_la_SOURCES = \
@@ -233,6 +233,7 @@ endif
 	%D%/sync/atomic.c %D%/sync/atomic.h \
 	%D%/sync/extended.c \
 	%D%/sync/following.c %D%/sync/following.h \
+	%D%/sync/granted.h \
 	%D%/sync/atomic_start.c \
 	%D%/sync/xfer_start.c
 %C%_libnxr_sync_la_CFLAGS = $(AM_CFLAGS)
@@ -243,6 +244,18 @@ endif
 	%D%/pair/pair_handle.c \
 	%D%/pair/pair_use.c
 %C%_libnxr_pair_la_CFLAGS = $(AM_CFLAGS)
+
+%C%_libnxr_grant_la_SOURCES = \
+	%D%/grant/grant.h \
+	%D%/grant/grant_calls.c \
+	%D%/grant/grant_end.c \
+	%D%/grant/grant_lease.c \
+	%D%/grant/grant_open.c \
+	%D%/grant/grant_pieces.c \
+	%D%/grant/grant_table.c \
+	%D%/grant/grant_use.c \
+	%D%/grant/grant_word.h
+%C%_libnxr_grant_la_CFLAGS = $(AM_CFLAGS)
 
 %C%_libnxr_channel_la_SOURCES = \
 	%D%/channel/channel.c %D%/channel/channel.h \
@@ -308,7 +321,7 @@ lib_LTLIBRARIES += %D%/libnixlrun.la
 EXTRA_DIST += %D%/libnixlrun.map
 # What each folder owns.
 EXTRA_DIST += %D%/boot/README %D%/channel/README %D%/collective/README %D%/control/README \
-	%D%/attach/README %D%/core/README %D%/host/README %D%/memory/README %D%/net/README %D%/pair/README \
+	%D%/attach/README %D%/core/README %D%/grant/README %D%/host/README %D%/memory/README %D%/net/README %D%/pair/README \
 	%D%/region/README %D%/sync/README %D%/transfer/README %D%/util/README transports/README \
 	launcher/README
 %C%_libnixlrun_la_DEPENDENCIES = %D%/libnixlrun_core.la %D%/libnixlrun.map

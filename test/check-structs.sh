@@ -188,6 +188,33 @@ static void pairs(void)
     WANT(nixl_req_cancel(&req, PATIENCE, NULL) == NIXL_OK);
 }
 
+static int lend(const struct nixl_blocks *blocks, const struct nixl_grant_params *params,
+                char token[NIXL_TOKEN_MAX + 1], struct nixl_req **req_p)
+{
+    int status = nixl_grant_create(blocks, params, token, NIXL_TOKEN_MAX + 1, req_p);
+
+    return status == NIXL_INPROGRESS ? NIXL_OK : status;
+}
+
+static void grants(void)
+{
+    struct nixl_grant_params params = NIXL_GRANT_PARAMS_INIT;
+    struct nixl_blocks blocks = NIXL_BLOCKS_INIT;
+    struct nixl_grant_info nixl_grant_info_got;
+    char token[NIXL_TOKEN_MAX + 1];
+    struct nixl_req *req;
+
+    blocks.region = region;
+    blocks.block_nbytes = 64;
+    blocks.nblocks = 1;
+    params.rights = NIXL_GRANT_WRITE;
+    params.uses = 5;
+    INPUT(params, lend(&blocks, &params, token, &req));
+    OUTPUT(nixl_grant_info, NIXL_GRANT_INFO_INIT, nixl_grant_query(token, out));
+    WANT(nixl_grant_info_got.uses_left == 5 && nixl_grant_info_got.nbytes == 64);
+    WANT(nixl_req_cancel(&req, PATIENCE, NULL) == NIXL_OK);
+}
+
 /* Rank 0 closes a region that rank 1 has used, which is an event there. */
 static void events(void)
 {
@@ -217,6 +244,7 @@ int main(void)
     transfers();
     collectives();
     pairs();
+    grants();
     events();
     WANT(nixl_team_free(team) == NIXL_OK);
     WANT(nixl_region_close(region, PATIENCE) == NIXL_OK);

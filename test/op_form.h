@@ -41,6 +41,15 @@ static inline struct nixl_op op_own_signal(uint64_t *signal, enum nixl_signal_op
     return op;
 }
 
+static inline struct nixl_op op_grant(const char *token)
+{
+    struct nixl_op op = NIXL_OP_INIT;
+
+    op.flags = NIXL_OP_GRANT;
+    op.grant = token;
+    return op;
+}
+
 static inline struct nixl_op op_stream(void *stream)
 {
     struct nixl_op op = NIXL_OP_INIT;

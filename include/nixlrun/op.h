@@ -24,6 +24,7 @@ enum nixl_op_flag {
     NIXL_OP_STREAM = 4, /**< `stream`: the operation runs in the order of a CUDA stream */
     NIXL_OP_RANK = 8,   /**< `rank`: a wait ends with NIXL_E_PEER_LOST if that rank is lost */
     NIXL_OP_GETS = 16,  /**< a flush also waits for gets whose requests are still there */
+    NIXL_OP_GRANT = 32, /**< `grant`: a put, get or prepared transfer of blocks that are lent */
 };
 
 #define NIXL_AT_ONCE (-1) /**< `timeout_ns`: what would wait is given up */
@@ -67,10 +68,13 @@ struct nixl_op {
     uint64_t *signal;       /**< after a get: the word, in host memory; valid until the end */
     uint64_t signal_value;
     int32_t signal_op; /**< enum nixl_signal_op */
+
+    const char *grant; /**< NIXL_OP_GRANT: a token of nixl_grant_create() */
 };
 #define NIXL_OP_INIT                                                                               \
     {                                                                                              \
-        sizeof(struct nixl_op), 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0      \
+        sizeof(struct nixl_op), 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0,     \
+            NULL                                                                                   \
     }
 
 #ifdef __cplusplus

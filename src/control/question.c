@@ -114,6 +114,7 @@ static void question_register(void)
 {
     nxr_control_register(NXR_WIRE_PROBED, question_answered);
     nxr_control_register(NXR_WIRE_DECIDED, question_answered);
+    nxr_control_register(NXR_WIRE_GRANT, question_answered);
 }
 
 const struct nxr_subsystem nxr_question_subsystem = {

@@ -33,6 +33,8 @@ static const struct {
     [NXR_WIRE_PROPOSE] = {sizeof(struct nxr_wire_verdict), 0, 0, false},
     [NXR_WIRE_DECIDED] = {sizeof(struct nxr_wire_verdict), 0, 0, false},
     [NXR_WIRE_DETACH] = {sizeof(struct nxr_wire_header), 0, 0, false},
+    [NXR_WIRE_RENEW] = {sizeof(struct nxr_wire_renew), 0, 0, false},
+    [NXR_WIRE_GRANT] = {sizeof(struct nxr_wire_grant), 0, 0, false},
 };
 
 void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type)
@@ -215,6 +217,26 @@ static const char *wire_check_resolve(const struct nxr_wire_resolve *resolve)
                : NULL;
 }
 
+/* Is it a grant that is not known, or one that can be? */
+static bool wire_is_grant(const struct nxr_wire_grant *grant)
+{
+    return grant->state == 0 ||
+           (grant->state >= NIXL_GRANT_OPEN && grant->state <= NIXL_GRANT_CLOSED &&
+            grant->rights > 0 && grant->rights <= (NIXL_GRANT_READ | NIXL_GRANT_WRITE) &&
+            grant->left_ns >= 0);
+}
+
+/* What is wrong with a message about a grant; NULL also for all others. */
+static const char *wire_check_lent(const union nxr_wire_message *message)
+{
+    if (message->header.type == NXR_WIRE_RENEW && message->renew.lifetime_ns < 0) {
+        return "an impossible lifetime";
+    }
+    return message->header.type == NXR_WIRE_GRANT && !wire_is_grant(&message->grant)
+               ? "an impossible grant"
+               : NULL;
+}
+
 /* What is wrong with the type's own fields, or NULL. */
 static const char *wire_check_body(const union nxr_wire_message *message, int n_fds, int size)
 {
@@ -240,7 +262,7 @@ static const char *wire_check_body(const union nxr_wire_message *message, int n_
     case NXR_WIRE_DECIDED:
         return is_verdict(&message->verdict.verdict, size) ? NULL : "an impossible verdict";
     default:
-        return NULL;
+        return wire_check_lent(message);
     }
 }
 

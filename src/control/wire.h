@@ -38,6 +38,8 @@ enum nxr_wire_type {
     NXR_WIRE_PROPOSE, /* propose a verdict on a team call for your register */
     NXR_WIRE_DECIDED, /* the answer: the verdict that the register has */
     NXR_WIRE_DETACH,  /* the sender ends the attachment; the answer is the same message */
+    NXR_WIRE_RENEW,   /* renew a grant, or only tell about it */
+    NXR_WIRE_GRANT,   /* the answer */
     NXR_WIRE_N_TYPES
 };
 
@@ -136,6 +138,29 @@ struct nxr_wire_verdict { /* PROPOSE, DECIDED */
     struct nxr_verdict verdict;
 };
 
+#define NXR_WIRE_NONCE_NBYTES 16 /* of a token */
+
+struct nxr_wire_renew {
+    struct nxr_wire_header header;
+    uint64_t ask;
+    uint32_t slot;
+    uint32_t turn;
+    unsigned char nonce[NXR_WIRE_NONCE_NBYTES];
+    int64_t lifetime_ns; /* 0: leave it as it is */
+};
+
+/* What the owner tells of a grant; nixl_grant_info has the same fields. */
+struct nxr_wire_grant {
+    struct nxr_wire_header header;
+    uint64_t ask;
+    int32_t state; /* enum nixl_grant_state; 0: it is not known, or not any more */
+    uint32_t rights;
+    uint32_t uses_left;
+    uint32_t n_users;
+    int64_t left_ns;
+    uint64_t nbytes;
+};
+
 /*
  * A question to change a word in a region of the receiver, and its answer. They are no messages of
  * their own: networks carry them in records, in the order of puts, and a host in the slots of a
@@ -157,9 +182,10 @@ struct nxr_wire_atomic_done {
 
 union nxr_wire_message {
     struct nxr_wire_header header;
-    struct nxr_wire_question question; /* PROBE, PROBED, PROPOSE, DECIDED: their head */
-    struct nxr_wire_hello hello;       /* and WELCOME */
-    struct nxr_wire_resolve resolve;   /* and PROBE */
+    struct nxr_wire_question
+        question;                    /* PROBE, PROBED, PROPOSE, DECIDED, RENEW, GRANT: their head */
+    struct nxr_wire_hello hello;     /* and WELCOME */
+    struct nxr_wire_resolve resolve; /* and PROBE */
     struct nxr_wire_key key;
     struct nxr_wire_closed closed;
     struct nxr_wire_death death;
@@ -167,6 +193,8 @@ union nxr_wire_message {
     struct nxr_wire_leaving leaving;
     struct nxr_wire_probed probed;
     struct nxr_wire_verdict verdict;
+    struct nxr_wire_renew renew;
+    struct nxr_wire_grant grant;
 };
 
 /* Make `message` an empty one of this type, with the header filled in. */

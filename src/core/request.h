@@ -234,6 +234,12 @@ int nxr_request_finish(const char *operation, struct nixl_req **req_p);
  */
 bool nxr_request_withdraw(struct nixl_req *req, int (**cancel_p)(struct nxr_op *op));
 
+/*
+ * Free a request that has ended and that only its maker knows; returns how. Nothing is recorded,
+ * nor left to a flush.
+ */
+int nxr_request_collect(struct nixl_req *req);
+
 /* The user gives the request up: it is freed when it ends, or now if it has. */
 void nxr_request_abandon(struct nixl_req *req);
 

@@ -78,20 +78,27 @@ static void request_seen(struct nixl_req *req)
     }
 }
 
-int nxr_request_finish(const char *operation, struct nixl_req **req_p)
+int nxr_request_collect(struct nixl_req *req)
 {
-    struct nixl_req *req = *req_p;
     int status = atomic_load_explicit(&req->status, memory_order_acquire);
 
     if (status == NIXL_E_PEER_LOST && req->owner->has_peer) {
         nxr_life_lost(req->peer->rank); /* a system call may have noticed it first */
     }
+    request_seen(req);
+    return status;
+}
+
+int nxr_request_finish(const char *operation, struct nixl_req **req_p)
+{
+    struct nixl_req *req = *req_p;
+    int status = atomic_load_explicit(&req->status, memory_order_acquire);
+
     if (status < 0) {
         request_fail(operation, req, status);
     }
-    request_seen(req);
     *req_p = NULL;
-    return status;
+    return nxr_request_collect(req);
 }
 
 static int req_check_req(const char *operation, struct nixl_req **req_p, int64_t timeout_ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tokens: their bytes, the text that carries them, and their nonces. Lock: nonces_lock guards a stock
- * of random bytes; no lock is taken while it is held.
+ * Tokens: their bytes, the text that carries them, and their nonces. Lock: nonces_lock guards a
+ * stock of random bytes; no lock is taken while it is held.
  */
 #include "config.h"
 

@@ -48,6 +48,9 @@ bool nxr_token_make_nonce(unsigned char nonce[NXR_TOKEN_NONCE_NBYTES]);
 /* Refuse a token of that rank, or of -1: records the failure, and returns `status`. */
 int nxr_token_refuse(const char *operation, int rank, int status, const char *why);
 
+/* Is there room for a token? NIXL_OK; NIXL_E_TRUNCATED, recorded. */
+int nxr_token_check_room(const char *operation, size_t nbytes);
+
 /*
  * Read a token that a caller gives, and find the number of its maker. NIXL_OK, or the failure of
  * `operation`, recorded; it also fails while the library is not ready.

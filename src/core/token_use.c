@@ -11,6 +11,16 @@ int nxr_token_refuse(const char *operation, int rank, int status, const char *wh
     return nxr_fail(status, operation, rank, "", 0, "the token: %s", why);
 }
 
+int nxr_token_check_room(const char *operation, size_t nbytes)
+{
+    return nbytes >= NXR_TOKEN_NBYTES
+               ? NIXL_OK
+               : nxr_fail(NIXL_E_TRUNCATED, operation, -1, "", 0,
+                          "token_nbytes is %zu, and the token takes %d; NIXL_TOKEN_MAX + 1 (%d) "
+                          "suffices for every version",
+                          nbytes, NXR_TOKEN_NBYTES, NIXL_TOKEN_MAX + 1);
+}
+
 /* Refuse: the token was made by another process than the expected one. */
 static int token_refuse_maker(const char *operation, const struct nxr_token *token, int rank,
                               int status, const struct nxr_identity *expected)

@@ -422,11 +422,9 @@ int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size
         return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "%s",
                         token_p == NULL ? "token_p is NULL" : "req_p is NULL");
     }
-    if (token_nbytes < NXR_TOKEN_NBYTES) {
-        return nxr_fail(NIXL_E_TRUNCATED, operation, rank, "", 0,
-                        "token_nbytes is %zu, and the token takes %d; NIXL_TOKEN_MAX + 1 (%d) "
-                        "suffices for every version",
-                        token_nbytes, NXR_TOKEN_NBYTES, NIXL_TOKEN_MAX + 1);
+    status = nxr_token_check_room(operation, token_nbytes);
+    if (status != NIXL_OK) {
+        return status;
     }
     if (!nxr_region_own_has_range(region, offset, nbytes)) {
         return nxr_fail(NIXL_E_RANGE, operation, rank, "", 0,

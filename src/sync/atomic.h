@@ -58,6 +58,13 @@ int nxr_get_signal_start(const char *operation, int rank, struct nixl_region *re
 int nxr_signal_reserve(const char *operation, int rank, struct nixl_region *region,
                        const struct nxr_atomic *atomic, struct nxr_follower **follower_p);
 
+/*
+ * Start the change of a word of a segment, which is in range and aligned, behind all puts that were
+ * started. NIXL_OK; NIXL_INPROGRESS with the request; or the failure, recorded.
+ */
+int nxr_atomic_start(const char *operation, struct nxr_segment *segment,
+                     const struct nxr_atomic *atomic, uint64_t *fetched_p, struct nixl_req **req_p);
+
 /* In one trip, if a transport offers that. NIXL_E_AGAIN: do it in two steps. */
 int nxr_atomic_put_in_one_trip(int rank, struct nixl_region *region,
                                const struct nxr_put_signal *what);

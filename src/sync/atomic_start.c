@@ -136,6 +136,18 @@ static int change_start(const char *operation, int rank, struct nixl_region *reg
     return atomic_op_leave(operation, status, req, req_p);
 }
 
+int nxr_atomic_start(const char *operation, struct nxr_segment *segment,
+                     const struct nxr_atomic *atomic, uint64_t *fetched_p, struct nixl_req **req_p)
+{
+    struct nxr_op op = change_op(atomic, false, fetched_p);
+    struct nixl_req *req = NULL;
+    int status;
+
+    op.segment = segment;
+    status = nxr_request_make_at(operation, &atomic_op_owner, &op, &req);
+    return atomic_op_leave(operation, status, req, req_p);
+}
+
 /* The same in the extended form, of a call that takes no flags. `status`: of its arguments. */
 static inline int change_extended(const char *operation, int status, int rank,
                                   struct nixl_region *region, const struct nxr_atomic *atomic,

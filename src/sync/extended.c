@@ -7,6 +7,7 @@
 
 #include "sync/atomic.h"
 #include "sync/following.h"
+#include "sync/granted.h"
 #include "sync/notify.h"
 #include "sync/stream_signal.h"
 #include "transfer/stream.h"
@@ -114,12 +115,57 @@ static int put_and_notify_at_once(const struct moving *what, const struct nxr_fo
                : nxr_fail(status, what->operation, what->rank, "", 0, "%s", nixl_strerror(status));
 }
 
+/* What follows an operation that names a grant; as nxr_following_make(). */
+static int granted_follow(const struct moving *what, const struct nxr_form *form,
+                          struct nxr_following *following)
+{
+    if (nxr_form_has(form, NIXL_OP_STREAM)) {
+        return nxr_form_refuse(what->operation, what->rank, "NIXL_OP_STREAM",
+                               "a stream does not take and give back uses of a grant");
+    }
+    return nxr_following_make(what->operation, what->rank, form, what->kind, following);
+}
+
+/* Start a put or get of blocks that are lent. */
+static int moving_granted(const struct moving *what, const struct nxr_form *form,
+                          struct nixl_req **req_p)
+{
+    const struct nxr_granted granted = {.token = form->op.grant,
+                                        .kind = what->kind,
+                                        .rank = what->rank,
+                                        .region = what->region,
+                                        .offset = what->piece.offset,
+                                        .nbytes = what->piece.nbytes};
+    struct nxr_following following = {NULL, NULL};
+    struct nixl_req *started = NULL;
+    struct nxr_lease *lease;
+    int status = nxr_transfer_check(what->operation, what->rank, what->region, what->piece.local,
+                                    what->piece.nbytes);
+
+    if (status == NIXL_OK) {
+        status = granted_follow(what, form, &following);
+    }
+    if (status == NIXL_OK) {
+        status = nxr_granting->begin(what->operation, &granted, &lease);
+    }
+    if (status == NIXL_OK) {
+        status = nxr_transfer_start(what->operation, what->kind, what->rank, what->region,
+                                    &what->piece, &started);
+        status = nxr_granting->end(lease, status, started, req_p);
+    }
+    nxr_following_begin(&following, status, *req_p);
+    return status;
+}
+
 static int moving_start(const struct moving *what, const struct nxr_form *form,
                         struct nixl_req **req_p)
 {
     struct nxr_following following = {NULL, NULL};
     int status = NIXL_E_AGAIN;
 
+    if (nxr_form_has(form, NIXL_OP_GRANT)) {
+        return moving_granted(what, form, req_p);
+    }
     if (form->op.flags == NIXL_OP_NOTE && what->kind == NXR_OP_PUT) {
         status = put_and_notify_at_once(what, form);
     }
@@ -141,7 +187,8 @@ static int moving_run(const struct moving *what, const struct nixl_op *op, struc
     struct nixl_req *req = NULL;
     struct nxr_form form;
     int status = nxr_form_read_start(what->operation, op,
-                                     NIXL_OP_NOTE | NIXL_OP_SIGNAL | NIXL_OP_STREAM, req_p, &form);
+                                     NIXL_OP_NOTE | NIXL_OP_SIGNAL | NIXL_OP_STREAM | NIXL_OP_GRANT,
+                                     req_p, &form);
 
     if (status == NIXL_OK) {
         status = moving_start(what, &form, &req);

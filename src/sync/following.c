@@ -3,10 +3,13 @@
 #include "config.h"
 
 #include "sync/following.h"
+#include "sync/granted.h"
 #include "sync/atomic.h"
 #include "sync/notify.h"
 #include "transfer/transfer.h"
 #include "util/status.h"
+
+const struct nxr_granting *nxr_granting;
 
 int nxr_following_atomic(const char *operation, int rank, const struct nxr_form *form,
                          struct nxr_atomic *atomic_p)
@@ -45,6 +48,30 @@ int nxr_following_note(const char *operation, int rank, const struct nxr_form *f
     return following->note != NULL ? NIXL_OK
                                    : nxr_fail(NIXL_E_NO_MEMORY, operation, rank, "", 0,
                                               "no memory for the notification");
+}
+
+int nxr_following_make(const char *operation, int rank, const struct nxr_form *form,
+                       enum nxr_op_kind kind, struct nxr_following *following)
+{
+    struct nxr_atomic atomic;
+    int status = NIXL_OK;
+
+    if (nxr_form_has(form, NIXL_OP_SIGNAL) && kind == NXR_OP_GET) {
+        return nxr_form_refuse(operation, rank, "NIXL_OP_SIGNAL",
+                               "a get that is prepared, or of blocks that are lent, raises no "
+                               "signal: wait for its request");
+    }
+    if (nxr_form_has(form, NIXL_OP_SIGNAL)) {
+        status = nxr_following_atomic(operation, rank, form, &atomic);
+        if (status == NIXL_OK) {
+            status = nxr_signal_reserve(operation, rank, form->op.signal_region, &atomic,
+                                        &following->signal);
+        }
+    }
+    if (status == NIXL_OK) {
+        status = nxr_following_note(operation, rank, form, kind, following);
+    }
+    return status;
 }
 
 static void follow_by(struct nxr_follower *follower, int status, struct nixl_req *req)

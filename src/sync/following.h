@@ -31,6 +31,14 @@ int nxr_following_atomic(const char *operation, int rank, const struct nxr_form 
 int nxr_following_note(const char *operation, int rank, const struct nxr_form *form,
                        enum nxr_op_kind kind, struct nxr_following *following);
 
+/*
+ * Make all that follows an operation whose request raises no signal itself: a get, which has no
+ * other, is refused one. NIXL_OK; or the failure, recorded, with which nxr_following_begin() frees
+ * what was made.
+ */
+int nxr_following_make(const char *operation, int rank, const struct nxr_form *form,
+                       enum nxr_op_kind kind, struct nxr_following *following);
+
 /* The operation was started with that status and request: from now on they follow it. */
 void nxr_following_begin(const struct nxr_following *following, int status, struct nixl_req *req);
 

@@ -2,33 +2,31 @@
 /* The extended form of starting a prepared transfer, and what follows it. No lock. */
 #include "config.h"
 
-#include "sync/atomic.h"
 #include "sync/following.h"
+#include "sync/granted.h"
 #include "transfer/xfer.h"
-#include "util/status.h"
 
-/* Make what follows the start. A failure leaves nothing behind. */
-static int xfer_follow(const char *operation, const struct nixl_xfer *xfer,
-                       const struct nxr_form *form, struct nxr_following *following)
+/* Start it, on blocks that are lent: that they all are is checked once their memory is found. */
+static int xfer_start_granted(const char *operation, struct nixl_xfer *xfer, const char *token,
+                              struct nixl_req **req_p)
 {
-    struct nxr_atomic atomic;
-    int status = NIXL_OK;
+    const struct nxr_granted granted = {.token = token,
+                                        .kind = xfer->kind,
+                                        .rank = xfer->rank,
+                                        .nbytes = xfer->sides[NIXL_XFER_LOCAL].nbytes,
+                                        .side = &xfer->sides[NIXL_XFER_REMOTE]};
+    struct nixl_req *started = NULL;
+    struct nxr_lease *lease;
+    int status = nxr_xfer_find(operation, xfer);
 
-    if (nxr_form_has(form, NIXL_OP_SIGNAL) && xfer->kind == NXR_OP_GET) {
-        return nxr_form_refuse(operation, xfer->rank, "NIXL_OP_SIGNAL",
-                               "a prepared get raises no signal: wait for its request");
-    }
-    if (nxr_form_has(form, NIXL_OP_SIGNAL)) {
-        status = nxr_following_atomic(operation, xfer->rank, form, &atomic);
-        if (status == NIXL_OK) {
-            status = nxr_signal_reserve(operation, xfer->rank, form->op.signal_region, &atomic,
-                                        &following->signal);
-        }
-    }
     if (status == NIXL_OK) {
-        status = nxr_following_note(operation, xfer->rank, form, xfer->kind, following);
+        status = nxr_granting->begin(operation, &granted, &lease);
     }
-    return status;
+    if (status != NIXL_OK) {
+        return nxr_xfer_unclaim(xfer, status);
+    }
+    status = nxr_xfer_start(operation, xfer, &started);
+    return nxr_granting->end(lease, status, started, req_p);
 }
 
 int nixl_xfer_start_x(struct nixl_xfer *xfer, const struct nixl_op *op, struct nixl_req **req_p)
@@ -37,7 +35,8 @@ int nixl_xfer_start_x(struct nixl_xfer *xfer, const struct nixl_op *op, struct n
     struct nxr_following following = {NULL, NULL};
     struct nixl_req *req = NULL;
     struct nxr_form form;
-    int status = nxr_form_read_start(operation, op, NIXL_OP_NOTE | NIXL_OP_SIGNAL, req_p, &form);
+    int status = nxr_form_read_start(operation, op, NIXL_OP_NOTE | NIXL_OP_SIGNAL | NIXL_OP_GRANT,
+                                     req_p, &form);
 
     if (status == NIXL_OK) {
         status = nxr_xfer_check(operation, xfer);
@@ -48,9 +47,14 @@ int nixl_xfer_start_x(struct nixl_xfer *xfer, const struct nixl_op *op, struct n
     if (status != NIXL_OK) {
         return nxr_form_end(operation, &form, status, NULL, req_p);
     }
-    status = xfer_follow(operation, xfer, &form, &following);
-    status =
-        status == NIXL_OK ? nxr_xfer_start(operation, xfer, &req) : nxr_xfer_unclaim(xfer, status);
+    status = nxr_following_make(operation, xfer->rank, &form, xfer->kind, &following);
+    if (status != NIXL_OK) {
+        status = nxr_xfer_unclaim(xfer, status);
+    } else if (nxr_form_has(&form, NIXL_OP_GRANT)) {
+        status = xfer_start_granted(operation, xfer, form.op.grant, &req);
+    } else {
+        status = nxr_xfer_start(operation, xfer, &req);
+    }
     nxr_following_begin(&following, status, req);
     return nxr_form_end(operation, &form, status, req, req_p);
 }

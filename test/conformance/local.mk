@@ -12,6 +12,7 @@ EXTRA_PROGRAMS += %D%/conformance
 	%D%/event.c \
 	%D%/extended.c %D%/extents.c %D%/extents.h %D%/extents_xfer.c \
 	%D%/exchange.c %D%/exchange.h \
+	%D%/grant.c \
 	%D%/job.c \
 	%D%/kinds.c %D%/kinds_channel.c %D%/kinds_collective.c \
 	%D%/later.c \

@@ -32,11 +32,15 @@ struct conf conf = {
     .scale = 10, .transport = "shm", .segment_kind = NIXL_MEM_HOST, .local_kind = NIXL_MEM_HOST};
 
 static const struct guarantee *const tables[] = {
-    conf_kinds,         conf_data,      conf_order,   conf_notify,    conf_region,
-    conf_close,         conf_request,   conf_atomic,  conf_signal,    conf_event,
-    conf_xfer,          conf_xfer_data, conf_channel, conf_reduction, conf_collective,
-    conf_team,          conf_later,     conf_pair,    conf_extended,  conf_kinds_collective,
-    conf_kinds_channel, conf_job,       conf_access,  conf_extents,   conf_extents_xfer,
+    conf_kinds,         conf_data,         conf_order,
+    conf_notify,        conf_region,       conf_close,
+    conf_request,       conf_atomic,       conf_signal,
+    conf_event,         conf_xfer,         conf_xfer_data,
+    conf_channel,       conf_reduction,    conf_collective,
+    conf_team,          conf_later,        conf_pair,
+    conf_grant,         conf_extended,     conf_kinds_collective,
+    conf_kinds_channel, conf_job,          conf_access,
+    conf_extents,       conf_extents_xfer,
 };
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
 

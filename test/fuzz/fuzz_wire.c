@@ -71,6 +71,13 @@ static void check_used(const union nxr_wire_message *message)
         must(message->verdict.verdict.status != NIXL_E_PEER_LOST ||
              message->verdict.verdict.rank >= 0);
         break;
+    case NXR_WIRE_RENEW:
+        must(message->renew.lifetime_ns >= 0);
+        break;
+    case NXR_WIRE_GRANT:
+        must(message->grant.state >= 0 && message->grant.state <= NIXL_GRANT_CLOSED);
+        must(message->grant.state == 0 || message->grant.left_ns >= 0);
+        break;
     default:
         break;
     }

@@ -129,6 +129,22 @@ static void every_pair_call(struct nixl_region *region, int expected)
     MPT_TRUE(req == NULL && token[0] == '\0');
 }
 
+static void every_grant_call(struct nixl_region *region, int expected)
+{
+    struct nixl_grant_info info = NIXL_GRANT_INFO_INIT;
+    struct nixl_blocks blocks = NIXL_BLOCKS_INIT;
+    char token[NIXL_TOKEN_MAX + 1] = "";
+    struct nixl_req *req = NULL;
+
+    blocks.region = region;
+    blocks.block_nbytes = 1;
+    MPT_STATUS(nixl_grant_create(&blocks, NULL, token, sizeof(token), &req), expected);
+    MPT_STATUS(nixl_grant_renew(token, MPT_S), expected);
+    MPT_STATUS(nixl_grant_revoke(token, 0), expected);
+    MPT_STATUS(nixl_grant_query(token, &info), expected);
+    MPT_TRUE(req == NULL && token[0] == '\0');
+}
+
 static void every_word_call(struct nixl_region *region, int expected)
 {
     uint64_t word = 1, fetched = 2;
@@ -280,6 +296,7 @@ void mpt_every_call(struct nixl_region *region, int expected)
     every_xfer_call(region, expected);
     every_channel_call(expected);
     every_pair_call(region, expected);
+    every_grant_call(region, expected);
     every_word_call(region, expected);
     every_collective_call(expected);
     every_stream_call(region, expected);

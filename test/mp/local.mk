@@ -15,6 +15,7 @@ mp_programs = \
 	%D%/aside \
 	%D%/bad_args \
 	%D%/bad_channel \
+	%D%/bad_grant \
 	%D%/bad_pair \
 	%D%/bad_xfer \
 	%D%/bad_env \
@@ -27,6 +28,7 @@ mp_programs = \
 	%D%/fault_collective \
 	%D%/fault_first \
 	%D%/fault_flush \
+	%D%/fault_grant \
 	%D%/fault_init \
 	%D%/fault_launcher \
 	%D%/fault_pair \
@@ -36,6 +38,7 @@ mp_programs = \
 	%D%/fault_visit \
 	%D%/fault_wait \
 	%D%/first_flush \
+	%D%/grant_cases \
 	%D%/harness_probe \
 	%D%/hello \
 	%D%/idle_conn \
@@ -71,6 +74,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_bad_args_LDADD = $(mp_libs)
 %C%_bad_channel_LDFLAGS = $(mp_link)
 %C%_bad_channel_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
+%C%_bad_grant_LDFLAGS = $(mp_link)
+%C%_bad_grant_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_bad_pair_LDFLAGS = $(mp_link)
 %C%_bad_pair_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_bad_xfer_LDFLAGS = $(mp_link)
@@ -95,6 +100,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_fault_first_LDADD = $(mp_libs)
 %C%_fault_flush_LDFLAGS = $(mp_link)
 %C%_fault_flush_LDADD = $(mp_libs)
+%C%_fault_grant_LDFLAGS = $(mp_link)
+%C%_fault_grant_LDADD = $(mp_libs)
 %C%_fault_init_SOURCES = %D%/fault_init.c test/net/bed.c test/net/bed.h
 %C%_fault_init_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
 %C%_fault_init_LDFLAGS = $(mp_link)
@@ -113,6 +120,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_fault_visit_LDADD = $(mp_libs)
 %C%_fault_wait_LDFLAGS = $(mp_link)
 %C%_fault_wait_LDADD = $(mp_libs)
+%C%_grant_cases_LDFLAGS = $(mp_link)
+%C%_grant_cases_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_harness_probe_LDFLAGS = $(mp_link)
 %C%_harness_probe_LDADD = $(mp_libs)
 %C%_first_flush_LDFLAGS = $(mp_link)

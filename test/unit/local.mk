@@ -20,9 +20,10 @@ floor_attach = src/libnxr_attach.la $(floor_host)
 floor_transfer = src/libnxr_transfer.la transports/libnxr_transports.la src/libnxr_host.la $(floor_net)
 floor_sync = src/libnxr_sync.la $(floor_transfer)
 floor_pair = src/libnxr_pair.la $(floor_sync)
+floor_grant = src/libnxr_grant.la $(floor_sync)
 floor_collective = src/libnxr_collective.la $(floor_sync)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
-unit_programs = %D%/abi %D%/attach %D%/attached %D%/available %D%/bounce %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/engine_slurm %D%/env %D%/extents %D%/frame %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_calls %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/net_refusal %D%/options \
+unit_programs = %D%/abi %D%/attach %D%/attached %D%/available %D%/bounce %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/engine_slurm %D%/env %D%/extents %D%/frame %D%/grant %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_calls %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/net_refusal %D%/options \
 	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/struct %D%/stream_signal %D%/table %D%/tcp %D%/tcp_ep %D%/tcp_health %D%/thread %D%/tmpdir %D%/token %D%/values %D%/wire %D%/atomic %D%/atomic_ring %D%/world
 unit_programs += %D%/control %D%/cores %D%/detector %D%/inflight %D%/init %D%/liveness %D%/local_socket %D%/meeting %D%/notify %D%/packet %D%/peer_slot %D%/request %D%/segment_open %D%/shares %D%/vm
 if WITH_DEBUG
@@ -119,6 +120,8 @@ foreign_wraps = -Wl,--wrap=clock_gettime -Wl,--wrap=guardian_signal -Wl,--wrap=g
 %C%_init_LDADD = $(floor_src) $(CRITERION_LIBS)
 %C%_inflight_CFLAGS = $(unit_cflags)
 %C%_inflight_LDADD = $(floor_core) $(CRITERION_LIBS)
+%C%_grant_CFLAGS = $(unit_cflags)
+%C%_grant_LDADD = $(floor_grant) $(CRITERION_LIBS)
 %C%_handle_CFLAGS = $(unit_cflags)
 %C%_handle_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_host_memory_CFLAGS = $(unit_cflags)

@@ -39,7 +39,8 @@ static const struct {
     {NXR_WIRE_HELLO, 2},   {NXR_WIRE_WELCOME, 2}, {NXR_WIRE_RESOLVE, 0}, {NXR_WIRE_KEY, 1},
     {NXR_WIRE_CLOSED, 0},  {NXR_WIRE_DEATH, 0},   {NXR_WIRE_RING_FD, 0}, {NXR_WIRE_BOUNCE, 1},
     {NXR_WIRE_WORK, 0},    {NXR_WIRE_LEAVING, 0}, {NXR_WIRE_PROBE, 0},   {NXR_WIRE_PROBED, 0},
-    {NXR_WIRE_PROPOSE, 0}, {NXR_WIRE_DECIDED, 0}, {NXR_WIRE_DETACH, 0},
+    {NXR_WIRE_PROPOSE, 0}, {NXR_WIRE_DECIDED, 0}, {NXR_WIRE_DETACH, 0},  {NXR_WIRE_RENEW, 0},
+    {NXR_WIRE_GRANT, 0},
 };
 #define N_TYPES (sizeof(types) / sizeof(types[0]))
 
@@ -253,6 +254,34 @@ Test(wire, a_verdict_is_an_outcome_about_a_rank)
             refused(message.header.nbytes, 0);
         }
     }
+}
+
+Test(wire, what_is_told_of_a_grant_can_be)
+{
+    const struct nxr_wire_grant bad[] = {
+        {.state = -1, .rights = NIXL_GRANT_READ},
+        {.state = NIXL_GRANT_CLOSED + 1, .rights = NIXL_GRANT_READ},
+        {.state = NIXL_GRANT_OPEN},
+        {.state = NIXL_GRANT_OPEN, .rights = 4},
+        {.state = NIXL_GRANT_OPEN, .rights = NIXL_GRANT_READ, .left_ns = -1},
+    };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        const struct nxr_wire_grant right = {.state = NIXL_GRANT_OPEN, .rights = NIXL_GRANT_WRITE};
+        struct nxr_wire_header header;
+
+        make(NXR_WIRE_GRANT);
+        header = message.header;
+        message.grant = right;
+        message.header = header;
+        cr_expect(eq(int, parse(message.header.nbytes, 0), NIXL_OK), "%s", why);
+        message.grant = bad[i];
+        message.header = header;
+        refused(message.header.nbytes, 0);
+    }
+    make(NXR_WIRE_RENEW);
+    message.renew.lifetime_ns = -1;
+    refused(message.header.nbytes, 0);
 }
 
 Test(wire, keys_must_be_sound)
