@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Examples: built and tested here, installed as sources.
-noinst_PROGRAMS += %D%/allreduce %D%/channel %D%/hello %D%/ring %D%/pair %D%/paged_kv %D%/kv_transfer
+noinst_PROGRAMS += %D%/allreduce %D%/channel %D%/hello %D%/ring %D%/pair %D%/paged_kv %D%/kv_transfer \
+	%D%/serve %D%/serve_worker
 %C%_allreduce_SOURCES = %D%/allreduce.c
 %C%_allreduce_LDADD = $(nixlrun_la)
 %C%_allreduce_LDFLAGS = $(AM_LDFLAGS) -no-install
@@ -19,6 +20,12 @@ noinst_PROGRAMS += %D%/allreduce %D%/channel %D%/hello %D%/ring %D%/pair %D%/pag
 %C%_paged_kv_SOURCES = %D%/paged_kv.c
 %C%_paged_kv_LDADD = $(nixlrun_la)
 %C%_paged_kv_LDFLAGS = $(AM_LDFLAGS) -no-install
+%C%_serve_SOURCES = %D%/serve.c %D%/serve.h
+%C%_serve_LDADD = $(nixlrun_la)
+%C%_serve_LDFLAGS = $(AM_LDFLAGS) -no-install
+%C%_serve_worker_SOURCES = %D%/serve_worker.c %D%/serve.h
+%C%_serve_worker_LDADD = $(nixlrun_la)
+%C%_serve_worker_LDFLAGS = $(AM_LDFLAGS) -no-install
 %C%_kv_transfer_SOURCES = %D%/kv_transfer.c %D%/kv_options.c %D%/kv_options.h %D%/kv_cache.c \
 	%D%/kv_cache.h %D%/kv_report.c %D%/kv_report.h
 %C%_kv_transfer_LDADD = $(nixlrun_la)
@@ -27,7 +34,9 @@ noinst_PROGRAMS += %D%/allreduce %D%/channel %D%/hello %D%/ring %D%/pair %D%/pag
 examplesdir = $(docdir)/examples
 dist_examples_DATA = $(%C%_hello_SOURCES) $(%C%_ring_SOURCES) $(%C%_paged_kv_SOURCES) \
 	$(%C%_allreduce_SOURCES) $(%C%_channel_SOURCES) $(%C%_pair_SOURCES) \
-	$(%C%_kv_transfer_SOURCES)
+	$(%C%_kv_transfer_SOURCES) $(%C%_serve_SOURCES) %D%/serve_worker.c
+examplescriptsdir = $(examplesdir)
+dist_examplescripts_SCRIPTS = %D%/serve_demo.sh
 pythonexamplesdir = $(docdir)/examples/python
 dist_pythonexamples_DATA = %D%/python/hello.py %D%/python/parameter_server.py %D%/python/ring.py \
 	%D%/python/server.py %D%/python/stencil.py %D%/python/torch_tensors.py %D%/python/work_queue.py

@@ -172,7 +172,7 @@ static int ask_about(const char *operation, const char *text, int64_t lifetime_n
 int nixl_grant_renew(const char *token, int64_t lifetime_ns)
 {
     static const char operation[] = "nixl_grant_renew";
-    struct nxr_wire_grant told;
+    struct nxr_wire_grant told = {0};
     int rank, status = nxr_check_ready(operation);
 
     if (status == NIXL_OK && lifetime_ns <= 0) {
@@ -194,7 +194,7 @@ int nixl_grant_query(const char *token, struct nixl_grant_info *info_p)
         NXR_STRUCT_TYPE(nixl_grant_info, NIXL_GRANT_INFO_INIT, nbytes);
     static const char operation[] = "nixl_grant_query";
     struct nixl_grant_info info = NIXL_GRANT_INFO_INIT;
-    struct nxr_wire_grant told;
+    struct nxr_wire_grant told = {0};
     int status = nxr_check_ready(operation);
 
     if (status == NIXL_OK) {

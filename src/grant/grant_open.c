@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tokens of others that this rank has looked up: what their owner says of the grant is read once,
- * and kept for the next uses. What was read is right if a use can be taken afterwards, since a
+ * and kept for the next uses. What was read is right if the grant is open afterwards, since a
  * record does not change while its turn is open. Lock: opened_lock; no lock is taken inside it.
  */
 #include "config.h"
@@ -177,6 +177,33 @@ static int read_pieces(const struct lookup *lookup, struct nxr_grant_opened *ope
     return NIXL_OK;
 }
 
+/* Is the grant open now, as the word that was read says? Else its pages may be another one's. */
+static int check_open(const struct lookup *lookup, uint64_t word)
+{
+    int state = nxr_grant_word_state(word, lookup->token->turn);
+
+    return state == NIXL_GRANT_OPEN ? NIXL_OK
+                                    : nxr_grant_refuse(lookup->operation, lookup->rank, state);
+}
+
+/* Read the pieces of a grant that is open before and after. */
+static int read_while_open(const struct lookup *lookup, struct nxr_grant_opened *opened)
+{
+    uint64_t offset = (uint64_t)lookup->token->slot * sizeof(lookup->record) +
+                      offsetof(struct nxr_grant_record, word);
+    uint64_t word = atomic_load(&lookup->record.word);
+    int status = check_open(lookup, word);
+
+    if (status == NIXL_OK) {
+        status = read_pieces(lookup, opened);
+    }
+    if (status == NIXL_OK) {
+        status = read_table(lookup, offset, &word, sizeof(word));
+    }
+    atomic_init(&opened->word, word);
+    return status == NIXL_OK ? check_open(lookup, word) : status;
+}
+
 /* Read the record and the pieces. */
 static int read_grant(struct lookup *lookup, struct nxr_grant_opened *opened)
 {
@@ -197,11 +224,10 @@ static int read_grant(struct lookup *lookup, struct nxr_grant_opened *opened)
         status = compare_record(lookup);
     }
     if (status == NIXL_OK) {
-        status = read_pieces(lookup, opened);
+        status = read_while_open(lookup, opened);
     }
     if (status == NIXL_OK) {
         opened->rights = lookup->record.rights;
-        atomic_init(&opened->word, atomic_load(&lookup->record.word));
         memcpy(opened->name, lookup->record.name, NIXL_NAME_MAX);
     }
     return status;
@@ -298,7 +324,7 @@ int nxr_grant_open(const char *operation, const char *text, int rank,
     opened->n_users = 1;
     opened->token = token;
     opened->rank = rank;
-    memcpy(opened->text, text, sizeof(opened->text));
+    nxr_token_write(&token, opened->text);
     status =
         read_grant(&(struct lookup){.operation = operation, .rank = rank, .token = &token}, opened);
     if (status != NIXL_OK) {

@@ -231,25 +231,34 @@ static int fail_pieces(const struct loan *loan, int status)
                           NIXL_GRANT_PIECES_MAX);
 }
 
-/* Find the memory of the blocks, and what pieces they make. */
-static int find_pieces(struct loan *loan, const struct nixl_blocks *blocks)
+/* Find the memory of the entry, and what pieces its blocks make. */
+static int measure_blocks(struct loan *loan, struct nxr_side *side)
+{
+    const struct nxr_blocks *blocks = &side->blocks[0];
+    int status;
+
+    if (blocks->nblocks == 0) {
+        return nxr_fail(NIXL_E_INVALID_ARG, loan->operation, -1, "", 0, "there are no blocks");
+    }
+    status = nxr_side_find(loan->operation, NXR_OP_PUT, nxr_job.rank, NIXL_XFER_LOCAL, side);
+    if (status == NIXL_OK) {
+        status = nxr_side_count(loan->operation, nxr_job.rank, side);
+    }
+    if (status == NIXL_OK) {
+        loan->nbytes = side->nbytes;
+        status = nxr_grant_pieces_make(blocks, &loan->pieces);
+        status = status == NIXL_OK ? status : fail_pieces(loan, status);
+    }
+    return status;
+}
+
+static int find_pieces(struct loan *loan, const struct nixl_blocks *entry)
 {
     struct nxr_side side = {0};
-    int status = nxr_side_copy(loan->operation, nxr_job.rank, NIXL_XFER_LOCAL, blocks, 1, &side);
+    int status = nxr_side_copy(loan->operation, nxr_job.rank, NIXL_XFER_LOCAL, entry, 1, &side);
 
-    if (status == NIXL_OK && side.blocks->nblocks == 0) {
-        status = nxr_fail(NIXL_E_INVALID_ARG, loan->operation, -1, "", 0, "there are no blocks");
-    }
-    if (status == NIXL_OK) {
-        status = nxr_side_find(loan->operation, NXR_OP_PUT, nxr_job.rank, NIXL_XFER_LOCAL, &side);
-    }
-    if (status == NIXL_OK) {
-        status = nxr_side_count(loan->operation, nxr_job.rank, &side);
-    }
-    if (status == NIXL_OK) {
-        loan->nbytes = side.nbytes;
-        status = nxr_grant_pieces_make(side.blocks, &loan->pieces);
-        status = status == NIXL_OK ? status : fail_pieces(loan, status);
+    if (status == NIXL_OK && side.blocks != NULL) {
+        status = measure_blocks(loan, &side);
     }
     free(side.blocks);
     return status;
@@ -392,7 +401,7 @@ int nixl_grant_create(const struct nixl_blocks *blocks, const struct nixl_grant_
     if (status == NIXL_OK) {
         status = read_params(&loan, params);
     }
-    if (status != NIXL_OK) {
+    if (status != NIXL_OK || loan.region == NULL) {
         return status;
     }
     if (token_p == NULL || req_p == NULL) {

@@ -297,6 +297,31 @@ static void started_transfers_end_with_their_use(void)
     free(local);
 }
 
+/* The first use of a token comes after the grant, when its pages tell of another grant's blocks. */
+static void a_token_that_is_looked_up_late_is_stale(void)
+{
+    struct segment segment = conf_segment("grant.late", (size_t)4 * N_SCATTERED * 64);
+    uint64_t *index = malloc(N_SCATTERED * sizeof(*index));
+    struct nixl_blocks blocks = blocks_of(segment.region, index, N_SCATTERED);
+    struct token mine, theirs, other;
+    struct nixl_req *req;
+
+    blocks.block_nbytes = blocks.stride = 64;
+    for (uint64_t i = 0; i < N_SCATTERED; i++) {
+        index[i] = 2 * i;
+    }
+    req = lend(&blocks, 0, 0, 0, &mine);
+    MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, NULL));
+    blocks.offset = (uint64_t)2 * N_SCATTERED * 64;
+    req = lend(&blocks, 0, 0, 0, &other);
+    theirs = swap_tokens(&mine);
+    is_refused(&segment, &theirs, NIXL_E_STALE, "revoked");
+    mpt_barrier();
+    MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, NULL));
+    conf_end(&segment);
+    free(index);
+}
+
 /* ---- what is not done ------------------------------------------------------------------------ */
 
 static void rights_and_blocks_are_checked_first(void)
@@ -518,6 +543,7 @@ const struct guarantee conf_grant[] = {
     {"blocks_that_are_lent_are_moved", blocks_that_are_lent_are_moved, 0},
     {"prepared_transfers_use_a_grant", prepared_transfers_use_a_grant, 0},
     {"thousands_of_scattered_blocks_are_lent", thousands_of_scattered_blocks_are_lent, 0},
+    {"a_token_that_is_looked_up_late_is_stale", a_token_that_is_looked_up_late_is_stale, 0},
     {"blocks_of_every_extent_are_lent", blocks_of_every_extent_are_lent, 0},
     {"started_transfers_end_with_their_use", started_transfers_end_with_their_use, 0},
     {"rights_and_blocks_are_checked_first", rights_and_blocks_are_checked_first, 0},

@@ -35,7 +35,7 @@ one_line() {
     grep -qE "^kv_transfer: $1" "$scratch/err" || echo "not found: $1"
 }
 
-echo 1..19
+echo 1..21
 
 verdict "$(run 0 "$nixlrun" -np 3 "$build/examples/hello"
     host=$(hostname)
@@ -134,3 +134,21 @@ verdict "$(run 0 "$nixlrun" -np 2 "$kv" $small
     run 0 script -qec "$nixlrun -np 2 $kv $small" /dev/null
     grep -q 'rank 0: 1 of 3 requests sent' "$scratch/out" || echo "no progress on a terminal")" \
     "kv_transfer: progress on a terminal only"
+
+# serve_line: the last line says that all is well
+serve_line() {
+    tail -n 1 "$scratch/out" | grep -qE \
+        '^served [1-9][0-9]* requests from [1-9][0-9]* workers, [1-9][0-9]* killed, 0 wrong bytes$' ||
+        cat "$scratch/out" "$scratch/err"
+}
+
+SERVE_PROGRAMS=$build/examples
+export SERVE_PROGRAMS
+verdict "$(run 0 "$src/examples/serve_demo.sh" 4 3; serve_line
+    [ ! -s "$scratch/err" ] || cat "$scratch/err")" \
+    "serve_demo: a server verifies every byte of workers that come, die and return"
+verdict "$(run 2 "$src/examples/serve_demo.sh" 4 none; grep -q '^usage: serve_demo.sh' "$scratch/err" ||
+    cat "$scratch/err"
+    run 2 "$build/examples/serve"; run 2 "$build/examples/serve_worker"
+    run 1 "$build/examples/serve" "file:$scratch/missing"
+    grep -q "missing" "$scratch/err" || cat "$scratch/err")" "serve: bad arguments are refused in words"

@@ -15,5 +15,5 @@ endif
 check_LTLIBRARIES += %D%/flip_byte.la
 %C%_flip_byte_la_SOURCES = %D%/flip_byte.c
 %C%_flip_byte_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
-dist_check_SCRIPTS += %D%/examples.sh
-TESTS += %D%/examples.sh
+dist_check_SCRIPTS += %D%/examples.sh %D%/serve_kills.sh
+TESTS += %D%/examples.sh %D%/serve_kills.sh
