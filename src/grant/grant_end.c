@@ -227,10 +227,19 @@ static void lent_region_closing(const struct nixl_region *region)
     pthread_mutex_unlock(&nxr_lent_lock);
 }
 
+/* Put the dead out of open grants, too: later its number may be another process's. */
 static void lent_death_known(const struct nxr_peer *peer)
 {
+    struct nxr_list *link, *after;
+    uint32_t n_users;
+
     (void)peer;
-    nxr_lent_look_all();
+    pthread_mutex_lock(&nxr_lent_lock);
+    nxr_list_for_each (link, after, &nxr_lent_list) {
+        (void)nxr_lent_user(nxr_list_entry(link, struct nxr_lent, link), &n_users);
+    }
+    nxr_lent_watch(lent_look_all());
+    pthread_mutex_unlock(&nxr_lent_lock);
 }
 
 /* The event fd must be readable if one of these requests ends now. */

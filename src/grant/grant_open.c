@@ -178,7 +178,7 @@ static int read_pieces(const struct lookup *lookup, struct nxr_grant_opened *ope
 }
 
 /* Is the grant open now, as the word that was read says? Else its pages may be another one's. */
-static int check_open(const struct lookup *lookup, uint64_t word)
+static int lookup_check_open(const struct lookup *lookup, uint64_t word)
 {
     int state = nxr_grant_word_state(word, lookup->token->turn);
 
@@ -192,7 +192,7 @@ static int read_while_open(const struct lookup *lookup, struct nxr_grant_opened 
     uint64_t offset = (uint64_t)lookup->token->slot * sizeof(lookup->record) +
                       offsetof(struct nxr_grant_record, word);
     uint64_t word = atomic_load(&lookup->record.word);
-    int status = check_open(lookup, word);
+    int status = lookup_check_open(lookup, word);
 
     if (status == NIXL_OK) {
         status = read_pieces(lookup, opened);
@@ -201,7 +201,7 @@ static int read_while_open(const struct lookup *lookup, struct nxr_grant_opened 
         status = read_table(lookup, offset, &word, sizeof(word));
     }
     atomic_init(&opened->word, word);
-    return status == NIXL_OK ? check_open(lookup, word) : status;
+    return status == NIXL_OK ? lookup_check_open(lookup, word) : status;
 }
 
 /* Read the record and the pieces. */

@@ -255,6 +255,11 @@ static int use_begin(const char *operation, const struct nxr_granted *what,
     }
     lease->req->op.nbytes = what->nbytes;
     status = nxr_grant_table_of(operation, what->rank, &lease->table);
+    if (status == NIXL_OK &&
+        !nxr_identity_is(&lease->table->peer->identity, &opened->token.maker)) {
+        status = nxr_token_check_maker(operation, &opened->token, what->rank); /* it says why */
+        status = status == NIXL_OK ? nxr_grant_refuse(operation, what->rank, 0) : status;
+    }
     if (status == NIXL_OK) {
         status = nxr_lease_enter(lease);
     }
