@@ -5,6 +5,7 @@
 # forbidden; what they share is one folder. Usage: test_containers.sh; finds the trees by top_srcdir and
 # top_builddir. Prints TAP.
 # needs: test/attach/attach_end test/attach/confined
+# shellcheck disable=SC2086 # containers are words
 set -u
 . "${top_srcdir:-$(dirname "$0")/../..}/test/tap.sh"
 end=$build/test/attach/attach_end
@@ -37,7 +38,7 @@ pid="unshare --pid --fork --kill-child --mount-proc"
 ipc="unshare --ipc"
 user="unshare --user --map-root-user"
 all="unshare --net --pid --fork --kill-child --mount-proc --ipc --uts --mount $scratch/inside $shared"
-none=env
+none='env'
 
 # begin LOG COMMAND...: run it beside
 begin() {
