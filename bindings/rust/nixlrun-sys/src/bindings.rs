@@ -13,6 +13,8 @@ pub const NIXL_SCHEMA_MAX: u32 = 4096;
 pub const NIXL_ALL_EXTENTS: u32 = 4294967295;
 pub const NIXL_CHANNEL_NAME_MAX: u32 = 200;
 pub const NIXL_TOKEN_MAX: u32 = 255;
+pub const NIXL_GRANT_USES_MAX: u32 = 16777214;
+pub const NIXL_GRANT_PIECES_MAX: u32 = 65536;
 pub const NIXL_NO_COLOR: i32 = -1;
 pub type __int32_t = ::std::os::raw::c_int;
 pub type __uint32_t = ::std::os::raw::c_uint;
@@ -837,6 +839,8 @@ pub const NIXL_OP_STREAM: nixl_op_flag = 4;
 pub const NIXL_OP_RANK: nixl_op_flag = 8;
 #[doc = " a flush also waits for gets whose requests are still there"]
 pub const NIXL_OP_GETS: nixl_op_flag = 16;
+#[doc = " `grant`: a put, get or prepared transfer of blocks that are lent"]
+pub const NIXL_OP_GRANT: nixl_op_flag = 32;
 #[doc = " Which fields of struct nixl_op are used, beyond those that are always looked at."]
 pub type nixl_op_flag = ::std::os::raw::c_uint;
 #[doc = " The extended form. Each call nixl_NAME_x() is nixl_NAME() with `op` before its outputs, and with"]
@@ -888,6 +892,8 @@ pub struct nixl_op {
     pub signal_value: u64,
     #[doc = " enum nixl_signal_op"]
     pub signal_op: i32,
+    #[doc = " NIXL_OP_GRANT: a token of nixl_grant_create()"]
+    pub grant: *const ::std::os::raw::c_char,
 }
 extern "C" {
     #[must_use]
@@ -2189,6 +2195,137 @@ extern "C" {
     #[doc = " Say that a token will not be used: the exposer's request ends with NIXL_E_CANCELED."]
     #[doc = " @return NIXL_OK, and as nixl_pair_read() for a token that is not valid. Threads: any."]
     pub fn nixl_pair_decline(token: *const ::std::os::raw::c_char) -> ::std::os::raw::c_int;
+}
+#[doc = " get them"]
+pub const NIXL_GRANT_READ: nixl_grant_right = 1;
+#[doc = " put into them"]
+pub const NIXL_GRANT_WRITE: nixl_grant_right = 2;
+#[doc = " What the holders of a token may do with the blocks; either, or both together."]
+pub type nixl_grant_right = ::std::os::raw::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct nixl_grant_params {
+    pub struct_nbytes: usize,
+    #[doc = " of enum nixl_grant_right; 0: NIXL_GRANT_READ"]
+    pub rights: u32,
+    #[doc = " how many operations; 0: any number"]
+    pub uses: u32,
+    #[doc = " > 0: no operation begins later, by the owner's clock; 0: no limit"]
+    pub lifetime_ns: i64,
+}
+extern "C" {
+    #[must_use]
+    #[doc = " Lend blocks of this rank's segment of a region: who has the token may move them, by puts, gets"]
+    #[doc = " and prepared transfers with NIXL_OP_GRANT and struct nixl_op's field `grant`. Each of these"]
+    #[doc = " operations is one use, however many of the blocks it moves."]
+    #[doc = ""]
+    #[doc = " The blocks belong to the users until the request is complete: then nobody moves a byte of them"]
+    #[doc = " any more, and nobody will, whatever token he has. That is the time to give them to someone else."]
+    #[doc = " The request ends when all uses are over, the lifetime is, the grant is revoked"]
+    #[doc = " (nixl_grant_revoke() or nixl_req_cancel()), or the region is closed; and, in each case, when"]
+    #[doc = " those who had begun have ended or died. A use that has begun counts, however it ends. Operations"]
+    #[doc = " that come later fail with NIXL_E_STALE, and say for which of these reasons. The owner makes no"]
+    #[doc = " further call for any of that."]
+    #[doc = ""]
+    #[doc = " Like the flags of enum nixl_access on one host, a grant binds processes that use this library: it"]
+    #[doc = " does not stop one that writes to shared memory by itself, or that puts without a grant."]
+    #[doc = ""]
+    #[doc = " @param blocks       which: one entry, as of a prepared transfer; its `region` has a segment of"]
+    #[doc = "                     this rank and a name. Read within the call"]
+    #[doc = " @param params       NULL: to be read, any number of times, without limit"]
+    #[doc = " @param token_p      the token and its final zero: text as of nixl_pair_expose(), to be sent in"]
+    #[doc = " any way; any process that reaches this one may use it"]
+    #[doc = " @param token_nbytes room there; NIXL_TOKEN_MAX + 1 suffices for every version"]
+    #[doc = " @param req_p        the request, for nixl_req_wait() and the like; nixl_req_detach() leaves the"]
+    #[doc = "                     blocks lent until the grant ends"]
+    #[doc = " @return NIXL_INPROGRESS        lent"]
+    #[doc = " @return NIXL_E_INVALID_ARG     a bad entry, handle, right, number or lifetime; no blocks"]
+    #[doc = " @return NIXL_E_RANGE           a block lies outside of this rank's segment"]
+    #[doc = " @return NIXL_E_ACCESS          the region does not allow peers that right (enum nixl_access)"]
+    #[doc = " @return NIXL_E_TRUNCATED       the room is too small; nothing is lent"]
+    #[doc = " @return NIXL_E_LIMIT           4,096 grants are open; or NIXL_GRANT_PIECES_MAX is exceeded, or"]
+    #[doc = " the room for pieces, 500,000 in all"]
+    #[doc = " @return NIXL_E_NO_MEMORY"]
+    #[doc = " The request ends with NIXL_OK: all uses are over; NIXL_E_EXPIRED; NIXL_E_CANCELED: revoked, or"]
+    #[doc = " the region was closed. Threads: any."]
+    pub fn nixl_grant_create(
+        blocks: *const nixl_blocks,
+        params: *const nixl_grant_params,
+        token_p: *mut ::std::os::raw::c_char,
+        token_nbytes: usize,
+        req_p: *mut *mut nixl_req,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    #[must_use]
+    #[doc = " Let a grant live for @p lifetime_ns from now on, whether that is longer or shorter than before;"]
+    #[doc = " NIXL_FOREVER: without limit. Its owner may, and everyone who has the token. The owner's library"]
+    #[doc = " answers, whatever its program does; the time counts from when it reads the question."]
+    #[doc = " @return NIXL_OK"]
+    #[doc = " @return NIXL_E_INVALID_ARG  the token is damaged or forged, or of a process that is neither in"]
+    #[doc = " the job nor attached; the lifetime is not above 0"]
+    #[doc = " @return NIXL_E_STALE        the grant has ended, or no use is left; the detail says why"]
+    #[doc = " @return NIXL_E_PEER_LOST, NIXL_E_UNSUPPORTED, NIXL_E_TIMEOUT  as nixl_region_is_published()"]
+    #[doc = " Threads: any."]
+    pub fn nixl_grant_renew(
+        token: *const ::std::os::raw::c_char,
+        lifetime_ns: i64,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    #[must_use]
+    #[doc = " End a grant of this process: no operation begins any more. Waits until those that had begun have"]
+    #[doc = " ended, so that the blocks can be given to someone else."]
+    #[doc = " @return NIXL_OK             the grant has ended, by this call or before; nobody uses the blocks"]
+    #[doc = " @return NIXL_E_TIMEOUT      (NIXL_INPROGRESS with 0) no operation begins, but one that had begun"]
+    #[doc = "                             has not ended: the detail names whose. The blocks are not free yet"]
+    #[doc = " @return NIXL_E_INVALID_ARG  the token is damaged or forged, or another process made it"]
+    #[doc = " The request still has to be waited for, tested or detached. Threads: any."]
+    pub fn nixl_grant_revoke(
+        token: *const ::std::os::raw::c_char,
+        timeout_ns: i64,
+    ) -> ::std::os::raw::c_int;
+}
+#[doc = " may be used"]
+pub const NIXL_GRANT_OPEN: nixl_grant_state = 1;
+#[doc = " no use is left"]
+pub const NIXL_GRANT_USED: nixl_grant_state = 2;
+#[doc = " its lifetime is over"]
+pub const NIXL_GRANT_EXPIRED: nixl_grant_state = 3;
+#[doc = " its owner has taken it back"]
+pub const NIXL_GRANT_REVOKED: nixl_grant_state = 4;
+#[doc = " its region was closed"]
+pub const NIXL_GRANT_CLOSED: nixl_grant_state = 5;
+#[doc = " Where a grant is in its life."]
+pub type nixl_grant_state = ::std::os::raw::c_uint;
+#[doc = " What is known of a grant."]
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct nixl_grant_info {
+    pub struct_nbytes: usize,
+    #[doc = " its owner"]
+    pub rank: ::std::os::raw::c_int,
+    #[doc = " enum nixl_grant_state"]
+    pub state: i32,
+    #[doc = " of enum nixl_grant_right"]
+    pub rights: u32,
+    #[doc = " UINT32_MAX: any number"]
+    pub uses_left: u32,
+    #[doc = " operations that have begun and not ended"]
+    pub nusers: u32,
+    #[doc = " of its lifetime; NIXL_FOREVER: no limit"]
+    pub left_ns: i64,
+    #[doc = " of all blocks, in all extents"]
+    pub nbytes: u64,
+}
+extern "C" {
+    #[must_use]
+    #[doc = " Ask the owner of a grant about it. Returns as nixl_grant_renew(); NIXL_E_STALE: it ended so long"]
+    #[doc = " ago that its owner has forgotten it. Threads: any."]
+    pub fn nixl_grant_query(
+        token: *const ::std::os::raw::c_char,
+        info_p: *mut nixl_grant_info,
+    ) -> ::std::os::raw::c_int;
 }
 #[doc = " An ordered set of ranks that runs collectives. The members are numbered from 0; a member's number"]
 #[doc = " is its team rank, while its rank is its rank in the job."]
