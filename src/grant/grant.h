@@ -211,6 +211,9 @@ int nxr_lease_leave(struct nxr_lease *lease, struct nixl_req **leaving_p);
 
 void nxr_lease_free(struct nxr_lease *lease);
 
+/* The last finalize: free the lease that is kept. */
+void nxr_lease_drop_spare(void);
+
 /* Why a grant that was left is stale. */
 extern const char nxr_lease_why_stale[];
 

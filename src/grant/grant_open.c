@@ -20,31 +20,25 @@
 
 static pthread_mutex_t opened_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_grant_opened *opened_kept[N_KEPT];
-static struct nixl_region *opened_tables; /* the handle to the tables of all ranks */
+static struct nixl_region *_Atomic opened_tables; /* the handle to the tables of all ranks */
 
 /* ---- the table of an owner ------------------------------------------------------------------- */
 
 static int open_tables(const char *operation, struct nixl_region **tables_p)
 {
-    int status = NIXL_OK;
+    struct nixl_region *none = NULL, *opened;
+    int status;
 
-    pthread_mutex_lock(&opened_lock);
-    *tables_p = opened_tables;
-    pthread_mutex_unlock(&opened_lock);
+    *tables_p = atomic_load_explicit(&opened_tables, memory_order_acquire);
     if (*tables_p != NULL) {
         return NIXL_OK;
     }
-    status = nxr_region_open_internal(NXR_GRANT_TABLE, tables_p);
+    status = nxr_region_open_internal(NXR_GRANT_TABLE, &opened);
     if (status != NIXL_OK) {
         return nxr_fail_inner(status, operation, -1);
     }
-    pthread_mutex_lock(&opened_lock);
     /* If two threads made one, the first stays; the other handle is closed with all others. */
-    if (opened_tables == NULL) {
-        opened_tables = *tables_p;
-    }
-    *tables_p = opened_tables;
-    pthread_mutex_unlock(&opened_lock);
+    *tables_p = atomic_compare_exchange_strong(&opened_tables, &none, opened) ? opened : none;
     return NIXL_OK;
 }
 
@@ -92,7 +86,10 @@ struct lookup {
     int rank;
     const struct nxr_token *token;
     struct nixl_region *tables;
-    struct nxr_grant_record record;
+    struct nxr_segment *table;
+    uint64_t offset;                /* of the record */
+    uint64_t word;                  /* as it was last read */
+    struct nxr_grant_record record; /* but for the words in it */
 };
 
 static int lookup_refuse(const struct lookup *lookup, int status, const char *why)
@@ -112,12 +109,12 @@ static int compare_record(const struct lookup *lookup)
 {
     const struct nxr_token *token = lookup->token;
     const struct nxr_grant_record *record = &lookup->record;
-    uint64_t word = atomic_load_explicit(&record->word, memory_order_relaxed);
+    const uint32_t turn = nxr_grant_word_turn(lookup->word);
 
-    if (nxr_grant_word_turn(word) > token->turn) {
+    if (turn > token->turn) {
         return nxr_grant_refuse(lookup->operation, lookup->rank, 0);
     }
-    if (nxr_grant_word_turn(word) < token->turn || token->turn == 0) {
+    if (turn < token->turn || token->turn == 0) {
         return lookup_refuse(lookup, NIXL_E_INVALID_ARG, NO_RECORD);
     }
     if (memcmp(record->nonce, token->nonce, sizeof(record->nonce)) != 0) {
@@ -177,48 +174,76 @@ static int read_pieces(const struct lookup *lookup, struct nxr_grant_opened *ope
     return NIXL_OK;
 }
 
-/* Is the grant open now, as the word that was read says? Else its pages may be another one's. */
-static int lookup_check_open(const struct lookup *lookup, uint64_t word)
+/* Read the word: an access of its own, since it changes while the rest does not. */
+static int read_word(struct lookup *lookup)
 {
-    int state = nxr_grant_word_state(word, lookup->token->turn);
+    const struct nxr_atomic fetch = {.op = NIXL_ATOMIC_FETCH,
+                                     .type = NIXL_TYPE_UINT64,
+                                     .offset =
+                                         lookup->offset + offsetof(struct nxr_grant_record, word)};
+    int status = nxr_atomic_change(lookup->table, &fetch, false, &lookup->word);
+
+    return status == NIXL_OK ? status
+                             : nxr_fail(status, lookup->operation, lookup->rank, "", 0,
+                                        "cannot read the grant of %s: %s",
+                                        nxr_rank_name(lookup->rank), nixl_strerror(status));
+}
+
+/* Is the grant open now, as the word that was read says? Else its pages may be another one's. */
+static int lookup_check_open(const struct lookup *lookup)
+{
+    int state = nxr_grant_word_state(lookup->word, lookup->token->turn);
 
     return state == NIXL_GRANT_OPEN ? NIXL_OK
                                     : nxr_grant_refuse(lookup->operation, lookup->rank, state);
 }
 
-/* Read the pieces of a grant that is open before and after. */
-static int read_while_open(const struct lookup *lookup, struct nxr_grant_opened *opened)
+/* Read what the word does not say, behind it and the places. */
+static int read_record(struct lookup *lookup)
 {
-    uint64_t offset = (uint64_t)lookup->token->slot * sizeof(lookup->record) +
-                      offsetof(struct nxr_grant_record, word);
-    uint64_t word = atomic_load(&lookup->record.word);
-    int status = lookup_check_open(lookup, word);
+    const size_t from = offsetof(struct nxr_grant_record, nonce);
+
+    return read_table(lookup, lookup->offset + from, (char *)&lookup->record + from,
+                      sizeof(lookup->record) - from);
+}
+
+/* Read the pieces of a grant that is open before and after. */
+static int read_while_open(struct lookup *lookup, struct nxr_grant_opened *opened)
+{
+    int status = lookup_check_open(lookup);
 
     if (status == NIXL_OK) {
         status = read_pieces(lookup, opened);
     }
     if (status == NIXL_OK) {
-        status = read_table(lookup, offset, &word, sizeof(word));
+        status = read_word(lookup);
     }
-    atomic_init(&opened->word, word);
-    return status == NIXL_OK ? lookup_check_open(lookup, word) : status;
+    atomic_init(&opened->word, lookup->word);
+    return status == NIXL_OK ? lookup_check_open(lookup) : status;
+}
+
+/* Find the owner's table. */
+static int find_tables(struct lookup *lookup)
+{
+    int status = nxr_token_check_maker(lookup->operation, lookup->token, lookup->rank);
+
+    if (status == NIXL_OK) {
+        status = nxr_grant_table_of(lookup->operation, lookup->rank, &lookup->table);
+    }
+    return status == NIXL_OK ? open_tables(lookup->operation, &lookup->tables) : status;
 }
 
 /* Read the record and the pieces. */
 static int read_grant(struct lookup *lookup, struct nxr_grant_opened *opened)
 {
-    uint64_t offset = (uint64_t)lookup->token->slot * sizeof(lookup->record);
-    struct nxr_segment *table;
-    int status = nxr_token_check_maker(lookup->operation, lookup->token, lookup->rank);
+    int status = find_tables(lookup);
 
+    lookup->offset = (uint64_t)lookup->token->slot * sizeof(lookup->record);
     if (status == NIXL_OK) {
-        status = nxr_grant_table_of(lookup->operation, lookup->rank, &table);
+        status = read_word(lookup);
     }
     if (status == NIXL_OK) {
-        status = open_tables(lookup->operation, &lookup->tables);
-    }
-    if (status == NIXL_OK) {
-        status = read_table(lookup, offset, &lookup->record, sizeof(lookup->record));
+        status = read_record(lookup);
     }
     if (status == NIXL_OK) {
         status = compare_record(lookup);
@@ -338,11 +363,12 @@ int nxr_grant_open(const char *operation, const char *text, int rank,
 
 void nxr_grants_forget(void)
 {
+    nxr_lease_drop_spare();
     for (unsigned i = 0; i < N_KEPT; i++) {
         if (opened_kept[i] != NULL) {
             nxr_grant_give(opened_kept[i]);
             opened_kept[i] = NULL;
         }
     }
-    opened_tables = NULL;
+    atomic_store(&opened_tables, NULL);
 }

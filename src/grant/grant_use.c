@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Using a grant: check the operation, take a place and a use, and give the place back. No lock.
+ * Using a grant: check the operation, take a place and a use, and give the place back. The last lease
+ * that ended within its call is kept for the next operation (lease_spare). No lock.
  */
 #include "config.h"
 
@@ -14,6 +15,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+static struct nxr_lease *_Atomic lease_spare;
 
 /* ---- may it? --------------------------------------------------------------------------------- */
 
@@ -130,8 +133,8 @@ static int fail_word(const struct nxr_lease *lease, int status)
     return status == NIXL_E_PEER_LOST
                ? nxr_peer_fail_lost(lease->operation, lease->opened->rank, "")
                : nxr_fail(status, lease->operation, lease->opened->rank, "", 0,
-                          "cannot enter the grant of %s: %s", nxr_rank_name(lease->opened->rank),
-                          nixl_strerror(status));
+                          "cannot enter or leave the grant of %s: %s",
+                          nxr_rank_name(lease->opened->rank), nixl_strerror(status));
 }
 
 /* Take an empty place; those of one user are tried from the same one on. */
@@ -217,14 +220,14 @@ void nxr_lease_abort(const struct nxr_lease *lease)
     }
 }
 
-/* ---- for sync -------------------------------------------------------------------------------- */
+/* ---- leases ---------------------------------------------------------------------------------- */
 
-static struct nxr_lease *lease_new(const char *operation, struct nxr_grant_opened *opened)
+static struct nxr_lease *lease_make(const char *operation, struct nxr_grant_opened *opened)
 {
     struct nxr_lease *lease = malloc(sizeof(*lease));
 
     if (lease != NULL) {
-        *lease = (struct nxr_lease){.operation = operation, .opened = opened};
+        *lease = (struct nxr_lease){.opened = opened};
         nxr_list_init(&lease->link);
         lease->req = nxr_request_new(operation, &nxr_lease_owner, lease);
     }
@@ -242,55 +245,111 @@ void nxr_lease_free(struct nxr_lease *lease)
     free(lease);
 }
 
-/* The operation was checked: take the use. */
-static int use_begin(const char *operation, const struct nxr_granted *what,
-                     struct nxr_grant_opened *opened, struct nxr_lease **lease_p)
+/* Free a lease whose request nobody has. */
+static void lease_drop(struct nxr_lease *lease)
 {
-    struct nxr_lease *lease = lease_new(operation, opened);
+    free(lease->req);
+    nxr_lease_free(lease);
+}
+
+/* The same, but keep it, as the next operation may have the same token. */
+static void lease_keep(struct nxr_lease *lease)
+{
+    struct nxr_lease *former = atomic_exchange(&lease_spare, lease);
+
+    if (former != NULL) {
+        lease_drop(former);
+    }
+}
+
+void nxr_lease_drop_spare(void)
+{
+    struct nxr_lease *lease = atomic_exchange(&lease_spare, NULL);
+
+    if (lease != NULL) {
+        lease_drop(lease);
+    }
+}
+
+/* A lease for a token, nothing taken yet: the one that was kept, if it is for that token. */
+static int lease_new(const char *operation, const struct nxr_granted *what,
+                     struct nxr_lease **lease_p)
+{
+    struct nxr_lease *lease = atomic_exchange(&lease_spare, NULL);
+    struct nxr_grant_opened *opened;
     int status;
 
-    if (lease == NULL) {
+    if (lease != NULL && what->token != NULL && lease->opened->rank == what->rank &&
+        strcmp(lease->opened->text, what->token) == 0) {
+        *lease_p = lease;
+        return NIXL_OK;
+    }
+    if (lease != NULL) {
+        lease_drop(lease);
+    }
+    status = nxr_grant_open(operation, what->token, what->rank, &opened);
+    if (status != NIXL_OK) {
+        return status;
+    }
+    *lease_p = lease_make(operation, opened);
+    if (*lease_p == NULL) {
         nxr_grant_give(opened);
         return nxr_fail(NIXL_E_NO_MEMORY, operation, what->rank, "", 0, "no memory to use a grant");
     }
-    lease->req->op.nbytes = what->nbytes;
-    status = nxr_grant_table_of(operation, what->rank, &lease->table);
-    if (status == NIXL_OK &&
-        !nxr_identity_is(&lease->table->peer->identity, &opened->token.maker)) {
-        status = nxr_token_check_maker(operation, &opened->token, what->rank); /* it says why */
-        status = status == NIXL_OK ? nxr_grant_refuse(operation, what->rank, 0) : status;
-    }
-    if (status == NIXL_OK) {
-        status = nxr_lease_enter(lease);
-    }
+    return NIXL_OK;
+}
+
+/* ---- for sync -------------------------------------------------------------------------------- */
+
+static int check_use(const struct nxr_lease *lease, const struct nxr_granted *what)
+{
+    int status = check_right(lease->operation, lease->opened, what->kind);
+
     if (status != NIXL_OK) {
-        free(lease->req);
-        nxr_lease_free(lease);
         return status;
     }
-    *lease_p = lease;
-    return NIXL_OK;
+    return what->side != NULL ? check_side(lease->operation, lease->opened, what->side)
+                              : check_bytes(lease->operation, lease->opened, what);
+}
+
+/* Find the owner's table, which must be that of the process that has made the token. */
+static int find_table(struct nxr_lease *lease, int rank)
+{
+    const struct nxr_token *token = &lease->opened->token;
+    int status = nxr_grant_table_of(lease->operation, rank, &lease->table);
+
+    if (status == NIXL_OK && !nxr_identity_is(&lease->table->peer->identity, &token->maker)) {
+        status = nxr_token_check_maker(lease->operation, token, rank); /* it says why */
+        status = status == NIXL_OK ? nxr_grant_refuse(lease->operation, rank, 0) : status;
+    }
+    return status;
 }
 
 static int granted_begin(const char *operation, const struct nxr_granted *what,
                          struct nxr_lease **lease_p)
 {
-    struct nxr_grant_opened *opened;
-    int status = nxr_grant_open(operation, what->token, what->rank, &opened);
+    struct nxr_lease *lease = NULL;
+    int status = lease_new(operation, what, &lease);
 
-    if (status != NIXL_OK) {
+    if (status != NIXL_OK || lease == NULL) {
         return status;
     }
-    status = check_right(operation, opened, what->kind);
+    lease->operation = operation;
+    lease->req->operation = operation;
+    lease->req->op.nbytes = what->nbytes;
+    status = check_use(lease, what);
     if (status == NIXL_OK) {
-        status = what->side != NULL ? check_side(operation, opened, what->side)
-                                    : check_bytes(operation, opened, what);
+        status = find_table(lease, what->rank);
+    }
+    if (status == NIXL_OK) {
+        status = nxr_lease_enter(lease);
     }
     if (status != NIXL_OK) {
-        nxr_grant_give(opened);
+        lease_keep(lease);
         return status;
     }
-    return use_begin(operation, what, opened, lease_p);
+    *lease_p = lease;
+    return NIXL_OK;
 }
 
 /* It has ended within the call, and so has the lease. */
@@ -302,8 +361,7 @@ static int granted_over(struct nxr_lease *lease, int status)
     } else if (status < 0) {
         status = fail_word(lease, status);
     }
-    free(lease->req);
-    nxr_lease_free(lease);
+    lease_keep(lease);
     return status;
 }
 
@@ -318,8 +376,7 @@ static int granted_end(struct nxr_lease *lease, int status, struct nixl_req *sta
     }
     if (status < 0) { /* it is recorded */
         nxr_lease_abort(lease);
-        free(lease->req);
-        nxr_lease_free(lease);
+        lease_keep(lease);
         return status;
     }
     status = nxr_lease_leave(lease, &leaving);
