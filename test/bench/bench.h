@@ -312,6 +312,7 @@ void test_idle(struct bench *bench);
 void test_death(struct bench *bench);
 void test_memory(struct bench *bench);
 void test_alloc(struct bench *bench);
+void test_attach(struct bench *bench);
 void test_limits(struct bench *bench);
 
 /* Those of collectives, in bench_collective.c. */

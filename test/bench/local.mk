@@ -6,6 +6,7 @@ bin_PROGRAMS += %D%/nixl_bench
 	%D%/bare_target.c \
 	%D%/bare_tcp.c \
 	%D%/bench_alloc.c \
+	%D%/bench_attach.c \
 	%D%/bench_channel.c \
 	%D%/bench_collective.c \
 	%D%/bench_death.c \
