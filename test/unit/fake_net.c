@@ -325,9 +325,7 @@ void fake_start(void)
     nxr_list_init(&fake.coming);
     nxr_list_init(&fake.landings);
     for (int rank = 0; rank < FAKE_SIZE; rank++) {
-        rings[rank] =
-            (struct nxr_ring_rx){.slots = nxr_control_own_rings(nxr_job.control, rank).ring,
-                                 .credit = &nxr_job.control->credits[rank]};
+        rings[rank] = (struct nxr_ring_rx){.slots = NULL}; /* there are no peers yet */
     }
     open_networks();
 }
@@ -445,9 +443,13 @@ void fake_land(unsigned index, int status)
 uint64_t fake_next_tag(int rank)
 {
     static char payload[NIXL_NOTE_MAX];
+    const struct nxr_peer *peer = nxr_peer_find(rank);
     struct nxr_ring_message message;
 
-    if (!nxr_ring_peek(&rings[rank], &message)) {
+    if (peer != NULL && rings[rank].slots == NULL) {
+        rings[rank] = (struct nxr_ring_rx){.slots = peer->in.ring, .credit = peer->in.credit};
+    }
+    if (peer == NULL || !nxr_ring_peek(&rings[rank], &message)) {
         return 0;
     }
     nxr_ring_pop(&rings[rank], &message, payload);
