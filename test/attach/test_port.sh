@@ -105,6 +105,7 @@ verdict "$(passed try; passed serve; grep -q NIXL_OK "$scratch/try" || cat "$scr
 
 mkfifo "$scratch/say"
 exec 7<>"$scratch/say"
+: >"$scratch/several"
 timeout 60 "$end" several "$any" first <&7 >"$scratch/several" 2>&1 &
 where=$(at several)
 verdict "$(says '^NIXL_OK' "$end" try "$where" first first; says '^NIXL_OK' "$end" try "$where" second "other schema"
