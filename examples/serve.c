@@ -4,10 +4,10 @@
  *
  *     serve WHERE [SECONDS]
  *
- * The server publishes itself in WHERE (file:DIR) and owns the cache. Workers are another program
- * (serve_worker.c), started by anyone, at any time; they attach, ask for blocks, are lent some by a
- * grant, put, and notify. They also leave, are killed, stopped and started again; the server is
- * never restarted.
+ * The server publishes itself in WHERE (file:DIR, or tcp://HOST:PORT for workers of any host) and
+ * owns the cache. Workers are another program (serve_worker.c), started by anyone, at any time;
+ * they attach, ask for blocks, are lent some by a grant, put, and notify. They also leave, are
+ * killed, stopped and started again; the server is never restarted.
  *
  * It verifies every byte. Blocks that are free hold FREE, which is checked before they are lent; so
  * a byte that came after its grant had ended would be seen. Of a worker that died, or was refused,
@@ -341,7 +341,7 @@ int main(int argc, char **argv)
     struct sigaction action = {.sa_handler = on_signal};
 
     if (argc < 2) {
-        fprintf(stderr, "usage: %s file:DIR [SECONDS]\n", program);
+        fprintf(stderr, "usage: %s file:DIR|tcp://HOST:PORT [SECONDS]\n", program);
         return 2;
     }
     sigaction(SIGTERM, &action, NULL);

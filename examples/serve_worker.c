@@ -4,10 +4,10 @@
  *
  *     serve_worker WHERE [REQUESTS]
  *
- * It attaches to the server that is published in WHERE (file:DIR), and for each request asks for
- * blocks, fills them by one prepared put with the grant that it gets, and tells the server behind
- * the last byte. After so many requests it leaves; 0, the default: when the server does. It may be
- * killed at any moment.
+ * It attaches to the server that is published in WHERE (file:DIR or tcp://HOST:PORT), and for each
+ * request asks for blocks, fills them by one prepared put with the grant that it gets, and tells
+ * the server behind the last byte. After so many requests it leaves; 0, the default: when the
+ * server does. It may be killed at any moment.
  */
 #include "serve.h"
 
@@ -104,7 +104,7 @@ int main(int argc, char **argv)
     uint64_t seed = (uint64_t)getpid() << 32;
 
     if (argc < 2) {
-        fprintf(stderr, "usage: %s file:DIR [REQUESTS]\n", program);
+        fprintf(stderr, "usage: %s file:DIR|tcp://HOST:PORT [REQUESTS]\n", program);
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
