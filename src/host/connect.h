@@ -22,8 +22,8 @@ struct nxr_greeted {
     int rings_fd;  /* of an attached process; else -1 */
     int *event_fd; /* -1: none; set to -1 if it is kept */
     int place;     /* the number by which the sender names this process */
-    pid_t pid;  /* of the sender; 0: it is not seen from here */
-    int socket; /* it came over this one */
+    pid_t pid;     /* of the sender; 0: it is not seen from here */
+    int socket;    /* it came over this one */
 };
 
 /*
