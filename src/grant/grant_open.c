@@ -162,7 +162,7 @@ static int read_pieces(const struct lookup *lookup, struct nxr_grant_opened *ope
     *pieces = (struct nxr_grant_pieces){.first_extent = record->first_extent,
                                         .n_extents = record->n_extents,
                                         .n = record->n_pieces};
-    pieces->list = malloc(pieces->n * sizeof(*pieces->list));
+    pieces->list = pieces->n > 0 ? malloc(pieces->n * sizeof(*pieces->list)) : NULL;
     if (pieces->list == NULL) {
         return nxr_fail(NIXL_E_NO_MEMORY, lookup->operation, lookup->rank, "", 0,
                         "no memory for the pieces of a grant");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Using a grant: check the operation, take a place and a use, and give the place back. The last lease
- * that ended within its call is kept for the next operation (lease_spare). No lock.
+ * Using a grant: check the operation, take a place and a use, and give the place back. The last
+ * lease that ended within its call is kept for the next operation (lease_spare). No lock.
  */
 #include "config.h"
 
