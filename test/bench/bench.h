@@ -303,6 +303,7 @@ void test_xfer(struct bench *bench);
 void test_extents(struct bench *bench);
 void test_channel(struct bench *bench);
 void test_pair(struct bench *bench);
+void test_grant(struct bench *bench);
 void test_notify_barrier(struct bench *bench);
 void test_team(struct bench *bench);
 void test_rate(struct bench *bench);

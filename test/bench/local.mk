@@ -15,6 +15,7 @@ bin_PROGRAMS += %D%/nixl_bench
 	%D%/bench_move.c \
 	%D%/bench_notify.c \
 	%D%/bench_extents.c \
+	%D%/bench_grant.c \
 	%D%/bench_pair.c \
 	%D%/bench_passive.c \
 	%D%/bench_signal.c \

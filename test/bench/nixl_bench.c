@@ -35,6 +35,7 @@ const struct bench_test bench_tests[] = {
      false, false},
     {"channel", "items through a channel, one way", test_channel, 2, 2, false, false},
     {"pair", "a buffer exposed, read by its token, and reported", test_pair, 2, 2, false, false},
+    {"grant", "puts and gets of blocks that are lent", test_grant, 2, 2, false, false},
     {"notify_barrier", "a barrier made of notifications", test_notify_barrier, 2, BENCH_MAX_RANKS,
      false, false},
     {"team", "creating a team with each call, and freeing it", test_team, 2, BENCH_MAX_RANKS, false,
