@@ -372,6 +372,7 @@ int nixl_cq_open(const struct nixl_cq_params *params, struct nixl_cq **cq_p)
     cq->flags = ours.flags;
     cq->entry_nbytes = ours.entry_nbytes;
     cq->fd = -1;
+    cq->news_fd = -1;
     nxr_list_init(&cq->under_way);
     nxr_list_init(&cq->ended);
     nxr_list_init(&cq->waits);
@@ -394,9 +395,7 @@ static void cq_free(struct nixl_cq *cq)
     }
     free_lent(cq);
     free(cq->lent);
-    if (cq->fd >= 0) {
-        close(cq->fd);
-    }
+    nxr_cq_close_fd(cq);
     atomic_fetch_sub(&cq->context->n_queues, 1);
     free(cq);
 }

@@ -26,13 +26,17 @@ struct nixl_cq {
     _Atomic size_t n_waits;
     void **lent; /* n_lent of max_lent: freed by the next call */
     size_t n_lent, max_lent;
-    int fd; /* -1: not asked for yet; queues_lock */
+    int fd;      /* epoll, of both event fds; -1: not asked for yet; queues_lock */
+    int news_fd; /* eventfd: news that another reader took off the event fd */
     atomic_bool is_armed;
 };
 
 /* The list of queues. */
 extern pthread_mutex_t nxr_cqs_lock;
 extern struct nxr_list nxr_cqs;
+
+/* Close what nixl_cq_fd() has opened, if it was called. Only for cq.c. */
+void nxr_cq_close_fd(struct nixl_cq *cq);
 
 /* Is there anything to report? The nxr_ready_fn of a queue. */
 bool nxr_cq_has_any(void *cq);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The descriptors of completion queues. A peer makes this rank's event fd readable, and knows no
- * other. So the service thread watches that descriptor once a queue has one of its own, and passes
- * the news on to all armed queues. Lock: queues_lock (cq.c).
+ * other. So the descriptor of a queue is an epoll instance that watches the event fd, which wakes
+ * the queue's thread without another one in between, and an eventfd of the queue's own: whoever
+ * takes the news off the event fd passes it on to all armed queues. Both are edge-triggered:
+ * arming takes what was seen before, and reads neither. Lock: queues_lock (cq.c).
  */
 #include "config.h"
 
 #include "core/cq.h"
 #include "core/progress.h"
-#include "core/service.h"
 #include "core/subsystem.h"
 #include "core/wait.h"
 #include "util/log.h"
@@ -19,74 +20,74 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static atomic_bool is_watching; /* the service thread watches the event fd */
-
-static void write_fd(int fd)
+/* The event fd was read, by a thread that armed it: queues that have not looked yet must. */
+static void cqs_pass_on(void)
 {
     const uint64_t one = 1;
 
-    if (write(fd, &one, sizeof(one)) < 0 && errno != EAGAIN) {
-        nxr_warn(CORE, "cannot signal the descriptor of a completion queue: %m");
-    }
-}
-
-static void cqs_signal(void)
-{
-    if (!atomic_load_explicit(&is_watching, memory_order_acquire)) {
-        return;
-    }
     pthread_mutex_lock(&nxr_cqs_lock);
     for (struct nxr_list *link = nxr_cqs.next; link != &nxr_cqs; link = link->next) {
         struct nixl_cq *cq = nxr_list_entry(link, struct nixl_cq, link);
 
-        if (cq->fd >= 0 && atomic_exchange(&cq->is_armed, false)) {
-            write_fd(cq->fd);
+        if (atomic_load(&cq->is_armed) && write(cq->news_fd, &one, sizeof(one)) < 0 &&
+            errno != EAGAIN) {
+            nxr_warn(CORE, "cannot signal the descriptor of a completion queue: %m");
         }
     }
     pthread_mutex_unlock(&nxr_cqs_lock);
 }
 
-static void event_fd_is_readable(struct nxr_watch *watch, uint32_t events)
+static bool cq_watch(int epoll_fd, int fd)
 {
-    (void)watch;
-    (void)events;
-    cqs_signal();
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+
+    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* Edge-triggered: only nixl_event_arm() reads the descriptor, but each write of a peer is seen. */
-static int watch_event_fd(void)
+void nxr_cq_close_fd(struct nixl_cq *cq)
 {
-    static struct nxr_watch watch = {event_fd_is_readable};
-    int status = NIXL_OK;
-
-    pthread_mutex_lock(&nxr_job.lock);
-    if (!atomic_load(&is_watching)) {
-        status = nxr_service_watch(nxr_job.event_fd, EPOLLIN | EPOLLET, &watch);
-        atomic_store(&is_watching, status == NIXL_OK);
+    if (cq->fd >= 0) {
+        close(cq->fd);
     }
-    pthread_mutex_unlock(&nxr_job.lock);
-    return status;
+    if (cq->news_fd >= 0) {
+        close(cq->news_fd);
+    }
+    cq->fd = -1;
+    cq->news_fd = -1;
+}
+
+/* Caller holds queues_lock. */
+static bool cq_open_fd(struct nixl_cq *cq)
+{
+    int error;
+
+    cq->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    cq->fd = cq->news_fd >= 0 ? epoll_create1(EPOLL_CLOEXEC) : -1;
+    if (cq->fd >= 0 && cq_watch(cq->fd, cq->news_fd) && cq_watch(cq->fd, nxr_job.event_fd)) {
+        return true;
+    }
+    error = errno;
+    nxr_cq_close_fd(cq);
+    errno = error;
+    return false;
 }
 
 int nixl_cq_fd(struct nixl_cq *cq)
 {
     static const char operation[] = "nixl_cq_fd";
-    int status = nxr_cq_check(operation, cq), fd;
+    int status = nxr_cq_check(operation, cq), fd, error = 0;
 
-    if (status == NIXL_OK) {
-        status = watch_event_fd();
-    }
     if (status != NIXL_OK) {
         return status;
     }
     pthread_mutex_lock(&nxr_cqs_lock);
-    if (cq->fd < 0) {
-        cq->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (cq->fd < 0 && !cq_open_fd(cq)) {
+        error = errno;
     }
     fd = cq->fd;
     pthread_mutex_unlock(&nxr_cqs_lock);
     return fd >= 0 ? fd
-                   : nxr_fail(NIXL_E_LIMIT, operation, -1, "", errno,
+                   : nxr_fail(NIXL_E_LIMIT, operation, -1, "", error,
                               "no descriptor for a completion queue is left");
 }
 
@@ -94,7 +95,7 @@ int nixl_cq_arm(struct nixl_cq *cq)
 {
     static const char operation[] = "nixl_cq_arm";
     int status = nxr_cq_check(operation, cq);
-    uint64_t count;
+    struct epoll_event seen[2];
 
     if (status != NIXL_OK) {
         return status;
@@ -103,7 +104,7 @@ int nixl_cq_arm(struct nixl_cq *cq)
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "the queue has no descriptor yet: call nixl_cq_fd() first");
     }
-    if (read(cq->fd, &count, sizeof(count)) < 0 && errno != EAGAIN) {
+    if (epoll_wait(cq->fd, seen, 2, 0) < 0 && errno != EINTR) {
         return nxr_fail(NIXL_E_INTERNAL, operation, -1, "", errno,
                         "cannot read the descriptor of the queue: was it closed?");
     }
@@ -120,13 +121,7 @@ int nixl_cq_arm(struct nixl_cq *cq)
     return NIXL_INPROGRESS;
 }
 
-static void cq_fds_close(void)
-{
-    atomic_store(&is_watching, false);
-}
-
 const struct nxr_subsystem nxr_cq_fd_subsystem = {
     .name = "cq fd",
-    .event_fd_written = cqs_signal,
-    .close = cq_fds_close,
+    .event_fd_read = cqs_pass_on,
 };

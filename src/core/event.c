@@ -196,12 +196,16 @@ int nixl_event_arm(void)
     int status = nxr_check_ready("nixl_event_arm");
     struct nxr_control *control = nxr_job.control;
     uint64_t count;
+    ssize_t n_read;
     bool has_news;
 
     if (status != NIXL_OK) {
         return status;
     }
-    if (read(nxr_job.event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN) {
+    n_read = read(nxr_job.event_fd, &count, sizeof(count));
+    if (n_read > 0) {
+        nxr_subsystems_event_fd_read();
+    } else if (n_read < 0 && errno != EAGAIN) {
         return nxr_fail(NIXL_E_INTERNAL, "nixl_event_arm", -1, "", errno,
                         "cannot read the event fd: was it closed?");
     }
@@ -212,6 +216,7 @@ int nixl_event_arm(void)
     if (has_news || nxr_event_is_queued(&nxr_context_default) || nxr_request_any_done()) {
         atomic_fetch_and_explicit(&control->sleep_flags, ~(uint32_t)NXR_SLEEP_EVENT_FD,
                                   memory_order_relaxed);
+        nxr_subsystems_event_fd_read();
         return NIXL_INPROGRESS;
     }
     return NIXL_OK;

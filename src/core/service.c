@@ -111,9 +111,6 @@ void nxr_service_signal_event_fd(struct nxr_peer *peer)
         if (write(fd, &one, sizeof(one)) < 0 && errno != EAGAIN) {
             nxr_warn(HOST, "cannot signal an event fd: %m");
         }
-        if (peer == NULL) {
-            nxr_subsystems_event_fd_written();
-        }
         return;
     }
     /*

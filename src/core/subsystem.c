@@ -163,9 +163,9 @@ void nxr_subsystems_context_closed(struct nixl_context *context)
     UPWARDS(context_closed, context)
 }
 
-void nxr_subsystems_event_fd_written(void)
+void nxr_subsystems_event_fd_read(void)
 {
-    UPWARDS(event_fd_written)
+    UPWARDS(event_fd_read)
 }
 
 void nxr_subsystems_puts_ended(struct nxr_peer *peer)

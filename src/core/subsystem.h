@@ -98,8 +98,8 @@ struct nxr_subsystem {
     /* The program has closed a context: drop what has arrived for it. Without locks. */
     void (*context_closed)(struct nixl_context *context);
 
-    /* This process has made its event fd readable. Any thread, without job.lock. */
-    void (*event_fd_written)(void);
+    /* This process has read its event fd, or left its sleep. Any thread, without job.lock. */
+    void (*event_fd_read)(void);
 
     /* A wait that slept has ended. Any thread, without job.lock. */
     void (*long_wait_ended)(void);
@@ -207,7 +207,7 @@ void nxr_subsystems_peer_connected(struct nxr_peer *peer);
 void nxr_subsystems_puts_ended(struct nxr_peer *peer);
 void nxr_subsystems_context_opened(struct nixl_context *context);
 void nxr_subsystems_context_closed(struct nixl_context *context);
-void nxr_subsystems_event_fd_written(void);
+void nxr_subsystems_event_fd_read(void);
 void nxr_subsystems_region_closing(const struct nixl_region *region);
 bool nxr_subsystems_has_news(void);
 void nxr_subsystems_long_wait_ended(void);

@@ -212,6 +212,34 @@ static void a_wait_that_is_over_wakes_an_armed_queue(void)
     MPT_OK(nixl_cq_close(op.cq));
 }
 
+/* A thread that reads the event fd takes nothing away from one that sleeps on a queue. */
+static void a_reader_of_the_event_fd_leaves_queues_their_news(void)
+{
+    struct nixl_cq_params params = NIXL_CQ_PARAMS_INIT;
+    struct nixl_op op = NIXL_OP_INIT;
+    struct nixl_cq_entry entry;
+    struct nixl_cq *cq;
+    struct pollfd poll_fd = {.events = POLLIN};
+    size_t n;
+
+    MPT_OK(nixl_context_open("conformance readers", NULL, &op.context));
+    params.context = op.context;
+    params.flags = NIXL_CQ_NOTES;
+    MPT_OK(nixl_cq_open(&params, &cq));
+    poll_fd.fd = nixl_cq_fd(cq);
+    MPT_GE(poll_fd.fd, 0);
+    for (uint64_t round = 0; round < 3; round++) {
+        MPT_OK(nixl_cq_arm(cq));
+        MPT_OK(nixl_notify_x(conf.rank, TAG_PING + round, NULL, 0, &op, NULL));
+        MPT_GE(nixl_event_arm(), NIXL_OK);
+        MPT_EQ(poll(&poll_fd, 1, (int)(MPT_PATIENCE / MPT_MS)), 1);
+        MPT_OK(nixl_cq_wait(cq, &entry, 1, 0, &n));
+        MPT_EQ(entry.value, TAG_PING + round);
+    }
+    MPT_OK(nixl_cq_close(cq));
+    MPT_OK(nixl_context_close(op.context));
+}
+
 static void expect_no_event(int64_t timeout_ns, int expected)
 {
     struct nixl_event event = NIXL_EVENT_INIT;
@@ -279,6 +307,8 @@ const struct guarantee conf_event[] = {
     {"no_wake_up_of_a_waiter_is_lost", no_wake_up_of_a_waiter_is_lost, CONF_PEERS},
     {"notifications_to_oneself_wake_too", notifications_to_oneself_wake_too, 0},
     {"a_wait_that_is_over_wakes_an_armed_queue", a_wait_that_is_over_wakes_an_armed_queue, 0},
+    {"a_reader_of_the_event_fd_leaves_queues_their_news",
+     a_reader_of_the_event_fd_leaves_queues_their_news, 0},
     {"timeouts_of_events_hold", timeouts_of_events_hold, 0},
     {"users_of_a_region_hear_that_it_was_closed", users_of_a_region_hear_that_it_was_closed,
      CONF_PEERS},
