@@ -77,7 +77,9 @@ fn fill(slot: &Mutex<Slot>, note: Result<Note>) -> Option<Waker> {
 }
 
 fn gone(rank: i32) -> Error {
-    let text = format!("rank {rank} has died or left, and all that it had sent was received");
+    let text = format!(
+        "rank {rank} has died, left, or was detached, and all that it had sent was received"
+    );
 
     Error::made(Code::PeerLost, Some(rank), "nixl_notify_recv", text)
 }
@@ -105,24 +107,38 @@ impl Inbox {
 
     /// Keep it for who listens; a rank that has gone ends what waits for it.
     pub fn event(&self, event: Event) {
-        let mut state = lock(&self.state);
-        let mut wakers = std::mem::take(&mut state.listeners);
-
         if let Some(rank) = event.gone() {
-            state.gone.insert(rank);
-            let (ended, kept) = std::mem::take(&mut state.receivers)
-                .into_iter()
-                .partition(|waiting| waiting.filter.rank == Some(rank));
-            let ended: VecDeque<Waiting> = ended;
-
-            state.receivers = kept;
-            wakers.extend(
-                ended.into_iter().filter_map(|waiting| fill(&waiting.slot, Err(gone(rank)))),
-            );
+            self.mark_gone(rank);
         }
+        let mut state = lock(&self.state);
+        let wakers = std::mem::take(&mut state.listeners);
+
         state.events.push_back(event);
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// End what waits for a rank: it has gone, or was detached, which no event tells.
+    pub fn mark_gone(&self, rank: i32) {
+        let mut state = lock(&self.state);
+        let receivers = std::mem::take(&mut state.receivers);
+        let (ended, kept): (VecDeque<_>, VecDeque<_>) =
+            receivers.into_iter().partition(|waiting| waiting.filter.rank == Some(rank));
+        let wakers: Vec<Waker> =
+            ended.iter().filter_map(|waiting| fill(&waiting.slot, Err(gone(rank)))).collect();
+
+        state.gone.insert(rank);
+        state.receivers = kept;
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// The rank has been readmitted.
+    pub fn mark_back(&self, rank: i32) {
+        let mut state = lock(&self.state);
+
+        state.gone.remove(&rank);
+        state.notes.retain(|note| note.rank != rank);
     }
 
     fn take(&self, filter: &Filter) -> Option<Result<Note>> {
@@ -196,7 +212,9 @@ impl Future for Recv {
         };
 
         if this.slot.is_none() {
-            this.notice_death(inbox);
+            if let Err(error) = this.notice_death(inbox) {
+                return Poll::Ready(Err(error));
+            }
             match inbox.take_or_wait(&this.filter, task.waker()) {
                 Ok(note) => return Poll::Ready(Ok(note)),
                 Err(slot) => this.slot = Some(slot),
@@ -222,16 +240,19 @@ impl Future for Recv {
 impl Recv {
     /// The event of a death may have been taken before the queue was opened. All that such a rank
     /// has sent is here.
-    fn notice_death(&self, inbox: &Inbox) {
+    fn notice_death(&self, inbox: &Inbox) -> Result<()> {
         if let Some(rank) = self.filter.rank {
             // SAFETY: any number may be given.
             let state = unsafe { sys::nixl_peer_state(rank) };
-            let is_gone = state > sys::NIXL_PEER_ALIVE as i32;
 
-            if is_gone && self.queue.try_dispatch() {
+            if state < 0 {
+                return Err(Error::last(state));
+            }
+            if state != sys::NIXL_PEER_ALIVE as i32 && self.queue.try_dispatch() {
                 lock(&inbox.state).gone.insert(rank);
             }
         }
+        Ok(())
     }
 }
 

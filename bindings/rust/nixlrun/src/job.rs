@@ -5,6 +5,7 @@
 //! has left the job only when no handle is there to be used.
 use crate::context::Context;
 use crate::error::{check, Code, Error, Failed, Result};
+use crate::inbox::Inbox;
 use crate::rank::Rank;
 use crate::time::op_nanoseconds;
 use nixlrun_sys as sys;
@@ -13,12 +14,43 @@ use std::ops::{Deref, Range};
 use std::os::raw::c_int;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 /// One counted nixl_init().
 pub(crate) struct Membership {
     has_left: AtomicBool,
+    inboxes: Mutex<Vec<Weak<Inbox>>>,
+}
+
+impl Membership {
+    fn new() -> Arc<Membership> {
+        Arc::new(Membership { has_left: AtomicBool::new(false), inboxes: Mutex::default() })
+    }
+
+    fn inboxes(&self) -> MutexGuard<'_, Vec<Weak<Inbox>>> {
+        self.inboxes.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// A number was detached: no event tells those who wait.
+    fn mark_gone(&self, rank: i32) {
+        self.inboxes().iter().filter_map(Weak::upgrade).for_each(|inbox| inbox.mark_gone(rank));
+    }
+
+    /// A rank was readmitted.
+    pub fn mark_back(&self, rank: i32) {
+        self.inboxes().iter().filter_map(Weak::upgrade).for_each(|inbox| inbox.mark_back(rank));
+    }
+
+    /// An inbox that hears of a number that was detached.
+    pub fn inbox(&self) -> Arc<Inbox> {
+        let inbox = Arc::new(Inbox::default());
+        let mut inboxes = self.inboxes();
+
+        inboxes.retain(|known| known.strong_count() > 0);
+        inboxes.push(Arc::downgrade(&inbox));
+        inbox
+    }
 }
 
 impl Drop for Membership {
@@ -66,9 +98,8 @@ impl Job {
     pub fn join() -> Result<Job> {
         // SAFETY: no params are the defaults: any number of threads.
         check(unsafe { sys::nixl_init(ptr::null()) }, "nixl_init")?;
-        let membership = Arc::new(Membership { has_left: AtomicBool::new(false) });
 
-        Ok(Job { context: Context::default_of(membership) })
+        Ok(Job { context: Context::default_of(Membership::new()) })
     }
 
     /// Leave the job in order: complete the puts of this process, and wait until the living ranks
@@ -222,7 +253,12 @@ impl Job {
     /// Waits until the other process has learned of it; with 0, not at all.
     pub fn detach(&self, rank: i32, timeout: Option<Duration>) -> Result<()> {
         // SAFETY: any number may be given.
-        match unsafe { sys::nixl_detach(rank, crate::time::nanoseconds(timeout)) } {
+        let status = unsafe { sys::nixl_detach(rank, crate::time::nanoseconds(timeout)) };
+
+        if status != sys::NIXL_E_INVALID_ARG {
+            self.context.membership().mark_gone(rank);
+        }
+        match status {
             sys::NIXL_INPROGRESS => Ok(()),
             status => check(status, "nixl_detach"),
         }

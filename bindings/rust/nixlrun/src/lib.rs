@@ -31,6 +31,7 @@
 //! | [`Signal`], [`AtomicOp`] | words |
 //! | [`Transfer`], [`Blocks`] | many pieces at once |
 //! | [`Note`], [`Event`] | what is received |
+//! | [`Context::grant`], [`Region::expose`] | blocks that are lent, by tokens |
 //! | [`Producer`], [`Consumer`] | channels |
 //! | [`Team`] | collectives |
 //! | [`Queue`], [`block_on`], [`Driver`] | `await` |
@@ -71,6 +72,7 @@ mod context;
 mod error;
 mod executor;
 mod flight;
+mod grant;
 mod inbox;
 mod job;
 mod log;
@@ -94,6 +96,7 @@ pub use collective::ReduceOp;
 pub use context::Context;
 pub use error::{Code, Error, Failed, Result};
 pub use executor::{block_on, Driver};
+pub use grant::{GrantInfo, GrantState, Lend};
 pub use inbox::{NextEvent, Recv, MAX_UNMATCHED};
 pub use job::{abort, end_job, library_version, Job};
 pub use log::{log_to, log_to_stderr, Level};

@@ -3,11 +3,13 @@
 use crate::context::Context;
 use crate::error::Result;
 use crate::flight::Keep;
+use crate::job::c_text;
 use crate::signal::{Change, Signal};
 use crate::time::op_nanoseconds;
 use nixlrun_sys as sys;
 use std::os::raw::c_void;
 use std::ptr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What goes with an operation: `Op::new()` is nothing, and each method adds something.
@@ -27,6 +29,7 @@ pub struct Op<'a> {
     signal: Option<(&'a Signal, Change)>,
     timeout: Option<Duration>,
     stream: Option<*mut c_void>,
+    grant: Option<&'a str>,
 }
 
 /// Whose word a signal is.
@@ -40,7 +43,7 @@ pub(crate) enum Side {
 impl<'a> Op<'a> {
     /// Nothing.
     pub const fn new() -> Op<'a> {
-        Op { note: None, signal: None, timeout: None, stream: None }
+        Op { note: None, signal: None, timeout: None, stream: None, grant: None }
     }
 
     /// A notification to the rank follows: behind a put it arrives after the data, behind a get
@@ -53,6 +56,13 @@ impl<'a> Op<'a> {
     /// A signal changes: behind a put that rank's word, behind a get this rank's own.
     pub fn signal(mut self, signal: &'a Signal, change: Change) -> Op<'a> {
         self.signal = Some((signal, change));
+        self
+    }
+
+    /// The operation moves blocks that their owner has lent by this token; see
+    /// [`Context::grant`].
+    pub fn grant(mut self, token: &'a str) -> Op<'a> {
+        self.grant = Some(token);
         self
     }
 
@@ -101,6 +111,13 @@ impl<'a> Op<'a> {
                 Side::Own => op.signal = ptr::addr_of!(*signal.word()?) as *mut u64,
             }
             keep.push(signal.region().shared());
+        }
+        if let Some(token) = self.grant {
+            let token = Arc::new(c_text(token)?);
+
+            op.flags |= sys::NIXL_OP_GRANT;
+            op.grant = token.as_ptr();
+            keep.push(token);
         }
         if let Some(stream) = self.stream {
             op.flags |= sys::NIXL_OP_STREAM;

@@ -36,7 +36,7 @@ pub(crate) struct Inner {
     fd: RawFd,
     taking: Mutex<()>,
     table: Mutex<Table>,
-    pub inbox: Option<Inbox>,
+    pub inbox: Option<Arc<Inbox>>,
     pub context: Context,
 }
 
@@ -79,7 +79,7 @@ impl Queue {
             fd: -1,
             taking: Mutex::new(()),
             table: Mutex::default(),
-            inbox: has_notes.then(Inbox::default),
+            inbox: has_notes.then(|| context.membership().inbox()),
             context: context.clone(),
         };
 
@@ -197,7 +197,18 @@ impl Queue {
         self.take_all(&lock(&self.0.taking), timeout)
     }
 
-    fn take_all(&self, _taking: &MutexGuard<'_, ()>, mut timeout: i64) -> Result<usize> {
+    /// What a rank had sent before it died is delivered before its end.
+    fn take_all(&self, _taking: &MutexGuard<'_, ()>, timeout: i64) -> Result<usize> {
+        let mut events = Vec::new();
+        let taken = self.take_entries(timeout, &mut events);
+
+        if let Some(inbox) = &self.0.inbox {
+            events.into_iter().for_each(|event| inbox.event(event));
+        }
+        taken
+    }
+
+    fn take_entries(&self, mut timeout: i64, events: &mut Vec<Event>) -> Result<usize> {
         // SAFETY: entries are numbers and pointers.
         let mut entries: [sys::nixl_cq_entry; BATCH] = unsafe { std::mem::zeroed() };
         let mut total = 0;
@@ -215,29 +226,18 @@ impl Queue {
                 status => return Err(Error::last(status)),
             }
             for entry in &entries[..n] {
-                self.report(entry)?;
+                match entry.kind as sys::nixl_cq_kind {
+                    sys::NIXL_CQ_NOTE => self.report_note(entry)?,
+                    sys::NIXL_CQ_EVENT => {
+                        let name = String::from_utf8_lossy(bytes_of(entry)).into_owned();
+                        let (kind, incarnation) = (entry.value as i32, entry.user_data as u32);
+                        events.push(Event::made(kind, entry.rank, incarnation, name));
+                    }
+                    _ => self.report_end(entry),
+                }
             }
             total += n;
             timeout = 0;
-        }
-    }
-
-    fn report(&self, entry: &sys::nixl_cq_entry) -> Result<()> {
-        match entry.kind as sys::nixl_cq_kind {
-            sys::NIXL_CQ_NOTE => self.report_note(entry),
-            sys::NIXL_CQ_EVENT => {
-                if let Some(inbox) = &self.0.inbox {
-                    let name = String::from_utf8_lossy(bytes_of(entry)).into_owned();
-                    let incarnation = entry.user_data as u32;
-
-                    inbox.event(Event::made(entry.value as i32, entry.rank, incarnation, name));
-                }
-                Ok(())
-            }
-            _ => {
-                self.report_end(entry);
-                Ok(())
-            }
         }
     }
 

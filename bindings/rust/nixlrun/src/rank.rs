@@ -110,12 +110,12 @@ pub(crate) fn routes(
 #[derive(Clone)]
 pub struct Rank {
     number: i32,
-    _context: Context,
+    context: Context,
 }
 
 impl Rank {
     pub(crate) fn new(number: i32, context: Context) -> Rank {
-        Rank { number, _context: context }
+        Rank { number, context }
     }
 
     /// Its number, which all calls take.
@@ -163,7 +163,9 @@ impl Rank {
     /// that incarnation from now on. It stays lost until then.
     pub fn readmit(&self, incarnation: u32) -> Result<()> {
         // SAFETY: any numbers may be given.
-        check(unsafe { sys::nixl_peer_readmit(self.number, incarnation) }, "nixl_peer_readmit")
+        check(unsafe { sys::nixl_peer_readmit(self.number, incarnation) }, "nixl_peer_readmit")?;
+        self.context.membership().mark_back(self.number);
+        Ok(())
     }
 
     /// Kill it by SIGKILL, to test how a program survives a death.

@@ -82,7 +82,11 @@ impl Blocks {
         self
     }
 
-    fn raw(&self) -> sys::nixl_blocks {
+    pub(crate) fn region(&self) -> &Region {
+        &self.region
+    }
+
+    pub(crate) fn raw(&self) -> sys::nixl_blocks {
         let (first_extent, nextents) = self.extents.unwrap_or((0, 0));
 
         sys::nixl_blocks {

@@ -124,10 +124,8 @@ ranks!(a_dropped_future_is_canceled, 2, |job| {
     /* A receiver that is dropped gives its notification to the next one. */
     queue.notify(peer, 1, b"first")?;
     queue.notify(peer, 2, b"second")?;
-    let noop = Waker::from(Arc::new(Nothing));
-    let mut task = Context::from_waker(&noop);
     let mut dropped = queue.recv(None, Some(1));
-    assert!(Pin::new(&mut dropped).poll(&mut task).is_pending());
+    assert!(is_pending(&mut dropped));
     let second = block_on(&queue, queue.recv(None, Some(2)))?;
     assert_eq!(second.message, b"second");
     drop(dropped);
@@ -135,6 +133,13 @@ ranks!(a_dropped_future_is_canceled, 2, |job| {
     assert!(queue.try_recv(None, None)?.is_none());
     job.team_world(SOON)?.barrier()?;
 });
+
+/// Poll a future once, which nothing wakes.
+pub fn is_pending<F: Future + Unpin>(future: &mut F) -> bool {
+    let noop = Waker::from(Arc::new(Nothing));
+
+    Pin::new(future).poll(&mut Context::from_waker(&noop)).is_pending()
+}
 
 struct Nothing;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How a job begins and ends, in order and otherwise.
+use crate::awaits::is_pending;
 use crate::{is_rank, other, ranks, run_survivors, start, text};
 use nixlrun::{Code, Event, Job, Op, Result};
 use std::process::Command;
@@ -102,6 +103,49 @@ fn requests_of_a_dead_rank_end() {
 }
 
 #[test]
+fn a_rank_that_was_started_again_is_readmitted() {
+    let name = "ranks::life::a_rank_that_was_started_again_is_readmitted";
+    if is_rank(name) {
+        return comes_back().unwrap_or_else(|error| panic!("{error:?}"));
+    }
+    let output = start(2, name, &["--on-failure", "restart=1"]);
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+fn comes_back() -> Result<()> {
+    let job = Job::join()?;
+    let kv = job.region("kv", 64)?;
+    let queue = job.queue_with_notes()?;
+
+    if job.rank() == 1 {
+        if job.incarnation() == 0 {
+            nixlrun::block_on(&queue, queue.recv(Some(0), Some(1)))?;
+            job.peer(1).kill()?;
+        }
+        queue.notify(0, 2, b"")?;
+        nixlrun::block_on(&queue, queue.recv(Some(0), Some(3)))?;
+        assert_eq!(kv.to_vec()?[..4], *b"new!");
+    } else {
+        nixlrun::block_on(&queue, async {
+            queue.put(&kv, 1, 0, "old", &Op::new().note(1, b"")).await?;
+            let lost = queue.recv(Some(1), None).await.expect_err("it has died");
+            assert!(lost.is_peer_lost(), "{lost}");
+            assert_eq!(queue.event().await?, Event::PeerLost { rank: 1 });
+            let (rank, incarnation, name) = (1, 1, String::new());
+            assert_eq!(queue.event().await?, Event::PeerJoined { rank, name, incarnation });
+            job.peer(1).readmit(1)?;
+            queue.recv(Some(1), Some(2)).await?;
+            queue.put(&kv, 1, 0, "new!", &Op::new().note(3, b"")).await?;
+            Ok(())
+        })?;
+        assert_eq!(job.peer(1).readmit(7).expect_err("no such process").code(), Code::PeerLost);
+    }
+    drop((kv, queue));
+    job.leave()?;
+    Ok(())
+}
+
+#[test]
 fn a_job_is_ended_by_one() {
     let name = "ranks::life::a_job_is_ended_by_one";
     if is_rank(name) {
@@ -159,8 +203,16 @@ fn attached(place: &str, is_server: bool) -> Result<()> {
     if !is_server {
         let server = job.attach(place, "server", "blocks", SOON)?;
         kv.put_with(server, 8, b"attached", &Op::new().note(1, b""))?;
-        job.recv(Some(server), Some(2), SOON)?;
+        let queue = job.queue_with_notes()?;
+        nixlrun::block_on(&queue, queue.recv(Some(server), Some(2)))?;
+        let mut waiting = queue.recv(Some(server), None);
+        assert!(is_pending(&mut waiting));
         job.detach(server, SOON)?;
+        let lost = nixlrun::block_on(&queue, waiting).expect_err("detached");
+        assert!(lost.is_peer_lost(), "{lost}");
+        let bad = nixlrun::block_on(&queue, queue.recv(Some(server + 5), None));
+        assert_eq!(bad.expect_err("no such rank").code(), Code::InvalidArg);
+        drop(queue);
         drop(kv);
         job.leave()?;
         return Ok(());
@@ -191,7 +243,14 @@ fn attached(place: &str, is_server: bool) -> Result<()> {
         }
     };
     assert_eq!(left, Event::PeerLeft { rank });
+    let queue = job.queue_with_notes()?;
+    let mut waiting = queue.recv(Some(rank), None);
+    let lost = nixlrun::block_on(&queue, &mut waiting).expect_err("it has left");
+    assert!(lost.is_peer_lost(), "{lost}");
     job.detach(rank, SOON)?;
+    let lost = nixlrun::block_on(&queue, queue.recv(Some(rank), None)).expect_err("detached");
+    assert!(lost.is_peer_lost(), "{lost}");
+    drop((waiting, queue));
     assert!(process.0.wait().expect("it ends").success());
     job.unpublish(place, "server")?;
     drop(kv);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Prepared transfers, and paired operations.
 use crate::{other, ranks};
-use nixlrun::{Blocks, Code, Memory, Op, PairUse, Side};
+use nixlrun::{Blocks, Code, GrantState, Lend, Memory, Op, PairUse, Side};
 use std::time::Duration;
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
@@ -50,6 +50,53 @@ ranks!(blocks_of_all_extents, 2, |job| {
     job.prepare_get(peer, vec![Blocks::piece(&own, 0, 600)], theirs)?.run(&Op::new())?;
     let expected: Vec<u8> = (0..6).flat_map(|layer| vec![layer; 100]).collect();
     assert_eq!(own.to_vec()?, expected);
+    job.team_world(SOON)?.barrier()?;
+});
+
+ranks!(blocks_are_lent, 2, |job| {
+    let kv = job.region("kv", 4096)?;
+
+    if job.rank() == 0 {
+        kv.write(0, &[7u8; 4096])?;
+        let pages = Blocks::indexed(&kv, 0, 512, vec![1, 3]);
+        let (token, lent) = job.grant(&pages, &Lend::new().uses(2))?;
+        let lifetime = Duration::from_secs(30);
+        let write = Lend::new().for_writing().lifetime(lifetime);
+        let (second, revoked) = job.grant(&Blocks::piece(&kv, 0, 512), &write)?;
+
+        job.notify(1, 1, format!("{token} {second}").as_bytes())?;
+        lent.wait()?;
+        job.recv(Some(1), Some(2), SOON)?;
+        assert_eq!(kv.to_vec()?[..512], [9; 512]);
+        job.grant_revoke(&second, SOON)?;
+        let ended = revoked.wait().expect_err("revoked");
+        assert_eq!(ended.error.code(), Code::Canceled);
+        assert_eq!(job.grant_query(&second)?.state, GrantState::Revoked);
+        job.notify(1, 3, b"")?;
+    } else {
+        let note = job.recv(Some(0), Some(1), SOON)?;
+        let text = String::from_utf8(note.message).expect("tokens are text");
+        let (token, second) = text.split_once(' ').expect("two tokens");
+        let own = job.region(None, 1024)?;
+        let theirs = vec![Blocks::indexed(&kv, 0, 512, vec![3, 1])];
+        let pages = job.prepare_get(0, vec![Blocks::piece(&own, 0, 1024)], theirs)?;
+        let info = job.grant_query(token)?;
+
+        assert_eq!((info.rank, info.state, info.uses_left), (0, GrantState::Open, Some(2)));
+        assert_eq!((info.may_read, info.may_write, info.nbytes), (true, false, 1024));
+        let other = kv.get_with(0, 0, &mut [0u8; 8], &Op::new().grant(token));
+        assert_eq!(other.expect_err("not lent").code(), Code::Access);
+        pages.run(&Op::new().grant(token))?;
+        assert_eq!(own.to_vec()?, [7; 1024]);
+        kv.get_with(0, 512, &mut [0u8; 8], &Op::new().grant(token))?;
+        let third = kv.get_with(0, 512, &mut [0u8; 8], &Op::new().grant(token));
+        assert_eq!(third.expect_err("used").code(), Code::Stale);
+        job.grant_renew(second, None)?;
+        kv.put_with(0, 0, &[9u8; 512], &Op::new().grant(second).note(2, b""))?;
+        job.recv(Some(0), Some(3), SOON)?;
+        let late = kv.put_with(0, 0, &[9u8; 512], &Op::new().grant(second));
+        assert_eq!(late.expect_err("revoked").code(), Code::Stale);
+    }
     job.team_world(SOON)?.barrier()?;
 });
 
