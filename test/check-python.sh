@@ -85,6 +85,14 @@ example stencil 3 'right'
 example parameter_server 3 '400 gradients of 2 workers'
 example work_queue 3 '2000 items of 2 ranks, each in order'
 example server 3 'served 2 clients'
+# Processes without a launcher; the server is there first or last.
+mkdir "$scratch/attach"
+verdict "$(timeout 50 "$python" "$src/examples/python/attach.py" serve "$scratch/attach" >"$scratch/served" 2>&1 &
+    server=$!
+    try timeout 50 "$python" "$src/examples/python/attach.py" work "$scratch/attach"
+    try timeout 50 "$python" "$src/examples/python/attach.py" work "$scratch/attach"
+    wait "$server" || echo "the server failed"
+    grep -qx '2 of 2 workers have filled their parts' "$scratch/served" || cat "$scratch/served")" "example attach"
 status=0
 timeout 50 "$nixlrun" --timeout 40s -np 1 "$python" "$src/examples/python/torch_tensors.py" >try 2>&1 </dev/null ||
     status=$?

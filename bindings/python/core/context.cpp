@@ -17,6 +17,8 @@ const char *Event::type_name() const
         return "launcher_lost";
     case NIXL_EVENT_PEER_LEFT:
         return "peer_left";
+    case NIXL_EVENT_PEER_JOINED:
+        return "peer_joined";
     default:
         return "other";
     }
@@ -145,7 +147,7 @@ static nb::object context_event(Context &context, int64_t timeout_ns)
         return nb::none();
     }
     check(status);
-    return nb::cast(Event{event.type, event.rank, event.name});
+    return nb::cast(Event{event.type, event.rank, event.name, event.incarnation});
 }
 
 static void context_flush(Context &context, nb::handle rank, bool with_gets, nb::handle timeout)
@@ -193,10 +195,11 @@ static void bind_received(nb::module_ &module)
     });
     nb::class_<Event> event(
         module, "Event",
-        R"(What happened: ``type`` ("peer_lost", "peer_left", "region_closed", "launcher_lost"),
-``rank``, and ``name`` of the region, or "".)");
+        R"(What happened: ``type`` ("peer_lost", "peer_left", "peer_joined", "region_closed",
+"launcher_lost"), ``rank``, ``name`` of the region or publication, or "", and ``incarnation``: how many processes
+the rank has had in its job before.)");
     event.def_prop_ro("type", &Event::type_name).def_ro("rank", &Event::rank);
-    event.def_ro("name", &Event::name);
+    event.def_ro("name", &Event::name).def_ro("incarnation", &Event::incarnation);
     event.def("__repr__", [](const Event &self) {
         return std::string("Event(type='") + self.type_name() +
                "', rank=" + std::to_string(self.rank) +

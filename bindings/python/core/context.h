@@ -35,6 +35,7 @@ struct Event {
     int type;
     int rank;
     std::string name;
+    uint32_t incarnation;
 
     const char *type_name() const;
 };

@@ -153,6 +153,16 @@ static void job_kill(nb::handle rank)
     run_aside(call);
 }
 
+static void job_readmit(nb::handle rank, nb::handle incarnation)
+{
+    const uint64_t number = read_u64(incarnation, "incarnation");
+
+    if (number > UINT32_MAX) {
+        fail_value("incarnation is larger than 2**32 - 1");
+    }
+    check(nixl_peer_readmit(read_rank(rank), (uint32_t)number));
+}
+
 /* A number of the job, or the failure. */
 static int job_number(int (*get)())
 {
@@ -178,6 +188,8 @@ void bind_job(nb::module_ &module)
     module.def("size", [] { return job_number(nixl_size); });
     module.def("local_rank", [] { return job_number(nixl_local_rank); });
     module.def("local_size", [] { return job_number(nixl_local_size); });
+    module.def("incarnation", [] { return job_number(nixl_incarnation); });
+    module.def("readmit", &job_readmit, "rank"_a, "incarnation"_a);
     module.def("program", [] { return job_number(nixl_program); });
     module.def("peer", &job_peer, "rank"_a);
     module.def("peer_state", &job_peer_state, "rank"_a);

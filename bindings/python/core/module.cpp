@@ -16,6 +16,7 @@ NB_MODULE(_core, module)
     nx::bind_errors(module);
     nx::bind_arguments(module);
     nx::bind_job(module);
+    nx::bind_attach(module);
     nx::bind_context(module);
     nx::bind_queue(module);
     nx::bind_request(module);

@@ -76,7 +76,8 @@ static nb::object event_of(const struct nixl_cq_entry &entry)
 {
     return nb::cast(Event{(int)entry.value, entry.rank,
                           std::string(entry.data == nullptr ? "" : (const char *)entry.data,
-                                      entry.data == nullptr ? 0 : entry.nbytes)});
+                                      entry.data == nullptr ? 0 : entry.nbytes),
+                          (uint32_t)entry.user_data});
 }
 
 struct Lists {

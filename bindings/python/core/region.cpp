@@ -372,7 +372,7 @@ static void put_form(Region &region, int rank, uint64_t offset, Memory *memory, 
 
 static void region_put(Region &region, nb::handle rank, nb::handle source, nb::handle offset,
                        nb::handle tag, nb::handle message, nb::handle signal, nb::handle stream,
-                       nb::handle timeout)
+                       nb::handle grant, nb::handle timeout)
 {
     struct nixl_region *handle = region.handle();
     const int target = read_rank(rank);
@@ -381,7 +381,8 @@ static void region_put(Region &region, nb::handle rank, nb::handle source, nb::h
     Memory memory(source, false);
     RegionUse use(&region);
 
-    if (__builtin_expect(tag.is_none() && signal.is_none() && stream.is_none(), 1)) {
+    if (__builtin_expect(tag.is_none() && signal.is_none() && stream.is_none() && grant.is_none(),
+                         1)) {
         check_copy(tag, message);
         run(timeout_ns, memory.nbytes, {&memory}, [&](struct nixl_req **req_p) {
             return nixl_put_x(target, handle, at, memory.addr, memory.nbytes, nullptr, req_p);
@@ -393,11 +394,13 @@ static void region_put(Region &region, nb::handle rank, nb::handle source, nb::h
     start.set_note(tag, message);
     start.set_signal(signal);
     start.set_stream(stream);
+    start.set_grant(grant);
     put_form(region, target, at, &memory, true, &start, timeout_ns);
 }
 
 static void region_get(Region &region, nb::handle rank, nb::handle destination, nb::handle offset,
-                       nb::handle tag, nb::handle message, nb::handle stream, nb::handle timeout)
+                       nb::handle tag, nb::handle message, nb::handle stream, nb::handle grant,
+                       nb::handle timeout)
 {
     struct nixl_region *handle = region.handle();
     const int owner = read_rank(rank);
@@ -406,7 +409,7 @@ static void region_get(Region &region, nb::handle rank, nb::handle destination, 
     Memory memory(destination, true);
     RegionUse use(&region);
 
-    if (__builtin_expect(tag.is_none() && stream.is_none(), 1)) {
+    if (__builtin_expect(tag.is_none() && stream.is_none() && grant.is_none(), 1)) {
         check_copy(tag, message);
         run(timeout_ns, memory.nbytes, {&memory}, [&](struct nixl_req **req_p) {
             return nixl_get_x(owner, handle, at, memory.addr, memory.nbytes, nullptr, req_p);
@@ -417,6 +420,7 @@ static void region_get(Region &region, nb::handle rank, nb::handle destination, 
     start.set_context(nb::cast<Context &>(region.context).handle());
     start.set_note(tag, message);
     start.set_stream(stream);
+    start.set_grant(grant);
     put_form(region, owner, at, &memory, false, &start, timeout_ns);
 }
 
@@ -444,8 +448,8 @@ static nb::object region_start(nb::object self, bool is_put, nb::handle rank, nb
 
 static nb::object region_start_put(nb::object self, nb::handle rank, nb::handle source,
                                    nb::handle offset, nb::handle tag, nb::handle message,
-                                   nb::handle signal, nb::handle stream, nb::handle queue,
-                                   nb::handle data)
+                                   nb::handle signal, nb::handle stream, nb::handle grant,
+                                   nb::handle queue, nb::handle data)
 {
     Start start;
 
@@ -453,18 +457,21 @@ static nb::object region_start_put(nb::object self, nb::handle rank, nb::handle 
     start.set_note(tag, message);
     start.set_signal(signal);
     start.set_stream(stream);
+    start.set_grant(grant);
     return region_start(self, true, rank, source, offset, &start);
 }
 
 static nb::object region_start_get(nb::object self, nb::handle rank, nb::handle destination,
                                    nb::handle offset, nb::handle tag, nb::handle message,
-                                   nb::handle stream, nb::handle queue, nb::handle data)
+                                   nb::handle stream, nb::handle grant, nb::handle queue,
+                                   nb::handle data)
 {
     Start start;
 
     start.set_queue(queue, data);
     start.set_note(tag, message);
     start.set_stream(stream);
+    start.set_grant(grant);
     return region_start(self, false, rank, destination, offset, &start);
 }
 
@@ -478,7 +485,7 @@ static void bind_region_moves(nb::class_<Region> &type)
 
     type.def("put", &region_put, "rank"_a.none(), "src"_a.none(), "offset"_a.none() = zero,
              nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none, "signal"_a.none() = none,
-             "stream"_a.none() = none, "timeout"_a.none() = usual,
+             "stream"_a.none() = none, "grant"_a.none() = none, "timeout"_a.none() = usual,
              R"(Copy bytes from local memory into a rank's segment of the region.
 
 The rank makes no call, and may compute. When put() returns, ``src`` may be reused; a notification,
@@ -502,7 +509,7 @@ Raises:
     TimedOutError, UnsupportedError, BufferError.)");
     type.def("get", &region_get, "rank"_a.none(), "dst"_a.none(), "offset"_a.none() = zero,
              nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none, "stream"_a.none() = none,
-             "timeout"_a.none() = usual,
+             "grant"_a.none() = none, "timeout"_a.none() = usual,
              R"(Copy bytes from a rank's segment of the region into local memory.
 
 When get() returns, ``dst``, a writable buffer or tensor, holds the data; its size says how many
@@ -512,15 +519,16 @@ failures are those of put(); after a failure dst may hold some of the data.)");
     hide(type, {"put", "get"});
     type.def("start_put", &region_start_put, "rank"_a.none(), "src"_a.none(),
              "offset"_a.none() = zero, nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none,
-             "signal"_a.none() = none, "stream"_a.none() = none, "queue"_a.none() = none,
-             "data"_a.none() = none,
+             "signal"_a.none() = none, "stream"_a.none() = none, "grant"_a.none() = none,
+             "queue"_a.none() = none, "data"_a.none() = none,
              R"(Start a put; returns a Request. ``src`` must not change until it has ended.
 
 Up to 128 KiB are copied within the call on one host. ``queue``: the queue that reports the end;
 None: Request.wait(). ``data``: any object, which the request carries. Otherwise as put().)");
     type.def("start_get", &region_start_get, "rank"_a.none(), "dst"_a.none(),
              "offset"_a.none() = zero, nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none,
-             "stream"_a.none() = none, "queue"_a.none() = none, "data"_a.none() = none,
+             "stream"_a.none() = none, "grant"_a.none() = none, "queue"_a.none() = none,
+             "data"_a.none() = none,
              R"(Start a get; returns a Request. ``dst`` must not be touched until it has ended.
 
 Otherwise as get() and start_put().)");

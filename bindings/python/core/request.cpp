@@ -120,6 +120,17 @@ void Start::set_signal(nb::handle signal)
     is_plain = false;
 }
 
+void Start::set_grant(nb::handle token)
+{
+    if (token.is_none()) {
+        return;
+    }
+    grant = nb::cast<std::string>(token);
+    op.flags |= NIXL_OP_GRANT;
+    op.grant = grant.c_str();
+    is_plain = false;
+}
+
 void Start::set_stream(nb::handle stream)
 {
     if (!stream.is_none()) {

@@ -53,6 +53,7 @@ struct Start {
     struct nixl_op op = NIXL_OP_INIT;
     bool is_plain = true; /* `op` says nothing */
     Memory message;
+    std::string grant;
     Queue *queue = nullptr;
     nb::object queue_object;
     nb::object data;
@@ -63,6 +64,8 @@ struct Start {
     /* None, or a tuple of region, offset, value, and "add" or "set". */
     void set_signal(nb::handle signal);
     void set_stream(nb::handle stream);
+    /* None, or the token of a grant. */
+    void set_grant(nb::handle token);
 };
 
 /* Register a request with its queue, and give it the outcome of its start; raises failures. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prepared transfers: entries of blocks, whose indices may be arrays of numpy. */
+/* Entries of blocks, whose indices may be arrays of numpy: prepared transfers, and grants. */
 #include "region.h"
 #include "request.h"
 
@@ -210,7 +210,8 @@ static void transfer_check(const Transfer &transfer)
 }
 
 static nb::object transfer_start(nb::object self, nb::handle tag, nb::handle message,
-                                 nb::handle signal, nb::handle queue, nb::handle data)
+                                 nb::handle signal, nb::handle grant, nb::handle queue,
+                                 nb::handle data)
 {
     Transfer *transfer = nb::inst_ptr<Transfer>(self);
     struct nixl_xfer *xfer = transfer->handle();
@@ -221,6 +222,7 @@ static nb::object transfer_start(nb::object self, nb::handle tag, nb::handle mes
     start.set_queue(queue, data);
     start.set_note(tag, message);
     start.set_signal(signal);
+    start.set_grant(grant);
     start.set_context(nb::cast<Context &>(transfer->context).handle());
     start.is_plain = false;
     request->operation->kept = self;
@@ -230,7 +232,8 @@ static nb::object transfer_start(nb::object self, nb::handle tag, nb::handle mes
                          });
 }
 
-static void transfer_run(Transfer &transfer, nb::handle tag, nb::handle message, nb::handle timeout)
+static void transfer_run(Transfer &transfer, nb::handle tag, nb::handle message, nb::handle grant,
+                         nb::handle timeout)
 {
     struct nixl_xfer *xfer = transfer.handle();
     const int64_t timeout_ns = read_timeout(timeout);
@@ -238,6 +241,7 @@ static void transfer_run(Transfer &transfer, nb::handle tag, nb::handle message,
 
     transfer_check(transfer);
     start.set_note(tag, message);
+    start.set_grant(grant);
     start.set_context(nb::cast<Context &>(transfer.context).handle());
     run(timeout_ns, transfer.nbytes, {&start.message},
         [&](struct nixl_req **req_p) { return nixl_xfer_start_x(xfer, &start.op, req_p); });
@@ -288,6 +292,94 @@ static void transfer_close(Transfer *transfer)
     transfer->sides = {};
 }
 
+/* ---- grants: blocks that are lent ------------------------------------------------------------ */
+
+static nb::tuple grant_create(nb::tuple entry, unsigned rights, nb::handle uses,
+                              nb::handle lifetime)
+{
+    struct nixl_grant_params params = NIXL_GRANT_PARAMS_INIT;
+    char token[NIXL_TOKEN_MAX + 1];
+    auto request = std::make_unique<Request>();
+    Side side;
+    Start start;
+
+    side_add(&side, entry, true, false);
+    params.rights = rights;
+    if (!uses.is_none()) {
+        const uint64_t number = read_u64(uses, "uses");
+
+        if (number < 1 || number > NIXL_GRANT_USES_MAX) {
+            fail_value("uses is " + std::to_string(number) + "; allowed: 1 to " +
+                       std::to_string(NIXL_GRANT_USES_MAX) + ", or None: any number");
+        }
+        params.uses = (uint32_t)number;
+    }
+    params.lifetime_ns = lifetime.is_none() ? 0 : read_timeout(lifetime);
+    request->operation->kept = side.regions.front();
+    nb::object made = start_request(
+        "nixl_grant_create", &start, 0, request.release(),
+        [&](const struct nixl_op *, struct nixl_req **req_p, Operation *) {
+            return nixl_grant_create(&side.entries.front(), &params, token, sizeof(token), req_p);
+        });
+    return nb::make_tuple(nb::str(token), made);
+}
+
+struct GrantCall {
+    std::string token;
+    int64_t time_ns = 0;
+    struct nixl_grant_info info = NIXL_GRANT_INFO_INIT;
+    int (*call)(GrantCall *);
+    int run()
+    {
+        return call(this);
+    }
+};
+
+static void grant_renew(const std::string &token, nb::handle lifetime)
+{
+    auto call = std::make_shared<GrantCall>();
+
+    call->token = token;
+    call->time_ns = read_timeout(lifetime);
+    call->call = [](GrantCall *of) { return nixl_grant_renew(of->token.c_str(), of->time_ns); };
+    run_aside(call);
+}
+
+static void grant_revoke(const std::string &token, nb::handle timeout)
+{
+    int status = wait_in_slices(read_timeout(timeout),
+                                [&](int64_t ns) { return nixl_grant_revoke(token.c_str(), ns); });
+
+    if (status == NIXL_INPROGRESS) {
+        fail(plain_detail(NIXL_E_TIMEOUT, -1, "nixl_grant_revoke"));
+    }
+    check(status);
+}
+
+static nb::dict grant_query(const std::string &token)
+{
+    static const char *const states[] = {"", "open", "used", "expired", "revoked", "closed"};
+    auto call = std::make_shared<GrantCall>();
+    nb::dict known;
+
+    call->token = token;
+    call->call = [](GrantCall *of) { return nixl_grant_query(of->token.c_str(), &of->info); };
+    run_aside(call);
+    const struct nixl_grant_info &info = call->info;
+    known["rank"] = info.rank;
+    known["state"] = states[info.state];
+    known["may_read"] = (info.rights & NIXL_GRANT_READ) != 0;
+    known["may_write"] = (info.rights & NIXL_GRANT_WRITE) != 0;
+    known["uses_left"] =
+        info.uses_left == UINT32_MAX ? nb::none() : nb::object(nb::int_(info.uses_left));
+    known["users"] = info.nusers;
+    known["left"] = info.left_ns == NIXL_FOREVER
+                        ? nb::none()
+                        : nb::object(nb::float_((double)info.left_ns / 1e9));
+    known["nbytes"] = info.nbytes;
+    return known;
+}
+
 void bind_transfer(nb::module_ &module)
 {
     nb::class_<Transfer> type(module, "Transfer");
@@ -295,9 +387,10 @@ void bind_transfer(nb::module_ &module)
 
     type.def("__init__", &transfer_init, "context"_a, "op"_a, "rank"_a, "local"_a, "remote"_a);
     type.def("_start", &transfer_start, "tag"_a.none() = none, "msg"_a.none() = none,
-             "signal"_a.none() = none, "queue"_a.none() = none, "data"_a.none() = none);
+             "signal"_a.none() = none, "grant"_a.none() = none, "queue"_a.none() = none,
+             "data"_a.none() = none);
     type.def("run", &transfer_run, nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none,
-             "timeout"_a.none() = nb::borrow(default_timeout));
+             "grant"_a.none() = none, "timeout"_a.none() = nb::borrow(default_timeout));
     hide(type, {"run"});
     type.def("set_index", &transfer_set_index, "side"_a, "entry"_a, "index"_a);
     type.def("_info", &transfer_info);
@@ -306,6 +399,11 @@ void bind_transfer(nb::module_ &module)
         return transfer.xfer == nullptr || !transfer.is_of_this_life();
     });
     type.def_ro("rank", &Transfer::rank).def_ro("nbytes", &Transfer::nbytes);
+    module.def("grant_create", &grant_create, "entry"_a, "rights"_a, "uses"_a.none(),
+               "lifetime"_a.none());
+    module.def("grant_renew", &grant_renew, "token"_a, "lifetime"_a.none());
+    module.def("grant_revoke", &grant_revoke, "token"_a, "timeout"_a.none());
+    module.def("grant_query", &grant_query, "token"_a);
 }
 
 } // namespace nx

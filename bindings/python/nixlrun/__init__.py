@@ -59,6 +59,7 @@ from ._errors import (
     TruncatedError,
     UnsupportedError,
 )
+from ._grant import Grant, GrantInfo, grant_info, grant_renew
 from ._job import Job, Rank
 from ._log import log_to
 from ._region import (
@@ -120,6 +121,8 @@ __all__ = [
     "ExpiredError",
     "Exposure",
     "ForkedError",
+    "Grant",
+    "GrantInfo",
     "InUseError",
     "InternalError",
     "InvalidArgumentError",
@@ -151,6 +154,8 @@ __all__ = [
     "TruncatedError",
     "UnsupportedError",
     "__version__",
+    "grant_info",
+    "grant_renew",
     "library_version",
     "log_to",
     "pair_decline",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _core
 from ._core import DEFAULT, Event, Note, Queue, Request
+from ._grant import Grant, make_grant
 from ._region import Region
 from ._team import Team
 from ._transfer import Transfer
@@ -120,6 +121,28 @@ class ContextBase(_core.Context):
     def _prepare_get(self, rank: Int, local: Side, remote: Side) -> Any:
         """Prepare a transfer from one rank's segments to local memory, as prepare_put()."""
         return self._transfer_type(self, "get", rank, entries(local), entries(remote))
+
+    def grant(
+        self,
+        blocks: Blocks,
+        right: str = "read",
+        *,
+        uses: Optional[Int] = None,
+        lifetime: Optional[float] = None,
+    ) -> Grant:
+        """Lend blocks of this rank's segment of a region to whoever has the token.
+
+        They are moved by put(), get() and transfers with ``grant=token``; each of these is one
+        use, however many of the blocks it moves. Operations that come later raise StaleError, for
+        other blocks AccessError.
+
+        Args:
+            blocks: of a region with a name; read within the call.
+            right: "read", "write" or "both".
+            uses: how many operations; None: any number.
+            lifetime: seconds within which they begin; None: no limit.
+        """
+        return make_grant(blocks, right, uses, lifetime)
 
     def queue(self, *, notes: bool = False, events: bool = False) -> Queue:
         """Open a completion queue, which reports the requests that are started with it.

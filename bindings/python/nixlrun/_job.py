@@ -157,6 +157,57 @@ class JobBase(_Base):
         self._channels.append(channel)
         return channel
 
+    @property
+    def incarnation(self) -> int:
+        """How many processes this rank has had in the job before, with --on-failure restart."""
+        return _core.incarnation()
+
+    def readmit(self, rank: Int, incarnation: Int) -> None:
+        """Readmit a rank that nixlrun has started again: calls on it mean its new process.
+
+        An event "peer_joined" without a name has told its number and ``incarnation``. Regions go
+        on: names are resolved anew. Transfers and tokens of the former process raise StaleError,
+        its channels PeerLostError; teams do not get it back.
+
+        Raises:
+            PeerLostError: that process has ended, too, or has not come.
+            InvalidArgumentError: the rank or incarnation is not allowed.
+        """
+        _core.readmit(rank, incarnation)
+
+    def publish(self, where: str, name: str, schema: str = "") -> None:
+        """Make this process known by a name, so that processes of other jobs can attach to it.
+
+        Whoever attaches is told by an event "peer_joined" with its number. The publication ends
+        with unpublish(), and with the job.
+
+        Args:
+            where: "file:DIR", a folder that this user can write; or "tcp://HOST:PORT".
+            name: 1 to 63 letters, digits, dots, underscores and hyphens; no dot first.
+            schema: what both sides must agree on, up to 4096 bytes.
+
+        Raises:
+            InUseError: a living process has published the name there.
+            NotFoundError: there is no such folder.
+            AccessError: the folder is not this user's to use.
+            InvalidArgumentError, UnsupportedError.
+        """
+        _core.publish(where, name, schema)
+
+    def published_at(self, where: str, name: str) -> str:
+        """Where others attach to a publication: ``where``, with the port that was chosen."""
+        return _core.published_at(where, name)
+
+    def unpublish(self, where: str, name: str) -> None:
+        """End a publication of this process. Those who are attached stay."""
+        _core.unpublish(where, name)
+
+    def _attach(self, where: str, name: str, schema: str, timeout: Timeout) -> Rank:
+        return Rank(_core.attach(where, name, schema, timeout))
+
+    def _detach(self, rank: Int, timeout: Timeout) -> None:
+        _core.detach(rank, timeout)
+
     def abort(self, exit_code: int = 1, why: str = "") -> NoReturn:
         """End the whole job: print why on stderr, have the launcher kill all ranks, and exit."""
         _core.abort(exit_code, why)
@@ -238,6 +289,42 @@ class Job(_JobContext):
             NameInUseError: this process has an open context of that name.
         """
         return Context(name, timeout)
+
+    def attach(
+        self, where: str, name: str, schema: str = "", timeout: Timeout = DEFAULT
+    ) -> Rank:
+        """Attach to the process that has published a name, which may happen later, in time.
+
+        All calls about one rank take the number that is returned, which is ``size`` or higher. It
+        is the same if the two are attached already. The other process gets a number for this one,
+        too, and both an event "peer_joined". If a signal ends the wait, the attempt goes on by
+        itself.
+
+        Args:
+            where, name, schema: as of publish(); the schemas must be equal.
+
+        Raises:
+            NotFoundError: nobody has published the name in time; the text lists who has.
+            TimedOutError: there is an entry, but its publisher does not answer; with 0: nobody
+                has published it yet.
+            InvalidArgumentError: the schemas differ, or the publisher is of this job.
+            AccessError: the publisher is another user's, or does not know the secret.
+            UnsupportedError: the two do not share memory.
+        """
+        return self._attach(where, name, schema, timeout)
+
+    def detach(self, rank: Int, timeout: Timeout = DEFAULT) -> None:
+        """End an attachment, also one whose other process has gone.
+
+        What is under way to that number ends with PeerLostError. Each side makes its own call.
+        Waits until the other process has learned of it; with 0, not at all.
+
+        Raises:
+            TimedOutError: it has not answered; the attachment is ended nevertheless.
+            PeerLostError: the number has been detached before.
+            InvalidArgumentError: it is not that of an attached process.
+        """
+        self._detach(rank, timeout)
 
     def drain(self, timeout: Timeout = 0) -> Drained:
         """Everything that ended, was notified or was lost since the last call; by default at once.

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any, Optional, Union
 
@@ -31,7 +32,8 @@ from . import _core
 from ._context import ContextBase
 from ._core import DEFAULT, Drained, Event, Note, Queue, Request
 from ._errors import AgainError, LimitError, PeerLostError, TimedOutError
-from ._job import JobBase, is_failure, warn_of_views, with_job
+from ._grant import Grant
+from ._job import JobBase, Rank, is_failure, warn_of_views, with_job
 from ._region import RegionBase, SignalBase
 from ._team import TeamBase
 from ._transfer import TransferBase
@@ -74,14 +76,14 @@ class _Pump:
         self._arm()
 
     def _arm(self) -> None:
-        if not self.queue.arm():
+        if not (self.queue.is_closed or self.is_paused or self.queue.arm()):
             self._loop.call_soon(self._ready)
 
     def _ready(self) -> None:
         if self.queue.is_closed or self.is_paused:
             return
         if self._take(self.queue.drain()):
-            self._arm()
+            self._loop.call_soon(self._arm)  # behind those who were woken
         else:
             self.is_paused = True
             self._loop.remove_reader(self.queue.fileno())
@@ -129,6 +131,7 @@ class _Inbox:
         self._receivers: list[_Receiver] = []
         self._kept: deque[Note] = deque()
         self._gone: dict[int, str] = {}
+        _inboxes.add(self)
         self.listeners: list[asyncio.Queue[Event]] = []
         self.early: deque[Event] = deque()
         self.pump = _Pump(Queue(context, notes=True, events=True), self._take)
@@ -167,18 +170,26 @@ class _Inbox:
 
     def _tell(self, event: Event) -> None:
         if event.type in ("peer_lost", "peer_left"):
-            self._gone[event.rank] = event.type
-            for receiver in self._receivers:
-                if receiver.rank == event.rank:
-                    self._fail(receiver, self._lost(event.rank))
+            self.mark_gone(event.rank, event.type)
         for listener in self.listeners:
             listener.put_nowait(event)
         if not self.listeners:
             self.early.append(event)
 
+    def mark_gone(self, rank: int, why: str) -> None:
+        """End what waits for it; `why` is the type of an event, or "detached", which has none."""
+        self._gone.setdefault(rank, why)
+        for receiver in self._receivers:
+            if receiver.rank == rank:
+                self._fail(receiver, self._lost(rank))
+
+    def mark_back(self, rank: int) -> None:
+        """It was readmitted: what the former process had sent is dropped."""
+        self._gone.pop(rank, None)
+        self._kept = deque(note for note in self._kept if note.rank != rank)
+
     def _lost(self, rank: int) -> PeerLostError:
-        words = "has died" if self._gone[rank] == "peer_lost" else "has left"
-        error = PeerLostError(f"rank {rank} {words}, and all that it had sent was received")
+        error = PeerLostError(f"rank {rank} {_GONE[self._gone[rank]]}")
         error.rank = rank
         return error
 
@@ -197,6 +208,8 @@ class _Inbox:
             return note
         if receiver.rank is not None and receiver.rank in self._gone:
             raise self._lost(receiver.rank)
+        if receiver.rank is not None:
+            _core.peer_state(receiver.rank)  # raises if there is no such rank
         if self.pump.is_paused:
             raise self._too_many()
         receiver.waiter = asyncio.get_running_loop().create_future()
@@ -209,6 +222,14 @@ class _Inbox:
             raise
         finally:
             self._receivers.remove(receiver)
+
+
+_GONE = {
+    "peer_lost": "has died, and all that it had sent was received",
+    "peer_left": "has left, and all that it had sent was received",
+    "detached": "was detached by this process",
+}
+_inboxes: weakref.WeakSet[_Inbox] = weakref.WeakSet()
 
 
 def _ended(drained: Drained) -> bool:
@@ -261,10 +282,12 @@ class Region(RegionBase):
         msg: Optional[Source] = None,
         signal: Optional[SignalChange] = None,
         stream: Stream = None,
+        grant: Optional[str] = None,
     ) -> None:
         """Copy bytes into a rank's segment; see nixlrun.Region.put()."""
         await self._run(
-            self.start_put, rank, src, offset, tag=tag, msg=msg, signal=signal, stream=stream
+            self.start_put, rank, src, offset, tag=tag, msg=msg, signal=signal, stream=stream,
+            grant=grant,
         )  # fmt: skip
 
     async def get(
@@ -276,9 +299,12 @@ class Region(RegionBase):
         tag: Optional[Int] = None,
         msg: Optional[Source] = None,
         stream: Stream = None,
+        grant: Optional[str] = None,
     ) -> None:
         """Copy bytes from a rank's segment; see nixlrun.Region.get()."""
-        await self._run(self.start_get, rank, dst, offset, tag=tag, msg=msg, stream=stream)
+        await self._run(
+            self.start_get, rank, dst, offset, tag=tag, msg=msg, stream=stream, grant=grant
+        )
 
     async def atomic(
         self,
@@ -370,9 +396,10 @@ class Transfer(TransferBase):
         tag: Optional[Int] = None,
         msg: Optional[Source] = None,
         signal: Optional[SignalChange] = None,
+        grant: Optional[str] = None,
     ) -> None:
         """Start it, and wait for its end; see nixlrun.Transfer.start()."""
-        await self._context._run(self.start, tag=tag, msg=msg, signal=signal)
+        await self._context._run(self.start, tag=tag, msg=msg, signal=signal, grant=grant)
 
 
 class Team(TeamBase):
@@ -529,6 +556,10 @@ class Context(ContextBase):
         """Prepare a transfer from one rank's segments; see nixlrun.Job.prepare_get()."""
         return self._prepared(await _in_thread(lambda: self._prepare_get(rank, local, remote)))
 
+    async def revoke(self, grant: Grant) -> None:
+        """End a grant, and wait until those who had begun have ended; see Grant.revoke()."""
+        await _in_thread(lambda: grant.revoke(None))
+
     def _prepared(self, transfer: Transfer) -> Transfer:
         transfer._context = self
         return transfer
@@ -670,6 +701,31 @@ class Job(_JobContext):
     def context(self, name: str) -> Context:
         """Open the context of a name of 1 to 255 bytes."""
         return Context(name)
+
+    def readmit(self, rank: Int, incarnation: Int) -> None:
+        """Readmit a rank that nixlrun has started again; see nixlrun.Job.readmit()."""
+        super().readmit(rank, incarnation)
+        for inbox in _inboxes:
+            inbox.mark_back(int(rank))
+
+    async def attach(
+        self, where: str, name: str, schema: str = "", timeout: Timeout = DEFAULT
+    ) -> Rank:
+        """Attach to the process that has published a name; see nixlrun.Job.attach().
+
+        It is made in a thread, where it goes on for the rest of its time if the task is canceled.
+        """
+        rank: Rank = await _in_thread(lambda: self._attach(where, name, schema, timeout))
+        return rank
+
+    async def detach(self, rank: Int, timeout: Timeout = DEFAULT) -> None:
+        """End an attachment; see nixlrun.Job.detach()."""
+        try:
+            await _in_thread(lambda: self._detach(rank, timeout))
+        finally:
+            if int(rank) >= self.size:
+                for inbox in _inboxes:
+                    inbox.mark_gone(int(rank), "detached")
 
     async def close(self) -> None:
         """Leave the job: cancel what is awaited, and wait for the other living ranks."""

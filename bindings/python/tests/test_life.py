@@ -45,14 +45,57 @@ def test_views_that_outlive_a_with_keep_the_job_until_the_end():
     assert (done.returncode, done.stdout) == (0, "end 64\nend 64\n"), done.stdout
 
 
+def test_a_rank_that_was_started_again_is_readmitted():
+    done = script(
+        """
+        import asyncio, nixlrun.aio
+
+        async def events_of(job, wanted):
+            async for event in job.events():
+                if event.type == wanted:
+                    return event
+
+        async def main():
+            async with nixlrun.aio.Job() as job:
+                kv = job.region("kv", 64)
+                if job.rank == 1:
+                    if job.incarnation == 0:
+                        await job.recv(0, tag=1)
+                        nixlrun.Rank(1).kill()
+                    await job.notify(0, 2)
+                    await job.recv(0, tag=3)
+                    print(bytes(kv)[:4])
+                    return
+                await kv.put(1, b"old", tag=1)
+                joined = await events_of(job, "peer_joined")
+                assert (joined.rank, joined.name, joined.incarnation) == (1, "", 1), joined
+                try:
+                    await job.recv(1)
+                except nixlrun.PeerLostError:
+                    print("lost")
+                job.readmit(1, joined.incarnation)
+                await job.recv(1, tag=2)
+                await kv.put(1, b"new!", tag=3)
+
+        asyncio.run(asyncio.wait_for(main(), 30))
+        """,
+        options=("--on-failure", "restart=1"),
+    )
+    assert done.returncode == 0, done.stdout
+    assert "lost\n" in done.stdout and "b'new!'\n" in done.stdout, done.stdout
+
+
 @pytest.mark.parametrize("body", ["raise RuntimeError('on purpose')", "sys.exit(3)"])
 def test_a_rank_that_fails_ends_the_job(body):
     done = script(f"""
-        import nixlrun, sys
+        import nixlrun, sys, time
         with nixlrun.Job() as job:
             if job.rank == 1:
                 {body}
-            job.recv(1)
+            try:
+                job.recv(1)
+            except nixlrun.PeerLostError:
+                time.sleep(30)  # nixlrun ends it: this rank does not fail first
     """)
     assert done.returncode == (3 if "exit" in body else 1), done.stdout
     assert ("on purpose" in done.stdout) == ("raise" in body)

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes of other jobs: publishing a name, attaching by it, detaching. */
+#include "core.h"
+
+namespace nx
+{
+
+static const std::string &text_of(const std::string &text, const char *name)
+{
+    if (text.find('\0') != std::string::npos) {
+        fail_value(std::string(name) + " has a zero byte");
+    }
+    return text;
+}
+
+/* What one of the calls is about; those that wait for others are made aside. */
+struct AttachCall {
+    std::string where, name, schema;
+    int64_t timeout_ns = 0;
+    int rank = -1;
+
+    AttachCall() = default;
+    AttachCall(const std::string &place, const std::string &who, const std::string &what)
+        : where(text_of(place, "where")), name(text_of(who, "name")),
+          schema(text_of(what, "schema"))
+    {
+    }
+};
+
+static void attach_publish(const std::string &where, const std::string &name,
+                           const std::string &schema)
+{
+    const AttachCall call(where, name, schema);
+    int status;
+
+    {
+        Unlocked unlocked;
+        status = nixl_publish(call.where.c_str(), call.name.c_str(), call.schema.c_str());
+    }
+    check(status);
+}
+
+static std::string attach_published_at(const std::string &where, const std::string &name)
+{
+    const AttachCall call(where, name, "");
+    std::string text(where.size() + 512, '\0');
+
+    check(nixl_publish_query(call.where.c_str(), call.name.c_str(), text.data(), text.size()));
+    return text.c_str();
+}
+
+static void attach_unpublish(const std::string &where, const std::string &name)
+{
+    const AttachCall call(where, name, "");
+    int status;
+
+    {
+        Unlocked unlocked;
+        status = nixl_unpublish(call.where.c_str(), call.name.c_str());
+    }
+    check(status);
+}
+
+static int attach_attach(const std::string &where, const std::string &name,
+                         const std::string &schema, nb::handle timeout)
+{
+    auto call = std::make_shared<AttachCall>(where, name, schema);
+
+    call->timeout_ns = read_timeout(timeout);
+    CallResult result = call_aside(call, [](void *state) {
+        auto *attach = (AttachCall *)state;
+
+        return nixl_attach(attach->where.c_str(), attach->name.c_str(), attach->schema.c_str(),
+                           attach->timeout_ns, &attach->rank);
+    });
+    if (result.status == NIXL_INPROGRESS) {
+        Detail detail = plain_detail(NIXL_E_TIMEOUT, -1, "nixl_attach");
+
+        detail.text = "no living process has published '" + name + "' in '" + where + "' yet";
+        fail(detail);
+    }
+    if (result.status != NIXL_OK) {
+        fail(result.detail);
+    }
+    return call->rank;
+}
+
+static void attach_detach(nb::handle rank, nb::handle timeout)
+{
+    auto call = std::make_shared<AttachCall>();
+
+    call->rank = read_rank(rank);
+    call->timeout_ns = read_timeout(timeout);
+    CallResult result = call_aside(call, [](void *state) {
+        auto *attach = (AttachCall *)state;
+
+        return nixl_detach(attach->rank, attach->timeout_ns);
+    });
+    if (result.status != NIXL_OK && result.status != NIXL_INPROGRESS) {
+        fail(result.detail);
+    }
+}
+
+void bind_attach(nb::module_ &module)
+{
+    module.def("publish", &attach_publish, "where"_a, "name"_a, "schema"_a);
+    module.def("published_at", &attach_published_at, "where"_a, "name"_a);
+    module.def("unpublish", &attach_unpublish, "where"_a, "name"_a);
+    module.def("attach", &attach_attach, "where"_a, "name"_a, "schema"_a, "timeout"_a.none());
+    module.def("detach", &attach_detach, "rank"_a, "timeout"_a.none());
+}
+
+} // namespace nx

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes of different jobs: publishing, attaching, detaching, and deaths."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+import nixlrun
+from conftest import NIXLRUN
+
+PRELUDE = """
+import asyncio, os, signal, sys, threading, time
+import nixlrun, nixlrun.aio
+where = "file:" + sys.argv[1]
+
+def event(job, kind):
+    while True:
+        found = job.event(timeout=20)
+        if found.type == kind:
+            return found
+"""
+
+
+class Processes:
+    """Scripts in jobs of their own, which end with the test."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.env = {}
+        self.all = []
+
+    def start(self, text, nranks=0):
+        """Under nixlrun, or with 0 ranks without a launcher."""
+        command = [NIXLRUN, "--timeout", "30s", "-np", str(nranks)] if nranks else []
+        script = PRELUDE + textwrap.dedent(text)
+        process = subprocess.Popen(
+            [*command, sys.executable, "-c", script, str(self.folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, **self.env},
+        )
+        self.all.append(process)
+        return process
+
+    def end(self):
+        for process in self.all:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            process.stdout.close()
+
+
+@pytest.fixture
+def processes(tmp_path):
+    made = Processes(tmp_path)
+    yield made
+    made.end()
+
+
+def output(process, code=0):
+    text, _ = process.communicate(timeout=40)
+    assert process.returncode == code, text
+    return text
+
+
+SERVER = """
+with nixlrun.Job() as job:
+    cache = job.region("cache", 4096)
+    if job.rank == 0:
+        job.publish(where, "server", "blocks 64")
+        for _ in range(2):
+            peer = event(job, "peer_joined")
+            assert peer.name == "server" and peer.rank >= job.size
+            note = job.recv(peer.rank, tag=1, timeout=20)
+            assert bytes(cache)[:8] == note.payload
+            mine = job.open("mine")
+            mine.put(peer.rank, b"answer", tag=2)
+            assert event(job, "peer_left").rank == peer.rank
+            job.detach(peer.rank)
+        job.unpublish(where, "server")
+    job.team().barrier()
+print("served")
+"""
+
+WORKER = """
+with nixlrun.Job() as job:
+    mine = job.region("mine", 64)
+    server = job.attach(where, "server", "blocks 64", timeout=20)
+    assert isinstance(server, nixlrun.Rank) and server >= job.size
+    assert server == job.attach(where, "server", "blocks 64")
+    assert event(job, "peer_joined").rank == server
+    info = server.info()
+    assert (info.scope, info.state) == ("local", "alive") and server.state == "alive"
+    cache = job.open("cache")
+    text = b"%08d" % os.getpid()
+    cache.put(server, text, tag=1, msg=text)
+    job.recv(server, tag=2, timeout=20)
+    assert bytes(mine)[:6] == b"answer"
+    got = bytearray(8)
+    cache.get(server, got)
+    assert got == text
+    job.detach(server, timeout=10)
+    try:
+        cache.get(server, got)
+    except nixlrun.PeerLostError:
+        print("worked")
+"""
+
+
+@pytest.mark.parametrize("nranks", [1, 2])
+def test_two_processes_attach_to_a_server(processes, nranks):
+    server = processes.start(SERVER, nranks)
+    assert output(processes.start(WORKER)) == "worked\n"
+    assert output(processes.start(WORKER, 1)) == "worked\n"
+    assert output(server) == "served\n" * nranks
+
+
+def test_by_a_port(processes):
+    processes.env = {"NIXLRUN_TOKEN": "0123456789abcdef" * 4}
+    server = processes.start("""
+    with nixlrun.Job() as job:
+        job.publish("tcp://127.0.0.1:0", "server")
+        print(job.published_at("tcp://127.0.0.1:0", "server"), flush=True)
+        peer = event(job, "peer_joined").rank
+        assert job.recv(peer, tag=1, timeout=20).payload == b"by a port"
+    """)
+    place = server.stdout.readline().strip()
+    assert place.startswith("tcp://127.0.0.1:") and not place.endswith(":0"), place
+    worker = processes.start(f"""
+    with nixlrun.Job() as job:
+        job.notify(job.attach("{place}", "server", timeout=20), 1, b"by a port")
+    """)
+    output(worker)
+    output(server)
+
+
+def test_asyncio(processes):
+    server = processes.start("""
+    async def main():
+        async with nixlrun.aio.Job() as job:
+            cache = job.region("cache", 64)
+            job.publish(where, "server")
+            async for event in job.events():
+                if event.type == "peer_joined":
+                    note = await job.recv(event.rank, tag=1)
+                    await job.notify(event.rank, 2, note.payload[::-1])
+                elif event.type == "peer_left":
+                    await job.detach(event.rank)
+                    break
+    asyncio.run(asyncio.wait_for(main(), 30))
+    """)
+    worker = processes.start("""
+    async def main():
+        async with nixlrun.aio.Job() as job:
+            server = await job.attach(where, "server", timeout=20)
+            async with job.open("cache") as cache:
+                await cache.put(server, b"abc", tag=1, msg=b"abc")
+            print((await job.recv(server, tag=2)).payload)
+            waiting = asyncio.ensure_future(job.recv(server, tag=3))
+            await asyncio.sleep(0)
+            await job.detach(server)
+            for lost in waiting, job.recv(server, tag=3):
+                try:
+                    await lost
+                except nixlrun.PeerLostError as error:
+                    print(error)
+    asyncio.run(asyncio.wait_for(main(), 30))
+    """)
+    assert output(worker) == "b'cba'\n" + 2 * "rank 1 was detached by this process\n"
+    output(server)
+
+
+def test_a_killed_worker_is_lost(processes):
+    server = processes.start("""
+    with nixlrun.Job() as job:
+        job.publish(where, "server")
+        peer = event(job, "peer_joined").rank
+        try:
+            job.recv(peer, timeout=20)
+        except nixlrun.PeerLostError as error:
+            assert error.rank == peer
+        assert event(job, "peer_lost").rank == peer
+        assert nixlrun.Rank(peer).state == "lost"
+        job.detach(peer)
+        print("lost")
+    """)
+    worker = processes.start("""
+    job = nixlrun.Job()
+    job.attach(where, "server", timeout=20)
+    os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    output(worker, -signal.SIGKILL)
+    assert output(server) == "lost\n"
+
+
+def test_refusals_have_their_words(processes):
+    server = processes.start("""
+    with nixlrun.Job() as job:
+        job.publish(where, "server", "blocks 64")
+        print("published", flush=True)
+        job.recv(tag=1, timeout=30)
+    """)
+    assert server.stdout.readline() == "published\n"
+    worker = processes.start("""
+    def refused(kind, call, *words):
+        try:
+            call()
+        except kind as error:
+            assert type(error) is kind, error
+            assert all(word in str(error) for word in words), error
+        else:
+            raise AssertionError(f"no {kind}")
+
+    with nixlrun.Job() as job:
+        bad = nixlrun.InvalidArgumentError
+        refused(bad, lambda: job.attach(where, "server", "x"), "blocks 64", "x")
+        refused(nixlrun.InUseError, lambda: job.publish(where, "server"))
+        refused(nixlrun.NotFoundError, lambda: job.attach(where, "no", timeout=0.1), "server")
+        refused(nixlrun.TimedOutError, lambda: job.attach(where, "no", timeout=0), "'no'")
+        refused(nixlrun.NotFoundError, lambda: job.unpublish(where, "server"))
+        refused(nixlrun.NotFoundError, lambda: job.publish(where + "/none", "server"))
+        refused(bad, lambda: job.publish("nowhere", "server"))
+        refused(bad, lambda: job.publish(where, ".name"))
+        refused(ValueError, lambda: job.publish(where, "na\\0me"), "name has a zero byte")
+        refused(bad, lambda: job.detach(7))
+        job.publish(where, "own")
+        refused(bad, lambda: job.attach(where, "own"))
+        server = job.attach(where, "server", "blocks 64")
+        job.notify(server, 1)
+        job.detach(server)
+        refused(nixlrun.PeerLostError, lambda: job.detach(server))
+    """)
+    output(worker)
+    output(server)
+
+
+def test_ctrl_c_ends_the_wait(processes):
+    worker = processes.start("""
+    job = nixlrun.Job()
+    print("waits", flush=True)
+    try:
+        job.attach(where, "nobody", timeout=None)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+        os._exit(0)
+    """)
+    assert worker.stdout.readline() == "waits\n"
+    time.sleep(0.2)
+    begin = time.monotonic()
+    os.kill(worker.pid, signal.SIGINT)
+    assert output(worker) == "interrupted\n"
+    assert time.monotonic() - begin < 5
+
+
+def test_a_publication_ends_with_its_job(processes, tmp_path):
+    output(processes.start("""
+    with nixlrun.Job() as job:
+        job.publish(where, "server")
+        assert sorted(os.listdir(sys.argv[1])) == ["server.entry", "server.secret"]
+    """))
+    assert os.listdir(tmp_path) == []
+    assert nixlrun.Job.publish.__doc__
