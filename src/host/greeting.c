@@ -67,14 +67,21 @@ static bool greeting_is_card_of(const struct nxr_wire_hello *hello, struct nxr_c
 
 /*
  * Is it a later process of a rank, which the program has not readmitted yet? It tries again, and
- * once it is readmitted this rank greets it.
+ * once it is readmitted this rank greets it. Before this rank has joined it does not know which
+ * processes the others are.
  */
 static bool greeting_is_early(const struct nxr_identity *from)
 {
     int rank = nxr_rank_of(from);
-    const struct nxr_peer *peer =
-        nxr_job.may_return && nxr_is_own_rank(rank) ? nxr_peer_get_locked(rank) : NULL;
+    const struct nxr_peer *peer;
 
+    if (!nxr_job.may_return || !nxr_is_own_rank(rank)) {
+        return false;
+    }
+    if (atomic_load_explicit(&nxr_job.state, memory_order_acquire) == NXR_STATE_NONE) {
+        return true;
+    }
+    peer = nxr_peer_get_locked(rank);
     return peer != NULL && nxr_identity_compare(&peer->identity, from) == NXR_IDENTITY_LATER;
 }
 
