@@ -105,6 +105,15 @@ Test(foreign_output, a_last_line_needs_no_newline)
     cr_expect_str_eq(case_text(0), "a\nb");
 }
 
+Test(foreign_output, a_last_byte_of_the_engine_is_written)
+{
+    open_job(2);
+    case_write(1, "!");
+    cr_expect(strchr(case_text(1), '!') == NULL);
+    case_judge(0);
+    cr_expect(strchr(case_text(1), '!') != NULL);
+}
+
 /* ---- reports --------------------------------------------------------------------------------- */
 
 Test(foreign_output, reports_are_passed_on)

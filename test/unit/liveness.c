@@ -4,6 +4,8 @@
 
 #include "fake_job.h"
 
+#include "core/context.h"
+#include "core/event.h"
 #include "host/atomic_ask.h"
 #include "host/conn.h"
 #include "host/connect.h"
@@ -75,7 +77,9 @@ Test(liveness, the_launcher_tells_of_deaths, .init = start, .fini = fake_job_sto
     hear(NXR_WIREUP_ENDED, 1);
     cr_expect_eq(nixl_peer_state(1), NIXL_PEER_LOST);
     cr_expect_eq(nixl_peer_state(2), NIXL_PEER_ALIVE);
+    cr_expect(nxr_event_is_queued(&nxr_context_default));
     cr_expect_eq(next_event(), NIXL_EVENT_PEER_LOST);
+    cr_expect(not(nxr_event_is_queued(&nxr_context_default)), "nothing keeps waiters awake");
     cr_expect_eq(next_event(), -1);
 }
 

@@ -85,6 +85,19 @@ Test(tcp, other_lengths_and_bits_are_refused)
     }
 }
 
+/* Versions of one layout talk to each other, so that how the sum is made must not change in it. */
+Test(tcp, the_sum_is_that_of_this_layout)
+{
+    struct nxr_tcp_address address = sealed(2);
+    const unsigned char *at = (const unsigned char *)&address;
+    uint32_t sum = NXR_TCP_ADDRESS_MAGIC;
+
+    for (size_t i = 8; i < nxr_tcp_address_nbytes(2); i++) { /* behind magic and checksum */
+        sum = 31 * sum + at[i];
+    }
+    cr_expect(eq(u32, address.checksum, sum));
+}
+
 Test(tcp, paths_that_lie_are_refused)
 {
     static const struct nxr_tcp_path wrong[] = {
