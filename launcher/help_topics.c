@@ -58,9 +58,9 @@ const struct help_topic help_topics[] = {
         "With --on-failure continue the others get an event: NIXL_EVENT_PEER_LOST from\n"
         "nixl_event_recv, and NIXL_E_PEER_LOST from calls that need the lost rank.\n"
         "Exit codes are the same with both: see 'nixlrun --help exit-codes'.\n"
-        "With --on-failure restart a rank that has failed is started again, and the others\n"
-        "get NIXL_EVENT_PEER_JOINED too. Failures after which a rank was started again do\n"
-        "not count for the exit code; the last lines say how often that was.\n",
+        "With --on-failure restart a rank that has failed is started again, and the\n"
+        "others get NIXL_EVENT_PEER_JOINED too. Failures after which a rank was started\n"
+        "again do not count for the exit code; the last lines say how often that was.\n",
     },
     {
         "environment",

@@ -76,6 +76,7 @@ struct launch_job {
     enum launch_on_failure on_failure;
     int most_restarts;        /* of each rank, with ON_FAILURE_RESTART */
     int64_t restart_delay_ns; /* from the end of a process to the start of the next one */
+    bool is_elastic;          /* ranks may leave one by one */
     bool mpi_hints;
     bool dry_run;
     int verbose; /* how often -v was given */

@@ -128,6 +128,9 @@ static int run_job(void)
     const struct launch_job *job = &options.job;
     char why[WHY_NBYTES];
 
+    if (job->is_elastic) {
+        setenv("NIXLRUN_ELASTIC", "1", 1);
+    }
     if (nxr_env_parse(&nxr_env, why, sizeof(why)) != NIXL_OK ||
         nxr_log_configure(nxr_env.log, why, sizeof(why)) != NIXL_OK ||
         check_variables(job, why, sizeof(why)) != 0 ||

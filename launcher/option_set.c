@@ -278,6 +278,9 @@ static int set_flag(struct parser *parser, const struct option *option)
     case OPTION_REPORT_BINDINGS:
         job->report_bindings = true;
         break;
+    case OPTION_ELASTIC:
+        job->is_elastic = true;
+        break;
     case OPTION_NO_MPI_HINTS:
         job->mpi_hints = false;
         break;

@@ -178,16 +178,24 @@ const struct option option_table[] = {
         .scope = SCOPE_JOB,
         .value = VALUE_NEEDED,
         .names = "on-failure",
-        .arg = "abort|continue|restart[=N[,DELAY]]",
+        .arg = "POLICY",
         .words = "abort continue restart",
         .allowed = "abort, continue, restart or restart=N[,DELAY] with N from 0 to 1000000 and a "
                    "time such as 0, 1.5 or 250ms",
         .topic = "failure",
-        .brief = "what to do if a rank fails (default abort)",
+        .brief = "abort, continue or restart=N if a rank fails",
         .help = "When a rank fails, end the others too (abort); leave them running and notify each "
-                "of them (continue); or do so and start the rank again (restart), each rank N "
-                "times at most and DELAY after its end. A failure beyond that ends the job. "
-                "Default: abort; N: 3; DELAY: 0.",
+                "of them (continue); or do so and start the rank again (restart=N,DELAY), each "
+                "rank N times at most and DELAY after its end. A failure beyond that ends the "
+                "job. Default: abort; N: 3; DELAY: 0.",
+    },
+    {
+        .id = OPTION_ELASTIC,
+        .scope = SCOPE_JOB,
+        .names = "elastic",
+        .topic = "failure",
+        .help = "Ranks may leave one by one: nixl_finalize() waits for no other rank, and waits "
+                "for any rank go on when one has left, until nobody is left.",
     },
     {
         .id = OPTION_KILL_GRACE,

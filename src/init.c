@@ -484,7 +484,8 @@ static int part(void)
         nxr_warn(CORE, "leaving with incomplete puts: %s",
                  status < 0 ? nixl_last_error()->text : "the timeout is 0");
     }
-    status = nxr_job.size > 1 ? nxr_finalize_barrier(nxr_env.finalize_timeout) : NIXL_OK;
+    status = nxr_job.size > 1 ? nxr_finalize_barrier(nxr_env.elastic ? 0 : nxr_env.finalize_timeout)
+                              : NIXL_OK;
     if (status == NIXL_E_TIMEOUT) {
         nxr_warn(CORE, "%s", nixl_last_error()->text);
     }

@@ -58,8 +58,9 @@ NIXL_API int nixl_init(const struct nixl_init_params *params) NIXL_MUST_CHECK;
  * living ranks have made theirs too, then closes all regions, which other ranks may use until then,
  * and frees everything. Requests that were not waited for end.
  *
- * It waits without limit, unless NIXLRUN_FINALIZE_TIMEOUT is set. A rank that leaves before the
- * others is lost to them like one that has died, but the event is NIXL_EVENT_PEER_LEFT.
+ * It waits without limit, unless NIXLRUN_FINALIZE_TIMEOUT is set; in an elastic job (nixlrun
+ * --elastic) for no other rank. A rank that leaves before the others is lost to them like one that
+ * has died, but the event is NIXL_EVENT_PEER_LEFT.
  * @return NIXL_OK           also with NIXLRUN_FINALIZE_TIMEOUT 0, which waits for no other rank
  * @return NIXL_E_TIMEOUT    this rank has left, but others did not make the call in time; a line
  *                           on stderr names them

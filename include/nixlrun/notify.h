@@ -95,7 +95,9 @@ NIXL_API int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offs
  * @return NIXL_INPROGRESS (timeout 0), NIXL_E_TIMEOUT   none arrived
  * @return NIXL_E_PEER_LOST    @p rank is dead or has left, and everything that it had sent was
  *                             received; with NIXL_ANY_RANK once for each such rank, after
- *                             everything that arrived before; the rank is in nixl_last_error()
+ *                             everything that arrived before; the rank is in nixl_last_error().
+ *                             In an elastic job not for ranks that have left, but each time when
+ *                             nobody is left who could send: the rank is -1
  * @return NIXL_E_STALE        received, and note_p is written, but a put that the sender made
  *                             before it did not arrive: this rank had closed its region, or the
  *                             put failed or was canceled, as the sender had not been told yet

@@ -11,6 +11,7 @@
 #include "core/job.h"
 #include "core/service.h"
 #include "core/request.h"
+#include "util/env.h"
 #include "util/log.h"
 #include "util/status.h"
 #include "core/wait.h"
@@ -20,21 +21,27 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SETTLED (-2) /* in the list of deaths: of an attached peer that was detached since */
+#define SETTLED (-2) /* in the list of deaths: a peer that was detached or readmitted since */
 
 static pthread_mutex_t events_lock = PTHREAD_MUTEX_INITIALIZER;
-static int *deaths;     /* peers in the order in which they died or left; events_lock */
-static int deaths_room; /* of `deaths` */
+
+/* A peer that died or left. */
+struct death {
+    int rank;
+    bool is_quiet; /* waits that any loss ends are not ended by it */
+};
+static struct death *deaths; /* in their order; events_lock */
+static int deaths_room;      /* of `deaths` */
 static _Atomic int n_deaths;
 static _Atomic int n_rank_deaths; /* of these, ranks of this job */
 
-static void append_death(int rank)
+static void append_death(int rank, bool is_quiet)
 {
     int n = atomic_load(&n_deaths);
 
     if (n == deaths_room) {
         int room = deaths_room != 0 ? 2 * deaths_room : nxr_job.size;
-        int *more = realloc(deaths, (size_t)room * sizeof(*more));
+        struct death *more = realloc(deaths, (size_t)room * sizeof(*more));
 
         if (more == NULL) {
             nxr_error(CORE, "no memory to note the end of %s", nxr_rank_name(rank));
@@ -43,7 +50,7 @@ static void append_death(int rank)
         deaths = more;
         deaths_room = room;
     }
-    deaths[n] = rank;
+    deaths[n] = (struct death){rank, is_quiet};
     atomic_fetch_add(&n_rank_deaths, nxr_is_own_rank(rank));
     atomic_store_explicit(&n_deaths, n + 1, memory_order_release);
 }
@@ -85,7 +92,7 @@ void nxr_event_push(struct nixl_context *context, enum nixl_event_type type, int
 
     pthread_mutex_lock(&events_lock);
     if (type == NIXL_EVENT_PEER_LOST || type == NIXL_EVENT_PEER_LEFT) {
-        append_death(rank);
+        append_death(rank, type == NIXL_EVENT_PEER_LEFT && nxr_env.elastic);
     }
     if (context != NULL) {
         append_event(context, type, rank, incarnation, name);
@@ -120,7 +127,7 @@ int nxr_event_death(int n)
 
     pthread_mutex_lock(&events_lock);
     if (n < atomic_load(&n_deaths)) {
-        rank = deaths[n];
+        rank = deaths[n].rank;
     }
     pthread_mutex_unlock(&events_lock);
     return rank;
@@ -130,7 +137,7 @@ void nxr_event_settle_death(int rank)
 {
     pthread_mutex_lock(&events_lock);
     for (int i = atomic_load(&n_deaths); i-- > 0;) {
-        deaths[i] = deaths[i] == rank ? SETTLED : deaths[i];
+        deaths[i].rank = deaths[i].rank == rank ? SETTLED : deaths[i].rank;
     }
     pthread_mutex_unlock(&events_lock);
 }
@@ -138,7 +145,7 @@ void nxr_event_settle_death(int rank)
 int nxr_event_next_death(int n)
 {
     pthread_mutex_lock(&events_lock);
-    while (n < atomic_load(&n_deaths) && deaths[n] == SETTLED) {
+    while (n < atomic_load(&n_deaths) && (deaths[n].rank == SETTLED || deaths[n].is_quiet)) {
         n++;
     }
     pthread_mutex_unlock(&events_lock);

@@ -47,8 +47,9 @@ int nxr_event_n_deaths(void);
 int nxr_event_death(int n);
 
 /*
- * The program has ended the attachment of that peer: waits that any loss ends are not ended by its
- * end any more. The place of the first loss from `n` on that still ends them; the number of losses:
+ * The program has ended the attachment of that peer, or has readmitted the rank: waits that any
+ * loss ends are not ended by its end any more. Nor are they in an elastic job by a rank that has
+ * left. The place of the first loss from `n` on that still ends them; the number of losses:
  * there is none. Any thread.
  */
 void nxr_event_settle_death(int rank);

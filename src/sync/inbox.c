@@ -17,6 +17,7 @@
 #include "net/net.h"
 #include "sync/notify.h"
 #include "sync/peer.h"
+#include "sync/senders.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/status.h"
@@ -132,12 +133,11 @@ static void inbox_drop_of(struct nixl_context *context, int rank)
 void nxr_inbox_forget(struct nxr_peer *peer)
 {
     nxr_inbox_remove(peer);
+    nxr_senders_reset(); /* the new process could send */
     nxr_spin_lock(&inbox.lock);
     for (struct nixl_context *context = &nxr_context_default; context != NULL;
          context = nxr_context_next(context)) {
-        if (atomic_load(&context->is_open)) {
-            inbox_drop_of(context, peer->rank);
-        }
+        inbox_drop_of(context, peer->rank);
     }
     nxr_spin_unlock(&inbox.lock);
 }
@@ -324,17 +324,17 @@ static bool take_from_any_ring(struct receive *receive)
     return false;
 }
 
-/* Take a death that no wait on NIXL_ANY_RANK has reported yet. */
-static bool inbox_take_death(struct receive *receive)
+/* Take a death that no wait on NIXL_ANY_RANK has reported yet; at last, that all are gone. */
+static bool inbox_take_death(struct receive *receive, bool are_gone)
 {
     int n_told = nxr_event_next_death(receive->context->n_deaths_told);
     int rank = nxr_event_death(n_told);
 
     receive->context->n_deaths_told = n_told;
-    if (rank < 0) {
+    if (rank < 0 && !are_gone) {
         return false;
     }
-    receive->context->n_deaths_told++;
+    receive->context->n_deaths_told += rank >= 0;
     receive->lost_rank = rank;
     receive->status = NIXL_E_PEER_LOST;
     return true;
@@ -343,6 +343,7 @@ static bool inbox_take_death(struct receive *receive)
 static bool look_locked(struct receive *receive)
 {
     struct sync_peer *sp = receive->from;
+    bool are_gone = nxr_senders_are_gone();
     int n_deaths = nxr_event_n_deaths();
     bool is_lost;
 
@@ -355,7 +356,8 @@ static bool look_locked(struct receive *receive)
          * first.
          */
         return take_from_any_ring(receive) ||
-               (n_deaths > receive->context->n_deaths_told && inbox_take_death(receive));
+               ((are_gone || n_deaths > receive->context->n_deaths_told) &&
+                inbox_take_death(receive, are_gone));
     }
     is_lost = nxr_peer_is_lost(sp->peer);
     if (take_from_ring(receive, sp)) {
@@ -377,7 +379,8 @@ static inline bool may_have(const struct receive *receive)
     if (receive->from != NULL) {
         return nxr_ring_has(&receive->from->rx) || nxr_peer_is_lost(receive->from->peer);
     }
-    return nxr_event_n_deaths() > receive->context->n_deaths_told || rings_have_any();
+    return nxr_event_n_deaths() > receive->context->n_deaths_told || rings_have_any() ||
+           nxr_senders_are_gone();
 }
 
 static bool try_receive(void *arg)
@@ -471,6 +474,10 @@ static int fail_receive(const struct receive *receive, int status, int64_t timeo
                         "arrive: its region had been closed, or it failed or was canceled",
                         nxr_rank_name(receive->note->rank), (unsigned long long)receive->note->tag);
     case NIXL_E_PEER_LOST:
+        if (receive->lost_rank < 0) {
+            return nxr_fail(status, receive->operation, -1, "", 0,
+                            "all other ranks have left or died: nobody is left who could send");
+        }
         return nxr_peer_fail_lost(receive->operation, receive->lost_rank, "");
     case NIXL_E_TRUNCATED:
         return nxr_fail(status, receive->operation, receive->rank, "", 0,
@@ -589,4 +596,5 @@ void nxr_inbox_reset(void)
     }
     atomic_store(&inbox.peers, NULL);
     inbox.turn = NULL;
+    nxr_senders_reset();
 }

@@ -14,6 +14,7 @@
 #include "memory/device.h"
 #include "sync/inbox.h"
 #include "sync/peer.h"
+#include "sync/senders.h"
 #include "transfer/transfer.h"
 #include "util/clock.h"
 #include "util/status.h"
@@ -443,9 +444,16 @@ static void notify_peer_connected(struct nxr_peer *peer)
         };
     }
     nxr_inbox_add(peer);
+    nxr_senders_look();
     if (atomic_load(&peer->n_held) != 0) {
         nxr_service_kick(); /* it sends what was handed over before */
     }
+}
+
+static void notify_death_known(const struct nxr_peer *peer)
+{
+    (void)peer;
+    nxr_senders_look();
 }
 
 static bool notify_peer_is_used(struct nxr_peer *peer)
@@ -465,6 +473,7 @@ const struct nxr_subsystem nxr_notify_subsystem = {
     .context_opened = nxr_inbox_open,
     .context_closed = nxr_inbox_drop,
     .peer_ended = nxr_notify_send_held,
+    .death_known = notify_death_known,
     .peer_replaced = nxr_inbox_forget,
     .peer_detached = nxr_inbox_remove,
     .peer_is_used = notify_peer_is_used,

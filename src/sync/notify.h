@@ -49,7 +49,7 @@ void nxr_inbox_add(struct nxr_peer *peer);
 /* Take nothing from that peer any more; what is queued stays. Without inbox.lock. */
 void nxr_inbox_remove(struct nxr_peer *peer);
 
-/* The same, and drop what it has sent and nobody has received. Caller holds job.lock. */
+/* Take the peer out, and drop what it has sent and nobody has received. Caller holds job.lock. */
 void nxr_inbox_forget(struct nxr_peer *peer);
 
 /* Is a notification waiting? For nixl_event_arm(). */

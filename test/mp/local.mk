@@ -22,6 +22,7 @@ mp_programs = \
 	%D%/closed \
 	%D%/crowd \
 	%D%/device \
+	%D%/elastic \
 	%D%/fair \
 	%D%/far_device \
 	%D%/fault_channel \
@@ -161,6 +162,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_quiet_LDADD = $(mp_libs)
 %C%_refusals_LDFLAGS = $(mp_link)
 %C%_refusals_LDADD = $(mp_libs)
+%C%_elastic_LDFLAGS = $(mp_link)
+%C%_elastic_LDADD = $(mp_libs)
 %C%_restart_LDFLAGS = $(mp_link)
 %C%_restart_LDADD = $(mp_libs)
 %C%_restart_cases_LDFLAGS = $(mp_link)

@@ -108,11 +108,12 @@ Test(options, every_option_of_the_job)
                  parse("nixlrun -n 3 --tag-output --timestamp-output --output-dir . --stdin 2 "
                        "--timeout 1.5 --on-failure continue --kill-grace 0 --bind-to numa "
                        "--map-by=core --oversubscribe --report-bindings --no-mpi-hints --dry-run "
-                       "--topology file -vv -v app"),
+                       "--topology file --elastic -vv -v app"),
                  0),
               "%s", why);
     cr_expect(job->tag_output && job->timestamp_output && job->report_bindings);
     cr_expect(job->oversubscribe && !job->mpi_hints && job->dry_run);
+    cr_expect(job->is_elastic);
     cr_expect(same(job->output_dir, "."));
     cr_expect(eq(int, job->stdin_rank, 2));
     cr_expect(eq(i64, job->timeout_ns, 3 * NXR_S / 2));
