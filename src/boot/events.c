@@ -149,6 +149,13 @@ static void events_about_rank(pmix_status_t status, int rank, const pmix_info_t 
     nxr_boot_events_tell(&event);
 }
 
+/* Is the source a rank of this job, not the server? */
+static bool events_is_of_rank(const pmix_proc_t *source)
+{
+    return source != NULL && PMIX_CHECK_NSPACE(source->nspace, own_nspace) &&
+           PMIX_RANK_IS_VALID(source->rank);
+}
+
 /* A death, a return, or the loss of the server. Runs on PMIx's thread. */
 static void handle_event(size_t handler, pmix_status_t status, const pmix_proc_t *source,
                          pmix_info_t info[], size_t n_info, pmix_info_t *results, size_t n_results,
@@ -161,7 +168,9 @@ static void handle_event(size_t handler, pmix_status_t status, const pmix_proc_t
     (void)handler;
     (void)results;
     (void)n_results;
-    if (status == PMIX_ERR_LOST_CONNECTION) {
+    if (status == PMIX_ERR_LOST_CONNECTION && events_is_of_rank(source)) {
+        /* the server had lost a rank, and tells those who come later, too */
+    } else if (status == PMIX_ERR_LOST_CONNECTION) {
         nxr_boot_events_tell(&(struct nxr_wireup_event){.news = NXR_WIREUP_GONE, .rank = -1});
     } else if (affected != NULL && PMIX_CHECK_NSPACE(affected->nspace, own_nspace) &&
                PMIX_RANK_IS_VALID(affected->rank)) {
