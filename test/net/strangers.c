@@ -167,7 +167,6 @@ static void without_the_card(void)
     expect_closed(fd);
     say_wrong_hello(offsetof(struct nxr_tcp_hello, version), 1);
     say_wrong_hello(offsetof(struct nxr_tcp_hello, type), 2);
-    say_wrong_hello(offsetof(struct nxr_tcp_hello, from), 0x80);
     say_wrong_hello(offsetof(struct nxr_tcp_hello, to), 1);
     for (size_t i = 0; i < 8; i++) {
         say_wrong_hello(offsetof(struct nxr_tcp_hello, connect_secret) + i, 1);
