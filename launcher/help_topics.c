@@ -92,6 +92,19 @@ const struct help_topic help_topics[] = {
         "",
     },
     {
+        "jobs",
+        "Two commands take the place of options and a program. A program of that name is\n"
+        "started as ./ps, or behind an option.\n"
+        "\n"
+        "  nixlrun ps                  the jobs of this user on this host\n"
+        "  nixlrun ps JOB              its ranks; - where an engine of the site has them\n"
+        "  nixlrun ps file:DIR         the names that processes have published there,\n"
+        "                              and which process has\n"
+        "  nixlrun kill JOB ...        end them, as Ctrl-C would\n"
+        "  nixlrun kill -s SIGNAL JOB  what nixlrun does then: 'nixlrun --help signals'\n",
+        "JOB is the pid of the job's nixlrun.\n",
+    },
+    {
         "exit-codes",
         "  0          every rank ended with 0\n"
         "  1 to 255   the code of the rank that failed first\n"

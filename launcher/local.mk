@@ -53,6 +53,8 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/input.h \
 	%D%/inspect.h \
 	%D%/job.h \
+	%D%/jobs.c \
+	%D%/jobs.h \
 	%D%/line.c \
 	%D%/line.h \
 	%D%/local.c \
@@ -68,6 +70,8 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/placement.c \
 	%D%/placement.h \
 	%D%/probe.c \
+	%D%/processes.c \
+	%D%/processes.h \
 	%D%/probe.h \
 	%D%/pty.c \
 	%D%/pty.h \

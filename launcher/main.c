@@ -11,6 +11,7 @@
 #include "launcher/helper.h"
 #include "launcher/info.h"
 #include "launcher/inspect.h"
+#include "launcher/jobs.h"
 #include "launcher/options.h"
 #include "launcher/placement.h"
 #include "launcher/report.h"
@@ -184,6 +185,11 @@ int main(int argc, char **argv)
 {
     char why[WHY_NBYTES];
 
+    if (jobs_are_meant(argc, argv)) {
+        int code = jobs_main(argc, argv);
+
+        return code != 0 ? code : finish_stdout();
+    }
     if (options_parse(argc, argv, &options, why, sizeof(why)) != 0) {
         return fail_usage(why);
     }
