@@ -19,20 +19,23 @@ static pmix_byte_object_t card_of(const struct upcall *call)
     const pmix_info_t *card = info_find(query->qualifiers, query->nqual, NXR_MEET_KEY);
 
     return card != NULL && card->value.type == PMIX_BYTE_OBJECT &&
+                   card->value.data.bo.bytes != NULL &&
                    card->value.data.bo.size <= NXR_MEET_CARD_MAX
                ? card->value.data.bo
                : (pmix_byte_object_t){.bytes = NULL};
 }
 
+/* Without bytes, only the head. */
 static void meet_append(pmix_byte_object_t *answer, int rank, const void *bytes, size_t nbytes)
 {
-    const struct nxr_meet_head head = {rank, (uint32_t)nbytes};
+    const struct nxr_meet_head head = {rank, bytes != NULL ? (uint32_t)nbytes : 0};
 
     memcpy(answer->bytes + answer->size, &head, sizeof(head));
-    if (nbytes > 0) {
-        memcpy(answer->bytes + answer->size + sizeof(head), bytes, nbytes);
+    answer->size += sizeof(head);
+    if (bytes != NULL) {
+        memcpy(answer->bytes + answer->size, bytes, nbytes);
+        answer->size += nbytes;
     }
-    answer->size += sizeof(head) + nbytes;
 }
 
 /* The card that others get of the rank now. No bytes: none. */
@@ -75,7 +78,7 @@ static void meet_keep_card(struct rank *rank)
     const pmix_byte_object_t card = card_of(rank->meeting);
 
     meet_drop_card(rank);
-    if (session.job->on_failure == ON_FAILURE_RESTART) {
+    if (session.job->on_failure == ON_FAILURE_RESTART && card.bytes != NULL) {
         rank->card = (pmix_byte_object_t){x_calloc(card.size, 1), card.size};
         memcpy(rank->card.bytes, card.bytes, card.size);
     }

@@ -160,7 +160,11 @@ static struct nxr_listener *listener_find(const char *where)
 /* A socket that listens at an address; -1, with errno. */
 static int listener_open(const struct addrinfo *address, uint16_t *port_p)
 {
-    struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } name = {.any = {.sa_family = AF_UNSPEC}};
     socklen_t nbytes = sizeof(name);
     const int one = 1;
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
@@ -170,15 +174,13 @@ static int listener_open(const struct addrinfo *address, uint16_t *port_p)
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     if (bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, SOMAXCONN) != 0 ||
-        getsockname(fd, (struct sockaddr *)&name, &nbytes) != 0) {
+        getsockname(fd, &name.any, &nbytes) != 0) {
         error = errno;
         close(fd);
         errno = error;
         return -1;
     }
-    *port_p = ntohs(name.ss_family == AF_INET
-                        ? ((const struct sockaddr_in *)(const void *)&name)->sin_port
-                        : ((const struct sockaddr_in6 *)(const void *)&name)->sin6_port);
+    *port_p = ntohs(name.any.sa_family == AF_INET ? name.four.sin_port : name.six.sin6_port);
     return fd;
 }
 
