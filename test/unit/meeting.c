@@ -199,7 +199,9 @@ pmix_status_t __wrap_PMIx_Resolve_peers(const char *host, const pmix_nspace_t ns
     *n_procs_p = 0;
     for (size_t rank = 0; rank < size; rank++) {
         if (ranks_of_list[rank] == host[0]) {
-            PMIX_LOAD_PROCID(&(*procs_p)[(*n_procs_p)++], nspace, (pmix_rank_t)rank);
+            pmix_proc_t *proc = &(*procs_p)[(*n_procs_p)++]; /* a macro reads it several times */
+
+            PMIX_LOAD_PROCID(proc, nspace, (pmix_rank_t)rank);
         }
     }
     return PMIX_SUCCESS;
