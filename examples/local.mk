@@ -38,5 +38,6 @@ dist_examples_DATA = $(%C%_hello_SOURCES) $(%C%_ring_SOURCES) $(%C%_paged_kv_SOU
 examplescriptsdir = $(examplesdir)
 dist_examplescripts_SCRIPTS = %D%/serve_demo.sh
 pythonexamplesdir = $(docdir)/examples/python
-dist_pythonexamples_DATA = %D%/python/attach.py %D%/python/hello.py %D%/python/parameter_server.py %D%/python/ring.py \
+dist_pythonexamples_DATA = %D%/python/attach.py %D%/python/hello.py %D%/python/kv_connector.py \
+	%D%/python/kv_lend.py %D%/python/kv_reshard.py %D%/python/parameter_server.py %D%/python/ring.py \
 	%D%/python/server.py %D%/python/stencil.py %D%/python/torch_tensors.py %D%/python/work_queue.py
