@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cards of other ranks: what is accepted speaks for the rank, and its texts and addresses end. */
-/* sources: src/core/card.c src/util/coll_table.c src/util/coll_table_file.c src/util/env.c */
+/* sources: src/core/card.c src/core/cores.c src/util/coll_table.c src/util/coll_table_file.c */
 /* sources: src/util/log.c src/util/log_limit.c src/util/thread.c src/util/nearest.c */
-/* sources: src/util/status.c src/core/identity.c */
+/* sources: src/util/status.c src/core/identity.c src/util/env.c */
 #include "core/card.h"
 #include "nixlrun.h"
 #include "util/log.h"

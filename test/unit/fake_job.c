@@ -275,8 +275,7 @@ void fake_job_stop(void)
             pthread_mutex_lock(&nxr_job.lock);
             nxr_publish_unpark_remote(nxr_job.peers[rank]);
             pthread_mutex_unlock(&nxr_job.lock);
-            nxr_subsystems_peer_fini(nxr_job.peers[rank]);
-            free(nxr_job.peers[rank]);
+            nxr_peer_free(nxr_job.peers[rank]);
             nxr_job.peers[rank] = NULL;
         }
         memset(nxr_control_own_rings(nxr_job.control, rank).ring, 0, NXR_RING_NBYTES);

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +37,16 @@ def check(call):
     """The best of some tries, since other work may have the core."""
     took = min(interrupted(call) for _ in range(2))
     assert took < LIMIT, f"{took * 1000:.0f} ms"
+
+
+def stop(pid):
+    """Stop a process, and wait until all of its threads are stopped: each stops when it next runs."""
+    os.kill(pid, signal.SIGSTOP)
+    until = time.monotonic() + 20
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        while (task / "stat").read_text().rpartition(") ")[2][0] != "T":
+            assert time.monotonic() < until, f"thread {task.name} is not stopped"
+            time.sleep(0.001)
 
 
 @pytest.mark.ranks(2)
@@ -112,7 +123,7 @@ def test_interrupt_of_a_put_to_a_stopped_rank(job):
     team.barrier()
     if job.rank == 0:
         other = int.from_bytes(bytes(pid), "little")
-        os.kill(other, signal.SIGSTOP)
+        stop(other)
         try:
             check(lambda: pid.atomic(1, "add", 0, 1, timeout=None) and box.atomic(1, "add", 0, 1, timeout=None))
         finally:
