@@ -10,14 +10,15 @@ on=
 mkfifo "$scratch/hold"
 exec 8<>"$scratch/hold"
 
-# begin LOG COMMAND...: run it beside
+# begin LOG COMMAND...: run it beside; in LOG.pid is the shell above it
 begin() {
     log=$scratch/$1
     rm -f "$log.code"
     : >"$log"
     shift
     # shellcheck disable=SC2086  # several words
-    { $on timeout 100 "$@" >"$log" 2>&1; echo $? >"$log.code"; } <&8 &
+    { $on timeout -k 5 100 "$@" >"$log" 2>&1; echo $? >"$log.code"; } <&8 &
+    echo $! >"$log.pid"
 }
 
 # line LOG PATTERN: wait until a line of the log matches; nothing is printed, or what the log has instead

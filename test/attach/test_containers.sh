@@ -8,7 +8,7 @@
 # shellcheck disable=SC2086 # containers are words
 set -u
 . "${top_srcdir:-$(dirname "$0")/../..}/test/tap.sh"
-end=$build/test/attach/attach_end
+. "$src/test/attach/lib.sh"
 confined=$build/test/attach/confined
 shared=$scratch/shared
 mkdir "$shared"
@@ -39,34 +39,6 @@ ipc="unshare --ipc"
 user="unshare --user --map-root-user"
 all="unshare --net --pid --fork --kill-child --mount-proc --ipc --uts --mount $scratch/inside $shared"
 none='env'
-
-# begin LOG COMMAND...: run it beside
-begin() {
-    log=$scratch/$1
-    rm -f "$log.code"
-    : >"$log"
-    shift
-    { timeout -k 5 100 "$@" >"$log" 2>&1; echo $? >"$log.code"; } </dev/null &
-    echo $! >"$log.pid"
-}
-
-# line LOG PATTERN: wait until a line of the log matches; nothing is printed, or what the log has instead
-line() {
-    tries=0
-    until grep -q -e "$2" "$scratch/$1"; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 1000 ] || { echo "$1 has no line '$2':"; cat "$scratch/$1"; return; }
-        sleep 0.02
-    done
-}
-
-# passed LOG: wait for it; nothing is printed if it passed
-passed() {
-    until [ -s "$scratch/$1.code" ]; do sleep 0.02; done
-    if [ "$(cat "$scratch/$1.code")" != 0 ] || ! grep -q 'mptest: passed' "$scratch/$1"; then
-        cat "$scratch/$1"
-    fi
-}
 
 left_over() { find "$shared" -mindepth 1; }
 
