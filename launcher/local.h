@@ -62,7 +62,7 @@ struct space {
     int n_ranks;
     int n_live;         /* not ended: those that are going to be started again, too */
     int n_meeting;      /* ranks whose `meeting` is set */
-    bool has_met;       /* ranks have been answered: who comes now meets them late */
+    bool has_met;       /* ranks have been answered: a later one gets their cards late */
     int master_port;    /* for MASTER_PORT */
     pmix_proc_t parent; /* its spawner; for number > 0 */
     int n_starting;

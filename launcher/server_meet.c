@@ -127,7 +127,7 @@ static void answer_all(struct space *space)
     free(cards.bytes);
 }
 
-/* Is it a process after the rank's first, while others are together whom it has not met? */
+/* Is it a rank that was started again, has not joined yet, and finds others that have met? */
 static bool is_late(const struct rank *rank)
 {
     bool is_late = false;

@@ -83,9 +83,9 @@ NIXL_API int nixl_unpublish(const char *where, const char *name);
  * is a job of its own. Both take an event NIXL_EVENT_PEER_JOINED.
  *
  * With "file:DIR" both must be on one host, share memory and belong to one user. With
- * "tcp://HOST:PORT" they use shared memory if they can, and else the networks tcp or ofi; a process
- * that seems to be on the same host, but shares no memory, is told in one line of the log, with the
- * reason. Teams, and channels for any rank, have ranks of one job only.
+ * "tcp://HOST:PORT" they use shared memory if they can, and else the networks tcp or ofi. If they
+ * seem to be on one host and do not share memory, one line of the log says why. Teams, and channels
+ * for any rank, have ranks of one job only.
  *
  * If the other process dies, or ends the attachment, what waits for it ends with
  * NIXL_E_PEER_LOST, and NIXL_EVENT_PEER_LOST or NIXL_EVENT_PEER_LEFT tells so. Its number stays

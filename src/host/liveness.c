@@ -123,7 +123,7 @@ static bool process_has_ended(const struct nxr_peer *peer, int own_pidfd)
     bool has_ended;
 
     if (pidfd < 0 && peer->pid <= 0) {
-        /* No way to name it. Its socket is closed when its last thread has let go of its memory. */
+        /* It has no pid here. The kernel closes its socket after its last thread has ended. */
         return !nxr_local_socket_is_there(NXR_CONN_SOCKET, peer->card.nonce);
     }
     pidfd = pidfd >= 0 ? pidfd : open_pidfd(peer->pid);

@@ -51,7 +51,7 @@ static bool is_over(int fd)
     return read(fd, &byte, 1) == 0;
 }
 
-/* Let who leaves go, until the end. */
+/* Detach each process that leaves, until the end. */
 static void serve(int end_fd)
 {
     struct nixl_event event = NIXL_EVENT_INIT;
