@@ -47,12 +47,13 @@ bool nxr_list_may_move(const struct nxr_segment *segment, enum nxr_op_kind kind,
     return may;
 }
 
+/* In the order of a stream an operation may be empty: it ends when the stream has come to it. */
 bool nxr_op_may_start(const struct nxr_op *op)
 {
     if (op->ended == NULL || atomic_load(&op->has_ended)) {
         return false;
     }
-    if (op->kind == NXR_OP_ATOMIC) {
+    if (op->kind == NXR_OP_ATOMIC || (op->stream != NULL && op->nbytes == 0)) {
         return !nxr_core_is_locked();
     }
     return op->pieces != NULL
