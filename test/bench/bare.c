@@ -14,6 +14,13 @@ static void wait_flag(_Atomic uint64_t *flag, uint64_t value)
     }
 }
 
+static void read_payload(struct bench *bench, bool has_payload)
+{
+    if (has_payload) {
+        fresh_read(bench, bench->mine + bench->alignment.dst, bench->nbytes);
+    }
+}
+
 /* The word and nothing else; with arg 1 the payload before it, by the C library's memcpy. */
 static void ping_pong(struct bench *bench, long n, bool with_payload)
 {
@@ -23,14 +30,17 @@ static void ping_pong(struct bench *bench, long n, bool with_payload)
         bench->flag_seq++;
         if (bench->rank == 1) {
             wait_flag(&page->flag_a, bench->flag_seq);
+            read_payload(bench, with_payload);
         }
         if (with_payload) {
+            fresh_write(bench, bench->src, bench->nbytes);
             memcpy(bench->raw_dst, bench->src, bench->nbytes);
         }
         atomic_store_explicit(bench->rank == 0 ? &page->flag_a : &page->flag_b, bench->flag_seq,
                               memory_order_release);
         if (bench->rank == 0) {
             wait_flag(&page->flag_b, bench->flag_seq);
+            read_payload(bench, with_payload);
         }
     }
 }

@@ -28,10 +28,13 @@ static void one_way(struct bench *bench, long n, int arg)
     for (long i = 0; i < n; i++) {
         if (bench->rank == 1) {
             receive_data(bench);
+            fresh_read(bench, bench->mine + bench->alignment.dst, bench->nbytes);
         }
+        fresh_write(bench, bench->src, bench->nbytes);
         send_data(bench);
         if (bench->rank == 0) {
             receive_data(bench);
+            fresh_read(bench, bench->mine + bench->alignment.dst, bench->nbytes);
         }
     }
 }

@@ -48,6 +48,7 @@ struct bench_options {
     enum nixl_mem_kind there, here; /* of the segments, and of the caller's memory */
     bool is_by_tcp;                 /* as between hosts, also on one */
     bool is_unpinned;
+    bool is_fresh;   /* what is sent is written before, what arrives is read after */
     bool is_checked; /* exit 1 if a goal is missed */
     enum bench_format format;
     const struct bench_test *tests[BENCH_MAX_TESTS];
@@ -185,6 +186,15 @@ void sample_stats(double *samples_ns, long n_samples, struct bench_stats *stats_
 double sample_flag_ns(struct bench *bench);
 const char *sample_placement(double flag_ns);
 
+/* ---- fresh.c: data that changes -------------------------------------------------------------- */
+
+/* With --fresh; else nothing. */
+void fresh_write(const struct bench *bench, unsigned char *bytes, uint64_t nbytes);
+void fresh_read(const struct bench *bench, const unsigned char *bytes, uint64_t nbytes);
+void fresh_read_all(const unsigned char *bytes, uint64_t nbytes); /* always */
+/* What a row says of it: how long writing and reading alone take. NULL without it. Collective. */
+const char *fresh_note(struct bench *bench);
+
 /* ---- device.c: data in GPU memory ------------------------------------------------------------ */
 
 bool device_is_used(const struct bench *bench);
@@ -293,6 +303,7 @@ void test_get_nb(struct bench *bench);
 void test_flush(struct bench *bench);
 void test_copy_read(struct bench *bench);
 void test_nb_read(struct bench *bench);
+void test_get_read(struct bench *bench);
 void test_put_notify(struct bench *bench);
 void test_notify(struct bench *bench);
 void test_put_signal(struct bench *bench);

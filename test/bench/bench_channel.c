@@ -27,27 +27,35 @@ static void pass_items(struct bench *bench, long n, int arg)
         if (bench->rank == 0) {
             bench_check(nixl_channel_acquire(channel, BENCH_TIMEOUT_NS, &slot),
                         "nixl_channel_acquire");
+            fresh_write(bench, bench->src, bench->nbytes);
             memcpy(slot, bench->src, bench->nbytes);
             bench_check(nixl_channel_publish(channel, bench->nbytes), "nixl_channel_publish");
         } else {
             bench_check(nixl_channel_recv(channel, BENCH_TIMEOUT_NS, &slot, NULL, NULL),
                         "nixl_channel_recv");
+            fresh_read(bench, slot, bench->nbytes);
             bench_check(nixl_channel_release(channel, slot), "nixl_channel_release");
         }
     }
 }
 
 /*
- * The same copies into the peer's memory, without notifications: to as many slots, and from one
+ * The same copies into the peer's memory, without notifications (with --fresh the peer reads them
+ * as it goes): to as many slots, and from one
  * batch to the next, as the channel goes, else a batch of one would find its slot in the cache.
  */
 static void copy_only(struct bench *bench, long n, int n_slots)
 {
     static long next;
 
-    for (long i = 0; bench->rank == 0 && i < n; i++) {
+    for (long i = 0; i < n; i++) {
         next = next + 1 < n_slots ? next + 1 : 0;
-        memcpy(bench->theirs + (uint64_t)next * bench->nbytes, bench->src, bench->nbytes);
+        if (bench->rank == 0) {
+            fresh_write(bench, bench->src, bench->nbytes);
+            memcpy(bench->theirs + (uint64_t)next * bench->nbytes, bench->src, bench->nbytes);
+        } else {
+            fresh_read(bench, bench->mine + (uint64_t)next * bench->nbytes, bench->nbytes);
+        }
     }
 }
 

@@ -18,6 +18,9 @@
 /* How often `nbytes` of the case a rank gives or gets. */
 enum blocks { BLOCKS_NONE, BLOCKS_ONE, BLOCKS_ALL };
 
+/* What only the root does. */
+enum root_part { ROOT_NONE, ROOT_GIVES, ROOT_RECEIVES };
+
 /* One call. `req_p` is NULL for the blocking one. */
 struct call {
     int root;
@@ -30,7 +33,9 @@ struct collective {
     const char *name;
     int (*run)(const struct call *call);
     enum blocks given, received;
+    enum root_part root_part;
     bool is_reduction;
+    bool is_in_place; /* what the root gives is received in the same buffer */
 };
 
 static struct nixl_team *team;
@@ -204,6 +209,31 @@ static uint64_t buffer_nbytes(const struct bench *bench, uint64_t nbytes)
     return (n * nbytes + PAGE_NBYTES - 1) / PAGE_NBYTES * PAGE_NBYTES;
 }
 
+static uint64_t n_blocks_of(const struct bench *bench, enum blocks blocks)
+{
+    return blocks == BLOCKS_ALL ? (uint64_t)bench->size : blocks == BLOCKS_ONE ? 1 : 0;
+}
+
+/* With --fresh: what this rank gives, before. */
+static void write_given(const struct bench *bench, const struct call *call)
+{
+    if (current->root_part != ROOT_GIVES || call->root == bench->rank) {
+        fresh_write(bench, call->src, n_blocks_of(bench, current->given) * call->nbytes);
+    }
+}
+
+/* And after, what it has received. */
+static void read_received(const struct bench *bench, const struct call *call)
+{
+    bool is_root = call->root == bench->rank;
+
+    if (current->is_in_place ? is_root : current->root_part == ROOT_RECEIVES && !is_root) {
+        return;
+    }
+    fresh_read(bench, current->is_in_place ? call->src : call->dst,
+               n_blocks_of(bench, current->received) * call->nbytes);
+}
+
 static void collect(struct bench *bench, long n, int way)
 {
     unsigned char *memory = ways[way].is_in_region ? bench->mine : bench->local;
@@ -218,31 +248,39 @@ static void collect(struct bench *bench, long n, int way)
         int status;
 
         call.root = (int)(i % bench->size);
+        write_given(bench, &call);
         status = current->run(&call);
         if (status == NIXL_INPROGRESS) {
             status = nixl_req_wait(&req, BENCH_TIMEOUT_NS);
         }
         bench_check(status, current->name);
+        read_received(bench, &call);
     }
 }
 
 /* What this rank receives, out of its own memory. */
 static void copy_received(struct bench *bench, long n, int arg)
 {
-    uint64_t n_blocks = current->received == BLOCKS_ALL ? (uint64_t)bench->size : 1;
-    unsigned char *dst = bench->local + buffer_nbytes(bench, bench->nbytes) + PAGE_NBYTES;
+    uint64_t n_blocks = n_blocks_of(bench, current->received);
+    struct call call = {.src = bench->src,
+                        .dst = bench->local + buffer_nbytes(bench, bench->nbytes) + PAGE_NBYTES +
+                               bench->alignment.dst,
+                        .nbytes = bench->nbytes};
 
     (void)arg;
     for (long i = 0; i < n; i++) {
-        memcpy(dst + bench->alignment.dst, bench->src, n_blocks * bench->nbytes);
+        call.root = (int)(i % bench->size);
+        write_given(bench, &call);
+        memcpy(call.dst, call.src, n_blocks * bench->nbytes);
         __asm__ volatile("" : : : "memory");
+        read_received(bench, &call);
     }
 }
 
 /* The same in GPU memory, by the rank's own put. */
 static void copy_in_part(struct bench *bench, long n, int arg)
 {
-    uint64_t n_blocks = current->received == BLOCKS_ALL ? (uint64_t)bench->size : 1;
+    uint64_t n_blocks = n_blocks_of(bench, current->received);
     uint64_t offset = buffer_nbytes(bench, bench->nbytes) + PAGE_NBYTES + bench->alignment.dst;
 
     (void)arg;
@@ -381,27 +419,30 @@ static void test_collective(struct bench *bench, const struct collective *collec
     bench_check(nixl_team_free(team), "nixl_team_free");
 }
 
-#define COLLECTIVE_TEST(_name, _given, _received, _is_reduction)                                   \
+#define COLLECTIVE_TEST(_name, _given, _received, ...)                                             \
     void test_##_name(struct bench *bench)                                                         \
     {                                                                                              \
-        static const struct collective collective = {#_name, run_##_name, BLOCKS_##_given,         \
-                                                     BLOCKS_##_received, _is_reduction};           \
+        static const struct collective collective = {.name = #_name,                               \
+                                                     .run = run_##_name,                           \
+                                                     .given = BLOCKS_##_given,                     \
+                                                     .received = BLOCKS_##_received,               \
+                                                     __VA_ARGS__};                                 \
                                                                                                    \
         test_collective(bench, &collective);                                                       \
     }
 
-COLLECTIVE_TEST(barrier, NONE, NONE, false)
-COLLECTIVE_TEST(broadcast, ONE, ONE, false)
-COLLECTIVE_TEST(reduce, ONE, ONE, true)
-COLLECTIVE_TEST(allreduce, ONE, ONE, true)
-COLLECTIVE_TEST(reduce_scatter, ALL, ONE, true)
-COLLECTIVE_TEST(scan, ONE, ONE, true)
-COLLECTIVE_TEST(gather, ONE, ALL, false)
-COLLECTIVE_TEST(scatter, ALL, ONE, false)
-COLLECTIVE_TEST(allgather, ONE, ALL, false)
-COLLECTIVE_TEST(alltoall, ALL, ALL, false)
-COLLECTIVE_TEST(alltoall_strided, ALL, ALL, false)
-COLLECTIVE_TEST(gatherv, ONE, ALL, false)
-COLLECTIVE_TEST(scatterv, ALL, ONE, false)
-COLLECTIVE_TEST(allgatherv, ONE, ALL, false)
-COLLECTIVE_TEST(alltoallv, ALL, ALL, false)
+COLLECTIVE_TEST(barrier, NONE, NONE, .root_part = ROOT_NONE)
+COLLECTIVE_TEST(broadcast, ONE, ONE, .root_part = ROOT_GIVES, .is_in_place = true)
+COLLECTIVE_TEST(reduce, ONE, ONE, .root_part = ROOT_RECEIVES, .is_reduction = true)
+COLLECTIVE_TEST(allreduce, ONE, ONE, .is_reduction = true)
+COLLECTIVE_TEST(reduce_scatter, ALL, ONE, .is_reduction = true)
+COLLECTIVE_TEST(scan, ONE, ONE, .is_reduction = true)
+COLLECTIVE_TEST(gather, ONE, ALL, .root_part = ROOT_RECEIVES)
+COLLECTIVE_TEST(scatter, ALL, ONE, .root_part = ROOT_GIVES)
+COLLECTIVE_TEST(allgather, ONE, ALL, .root_part = ROOT_NONE)
+COLLECTIVE_TEST(alltoall, ALL, ALL, .root_part = ROOT_NONE)
+COLLECTIVE_TEST(alltoall_strided, ALL, ALL, .root_part = ROOT_NONE)
+COLLECTIVE_TEST(gatherv, ONE, ALL, .root_part = ROOT_RECEIVES)
+COLLECTIVE_TEST(scatterv, ALL, ONE, .root_part = ROOT_GIVES)
+COLLECTIVE_TEST(allgatherv, ONE, ALL, .root_part = ROOT_NONE)
+COLLECTIVE_TEST(alltoallv, ALL, ALL, .root_part = ROOT_NONE)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moving bytes: put, get, put_nb, flush, and a put that the target then reads. Rank 0 acts, rank 1
- * waits in the bench's barrier and calls nothing, except where it reads.
+ * Moving bytes: put, get, put_nb, flush, and those that the receiver then reads. Rank 0 acts, rank
+ * 1 waits in the bench's barrier and calls nothing, except where it reads.
  */
 #include "config.h"
 
@@ -281,23 +281,7 @@ void test_put_strided(struct bench *bench)
     stage_data_close(bench);
 }
 
-/* ---- put, then the target reads all of it ---- */
-
-/* The target's side: every byte once, four lines in flight, into a sum that is kept. */
-static uint64_t read_all(const unsigned char *bytes, uint64_t nbytes)
-{
-    const nxr_block16 *blocks = (const void *)bytes;
-    nxr_block16 sums[4] = {{0, 0}, {0, 0}, {0, 0}, {0, 0}};
-    uint64_t n_blocks = nbytes / sizeof(blocks[0]);
-
-    for (uint64_t i = 0; i + 4 <= n_blocks; i += 4) {
-        for (int j = 0; j < 4; j++) {
-            sums[j] ^= blocks[i + (uint64_t)j];
-        }
-    }
-    sums[0] ^= sums[1] ^ sums[2] ^ sums[3];
-    return sums[0][0] ^ sums[0][1];
-}
+/* ---- put or get, then who has received reads all of it ---- */
 
 enum copy_way { COPY_PUT, COPY_MEMCPY, COPY_PUT_NB };
 
@@ -313,6 +297,12 @@ static void put_nb_wait(struct bench *bench)
     bench_check(status, "nixl_put_x");
 }
 
+static void wait_flag_of(const struct bench *bench, _Atomic uint64_t *flag)
+{
+    while (atomic_load_explicit(flag, memory_order_acquire) != bench->flag_seq) {
+    }
+}
+
 /* One turn: rank 0 copies and says so, rank 1 reads and answers. */
 static void copy_read(struct bench *bench, long n, int way)
 {
@@ -321,6 +311,7 @@ static void copy_read(struct bench *bench, long n, int way)
     for (long i = 0; i < n; i++) {
         bench->flag_seq++;
         if (bench->rank == 0) {
+            fresh_write(bench, bench->src, bench->nbytes);
             if (way == COPY_PUT) {
                 put_flush(bench, 1, 0);
             } else if (way == COPY_PUT_NB) {
@@ -329,17 +320,36 @@ static void copy_read(struct bench *bench, long n, int way)
                 memcpy(bench->raw_dst, bench->src, bench->nbytes);
             }
             atomic_store_explicit(&page->flag_a, bench->flag_seq, memory_order_release);
-            while (atomic_load_explicit(&page->flag_b, memory_order_acquire) != bench->flag_seq) {
-            }
+            wait_flag_of(bench, &page->flag_b);
         } else {
-            uint64_t sum;
-
-            while (atomic_load_explicit(&page->flag_a, memory_order_acquire) != bench->flag_seq) {
-            }
-            sum = read_all(bench->mine + bench->alignment.dst, bench->nbytes);
-            __asm__ volatile("" : : "r"(sum)); /* or the reading would be left out */
+            wait_flag_of(bench, &page->flag_a);
+            fresh_read_all(bench->mine + bench->alignment.dst, bench->nbytes);
             atomic_store_explicit(&page->flag_b, bench->flag_seq, memory_order_release);
         }
+    }
+}
+
+/* One turn: rank 1 says that its memory may be read, rank 0 gets and reads it. */
+static void get_read(struct bench *bench, long n, int way)
+{
+    struct bench_page *page = bench->page;
+
+    for (long i = 0; i < n; i++) {
+        bench->flag_seq++;
+        if (bench->rank == 1) {
+            fresh_write(bench, bench->mine + bench->alignment.dst, bench->nbytes);
+            atomic_store_explicit(&page->flag_b, bench->flag_seq, memory_order_release);
+            wait_flag_of(bench, &page->flag_a);
+            continue;
+        }
+        wait_flag_of(bench, &page->flag_b);
+        if (way == COPY_MEMCPY) {
+            memcpy(bench->src, bench->raw_dst, bench->nbytes);
+        } else {
+            get(bench, 1, 0);
+        }
+        fresh_read_all(bench->src, bench->nbytes);
+        atomic_store_explicit(&page->flag_a, bench->flag_seq, memory_order_release);
     }
 }
 
@@ -377,4 +387,13 @@ void test_nb_read(struct bench *bench)
                                               {"put and read", copy_read, COPY_PUT, ACTOR_PAIR, 1}};
 
     read_rows(bench, "nb_read", "put_nb and wait then target reads", lanes);
+}
+
+void test_get_read(struct bench *bench)
+{
+    static const struct bench_lane lanes[] = {
+        {"nixlrun", get_read, COPY_PUT, ACTOR_PAIR, 1},
+        {"memcpy and read", get_read, COPY_MEMCPY, ACTOR_PAIR, 1}};
+
+    read_rows(bench, "get_read", "get then caller reads", lanes);
 }

@@ -34,12 +34,15 @@ static void put_notify(struct bench *bench, long n, int arg)
     for (long i = 0; i < n; i++) {
         if (bench->rank == 1) {
             receive(bench->peer, TAG_DATA, &note);
+            fresh_read(bench, bench->mine + bench->alignment.dst, bench->nbytes);
         }
+        fresh_write(bench, bench->src, bench->nbytes);
         bench_check(nixl_put_notify(bench->peer, bench->region, bench->alignment.dst, bench->src,
                                     bench->nbytes, TAG_DATA, NULL, 0, BENCH_TIMEOUT_NS),
                     "nixl_put_notify");
         if (bench->rank == 0) {
             receive(bench->peer, TAG_DATA, &note);
+            fresh_read(bench, bench->mine + bench->alignment.dst, bench->nbytes);
         }
     }
 }

@@ -133,6 +133,7 @@ static void start_job(const struct tune *tune, const struct trial *trial, const 
     words[n++] = (char *)"--csv";
     words[n++] = (char *)"--budget";
     words[n++] = (char *)"20ms";
+    words[n++] = (char *)"--fresh"; /* programs do not send what they sent before */
     words[n++] = (char *)"--sizes";
     words[n++] = (char *)trial->sizes;
     words[n] = NULL;

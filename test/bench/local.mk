@@ -25,6 +25,7 @@ bin_PROGRAMS += %D%/nixl_bench
 	%D%/bench_word.c \
 	%D%/bench_xfer.c \
 	%D%/device.c \
+	%D%/fresh.c \
 	%D%/nixl_bench.c \
 	%D%/options.c \
 	%D%/report.c \

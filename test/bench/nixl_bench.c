@@ -22,6 +22,7 @@ const struct bench_test bench_tests[] = {
     {"flush", "a flush with nothing to do", test_flush, 2, 2, false, false},
     {"copy_read", "put, then the target reads all of it", test_copy_read, 2, 2, false, true},
     {"nb_read", "put_nb, wait, then the target reads all of it", test_nb_read, 2, 2, false, true},
+    {"get_read", "get, then the caller reads all of it", test_get_read, 2, 2, false, true},
     {"put_notify", "put and notification, one way", test_put_notify, 2, 2, false, false},
     {"notify", "notification with its payload, one way", test_notify, 2, 2, false, false},
     {"put_signal", "put and signal, one way", test_put_signal, 2, 2, false, false},

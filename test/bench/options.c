@@ -60,6 +60,9 @@ static void print_help(void)
            "  -b, --budget TIME     target time of a row, such as 300ms (default)\n"
            "  -i, --iters N         samples of a row, instead of a budget\n"
            "  -r, --registered      use registered malloc memory instead of allocated regions\n"
+           "  -f, --fresh           write all data before each operation, read it all after: "
+           "copy_read,\n"
+           "                        nb_read, get_read, put_notify, notify, channel, collectives\n"
            "      --memory KIND     host (default), cuda or vulkan: where the data lies, at both "
            "ends;\n"
            "                        KIND:KIND: the peer's segment, and this end\n"
@@ -170,6 +173,42 @@ static void parse_memory(struct bench_options *options, const char *text)
         *colon == '\0' ? options->there : parse_kind(text, colon + 1, text + strlen(text));
 }
 
+static bool is_one_of(const struct bench_test *test, void (*const *list)(struct bench *), size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (test->run == list[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Tests in which one rank reads what another has written. */
+static void check_fresh(const struct bench_options *options)
+{
+    static void (*const movers[])(struct bench *) = {
+        test_copy_read, test_nb_read,        test_get_read,   test_put_notify,
+        test_notify,    test_channel,        test_reduce,     test_broadcast,
+        test_allreduce, test_reduce_scatter, test_scan,       test_gather,
+        test_scatter,   test_allgather,      test_alltoall,   test_alltoall_strided,
+        test_gatherv,   test_scatterv,       test_allgatherv, test_alltoallv};
+
+    if (!options->is_fresh) {
+        return;
+    }
+    if (options->there != NIXL_MEM_HOST || options->here != NIXL_MEM_HOST) {
+        usage_error("--fresh is for host memory and excludes --memory");
+    }
+    for (int i = 0; i < options->n_tests; i++) {
+        if (options->tests[i]->run != test_barrier &&
+            !is_one_of(options->tests[i], movers, sizeof(movers) / sizeof(movers[0]))) {
+            usage_error("%s has no --fresh; copy_read, nb_read, get_read, put_notify, notify, "
+                        "channel and collectives have",
+                        options->tests[i]->name);
+        }
+    }
+}
+
 /* Other tests have memory of their own. */
 static void check_memory(const struct bench_options *options)
 {
@@ -186,12 +225,7 @@ static void check_memory(const struct bench_options *options)
         usage_error("--registered is for host memory and excludes --memory");
     }
     for (int i = 0; i < options->n_tests; i++) {
-        bool has = false;
-
-        for (size_t j = 0; j < sizeof(movers) / sizeof(movers[0]); j++) {
-            has |= options->tests[i]->run == movers[j];
-        }
-        if (!has) {
+        if (!is_one_of(options->tests[i], movers, sizeof(movers) / sizeof(movers[0]))) {
             usage_error("%s has no --memory; put, put_flush, get, put_nb, get_nb, put_notify and "
                         "collectives have",
                         options->tests[i]->name);
@@ -257,6 +291,9 @@ static void parse_option(struct bench_options *options, int option, const char *
     case 'r':
         options->is_registered = true;
         break;
+    case 'f':
+        options->is_fresh = true;
+        break;
     case 'M':
         parse_memory(options, text);
         break;
@@ -280,15 +317,23 @@ static void parse_option(struct bench_options *options, int option, const char *
 
 void options_parse(struct bench_options *options, int argc, char **argv)
 {
-    static const struct option names[] = {
-        {"sizes", required_argument, NULL, 's'},  {"alignment", required_argument, NULL, 'a'},
-        {"budget", required_argument, NULL, 'b'}, {"iters", required_argument, NULL, 'i'},
-        {"window", required_argument, NULL, 'w'}, {"seconds", required_argument, NULL, 'S'},
-        {"registered", no_argument, NULL, 'r'},   {"memory", required_argument, NULL, 'M'},
-        {"no-pin", no_argument, NULL, 'P'},       {"tcp", no_argument, NULL, 'T'},
-        {"check", no_argument, NULL, 'K'},        {"csv", no_argument, NULL, 'C'},
-        {"json", no_argument, NULL, 'J'},         {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0}};
+    static const struct option names[] = {{"sizes", required_argument, NULL, 's'},
+                                          {"alignment", required_argument, NULL, 'a'},
+                                          {"budget", required_argument, NULL, 'b'},
+                                          {"iters", required_argument, NULL, 'i'},
+                                          {"window", required_argument, NULL, 'w'},
+                                          {"seconds", required_argument, NULL, 'S'},
+                                          {"registered", no_argument, NULL, 'r'},
+                                          {"memory", required_argument, NULL, 'M'},
+                                          {"no-pin", no_argument, NULL, 'P'},
+                                          {"tcp", no_argument, NULL, 'T'},
+                                          {"check", no_argument, NULL, 'K'},
+                                          {"csv", no_argument, NULL, 'C'},
+                                          {"json", no_argument, NULL, 'J'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {"version", no_argument, NULL, 'V'},
+                                          {"fresh", no_argument, NULL, 'f'},
+                                          {NULL, 0, NULL, 0}};
     int option;
 
     *options = (struct bench_options){.budget_ns = 300000000,
@@ -297,7 +342,7 @@ void options_parse(struct bench_options *options, int argc, char **argv)
                                       .there = NIXL_MEM_HOST,
                                       .here = NIXL_MEM_HOST};
     opterr = 0;
-    while ((option = getopt_long(argc, argv, ":s:a:b:i:w:rhV", names, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, ":s:a:b:i:w:rfhV", names, NULL)) != -1) {
         switch (option) {
         case 'h':
             if (speaks()) {
@@ -329,6 +374,7 @@ void options_parse(struct bench_options *options, int argc, char **argv)
         }
     }
     check_memory(options);
+    check_fresh(options);
     if (options->n_alignments == 0) {
         add_alignment(options, 0, 0);
     }

@@ -268,6 +268,7 @@ void report_lanes(struct bench *bench, const char *test, const char *what,
         .is_rate_shown = true,
         .goal = n_lanes > 1 ? goal : 0,
         .flag_ns = sample_flag_ns(bench),
+        .note = fresh_note(bench),
     };
 
     for (int lane = 1; lane < n_lanes; lane++) {

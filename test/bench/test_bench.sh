@@ -36,6 +36,8 @@ refuses "--memory is 'gpu'; allowed: KIND or KIND:KIND" "an unknown memory" put 
 refuses "--memory is 'cuda:'" "half a pair of memories" put --memory cuda:
 refuses "rate has no --memory" "a test of other memory" rate --memory vulkan
 refuses "--registered is for host memory" "registered GPU memory" put -r --memory cuda
+refuses "put has no --fresh; copy_read, nb_read, get_read," "a test in which nobody reads" put --fresh
+refuses "--fresh is for host memory" "fresh GPU memory" allreduce --fresh --memory cuda
 refuses "--seconds is 'x'" "bad seconds" idle --seconds x
 refuses "memory cannot run together" "memory with another test" memory put
 gives 2 "put with 3 ranks" -np 3 "$bench" put
@@ -45,7 +47,7 @@ has "$work/out" "^  put_notify " "lists the tests"
 
 small="--sizes 8,4K --iters 3"
 # shellcheck disable=SC2086 # several words
-for test in put put_flush get put_nb get_nb flush copy_read nb_read put_notify notify signal atomic xfer extents channel pair grant notify_barrier passive sleep; do
+for test in put put_flush get put_nb get_nb flush copy_read nb_read get_read put_notify notify signal atomic xfer extents channel pair grant notify_barrier passive sleep; do
     gives 0 "$test" -np 2 "$bench" "$test" $small --csv
     [ "$(awk -F, 'NR > 1 && $1 == "'$test'" && $8 > 0 && NF == 20' "$work/out" | wc -l)" -ge 1 ]
     result $? "$test gives rows" "$work/out"
@@ -65,6 +67,21 @@ for ranks in 2 5; do
         "$work/out" | wc -l)" = 78 ]
     result $? "three rows of each other collective and size" "$work/out"
 done
+# shellcheck disable=SC2086
+gives 0 "data that changes" -np 2 "$bench" copy_read nb_read get_read put_notify notify channel $small \
+    --fresh --json
+[ "$(grep -Ec '"bytes": (8|4096),.*"note": "fresh: to write and read alone [0-9.]+ us"' "$work/out")" = 12 ]
+result $? "every row says what writing and reading alone take" "$work/out"
+# shellcheck disable=SC2086
+gives 0 "collectives of data that changes" -np 5 --oversubscribe "$bench" $collectives \
+    alltoall_strided --sizes 8,5000 --iters 3 --fresh --csv
+[ "$(awk -F, '/ any buffers|_nb in regions| in regions/ && $3 == 5 && $8 > 0' "$work/out" |
+    wc -l)" = 84 ]
+result $? "have the same rows" "$work/out"
+# shellcheck disable=SC2086
+gives 0 "data that changes as between hosts" -np 2 "$bench" put_notify allreduce $small --fresh --tcp --csv
+[ "$(awk -F, 'NR > 1 && $8 > 0 && $13 == "raw TCP"' "$work/out" | wc -l)" -ge 4 ]
+result $? "is held against a TCP connection" "$work/out"
 gives 0 "a collective of sizes without whole floats" -np 2 "$bench" allreduce --sizes 6 --csv
 [ "$(wc -l <"$work/out")" = 1 ]
 result $? "gives no rows of them" "$work/out"
@@ -150,6 +167,7 @@ case ,$NIXLRUN_COLL_TABLE, in
 *,reduce_piece=16384,*) ns=50 ;;
 *,flat_up_to=2,*) mkdir "$0.lucky" 2>/dev/null && ns=50 ;;
 esac
+case " $* " in *" --fresh "*) ;; *) exit 1 ;; esac
 echo "allreduce,made up any buffers,4,8,0,0,ns,$ns"
 END
 chmod +x "$work/job"

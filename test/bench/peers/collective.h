@@ -12,6 +12,10 @@
  * work. The root goes round, so that no rank runs ahead. Bytes are of an operand, or of what one
  * rank has for another: of reduce_scatter, a part of the result.
  *
+ * Each operation on data is measured a second time as fresh_NAME: who sends writes all of it
+ * before, and who receives reads all of it after, with the same loops for all peers. "touch" is
+ * that alone, of one rank's buffers: writing and reading the bytes of one block.
+ *
  * Environment: PEER_NAME, PEER_SIZES, PEER_OPS and PEER_BUDGET, as in peer.h. PEER_STARTS: a file
  * in which ranks tell each other when they began; all run on one machine. Without it, rank 0's
  * clock.
@@ -31,14 +35,38 @@
 #define COLLECTIVE_MAX_NBYTES       (16ul << 20)
 #define COLLECTIVE_MAX_RANKS        512
 
+enum collective_blocks { COLLECTIVE_NONE, COLLECTIVE_ONE, COLLECTIVE_ALL };
+
 struct collective_call {
     const char *name;
     void (*fn)(int root); /* of peer_nbytes */
 };
 
+/* How often peer_nbytes a rank sends and receives in each operation, and who does not. */
+struct collective_work {
+    const char *name;
+    enum collective_blocks sent, received;
+    bool only_root_sends, only_root_receives, root_keeps; /* the root receives nothing */
+};
+
+static const struct collective_work collective_works[] = {
+    {"barrier", COLLECTIVE_NONE, COLLECTIVE_NONE, false, false, false},
+    {"broadcast", COLLECTIVE_ONE, COLLECTIVE_ONE, true, false, true},
+    {"reduce", COLLECTIVE_ONE, COLLECTIVE_ONE, false, true, false},
+    {"allreduce", COLLECTIVE_ONE, COLLECTIVE_ONE, false, false, false},
+    {"reduce_scatter", COLLECTIVE_ALL, COLLECTIVE_ONE, false, false, false},
+    {"scan", COLLECTIVE_ONE, COLLECTIVE_ONE, false, false, false},
+    {"gather", COLLECTIVE_ONE, COLLECTIVE_ALL, false, true, false},
+    {"scatter", COLLECTIVE_ALL, COLLECTIVE_ONE, true, false, false},
+    {"allgather", COLLECTIVE_ONE, COLLECTIVE_ALL, false, false, false},
+    {"alltoall", COLLECTIVE_ALL, COLLECTIVE_ALL, false, false, false},
+};
+
 /* What a peer brings besides. */
 struct collective_peer {
     int size;
+    unsigned char *src, *dst;     /* of each rank: what it sends, where it receives */
+    unsigned char *broadcast_dst; /* the same of a broadcast */
     void (*barrier)(void);
     long (*share)(long value); /* rank 0's */
     const struct collective_call *calls;
@@ -111,9 +139,66 @@ static inline volatile double *collective_starts(void)
     return starts;
 }
 
+/* ---- data that changes ---- */
+
+/* Small floats, others each time: sums stay whole numbers. */
+static inline void collective_write(unsigned char *bytes, size_t nbytes)
+{
+    static float value;
+    float block[4];
+
+    value = value < 64 ? value + 1 : 1;
+    for (int i = 0; i < 4; i++) {
+        block[i] = value;
+    }
+    for (size_t at = 0; at + sizeof(block) <= nbytes; at += sizeof(block)) {
+        memcpy(bytes + at, block, sizeof(block));
+    }
+    memcpy(bytes + nbytes / sizeof(block) * sizeof(block), block, nbytes % sizeof(block));
+    __asm__ volatile("" : : : "memory");
+}
+
+static inline size_t collective_nbytes(const struct collective_peer *peer,
+                                       enum collective_blocks blocks)
+{
+    return blocks == COLLECTIVE_NONE  ? 0
+           : blocks == COLLECTIVE_ONE ? peer_nbytes
+                                      : (size_t)peer->size * peer_nbytes;
+}
+
+static inline void collective_fresh(const struct collective_peer *peer,
+                                    const struct collective_call *call,
+                                    const struct collective_work *work, int root)
+{
+    bool is_root = root == peer_rank;
+
+    if (is_root || !work->only_root_sends) {
+        collective_write(peer->src, collective_nbytes(peer, work->sent));
+    }
+    call->fn(root);
+    if (is_root ? !work->root_keeps : !work->only_root_receives) {
+        peer_read_all(work->root_keeps ? peer->broadcast_dst : peer->dst,
+                      collective_nbytes(peer, work->received));
+    }
+}
+
+static inline const struct collective_work *collective_work_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof(collective_works) / sizeof(collective_works[0]); i++) {
+        if (strcmp(collective_works[i].name, name) == 0) {
+            return &collective_works[i];
+        }
+    }
+    fprintf(stderr, "collective.h: no work is known of '%s'\n", name);
+    exit(2);
+}
+
+/* ---- measuring ---- */
+
 /* Nanoseconds from the first rank's start to the end of all, on rank 0. */
 static inline double collective_batch(const struct collective_peer *peer,
-                                      const struct collective_call *call, long n)
+                                      const struct collective_call *call,
+                                      const struct collective_work *fresh, long n)
 {
     volatile double *starts = collective_starts();
     double first, end;
@@ -121,7 +206,11 @@ static inline double collective_batch(const struct collective_peer *peer,
     peer->barrier();
     first = starts[peer_rank] = peer_now_ns();
     for (long i = 0; i < n; i++) {
-        call->fn((int)(i % peer->size));
+        if (fresh != NULL) {
+            collective_fresh(peer, call, fresh, (int)(i % peer->size));
+        } else {
+            call->fn((int)(i % peer->size));
+        }
     }
     peer->barrier();
     end = peer_now_ns();
@@ -132,8 +221,10 @@ static inline double collective_batch(const struct collective_peer *peer,
     return end - first;
 }
 
+/* fresh: with data that changes; or NULL. */
 static inline void collective_measure(const struct collective_peer *peer,
-                                      const struct collective_call *call)
+                                      const struct collective_call *call,
+                                      const struct collective_work *fresh)
 {
     double samples[PEER_MAX_SAMPLES], elapsed;
     double enough = peer->size > sysconf(_SC_NPROCESSORS_ONLN) ? COLLECTIVE_CROWDED_BATCH_NS
@@ -141,9 +232,9 @@ static inline void collective_measure(const struct collective_peer *peer,
     char name[64];
     long n = 1, n_samples;
 
-    collective_batch(peer, call, 1);
+    collective_batch(peer, call, fresh, 1);
     for (;;) {
-        elapsed = collective_batch(peer, call, n);
+        elapsed = collective_batch(peer, call, fresh, n);
         if (n == COLLECTIVE_MAX_BATCH || peer->share(elapsed >= enough)) {
             break;
         }
@@ -155,10 +246,46 @@ static inline void collective_measure(const struct collective_peer *peer,
                                                    : n_samples;
     n_samples = peer->share(n_samples);
     for (long i = 0; i < n_samples; i++) {
-        samples[i] = collective_batch(peer, call, n) / (double)n;
+        samples[i] = collective_batch(peer, call, fresh, n) / (double)n;
     }
-    snprintf(name, sizeof(name), "%s/%d", call->name, peer->size);
+    snprintf(name, sizeof(name), "%s%s/%d", fresh != NULL ? "fresh_" : "", call->name, peer->size);
     peer_print(name, samples, n_samples);
+}
+
+static inline void collective_measure_both(const struct collective_peer *peer,
+                                           const struct collective_call *call)
+{
+    const struct collective_work *work = collective_work_of(call->name);
+    char name[64];
+
+    if (peer_is_wanted(call->name)) {
+        collective_measure(peer, call, NULL);
+    }
+    snprintf(name, sizeof(name), "fresh_%s", call->name);
+    if (work->sent != COLLECTIVE_NONE && peer_is_wanted(name)) {
+        collective_measure(peer, call, work);
+    }
+}
+
+/* Writing and reading alone, by rank 0. */
+static inline void collective_touch(const struct collective_peer *peer)
+{
+    double samples[PEER_MIN_SAMPLES];
+    long n = 1 + (long)(1000000 / (peer_nbytes + 1));
+
+    for (int i = 0; i < PEER_MIN_SAMPLES && peer_rank == 0; i++) {
+        double start = peer_now_ns();
+
+        for (long k = 0; k < n; k++) {
+            collective_write(peer->src, peer_nbytes);
+            peer_read_all(peer->src, peer_nbytes);
+        }
+        samples[i] = (peer_now_ns() - start) / (double)n;
+    }
+    if (peer_rank == 0) {
+        peer_print("touch", samples, PEER_MIN_SAMPLES);
+    }
+    peer->barrier();
 }
 
 static inline void collective_run(const struct collective_peer *peer)
@@ -173,9 +300,13 @@ static inline void collective_run(const struct collective_peer *peer)
             bool is_barrier = strcmp(peer->calls[i].name, "barrier") == 0;
 
             peer_nbytes = is_barrier ? 0 : nbytes;
-            if (peer_is_wanted(peer->calls[i].name) && (is_first || !is_barrier)) {
-                collective_measure(peer, &peer->calls[i]);
+            if (is_first || !is_barrier) {
+                collective_measure_both(peer, &peer->calls[i]);
             }
+        }
+        peer_nbytes = nbytes;
+        if (peer_is_wanted("touch")) {
+            collective_touch(peer);
         }
         is_first = false;
     }

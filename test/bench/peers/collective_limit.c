@@ -251,6 +251,8 @@ int main(void)
 
     start();
     peer.size = size;
+    peer.src = peer.broadcast_dst = src;
+    peer.dst = dst;
     collective_run(&peer);
     if (peer_rank == 0) {
         while (wait(NULL) > 0) {

@@ -107,6 +107,8 @@ int main(int argc, char **argv)
     }
     collective_fill(src, nbytes);
     collective_fill(dst, nbytes);
+    peer.src = peer.broadcast_dst = src;
+    peer.dst = dst;
     collective_run(&peer);
     MPI_Finalize();
     return 0;

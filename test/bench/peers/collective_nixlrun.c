@@ -138,6 +138,8 @@ int main(void)
     collective_fill(src, nbytes);
     collective_fill(dst, nbytes);
     check(nixl_team_world(NIXL_FOREVER, &team));
+    peer.src = peer.broadcast_dst = src;
+    peer.dst = dst;
     collective_run(&peer);
     check(nixl_team_free(team));
     if (region != NULL) {

@@ -121,6 +121,8 @@ int main(void)
     collective_fill(dst, nbytes);
     set_up_arrays();
     shmem_barrier_all();
+    peer.src = src;
+    peer.dst = peer.broadcast_dst = dst;
     collective_run(&peer);
     shmem_finalize();
     return 0;

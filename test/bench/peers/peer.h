@@ -56,6 +56,7 @@ struct peer_calls {
     void (*send_window)(long n); /* rank 0 sends peer_window messages, rank 1 takes them; n times */
     void (*fetch_add)(long n); /* n times: add 1 to a word of the other, and wait for what it was */
     const unsigned char *mine; /* where the other's puts land; NULL: nobody reads it */
+    unsigned char *local;      /* what is put; NULL: nobody writes it */
     bool is_two_sided;         /* put, get and their windows run on both ranks */
 };
 
@@ -155,6 +156,15 @@ static inline double peer_guess_ns(enum peer_kind kind)
     return is_window ? one * (double)peer_window : one;
 }
 
+/* All of what is put, another value each time. */
+static inline void peer_write_all(unsigned char *bytes, size_t nbytes)
+{
+    static unsigned char value;
+
+    memset(bytes, ++value, nbytes);
+    __asm__ volatile("" : : : "memory");
+}
+
 /* ---- operations made of calls ---- */
 
 static inline void peer_put(long n)
@@ -209,6 +219,17 @@ static inline void peer_put_read(long n)
             peer_read_all(peer_calls->mine, peer_nbytes);
             peer_calls->put_signal(0);
         }
+    }
+}
+
+/* The same with data that changes: written before each put. */
+static inline void peer_fresh_put_read(long n)
+{
+    for (long i = 0; i < n; i++) {
+        if (peer_rank == 0) {
+            peer_write_all(peer_calls->local, peer_nbytes);
+        }
+        peer_put_read(1);
     }
 }
 
@@ -294,6 +315,8 @@ static inline void peer_run_size(void)
         {"get_window", PEER_WINDOW, peer_get_window},
         {"put_notify", PEER_PING_PONG, has_signal ? peer_put_notify : NULL},
         {"put_read", PEER_ROUND_TRIP, has_signal && calls->mine != NULL ? peer_put_read : NULL},
+        {"fresh_put_read", PEER_ROUND_TRIP,
+         has_signal && calls->mine != NULL && calls->local != NULL ? peer_fresh_put_read : NULL},
         {"send", PEER_PING_PONG, has_send ? peer_send : NULL},
         {"send_window", PEER_BOTH_WINDOW, has_send ? peer_send_window : NULL},
     };

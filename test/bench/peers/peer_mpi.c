@@ -117,6 +117,7 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_lock_all(MPI_MODE_NOCHECK, window);
     calls.mine = mine;
+    calls.local = local;
     peer_run(&calls);
     MPI_Win_unlock_all(window);
     MPI_Win_free(&window);

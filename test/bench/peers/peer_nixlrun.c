@@ -183,6 +183,7 @@ int main(void)
     }
     memset(mine, 0, PEER_DATA_NBYTES);
     calls.mine = mine;
+    calls.local = local;
     peer_run(&calls);
     check(nixl_region_close(region, NIXL_FOREVER));
     check(nixl_finalize());

@@ -265,6 +265,7 @@ int main(void)
     pair_start();
     connect_pair(open_endpoint());
     calls.mine = mine;
+    calls.local = local;
     peer_run(&calls);
     pair_end();
 }

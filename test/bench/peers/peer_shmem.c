@@ -85,6 +85,7 @@ int main(void)
     *flag = 0;
     shmem_barrier_all();
     calls.mine = mine;
+    calls.local = local;
     peer_run(&calls);
     shmem_finalize();
     return 0;

@@ -178,6 +178,7 @@ int main(void)
     local = new_memory();
     swap_keys(open_memory());
     calls.mine = mine;
+    calls.local = local;
     peer_run(&calls);
     pair_end();
 }

@@ -207,6 +207,7 @@ int main(void)
     local = new_memory();
     inbox = new_memory();
     calls.mine = mine;
+    calls.local = local;
     pair_barrier(progress);
     peer_run(&calls);
     pair_end();
