@@ -21,6 +21,7 @@
 #include "core/event.h"
 #include "core/form.h"
 #include "core/life.h"
+#include "core/observe.h"
 #include "core/poll.h"
 #include "core/progress.h"
 #include "core/request.h"
@@ -284,6 +285,7 @@ static void drop_shared_memory(void)
     }
     nxr_job.control = NULL;
     nxr_job.event_fd = -1;
+    nxr_observe_close();
 }
 
 /*
@@ -366,6 +368,7 @@ static int start_parts(const struct nxr_boot_info *boot)
         snprintf(why, sizeof(why), "no memory for a list of %d ranks", nxr_job.size);
         return fail_init(NIXL_E_NO_MEMORY, why);
     }
+    (void)nxr_observe_open();
     nxr_route_init();
     if (nxr_env.coll_table_file[0] != '\0') {
         status = nxr_coll_table_set(nxr_env.coll_table_file, (size_t)nxr_job.size,
@@ -412,6 +415,7 @@ static int init_join(const struct nixl_init_params *params)
         goto err_drop;
     }
     choose_spin_time(boot.n_local);
+    nxr_observe_set_life(NXR_OBSERVE_RUNNING);
     atomic_store_explicit(&nxr_job.state, NXR_STATE_READY, memory_order_release);
     nxr_boot_listen(nxr_liveness_from_launcher);
     nxr_service_kick(); /* it may now use the cards of the others */
@@ -494,9 +498,11 @@ static int part(void)
 
 static int init_leave(void)
 {
-    int status = part();
     bool is_broken;
+    int status;
 
+    nxr_observe_set_life(NXR_OBSERVE_LEAVING);
+    status = part();
     nxr_teams_free_all();
     pthread_mutex_lock(&nxr_job.lock); /* the service thread reads is_leaving under it */
     nxr_job.is_leaving = true;

@@ -46,6 +46,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/core/late.c %D%/core/late.h \
 	%D%/core/life.c %D%/core/life.h \
 	%D%/core/node.c %D%/core/node.h \
+	%D%/core/observe.c %D%/core/observe.h \
 	%D%/core/op_list.h \
 	%D%/core/peer.c \
 	%D%/core/peer_calls.c \

@@ -193,6 +193,11 @@ void nxr_subsystems_long_wait_ended(void)
     UPWARDS(long_wait_ended)
 }
 
+void nxr_subsystems_observe(struct nxr_observe_waits *waits)
+{
+    UPWARDS(observe, waits)
+}
+
 bool nxr_subsystems_has_left(int rank)
 {
     for (size_t i = 0; i < n_subsystems; i++) {

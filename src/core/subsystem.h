@@ -19,6 +19,7 @@
 struct nixl_context;
 struct nixl_region;
 struct nxr_full_card;
+struct nxr_observe_waits;
 struct nxr_peer;
 
 struct nxr_subsystem {
@@ -103,6 +104,12 @@ struct nxr_subsystem {
 
     /* A wait that slept has ended. Any thread, without job.lock. */
     void (*long_wait_ended)(void);
+
+    /*
+     * A thread is about to sleep: write what is queued or under way where others may read it. One
+     * thread at a time, without job.lock; must not block.
+     */
+    void (*observe)(struct nxr_observe_waits *waits);
 
     /* ---- a peer has died or left, in order; holds job.lock ----------------------------------- */
 
@@ -211,6 +218,7 @@ void nxr_subsystems_event_fd_read(void);
 void nxr_subsystems_region_closing(const struct nixl_region *region);
 bool nxr_subsystems_has_news(void);
 void nxr_subsystems_long_wait_ended(void);
+void nxr_subsystems_observe(struct nxr_observe_waits *waits);
 bool nxr_subsystems_has_left(int rank);
 void nxr_subsystems_peer_ending(struct nxr_peer *peer);
 void nxr_subsystems_peer_ended(struct nxr_peer *peer);

@@ -20,6 +20,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/random.h \
 	%D%/rank_message.h \
 	%D%/nearest.c %D%/nearest.h \
+	%D%/observe.c %D%/observe.h \
 	%D%/thread_priority.c %D%/thread_priority.h \
 	%D%/ring.c %D%/ring.h \
 	%D%/status.c %D%/status.h \
