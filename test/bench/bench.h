@@ -14,14 +14,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
-#define BENCH_MAX_TESTS      48
+#define BENCH_MAX_TESTS      64
+#define BENCH_MAX_PATTERNS   8
+#define BENCH_MAX_THREADS    64
 #define BENCH_MAX_SIZES      32
 #define BENCH_MAX_ALIGNMENTS 16
 #define BENCH_MAX_LANES      8
 #define BENCH_MAX_RANKS      1024
 #define BENCH_MAX_SAMPLES    4096
+#define BENCH_MAX_SINGLES    200000        /* samples of --single */
 #define BENCH_MARGIN         8192          /* room behind the largest size, for alignments */
 #define BENCH_TIMEOUT_NS     60000000000ll /* of one wait; longer: something is lost */
 #define BENCH_LINE           128 /* two cache lines: some processors fetch them in pairs */
@@ -48,9 +52,14 @@ struct bench_options {
     enum nixl_mem_kind there, here; /* of the segments, and of the caller's memory */
     bool is_by_tcp;                 /* as between hosts, also on one */
     bool is_unpinned;
+    bool is_single;  /* a sample is one operation, not a batch */
     bool is_fresh;   /* what is sent is written before, what arrives is read after */
     bool is_checked; /* exit 1 if a goal is missed */
     enum bench_format format;
+    const char *patterns[BENCH_MAX_PATTERNS];
+    int n_patterns;
+    int n_threads;    /* of each rank, in patterns */
+    const char *plot; /* the file of a picture; NULL: none */
     const struct bench_test *tests[BENCH_MAX_TESTS];
     int n_tests;
 };
@@ -168,6 +177,8 @@ struct bench_lane {
 
 struct bench_stats {
     double median_ns, p99_ns, min_ns;
+    double median_low_ns, median_high_ns; /* in 19 of 20 cases the true median is between them */
+    double p90_ns, p999_ns, p9999_ns, max_ns;
     double fastest_ns, slowest_ns; /* means of one rank, where all act; else 0 */
     long n_samples;
 };
@@ -247,6 +258,29 @@ void bare_target_join(void);
 /* Rank 0: one of them, until it is answered. */
 void bare_target_reach(struct bench *bench, bool is_get);
 
+/* ---- report_json.c: the same for programs ---- */
+
+/* What follows from a row. Numbers that do not apply are negative. */
+struct bench_derived {
+    double gbps, per_second, ratio;
+    bool has_goal, is_met;
+};
+
+struct bench_row;
+/* One object: the machine, the command, and an array of rows. */
+void report_json_begin(FILE *file, const struct bench *bench);
+void report_json_row(FILE *file, const struct bench *bench, const struct bench_row *row,
+                     const struct bench_derived *derived);
+void report_json_end(FILE *file);
+
+/* ---- figures.c: what is done with results in JSON, by Python --------------------------------- */
+
+/* `nixl_bench compare ...' and `nixl_bench plot ...': does not return. */
+void figures_main(char **argv) NIXL_NORETURN;
+/* A new file for the rows of a picture, and drawing it from them; on rank 0. */
+FILE *figures_begin(void);
+void figures_draw(FILE *rows, const char *picture);
+
 /* ---- report.c: rank 0 prints ----------------------------------------------------------------- */
 
 /* A line of the result. Fields that do not apply stay 0 or NULL. */
@@ -269,6 +303,8 @@ struct bench_row {
     bool is_goal_p99;   /* the goal is for p99, not the median */
     double flag_ns;
     const char *note;
+    const double *matrix_gbps;       /* of each pair of ranks, [from * size + to]; NULL: none */
+    const struct bench_stats *stats; /* of the samples; NULL: only what stands above */
 };
 
 void report_begin(struct bench *bench);
@@ -279,6 +315,24 @@ void report_end(struct bench *bench);
 void report_lanes(struct bench *bench, const char *test, const char *what,
                   const struct bench_lane *lanes, int n_lanes, const struct bench_stats *stats,
                   double goal);
+
+/* ---- traffic.c: who sends how much to whom --------------------------------------------------- */
+
+struct traffic {
+    int size;
+    uint64_t *nbytes; /* [from * size + to] */
+};
+
+bool traffic_is_name(const char *text);
+/* By the name of a pattern, `nbytes` for each pair that it has, or from a file with a matrix. */
+void traffic_make(struct traffic *traffic, const char *pattern, int size, uint64_t nbytes);
+void traffic_free(struct traffic *traffic);
+uint64_t traffic_between(const struct traffic *traffic, int from, int to);
+/* What a rank sends to the ranks below `up_to`, and receives from them. */
+uint64_t traffic_sent(const struct traffic *traffic, int from, int up_to);
+uint64_t traffic_received(const struct traffic *traffic, int to, int up_to);
+uint64_t traffic_most(const struct traffic *traffic); /* that any rank sends or receives */
+uint64_t traffic_total(const struct traffic *traffic);
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
@@ -317,6 +371,7 @@ void test_pair(struct bench *bench);
 void test_grant(struct bench *bench);
 void test_notify_barrier(struct bench *bench);
 void test_team(struct bench *bench);
+void test_pattern(struct bench *bench);
 void test_rate(struct bench *bench);
 void test_passive(struct bench *bench);
 void test_sleep(struct bench *bench);

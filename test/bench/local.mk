@@ -18,6 +18,7 @@ bin_PROGRAMS += %D%/nixl_bench
 	%D%/bench_grant.c \
 	%D%/bench_pair.c \
 	%D%/bench_passive.c \
+	%D%/bench_pattern.c \
 	%D%/bench_signal.c \
 	%D%/bench_team.c \
 	%D%/bench_tune.c \
@@ -25,18 +26,29 @@ bin_PROGRAMS += %D%/nixl_bench
 	%D%/bench_word.c \
 	%D%/bench_xfer.c \
 	%D%/device.c \
+	%D%/figures.c \
 	%D%/fresh.c \
 	%D%/nixl_bench.c \
 	%D%/options.c \
 	%D%/report.c \
+	%D%/report_json.c \
 	%D%/sample.c \
 	%D%/stage.c \
+	%D%/traffic.c \
 	%D%/wire.c
 %C%_nixl_bench_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
+%C%_nixl_bench_CPPFLAGS = $(AM_CPPFLAGS) -DBENCH_LIBEXECDIR='"$(pkglibexecdir)"'
 %C%_nixl_bench_LDADD = $(nixlrun_la) src/util/libnxr_util.la $(PMIX_LIBS) -lm
 
-dist_check_SCRIPTS += %D%/test_bench.sh %D%/test_bench_net.sh
-TESTS += %D%/test_bench.sh %D%/test_bench_net.sh
+# Beside nixl_bench in the build folder, too.
+pkglibexec_SCRIPTS += %D%/nixl_bench-figures
+EXTRA_DIST += %D%/figures.py
+CLEANFILES += %D%/nixl_bench-figures
+%D%/nixl_bench-figures: %D%/figures.py
+	$(AM_V_GEN)cp $(srcdir)/%D%/figures.py $@ && chmod +x $@
+
+dist_check_SCRIPTS += %D%/test_bench.sh %D%/test_bench_net.sh %D%/test_figures.sh
+TESTS += %D%/test_bench.sh %D%/test_bench_net.sh %D%/test_figures.sh
 
 noinst_PROGRAMS += %D%/copy_sweep
 %C%_copy_sweep_SOURCES = %D%/copy_sweep.c

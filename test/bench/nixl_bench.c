@@ -63,6 +63,8 @@ const struct bench_test bench_tests[] = {
     {"scatterv", "scatter, by lists", test_scatterv, 2, BENCH_MAX_RANKS, false, false},
     {"allgatherv", "allgather, by lists", test_allgatherv, 2, BENCH_MAX_RANKS, false, false},
     {"alltoallv", "alltoall, by lists", test_alltoallv, 2, BENCH_MAX_RANKS, false, false},
+    {"pattern", "all ranks send at once: --pattern says who to whom", test_pattern, 2,
+     BENCH_MAX_RANKS, false, false},
     {"rate", "notifications per second, one sender and all", test_rate, 2, BENCH_MAX_RANKS, false,
      false},
     {"passive", "put and get while the target computes", test_passive, 2, 2, false, false},
@@ -164,6 +166,9 @@ int main(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "tune") == 0) {
         return tune_main(argc - 1, argv + 1);
+    }
+    if (argc > 1 && (strcmp(argv[1], "compare") == 0 || strcmp(argv[1], "plot") == 0)) {
+        figures_main(argv + 1);
     }
     options_parse(&bench.options, argc, argv);
     if (bench.options.n_tests == 1 && bench.options.tests[0]->is_alone) {

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_NBYTES  (8ull << 30)
 #define MAX_WINDOW  1024
@@ -49,31 +50,40 @@ static void print_help(void)
 {
     printf("Usage: nixlrun -np 2 nixl_bench TEST... [OPTION...]\n"
            "       nixl_bench tune [OPTION...] COMMAND...\n"
+           "       nixl_bench compare [OPTION...] OLD.json NEW.json\n"
+           "       nixl_bench plot [OPTION...] RESULTS.json... PICTURE\n"
            "Measure nixlrun beside the machine's limit for the same work, in the same run.\n\n"
            "Tests:\n");
     for (int i = 0; i < bench_n_tests; i++) {
         printf("  %-14s %s\n", bench_tests[i].name, bench_tests[i].help);
     }
-    printf("\nOptions:\n"
-           "  -s, --sizes LIST      bytes, such as 8,4K,1M,256M (default: by test)\n"
-           "  -a, --alignment LIST  offsets DST[:SRC] from a page, such as 0,1,8:8, or `all'\n"
-           "  -b, --budget TIME     target time of a row, such as 300ms (default)\n"
-           "  -i, --iters N         samples of a row, instead of a budget\n"
-           "  -r, --registered      use registered malloc memory instead of allocated regions\n"
-           "  -f, --fresh           write all data before each operation, read it all after: "
-           "copy_read,\n"
-           "                        nb_read, get_read, put_notify, notify, channel, collectives\n"
-           "      --memory KIND     host (default), cuda or vulkan: where the data lies, at both "
-           "ends;\n"
-           "                        KIND:KIND: the peer's segment, and this end\n"
-           "  -w, --window N        puts or gets in flight of put_nb, get_nb (default 64)\n"
-           "      --seconds S       how long `idle' waits (default 3)\n"
-           "      --tcp             measure one host as if between hosts, beside TCP\n"
-           "      --no-pin          do not bind each rank to a core of its own\n"
-           "      --check           exit 1 if a goal is missed\n"
-           "      --csv, --json     print that instead of a table\n"
-           "  -h, --help            this text\n"
-           "  -V, --version         the version\n");
+    printf(
+        "\nOptions:\n"
+        "  -s, --sizes LIST      bytes, such as 8,4K,1M,256M (default: by test)\n"
+        "  -a, --alignment LIST  offsets DST[:SRC] from a page, such as 0,1,8:8, or `all'\n"
+        "  -b, --budget TIME     target time of a row, such as 300ms (default)\n"
+        "  -i, --iters N         samples of a row, instead of a budget\n"
+        "      --single          time each operation alone: percentiles up to p99.99\n"
+        "  -r, --registered      use registered malloc memory instead of allocated regions\n"
+        "  -f, --fresh           write all data before each operation, read it all after: "
+        "copy_read,\n"
+        "                        nb_read, get_read, put_notify, notify, channel, pattern, "
+        "collectives\n"
+        "      --memory KIND     host (default), cuda or vulkan: where the data lies, at both "
+        "ends;\n"
+        "                        KIND:KIND: the peer's segment, and this end\n"
+        "  -w, --window N        puts or gets in flight of put_nb, get_nb (default 64)\n"
+        "      --pattern LIST    of `pattern': pair, all_pairs, many_to_one, one_to_many, ring,\n"
+        "                        bisection, tp, or a file with a matrix of bytes (default ring)\n"
+        "      --threads N       threads of each rank that send in a pattern (default 1)\n"
+        "      --seconds S       how long `idle' waits (default 3)\n"
+        "      --tcp             measure one host as if between hosts, beside TCP\n"
+        "      --no-pin          do not bind each rank to a core of its own\n"
+        "      --check           exit 1 if a goal is missed\n"
+        "      --csv, --json     print that instead of a table\n"
+        "      --plot PICTURE    draw the rows, too: a file .svg, .png or .html\n"
+        "  -h, --help            this text\n"
+        "  -V, --version         the version\n");
 }
 
 /* The next item of a comma list, cut out into `item`; false at the end. */
@@ -107,6 +117,26 @@ static void parse_sizes(struct bench_options *options, const char *list)
     }
     if (options->n_sizes == 0) {
         usage_error("--sizes is empty; allowed: bytes up to 8G, such as 8,4K,1M");
+    }
+}
+
+/* Names of patterns or of files; the list is cut up where it stands. */
+static void parse_patterns(struct bench_options *options, char *list)
+{
+    for (char *rest = list, *name; (name = strsep(&rest, ",")) != NULL;) {
+        if (*name == '\0') {
+            usage_error("--pattern has an empty name; allowed: pair, all_pairs, many_to_one, "
+                        "one_to_many, ring, bisection, tp, or a file");
+        }
+        if (options->n_patterns == BENCH_MAX_PATTERNS) {
+            usage_error("--pattern has more than %d patterns", BENCH_MAX_PATTERNS);
+        }
+        if (!traffic_is_name(name) && access(name, R_OK) != 0) {
+            usage_error("--pattern has '%s'; allowed: pair, all_pairs, many_to_one, one_to_many, "
+                        "ring, bisection, tp, or a file that can be read",
+                        name);
+        }
+        options->patterns[options->n_patterns++] = name;
     }
 }
 
@@ -187,11 +217,12 @@ static bool is_one_of(const struct bench_test *test, void (*const *list)(struct 
 static void check_fresh(const struct bench_options *options)
 {
     static void (*const movers[])(struct bench *) = {
-        test_copy_read, test_nb_read,        test_get_read,   test_put_notify,
-        test_notify,    test_channel,        test_reduce,     test_broadcast,
-        test_allreduce, test_reduce_scatter, test_scan,       test_gather,
-        test_scatter,   test_allgather,      test_alltoall,   test_alltoall_strided,
-        test_gatherv,   test_scatterv,       test_allgatherv, test_alltoallv};
+        test_copy_read,        test_nb_read,   test_get_read,       test_put_notify,
+        test_notify,           test_channel,   test_pattern,        test_reduce,
+        test_broadcast,        test_allreduce, test_reduce_scatter, test_scan,
+        test_gather,           test_scatter,   test_allgather,      test_alltoall,
+        test_alltoall_strided, test_gatherv,   test_scatterv,       test_allgatherv,
+        test_alltoallv};
 
     if (!options->is_fresh) {
         return;
@@ -203,7 +234,7 @@ static void check_fresh(const struct bench_options *options)
         if (options->tests[i]->run != test_barrier &&
             !is_one_of(options->tests[i], movers, sizeof(movers) / sizeof(movers[0]))) {
             usage_error("%s has no --fresh; copy_read, nb_read, get_read, put_notify, notify, "
-                        "channel and collectives have",
+                        "channel, pattern and collectives have",
                         options->tests[i]->name);
         }
     }
@@ -258,7 +289,20 @@ static void parse_test(struct bench_options *options, const char *name)
     usage_error("unknown test '%s'; `nixl_bench --help' lists them", name);
 }
 
-static void parse_option(struct bench_options *options, int option, const char *text)
+static const char *parse_picture(const char *path)
+{
+    static const char *const kinds[] = {".svg", ".png", ".html"};
+    const char *kind = strrchr(path, '.');
+
+    for (size_t i = 0; kind != NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strcmp(kind, kinds[i]) == 0) {
+            return path;
+        }
+    }
+    usage_error("--plot is '%s'; allowed: a file that ends in .svg, .png or .html", path);
+}
+
+static void parse_option(struct bench_options *options, int option, char *text)
 {
     double seconds;
     char rest;
@@ -277,7 +321,7 @@ static void parse_option(struct bench_options *options, int option, const char *
         }
         break;
     case 'i':
-        options->n_samples = parse_number("--iters", text, 1, BENCH_MAX_SAMPLES);
+        options->n_samples = parse_number("--iters", text, 1, BENCH_MAX_SINGLES);
         break;
     case 'w':
         options->window = parse_number("--window", text, 1, MAX_WINDOW);
@@ -306,6 +350,18 @@ static void parse_option(struct bench_options *options, int option, const char *
     case 'K':
         options->is_checked = true;
         break;
+    case 'q':
+        parse_patterns(options, text);
+        break;
+    case 't':
+        options->n_threads = (int)parse_number("--threads", text, 1, BENCH_MAX_THREADS);
+        break;
+    case '1':
+        options->is_single = true;
+        break;
+    case 'p':
+        options->plot = parse_picture(text);
+        break;
     case 'C':
         options->format = FORMAT_CSV;
         break;
@@ -333,11 +389,16 @@ void options_parse(struct bench_options *options, int argc, char **argv)
                                           {"help", no_argument, NULL, 'h'},
                                           {"version", no_argument, NULL, 'V'},
                                           {"fresh", no_argument, NULL, 'f'},
+                                          {"single", no_argument, NULL, '1'},
+                                          {"plot", required_argument, NULL, 'p'},
+                                          {"pattern", required_argument, NULL, 'q'},
+                                          {"threads", required_argument, NULL, 't'},
                                           {NULL, 0, NULL, 0}};
     int option;
 
     *options = (struct bench_options){.budget_ns = 300000000,
                                       .window = 64,
+                                      .n_threads = 1,
                                       .seconds = 3,
                                       .there = NIXL_MEM_HOST,
                                       .here = NIXL_MEM_HOST};
@@ -375,6 +436,13 @@ void options_parse(struct bench_options *options, int argc, char **argv)
     }
     check_memory(options);
     check_fresh(options);
+    if (!options->is_single && options->n_samples > BENCH_MAX_SAMPLES) {
+        usage_error("--iters is '%ld'; allowed: a number from 1 to %d, with --single to %d",
+                    options->n_samples, BENCH_MAX_SAMPLES, BENCH_MAX_SINGLES);
+    }
+    if (options->n_patterns == 0) {
+        options->patterns[options->n_patterns++] = "ring";
+    }
     if (options->n_alignments == 0) {
         add_alignment(options, 0, 0);
     }

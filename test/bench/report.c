@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The result, row by row as it comes: a table for people, CSV, or JSON (one object with an array of
- * rows). Only rank 0 prints, to stdout.
+ * The result, row by row as it comes: a table for people, CSV, or JSON. Only rank 0 prints, to
+ * stdout; for a picture the rows are kept in a file, too.
  */
 #include "config.h"
 
@@ -10,17 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static long n_rows; /* printed so far; JSON wants commas between them */
+static FILE *kept; /* rows for a picture; NULL: none is asked for */
 
-/* What a row comes to. Numbers that do not apply are negative. */
-struct derived {
-    double gbps, per_second, ratio;
-    bool has_goal, is_met;
-};
-
-static struct derived derive(const struct bench_row *row)
+static struct bench_derived derive(const struct bench_row *row)
 {
-    struct derived derived = {-1, -1, -1, row->goal > 0, true};
+    struct bench_derived derived = {-1, -1, -1, row->goal > 0, true};
     double judged = row->is_goal_p99 ? row->p99 : row->value;
 
     if (strcmp(row->unit, "ns") == 0 && row->value > 0) {
@@ -84,8 +78,8 @@ static const char *or_dash(double value, char *text, size_t text_nbytes)
     return text;
 }
 
-static const char *goal_text(const struct bench_row *row, const struct derived *derived, char *text,
-                             size_t text_nbytes)
+static const char *goal_text(const struct bench_row *row, const struct bench_derived *derived,
+                             char *text, size_t text_nbytes)
 {
     char goal[32];
 
@@ -113,7 +107,7 @@ static void print_spread(const struct bench_row *row)
     }
 }
 
-static void print_table_row(const struct bench_row *row, const struct derived *derived)
+static void print_table_row(const struct bench_row *row, const struct bench_derived *derived)
 {
     char median[32], p99[32], min[32], limit[32], bytes[32], gbps[16], rate[16], ratio[16];
     char align[32] = "", goal[64];
@@ -139,67 +133,60 @@ static void print_table_row(const struct bench_row *row, const struct derived *d
     printf("\n");
 }
 
-/* A number, or the empty word of the format. */
-static void print_number(double value, const char *empty)
+/* Of operations that were timed one by one. */
+static void print_percentiles(const struct bench_row *row)
 {
-    if (value < 0) {
-        printf("%s", empty);
-    } else {
+    char p90[32], p999[32], p9999[32], max[32];
+
+    printf("%34s p90 %s, p99.9 %s, p99.99 %s, max %s of %ld\n", "",
+           in_unit(row->stats->p90_ns, "ns", p90, sizeof(p90)),
+           in_unit(row->stats->p999_ns, "ns", p999, sizeof(p999)),
+           in_unit(row->stats->p9999_ns, "ns", p9999, sizeof(p9999)),
+           in_unit(row->stats->max_ns, "ns", max, sizeof(max)), row->stats->n_samples);
+}
+
+/* A number and a comma; only the comma where it does not apply. */
+static void print_number(double value)
+{
+    if (value >= 0) {
         printf("%.4g", value);
     }
+    printf(",");
 }
 
 static void print_csv_row(const struct bench *bench, const struct bench_row *row,
-                          const struct derived *derived)
+                          const struct bench_derived *derived)
 {
+    static const struct bench_stats none = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+    const struct bench_stats *stats = row->stats != NULL ? row->stats : &none;
+
     printf("%s,%s,%d,%llu,%zu,%zu,%s,%.2f,%.2f,%.2f,", row->test, row->what, bench->size,
            (unsigned long long)row->nbytes, row->alignment.dst, row->alignment.src, row->unit,
            row->value, row->p99, row->min);
-    print_number(derived->gbps, "");
-    printf(",");
-    print_number(derived->per_second, "");
-    printf(",%s,%.2f,", row->limit > 0 ? row->limit_name : "", row->limit);
-    print_number(derived->ratio, "");
-    printf(",");
-    print_number(derived->has_goal ? row->goal : -1, "");
-    printf(",%s,%.1f,", derived->has_goal ? derived->is_met ? "ok" : "missed" : "", row->flag_ns);
-    print_number(row->slowest > 0 ? row->fastest : -1, "");
-    printf(",");
-    print_number(row->slowest > 0 ? row->slowest : -1, "");
-    printf("\n");
-}
-
-static void print_json_row(const struct bench *bench, const struct bench_row *row,
-                           const struct derived *derived)
-{
-    printf("%s\n  {\"test\": \"%s\", \"what\": \"%s\", \"ranks\": %d, \"bytes\": %llu, "
-           "\"dst_offset\": %zu, \"src_offset\": %zu, \"unit\": \"%s\", \"median\": %.2f, "
-           "\"p99\": %.2f, \"min\": %.2f, \"gb_per_s\": ",
-           n_rows > 0 ? "," : "", row->test, row->what, bench->size,
-           (unsigned long long)row->nbytes, row->alignment.dst, row->alignment.src, row->unit,
-           row->value, row->p99, row->min);
-    print_number(derived->gbps, "null");
-    printf(", \"per_s\": ");
-    print_number(derived->per_second, "null");
-    printf(", \"limit_name\": \"%s\", \"limit\": ", row->limit > 0 ? row->limit_name : "");
-    print_number(row->limit > 0 ? row->limit : -1, "null");
-    printf(", \"ratio\": ");
-    print_number(derived->ratio, "null");
-    printf(", \"goal\": ");
-    print_number(derived->has_goal ? row->goal : -1, "null");
-    printf(", \"fastest_rank\": ");
-    print_number(row->slowest > 0 ? row->fastest : -1, "null");
-    printf(", \"slowest_rank\": ");
-    print_number(row->slowest > 0 ? row->slowest : -1, "null");
-    printf(", \"ok\": %s, \"flag_ns\": %.1f, \"note\": \"%s\"}",
-           derived->has_goal ? derived->is_met ? "true" : "false" : "null", row->flag_ns,
-           row->note != NULL ? row->note : "");
+    print_number(derived->gbps);
+    print_number(derived->per_second);
+    printf("%s,%.2f,", row->limit > 0 ? row->limit_name : "", row->limit);
+    print_number(derived->ratio);
+    print_number(derived->has_goal ? row->goal : -1);
+    printf("%s,%.1f,", derived->has_goal ? derived->is_met ? "ok" : "missed" : "", row->flag_ns);
+    print_number(row->slowest > 0 ? row->fastest : -1);
+    print_number(row->slowest > 0 ? row->slowest : -1);
+    print_number(stats->median_low_ns);
+    print_number(stats->median_high_ns);
+    print_number(stats->p90_ns);
+    print_number(stats->p999_ns);
+    print_number(stats->p9999_ns);
+    printf("%ld\n", stats->n_samples);
 }
 
 void report_begin(struct bench *bench)
 {
     if (bench->rank != 0) {
         return;
+    }
+    if (bench->options.plot != NULL) {
+        kept = figures_begin();
+        report_json_begin(kept, bench);
     }
     switch (bench->options.format) {
     case FORMAT_TABLE:
@@ -209,17 +196,18 @@ void report_begin(struct bench *bench)
         break;
     case FORMAT_CSV:
         printf("test,what,ranks,bytes,dst_offset,src_offset,unit,median,p99,min,gb_per_s,per_s,"
-               "limit_name,limit,ratio,goal,result,flag_ns,fastest_rank,slowest_rank\n");
+               "limit_name,limit,ratio,goal,result,flag_ns,fastest_rank,slowest_rank,"
+               "median_low,median_high,p90,p99_9,p99_99,samples\n");
         break;
     case FORMAT_JSON:
-        printf("{\"rows\": [");
+        report_json_begin(stdout, bench);
         break;
     }
 }
 
 void report_row(struct bench *bench, const struct bench_row *row)
 {
-    struct derived derived = derive(row);
+    struct bench_derived derived = derive(row);
 
     if (bench->rank != 0) {
         return;
@@ -228,24 +216,33 @@ void report_row(struct bench *bench, const struct bench_row *row)
     switch (bench->options.format) {
     case FORMAT_TABLE:
         print_table_row(row, &derived);
+        if (bench->options.is_single && row->stats != NULL) {
+            print_percentiles(row);
+        }
         break;
     case FORMAT_CSV:
         print_csv_row(bench, row, &derived);
         break;
     case FORMAT_JSON:
-        print_json_row(bench, row, &derived);
+        report_json_row(stdout, bench, row, &derived);
         break;
     }
-    n_rows++;
+    if (kept != NULL) {
+        report_json_row(kept, bench, row, &derived);
+    }
     fflush(stdout);
 }
 
 void report_end(struct bench *bench)
 {
     if (bench->rank == 0 && bench->options.format == FORMAT_JSON) {
-        printf("\n]}\n");
+        report_json_end(stdout);
     }
     fflush(stdout);
+    if (kept != NULL) {
+        report_json_end(kept);
+        figures_draw(kept, bench->options.plot);
+    }
 }
 
 void report_lanes(struct bench *bench, const char *test, const char *what,
@@ -269,6 +266,7 @@ void report_lanes(struct bench *bench, const char *test, const char *what,
         .goal = n_lanes > 1 ? goal : 0,
         .flag_ns = sample_flag_ns(bench),
         .note = fresh_note(bench),
+        .stats = &stats[0],
     };
 
     for (int lane = 1; lane < n_lanes; lane++) {

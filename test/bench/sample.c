@@ -61,7 +61,7 @@ static long find_batch(struct bench *bench, const struct bench_lane *lane)
     long n = 1;
 
     run_batch(bench, lane, 1);
-    while (n < MAX_BATCH) {
+    while (n < MAX_BATCH && !bench->options.is_single) {
         double elapsed = run_batch(bench, lane, n);
 
         if (stage_decide(bench, elapsed >= enough)) {
@@ -79,14 +79,35 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The value that such a share of the samples does not exceed. */
+static double quantile(const double *sorted_ns, long n_samples, double share)
+{
+    return sorted_ns[(long)ceil((double)n_samples * share) - 1];
+}
+
 void sample_stats(double *samples_ns, long n_samples, struct bench_stats *stats_p)
 {
+    /* The ranks of an interval for the median, by the normal approximation of the binomial. */
+    double half = (double)n_samples / 2, reach = 0.98 * sqrt((double)n_samples);
+    long low = (long)floor(half - reach), high = (long)ceil(half + reach);
+
     qsort(samples_ns, (size_t)n_samples, sizeof(*samples_ns), compare);
     stats_p->median_ns = samples_ns[n_samples / 2];
     stats_p->min_ns = samples_ns[0];
-    stats_p->p99_ns = samples_ns[(long)ceil((double)n_samples * 0.99) - 1];
+    stats_p->max_ns = samples_ns[n_samples - 1];
+    stats_p->p90_ns = quantile(samples_ns, n_samples, 0.9);
+    stats_p->p99_ns = quantile(samples_ns, n_samples, 0.99);
+    stats_p->p999_ns = quantile(samples_ns, n_samples, 0.999);
+    stats_p->p9999_ns = quantile(samples_ns, n_samples, 0.9999);
+    stats_p->median_low_ns = samples_ns[low < 0 ? 0 : low];
+    stats_p->median_high_ns = samples_ns[high >= n_samples ? n_samples - 1 : high];
     stats_p->fastest_ns = stats_p->slowest_ns = 0;
     stats_p->n_samples = n_samples;
+}
+
+static long max_samples(const struct bench *bench)
+{
+    return bench->options.is_single ? BENCH_MAX_SINGLES : BENCH_MAX_SAMPLES;
 }
 
 /* How many turns fit into the budget, from the time of one turn. */
@@ -97,9 +118,9 @@ static long find_turns(const struct bench *bench, double turn_ns)
     if (bench->options.n_samples > 0) {
         return bench->options.n_samples;
     }
-    return turns < MIN_SAMPLES         ? MIN_SAMPLES
-           : turns > BENCH_MAX_SAMPLES ? BENCH_MAX_SAMPLES
-                                       : (long)turns;
+    return turns < MIN_SAMPLES                  ? MIN_SAMPLES
+           : turns > (double)max_samples(bench) ? max_samples(bench)
+                                                : (long)turns;
 }
 
 /* Another order of the lanes, the same on all ranks. */
@@ -125,7 +146,7 @@ void sample_lanes(struct bench *bench, const struct bench_lane *lanes, int n_lan
     double turn_ns = 0;
 
     for (int lane = 0; lane < n_lanes; lane++) {
-        samples[lane] = malloc(BENCH_MAX_SAMPLES * sizeof(*samples[lane]));
+        samples[lane] = malloc((size_t)max_samples(bench) * sizeof(*samples[lane]));
         if (samples[lane] == NULL) {
             bench_die("no memory for samples");
         }

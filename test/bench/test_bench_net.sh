@@ -25,7 +25,7 @@ for network in tcp ucx ofi; do
         notify_barrier barrier allreduce passive sleep limits --sizes 8,4K --iters 3 --csv
     [ "$rc" = 0 ]
     result $? "$network: all tests of two ranks" "$work/out" "$work/err"
-    [ "$(awk -F, 'NF == 20 && $8 > 0 && $13 == "raw TCP" && $15 > 0' "$work/out" | wc -l)" -ge 15 ]
+    [ "$(awk -F, 'NF == 26 && $8 > 0 && $13 == "raw TCP" && $15 > 0' "$work/out" | wc -l)" -ge 15 ]
     result $? "$network: rows are held against a TCP connection" "$work/out"
     grep -q "^put_flush,put + flush by ${network}[/,]" "$work/out"
     result $? "$network: rows say the network" "$work/out"
