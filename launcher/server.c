@@ -13,9 +13,11 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -180,23 +182,43 @@ int64_t info_timeout_ns(const pmix_info_t *info, size_t n_info)
 /* ---- start ----------------------------------------------------------------------------------- */
 
 /*
+ * The folder of PMIx's plugins that came with this nixlrun and its PMIx, in a Python wheel; else
+ * false: PMIx knows its own.
+ */
+static bool find_plugins(char path[PATH_MAX])
+{
+    char self[PATH_MAX - 32];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+    self[n > 0 ? n : 0] = '\0';
+    for (int i = 0; i < 2 && strrchr(self, '/') != NULL; i++) {
+        *strrchr(self, '/') = '\0';
+    }
+    snprintf(path, PATH_MAX, "%s/lib/nixlrun/pmix", self);
+    return access(path, X_OK) == 0;
+}
+
+/*
  * PMIx lets hwloc discover the whole machine. PCI devices, and the plugins that query graphics
  * drivers and X servers, take three quarters of our start, and on one host they are not needed:
  * leave them out of PMIx's discovery. Settings of the user stay, and ranks see no difference.
  */
 static pmix_status_t init_quickly(pmix_info_t *info, size_t n_info)
 {
-    static const char *const settings[][2] = {{"HWLOC_PLUGINS_PATH", "/nonexistent"},
-                                              {"HWLOC_COMPONENTS", "-pci,-linuxio,-x86"}};
-    bool is_ours[2];
+    char plugins[PATH_MAX];
+    const char *const settings[][2] = {{"HWLOC_PLUGINS_PATH", "/nonexistent"},
+                                       {"HWLOC_COMPONENTS", "-pci,-linuxio,-x86"},
+                                       {"PMIX_PKGLIBDIR", plugins}};
+    int n_settings = find_plugins(plugins) ? 3 : 2;
+    bool is_ours[3];
     pmix_status_t status;
 
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < n_settings; i++) {
         is_ours[i] = getenv(settings[i][0]) == NULL;
         setenv(settings[i][0], settings[i][1], 0);
     }
     status = PMIx_server_init(&server_module, info, n_info);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < n_settings; i++) {
         if (is_ours[i]) {
             unsetenv(settings[i][0]);
         }

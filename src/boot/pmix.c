@@ -22,7 +22,9 @@
 #include "util/log.h"
 #include "util/meet.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <pmix.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,9 +32,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CARD_KEY      "nixlrun.card"
-#define DATA_VARIABLE "PMIX_MCA_gds"
-#define ABORT_NS      (5 * NXR_S)
+#define CARD_KEY         "nixlrun.card"
+#define DATA_VARIABLE    "PMIX_MCA_gds"
+#define PLUGINS_VARIABLE "PMIX_PKGLIBDIR"
+#define ABORT_NS         (5 * NXR_S)
 
 static pmix_proc_t myself;
 static int job_size;
@@ -126,23 +129,49 @@ static pmix_status_t init_pmix(void *unused)
 }
 
 /*
+ * The folder of PMIx's plugins that came with this library and its PMIx, in a Python wheel; else
+ * false: PMIx knows its own. A plugin of another PMIx would load that one, too.
+ */
+static bool boot_find_plugins(char path[PATH_MAX])
+{
+    const char *slash = NULL;
+    Dl_info info;
+
+    if (dladdr(&myself, &info) != 0 && info.dli_fname != NULL) {
+        slash = strrchr(info.dli_fname, '/');
+    }
+    if (slash == NULL || slash - info.dli_fname > PATH_MAX - 32) {
+        return false;
+    }
+    snprintf(path, PATH_MAX, "%.*s/nixlrun/pmix", (int)(slash - info.dli_fname), info.dli_fname);
+    return access(path, X_OK) == 0;
+}
+
+/*
  * By default PMIx keeps its data in memory that ranks share with the server. The number of locks in
  * it depends on the name by which the host knows itself: if the engine uses another name for it (an
  * address, an alias, a name that two hosts share), ranks wait for each other forever. The "hash"
  * store uses messages and has no locks. Our own launcher knows its host by one name, so it needs no
  * change.
  */
-static pmix_status_t init_without_locks(const char *nspace, int64_t timeout_ns)
+static pmix_status_t init_with_settings(const char *nspace, int64_t timeout_ns)
 {
-    bool must_set = !is_of_nixlrun(nspace) && getenv(DATA_VARIABLE) == NULL;
+    char plugins[PATH_MAX];
+    const char *const settings[][2] = {{DATA_VARIABLE, "hash"}, {PLUGINS_VARIABLE, plugins}};
+    bool is_wanted[2] = {!is_of_nixlrun(nspace), boot_find_plugins(plugins)};
     pmix_status_t status;
 
-    if (must_set) {
-        setenv(DATA_VARIABLE, "hash", 0);
+    for (int i = 0; i < 2; i++) {
+        is_wanted[i] = is_wanted[i] && getenv(settings[i][0]) == NULL;
+        if (is_wanted[i]) {
+            setenv(settings[i][0], settings[i][1], 0);
+        }
     }
     status = nxr_call_blocking(init_pmix, NULL, timeout_ns);
-    if (must_set) {
-        unsetenv(DATA_VARIABLE);
+    for (int i = 0; i < 2; i++) {
+        if (is_wanted[i]) {
+            unsetenv(settings[i][0]);
+        }
     }
     return status;
 }
@@ -236,7 +265,7 @@ int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, 
         *info_p = info;
         return NIXL_OK;
     }
-    status = init_without_locks(nspace, timeout_ns);
+    status = init_with_settings(nspace, timeout_ns);
     if (status != PMIX_SUCCESS) {
         return boot_explain(status, "PMIx_Init", why, why_nbytes);
     }
