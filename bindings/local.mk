@@ -11,8 +11,8 @@ rust_examples = hello.rs queue.rs ring.rs
 EXTRA_DIST += $(rust_files:%=%D%/rust/%) $(rust_sources:%=%D%/rust/nixlrun/src/%) \
 	$(rust_tests:%=%D%/rust/nixlrun/tests/ranks/%) $(rust_examples:%=%D%/rust/nixlrun/examples/%)
 
-# The Python package. It is built by pip, against an installed library, or by "make wheel" against
-# that of this build tree; the wheel finds the library where "make install" puts it.
+# The Python package. pip builds it against an installed library; "make wheel" makes a wheel with a
+# copy of what this build tree has, for which nothing needs to be installed.
 python_core = argument.cpp attach.cpp channel.cpp context.cpp context.h core.h error.cpp job.cpp log.cpp memory.cpp \
 	module.cpp pair.cpp queue.cpp region.cpp region.h request.cpp request.h team.cpp transfer.cpp \
 	wait.cpp words.cpp
@@ -24,21 +24,24 @@ python_tests = conftest.py kv_engine.py rank.py test_aio.py test_attach.py test_
 python_bench = README bench.py choose/bench.py choose/build_cffi.py choose/nanobind.cpp c_side.c \
 	peers_nixl.py
 EXTRA_DIST += %D%/python/CMakeLists.txt %D%/python/README.md %D%/python/pyproject.toml \
-	%D%/python/requirements.txt \
+	%D%/python/launcher.py %D%/python/make-wheel %D%/python/requirements.txt \
 	$(python_core:%=%D%/python/core/%) $(python_modules:%=%D%/python/nixlrun/%) \
 	$(python_tests:%=%D%/python/tests/%) $(python_bench:%=%D%/python/bench/%)
 
 PYTHON = python3
 WHEEL_FLAGS =
-wheel: src/libnixlrun.la
-	rm -f wheel/nixlrun-*.whl
-	PKG_CONFIG_PATH='$(abs_builddir)/src' $(PYTHON) -m pip wheel -q --no-deps $(WHEEL_FLAGS) \
-		--disable-pip-version-check --config-settings=build-dir='$(abs_builddir)/wheel/build' \
-		-w '$(abs_builddir)/wheel' '$(abs_srcdir)/%D%/python'
-	@ls wheel/nixlrun-*.whl
+wheel: src/libnixlrun.la $(bin_PROGRAMS) $(pkglibexec_PROGRAMS) $(pkglib_LTLIBRARIES)
+	@mkdir -p wheel
+	@PYTHON='$(PYTHON)' MAKE='$(MAKE)' WHEEL_FLAGS='$(WHEEL_FLAGS)' bindir='$(bindir)' \
+		libdir='$(libdir)' libexecdir='$(pkglibexecdir)' '$(abs_srcdir)/%D%/python/make-wheel'
+# What pip builds where nixlrun is installed.
+sdist:
+	@mkdir -p wheel
+	@cd '$(abs_srcdir)/%D%/python' && '$(PYTHON)' -c 'import os, scikit_build_core.build as build; \
+		print(os.path.join("$(abs_builddir)/wheel", build.build_sdist("$(abs_builddir)/wheel")))'
 clean-local: clean-wheel clean-rust
 clean-rust:
 	rm -rf rust
 clean-wheel:
 	rm -rf wheel
-.PHONY: wheel clean-wheel clean-rust
+.PHONY: wheel sdist clean-wheel clean-rust

@@ -30,10 +30,18 @@ try() {
     "$@" >"$scratch/try" 2>&1 </dev/null || { cat "$scratch/try"; echo "failed: $*"; }
 }
 
-verdict "$(try env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s -C "$build" wheel PYTHON="$python" \
-    WHEEL_FLAGS=--no-build-isolation
-    try "$python" -m pip install -q --disable-pip-version-check --no-deps --no-index \
-        --force-reinstall "$build"/wheel/nixlrun-*.whl)" "make wheel, and pip installs it"
+in_tree() {
+    try env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s -C "$build" "$1" PYTHON="$python" \
+        WHEEL_FLAGS=--no-build-isolation
+}
+# install PYTHON: the wheel of this Python's version, and nothing from elsewhere.
+install() {
+    try "$1" -m pip install -q --disable-pip-version-check --no-deps --no-index --force-reinstall \
+        "$build"/wheel/nixlrun-*"-$tag"-*.whl
+}
+tag=$("$python" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
+rm -f "$build"/wheel/nixlrun-*-"$tag"-*.whl "$build"/wheel/nixlrun-*.tar.gz
+verdict "$(in_tree wheel; install "$python")" "make wheel, and pip installs it"
 cd "$scratch"
 
 verdict "$(try "$python" -W error -c "import nixlrun, nixlrun.aio
@@ -50,6 +58,41 @@ verdict "$(try "$python" -m mypy --config-file "$package/pyproject.toml" --cache
 verdict "$(try "$python" -c "import ast, glob
 for name in glob.glob('$package/nixlrun/*.py') + glob.glob('$src/examples/python/*.py'):
     ast.parse(open(name).read(), name, feature_version=(3, 9))")" "it is written in Python 3.9"
+
+verdict "$(for wheel in "$build"/wheel/nixlrun-*-"$tag"-*.whl; do
+        case $wheel in *-manylinux_*) ;; *) echo "$wheel has no tag of manylinux" ;; esac
+    done)" "auditwheel gives the wheel a tag of manylinux"
+
+# A user's environment, with nothing but the wheel: the launcher, its helpers, the library and what
+# it loads come from there, with a library of another place in the environment, too.
+alone() {
+    env -i HOME="$scratch" PATH="$scratch/user/bin:/usr/bin:/bin" LD_LIBRARY_PATH="$build/src/.libs" \
+        timeout 60 "$@"
+}
+verdict "$(try "$python" -m venv "$scratch/user"
+    install "$scratch/user/bin/python3"
+    try alone nixlrun --timeout 40s -np 2 python3 "$src/examples/python/hello.py"
+    grep -q 'rank 1: hello from rank 0' "$scratch/try" || cat "$scratch/try"
+    try alone nixlrun -np 1 python3 -c "import nixlrun, sys
+job = nixlrun.Job()
+for line in open('/proc/self/maps'):
+    file = line.split(None, 5)[-1].strip()
+    if any('lib' + name in file for name in ('nixlrun', 'pmix', 'hwloc', 'event', 'nettle')):
+        assert file.startswith('$scratch/user/lib'), file"
+    try alone nixlrun --info
+    for row in "libnixlrun .* $scratch/user/lib.*/nixlrun/lib/libnixlrun.so" '^  tcp  *yes'; do
+        grep -Eq "$row" "$scratch/try" || cat "$scratch/try"
+    done
+    alone sh -c 'cd "$0" && man -w nixlrun' "$scratch" >"$scratch/try" 2>&1 || :
+    ! command -v man >/dev/null || grep -qx "$scratch/user/share/man/man1/nixlrun.1" "$scratch/try" ||
+        cat "$scratch/try")" "the wheel alone runs a job, with its own launcher, library and manual"
+
+verdict "$(mkdir sdist
+    in_tree sdist
+    tar -xzf "$build"/wheel/nixlrun-*.tar.gz -C sdist --strip-components=1
+    for part in CMakeLists.txt README.md core launcher.py nixlrun pyproject.toml; do
+        diff -r "$package/$part" "sdist/$part"
+    done)" "make sdist has all that pip compiles"
 
 # Each call of the library is used by the package, or nixlrun-python(7) says that it is not.
 verdict "$(sed '1,/^\.SH NOT REACHABLE/d; /^\.SH SEE ALSO/,$d; s/\\-/-/g' "$src/man/nixlrun-python.7" >absent

@@ -2,6 +2,7 @@
 /* The job: joining, leaving and ending it; its ranks, and how they are reached. */
 #include "core.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 namespace nx
@@ -174,9 +175,19 @@ static int job_number(int (*get)())
     return number;
 }
 
+/* The file of the library that is loaded. */
+static std::string library_path()
+{
+    Dl_info info;
+    bool is_known = dladdr(reinterpret_cast<void *>(&nixl_version), &info) != 0;
+
+    return is_known && info.dli_fname != nullptr ? info.dli_fname : "";
+}
+
 void bind_job(nb::module_ &module)
 {
     module.def("version", [] { return nixl_version(); });
+    module.def("library_path", &library_path);
     module.attr("VERSION") = NIXL_VERSION;
     module.attr("VERSION_TEXT") = NIXLRUN_VERSION;
     module.attr("NOTE_MAX") = NIXL_NOTE_MAX;

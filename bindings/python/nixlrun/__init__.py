@@ -95,7 +95,8 @@ def _check_versions(built: int, loaded: int) -> None:
 
         warnings.warn(
             f"nixlrun was built for libnixlrun {version_text(built)} and has loaded "
-            f"{version_text(loaded)}; calls that the older one lacks raise UnsupportedError",
+            f"{version_text(loaded)}, {_core.library_path()}; calls that the older one lacks raise "
+            "UnsupportedError; install the package anew, for this library",
             RuntimeWarning,
             stacklevel=3,
         )
