@@ -361,6 +361,7 @@ const struct foreign_option foreign_table[] = {
     {"cpu-bind", "use --bind-to none, core, numa or socket"},
     {"prepend-rank", "give --tag-output"},
     {"c", "give -n N"},
+    {"m", "to run a Python module, give python3 -m NAME"},
     {"output-filename outfile-pattern", "give --output-dir DIR"},
     {"enable-recovery continuous disable-auto-cleanup", "use --on-failure continue"},
 };

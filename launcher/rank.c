@@ -25,8 +25,8 @@
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* 0 if `path` can be executed from `wdir`, else an errno. */
-static int test_program(const char *wdir, const char *path)
+/* 0 if `path` can be executed (X_OK) or read (R_OK) from `wdir`, else an errno. */
+static int test_file(const char *wdir, const char *path, int mode)
 {
     char full[PATH_MAX];
     struct stat st;
@@ -43,7 +43,7 @@ static int test_program(const char *wdir, const char *path)
     if (S_ISDIR(st.st_mode)) {
         return EISDIR;
     }
-    return access(path, X_OK) == 0 ? 0 : errno;
+    return access(path, mode) == 0 ? 0 : errno;
 }
 
 /* Find the path of the app's program for execve(), by PATH. Returns 0 or an errno. */
@@ -61,14 +61,14 @@ static int find_program(const struct launch_app *app, char path[PATH_MAX])
         if (snprintf(path, PATH_MAX, "%s", name) >= PATH_MAX) {
             return ENAMETOOLONG;
         }
-        return test_program(app->wdir, path);
+        return test_file(app->wdir, path, X_OK);
     }
     for (dir = dir != NULL ? dir : "/usr/local/bin:/usr/bin:/bin"; dir != NULL;) {
         const char *colon = strchrnul(dir, ':');
         int n = (int)(colon - dir), found;
 
         if (snprintf(path, PATH_MAX, "%.*s%s%s", n, dir, n > 0 ? "/" : "./", name) < PATH_MAX) {
-            found = test_program(app->wdir, path);
+            found = test_file(app->wdir, path, X_OK);
             if (found == 0) {
                 return 0;
             }
@@ -79,19 +79,35 @@ static int find_program(const struct launch_app *app, char path[PATH_MAX])
     return error;
 }
 
+/* What a user forgot before the name of a program that is a file here; or NULL. */
+static const char *missing_prefix(const struct launch_app *app, int error)
+{
+    const char *name = app->argv[0], *suffix = strrchr(name, '.');
+    bool is_script = suffix != NULL && strcmp(suffix, ".py") == 0;
+    bool can_run = test_file(app->wdir, name, X_OK) == 0;
+
+    if (can_run && error == ENOENT && strchr(name, '/') == NULL) {
+        return "./";
+    }
+    if (is_script && (!can_run || error == ENOEXEC) && test_file(app->wdir, name, R_OK) == 0) {
+        return "python3 ";
+    }
+    return NULL;
+}
+
 /* Print why a program does not run. Returns the exit code for it. */
 static int say_program_error(const struct launch_app *app, int error)
 {
-    if (error == ENOENT && strchr(app->argv[0], '/') == NULL) {
-        bool is_here = test_program(app->wdir, app->argv[0]) == 0;
+    const char *name = app->argv[0], *prefix = missing_prefix(app, error);
+    bool is_sought = error == ENOENT && strchr(name, '/') == NULL;
+    const char *why = is_sought ? "not found in PATH" : strerror(error);
 
-        sink_say("cannot run '%s': not found in PATH%s%s%s", app->argv[0],
-                 is_here ? "; did you mean './" : "", is_here ? app->argv[0] : "",
-                 is_here ? "'?" : "");
-    } else if (error == ENOENT && app->wdir != NULL && app->argv[0][0] != '/') {
-        sink_say("cannot run '%s' in '%s': %s", app->argv[0], app->wdir, strerror(error));
+    if (prefix != NULL) {
+        sink_say("cannot run '%s': %s; did you mean '%s%s'?", name, why, prefix, name);
+    } else if (error == ENOENT && !is_sought && app->wdir != NULL && name[0] != '/') {
+        sink_say("cannot run '%s' in '%s': %s", name, app->wdir, why);
     } else {
-        sink_say("cannot run '%s': %s", app->argv[0], strerror(error));
+        sink_say("cannot run '%s': %s", name, why);
     }
     return error == ENOENT || error == ENOTDIR ? LAUNCH_EXIT_NO_PROGRAM : LAUNCH_EXIT_NOT_EXEC;
 }
