@@ -182,7 +182,7 @@ endif
 	%D%/net/transport.c \
 	%D%/net/wire.c %D%/net/wire.h \
 	%D%/net/atomic.c
-%C%_libnxr_net_la_CFLAGS = $(AM_CFLAGS) -DNXR_MODULE_DIR='"$(pkglibdir)"'
+%C%_libnxr_net_la_CFLAGS = $(AM_CFLAGS)
 
 %C%_libnxr_boot_la_SOURCES = \
 	%D%/boot/all_cards.c %D%/boot/all_cards.h \

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Finding and opening the networks' modules, and closing them. A module is found beside the
- * library, in the folder nixlrun/, or in NIXLRUN_MODULE_DIR. It is opened with local symbols, so
- * that the library depends on no network and two copies of UCX do not clash.
- */
+/* Opening the networks' modules (util/module.h), and closing them. */
 #include "config.h"
 
 #include "net/clients.h"
@@ -16,14 +12,12 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/module.h"
 
-#include <dlfcn.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct net_state nxr_net;
 
@@ -74,75 +68,18 @@ static void net_module_ended(struct nxr_net_op *op, int status)
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-/*
- * Where a module should be: beside this library, wherever it was moved; else as configured. The
- * check beside the library is for the module itself, not for its folder: if the library is linked
- * into a program, "beside" is the program's folder, which may well contain a nixlrun.
- */
-static void module_path(const char *name, char *path, size_t path_nbytes)
-{
-    Dl_info info;
-    const char *slash = NULL;
-
-    if (nxr_env.module_dir[0] != '\0') {
-        snprintf(path, path_nbytes, "%s/nixlrun_%s.so", nxr_env.module_dir, name);
-        return;
-    }
-    if (dladdr(&nxr_net, &info) != 0 && info.dli_fname != NULL) {
-        slash = strrchr(info.dli_fname, '/');
-    }
-    if (slash != NULL) {
-        snprintf(path, path_nbytes, "%.*s/nixlrun/nixlrun_%s.so", (int)(slash - info.dli_fname),
-                 info.dli_fname, name);
-        if (access(path, R_OK) == 0) {
-            return;
-        }
-    }
-    snprintf(path, path_nbytes, "%s/nixlrun_%s.so", NXR_MODULE_DIR, name);
-}
-
-/*
- * Load a library. The program's signal handlers are preserved, whatever the library does when it
- * is loaded: UCX takes SIGSEGV and its like to print a backtrace, and SIGHUP for a debugger.
- */
-static void *load_library(const char *path)
-{
-    struct sigaction before[NSIG], after;
-    bool is_known[NSIG];
-    void *library;
-
-    for (int number = 1; number < NSIG; number++) {
-        is_known[number] = sigaction(number, NULL, &before[number]) == 0;
-    }
-    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    for (int number = 1; number < NSIG; number++) {
-        if (is_known[number] && sigaction(number, NULL, &after) == 0 &&
-            after.sa_handler != before[number].sa_handler) {
-            sigaction(number, &before[number], NULL);
-        }
-    }
-    return library;
-}
-
 /* Load a module and check that its library is available. */
 static int net_module_load(struct net *net, const char *name)
 {
-    char path[4096], symbol[64];
+    char symbol[64];
 
-    module_path(name, path, sizeof(path));
     snprintf(symbol, sizeof(symbol), "nxr_network_%s", name);
-    if (access(path, R_OK) != 0) {
-        snprintf(net->why, sizeof(net->why), "not built, or not installed as %.150s", path);
+    net->module = nxr_module_load(name, symbol, &net->library, net->why, sizeof(net->why));
+    if (net->module == NULL) {
         return NIXL_E_UNSUPPORTED;
     }
-    net->library = load_library(path);
-    if (net->library == NULL) {
-        snprintf(net->why, sizeof(net->why), "%s", dlerror());
-        return NIXL_E_UNSUPPORTED;
-    }
-    net->module = dlsym(net->library, symbol);
-    if (net->module == NULL || net->module->abi != NXR_NETWORK_ABI) {
-        snprintf(net->why, sizeof(net->why), "%.160s is of another version of nixlrun", path);
+    if (net->module->abi != NXR_NETWORK_ABI) {
+        nxr_module_is_of_other_version(name, net->why, sizeof(net->why));
         net->module = NULL;
         return NIXL_E_UNSUPPORTED;
     }

@@ -17,6 +17,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/lock.h \
 	%D%/log.c %D%/log.h %D%/log_limit.c %D%/log_limit.h \
 	%D%/meet.h \
+	%D%/module.c %D%/module.h \
 	%D%/random.h \
 	%D%/rank_message.h \
 	%D%/nearest.c %D%/nearest.h \
@@ -30,7 +31,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 if HAVE_VULKAN
 %C%_libnxr_util_la_SOURCES += %D%/vulkan_dyn.c %D%/vulkan_dyn.h
 endif
-%C%_libnxr_util_la_CFLAGS = $(AM_CFLAGS)
+%C%_libnxr_util_la_CFLAGS = $(AM_CFLAGS) -DNXR_MODULE_DIR='"$(pkglibdir)"'
 
 # Where devices lie in the machine, for what is linked with hwloc.
 noinst_LTLIBRARIES += %D%/libnxr_locality.la
