@@ -383,6 +383,20 @@ static int start_parts(const struct nxr_boot_info *boot)
     return start_host();
 }
 
+/* Publish the card, and wait until all ranks have. */
+static int meet_all(char *why, size_t nbytes)
+{
+    const struct nxr_reason reason = {.kind = NXR_WAIT_START, .call = "nixl_init", .peer = -1};
+    struct nxr_waiting waiting = {
+        .describe = nxr_describe_reason, .about = &reason, .since_ns = nxr_now_ns()};
+    int status;
+
+    nxr_turn(&waiting);
+    status = nxr_boot_exchange(&nxr_job.card, nxr_env.init_timeout, why, nbytes);
+    nxr_waiting_ends(&waiting);
+    return status;
+}
+
 static int init_join(const struct nixl_init_params *params)
 {
     struct nxr_boot_info boot;
@@ -408,7 +422,7 @@ static int init_join(const struct nixl_init_params *params)
     if (status != NIXL_OK) {
         goto err_drop;
     }
-    status = nxr_boot_exchange(&nxr_job.card, nxr_env.init_timeout, why, sizeof(why));
+    status = meet_all(why, sizeof(why));
     if (status != NIXL_OK) {
         fail_init(status, why);
         nxr_service_stop();

@@ -229,6 +229,7 @@ endif
 	%D%/sync/notify.c %D%/sync/notify.h \
 	%D%/sync/peer.h \
 	%D%/sync/put_notify.c \
+	%D%/sync/receive.c %D%/sync/receive.h \
 	%D%/sync/senders.c %D%/sync/senders.h \
 	%D%/sync/signal_wait.c \
 	%D%/sync/stream_signal.c %D%/sync/stream_signal.h \

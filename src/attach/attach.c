@@ -45,7 +45,11 @@ static int attach_fail_timeout(const struct nxr_attempt *attempt, int64_t timeou
 /* Wait before the next attempt; at a port longer and longer, since others wait there, too. */
 static void attach_pause(const struct nxr_attempt *attempt, int64_t left_ns, int64_t *look_ns)
 {
-    (void)nxr_wait(attach_never, NULL, left_ns < *look_ns ? left_ns : *look_ns);
+    const struct nxr_reason reason = {
+        .kind = NXR_WAIT_ATTACH, .call = "nixl_attach", .peer = -1, .object = attempt->name};
+
+    (void)nxr_wait_as(attach_never, NULL, left_ns < *look_ns ? left_ns : *look_ns,
+                      nxr_describe_reason, &reason);
     if (attempt->where.dir == NULL && *look_ns < MAX_LOOK_NS) {
         *look_ns *= 2;
     }

@@ -430,7 +430,10 @@ static int attempt_reach(struct nxr_peer *peer)
     if (status == NIXL_OK && nxr_peer_is_up(peer) && nxr_peer_is_remote(peer) &&
         !nxr_peer_is_lost(peer)) {
         nxr_net_hail(peer);
-        status = nxr_wait(attempt_is_heard, peer, nxr_left(timeout_ns, deadline));
+        status =
+            nxr_wait_as(attempt_is_heard, peer, nxr_left(timeout_ns, deadline), nxr_describe_reason,
+                        &(const struct nxr_reason){
+                            .kind = NXR_WAIT_ATTACH, .peer = peer->rank, .call = "nixl_attach"});
     }
     return status;
 }

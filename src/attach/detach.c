@@ -169,7 +169,9 @@ static void detach_end(int rank)
 
 static int detach_wait(int rank, struct nxr_identity *identity, int64_t timeout_ns)
 {
-    int status = nxr_wait(detach_is_known, identity, timeout_ns);
+    int status = nxr_wait_as(
+        detach_is_known, identity, timeout_ns, nxr_describe_reason,
+        &(const struct nxr_reason){.kind = NXR_WAIT_ATTACH, .peer = rank, .call = "nixl_detach"});
 
     detach_end(rank);
     return status != NIXL_E_TIMEOUT

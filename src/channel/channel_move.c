@@ -114,7 +114,12 @@ int nixl_channel_acquire(struct nixl_channel *channel, int64_t timeout_ns, void 
         return nxr_fail_timeout(operation, channel->peer, timeout_ns);
     }
     if (!channel_move_has_room(channel)) {
-        status = nxr_wait(has_room_or_ended, channel, timeout_ns);
+        status = nxr_wait_as(has_room_or_ended, channel, timeout_ns, nxr_describe_reason,
+                             &(const struct nxr_reason){.kind = NXR_WAIT_CHANNEL_ROOM,
+                                                        .peer = channel->peer,
+                                                        .call = operation,
+                                                        .object = channel->name,
+                                                        .value = channel->nslots});
     }
     if (status == NIXL_E_TIMEOUT) {
         return nxr_fail(status, operation, channel->peer, "", 0,
@@ -324,7 +329,12 @@ int nixl_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, void **s
     receive.ended = channel->peer;
     receive.lane = channel_move_find_item(channel);
     if (receive.lane == channel->n_lanes) {
-        status = nxr_wait(channel_move_look, &receive, timeout_ns);
+        status = nxr_wait_as(
+            channel_move_look, &receive, timeout_ns, nxr_describe_reason,
+            &(const struct nxr_reason){.kind = NXR_WAIT_CHANNEL_ITEM,
+                                       .peer = channel->producer != NULL ? channel->peer : -1,
+                                       .call = operation,
+                                       .object = channel->name});
     }
     if (status != NIXL_OK) {
         return status == NIXL_INPROGRESS ? status

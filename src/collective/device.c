@@ -160,7 +160,8 @@ int nxr_device_end(struct nxr_device_lane *lane)
     int status;
 
     if (device_is_under_way(lane) &&
-        nxr_wait(device_is_over, lane, nxr_env.op_timeout) != NIXL_OK) {
+        nxr_wait_as(device_is_over, lane, nxr_env.op_timeout, nxr_describe_reason,
+                    &(const struct nxr_reason){.kind = NXR_WAIT_DEVICE, .peer = -1}) != NIXL_OK) {
         return NIXL_E_IN_USE;
     }
     status = atomic_load_explicit(&lane->status, memory_order_acquire);

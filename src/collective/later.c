@@ -206,5 +206,7 @@ static bool later_is_idle(void *arg)
 
 int nxr_later_wait(struct nixl_team *team, int64_t timeout_ns)
 {
-    return nxr_wait(later_is_idle, team, timeout_ns);
+    const struct nxr_reason reason = {.kind = NXR_WAIT_TEAM_IDLE, .peer = -1};
+
+    return nxr_wait_as(later_is_idle, team, timeout_ns, nxr_describe_reason, &reason);
 }

@@ -107,7 +107,9 @@ int nxr_team_find_segment(struct nixl_team *team, struct nixl_region *region, in
     status = nxr_region_want_segment(region, rank, false, &finding.segment);
     pthread_mutex_unlock(&nxr_job.lock);
     if (status == NIXL_OK) {
-        status = nxr_wait(is_found, &finding, nxr_team_left(team));
+        const struct nxr_team_wait wait = {team, team_rank};
+
+        status = nxr_wait_as(is_found, &finding, nxr_team_left(team), nxr_team_describe, &wait);
     }
     if (finding.status != NIXL_OK) {
         return finding.status;
@@ -360,6 +362,12 @@ static int mailbox_take_piece(struct swapping *swapping)
 
 /* ---- whole messages -------------------------------------------------------------------------- */
 
+/* The member that can end a wait. */
+static int swapping_awaits(const struct swapping *swapping)
+{
+    return swapping->in.n_left > 0 ? swapping->in.team_rank : swapping->out.team_rank;
+}
+
 static bool can_go_on(void *arg)
 {
     struct swapping *swapping = arg;
@@ -367,8 +375,7 @@ static bool can_go_on(void *arg)
     if (can_receive(swapping) || can_send(swapping) || can_tell(swapping)) {
         return true;
     }
-    swapping->status = nxr_team_look(
-        swapping->team, swapping->in.n_left > 0 ? swapping->in.team_rank : swapping->out.team_rank);
+    swapping->status = nxr_team_look(swapping->team, swapping_awaits(swapping));
     return swapping->status != NIXL_OK;
 }
 
@@ -391,7 +398,10 @@ static int mailbox_move_pieces(struct swapping *swapping)
         }
         if (status == NIXL_OK && !can_send(swapping) &&
             (swapping->in.n_left > 0 || swapping->out.n_left > 0)) {
-            status = nxr_wait(can_go_on, swapping, nxr_team_left(team));
+            const struct nxr_team_wait wait = {team, swapping_awaits(swapping)};
+
+            status =
+                nxr_wait_as(can_go_on, swapping, nxr_team_left(team), nxr_team_describe, &wait);
             status = status == NIXL_OK ? swapping->status : nxr_team_break(team, status, -1);
         }
     }

@@ -316,6 +316,16 @@ static bool making_is_done(void *arg)
     return atomic_load_explicit(&making->is_done, memory_order_acquire);
 }
 
+/* All members must come. */
+static void making_describe(const void *about, struct nxr_wait_record *record)
+{
+    const struct nxr_wanted *wanted = about;
+
+    nxr_describe(record, NXR_WAIT_TEAM, wanted->operation, -1);
+    record->team = wanted->key;
+    nxr_describe_members(record, wanted->ranks, wanted->size);
+}
+
 /* Take the result. Caller holds the lock. */
 static int making_take(struct nxr_making *making, const char *operation, struct nixl_team **team_p)
 {
@@ -346,7 +356,7 @@ int nxr_making_wait(const struct nxr_wanted *wanted, int64_t timeout_ns, struct 
     if (making == NULL) {
         return status == NIXL_OK ? make_here(wanted, team_p) : status;
     }
-    status = nxr_wait(making_is_done, making, timeout_ns);
+    status = nxr_wait_as(making_is_done, making, timeout_ns, making_describe, wanted);
     pthread_mutex_lock(&makings_lock);
     making->has_waiter = false;
     if (status == NIXL_OK) {

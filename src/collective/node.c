@@ -186,13 +186,15 @@ void nxr_node_wait_visits(struct nixl_team *team)
  * Sleep until the awaited phase is published, unless it already was. Returns what the last check
  * has found: a timeout is found by one check only.
  */
-static int node_sleep_once(struct nixl_team *team, int member, uint64_t phase)
+static int node_sleep_once(struct nixl_team *team, int member, uint64_t phase,
+                           struct nxr_waiting *waiting)
 {
     struct nxr_node *node = &team->node;
     struct nxr_node_line *line = &node->lines[node->me];
     uint32_t doorbell = atomic_load_explicit(&line->doorbell, memory_order_acquire);
     int64_t left = nxr_team_left(team);
-    struct timespec timeout = nxr_timespec(left < MAX_SLEEP_NS ? left : MAX_SLEEP_NS);
+    int64_t longest = nxr_waiting_sleeps(waiting, MAX_SLEEP_NS);
+    struct timespec timeout = nxr_timespec(left < longest ? left : longest);
     int status = NIXL_OK;
 
     atomic_fetch_add_explicit(&node->head->n_asleep, 1, memory_order_relaxed);
@@ -225,10 +227,11 @@ static int64_t node_spin_time(const struct nxr_node *node)
     return nxr_job.spin_ns * (node->is_crowded ? CROWD_FACTOR : node->size - 1);
 }
 
-int nxr_node_wait_slow(struct nixl_team *team, int member, uint64_t phase)
+static int node_wait_long(struct nixl_team *team, int member, uint64_t phase,
+                          struct nxr_waiting *waiting)
 {
     const struct nxr_node *node = &team->node;
-    int64_t spin_until = nxr_now_ns() + node_spin_time(node);
+    int64_t spin_until = waiting->since_ns + node_spin_time(node);
 
     for (;;) {
         int status;
@@ -245,10 +248,21 @@ int nxr_node_wait_slow(struct nixl_team *team, int member, uint64_t phase)
         }
         status = nxr_team_look(team, team->local[member]);
         if (status == NIXL_OK && nxr_now_ns() >= spin_until) {
-            status = node_sleep_once(team, member, phase);
+            status = node_sleep_once(team, member, phase, waiting);
         }
         if (status != NIXL_OK) {
             return nxr_node_has_reached(node, member, phase) ? NIXL_OK : status;
         }
     }
+}
+
+int nxr_node_wait_slow(struct nixl_team *team, int member, uint64_t phase)
+{
+    const struct nxr_team_wait wait = {team, team->local[member]};
+    struct nxr_waiting waiting = {
+        .describe = nxr_team_describe, .about = &wait, .since_ns = nxr_now_ns()};
+    int status = node_wait_long(team, member, phase, &waiting);
+
+    nxr_waiting_ends(&waiting);
+    return status;
 }

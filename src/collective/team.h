@@ -11,6 +11,7 @@
 
 #include "collective/node.h"
 #include "collective/mailbox.h"
+#include "core/observe.h"
 
 #define NXR_TEAM_OPEN 0x6e78722d7465616dull
 
@@ -79,6 +80,16 @@ int nxr_team_look(struct nixl_team *team, int team_rank);
  * nxr_team_look().
  */
 int nxr_team_look_for_deaths(struct nixl_team *team);
+
+/*
+ * Describe the wait of the call under way for a member (a team rank, or -1), for those who observe
+ * this rank.
+ */
+struct nxr_team_wait {
+    const struct nixl_team *team;
+    int team_rank;
+};
+void nxr_team_describe(const void *about, struct nxr_wait_record *record);
 
 /* The time left for the call under way, at least 1. */
 int64_t nxr_team_left(struct nixl_team *team);

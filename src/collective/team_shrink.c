@@ -70,7 +70,9 @@ static int shrink(struct nixl_team *team, int *ranks, struct nixl_team **team_p)
         if (!is_of_a_loss(status)) {
             return status;
         }
-        status = nxr_wait(has_news, &attempt, nxr_team_left(team));
+        const struct nxr_team_wait wait = {team, -1};
+
+        status = nxr_wait_as(has_news, &attempt, nxr_team_left(team), nxr_team_describe, &wait);
     } while (status == NIXL_OK);
     return status == NIXL_E_TIMEOUT
                ? nxr_fail(status, team->operation, -1, "", 0,

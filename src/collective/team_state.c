@@ -169,3 +169,16 @@ int nxr_team_check(const char *operation, const struct nixl_team *team)
     }
     return status;
 }
+
+/* ---- for observers --------------------------------------------------------------------------- */
+
+void nxr_team_describe(const void *about, struct nxr_wait_record *record)
+{
+    const struct nxr_team_wait *wait = about;
+    const struct nixl_team *team = wait->team;
+
+    nxr_describe(record, NXR_WAIT_TEAM, team->operation,
+                 wait->team_rank >= 0 ? team->ranks[wait->team_rank] : -1);
+    record->team = team->id;
+    nxr_describe_members(record, team->ranks, team->size);
+}

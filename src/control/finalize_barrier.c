@@ -374,11 +374,16 @@ static int wait_for_all(int64_t timeout_ns)
     atomic_store(&fence_status, NIXL_E_UNSUPPORTED);
     if (nxr_event_n_rank_deaths() == 0 && nxr_job.self.incarnation == 0 && timeout_ns > 0) {
         begin_fence();
-        nxr_wait(is_fence_over, NULL, fence_ns < ALONE_NS ? fence_ns : ALONE_NS);
+        nxr_wait_as(is_fence_over, NULL, fence_ns < ALONE_NS ? fence_ns : ALONE_NS,
+                    nxr_describe_reason,
+                    &(const struct nxr_reason){
+                        .kind = NXR_WAIT_FINALIZE, .peer = -1, .call = "nixl_finalize"});
     }
     if (atomic_load(&fence_status) != NIXL_OK) {
         say_so();
-        status = nxr_wait(may_go, NULL, nxr_left(timeout_ns, deadline));
+        status = nxr_wait_as(may_go, NULL, nxr_left(timeout_ns, deadline), nxr_describe_reason,
+                             &(const struct nxr_reason){
+                                 .kind = NXR_WAIT_FINALIZE, .peer = -1, .call = "nixl_finalize"});
     }
     end_fence();
     return status;

@@ -99,7 +99,9 @@ int nxr_question_ask(struct nxr_peer *peer, union nxr_wire_message *message, int
     if (!question_send(&question)) {
         return nxr_peer_is_lost(peer) ? NIXL_E_PEER_LOST : NIXL_E_UNSUPPORTED;
     }
-    status = nxr_wait(question_is_answered, &question, nxr_left(timeout_ns, deadline));
+    status = nxr_wait_as(question_is_answered, &question, nxr_left(timeout_ns, deadline),
+                         nxr_describe_reason,
+                         &(const struct nxr_reason){.kind = NXR_WAIT_ANSWER, .peer = peer->rank});
     pthread_mutex_lock(&nxr_job.lock);
     nxr_list_remove(&question.link);
     pthread_mutex_unlock(&nxr_job.lock);

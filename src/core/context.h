@@ -25,7 +25,7 @@ struct nixl_context {
     struct nxr_list events;
     _Atomic int n_events;
 
-    /* sync/inbox.c: inbox.lock to write */
+    /* sync/inbox.c: nxr_inbox_spin to write */
     struct nxr_list notes;
     _Atomic uint64_t queued_nbytes; /* of `notes` */
     _Atomic int n_deaths_told;      /* to receives from any rank */

@@ -251,7 +251,10 @@ int nixl_cq_wait(struct nixl_cq *cq, struct nixl_cq_entry *entries, size_t max, 
     free_lent(cq);
     deadline = timeout_ns > 0 ? nxr_deadline(timeout_ns) : 0;
     do {
-        status = nxr_wait(nxr_cq_has_any, cq, timeout_ns > 0 ? nxr_left(timeout_ns, deadline) : 0);
+        status = nxr_wait_as(
+            nxr_cq_has_any, cq, timeout_ns > 0 ? nxr_left(timeout_ns, deadline) : 0,
+            nxr_describe_reason,
+            &(const struct nxr_reason){.kind = NXR_WAIT_QUEUE, .peer = -1, .call = operation});
         if (status == NIXL_OK) {
             n = cq_fill(cq, (char *)entries, max); /* another call may have taken the note */
         }

@@ -23,7 +23,9 @@ static int event_recv(const char *operation, struct nixl_context *context, int64
         return status;
     }
     do {
-        status = nxr_wait(nxr_event_is_queued, context, timeout_ns);
+        status = nxr_wait_as(
+            nxr_event_is_queued, context, timeout_ns, nxr_describe_reason,
+            &(const struct nxr_reason){.kind = NXR_WAIT_EVENT, .peer = -1, .call = operation});
         if (status == NIXL_E_TIMEOUT) {
             return nxr_fail(status, operation, -1, "", 0, "no event within %s",
                             nxr_duration(timeout_ns).text);

@@ -5,7 +5,7 @@
  * Locks, outermost first:
  *   job.lock       everything here unless marked otherwise, and the host layer's connections. Never
  *                  held while waiting, and never taken on the data path.
- *   inbox.lock     the receiving ends of the rings and the queue of notifications (notify.c)
+ *   nxr_inbox_spin the receiving ends of the rings and the queue of notifications (notify.c)
  *   send_lock      of a peer: the sending end of the ring to it (sync/peer.h)
  * The service thread takes them like any other thread.
  */

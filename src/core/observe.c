@@ -27,6 +27,9 @@ static struct nxr_observe_waits *waits; /* in it; NULL: none */
 static int page_fd = -1;
 static void *sections[NXR_OBSERVE_N_SECTIONS]; /* where they are mapped */
 static pthread_mutex_t sections_lock = PTHREAD_MUTEX_INITIALIZER;
+/* How long a wait sleeps at first. */
+#define FIRST_SLEEP_NS (50 * NXR_MS)
+
 static atomic_flag is_listing = ATOMIC_FLAG_INIT;
 
 static size_t whole_pages(size_t nbytes)
@@ -181,12 +184,23 @@ static void record_write(struct nxr_wait_record *record, const struct nxr_wait_r
     nxr_observe_write_end(&record->counter);
 }
 
-void nxr_waiting_sleeps(struct nxr_waiting *waiting)
+/* One thread at a time; another one lists the same. */
+static void list_all(void)
+{
+    if (!atomic_flag_test_and_set_explicit(&is_listing, memory_order_acquire)) {
+        atomic_store_explicit(&waits->listed_ns, nxr_now_ns(), memory_order_relaxed);
+        nxr_subsystems_observe(waits);
+        atomic_flag_clear_explicit(&is_listing, memory_order_release);
+    }
+}
+
+int64_t nxr_waiting_sleeps(struct nxr_waiting *waiting, int64_t longest_ns)
 {
     struct nxr_wait_record described = {.tid = 0};
+    bool is_first = !waiting->has_slept;
 
     if (waits == NULL || waiting->describe == NULL) {
-        return;
+        return longest_ns;
     }
     if (waiting->record == NULL) {
         waiting->record = record_claim(waiting);
@@ -195,13 +209,15 @@ void nxr_waiting_sleeps(struct nxr_waiting *waiting)
         described.tid = (int32_t)syscall(SYS_gettid);
         described.since_ns = waiting->since_ns;
         described.peer = -1;
-        waiting->describe(waiting->arg, &described);
+        waiting->describe(waiting->about, &described);
         record_write(waiting->record, &described);
     }
-    if (!atomic_flag_test_and_set_explicit(&is_listing, memory_order_acquire)) {
-        nxr_subsystems_observe(waits);
-        atomic_flag_clear_explicit(&is_listing, memory_order_release);
+    waiting->has_slept = true;
+    if (is_first) {
+        return longest_ns < FIRST_SLEEP_NS ? longest_ns : FIRST_SLEEP_NS;
     }
+    list_all();
+    return longest_ns;
 }
 
 void nxr_waiting_ends(struct nxr_waiting *waiting)
@@ -236,5 +252,26 @@ void nxr_describe(struct nxr_wait_record *record, enum nxr_wait_kind kind, const
     record->peer = peer;
     if (call != NULL) {
         nxr_describe_call(record, call);
+    }
+}
+
+void nxr_describe_reason(const void *about, struct nxr_wait_record *record)
+{
+    const struct nxr_reason *reason = about;
+
+    nxr_describe(record, reason->kind, reason->call, reason->peer);
+    record->values[0] = reason->value;
+    if (reason->object != NULL) {
+        nxr_describe_object(record, reason->object);
+    }
+}
+
+void nxr_describe_members(struct nxr_wait_record *record, const int *ranks, int n)
+{
+    record->n_members = n;
+    for (int i = 0; i < n; i++) {
+        if (ranks[i] >= 0 && ranks[i] < NXR_OBSERVE_N_MEMBERS) {
+            record->members[ranks[i] / 64] |= UINT64_C(1) << (ranks[i] % 64);
+        }
     }
 }

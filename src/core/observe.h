@@ -28,22 +28,40 @@ struct nxr_observe_waits *nxr_observe_own_waits(void);
 /* ---- recording waits ------------------------------------------------------------------------- */
 
 /* Fill in a record, of which all is zero but the thread, its time, and peer -1. Must not block. */
-typedef void nxr_describe_fn(const void *arg, struct nxr_wait_record *record);
+typedef void nxr_describe_fn(const void *about, struct nxr_wait_record *record);
 
 /* A wait of the calling thread, which began at since_ns. Nothing is recorded before it sleeps. */
 struct nxr_waiting {
     nxr_describe_fn *describe; /* NULL: it is not recorded */
-    const void *arg;
+    const void *about;
     int64_t since_ns;
     struct nxr_wait_record *record; /* NULL: none yet */
     bool is_uncounted;              /* it is among n_unrecorded */
+    bool has_slept;
 };
 
-/* The thread is about to sleep: record its wait as it is now. */
-void nxr_waiting_sleeps(struct nxr_waiting *waiting);
+/*
+ * The thread is about to sleep: record its wait as it is now. Returns how long it may sleep until
+ * the next call, at most `longest_ns`. What is queued and under way is listed from the second call
+ * on, which comes soon: waits that are over before do not pay for that.
+ */
+int64_t nxr_waiting_sleeps(struct nxr_waiting *waiting, int64_t longest_ns);
 
 /* The wait is over. */
 void nxr_waiting_ends(struct nxr_waiting *waiting);
+
+/* A wait that can be described as a whole before it begins; `about` of nxr_describe_reason(). */
+struct nxr_reason {
+    enum nxr_wait_kind kind;
+    const char *call; /* NULL: not known */
+    int peer;         /* -1: none is known */
+    const char *object;
+    uint64_t value;
+};
+void nxr_describe_reason(const void *about, struct nxr_wait_record *record);
+
+/* Which ranks the members of a team are, as far as the record has room. */
+void nxr_describe_members(struct nxr_wait_record *record, const int *ranks, int n);
 
 /* For describing: set a name, cut if it is too long. */
 void nxr_describe_call(struct nxr_wait_record *record, const char *call);

@@ -290,7 +290,8 @@ int nxr_peer_connect(struct nxr_peer *peer, int64_t timeout_ns)
     pthread_mutex_lock(&nxr_job.lock);
     nxr_peer_want(peer);
     pthread_mutex_unlock(&nxr_job.lock);
-    return nxr_wait(is_connection_known, peer, timeout_ns);
+    return nxr_wait_as(is_connection_known, peer, timeout_ns, nxr_describe_reason,
+                       &(const struct nxr_reason){.kind = NXR_WAIT_CONNECTION, .peer = peer->rank});
 }
 
 struct nxr_peer *nxr_peer_connected(const char *operation, int rank, int *status_p)

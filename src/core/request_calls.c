@@ -113,6 +113,22 @@ static int req_check_req(const char *operation, struct nixl_req **req_p, int64_t
     return status;
 }
 
+/* What a thread waits for in the call. */
+static struct nxr_reason req_reason(const char *call, const struct nixl_req *req)
+{
+    return (struct nxr_reason){.kind = NXR_WAIT_REQUEST,
+                               .call = call,
+                               .peer = req->owner->has_peer ? req->peer->rank : -1,
+                               .object = req->operation};
+}
+
+static int req_wait(const char *call, struct nixl_req *req, int64_t timeout_ns)
+{
+    const struct nxr_reason reason = req_reason(call, req);
+
+    return nxr_wait_as(req_is_done, req, timeout_ns, nxr_describe_reason, &reason);
+}
+
 int nixl_req_test(struct nixl_req **req_p)
 {
     int status = req_check_req("nixl_req_test", req_p, 0);
@@ -132,7 +148,7 @@ int nixl_req_wait(struct nixl_req **req_p, int64_t timeout_ns)
     if (status != NIXL_OK || *req_p == NULL) {
         return status;
     }
-    status = nxr_wait(req_is_done, *req_p, timeout_ns);
+    status = req_wait("nixl_req_wait", *req_p, timeout_ns);
     if (status == NIXL_E_TIMEOUT) {
         return nxr_fail(status, "nixl_req_wait", (*req_p)->peer->rank, "", 0,
                         "%s is not complete after %s; the request is still valid",
@@ -176,7 +192,10 @@ int nixl_req_wait_any(struct nixl_req **reqs, size_t nreqs, int64_t timeout_ns, 
         return nxr_fail(NIXL_E_INVALID_ARG, "nixl_req_wait_any", -1, "", 0, "%s",
                         index_p == NULL ? "index_p is NULL" : "there is no request to wait for");
     }
-    status = nxr_wait(is_any_done, &any, timeout_ns);
+    status = nxr_wait_as(
+        is_any_done, &any, timeout_ns, nxr_describe_reason,
+        &(const struct nxr_reason){
+            .kind = NXR_WAIT_REQUESTS, .peer = -1, .call = "nixl_req_wait_any", .value = n_live});
     if (status == NIXL_E_TIMEOUT) {
         return nxr_fail(status, "nixl_req_wait_any", -1, "", 0,
                         "none of %zu requests is complete after %s; they are still valid", n_live,
@@ -193,10 +212,10 @@ int nxr_request_complete(const char *operation, struct nixl_req *req, int64_t ti
 {
     int rank = req->owner->has_peer ? req->peer->rank : -1;
     size_t nbytes = req->op.nbytes, nbytes_done;
-    bool is_late = nxr_wait(req_is_done, req, timeout_ns) != NIXL_OK;
+    bool is_late = req_wait(operation, req, timeout_ns) != NIXL_OK;
 
     if (is_late && nxr_request_stop(req) == NIXL_INPROGRESS) {
-        (void)nxr_wait(req_is_done, req, NIXL_FOREVER);
+        (void)req_wait(operation, req, NIXL_FOREVER);
     }
     if (!is_late || atomic_load(&req->status) != NIXL_E_CANCELED) {
         return nxr_request_finish(operation, &req);
@@ -259,7 +278,7 @@ int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, int32_t *outcom
     }
     req = *req_p;
     if (nxr_request_stop(req) == NIXL_INPROGRESS) {
-        status = nxr_wait(req_is_done, req, timeout_ns);
+        status = req_wait("nixl_req_cancel", req, timeout_ns);
         if (status == NIXL_E_TIMEOUT) {
             return nxr_fail(
                 status, "nixl_req_cancel", req->peer->rank, "", 0,

@@ -8,6 +8,7 @@
 
 #include "core/cq.h"
 #include "core/request_watch.h"
+#include "core/observe.h"
 #include "core/service.h"
 #include "core/subsystem.h"
 #include "util/clock.h"
@@ -118,8 +119,34 @@ static int64_t expiry_tick(int64_t now)
     return next;
 }
 
+/* ---- for observers --------------------------------------------------------------------------- */
+
+/* List what is under way, by peer. */
+static void request_observe(struct nxr_observe_waits *waits)
+{
+    struct nxr_wait_flights *flights = &waits->flights;
+
+    nxr_observe_write_begin(&flights->counter);
+    flights->n = flights->n_listed = 0;
+    for (struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL; peer = nxr_peers_next(peer)) {
+        uint32_t n = atomic_load_explicit(&peer->n_pending, memory_order_relaxed) +
+                     atomic_load_explicit(&peer->n_gets, memory_order_relaxed) +
+                     atomic_load_explicit(&peer->n_words, memory_order_relaxed) +
+                     atomic_load_explicit(&peer->n_held, memory_order_relaxed);
+
+        if (n > 0 && flights->n_listed < NXR_OBSERVE_N_FLIGHTS) {
+            flights->listed[flights->n_listed].rank = peer->rank;
+            flights->listed[flights->n_listed].n = n;
+            flights->n_listed++;
+        }
+        flights->n += n;
+    }
+    nxr_observe_write_end(&flights->counter);
+}
+
 const struct nxr_subsystem nxr_request_watch_subsystem = {
     .name = "request watch",
+    .observe = request_observe,
     .tick = expiry_tick,
     .serve = stop_expired,
 };

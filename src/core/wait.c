@@ -240,11 +240,13 @@ bool nxr_nobody_waits(void)
 }
 
 /* Sleep until the doorbell rings, unless something has arrived or moved meanwhile. Is it ready? */
-static bool wait_sleep_once(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
+static bool wait_sleep_once(nxr_ready_fn *ready_fn, void *arg, int64_t deadline,
+                            struct nxr_waiting *waiting)
 {
     struct nxr_control *control = nxr_job.control;
     uint32_t doorbell = atomic_load_explicit(&control->doorbell, memory_order_acquire);
     int64_t left = deadline == INT64_MAX ? MAX_SLEEP_NS : deadline - nxr_now_ns();
+    int64_t longest = nxr_waiting_sleeps(waiting, MAX_SLEEP_NS);
 
     atomic_fetch_or_explicit(&control->sleep_flags, NXR_SLEEP_FUTEX, memory_order_relaxed);
     nxr_barrier_heavy();
@@ -253,15 +255,47 @@ static bool wait_sleep_once(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
     }
     if (!nxr_progress() && left > 0) {
         nxr_subsystems_hand_over();
-        sleep_on(control, doorbell, left < MAX_SLEEP_NS ? left : MAX_SLEEP_NS);
+        sleep_on(control, doorbell, left < longest ? left : longest);
     }
     return ready_fn(arg);
 }
 
-int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns)
+/* Sleep, and spin after each time. */
+static int wait_long(nxr_ready_fn *ready_fn, void *arg, int64_t deadline,
+                     struct nxr_waiting *waiting)
 {
-    int64_t start, deadline;
+    do {
+        if (wait_sleep_once(ready_fn, arg, deadline, waiting) || spin(ready_fn, arg, deadline)) {
+            return NIXL_OK;
+        }
+    } while (nxr_now_ns() < deadline);
+    return NIXL_E_TIMEOUT;
+}
 
+/* Nothing was there at the first checks. */
+static int wait_slow(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns,
+                     nxr_describe_fn *describe, const void *about)
+{
+    struct nxr_waiting waiting = {.describe = describe, .about = about, .since_ns = nxr_now_ns()};
+    int64_t deadline =
+        timeout_ns > INT64_MAX - waiting.since_ns ? INT64_MAX : waiting.since_ns + timeout_ns;
+    int status;
+
+    if (spin(ready_fn, arg, deadline)) {
+        return NIXL_OK;
+    }
+    status = wait_long(ready_fn, arg, deadline, &waiting);
+    nxr_waiting_ends(&waiting);
+    if (status == NIXL_OK) {
+        wait_learn(nxr_now_ns() - waiting.since_ns);
+        nxr_subsystems_long_wait_ended();
+    }
+    return status;
+}
+
+int nxr_wait_as(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns, nxr_describe_fn *describe,
+                const void *about)
+{
     NXR_ASSERT(nxr_progress_is_allowed());
     if (timeout_ns == 0) {
         if (ready_fn(arg)) {
@@ -270,20 +304,11 @@ int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns)
         nxr_progress();
         return ready_fn(arg) ? NIXL_OK : NIXL_INPROGRESS;
     }
-    if (wait_look_closely(ready_fn, arg)) {
-        return NIXL_OK;
-    }
-    start = nxr_now_ns();
-    deadline = timeout_ns > INT64_MAX - start ? INT64_MAX : start + timeout_ns;
-    if (spin(ready_fn, arg, deadline)) {
-        return NIXL_OK;
-    }
-    do {
-        if (wait_sleep_once(ready_fn, arg, deadline) || spin(ready_fn, arg, deadline)) {
-            wait_learn(nxr_now_ns() - start);
-            nxr_subsystems_long_wait_ended();
-            return NIXL_OK;
-        }
-    } while (nxr_now_ns() < deadline);
-    return NIXL_E_TIMEOUT;
+    return wait_look_closely(ready_fn, arg) ? NIXL_OK
+                                            : wait_slow(ready_fn, arg, timeout_ns, describe, about);
+}
+
+int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns)
+{
+    return nxr_wait_as(ready_fn, arg, timeout_ns, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #define NXR_CORE_WAIT_H
 
 #include "core/job.h"
+#include "core/observe.h"
 #include "core/poll.h"
 
 /*
@@ -25,6 +26,16 @@ typedef bool nxr_ready_fn(void *arg);
  * NIXL_E_TIMEOUT. Holds no lock while waiting.
  */
 int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns);
+
+/* The same, where others may see what for once it sleeps: describe(about) says so. */
+int nxr_wait_as(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns, nxr_describe_fn *describe,
+                const void *about);
+
+/* A wait of several turns, each an nxr_wait(): it is recorded from the first nxr_turn() on. */
+static inline void nxr_turn(struct nxr_waiting *waiting)
+{
+    (void)nxr_waiting_sleeps(waiting, 0);
+}
 
 /*
  * May a wait begin with back-to-back checks, doing nothing in between? Not if others need this

@@ -282,7 +282,9 @@ int nixl_grant_revoke(const char *token, int64_t timeout_ns)
         return status;
     }
     revoking.token = &read;
-    status = nxr_wait(revoking_is_over, &revoking, timeout_ns);
+    status = nxr_wait_as(
+        revoking_is_over, &revoking, timeout_ns, nxr_describe_reason,
+        &(const struct nxr_reason){.kind = NXR_WAIT_GRANT, .peer = -1, .call = operation});
     return status == NIXL_E_TIMEOUT
                ? nxr_fail(status, operation, revoking.user, "", 0,
                           "%s has begun to use the grant and has not ended after %s; no operation "

@@ -384,13 +384,15 @@ static int atomic_ask_give_up(struct word_wait *wait)
 
 static int wait_for(struct word_wait *wait)
 {
+    const struct nxr_reason reason = {.kind = NXR_WAIT_ANSWER, .peer = wait->asked->peer->rank};
     int64_t deadline = nxr_deadline(nxr_env.op_timeout), turn_ns = FIRST_TURN_NS;
     int status;
 
     for (;;) {
         int64_t left_ns = nxr_left(nxr_env.op_timeout, deadline);
 
-        status = nxr_wait(atomic_ask_is_answered, wait, turn_ns < left_ns ? turn_ns : left_ns);
+        status = nxr_wait_as(atomic_ask_is_answered, wait, turn_ns < left_ns ? turn_ns : left_ns,
+                             nxr_describe_reason, &reason);
         if (status == NIXL_OK) {
             return atomic_load(&wait->status);
         }

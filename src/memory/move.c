@@ -152,7 +152,8 @@ static int device_move_run(struct device_move *move)
         free(move);
         return status;
     }
-    (void)nxr_wait(device_move_is_over, move, NIXL_FOREVER);
+    (void)nxr_wait_as(device_move_is_over, move, NIXL_FOREVER, nxr_describe_reason,
+                      &(const struct nxr_reason){.kind = NXR_WAIT_DEVICE, .peer = -1});
     status = atomic_load_explicit(&move->status, memory_order_acquire);
     if (!atomic_exchange(&move->is_left, true)) {
         return status; /* its end is still being reported, and frees it */

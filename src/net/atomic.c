@@ -92,7 +92,9 @@ int nxr_net_atomic(struct nxr_segment *segment, const struct nxr_atomic *atomic,
     if (status != NIXL_OK) {
         return status;
     }
-    status = nxr_wait(net_atomic_is_answered, &word, nxr_env.op_timeout);
+    status = nxr_wait_as(
+        net_atomic_is_answered, &word, nxr_env.op_timeout, nxr_describe_reason,
+        &(const struct nxr_reason){.kind = NXR_WAIT_ANSWER, .peer = segment->peer->rank});
     net_lock();
     nxr_list_remove(&word.link); /* also if no answer arrived: it must not be written any more */
     net_unlock();

@@ -205,7 +205,9 @@ int nxr_net_quiesce(const struct nxr_published *published, int64_t timeout_ns)
     if (published->net == NULL) {
         return NIXL_OK;
     }
-    return nxr_wait(is_let_go, (void *)published, timeout_ns);
+    return nxr_wait_as(is_let_go, (void *)published, timeout_ns, nxr_describe_reason,
+                       &(const struct nxr_reason){
+                           .kind = NXR_WAIT_REGION_FREE, .peer = -1, .call = "nixl_region_close"});
 }
 
 void nxr_net_forget(struct nxr_published *published)

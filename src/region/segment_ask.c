@@ -412,7 +412,11 @@ int nxr_region_resolve(const char *operation, struct nixl_region *region, int ra
         if (status != NIXL_OK) {
             return nxr_region_fail_no_segment(operation, rank, status);
         }
-        status = nxr_wait(segment_ask_is_answered, segment, left_ns);
+        status = nxr_wait_as(segment_ask_is_answered, segment, left_ns, nxr_describe_reason,
+                             &(const struct nxr_reason){.kind = NXR_WAIT_REGION,
+                                                        .peer = rank,
+                                                        .call = operation,
+                                                        .object = nxr_region_label(region->name)});
         if (timeout_ns != 0 && timeout_ns != NIXL_FOREVER) {
             left_ns = deadline - nxr_now_ns();
             left_ns = left_ns > 0 ? left_ns : 1; /* 0 would test instead of timing out */

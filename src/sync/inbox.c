@@ -3,9 +3,9 @@
  * Receiving notifications. Rings are checked in turn, starting after the one that was served last,
  * so that no sender starves another. Messages that a call does not want go to the queue, in order.
  *
- * Lock: `inbox.lock` guards the queue, the heads of the rings and the turn. A check whether there
- * is anything does not take it. At NIXL_THREAD_SINGLE it is not used: only the user's thread
- * receives.
+ * Lock: nxr_inbox_spin (sync/receive.h) guards the queue, the heads of the rings and the turn. A
+ * check whether there is anything does not take it. At NIXL_THREAD_SINGLE it is not used: only the
+ * user's thread receives.
  */
 #include "config.h"
 
@@ -17,6 +17,7 @@
 #include "net/net.h"
 #include "sync/notify.h"
 #include "sync/peer.h"
+#include "sync/receive.h"
 #include "sync/senders.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -27,39 +28,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct nxr_spin nxr_inbox_spin;
+
 static struct {
-    struct nxr_spin lock;
     struct sync_peer *_Atomic peers; /* that may write here, linked by rx_next; lock to change */
     struct sync_peer *turn;          /* lock: the peer to check first */
 } inbox;
-
-struct receive {
-    const char *operation;
-    struct nixl_context *context;
-    int rank;
-    struct sync_peer *from; /* NULL for NIXL_ANY_RANK */
-    uint64_t tag;
-    uint64_t mask;
-    struct nixl_note *note;
-    size_t room; /* of note->payload */
-    unsigned n_looks;
-    int lost_rank;
-    int status;
-};
-
-static void lock_inbox(void)
-{
-    if (nxr_job.is_multithreaded) {
-        nxr_spin_lock(&inbox.lock);
-    }
-}
-
-static void unlock_inbox(void)
-{
-    if (nxr_job.is_multithreaded) {
-        nxr_spin_unlock(&inbox.lock);
-    }
-}
 
 void nxr_inbox_init(struct nxr_peer *peer)
 {
@@ -84,11 +58,11 @@ void nxr_inbox_add(struct nxr_peer *peer)
     struct sync_peer *sp = sync_peer_of(peer);
     struct sync_peer *first;
 
-    nxr_spin_lock(&inbox.lock);
+    nxr_spin_lock(&nxr_inbox_spin);
     first = atomic_load_explicit(&inbox.peers, memory_order_relaxed);
     atomic_store_explicit(&sp->rx_next, first, memory_order_relaxed);
     atomic_store_explicit(&inbox.peers, sp, memory_order_release);
-    nxr_spin_unlock(&inbox.lock);
+    nxr_spin_unlock(&nxr_inbox_spin);
 }
 
 /* At NIXL_THREAD_SINGLE the caller is the only thread that receives. */
@@ -97,7 +71,7 @@ void nxr_inbox_remove(struct nxr_peer *peer)
     struct sync_peer *sp = sync_peer_of(peer), *other;
     struct sync_peer *_Atomic *link = &inbox.peers;
 
-    nxr_spin_lock(&inbox.lock);
+    nxr_spin_lock(&nxr_inbox_spin);
     while ((other = atomic_load_explicit(link, memory_order_relaxed)) != NULL && other != sp) {
         link = &other->rx_next;
     }
@@ -105,7 +79,7 @@ void nxr_inbox_remove(struct nxr_peer *peer)
         atomic_store_explicit(link, next_peer(sp), memory_order_release);
     }
     inbox.turn = inbox.turn == sp ? NULL : inbox.turn;
-    nxr_spin_unlock(&inbox.lock);
+    nxr_spin_unlock(&nxr_inbox_spin);
 }
 
 static size_t note_cost(uint32_t nbytes)
@@ -134,12 +108,12 @@ void nxr_inbox_forget(struct nxr_peer *peer)
 {
     nxr_inbox_remove(peer);
     nxr_senders_reset(); /* the new process could send */
-    nxr_spin_lock(&inbox.lock);
+    nxr_spin_lock(&nxr_inbox_spin);
     for (struct nixl_context *context = &nxr_context_default; context != NULL;
          context = nxr_context_next(context)) {
         inbox_drop_of(context, peer->rank);
     }
-    nxr_spin_unlock(&inbox.lock);
+    nxr_spin_unlock(&nxr_inbox_spin);
 }
 
 static inline bool queue_has_any(const struct nixl_context *context)
@@ -226,13 +200,13 @@ void nxr_inbox_drain(void)
     struct nxr_ring_message message;
     bool has_room = true;
 
-    lock_inbox();
+    nxr_inbox_lock();
     for (struct sync_peer *sp = first_peer(); sp != NULL && has_room; sp = next_peer(sp)) {
         while (has_room && nxr_ring_peek(&sp->rx, &message)) {
             has_room = inbox_enqueue(sp, &message);
         }
     }
-    unlock_inbox();
+    nxr_inbox_unlock();
 }
 
 static inline bool inbox_is_wanted(const struct receive *receive, uint64_t context, int rank,
@@ -394,9 +368,9 @@ static bool try_receive(void *arg)
         }
         return false;
     }
-    lock_inbox();
+    nxr_inbox_lock();
     is_over = look_locked(receive);
-    unlock_inbox();
+    nxr_inbox_unlock();
     return is_over;
 }
 
@@ -423,71 +397,6 @@ static int check_receive(const char *operation, int rank, int64_t timeout_ns,
                                        : "note_p was not initialized with nixl_note_init()");
     }
     return NIXL_OK;
-}
-
-/* Describe what is queued because no call has wanted it: how many, and the oldest. */
-static void tell_unmatched(const struct nixl_context *context, char *text, size_t nbytes)
-{
-    const struct nxr_note *oldest;
-    struct nxr_list *link, *after;
-    size_t n = 0;
-
-    text[0] = '\0';
-    lock_inbox();
-    nxr_list_for_each (link, after, &context->notes) {
-        n++;
-    }
-    if (n > 0) {
-        oldest = nxr_list_entry(context->notes.next, struct nxr_note, link);
-        snprintf(text, nbytes, "; %zu unmatched %s queued: %s%s, tag %llu, %u bytes, for %s", n,
-                 n == 1 ? "is" : "are", n == 1 ? "" : "the oldest of ", nxr_rank_name(oldest->rank),
-                 (unsigned long long)oldest->tag, oldest->nbytes,
-                 nxr_duration(nxr_coarse_now_ns() - oldest->since_ns).text);
-    }
-    unlock_inbox();
-}
-
-/* "no notification from rank 0 with tag 42 within 2 s; 1 unmatched is queued: ..." */
-static int fail_timeout(const struct receive *receive, int64_t timeout_ns)
-{
-    const char *from = receive->from != NULL ? nxr_rank_name(receive->rank) : "any rank";
-    char tag[64] = "any tag", unmatched[200];
-
-    if (receive->mask == UINT64_MAX) {
-        snprintf(tag, sizeof(tag), "tag %llu", (unsigned long long)receive->tag);
-    } else if (receive->mask != 0) {
-        snprintf(tag, sizeof(tag), "tag %#llx (mask %#llx)", (unsigned long long)receive->tag,
-                 (unsigned long long)receive->mask);
-    }
-    tell_unmatched(receive->context, unmatched, sizeof(unmatched));
-    return nxr_fail(NIXL_E_TIMEOUT, receive->operation, receive->rank, "", 0,
-                    "no notification from %s with %s within %s%s", from, tag,
-                    nxr_duration(timeout_ns).text, unmatched);
-}
-
-static int fail_receive(const struct receive *receive, int status, int64_t timeout_ns)
-{
-    switch (status) {
-    case NIXL_E_STALE:
-        return nxr_fail(status, receive->operation, receive->note->rank, "", 0,
-                        "received from %s with tag %llu, but a put that it made before did not "
-                        "arrive: its region had been closed, or it failed or was canceled",
-                        nxr_rank_name(receive->note->rank), (unsigned long long)receive->note->tag);
-    case NIXL_E_PEER_LOST:
-        if (receive->lost_rank < 0) {
-            return nxr_fail(status, receive->operation, -1, "", 0,
-                            "all other ranks have left or died: nobody is left who could send");
-        }
-        return nxr_peer_fail_lost(receive->operation, receive->lost_rank, "");
-    case NIXL_E_TRUNCATED:
-        return nxr_fail(status, receive->operation, receive->rank, "", 0,
-                        "the payload is larger than the %zu bytes of the note", receive->room);
-    case NIXL_E_LIMIT:
-        return nxr_fail(status, receive->operation, receive->rank, "", 0,
-                        "unmatched notifications fill NIXLRUN_NOTE_QUEUE");
-    default:
-        return fail_timeout(receive, timeout_ns);
-    }
 }
 
 static int inbox_recv(const char *operation, struct nixl_context *context, int rank, uint64_t tag,
@@ -519,9 +428,9 @@ static int inbox_recv(const char *operation, struct nixl_context *context, int r
             pthread_mutex_unlock(&nxr_job.lock);
         }
     }
-    status = nxr_wait(try_receive, &receive, timeout_ns);
+    status = nxr_wait_as(try_receive, &receive, timeout_ns, nxr_receive_describe, &receive);
     status = status == NIXL_OK ? receive.status : status;
-    return status >= 0 ? status : fail_receive(&receive, status, timeout_ns);
+    return status >= 0 ? status : nxr_receive_fail(&receive, status, timeout_ns);
 }
 
 int nixl_notify_recv(int rank, uint64_t tag, uint64_t tag_mask, int64_t timeout_ns,
@@ -551,14 +460,14 @@ static struct nxr_note *inbox_take(struct nixl_context *context)
     struct nxr_note *note = NULL;
 
     nxr_inbox_drain();
-    lock_inbox();
+    nxr_inbox_lock();
     link = nxr_list_pop(&context->notes);
     if (link != NULL) {
         note = nxr_list_entry(link, struct nxr_note, link);
         atomic_fetch_sub_explicit(&context->queued_nbytes, note_cost(note->nbytes),
                                   memory_order_relaxed);
     }
-    unlock_inbox();
+    nxr_inbox_unlock();
     return note;
 }
 

@@ -14,6 +14,7 @@
 #include "memory/device.h"
 #include "sync/inbox.h"
 #include "sync/peer.h"
+#include "sync/receive.h"
 #include "sync/senders.h"
 #include "transfer/transfer.h"
 #include "util/clock.h"
@@ -48,6 +49,7 @@ static _Atomic uint32_t n_held_in_all;
 #define MAX_HELD 1024
 
 struct send {
+    const char *operation;
     struct nxr_peer *peer;
     const struct nxr_message *message;
     int status; /* NIXL_E_AGAIN while there is no room */
@@ -248,6 +250,14 @@ static bool try_send(void *arg)
     return true;
 }
 
+static void describe_send(const void *about, struct nxr_wait_record *record)
+{
+    const struct send *send = about;
+
+    nxr_describe(record, NXR_WAIT_NOTE_ROOM, send->operation, send->peer->rank);
+    record->values[0] = send->message->tag;
+}
+
 static int fail_send(const char *operation, int status, const struct nxr_peer *peer,
                      int64_t timeout_ns)
 {
@@ -278,6 +288,7 @@ static int send_slow(const char *operation, struct send *send, int64_t timeout_n
     int64_t deadline = nxr_deadline(timeout_ns);
     int status = nxr_peer_connect(peer, timeout_ns);
 
+    send->operation = operation;
     if (status == NIXL_INPROGRESS) {
         return fail_send(operation, NIXL_E_AGAIN, peer, timeout_ns);
     }
@@ -290,7 +301,7 @@ static int send_slow(const char *operation, struct send *send, int64_t timeout_n
     if (!nxr_peer_is_up(peer) || peer->transport == NULL) {
         return fail_send(operation, NIXL_E_UNSUPPORTED, peer, timeout_ns);
     }
-    status = nxr_wait(try_send, send, nxr_left(timeout_ns, deadline));
+    status = nxr_wait_as(try_send, send, nxr_left(timeout_ns, deadline), describe_send, send);
     if (status == NIXL_OK) {
         status = send->status;
     } else if (status == NIXL_INPROGRESS) {
@@ -470,6 +481,7 @@ const struct nxr_subsystem nxr_notify_subsystem = {
     .peer_connected = notify_peer_connected,
     .puts_ended = nxr_notify_send_held,
     .has_news = nxr_inbox_has_any,
+    .observe = nxr_receive_observe,
     .context_opened = nxr_inbox_open,
     .context_closed = nxr_inbox_drop,
     .peer_ended = nxr_notify_send_held,

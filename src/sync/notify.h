@@ -46,7 +46,7 @@ int64_t nxr_notify_tick(int64_t now);
 void nxr_inbox_init(struct nxr_peer *peer);
 void nxr_inbox_add(struct nxr_peer *peer);
 
-/* Take nothing from that peer any more; what is queued stays. Without inbox.lock. */
+/* Take nothing from that peer any more; what is queued stays. Without nxr_inbox_spin. */
 void nxr_inbox_remove(struct nxr_peer *peer);
 
 /* Take the peer out, and drop what it has sent and nobody has received. Caller holds job.lock. */

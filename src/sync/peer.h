@@ -11,11 +11,11 @@
 
 struct sync_peer {
     /* Notifications to the peer. */
-    struct nxr_spin send_lock; /* guards tx and held; a spin lock, inside inbox.lock */
+    struct nxr_spin send_lock; /* guards tx and held; a spin lock, inside nxr_inbox_spin */
     struct nxr_ring_tx tx;
     struct nxr_list held; /* struct held_note: they wait for earlier puts; peer->n_held of them */
 
-    /* Notifications from the peer: inbox.lock. */
+    /* Notifications from the peer: nxr_inbox_spin. */
     _Alignas(NXR_LINE_NBYTES) struct nxr_ring_rx rx;
     struct sync_peer *_Atomic rx_next; /* in the list of inbox.peers; stays when it is taken out */
     struct nxr_peer *peer;

@@ -11,6 +11,7 @@
 #include "core/event.h"
 #include "core/form.h"
 #include "core/job.h"
+#include "region/region.h"
 #include "sync/stream_signal.h"
 #include "transports/transport.h"
 #include "util/clock.h"
@@ -31,6 +32,7 @@ static __thread unsigned told_of_start NXR_TLS_MODEL;
 static __thread int n_deaths_told NXR_TLS_MODEL;
 
 struct signal_wait {
+    const char *operation;
     const uint64_t *const *words; /* where they lie; NULL: at `base`, `stride` bytes apart */
     const char *base;
     size_t stride;
@@ -238,6 +240,29 @@ static inline int check_wait(const char *operation, const struct signal_wait *wa
     return NIXL_OK;
 }
 
+/* ---- for observers --------------------------------------------------------------------------- */
+
+static void describe_signal(const void *about, struct nxr_wait_record *record)
+{
+    const struct signal_wait *wait = about;
+    const void *word = word_at(wait, 0);
+    struct nxr_region_location place;
+    bool is_signed = wait->type == NIXL_TYPE_INT32 || wait->type == NIXL_TYPE_INT64;
+
+    nxr_describe(record, NXR_WAIT_SIGNAL, wait->operation,
+                 wait->awaited != NULL ? wait->awaited->rank : -1);
+    record->values[NXR_WAIT_SIGNAL_SEEN] =
+        nxr_range_is_device(word) ? wait->seen : load_word(word, wait->type);
+    record->values[NXR_WAIT_SIGNAL_WANTED] = wait->value;
+    record->values[NXR_WAIT_SIGNAL_PLACE] = (uintptr_t)word;
+    record->values[NXR_WAIT_SIGNAL_COMPARE] = (uint64_t)wait->compare | (is_signed ? 256 : 0);
+    record->values[NXR_WAIT_SIGNAL_N_WORDS] = wait->n_words;
+    if (nxr_region_find_own(word, nxr_type_nbytes(wait->type), &place)) {
+        record->values[NXR_WAIT_SIGNAL_PLACE] = place.offset;
+        nxr_describe_object(record, place.name);
+    }
+}
+
 /* ---- words in device memory ------------------------------------------------------------------ */
 
 #define FIRST_PAUSE_NS (2 * NXR_US) /* between two checks of words in device memory */
@@ -282,7 +307,8 @@ static bool signal_wait_has_changed(void *arg)
     return atomic_load(&nxr_device_n_changes) != *(const uint64_t *)arg;
 }
 
-static int wait_device(struct signal_wait *wait, int64_t timeout_ns)
+static int wait_device_turns(struct signal_wait *wait, int64_t timeout_ns,
+                             struct nxr_waiting *waiting)
 {
     int64_t deadline = nxr_deadline(timeout_ns), pause_ns = FIRST_PAUSE_NS;
 
@@ -307,7 +333,18 @@ static int wait_device(struct signal_wait *wait, int64_t timeout_ns)
         pause_ns = status == NIXL_OK              ? FIRST_PAUSE_NS
                    : 2 * pause_ns < LAST_PAUSE_NS ? 2 * pause_ns
                                                   : LAST_PAUSE_NS;
+        nxr_turn(waiting);
     }
+}
+
+static int wait_device(struct signal_wait *wait, int64_t timeout_ns)
+{
+    struct nxr_waiting waiting = {
+        .describe = describe_signal, .about = wait, .since_ns = nxr_now_ns()};
+    int status = wait_device_turns(wait, timeout_ns, &waiting);
+
+    nxr_waiting_ends(&waiting);
+    return status;
 }
 
 /* ---- all words ------------------------------------------------------------------------------- */
@@ -318,6 +355,8 @@ static int wait_device(struct signal_wait *wait, int64_t timeout_ns)
  */
 static int wait_looking(struct signal_wait *wait, int64_t timeout_ns)
 {
+    struct nxr_waiting waiting = {
+        .describe = describe_signal, .about = wait, .since_ns = nxr_now_ns()};
     int64_t deadline = nxr_deadline(timeout_ns), look_after = FIRST_LOOK_NS, left, turn;
     int status;
 
@@ -325,8 +364,10 @@ static int wait_looking(struct signal_wait *wait, int64_t timeout_ns)
         left = nxr_left(timeout_ns, deadline);
         turn = left < look_after ? left : look_after;
         status = nxr_wait(is_raised, wait, turn);
+        nxr_turn(&waiting);
         look_after = look_after < LAST_LOOK_NS ? 2 * look_after : look_after;
     } while (status == NIXL_E_TIMEOUT && turn < left);
+    nxr_waiting_ends(&waiting);
     return status;
 }
 
@@ -335,13 +376,15 @@ static int wait_signals(const char *operation, struct signal_wait *wait, int64_t
     bool is_looking = atomic_load_explicit(&nxr_range_bounds, memory_order_relaxed) != 0;
     int status;
 
+    wait->operation = operation;
     if (told_of_start != nxr_job.n_starts) {
         told_of_start = nxr_job.n_starts;
         n_deaths_told = 0;
     }
-    status = is_any_device(wait)            ? wait_device(wait, timeout_ns)
-             : is_looking && timeout_ns > 0 ? wait_looking(wait, timeout_ns)
-                                            : nxr_wait(is_raised, wait, timeout_ns);
+    status = is_any_device(wait) ? wait_device(wait, timeout_ns)
+             : is_looking && timeout_ns > 0
+                 ? wait_looking(wait, timeout_ns)
+                 : nxr_wait_as(is_raised, wait, timeout_ns, describe_signal, wait);
     if (status == NIXL_OK && wait->is_lost) {
         return fail_lost(operation, wait);
     }

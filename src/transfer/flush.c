@@ -169,11 +169,16 @@ static int wait_drained(const char *operation, struct nxr_peer *peer, int64_t ti
 {
     struct ordering ordering = {.peer = peer};
     int64_t deadline = nxr_deadline(timeout_ns);
-    int status = nxr_wait(ready_for(order_of), peer, timeout_ns);
+    int status = nxr_wait_as(
+        ready_for(order_of), peer, timeout_ns, nxr_describe_reason,
+        &(const struct nxr_reason){.kind = NXR_WAIT_FLUSH, .peer = peer->rank, .call = operation});
 
     ordering.order = order_of(peer);
     if (status == NIXL_OK && !nxr_peer_is_lost(peer) && ordering.order != NULL) {
-        status = nxr_wait(flush_is_in_order, &ordering, nxr_left(timeout_ns, deadline));
+        status = nxr_wait_as(flush_is_in_order, &ordering, nxr_left(timeout_ns, deadline),
+                             nxr_describe_reason,
+                             &(const struct nxr_reason){
+                                 .kind = NXR_WAIT_FLUSH, .peer = peer->rank, .call = operation});
         status = status == NIXL_OK ? ordering.status : status;
     }
     if (status < 0 || nxr_peer_is_lost(peer)) {

@@ -27,6 +27,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/status.c %D%/status.h \
 	%D%/struct.c %D%/struct.h \
 	%D%/thread.c %D%/thread.h \
+	%D%/wait_text.c %D%/wait_text.h \
 	%D%/atomic.c %D%/atomic.h
 if HAVE_VULKAN
 %C%_libnxr_util_la_SOURCES += %D%/vulkan_dyn.c %D%/vulkan_dyn.h

@@ -55,7 +55,8 @@ struct nxr_observe_head {
     int32_t rank;
     int32_t size;
     uint32_t incarnation;
-    uint32_t reserved;
+    uint32_t mirrored; /* a copy that nixlrun has of a page on another host: the letter of the
+                          process's state, as in /proc; 0: the page itself */
     int64_t began_ns; /* CLOCK_MONOTONIC, as all times here */
     char host[72];
 
@@ -162,21 +163,21 @@ struct nxr_wait_notes {
     } listed[NXR_OBSERVE_N_NOTES];
 };
 
-/* Requests that have not ended, by peer. */
+/* Operations that have not ended, and notifications that wait for them, by peer. */
 struct nxr_wait_flights {
     _Alignas(64) _Atomic uint32_t counter;
     uint32_t n_listed;
     uint64_t n; /* all */
     struct {
-        int32_t rank; /* -1: of several, or of none */
+        int32_t rank;
         uint32_t n;
-        int64_t since_ns; /* of the oldest; 0: unknown */
     } listed[NXR_OBSERVE_N_FLIGHTS];
 };
 
-/* Notes and flights are as they were when a thread last began to wait, or a second ago. */
+/* Notes and flights are as they were at listed_ns, which a thread that waits renews each second. */
 struct nxr_observe_waits {
     _Atomic uint32_t n_unrecorded; /* threads that wait and have found no free record */
+    _Atomic int64_t listed_ns;     /* 0: never */
     struct nxr_wait_notes notes;
     struct nxr_wait_flights flights;
     struct nxr_wait_record records[NXR_OBSERVE_N_WAITS];

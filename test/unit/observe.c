@@ -4,6 +4,7 @@
 
 #include "core/job.h"
 #include "core/observe.h"
+#include "util/clock.h"
 
 #include "test/unit/unit.h"
 #include <dirent.h>
@@ -169,7 +170,7 @@ static void describe(const void *arg, struct nxr_wait_record *record)
 Test(observe, a_wait_is_recorded_while_it_sleeps)
 {
     uint64_t tag = 42;
-    struct nxr_waiting waiting = {.describe = describe, .arg = &tag, .since_ns = 17};
+    struct nxr_waiting waiting = {.describe = describe, .about = &tag, .since_ns = 17};
     struct nxr_wait_record read;
     struct nxr_observe_page page;
     const struct nxr_wait_record *record;
@@ -177,7 +178,7 @@ Test(observe, a_wait_is_recorded_while_it_sleeps)
     begin();
     page = map();
     record = &waits_of(&page)->records[0];
-    nxr_waiting_sleeps(&waiting);
+    cr_expect(eq(long, nxr_waiting_sleeps(&waiting, INT64_MAX), 50 * NXR_MS), "first it is short");
     cr_assert(nxr_observe_read(&read, record, sizeof(read)));
     cr_expect(eq(u32, read.kind, NXR_WAIT_NOTE));
     cr_expect(eq(str, read.call, "nixl_notify_recv"));
@@ -186,8 +187,9 @@ Test(observe, a_wait_is_recorded_while_it_sleeps)
     cr_expect(eq(long, read.since_ns, 17));
     cr_expect(eq(int, read.tid, gettid()));
     tag = 43;
-    nxr_waiting_sleeps(&waiting);
+    nxr_waiting_sleeps(&waiting, 1);
     cr_expect(eq(u64, record->values[0], 43), "as it is now");
+    cr_expect(ne(long, waits_of(&page)->listed_ns, 0), "what is queued is listed from then on");
     nxr_waiting_ends(&waiting);
     cr_expect(eq(u32, record->kind, NXR_WAIT_NONE));
     cr_expect(eq(u32, record->is_used, 0));
@@ -202,9 +204,9 @@ Test(observe, more_waits_than_records)
 
     begin();
     for (int i = 0; i < NXR_OBSERVE_N_WAITS + 2; i++) {
-        waiting[i] = (struct nxr_waiting){.describe = describe, .arg = &tag};
-        nxr_waiting_sleeps(&waiting[i]);
-        nxr_waiting_sleeps(&waiting[i]);
+        waiting[i] = (struct nxr_waiting){.describe = describe, .about = &tag};
+        nxr_waiting_sleeps(&waiting[i], 1);
+        nxr_waiting_sleeps(&waiting[i], 1);
     }
     cr_expect(eq(u32, nxr_observe_own_waits()->n_unrecorded, 2));
     for (int i = 0; i < NXR_OBSERVE_N_WAITS + 2; i++) {
