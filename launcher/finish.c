@@ -12,6 +12,7 @@
 #include "launcher/guardian.h"
 #include "launcher/server.h"
 #include "launcher/sink.h"
+#include "launcher/waits.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -319,6 +320,7 @@ static void finish_timeout_is_over(struct loop_timer *timer)
     for (int i = 0; i < session.n_ranks; i++) {
         say_rank_state(session.ranks[i]);
     }
+    waits_tell(false);
     exit_code = LAUNCH_EXIT_TIMEOUT;
     finish_begin(SIGTERM, LAUNCH_EXIT_TIMEOUT);
 }

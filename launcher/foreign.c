@@ -12,6 +12,7 @@
 #include "launcher/foundation.h"
 #include "launcher/input.h"
 #include "launcher/sink.h"
+#include "launcher/waits.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -52,6 +53,7 @@ static void foreign_timeout_is_over(struct loop_timer *timer)
     sink_say("the timeout of %g s has expired; killing the job",
              (double)foreign.job->timeout_ns / (double)NXR_S);
     foreign_ranks_say();
+    waits_tell(false);
     foreign.is_timed_out = true;
     foreign_end_by_signal(SIGTERM);
 }

@@ -86,7 +86,10 @@ const struct help_topic help_topics[] = {
         "  SIGHUP, SIGQUIT             alive after --kill-grace\n"
         "  a second one of these       kill every rank at once\n"
         "  SIGTSTP (Ctrl-Z), SIGCONT   stop and continue nixlrun and all ranks\n"
-        "  SIGUSR1, SIGUSR2, SIGWINCH  forward it to every rank\n"
+        "  SIGUSR1, SIGWINCH           forward it to every rank\n"
+        "  SIGUSR2                     show who waits for whom, and forward it to the\n"
+        "                              ranks of this host that catch it\n"
+        "  Ctrl-\\                      show who waits for whom; twice in 2 s: SIGQUIT\n"
         "  SIGKILL                     the ranks, and all that they have started, are\n"
         "                              killed within a second\n",
         "",
@@ -98,6 +101,7 @@ const struct help_topic help_topics[] = {
         "\n"
         "  nixlrun ps                  the jobs of this user on this host\n"
         "  nixlrun ps JOB              its ranks; - where an engine of the site has them\n"
+        "  nixlrun ps -w JOB           who waits for whom in it, see nixlrun-observe(7)\n"
         "  nixlrun ps file:DIR         the names that processes have published there,\n"
         "                              and which process has\n"
         "  nixlrun kill JOB ...        end them, as Ctrl-C would\n"

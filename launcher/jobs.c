@@ -11,6 +11,7 @@
 #include "launcher/help.h"
 #include "launcher/processes.h"
 #include "launcher/values.h"
+#include "launcher/waits.h"
 #include "launcher/xalloc.h"
 
 #include <dirent.h>
@@ -239,12 +240,50 @@ static int print_names(const char *dir)
     return 0;
 }
 
+static bool is_waits_option(const char *word)
+{
+    return strcmp(word, "-w") == 0 || strcmp(word, "--waits") == 0;
+}
+
+static void print_line(const char *line)
+{
+    puts(line);
+}
+
+/* Who waits for whom in a job. */
+static int jobs_ps_waits(int argc, char **argv)
+{
+    struct processes processes;
+    const struct process *job;
+    struct waits waits;
+
+    if (argc != 1) {
+        fputs("nixlrun: ps: -w needs one job; 'nixlrun ps' lists them\n", stderr);
+        return LAUNCH_EXIT_USAGE;
+    }
+    processes = processes_read();
+    job = job_named(&processes, "ps", argv[0]);
+    if (job != NULL) {
+        waits = waits_read(job->pid);
+        waits_show(&waits, print_line);
+        if (waits.n == 0) {
+            fputs("nixlrun: ps: no rank of this job has called nixl_init on this host\n", stderr);
+        }
+        waits_free(&waits);
+    }
+    processes_free(&processes);
+    return job != NULL ? 0 : LAUNCH_EXIT_USAGE;
+}
+
 static int jobs_ps(int argc, char **argv)
 {
     struct processes processes;
     const struct process *job;
     int code = 0;
 
+    if (argc > 0 && is_waits_option(argv[0])) {
+        return jobs_ps_waits(argc - 1, argv + 1);
+    }
     if (argc > 1) {
         fprintf(stderr,
                 "nixlrun: ps: one job or one folder at most, not %d; see 'nixlrun --help "
@@ -380,9 +419,10 @@ int jobs_main(int argc, char **argv)
         return help_print(stdout, "jobs", why, sizeof(why)) == 0 ? 0 : LAUNCH_EXIT_FAILED;
     }
     if (argc > 2 && argv[2][0] == '-' &&
-        (is_ps || (strcmp(argv[2], "-s") != 0 && strcmp(argv[2], "--signal") != 0))) {
+        !(is_ps ? is_waits_option(argv[2])
+                : strcmp(argv[2], "-s") == 0 || strcmp(argv[2], "--signal") == 0)) {
         fprintf(stderr, "nixlrun: %s: %s is not known; allowed: --help%s\n", argv[1],
-                value_show(argv[2], shown), is_ps ? "" : ", -s SIGNAL");
+                value_show(argv[2], shown), is_ps ? ", -w" : ", -s SIGNAL");
         return LAUNCH_EXIT_USAGE;
     }
     return is_ps ? jobs_ps(argc - 2, argv + 2) : jobs_kill(argc - 2, argv + 2);

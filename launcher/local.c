@@ -11,6 +11,8 @@
 #include "launcher/engine.h"
 #include "launcher/environ.h"
 #include "launcher/foundation.h"
+#include "launcher/guardian.h"
+#include "launcher/processes.h"
 #include "launcher/pty.h"
 #include "launcher/server.h"
 #include "launcher/sink.h"
@@ -123,13 +125,25 @@ static void resize(void)
     }
 }
 
+static void pass_on(int signal)
+{
+    for (int i = 0; i < session.n_ranks; i++) {
+        const struct rank *rank = session.ranks[i];
+
+        if (rank->state == RANK_RUNNING && process_catches(rank->pid, signal)) {
+            guardian_signal(rank->id, signal);
+        }
+    }
+}
+
 /* Everything up to the first rank. Returns 0, or an exit code after a line on stderr. */
 static int local_prepare(const struct launch_job *job)
 {
     static const struct signals_actions actions = {.is_running = local_is_running,
                                                    .end = end_by_signal,
                                                    .abandon = finish_abandon,
-                                                   .resize = resize};
+                                                   .resize = resize,
+                                                   .pass_on = pass_on};
     sigset_t mask;
     int rc = rank_check_programs(job->apps, job->n_apps);
 

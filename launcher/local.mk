@@ -107,6 +107,11 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/tmpdir.c \
 	%D%/tmpdir.h \
 	%D%/values.c \
+	%D%/waits.h \
+	%D%/waits_graph.c \
+	%D%/waits_read.c \
+	%D%/waits_show.c \
+	%D%/waits_tell.c \
 	%D%/values.h \
 	%D%/world.c \
 	%D%/world.h \

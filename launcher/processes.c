@@ -166,3 +166,17 @@ char *process_variable(const struct process *process, const char *name)
     free(environment);
     return value;
 }
+
+bool process_catches(pid_t pid, int signal)
+{
+    size_t nbytes = 0;
+    char *text = proc_read(pid, "status", &nbytes);
+    const char *line = text != NULL ? strstr(text, "\nSigCgt:") : NULL;
+    unsigned long long caught = 0;
+    bool is_caught;
+
+    is_caught = line != NULL && sscanf(line, "\nSigCgt: %llx", &caught) == 1 &&
+                ((caught >> (signal - 1)) & 1) != 0;
+    free(text);
+    return is_caught;
+}

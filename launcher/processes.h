@@ -32,6 +32,9 @@ struct process_age {
 };
 struct process_age process_age(const struct process *process);
 
+/* Does it catch that signal, by a handler of its own? */
+bool process_catches(pid_t pid, int signal);
+
 /* Its words, with a space between two; what cannot be printed is '?'. The caller frees it. */
 char *process_command(const struct process *process);
 

@@ -6,11 +6,13 @@
 #include "config.h"
 
 #include "launcher/server_upcalls.h"
+#include "launcher/waits.h"
 #include "launcher/xalloc.h"
 #include "util/meet.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The card that came with a request. No bytes: there is none, or no valid one. */
 static pmix_byte_object_t card_of(const struct upcall *call)
@@ -176,6 +178,20 @@ void meet_rank_left(struct rank *rank)
     meet_drop_card(rank);
 }
 
+/*
+ * Keep what can be observed of the process, which then can be read when it has died. Not of a
+ * process in a container of its own, of which nixlrun does not know the pid.
+ */
+static void meet_keep_page(struct rank *rank, pid_t pid)
+{
+    int fd = pid > 0 ? waits_open_page(pid) : -1;
+
+    if (rank->page_fd > 0) {
+        close(rank->page_fd);
+    }
+    rank->page_fd = fd > 0 ? fd : 0;
+}
+
 void meet_come(struct upcall *call)
 {
     const pmix_query_t *query = &call->queries[0];
@@ -196,6 +212,7 @@ void meet_come(struct upcall *call)
     if (rank->meeting != NULL) { /* it has given up waiting, and tries again */
         upcall_answer(take_question(rank), PMIX_ERR_TIMEOUT);
     }
+    meet_keep_page(rank, pid_of(call));
     rank->meeting = call;
     rank->has_left = false;
     rank->space->n_meeting++;

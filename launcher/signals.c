@@ -2,7 +2,8 @@
 /*
  * Signals: blocked in every thread and read from a signalfd, so nothing runs in a handler. All go
  * to the process group of each rank. SIGINT, SIGTERM, SIGQUIT and SIGHUP start ending the job (with
- * SIGKILL after the grace); a second one kills at once. SIGTSTP stops the ranks, then us.
+ * SIGKILL after the grace); a second one kills at once. SIGTSTP stops the ranks, then us. SIGUSR2
+ * shows who waits for whom, and so does SIGQUIT by a key (Ctrl-\), unless it comes twice in 2 s.
  */
 #include "config.h"
 
@@ -11,11 +12,15 @@
 #include "launcher/input.h"
 #include "launcher/loop.h"
 #include "launcher/sink.h"
+#include "launcher/waits.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+
+#define KEY_AGAIN_NS (2 * NXR_S) /* so soon after Ctrl-\ was pressed, it is meant */
 
 static const int signals_served[] = {SIGINT,  SIGTERM, SIGQUIT, SIGHUP,   SIGUSR1,
                                      SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD};
@@ -57,6 +62,30 @@ static void end_by(int signal)
     actions->end(signal);
 }
 
+/* Ctrl-\ is not meant to end the job, unless it is pressed again. */
+static void quit_by_key(void)
+{
+    static int64_t shown_ns;
+    int64_t now = nxr_now_ns();
+
+    if (n_end_signals > 0 || (shown_ns != 0 && now - shown_ns < KEY_AGAIN_NS)) {
+        end_by(SIGQUIT);
+        return;
+    }
+    waits_tell(true);
+    sink_say("Ctrl-\\ again within %d s ends the job", (int)(KEY_AGAIN_NS / NXR_S));
+    shown_ns = nxr_now_ns();
+}
+
+/* Those that do not catch it would be killed. */
+static void show_waits(int signal)
+{
+    waits_tell(true);
+    if (actions->pass_on != NULL) {
+        actions->pass_on(signal);
+    }
+}
+
 /* Stop as a terminal user expects: first the ranks, then ourselves, until SIGCONT. */
 static void signals_stop(void)
 {
@@ -76,8 +105,12 @@ static void look_at_guardian(void)
     }
 }
 
-static void signals_serve(int signal)
+static void signals_serve(int signal, bool is_by_key)
 {
+    if (signal == SIGQUIT && is_by_key) {
+        quit_by_key();
+        return;
+    }
     switch (signal) {
     case SIGINT:
     case SIGTERM:
@@ -101,6 +134,9 @@ static void signals_serve(int signal)
         }
         guardian_signal(-1, SIGWINCH);
         break;
+    case SIGUSR2:
+        show_waits(signal);
+        break;
     default:
         guardian_signal(-1, signal);
         break;
@@ -113,7 +149,7 @@ static void signals_ready(struct loop_fd *ready, uint32_t events)
 
     (void)events;
     while (read(ready->fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        signals_serve((int)info.ssi_signo);
+        signals_serve((int)info.ssi_signo, info.ssi_code == SI_KERNEL);
     }
 }
 

@@ -12,6 +12,7 @@ struct signals_actions {
     void (*end)(int signal);        /* the first signal: ask the ranks to end */
     void (*abandon)(int exit_code); /* a later one: exit at once */
     void (*resize)(void);           /* the terminal has another size; NULL: not needed */
+    void (*pass_on)(int signal);    /* to those ranks that catch it; NULL: that is not known */
 };
 
 /*

@@ -63,6 +63,7 @@ mp_programs = \
 	%D%/seals \
 	%D%/states \
 	%D%/stress \
+	%D%/stuck \
 	%D%/team_retry \
 	%D%/two_copies \
 	%D%/unload
@@ -176,6 +177,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_states_LDADD = $(mp_libs)
 %C%_stress_LDFLAGS = $(mp_link)
 %C%_stress_LDADD = $(mp_libs)
+%C%_stuck_LDFLAGS = $(mp_link)
+%C%_stuck_LDADD = $(mp_libs)
 %C%_team_retry_SOURCES = %D%/team_retry.c test/net/bed.c test/net/bed.h
 %C%_team_retry_LDFLAGS = $(mp_link)
 %C%_team_retry_LDADD = $(mp_libs)

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading the observation pages of a job's ranks. A living rank's page is among its descriptors in
+ * /proc. nixlrun keeps a descriptor of each page since that rank has met the others (server_meet.c,
+ * foreign_pages.c), so the pages of those that have died, or have left, are among nixlrun's. No
+ * state.
+ */
+#include "config.h"
+
+#include "launcher/waits.h"
+#include "launcher/processes.h"
+#include "launcher/xalloc.h"
+#include "util/clock.h"
+#include "util/wait_text.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GUARDIAN_NAME "nixlrun-guard"
+#define RANK_VARIABLE "PMIX_RANK"
+#define MOST_DEPTH    64 /* generations between the guardian and a rank */
+
+/* ---- pages ----------------------------------------------------------------------------------- */
+
+/* Is it the descriptor of a page? */
+static bool is_page_at(int dir, const char *name)
+{
+    static const char prefix[] = "/memfd:" NXR_OBSERVE_NAME;
+    char target[sizeof(prefix)];
+    ssize_t nbytes = readlinkat(dir, name, target, sizeof(target));
+
+    return nbytes >= (ssize_t)sizeof(prefix) - 1 && memcmp(target, prefix, sizeof(prefix) - 1) == 0;
+}
+
+/* The next page among the descriptors, opened for reading; -1: there is none. */
+static int page_next(DIR *fds)
+{
+    const struct dirent *entry;
+
+    while (fds != NULL && (entry = readdir(fds)) != NULL) {
+        if (entry->d_name[0] != '.' && is_page_at(dirfd(fds), entry->d_name)) {
+            int fd = openat(dirfd(fds), entry->d_name, O_RDONLY | O_CLOEXEC);
+
+            if (fd >= 0) {
+                return fd;
+            }
+        }
+    }
+    return -1;
+}
+
+static DIR *fds_of(pid_t pid)
+{
+    char path[32];
+
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    return opendir(path);
+}
+
+/* The pid that the process has in its own namespace. */
+static pid_t pid_inside(pid_t pid)
+{
+    char path[40], line[256];
+    pid_t inside = pid;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    file = fopen(path, "re");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        const char *last = strrchr(line, '\t');
+
+        if (strncmp(line, "NSpid:", strlen("NSpid:")) == 0 && last != NULL) {
+            inside = (pid_t)strtol(last, NULL, 10);
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return inside;
+}
+
+/* A child of a rank, too, has its descriptors until it executes a program. */
+static bool is_its_own(const struct nxr_observe_page *page, pid_t pid)
+{
+    return page->head->pid == pid || page->head->pid == pid_inside(pid);
+}
+
+int waits_open_page(pid_t pid)
+{
+    DIR *fds = fds_of(pid);
+    int fd, found = -1;
+
+    while (found < 0 && (fd = page_next(fds)) >= 0) {
+        struct nxr_observe_page page;
+
+        if (nxr_observe_map(fd, &page)) {
+            found = is_its_own(&page, pid) ? fd : -1;
+            nxr_observe_unmap(&page);
+        }
+        if (found < 0) {
+            close(fd);
+        }
+    }
+    if (fds != NULL) {
+        closedir(fds);
+    }
+    return found;
+}
+
+/* ---- a rank ---------------------------------------------------------------------------------- */
+
+static int compare_threads(const void *a, const void *b)
+{
+    const struct nxr_wait_record *first = a, *second = b;
+
+    return (first->since_ns > second->since_ns) - (first->since_ns < second->since_ns);
+}
+
+static void take_threads(struct waits_rank *rank, const struct nxr_observe_waits *page)
+{
+    struct nxr_wait_record record;
+
+    rank->threads = x_calloc(NXR_OBSERVE_N_WAITS, sizeof(*rank->threads));
+    for (int i = 0; i < NXR_OBSERVE_N_WAITS; i++) {
+        if (atomic_load(&page->records[i].is_used) != 0 &&
+            nxr_observe_read(&record, &page->records[i], sizeof(record)) &&
+            record.kind != NXR_WAIT_NONE) {
+            rank->threads[rank->n_threads++] = nxr_wait_checked(&record);
+        }
+    }
+    if (rank->n_threads > 1) {
+        qsort(rank->threads, (size_t)rank->n_threads, sizeof(*rank->threads), compare_threads);
+    }
+}
+
+/* What was listed before the waits began may have been taken meanwhile. */
+static void take_lists(struct waits_rank *rank, const struct nxr_observe_waits *page)
+{
+    if (rank->n_threads == 0 || atomic_load(&page->listed_ns) < rank->threads[0].since_ns) {
+        return;
+    }
+    if (!nxr_observe_read(&rank->notes, &page->notes, sizeof(rank->notes))) {
+        rank->notes.n = rank->notes.n_listed = 0;
+    }
+    if (!nxr_observe_read(&rank->flights, &page->flights, sizeof(rank->flights))) {
+        rank->flights.n = rank->flights.n_listed = 0;
+    }
+}
+
+void waits_add(struct waits *waits, const struct nxr_observe_page *page, pid_t pid,
+               enum waits_state state)
+{
+    const struct nxr_observe_head *head = page->head;
+    const struct nxr_observe_waits *section = nxr_observe_find(
+        page, NXR_OBSERVE_WAITS, NXR_OBSERVE_WAITS_VERSION, sizeof(struct nxr_observe_waits));
+    struct waits_rank rank = {.job = head->job,
+                              .rank = head->rank,
+                              .size = head->size,
+                              .incarnation = head->incarnation,
+                              .pid = pid,
+                              .state = state,
+                              .life = atomic_load(&head->life)};
+
+    memcpy(rank.host, head->host, sizeof(rank.host) - 1);
+    if (rank.life == NXR_OBSERVE_LEFT ||
+        (state == WAITS_DEAD && rank.life == NXR_OBSERVE_LEAVING)) {
+        rank.state = WAITS_LEFT;
+    }
+    if (section != NULL &&
+        (rank.state == WAITS_RUNS || rank.state == WAITS_SLEEPS || rank.state == WAITS_STOPPED)) {
+        rank.n_unrecorded = atomic_load(&section->n_unrecorded);
+        take_threads(&rank, section);
+        take_lists(&rank, section);
+    }
+    waits->ranks = x_array(waits->ranks, (size_t)waits->n + 1, sizeof(*waits->ranks));
+    waits->ranks[waits->n++] = rank;
+}
+
+/* ---- the job --------------------------------------------------------------------------------- */
+
+static int compare_ranks(const void *a, const void *b)
+{
+    const struct waits_rank *first = a, *second = b;
+
+    if (first->job != second->job) {
+        return first->job < second->job ? -1 : 1;
+    }
+    if (first->rank != second->rank) {
+        return first->rank < second->rank ? -1 : 1;
+    }
+    if (first->incarnation != second->incarnation) {
+        return first->incarnation > second->incarnation ? -1 : 1; /* the last one first */
+    }
+    return (first->state > second->state) - (first->state < second->state); /* living ones first */
+}
+
+void waits_sort(struct waits *waits)
+{
+    int n = 0;
+
+    if (waits->n > 1) {
+        qsort(waits->ranks, (size_t)waits->n, sizeof(*waits->ranks), compare_ranks);
+    }
+    for (int i = 0; i < waits->n; i++) {
+        struct waits_rank *rank = &waits->ranks[i];
+
+        if (n > 0 && waits->ranks[n - 1].job == rank->job &&
+            waits->ranks[n - 1].rank == rank->rank) {
+            free(rank->threads);
+        } else {
+            waits->ranks[n++] = *rank;
+        }
+    }
+    waits->n = n;
+}
+
+int waits_find(const struct waits *waits, uint64_t job, int rank)
+{
+    int low = 0, high = waits->n;
+
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        const struct waits_rank *at = &waits->ranks[middle];
+
+        if (at->job == job && at->rank == rank) {
+            return middle;
+        }
+        if (at->job < job || (at->job == job && at->rank < rank)) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return -1;
+}
+
+static enum waits_state waits_state_of(char letter)
+{
+    switch (letter) {
+    case 'R':
+        return WAITS_RUNS;
+    case 'T':
+    case 't':
+        return WAITS_STOPPED;
+    case 'Z':
+    case 'X':
+        return WAITS_DEAD;
+    default:
+        return WAITS_SLEEPS;
+    }
+}
+
+static const struct process *process_at(const struct processes *processes, pid_t pid)
+{
+    size_t low = 0, high = processes->n;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (processes->all[middle].pid == pid) {
+            return &processes->all[middle];
+        }
+        if (processes->all[middle].pid < pid) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return NULL;
+}
+
+/* Does the process stem from the guardian of that nixlrun? */
+static bool is_started_by(const struct processes *processes, const struct process *process,
+                          pid_t nixlrun)
+{
+    for (int i = 0; process != NULL && i < MOST_DEPTH; i++) {
+        if (process->parent == nixlrun) {
+            return strcmp(process->name, GUARDIAN_NAME) == 0 && i > 0;
+        }
+        process = process_at(processes, process->parent);
+    }
+    return false;
+}
+
+/* A rank that the guardian has started, and that may have called nothing yet. */
+static void add_absent(struct waits *waits, const struct processes *processes,
+                       const struct process *process, pid_t nixlrun, uint64_t job)
+{
+    const struct process *parent = process_at(processes, process->parent);
+    char *text, *end;
+    long rank;
+
+    if (parent == NULL || parent->parent != nixlrun || strcmp(parent->name, GUARDIAN_NAME) != 0) {
+        return;
+    }
+    text = process_variable(process, RANK_VARIABLE);
+    rank = text != NULL ? strtol(text, &end, 10) : -1;
+    if (rank >= 0 && rank < INT32_MAX && *end == '\0') {
+        waits->ranks = x_array(waits->ranks, (size_t)waits->n + 1, sizeof(*waits->ranks));
+        waits->ranks[waits->n++] = (struct waits_rank){
+            .job = job, .rank = (int)rank, .pid = process->pid, .state = WAITS_ABSENT};
+    }
+    free(text);
+}
+
+/* Does a page tell of the rank that this process, or one that it has started, is? */
+static bool has_page(const struct waits *waits, const struct processes *processes,
+                     const struct process *process)
+{
+    for (int i = 0; i < waits->n; i++) {
+        const struct process *at = process_at(processes, waits->ranks[i].pid);
+
+        for (int k = 0; at != NULL && k < MOST_DEPTH; k++) {
+            if (at == process) {
+                return true;
+            }
+            at = process_at(processes, at->parent);
+        }
+    }
+    return false;
+}
+
+static void add_living(struct waits *waits, const struct processes *processes, pid_t nixlrun)
+{
+    for (size_t i = 0; i < processes->n; i++) {
+        const struct process *process = &processes->all[i];
+        struct nxr_observe_page page;
+        int fd = -1;
+
+        if (process->state != 'Z' && is_started_by(processes, process, nixlrun)) {
+            fd = waits_open_page(process->pid);
+        }
+        if (fd >= 0 && nxr_observe_map(fd, &page)) {
+            waits_add(waits, &page, process->pid, waits_state_of(process->state));
+            nxr_observe_unmap(&page);
+        }
+        if (fd >= 0) {
+            close(fd);
+        }
+    }
+}
+
+/* The state of the process of a page that nixlrun has: it may have closed its own descriptor. */
+static enum waits_state state_of_kept(const struct nxr_observe_head *head,
+                                      const struct processes *processes, pid_t nixlrun)
+{
+    const struct process *process = process_at(processes, head->pid);
+
+    if (head->mirrored != 0) {
+        return waits_state_of((char)head->mirrored);
+    }
+    return process != NULL && is_started_by(processes, process, nixlrun)
+               ? waits_state_of(process->state)
+               : WAITS_DEAD;
+}
+
+static void add_kept(struct waits *waits, const struct processes *processes, pid_t nixlrun)
+{
+    DIR *fds = fds_of(nixlrun);
+    int fd;
+
+    while ((fd = page_next(fds)) >= 0) {
+        struct nxr_observe_page page;
+
+        if (nxr_observe_map(fd, &page)) {
+            waits_add(waits, &page, page.head->pid, state_of_kept(page.head, processes, nixlrun));
+            nxr_observe_unmap(&page);
+        }
+        close(fd);
+    }
+    if (fds != NULL) {
+        closedir(fds);
+    }
+}
+
+static void add_all_absent(struct waits *waits, const struct processes *processes, pid_t nixlrun)
+{
+    uint64_t job = waits->n > 0 ? waits->ranks[0].job : 0;
+    const struct waits with_pages = *waits;
+
+    for (size_t i = 0; i < processes->n; i++) {
+        if (processes->all[i].state != 'Z' &&
+            !has_page(&with_pages, processes, &processes->all[i])) {
+            add_absent(waits, processes, &processes->all[i], nixlrun, job);
+        }
+    }
+}
+
+struct waits waits_read(pid_t nixlrun)
+{
+    struct processes processes = processes_read();
+    struct waits waits = {.now_ns = nxr_now_ns()};
+
+    add_living(&waits, &processes, nixlrun);
+    add_kept(&waits, &processes, nixlrun);
+    add_all_absent(&waits, &processes, nixlrun);
+    waits_sort(&waits);
+    processes_free(&processes);
+    return waits;
+}
+
+void waits_free(struct waits *waits)
+{
+    for (int i = 0; i < waits->n; i++) {
+        free(waits->ranks[i].threads);
+    }
+    free(waits->ranks);
+    *waits = (struct waits){.ranks = NULL};
+}

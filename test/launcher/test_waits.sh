@@ -1,0 +1,138 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Who waits for whom: a job that is stuck in each way is looked at from outside, and one sentence must name
+# it. Usage: test_waits.sh; finds the trees by top_srcdir and top_builddir. Prints TAP.
+# needs: test/mp/stuck
+set -u
+. "${top_srcdir:-$(dirname "$0")/../..}/test/tap.sh"
+nixlrun=$build/launcher/nixlrun
+export NIXLRUN_NOTE_QUEUE=64K
+
+# begin NP KIND OPTION...: start a job that gets stuck; $job is its pid
+begin() {
+    np=$1 kind=$2
+    shift 2
+    rm -f "$scratch/code" "$scratch/pid"
+    { "$nixlrun" --oversubscribe "$@" -np "$np" "$build/test/mp/stuck" "$kind" >"$scratch/out" 2>&1 &
+        echo $! >"$scratch/pid"; wait $!; echo $? >"$scratch/code"; } </dev/null 2>/dev/null &
+    until_is "$scratch/pid" .
+    job=$(cat "$scratch/pid")
+}
+
+# until_is FILE PATTERN: wait for a line in it
+until_is() {
+    tries=0
+    until grep -qs -E -e "$2" "$1"; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 1500 ] || { echo "no line '$2' in $1:"; cat "$1"; return 1; }
+        sleep 0.02
+    done
+}
+
+# shown PATTERN: nixlrun ps -w has such a line within the patience
+shown() {
+    tries=0
+    until "$nixlrun" ps -w "$job" >"$scratch/ps" 2>"$scratch/err" && grep -qE -e "$1" "$scratch/ps"; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 500 ] || { echo "no line '$1':"; cat "$scratch/ps" "$scratch/err" "$scratch/out"; return; }
+        sleep 0.05
+    done
+    [ ! -s "$scratch/err" ] || cat "$scratch/err"
+}
+
+end() {
+    [ "$job" -gt 1 ] && kill -KILL "$job" 2>/dev/null
+    until_is "$scratch/code" .
+}
+
+# stuck NP KIND SENTENCE OPTION...: what is said of a job of that kind
+stuck() {
+    np=$1 kind=$2 sentence=$3
+    shift 3
+    begin "$np" "$kind" "$@"
+    verdict "$(shown "^$sentence$")" "$kind is named in one sentence"
+    end
+}
+
+stuck 2 missing 'rank 0 waits in nixl_notify_recv for tag 42 from rank 1, which waits in nixl_barrier for rank 0'
+stuck 2 wrong_tag 'rank 0 waits in nixl_notify_recv for tag 42 from rank 1 \(queued unmatched: tag 41 from rank 1\), which waits in nixl_barrier for rank 0'
+stuck 2 wrong_signal "rank 1 waits in nixl_barrier for rank 0, which waits in nixl_signal_wait until the word at offset 0 of region 'words' is 5 \(it is 3\), and no rank is left that could end this wait"
+stuck 4 some_of_team 'rank 0 waits in nixl_barrier for rank 1, which waits in nixl_notify_recv for tag 7 from rank 0; 2 other ranks wait for these'
+stuck 2 full_queues 'rank 0 waits in nixl_notify for room in the queue of notifications to rank 1, which waits in nixl_notify for room in the queue of notifications to rank 0'
+stuck 2 full_channel "rank 0 waits in nixl_channel_acquire for a free slot of channel 'items', all 4 of which are full, at rank 1, which waits in nixl_barrier for rank 0"
+stuck 2 stopped_peer 'rank 0 waits in nixl_notify_recv for tag 42 from rank 1, which is stopped \(by a signal or a debugger\)'
+stuck 2 dead_peer "rank 0 waits in nixl_signal_wait until the word at offset 0 of region 'words' is 5 \(it is 0\), and no rank is left that could end this wait: rank 1 has died" \
+    --on-failure continue
+stuck 2 outside 'rank 0 waits in nixl_barrier for rank 1, which sleeps outside of nixlrun.s calls'
+stuck 2 finalize 'rank 0 waits in nixl_finalize for rank 1, which waits in nixl_notify_recv for tag 42 from rank 0'
+stuck 2 init 'rank 0 waits in nixl_init for rank 1, which has not called nixl_init'
+
+# ---- the other ways to see it ----------------------------------------------------------------------------
+
+sentence='^nixlrun: rank 0 waits in nixl_notify_recv for tag 42 from rank 1, which waits in nixl_barrier for rank 0$'
+begin 2 missing
+verdict "$(shown '^  rank 0 \(pid [0-9]+\): waits in nixl_notify_recv for tag 42 from rank 1, for [0-9.]+ s$')" \
+    "each rank has a line"
+kill -USR2 "$job"
+verdict "$(until_is "$scratch/out" "$sentence"; grep -q '^nixlrun: who waits for whom:$' "$scratch/out" || cat "$scratch/out"
+    [ ! -e "$scratch/code" ] || echo "it has ended")" "SIGUSR2 shows it, and kills nobody"
+for pid in $(sed -n 's/^  rank [01] (pid \([0-9]*\)).*/\1/p' "$scratch/ps"); do
+    kill -STOP "$pid"
+done
+verdict "$(shown '^  rank 1 \(pid [0-9]+\): is stopped; waits in nixl_barrier for rank 0, for')" \
+    "ranks that are stopped are read, too"
+end
+
+begin 2 missing --timeout 2s
+verdict "$(until_is "$scratch/code" .; grep -qE "$sentence" "$scratch/out" || cat "$scratch/out")" "--timeout shows it"
+
+# Ctrl-\ comes from a terminal.
+cat >"$scratch/terminal" <<'END'
+import os, pty, sys, time
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+text, end = b"", time.monotonic() + 60
+shown = n = 0
+while time.monotonic() < end:
+    try:
+        text += os.read(fd, 4096)
+    except OSError:
+        break
+    if b"started all" in text and not shown:
+        shown = 1
+        os.write(fd, b"\x1c")
+    if text.count(b"again within 2 s") == 1 and n == 0:
+        n = 1
+        os.write(fd, b"\x1c")
+sys.stdout.write(text.decode().replace("\r", ""))
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+END
+python3 "$scratch/terminal" "$nixlrun" --oversubscribe -np 2 sh -c '[ "$PMIX_RANK" = 0 ] || echo started all; exec "$0" outside' \
+    "$build/test/mp/stuck" >"$scratch/out" 2>&1
+code=$?
+verdict "$([ $code = 131 ] || echo "code $code"; grep -q 'who waits for whom' "$scratch/out" &&
+    grep -q 'caught signal 3' "$scratch/out" || cat "$scratch/out")" 'Ctrl-\ shows it, and a second one ends the job'
+
+# ---- command lines ---------------------------------------------------------------------------------------
+
+# refused PATTERN ARG...: ends with 2 and such a line on stderr
+refused() {
+    pattern=$1
+    shift
+    "$nixlrun" "$@" >"$scratch/out" 2>"$scratch/err"
+    if [ $? != 2 ] || ! grep -q -e "$pattern" "$scratch/err"; then
+        cat "$scratch/out" "$scratch/err"
+    fi
+}
+verdict "$(refused "needs one job" ps -w; refused "needs one job" ps -w 1 2; refused "'1' is no job" ps --waits 1
+    refused "'-v' is not known; allowed: --help, -w" ps -v)" "bad command lines are refused"
+
+# A program that does not use the library.
+rm -f "$scratch/code" "$scratch/pid"
+{ "$nixlrun" -np 2 sleep 300 >"$scratch/out" 2>&1 & echo $! >"$scratch/pid"; wait $!; echo $? >"$scratch/code"; } </dev/null 2>/dev/null &
+until_is "$scratch/pid" .
+job=$(cat "$scratch/pid")
+verdict "$(shown '^  rank 1 \(pid [0-9]+\): has not called nixl_init$')" "ranks that do not use the library are listed"
+end
+echo "1..$number"
