@@ -4,7 +4,7 @@ rust_files = .gitignore Cargo.lock Cargo.toml README.md bindgen.sh rustfmt.toml 
 	nixlrun-sys/Cargo.toml nixlrun-sys/build.rs nixlrun-sys/src/bindings.rs nixlrun-sys/src/lib.rs \
 	nixlrun/Cargo.toml
 rust_sources = aio.rs buffer.rs channel.rs collective.rs context.rs error.rs executor.rs flight.rs grant.rs inbox.rs \
-	job.rs lib.rs log.rs note.rs op.rs pair.rs queue.rs rank.rs region.rs request.rs scope.rs signal.rs \
+	job.rs lib.rs log.rs note.rs op.rs pair.rs queue.rs rank.rs region.rs request.rs scope.rs signal.rs stats.rs \
 	team.rs time.rs transfer.rs
 rust_tests = awaits.rs life.rs main.rs memory.rs notes.rs teams.rs transfers.rs words.rs
 rust_examples = hello.rs queue.rs ring.rs
@@ -13,7 +13,7 @@ EXTRA_DIST += $(rust_files:%=%D%/rust/%) $(rust_sources:%=%D%/rust/nixlrun/src/%
 
 # The Python package. pip builds it against an installed library; "make wheel" makes a wheel with a
 # copy of what this build tree has, for which nothing needs to be installed.
-python_core = argument.cpp attach.cpp channel.cpp context.cpp context.h core.h error.cpp job.cpp log.cpp memory.cpp \
+python_core = argument.cpp attach.cpp channel.cpp context.cpp context.h core.h error.cpp job.cpp log.cpp memory.cpp stats.cpp \
 	module.cpp pair.cpp queue.cpp region.cpp region.h request.cpp request.h team.cpp transfer.cpp \
 	wait.cpp words.cpp
 python_modules = __init__.py _channel.py _context.py _core.pyi _errors.py _grant.py _job.py _log.py _region.py \

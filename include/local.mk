@@ -22,6 +22,7 @@ subjectinclude_HEADERS = \
 	%D%/nixlrun/type.h \
 	%D%/nixlrun/atomic.h \
 	%D%/nixlrun/signal.h \
+	%D%/nixlrun/stats.h \
 	%D%/nixlrun/channel.h \
 	%D%/nixlrun/grant.h \
 	%D%/nixlrun/pair.h \

@@ -59,5 +59,6 @@
 #include <nixlrun/team.h>
 #include <nixlrun/collective.h>
 #include <nixlrun/reduce.h>
+#include <nixlrun/stats.h>
 
 #endif /* NIXLRUN_H */

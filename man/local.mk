@@ -4,7 +4,7 @@ man_pages = %D%/nixl_bench.1 %D%/nixlcc.1 %D%/nixlrun.1 %D%/nixlrun.7 \
 	%D%/nixlrun-transports.7 %D%/nixl_atomic.3 %D%/nixl_attach.3 %D%/nixl_channel.3 %D%/nixl_collective.3 %D%/nixl_context.3 %D%/nixl_cq.3 %D%/nixl_error.3 %D%/nixl_event.3 \
 	%D%/nixl_flush.3 %D%/nixl_grant.3 %D%/nixl_init.3 %D%/nixl_log.3 %D%/nixl_notify.3 %D%/nixl_op.3 %D%/nixl_pair.3 %D%/nixl_put.3 \
 	%D%/nixl_reduce.3 %D%/nixl_region.3 %D%/nixl_req.3 %D%/nixl_route_query.3 \
-	%D%/nixl_signal.3 %D%/nixl_team.3 %D%/nixl_version.3 %D%/nixl_xfer.3 \
+	%D%/nixl_signal.3 %D%/nixl_stats_query.3 %D%/nixl_team.3 %D%/nixl_version.3 %D%/nixl_xfer.3 \
 	%D%/nixlrun-device.7 %D%/nixlrun-jobs.7 %D%/nixlrun-memory.7 %D%/nixlrun-observe.7 %D%/nixlrun-porting.7 \
 	%D%/nixlrun-python.7
 dist_man_MANS += $(man_pages)
@@ -35,7 +35,7 @@ man_aliases = %D%/nixl_publish.3 %D%/nixl_publish_query.3 %D%/nixl_unpublish.3 %
 	%D%/nixl_region_register.3 %D%/nixl_region_register_extents.3 \
 	%D%/nixl_region_unmap.3 %D%/nixl_req_cancel.3 %D%/nixl_req_detach.3 %D%/nixl_req_test.3 \
 	%D%/nixl_req_wait.3 %D%/nixl_req_wait_any.3 %D%/nixl_route_query_segment.3 %D%/nixl_scope.3 %D%/nixl_signal_add.3 %D%/nixl_signal_set.3 \
-	%D%/nixl_signal_wait.3 %D%/nixl_signal_wait_any.3 %D%/nixl_size.3 \
+	%D%/nixl_signal_wait.3 %D%/nixl_stats_sum.3 %D%/nixl_signal_wait_any.3 %D%/nixl_size.3 \
 	%D%/nixl_word_wait.3 %D%/nixl_word_wait_any.3 \
 	%D%/nixl_atomic_x.3 %D%/nixl_atomic_compare_swap_x.3 %D%/nixl_signal_x.3 \
 	%D%/nixl_team_world.3 %D%/nixl_team_node.3 %D%/nixl_team_create.3 \

@@ -29,6 +29,7 @@
 #include "core/returned.h"
 #include "core/route.h"
 #include "core/service.h"
+#include "core/stats.h"
 #include "core/subsystem.h"
 #include "core/wait.h"
 #include "grant/grant.h"
@@ -285,6 +286,7 @@ static void drop_shared_memory(void)
     }
     nxr_job.control = NULL;
     nxr_job.event_fd = -1;
+    nxr_stats_close();
     nxr_observe_close();
 }
 
@@ -369,6 +371,7 @@ static int start_parts(const struct nxr_boot_info *boot)
         return fail_init(NIXL_E_NO_MEMORY, why);
     }
     (void)nxr_observe_open();
+    nxr_stats_open();
     nxr_route_init();
     if (nxr_env.coll_table_file[0] != '\0') {
         status = nxr_coll_table_set(nxr_env.coll_table_file, (size_t)nxr_job.size,

@@ -61,6 +61,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/core/returned.c %D%/core/returned.h \
 	%D%/core/route.c %D%/core/route.h \
 	%D%/core/service.c %D%/core/service.h \
+	%D%/core/stats.c %D%/core/stats.h %D%/core/stats_calls.c \
 	%D%/core/subsystem.c %D%/core/subsystem.h \
 	%D%/core/token.c %D%/core/token.h %D%/core/token_use.c \
 	%D%/core/wait.c %D%/core/wait.h \

@@ -101,6 +101,7 @@ static void regions(void)
     struct nixl_region_info nixl_region_info_got;
     struct nixl_route_info nixl_route_info_got;
     struct nixl_peer_info nixl_peer_info_got;
+    struct nixl_stats nixl_stats_got;
     struct nixl_region *registered;
     static char own[512];
 
@@ -110,6 +111,9 @@ static void regions(void)
     OUTPUT(nixl_region_info, NIXL_REGION_INFO_INIT,
            nixl_region_query(nixl_rank(), region, PATIENCE, out));
     WANT(nixl_region_info_got.nbytes == 4096 && nixl_region_info_got.kind == NIXL_MEM_HOST);
+    OUTPUT(nixl_stats, NIXL_STATS_INIT,
+           nixl_stats_sum(nixl_rank(), NIXL_STATS_PUT, NULL, out));
+    WANT(nixl_stats_got.rank == nixl_rank() && nixl_stats_got.op == NIXL_STATS_PUT);
     OUTPUT(nixl_peer_info, NIXL_PEER_INFO_INIT, nixl_peer_query(nixl_rank(), out));
     WANT(nixl_peer_info_got.scope == NIXL_SCOPE_SELF && nixl_peer_info_got.host[0] != '\0');
     OUTPUT(nixl_route_info, NIXL_ROUTE_INFO_INIT, nixl_route_query(nixl_rank(), 0, out));

@@ -27,6 +27,7 @@
 #include "util/debug.h"
 #include "util/loader.h"
 #include "util/ring.h"
+#include "util/stats_page.h"
 #include "util/atomic.h"
 
 #include <stdatomic.h>
@@ -160,6 +161,10 @@ struct nxr_segment {
     atomic_bool is_pinned;     /* METHOD_MEMCPY: the mapping is pinned for the GPU, or cannot be */
 };
 
+/* ---- what an operation does ------------------------------------------------------------------ */
+
+enum nxr_op_kind { NXR_OP_PUT, NXR_OP_GET, NXR_OP_ATOMIC };
+
 /* ---- in-flight slots: close is safe ---------------------------------------------------------- */
 
 /*
@@ -172,6 +177,7 @@ struct nxr_segment {
  */
 struct nxr_inflight_slots {
     struct nxr_inflight_slot **slots; /* by guard index; NULL where none is claimed yet */
+    struct nxr_stats_lane **lanes;    /* by the same; set where a slot is */
     uint32_t n_slots;
 };
 extern __thread struct nxr_inflight_slots nxr_inflight_slots
@@ -221,6 +227,22 @@ static inline void nxr_inflight_leave(nxr_inflight_word *word)
     atomic_store_explicit(word, 0, memory_order_release);
 }
 
+/* Count what this thread has copied since it has entered that segment, which is mapped here. */
+static inline void nxr_stats_lane_count(const struct nxr_segment *segment,
+                                        enum nxr_stats_lane_counter ops, size_t nbytes)
+{
+    struct nxr_stats_lane *lane = nxr_inflight_slots.lanes[segment->inflight_index];
+
+    nxr_stats_add(&lane->n[ops], 1);
+    nxr_stats_add(&lane->n[ops + 1], nbytes);
+}
+
+/*
+ * Count a put or a get that was done within the call otherwise than through mapped memory: by its
+ * transport, once it has succeeded.
+ */
+void nxr_stats_moved(const struct nxr_segment *segment, enum nxr_op_kind kind, size_t nbytes);
+
 /*
  * The same with a slot that belongs to no thread, for whatever outlives the call: a copy that
  * continues, or device memory that is open here and must not be freed before it is closed.
@@ -230,8 +252,6 @@ int nxr_inflight_hold(const struct nxr_segment *segment, nxr_inflight_word **wor
 void nxr_inflight_release(nxr_inflight_word *word);
 
 /* ---- operations that take time --------------------------------------------------------------- */
-
-enum nxr_op_kind { NXR_OP_PUT, NXR_OP_GET, NXR_OP_ATOMIC };
 
 /*
  * One of the pieces of a list: bytes that lie together on both sides. A list has at most
@@ -244,6 +264,16 @@ struct nxr_piece {
     size_t nbytes;   /* > 0 */
 };
 #define NXR_LIST_MAX 4096
+
+static inline uint64_t nxr_pieces_nbytes(const struct nxr_piece *pieces, size_t n_pieces)
+{
+    uint64_t nbytes = 0;
+
+    for (size_t i = 0; i < n_pieces; i++) {
+        nbytes += pieces[i].nbytes;
+    }
+    return nbytes;
+}
 
 /*
  * One operation that a transport has accepted and will complete later, exactly once. If it came by
@@ -267,6 +297,8 @@ struct nxr_op {
     struct nxr_atomic atomic; /* NXR_OP_ATOMIC: the change; local: where the user wants `fetched` */
     uint64_t fetched;         /* ... the old value, once it has ended */
     bool is_signal;           /* ... the old value is not wanted */
+    struct nxr_stats_entry *stats; /* the core's: where it is counted when it ends; NULL: nowhere */
+    int64_t began_ns;              /* ... and when it was started, if it is timed; else 0 */
     size_t nbytes_done;
     bool is_cancelled;   /* the transport's: start no further pieces */
     int failure;         /* the transport's: the status of a failed piece */

@@ -9,6 +9,7 @@
 #include "config.h"
 
 #include "core/job.h"
+#include "core/stats.h"
 #include "util/barrier.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -36,10 +37,13 @@ static void release_slots(struct nxr_inflight_slots *table)
     for (uint32_t i = 0; i < table->n_slots; i++) {
         if (table->slots[i] != NULL) {
             atomic_store_explicit(&table->slots[i]->claimed_by, 0, memory_order_release);
+            nxr_stats_lane_give(table->lanes[i]);
         }
     }
     free(table->slots);
+    free(table->lanes);
     table->slots = NULL;
+    table->lanes = NULL;
     table->n_slots = 0;
 }
 
@@ -82,8 +86,14 @@ static bool enlist_thread(void)
 
 static bool grow_table(uint32_t n_slots)
 {
-    struct nxr_inflight_slot **slots = realloc(nxr_inflight_slots.slots, n_slots * sizeof(*slots));
+    struct nxr_stats_lane **lanes = realloc(nxr_inflight_slots.lanes, n_slots * sizeof(*lanes));
+    struct nxr_inflight_slot **slots;
 
+    if (lanes == NULL) {
+        return false;
+    }
+    nxr_inflight_slots.lanes = lanes;
+    slots = realloc(nxr_inflight_slots.slots, n_slots * sizeof(*slots));
     if (slots == NULL) {
         return false;
     }
@@ -134,6 +144,10 @@ nxr_inflight_word *nxr_inflight_claim(const struct nxr_segment *segment)
     pthread_mutex_lock(&inflight_lock);
     if (enlist_thread() && (index < nxr_inflight_slots.n_slots || grow_table(index + 8))) {
         slot = guard_take_slot(segment->peer->control, segment->peer->place);
+        if (slot != NULL) {
+            nxr_inflight_slots.lanes[index] =
+                nxr_stats_lane_take(segment->peer->rank, nxr_peer_transport_name(segment->peer));
+        }
         nxr_inflight_slots.slots[index] = slot;
     }
     pthread_mutex_unlock(&inflight_lock);
@@ -295,6 +309,7 @@ bool nxr_inflight_leave_peer(const struct nxr_peer *peer)
             table->slots[peer->inflight_index] != NULL) {
             atomic_store_explicit(&table->slots[peer->inflight_index]->claimed_by, 0,
                                   memory_order_release);
+            nxr_stats_lane_give(table->lanes[peer->inflight_index]);
             table->slots[peer->inflight_index] = NULL;
         }
     }

@@ -8,6 +8,7 @@
 
 #include "core/observe.h"
 #include "core/job.h"
+#include "core/stats.h"
 #include "core/subsystem.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -223,7 +224,10 @@ int64_t nxr_waiting_sleeps(struct nxr_waiting *waiting, int64_t longest_ns)
 void nxr_waiting_ends(struct nxr_waiting *waiting)
 {
     static const struct nxr_wait_record none = {.peer = -1};
+    const struct nxr_wait_record *record = waiting->record;
 
+    nxr_stats_waited(waiting->since_ns, nxr_now_ns() - waiting->since_ns,
+                     record != NULL ? record->call : NULL, record != NULL ? record->peer : -1);
     if (waiting->record != NULL) {
         record_write(waiting->record, &none);
         atomic_store_explicit(&waiting->record->is_used, 0, memory_order_release);

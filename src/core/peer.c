@@ -4,6 +4,7 @@
 
 #include "core/carrier.h"
 #include "core/service.h"
+#include "core/stats.h"
 #include "core/subsystem.h"
 #include "core/job.h"
 #include "util/env.h"
@@ -115,6 +116,7 @@ int nxr_peer_new_returned(const struct nxr_card *card, struct nxr_peer **peer_p)
 void nxr_peer_free(struct nxr_peer *peer)
 {
     nxr_subsystems_peer_fini(peer);
+    nxr_stats_peer_end(peer);
     if (peer->rings_fd >= 0) {
         close(peer->rings_fd);
     }

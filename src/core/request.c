@@ -12,6 +12,7 @@
 #include "core/subsystem.h"
 #include "core/progress.h"
 #include "core/service.h"
+#include "core/stats.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/status.h"
@@ -301,6 +302,7 @@ void nxr_op_done(struct nxr_op *op, int status)
     }
 #endif
     NXR_ASSERT(status != NIXL_INPROGRESS && status != NIXL_E_AGAIN && !nxr_core_is_locked());
+    nxr_stats_end(op, status);
     op->ended(op, status);
 }
 

@@ -117,3 +117,11 @@ void nxr_route_expect(const struct nxr_segment *segment, uint64_t *latency_ns_p,
     nxr_route_expect_of(segment->transport, segment->peer, segment->method, latency_ns_p,
                         bandwidth_mbps_p);
 }
+
+const char *nxr_method_name(enum nxr_method method)
+{
+    static const char *const names[] = {"",        "memcpy", "process_vm", "bounce",
+                                        "message", "rma",    "device"};
+
+    return names[method];
+}

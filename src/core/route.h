@@ -17,6 +17,9 @@ bool nxr_route_is_allowed(const char *name);
 const struct nxr_transport *nxr_route_choose(enum nixl_scope_kind scope, char *why,
                                              size_t why_nbytes);
 
+/* The name of a method: "memcpy"...; "" of NXR_METHOD_NONE. */
+const char *nxr_method_name(enum nxr_method method);
+
 /*
  * The next usable transport, from *index_p on, that reaches memory of that kind of peers of that
  * scope. NULL: there are no more.

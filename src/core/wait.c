@@ -5,6 +5,7 @@
 #include "core/carrier.h"
 #include "core/wait.h"
 #include "core/service.h"
+#include "core/stats.h"
 #include "core/subsystem.h"
 #include "core/progress.h"
 #include "util/clock.h"
@@ -78,6 +79,11 @@ void nxr_wake_sleepers(struct nxr_control *control, struct nxr_peer *peer)
 {
     uint32_t flags = atomic_exchange_explicit(&control->sleep_flags, 0, memory_order_acq_rel);
 
+    if (flags != 0 && peer != NULL) {
+        nxr_stats_count(nxr_stats_entry_of(peer, NXR_STATS_WAKE, nxr_peer_transport_name(peer),
+                                           NXR_METHOD_NONE),
+                        0);
+    }
     if ((flags & NXR_SLEEP_FUTEX) != 0) {
         ring_doorbell(control);
     }

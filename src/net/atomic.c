@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "core/stats.h"
 #include "net/move.h"
 #include "net/out.h"
 #include "util/env.h"
@@ -132,6 +133,8 @@ int nxr_net_put_signal(struct nxr_segment *segment, const struct nxr_put_signal 
         nxr_net_check_segment(np, what->word_segment) == NIXL_OK && nxr_net_has_room(np)) {
         status = nxr_net_append_put(np, segment, what->offset, what->src, what->nbytes);
         if (status == NIXL_OK) {
+            nxr_stats_moved(segment, NXR_OP_PUT, what->nbytes);
+            nxr_stats_moved(what->word_segment, NXR_OP_ATOMIC, nxr_atomic_nbytes(&what->atomic));
             np->is_dirty = true;
             status = append_word(np, what->word_segment, &what->atomic, 0);
             nxr_net_push(np, true);

@@ -45,6 +45,7 @@ int nxr_net_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
         n_done += status == NIXL_OK;
     }
     if (n_done > 0) {
+        nxr_stats_moved(segment, kind, nxr_pieces_nbytes(pieces, n_done));
         nxr_net_ask_flush_early(np);
         nxr_net_push(np, true);
     }

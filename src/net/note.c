@@ -8,6 +8,7 @@
  */
 #include "config.h"
 
+#include "core/stats.h"
 #include "net/move.h"
 #include "net/out.h"
 
@@ -81,6 +82,7 @@ int nxr_net_put_notify(struct nxr_segment *segment, const struct nxr_put_notify 
         np->tx_tail + nxr_ring_slots_of(what->message.nbytes) <= np->tx_limit) {
         status = nxr_net_append_put(np, segment, what->offset, what->src, what->nbytes);
         if (status == NIXL_OK) {
+            nxr_stats_moved(segment, NXR_OP_PUT, what->nbytes);
             np->is_dirty = true;
             status = append_note(np, &what->message);
             nxr_net_push(np, true);

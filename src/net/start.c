@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include "core/stats.h"
 #include "net/connect.h"
 #include "net/in.h"
 #include "net/move.h"
@@ -35,6 +36,7 @@ int nxr_net_segment_put(struct nxr_segment *segment, uint64_t offset, const void
         status = nxr_net_append_put(np, segment, offset, src, nbytes);
     }
     if (status == NIXL_OK) {
+        nxr_stats_moved(segment, NXR_OP_PUT, nbytes);
         nxr_net_ask_flush_early(np);
         nxr_net_push(np, true);
     }

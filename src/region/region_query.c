@@ -31,10 +31,7 @@ uint64_t nixl_region_nbytes(const struct nixl_region *region)
 
 const char *nxr_segment_method(const struct nxr_segment *segment)
 {
-    static const char *const methods[] = {"",        "memcpy", "process_vm", "bounce",
-                                          "message", "rma",    "device"};
-
-    return methods[segment->method];
+    return nxr_method_name(segment->method);
 }
 
 /* The GPU that holds the memory, as far as its owner has reported it. `own`: this rank's memory. */

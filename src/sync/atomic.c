@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "core/stats.h"
 #include "host/atomic_ask.h"
 #include "region/region.h"
 #include "transfer/transfer.h"
@@ -104,6 +105,7 @@ static inline int change_mapped(struct nxr_segment *segment, const struct nxr_at
     int status = nxr_inflight_enter(segment, &word);
 
     if (__builtin_expect(status == NIXL_OK, 1)) {
+        nxr_stats_lane_count(segment, NXR_LANE_ATOMICS, nxr_atomic_nbytes(atomic));
         *fetched_p = nxr_atomic_apply(segment->addr + atomic->offset, atomic);
         nxr_inflight_leave(word);
         if (atomic->op != NIXL_ATOMIC_FETCH) {
@@ -123,7 +125,13 @@ int nxr_atomic_change(struct nxr_segment *segment, const struct nxr_atomic *atom
     }
     status = is_signal ? segment->transport->signal(segment, atomic)
                        : segment->transport->atomic(segment, atomic, fetched_p);
-    return status == NIXL_E_AGAIN ? nxr_atomic_ask(segment, atomic, fetched_p) : status;
+    if (status == NIXL_E_AGAIN) {
+        status = nxr_atomic_ask(segment, atomic, fetched_p);
+    }
+    if (status == NIXL_OK) {
+        nxr_stats_moved(segment, NXR_OP_ATOMIC, nxr_atomic_nbytes(atomic));
+    }
+    return status;
 }
 
 static int change_slow(const char *operation, int rank, struct nixl_region *region,
@@ -360,6 +368,8 @@ static inline bool put_signal_in_place(struct nxr_segment *segment,
     }
     nxr_copy(segment->addr + what->offset, what->src, what->nbytes);
     (void)nxr_atomic_apply(segment->addr + what->atomic.offset, &what->atomic);
+    nxr_stats_lane_count(segment, NXR_LANE_PUTS, what->nbytes);
+    nxr_stats_lane_count(segment, NXR_LANE_ATOMICS, nxr_atomic_nbytes(&what->atomic));
     nxr_inflight_leave(word);
     nxr_wake_peer(segment->peer);
     return true;

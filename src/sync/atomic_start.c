@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "core/stats.h"
 #include "transfer/copy_thread.h"
 #include "host/atomic_ask.h"
 #include "host/atomic_serve.h"
@@ -52,6 +53,27 @@ static int atomic_op_change(struct nxr_op *op)
     return status == NIXL_E_AGAIN ? nxr_host_atomic_start(op) : status;
 }
 
+/* The same, counted. Of a mapped word that is done within the call. */
+static int atomic_op_change_counted(struct nxr_op *op)
+{
+    struct nxr_stats_post post;
+    int status;
+
+    if (op->segment->method == NXR_METHOD_MEMCPY) {
+        return atomic_op_change(op);
+    }
+    op->nbytes = nxr_atomic_nbytes(&op->atomic);
+    nxr_stats_begin(op, op->segment->transport);
+    post = nxr_stats_post_of(op);
+    status = atomic_op_change(op);
+    if (status == NIXL_INPROGRESS) {
+        nxr_stats_posted(&post);
+    } else {
+        nxr_stats_end(op, status);
+    }
+    return status;
+}
+
 /* Start a request with a change of a word, or continue it with that after its put or get. */
 static int atomic_op_start(struct nxr_op *op)
 {
@@ -62,7 +84,7 @@ static int atomic_op_start(struct nxr_op *op)
         return nxr_op_submit(op);
     }
     nxr_request_hand_to(op, segment->transport);
-    status = atomic_op_change(op);
+    status = atomic_op_change_counted(op);
     if (status == NIXL_E_STALE) {
         nxr_region_mark_stale(segment);
     }

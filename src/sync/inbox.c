@@ -148,16 +148,16 @@ bool nxr_inbox_has_any(void)
     return inbox_has(&nxr_context_default);
 }
 
-/* Slots of its ring were given back: the sender may be waiting for them. */
-static void tell_credit(struct nxr_peer *peer)
+/* Take the message at the head of a ring. Its sender may wait for slots. Caller holds the lock. */
+static void inbox_pop(struct sync_peer *sp, const struct nxr_ring_message *message, void *payload)
 {
-    if (!nxr_peer_is_up(peer)) {
-        return;
-    }
-    if (nxr_peer_is_remote(peer)) {
-        nxr_net_send_credit(peer);
-    } else {
-        nxr_wake_peer(peer);
+    bool is_credit = nxr_ring_pop(&sp->rx, message, payload) && nxr_peer_is_up(sp->peer);
+
+    sync_count_received(sp, message->nbytes);
+    if (is_credit && nxr_peer_is_remote(sp->peer)) {
+        nxr_net_send_credit(sp->peer);
+    } else if (is_credit) {
+        nxr_wake_peer(sp->peer);
     }
 }
 
@@ -186,9 +186,7 @@ static bool inbox_enqueue(struct sync_peer *sp, const struct nxr_ring_message *m
     note->is_late = message->is_late;
     note->nbytes = message->nbytes;
     note->tag = message->tag;
-    if (nxr_ring_pop(&sp->rx, message, note->payload)) {
-        tell_credit(sp->peer);
-    }
+    inbox_pop(sp, message, note->payload);
     nxr_list_append(&context->notes, &note->link);
     atomic_store_explicit(&context->queued_nbytes, used + note_cost(message->nbytes),
                           memory_order_release);
@@ -262,9 +260,7 @@ static bool take_from_ring(struct receive *receive, struct sync_peer *sp)
                 receive->status = NIXL_E_TRUNCATED;
                 return true;
             }
-            if (nxr_ring_pop(&sp->rx, &message, receive->note->payload)) {
-                tell_credit(sp->peer);
-            }
+            inbox_pop(sp, &message, receive->note->payload);
             fill_note(receive, sp->peer->rank, message.tag, message.nbytes, message.is_late);
             return true;
         }

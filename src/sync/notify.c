@@ -96,14 +96,34 @@ static inline bool must_hold(const struct nxr_peer *peer)
            atomic_load_explicit(&peer->n_held, memory_order_acquire) != 0;
 }
 
+/* One was sent. Caller holds send_lock, or is the only thread. */
+static inline void notify_count(struct nxr_peer *peer, const struct nxr_transport *transport,
+                                size_t nbytes)
+{
+    struct sync_peer *sp = sync_peer_of(peer);
+
+    if (__builtin_expect(sp->sent == NULL, 0)) {
+        sp->sent = nxr_stats_entry_of(peer, NXR_STATS_NOTIFY, transport->name, NXR_METHOD_NONE);
+    }
+    nxr_stats_count_alone(sp->sent, nbytes);
+}
+
 /* Put it into the ring. Caller holds send_lock, which a program with one thread does not need. */
 static inline int notify_write(struct nxr_peer *peer, const struct nxr_message *message)
 {
+    const struct nxr_transport *transport = peer->transport;
+    int status = NIXL_E_AGAIN;
+
     NXR_ASSERT(nxr_spin_is_mine(&sync_peer_of(peer)->send_lock) || !nxr_job.is_multithreaded);
-    if (peer->transport->notify != NULL) {
-        return peer->transport->notify(peer, message);
+    if (transport->notify != NULL) {
+        status = transport->notify(peer, message);
+    } else if (nxr_ring_push(&sync_peer_of(peer)->tx, message)) {
+        status = NIXL_OK;
     }
-    return nxr_ring_push(&sync_peer_of(peer)->tx, message) ? NIXL_OK : NIXL_E_AGAIN;
+    if (__builtin_expect(status == NIXL_OK, 1)) {
+        notify_count(peer, transport, message->nbytes);
+    }
+    return status;
 }
 
 /* The same, marked if an earlier put has failed. Caller holds send_lock. */
@@ -301,6 +321,10 @@ static int send_slow(const char *operation, struct send *send, int64_t timeout_n
     if (!nxr_peer_is_up(peer) || peer->transport == NULL) {
         return fail_send(operation, NIXL_E_UNSUPPORTED, peer, timeout_ns);
     }
+    nxr_stats_add_shared(
+        &nxr_stats_entry_of(peer, NXR_STATS_NOTIFY, nxr_peer_transport_name(peer), NXR_METHOD_NONE)
+             ->row->n[NXR_STATS_RETRIES],
+        1);
     status = nxr_wait_as(try_send, send, nxr_left(timeout_ns, deadline), describe_send, send);
     if (status == NIXL_OK) {
         status = send->status;
@@ -421,6 +445,9 @@ int nxr_notify_put(struct nxr_segment *segment, const struct nxr_put_notify *wha
     nxr_spin_lock(&sp->send_lock);
     if (!must_hold(peer) && !nxr_peer_is_doubtful(peer)) {
         status = segment->transport->put_notify(segment, what);
+    }
+    if (status == NIXL_OK) {
+        notify_count(peer, segment->transport, what->message.nbytes);
     }
     nxr_spin_unlock(&sp->send_lock);
     return status;

@@ -8,17 +8,20 @@
 
 #include "core/job.h"
 #include "core/peer_slot.h"
+#include "core/stats.h"
 
 struct sync_peer {
     /* Notifications to the peer. */
     struct nxr_spin send_lock; /* guards tx and held; a spin lock, inside nxr_inbox_spin */
     struct nxr_ring_tx tx;
     struct nxr_list held; /* struct held_note: they wait for earlier puts; peer->n_held of them */
+    struct nxr_stats_entry *sent; /* counts them; NULL: none was sent */
 
     /* Notifications from the peer: nxr_inbox_spin. */
     _Alignas(NXR_LINE_NBYTES) struct nxr_ring_rx rx;
     struct sync_peer *_Atomic rx_next; /* in the list of inbox.peers; stays when it is taken out */
     struct nxr_peer *peer;
+    struct nxr_stats_entry *received; /* counts them; NULL: none has arrived */
 };
 
 extern struct nxr_peer_slot nxr_sync_slot; /* of nxr_notify_subsystem */
@@ -26,6 +29,16 @@ extern struct nxr_peer_slot nxr_sync_slot; /* of nxr_notify_subsystem */
 static inline struct sync_peer *sync_peer_of(const struct nxr_peer *peer)
 {
     return nxr_peer_slot_of(peer, &nxr_sync_slot);
+}
+
+/* A notification was taken from the peer. Caller holds inbox.lock. */
+static inline void sync_count_received(struct sync_peer *sp, size_t nbytes)
+{
+    if (__builtin_expect(sp->received == NULL, 0)) {
+        sp->received = nxr_stats_entry_of(sp->peer, NXR_STATS_RECEIVE,
+                                          nxr_peer_transport_name(sp->peer), NXR_METHOD_NONE);
+    }
+    nxr_stats_count_alone(sp->received, nbytes);
 }
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "core/stats.h"
 #include "core/service.h"
 #include "transfer/copy_thread.h"
 #include "transfer/staging.h"
@@ -191,12 +192,17 @@ static int op_move(const struct nxr_op *op, enum nxr_copy_method method, size_t 
 {
     struct nxr_segment *segment = op->segment;
     char *here = (char *)op->local + at;
+    int status;
 
     if (segment->method == NXR_METHOD_MEMCPY) {
         return copy_thread_copy_mapped(op, method, at, nbytes);
     }
-    return op->kind == NXR_OP_PUT ? segment->transport->put(segment, op->offset + at, here, nbytes)
-                                  : segment->transport->get(segment, op->offset + at, here, nbytes);
+    nxr_stats_is_piece = true;
+    status = op->kind == NXR_OP_PUT
+                 ? segment->transport->put(segment, op->offset + at, here, nbytes)
+                 : segment->transport->get(segment, op->offset + at, here, nbytes);
+    nxr_stats_is_piece = false;
+    return status;
 }
 
 static int piece_move(const struct piece *piece)
@@ -502,6 +508,8 @@ bool nxr_copy_thread_begin(struct nxr_op *op)
         }
         op->nbytes_done += nbytes;
         if (op->nbytes_done == op->nbytes) {
+            nxr_stats_lane_count(
+                op->segment, op->kind == NXR_OP_PUT ? NXR_LANE_PUTS : NXR_LANE_GETS, op->nbytes);
             return true;
         }
         whole_ns = (nxr_now_ns() - began) * (int64_t)(op->nbytes / op->nbytes_done);

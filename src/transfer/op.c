@@ -2,6 +2,7 @@
 /* Carrying out puts and gets, for requests and for calls that wait. No lock. */
 #include "config.h"
 
+#include "core/stats.h"
 #include "memory/memory.h"
 #include "region/region.h"
 #include "transfer/copy_thread.h"
@@ -72,9 +73,21 @@ static int op_move_if_short(struct nxr_op *op, const struct nxr_transport *mover
     return nxr_op_move(op, mover);
 }
 
+/* NIXL_INPROGRESS: op may have ended and be freed. */
 static int op_start_by(struct nxr_op *op, const struct nxr_transport *mover)
 {
-    return op->pieces != NULL ? mover->start_list(op) : mover->start(op);
+    struct nxr_stats_post post;
+    int status;
+
+    nxr_stats_begin(op, mover);
+    post = nxr_stats_post_of(op);
+    status = op->pieces != NULL ? mover->start_list(op) : mover->start(op);
+    if (status == NIXL_INPROGRESS) {
+        nxr_stats_posted(&post);
+    } else {
+        nxr_stats_end(op, status);
+    }
+    return status;
 }
 
 /*
@@ -85,7 +98,7 @@ static int op_start(struct nxr_op *op, const struct nxr_transport *mover)
 {
     bool may_stage =
         mover != &nxr_transport_staging && (op->pieces == NULL || op_is_device_copy(op, mover));
-    int status = op_start_by(op, mover); /* NIXL_INPROGRESS: op may have ended and be freed */
+    int status = op_start_by(op, mover);
 
     if (status == NIXL_E_UNSUPPORTED && may_stage) {
         nxr_request_hand_to(op, &nxr_transport_staging);

@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include "core/stats.h"
 #include "transfer/staging_pipeline.h"
 #include "core/progress.h"
 #include "core/service.h"
@@ -88,9 +89,11 @@ static int direct_move(struct staging_slot *slot)
         .nbytes = slot->nbytes,
         .ended = direct_move_ended,
     };
+    nxr_stats_is_piece = true;
     status = user->kind == NXR_OP_PUT
                  ? segment->transport->put(segment, slot->op.offset, slot->op.local, slot->nbytes)
                  : segment->transport->get(segment, slot->op.offset, slot->op.local, slot->nbytes);
+    nxr_stats_is_piece = false;
     if (status == NIXL_E_AGAIN) {
         atomic_fetch_add(&nxr_n_started, 1);
         status = segment->transport->start(&slot->op);

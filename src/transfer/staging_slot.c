@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "core/stats.h"
 #include "transfer/staging_pipeline.h"
 #include "memory/memory.h"
 #include "util/copy.h"
@@ -167,6 +168,7 @@ static int slot_fill(struct staging_slot *slot, struct staging_job *job)
     if (status != NIXL_OK) {
         return status;
     }
+    nxr_stats_staged(job->op);
     slot->job = job;
     slot->offset = rest.offset;
     slot->local = rest.local;

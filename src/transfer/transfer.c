@@ -192,6 +192,9 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, bool take
     if (status == NIXL_E_AGAIN && kind == NXR_OP_PUT && mover == op.segment->transport &&
         nxr_atomic_serves_put(op.segment, op.offset, nbytes)) {
         status = nxr_atomic_put(op.segment, op.offset, local, nbytes);
+        if (status == NIXL_OK) {
+            nxr_stats_moved(op.segment, kind, nbytes);
+        }
     }
     if (status == NIXL_E_AGAIN || (status == NIXL_E_UNSUPPORTED && nxr_range_find(local) != NULL)) {
         return run_request(operation, &op);

@@ -248,16 +248,6 @@ bool nxr_xfer_stage(struct nixl_xfer *xfer, uint64_t max_nbytes)
     return n > 0 && atomic_load(&xfer->failure) == NIXL_OK;
 }
 
-static uint64_t xfer_submit_nbytes_of(const struct nxr_piece *pieces, size_t n_pieces)
-{
-    uint64_t nbytes = 0;
-
-    for (size_t i = 0; i < n_pieces; i++) {
-        nbytes += pieces[i].nbytes;
-    }
-    return nbytes;
-}
-
 /*
  * The first staged pieces were handed over: remove them, and charge their cost to the turn's
  * budget.
@@ -278,7 +268,7 @@ static int move_staged(struct nixl_xfer *xfer, uint64_t *left_p)
     size_t n_done;
     int status =
         nxr_op_move_list(xfer->mover, xfer->segment, xfer->kind, pieces, xfer->n_staged, &n_done);
-    uint64_t nbytes = xfer_submit_nbytes_of(pieces, n_done);
+    uint64_t nbytes = nxr_pieces_nbytes(pieces, n_done);
 
     staged_is_gone(xfer, n_done, nbytes + n_done * PIECE_COST, left_p);
     xfer->is_copying = n_done > 0 && nxr_copy_thread_reaches(xfer->segment);
@@ -297,7 +287,7 @@ static struct nxr_op make_op(const struct nixl_xfer *xfer, size_t n_pieces)
                            .kind = xfer->kind,
                            .offset = pieces->offset,
                            .local = pieces->local,
-                           .nbytes = xfer_submit_nbytes_of(pieces, n_pieces),
+                           .nbytes = nxr_pieces_nbytes(pieces, n_pieces),
                            .takes_time = true, /* move_staged() has tried, or need not */
                            .ended = slot_ended};
 }

@@ -24,6 +24,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/observe.c %D%/observe.h \
 	%D%/thread_priority.c %D%/thread_priority.h \
 	%D%/ring.c %D%/ring.h \
+	%D%/stats_page.c %D%/stats_page.h \
 	%D%/status.c %D%/status.h \
 	%D%/struct.c %D%/struct.h \
 	%D%/thread.c %D%/thread.h \

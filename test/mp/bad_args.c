@@ -18,6 +18,7 @@ static unsigned char memory[64];
 static void bad_ranks(void)
 {
     struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
+    struct nixl_stats stats = NIXL_STATS_INIT;
     struct nixl_peer_info peer = NIXL_PEER_INFO_INIT;
     const int ranks[] = {-1, -2, -3, nixl_size(), nixl_size() + 1, INT_MAX, INT_MIN};
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
@@ -52,6 +53,9 @@ static void bad_ranks(void)
         MPT_STATUS(nixl_peer_readmit(bad, 1), NIXL_E_INVALID_ARG);
         MPT_TRUE(nixl_host(bad) == NULL);
         MPT_STATUS(nixl_route_query(bad, 0, &route), NIXL_E_INVALID_ARG);
+        if (bad != NIXL_ANY_RANK) {
+            MPT_STATUS(nixl_stats_sum(bad, NIXL_STATS_PUT, NULL, &stats), NIXL_E_INVALID_ARG);
+        }
         MPT_STATUS(nixl_route_query_segment(bad, region, NULL, 0, &route), NIXL_E_INVALID_ARG);
         if (bad != NIXL_ANY_RANK) {
             MPT_STATUS(nixl_notify_recv(bad, 0, 0, 0, &note), NIXL_E_INVALID_ARG);

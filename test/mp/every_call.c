@@ -273,6 +273,7 @@ void mpt_every_call(struct nixl_region *region, int expected)
     struct nixl_event event = NIXL_EVENT_INIT;
     struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
     struct nixl_peer_info peer = NIXL_PEER_INFO_INIT;
+    struct nixl_stats stats = NIXL_STATS_INIT;
     char text[64];
 
     MPT_EQ(nixl_rank(), expected);
@@ -290,6 +291,8 @@ void mpt_every_call(struct nixl_region *region, int expected)
     MPT_STATUS(nixl_rank_kill(0), expected);
     MPT_STATUS(nixl_route_query(0, 0, &route), expected);
     MPT_STATUS(nixl_route_query_segment(0, region, NULL, 0, &route), expected);
+    MPT_STATUS(nixl_stats_query(0, &stats), expected);
+    MPT_STATUS(nixl_stats_sum(0, NIXL_STATS_PUT, NULL, &stats), expected);
     every_region_call(region, expected);
     every_transfer_call(region, expected);
     every_extended_call(region, expected);

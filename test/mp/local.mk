@@ -62,6 +62,7 @@ mp_programs = \
 	%D%/scarce \
 	%D%/seals \
 	%D%/states \
+	%D%/stats \
 	%D%/stress \
 	%D%/stuck \
 	%D%/team_retry \
@@ -175,6 +176,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_seals_LDADD = $(mp_libs)
 %C%_states_LDFLAGS = $(mp_link)
 %C%_states_LDADD = $(mp_libs)
+%C%_stats_LDFLAGS = $(mp_link)
+%C%_stats_LDADD = $(mp_libs)
 %C%_stress_LDFLAGS = $(mp_link)
 %C%_stress_LDADD = $(mp_libs)
 %C%_stuck_LDFLAGS = $(mp_link)
@@ -187,7 +190,7 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_unload_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'
 %C%_unload_LDADD = -ldl
 
-mp_tests = %D%/abort.mp %D%/aside.mp %D%/bad_input.mp %D%/cuda.mp %D%/fair.mp %D%/fault.mp %D%/hello.mp %D%/life.mp %D%/limits.mp %D%/odd.mp %D%/restart.mp %D%/stress.mp
+mp_tests = %D%/abort.mp %D%/aside.mp %D%/bad_input.mp %D%/cuda.mp %D%/fair.mp %D%/fault.mp %D%/hello.mp %D%/life.mp %D%/limits.mp %D%/odd.mp %D%/restart.mp %D%/stats.mp %D%/stress.mp
 EXTRA_DIST += $(mp_tests) %D%/asan.mp %D%/tsan.mp
 TESTS += $(mp_tests)
 

@@ -26,6 +26,7 @@ Test(abi, sizes_are_pinned)
     cr_expect(eq(sz, sizeof(struct nixl_cq_params), 24));
     cr_expect(eq(sz, sizeof(struct nixl_cq_entry), 40));
     cr_expect(eq(sz, sizeof(struct nixl_xfer_info), 72));
+    cr_expect(eq(sz, sizeof(struct nixl_stats), 784));
 }
 
 Test(abi, fields_are_where_they_were)
@@ -53,6 +54,10 @@ Test(abi, fields_are_where_they_were)
     cr_expect(eq(sz, sizeof(struct nixl_extent), 16));
     cr_expect(eq(sz, offsetof(struct nixl_mem_params, device), 24));
     cr_expect(eq(sz, offsetof(struct nixl_mem_params, access), 48));
+    cr_expect(eq(sz, offsetof(struct nixl_stats, transport), 16));
+    cr_expect(eq(sz, offsetof(struct nixl_stats, nops), 48));
+    cr_expect(eq(sz, offsetof(struct nixl_stats, post), 96));
+    cr_expect(eq(sz, offsetof(struct nixl_stats, complete), 440));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, is_usable), 24));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, latency_ns), 32));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, nrails), 48));
@@ -102,6 +107,7 @@ Test(abi, initialisers_set_the_size)
     struct nixl_event event = NIXL_EVENT_INIT;
     struct nixl_blocks blocks = NIXL_BLOCKS_INIT;
     struct nixl_xfer_info xfer = NIXL_XFER_INFO_INIT;
+    struct nixl_stats stats = NIXL_STATS_INIT;
     static struct nixl_note note;
 
     nixl_note_init(&note);
@@ -114,5 +120,6 @@ Test(abi, initialisers_set_the_size)
     cr_expect(eq(sz, blocks.struct_nbytes, sizeof(blocks)));
     cr_expect(eq(u64, blocks.nblocks, 1));
     cr_expect(eq(sz, xfer.struct_nbytes, sizeof(xfer)));
+    cr_expect(eq(sz, stats.struct_nbytes, sizeof(stats)));
     cr_expect(eq(sz, note.struct_nbytes, sizeof(note)));
 }

@@ -53,6 +53,7 @@ static int self_put(struct nxr_segment *segment, uint64_t offset, const void *sr
 
     NXR_ASSERT(nxr_segment_may_move(segment, offset, src, nbytes));
     if (status == NIXL_OK) {
+        nxr_stats_lane_count(segment, NXR_LANE_PUTS, nbytes);
         nxr_copy(segment->addr + offset, src, nbytes);
         nxr_inflight_leave(word);
     }
@@ -66,6 +67,7 @@ static int self_get(struct nxr_segment *segment, uint64_t offset, void *dst, siz
 
     NXR_ASSERT(nxr_segment_may_move(segment, offset, dst, nbytes));
     if (status == NIXL_OK) {
+        nxr_stats_lane_count(segment, NXR_LANE_GETS, nbytes);
         nxr_copy(dst, segment->addr + offset, nbytes);
         nxr_inflight_leave(word);
     }
@@ -82,6 +84,8 @@ static int self_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
     *n_done_p = 0;
     if (status == NIXL_OK) {
         nxr_copy_list(segment->addr, kind, pieces, n_pieces);
+        nxr_stats_lane_count(segment, kind == NXR_OP_PUT ? NXR_LANE_PUTS : NXR_LANE_GETS,
+                             nxr_pieces_nbytes(pieces, n_pieces));
         nxr_inflight_leave(word);
         *n_done_p = n_pieces;
     }

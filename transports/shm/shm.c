@@ -78,7 +78,11 @@ static int shm_put(struct nxr_segment *segment, uint64_t offset, const void *src
          * as it does atomics.
          */
         if (nxr_host_paths.atomic_serves_put(segment, offset, nbytes)) {
-            return nxr_host_paths.atomic_put(segment, offset, src, nbytes);
+            status = nxr_host_paths.atomic_put(segment, offset, src, nbytes);
+            if (status == NIXL_OK) {
+                nxr_stats_moved(segment, NXR_OP_PUT, nbytes);
+            }
+            return status;
         }
         if (segment->method == NXR_METHOD_BOUNCE) {
             return NIXL_E_AGAIN;
@@ -89,9 +93,13 @@ static int shm_put(struct nxr_segment *segment, uint64_t offset, const void *src
         return status;
     }
     if (__builtin_expect(segment->method == NXR_METHOD_MEMCPY, 1)) {
+        nxr_stats_lane_count(segment, NXR_LANE_PUTS, nbytes);
         nxr_copy(segment->addr + offset, src, nbytes);
     } else {
         status = nxr_shm_vm_move(segment, NXR_OP_PUT, offset, (void *)src, nbytes);
+        if (status == NIXL_OK) {
+            nxr_stats_moved(segment, NXR_OP_PUT, nbytes);
+        }
     }
     nxr_inflight_leave(word);
     return status;
@@ -111,9 +119,13 @@ static int shm_get(struct nxr_segment *segment, uint64_t offset, void *dst, size
         return status;
     }
     if (__builtin_expect(segment->method == NXR_METHOD_MEMCPY, 1)) {
+        nxr_stats_lane_count(segment, NXR_LANE_GETS, nbytes);
         nxr_copy(dst, segment->addr + offset, nbytes);
     } else {
         status = nxr_shm_vm_move(segment, NXR_OP_GET, offset, dst, nbytes);
+        if (status == NIXL_OK) {
+            nxr_stats_moved(segment, NXR_OP_GET, nbytes);
+        }
     }
     nxr_inflight_leave(word);
     return status;
@@ -136,9 +148,14 @@ static int shm_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
     }
     if (segment->method == NXR_METHOD_MEMCPY) {
         nxr_copy_list(segment->addr, kind, pieces, n_pieces);
+        nxr_stats_lane_count(segment, kind == NXR_OP_PUT ? NXR_LANE_PUTS : NXR_LANE_GETS,
+                             nxr_pieces_nbytes(pieces, n_pieces));
         *n_done_p = n_pieces;
     } else {
         status = nxr_shm_vm_list(segment, kind, pieces, n_pieces, n_done_p);
+        if (*n_done_p > 0) {
+            nxr_stats_moved(segment, kind, nxr_pieces_nbytes(pieces, *n_done_p));
+        }
     }
     nxr_inflight_leave(word);
     return status;

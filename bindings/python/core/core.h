@@ -298,6 +298,7 @@ void bind_channel(nb::module_ &module);
 void bind_team(nb::module_ &module);
 void bind_pair(nb::module_ &module);
 void bind_log(nb::module_ &module);
+void bind_stats(nb::module_ &module);
 
 } // namespace nx
 

@@ -27,4 +27,5 @@ NB_MODULE(_core, module)
     nx::bind_team(module);
     nx::bind_pair(module);
     nx::bind_log(module);
+    nx::bind_stats(module);
 }

@@ -74,7 +74,16 @@ from ._region import (
 )
 from ._team import Team
 from ._transfer import Transfer
-from ._types import ALL_EXTENTS, Blocks, PeerInfo, RegionInfo, RouteInfo, TransferInfo
+from ._types import (
+    ALL_EXTENTS,
+    Blocks,
+    PeerInfo,
+    RegionInfo,
+    RouteInfo,
+    Stats,
+    Times,
+    TransferInfo,
+)
 from ._version import __version__
 
 
@@ -147,8 +156,10 @@ __all__ = [
     "Signal",
     "Slot",
     "StaleError",
+    "Stats",
     "Team",
     "TimedOutError",
+    "Times",
     "Transfer",
     "TransferInfo",
     "TransportError",

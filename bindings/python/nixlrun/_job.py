@@ -14,7 +14,7 @@ from . import _core
 from ._channel import Channel
 from ._context import Context, ContextBase
 from ._core import DEFAULT, Drained, Queue
-from ._types import PeerInfo, RouteInfo
+from ._types import PeerInfo, RouteInfo, Stats, as_stats
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -207,6 +207,19 @@ class JobBase(_Base):
 
     def _detach(self, rank: Int, timeout: Timeout) -> None:
         _core.detach(rank, timeout)
+
+    def stats(self) -> list[Stats]:
+        """How much went where: the counters of this process by peer, path and operation.
+
+        They only grow; subtract two readings to count from a moment on.
+        """
+        return [as_stats(given) for given in _core.stats()]
+
+    def stats_sum(
+        self, rank: Optional[Int] = None, op: str = "", transport: str = ""
+    ) -> Stats:
+        """The sum of all counters of a rank, an operation, a transport; without one: of all."""
+        return as_stats(_core.stats_sum(rank, op, transport))
 
     def abort(self, exit_code: int = 1, why: str = "") -> NoReturn:
         """End the whole job: print why on stderr, have the launcher kill all ranks, and exit."""

@@ -44,7 +44,17 @@ if TYPE_CHECKING:
     Timeout: TypeAlias = Union[float, None, Default]
     Stream: TypeAlias = Any
 
-__all__ = ["DEFAULT", "Blocks", "Default", "PeerInfo", "RegionInfo", "RouteInfo", "TransferInfo"]
+__all__ = [
+    "DEFAULT",
+    "Blocks",
+    "Default",
+    "PeerInfo",
+    "RegionInfo",
+    "RouteInfo",
+    "Stats",
+    "Times",
+    "TransferInfo",
+]
 
 
 ALL_EXTENTS = 2**32 - 1
@@ -192,6 +202,62 @@ class TransferInfo(NamedTuple):
     npieces: int
     took_ns: int
     had_estimated_ns: int
+
+
+class Times(NamedTuple):
+    """Times of operations, in ns.
+
+    ``buckets[i]`` counts those from ``2**i`` to less than ``2**(i + 1)`` ns; together they are
+    ``count``.
+    """
+
+    count: int
+    sum_ns: int
+    max_ns: int
+    buckets: tuple[int, ...]
+
+    @property
+    def mean_ns(self) -> float:
+        """Their mean; 0 if none was timed."""
+        return self.sum_ns / self.count if self.count else 0.0
+
+    def percentile_ns(self, percent: float) -> int:
+        """A time that so many percent do not exceed, rounded up to a power of two."""
+        wanted, seen = self.count * percent / 100, 0
+        for i, n in enumerate(self.buckets):
+            seen += n
+            if n and seen >= wanted:
+                return min(2 ** (i + 1), max(self.max_ns, 1))
+        return 0
+
+
+class Stats(NamedTuple):
+    """The counters of one peer, path and operation, which only grow.
+
+    ``op`` is "put", "get", "atomic", "notify", "receive", "collective", "wait" or "wake"; in a sum
+    over several, op, transport and method are "" and rank is -1. Of operations that take time, one
+    in eight is timed, and each large one: ``post`` until a transport has accepted it, ``complete``
+    until it has ended.
+    """
+
+    rank: int
+    op: str
+    transport: str
+    method: str
+    nops: int
+    nbytes: int
+    nfailed: int
+    nrequests: int
+    nretries: int
+    nstages: int
+    post: Times
+    complete: Times
+
+
+def as_stats(given: dict[str, Any]) -> Stats:
+    """Counters as the extension module gives them."""
+    times = {name: Times(**given.pop(name)) for name in ("post", "complete")}
+    return Stats(**given, **times)
 
 
 def entries(blocks: Union[Blocks, Sequence[Blocks]]) -> list[tuple[Any, ...]]:

@@ -181,6 +181,31 @@ def test_ranks_and_routes(job):
 
 
 @pytest.mark.ranks(2)
+def test_stats_count_what_went_where(job):
+    box = job.region("box", 1 << 24)
+    other = 1 - job.rank
+    job.team().barrier()
+    before = job.stats_sum(other, "put")
+    for _ in range(10):
+        box.put(other, b"12345678")
+    box.start_put(other, bytearray(1 << 24)).wait()
+    after = job.stats_sum(other, "put", "shm")
+    assert after.nops - before.nops == 11 and after.nbytes - before.nbytes == 80 + (1 << 24)
+    assert after.nrequests - before.nrequests in (0, 1) and after.nfailed == 0
+    assert after.complete.count == sum(after.complete.buckets)
+    assert after.complete.mean_ns <= after.complete.max_ns
+    assert after.complete.percentile_ns(100) <= max(after.complete.max_ns, 1)
+    job.notify(other, 1, b"abc")
+    job.recv(other)
+    assert job.stats_sum(other, "notify").nbytes == job.stats_sum(other, "receive").nbytes == 3
+    rows = [row for row in job.stats() if row.rank == other and row.op == "put"]
+    assert sum(row.nbytes for row in rows) == after.nbytes and rows[0].method == "memcpy"
+    with pytest.raises(ValueError, match="one of put"):
+        job.stats_sum(op="gut")
+    job.team().barrier()
+
+
+@pytest.mark.ranks(2)
 def test_drain_reports_everything_once(job):
     box = job.region("box", 1 << 24)
     other = 1 - job.rank

@@ -16,6 +16,8 @@ pub const NIXL_TOKEN_MAX: u32 = 255;
 pub const NIXL_GRANT_USES_MAX: u32 = 16777214;
 pub const NIXL_GRANT_PIECES_MAX: u32 = 65536;
 pub const NIXL_NO_COLOR: i32 = -1;
+pub const NIXL_STATS_ANY: i32 = -1;
+pub const NIXL_STATS_NBUCKETS: u32 = 40;
 pub type __int32_t = ::std::os::raw::c_int;
 pub type __uint32_t = ::std::os::raw::c_uint;
 pub type __int64_t = ::std::os::raw::c_long;
@@ -2907,5 +2909,109 @@ extern "C" {
         args: *const nixl_reduce_args,
         op: *const nixl_op,
         req_p: *mut *mut nixl_req,
+    ) -> ::std::os::raw::c_int;
+}
+#[doc = " bytes written to the peer"]
+pub const NIXL_STATS_PUT: nixl_stats_op = 0;
+#[doc = " bytes read from it"]
+pub const NIXL_STATS_GET: nixl_stats_op = 1;
+#[doc = " words of it changed or read, signals included"]
+pub const NIXL_STATS_ATOMIC: nixl_stats_op = 2;
+#[doc = " notifications sent to it; bytes: payloads"]
+pub const NIXL_STATS_NOTIFY: nixl_stats_op = 3;
+#[doc = " notifications taken from it"]
+pub const NIXL_STATS_RECEIVE: nixl_stats_op = 4;
+#[doc = " collectives; of no peer, the transport is its name"]
+pub const NIXL_STATS_COLLECTIVE: nixl_stats_op = 5;
+#[doc = " waits that slept; of no peer"]
+pub const NIXL_STATS_WAIT: nixl_stats_op = 6;
+#[doc = " times that a thread of the peer was woken from its sleep"]
+pub const NIXL_STATS_WAKE: nixl_stats_op = 7;
+#[doc = " What is counted."]
+pub type nixl_stats_op = ::std::os::raw::c_uint;
+#[doc = " Times of operations. Bucket i has those from 2^i ns to less than 2^(i+1) ns; the first also what"]
+#[doc = " is shorter, and the last what is longer."]
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct nixl_stats_times {
+    #[doc = " how many were timed"]
+    pub count: u64,
+    #[doc = " of all of them"]
+    pub sum_ns: u64,
+    #[doc = " the longest"]
+    pub max_ns: u64,
+    #[doc = " how many in each; together `count`"]
+    pub buckets: [u64; 40usize],
+}
+#[doc = " The counters of one peer, path and operation since nixl_init(). They only grow: to count from a"]
+#[doc = " moment on, subtract what was read then. Bytes count when they have moved."]
+#[doc = ""]
+#[doc = " Of an operation that is done within its call only its number and bytes are counted. Of those that"]
+#[doc = " take time, one in eight is timed, and each of 64 KiB or more: `post` is the time in which a"]
+#[doc = " transport accepts it, `complete` the time from its start until it has ended. Of waits and"]
+#[doc = " collectives, `complete` is how long they took."]
+#[doc = ""]
+#[doc = " What the library moves for itself is counted as well where it uses puts, gets or atomics. A"]
+#[doc = " prepared transfer counts as the puts or gets that its transport carries out for it, which may be"]
+#[doc = " one for many blocks. Direct copies inside of collectives and channels count as neither."]
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct nixl_stats {
+    pub struct_nbytes: usize,
+    #[doc = " the peer; -1: none, or several"]
+    pub rank: ::std::os::raw::c_int,
+    #[doc = " an enum nixl_stats_op, or NIXL_STATS_ANY: several"]
+    pub op: ::std::os::raw::c_uint,
+    #[doc = " \"self\", \"shm\", \"tcp\"..., \"staging\", \"device\"; \"\": none, or several"]
+    pub transport: [::std::os::raw::c_char; 16usize],
+    #[doc = " as in nixl_route_info; \"\": none, or several"]
+    pub method: [::std::os::raw::c_char; 12usize],
+    pub reserved: ::std::os::raw::c_uint,
+    #[doc = " operations that succeeded"]
+    pub nops: u64,
+    #[doc = " their bytes"]
+    pub nbytes: u64,
+    #[doc = " operations that failed or were canceled after they had been started"]
+    pub nfailed: u64,
+    #[doc = " those of `nops` that were not done within their call"]
+    pub nrequests: u64,
+    #[doc = " how often one found no room and had to wait"]
+    pub nretries: u64,
+    #[doc = " pieces that went through a staging buffer"]
+    pub nstages: u64,
+    pub post: nixl_stats_times,
+    pub complete: nixl_stats_times,
+}
+extern "C" {
+    #[must_use]
+    #[doc = " The counters one by one, in the order in which they were first used. A pair of peer, path and"]
+    #[doc = " operation keeps its index until nixl_finalize(); new ones come at the end. Others can read the"]
+    #[doc = " same without this process: `nixlrun top`, `nixlrun --stats`, `nixlrun --metrics`."]
+    #[doc = ""]
+    #[doc = " @param index    0, 1, ... until NIXL_E_NOT_FOUND"]
+    #[doc = " @param stats_p  made with NIXL_STATS_INIT"]
+    #[doc = " @return NIXL_OK, NIXL_E_NOT_FOUND (no counters of that number), NIXL_E_INVALID_ARG,"]
+    #[doc = "         NIXL_E_NO_MEMORY"]
+    #[doc = " Threads: any. Nothing waits, and no operation is held up."]
+    pub fn nixl_stats_query(
+        index: ::std::os::raw::c_uint,
+        stats_p: *mut nixl_stats,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    #[must_use]
+    #[doc = " The sum of all counters that match."]
+    #[doc = ""]
+    #[doc = " @param rank       a peer; NIXL_ANY_RANK: all, and none"]
+    #[doc = " @param op         an enum nixl_stats_op; NIXL_STATS_ANY: all"]
+    #[doc = " @param transport  its name; NULL: all"]
+    #[doc = " @param stats_p    made with NIXL_STATS_INIT; zeros if nothing was counted"]
+    #[doc = " @return NIXL_OK, NIXL_E_INVALID_ARG, NIXL_E_NO_MEMORY"]
+    #[doc = " Threads: any."]
+    pub fn nixl_stats_sum(
+        rank: ::std::os::raw::c_int,
+        op: ::std::os::raw::c_uint,
+        transport: *const ::std::os::raw::c_char,
+        stats_p: *mut nixl_stats,
     ) -> ::std::os::raw::c_int;
 }

@@ -85,6 +85,7 @@ mod region;
 mod request;
 mod scope;
 mod signal;
+mod stats;
 mod team;
 mod time;
 mod transfer;
@@ -109,6 +110,7 @@ pub use region::{Kind, Mapping, Memory, Region, RegionInfo, Registered, Slice};
 pub use request::{wait_any, Outcome, Request};
 pub use scope::{scope, Filled, Pending, Scope};
 pub use signal::{signal_wait_any, AtomicOp, Change, Compare, Signal};
+pub use stats::{Stats, StatsOp, StatsTimes};
 pub use team::{Strided, Team};
 pub use transfer::{Blocks, Side, Transfer, TransferInfo};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Notifications, events, contexts, channels and what is known of ranks.
 use crate::{other, ranks};
-use nixlrun::{Code, Event, RankScope, State};
+use nixlrun::{Code, Event, RankScope, State, StatsOp};
 use std::time::Duration;
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
@@ -53,6 +53,11 @@ ranks!(ranks_are_known, 2, |job| {
     assert_eq!(info.host, me.host);
     assert_eq!(peer.state()?, State::Alive);
     assert!(peer.routes()?.iter().any(|route| route.is_chosen && route.transport == "shm"));
+    job.notify(other(job), 5, b"abc")?;
+    let sent = job.stats_sum(Some(other(job)), Some(StatsOp::Notify), None)?;
+    assert_eq!((sent.nops, sent.nbytes, sent.rank), (1, 3, Some(other(job))));
+    assert!(job.stats()?.iter().any(|row| row.op == Some(StatsOp::Notify) && row.nops == 1));
+    job.recv(Some(other(job)), Some(5), SOON)?;
     assert!(job.peer(99).info().is_err() && job.peer(-1).state().is_err());
     assert_eq!(job.local(), (job.rank(), 2));
     assert_eq!((job.program(), job.ranks().len()), (0, 2));
