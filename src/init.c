@@ -48,6 +48,7 @@
 #include "memory/device_atomic.h"
 #include "sync/notify.h"
 #include "sync/stream_signal.h"
+#include "transfer/copy_crew.h"
 #include "transfer/copy_thread.h"
 #include "transfer/staging.h"
 #include "transfer/transfer.h"
@@ -212,6 +213,9 @@ static void choose_spin_time(int n_local)
 
     nxr_job.is_oversubscribed = nxr_cores_are_few(&cores, n_local, n_sharing);
     nxr_job.has_spare_core = nxr_cores_have_spare(&cores, n_local, n_sharing);
+    nxr_copy_crew_init(nxr_job.has_spare_core ? cores.n_allowed : 0, n_sharing);
+    nxr_job.copy_at_once =
+        nxr_copy_crew_size() > 0 ? (uint32_t)NXR_CREW_FROM_NBYTES - 1 : UINT32_MAX;
     nxr_job.spin_ns = nxr_env.spin_time;
     nxr_info(CORE, "%d of %d ranks of this host share %d of its %d cores: %s", n_sharing, n_local,
              cores.n_allowed, cores.n_online,

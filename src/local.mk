@@ -201,6 +201,7 @@ endif
 
 %C%_libnxr_transfer_la_SOURCES = \
 	%D%/transfer/bounce_serve.c \
+	%D%/transfer/copy_crew.c %D%/transfer/copy_crew.h \
 	%D%/transfer/copy_thread.c %D%/transfer/copy_thread.h \
 	%D%/transfer/flush.c \
 	%D%/transfer/op.c %D%/transfer/op.h \

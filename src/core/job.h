@@ -119,6 +119,7 @@ struct nxr_job {
     bool is_oversubscribed; /* more ranks than cores on this host: spin little */
     bool may_return;        /* ranks are started again when their processes have failed */
     bool has_spare_core;    /* ... fewer: a library thread may work beside one that spins */
+    uint32_t copy_at_once;  /* more bytes are copied by several threads; UINT32_MAX: never */
     int64_t spin_ns;
     struct nxr_full_card card;
     struct nxr_identity self;

@@ -149,6 +149,9 @@ static void segment_came(struct nxr_region_segment *segment, const struct nxr_ke
         nxr_segment_fail(segment, status);
         return;
     }
+    if (open->method == NXR_METHOD_MEMCPY && peer->rank != nxr_job.rank) {
+        open->put_at_once = open->get_at_once = nxr_job.copy_at_once;
+    }
     segment->is_open = true;
     nxr_segment_ready(segment);
     atomic_store_explicit(&open->generation, key->generation, memory_order_release);

@@ -8,6 +8,7 @@
 
 #include "core/stats.h"
 #include "core/service.h"
+#include "transfer/copy_crew.h"
 #include "transfer/copy_thread.h"
 #include "transfer/staging.h"
 #include "core/subsystem.h"
@@ -307,6 +308,12 @@ static bool copy_a_piece(size_t max_nbytes)
     return true;
 }
 
+/* As the crew calls it. */
+static bool copy_any_piece(void)
+{
+    return copy_a_piece(SIZE_MAX);
+}
+
 void nxr_copy_thread_look(void)
 {
     (void)copy_a_piece(LOOK_NBYTES);
@@ -483,6 +490,7 @@ void nxr_copy_thread_stop(void)
     while ((copy = take_stopped()) != NULL) {
         copy_end(copy);
     }
+    nxr_copy_crew_stop();
     if (atomic_load(&thread_state) == THREAD_RUNS) {
         pthread_join(copy_thread_thread, NULL); /* it finishes the piece that it is copying */
     }
@@ -519,6 +527,7 @@ bool nxr_copy_thread_begin(struct nxr_op *op)
 
 int nxr_host_copy_start(struct nxr_op *op)
 {
+    const size_t op_nbytes = op->nbytes - op->nbytes_done; /* it may end before this call does */
     struct copy *copy;
     bool was_asleep;
 
@@ -544,6 +553,7 @@ int nxr_host_copy_start(struct nxr_op *op)
     if (was_asleep) {
         pthread_cond_signal(&work_came);
     }
+    nxr_copy_crew_call(op_nbytes, copy_any_piece);
     return NIXL_INPROGRESS;
 }
 

@@ -7,7 +7,8 @@
  * first bytes allows in some 15 us, and leaves the rest to one thread, which is created when first
  * needed and ends in the last nixl_finalize(). Operations are cut into pieces. User threads that
  * wait take pieces as well, so that starting and waiting is not slower than a blocking call; if no
- * core is free for the copy thread, it takes none meanwhile. Each piece holds an in-flight
+ * core is free for the copy thread, it takes none meanwhile; on hosts with many idle cores the crew
+ * (copy_crew.h) takes pieces, too. Each piece holds an in-flight
  * reference to its segment while it is copied, as every copy does; the operation keeps the segment
  * mapped until it ends.
  *
