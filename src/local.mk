@@ -23,6 +23,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/attach/listener.c %D%/attach/listener.h \
 	%D%/attach/proof.c %D%/attach/proof.h \
 	%D%/attach/publish.c \
+	%D%/attach/reach.c %D%/attach/reach.h \
 	%D%/attach/token.c %D%/attach/token.h \
 	%D%/attach/visit.c %D%/attach/visit.h \
 	%D%/attach/where.c %D%/attach/where.h

@@ -31,7 +31,7 @@ static int attach_fail_timeout(const struct nxr_attempt *attempt, int64_t timeou
                         "cannot attach to '%s' in %s within %s: %s", attempt->name,
                         attempt->where.text, nxr_duration(timeout_ns).text, attempt->why);
     }
-    if (attempt->where.dir == NULL) {
+    if (attempt->where.kind == NXR_WHERE_PORT) {
         return nxr_fail(NIXL_E_NOT_FOUND, operation, -1, "", 0,
                         "nobody has published '%s' at %s within %s: %s", attempt->name,
                         attempt->where.text, nxr_duration(timeout_ns).text, attempt->why);
@@ -50,7 +50,7 @@ static void attach_pause(const struct nxr_attempt *attempt, int64_t left_ns, int
 
     (void)nxr_wait_as(attach_never, NULL, left_ns < *look_ns ? left_ns : *look_ns,
                       nxr_describe_reason, &reason);
-    if (attempt->where.dir == NULL && *look_ns < MAX_LOOK_NS) {
+    if (attempt->where.kind == NXR_WHERE_PORT && *look_ns < MAX_LOOK_NS) {
         *look_ns *= 2;
     }
 }
@@ -90,7 +90,7 @@ int nixl_attach(const char *where, const char *name, const char *schema, int64_t
     if (status != NIXL_OK) {
         return status;
     }
-    if (attempt.where.dir == NULL && attempt.where.port == 0) {
+    if (attempt.where.kind == NXR_WHERE_PORT && attempt.where.port == 0) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "where is '%.100s'; allowed: the port at which the publisher listens, 1 to "
                         "65535, which nixl_publish_query() tells there",

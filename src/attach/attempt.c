@@ -4,11 +4,10 @@
 
 #include "attach/attempt.h"
 #include "attach/attach.h"
-#include "attach/token.h"
+#include "attach/reach.h"
 #include "control/wire.h"
 #include "core/attached.h"
 #include "core/wait.h"
-#include "host/local_socket.h"
 #include "host/packet.h"
 #include "net/net.h"
 #include "util/clock.h"
@@ -17,197 +16,10 @@
 #include "util/status.h"
 
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#define POLL_NS   (1 * NXR_MS) /* how often to look for an answer */
-#define ANSWER_NS (2 * NXR_S)  /* how long one attempt waits for an answer */
-
-#define SAY(_attempt, ...) snprintf((_attempt)->why, sizeof((_attempt)->why), __VA_ARGS__)
-
-/* The attempt fails for good. */
-static int attempt_refuse(struct nxr_attempt *attempt, int status)
-{
-    attempt->is_final = true;
-    return status;
-}
-
-/* ---- the entry of a folder ------------------------------------------------------------------- */
-
-static int attempt_check_publisher(struct nxr_attempt *attempt)
-{
-    if (attempt->talk.publisher.job != nxr_job.self.job) {
-        return NIXL_OK;
-    }
-    SAY(attempt, "the publisher is %s: use that number",
-        nxr_identity_name(&attempt->talk.publisher));
-    return attempt_refuse(attempt, NIXL_E_INVALID_ARG);
-}
-
-/* Read the secret beside the entry. What does not fit together may be being replaced. */
-static int attempt_read_secret(struct nxr_attempt *attempt)
-{
-    int status =
-        nxr_directory_read_secret(attempt->where.dir, attempt->name, attempt->secret, attempt->why);
-
-    attempt->is_final = status == NIXL_E_ACCESS;
-    if (status == NIXL_OK && !nxr_entry_is_proved(&attempt->entry, attempt->secret)) {
-        SAY(attempt, "the entry of '%s' was not made with the secret beside it", attempt->name);
-        return NIXL_E_TRANSPORT;
-    }
-    return status;
-}
-
-static int attempt_read_entry(struct nxr_attempt *attempt)
-{
-    const char *dir = attempt->where.dir;
-    int status = nxr_directory_read(dir, attempt->name, &attempt->entry, attempt->why);
-
-    if (status == NIXL_E_NOT_FOUND) {
-        return access(dir, F_OK) == 0 ? status : attempt_refuse(attempt, status);
-    }
-    attempt->is_found = true;
-    if (status == NIXL_E_UNSUPPORTED || status == NIXL_E_ACCESS) {
-        return attempt_refuse(attempt, status);
-    }
-    if (status != NIXL_OK) {
-        return status;
-    }
-    attempt->talk.publisher = attempt->entry.publisher;
-    snprintf(attempt->who, sizeof(attempt->who), "process %d", attempt->entry.pid);
-    status = attempt_check_publisher(attempt);
-    return status == NIXL_OK ? attempt_read_secret(attempt) : status;
-}
-
-/* ---- reaching the publisher ------------------------------------------------------------------ */
-
-static int attempt_open_local(struct nxr_attempt *attempt)
-{
-    struct ucred other;
-    int fd, status = nxr_local_socket_connect(NXR_INTRO_SOCKET, attempt->entry.socket, &fd);
-
-    if (status == NIXL_E_LIMIT) {
-        SAY(attempt, "cannot make a socket: %s", strerror(errno));
-        return attempt_refuse(attempt, status);
-    }
-    if (status != NIXL_OK) {
-        SAY(attempt,
-            status == NIXL_E_AGAIN
-                ? "process %d on '%s', which has published it, accepts no connection "
-                  "now"
-                : "process %d on '%s', which has published it, has ended, or is on "
-                  "another host, or in another network namespace without the "
-                  "NIXLRUN_SHARED_DIR of this one: publish at tcp://HOST:PORT for "
-                  "those",
-            attempt->entry.pid, attempt->entry.host);
-        return NIXL_E_NOT_FOUND;
-    }
-    attempt->intro.fd = fd;
-    other = nxr_packet_other_end(fd);
-    if (other.uid != geteuid()) {
-        SAY(attempt, "the publisher runs as user %u, this process as user %u", other.uid,
-            geteuid());
-        return attempt_refuse(attempt, NIXL_E_ACCESS);
-    }
-    return NIXL_OK;
-}
-
-static bool attempt_has_event(void *arg)
-{
-    return poll(arg, 1, 0) > 0;
-}
-
-/* Wait for events of the introduction's descriptor, within one attempt. False: none came. */
-static bool attempt_await(struct nxr_attempt *attempt, short events)
-{
-    struct pollfd entry = {.fd = attempt->intro.fd, .events = events};
-    int64_t until = nxr_now_ns() + ANSWER_NS;
-    int status;
-
-    until = attempt->deadline < until ? attempt->deadline : until;
-    do {
-        status = nxr_wait(attempt_has_event, &entry, POLL_NS);
-    } while (status == NIXL_E_TIMEOUT && nxr_now_ns() < until);
-    return status == NIXL_OK;
-}
-
-/* Connect to one address. 0, or an errno. */
-static int attempt_connect_to(struct nxr_attempt *attempt, const struct addrinfo *address)
-{
-    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    socklen_t nbytes = sizeof(int);
-    int error = 0;
-    const int one = 1;
-
-    if (fd < 0) {
-        return errno;
-    }
-    attempt->intro = (struct nxr_intro_link){.fd = fd, .is_stream = true};
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    if (connect(fd, address->ai_addr, address->ai_addrlen) != 0) {
-        error = errno;
-    }
-    if (error == EINPROGRESS) {
-        error = attempt_await(attempt, POLLOUT) ? 0 : ETIMEDOUT;
-    }
-    if (error == 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &nbytes) != 0) {
-        error = errno;
-    }
-    if (error != 0) {
-        close(fd);
-        attempt->intro.fd = -1;
-    }
-    return error;
-}
-
-static int attempt_open_port(struct nxr_attempt *attempt)
-{
-    struct addrinfo *addresses =
-        nxr_where_resolve(&attempt->where, false, attempt->why, sizeof(attempt->why));
-    int error = 0;
-
-    if (addresses == NULL) {
-        return NIXL_E_NOT_FOUND;
-    }
-    for (const struct addrinfo *at = addresses; at != NULL && attempt->intro.fd < 0;
-         at = at->ai_next) {
-        error = attempt_connect_to(attempt, at);
-    }
-    freeaddrinfo(addresses);
-    if (error == EMFILE || error == ENFILE) {
-        SAY(attempt, "cannot make a socket: %s", strerror(error));
-        return attempt_refuse(attempt, NIXL_E_LIMIT);
-    }
-    if (attempt->intro.fd < 0) {
-        SAY(attempt, error == ECONNREFUSED ? "nobody listens there (%s)" : "it is not reached (%s)",
-            strerror(error));
-        return NIXL_E_NOT_FOUND;
-    }
-    attempt->is_found = true;
-    snprintf(attempt->who, sizeof(attempt->who), "the process that listens there");
-    return NIXL_OK;
-}
-
-static int attempt_open(struct nxr_attempt *attempt)
-{
-    int status;
-
-    if (nxr_attach_publishes(attempt->where.text, attempt->name)) {
-        SAY(attempt, "this process itself has published the name");
-        return attempt_refuse(attempt, NIXL_E_INVALID_ARG);
-    }
-    if (attempt->where.dir == NULL) {
-        status = nxr_attach_token_read(attempt->secret, attempt->why);
-        return status == NIXL_OK ? attempt_open_port(attempt) : attempt_refuse(attempt, status);
-    }
-    status = attempt_read_entry(attempt);
-    return status == NIXL_OK ? attempt_open_local(attempt) : status;
-}
 
 /* ---- the introduction ------------------------------------------------------------------------ */
 
@@ -218,19 +30,19 @@ static int attempt_receive(struct nxr_attempt *attempt, union nxr_intro_message 
     int status;
 
     do {
-        if (!attempt_await(attempt, POLLIN)) {
-            SAY(attempt, "%s, which has published it, does not answer", attempt->who);
+        if (!nxr_reach_await(attempt, POLLIN)) {
+            NXR_SAY(attempt, "%s, which has published it, does not answer", attempt->who);
             return NIXL_E_TIMEOUT;
         }
         status = nxr_intro_receive(&attempt->intro, message_p, &why);
     } while (status == NIXL_E_AGAIN);
     if (status == NIXL_E_TRANSPORT || status == NIXL_E_UNSUPPORTED) {
-        SAY(attempt, "%s sent %s", attempt->who, why);
-        return attempt_refuse(attempt, NIXL_E_UNSUPPORTED);
+        NXR_SAY(attempt, "%s sent %s", attempt->who, why);
+        return nxr_attempt_refuse(attempt, NIXL_E_UNSUPPORTED);
     }
     if (status != NIXL_OK) {
-        SAY(attempt, "%s, which has published it, closed the connection before it answered",
-            attempt->who);
+        NXR_SAY(attempt, "%s, which has published it, closed the connection before it answered",
+                attempt->who);
         return NIXL_E_NOT_FOUND;
     }
     return NIXL_OK;
@@ -257,19 +69,19 @@ static int attempt_refused(struct nxr_attempt *attempt, const struct nxr_intro_r
     };
 
     attempt->is_final = refused->refusal != NXR_INTRO_NAME;
-    attempt->is_found = attempt->is_final || attempt->where.dir != NULL;
+    attempt->is_found = attempt->is_final || attempt->where.kind == NXR_WHERE_FOLDER;
     if (refused->refusal == NXR_INTRO_SCHEMA) {
-        SAY(attempt,
-            "its schema is '%.*s' (%u bytes), and this process asks for '%.120s' (%zu bytes)",
-            quote_nbytes(refused->schema_nbytes), refused->schema, refused->schema_nbytes,
-            attempt->schema, strlen(attempt->schema));
+        NXR_SAY(attempt,
+                "its schema is '%.*s' (%u bytes), and this process asks for '%.120s' (%zu bytes)",
+                quote_nbytes(refused->schema_nbytes), refused->schema, refused->schema_nbytes,
+                attempt->schema, strlen(attempt->schema));
         return NIXL_E_INVALID_ARG;
     }
     if (refused->refusal == NXR_INTRO_VERSIONS) {
         (void)nxr_wire_is_common(&versions, attempt->why, sizeof(attempt->why));
         return NIXL_E_UNSUPPORTED;
     }
-    SAY(attempt, "%s", reasons[refused->refusal].text);
+    NXR_SAY(attempt, "%s", reasons[refused->refusal].text);
     return reasons[refused->refusal].status;
 }
 
@@ -277,7 +89,7 @@ static int attempt_refused(struct nxr_attempt *attempt, const struct nxr_intro_r
 static int attempt_expect(struct nxr_attempt *attempt, enum nxr_intro_type type,
                           union nxr_intro_message *message_p)
 {
-    bool is_first = type == NXR_INTRO_CHALLENGE && attempt->where.dir == NULL;
+    bool is_first = type == NXR_INTRO_CHALLENGE && attempt->where.kind == NXR_WHERE_PORT;
     int status = attempt_receive(attempt, message_p);
 
     if (status != NIXL_OK) {
@@ -291,8 +103,8 @@ static int attempt_expect(struct nxr_attempt *attempt, enum nxr_intro_type type,
     }
     if (message_p->head.type != type ||
         !nxr_identity_is(&message_p->head.from, &attempt->talk.publisher)) {
-        SAY(attempt, "who listens there is not the process that has published the name");
-        return attempt_refuse(attempt, NIXL_E_ACCESS);
+        NXR_SAY(attempt, "who listens there is not the process that has published the name");
+        return nxr_attempt_refuse(attempt, NIXL_E_ACCESS);
     }
     return NIXL_OK;
 }
@@ -302,7 +114,7 @@ static int attempt_send(struct nxr_attempt *attempt, const union nxr_intro_messa
     int status = nxr_intro_send(&attempt->intro, message);
 
     if (status != NIXL_OK) {
-        SAY(attempt, "%s, which has published it, closed the connection", attempt->who);
+        NXR_SAY(attempt, "%s, which has published it, closed the connection", attempt->who);
         return NIXL_E_NOT_FOUND;
     }
     return NIXL_OK;
@@ -311,13 +123,14 @@ static int attempt_send(struct nxr_attempt *attempt, const union nxr_intro_messa
 /* Who listens there does not know the secret. */
 static int attempt_refuse_liar(struct nxr_attempt *attempt)
 {
-    if (attempt->where.dir == NULL) {
-        SAY(attempt, "who listens there has another token, or none");
+    if (attempt->where.kind == NXR_WHERE_PORT) {
+        NXR_SAY(attempt, "who listens there has another token, or none");
     } else {
-        SAY(attempt, "process %d, which says that it has published it, does not know the secret",
-            (int)nxr_packet_other_end(attempt->intro.fd).pid);
+        NXR_SAY(attempt,
+                "process %d, which says that it has published it, does not know the secret",
+                (int)nxr_packet_other_end(attempt->intro.fd).pid);
     }
-    return attempt_refuse(attempt, NIXL_E_ACCESS);
+    return nxr_attempt_refuse(attempt, NIXL_E_ACCESS);
 }
 
 /* Open the networks, unless it is certain that shared memory reaches the publisher. */
@@ -342,8 +155,8 @@ static int attempt_ask(struct nxr_attempt *attempt)
     int status;
 
     if (!nxr_random(attempt->talk.asked, sizeof(attempt->talk.asked))) {
-        SAY(attempt, "no random numbers: getrandom: %s", strerror(errno));
-        return attempt_refuse(attempt, NIXL_E_UNSUPPORTED);
+        NXR_SAY(attempt, "no random numbers: getrandom: %s", strerror(errno));
+        return nxr_attempt_refuse(attempt, NIXL_E_UNSUPPORTED);
     }
     attempt->talk.attacher = nxr_job.self;
     snprintf(attempt->talk.name, sizeof(attempt->talk.name), "%s", attempt->name);
@@ -363,7 +176,7 @@ static int attempt_ask(struct nxr_attempt *attempt)
         return attempt_refuse_liar(attempt);
     }
     attempt_open_networks(&message.challenge);
-    return attempt_check_publisher(attempt);
+    return nxr_reach_check(attempt);
 }
 
 /* The message by which this process proves itself. */
@@ -405,8 +218,8 @@ static int attempt_prove(struct nxr_attempt *attempt)
     if (nxr_card_parse(&message.taken.card, message.taken.card.head.nbytes, publisher,
                        &attempt->card) != NIXL_OK ||
         !nxr_identity_is(&attempt->card.head.identity, publisher)) {
-        SAY(attempt, "the publisher's card is damaged");
-        return attempt_refuse(attempt, NIXL_E_UNSUPPORTED);
+        NXR_SAY(attempt, "the publisher's card is damaged");
+        return nxr_attempt_refuse(attempt, NIXL_E_UNSUPPORTED);
     }
     attempt->number = message.taken.number;
     return NIXL_OK;
@@ -444,18 +257,18 @@ static int attempt_explain(struct nxr_attempt *attempt, const struct nxr_peer *p
     char why[NXR_WHY_NBYTES];
 
     if (nxr_peer_is_lost(peer)) {
-        SAY(attempt, "%s, which has published it, has ended%s%s", attempt->who,
-            peer->why_not[0] != '\0' ? ": " : "", peer->why_not);
+        NXR_SAY(attempt, "%s, which has published it, has ended%s%s", attempt->who,
+                peer->why_not[0] != '\0' ? ": " : "", peer->why_not);
         return NIXL_E_NOT_FOUND;
     }
     if (status == NIXL_OK) {
-        SAY(attempt, "nothing reaches it: %s", peer->why_not);
-        return attempt_refuse(attempt, NIXL_E_UNSUPPORTED);
+        NXR_SAY(attempt, "nothing reaches it: %s", peer->why_not);
+        return nxr_attempt_refuse(attempt, NIXL_E_UNSUPPORTED);
     }
     if (nxr_peer_is_unconnected(peer, "NIXLRUN_RESOLVE_TIMEOUT", why, sizeof(why))) {
-        SAY(attempt, "%s", why);
+        NXR_SAY(attempt, "%s", why);
     } else {
-        SAY(attempt, "%s, which has published it, was not connected in time", attempt->who);
+        NXR_SAY(attempt, "%s, which has published it, was not connected in time", attempt->who);
     }
     return NIXL_E_TIMEOUT;
 }
@@ -491,8 +304,8 @@ static int attempt_connect(struct nxr_attempt *attempt)
     }
     pthread_mutex_unlock(&nxr_job.lock);
     if (status != NIXL_OK) {
-        SAY(attempt, "no memory or no descriptor for a peer");
-        return attempt_refuse(attempt, status);
+        NXR_SAY(attempt, "no memory or no descriptor for a peer");
+        return nxr_attempt_refuse(attempt, status);
     }
     return attempt_judge(attempt, peer, attempt_reach(peer));
 }
@@ -503,7 +316,10 @@ int nxr_attempt_once(struct nxr_attempt *attempt)
 
     attempt->is_found = attempt->is_final = false;
     attempt->intro = (struct nxr_intro_link){.fd = -1};
-    status = attempt_open(attempt);
+    status = nxr_reach_find(attempt);
+    if (status == NIXL_OK) {
+        status = nxr_reach_open(attempt);
+    }
     if (status == NIXL_OK) {
         status = attempt_ask(attempt);
     }

@@ -11,6 +11,8 @@
 #include "attach/introduction.h"
 #include "attach/where.h"
 
+#include <stdio.h>
+
 struct addrinfo;
 
 struct nxr_attempt {
@@ -37,5 +39,15 @@ struct nxr_attempt {
 
 /* NIXL_OK and `rank`; or the failure, `is_found`, `is_final` and `why`. */
 int nxr_attempt_once(struct nxr_attempt *attempt);
+
+/* Why the attempt fails. */
+#define NXR_SAY(_attempt, ...) snprintf((_attempt)->why, sizeof((_attempt)->why), __VA_ARGS__)
+
+/* It fails for good. */
+static inline int nxr_attempt_refuse(struct nxr_attempt *attempt, int status)
+{
+    attempt->is_final = true;
+    return status;
+}
 
 #endif

@@ -206,7 +206,7 @@ int nxr_attach_check(const char *operation, const char *text, const char *name, 
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "the schema has more than %d bytes", NIXL_SCHEMA_MAX);
     }
-    if (where_p->dir != NULL && !nxr_route_is_allowed("shm")) {
+    if (where_p->kind == NXR_WHERE_FOLDER && !nxr_route_is_allowed("shm")) {
         return nxr_fail(NIXL_E_UNSUPPORTED, operation, -1, "", 0,
                         "processes that meet in a folder are reached by shared memory only, and "
                         "NIXLRUN_TRANSPORTS excludes shm; allowed: tcp://HOST:PORT");
@@ -234,8 +234,9 @@ int nixl_publish(const char *where, const char *name, const char *schema)
         return nxr_fail(NIXL_E_IN_USE, operation, -1, "", 0,
                         "this process has published '%s' in %s already", name, where);
     }
-    status = publication->where.dir != NULL ? publication_begin_in_folder(publication, why)
-                                            : publication_begin_at_port(publication, why);
+    status = publication->where.kind == NXR_WHERE_FOLDER
+                 ? publication_begin_in_folder(publication, why)
+                 : publication_begin_at_port(publication, why);
     pthread_mutex_lock(&nxr_job.lock);
     publication->is_published = status == NIXL_OK;
     if (status != NIXL_OK) {
@@ -306,7 +307,7 @@ int nixl_publish_query(const char *where, const char *name, char *text, size_t t
     pthread_mutex_lock(&nxr_job.lock);
     publication = publication_find(where, name);
     if (publication != NULL && publication->is_published) {
-        needed = place.dir != NULL
+        needed = place.kind == NXR_WHERE_FOLDER
                      ? snprintf(text, text_nbytes, "%s", where)
                      : nxr_where_write(host_to_tell(place.host), publication->listener->port, text,
                                        text_nbytes);

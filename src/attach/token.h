@@ -21,4 +21,11 @@
 int nxr_attach_token_read(unsigned char secret[NXR_PROOF_SECRET_NBYTES],
                           char why[NXR_ATTACH_TOKEN_WHY_NBYTES]);
 
+/*
+ * Read up to `room` bytes of a file with a secret that a variable names, without newlines at its
+ * end. NIXL_OK, or NIXL_E_ACCESS, NIXL_E_NOT_FOUND, NIXL_E_TRANSPORT as above.
+ */
+int nxr_attach_secret_read(const char *variable, const char *path, char *bytes, size_t room,
+                           size_t *nbytes_p, char why[NXR_ATTACH_TOKEN_WHY_NBYTES]);
+
 #endif

@@ -58,6 +58,7 @@ bool nxr_where_parse(const char *text, struct nxr_where *where_p)
         where_p->dir = rest;
         return rest[0] != '\0' && strlen(rest) < PATH_MAX - NIXL_PUBLISH_NAME_MAX - 32;
     }
+    where_p->kind = NXR_WHERE_PORT;
     rest = where_behind(text, "tcp://");
     return rest != NULL && read_host_and_port(rest, where_p);
 }

@@ -13,9 +13,12 @@
 
 #define NXR_WHERE_HOST_NBYTES 256
 
+enum nxr_where_kind { NXR_WHERE_FOLDER, NXR_WHERE_PORT };
+
 struct nxr_where {
+    enum nxr_where_kind kind;
     const char *text;                 /* as the program gave it */
-    const char *dir;                  /* of file:DIR; NULL: tcp://HOST:PORT */
+    const char *dir;                  /* of file:DIR; else NULL */
     char host[NXR_WHERE_HOST_NBYTES]; /* without brackets */
     uint16_t port;
 };

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding and reaching publishers. No state; job.lock only to look for a publication. */
+#include "config.h"
+
+#include "attach/reach.h"
+#include "attach/attach.h"
+#include "attach/token.h"
+#include "core/wait.h"
+#include "host/local_socket.h"
+#include "host/packet.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define POLL_NS   (1 * NXR_MS) /* how often to look for an answer */
+#define ANSWER_NS (2 * NXR_S)  /* how long one attempt waits for an answer */
+
+int nxr_reach_check(struct nxr_attempt *attempt)
+{
+    if (attempt->talk.publisher.job != nxr_job.self.job) {
+        return NIXL_OK;
+    }
+    NXR_SAY(attempt, "the publisher is %s: use that number",
+            nxr_identity_name(&attempt->talk.publisher));
+    return nxr_attempt_refuse(attempt, NIXL_E_INVALID_ARG);
+}
+
+/* ---- the entry of a folder ------------------------------------------------------------------- */
+
+/* Read the secret beside the entry. What does not fit together may be being replaced. */
+static int reach_read_secret(struct nxr_attempt *attempt)
+{
+    int status =
+        nxr_directory_read_secret(attempt->where.dir, attempt->name, attempt->secret, attempt->why);
+
+    attempt->is_final = status == NIXL_E_ACCESS;
+    if (status == NIXL_OK && !nxr_entry_is_proved(&attempt->entry, attempt->secret)) {
+        NXR_SAY(attempt, "the entry of '%s' was not made with the secret beside it", attempt->name);
+        return NIXL_E_TRANSPORT;
+    }
+    return status;
+}
+
+static int reach_read_entry(struct nxr_attempt *attempt)
+{
+    const char *dir = attempt->where.dir;
+    int status = nxr_directory_read(dir, attempt->name, &attempt->entry, attempt->why);
+
+    if (status == NIXL_E_NOT_FOUND) {
+        return access(dir, F_OK) == 0 ? status : nxr_attempt_refuse(attempt, status);
+    }
+    attempt->is_found = true;
+    if (status == NIXL_E_UNSUPPORTED || status == NIXL_E_ACCESS) {
+        return nxr_attempt_refuse(attempt, status);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    attempt->talk.publisher = attempt->entry.publisher;
+    snprintf(attempt->who, sizeof(attempt->who), "process %d", attempt->entry.pid);
+    status = nxr_reach_check(attempt);
+    return status == NIXL_OK ? reach_read_secret(attempt) : status;
+}
+
+/* ---- reaching the publisher ------------------------------------------------------------------ */
+
+static int reach_open_local(struct nxr_attempt *attempt)
+{
+    struct ucred other;
+    int fd, status = nxr_local_socket_connect(NXR_INTRO_SOCKET, attempt->entry.socket, &fd);
+
+    if (status == NIXL_E_LIMIT) {
+        NXR_SAY(attempt, "cannot make a socket: %s", strerror(errno));
+        return nxr_attempt_refuse(attempt, status);
+    }
+    if (status != NIXL_OK) {
+        NXR_SAY(attempt,
+                status == NIXL_E_AGAIN
+                    ? "process %d on '%s', which has published it, accepts no connection "
+                      "now"
+                    : "process %d on '%s', which has published it, has ended, or is on "
+                      "another host, or in another network namespace without the "
+                      "NIXLRUN_SHARED_DIR of this one: publish at tcp://HOST:PORT for "
+                      "those",
+                attempt->entry.pid, attempt->entry.host);
+        return NIXL_E_NOT_FOUND;
+    }
+    attempt->intro.fd = fd;
+    other = nxr_packet_other_end(fd);
+    if (other.uid != geteuid()) {
+        NXR_SAY(attempt, "the publisher runs as user %u, this process as user %u", other.uid,
+                geteuid());
+        return nxr_attempt_refuse(attempt, NIXL_E_ACCESS);
+    }
+    return NIXL_OK;
+}
+
+static bool reach_has_event(void *arg)
+{
+    return poll(arg, 1, 0) > 0;
+}
+
+/* Wait for events of the introduction's descriptor, within one attempt. False: none came. */
+bool nxr_reach_await(struct nxr_attempt *attempt, short events)
+{
+    struct pollfd entry = {.fd = attempt->intro.fd, .events = events};
+    int64_t until = nxr_now_ns() + ANSWER_NS;
+    int status;
+
+    until = attempt->deadline < until ? attempt->deadline : until;
+    do {
+        status = nxr_wait(reach_has_event, &entry, POLL_NS);
+    } while (status == NIXL_E_TIMEOUT && nxr_now_ns() < until);
+    return status == NIXL_OK;
+}
+
+/* Connect to one address. 0, or an errno. */
+static int reach_connect_to(struct nxr_attempt *attempt, const struct addrinfo *address)
+{
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    socklen_t nbytes = sizeof(int);
+    int error = 0;
+    const int one = 1;
+
+    if (fd < 0) {
+        return errno;
+    }
+    attempt->intro = (struct nxr_intro_link){.fd = fd, .is_stream = true};
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    if (connect(fd, address->ai_addr, address->ai_addrlen) != 0) {
+        error = errno;
+    }
+    if (error == EINPROGRESS) {
+        error = nxr_reach_await(attempt, POLLOUT) ? 0 : ETIMEDOUT;
+    }
+    if (error == 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &nbytes) != 0) {
+        error = errno;
+    }
+    if (error != 0) {
+        close(fd);
+        attempt->intro.fd = -1;
+    }
+    return error;
+}
+
+static int reach_open_port(struct nxr_attempt *attempt)
+{
+    struct addrinfo *addresses =
+        nxr_where_resolve(&attempt->where, false, attempt->why, sizeof(attempt->why));
+    int error = 0;
+
+    if (addresses == NULL) {
+        return NIXL_E_NOT_FOUND;
+    }
+    for (const struct addrinfo *at = addresses; at != NULL && attempt->intro.fd < 0;
+         at = at->ai_next) {
+        error = reach_connect_to(attempt, at);
+    }
+    freeaddrinfo(addresses);
+    if (error == EMFILE || error == ENFILE) {
+        NXR_SAY(attempt, "cannot make a socket: %s", strerror(error));
+        return nxr_attempt_refuse(attempt, NIXL_E_LIMIT);
+    }
+    if (attempt->intro.fd < 0) {
+        NXR_SAY(attempt,
+                error == ECONNREFUSED ? "nobody listens there (%s)" : "it is not reached (%s)",
+                strerror(error));
+        return NIXL_E_NOT_FOUND;
+    }
+    attempt->is_found = true;
+    snprintf(attempt->who, sizeof(attempt->who), "the process that listens there");
+    return NIXL_OK;
+}
+
+/* ---- all forms ------------------------------------------------------------------------------- */
+
+int nxr_reach_find(struct nxr_attempt *attempt)
+{
+    int status = NIXL_OK;
+
+    if (nxr_attach_publishes(attempt->where.text, attempt->name)) {
+        NXR_SAY(attempt, "this process itself has published the name");
+        return nxr_attempt_refuse(attempt, NIXL_E_INVALID_ARG);
+    }
+    if (attempt->where.kind == NXR_WHERE_FOLDER) {
+        return reach_read_entry(attempt);
+    }
+    status = nxr_attach_token_read(attempt->secret, attempt->why);
+    return status == NIXL_OK ? status : nxr_attempt_refuse(attempt, status);
+}
+
+int nxr_reach_open(struct nxr_attempt *attempt)
+{
+    return attempt->where.kind == NXR_WHERE_FOLDER ? reach_open_local(attempt)
+                                                   : reach_open_port(attempt);
+}
