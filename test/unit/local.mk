@@ -7,6 +7,7 @@ unit_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 # the library, for tests of what init.c does. FAKE_FOLDER_... gives the made-up job of fake_job.c as much.
 floor_src = src/libnixlrun_core.la
 floor_util = src/util/libnxr_util.la
+floor_etcd = src/etcd/libnxr_etcd_pure.la $(floor_util)
 floor_core = src/libnxr_core.la transports/libnxr_transport.la $(floor_util)
 floor_memory = src/libnxr_memory.la src/memory/kernels/libnxr_kernels.la src/util/libnxr_locality.la \
 	$(floor_core)
@@ -281,6 +282,12 @@ ucx_case = %D%/ucx_case.c %D%/ucx_case.h
 %C%_ucx_message_SOURCES = %D%/ucx_message.c transports/ucx/message.c $(ucx_case)
 %C%_ucx_message_CFLAGS = $(unit_cflags) $(UCX_CFLAGS)
 %C%_ucx_message_LDADD = $(CRITERION_LIBS)
+endif
+if HAVE_ETCD
+EXTRA_PROGRAMS += %D%/etcd
+TESTS += %D%/etcd
+%C%_etcd_CFLAGS = $(unit_cflags)
+%C%_etcd_LDADD = $(floor_etcd) $(JANSSON_LIBS) $(NETTLE_LIBS) $(CRITERION_LIBS)
 endif
 if HAVE_OFI
 EXTRA_PROGRAMS += %D%/ofi %D%/ofi_repair
