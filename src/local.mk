@@ -18,8 +18,11 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/attach/attempt.c %D%/attach/attempt.h \
 	%D%/attach/detach.c \
 	%D%/attach/directory.c %D%/attach/directory.h \
+	%D%/attach/directory_etcd.c %D%/attach/directory_etcd.h \
 	%D%/attach/entry.c %D%/attach/entry.h \
+	%D%/attach/entry_etcd.c %D%/attach/entry_etcd.h \
 	%D%/attach/introduction.c %D%/attach/introduction.h \
+	%D%/attach/lease_etcd.c %D%/attach/lease_etcd.h \
 	%D%/attach/listener.c %D%/attach/listener.h \
 	%D%/attach/proof.c %D%/attach/proof.h \
 	%D%/attach/publish.c \

@@ -28,11 +28,20 @@ extern "C" {
  * the networks if nixl_init() has not. Both sides prove that they know the user's token, which
  * NIXLRUN_TOKEN_FILE or NIXLRUN_TOKEN gives them. One port may serve several names of this process.
  *
+ * "etcd://[USER@]HOST:PORT[,HOST:PORT...][/PREFIX]" is for any host, too: an entry in etcd, by its
+ * JSON gateway, says where this process listens, NIXLRUN_ETCD_LISTEN or any port of all addresses.
+ * It is kept by a lease of 10 s, so that it goes with a process that dies, and put again if etcd
+ * has lost it; while etcd is away, attached processes notice nothing. Several endpoints are those
+ * of one etcd. PREFIX is "nixlrun" if there is none. "etcds://" is the same by TLS. The token is as
+ * for tcp://, and never in etcd; a user of etcd has the password of NIXLRUN_ETCD_PASSWORD_FILE. The
+ * entry of a process that does not answer is replaced at once if another one has its port or nobody
+ * listens there, and else when its lease has ended, for which this call waits.
+ *
  * Whoever attaches appears as an event NIXL_EVENT_PEER_JOINED with its number.
  *
  * @param where   "file:DIR": a folder that this user can write; or "tcp://HOST:PORT": a name or
  *                address of this host (IPv6 in [], 0.0.0.0 or [::] for all), and a port, 0 for any
- *                that is free, see nixl_publish_query()
+ *                that is free, see nixl_publish_query(); or "etcd://...", as above
  * @param name    1 .. NIXL_PUBLISH_NAME_MAX bytes of letters, digits, '.', '_' and '-', the first
  *                no '.'
  * @param schema  what both sides must agree on, up to NIXL_SCHEMA_MAX bytes, compared byte by byte;
@@ -40,12 +49,15 @@ extern "C" {
  * @return NIXL_OK
  * @return NIXL_E_INVALID_ARG  the detail names the value and what is allowed
  * @return NIXL_E_IN_USE       a living process, which the detail names, has published the name; or
- *                             another process has the port
+ *                             another process has the port, or something else the key in etcd
  * @return NIXL_E_ACCESS       the folder or a file in it is not this user's to use; there is no
- *                             token, or others can read it; or the port is privileged
+ *                             token, or others can read it; the port is privileged; or etcd
+ *                             refuses the user, the prefix or a certificate
+ * @return NIXL_E_TIMEOUT      etcd did not answer within 8 s
+ * @return NIXL_E_TRANSPORT    what answers is no etcd, or it refuses the request
  * @return NIXL_E_NOT_FOUND    there is no such folder or token file, or HOST is not this host
- * @return NIXL_E_UNSUPPORTED  "file:DIR", and NIXLRUN_TRANSPORTS excludes shared memory; or no
- *                             random numbers
+ * @return NIXL_E_UNSUPPORTED  "file:DIR", and NIXLRUN_TRANSPORTS excludes shared memory; no random
+ *                             numbers; or "etcd://", and the module for it is not installed
  * @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY, NIXL_E_NOT_INIT
  * Threads: any.
  */
@@ -54,7 +66,7 @@ NIXL_API int nixl_publish(const char *where, const char *name, const char *schem
 /**
  * Where other processes attach to a publication of this process: the text to give to them as
  * `where`. A port of 0 is replaced by the one that was chosen, and an address that stands for all
- * (0.0.0.0, [::]) by the name of this host.
+ * (0.0.0.0, [::]) by the name of this host. In a folder and in etcd it is `where`.
  * @param where        as it was given to nixl_publish()
  * @param name         as it was given to nixl_publish()
  * @param text         written with NIXL_OK only; ends with a zero
@@ -70,6 +82,7 @@ NIXL_API int nixl_publish_query(const char *where, const char *name, char *text,
 
 /**
  * End a publication of this process: nobody attaches by it any more. Those who are attached stay.
+ * With etcd away this takes up to a second, and the entry goes with its lease.
  * @return NIXL_OK, NIXL_E_INVALID_ARG, NIXL_E_NOT_INIT
  * @return NIXL_E_NOT_FOUND  this process has not published that name there
  * Threads: any.
@@ -83,7 +96,8 @@ NIXL_API int nixl_unpublish(const char *where, const char *name);
  * is a job of its own. Both take an event NIXL_EVENT_PEER_JOINED.
  *
  * With "file:DIR" both must be on one host, share memory and belong to one user. With
- * "tcp://HOST:PORT" they use shared memory if they can, and else the networks tcp or ofi. If they
+ * "tcp://HOST:PORT" and "etcd://..." they use shared memory if they can, and else the networks tcp
+ * or ofi. An etcd that is away is waited for; one line of the log says so, once in a call. If they
  * seem to be on one host and do not share memory, one line of the log says why. Teams, and channels
  * for any rank, have ranks of one job only.
  *
@@ -100,16 +114,20 @@ NIXL_API int nixl_unpublish(const char *where, const char *name);
  * @return NIXL_OK
  * @return NIXL_INPROGRESS     the timeout is 0, and there is no such living publisher now
  * @return NIXL_E_NOT_FOUND    nobody has published the name within the timeout; the detail lists
- *                             names that are published in the folder, or says what was found at the
- *                             port
+ *                             names that are published in the folder or in etcd, or says what was
+ *                             found at the port
  * @return NIXL_E_TIMEOUT      there is a publisher, or was one, but it did not answer in time, or
- *                             its files do not fit together; the detail says which
+ *                             its files do not fit together; or etcd did not answer; the detail
+ *                             says which
  * @return NIXL_E_INVALID_ARG  the schemas differ (the detail quotes both), the publisher is of this
  *                             job, or a value is not allowed
  * @return NIXL_E_ACCESS       the publisher is another user's, its secret or the token cannot be
- *                             read, or one of the two does not know it
- * @return NIXL_E_UNSUPPORTED  the two neither share memory nor have a network in common, or their
- *                             versions of nixlrun do not fit
+ *                             read, or one of the two does not know it; or etcd refuses the user,
+ *                             the prefix or a certificate
+ * @return NIXL_E_TRANSPORT    what answers there is no etcd
+ * @return NIXL_E_UNSUPPORTED  the two neither share memory nor have a network in common, their
+ *                             versions of nixlrun do not fit, or the module for etcd is not
+ *                             installed
  * @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY, NIXL_E_NOT_INIT
  * Threads: any; blocks.
  */

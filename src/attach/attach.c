@@ -7,12 +7,16 @@
 
 #include "attach/attach.h"
 #include "attach/attempt.h"
+#include "attach/directory_etcd.h"
+#include "attach/reach.h"
 #include "core/wait.h"
 #include "util/clock.h"
+#include "util/log.h"
 #include "util/status.h"
 
 #define LOOK_NS     (5 * NXR_MS)  /* before the next attempt by a folder, which costs little */
 #define MAX_LOOK_NS (80 * NXR_MS) /* ... at last by TCP */
+#define LEAST_NS    (20 * NXR_MS) /* for one more by etcd */
 
 static bool attach_never(void *arg)
 {
@@ -36,18 +40,29 @@ static int attach_fail_timeout(const struct nxr_attempt *attempt, int64_t timeou
                         "nobody has published '%s' at %s within %s: %s", attempt->name,
                         attempt->where.text, nxr_duration(timeout_ns).text, attempt->why);
     }
-    nxr_directory_list(attempt->where.dir, names, sizeof(names));
+    if (attempt->where.kind == NXR_WHERE_FOLDER) {
+        nxr_directory_list(attempt->where.dir, names, sizeof(names));
+    } else {
+        nxr_directory_etcd_names(&attempt->where, attempt->etcd, names, sizeof(names));
+    }
     return nxr_fail(NIXL_E_NOT_FOUND, operation, -1, "", 0,
                     "nobody has published '%s' in %s within %s; published there: %s", attempt->name,
                     attempt->where.text, nxr_duration(timeout_ns).text, names);
 }
 
-/* Wait before the next attempt; at a port longer and longer, since others wait there, too. */
-static void attach_pause(const struct nxr_attempt *attempt, int64_t left_ns, int64_t *look_ns)
+/*
+ * Wait before the next attempt; at a port longer and longer, since others wait there, too. etcd
+ * tells when the entry changes.
+ */
+static void attach_pause(struct nxr_attempt *attempt, int64_t left_ns, int64_t *look_ns)
 {
     const struct nxr_reason reason = {
         .kind = NXR_WAIT_ATTACH, .call = "nixl_attach", .peer = -1, .object = attempt->name};
 
+    if (attempt->where.kind == NXR_WHERE_ETCD) {
+        nxr_reach_await_entry(attempt);
+        return;
+    }
     (void)nxr_wait_as(attach_never, NULL, left_ns < *look_ns ? left_ns : *look_ns,
                       nxr_describe_reason, &reason);
     if (attempt->where.kind == NXR_WHERE_PORT && *look_ns < MAX_LOOK_NS) {
@@ -55,9 +70,16 @@ static void attach_pause(const struct nxr_attempt *attempt, int64_t left_ns, int
     }
 }
 
+/* Is there no time for an answer of etcd? Then the reason of the attempt before is told. */
+static bool attach_is_late(const struct nxr_attempt *attempt)
+{
+    return attempt->deadline - nxr_now_ns() < LEAST_NS;
+}
+
 static int attach_try(struct nxr_attempt *attempt, int64_t timeout_ns, int *rank_p)
 {
     int64_t look_ns = LOOK_NS;
+    bool has_said = false;
 
     for (;;) {
         int status = nxr_attempt_once(attempt);
@@ -76,7 +98,15 @@ static int attach_try(struct nxr_attempt *attempt, int64_t timeout_ns, int *rank
         if (nxr_now_ns() >= attempt->deadline) {
             return attach_fail_timeout(attempt, timeout_ns);
         }
+        if (attempt->is_away && !has_said) {
+            nxr_warn(HOST, "nixl_attach waits for etcd to find '%s' in %s: %s", attempt->name,
+                     attempt->where.text, attempt->why);
+            has_said = true;
+        }
         attach_pause(attempt, nxr_left(timeout_ns, attempt->deadline), &look_ns);
+        if (attempt->where.kind == NXR_WHERE_ETCD && attach_is_late(attempt)) {
+            return attach_fail_timeout(attempt, timeout_ns);
+        }
     }
 }
 
@@ -104,5 +134,7 @@ int nixl_attach(const char *where, const char *name, const char *schema, int64_t
     }
     attempt.schema = schema;
     attempt.deadline = timeout_ns != 0 ? nxr_deadline(timeout_ns) : INT64_MAX;
-    return attach_try(&attempt, timeout_ns, rank_p);
+    status = attach_try(&attempt, timeout_ns, rank_p);
+    nxr_attempt_end(&attempt);
+    return status;
 }

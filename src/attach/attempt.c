@@ -4,6 +4,8 @@
 
 #include "attach/attempt.h"
 #include "attach/attach.h"
+#include "attach/directory_etcd.h"
+#include "attach/entry_etcd.h"
 #include "attach/reach.h"
 #include "control/wire.h"
 #include "core/attached.h"
@@ -19,9 +21,24 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- the introduction ------------------------------------------------------------------------ */
+
+/*
+ * Who listens there is not the publisher. In etcd that is what becomes of the entry of a process
+ * that was killed, until its lease ends: a later attempt may find another entry.
+ */
+static int attempt_meets_other(struct nxr_attempt *attempt)
+{
+    if (attempt->where.kind == NXR_WHERE_ETCD) {
+        NXR_SAY(attempt, "%s, which has published it, has ended: another process has its port",
+                attempt->who);
+        attempt->is_other = true;
+        return NIXL_E_NOT_FOUND;
+    }
+    NXR_SAY(attempt, "who listens there is not the process that has published the name");
+    return nxr_attempt_refuse(attempt, NIXL_E_ACCESS);
+}
 
 /* Wait for the publisher's message. */
 static int attempt_receive(struct nxr_attempt *attempt, union nxr_intro_message *message_p)
@@ -36,6 +53,9 @@ static int attempt_receive(struct nxr_attempt *attempt, union nxr_intro_message 
         }
         status = nxr_intro_receive(&attempt->intro, message_p, &why);
     } while (status == NIXL_E_AGAIN);
+    if (status == NIXL_E_TRANSPORT && attempt->where.kind == NXR_WHERE_ETCD) {
+        return attempt_meets_other(attempt);
+    }
     if (status == NIXL_E_TRANSPORT || status == NIXL_E_UNSUPPORTED) {
         NXR_SAY(attempt, "%s sent %s", attempt->who, why);
         return nxr_attempt_refuse(attempt, NIXL_E_UNSUPPORTED);
@@ -69,7 +89,7 @@ static int attempt_refused(struct nxr_attempt *attempt, const struct nxr_intro_r
     };
 
     attempt->is_final = refused->refusal != NXR_INTRO_NAME;
-    attempt->is_found = attempt->is_final || attempt->where.kind == NXR_WHERE_FOLDER;
+    attempt->is_found = attempt->is_final || attempt->where.kind != NXR_WHERE_PORT;
     if (refused->refusal == NXR_INTRO_SCHEMA) {
         NXR_SAY(attempt,
                 "its schema is '%.*s' (%u bytes), and this process asks for '%.120s' (%zu bytes)",
@@ -103,8 +123,7 @@ static int attempt_expect(struct nxr_attempt *attempt, enum nxr_intro_type type,
     }
     if (message_p->head.type != type ||
         !nxr_identity_is(&message_p->head.from, &attempt->talk.publisher)) {
-        NXR_SAY(attempt, "who listens there is not the process that has published the name");
-        return nxr_attempt_refuse(attempt, NIXL_E_ACCESS);
+        return attempt_meets_other(attempt);
     }
     return NIXL_OK;
 }
@@ -123,7 +142,7 @@ static int attempt_send(struct nxr_attempt *attempt, const union nxr_intro_messa
 /* Who listens there does not know the secret. */
 static int attempt_refuse_liar(struct nxr_attempt *attempt)
 {
-    if (attempt->where.kind == NXR_WHERE_PORT) {
+    if (attempt->where.kind != NXR_WHERE_FOLDER) {
         NXR_SAY(attempt, "who listens there has another token, or none");
     } else {
         NXR_SAY(attempt,
@@ -310,18 +329,39 @@ static int attempt_connect(struct nxr_attempt *attempt)
     return attempt_judge(attempt, peer, attempt_reach(peer));
 }
 
+/*
+ * Connect to the publisher, and have it prove itself. Where it has several contacts, one may be
+ * that of another process by now, or of another host: the next one is tried.
+ */
+static int attempt_meet(struct nxr_attempt *attempt)
+{
+    int status;
+
+    do {
+        nxr_reach_close(attempt);
+        status = nxr_reach_open(attempt);
+        if (status == NIXL_OK) {
+            status = attempt_ask(attempt);
+        }
+    } while (status != NIXL_OK && !attempt->is_final && nxr_reach_has_more(attempt));
+    return status;
+}
+
+static void attempt_reset(struct nxr_attempt *attempt)
+{
+    attempt->is_found = attempt->is_final = attempt->is_away = false;
+    attempt->n_tried = 0;
+    attempt->intro = (struct nxr_intro_link){.fd = -1};
+}
+
 int nxr_attempt_once(struct nxr_attempt *attempt)
 {
     int status;
 
-    attempt->is_found = attempt->is_final = false;
-    attempt->intro = (struct nxr_intro_link){.fd = -1};
+    attempt_reset(attempt);
     status = nxr_reach_find(attempt);
     if (status == NIXL_OK) {
-        status = nxr_reach_open(attempt);
-    }
-    if (status == NIXL_OK) {
-        status = attempt_ask(attempt);
+        status = attempt_meet(attempt);
     }
     if (status == NIXL_OK) {
         status = attempt_prove(attempt);
@@ -329,9 +369,41 @@ int nxr_attempt_once(struct nxr_attempt *attempt)
     if (status == NIXL_OK) {
         status = attempt_connect(attempt);
     }
-    if (attempt->intro.fd >= 0) {
-        close(attempt->intro.fd); /* the publisher gives up a peer that is not connected now */
-    }
+    nxr_reach_close(attempt); /* the publisher gives up a peer that is not connected now */
     explicit_bzero(attempt->secret, sizeof(attempt->secret));
     return status;
+}
+
+int nxr_attempt_probe(struct nxr_attempt *attempt)
+{
+    int status, verdict = NIXL_E_NOT_FOUND;
+
+    attempt_reset(attempt);
+    attempt->talk.publisher = nxr_entry_etcd_identity(&attempt->found.entry);
+    while (nxr_reach_has_more(attempt) && verdict != NIXL_OK) {
+        bool has_ended;
+
+        attempt->is_final = attempt->is_other = false;
+        status = nxr_reach_open(attempt);
+        has_ended = status == NIXL_E_NOT_FOUND;
+        if (status == NIXL_OK) {
+            status = attempt_ask(attempt);
+            has_ended = attempt->is_other;
+        }
+        if (status == NIXL_OK || attempt->is_final) {
+            verdict = NIXL_OK; /* it has answered, though perhaps not as this process would like */
+        } else if (!has_ended) {
+            verdict = NIXL_E_TIMEOUT;
+        }
+        nxr_reach_close(attempt);
+    }
+    return verdict;
+}
+
+void nxr_attempt_end(struct nxr_attempt *attempt)
+{
+    if (attempt->etcd != NULL) {
+        nxr_directory_etcd_give(&attempt->where, attempt->etcd);
+        attempt->etcd = NULL;
+    }
 }

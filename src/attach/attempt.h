@@ -10,6 +10,7 @@
 #include "attach/directory.h"
 #include "attach/introduction.h"
 #include "attach/where.h"
+#include "etcd/etcd.h"
 
 #include <stdio.h>
 
@@ -21,8 +22,12 @@ struct nxr_attempt {
     const char *name, *schema;
     int64_t deadline;
 
+    struct nxr_etcd *etcd; /* of all attempts; NULL: none yet */
+
     /* Of one attempt. */
-    struct nxr_entry entry; /* of a folder */
+    struct nxr_entry entry;      /* of a folder */
+    struct nxr_etcd_found found; /* of etcd: the entry, */
+    unsigned n_tried;            /* ... and how many of its contacts have been tried */
     unsigned char secret[NXR_PROOF_SECRET_NBYTES];
     struct nxr_intro_link intro;
     struct nxr_proof_talk talk;
@@ -34,11 +39,23 @@ struct nxr_attempt {
     int rank;
     bool is_found; /* there is a publisher, or there was one: the time is over, not the search */
     bool is_final; /* another attempt would fail likewise */
+    bool is_away;  /* etcd did not answer */
+    bool is_other; /* who answered is not the process that has made the entry in etcd */
     char why[2 * NXR_DIRECTORY_WHY_NBYTES];
 };
 
 /* NIXL_OK and `rank`; or the failure, `is_found`, `is_final` and `why`. */
 int nxr_attempt_once(struct nxr_attempt *attempt);
+
+/*
+ * Does the process live that has made an entry in etcd? `attempt` has the entry, the name and the
+ * deadline, and the secret, which it must know. NIXL_OK: it does; NIXL_E_NOT_FOUND: it has ended;
+ * NIXL_E_TIMEOUT: nobody can say.
+ */
+int nxr_attempt_probe(struct nxr_attempt *attempt);
+
+/* All attempts have been made. */
+void nxr_attempt_end(struct nxr_attempt *attempt);
 
 /* Why the attempt fails. */
 #define NXR_SAY(_attempt, ...) snprintf((_attempt)->why, sizeof((_attempt)->why), __VA_ARGS__)

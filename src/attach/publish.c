@@ -10,6 +10,9 @@
 
 #include "attach/attach.h"
 #include "attach/directory.h"
+#include "attach/directory_etcd.h"
+#include "attach/entry_etcd.h"
+#include "attach/lease_etcd.h"
 #include "attach/listener.h"
 #include "attach/token.h"
 #include "attach/visit.h"
@@ -17,9 +20,11 @@
 #include "core/route.h"
 #include "core/subsystem.h"
 #include "net/net.h"
+#include "util/env.h"
 #include "util/random.h"
 #include "util/status.h"
 
+#include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +34,7 @@ struct publication {
     struct nxr_list link;
     struct nxr_listener *listener; /* NULL: none yet */
     int lock_fd;                   /* of a folder; else -1 */
+    struct nxr_etcd_lease *lease;  /* of etcd; else NULL */
     char *text;                    /* where, as the program gave it */
     struct nxr_where where;
     struct nxr_entry entry;
@@ -78,6 +84,22 @@ const char *nxr_publication_schema(const struct nxr_listener *listener, const ch
     return NULL;
 }
 
+/* Has another publication its listener and its name? Attachers could not say which they mean. */
+static bool publication_has_double(const struct publication *publication)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &publications) {
+        const struct publication *other = nxr_list_entry(link, struct publication, link);
+
+        if (other != publication && other->listener == publication->listener &&
+            strcmp(other->entry.name, publication->entry.name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Take a publication out of the list, with those who have not finished their introduction. */
 static void publication_close(struct publication *publication)
 {
@@ -93,6 +115,9 @@ static void publication_close(struct publication *publication)
 
 static void publication_free(struct publication *publication)
 {
+    if (publication->lease != NULL) {
+        nxr_etcd_lease_end(publication->lease);
+    }
     if (publication->lock_fd >= 0) {
         nxr_directory_release(publication->where.dir, publication->entry.name,
                               publication->lock_fd);
@@ -156,27 +181,117 @@ static int publication_begin_in_folder(struct publication *publication,
 }
 
 /* Listen at a TCP port. Who attaches may be on another host, so the networks are opened. */
-static int publication_begin_at_port(struct publication *publication,
-                                     char why[NXR_LISTENER_WHY_NBYTES])
+static int publication_listen(struct publication *publication, const struct nxr_where *port,
+                              const unsigned char secret[NXR_PROOF_SECRET_NBYTES],
+                              char why[NXR_LISTENER_WHY_NBYTES])
 {
-    unsigned char secret[NXR_PROOF_SECRET_NBYTES];
-    int status = nxr_attach_token_read(secret, why);
-    struct addrinfo *addresses;
+    struct addrinfo *addresses = nxr_where_resolve(port, true, why, NXR_LISTENER_WHY_NBYTES);
+    int status;
 
-    if (status != NIXL_OK) {
-        return status;
-    }
-    addresses = nxr_where_resolve(&publication->where, true, why, NXR_LISTENER_WHY_NBYTES);
     if (addresses == NULL) {
         return NIXL_E_NOT_FOUND;
     }
     (void)nxr_net_open();
     pthread_mutex_lock(&nxr_job.lock);
-    status = nxr_listener_tcp(&publication->where, addresses, secret, &publication->listener, why);
+    status = nxr_listener_tcp(port, addresses, secret, &publication->listener, why);
+    if (status == NIXL_OK && publication_has_double(publication)) {
+        snprintf(why, NXR_LISTENER_WHY_NBYTES,
+                 "this process has published the name at that port already, in another place: give "
+                 "it another name there");
+        status = NIXL_E_IN_USE;
+    }
     pthread_mutex_unlock(&nxr_job.lock);
     freeaddrinfo(addresses);
+    return status;
+}
+
+static int publication_begin_at_port(struct publication *publication,
+                                     char why[NXR_LISTENER_WHY_NBYTES])
+{
+    unsigned char secret[NXR_PROOF_SECRET_NBYTES];
+    int status = nxr_attach_token_read(secret, why);
+
+    if (status == NIXL_OK) {
+        status = publication_listen(publication, &publication->where, secret, why);
+    }
     explicit_bzero(secret, sizeof(secret));
     return status;
+}
+
+/* Listen where the user says, or at any port of all addresses. *port_p: where that is. */
+static int publication_listen_for_etcd(struct publication *publication, struct nxr_where *port_p,
+                                       const unsigned char secret[NXR_PROOF_SECRET_NBYTES],
+                                       char why[NXR_LISTENER_WHY_NBYTES])
+{
+    char text[NXR_WHERE_HOST_NBYTES + 16], reason[NXR_LISTENER_WHY_NBYTES];
+    int status;
+
+    if (nxr_env.etcd_listen[0] == '\0') {
+        (void)nxr_where_parse("tcp://[::]:0", port_p);
+        port_p->text = publication->text; /* the names of one place share a port */
+        status = publication_listen(publication, port_p, secret, why);
+        if (status == NIXL_E_NOT_FOUND || status == NIXL_E_UNSUPPORTED ||
+            status == NIXL_E_TRANSPORT) { /* there is no IPv6 here */
+            (void)nxr_where_parse("tcp://0.0.0.0:0", port_p);
+            port_p->text = publication->text;
+            status = publication_listen(publication, port_p, secret, why);
+        }
+        return status;
+    }
+    snprintf(text, sizeof(text), "tcp://%s", nxr_env.etcd_listen);
+    if (strlen(nxr_env.etcd_listen) > sizeof(text) - 8 || !nxr_where_parse(text, port_p)) {
+        snprintf(why, NXR_LISTENER_WHY_NBYTES,
+                 "NIXLRUN_ETCD_LISTEN is '%.100s'; allowed: HOST:PORT, an address of this host, "
+                 "IPv6 in [], and 0 to 65535",
+                 nxr_env.etcd_listen);
+        return NIXL_E_INVALID_ARG;
+    }
+    status = publication_listen(publication, port_p, secret, why);
+    port_p->text = publication->text;
+    if (status != NIXL_OK) {
+        snprintf(reason, sizeof(reason), "%s", why);
+        snprintf(why, NXR_LISTENER_WHY_NBYTES, "NIXLRUN_ETCD_LISTEN: %.300s", reason);
+    }
+    return status;
+}
+
+/* Listen, and have an entry in etcd say where. */
+static int publication_begin_in_etcd(struct publication *publication,
+                                     char why[NXR_DIRECTORY_WHY_NBYTES])
+{
+    unsigned char secret[NXR_PROOF_SECRET_NBYTES];
+    int status = nxr_attach_token_read(secret, why);
+    struct nxr_etcd_entry entry;
+    struct nxr_where port;
+
+    if (status == NIXL_OK) {
+        status = publication_listen_for_etcd(publication, &port, secret, why);
+    }
+    if (status == NIXL_OK &&
+        !nxr_entry_etcd_make(&nxr_job.card.head, publication->entry.name, &entry)) {
+        snprintf(why, NXR_DIRECTORY_WHY_NBYTES, "no random numbers: getrandom: %s",
+                 strerror(errno));
+        status = NIXL_E_UNSUPPORTED;
+    }
+    if (status == NIXL_OK) {
+        nxr_entry_etcd_contacts(&entry, port.host, publication->listener->port);
+        status =
+            nxr_etcd_lease_begin(&publication->where, &entry, secret, &publication->lease, why);
+    }
+    explicit_bzero(secret, sizeof(secret));
+    return status;
+}
+
+static int publication_begin(struct publication *publication, char why[NXR_DIRECTORY_WHY_NBYTES])
+{
+    switch (publication->where.kind) {
+    case NXR_WHERE_FOLDER:
+        return publication_begin_in_folder(publication, why);
+    case NXR_WHERE_PORT:
+        return publication_begin_at_port(publication, why);
+    default:
+        return publication_begin_in_etcd(publication, why);
+    }
 }
 
 /* ---- the calls ------------------------------------------------------------------------------- */
@@ -185,6 +300,7 @@ int nxr_attach_check(const char *operation, const char *text, const char *name, 
                      struct nxr_where *where_p)
 {
     int status = nxr_check_ready(operation);
+    char why[NXR_ETCD_WHY_NBYTES];
 
     if (status != NIXL_OK) {
         return status;
@@ -192,9 +308,8 @@ int nxr_attach_check(const char *operation, const char *text, const char *name, 
     *schema = *schema != NULL ? *schema : "";
     if (!nxr_where_parse(text, where_p)) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
-                        "where is '%.100s'; allowed: file:DIR, a folder; tcp://HOST:PORT, a host "
-                        "name or address, IPv6 in [], and 0 to 65535",
-                        text != NULL ? text : "");
+                        "where is '%.100s'; allowed: " NXR_WHERE_ALLOWED,
+                        nxr_where_show(text).text);
     }
     if (!nxr_entry_is_name(name)) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
@@ -209,7 +324,11 @@ int nxr_attach_check(const char *operation, const char *text, const char *name, 
     if (where_p->kind == NXR_WHERE_FOLDER && !nxr_route_is_allowed("shm")) {
         return nxr_fail(NIXL_E_UNSUPPORTED, operation, -1, "", 0,
                         "processes that meet in a folder are reached by shared memory only, and "
-                        "NIXLRUN_TRANSPORTS excludes shm; allowed: tcp://HOST:PORT");
+                        "NIXLRUN_TRANSPORTS excludes shm; allowed: tcp://HOST:PORT, "
+                        "etcd://HOST:PORT");
+    }
+    if (where_p->kind == NXR_WHERE_ETCD && nxr_directory_etcd_load(why) != NIXL_OK) {
+        return nxr_fail(NIXL_E_UNSUPPORTED, operation, -1, "", 0, "%s", why);
     }
     return NIXL_OK;
 }
@@ -234,9 +353,7 @@ int nixl_publish(const char *where, const char *name, const char *schema)
         return nxr_fail(NIXL_E_IN_USE, operation, -1, "", 0,
                         "this process has published '%s' in %s already", name, where);
     }
-    status = publication->where.kind == NXR_WHERE_FOLDER
-                 ? publication_begin_in_folder(publication, why)
-                 : publication_begin_at_port(publication, why);
+    status = publication_begin(publication, why);
     pthread_mutex_lock(&nxr_job.lock);
     publication->is_published = status == NIXL_OK;
     if (status != NIXL_OK) {
@@ -307,7 +424,7 @@ int nixl_publish_query(const char *where, const char *name, char *text, size_t t
     pthread_mutex_lock(&nxr_job.lock);
     publication = publication_find(where, name);
     if (publication != NULL && publication->is_published) {
-        needed = place.kind == NXR_WHERE_FOLDER
+        needed = place.kind != NXR_WHERE_PORT
                      ? snprintf(text, text_nbytes, "%s", where)
                      : nxr_where_write(host_to_tell(place.host), publication->listener->port, text,
                                        text_nbytes);
@@ -355,6 +472,7 @@ static void publish_quiesce(void)
 static void publish_close(void)
 {
     (void)publish_tick(INT64_MAX);
+    nxr_directory_etcd_reset();
 }
 
 const struct nxr_subsystem nxr_publish_subsystem = {

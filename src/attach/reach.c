@@ -4,6 +4,8 @@
 
 #include "attach/reach.h"
 #include "attach/attach.h"
+#include "attach/directory_etcd.h"
+#include "attach/entry_etcd.h"
 #include "attach/token.h"
 #include "core/wait.h"
 #include "host/local_socket.h"
@@ -19,8 +21,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define POLL_NS   (1 * NXR_MS) /* how often to look for an answer */
-#define ANSWER_NS (2 * NXR_S)  /* how long one attempt waits for an answer */
+#define POLL_NS   (1 * NXR_MS)   /* how often to look for an answer */
+#define ANSWER_NS (2 * NXR_S)    /* how long one attempt waits for an answer */
+#define NEXT_NS   (500 * NXR_MS) /* ... for a connection, if there is another address */
+#define READ_NS   (5 * NXR_S)    /* how long etcd has to answer */
+#define WATCH_NS  (10 * NXR_S)   /* how long its news are waited for before it is asked again */
+#define DEAD_NS   (500 * NXR_MS) /* likewise, while there is an entry whose owner does not answer */
+#define AWAY_NS   (200 * NXR_MS) /* before etcd is tried again */
 
 int nxr_reach_check(struct nxr_attempt *attempt)
 {
@@ -102,6 +109,12 @@ static int reach_open_local(struct nxr_attempt *attempt)
     return NIXL_OK;
 }
 
+static bool reach_never(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
 static bool reach_has_event(void *arg)
 {
     return poll(arg, 1, 0) > 0;
@@ -111,7 +124,8 @@ static bool reach_has_event(void *arg)
 bool nxr_reach_await(struct nxr_attempt *attempt, short events)
 {
     struct pollfd entry = {.fd = attempt->intro.fd, .events = events};
-    int64_t until = nxr_now_ns() + ANSWER_NS;
+    bool is_one_of_many = events == POLLOUT && nxr_reach_has_more(attempt);
+    int64_t until = nxr_now_ns() + (is_one_of_many ? NEXT_NS : ANSWER_NS);
     int status;
 
     until = attempt->deadline < until ? attempt->deadline : until;
@@ -150,14 +164,14 @@ static int reach_connect_to(struct nxr_attempt *attempt, const struct addrinfo *
     return error;
 }
 
-static int reach_open_port(struct nxr_attempt *attempt)
+/* Connect to that host and port. NIXL_E_NOT_FOUND: nobody listens there; NIXL_E_TIMEOUT. */
+static int reach_open_port(struct nxr_attempt *attempt, const struct nxr_where *port)
 {
-    struct addrinfo *addresses =
-        nxr_where_resolve(&attempt->where, false, attempt->why, sizeof(attempt->why));
+    struct addrinfo *addresses = nxr_where_resolve(port, false, attempt->why, sizeof(attempt->why));
     int error = 0;
 
     if (addresses == NULL) {
-        return NIXL_E_NOT_FOUND;
+        return NIXL_E_TIMEOUT; /* a name server may know it later */
     }
     for (const struct addrinfo *at = addresses; at != NULL && attempt->intro.fd < 0;
          at = at->ai_next) {
@@ -172,11 +186,117 @@ static int reach_open_port(struct nxr_attempt *attempt)
         NXR_SAY(attempt,
                 error == ECONNREFUSED ? "nobody listens there (%s)" : "it is not reached (%s)",
                 strerror(error));
+        return error == ECONNREFUSED ? NIXL_E_NOT_FOUND : NIXL_E_TIMEOUT;
+    }
+    return NIXL_OK;
+}
+
+static int reach_open_known_port(struct nxr_attempt *attempt)
+{
+    int status = reach_open_port(attempt, &attempt->where);
+
+    if (status == NIXL_OK) {
+        attempt->is_found = true;
+        snprintf(attempt->who, sizeof(attempt->who), "the process that listens there");
+    }
+    return status == NIXL_E_TIMEOUT ? NIXL_E_NOT_FOUND : status;
+}
+
+/* ---- etcd ------------------------------------------------------------------------------------ */
+
+/* Read the entry. That etcd is away is no reason to give up. */
+static int reach_ask_etcd(struct nxr_attempt *attempt, const char *key)
+{
+    int64_t until = nxr_now_ns() + READ_NS;
+    int status = NIXL_OK;
+
+    until = attempt->deadline < until ? attempt->deadline : until;
+    if (attempt->etcd == NULL) {
+        status = nxr_directory_etcd_take(&attempt->where, &attempt->etcd, attempt->why);
+    }
+    if (status == NIXL_OK) {
+        status = nxr_etcd->read(attempt->etcd, key, until, &attempt->found, attempt->why);
+    }
+    if (status == NIXL_E_AGAIN) {
+        attempt->is_found = attempt->is_away = true;
+        return NIXL_E_TIMEOUT;
+    }
+    return status == NIXL_OK ? status : nxr_attempt_refuse(attempt, status);
+}
+
+/* What the entry says, if it was made by who knows the token. */
+static int reach_take_entry(struct nxr_attempt *attempt, const char *key)
+{
+    const struct nxr_etcd_entry *entry = &attempt->found.entry;
+
+    if (!attempt->found.is_there) {
+        NXR_SAY(attempt, "etcd has no key '%.200s'", key);
         return NIXL_E_NOT_FOUND;
     }
     attempt->is_found = true;
-    snprintf(attempt->who, sizeof(attempt->who), "the process that listens there");
-    return NIXL_OK;
+    if (!attempt->found.is_entry || strcmp(entry->name, attempt->name) != 0) {
+        NXR_SAY(attempt, "the key '%.200s' in etcd has no entry of that name: %s", key,
+                attempt->found.is_entry ? "it is that of another name" : attempt->found.fault);
+        return NIXL_E_TRANSPORT;
+    }
+    if (!nxr_entry_etcd_is_proved(entry, key, attempt->secret)) {
+        NXR_SAY(attempt,
+                "the entry in etcd was made with another token than that of this process (by "
+                "process %d on '%.100s'), or was changed",
+                entry->pid, entry->host);
+        return nxr_attempt_refuse(attempt, NIXL_E_ACCESS);
+    }
+    attempt->talk.publisher = nxr_entry_etcd_identity(entry);
+    snprintf(attempt->who, sizeof(attempt->who), "process %d on '%.100s'", entry->pid, entry->host);
+    return nxr_reach_check(attempt);
+}
+
+static int reach_find_in_etcd(struct nxr_attempt *attempt)
+{
+    char key[NXR_ETCD_KEY_NBYTES];
+    int status;
+
+    nxr_directory_etcd_key(&attempt->where, attempt->name, key);
+    status = reach_ask_etcd(attempt, key);
+    return status == NIXL_OK ? reach_take_entry(attempt, key) : status;
+}
+
+/* Connect to the next contact of the entry. */
+static int reach_open_contact(struct nxr_attempt *attempt)
+{
+    const char *contact = attempt->found.entry.contacts[attempt->n_tried++];
+    char reason[sizeof(attempt->why)];
+    struct nxr_where port;
+    int status = NIXL_E_NOT_FOUND;
+
+    if (nxr_where_parse(contact, &port) && port.kind == NXR_WHERE_PORT && port.port != 0) {
+        status = reach_open_port(attempt, &port);
+    } else {
+        NXR_SAY(attempt, "that is no address");
+    }
+    if (status == NIXL_E_NOT_FOUND || status == NIXL_E_TIMEOUT) {
+        snprintf(reason, sizeof(reason), "%s", attempt->why);
+        NXR_SAY(attempt, "%s, which has published it, is not at %.200s: %.300s", attempt->who,
+                contact, reason);
+    }
+    return status;
+}
+
+void nxr_reach_await_entry(struct nxr_attempt *attempt)
+{
+    int64_t limit = attempt->found.is_there ? DEAD_NS : WATCH_NS, until;
+    char key[NXR_ETCD_KEY_NBYTES], why[NXR_ETCD_WHY_NBYTES];
+    int status = NIXL_E_AGAIN;
+
+    if (!attempt->is_away) {
+        nxr_directory_etcd_key(&attempt->where, attempt->name, key);
+        until = nxr_now_ns() + limit;
+        until = attempt->deadline < until ? attempt->deadline : until;
+        status = nxr_etcd->await(attempt->etcd, key, attempt->found.revision, until, why);
+    }
+    if (status != NIXL_OK && status != NIXL_E_TIMEOUT) {
+        (void)nxr_wait(reach_never, NULL, AWAY_NS);
+    }
 }
 
 /* ---- all forms ------------------------------------------------------------------------------- */
@@ -193,11 +313,34 @@ int nxr_reach_find(struct nxr_attempt *attempt)
         return reach_read_entry(attempt);
     }
     status = nxr_attach_token_read(attempt->secret, attempt->why);
-    return status == NIXL_OK ? status : nxr_attempt_refuse(attempt, status);
+    if (status != NIXL_OK) {
+        return nxr_attempt_refuse(attempt, status);
+    }
+    return attempt->where.kind == NXR_WHERE_ETCD ? reach_find_in_etcd(attempt) : NIXL_OK;
 }
 
 int nxr_reach_open(struct nxr_attempt *attempt)
 {
-    return attempt->where.kind == NXR_WHERE_FOLDER ? reach_open_local(attempt)
-                                                   : reach_open_port(attempt);
+    switch (attempt->where.kind) {
+    case NXR_WHERE_FOLDER:
+        return reach_open_local(attempt);
+    case NXR_WHERE_PORT:
+        return reach_open_known_port(attempt);
+    default:
+        return reach_open_contact(attempt);
+    }
+}
+
+bool nxr_reach_has_more(const struct nxr_attempt *attempt)
+{
+    return attempt->where.kind == NXR_WHERE_ETCD &&
+           attempt->n_tried < attempt->found.entry.n_contacts;
+}
+
+void nxr_reach_close(struct nxr_attempt *attempt)
+{
+    if (attempt->intro.fd >= 0) {
+        close(attempt->intro.fd);
+    }
+    attempt->intro = (struct nxr_intro_link){.fd = -1};
 }

@@ -45,6 +45,93 @@ static bool read_host_and_port(const char *text, struct nxr_where *where_p)
     return *end == ':' && read_port(end + 1, &where_p->port);
 }
 
+/* ---- etcd ------------------------------------------------------------------------------------ */
+
+#define DEFAULT_PREFIX "nixlrun"
+
+/* HOST:PORT, several with commas between them; ports from 1 on. */
+static bool read_endpoints(const char *text, size_t nbytes, struct nxr_where *where_p)
+{
+    char copy[NXR_WHERE_ENDPOINTS_NBYTES], *next = copy;
+    struct nxr_where one;
+
+    if (nbytes >= sizeof(copy)) {
+        return false;
+    }
+    memcpy(copy, text, nbytes);
+    copy[nbytes] = '\0';
+    memcpy(where_p->endpoints, copy, nbytes + 1);
+    while (next != NULL) {
+        if (!read_host_and_port(strsep(&next, ","), &one) || one.port == 0 ||
+            strpbrk(one.host, "@?#%\\ ") != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* "/a/b/", or nothing; what no key should have is refused. */
+static bool read_prefix(const char *text, struct nxr_where *where_p)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/";
+    size_t nbytes;
+
+    text += text[0] == '/';
+    nbytes = strlen(text);
+    nbytes -= nbytes > 0 && text[nbytes - 1] == '/';
+    if (nbytes == 0) {
+        snprintf(where_p->prefix, sizeof(where_p->prefix), DEFAULT_PREFIX);
+        return text[0] == '\0';
+    }
+    if (nbytes >= sizeof(where_p->prefix) || strspn(text, allowed) < nbytes || text[0] == '/' ||
+        text[nbytes - 1] == '/') {
+        return false;
+    }
+    memcpy(where_p->prefix, text, nbytes);
+    where_p->prefix[nbytes] = '\0';
+    return strstr(where_p->prefix, "//") == NULL;
+}
+
+/* What follows etcd://. */
+static bool read_etcd(const char *text, struct nxr_where *where_p)
+{
+    size_t nbytes = strcspn(text, "/");
+    const char *at = memchr(text, '@', nbytes), *host = at != NULL ? at + 1 : text;
+    size_t user_nbytes = at != NULL ? (size_t)(at - text) : 0;
+
+    where_p->kind = NXR_WHERE_ETCD;
+    if (user_nbytes >= sizeof(where_p->user) || (at != NULL && user_nbytes == 0) ||
+        strcspn(text, ":,[") < user_nbytes) {
+        return false;
+    }
+    memcpy(where_p->user, text, user_nbytes);
+    where_p->user[user_nbytes] = '\0';
+    return read_endpoints(host, nbytes - (size_t)(host - text), where_p) &&
+           read_prefix(text + nbytes, where_p);
+}
+
+struct nxr_where_shown nxr_where_show(const char *text)
+{
+    const char *at, *behind = NULL;
+    struct nxr_where_shown shown;
+
+    text = text != NULL ? text : "";
+    at = strrchr(text, '@');
+    if (at != NULL) {
+        behind = strstr(text, "://");
+    }
+    if (behind != NULL && behind < at &&
+        memchr(behind + 3, ':', (size_t)(at - behind - 3)) != NULL) {
+        snprintf(shown.text, sizeof(shown.text), "%.*s://...%s", (int)(behind - text), text, at);
+    } else {
+        snprintf(shown.text, sizeof(shown.text), "%s", text);
+    }
+    return shown;
+}
+
+/* ---- all forms ------------------------------------------------------------------------------- */
+
 bool nxr_where_parse(const char *text, struct nxr_where *where_p)
 {
     const char *rest;
@@ -57,6 +144,11 @@ bool nxr_where_parse(const char *text, struct nxr_where *where_p)
     if (rest != NULL) {
         where_p->dir = rest;
         return rest[0] != '\0' && strlen(rest) < PATH_MAX - NIXL_PUBLISH_NAME_MAX - 32;
+    }
+    where_p->is_tls = where_behind(text, "etcds://") != NULL;
+    rest = where_behind(text, where_p->is_tls ? "etcds://" : "etcd://");
+    if (rest != NULL) {
+        return read_etcd(rest, where_p);
     }
     where_p->kind = NXR_WHERE_PORT;
     rest = where_behind(text, "tcp://");

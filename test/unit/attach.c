@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries, introductions and proofs: what is taken, and what is refused. */
 #include "attach/entry.h"
+#include "attach/entry_etcd.h"
 #include "attach/introduction.h"
 #include "attach/token.h"
 #include "attach/where.h"
@@ -204,6 +205,71 @@ Test(attach, where_is_a_folder_or_a_port)
     cr_expect(not(nxr_where_parse(NULL, &where)));
     cr_expect(nxr_where_parse("file:/a b", &where));
     cr_expect(eq(str, (char *)where.dir, (char *)"/a b"));
+}
+
+Test(attach, where_is_in_etcd)
+{
+    static const struct {
+        const char *text;
+        bool is_tls;
+        const char *user, *endpoints, *prefix;
+    } good[] = {{"etcd://h:1", false, "", "h:1", "nixlrun"},
+                {"etcds://h:1/", true, "", "h:1", "nixlrun"},
+                {"etcd://u@h:1,[::1]:2/a", false, "u", "h:1,[::1]:2", "a"},
+                {"etcd://10.0.0.1:65535/a/b.c/", false, "", "10.0.0.1:65535", "a/b.c"}};
+    static const char *const bad[] = {
+        "etcd:",          "etcd://",        "etcd://h",       "etcd://h:0",     "etcd://h:65536",
+        "etcd://@h:1",    "etcd://u:p@h:1", "etcd://h:1,",    "etcd://,h:1",    "etcd://h:1;g:2",
+        "etcd://h:1//",   "etcd://h:1/a//", "etcd://h:1//a",  "etcd://h:1/a b", "etcd://h:1/a//b",
+        "etcd://h:1/a?b", "etcdss://h:1",   "etcd://u@v@h:1", "etcd://h h:1"};
+    struct nxr_where where;
+
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        cr_expect(nxr_where_parse(good[i].text, &where), "'%s'", good[i].text);
+        cr_expect(eq(int, where.kind, NXR_WHERE_ETCD));
+        cr_expect(eq(int, where.is_tls, good[i].is_tls));
+        cr_expect(eq(str, where.user, (char *)good[i].user));
+        cr_expect(eq(str, where.endpoints, (char *)good[i].endpoints));
+        cr_expect(eq(str, where.prefix, (char *)good[i].prefix));
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        cr_expect(not(nxr_where_parse(bad[i], &where)), "'%s'", bad[i]);
+    }
+}
+
+Test(attach, a_password_is_not_shown)
+{
+    cr_expect(eq(str, nxr_where_show("etcd://u:p@h:1/a").text, (char *)"etcd://...@h:1/a"));
+    cr_expect(eq(str, nxr_where_show("etcd://u:p@q@h:1/a").text, (char *)"etcd://...@h:1/a"));
+    cr_expect(eq(str, nxr_where_show("etcd://u@h:1").text, (char *)"etcd://u@h:1"));
+    cr_expect(eq(str, nxr_where_show(NULL).text, (char *)""));
+}
+
+Test(attach, the_proof_of_an_entry_in_etcd_covers_it_and_its_key)
+{
+    struct nxr_etcd_entry made, changed;
+
+    cr_assert(nxr_entry_etcd_make(&card, "name", &made));
+    nxr_entry_etcd_contacts(&made, "::1", 80);
+    cr_expect(eq(uint, made.n_contacts, 1));
+    cr_expect(eq(str, made.contacts[0], (char *)"tcp://[::1]:80"));
+    nxr_entry_etcd_prove(&made, "/p/name", secret);
+    cr_expect(nxr_entry_etcd_is_proved(&made, "/p/name", secret));
+    cr_expect(not(nxr_entry_etcd_is_proved(&made, "/q/name", secret)));
+    cr_expect(not(nxr_entry_etcd_is_proved(&made, "/p/name", other_secret)));
+    changed = made;
+    changed.pid++;
+    cr_expect(not(nxr_entry_etcd_is_proved(&changed, "/p/name", secret)));
+    changed = made;
+    changed.contacts[0][10]++;
+    cr_expect(not(nxr_entry_etcd_is_proved(&changed, "/p/name", secret)));
+    changed = made;
+    changed.n_contacts++;
+    cr_expect(not(nxr_entry_etcd_is_proved(&changed, "/p/name", secret)));
+    cr_expect(nxr_entry_etcd_identity(&made).job == card.identity.job);
+    nxr_entry_etcd_contacts(&made, "0.0.0.0", 80);
+    cr_expect(gt(uint, made.n_contacts, 0));
+    cr_expect(strstr(made.contacts[0], "0.0.0.0") == NULL);
 }
 
 Test(attach, a_host_may_be_as_long_as_its_room)
