@@ -13,6 +13,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,6 +110,46 @@ static void tell_gpus(const char *name, enum nixl_mem_kind kind)
     } while (tell_gpu(name, kind, number) && ++i < MAX_GPUS);
 }
 
+/* ---- etcd ------------------------------------------------------------------------------------ */
+
+/* The loaded object whose file name begins with "libcurl"; ends the search. */
+static int find_curl(struct dl_phdr_info *info, size_t nbytes, void *arg)
+{
+    const char *slash = strrchr(info->dlpi_name, '/');
+    char *path = arg;
+
+    (void)nbytes;
+    if (slash == NULL || strncmp(slash + 1, "libcurl", strlen("libcurl")) != 0) {
+        return 0;
+    }
+    snprintf(path, PATH_MAX, "%s", info->dlpi_name);
+    return 1;
+}
+
+/* Is the library's module for etcd there? A query about a place in etcd loads it. */
+static void tell_etcd(void)
+{
+    char text[64], path[PATH_MAX] = "", version[32] = "";
+    const char *(*curl_version)(void) = NULL;
+    void *curl = NULL;
+
+    if (nixl_publish_query("etcd://localhost:2379", "info", text, sizeof(text)) ==
+        NIXL_E_UNSUPPORTED) {
+        printf("missing\tnames in etcd\t%s\n", table_cell(strdupa(nixl_last_error()->text)));
+        return;
+    }
+    if (dl_iterate_phdr(find_curl, path) != 0) {
+        curl = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    }
+    if (curl != NULL) {
+        *(void **)&curl_version = dlsym(curl, "curl_version");
+    }
+    if (curl_version != NULL) {
+        sscanf(curl_version(), "libcurl/%31s", version);
+        printf("libraries\tlibcurl\t%s\t%s\n", version, table_cell(path));
+    }
+}
+
 /* Drivers of GPUs are started last: if they fail, everything else is already reported. */
 static int tell_rank(void)
 {
@@ -117,6 +158,7 @@ static int tell_rank(void)
         return 0;
     }
     tell_transports();
+    tell_etcd();
     fflush(stdout);
     tell_gpus("cuda", NIXL_MEM_CUDA);
     tell_gpus("vulkan", NIXL_MEM_VULKAN);

@@ -49,11 +49,20 @@ finds '.transports[] | select(.name == "shm") | .usable and .latency_ns > 0 and 
 finds '.interfaces[] | select(.name == "lo") | .up and .mtu > 0 and .numa_node == null' \
     "JSON has null for what is not known"
 
+# etcd
+if [ -e "$top_builddir/src/.libs/nixlrun/nixlrun_etcd.so" ]; then
+    asks --info
+    file=$(sed -nE "s/^libraries: libcurl [0-9.]+ (.*)/\1/p" "$work/rows")
+    [ -f "$file" ]
+    result $? "it knows version and file of libcurl, by which names are published in etcd" "$work/rows"
+fi
+
 # Without UCX and libfabric: TCP serves, and it is told what these would bring.
 mkdir "$work/modules"
 ln -s "$top_builddir/src/.libs/nixlrun/nixlrun_tcp.so" "$work/modules/"
 NIXLRUN_MODULE_DIR=$work/modules asks --info
 has "$work/rows" '^transports: tcp yes [0-9]+ [0-9]+ 1' "TCP needs no library"
+has "$work/rows" '^missing: names in etcd the module for etcd is not available: not built' "without etcd"
 for network in ucx ofi; do
     has "$work/rows" "^transports: $network no .*not built, or not installed as" "without $network"
     has "$work/rows" "^missing: transport $network for .*Debian packages" "it is told what that would bring"
