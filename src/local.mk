@@ -153,6 +153,7 @@ endif
 	%D%/host/packet.c %D%/host/packet.h \
 	%D%/host/peer.c %D%/host/peer.h \
 	%D%/host/unsent.c %D%/host/unsent.h \
+	%D%/host/acceptor.c %D%/host/acceptor.h \
 	%D%/host/atomic_ask.c %D%/host/atomic_ask.h \
 	%D%/host/atomic_ring.c %D%/host/atomic_ring.h \
 	%D%/host/atomic_serve.c %D%/host/atomic_serve.h

@@ -5,7 +5,6 @@
 #include "attach/listener.h"
 #include "attach/introduction.h"
 #include "attach/visit.h"
-#include "util/clock.h"
 #include "util/status.h"
 
 #include <errno.h>
@@ -14,63 +13,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
-
-#define PAUSE_NS         (50 * NXR_MS)
-#define ACCEPTS_PER_WAKE 16
 
 static const struct nxr_local_socket no_local_socket = NXR_LOCAL_SOCKET_NONE;
 static struct nxr_list attach_listeners = {&attach_listeners, &attach_listeners};
 
-/* Stop watching its addresses. */
-static void listener_unwatch(const struct nxr_listener *listener)
+static bool listener_take(struct nxr_acceptor *acceptor, int fd)
 {
-    for (int i = 0; i < NXR_LOCAL_ADDRESSES; i++) {
-        if (listener->ends[i].fd >= 0) {
-            nxr_service_unwatch(listener->ends[i].fd);
-        }
-    }
-}
-
-static int listener_watch(struct nxr_listener *listener)
-{
-    int status = NIXL_OK;
-
-    for (int i = 0; i < NXR_LOCAL_ADDRESSES && status == NIXL_OK; i++) {
-        if (listener->ends[i].fd >= 0) {
-            status = nxr_service_watch(listener->ends[i].fd, EPOLLIN, &listener->ends[i].watch);
-        }
-    }
-    return status;
-}
-
-static void listener_ready(struct nxr_watch *watch, uint32_t events)
-{
-    const struct nxr_listener_end *end = nxr_list_entry(watch, struct nxr_listener_end, watch);
-    struct nxr_listener *listener = end->listener;
-
-    (void)events;
-    for (int i = 0; i < ACCEPTS_PER_WAKE && !listener->is_closed; i++) {
-        int fd = accept4(end->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-            listener_unwatch(listener);
-            listener->again_at = nxr_now_ns() + PAUSE_NS;
-        }
-        if (fd < 0) {
-            return; /* an aborted one, too: epoll reports those behind it again */
-        }
-        if (!nxr_visit_begin(listener, fd)) {
-            close(fd); /* an attacher that means well comes again */
-        }
-    }
+    return nxr_visit_begin(nxr_list_entry(acceptor, struct nxr_listener, acceptor), fd);
 }
 
 static void listener_close(struct nxr_listener *listener)
 {
     if (listener->is_stream) {
-        close(listener->ends[0].fd);
+        close(listener->tcp_fd);
     }
     nxr_local_socket_close(&listener->local);
     listener->is_closed = true;
@@ -91,6 +47,7 @@ static int listener_begin(int tcp_fd, const char *where, const struct nxr_local_
                           const unsigned char secret[NXR_PROOF_SECRET_NBYTES],
                           struct nxr_listener **listener_p)
 {
+    const int tcp_fds[NXR_LOCAL_ADDRESSES] = {tcp_fd, -1};
     struct nxr_listener *listener = calloc(1, sizeof(*listener));
     int status = NIXL_E_NO_MEMORY;
 
@@ -100,16 +57,11 @@ static int listener_begin(int tcp_fd, const char *where, const struct nxr_local_
     listener->local = *local;
     listener->is_stream = where != NULL;
     listener->n_users = 1;
-    listener->again_at = INT64_MAX;
+    listener->tcp_fd = tcp_fd;
     memcpy(listener->secret, secret, sizeof(listener->secret));
-    for (int i = 0; i < NXR_LOCAL_ADDRESSES; i++) {
-        listener->ends[i] = (struct nxr_listener_end){{listener_ready}, listener, local->fds[i]};
-    }
-    if (where != NULL) {
-        listener->ends[0].fd = tcp_fd;
-    }
     if (where == NULL || (listener->where = strdup(where)) != NULL) {
-        status = listener_watch(listener);
+        status = nxr_acceptor_start(&listener->acceptor, where != NULL ? tcp_fds : local->fds,
+                                    listener_take);
     }
     if (status != NIXL_OK) {
         listener_free(listener);
@@ -254,9 +206,7 @@ void nxr_listener_let_go(struct nxr_listener *listener)
         return;
     }
     nxr_visits_end(listener, NULL);
-    if (listener->again_at == INT64_MAX) {
-        listener_unwatch(listener);
-    }
+    nxr_acceptor_stop(&listener->acceptor);
     listener_close(listener);
     nxr_service_kick();
 }
@@ -268,17 +218,15 @@ int64_t nxr_listeners_tick(int64_t now)
 
     nxr_list_for_each (link, after, &attach_listeners) {
         struct nxr_listener *listener = nxr_list_entry(link, struct nxr_listener, link);
+        int64_t again_at;
 
         if (listener->is_closed) {
             nxr_list_remove(&listener->link); /* no event of this round refers to it any more */
             listener_free(listener);
             continue;
         }
-        if (listener->again_at <= now) {
-            listener->again_at = INT64_MAX;
-            (void)listener_watch(listener);
-        }
-        due = listener->again_at < due ? listener->again_at : due;
+        again_at = nxr_acceptor_tick(&listener->acceptor, now);
+        due = again_at < due ? again_at : due;
     }
     return due;
 }

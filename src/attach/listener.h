@@ -10,29 +10,20 @@
 #include "attach/proof.h"
 #include "attach/where.h"
 #include "core/control.h"
-#include "core/service.h"
+#include "host/acceptor.h"
 #include "host/local_socket.h"
 #include "util/list.h"
 
 #define NXR_LISTENER_WHY_NBYTES 400
 
-struct nxr_listener;
-
-/* One of its addresses. */
-struct nxr_listener_end {
-    struct nxr_watch watch;
-    struct nxr_listener *listener;
-    int fd; /* -1: none */
-};
-
 struct nxr_listener {
     struct nxr_list link;
-    struct nxr_listener_end ends[NXR_LOCAL_ADDRESSES];
+    struct nxr_acceptor acceptor;
     struct nxr_local_socket local; /* none: TCP */
+    int tcp_fd;                    /* -1: local */
     bool is_closed;                /* to be freed at the next tick */
     bool is_stream;                /* TCP */
     unsigned n_users;              /* publications */
-    int64_t again_at;              /* listening is paused: no descriptors; else INT64_MAX */
     uint16_t port;
     char *where;                                   /* of a TCP port; NULL: a local socket */
     unsigned char secret[NXR_PROOF_SECRET_NBYTES]; /* that attachers must know */

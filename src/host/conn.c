@@ -5,6 +5,7 @@
 #include "host/conn.h"
 #include "core/subsystem.h"
 #include "control/dispatch.h"
+#include "host/acceptor.h"
 #include "host/connect.h"
 #include "host/greeting.h"
 #include "host/local_socket.h"
@@ -28,23 +29,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define IDLE_NS          (1 * NXR_S) /* an idle connection that this side opened is closed */
-#define GREETING_NS      (2 * NXR_S) /* a connecting peer must greet within this */
-#define MAX_STRANGERS    64          /* connections without a greeting at one time */
-#define ACCEPTS_PER_WAKE 16
+#define IDLE_NS       (1 * NXR_S) /* an idle connection that this side opened is closed */
+#define GREETING_NS   (2 * NXR_S) /* a connecting peer must greet within this */
+#define MAX_STRANGERS 64          /* connections without a greeting at one time */
 
 static struct nxr_list conns = {&conns, &conns};
 static int n_strangers;
 
-/* An address of this rank's socket. */
-struct listener {
-    struct nxr_watch watch;
-    int fd;
-};
-
 static struct nxr_local_socket own_socket = NXR_LOCAL_SOCKET_NONE;
-static struct listener own_listeners[NXR_LOCAL_ADDRESSES];
-static int64_t accept_again_at = INT64_MAX; /* listening is paused: no descriptors */
+static struct nxr_acceptor own_acceptor;
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
@@ -401,11 +394,7 @@ void nxr_conn_greeted(struct nxr_conn *conn, struct nxr_peer *peer)
 
 /* ---- listening ------------------------------------------------------------------------------- */
 
-/*
- * Out of descriptors: close the greeted connection that has been idle longest. False: there is
- * none.
- */
-static bool conn_make_room(void)
+bool nxr_conn_make_room(void)
 {
     struct nxr_list *link, *after;
     struct nxr_conn *oldest = NULL;
@@ -427,50 +416,10 @@ static bool conn_make_room(void)
     return false;
 }
 
-static void pause_listening(void)
+static bool conn_accept(struct nxr_acceptor *acceptor, int fd)
 {
-    for (int i = 0; i < NXR_LOCAL_ADDRESSES; i++) {
-        if (own_listeners[i].fd >= 0) {
-            nxr_service_unwatch(own_listeners[i].fd);
-        }
-    }
-    accept_again_at = nxr_now_ns() + 5 * NXR_MS;
-}
-
-static void accept_ready(struct nxr_watch *watch, uint32_t events)
-{
-    const struct listener *listener = nxr_list_entry(watch, struct listener, watch);
-
-    (void)events;
-    for (int i = 0; i < ACCEPTS_PER_WAKE; i++) {
-        int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-        if (fd < 0) {
-            if ((errno == EMFILE || errno == ENFILE) && !conn_make_room()) {
-                pause_listening();
-                return;
-            }
-            if (errno == EAGAIN) {
-                return;
-            }
-            continue;
-        }
-        if (n_strangers >= MAX_STRANGERS || conn_new(fd, false) == NULL) {
-            close(fd);
-        }
-    }
-}
-
-static int watch_listeners(void)
-{
-    int status = NIXL_OK;
-
-    for (int i = 0; i < NXR_LOCAL_ADDRESSES && status == NIXL_OK; i++) {
-        if (own_listeners[i].fd >= 0) {
-            status = nxr_service_watch(own_listeners[i].fd, EPOLLIN, &own_listeners[i].watch);
-        }
-    }
-    return status;
+    (void)acceptor;
+    return n_strangers < MAX_STRANGERS && conn_new(fd, false) != NULL;
 }
 
 int nxr_conn_listen(void)
@@ -480,10 +429,7 @@ int nxr_conn_listen(void)
     if (status != NIXL_OK) {
         return status;
     }
-    for (int i = 0; i < NXR_LOCAL_ADDRESSES; i++) {
-        own_listeners[i] = (struct listener){{accept_ready}, own_socket.fds[i]};
-    }
-    status = watch_listeners();
+    status = nxr_acceptor_start(&own_acceptor, own_socket.fds, conn_accept);
     if (status != NIXL_OK) {
         nxr_local_socket_close(&own_socket);
     }
@@ -492,14 +438,10 @@ int nxr_conn_listen(void)
 
 int64_t nxr_conn_tick(int64_t now)
 {
-    int64_t due = accept_again_at;
+    int64_t due = nxr_acceptor_tick(&own_acceptor, now);
     struct nxr_list *link, *after;
 
     conn_free_closed(); /* no event of this round refers to them any more */
-    if (accept_again_at <= now) {
-        accept_again_at = due = INT64_MAX;
-        (void)watch_listeners();
-    }
     nxr_list_for_each (link, after, &conns) {
         struct nxr_conn *conn = nxr_list_entry(link, struct nxr_conn, link);
         int64_t ends_at = INT64_MAX;
@@ -532,10 +474,9 @@ void nxr_conn_stop(void)
     }
     conn_free_closed();
     if (own_socket.fds[0] >= 0) {
-        pause_listening();
+        nxr_acceptor_stop(&own_acceptor);
         nxr_local_socket_close(&own_socket);
     }
-    accept_again_at = INT64_MAX;
     n_strangers = 0;
 }
 

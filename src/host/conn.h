@@ -64,6 +64,12 @@ void nxr_conn_send_unsent(struct nxr_peer *peer);
 /* HELLO or WELCOME was valid: messages may flow. HELLO is answered. */
 void nxr_conn_greeted(struct nxr_conn *conn, struct nxr_peer *peer);
 
+/*
+ * Out of descriptors: close the greeted connection that has been idle longest. False: there is
+ * none.
+ */
+bool nxr_conn_make_room(void);
+
 /* Drop a connection whose other end violated the protocol; `why` goes to the log. */
 void nxr_conn_refuse(struct nxr_conn *conn, const char *why);
 
