@@ -24,6 +24,7 @@ struct net_state nxr_net;
 static const char *const names[] = {"ucx", "ofi", "tcp"};
 #define N_NAMES (sizeof(names) / sizeof(names[0]))
 static struct nxr_net_core core;
+static pthread_mutex_t opening_lock = PTHREAD_MUTEX_INITIALIZER; /* outside of job.lock */
 
 size_t nxr_net_count(void)
 {
@@ -150,24 +151,11 @@ static void start_network(struct net *net, const char *name, struct nxr_full_car
     }
 }
 
-void nxr_net_start(struct nxr_full_card *card)
+/* Load and open all networks. Nothing uses them yet, so no lock is needed. Is any open? */
+static bool net_module_open_all(struct net nets[N_NAMES], struct nxr_full_card *card)
 {
     bool is_any_open = false;
 
-    nxr_net = (struct net_state){.n_nets = nxr_net_count()};
-    nxr_list_init(&nxr_net.corked);
-    nxr_list_init(&nxr_net.busy);
-    nxr_list_init(&nxr_net.ended);
-    nxr_list_init(&nxr_net.later);
-    nxr_list_init(&nxr_net.holds);
-    nxr_list_init(&nxr_net.closings);
-    nxr_net.n_numbers = (int)nxr_n_numbers();
-    nxr_net.must_lose = calloc((size_t)nxr_net.n_numbers, sizeof(*nxr_net.must_lose));
-    if (nxr_net.must_lose == NULL) {
-        nxr_error(NET, "no memory for %d ranks; nothing can be sent between hosts",
-                  nxr_net.n_numbers);
-        return;
-    }
     core = (struct nxr_net_core){
         .rank = nxr_job.rank,
         .size = nxr_job.size,
@@ -186,31 +174,96 @@ void nxr_net_start(struct nxr_full_card *card)
         .wants_copied = strcmp(nxr_env.net_gpu, "always") == 0,
     };
     for (unsigned i = 0; i < N_NAMES; i++) {
-        nxr_net.nets[i].index = i;
-        start_network(&nxr_net.nets[i], names[i], card);
-        is_any_open |= nxr_net.nets[i].is_open;
+        nets[i].index = i;
+        start_network(&nets[i], names[i], card);
+        is_any_open |= nets[i].is_open;
     }
     card->head.flags |= (uint32_t)NXR_NET_VERSION << NXR_CARD_NET_SHIFT;
-    atomic_store(&nxr_net_is_open, is_any_open);
+    return is_any_open;
 }
 
-bool nxr_net_open(void)
+/* The state of this folder, with no network. False: no memory. */
+static bool net_module_begin(void)
 {
-    struct nxr_full_card *own = &nxr_job.card, card;
+    int n_numbers = (int)nxr_n_numbers();
+    bool *must_lose = calloc((size_t)n_numbers, sizeof(*must_lose));
+
+    nxr_net = (struct net_state){
+        .n_nets = nxr_net_count(), .n_numbers = n_numbers, .must_lose = must_lose};
+    nxr_list_init(&nxr_net.corked);
+    nxr_list_init(&nxr_net.busy);
+    nxr_list_init(&nxr_net.ended);
+    nxr_list_init(&nxr_net.later);
+    nxr_list_init(&nxr_net.holds);
+    nxr_list_init(&nxr_net.closings);
+    if (must_lose == NULL) {
+        nxr_error(NET, "no memory for %d ranks; nothing can be sent between hosts", n_numbers);
+    }
+    return must_lose != NULL;
+}
+
+void nxr_net_start(struct nxr_full_card *card)
+{
+    if (net_module_begin()) {
+        atomic_store(&nxr_net_is_open, net_module_open_all(nxr_net.nets, card));
+    }
+}
+
+/* Use networks that were opened while the job ran; their addresses are in `card`. job.lock. */
+static void net_module_use(const struct net nets[N_NAMES], const struct nxr_full_card *card,
+                           bool is_any_open)
+{
+    struct nxr_full_card *own = &nxr_job.card;
+
+    for (unsigned i = 0; i < N_NAMES; i++) {
+        nxr_net.nets[i] = nets[i];
+        nxr_list_init(&nxr_net.nets[i].free_outs);
+    }
+    memcpy(own->addresses, card->addresses, sizeof(own->addresses));
+    own->head.nbytes = card->head.nbytes;
+    own->head.flags = card->head.flags;
+    atomic_store(&nxr_net_is_open, is_any_open);
+    if (nxr_net_watch_start() != NIXL_OK) {
+        nxr_error(NET, "nothing drives the networks while this process computes");
+    }
+}
+
+static bool net_module_has_begun(void)
+{
+    bool has_begun;
 
     pthread_mutex_lock(&nxr_job.lock);
-    if (nxr_net.must_lose == NULL) {
+    has_begun = nxr_net.must_lose != NULL;
+    pthread_mutex_unlock(&nxr_job.lock);
+    return has_begun;
+}
+
+/*
+ * Opening takes up to a second, so it is done without job.lock, beside the state that others read.
+ */
+bool nxr_net_open(void)
+{
+    static struct net nets[N_NAMES]; /* opening_lock */
+    struct nxr_full_card card;
+    bool is_any_open, is_used;
+
+    pthread_mutex_lock(&opening_lock);
+    if (!net_module_has_begun()) {
+        memset(nets, 0, sizeof(nets));
         memset(&card, 0, sizeof(card));
-        card.head = own->head;
-        nxr_net_start(&card);
-        memcpy(own->addresses, card.addresses, sizeof(own->addresses));
-        own->head.nbytes = card.head.nbytes;
-        own->head.flags = card.head.flags;
-        if (nxr_net_watch_start() != NIXL_OK) {
-            nxr_error(NET, "nothing drives the networks while this process computes");
+        card.head = nxr_job.card.head;
+        is_any_open = net_module_open_all(nets, &card);
+        pthread_mutex_lock(&nxr_job.lock);
+        is_used = net_module_begin();
+        if (is_used) {
+            net_module_use(nets, &card, is_any_open);
+        }
+        pthread_mutex_unlock(&nxr_job.lock);
+        for (unsigned i = 0; i < N_NAMES && !is_used; i++) {
+            unload(&nets[i]);
         }
     }
-    pthread_mutex_unlock(&nxr_job.lock);
+    pthread_mutex_unlock(&opening_lock);
     return atomic_load(&nxr_net_is_open);
 }
 

@@ -32,7 +32,7 @@ void nxr_net_start(struct nxr_full_card *card);
 /*
  * Open them now if nixl_init() has not: a process of another job may be on another host. Their
  * addresses are appended to this process's card, which the ranks of its job have without them. Are
- * any open? Takes job.lock, for as long as it takes to open them.
+ * any open? Takes up to a second; other threads' calls go on meanwhile. Takes job.lock.
  */
 bool nxr_net_open(void);
 

@@ -7,6 +7,7 @@
  *     cycle    attach, say hello, detach, ARGUMENT times
  *     stay     attach and put without end; passes when the publisher is lost
  *     watch    attach, and do nothing until the publisher is lost
+ *     beside   attach while another thread makes calls, none of which may wait for that
  *     try      attach with ARGUMENT as schema, within a second; says how that ended
  *     awaited  the same, within the patience of the tests
  *     publish  publish with ARGUMENT as schema, and wait until stdin ends; says how that ended
@@ -21,7 +22,9 @@
 
 #include <dirent.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -334,6 +337,44 @@ static void watch(void)
     MPT_OK(nixl_detach(rank, MPT_PATIENCE));
 }
 
+/* ---- calls beside an attach ------------------------------------------------------------------- */
+
+static atomic_bool has_attached;
+
+/* Make calls that take the library's lock; returns how long the longest took. */
+static void *call_beside(void *longest)
+{
+    struct nixl_peer_info info = NIXL_PEER_INFO_INIT;
+
+    while (!atomic_load(&has_attached)) {
+        int64_t began = mpt_now_ns(), took;
+
+        MPT_OK(nixl_peer_query(nixl_rank(), &info));
+        took = mpt_now_ns() - began;
+        *(int64_t *)longest = took > *(int64_t *)longest ? took : *(int64_t *)longest;
+        usleep(200);
+    }
+    return NULL;
+}
+
+static void beside(void)
+{
+    int64_t longest = 0, began, took;
+    pthread_t thread;
+    int rank = -1;
+
+    MPT_EQ(pthread_create(&thread, NULL, call_beside, &longest), 0);
+    began = mpt_now_ns();
+    MPT_OK(nixl_attach(where, name_of(0), SCHEMA, MPT_PATIENCE, &rank));
+    took = mpt_now_ns() - began;
+    atomic_store(&has_attached, true);
+    MPT_EQ(pthread_join(thread, NULL), 0);
+    printf("attached in %.1f ms; the longest call beside took %.1f ms\n", took / 1e6,
+           longest / 1e6);
+    MPT_TRUE(took < 60 * MPT_MS || longest < took / 2);
+    MPT_OK(nixl_detach(rank, MPT_PATIENCE));
+}
+
 static void try_it(int64_t timeout_ns)
 {
     int rank = -1;
@@ -454,6 +495,8 @@ int main(int argc, char **argv)
         stay();
     } else if (strcmp(what, "watch") == 0) {
         watch();
+    } else if (strcmp(what, "beside") == 0) {
+        beside();
     } else if (strcmp(what, "try") == 0) {
         try_it(MPT_S);
     } else if (strcmp(what, "awaited") == 0) {

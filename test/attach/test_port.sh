@@ -35,6 +35,10 @@ verdict "$(says 'mptest: passed' "$end" visit "$(at serve)" calls 1; passed serv
 
 # As if it were another host, whose processes share no memory.
 far="env NIXLRUN_HOSTID=elsewhere"
+begin serve $far "$end" serve "$any" beside 1
+verdict "$(says 'mptest: passed' "$end" beside "$(at serve)" beside; passed serve)" \
+    "calls go on while the first attachment to another host opens the networks"
+sed -n 's/^attached in/# &/p' "$scratch/says"
 for network in tcp ofi; do
     if [ ! -e "$build/transports/$network/.libs/nixlrun_$network.so" ]; then
         echo "ok $((number += 1)) - every call by $network # SKIP it is not built"
