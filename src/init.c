@@ -125,6 +125,7 @@ static const struct nxr_subsystem *const all_subsystems[] = {
     &nxr_question_subsystem,
     &nxr_detach_subsystem,
     &nxr_publish_subsystem,
+    &nxr_referral_subsystem,
     &nxr_detector_subsystem,
     &nxr_finalize_barrier_subsystem,
     &nxr_teams_subsystem,

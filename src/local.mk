@@ -16,6 +16,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 %C%_libnxr_attach_la_SOURCES = \
 	%D%/attach/attach.c %D%/attach/attach.h \
 	%D%/attach/attempt.c %D%/attach/attempt.h \
+	%D%/attach/connect.c %D%/attach/connect.h \
 	%D%/attach/detach.c \
 	%D%/attach/directory.c %D%/attach/directory.h \
 	%D%/attach/directory_etcd.c %D%/attach/directory_etcd.h \
@@ -27,6 +28,8 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/attach/proof.c %D%/attach/proof.h \
 	%D%/attach/publish.c \
 	%D%/attach/reach.c %D%/attach/reach.h \
+	%D%/attach/refer.c \
+	%D%/attach/referral.c %D%/attach/referral.h \
 	%D%/attach/token.c %D%/attach/token.h \
 	%D%/attach/visit.c %D%/attach/visit.h \
 	%D%/attach/where.c %D%/attach/where.h

@@ -135,6 +135,43 @@ NIXL_API int nixl_attach(const char *where, const char *name, const char *schema
                          int64_t timeout_ns, int *rank_p) NIXL_MUST_CHECK;
 
 /**
+ * Attach to another rank of a job that is attached already: to the process that is that rank now.
+ * So one publication makes a whole job reachable, and each pair of processes costs nothing before
+ * it is used.
+ *
+ * `through` makes the two known to each other. It is a process of the job that is wanted, to which
+ * this one is attached; or a rank of this job that is attached to one; or the caller's own rank:
+ * any process of that job to which this one is attached. Nothing else is needed, neither the token
+ * nor the publication. Whom `through` leads to, and the rank itself, do it in the background.
+ *
+ * The two are then attached like a publisher and a process that has attached to it: each takes an
+ * event NIXL_EVENT_PEER_JOINED with the name of the publication by which the jobs have met, and
+ * each ends the attachment by itself. A rank whose process has died and that is started again gets
+ * another number by another call, once the rank that it is asked of has readmitted it.
+ *
+ * @param through     whom to ask
+ * @param job         the job that is wanted, as nixl_peer_query() tells it
+ * @param job_rank    the rank in that job; job_size of nixl_peer_query() tells how many there are
+ * @param timeout_ns  0: one attempt, which waits for answers up to NIXLRUN_RESOLVE_TIMEOUT;
+ *                    NIXL_FOREVER
+ * @param rank_p      written with NIXL_OK only: the number of that rank. It is the same as before
+ *                    if the two are attached already
+ * @return NIXL_OK
+ * @return NIXL_E_PEER_LOST    the rank is lost to those who were asked, or its process has ended;
+ *                             or `through` has
+ * @return NIXL_E_NOT_FOUND    `through` is attached to no living process of that job
+ * @return NIXL_E_TIMEOUT      somebody on the way does not answer, as the detail says
+ * @return NIXL_E_INVALID_ARG  the job has no such rank, it is the caller's own, `through` is of a
+ *                             third job, or a value is not allowed
+ * @return NIXL_E_UNSUPPORTED  the two neither share memory nor have a network in common
+ * @return NIXL_E_ACCESS       `through` does not vouch for this process
+ * @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY, NIXL_E_NOT_INIT
+ * Threads: any; blocks.
+ */
+NIXL_API int nixl_attach_rank(int through, uint64_t job, int job_rank, int64_t timeout_ns,
+                              int *rank_p) NIXL_MUST_CHECK;
+
+/**
  * End an attachment, also one that the other process has ended or that died: each end makes its own
  * call. Operations to that number which are under way end with NIXL_E_PEER_LOST, and so do later
  * calls; no event follows. Notifications of the other process that were not received are dropped.

@@ -134,17 +134,19 @@ NIXL_API const char *nixl_host(int rank);
 /** Which process a rank is, where it runs, and whether it lives. */
 struct nixl_peer_info {
     size_t struct_nbytes;
-    uint64_t job; /**< the same for all ranks of a job, different for another job */
-    int rank;
+    uint64_t job;         /**< the same for all ranks of a job, different for another job */
+    int rank;             /**< the number that was asked for */
     uint32_t incarnation; /**< processes of the rank in the job before: 0, its first one */
     int32_t state;        /**< enum nixl_peer_liveness */
     int32_t scope;        /**< enum nixl_scope_kind */
     char host[72];        /**< as nixl_host(); "": lost before it was known */
     char why[400];        /**< NIXL_PEER_LOST: the cause; "": not lost, or it is not known */
+    int32_t job_rank;     /**< its rank in `job`; of a rank of this job, `rank` */
+    int32_t job_size;     /**< how many ranks `job` has */
 };
 #define NIXL_PEER_INFO_INIT                                                                        \
     {                                                                                              \
-        sizeof(struct nixl_peer_info), 0, 0, 0, 0, 0, "", ""                                       \
+        sizeof(struct nixl_peer_info), 0, 0, 0, 0, 0, "", "", 0, 0                                 \
     }
 
 /**
@@ -160,6 +162,19 @@ struct nixl_peer_info {
  * Threads: any.
  */
 NIXL_API int nixl_peer_query(int rank, struct nixl_peer_info *info_p) NIXL_MUST_CHECK;
+
+/**
+ * The number of a rank of a job, the inverse of nixl_peer_query(): of an attached process, or of a
+ * rank of this job. Numbers of one process mean nothing to another one, so programs send `job` and
+ * `job_rank`. Looks only at what is attached; see nixl_attach_rank().
+ * @param job       as nixl_peer_query() tells it
+ * @param job_rank  the rank in that job
+ * @param rank_p    written with NIXL_OK only
+ * @return NIXL_OK, NIXL_E_INVALID_ARG, NIXL_E_NOT_INIT
+ * @return NIXL_E_NOT_FOUND  no living process of that rank is attached to this one
+ * Never blocks. Threads: any.
+ */
+NIXL_API int nixl_peer_number(uint64_t job, int job_rank, int *rank_p) NIXL_MUST_CHECK;
 
 /**
  * Readmit a rank that has come back: nixlrun has started it again (--on-failure restart), as

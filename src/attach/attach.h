@@ -11,14 +11,25 @@ struct nxr_listener;
 /* The attached peer of that identity which lives; NULL: there is none. Caller holds job.lock. */
 struct nxr_peer *nxr_attach_known(const struct nxr_identity *identity);
 
+/* What another process has told of itself, by an introduction or a referral. */
+struct nxr_met {
+    const struct nxr_full_card *card;
+    int32_t number;   /* it has no living attachment to this process with a lower one */
+    int32_t job_size; /* of its job */
+    const char *name; /* of the publication by which the two, or their jobs, have met */
+};
+
 /*
- * The attached peer of that card: the living one, or a new one, known by the name under which the
- * two have met. `number`: the other process has no living attachment to this one with a lower
- * number. NIXL_OK or the failure of nxr_attached_add(). *is_new_p: it was made by this call. Caller
- * holds job.lock.
+ * The attached peer of that process: the living one, or a new one. NIXL_OK or the failure of
+ * nxr_attached_add(). *is_new_p: it was made by this call. Caller holds job.lock.
  */
-int nxr_attach_peer(const struct nxr_full_card *card, int32_t number, const char *name,
-                    struct nxr_peer **peer_p, bool *is_new_p);
+int nxr_attach_peer(const struct nxr_met *met, struct nxr_peer **peer_p, bool *is_new_p);
+
+/* The name of the publication by which that attached peer, or its job, was met. */
+const char *nxr_attach_name(const struct nxr_peer *peer);
+
+/* Does this process look for a way to that peer, which it attaches to? Caller holds job.lock. */
+bool nxr_attach_is_asking(const struct nxr_peer *peer);
 
 /*
  * This process attaches to that peer, which names it by that number: nxr_attach_join() follows.
@@ -45,7 +56,8 @@ const char *nxr_publication_schema(const struct nxr_listener *listener, const ch
 int nxr_attach_check(const char *operation, const char *text, const char *name, const char **schema,
                      struct nxr_where *where_p);
 
-extern const struct nxr_subsystem nxr_publish_subsystem; /* publish.c */
-extern const struct nxr_subsystem nxr_detach_subsystem;  /* detach.c */
+extern const struct nxr_subsystem nxr_publish_subsystem;  /* publish.c */
+extern const struct nxr_subsystem nxr_referral_subsystem; /* referral.c */
+extern const struct nxr_subsystem nxr_detach_subsystem;   /* detach.c */
 
 #endif

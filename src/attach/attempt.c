@@ -4,16 +4,15 @@
 
 #include "attach/attempt.h"
 #include "attach/attach.h"
+#include "attach/connect.h"
 #include "attach/directory_etcd.h"
 #include "attach/entry_etcd.h"
 #include "attach/reach.h"
 #include "control/wire.h"
-#include "core/attached.h"
 #include "core/wait.h"
 #include "host/packet.h"
 #include "net/net.h"
 #include "util/clock.h"
-#include "util/env.h"
 #include "util/random.h"
 #include "util/status.h"
 
@@ -155,13 +154,12 @@ static int attempt_refuse_liar(struct nxr_attempt *attempt)
 /* Open the networks, unless it is certain that shared memory reaches the publisher. */
 static void attempt_open_networks(const struct nxr_intro_challenge *challenge)
 {
-    const struct nxr_card *own = &nxr_job.card.head;
     struct nxr_card theirs = {.flags = challenge->head.flags,
                               .socket_space = challenge->socket_space};
 
     memcpy(theirs.host, challenge->host, sizeof(theirs.host));
     memcpy(theirs.boot_id, challenge->boot_id, sizeof(theirs.boot_id));
-    if (!nxr_card_may_be_local(own, &theirs) || !nxr_card_shares_sockets(own, &theirs)) {
+    if (nxr_connect_may_need_networks(&theirs)) {
         (void)nxr_net_open();
     }
 }
@@ -207,6 +205,7 @@ static void attempt_make_proof(const struct nxr_attempt *attempt, union nxr_intr
     known = nxr_attach_known(&attempt->talk.publisher);
     nxr_intro_init(message, NXR_INTRO_PROVE, &nxr_job.card.head);
     message->prove.number = known != NULL ? known->rank : (int32_t)nxr_n_numbers();
+    message->prove.job_size = nxr_job.size;
     message->prove.card = nxr_job.card;
     pthread_mutex_unlock(&nxr_job.lock);
     message->prove.schema_nbytes = (uint32_t)strlen(attempt->schema);
@@ -241,92 +240,24 @@ static int attempt_prove(struct nxr_attempt *attempt)
         return nxr_attempt_refuse(attempt, NIXL_E_UNSUPPORTED);
     }
     attempt->number = message.taken.number;
+    attempt->job_size = message.taken.job_size;
     return NIXL_OK;
 }
 
 /* ---- the connection -------------------------------------------------------------------------- */
 
-static bool attempt_is_heard(void *arg)
-{
-    const struct nxr_peer *peer = arg;
-
-    return nxr_peer_is_lost(peer) || nxr_net_has_heard(peer);
-}
-
-/* Connect, and on another host have the publisher answer by the network. */
-static int attempt_reach(struct nxr_peer *peer)
-{
-    int64_t timeout_ns = nxr_env.resolve_timeout, deadline = nxr_deadline(timeout_ns);
-    int status = nxr_peer_connect(peer, timeout_ns);
-
-    if (status == NIXL_OK && nxr_peer_is_up(peer) && nxr_peer_is_remote(peer) &&
-        !nxr_peer_is_lost(peer)) {
-        nxr_net_hail(peer);
-        status =
-            nxr_wait_as(attempt_is_heard, peer, nxr_left(timeout_ns, deadline), nxr_describe_reason,
-                        &(const struct nxr_reason){
-                            .kind = NXR_WAIT_ATTACH, .peer = peer->rank, .call = "nixl_attach"});
-    }
-    return status;
-}
-
-/* Why the publisher was not reached, as a status and in words. */
-static int attempt_explain(struct nxr_attempt *attempt, const struct nxr_peer *peer, int status)
-{
-    char why[NXR_WHY_NBYTES];
-
-    if (nxr_peer_is_lost(peer)) {
-        NXR_SAY(attempt, "%s, which has published it, has ended%s%s", attempt->who,
-                peer->why_not[0] != '\0' ? ": " : "", peer->why_not);
-        return NIXL_E_NOT_FOUND;
-    }
-    if (status == NIXL_OK) {
-        NXR_SAY(attempt, "nothing reaches it: %s", peer->why_not);
-        return nxr_attempt_refuse(attempt, NIXL_E_UNSUPPORTED);
-    }
-    if (nxr_peer_is_unconnected(peer, "NIXLRUN_RESOLVE_TIMEOUT", why, sizeof(why))) {
-        NXR_SAY(attempt, "%s", why);
-    } else {
-        NXR_SAY(attempt, "%s, which has published it, was not connected in time", attempt->who);
-    }
-    return NIXL_E_TIMEOUT;
-}
-
-/* What has become of the connection; a peer that could not be connected is given up. */
-static int attempt_judge(struct nxr_attempt *attempt, struct nxr_peer *peer, int status)
-{
-    pthread_mutex_lock(&nxr_job.lock);
-    if (status == NIXL_OK && nxr_peer_is_up(peer) && !nxr_peer_is_lost(peer) &&
-        peer->transport != NULL) {
-        attempt->rank = peer->rank;
-        nxr_attach_join(peer);
-    } else {
-        status = attempt_explain(attempt, peer, status);
-        if (!peer->is_joined) {
-            nxr_attached_end(peer);
-        }
-    }
-    pthread_mutex_unlock(&nxr_job.lock);
-    return status;
-}
-
 static int attempt_connect(struct nxr_attempt *attempt)
 {
-    struct nxr_peer *peer;
-    bool is_new;
-    int status;
+    const struct nxr_met met = {&attempt->card, attempt->number, attempt->job_size, attempt->name};
+    struct nxr_connecting connecting = {.who = attempt->who, .what = ", which has published it,"};
+    int status = nxr_connect_met(&met, &connecting);
 
-    pthread_mutex_lock(&nxr_job.lock);
-    status = nxr_attach_peer(&attempt->card, attempt->number, attempt->name, &peer, &is_new);
-    if (status == NIXL_OK) {
-        nxr_attach_begin(peer, attempt->number);
-    }
-    pthread_mutex_unlock(&nxr_job.lock);
+    attempt->rank = connecting.rank;
+    attempt->is_final = connecting.is_final;
     if (status != NIXL_OK) {
-        NXR_SAY(attempt, "no memory or no descriptor for a peer");
-        return nxr_attempt_refuse(attempt, status);
+        NXR_SAY(attempt, "%s", connecting.why);
     }
-    return attempt_judge(attempt, peer, attempt_reach(peer));
+    return status;
 }
 
 /*

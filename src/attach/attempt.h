@@ -33,6 +33,7 @@ struct nxr_attempt {
     struct nxr_proof_talk talk;
     struct nxr_full_card card; /* the publisher's */
     int32_t number;            /* by which it names this process */
+    int32_t job_size;          /* of its job */
     char who[160];             /* the publisher, in words */
 
     /* Its outcome. */

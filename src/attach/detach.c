@@ -38,17 +38,17 @@ struct nxr_peer *nxr_attach_known(const struct nxr_identity *identity)
     return known != NULL && !nxr_peer_is_lost(known) && !known->is_detached ? known : NULL;
 }
 
-int nxr_attach_peer(const struct nxr_full_card *card, int32_t number, const char *name,
-                    struct nxr_peer **peer_p, bool *is_new_p)
+int nxr_attach_peer(const struct nxr_met *met, struct nxr_peer **peer_p, bool *is_new_p)
 {
-    struct nxr_peer *latest = nxr_attached_find(nxr_attached_number(&card->head.identity));
-    struct nxr_peer *known = nxr_attach_known(&card->head.identity);
+    const struct nxr_identity *identity = &met->card->head.identity;
+    struct nxr_peer *latest = nxr_attached_find(nxr_attached_number(identity));
+    struct nxr_peer *known = nxr_attach_known(identity);
     int status;
 
     if (known == NULL && latest != NULL && !nxr_peer_is_lost(latest)) {
         nxr_attached_end(latest); /* its detaching waits no longer: both have one connection */
     }
-    if (known != NULL && nxr_peer_is_up(known) && known->place < number) {
+    if (known != NULL && nxr_peer_is_up(known) && known->place < met->number) {
         nxr_life_left_locked(known->rank); /* it has ended, and the news of that is on its way */
         known = NULL;
     }
@@ -57,11 +57,24 @@ int nxr_attach_peer(const struct nxr_full_card *card, int32_t number, const char
         *peer_p = known;
         return NIXL_OK;
     }
-    status = nxr_attached_add(card, peer_p);
+    status = nxr_attached_add(met->card, peer_p);
     if (status == NIXL_OK) {
-        snprintf(attach_peer_of(*peer_p)->name, sizeof(attach_peer_of(*peer_p)->name), "%s", name);
+        struct attach_peer *ap = attach_peer_of(*peer_p);
+
+        (*peer_p)->job_size = met->job_size;
+        snprintf(ap->name, sizeof(ap->name), "%s", met->name);
     }
     return status;
+}
+
+const char *nxr_attach_name(const struct nxr_peer *peer)
+{
+    return attach_peer_of(peer)->name;
+}
+
+bool nxr_attach_is_asking(const struct nxr_peer *peer)
+{
+    return attach_peer_of(peer)->is_asking;
 }
 
 void nxr_attach_join(struct nxr_peer *peer)

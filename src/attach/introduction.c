@@ -45,7 +45,12 @@ static const char *intro_check_body(const union nxr_intro_message *message)
                    ? NULL
                    : "an impossible host";
     case NXR_INTRO_PROVE:
+        if (message->prove.job_size <= 0) {
+            return "an impossible size of a job";
+        }
         return message->prove.schema_nbytes <= NIXL_SCHEMA_MAX ? NULL : "an impossible schema";
+    case NXR_INTRO_TAKEN:
+        return message->taken.job_size > 0 ? NULL : "an impossible size of a job";
     case NXR_INTRO_REFUSED:
         return message->refused.schema_nbytes <= NIXL_SCHEMA_MAX && message->refused.refusal > 0 &&
                        message->refused.refusal < NXR_INTRO_N_REFUSALS

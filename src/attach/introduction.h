@@ -20,7 +20,7 @@
 
 #define NXR_INTRO_SOCKET  "attach"    /* what the socket that an entry names is for */
 #define NXR_INTRO_MAGIC   0x4952584eu /* "NXRI" */
-#define NXR_INTRO_VERSION 2u
+#define NXR_INTRO_VERSION 3u
 
 enum nxr_intro_type {
     NXR_INTRO_ASK = 1,
@@ -69,6 +69,8 @@ struct nxr_intro_prove {
     unsigned char proof[NXR_PROOF_NBYTES]; /* of all that follows */
     int32_t number; /* the sender has no living attachment to the publisher with a lower one */
     uint32_t schema_nbytes;
+    int32_t job_size; /* of the sender */
+    uint32_t unused;
     struct nxr_full_card card;
     char schema[NIXL_SCHEMA_MAX];
 };
@@ -77,7 +79,7 @@ struct nxr_intro_taken {
     struct nxr_intro_head head;
     unsigned char proof[NXR_PROOF_NBYTES]; /* of all that follows */
     int32_t number;                        /* by which the publisher names the receiver */
-    uint32_t unused;
+    int32_t job_size;                      /* of the publisher */
     struct nxr_full_card card;
 };
 

@@ -152,6 +152,7 @@ static void visit_take(struct visit *visit, const struct nxr_peer *peer)
     visit->until = nxr_deadline(nxr_env.resolve_timeout);
     nxr_intro_init(&message, NXR_INTRO_TAKEN, &nxr_job.card.head);
     message.taken.number = peer->rank;
+    message.taken.job_size = nxr_job.size;
     message.taken.card = nxr_job.card;
     nxr_intro_make_proof(&message, visit->listener->secret, &visit->talk, message.taken.proof);
     visit_send(visit, &message);
@@ -166,13 +167,14 @@ static void visit_take_proof(struct visit *visit, const union nxr_intro_message 
         [NXR_INTRO_ROOM] = "no memory or no descriptor for one more",
     };
     struct nxr_full_card card;
+    const struct nxr_met met = {&card, message->prove.number, message->prove.job_size,
+                                visit->talk.name};
     const char *schema;
     enum nxr_intro_refusal refusal = visit_judge(visit, message, &card, &schema);
     struct nxr_peer *peer;
     bool is_new;
 
-    if (refusal == 0 && nxr_attach_peer(&card, message->prove.number, visit->talk.name, &peer,
-                                        &is_new) != NIXL_OK) {
+    if (refusal == 0 && nxr_attach_peer(&met, &peer, &is_new) != NIXL_OK) {
         refusal = NXR_INTRO_ROOM;
     }
     if (refusal != 0) {

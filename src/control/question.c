@@ -28,8 +28,8 @@ static void question_end(struct question *question, int status)
     nxr_wake_self();
 }
 
-static void question_answered(const struct nxr_control_source *source,
-                              const union nxr_wire_message *answer)
+void nxr_question_answered(const struct nxr_control_source *source,
+                           const union nxr_wire_message *answer)
 {
     struct nxr_list *link, *after;
 
@@ -114,9 +114,9 @@ int nxr_question_ask(struct nxr_peer *peer, union nxr_wire_message *message, int
 
 static void question_register(void)
 {
-    nxr_control_register(NXR_WIRE_PROBED, question_answered);
-    nxr_control_register(NXR_WIRE_DECIDED, question_answered);
-    nxr_control_register(NXR_WIRE_GRANT, question_answered);
+    nxr_control_register(NXR_WIRE_PROBED, nxr_question_answered);
+    nxr_control_register(NXR_WIRE_DECIDED, nxr_question_answered);
+    nxr_control_register(NXR_WIRE_GRANT, nxr_question_answered);
 }
 
 const struct nxr_subsystem nxr_question_subsystem = {

@@ -19,6 +19,15 @@ union nxr_wire_message;
  */
 int nxr_question_ask(struct nxr_peer *peer, union nxr_wire_message *message, int64_t timeout_ns);
 
+/*
+ * An answer has come: the handler of its type, unless that has one of its own, which passes on what
+ * is not its own. Numbers of questions are below NXR_QUESTION_OTHERS. Caller holds job.lock.
+ */
+#define NXR_QUESTION_OTHERS (UINT64_C(1) << 63)
+struct nxr_control_source;
+void nxr_question_answered(const struct nxr_control_source *source,
+                           const union nxr_wire_message *answer);
+
 /* The peer has died: end its questions with NIXL_E_PEER_LOST. Caller holds job.lock. */
 void nxr_questions_end(struct nxr_peer *peer);
 

@@ -35,6 +35,8 @@ static const struct {
     [NXR_WIRE_DETACH] = {sizeof(struct nxr_wire_header), 0, 0, false},
     [NXR_WIRE_RENEW] = {sizeof(struct nxr_wire_renew), 0, 0, false},
     [NXR_WIRE_GRANT] = {sizeof(struct nxr_wire_grant), 0, 0, false},
+    [NXR_WIRE_REFER] = {sizeof(struct nxr_wire_refer), 0, 0, false},
+    [NXR_WIRE_REFERRED] = {sizeof(struct nxr_wire_referred), 0, 0, false},
 };
 
 void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type)
@@ -237,6 +239,31 @@ static const char *wire_check_lent(const union nxr_wire_message *message)
                : NULL;
 }
 
+static bool wire_is_refer(const struct nxr_wire_refer *refer)
+{
+    return refer->rank >= 0 && refer->number >= 0 && refer->job_size > 0 &&
+           refer->has_networks <= 1 && memchr(refer->name, '\0', sizeof(refer->name)) != NULL;
+}
+
+static bool wire_is_referred(const struct nxr_wire_referred *referred)
+{
+    return is_outcome(referred->status) && referred->number >= 0 &&
+           (referred->status != NIXL_OK || referred->job_size > 0) &&
+           memchr(referred->name, '\0', sizeof(referred->name)) != NULL &&
+           memchr(referred->why, '\0', sizeof(referred->why)) != NULL;
+}
+
+/* What is wrong with a message about a referral; NULL also for all others. */
+static const char *wire_check_referral(const union nxr_wire_message *message)
+{
+    if (message->header.type == NXR_WIRE_REFER && !wire_is_refer(&message->refer)) {
+        return "an impossible referral";
+    }
+    return message->header.type == NXR_WIRE_REFERRED && !wire_is_referred(&message->referred)
+               ? "an impossible answer to a referral"
+               : NULL;
+}
+
 /* What is wrong with the type's own fields, or NULL. */
 static const char *wire_check_body(const union nxr_wire_message *message, int n_fds, int size)
 {
@@ -261,6 +288,9 @@ static const char *wire_check_body(const union nxr_wire_message *message, int n_
     case NXR_WIRE_PROPOSE:
     case NXR_WIRE_DECIDED:
         return is_verdict(&message->verdict.verdict, size) ? NULL : "an impossible verdict";
+    case NXR_WIRE_REFER:
+    case NXR_WIRE_REFERRED:
+        return wire_check_referral(message);
     default:
         return wire_check_lent(message);
     }

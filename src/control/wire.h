@@ -12,7 +12,7 @@
 #include "transports/transport.h"
 
 #define NXR_WIRE_MAGIC   0x5752584eu /* "NXRW" */
-#define NXR_WIRE_VERSION 11u
+#define NXR_WIRE_VERSION 12u
 #define NXR_WIRE_MAX_FDS 3
 #define NXR_WIRE_REMOTE  (-1) /* in place of a number of descriptors: it came over a network */
 
@@ -24,22 +24,24 @@ enum nxr_wire_type {
      * page of rings for the receiver comes between them.
      */
     NXR_WIRE_HELLO = 1,
-    NXR_WIRE_WELCOME, /* the answer; the same descriptors */
-    NXR_WIRE_RESOLVE, /* tell me the key of your region of this name, once there is one */
-    NXR_WIRE_KEY,     /* the answer; on one host with a descriptor for allocated memory */
-    NXR_WIRE_CLOSED,  /* a region whose key you have is closed */
-    NXR_WIRE_DEATH,   /* a rank has died, or left before the others */
-    NXR_WIRE_RING_FD, /* signal your own event fd: I keep no descriptor of it */
-    NXR_WIRE_BOUNCE,  /* serve this bounce buffer; its descriptor */
-    NXR_WIRE_WORK,    /* check the bounce buffer again, and the words asked for */
-    NXR_WIRE_LEAVING, /* these ranks have reached their last nixl_finalize() */
-    NXR_WIRE_PROBE,   /* do you have a region of this name now? Layout of RESOLVE */
-    NXR_WIRE_PROBED,  /* the answer */
-    NXR_WIRE_PROPOSE, /* propose a verdict on a team call for your register */
-    NXR_WIRE_DECIDED, /* the answer: the verdict that the register has */
-    NXR_WIRE_DETACH,  /* the sender ends the attachment; the answer is the same message */
-    NXR_WIRE_RENEW,   /* renew a grant, or only tell about it */
-    NXR_WIRE_GRANT,   /* the answer */
+    NXR_WIRE_WELCOME,  /* the answer; the same descriptors */
+    NXR_WIRE_RESOLVE,  /* tell me the key of your region of this name, once there is one */
+    NXR_WIRE_KEY,      /* the answer; on one host with a descriptor for allocated memory */
+    NXR_WIRE_CLOSED,   /* a region whose key you have is closed */
+    NXR_WIRE_DEATH,    /* a rank has died, or left before the others */
+    NXR_WIRE_RING_FD,  /* signal your own event fd: I keep no descriptor of it */
+    NXR_WIRE_BOUNCE,   /* serve this bounce buffer; its descriptor */
+    NXR_WIRE_WORK,     /* check the bounce buffer again, and the words asked for */
+    NXR_WIRE_LEAVING,  /* these ranks have reached their last nixl_finalize() */
+    NXR_WIRE_PROBE,    /* do you have a region of this name now? Layout of RESOLVE */
+    NXR_WIRE_PROBED,   /* the answer */
+    NXR_WIRE_PROPOSE,  /* propose a verdict on a team call for your register */
+    NXR_WIRE_DECIDED,  /* the answer: the verdict that the register has */
+    NXR_WIRE_DETACH,   /* the sender ends the attachment; the answer is the same message */
+    NXR_WIRE_RENEW,    /* renew a grant, or only tell about it */
+    NXR_WIRE_GRANT,    /* the answer */
+    NXR_WIRE_REFER,    /* make a process known to a rank of another job (attach/referral.h) */
+    NXR_WIRE_REFERRED, /* the answer */
     NXR_WIRE_N_TYPES
 };
 
@@ -180,11 +182,38 @@ struct nxr_wire_atomic_done {
     uint32_t unused;
 };
 
+/* A process wants to be attached to that rank of that job. */
+struct nxr_wire_refer {
+    struct nxr_wire_header header;
+    uint64_t ask;
+    uint64_t job;
+    int32_t rank;
+    int32_t number;        /* the process has no living attachment to it with a lower number */
+    int32_t job_size;      /* of the process */
+    uint32_t has_networks; /* 1: it has opened its networks; their addresses are in the card */
+    char name[NIXL_PUBLISH_NAME_MAX + 1]; /* under which the two jobs have met */
+    struct nxr_full_card card;            /* of the process */
+};
+
+#define NXR_WIRE_WHY_NBYTES 160
+
+struct nxr_wire_referred {
+    struct nxr_wire_header header;
+    uint64_t ask;
+    int32_t status;   /* NIXL_OK; NIXL_E_AGAIN: ask with has_networks; or a failure and `why` */
+    int32_t number;   /* by which that rank names the process */
+    int32_t job_size; /* of its job */
+    uint32_t unused;
+    char name[NIXL_PUBLISH_NAME_MAX + 1];
+    char why[NXR_WIRE_WHY_NBYTES];
+    struct nxr_full_card card; /* of that rank, also with NIXL_E_AGAIN; else zeros */
+};
+
 union nxr_wire_message {
     struct nxr_wire_header header;
     struct nxr_wire_question
-        question;                    /* PROBE, PROBED, PROPOSE, DECIDED, RENEW, GRANT: their head */
-    struct nxr_wire_hello hello;     /* and WELCOME */
+        question;                /* the head of PROBE, PROPOSE, RENEW, REFER and their answers */
+    struct nxr_wire_hello hello; /* and WELCOME */
     struct nxr_wire_resolve resolve; /* and PROBE */
     struct nxr_wire_key key;
     struct nxr_wire_closed closed;
@@ -195,6 +224,8 @@ union nxr_wire_message {
     struct nxr_wire_verdict verdict;
     struct nxr_wire_renew renew;
     struct nxr_wire_grant grant;
+    struct nxr_wire_refer refer;
+    struct nxr_wire_referred referred;
 };
 
 /* Make `message` an empty one of this type, with the header filled in. */

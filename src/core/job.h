@@ -98,6 +98,7 @@ struct nxr_peer {
     int64_t ended_at;             /* when an attached peer was found to have ended; 0: it lives */
     struct nxr_list late_link;    /* among the attached peers that are to be freed */
     struct nxr_identity identity; /* its incarnation is certain once it has a card; before: 0 */
+    int job_size;                 /* ranks of its job; of an attached peer, what that has told */
     bool has_card;
     struct nxr_card card;
     struct nxr_full_card *full_card; /* while it may be needed for a network; NULL */
@@ -250,6 +251,12 @@ static inline struct nxr_peer *nxr_peer_find(int rank)
 
     return atomic_load_explicit((struct nxr_peer * _Atomic *)&peers[rank], memory_order_acquire);
 }
+
+/*
+ * The number of that rank of that job: of an attached process that lives and that the program
+ * knows, or of the own job; -1: none. Takes job.lock.
+ */
+int nxr_peer_number(uint64_t job, int job_rank);
 
 /*
  * The peers that have been made, one after the other: ranks of the own job, then the attached.

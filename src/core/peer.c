@@ -33,6 +33,7 @@ static struct nxr_peer *peer_new(int rank, const struct nxr_rings *in)
         .identity = {nxr_job.self.job, rank, 0},
         .carrier = nxr_carrier_first(),
         .place = nxr_job.rank,
+        .job_size = nxr_job.size,
         .in = *in,
         .rings_fd = -1,
         .event_fd = -1,

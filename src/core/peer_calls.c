@@ -71,6 +71,8 @@ static void peer_describe(struct nxr_peer *peer, struct nixl_peer_info *info)
     if (peer->has_card) {
         snprintf(info->host, sizeof(info->host), "%s", peer->card.host);
     }
+    info->job_rank = peer->identity.rank;
+    info->job_size = peer->job_size;
     if (info->state == NIXL_PEER_LOST) {
         snprintf(info->why, sizeof(info->why), "%s", peer->why_not);
     }
@@ -97,5 +99,47 @@ int nixl_peer_query(int rank, struct nixl_peer_info *info_p)
     }
     peer_describe(peer, &info);
     nxr_struct_write(&type, &info, info_p);
+    return NIXL_OK;
+}
+
+int nxr_peer_number(uint64_t job, int job_rank)
+{
+    const struct nxr_peer *peer;
+    int number = -1;
+
+    if (job == nxr_job.self.job) {
+        return nxr_is_own_rank(job_rank) ? job_rank : -1;
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    for (peer = atomic_load(&nxr_job.attached); peer != NULL && number < 0;
+         peer = atomic_load(&peer->next)) {
+        if (peer->identity.job == job && peer->identity.rank == job_rank && peer->is_joined &&
+            !peer->is_detached && !nxr_peer_is_lost(peer)) {
+            number = peer->rank;
+        }
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    return number;
+}
+
+int nixl_peer_number(uint64_t job, int job_rank, int *rank_p)
+{
+    static const char operation[] = "nixl_peer_number";
+    const struct nxr_identity wanted = {job, job_rank, 0};
+    int status = nxr_check_ready(operation), number;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (rank_p == NULL) {
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "rank_p is NULL");
+    }
+    number = nxr_peer_number(job, job_rank);
+    if (number < 0) {
+        return nxr_fail(NIXL_E_NOT_FOUND, operation, -1, "", 0,
+                        "%s is not attached to this process, or not any more",
+                        nxr_identity_name(&wanted));
+    }
+    *rank_p = number;
     return NIXL_OK;
 }

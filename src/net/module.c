@@ -228,14 +228,9 @@ static void net_module_use(const struct net nets[N_NAMES], const struct nxr_full
     }
 }
 
-static bool net_module_has_begun(void)
+bool nxr_net_has_begun(void)
 {
-    bool has_begun;
-
-    pthread_mutex_lock(&nxr_job.lock);
-    has_begun = nxr_net.must_lose != NULL;
-    pthread_mutex_unlock(&nxr_job.lock);
-    return has_begun;
+    return nxr_net.must_lose != NULL;
 }
 
 /*
@@ -245,10 +240,13 @@ bool nxr_net_open(void)
 {
     static struct net nets[N_NAMES]; /* opening_lock */
     struct nxr_full_card card;
-    bool is_any_open, is_used;
+    bool is_any_open, is_used, has_begun;
 
     pthread_mutex_lock(&opening_lock);
-    if (!net_module_has_begun()) {
+    pthread_mutex_lock(&nxr_job.lock);
+    has_begun = nxr_net_has_begun();
+    pthread_mutex_unlock(&nxr_job.lock);
+    if (!has_begun) {
         memset(nets, 0, sizeof(nets));
         memset(&card, 0, sizeof(card));
         card.head = nxr_job.card.head;

@@ -36,6 +36,9 @@ void nxr_net_start(struct nxr_full_card *card);
  */
 bool nxr_net_open(void);
 
+/* Have they been opened, as far as they can be? Caller holds job.lock. */
+bool nxr_net_has_begun(void);
+
 /* Say goodbye to all peers; then, once the service thread has ended, close everything. */
 void nxr_net_leave(void);
 void nxr_net_stop(void);

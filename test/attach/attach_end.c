@@ -337,7 +337,7 @@ static void watch(void)
     MPT_OK(nixl_detach(rank, MPT_PATIENCE));
 }
 
-/* ---- calls beside an attach ------------------------------------------------------------------- */
+/* ---- calls beside an attach ------------------------------------------------------------------ */
 
 static atomic_bool has_attached;
 

@@ -129,6 +129,7 @@ static void ask(int fd)
 static void make_proof(union nxr_intro_message *message)
 {
     nxr_intro_init(message, NXR_INTRO_PROVE, &nxr_job.card.head);
+    message->prove.job_size = nxr_job.size;
     message->prove.card = nxr_job.card;
     message->prove.number = nixl_size();
     message->prove.schema_nbytes = (uint32_t)strlen(schema);

@@ -78,6 +78,16 @@ static void check_used(const union nxr_wire_message *message)
         must(message->grant.state >= 0 && message->grant.state <= NIXL_GRANT_CLOSED);
         must(message->grant.state == 0 || message->grant.left_ns >= 0);
         break;
+    case NXR_WIRE_REFER:
+        must(message->refer.rank >= 0 && message->refer.number >= 0);
+        must(message->refer.job_size > 0);
+        must(strlen(message->refer.name) <= NIXL_PUBLISH_NAME_MAX);
+        break;
+    case NXR_WIRE_REFERRED:
+        must(message->referred.status <= NIXL_OK && message->referred.number >= 0);
+        must(strlen(message->referred.name) <= NIXL_PUBLISH_NAME_MAX);
+        must(strlen(message->referred.why) < NXR_WIRE_WHY_NBYTES);
+        break;
     default:
         break;
     }

@@ -25,6 +25,7 @@ static void bad_ranks(void)
     struct nixl_req *req = CANARY;
     static struct nixl_note note;
     void *addr = CANARY;
+    int number;
 
     nixl_note_init(&note);
     for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
@@ -50,6 +51,7 @@ static void bad_ranks(void)
         MPT_EQ(nixl_scope(bad), NIXL_E_INVALID_ARG);
         MPT_EQ(nixl_peer_state(bad), NIXL_E_INVALID_ARG);
         MPT_STATUS(nixl_peer_query(bad, &peer), NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_attach_rank(bad, 1, 0, 0, &number), NIXL_E_INVALID_ARG);
         MPT_STATUS(nixl_peer_readmit(bad, 1), NIXL_E_INVALID_ARG);
         MPT_TRUE(nixl_host(bad) == NULL);
         MPT_STATUS(nixl_route_query(bad, 0, &route), NIXL_E_INVALID_ARG);

@@ -313,6 +313,8 @@ void mpt_every_call(struct nixl_region *region, int expected)
     MPT_STATUS(nixl_publish_query("file:.", "every", text, sizeof(text)), expected);
     MPT_STATUS(nixl_unpublish("file:.", "every"), expected);
     MPT_STATUS(nixl_attach("file:.", "every", "", 0, &rank), expected);
+    MPT_STATUS(nixl_attach_rank(0, 1, 0, 0, &rank), expected);
+    MPT_STATUS(nixl_peer_number(1, 0, &rank), expected);
     MPT_STATUS(nixl_detach(1, 0), expected);
     MPT_STATUS(nixl_finalize_x(NULL), expected);
     MPT_STATUS(nixl_finalize(), expected);

@@ -19,7 +19,7 @@ Test(abi, sizes_are_pinned)
     cr_expect(eq(sz, sizeof(struct nixl_note), 24 + NIXL_NOTE_MAX));
     cr_expect(eq(sz, sizeof(struct nixl_route_info), 1488));
     cr_expect(eq(sz, sizeof(struct nixl_event), 280));
-    cr_expect(eq(sz, sizeof(struct nixl_peer_info), 504));
+    cr_expect(eq(sz, sizeof(struct nixl_peer_info), 512));
     cr_expect(eq(sz, sizeof(struct nixl_blocks), 72));
     cr_expect(eq(sz, sizeof(struct nixl_op), 128));
     cr_expect(eq(sz, sizeof(struct nixl_context_params), 16));

@@ -375,6 +375,12 @@ static void make_message(enum nxr_intro_type type)
     if (type == NXR_INTRO_ASK) {
         memcpy(message.ask.name, "name", 5);
     }
+    if (type == NXR_INTRO_PROVE) {
+        message.prove.job_size = 1;
+    }
+    if (type == NXR_INTRO_TAKEN) {
+        message.taken.job_size = 1;
+    }
     if (type == NXR_INTRO_REFUSED) {
         message.refused.refusal = NXR_INTRO_SCHEMA;
     }
@@ -428,6 +434,12 @@ Test(attach, the_fields_of_an_introduction_are_checked)
     cr_expect(eq(int, parse_message(message.head.nbytes), NIXL_E_TRANSPORT));
     make_message(NXR_INTRO_PROVE);
     message.prove.schema_nbytes = NIXL_SCHEMA_MAX + 1;
+    cr_expect(eq(int, parse_message(message.head.nbytes), NIXL_E_TRANSPORT));
+    make_message(NXR_INTRO_PROVE);
+    message.prove.job_size = 0;
+    cr_expect(eq(int, parse_message(message.head.nbytes), NIXL_E_TRANSPORT));
+    make_message(NXR_INTRO_TAKEN);
+    message.taken.job_size = -1;
     cr_expect(eq(int, parse_message(message.head.nbytes), NIXL_E_TRANSPORT));
     make_message(NXR_INTRO_REFUSED);
     message.refused.schema_nbytes = NIXL_SCHEMA_MAX + 1;

@@ -36,11 +36,11 @@ static const struct {
     enum nxr_wire_type type;
     int n_fds;
 } types[] = {
-    {NXR_WIRE_HELLO, 2},   {NXR_WIRE_WELCOME, 2}, {NXR_WIRE_RESOLVE, 0}, {NXR_WIRE_KEY, 1},
-    {NXR_WIRE_CLOSED, 0},  {NXR_WIRE_DEATH, 0},   {NXR_WIRE_RING_FD, 0}, {NXR_WIRE_BOUNCE, 1},
-    {NXR_WIRE_WORK, 0},    {NXR_WIRE_LEAVING, 0}, {NXR_WIRE_PROBE, 0},   {NXR_WIRE_PROBED, 0},
-    {NXR_WIRE_PROPOSE, 0}, {NXR_WIRE_DECIDED, 0}, {NXR_WIRE_DETACH, 0},  {NXR_WIRE_RENEW, 0},
-    {NXR_WIRE_GRANT, 0},
+    {NXR_WIRE_HELLO, 2},   {NXR_WIRE_WELCOME, 2}, {NXR_WIRE_RESOLVE, 0},  {NXR_WIRE_KEY, 1},
+    {NXR_WIRE_CLOSED, 0},  {NXR_WIRE_DEATH, 0},   {NXR_WIRE_RING_FD, 0},  {NXR_WIRE_BOUNCE, 1},
+    {NXR_WIRE_WORK, 0},    {NXR_WIRE_LEAVING, 0}, {NXR_WIRE_PROBE, 0},    {NXR_WIRE_PROBED, 0},
+    {NXR_WIRE_PROPOSE, 0}, {NXR_WIRE_DECIDED, 0}, {NXR_WIRE_DETACH, 0},   {NXR_WIRE_RENEW, 0},
+    {NXR_WIRE_GRANT, 0},   {NXR_WIRE_REFER, 0},   {NXR_WIRE_REFERRED, 0},
 };
 #define N_TYPES (sizeof(types) / sizeof(types[0]))
 
@@ -55,6 +55,10 @@ static void make(enum nxr_wire_type type)
             (struct nxr_key){.generation = 1, .nbytes = 64, .addr = 4096, .kind = NIXL_MEM_HOST};
     } else if (type == NXR_WIRE_CLOSED) {
         message.closed.generation = 1;
+    } else if (type == NXR_WIRE_REFER) {
+        message.refer.job_size = 1;
+    } else if (type == NXR_WIRE_REFERRED) {
+        message.referred.job_size = 1;
     }
 }
 
@@ -132,6 +136,19 @@ Test(wire, the_header_is_checked)
         refused(message.header.nbytes, 0);
         cr_assert_str_eq(why, "a message of an unknown type");
     }
+}
+
+Test(wire, referrals_must_be_sound)
+{
+    make(NXR_WIRE_REFER);
+    message.refer.job_size = 0;
+    refused(message.header.nbytes, 0);
+    make(NXR_WIRE_REFER);
+    memset(message.refer.name, 'n', sizeof(message.refer.name));
+    refused(message.header.nbytes, 0);
+    make(NXR_WIRE_REFERRED);
+    message.referred.status = 1;
+    refused(message.header.nbytes, 0);
 }
 
 Test(wire, names_must_end)

@@ -85,6 +85,44 @@ static int attach_attach(const std::string &where, const std::string &name,
     return call->rank;
 }
 
+/* What nixl_attach_rank() is about. */
+struct AttachRankCall {
+    int through;
+    uint64_t job;
+    int job_rank;
+    int64_t timeout_ns;
+    int rank = -1;
+};
+
+static int attach_attach_rank(nb::handle through, nb::handle job, nb::handle job_rank,
+                              nb::handle timeout)
+{
+    auto call = std::make_shared<AttachRankCall>();
+
+    call->through = read_rank(through);
+    call->job = read_u64(job, "job");
+    call->job_rank = read_rank(job_rank);
+    call->timeout_ns = read_timeout(timeout);
+    CallResult result = call_aside(call, [](void *state) {
+        auto *attach = (AttachRankCall *)state;
+
+        return nixl_attach_rank(attach->through, attach->job, attach->job_rank, attach->timeout_ns,
+                                &attach->rank);
+    });
+    if (result.status != NIXL_OK) {
+        fail(result.detail);
+    }
+    return call->rank;
+}
+
+static int attach_number(nb::handle job, nb::handle job_rank)
+{
+    int rank = -1;
+
+    check(nixl_peer_number(read_u64(job, "job"), read_rank(job_rank), &rank));
+    return rank;
+}
+
 static void attach_detach(nb::handle rank, nb::handle timeout)
 {
     auto call = std::make_shared<AttachCall>();
@@ -107,6 +145,9 @@ void bind_attach(nb::module_ &module)
     module.def("published_at", &attach_published_at, "where"_a, "name"_a);
     module.def("unpublish", &attach_unpublish, "where"_a, "name"_a);
     module.def("attach", &attach_attach, "where"_a, "name"_a, "schema"_a, "timeout"_a.none());
+    module.def("attach_rank", &attach_attach_rank, "through"_a, "job"_a, "job_rank"_a,
+               "timeout"_a.none());
+    module.def("peer_number", &attach_number, "job"_a, "job_rank"_a);
     module.def("detach", &attach_detach, "rank"_a, "timeout"_a.none());
 }
 

@@ -78,6 +78,8 @@ static nb::dict job_peer(nb::handle rank)
     info["scope"] = scopes[call->info.scope];
     info["host"] = nb::str(call->info.host);
     info["why"] = nb::str(call->info.why);
+    info["job_rank"] = call->info.job_rank;
+    info["job_size"] = call->info.job_size;
     return info;
 }
 

@@ -205,6 +205,17 @@ class JobBase(_Base):
     def _attach(self, where: str, name: str, schema: str, timeout: Timeout) -> Rank:
         return Rank(_core.attach(where, name, schema, timeout))
 
+    def _attach_rank(self, through: Int, job: Int, job_rank: Int, timeout: Timeout) -> Rank:
+        return Rank(_core.attach_rank(through, job, job_rank, timeout))
+
+    def number(self, job: Int, job_rank: Int) -> Rank:
+        """The number of a rank of a job that is attached, or of this one; see Rank.info().
+
+        Raises:
+            NotFoundError: no living process of that rank is attached to this one.
+        """
+        return Rank(_core.peer_number(job, job_rank))
+
     def _detach(self, rank: Int, timeout: Timeout) -> None:
         _core.detach(rank, timeout)
 
@@ -325,6 +336,24 @@ class Job(_JobContext):
             UnsupportedError: the two do not share memory.
         """
         return self._attach(where, name, schema, timeout)
+
+    def attach_rank(
+        self, through: Int, job: Int, job_rank: Int, timeout: Timeout = DEFAULT
+    ) -> Rank:
+        """Attach to another rank of a job that is attached already, without its publication.
+
+        Args:
+            through: who makes the two known to each other: a process of that job that is attached;
+                a rank of this job that is attached to one; or the own rank: any of the former.
+            job, job_rank: as Rank.info() tells them.
+
+        Raises:
+            PeerLostError: that rank, or who was asked, is lost.
+            NotFoundError: who was asked is attached to no living process of that job.
+            TimedOutError: somebody on the way does not answer.
+            InvalidArgumentError: the job has no such rank, or is this one.
+        """
+        return self._attach_rank(through, job, job_rank, timeout)
 
     def detach(self, rank: Int, timeout: Timeout = DEFAULT) -> None:
         """End an attachment, also one whose other process has gone.

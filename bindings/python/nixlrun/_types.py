@@ -131,7 +131,8 @@ class PeerInfo(NamedTuple):
     """Which process a rank is, where it runs, and whether it lives.
 
     ``state`` is "alive", "lost" (it died, ``why`` says how) or "finished"; ``scope`` is "self",
-    "local" (the same host) or "remote"; ``incarnation`` counts its starts from 0.
+    "local" (the same host) or "remote"; ``incarnation`` counts its starts from 0. ``rank`` is its
+    number here; ``job_rank`` its rank in ``job``, which has ``job_size`` ranks.
     """
 
     job: int
@@ -141,6 +142,8 @@ class PeerInfo(NamedTuple):
     scope: str
     host: str
     why: str
+    job_rank: int
+    job_size: int
 
 
 class RouteInfo(NamedTuple):

@@ -718,6 +718,15 @@ class Job(_JobContext):
         rank: Rank = await _in_thread(lambda: self._attach(where, name, schema, timeout))
         return rank
 
+    async def attach_rank(
+        self, through: Int, job: Int, job_rank: Int, timeout: Timeout = DEFAULT
+    ) -> Rank:
+        """Attach to another rank of a job that is attached; see nixlrun.Job.attach_rank()."""
+        rank: Rank = await _in_thread(
+            lambda: self._attach_rank(through, job, job_rank, timeout)
+        )
+        return rank
+
     async def detach(self, rank: Int, timeout: Timeout = DEFAULT) -> None:
         """End an attachment; see nixlrun.Job.detach()."""
         try:

@@ -241,6 +241,48 @@ def test_refusals_have_their_words(processes):
     output(server)
 
 
+def test_one_attach_reaches_a_whole_job(processes):
+    server = processes.start(
+        """
+    with nixlrun.Job(timeout=20) as job:
+        if job.rank == 0:
+            job.publish(where, "server")
+        note = job.recv()
+        info = nixlrun.Rank(note.rank).info()
+        assert info.job_rank == 0 and info.job_size == 1 and info.rank == note.rank
+        job.notify(note.rank, job.rank)
+    """,
+        nranks=3,
+    )
+    worker = processes.start("""
+    with nixlrun.Job(timeout=20) as job:
+        info = job.attach(where, "server").info()
+        assert info.job_rank == 0 and info.job_size == 3
+        for rank in range(3):
+            number = job.attach_rank(info.rank if rank == 1 else job.rank, info.job, rank)
+            assert number.info().job_rank == rank and job.number(info.job, rank) == number
+            job.notify(number, 1)
+            assert job.recv(number).tag == rank
+        try:
+            job.attach_rank(info.rank, info.job, 3)
+        except (nixlrun.InvalidArgumentError, nixlrun.PeerLostError):
+            pass
+        else:
+            raise AssertionError("there is no rank 3")
+
+    async def main():
+        async with nixlrun.aio.Job() as job:
+            try:
+                await job.attach_rank(job.rank, 1, 0)
+            except nixlrun.NotFoundError:
+                print("nobody")
+
+    asyncio.run(main())
+    """)
+    assert "nobody" in output(worker)
+    output(server)
+
+
 def test_ctrl_c_ends_the_wait(processes):
     worker = processes.start("""
     job = nixlrun.Job()

@@ -200,6 +200,7 @@ pub struct nixl_peer_info {
     pub struct_nbytes: usize,
     #[doc = " the same for all ranks of a job, different for another job"]
     pub job: u64,
+    #[doc = " the number that was asked for"]
     pub rank: ::std::os::raw::c_int,
     #[doc = " processes of the rank in the job before: 0, its first one"]
     pub incarnation: u32,
@@ -211,6 +212,10 @@ pub struct nixl_peer_info {
     pub host: [::std::os::raw::c_char; 72usize],
     #[doc = " NIXL_PEER_LOST: the cause; \"\": not lost, or it is not known"]
     pub why: [::std::os::raw::c_char; 400usize],
+    #[doc = " its rank in `job`; of a rank of this job, `rank`"]
+    pub job_rank: i32,
+    #[doc = " how many ranks `job` has"]
+    pub job_size: i32,
 }
 extern "C" {
     #[must_use]
@@ -227,6 +232,23 @@ extern "C" {
     pub fn nixl_peer_query(
         rank: ::std::os::raw::c_int,
         info_p: *mut nixl_peer_info,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    #[must_use]
+    #[doc = " The number of a rank of a job, the inverse of nixl_peer_query(): of an attached process, or of a"]
+    #[doc = " rank of this job. Numbers of one process mean nothing to another one, so programs send `job` and"]
+    #[doc = " `job_rank`. Looks only at what is attached; see nixl_attach_rank()."]
+    #[doc = " @param job       as nixl_peer_query() tells it"]
+    #[doc = " @param job_rank  the rank in that job"]
+    #[doc = " @param rank_p    written with NIXL_OK only"]
+    #[doc = " @return NIXL_OK, NIXL_E_INVALID_ARG, NIXL_E_NOT_INIT"]
+    #[doc = " @return NIXL_E_NOT_FOUND  no living process of that rank is attached to this one"]
+    #[doc = " Never blocks. Threads: any."]
+    pub fn nixl_peer_number(
+        job: u64,
+        job_rank: ::std::os::raw::c_int,
+        rank_p: *mut ::std::os::raw::c_int,
     ) -> ::std::os::raw::c_int;
 }
 extern "C" {
@@ -1502,6 +1524,48 @@ extern "C" {
         where_: *const ::std::os::raw::c_char,
         name: *const ::std::os::raw::c_char,
         schema: *const ::std::os::raw::c_char,
+        timeout_ns: i64,
+        rank_p: *mut ::std::os::raw::c_int,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    #[must_use]
+    #[doc = " Attach to another rank of a job that is attached already: to the process that is that rank now."]
+    #[doc = " So one publication makes a whole job reachable, and each pair of processes costs nothing before"]
+    #[doc = " it is used."]
+    #[doc = ""]
+    #[doc = " `through` makes the two known to each other. It is a process of the job that is wanted, to which"]
+    #[doc = " this one is attached; or a rank of this job that is attached to one; or the caller's own rank:"]
+    #[doc = " any process of that job to which this one is attached. Nothing else is needed, neither the token"]
+    #[doc = " nor the publication. Whom `through` leads to, and the rank itself, do it in the background."]
+    #[doc = ""]
+    #[doc = " The two are then attached like a publisher and a process that has attached to it: each takes an"]
+    #[doc = " event NIXL_EVENT_PEER_JOINED with the name of the publication by which the jobs have met, and"]
+    #[doc = " each ends the attachment by itself. A rank whose process has died and that is started again gets"]
+    #[doc = " another number by another call, once the rank that it is asked of has readmitted it."]
+    #[doc = ""]
+    #[doc = " @param through     whom to ask"]
+    #[doc = " @param job         the job that is wanted, as nixl_peer_query() tells it"]
+    #[doc = " @param job_rank    the rank in that job; job_size of nixl_peer_query() tells how many there are"]
+    #[doc = " @param timeout_ns  0: one attempt, which waits for answers up to NIXLRUN_RESOLVE_TIMEOUT;"]
+    #[doc = "                    NIXL_FOREVER"]
+    #[doc = " @param rank_p      written with NIXL_OK only: the number of that rank. It is the same as before"]
+    #[doc = "                    if the two are attached already"]
+    #[doc = " @return NIXL_OK"]
+    #[doc = " @return NIXL_E_PEER_LOST    the rank is lost to those who were asked, or its process has ended;"]
+    #[doc = "                             or `through` has"]
+    #[doc = " @return NIXL_E_NOT_FOUND    `through` is attached to no living process of that job"]
+    #[doc = " @return NIXL_E_TIMEOUT      somebody on the way does not answer, as the detail says"]
+    #[doc = " @return NIXL_E_INVALID_ARG  the job has no such rank, it is the caller's own, `through` is of a"]
+    #[doc = "                             third job, or a value is not allowed"]
+    #[doc = " @return NIXL_E_UNSUPPORTED  the two neither share memory nor have a network in common"]
+    #[doc = " @return NIXL_E_ACCESS       `through` does not vouch for this process"]
+    #[doc = " @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY, NIXL_E_NOT_INIT"]
+    #[doc = " Threads: any; blocks."]
+    pub fn nixl_attach_rank(
+        through: ::std::os::raw::c_int,
+        job: u64,
+        job_rank: ::std::os::raw::c_int,
         timeout_ns: i64,
         rank_p: *mut ::std::os::raw::c_int,
     ) -> ::std::os::raw::c_int;

@@ -249,6 +249,33 @@ impl Job {
         check(status, "nixl_attach").map(|()| rank)
     }
 
+    /// Attach to another rank of a job that is attached already, and get its number. `through`
+    /// makes the two known to each other: a process of that job, a rank of this job that is
+    /// attached to one, or the own rank. See nixl_attach_rank(3).
+    pub fn attach_rank(
+        &self,
+        through: i32,
+        job: u64,
+        job_rank: i32,
+        timeout: Option<Duration>,
+    ) -> Result<i32> {
+        let time = crate::time::nanoseconds(timeout);
+        let mut rank: c_int = -1;
+
+        // SAFETY: any numbers may be given, and one is written.
+        let status = unsafe { sys::nixl_attach_rank(through, job, job_rank, time, &mut rank) };
+        check(status, "nixl_attach_rank").map(|()| rank)
+    }
+
+    /// The number of a rank of a job that is attached, or of this one.
+    pub fn number(&self, job: u64, job_rank: i32) -> Result<i32> {
+        let mut rank: c_int = -1;
+
+        // SAFETY: any numbers may be given, and one is written.
+        let status = unsafe { sys::nixl_peer_number(job, job_rank, &mut rank) };
+        check(status, "nixl_peer_number").map(|()| rank)
+    }
+
     /// End an attachment, also one whose other process has ended; each side does so for itself.
     /// Waits until the other process has learned of it; with 0, not at all.
     pub fn detach(&self, rank: i32, timeout: Option<Duration>) -> Result<()> {

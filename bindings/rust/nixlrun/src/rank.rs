@@ -45,6 +45,10 @@ pub struct PeerInfo {
     pub host: String,
     /// Why it is lost; "": it is not, or the cause is not known.
     pub why: String,
+    /// Its rank in `job`.
+    pub job_rank: i32,
+    /// How many ranks `job` has.
+    pub job_size: i32,
 }
 
 /// A transport, and whether it serves a rank; see [`Rank::routes`].
@@ -141,6 +145,8 @@ impl Rank {
             },
             host: text_in(&info.host),
             why: text_in(&info.why),
+            job_rank: info.job_rank,
+            job_size: info.job_size,
         })
     }
 
