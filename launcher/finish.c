@@ -12,6 +12,7 @@
 #include "launcher/guardian.h"
 #include "launcher/server.h"
 #include "launcher/sink.h"
+#include "launcher/processes.h"
 #include "launcher/waits.h"
 #include "util/clock.h"
 
@@ -252,25 +253,6 @@ void finish_abort_some(struct rank *rank, const char *message)
 
 /* ---- --timeout ------------------------------------------------------------------------------- */
 
-/* The one-letter state of a process as the kernel reports it, '?' if it is gone. */
-static char process_state(pid_t pid)
-{
-    char path[64], line[512] = "";
-    const char *after;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    file = fopen(path, "re");
-    if (file != NULL) {
-        if (fgets(line, sizeof(line), file) == NULL) {
-            line[0] = '\0';
-        }
-        fclose(file);
-    }
-    after = strrchr(line, ')');
-    return after != NULL && after[1] == ' ' ? after[2] : '?';
-}
-
 static void say_rank_state(const struct rank *rank)
 {
     static const struct {
@@ -290,7 +272,7 @@ static void say_rank_state(const struct rank *rank)
                  rank->state == RANK_WAITING ? ", waits to be started again" : "");
         return;
     }
-    letter = process_state(rank->pid);
+    letter = process_letter(rank->pid);
     for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         if (states[i].letter == letter) {
             text = states[i].text;

@@ -14,6 +14,7 @@
 #include "launcher/sink.h"
 #include "launcher/tagged.h"
 #include "launcher/xalloc.h"
+#include "launcher/rank_waits.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -226,15 +227,22 @@ static void end_stream(struct outlet *outlet)
 static void end_report(struct outlet *outlet)
 {
     char host[256], kind;
-    int rank, pid, value, n_read;
+    int rank, pid, value, n_read, end = 0, rest = 0;
 
     text_add(&outlet->report, "", 0); /* it may be empty */
-    n_read = sscanf(outlet->report.data, RANK_REPORT_FORMAT, &rank, host, &pid, &kind, &value);
+    n_read = sscanf(outlet->report.data, RANK_REPORT_FORMAT RANK_REPORT_TAIL, &rank, host, &pid,
+                    &kind, &value, &end, &rest);
     if (n_read != 5 ||
         rank_report_is_of_stdout((enum rank_report_kind)kind) != (outlet->which == 0)) {
         return;
     }
+    if (kind == RANK_REPORT_WAITS) {
+        foreign_waits_take(outlet->rank, host, value,
+                           outlet->report.data + (rest > end ? rest : end));
+        return;
+    }
     if (rank_report_is_last((enum rank_report_kind)kind)) {
+        foreign_waits_ended(outlet->rank);
         end_stream(outlet);
     }
     report_fn(outlet->rank, host, pid, (enum rank_report_kind)kind, value);

@@ -374,6 +374,7 @@ void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_repor
     }
     foreign_ranks_hear(rank);
     switch (kind) {
+    case RANK_REPORT_WAITS: /* for foreign_waits.c */
     case RANK_REPORT_OUT_ENDED:
     case RANK_REPORT_JOB:
     case RANK_REPORT_STEP:

@@ -28,6 +28,7 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/foreign_output.h \
 	%D%/foreign_ranks.c \
 	%D%/foreign_ranks.h \
+	%D%/foreign_waits.c \
 	%D%/foreign_verdict.c \
 	%D%/foundation.c \
 	%D%/foundation.h \
@@ -77,6 +78,8 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/pty.h \
 	%D%/rank.c \
 	%D%/rank_report.h \
+	%D%/rank_waits.c \
+	%D%/rank_waits.h \
 	%D%/report.c \
 	%D%/report.h \
 	%D%/restart.c \
@@ -127,7 +130,9 @@ bin_PROGRAMS += %D%/nixlrun
 # Between the daemons of other engines and the ranks. It needs nothing but the C library.
 pkglibexec_PROGRAMS += %D%/nixlrun-rank
 %C%_nixlrun_rank_SOURCES = %D%/descendants.c %D%/frame.c %D%/frame.h %D%/pty.c %D%/pty.h \
-	%D%/rank_socket.c %D%/rank_socket.h %D%/rank_main.c %D%/rank_world.c %D%/rank_world.h %D%/world.c %D%/world.h
+	%D%/processes.c %D%/processes.h %D%/rank_socket.c %D%/rank_socket.h %D%/rank_main.c %D%/rank_waits.c \
+	%D%/rank_waits.h %D%/rank_world.c %D%/rank_world.h %D%/waits.h %D%/waits_read.c %D%/world.c %D%/world.h
+%C%_nixlrun_rank_LDADD = src/util/libnxr_util.la
 
 # The rank that --info and --explain start, a program by the public calls only.
 pkglibexec_PROGRAMS += %D%/nixlrun-inspect

@@ -180,3 +180,14 @@ bool process_catches(pid_t pid, int signal)
     free(text);
     return is_caught;
 }
+
+char process_letter(pid_t pid)
+{
+    size_t nbytes = 0;
+    char *text = proc_read(pid, "stat", &nbytes);
+    const char *after = text != NULL ? strrchr(text, ')') : NULL;
+    char letter = after != NULL && after[1] == ' ' ? after[2] : '?';
+
+    free(text);
+    return letter;
+}

@@ -32,6 +32,9 @@ struct process_age {
 };
 struct process_age process_age(const struct process *process);
 
+/* The state of a process now, as `state` above; '?': it is gone. */
+char process_letter(pid_t pid);
+
 /* Does it catch that signal, by a handler of its own? */
 bool process_catches(pid_t pid, int signal);
 

@@ -18,6 +18,7 @@
 #include "launcher/pty.h"
 #include "launcher/rank_socket.h"
 #include "launcher/rank_report.h"
+#include "launcher/rank_waits.h"
 #include "launcher/rank_world.h"
 
 #include <errno.h>
@@ -80,6 +81,26 @@ static void helper_report(pid_t pid, enum rank_report_kind kind, int value)
     n = snprintf(text, sizeof(text), "%.12s %s %d %c %d", rank != NULL ? rank : "0", host, (int)pid,
                  (char)kind, value);
     write_frames(fd, FRAME_REPORT, text, (size_t)n);
+}
+
+/* Report a part of what the program waits for. */
+static void report_waits(pid_t pid, int part, const void *bytes, size_t nbytes)
+{
+    static const char digits[] = "0123456789abcdef";
+    char host[HOST_NAME_MAX + 1] = "localhost",
+                              text[HOST_NAME_MAX + 128 + 2 * RANK_WAITS_PART_MOST];
+    const char *rank = getenv("PMIX_RANK");
+    const unsigned char *at = bytes;
+    int n;
+
+    gethostname(host, sizeof(host) - 1);
+    n = snprintf(text, sizeof(text), "%.12s %s %d %c %d ", rank != NULL ? rank : "0", host,
+                 (int)pid, (char)RANK_REPORT_WAITS, part);
+    for (size_t i = 0; i < nbytes && i < RANK_WAITS_PART_MOST; i++) {
+        text[n++] = digits[at[i] / 16];
+        text[n++] = digits[at[i] % 16];
+    }
+    write_frames(STDERR_FILENO, FRAME_REPORT, text, (size_t)n);
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */
@@ -195,10 +216,10 @@ static bool helper_reap(pid_t pid, int *status_p)
     return has_ended;
 }
 
-/* A descriptor that is ready now and then, -1 if no beat is wanted. */
-static int open_beat(bool is_wanted)
+/* A descriptor that is ready every so many seconds, -1 if none is wanted. */
+static int open_timer(bool is_wanted, time_t seconds)
 {
-    const struct itimerspec every = {{.tv_sec = RANK_BEAT_S}, {.tv_sec = RANK_BEAT_S}};
+    const struct itimerspec every = {{.tv_sec = seconds}, {.tv_sec = seconds}};
     int fd = is_wanted ? timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK) : -1;
 
     if (fd >= 0) {
@@ -207,13 +228,12 @@ static int open_beat(bool is_wanted)
     return fd;
 }
 
-static void beat(pid_t pid, int fd)
+/* Has the time come? */
+static bool timer_is_due(int fd)
 {
     uint64_t n;
 
-    if (read(fd, &n, sizeof(n)) == (ssize_t)sizeof(n)) {
-        helper_report(pid, RANK_REPORT_ALIVE, 0);
-    }
+    return read(fd, &n, sizeof(n)) == (ssize_t)sizeof(n);
 }
 
 /* Read what the rank has reported so far. `is_member_p`: has it yet to call nixl_finalize()? */
@@ -231,8 +251,18 @@ static void helper_hear(pid_t pid, int message_fd, bool *is_member_p)
 
 /* What is served besides the output. */
 struct sources {
-    int signal_fd, beat_fd, message_fd;
+    int signal_fd, beat_fd, message_fd, waits_fd;
 };
+
+static void helper_tick(pid_t pid, const struct sources *sources, bool is_beat, bool is_waits)
+{
+    if (is_beat && timer_is_due(sources->beat_fd)) {
+        helper_report(pid, RANK_REPORT_ALIVE, 0);
+    }
+    if (is_waits && timer_is_due(sources->waits_fd)) {
+        rank_waits_look(pid, report_waits);
+    }
+}
 
 /*
  * Pass on output until the program has ended and all its output is written. Returns its wait
@@ -241,17 +271,16 @@ struct sources {
 static int helper_serve(pid_t pid, const struct pipes *pipes, const struct sources *sources,
                         bool *is_member_p)
 {
-    struct pollfd polled[] = {{.fd = pipes->out[0], .events = POLLIN},
-                              {.fd = pipes->err[0], .events = POLLIN},
-                              {.fd = sources->signal_fd, .events = POLLIN},
-                              {.fd = sources->message_fd, .events = POLLIN},
-                              {.fd = sources->beat_fd, .events = POLLIN}};
+    struct pollfd polled[] = {
+        {.fd = pipes->out[0], .events = POLLIN},      {.fd = pipes->err[0], .events = POLLIN},
+        {.fd = sources->signal_fd, .events = POLLIN}, {.fd = sources->message_fd, .events = POLLIN},
+        {.fd = sources->beat_fd, .events = POLLIN},   {.fd = sources->waits_fd, .events = POLLIN}};
     struct signalfd_siginfo info;
     bool has_ended = false;
     int status = 0;
 
     while (!has_ended || polled[0].fd >= 0 || polled[1].fd >= 0) {
-        if (poll(polled, has_ended ? 3 : 5, has_ended ? LINGER_MS : -1) == 0) {
+        if (poll(polled, has_ended ? 3 : 6, has_ended ? LINGER_MS : -1) == 0) {
             break; /* a process out of our reach holds the pipes */
         }
         for (int i = 0; i < 2; i++) {
@@ -259,8 +288,8 @@ static int helper_serve(pid_t pid, const struct pipes *pipes, const struct sourc
                 pump(&polled[i], i == 0 ? STDOUT_FILENO : STDERR_FILENO);
             }
         }
-        if (polled[4].revents != 0 && !has_ended) {
-            beat(pid, sources->beat_fd);
+        if (!has_ended) {
+            helper_tick(pid, sources, polled[4].revents != 0, polled[5].revents != 0);
         }
         if (polled[3].revents != 0) {
             helper_hear(pid, sources->message_fd, is_member_p);
@@ -366,7 +395,9 @@ int main(int argc, char **argv)
     struct winsize size;
     int wdir_error;
     sigset_t set, served, mask;
-    struct sources sources = {.message_fd = rank_socket_open(), .beat_fd = open_beat(has_beat)};
+    struct sources sources = {.message_fd = rank_socket_open(),
+                              .beat_fd = open_timer(has_beat, RANK_BEAT_S),
+                              .waits_fd = open_timer(true, RANK_WAITS_TICK_NS / NXR_S)};
     bool is_member = false;
     struct pipes pipes;
     int error, status;

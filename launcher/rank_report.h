@@ -12,6 +12,9 @@
 
 /* Rank, host, pid, one of the kinds below, and a number. */
 #define RANK_REPORT_FORMAT "%d %255s %d %c %d"
+#define RANK_REPORT_TAIL                                                                           \
+    "%n %n" /* behind it, of those that have more: where the number ends,
+                                      and where the rest begins */
 
 /*
  * This signal, which programs ignore by default, asks nixlrun-rank to end its program by
@@ -51,6 +54,7 @@ enum rank_report_kind {
     RANK_REPORT_ENDS_JOB = 'z',  /* the rank ends the whole job with this code */
     RANK_REPORT_OUT_ENDED = 'o', /* it was the last line of standard output; 0 */
     RANK_REPORT_ALIVE = 'a',     /* every RANK_BEAT_S, after the word RANK_BEAT_WORD; 0 */
+    RANK_REPORT_WAITS = 'w',     /* a part of what it waits for: rank_waits.h */
     RANK_REPORT_JOB = 'j',       /* Slurm's number of the job */
     RANK_REPORT_STEP = 'p',      /* and of the step in it */
 };

@@ -36,6 +36,7 @@ struct waits_rank {
     pid_t pid; /* 0: unknown */
     enum waits_state state;
     uint32_t life;                   /* enum nxr_observe_life */
+    bool is_kept;                    /* from a descriptor of nixlrun, not of the process itself */
     char host[72];                   /* "": this one */
     struct nxr_wait_record *threads; /* those that wait, checked; by time */
     int n_threads;
@@ -60,6 +61,9 @@ void waits_free(struct waits *waits);
 /* Add what a page says of a rank. `state`: of its process. */
 void waits_add(struct waits *waits, const struct nxr_observe_page *page, pid_t pid,
                enum waits_state state);
+
+/* Of a process in that state, a letter as in /proc. */
+enum waits_state waits_state_of(char letter);
 
 /* Sort, and keep the last process of each rank. */
 void waits_sort(struct waits *waits);

@@ -195,7 +195,7 @@ static int compare_ranks(const void *a, const void *b)
     if (first->incarnation != second->incarnation) {
         return first->incarnation > second->incarnation ? -1 : 1; /* the last one first */
     }
-    return (first->state > second->state) - (first->state < second->state); /* living ones first */
+    return first->is_kept - second->is_kept;
 }
 
 void waits_sort(struct waits *waits)
@@ -238,7 +238,7 @@ int waits_find(const struct waits *waits, uint64_t job, int rank)
     return -1;
 }
 
-static enum waits_state waits_state_of(char letter)
+enum waits_state waits_state_of(char letter)
 {
     switch (letter) {
     case 'R':
@@ -368,6 +368,7 @@ static void add_kept(struct waits *waits, const struct processes *processes, pid
 
         if (nxr_observe_map(fd, &page)) {
             waits_add(waits, &page, page.head->pid, state_of_kept(page.head, processes, nixlrun));
+            waits->ranks[waits->n - 1].is_kept = true;
             nxr_observe_unmap(&page);
         }
         close(fd);

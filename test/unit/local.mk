@@ -24,7 +24,7 @@ floor_pair = src/libnxr_pair.la $(floor_sync)
 floor_grant = src/libnxr_grant.la $(floor_sync)
 floor_collective = src/libnxr_collective.la $(floor_sync)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
-unit_programs = %D%/abi %D%/attach %D%/attached %D%/available %D%/bounce %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/engine_slurm %D%/env %D%/extents %D%/frame %D%/grant %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_calls %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/net_refusal %D%/options \
+unit_programs = %D%/abi %D%/attach %D%/attached %D%/available %D%/bounce %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/engine_slurm %D%/env %D%/extents %D%/frame %D%/grant %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_calls %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/net_refusal %D%/options %D%/waits \
 	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/struct %D%/stream_signal %D%/table %D%/tcp %D%/tcp_ep %D%/tcp_health %D%/thread %D%/tmpdir %D%/token %D%/values %D%/wire %D%/atomic %D%/atomic_ring %D%/world
 unit_programs += %D%/control %D%/copy_crew %D%/cores %D%/detector %D%/inflight %D%/init %D%/liveness %D%/local_socket %D%/meeting %D%/notify %D%/packet %D%/observe %D%/peer_slot %D%/request %D%/segment_open %D%/stats %D%/shares %D%/vm
 if WITH_DEBUG
@@ -207,6 +207,8 @@ fake_net = %D%/net_case.h %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h $(fak
 %C%_notify_LDADD = $(floor_sync) $(CRITERION_LIBS)
 %C%_peer_slot_CFLAGS = $(unit_cflags)
 %C%_peer_slot_LDADD = $(floor_core) $(CRITERION_LIBS)
+%C%_waits_CFLAGS = $(unit_cflags)
+%C%_waits_LDADD = $(unit_launcher_libs)
 %C%_options_CFLAGS = $(unit_cflags)
 %C%_options_LDADD = $(unit_launcher_libs)
 %C%_placement_CFLAGS = $(unit_cflags)

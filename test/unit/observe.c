@@ -74,7 +74,7 @@ Test(observe, head)
     cr_expect(eq(u64, page.head->job, 77));
     cr_expect(eq(u32, page.head->incarnation, 3));
     cr_expect(eq(int, page.head->pid, getpid()));
-    cr_expect(eq(str, (char *)page.head->host, "here"));
+    cr_expect_str_eq(page.head->host, "here");
     cr_expect(eq(u32, page.head->life, NXR_OBSERVE_RUNNING));
     nxr_observe_close();
     cr_expect(eq(u32, page.head->life, NXR_OBSERVE_LEFT), "it outlives its owner");
@@ -97,7 +97,7 @@ Test(observe, sections)
     after = map();
     found = (char *)nxr_observe_find(&after, NXR_OBSERVE_STATS, 4, 100000);
     cr_assert(ne(ptr, found, NULL));
-    cr_expect(eq(str, found + 99000, "counted"));
+    cr_expect_str_eq(found + 99000, "counted");
     cr_expect(eq(ptr, (void *)nxr_observe_find(&after, NXR_OBSERVE_STATS, 5, 8), NULL));
     cr_expect(eq(ptr, (void *)nxr_observe_find(&after, NXR_OBSERVE_STATS, 4, 1 << 20), NULL));
     cr_expect(ne(ptr, (void *)waits_of(&after), NULL));
@@ -181,7 +181,7 @@ Test(observe, a_wait_is_recorded_while_it_sleeps)
     cr_expect(eq(long, nxr_waiting_sleeps(&waiting, INT64_MAX), 50 * NXR_MS), "first it is short");
     cr_assert(nxr_observe_read(&read, record, sizeof(read)));
     cr_expect(eq(u32, read.kind, NXR_WAIT_NOTE));
-    cr_expect(eq(str, read.call, "nixl_notify_recv"));
+    cr_expect_str_eq(read.call, "nixl_notify_recv");
     cr_expect(eq(int, read.peer, 4));
     cr_expect(eq(u64, read.values[0], 42));
     cr_expect(eq(long, read.since_ns, 17));
