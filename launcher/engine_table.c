@@ -266,6 +266,11 @@ static struct engine_lack lack_of_features(const struct engine_task *task)
                                     "only nixlrun itself starts ranks again (--engine local), all "
                                     "on this host; allowed: abort, continue"};
     }
+    if (job->stats != NULL || job->metrics != NULL) {
+        return (struct engine_lack){job->stats != NULL ? "--stats" : "--metrics",
+                                    "what its ranks count can be read on their hosts only, by "
+                                    "nixl_stats_query(3) in the program; use --engine local"};
+    }
     if (job->n_apps > 1 && !engine->has_programs) {
         return (struct engine_lack){"several programs in one job (':')",
                                     "start one program that branches on its rank"};

@@ -120,11 +120,14 @@ static void print_completion(FILE *out)
 
     for (size_t i = 0; i < option_count; i++) {
         const struct option *option = &option_table[i];
-        const char *words = option->id == OPTION_HELP ? topic_names(" ", topics) : option->words;
-        const char *kind = option->complete != NULL      ? option->complete
-                           : words != NULL               ? "words"
-                           : option->value == VALUE_NONE ? "none"
-                                                         : "text";
+        const char *words = option->id == OPTION_HELP         ? topic_names(" ", topics)
+                            : option->value == VALUE_ATTACHED ? NULL
+                                                              : option->words;
+        bool has_word = option->value == VALUE_NEEDED || option->value == VALUE_OPTIONAL;
+        const char *kind = !has_word                  ? "none"
+                           : option->complete != NULL ? option->complete
+                           : words != NULL            ? "words"
+                                                      : "text";
 
         for (const char *name = option->names; *name != '\0';) {
             size_t nbytes = strcspn(name, " ");

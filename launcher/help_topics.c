@@ -96,12 +96,14 @@ const struct help_topic help_topics[] = {
     },
     {
         "jobs",
-        "Two commands take the place of options and a program. A program of that name is\n"
-        "started as ./ps, or behind an option.\n"
+        "Three commands take the place of options and a program. A program of that name\n"
+        "is started as ./ps, or behind an option.\n"
         "\n"
         "  nixlrun ps                  the jobs of this user on this host\n"
         "  nixlrun ps JOB              its ranks; - where an engine of the site has them\n"
         "  nixlrun ps -w JOB           who waits for whom in it, see nixlrun-observe(7)\n"
+        "  nixlrun top JOB             how much each rank moves and waits, each second;\n"
+        "                              q quits; --once before JOB: so far, and exit\n"
         "  nixlrun ps file:DIR         the names that processes have published there,\n"
         "                              and which process has\n"
         "  nixlrun kill JOB ...        end them, as Ctrl-C would\n"

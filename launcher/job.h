@@ -79,7 +79,9 @@ struct launch_job {
     bool is_elastic;          /* ranks may leave one by one */
     bool mpi_hints;
     bool dry_run;
-    int verbose; /* how often -v was given */
+    const char *stats;   /* --stats: "" for a table, "json", or a file; NULL: not asked for */
+    const char *metrics; /* --metrics: "[ADDR:]PORT"; NULL: not asked for */
+    int verbose;         /* how often -v was given */
 };
 
 /* Where a rank runs: made by placement.c from the topology. */

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nixlrun ps and nixlrun kill. A job is named by the pid of its nixlrun, which has a guardian; the
- * guardian's children are the ranks, unless an engine of the site starts them. All of it is read
- * from /proc: nothing is kept in files that could be out of date. Names that processes publish in a
- * folder are told by their files, and who holds the lock of one has published it (nixl_attach(3)).
+ * nixlrun ps, nixlrun kill and nixlrun top. A job is named by the pid of its nixlrun, which has a
+ * guardian; the guardian's children are the ranks, unless an engine of the site starts them. All of
+ * it is read from /proc: nothing is kept in files that could be out of date. Names that processes
+ * publish in a folder are told by their files, and who holds the lock of one has published it
+ * (nixl_attach(3)).
  */
 #include "config.h"
 
 #include "launcher/jobs.h"
 #include "launcher/help.h"
 #include "launcher/processes.h"
+#include "launcher/stats.h"
 #include "launcher/values.h"
 #include "launcher/waits.h"
 #include "launcher/xalloc.h"
@@ -403,27 +405,72 @@ static int jobs_kill(int argc, char **argv)
     return code;
 }
 
+/* ---- top ------------------------------------------------------------------------------------- */
+
+/* "[--once] JOB" */
+static int jobs_top(int argc, char **argv)
+{
+    bool is_once = argc > 0 && strcmp(argv[0], "--once") == 0;
+    struct processes processes;
+    const struct process *job;
+    pid_t pid;
+
+    argc -= is_once;
+    argv += is_once;
+    if (argc != 1) {
+        fputs("nixlrun: top: which job? 'nixlrun ps' lists them\n", stderr);
+        return LAUNCH_EXIT_USAGE;
+    }
+    processes = processes_read();
+    job = job_named(&processes, "top", argv[0]);
+    pid = job != NULL ? job->pid : 0;
+    processes_free(&processes);
+    return pid != 0 ? top_run(pid, is_once) : LAUNCH_EXIT_USAGE;
+}
+
 /* ---- the command line ------------------------------------------------------------------------ */
+
+/* The commands, with the options that may come first. */
+static const struct {
+    const char *name, *options[2];
+    const char *allowed; /* behind --help, for the message */
+    int (*run)(int argc, char **argv);
+} job_commands[] = {
+    {"ps", {"-w", "--waits"}, ", -w", jobs_ps},
+    {"kill", {"-s", "--signal"}, ", -s SIGNAL", jobs_kill},
+    {"top", {"--once", "--once"}, ", --once", jobs_top},
+};
+#define N_JOB_COMMANDS (sizeof(job_commands) / sizeof(job_commands[0]))
+
+/* The number of the command of that name; N_JOB_COMMANDS: it is none. */
+static size_t job_command(const char *name)
+{
+    size_t i = 0;
+
+    while (i < N_JOB_COMMANDS && strcmp(job_commands[i].name, name) != 0) {
+        i++;
+    }
+    return i;
+}
 
 bool jobs_are_meant(int argc, char **argv)
 {
-    return argc > 1 && (strcmp(argv[1], "ps") == 0 || strcmp(argv[1], "kill") == 0);
+    return argc > 1 && job_command(argv[1]) < N_JOB_COMMANDS;
 }
 
 int jobs_main(int argc, char **argv)
 {
     char why[160], shown[VALUE_SHOWN_NBYTES];
-    bool is_ps = strcmp(argv[1], "ps") == 0;
+    size_t i = job_command(argv[1]);
 
     if (argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
         return help_print(stdout, "jobs", why, sizeof(why)) == 0 ? 0 : LAUNCH_EXIT_FAILED;
     }
-    if (argc > 2 && argv[2][0] == '-' &&
-        !(is_ps ? is_waits_option(argv[2])
-                : strcmp(argv[2], "-s") == 0 || strcmp(argv[2], "--signal") == 0)) {
+    if (argc > 2 && argv[2][0] == '-' && strcmp(argv[2], job_commands[i].options[0]) != 0 &&
+        strcmp(argv[2], job_commands[i].options[1]) != 0) {
         fprintf(stderr, "nixlrun: %s: %s is not known; allowed: --help%s\n", argv[1],
-                value_show(argv[2], shown), is_ps ? ", -w" : ", -s SIGNAL");
+                value_show(argv[2], shown), job_commands[i].allowed);
         return LAUNCH_EXIT_USAGE;
     }
-    return is_ps ? jobs_ps(argc - 2, argv + 2) : jobs_kill(argc - 2, argv + 2);
+    return job_commands[i].run(argc - 2, argv + 2);
 }

@@ -16,6 +16,7 @@
 #include "launcher/pty.h"
 #include "launcher/server.h"
 #include "launcher/sink.h"
+#include "launcher/stats.h"
 #include "launcher/tmpdir.h"
 #include "util/clock.h"
 
@@ -161,6 +162,9 @@ static int local_prepare(const struct launch_job *job)
         sink_say("cannot start: %s", strerror(-rc));
         return LAUNCH_EXIT_FAILED;
     }
+    if (metrics_open(job) != 0) {
+        return LAUNCH_EXIT_USAGE;
+    }
     session.tmpdir = tmpdir_make();
     if (session.tmpdir == NULL || !raise_limits(job)) {
         return LAUNCH_EXIT_FAILED;
@@ -205,6 +209,10 @@ void engine_local_run(const struct launch_job *job, const struct launch_place *p
         restart_say_sum();
         (void)sink_flush_all();
         exit_code = finish_exit_code();
+        if (!stats_end(job) && exit_code == 0) {
+            exit_code = LAUNCH_EXIT_FAILED;
+        }
+        (void)sink_flush_all();
     }
     guardian_close();
     tmpdir_remove();

@@ -99,6 +99,16 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/sink.h \
 	%D%/space.c \
 	%D%/spawn.c \
+	%D%/stats.h \
+	%D%/stats_end.c \
+	%D%/stats_read.c \
+	%D%/stats_show.c \
+	%D%/stats_sum.c \
+	%D%/metrics.c \
+	%D%/metrics_text.c \
+	%D%/top.c \
+	%D%/top_screen.c \
+	%D%/top_screen.h \
 	%D%/stream.c \
 	%D%/stream.h \
 	%D%/table.c \
@@ -119,9 +129,9 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/world.c \
 	%D%/world.h \
 	%D%/xalloc.h
-%C%_libnxr_launcher_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
+%C%_libnxr_launcher_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS) $(MICROHTTPD_CFLAGS)
 %C%_libnxr_launcher_la_CPPFLAGS = $(AM_CPPFLAGS) -DNXR_LIBEXECDIR='"$(pkglibexecdir)"'
-%C%_libnxr_launcher_la_LIBADD = src/util/libnxr_util.la $(PMIX_LIBS) $(HWLOC_LIBS)
+%C%_libnxr_launcher_la_LIBADD = src/util/libnxr_util.la $(PMIX_LIBS) $(HWLOC_LIBS) $(MICROHTTPD_LIBS)
 
 bin_PROGRAMS += %D%/nixlrun
 %C%_nixlrun_SOURCES = %D%/main.c

@@ -8,6 +8,7 @@
 #include "launcher/parser.h"
 #include "launcher/envfile.h"
 #include "launcher/hosts.h"
+#include "launcher/stats.h"
 #include "launcher/values.h"
 #include "launcher/xalloc.h"
 
@@ -239,6 +240,37 @@ static int set_on_failure(struct parser *parser, const struct option *option, co
     return 0;
 }
 
+/* A file is made at once, so that a job of hours does not end with "permission denied". */
+static int set_stats(struct parser *parser, const struct option *option, const char *value)
+{
+    FILE *file;
+
+    if (value != NULL && (value[0] == '\0' || value[0] == '-')) {
+        return fail_value(parser, option, value, NULL);
+    }
+    if (value != NULL && value_word(value, option->words) < 0) {
+        file = fopen(value, "ae");
+        if (file == NULL) {
+            return fail_value(parser, option, value, strerror(errno));
+        }
+        fclose(file);
+    }
+    parser->options->job.stats = value != NULL ? value : "";
+    return 0;
+}
+
+static int set_metrics(struct parser *parser, const struct option *option, const char *value)
+{
+    char address[METRICS_ADDRESS_NBYTES];
+    int port;
+
+    if (metrics_parse(value, address, &port) != 0) {
+        return fail_value(parser, option, value, NULL);
+    }
+    parser->options->job.metrics = value;
+    return 0;
+}
+
 /* -np of the next program, or --ppn of the job. */
 static int set_count(struct parser *parser, const struct option *option, const char *value)
 {
@@ -344,6 +376,10 @@ int option_set(struct parser *parser, const struct option *option, const char *v
     case OPTION_TOPOLOGY:
         parser->options->topology = value;
         return 0;
+    case OPTION_STATS:
+        return set_stats(parser, option, value);
+    case OPTION_METRICS:
+        return set_metrics(parser, option, value);
     case OPTION_HELP:
         parser->options->action = ACTION_HELP;
         parser->options->help_topic = value;

@@ -285,6 +285,33 @@ const struct option option_table[] = {
             "With --dry-run: place the ranks on the machine that lstopo recorded in this XML file.",
     },
     {
+        .id = OPTION_STATS,
+        .scope = SCOPE_JOB,
+        .value = VALUE_ATTACHED,
+        .names = "stats",
+        .arg = "[=json|FILE]",
+        .words = "json",
+        .complete = "file",
+        .allowed = "nothing, json, or a file that can be written",
+        .topic = "information",
+        .brief = "print how much went where at the end",
+        .help = "When the job has ended, print on standard error how many bytes went from rank to "
+                "rank, by which route, and the longest waits, also of ranks that were killed. "
+                "--stats=json prints one JSON object; --stats=FILE writes to a file, as JSON if "
+                "its name ends in .json.",
+    },
+    {
+        .id = OPTION_METRICS,
+        .scope = SCOPE_JOB,
+        .value = VALUE_NEEDED,
+        .names = "metrics",
+        .arg = "[ADDR:]PORT",
+        .allowed = "a port from 1 to 65535, or an address of this host, ':' and a port",
+        .topic = "information",
+        .help = "While the job runs, serve what its ranks count as OpenMetrics, for Prometheus: "
+                "http://ADDR:PORT/metrics. Without ADDR only this host can read it (127.0.0.1).",
+    },
+    {
         .id = OPTION_EXPLAIN,
         .scope = SCOPE_JOB,
         .names = "explain",

@@ -35,6 +35,8 @@ enum option_id {
     OPTION_NO_MPI_HINTS,
     OPTION_DRY_RUN,
     OPTION_TOPOLOGY,
+    OPTION_STATS,
+    OPTION_METRICS,
     OPTION_EXPLAIN,
     OPTION_INFO,
     OPTION_JSON,
@@ -47,8 +49,11 @@ enum option_id {
 /* What an option applies to: the whole job, or the program that follows on the command line. */
 enum option_scope { SCOPE_JOB, SCOPE_PROGRAM };
 
-/* Does it take a value? An optional value is the next word, if that is no option. */
-enum option_value { VALUE_NONE, VALUE_NEEDED, VALUE_OPTIONAL };
+/*
+ * Does it take a value? An optional value is the next word, if that is no option; an attached one
+ * stands behind "=", or there is none.
+ */
+enum option_value { VALUE_NONE, VALUE_NEEDED, VALUE_OPTIONAL, VALUE_ATTACHED };
 
 struct option {
     enum option_id id;

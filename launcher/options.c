@@ -138,7 +138,7 @@ static int options_take_value(struct parser *parser, const struct option *option
         return parser_fail(parser, "%.*s takes no value, but got %s", parser->given_nbytes,
                            parser->given, value_show(attached, shown));
     }
-    if (option->value == VALUE_NONE || attached != NULL) {
+    if (option->value == VALUE_NONE || option->value == VALUE_ATTACHED || attached != NULL) {
         return 0;
     }
     if (parser->word == parser->end && option->value == VALUE_NEEDED) {

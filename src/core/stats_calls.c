@@ -60,7 +60,7 @@ static int stats_read_own(const char *operation, struct nxr_stats_reading *readi
     const struct nxr_stats_head *head = nxr_stats_own(&nbytes);
 
     *reading_p = (struct nxr_stats_reading){.sums = NULL};
-    return head == NULL || nxr_stats_read(head, nbytes, true, reading_p)
+    return head == NULL || nxr_stats_read(head, nbytes, reading_p)
                ? NIXL_OK
                : nxr_fail(NIXL_E_NO_MEMORY, operation, -1, "", 0, "no memory to read the counters");
 }

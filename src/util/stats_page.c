@@ -163,7 +163,7 @@ static void stats_read_row(const struct nxr_stats_row *row, const struct nxr_sta
     for (int i = 0; i < NXR_STATS_N_COUNTERS; i++) {
         sum->n[i] = stats_load(&row->n[i]);
     }
-    if (times != NULL && row->has_times != 0) {
+    if (row->has_times != 0) {
         stats_read_histogram(&times->post, &sum->post_ns, &sum->max_post_ns, sum->post);
         stats_read_histogram(&times->complete, &sum->complete_ns, &sum->max_complete_ns,
                              sum->complete);
@@ -233,7 +233,57 @@ static bool stats_is_section(const struct nxr_stats_head *head, size_t nbytes)
            head->max_rows <= (nbytes - head->times_at) / sizeof(struct nxr_stats_times);
 }
 
-bool nxr_stats_read(const struct nxr_stats_head *head, size_t nbytes, bool with_times,
+/* How many rows and lanes there are, as far as the arrays go. */
+static void stats_counts(const struct nxr_stats_head *head, uint32_t *n_rows_p, uint32_t *n_lanes_p)
+{
+    uint32_t n_rows = atomic_load_explicit(&head->n_rows, memory_order_acquire);
+    uint32_t n_lanes = atomic_load_explicit(&head->n_lanes, memory_order_acquire);
+
+    *n_rows_p = n_rows < head->max_rows ? n_rows : head->max_rows;
+    *n_lanes_p = n_lanes < head->max_lanes ? n_lanes : head->max_lanes;
+}
+
+static void stats_add_row(struct nxr_stats_totals *totals, const struct nxr_stats_row *row,
+                          const struct nxr_stats_times *times)
+{
+    if (atomic_load_explicit(&row->is_ready, memory_order_acquire) != 0 &&
+        row->op < NXR_STATS_N_OPS) {
+        totals->nops[row->op] += stats_load(&row->n[NXR_STATS_OPS]);
+        totals->nbytes[row->op] += stats_load(&row->n[NXR_STATS_NBYTES]);
+        totals->n_failed += stats_load(&row->n[NXR_STATS_FAILED]);
+        if (row->op == NXR_STATS_WAIT && row->has_times != 0) {
+            totals->waited_ns += stats_load(&times->complete.sum_ns);
+        }
+    }
+}
+
+bool nxr_stats_read_totals(const struct nxr_stats_head *head, size_t nbytes,
+                           struct nxr_stats_totals *totals_p)
+{
+    uint32_t n_rows, n_lanes;
+
+    *totals_p = (struct nxr_stats_totals){.n_failed = 0};
+    if (!stats_is_section(head, nbytes)) {
+        return false;
+    }
+    stats_counts(head, &n_rows, &n_lanes);
+    for (uint32_t i = 0; i < n_rows; i++) {
+        stats_add_row(totals_p, &nxr_stats_rows(head)[i], &nxr_stats_times_of(head)[i]);
+    }
+    for (uint32_t i = 0; i < n_lanes; i++) {
+        const struct nxr_stats_lane *lane = &nxr_stats_lanes(head)[i];
+
+        totals_p->nops[NXR_STATS_PUT] += stats_load(&lane->n[NXR_LANE_PUTS]);
+        totals_p->nbytes[NXR_STATS_PUT] += stats_load(&lane->n[NXR_LANE_PUT_NBYTES]);
+        totals_p->nops[NXR_STATS_GET] += stats_load(&lane->n[NXR_LANE_GETS]);
+        totals_p->nbytes[NXR_STATS_GET] += stats_load(&lane->n[NXR_LANE_GET_NBYTES]);
+        totals_p->nops[NXR_STATS_ATOMIC] += stats_load(&lane->n[NXR_LANE_ATOMICS]);
+        totals_p->nbytes[NXR_STATS_ATOMIC] += stats_load(&lane->n[NXR_LANE_ATOMIC_NBYTES]);
+    }
+    return true;
+}
+
+bool nxr_stats_read(const struct nxr_stats_head *head, size_t nbytes,
                     struct nxr_stats_reading *reading_p)
 {
     struct nxr_stats_reading reading = {.sums = NULL};
@@ -242,10 +292,7 @@ bool nxr_stats_read(const struct nxr_stats_head *head, size_t nbytes, bool with_
     if (!stats_is_section(head, nbytes)) {
         return false;
     }
-    n_rows = atomic_load_explicit(&head->n_rows, memory_order_acquire);
-    n_lanes = atomic_load_explicit(&head->n_lanes, memory_order_acquire);
-    n_rows = n_rows < head->max_rows ? n_rows : head->max_rows;
-    n_lanes = n_lanes < head->max_lanes ? n_lanes : head->max_lanes;
+    stats_counts(head, &n_rows, &n_lanes);
     reading.n_lost = stats_load(&head->n_lost);
     reading.began_ns = head->began_ns;
     reading.sums = malloc((n_rows + 3 * (size_t)n_lanes + 1) * sizeof(*reading.sums));
@@ -253,8 +300,7 @@ bool nxr_stats_read(const struct nxr_stats_head *head, size_t nbytes, bool with_
         return false;
     }
     for (uint32_t i = 0; i < n_rows; i++) {
-        stats_read_row(&nxr_stats_rows(head)[i], with_times ? &nxr_stats_times_of(head)[i] : NULL,
-                       &reading);
+        stats_read_row(&nxr_stats_rows(head)[i], &nxr_stats_times_of(head)[i], &reading);
     }
     for (uint32_t i = 0; i < n_lanes; i++) {
         stats_read_lane(&nxr_stats_lanes(head)[i], &reading);

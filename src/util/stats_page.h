@@ -189,12 +189,22 @@ struct nxr_stats_reading {
 };
 
 /*
- * Read a section of nbytes. False: no memory, or it is none. `with_times`: the histograms, too,
- * which are most of the memory.
+ * Read a section of nbytes. False: no memory, or it is none.
  */
-bool nxr_stats_read(const struct nxr_stats_head *head, size_t nbytes, bool with_times,
+bool nxr_stats_read(const struct nxr_stats_head *head, size_t nbytes,
                     struct nxr_stats_reading *reading_p);
 void nxr_stats_reading_free(struct nxr_stats_reading *reading);
+
+/* All of a section by operation, without memory and histograms: for who reads often. */
+struct nxr_stats_totals {
+    uint64_t nops[NXR_STATS_N_OPS], nbytes[NXR_STATS_N_OPS];
+    uint64_t n_failed;
+    uint64_t waited_ns; /* by all threads together */
+};
+
+/* False: it is no section. */
+bool nxr_stats_read_totals(const struct nxr_stats_head *head, size_t nbytes,
+                           struct nxr_stats_totals *totals_p);
 
 /* Add the counters of a sum to another one, whatever their keys. */
 void nxr_stats_sum_add(struct nxr_stats_sum *to, const struct nxr_stats_sum *from);

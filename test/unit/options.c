@@ -4,6 +4,7 @@
  * are answered with is in test/launcher/options.transcript.
  */
 #include "launcher/options.h"
+#include "launcher/stats.h"
 #include "launcher/option_table.h"
 #include "launcher/values.h"
 #include "util/clock.h"
@@ -123,6 +124,33 @@ Test(options, every_option_of_the_job)
     cr_expect(eq(int, (int)job->map, (int)MAP_CORE));
     cr_expect(eq(int, job->verbose, 3));
     cr_expect(same(options.topology, "file"));
+}
+
+/* --stats takes no word that follows: that is the program. */
+Test(options, statistics_and_metrics)
+{
+    const struct launch_job *job = &options.job;
+    char address[METRICS_ADDRESS_NBYTES];
+    int port;
+
+    cr_assert(eq(int, parse("nixlrun --stats app"), 0));
+    cr_expect(same(job->stats, ""));
+    cr_expect(same(job->apps[0].argv[0], "app"));
+    options_free(&options);
+    cr_assert(eq(int, parse("nixlrun --stats=json --metrics 9400 app"), 0));
+    cr_expect(same(job->stats, "json"));
+    cr_expect(same(job->metrics, "9400"));
+    cr_assert(eq(int, metrics_parse("9400", address, &port), 0));
+    cr_expect(same(address, "127.0.0.1") && port == 9400);
+    cr_assert(eq(int, metrics_parse("0.0.0.0:65535", address, &port), 0));
+    cr_expect(same(address, "0.0.0.0") && port == 65535);
+    cr_assert(eq(int, metrics_parse("[::1]:80", address, &port), 0));
+    cr_expect(same(address, "::1") && port == 80);
+    cr_expect(ne(int, metrics_parse("::1:80", address, &port), 0));
+    cr_expect(ne(int, metrics_parse("65536", address, &port), 0));
+    cr_expect(ne(int, metrics_parse("a:", address, &port), 0));
+    cr_expect(ne(int, metrics_parse(":80", address, &port), 0));
+    cr_expect(ne(int, metrics_parse("[]:x", address, &port), 0));
 }
 
 Test(options, programs_keep_their_own)

@@ -40,7 +40,7 @@ static struct nxr_stats_reading read_own(void)
     const struct nxr_stats_head *head = nxr_stats_own(&nbytes);
 
     cr_assert(ne(ptr, (void *)head, NULL));
-    cr_assert(nxr_stats_read(head, nbytes, true, &reading));
+    cr_assert(nxr_stats_read(head, nbytes, &reading));
     return reading;
 }
 
@@ -97,6 +97,7 @@ Test(stats, lanes_add_up_and_are_used_again)
 {
     struct nxr_stats_lane *first = nxr_stats_lane_take(3, "shm");
     struct nxr_stats_lane *second = nxr_stats_lane_take(3, "shm");
+    struct nxr_stats_totals totals;
     struct nxr_stats_reading reading;
 
     cr_expect(ne(ptr, first, second));
@@ -104,6 +105,9 @@ Test(stats, lanes_add_up_and_are_used_again)
     nxr_stats_add(&first->n[NXR_LANE_PUT_NBYTES], 8);
     nxr_stats_add(&second->n[NXR_LANE_PUTS], 2);
     nxr_stats_add(&second->n[NXR_LANE_PUT_NBYTES], 16);
+    cr_assert(nxr_stats_read_totals(own_head(), own_head()->nbytes, &totals));
+    cr_expect(eq(u64, totals.nops[NXR_STATS_PUT], 3));
+    cr_expect(eq(u64, totals.nbytes[NXR_STATS_PUT], 24));
     nxr_stats_lane_give(first);
     cr_expect(eq(ptr, nxr_stats_lane_take(3, "shm"), first));
     cr_expect(ne(ptr, nxr_stats_lane_take(2, "shm"), first));
@@ -173,18 +177,18 @@ Test(stats, hostile_sections_are_refused)
     struct nxr_stats_reading reading;
     size_t nbytes = head->nbytes;
 
-    cr_expect(not(nxr_stats_read(head, sizeof(*head) - 1, true, &reading)));
-    cr_expect(not(nxr_stats_read(head, nbytes - 1, true, &reading)));
+    cr_expect(not(nxr_stats_read(head, sizeof(*head) - 1, &reading)));
+    cr_expect(not(nxr_stats_read(head, nbytes - 1, &reading)));
     head->rows_at = nbytes + 64;
-    cr_expect(not(nxr_stats_read(head, nbytes, true, &reading)));
+    cr_expect(not(nxr_stats_read(head, nbytes, &reading)));
     head->rows_at = 8;
-    cr_expect(not(nxr_stats_read(head, nbytes, true, &reading)));
+    cr_expect(not(nxr_stats_read(head, nbytes, &reading)));
     head->rows_at = good.rows_at;
     head->max_rows = UINT32_MAX;
-    cr_expect(not(nxr_stats_read(head, nbytes, true, &reading)));
+    cr_expect(not(nxr_stats_read(head, nbytes, &reading)));
     head->max_rows = good.max_rows;
     head->times_at = UINT64_MAX - 63;
-    cr_expect(not(nxr_stats_read(head, nbytes, true, &reading)));
+    cr_expect(not(nxr_stats_read(head, nbytes, &reading)));
     head->times_at = good.times_at;
     head->n_rows = UINT32_MAX;
     head->n_lanes = UINT32_MAX;
@@ -192,7 +196,7 @@ Test(stats, hostile_sections_are_refused)
     nxr_stats_rows(head)[0].op = 1000;
     memset(nxr_stats_rows(head)[1].transport, 'x', sizeof(good.longest[0].call) / 2);
     nxr_stats_rows(head)[1].is_ready = 1;
-    cr_assert(nxr_stats_read(head, nbytes, true, &reading));
+    cr_assert(nxr_stats_read(head, nbytes, &reading));
     cr_assert(eq(sz, reading.n_sums, 1), "an unknown operation is left out");
     cr_expect(eq(sz, strlen(reading.sums[0].transport), 15));
     nxr_stats_reading_free(&reading);

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nixlrun --metrics: an HTTP server, by libmicrohttpd in a thread of its own. It reads the pages of
+ * the ranks for each request and shares nothing with the rest of nixlrun.
+ */
+#include "config.h"
+
+#include "launcher/job.h"
+#include "launcher/sink.h"
+#include "launcher/stats.h"
+#include "launcher/values.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#ifdef HAVE_MICROHTTPD
+#include <microhttpd.h>
+#endif
+
+#define HERE "127.0.0.1"
+
+int metrics_parse(const char *text, char address[METRICS_ADDRESS_NBYTES], int *port_p)
+{
+    const char *colon = strrchr(text, ':'), *from = text;
+    size_t nbytes = colon != NULL ? (size_t)(colon - text) : 0;
+
+    if (colon != NULL && nbytes >= 2 && text[0] == '[' && colon[-1] == ']') {
+        from++;
+        nbytes -= 2; /* an address of IPv6 */
+    } else if (colon != NULL && memchr(text, ':', nbytes) != NULL) {
+        return -1;
+    }
+    if (nbytes >= METRICS_ADDRESS_NBYTES || (colon != NULL && nbytes == 0) ||
+        value_count(colon != NULL ? colon + 1 : text, 1, 65535, port_p) != 0) {
+        return -1;
+    }
+    snprintf(address, METRICS_ADDRESS_NBYTES, "%.*s",
+             colon != NULL ? (int)nbytes : (int)sizeof(HERE), colon != NULL ? from : HERE);
+    return 0;
+}
+
+#ifdef HAVE_MICROHTTPD
+
+static struct MHD_Daemon *server; /* NULL: none */
+
+/* A socket that listens there; -1: *why_p says why not. */
+static int metrics_listen(const char *address, int port, const char **why_p)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    struct addrinfo *found = NULL;
+    char service[16];
+    int fd, one = 1, error;
+
+    snprintf(service, sizeof(service), "%d", port);
+    error = getaddrinfo(address, service, &hints, &found);
+    if (error != 0) {
+        *why_p = gai_strerror(error);
+        return -1;
+    }
+    fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
+                    bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, 16) != 0)) {
+        error = errno;
+        close(fd);
+        errno = error;
+        fd = -1;
+    }
+    if (fd < 0) {
+        *why_p = errno == EADDRINUSE      ? "the port is in use"
+                 : errno == EADDRNOTAVAIL ? "this host has no such address"
+                                          : strerror(errno);
+    }
+    freeaddrinfo(found);
+    return fd;
+}
+
+/* Does the client prefer OpenMetrics? Prometheus names it first. */
+static bool metrics_wants_open(struct MHD_Connection *connection)
+{
+    const char *accepted =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+
+    return accepted != NULL && strstr(accepted, "application/openmetrics-text") != NULL;
+}
+
+static enum MHD_Result metrics_send(struct MHD_Connection *connection, unsigned code,
+                                    const char *type, char *text, size_t nbytes)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(nbytes, text, MHD_RESPMEM_MUST_FREE);
+    enum MHD_Result result;
+
+    if (response == NULL) {
+        free(text);
+        return MHD_NO;
+    }
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    if (code == MHD_HTTP_METHOD_NOT_ALLOWED) {
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    }
+    result = MHD_queue_response(connection, code, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result metrics_send_all(struct MHD_Connection *connection)
+{
+    bool is_open = metrics_wants_open(connection);
+    struct stats_job counted = stats_job_read(getpid(), false);
+    char *text = NULL;
+    size_t nbytes = 0;
+    FILE *out = open_memstream(&text, &nbytes);
+
+    if (out != NULL) {
+        metrics_write(out, &counted, is_open);
+        fclose(out);
+    }
+    stats_job_free(&counted);
+    return text == NULL ? MHD_NO
+                        : metrics_send(connection, MHD_HTTP_OK,
+                                       is_open ? "application/openmetrics-text; version=1.0.0; "
+                                                 "charset=utf-8"
+                                               : "text/plain; version=0.0.4; charset=utf-8",
+                                       text, nbytes);
+}
+
+static enum MHD_Result metrics_answer(void *arg, struct MHD_Connection *connection, const char *url,
+                                      const char *method, const char *version, const char *data,
+                                      size_t *data_nbytes, void **state)
+{
+    static const char elsewhere[] = "nixlrun serves /metrics\n";
+    bool is_get = strcmp(method, MHD_HTTP_METHOD_GET) == 0;
+    char *text;
+
+    (void)arg;
+    (void)version;
+    (void)data;
+    (void)state;
+    *data_nbytes = 0; /* a body is ignored */
+    if ((is_get || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0) && strcmp(url, "/metrics") == 0) {
+        return metrics_send_all(connection);
+    }
+    text = strdup(elsewhere);
+    return text == NULL ? MHD_NO
+                        : metrics_send(connection,
+                                       strcmp(url, "/metrics") == 0 ? MHD_HTTP_METHOD_NOT_ALLOWED
+                                                                    : MHD_HTTP_NOT_FOUND,
+                                       "text/plain; charset=utf-8", text, strlen(text));
+}
+
+int metrics_open(const struct launch_job *job)
+{
+    char address[METRICS_ADDRESS_NBYTES], shown[VALUE_SHOWN_NBYTES];
+    const char *why = "the server does not start";
+    int port, fd;
+
+    if (job->metrics == NULL || metrics_parse(job->metrics, address, &port) != 0) {
+        return 0;
+    }
+    fd = metrics_listen(address, port, &why);
+    if (fd >= 0) {
+        server = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, NULL, NULL,
+                                  metrics_answer, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
+                                  MHD_OPTION_CONNECTION_LIMIT, 16u, MHD_OPTION_CONNECTION_TIMEOUT,
+                                  30u, MHD_OPTION_END);
+        if (server == NULL) {
+            close(fd);
+        }
+    }
+    if (server == NULL) {
+        sink_say("--metrics %s: cannot listen there: %s", value_show(job->metrics, shown), why);
+        return -1;
+    }
+    return 0;
+}
+
+void metrics_close(void)
+{
+    if (server != NULL) {
+        MHD_stop_daemon(server);
+        server = NULL;
+    }
+}
+
+#else
+
+int metrics_open(const struct launch_job *job)
+{
+    if (job->metrics != NULL) {
+        sink_say("--metrics: this nixlrun was built without libmicrohttpd (Debian: "
+                 "libmicrohttpd-dev); build it anew with that");
+        return -1;
+    }
+    return 0;
+}
+
+void metrics_close(void)
+{
+}
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How much went where in a job: the counters of its ranks (util/stats_page.h), read from their
+ * observation pages without their help. nixlrun keeps a descriptor of each page since that rank
+ * has met the others, so what a killed rank has counted is there as well.
+ *
+ *   stats_read.c     reads the pages of a job
+ *   stats_sum.c      adds up: pairs of ranks, routes, the longest waits
+ *   stats_show.c     the table at the end of a job, as text and as JSON
+ *   stats_end.c      --stats
+ *   top.c            nixlrun top
+ *   top_screen.c     its terminal
+ *   metrics_text.c   OpenMetrics
+ *   metrics.c        its HTTP server, --metrics
+ */
+#ifndef NIXLRUN_LAUNCHER_STATS_H
+#define NIXLRUN_LAUNCHER_STATS_H
+
+#include "util/stats_page.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+/* One process of a rank. */
+struct stats_rank {
+    uint64_t job; /* of the library: another one for ranks that a rank has spawned */
+    int rank, size;
+    uint32_t incarnation;
+    pid_t pid;
+    uint32_t life; /* enum nxr_observe_life */
+    char host[64];
+    struct nxr_stats_totals totals;
+    struct nxr_stats_reading reading; /* empty if only totals were read */
+};
+
+/* By job, rank and incarnation. */
+struct stats_job {
+    struct stats_rank *ranks;
+    size_t n;
+    int64_t read_ns; /* CLOCK_MONOTONIC */
+};
+
+/* Of the job of the nixlrun with that pid, which may be this process. */
+struct stats_job stats_job_read(pid_t nixlrun, bool only_totals);
+void stats_job_free(struct stats_job *job);
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* What has moved from one rank to another one: by its puts, by the other's gets. All paths. */
+struct stats_pair {
+    int from, to;
+    uint64_t nops, nbytes;          /* puts and gets */
+    uint64_t n_notes;               /* notifications */
+    uint64_t path_nbytes;           /* of the path that has moved the most */
+    uint64_t path_nops;             /* its operations */
+    char transport[16], method[12]; /* that path */
+};
+
+struct stats_longest {
+    int rank;
+    struct nxr_stats_wait wait;
+};
+
+struct stats_sums {
+    int size; /* ranks are 0 to size - 1 */
+    struct stats_pair *pairs;
+    size_t n_pairs; /* by from, to; only those that have moved something */
+    struct stats_longest longest[NXR_STATS_N_LONGEST];
+    size_t n_longest;
+    uint64_t nops[NXR_STATS_N_OPS], nbytes[NXR_STATS_N_OPS], n_failed, n_retries, n_stages;
+    uint64_t n_lost;
+};
+
+/* Of the first of the jobs only; attached processes of other jobs are left out. */
+struct stats_sums stats_sums_make(const struct stats_job *job);
+void stats_sums_free(struct stats_sums *sums);
+
+/* ---- showing --------------------------------------------------------------------------------- */
+
+enum { STATS_TEXT_NBYTES = 32 };
+
+/* "12.3 MiB", "1.25 s" or "17": at most seven places. Write to and return `text`. */
+const char *stats_bytes_text(double nbytes, char text[STATS_TEXT_NBYTES]);
+const char *stats_time_text(double ns, char text[STATS_TEXT_NBYTES]);
+const char *stats_count_text(double n, char text[STATS_TEXT_NBYTES]);
+
+/* "shm/memcpy", or "shm". */
+const char *stats_path_text(const char *transport, const char *method,
+                            char text[STATS_TEXT_NBYTES]);
+
+void stats_show(FILE *out, const struct stats_job *job, bool is_json);
+
+/* ---- --stats, --metrics ---------------------------------------------------------------------- */
+
+/* At the end of a job: write what was asked for. False: after a line on stderr. */
+struct launch_job;
+bool stats_end(const struct launch_job *job);
+
+/* All, in OpenMetrics 1.0, or in the text format 0.0.4 of Prometheus. */
+void metrics_write(FILE *out, const struct stats_job *job, bool is_open);
+
+/*
+ * Serve it; before any rank is started. Returns 0, or -1 after a line on stderr. The server has
+ * threads of its own, which end with the process.
+ */
+int metrics_open(const struct launch_job *job);
+void metrics_close(void);
+
+/* Split "[ADDR:]PORT". Returns 0, or -1: malformed. */
+enum { METRICS_ADDRESS_NBYTES = 64 };
+int metrics_parse(const char *text, char address[METRICS_ADDRESS_NBYTES], int *port_p);
+
+/* ---- nixlrun top ----------------------------------------------------------------------------- */
+
+/* Show the job of that nixlrun until it has ended or the user quits; or once. Exit code. */
+int top_run(pid_t nixlrun, bool is_once);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nixlrun --stats: what is written when the job has ended. No state. */
+#include "config.h"
+
+#include "launcher/job.h"
+#include "launcher/sink.h"
+#include "launcher/stats.h"
+#include "launcher/values.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool stats_ends_with(const char *text, const char *end)
+{
+    size_t nbytes = strlen(text), end_nbytes = strlen(end);
+
+    return nbytes >= end_nbytes && strcmp(text + nbytes - end_nbytes, end) == 0;
+}
+
+/* The output of the ranks is written by now. */
+static bool stats_to_stderr(const struct stats_job *counted, bool is_json)
+{
+    char *text = NULL;
+    size_t nbytes;
+    FILE *out = open_memstream(&text, &nbytes);
+
+    if (out == NULL) {
+        return false;
+    }
+    stats_show(out, counted, is_json);
+    if (fclose(out) != 0) {
+        free(text);
+        return false;
+    }
+    fputs(text, stderr);
+    free(text);
+    return fflush(stderr) == 0;
+}
+
+static bool stats_to_file(const struct stats_job *counted, const char *path)
+{
+    char shown[VALUE_SHOWN_NBYTES];
+    FILE *out = fopen(path, "we");
+    bool is_written = out != NULL;
+
+    if (is_written) {
+        stats_show(out, counted, stats_ends_with(path, ".json"));
+        is_written = fflush(out) == 0 && ferror(out) == 0;
+    }
+    if (!is_written) {
+        sink_say("--stats %s: cannot write it: %s", value_show(path, shown), strerror(errno));
+    }
+    if (out != NULL) {
+        fclose(out);
+    }
+    return is_written;
+}
+
+bool stats_end(const struct launch_job *job)
+{
+    struct stats_job counted;
+    bool is_written;
+
+    if (job->stats == NULL) {
+        return true;
+    }
+    counted = stats_job_read(getpid(), false);
+    if (job->stats[0] == '\0' || strcmp(job->stats, "json") == 0) {
+        is_written = stats_to_stderr(&counted, job->stats[0] != '\0');
+    } else {
+        is_written = stats_to_file(&counted, job->stats);
+    }
+    stats_job_free(&counted);
+    return is_written;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading the counters of a job: the pages are among the descriptors of its nixlrun, which keeps
+ * one of each process that has met the others. No state.
+ */
+#include "config.h"
+
+#include "launcher/stats.h"
+#include "launcher/xalloc.h"
+#include "util/clock.h"
+#include "util/observe.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Is it the descriptor of a page? */
+static bool stats_is_page(int dir, const char *name)
+{
+    static const char prefix[] = "/memfd:" NXR_OBSERVE_NAME;
+    char target[sizeof(prefix)];
+    ssize_t nbytes = readlinkat(dir, name, target, sizeof(target));
+
+    return nbytes >= (ssize_t)sizeof(prefix) - 1 && memcmp(target, prefix, sizeof(prefix) - 1) == 0;
+}
+
+/* Add the rank that a page is of. */
+static void stats_take(struct stats_job *job, const struct nxr_observe_page *page, bool only_totals)
+{
+    const struct nxr_observe_head *head = page->head;
+    const struct nxr_stats_head *section =
+        nxr_observe_find(page, NXR_OBSERVE_STATS, NXR_STATS_VERSION, sizeof(struct nxr_stats_head));
+    struct stats_rank rank = {.job = head->job,
+                              .rank = head->rank,
+                              .size = head->size,
+                              .incarnation = head->incarnation,
+                              .pid = head->pid,
+                              .life = atomic_load_explicit(&head->life, memory_order_acquire)};
+    size_t nbytes;
+
+    if (section == NULL) {
+        return;
+    }
+    nbytes = page->nbytes - (size_t)((const char *)section - (const char *)head);
+    memcpy(rank.host, head->host, sizeof(rank.host) - 1);
+    if (nxr_stats_read_totals(section, nbytes, &rank.totals) &&
+        (only_totals || nxr_stats_read(section, nbytes, &rank.reading))) {
+        job->ranks = x_array(job->ranks, job->n + 1, sizeof(*job->ranks));
+        job->ranks[job->n++] = rank;
+    }
+}
+
+static int stats_compare_ranks(const void *a, const void *b)
+{
+    const struct stats_rank *first = a, *second = b;
+
+    if (first->job != second->job) {
+        return first->job < second->job ? -1 : 1;
+    }
+    if (first->rank != second->rank) {
+        return first->rank < second->rank ? -1 : 1;
+    }
+    return (first->incarnation > second->incarnation) - (first->incarnation < second->incarnation);
+}
+
+/* A page may be there twice, for nixlrun and its children share descriptors for a moment. */
+static void stats_drop_doubles(struct stats_job *job)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < job->n; i++) {
+        if (n > 0 && stats_compare_ranks(&job->ranks[n - 1], &job->ranks[i]) == 0 &&
+            job->ranks[n - 1].pid == job->ranks[i].pid) {
+            nxr_stats_reading_free(&job->ranks[i].reading);
+        } else {
+            job->ranks[n++] = job->ranks[i];
+        }
+    }
+    job->n = n;
+}
+
+struct stats_job stats_job_read(pid_t nixlrun, bool only_totals)
+{
+    struct stats_job job = {.ranks = NULL, .read_ns = nxr_now_ns()};
+    const struct dirent *entry;
+    char path[32];
+    DIR *fds;
+
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)nixlrun);
+    fds = opendir(path);
+    while (fds != NULL && (entry = readdir(fds)) != NULL) {
+        struct nxr_observe_page page;
+        int fd;
+
+        if (entry->d_name[0] == '.' || !stats_is_page(dirfd(fds), entry->d_name)) {
+            continue;
+        }
+        fd = openat(dirfd(fds), entry->d_name, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0 && nxr_observe_map(fd, &page)) {
+            stats_take(&job, &page, only_totals);
+            nxr_observe_unmap(&page);
+        }
+        if (fd >= 0) {
+            close(fd);
+        }
+    }
+    if (fds != NULL) {
+        closedir(fds);
+    }
+    if (job.n > 1) {
+        qsort(job.ranks, job.n, sizeof(*job.ranks), stats_compare_ranks);
+        stats_drop_doubles(&job);
+    }
+    return job;
+}
+
+void stats_job_free(struct stats_job *job)
+{
+    for (size_t i = 0; i < job->n; i++) {
+        nxr_stats_reading_free(&job->ranks[i].reading);
+    }
+    free(job->ranks);
+    job->ranks = NULL;
+    job->n = 0;
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nixlrun top: what the ranks of a job move each second, and how much of the time they wait. It
+ * reads their pages only, once a second, so it costs the job nothing. No state but its own.
+ */
+#include "config.h"
+
+#include "launcher/stats.h"
+#include "launcher/top_screen.h"
+#include "util/clock.h"
+#include "util/observe.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define EVERY_NS  (1 * NXR_S)
+#define HEAD_ROWS 4
+#define BAR_ROOM  16
+#define RED       "\033[31m"
+#define BOLD      "\033[1m"
+#define GREEN     "\033[32m"
+#define PLAIN     "\033[0m"
+
+/* What one rank did between two readings, each second; without an earlier one: in all. */
+struct top_rates {
+    double put, get, ops, notes, waits;
+    double waiting; /* of its time, by all threads together; 1: one thread always */
+};
+
+static const struct stats_rank *top_find(const struct stats_job *job, const struct stats_rank *of)
+{
+    for (size_t i = 0; i < job->n; i++) {
+        const struct stats_rank *rank = &job->ranks[i];
+
+        if (rank->job == of->job && rank->rank == of->rank &&
+            rank->incarnation == of->incarnation && rank->pid == of->pid) {
+            return rank;
+        }
+    }
+    return NULL;
+}
+
+static double top_more(uint64_t now, uint64_t before, double seconds)
+{
+    return now > before ? (double)(now - before) / seconds : 0;
+}
+
+static struct top_rates top_rates_of(const struct stats_rank *rank, const struct stats_rank *before,
+                                     double seconds)
+{
+    static const struct nxr_stats_totals none;
+    const struct nxr_stats_totals *now = &rank->totals;
+    const struct nxr_stats_totals *then = before != NULL ? &before->totals : &none;
+
+    return (struct top_rates){
+        .put = top_more(now->nbytes[NXR_STATS_PUT], then->nbytes[NXR_STATS_PUT], seconds),
+        .get = top_more(now->nbytes[NXR_STATS_GET], then->nbytes[NXR_STATS_GET], seconds),
+        .ops = top_more(
+            now->nops[NXR_STATS_PUT] + now->nops[NXR_STATS_GET] + now->nops[NXR_STATS_ATOMIC],
+            then->nops[NXR_STATS_PUT] + then->nops[NXR_STATS_GET] + then->nops[NXR_STATS_ATOMIC],
+            seconds),
+        .notes = top_more(now->nops[NXR_STATS_NOTIFY], then->nops[NXR_STATS_NOTIFY], seconds),
+        .waits = top_more(now->nops[NXR_STATS_WAIT], then->nops[NXR_STATS_WAIT], seconds),
+        .waiting = top_more(now->waited_ns, then->waited_ns, seconds) / 1e9,
+    };
+}
+
+/* By kill(), which says of a process of another namespace only that it is not there. */
+static const char *top_state(const struct stats_rank *rank)
+{
+    if (rank->life == NXR_OBSERVE_LEFT) {
+        return "left";
+    }
+    if (kill(rank->pid, 0) != 0 && errno == ESRCH) {
+        return "ended";
+    }
+    return rank->life == NXR_OBSERVE_JOINING   ? "joining"
+           : rank->life == NXR_OBSERVE_LEAVING ? "leaving"
+                                               : "runs";
+}
+
+static void top_bar(FILE *out, double part, bool has_color)
+{
+    int n = (int)(part * BAR_ROOM + 0.5);
+
+    n = n < 0 ? 0 : n > BAR_ROOM ? BAR_ROOM : n;
+    fprintf(out, "%s%.*s%s", has_color && n > 0 ? GREEN : "", n, "################",
+            has_color && n > 0 ? PLAIN : "");
+}
+
+static void top_rank(FILE *out, const struct stats_rank *rank, const struct top_rates *rates,
+                     double most, bool has_color)
+{
+    char put[STATS_TEXT_NBYTES], get[STATS_TEXT_NBYTES], ops[STATS_TEXT_NBYTES];
+    char notes[STATS_TEXT_NBYTES], waits[STATS_TEXT_NBYTES];
+    const char *state = top_state(rank);
+    bool is_bad = strcmp(state, "ended") == 0;
+
+    fprintf(out, "%5d %s%-7s%s %9s %9s %6s %6s %6s %6.0f%%  ", rank->rank,
+            is_bad && has_color ? RED : "", state, is_bad && has_color ? PLAIN : "",
+            stats_bytes_text(rates->put, put), stats_bytes_text(rates->get, get),
+            stats_count_text(rates->ops, ops), stats_count_text(rates->notes, notes),
+            stats_count_text(rates->waits, waits), 100 * rates->waiting);
+    top_bar(out, most > 0 ? (rates->put + rates->get) / most : 0, has_color);
+    fputc('\n', out);
+}
+
+/* What is shown, from which reading to which. */
+struct top {
+    pid_t nixlrun;
+    struct stats_job before, now;
+    size_t first; /* rank at the top, by index */
+    bool has_before;
+};
+
+static double top_seconds(const struct top *top)
+{
+    return top->has_before ? (double)(top->now.read_ns - top->before.read_ns) / 1e9 : 1;
+}
+
+static void top_head(FILE *out, const struct top *top, const struct top_rates *all, bool has_color)
+{
+    char put[STATS_TEXT_NBYTES], get[STATS_TEXT_NBYTES], ops[STATS_TEXT_NBYTES];
+    char notes[STATS_TEXT_NBYTES], clock[16] = "";
+    const char *per = top->has_before ? "/s" : "";
+    time_t now = time(NULL);
+    struct tm parts;
+
+    if (localtime_r(&now, &parts) != NULL) {
+        strftime(clock, sizeof(clock), "%H:%M:%S", &parts);
+    }
+    fprintf(out, "%snixlrun top%s  job %d  ranks %d  %s%s\n", has_color ? BOLD : "",
+            has_color ? PLAIN : "", (int)top->nixlrun, top->now.n > 0 ? top->now.ranks[0].size : 0,
+            clock, top->has_before ? "  q quits" : "  in all");
+    fprintf(out, "put %s%s  get %s%s  operations %s%s  notifications %s%s\n\n",
+            stats_bytes_text(all->put, put), per, stats_bytes_text(all->get, get), per,
+            stats_count_text(all->ops, ops), per, stats_count_text(all->notes, notes), per);
+    fprintf(out, "%5s %-7s %7s%-2s %7s%-2s %4s%-2s %4s%-2s %4s%-2s %7s\n", "rank", "state", "put",
+            per, "get", per, "ops", per, "note", per, "wait", per,
+            top->has_before ? "waiting" : "waited");
+}
+
+static void top_draw(FILE *out, const struct top *top, size_t n_rows, bool has_color)
+{
+    double seconds = top_seconds(top), most = 0;
+    struct top_rates all = {.put = 0};
+
+    for (size_t i = 0; i < top->now.n; i++) {
+        const struct stats_rank *rank = &top->now.ranks[i];
+        struct top_rates rates =
+            top_rates_of(rank, top->has_before ? top_find(&top->before, rank) : NULL, seconds);
+
+        all.put += rates.put;
+        all.get += rates.get;
+        all.ops += rates.ops;
+        all.notes += rates.notes;
+        most = rates.put + rates.get > most ? rates.put + rates.get : most;
+    }
+    top_head(out, top, &all, has_color);
+    for (size_t i = top->first; i < top->now.n && i < top->first + n_rows; i++) {
+        const struct stats_rank *rank = &top->now.ranks[i];
+        struct top_rates rates =
+            top_rates_of(rank, top->has_before ? top_find(&top->before, rank) : NULL, seconds);
+
+        top_rank(out, rank, &rates, most, has_color);
+    }
+}
+
+/* ---- once ------------------------------------------------------------------------------------ */
+
+static int top_print(struct top *top)
+{
+    top->now = stats_job_read(top->nixlrun, true);
+    top_draw(stdout, top, top->now.n, false);
+    stats_job_free(&top->now);
+    return 0;
+}
+
+/* ---- live ------------------------------------------------------------------------------------ */
+
+/* Cut each line to the width of the screen, by what is seen of it. */
+static void top_cut(char *text, int columns)
+{
+    char *to = text;
+    int column = 0;
+
+    for (const char *from = text; *from != '\0'; from++) {
+        if (*from == '\033') {
+            while (*from != '\0' && *from != 'm') {
+                *to++ = *from++;
+            }
+            *to++ = *from;
+            if (*from == '\0') {
+                return;
+            }
+        } else if (*from == '\n' || column < columns) {
+            column = *from == '\n' ? 0 : column + 1;
+            *to++ = *from;
+        }
+    }
+    *to = '\0';
+}
+
+static void top_paint(const struct top *top, const struct top_screen *screen)
+{
+    size_t n_rows = screen->rows > HEAD_ROWS ? (size_t)(screen->rows - HEAD_ROWS) : 0;
+    char *text = NULL;
+    size_t nbytes = 0;
+    FILE *out = open_memstream(&text, &nbytes);
+
+    if (out != NULL) {
+        top_draw(out, top, n_rows, screen->has_color);
+        fclose(out);
+        top_cut(text, screen->columns);
+        top_screen_show(text);
+    }
+    free(text);
+}
+
+static void top_scroll(struct top *top, enum top_key key)
+{
+    if (key == TOP_KEY_DOWN && top->first + 1 < top->now.n) {
+        top->first++;
+    } else if (key == TOP_KEY_UP && top->first > 0) {
+        top->first--;
+    }
+}
+
+/* Until the user quits or nixlrun has ended. */
+static void top_watch(struct top *top, struct top_screen *screen)
+{
+    for (;;) {
+        int64_t next_ns = top->now.read_ns + EVERY_NS;
+        enum top_key key = top_screen_wait(screen, next_ns);
+
+        if (key == TOP_KEY_QUIT) {
+            return;
+        }
+        if (key != TOP_KEY_NONE) {
+            top_scroll(top, key);
+            top_paint(top, screen);
+            continue;
+        }
+        if (top->has_before) {
+            stats_job_free(&top->before);
+        }
+        top->before = top->now;
+        top->has_before = true;
+        top->now = stats_job_read(top->nixlrun, true);
+        if (top->now.n == 0 && kill(top->nixlrun, 0) != 0 && errno == ESRCH) {
+            return;
+        }
+        top_paint(top, screen);
+    }
+}
+
+int top_run(pid_t nixlrun, bool is_once)
+{
+    struct top top = {.nixlrun = nixlrun};
+    struct top_screen screen;
+
+    if (is_once || !top_screen_open(&screen)) {
+        return top_print(&top);
+    }
+    top.now = stats_job_read(nixlrun, true);
+    top_paint(&top, &screen);
+    top_watch(&top, &screen);
+    top_screen_close();
+    stats_job_free(&top.now);
+    if (top.has_before) {
+        stats_job_free(&top.before);
+    }
+    if (kill(nixlrun, 0) != 0 && errno == ESRCH) {
+        printf("nixlrun: top: job %d has ended\n", (int)nixlrun);
+    }
+    return 0;
+}

@@ -1,0 +1,160 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# nixlrun --stats, top and --metrics: what ranks count is read from outside, also of one that was killed, and
+# adds up. Usage: test_stats.sh; finds the trees by top_srcdir and top_builddir. Prints TAP.
+# needs: test/mp/stats
+set -u
+. "${top_srcdir:-$(dirname "$0")/../..}/test/tap.sh"
+nixlrun=$build/launcher/nixlrun
+program=$build/test/mp/stats
+unset NO_COLOR
+
+# until_is FILE PATTERN [N]: wait for N lines of it
+until_is() {
+    tries=0
+    until n=$(grep -cs -e "$2" "$1"); [ "${n:-0}" -ge "${3:-1}" ]; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 1500 ] || { echo "no line '$2' in $1"; cat "$1"; return 1; }
+        sleep 0.02
+    done
+}
+
+# begin ARG...: start a job beside, until all its 2 ranks stay; $job is its pid
+begin() {
+    rm -f "$scratch/code" "$scratch/pid" "$scratch/job"
+    { "$nixlrun" "$@" "$program" stay >"$scratch/job" 2>"$scratch/job.err" & echo $! >"$scratch/pid"
+        wait $!
+        echo $? >"$scratch/code"; } </dev/null &
+    until_is "$scratch/pid" .
+    job=$(cat "$scratch/pid")
+    until_is "$scratch/job" 'stays' 2
+}
+
+# ends CODE: the job ends with that code
+ends() {
+    until_is "$scratch/code" . && grep -vx "$1" "$scratch/code"
+}
+
+# refused CODE PATTERN ARG...: ends with that code and such a line on stderr
+refused() {
+    code=$1 pattern=$2
+    shift 2
+    timeout 60 "$nixlrun" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
+    got=$?
+    if [ "$got" != "$code" ] || ! grep -q -e "$pattern" "$scratch/err"; then
+        echo "code $got"
+        cat "$scratch/out" "$scratch/err"
+    fi
+}
+
+# wants FILE PATTERN...: each is in the file
+wants() {
+    file=$1
+    shift
+    for pattern; do
+        grep -qE -e "$pattern" "$file" || { echo "no '$pattern' in:"; cat "$file"; return; }
+    done
+}
+
+# fetch PATH [ACCEPT]: the body in $scratch/body, the type in $scratch/type, the code printed
+fetch() {
+    python3 - "http://127.0.0.1:$port$1" "${2:-*/*}" "$scratch" <<'TEXT'
+import sys, urllib.error, urllib.request
+request = urllib.request.Request(sys.argv[1], headers={"Accept": sys.argv[2]})
+try:
+    answer = urllib.request.urlopen(request, timeout=30)
+except urllib.error.HTTPError as error:
+    answer = error
+open(sys.argv[3] + "/body", "wb").write(answer.read())
+open(sys.argv[3] + "/type", "w").write(answer.headers["Content-Type"] + "\n")
+print(answer.status)
+TEXT
+}
+
+# ---- --stats ---------------------------------------------------------------------------------------------
+
+verdict "$("$nixlrun" -np 2 --stats "$program" >"$scratch/out" 2>"$scratch/err" </dev/null || echo "code $?"
+    wants "$scratch/err" 'statistics of 2 ranks: .* moved in 80.*k puts and 4 gets; .*40 atomics' \
+        '^ +0 +- +40\.. MiB$' '^ +0 +1 +40\.. MiB +50\.0% .* shm/memcpy' 'longest waits' \
+        'ms  nixl_')" "--stats prints totals, matrix, routes and waits"
+verdict "$("$nixlrun" -np 2 --stats="$scratch/counts.json" "$program" >"$scratch/out" 2>"$scratch/err" </dev/null ||
+    cat "$scratch/err"
+    jq -e '.ranks | length == 2 and all(.state == "finished")' "$scratch/counts.json" >/dev/null || echo "ranks"
+    jq -e '([.pairs[].bytes] | add) == ([.counters[] | select(.operation == "put" or .operation == "get").bytes] | add)' \
+        "$scratch/counts.json" >/dev/null || echo "the bytes of pairs and of counters differ"
+    jq -e '.longest_waits | length > 0 and length <= 10' "$scratch/counts.json" >/dev/null || echo "waits"
+    [ -s "$scratch/err" ] && cat "$scratch/err")" "--stats=FILE.json writes JSON that adds up, and nothing else"
+verdict "$("$nixlrun" -np 1 --stats=json "$program" 2>&1 >/dev/null </dev/null | jq -e '.ranks[0].rank == 0' >/dev/null ||
+    echo "no JSON")" "--stats=json prints JSON"
+verdict "$("$nixlrun" -np 20 --oversubscribe --stats "$program" >"$scratch/out" 2>"$scratch/err" </dev/null ||
+    cat "$scratch/err"
+    wants "$scratch/err" '^ +0-1 +2-3 +4-5' '^ +18-19 ')" "above 16 ranks the matrix is condensed"
+verdict "$(refused 2 "--stats '/nowhere/x': .*No such file" -np 1 --stats=/nowhere/x true
+    refused 2 "allowed: nothing, json" -np 1 --stats= true)" "a file that cannot be written is refused before the start"
+verdict "$(refused 0 'no statistics: no rank of this job has called nixl_init' -np 1 --stats true)" \
+    "a job that counts nothing says so"
+
+begin -np 2 --stats="$scratch/killed.json"
+victim=$("$nixlrun" ps "$job" | awk '$1 == 1 { print $2 }')
+verdict "$([ "${victim:-0}" -gt 1 ] && kill -9 "$victim"
+    ends 137
+    jq -e '[.counters[] | select(.rank == 1 and .operation == "put").operations] | add > 40000' \
+        "$scratch/killed.json" >/dev/null || jq -c '.ranks' "$scratch/killed.json"
+    jq -e '.ranks[1].state == "running"' "$scratch/killed.json" >/dev/null || echo "state")" \
+    "what a killed rank has counted is there"
+
+# ---- top -------------------------------------------------------------------------------------------------
+
+begin -np 2
+victim=$("$nixlrun" ps "$job" | awk '$1 == 1 { print $2 }')
+verdict "$("$nixlrun" top --once "$job" >"$scratch/top" 2>&1 || echo "code $?"
+    wants "$scratch/top" "nixlrun top  job $job  ranks 2 .* in all" '^ +0 runs +40\.. MiB' '^ +1 runs .*#'
+    grep -q "$(printf '\033')" "$scratch/top" && echo "it is colored")" "top --once prints what was counted so far"
+[ "${victim:-0}" -gt 1 ] && kill -STOP "$victim"
+verdict "$("$nixlrun" top "$job" 2>&1 </dev/null | grep -q '^ *1 runs' || echo "nothing of a stopped rank")" \
+    "without a terminal top prints once, of a stopped rank, too"
+[ "${victim:-0}" -gt 1 ] && kill -CONT "$victim"
+verdict "$(refused 2 'which job' top; refused 2 "'1' is no job" top 1; refused 2 "'-x' is not known; allowed: --help, --once" top -x
+    refused 2 'which job' top --once)" "bad command lines of top are refused"
+if command -v script >/dev/null; then
+    verdict "$( (sleep 2.5; printf q) | TERM=xterm timeout 60 script -qec "stty rows 24 cols 80; $nixlrun top $job" \
+        "$scratch/typescript" >/dev/null 2>&1 || echo "code $?"
+        tr '\033' 'E' <"$scratch/typescript" >"$scratch/screen"
+        wants "$scratch/screen" 'E\[\?1049h' 'q quits' 'E\[\?1049l' '/s')" "top shows rates in a terminal, q quits"
+    verdict "$( (sleep 1.5; printf q) | NO_COLOR=1 TERM=xterm timeout 60 script -qec "$nixlrun top $job" \
+        "$scratch/typescript" >/dev/null 2>&1
+        tr '\033' 'E' <"$scratch/typescript" | grep -E 'E\[(31|32|1)m')" "NO_COLOR is obeyed"
+fi
+verdict "$("$nixlrun" kill "$job"; ends 143)" "the job did not notice"
+
+# ---- --metrics -------------------------------------------------------------------------------------------
+
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+if "$nixlrun" -np 1 --metrics "$port" true 2>&1 </dev/null | grep -q 'built without libmicrohttpd'; then
+    verdict "" "--metrics # SKIP built without libmicrohttpd"
+else
+    begin -np 2 --metrics "$port"
+    verdict "$(fetch /metrics | grep -vx 200
+        grep -q 'text/plain; version=0.0.4' "$scratch/type" || cat "$scratch/type"
+        wants "$scratch/body" '^nixlrun_job_ranks 2$' '^# TYPE nixlrun_moved_bytes_total counter$' \
+            '^nixlrun_moved_bytes_total\{rank="0",incarnation="0",host="[^"]*",peer="1",operation="put",transport="shm",method="memcpy"\} 42[0-9]*$' \
+            '^nixlrun_rank_joined\{rank="1".*\} 1$' '^nixlrun_complete_seconds_bucket\{.*le="\+Inf"\} [0-9]+$')" \
+        "--metrics serves what the ranks count"
+    if command -v promtool >/dev/null; then
+        verdict "$(promtool check metrics <"$scratch/body" 2>&1)" "promtool check metrics finds nothing"
+    else
+        verdict "" "promtool check metrics # SKIP promtool is not installed"
+    fi
+    verdict "$(fetch /metrics 'application/openmetrics-text;version=1.0.0,text/plain;q=0.5' | grep -vx 200
+        grep -q 'application/openmetrics-text; version=1.0.0' "$scratch/type" || cat "$scratch/type"
+        wants "$scratch/body" '^# TYPE nixlrun_moved_bytes counter$' '^# UNIT nixlrun_moved_bytes bytes$' '^nixlrun_moved_bytes_total\{'
+        [ "$(tail -n 1 "$scratch/body")" = '# EOF' ] || echo "no end")" "OpenMetrics is served to who asks for it"
+    verdict "$(fetch / | grep -vx 404)" "other pages do not exist"
+    verdict "$(refused 2 "metrics '$port': cannot listen there: the port is in use" -np 1 --metrics "$port" true
+        refused 2 "cannot listen there: this host has no such address" -np 1 --metrics "192.0.2.1:$port" true
+        refused 2 "allowed: a port from 1 to 65535" -np 1 --metrics 0 true
+        refused 2 "allowed: a port from 1 to 65535" -np 1 --metrics a:b:1 true
+        refused 2 "allowed: a port from 1 to 65535" -np 1 --metrics :80 true)" "bad addresses and ports are refused"
+    verdict "$("$nixlrun" kill "$job"; ends 143)" "the job ends as without it"
+fi
+echo "1..$number"
