@@ -202,6 +202,12 @@ static void publish_locally(struct nxr_published *published)
     }
 }
 
+bool nxr_publish_is_awaited(void)
+{
+    return !nxr_list_is_empty(&publish_parked) ||
+           !nxr_list_is_empty(nxr_region_asks(nxr_job.peers[nxr_job.rank]));
+}
+
 /* Answer those who have asked for the name. */
 static void publish_show(struct nxr_published *published)
 {

@@ -79,6 +79,9 @@ void nxr_publish_make_by(char initial, nxr_publish_maker *maker);
 /* A peer asks for a name: answer, or park the question. */
 void nxr_publish_ask(const struct nxr_control_source *source, uint64_t ask, const char *name);
 
+/* Does anyone, here or elsewhere, wait for a name that is not published yet? */
+bool nxr_publish_is_awaited(void);
+
 /* A connection closes: forget what is parked on it. Or the rank that asked over a network ended. */
 void nxr_publish_unpark(struct nxr_list *parked);
 void nxr_publish_unpark_remote(const struct nxr_peer *peer);

@@ -120,8 +120,10 @@ static int handle_publish(const struct nxr_scoped_name *scoped, uint32_t access,
 {
     struct nixl_region *region;
     int status = NIXL_E_NO_MEMORY;
+    bool is_awaited;
 
     pthread_mutex_lock(&nxr_job.lock);
+    is_awaited = nxr_publish_is_awaited();
     region = nxr_region_new(scoped->name);
     if (region != NULL) {
         region->context = scoped->context;
@@ -142,7 +144,9 @@ static int handle_publish(const struct nxr_scoped_name *scoped, uint32_t access,
         }
     }
     pthread_mutex_unlock(&nxr_job.lock);
-    nxr_service_kick();
+    if (is_awaited) {
+        nxr_service_kick(); /* answers go out, and requests that waited for the name */
+    }
     return status;
 }
 
