@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """nixlrun beside NVIDIA's NIXL, each by its own Python package, between two processes, in turns.
 
-nixlrun -np 2 python3 peers_nixl.py        needs nixl from PyPI, or says that it is not there (77)
+nixlrun -np 2 python3 peers_nixl.py [TURNS]
 
-Rank 0 writes 10,000 blocks of 4 KiB of each into rank 1, whose bytes are verified.
+Rank 0 writes 10,000 blocks of 4 KiB of each into rank 1. It writes other data in each turn, and rank
+1 verifies every byte. The table has the medians of the turns, and of their ratios with the lowest
+and the highest. peers_nixl_net runs it between two hosts. Exits with 77 if NIXL is not installed.
 """
 
 import os
@@ -16,13 +18,15 @@ import numpy as np
 
 import nixlrun
 
+WANTED = "1.5.1"
 try:
     from nixl._api import nixl_agent, nixl_agent_config
 except ImportError as error:
-    print(f"skipped: nixl is not installed ({error})")
+    print(f"skipped: NIXL is not installed ({error}); pip install nixl=={WANTED} nixl-cu12=={WANTED}")
     sys.exit(77)
 
-NBLOCKS, BLOCK, TURNS, TRIPS = 10000, 4096, 7, 200
+NBLOCKS, BLOCK, TURNS = 10000, 4096, 7
+TRIPS, TRIPS_NS = 200, 300_000_000  # a turn's notifications: so many, or as many as take so long
 NBYTES = NBLOCKS * BLOCK
 DONE = 5  # a tag
 
@@ -60,13 +64,11 @@ class Ours:
         request.wait()
         return posted, time.perf_counter_ns() - begin
 
-    def trip(self):
-        self.job.notify(self.peer, 7, b"ping")
-        self.job.recv(self.peer, 7)
+    def send(self, text):
+        self.job.notify(self.peer, 7, text)
 
-    def answer(self):
-        self.job.recv(self.peer, 7)
-        self.job.notify(self.peer, 7, b"pong")
+    def receive(self):
+        return self.job.recv(self.peer, 7).payload
 
 
 class Theirs:
@@ -122,33 +124,42 @@ class Theirs:
         assert state == "DONE", state
         return posted, time.perf_counter_ns() - begin
 
-    def _wait(self):
-        while not self.agent.get_new_notifs().get(self.other):
-            pass
+    def send(self, text):
+        self.agent.send_notif(self.other, text)
 
-    def trip(self):
-        self.agent.send_notif(self.other, b"ping")
-        self._wait()
-
-    def answer(self):
-        self._wait()
-        self.agent.send_notif(self.other, b"pong")
+    def receive(self):
+        while True:
+            notes = self.agent.get_new_notifs().get(self.other)
+            if notes:
+                return notes[0]
 
 
-def measure(job, side, turn):
+def trips(side):
+    """Rank 0 of notifications to and fro; ns of a round trip."""
+    begin, n, took = time.perf_counter_ns(), 0, 0
+    while took < TRIPS_NS and n < TRIPS:
+        side.send(b"ping")
+        side.receive()
+        took, n = time.perf_counter_ns() - begin, n + 1
+    side.send(b"last")
+    return took / n
+
+
+def answer(side):
+    """Rank 1 of it."""
+    while side.receive() != b"last":
+        side.send(b"pong")
+
+
+def measure(job, side, fill):
     """One turn of all rows, in ns; rank 1 verifies what was written."""
-    fill = 1 + turn % 250
     if job.rank == 1:
-        for _ in range(TRIPS):
-            side.answer()
+        answer(side)
         job.recv(0, DONE)
         assert (side.memory == fill).all(), "wrong bytes"
         job.notify(0, DONE)
         return None
-    begin = time.perf_counter_ns()
-    for _ in range(TRIPS):
-        side.trip()
-    trip = (time.perf_counter_ns() - begin) / TRIPS
+    trip = trips(side)
     registered, prepared = side.register(), side.prepare()
     side.memory[:] = fill
     posted, written = side.write()
@@ -158,23 +169,39 @@ def measure(job, side, turn):
     return registered, prepared, posted, written, trip
 
 
+ROWS = [f"register {NBYTES >> 20} MiB", f"prepare {NBLOCKS} descriptors", "post", "complete",
+        "notification, round trip"]
+
+
+def show(turns):
+    """The table, of the times of both sides in each turn."""
+    print(f"{f'medians of {len(turns)} turns':26s} {'nixlrun':>12s} {'NIXL':>12s} {'ratio':>8s}"
+          f"   {'lowest to highest':18s} goal")
+    for i, name in enumerate(ROWS):
+        ours, theirs = (statistics.median(turn[side][i] for turn in turns) for side in (0, 1))
+        ratios = sorted(turn[0][i] / turn[1][i] for turn in turns)
+        ratio = statistics.median(ratios)
+        print(f"{name:26s} {ours / 1000:9.1f} us {theirs / 1000:9.1f} us {ratio:8.3f}"
+              f"   {f'{ratios[0]:.3f} to {ratios[-1]:.3f}':18s} <= 0.5: "
+              f"{'yes' if ratio <= 0.5 else 'NO'}")
+
+
 def main():
+    nturns = int(sys.argv[1]) if len(sys.argv) > 1 else TURNS
     with nixlrun.Job() as job:
         if job.size != 2:
             raise SystemExit("needs two ranks: nixlrun -np 2 python3 peers_nixl.py")
         sides = [Ours(job), Theirs(job)]
-        job.team().barrier()
-        turns = [[measure(job, side, turn) for side in sides] for turn in range(TURNS)]
+        team = job.team()
+        turns = []
+        for turn in range(-1, nturns):  # the first one is not counted
+            team.barrier()
+            turns.append([measure(job, side, 2 + turn % 250) for side in sides])
         if job.rank == 0:
-            names = ["register 40 MiB", f"prepare {NBLOCKS} descriptors", "post", "complete",
-                     "notification, round trip"]
-            print(f"{'medians of ' + str(TURNS):28s} {'nixlrun':>14s} {'NIXL':>14s} {'ratio':>8s}")
-            for i, name in enumerate(names):
-                ours, theirs = (
-                    statistics.median(turn[side][i] / 1000 for turn in turns) for side in (0, 1)
-                )
-                print(f"{name:28s} {ours:11.1f} us {theirs:11.1f} us {ours / theirs:8.2f}")
-        job.team().barrier()
+            where = "one host" if job.ranks[1].scope == "local" else "two hosts"
+            print(f"{where}, nixlrun {nixlrun.library_version()}, NIXL {WANTED}")
+            show(turns[1:])
+        team.barrier()
     # NIXL's threads crash some exits of the interpreter; the job has been left in order.
     sys.stdout.flush()
     os._exit(0)
