@@ -12,6 +12,7 @@
 
 #include "collective/agreement.h"
 #include "collective/making.h"
+#include "collective/tree.h"
 #include "util/clock.h"
 #include "util/coll_table.h"
 #include "util/hash.h"
@@ -55,78 +56,6 @@ struct attempt {
     int other_tables_rank;  /* the rank whose limits differ from the first member's, or -1 */
     bool is_ready;          /* the team is made, except for the verdict */
 };
-
-/* ---- telling each other ---------------------------------------------------------------------- */
-
-/*
- * The gather tree: member m gathers from m + 1, m + 2, m + 4, ... as far as its lowest bit allows,
- * so that each subtree is a range of team ranks.
- */
-static int subtree_end(int team_rank, int bit, int size)
-{
-    return team_rank + bit < size ? team_rank + bit : size;
-}
-
-static int gather_up(struct nixl_team *team, char *table, size_t nbytes)
-{
-    int bit = 1, status = NIXL_OK;
-
-    for (; bit < team->size && (team->me & bit) == 0 && status == NIXL_OK; bit *= 2) {
-        int child = team->me + bit, end = subtree_end(child, bit, team->size);
-
-        if (child < team->size) {
-            status = nxr_mailbox_receive(team, &team->boot, child, table + (size_t)child * nbytes,
-                                         (size_t)(end - child) * nbytes);
-        }
-    }
-    if (team->me != 0 && status == NIXL_OK) {
-        int end = subtree_end(team->me, bit, team->size);
-
-        status =
-            nxr_mailbox_send(team, &team->boot, team->me - bit, table + (size_t)team->me * nbytes,
-                             (size_t)(end - team->me) * nbytes);
-    }
-    return status;
-}
-
-static int hear_from_above(struct nixl_team *team, char *table, size_t nbytes)
-{
-    int bit = team->me & -team->me; /* the lowest */
-
-    return team->me == 0 ? NIXL_OK
-                         : nxr_mailbox_receive(team, &team->boot, team->me - bit, table,
-                                               (size_t)team->size * nbytes);
-}
-
-static int pass_down(struct nixl_team *team, char *table, size_t nbytes)
-{
-    int bit = 1, status = NIXL_OK;
-
-    while (bit < team->size && (team->me & bit) == 0) {
-        bit *= 2;
-    }
-    for (bit /= 2; bit > 0 && status == NIXL_OK; bit /= 2) {
-        if (team->me + bit < team->size) {
-            status = nxr_mailbox_send(team, &team->boot, team->me + bit, table,
-                                      (size_t)team->size * nbytes);
-        }
-    }
-    return status;
-}
-
-/*
- * Each member has filled in its own entry of a table, of nbytes; afterwards all have all entries.
- * Returns as nxr_mailbox_swap().
- */
-static int team_make_tell_all(struct nixl_team *team, void *table, size_t nbytes)
-{
-    int status = gather_up(team, table, nbytes);
-
-    if (status == NIXL_OK) {
-        status = hear_from_above(team, table, nbytes);
-    }
-    return status == NIXL_OK ? pass_down(team, table, nbytes) : status;
-}
 
 /* ---- members that share a host --------------------------------------------------------------- */
 
@@ -200,7 +129,7 @@ static int find_hosts(struct attempt *attempt)
     int status;
 
     attempt->hints[all->me] = own_hint(attempt->wanted);
-    status = team_make_tell_all(all, attempt->hints, sizeof(*attempt->hints));
+    status = nxr_tree_tell_all(all, attempt->hints, sizeof(*attempt->hints));
     if (status == NIXL_OK) {
         status = compare_tables(attempt);
     }
@@ -208,7 +137,7 @@ static int find_hosts(struct attempt *attempt)
         status = team_make_find_leader(all, attempt->hints, &attempt->leader_of[all->me]);
     }
     return status == NIXL_OK
-               ? team_make_tell_all(all, attempt->leader_of, sizeof(*attempt->leader_of))
+               ? nxr_tree_tell_all(all, attempt->leader_of, sizeof(*attempt->leader_of))
                : status;
 }
 
@@ -397,10 +326,10 @@ static int team_make_conclude(const struct attempt *attempt)
     const struct nxr_verdict success = {.status = NIXL_OK, .rank = -1};
     struct nixl_team *all = attempt->all;
     char nothing = 0;
-    int status = gather_up(all, &nothing, 0);
+    int status = nxr_tree_gather(all, &nothing, 0);
 
     if (status == NIXL_OK) {
-        status = hear_from_above(all, &nothing, 0);
+        status = nxr_tree_hear(all, &nothing, 0);
     }
     if (status == NIXL_OK && nxr_agreement_write(all->call, &success).status != NIXL_OK) {
         status = NIXL_E_CANCELED; /* another member has seen a death earlier */
@@ -408,7 +337,7 @@ static int team_make_conclude(const struct attempt *attempt)
     if (status == NIXL_OK) {
         all->call = 0; /* it has its verdict, so nothing ends waits on it */
         nxr_fail_quiet_begin();
-        (void)pass_down(all, &nothing, 0); /* members that this does not reach visit others */
+        (void)nxr_tree_pass(all, &nothing, 0); /* members that this does not reach visit others */
         nxr_fail_quiet_end();
     }
     return status;
