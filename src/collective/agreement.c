@@ -27,7 +27,8 @@
 struct nxr_register {
     uint64_t call;
     struct nxr_verdict verdict;
-    uint32_t older; /* the next one of the bucket; 0: none */
+    bool is_written; /* false: it is only known that there is such a call */
+    uint32_t older;  /* the next one of the bucket; 0: none */
 };
 
 static pthread_mutex_t registers_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -75,7 +76,7 @@ static void agreement_drop(uint32_t oldest)
     *link = 0;
 }
 
-static struct nxr_register *agreement_append(uint64_t call, const struct nxr_verdict *verdict)
+static struct nxr_register *agreement_append(uint64_t call)
 {
     uint32_t *bucket = agreement_bucket_of(call);
     struct nxr_register *added = &registers[agreement_next];
@@ -85,7 +86,7 @@ static struct nxr_register *agreement_append(uint64_t call, const struct nxr_ver
     } else {
         n_registers++;
     }
-    *added = (struct nxr_register){.call = call, .verdict = *verdict, .older = *bucket};
+    *added = (struct nxr_register){.call = call, .older = *bucket};
     *bucket = agreement_next;
     agreement_next = agreement_next % MAX_REGISTERS + 1;
     return added;
@@ -101,7 +102,11 @@ struct nxr_verdict nxr_agreement_write(uint64_t call, const struct nxr_verdict *
     pthread_mutex_lock(&registers_lock);
     found = agreement_find(call);
     if (found == NULL) {
-        found = agreement_append(call, verdict);
+        found = agreement_append(call);
+    }
+    if (!found->is_written) {
+        found->verdict = *verdict;
+        found->is_written = true;
     }
     written = found->verdict;
     pthread_mutex_unlock(&registers_lock);
@@ -110,12 +115,34 @@ struct nxr_verdict nxr_agreement_write(uint64_t call, const struct nxr_verdict *
 
 bool nxr_agreement_is_written(uint64_t call)
 {
+    const struct nxr_register *found;
     bool is_written;
 
     pthread_mutex_lock(&registers_lock);
-    is_written = agreement_find(call) != NULL;
+    found = agreement_find(call);
+    is_written = found != NULL && found->is_written;
     pthread_mutex_unlock(&registers_lock);
     return is_written;
+}
+
+void nxr_agreement_admit(uint64_t call)
+{
+    pthread_mutex_lock(&registers_lock);
+    if (agreement_find(call) == NULL) {
+        (void)agreement_append(call);
+    }
+    pthread_mutex_unlock(&registers_lock);
+}
+
+/* May a process of another job visit that register? */
+static bool agreement_is_admitted(uint64_t call)
+{
+    bool is_known;
+
+    pthread_mutex_lock(&registers_lock);
+    is_known = agreement_find(call) != NULL;
+    pthread_mutex_unlock(&registers_lock);
+    return is_known;
 }
 
 /* A peer visits this process's register. */
@@ -127,7 +154,11 @@ static void agreement_asked(const struct nxr_control_source *source,
 
     nxr_wire_init(&answer, NXR_WIRE_DECIDED);
     answer.verdict.ask = question->ask;
-    answer.verdict.verdict = nxr_agreement_write(question->call, &question->verdict);
+    if (nxr_peer_is_attached(source->peer) && !agreement_is_admitted(question->call)) {
+        answer.verdict.verdict = (struct nxr_verdict){.status = NIXL_E_CANCELED, .member = -1};
+    } else {
+        answer.verdict.verdict = nxr_agreement_write(question->call, &question->verdict);
+    }
     nxr_peer_tell(source->peer, &answer);
     nxr_wake_self(); /* a thread that takes part in the call notices that it has failed */
 }
@@ -149,7 +180,8 @@ void nxr_agreements_forget(void)
 /* ---- visiting -------------------------------------------------------------------------------- */
 
 /* Visit the register of another rank. A rank that is dead or unreachable has none. */
-static void agreement_visit(uint64_t call, int rank, struct nxr_verdict *verdict_p)
+static void agreement_visit(uint64_t call, int rank, int64_t deadline,
+                            struct nxr_verdict *verdict_p)
 {
     struct nxr_peer *peer = nxr_peer_get(rank);
     union nxr_wire_message message;
@@ -159,12 +191,13 @@ static void agreement_visit(uint64_t call, int rank, struct nxr_verdict *verdict
         nxr_error(COLL, "no memory to ask %s for the outcome of a team call", nxr_rank_name(rank));
         return;
     }
-    while (status == NIXL_E_TIMEOUT && !nxr_agreements_are_stopping()) {
+    do {
         nxr_wire_init(&message, NXR_WIRE_PROPOSE);
         message.verdict.call = call;
         message.verdict.verdict = *verdict_p;
         status = nxr_question_ask(peer, &message, ANSWER_NS);
-    }
+    } while (status == NIXL_E_TIMEOUT && !nxr_agreements_are_stopping() &&
+             (deadline == 0 || nxr_now_ns() < deadline));
     if (status == NIXL_OK) {
         *verdict_p = message.verdict.verdict;
     } else {
@@ -179,13 +212,14 @@ static bool is_final(uint64_t call, const struct nxr_verdict *verdict)
     return verdict->status == NIXL_OK && nxr_agreement_write(call, verdict).status == NIXL_OK;
 }
 
-int nxr_agreement_visit(uint64_t call, const int *ranks, int size, struct nxr_verdict *verdict_p)
+int nxr_agreement_visit(uint64_t call, const int *ranks, int size, int64_t deadline,
+                        struct nxr_verdict *verdict_p)
 {
     for (int i = 0; i < size && !is_final(call, verdict_p); i++) {
         if (ranks[i] == nxr_job.rank) {
             *verdict_p = nxr_agreement_write(call, verdict_p);
         } else {
-            agreement_visit(call, ranks[i], verdict_p);
+            agreement_visit(call, ranks[i], deadline, verdict_p);
         }
         if (nxr_agreements_are_stopping()) {
             return NIXL_E_CANCELED;

@@ -30,11 +30,18 @@ struct nxr_verdict nxr_agreement_write(uint64_t call, const struct nxr_verdict *
 bool nxr_agreement_is_written(uint64_t call);
 
 /*
- * Visit the registers of all these ranks with a proposal. NIXL_OK: *verdict_p, which is the
- * proposal at first, is the verdict. NIXL_E_CANCELED: this rank is leaving the job before there
- * is one.
+ * Processes of other jobs take part in a call: they may visit its register from now on. Others that
+ * they ask about are none of theirs.
  */
-int nxr_agreement_visit(uint64_t call, const int *ranks, int size, struct nxr_verdict *verdict_p);
+void nxr_agreement_admit(uint64_t call);
+
+/*
+ * Visit the registers of all these ranks with a proposal. NIXL_OK: *verdict_p, which is the
+ * proposal at first, is the verdict. NIXL_E_CANCELED: this rank is leaving the job before there is
+ * one. After the deadline, unless it is 0, a rank that does not answer at once counts as dead.
+ */
+int nxr_agreement_visit(uint64_t call, const int *ranks, int size, int64_t deadline,
+                        struct nxr_verdict *verdict_p);
 
 /* Register the handler that answers visits of peers. */
 void nxr_agreement_register(void);

@@ -18,7 +18,8 @@
  * How long breaking a team may take to reach all members. A member that has freed the team does not
  * answer.
  */
-#define TELL_NS (5 * NXR_S)
+#define TELL_NS      (5 * NXR_S)
+#define TELL_LOSS_NS (1 * NXR_S) /* who is waited for may be the lost one */
 
 /* The traffic with another member. Numbers of pieces, which wrap around. */
 struct nxr_mailbox_path {
@@ -154,10 +155,13 @@ static void tell_broken(const struct nixl_team *team, const struct nxr_mailbox *
     }
     if (status == NIXL_OK) {
         int cause = atomic_load(&team->broken);
+        int lost =
+            cause == NIXL_E_PEER_LOST ? nxr_team_rank_of(team, atomic_load(&team->lost_rank)) : -1;
 
         nxr_fail_quiet_begin();
-        status = nixl_signal_set(rank, post->region, nxr_mailbox_word_offset(team->size),
-                                 (uint64_t) - (cause < 0 ? cause : NIXL_E_CANCELED));
+        status =
+            nixl_signal_set(rank, post->region, nxr_mailbox_word_offset(team->size),
+                            nxr_mailbox_broken_word(cause < 0 ? cause : NIXL_E_CANCELED, lost));
         nxr_fail_quiet_end();
     }
     if (status != NIXL_OK) {
@@ -175,7 +179,8 @@ static bool hears_by_post(const struct nixl_team *team, int team_rank)
 
 void nxr_mailbox_break(const struct nixl_team *team, const struct nxr_mailbox *post)
 {
-    int64_t until_ns = nxr_now_ns() + TELL_NS;
+    int64_t until_ns =
+        nxr_now_ns() + (atomic_load(&team->broken) == NIXL_E_PEER_LOST ? TELL_LOSS_NS : TELL_NS);
 
     if (post->region == NULL) {
         return;

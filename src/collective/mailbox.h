@@ -87,10 +87,22 @@ static inline bool nxr_mailbox_is_broken(const struct nxr_mailbox *post, int siz
     return post->region != NULL && nxr_mailbox_read_word(post, size) != 0;
 }
 
-/* ... and with which status. */
+/* The word that says so: the status, and which member is lost, by its team rank; -1: none. */
+static inline uint64_t nxr_mailbox_broken_word(int status, int lost_member)
+{
+    return (uint64_t)(uint32_t)(lost_member + 1) << 16 | (uint64_t)-status;
+}
+
+/* ... with which status. */
 static inline int nxr_mailbox_cause(const struct nxr_mailbox *post, int size)
 {
     return -(int)(nxr_mailbox_read_word(post, size) & INT16_MAX);
+}
+
+/* ... and which member is lost. */
+static inline int nxr_mailbox_lost(const struct nxr_mailbox *post, int size)
+{
+    return (int)(uint32_t)(nxr_mailbox_read_word(post, size) >> 16) - 1;
 }
 
 static inline int nxr_mailbox_send(struct nixl_team *team, struct nxr_mailbox *post, int to,

@@ -31,15 +31,19 @@ struct nxr_wanted {
     enum nxr_team_kind kind;
     struct nxr_choice choice;
     uint64_t key;
-    const int *ranks; /* of the members of the call */
+    const int *ranks;                   /* of the members of the call */
+    const struct nxr_identity *members; /* the processes that these are; NULL: those of now */
     int size;
     struct nixl_team *divided; /* the team that is divided; or NULL */
+    int64_t timeout_ns;        /* of the making itself, which gives up then; or NIXL_FOREVER */
+    int64_t deadline;          /* ... when that is; 0: not computed */
 };
 
 /*
- * Make the team, without a timeout: NIXL_OK and the team, or the failure, recorded. Both are the
- * same on all living members; NIXL_E_CANCELED also if this rank is leaving the job. `call` is the
- * number of the call. (team_make.c)
+ * Make the team: NIXL_OK and the team, or the failure, recorded. Both are the same on all living
+ * members; NIXL_E_CANCELED also if this rank is leaving the job. `call` is the number of the call.
+ * If the members have a deadline, one that does not answer by then is left out of the agreement,
+ * and may have the team that the others have given up: it finds it broken. (team_make.c)
  */
 int nxr_team_make(const struct nxr_wanted *wanted, uint64_t call, struct nixl_team **team_p);
 

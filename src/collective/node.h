@@ -34,7 +34,7 @@ struct nxr_node_head {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t n_asleep; /* approximate: wakers check the lines */
     _Alignas(NXR_LINE_NBYTES) _Atomic int32_t broken;    /* 0, or why: NIXL_E_* */
     _Atomic int32_t lost_has_left;                       /* it has left the job, not died */
-    _Atomic int32_t lost_rank;                           /* ... NIXL_E_PEER_LOST: which rank */
+    _Atomic int32_t lost_member;                         /* ... its team rank, or -1: unknown */
 };
 
 struct nxr_node_line {

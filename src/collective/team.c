@@ -64,12 +64,14 @@ void nxr_team_drop(struct nixl_team *team)
         nxr_mailbox_close(&team->boot);
     }
     free(team->ranks);
+    free(team->members);
     free(team->srcs);
     free(team->node_of);
     free(team->leaders);
     free(team->local);
     free(team->local_index);
     team->srcs = NULL;
+    team->members = NULL;
     team->ranks = team->node_of = team->leaders = team->local = team->local_index = NULL;
     pthread_mutex_lock(&teams_lock);
     nxr_handle_retire(&team_handles, team);

@@ -20,8 +20,10 @@ struct nixl_team {
     uint64_t id;            /* the same on all members, different from every other team */
     uint64_t origin;        /* the id of the team before members were lost */
     int size;
-    int me;     /* this member's team rank */
-    int *ranks; /* [size] */
+    int me;                       /* this member's team rank */
+    int *ranks;                   /* [size]: by which this process names the members */
+    struct nxr_identity *members; /* [size]: the processes that they are; another one never is */
+    bool is_mixed;                /* some are of another job */
 
     /* Hosts are numbered in the order of their first members. */
     int n_nodes;
@@ -106,6 +108,9 @@ int nxr_team_break(struct nixl_team *team, int status, int lost_rank);
  */
 void nxr_team_break_node(struct nixl_team *team, int status, int lost_rank);
 
+/* Has that member ended, for this process? Any thread. */
+bool nxr_team_has_lost(const struct nixl_team *team, int team_rank);
+
 /* Is a member known here to have died? If so, lost_rank is set to its rank. */
 bool nxr_team_has_lost_one(struct nixl_team *team);
 
@@ -124,7 +129,10 @@ int nxr_team_explain(struct nixl_team *team, int status);
  */
 int nxr_team_end(struct nixl_team *team, int status);
 
-/* The team rank of a rank; -1: not a member. */
+/* Fail a call because a member is lost, as it was named when the team was made. */
+int nxr_team_fail_lost(const struct nixl_team *team, const char *operation, int rank);
+
+/* The team rank of a rank, by the number that this process has for it; -1: not a member. */
 int nxr_team_rank_of(const struct nixl_team *team, int rank);
 
 /* Is it a team that can be used? Records the failure of `operation`. */
@@ -158,10 +166,11 @@ void nxr_teams_drop_all(void);
 int nxr_team_find_segment(struct nixl_team *team, struct nixl_region *region, int team_rank);
 
 /*
- * Another member reports that a rank is lost, or has left: record it, so that a caller that gets
- * NIXL_E_PEER_LOST finds the loss everywhere. Takes job.lock.
+ * Another member reports that one is lost, or has left: record it, so that a caller that gets
+ * NIXL_E_PEER_LOST finds the loss everywhere. What may come from another job is not recorded: this
+ * process learns of it by itself. Takes job.lock.
  */
-void nxr_team_hear_of_loss(int rank, bool has_left);
+void nxr_team_hear_of_loss(const struct nixl_team *team, int team_rank, bool has_left);
 
 /* ---- making teams (team_make.c; what is wanted: making.h) ------------------------------------ */
 

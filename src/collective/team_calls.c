@@ -17,13 +17,16 @@
 /* Distinguishes nixl_team_node() from nixl_team_create(). */
 #define NODE_KEY 0x65646f6eu
 
-/* A number for a list of ranks. */
-static uint64_t hash_ranks(const int *ranks, int size)
+/* A number for a list of processes, the same wherever they are named. */
+static uint64_t hash_members(const int *ranks, int size)
 {
     uint64_t value = (uint64_t)size;
 
     for (int i = 0; i < size; i++) {
-        value = nxr_hash_mix(value, (uint64_t)ranks[i]);
+        const struct nxr_identity at = nxr_identity_at(ranks[i]);
+
+        value = nxr_hash_mix(nxr_hash_mix(value, at.job),
+                             (uint64_t)at.incarnation << 32 | (uint32_t)at.rank);
     }
     return value;
 }
@@ -80,13 +83,14 @@ static int check_ranks(const char *operation, const int *ranks, size_t nranks)
 struct nxr_wanted nxr_team_of_ranks(const char *operation, uint64_t origin, const int *ranks,
                                     int size)
 {
-    uint64_t list = hash_ranks(ranks, size);
+    uint64_t list = hash_members(ranks, size);
 
     return (struct nxr_wanted){.operation = operation,
                                .kind = NXR_TEAM_OF_RANKS,
                                .key = origin != 0 ? nxr_hash_mix(origin, list) : list,
                                .ranks = ranks,
-                               .size = size};
+                               .size = size,
+                               .timeout_ns = NIXL_FOREVER};
 }
 
 /* How a public call waits for its team, and for which context the team is. */
@@ -334,7 +338,8 @@ static int team_call_split(const char *operation, struct nixl_team *team, struct
                                  .key = nxr_making_split_key(team),
                                  .ranks = team->ranks,
                                  .size = team->size,
-                                 .divided = team};
+                                 .divided = team,
+                                 .timeout_ns = NIXL_FOREVER};
     return get_team(&wanted, waiting, team_p);
 }
 

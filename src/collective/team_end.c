@@ -74,6 +74,21 @@ static void name_late_members(const struct nixl_team *team, char *text, size_t n
     }
 }
 
+int nxr_team_fail_lost(const struct nixl_team *team, const char *operation, int rank)
+{
+    int team_rank = nxr_team_rank_of(team, rank);
+    const struct nxr_peer *peer = team_rank >= 0 ? nxr_peer_find(rank) : NULL;
+    bool has_left = peer != NULL && atomic_load(&peer->state) == NIXL_PEER_FINISHED;
+    const char *lost = nxr_peer_why_lost(rank);
+
+    return nxr_fail(NIXL_E_PEER_LOST, operation, rank, "", 0, "%s of the team %s%s",
+                    team_rank >= 0 ? nxr_identity_name(&team->members[team_rank]) : "a member",
+                    lost[0] != '\0' ? "is lost: "
+                    : has_left      ? "has left"
+                                    : "has died",
+                    lost);
+}
+
 int nxr_team_end(struct nixl_team *team, int status)
 {
     char why[200];
@@ -81,17 +96,15 @@ int nxr_team_end(struct nixl_team *team, int status)
     nxr_team_break_node(team, status, atomic_load(&team->lost_rank));
     status = nxr_team_explain(team, status);
     nxr_node_wait_visits(team);
-    /* Every rank learns of a death by itself. */
-    if (status != NIXL_E_PEER_LOST && status != NIXL_E_CANCELED) {
+    /* Every rank learns by itself of a death in its job, but not of one in another. */
+    if (status == NIXL_E_PEER_LOST ? team->is_mixed : status != NIXL_E_CANCELED) {
         nxr_team_tell_hosts(team);
     }
     if (status == NIXL_E_PEER_LOST) {
-        int rank = atomic_load(&team->lost_rank);
-
-        const char *lost = nxr_peer_why_lost(rank);
-
-        return nxr_fail(status, team->operation, rank, "", 0, "%s of the team %s%s",
-                        nxr_rank_name(rank), lost[0] != '\0' ? "is lost: " : "has died", lost);
+        if (team->is_mixed && !nxr_team_has_lost_one(team)) {
+            (void)nxr_wait(team_has_lost_one, team, NEWS_NS);
+        }
+        return nxr_team_fail_lost(team, team->operation, atomic_load(&team->lost_rank));
     }
     if (status == NIXL_E_TIMEOUT) {
         name_late_members(team, why, sizeof(why));

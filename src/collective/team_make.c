@@ -53,7 +53,7 @@ struct attempt {
     int32_t *leader_of;     /* [all->size]: the first team rank on each one's host */
     int *team_ranks;        /* [team->size]: team ranks in `all` */
     int *host_of;           /* [all->size]: the host of the team that a leader leads, or -1 */
-    int other_tables_rank;  /* the rank whose limits differ from the first member's, or -1 */
+    int other_tables;       /* the member whose limits differ from the first one's, or -1 */
     bool is_ready;          /* the team is made, except for the verdict */
 };
 
@@ -76,8 +76,10 @@ static struct hint own_hint(const struct nxr_wanted *wanted)
 }
 
 /* Every member says the same, whether it has found it itself or has heard of it. */
-static int fail_tables(const struct nxr_wanted *wanted, int rank)
+static int fail_tables(const struct nxr_wanted *wanted, int team_rank)
 {
+    int rank = wanted->ranks[team_rank];
+
     return nxr_fail(NIXL_E_INVALID_ARG, wanted->operation, rank, "", 0,
                     "%s has other limits than %s: NIXLRUN_COLL_TABLE and "
                     "NIXLRUN_COLL_TABLE_FILE must be the same on all",
@@ -91,8 +93,8 @@ static int compare_tables(struct attempt *attempt)
 
     for (int i = 1; i < all->size; i++) {
         if (attempt->hints[i].table != attempt->hints[0].table) {
-            attempt->other_tables_rank = all->ranks[i];
-            return fail_tables(attempt->wanted, all->ranks[i]);
+            attempt->other_tables = i;
+            return fail_tables(attempt->wanted, i);
         }
     }
     return NIXL_OK;
@@ -146,30 +148,44 @@ static int find_hosts(struct attempt *attempt)
 /* A team of `size` members whose ranks are not known yet; NULL: no memory. */
 static struct nixl_team *new_team(const struct attempt *attempt, uint64_t id, int size)
 {
+    const struct nxr_wanted *wanted = attempt->wanted;
     struct nixl_team *team = nxr_team_new();
 
     if (team == NULL) {
         return NULL;
     }
-    nxr_team_begin(team, attempt->wanted->operation, NIXL_FOREVER);
+    nxr_team_begin(team, wanted->operation, wanted->timeout_ns);
+    team->deadline = wanted->deadline;
     team->id = team->origin = id;
     team->call = attempt->call;
     team->size = size;
     team->me = -1;
     team->ranks = calloc((size_t)size, sizeof(int));
+    team->members = calloc((size_t)size, sizeof(*team->members));
     team->srcs = calloc((size_t)size, sizeof(*team->srcs));
-    if (team->ranks == NULL || team->srcs == NULL) {
+    if (team->ranks == NULL || team->members == NULL || team->srcs == NULL) {
         nxr_team_drop(team);
         return NULL;
     }
     return team;
 }
 
-static void set_members(struct nixl_team *team, const int *ranks, const int *team_ranks)
+static void set_member(struct nixl_team *team, int team_rank, int rank,
+                       const struct nxr_identity *identity)
 {
-    for (int i = 0; i < team->size; i++) {
-        team->ranks[i] = team_ranks != NULL ? ranks[team_ranks[i]] : ranks[i];
-        team->me = team->ranks[i] == nxr_job.rank ? i : team->me;
+    team->ranks[team_rank] = rank;
+    team->members[team_rank] = *identity;
+    team->me = rank == nxr_job.rank ? team_rank : team->me;
+    team->is_mixed |= identity->job != nxr_job.self.job;
+}
+
+/* The members of the call. */
+static void set_all(struct nixl_team *all, const struct nxr_wanted *wanted)
+{
+    for (int i = 0; i < all->size; i++) {
+        const struct nxr_identity at = nxr_identity_at(wanted->ranks[i]);
+
+        set_member(all, i, wanted->ranks[i], wanted->members != NULL ? &wanted->members[i] : &at);
     }
 }
 
@@ -219,7 +235,11 @@ static int choose_team(struct attempt *attempt)
         if (attempt->team == NULL) {
             return NIXL_E_NO_MEMORY;
         }
-        set_members(attempt->team, all->ranks, attempt->team_ranks);
+        for (int i = 0; i < size; i++) {
+            int from = attempt->team_ranks[i];
+
+            set_member(attempt->team, i, all->ranks[from], &all->members[from]);
+        }
     }
     return NIXL_OK;
 }
@@ -323,7 +343,7 @@ static int open_ways(const struct attempt *attempt)
 /* Without a failure: each member reports that it is ready, and learns that all are. */
 static int team_make_conclude(const struct attempt *attempt)
 {
-    const struct nxr_verdict success = {.status = NIXL_OK, .rank = -1};
+    const struct nxr_verdict success = {.status = NIXL_OK, .member = -1};
     struct nixl_team *all = attempt->all;
     char nothing = 0;
     int status = nxr_tree_gather(all, &nothing, 0);
@@ -356,19 +376,20 @@ static int team_make_explain(const struct attempt *attempt, struct nixl_team *te
 /* What this member proposes after a failure of its own. */
 static struct nxr_verdict propose(const struct attempt *attempt, int status)
 {
-    struct nxr_verdict proposal = {.status = status, .rank = nxr_job.rank};
+    const struct nixl_team *all = attempt->all;
+    struct nxr_verdict proposal = {.status = status, .member = all != NULL ? all->me : -1};
 
-    if (status == NIXL_E_INVALID_ARG && attempt->other_tables_rank >= 0) {
-        proposal.rank = attempt->other_tables_rank;
+    if (status == NIXL_E_INVALID_ARG && attempt->other_tables >= 0) {
+        proposal.member = attempt->other_tables;
         proposal.cause = NXR_VERDICT_TABLES;
     }
-    if (status == NIXL_E_PEER_LOST) {
-        int rank = atomic_load(&attempt->all->lost_rank);
+    if (status == NIXL_E_PEER_LOST && all != NULL) {
+        int rank = atomic_load(&all->lost_rank);
+        int lost = nxr_team_rank_of(all, rank >= 0 ? rank : nixl_last_error()->rank);
 
-        rank = nxr_is_own_rank(rank) ? rank : nixl_last_error()->rank;
-        if (nxr_is_own_rank(rank)) {
-            proposal.rank = rank;
-            proposal.has_left = nixl_peer_state(rank) == NIXL_PEER_FINISHED;
+        if (lost >= 0) {
+            proposal.member = lost;
+            proposal.has_left = nixl_peer_state(all->ranks[lost]) == NIXL_PEER_FINISHED;
         } else {
             proposal.status = NIXL_E_TRANSPORT;
         }
@@ -381,18 +402,21 @@ static int fail_make(const struct attempt *attempt, const struct nxr_verdict *ve
 {
     const char *operation = attempt->wanted->operation;
     const struct nixl_error error = *nixl_last_error();
+    int rank = verdict->member >= 0 ? attempt->wanted->ranks[verdict->member] : -1;
     char why[200];
 
-    if (verdict->status == NIXL_E_PEER_LOST) {
-        nxr_team_hear_of_loss(verdict->rank, verdict->has_left != 0);
-        return nxr_peer_fail_lost(operation, verdict->rank, "");
+    if (verdict->status == NIXL_E_PEER_LOST && attempt->all != NULL) {
+        nxr_team_hear_of_loss(attempt->all, verdict->member, verdict->has_left != 0);
+        return nxr_rank_is_lost(rank) ? nxr_peer_fail_lost(operation, rank, "")
+                                      : nxr_team_fail_lost(attempt->all, operation, rank);
     }
     if (verdict->cause == NXR_VERDICT_TABLES) {
-        return fail_tables(attempt->wanted, verdict->rank);
+        return fail_tables(attempt->wanted, verdict->member);
     }
     if (verdict->status != own) {
-        return nxr_fail(verdict->status, operation, verdict->rank, "", 0, "%s cannot take part: %s",
-                        nxr_rank_name(verdict->rank), nixl_strerror(verdict->status));
+        return nxr_fail(verdict->status, operation, rank, "", 0, "%s cannot take part: %s",
+                        rank >= 0 ? nxr_rank_name(rank) : "a member",
+                        nixl_strerror(verdict->status));
     }
     snprintf(why, sizeof(why), "%s", error.status == own ? error.text : nixl_strerror(own));
     return nxr_fail(own, operation, error.status == own ? error.rank : -1, "", 0,
@@ -405,9 +429,13 @@ static int team_make_settle(const struct attempt *attempt, int status)
     const struct nxr_wanted *wanted = attempt->wanted;
     struct nxr_verdict verdict = propose(attempt, status);
 
-    if (nxr_agreement_visit(attempt->call, wanted->ranks, wanted->size, &verdict) != NIXL_OK) {
+    if (nxr_agreement_visit(attempt->call, wanted->ranks, wanted->size, wanted->deadline,
+                            &verdict) != NIXL_OK) {
         return nxr_fail(NIXL_E_CANCELED, wanted->operation, -1, "", 0,
                         "this rank is leaving the job");
+    }
+    if (verdict.member >= wanted->size) {
+        verdict = (struct nxr_verdict){.status = NIXL_E_INTERNAL, .member = -1};
     }
     if (verdict.status == NIXL_OK && !attempt->is_ready) {
         verdict.status = NIXL_E_INTERNAL; /* no member writes that before this one is ready */
@@ -431,7 +459,7 @@ static int attempt_begin(struct attempt *attempt)
         attempt->team_ranks == NULL || attempt->host_of == NULL) {
         return NIXL_E_NO_MEMORY;
     }
-    set_members(attempt->all, wanted->ranks, NULL);
+    set_all(attempt->all, wanted);
     if (wanted->divided != NULL && !wanted->divided->is_boot_worn) {
         attempt->all->boot = wanted->divided->boot;
         attempt->all->is_boot_borrowed = true;
@@ -486,7 +514,7 @@ static void complete(struct nixl_team *team)
 
 int nxr_team_make(const struct nxr_wanted *wanted, uint64_t call, struct nixl_team **team_p)
 {
-    struct attempt attempt = {.wanted = wanted, .call = call, .other_tables_rank = -1};
+    struct attempt attempt = {.wanted = wanted, .call = call, .other_tables = -1};
     int status = attempt_begin(&attempt);
 
     if (status == NIXL_OK) {

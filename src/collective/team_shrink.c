@@ -9,7 +9,6 @@
 
 #include "collective/later.h"
 #include "collective/making.h"
-#include "core/life.h"
 #include "util/status.h"
 #include "core/wait.h"
 
@@ -21,9 +20,7 @@ static int find_living(const struct nixl_team *team, int *ranks)
     int n = 0;
 
     for (int i = 0; i < team->size; i++) {
-        struct nxr_peer *peer = nxr_peer_find(team->ranks[i]);
-
-        if (peer == NULL || (peer->identity.incarnation == 0 && !nxr_life_check(peer))) {
+        if (!nxr_team_has_lost(team, i)) {
             ranks[n++] = team->ranks[i];
         }
     }

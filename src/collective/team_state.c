@@ -36,7 +36,7 @@ void nxr_team_break_node(struct nixl_team *team, int status, int lost_rank)
 
         atomic_store(&node->head->lost_has_left,
                      peer != NULL && atomic_load(&peer->state) == NIXL_PEER_FINISHED);
-        atomic_store(&node->head->lost_rank, lost_rank);
+        atomic_store(&node->head->lost_member, nxr_team_rank_of(team, lost_rank));
     }
     atomic_compare_exchange_strong(&node->head->broken, &whole, status);
     nxr_fence_full();
@@ -81,12 +81,22 @@ int nxr_team_look_for_deaths(struct nixl_team *team)
     return NIXL_OK;
 }
 
+bool nxr_team_has_lost(const struct nixl_team *team, int team_rank)
+{
+    struct nxr_peer *peer = nxr_peer_find(team->ranks[team_rank]);
+
+    if (team_rank == team->me) {
+        return false;
+    }
+    return peer == NULL ? team->members[team_rank].job != nxr_job.self.job
+                        : nxr_life_check(peer) ||
+                              !nxr_identity_is(&peer->identity, &team->members[team_rank]);
+}
+
 bool nxr_team_has_lost_one(struct nixl_team *team)
 {
     for (int i = 0; i < team->size; i++) {
-        struct nxr_peer *peer = nxr_peer_find(team->ranks[i]);
-
-        if (peer != NULL && i != team->me && nxr_life_check(peer)) {
+        if (nxr_team_has_lost(team, i)) {
             atomic_store(&team->lost_rank, team->ranks[i]);
             return true;
         }
@@ -94,18 +104,33 @@ bool nxr_team_has_lost_one(struct nixl_team *team)
     return false;
 }
 
-void nxr_team_hear_of_loss(int rank, bool has_left)
+void nxr_team_hear_of_loss(const struct nixl_team *team, int team_rank, bool has_left)
 {
-    if (!nxr_is_own_rank(rank)) {
+    int rank = team_rank >= 0 && team_rank < team->size ? team->ranks[team_rank] : -1;
+    struct nxr_peer *peer;
+
+    if (rank < 0 || team->is_mixed) {
         return;
     }
     pthread_mutex_lock(&nxr_job.lock);
-    if (has_left) {
+    peer = nxr_peer_get_locked(rank);
+    if (peer == NULL || !nxr_identity_is(&peer->identity, &team->members[team_rank])) {
+        /* another process has taken its place */
+    } else if (has_left) {
         nxr_life_left_locked(rank);
     } else {
         nxr_life_lost_locked(rank);
     }
     pthread_mutex_unlock(&nxr_job.lock);
+}
+
+/* A member reports that this one is lost. */
+static int team_lose(struct nixl_team *team, int team_rank, bool has_left)
+{
+    bool is_member = team_rank >= 0 && team_rank < team->size;
+
+    nxr_team_hear_of_loss(team, team_rank, has_left);
+    return nxr_team_break(team, NIXL_E_PEER_LOST, is_member ? team->ranks[team_rank] : -1);
 }
 
 /* What others have found: in memory shared on this host, or reported by another host. */
@@ -115,14 +140,15 @@ static int look_at_others(struct nixl_team *team)
     int status = head != NULL ? atomic_load(&head->broken) : NIXL_OK;
 
     if (status == NIXL_E_PEER_LOST) {
-        int rank = atomic_load(&head->lost_rank);
-
-        nxr_team_hear_of_loss(rank, atomic_load(&head->lost_has_left) != 0);
-        return nxr_team_break(team, status, rank);
+        return team_lose(team, atomic_load(&head->lost_member),
+                         atomic_load(&head->lost_has_left) != 0);
     }
     if (status == NIXL_OK && !team->is_boot_borrowed &&
         nxr_mailbox_is_broken(&team->boot, team->size)) {
         status = nxr_mailbox_cause(&team->boot, team->size);
+        if (status == NIXL_E_PEER_LOST) {
+            return team_lose(team, nxr_mailbox_lost(&team->boot, team->size), false);
+        }
     }
     if (status != NIXL_OK) {
         atomic_store(&team->cause, status);
@@ -133,7 +159,6 @@ static int look_at_others(struct nixl_team *team)
 
 int nxr_team_look(struct nixl_team *team, int team_rank)
 {
-    struct nxr_peer *peer = team_rank >= 0 ? nxr_peer_find(team->ranks[team_rank]) : NULL;
     int status = atomic_load(&team->broken);
 
     if (status != NIXL_OK) {
@@ -149,8 +174,8 @@ int nxr_team_look(struct nixl_team *team, int team_rank)
     if (status == NIXL_OK) {
         status = look_at_others(team);
     }
-    if (status == NIXL_OK && peer != NULL && nxr_life_check(peer)) {
-        status = nxr_team_break(team, NIXL_E_PEER_LOST, peer->rank);
+    if (status == NIXL_OK && team_rank >= 0 && nxr_team_has_lost(team, team_rank)) {
+        status = nxr_team_break(team, NIXL_E_PEER_LOST, team->ranks[team_rank]);
     }
     if (status == NIXL_OK && team->timeout_ns > 0 && nxr_team_left(team) <= 1 &&
         nxr_now_ns() >= team->deadline) {

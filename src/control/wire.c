@@ -54,8 +54,6 @@ bool nxr_wire_is_for_attached(enum nxr_wire_type type)
     switch (type) {
     case NXR_WIRE_DEATH:
     case NXR_WIRE_LEAVING:
-    case NXR_WIRE_PROPOSE:
-    case NXR_WIRE_DECIDED:
         return false;
     default:
         return true;
@@ -193,18 +191,18 @@ static bool is_outcome(int status)
 }
 
 /*
- * Is this an outcome that a team call can have in a job of that size? A loss must name the lost
- * rank.
+ * Is this an outcome that a team call can have? A loss must name the lost member; how many there
+ * are only a member knows.
  */
-static bool is_verdict(const struct nxr_verdict *verdict, int size)
+static bool is_verdict(const struct nxr_verdict *verdict)
 {
     bool is_loss = verdict->status == NIXL_E_PEER_LOST;
 
-    return is_outcome(verdict->status) && verdict->rank >= (is_loss ? 0 : -1) &&
-           verdict->rank < size && verdict->has_left <= (is_loss ? 1u : 0u) &&
+    return is_outcome(verdict->status) && verdict->member >= (is_loss ? 0 : -1) &&
+           verdict->has_left <= (is_loss ? 1u : 0u) &&
            (verdict->cause == NXR_VERDICT_STATUS ||
             (verdict->cause == NXR_VERDICT_TABLES && verdict->status == NIXL_E_INVALID_ARG &&
-             verdict->rank >= 0));
+             verdict->member >= 0));
 }
 
 /* What is wrong with a question about a region, or one of its extents; or NULL. */
@@ -287,7 +285,7 @@ static const char *wire_check_body(const union nxr_wire_message *message, int n_
                                                         : "an impossible list of leaving ranks";
     case NXR_WIRE_PROPOSE:
     case NXR_WIRE_DECIDED:
-        return is_verdict(&message->verdict.verdict, size) ? NULL : "an impossible verdict";
+        return is_verdict(&message->verdict.verdict) ? NULL : "an impossible verdict";
     case NXR_WIRE_REFER:
     case NXR_WIRE_REFERRED:
         return wire_check_referral(message);

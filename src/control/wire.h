@@ -122,7 +122,7 @@ struct nxr_wire_probed {
 /* How a team call has ended, or shall end, for all members (collective/agreement.h). */
 struct nxr_verdict {
     int32_t status;    /* NIXL_OK or an error */
-    int32_t rank;      /* the rank that is lost or has failed; -1: none */
+    int32_t member;    /* the team rank of who is lost or has failed; -1: none */
     uint32_t has_left; /* 1: the lost rank left by nixl_finalize(); 0: it has died, or no loss */
     uint32_t cause;    /* enum nxr_verdict_cause */
 };
@@ -130,7 +130,7 @@ struct nxr_verdict {
 /* What all members say of a failure, if its status alone does not tell. */
 enum nxr_verdict_cause {
     NXR_VERDICT_STATUS,
-    NXR_VERDICT_TABLES, /* INVALID_ARG: `rank` has other limits than the first member */
+    NXR_VERDICT_TABLES, /* INVALID_ARG: `member` has other limits than the first member */
 };
 
 struct nxr_wire_verdict { /* PROPOSE, DECIDED */

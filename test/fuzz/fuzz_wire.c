@@ -67,9 +67,9 @@ static void check_used(const union nxr_wire_message *message)
     case NXR_WIRE_PROPOSE:
     case NXR_WIRE_DECIDED:
         must(message->verdict.verdict.status <= NIXL_OK);
-        must(message->verdict.verdict.rank >= -1 && message->verdict.verdict.rank < SIZE);
+        must(message->verdict.verdict.member >= -1);
         must(message->verdict.verdict.status != NIXL_E_PEER_LOST ||
-             message->verdict.verdict.rank >= 0);
+             message->verdict.verdict.member >= 0);
         break;
     case NXR_WIRE_RENEW:
         must(message->renew.lifetime_ns >= 0);

@@ -237,27 +237,26 @@ Test(wire, a_dead_rank_must_be_of_the_job)
     refused(message.header.nbytes, 0);
 }
 
-Test(wire, a_verdict_is_an_outcome_about_a_rank)
+Test(wire, a_verdict_is_an_outcome_about_a_member)
 {
     static const struct nxr_verdict good[] = {
-        {.status = NIXL_OK, .rank = -1},
-        {.status = NIXL_E_NO_MEMORY, .rank = SIZE - 1},
-        {.status = NIXL_E_EXPIRED, .rank = 0},
-        {.status = NIXL_E_PEER_LOST, .rank = 0, .has_left = 1},
-        {.status = NIXL_E_INVALID_ARG, .rank = 1, .cause = NXR_VERDICT_TABLES},
+        {.status = NIXL_OK, .member = -1},
+        {.status = NIXL_E_NO_MEMORY, .member = SIZE},
+        {.status = NIXL_E_EXPIRED, .member = 0},
+        {.status = NIXL_E_PEER_LOST, .member = 0, .has_left = 1},
+        {.status = NIXL_E_INVALID_ARG, .member = 1, .cause = NXR_VERDICT_TABLES},
     };
     static const struct nxr_verdict bad[] = {
-        {.status = NIXL_INPROGRESS, .rank = 0},
-        {.status = NIXL_E_ACCESS - 1, .rank = 0},
-        {.status = INT32_MIN, .rank = 0},
-        {.status = NIXL_OK, .rank = -2},
-        {.status = NIXL_E_NO_MEMORY, .rank = SIZE},
-        {.status = NIXL_E_NO_MEMORY, .rank = 0, .has_left = 1},
-        {.status = NIXL_E_PEER_LOST, .rank = -1},
-        {.status = NIXL_E_PEER_LOST, .rank = 0, .has_left = 2},
-        {.status = NIXL_E_INVALID_ARG, .rank = -1, .cause = NXR_VERDICT_TABLES},
-        {.status = NIXL_E_NO_MEMORY, .rank = 1, .cause = NXR_VERDICT_TABLES},
-        {.status = NIXL_E_INVALID_ARG, .rank = 1, .cause = NXR_VERDICT_TABLES + 1},
+        {.status = NIXL_INPROGRESS, .member = 0},
+        {.status = NIXL_E_ACCESS - 1, .member = 0},
+        {.status = INT32_MIN, .member = 0},
+        {.status = NIXL_OK, .member = -2},
+        {.status = NIXL_E_NO_MEMORY, .member = 0, .has_left = 1},
+        {.status = NIXL_E_PEER_LOST, .member = -1},
+        {.status = NIXL_E_PEER_LOST, .member = 0, .has_left = 2},
+        {.status = NIXL_E_INVALID_ARG, .member = -1, .cause = NXR_VERDICT_TABLES},
+        {.status = NIXL_E_NO_MEMORY, .member = 1, .cause = NXR_VERDICT_TABLES},
+        {.status = NIXL_E_INVALID_ARG, .member = 1, .cause = NXR_VERDICT_TABLES + 1},
     };
 
     for (int type = NXR_WIRE_PROPOSE; type <= NXR_WIRE_DECIDED; type++) {
