@@ -386,7 +386,8 @@ void nxr_conn_greeted(struct nxr_conn *conn, struct nxr_peer *peer)
     if (!conn->is_mine) {
         nxr_greeting_send(conn, NXR_WIRE_WELCOME);
     }
-    if (hp->conn == NULL) {
+    /* The other end may have given it up while this rank was stopped: then the answer closes it. */
+    if (hp->conn == NULL && !conn->is_closed) {
         hp->conn = conn;
         take_unsent(conn);
     }
