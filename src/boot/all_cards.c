@@ -168,7 +168,8 @@ pmix_status_t nxr_all_cards_take(void *answer, size_t nbytes, int size)
         if (collection->copies[rank].bytes == NULL) {
             nxr_boot_events_tell(&(struct nxr_wireup_event){
                 .news = collection->copies[rank].has_left ? NXR_WIREUP_LEFT : NXR_WIREUP_ENDED,
-                .rank = rank});
+                .rank = rank,
+                .is_of_start = true});
         }
     }
     cards_cards = collection;

@@ -41,7 +41,11 @@ static void events_keep(const struct nxr_wireup_event *event)
         return;
     }
     kept->event = *event;
-    nxr_list_append(&early, &kept->link);
+    if (event->is_of_start) { /* a rank that has ended then may have come back already */
+        nxr_list_prepend(&early, &kept->link);
+    } else {
+        nxr_list_append(&early, &kept->link);
+    }
 }
 
 /* Caller holds early_lock. */
@@ -72,23 +76,28 @@ void nxr_boot_events_tell(const struct nxr_wireup_event *event)
     }
 }
 
+/* Those that arrive meanwhile are kept, too, so that all are told in order. */
 void nxr_boot_listen(nxr_boot_event_fn *event_fn)
 {
-    struct nxr_list kept, *link;
+    struct nxr_list *link;
 
-    nxr_list_init(&kept);
-    pthread_mutex_lock(&early_lock);
-    listener = event_fn;
-    nxr_list_splice(&kept, &early);
-    pthread_mutex_unlock(&early_lock);
-    while ((link = nxr_list_pop(&kept)) != NULL) {
-        struct kept_event *event = nxr_list_entry(link, struct kept_event, link);
+    do {
+        struct kept_event *event;
+        bool is_news;
 
-        if (events_is_news(&event->event)) {
+        pthread_mutex_lock(&early_lock);
+        link = nxr_list_pop(&early);
+        event = link != NULL ? nxr_list_entry(link, struct kept_event, link) : NULL;
+        is_news = event != NULL && events_is_news(&event->event);
+        if (event == NULL) {
+            listener = event_fn;
+        }
+        pthread_mutex_unlock(&early_lock);
+        if (is_news) {
             event_fn(&event->event);
         }
         free(event);
-    }
+    } while (link != NULL);
 }
 
 void nxr_boot_events_stop(void)

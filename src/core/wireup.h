@@ -21,7 +21,8 @@ enum nxr_wireup_news {
 struct nxr_wireup_event {
     enum nxr_wireup_news news;
     int rank;
-    uint64_t change; /* the number of the change (util/meet.h); 0: it has none */
+    uint64_t change;  /* the number of the change (util/meet.h); 0: it has none */
+    bool is_of_start; /* it was so when this rank joined, before all changes that are news */
     struct nxr_card card;
 };
 
