@@ -41,6 +41,7 @@ man_aliases = %D%/nixl_publish.3 %D%/nixl_publish_query.3 %D%/nixl_unpublish.3 %
 	%D%/nixl_team_world.3 %D%/nixl_team_node.3 %D%/nixl_team_create.3 \
 	%D%/nixl_team_world_x.3 %D%/nixl_team_create_x.3 %D%/nixl_team_split_x.3 \
 	%D%/nixl_team_strided.3 %D%/nixl_team_split.3 %D%/nixl_team_shrink.3 \
+	%D%/nixl_team_reform.3 %D%/nixl_team_reform_x.3 \
 	%D%/nixl_team_free.3 %D%/nixl_team_size.3 %D%/nixl_team_rank.3 %D%/nixl_team_translate.3 \
 	%D%/nixl_barrier.3 %D%/nixl_barrier_x.3 %D%/nixl_broadcast.3 %D%/nixl_broadcast_x.3 \
 	%D%/nixl_gather.3 %D%/nixl_gather_x.3 %D%/nixl_gatherv.3 %D%/nixl_gatherv_x.3 \

@@ -304,6 +304,11 @@ endif
 	%D%/collective/phase.h \
 	%D%/collective/mailbox.c %D%/collective/mailbox.h \
 	%D%/collective/strided.c %D%/collective/strided.h \
+	%D%/collective/reform.c %D%/collective/reform.h \
+	%D%/collective/reform_calls.c %D%/collective/reforms.h \
+	%D%/collective/reform_fail.c \
+	%D%/collective/reform_say.c %D%/collective/reform_say.h \
+	%D%/collective/reform_take.c \
 	%D%/collective/team.c %D%/collective/team.h \
 	%D%/collective/team_calls.c \
 	%D%/collective/team_end.c \

@@ -86,8 +86,8 @@ NIXL_API int nixl_team_node_x(const struct nixl_op *op, struct nixl_team **team_
                               struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
- * A team of given ranks, with team ranks in the order of the list. Only these ranks call it, all
- * with the same list; other ranks are not involved.
+ * A team of given ranks, none of which was started again, with team ranks in the order of the list.
+ * Only these ranks call it, all with the same list; other ranks are not involved.
  * @param ranks   distinct ranks of the job, including the caller's
  * @param nranks  1 .. nixl_size()
  * @return NIXL_E_INVALID_ARG    also if a rank is not in the job or appears twice, or the caller's
@@ -139,6 +139,48 @@ NIXL_API int nixl_team_shrink(struct nixl_team *team, int64_t timeout_ns,
                               struct nixl_team **team_p) NIXL_MUST_CHECK;
 
 /**
+ * A team of processes that each member knows by numbers of its own: ranks of the job, such as those
+ * that have come back and were readmitted (nixl_peer_readmit()), and attached processes of other
+ * jobs. Each member names all of them in the same order, by its own numbers; they become the
+ * members in that order. Former teams are left as they are, to be freed.
+ *
+ * The members agree within the timeout, or the call fails on all that have called, with an error
+ * that names who is missing, lost, or names other members. Nothing is left of a call that has
+ * failed: it can be repeated at once, with the same or other members. A process takes part in one
+ * such call at a time in each context. Members that disagree have a second to learn of a death that
+ * explains it.
+ *
+ * Once all have called, the team is made within a second even if the time is over meanwhile. If
+ * that is not enough, or a member does not answer then (SIGSTOP), some members may have a team that
+ * others have given up; it is broken, and its first collective fails.
+ *
+ * @param ranks       distinct numbers, including the caller's own rank
+ * @param nranks      1 or more
+ * @param timeout_ns  more than 0, or NIXL_FOREVER; each member may have another one
+ * @param team_p      the handle, to be freed with nixl_team_free()
+ * @return NIXL_OK
+ * @return NIXL_E_INVALID_ARG   a rank is not known or appears twice, the caller's is missing, the
+ *                              timeout is 0; a member names other members, or in another order
+ * @return NIXL_E_TIMEOUT       a member did not call in time
+ * @return NIXL_E_PEER_LOST     a member has died or left, or was not readmitted
+ * @return NIXL_E_IN_USE        another call or request of this process re-forms a team
+ * @return NIXL_E_CANCELED      this rank is leaving the job
+ * @return NIXL_E_UNSUPPORTED   no transport reaches a member
+ * @return NIXL_E_NO_MEMORY, NIXL_E_LIMIT
+ * Collective: the members. Threads: any.
+ */
+NIXL_API int nixl_team_reform(const int *ranks, size_t nranks, int64_t timeout_ns,
+                              struct nixl_team **team_p) NIXL_MUST_CHECK;
+
+/**
+ * The extended form of nixl_team_reform(): in a context; each member may use either form. Canceling
+ * the request gives up the attempt. With a request or a queue, `timeout_ns` 0 means no deadline.
+ * Otherwise as nixl_team_world_x().
+ */
+NIXL_API int nixl_team_reform_x(const int *ranks, size_t nranks, const struct nixl_op *op,
+                                struct nixl_team **team_p, struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/**
  * Free a team. Requests on it are canceled first; other members may continue with whatever does not
  * need this one.
  * @return NIXL_OK, or NIXL_E_INVALID_ARG: no team. Collective: no. Threads: any, but no other
@@ -154,7 +196,8 @@ NIXL_API int nixl_team_rank(const struct nixl_team *team);
 
 /**
  * The team rank in one team of a member of another.
- * @param from   a team, or NULL for the job, whose team ranks are the ranks
+ * @param from   a team, or NULL for the job, whose team ranks are the ranks, and the numbers of
+ *               attached processes
  * @param team_rank  in @p from
  * @param to     a team, or NULL for the job
  * @return the team rank in @p to; NIXL_E_NOT_FOUND: not a member; NIXL_E_INVALID_ARG

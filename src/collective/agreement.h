@@ -38,7 +38,8 @@ void nxr_agreement_admit(uint64_t call);
 /*
  * Visit the registers of all these ranks with a proposal. NIXL_OK: *verdict_p, which is the
  * proposal at first, is the verdict. NIXL_E_CANCELED: this rank is leaving the job before there is
- * one. After the deadline, unless it is 0, a rank that does not answer at once counts as dead.
+ * one. Unless the deadline is 0, a rank that does not answer within a second after it counts as
+ * dead.
  */
 int nxr_agreement_visit(uint64_t call, const int *ranks, int size, int64_t deadline,
                         struct nxr_verdict *verdict_p);

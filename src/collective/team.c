@@ -10,6 +10,7 @@
 #include "collective/buffer.h"
 #include "collective/device.h"
 #include "collective/later.h"
+#include "collective/reform.h"
 #include "collective/team.h"
 #include "collective/teams.h"
 #include "util/handle.h"
@@ -98,9 +99,15 @@ static void team_death_known(const struct nxr_peer *peer)
     pthread_mutex_unlock(&teams_lock);
 }
 
+static void team_register(void)
+{
+    nxr_agreement_register();
+    nxr_reform_register();
+}
+
 const struct nxr_subsystem nxr_teams_subsystem = {
     .name = "teams",
-    .register_handlers = nxr_agreement_register,
+    .register_handlers = team_register,
     .death_known = team_death_known,
     .stop = nxr_agreements_forget,
 };

@@ -177,4 +177,11 @@ void nxr_team_hear_of_loss(const struct nixl_team *team, int team_rank, bool has
 /* Check the arguments that all calls that make teams have. Records the failure. */
 int nxr_team_check_make(const char *operation, int64_t timeout_ns, struct nixl_team **team_p);
 
+/*
+ * Check a list of members: each is there once, the caller is among them, and no one is of another
+ * job unless takes_attached. Records the failure.
+ */
+int nxr_team_check_ranks(const char *operation, const int *ranks, size_t nranks,
+                         bool takes_attached);
+
 #endif

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "collective/making.h"
+#include "collective/reforms.h"
 #include "collective/teams.h"
 #include "core/form.h"
 #include "util/hash.h"
@@ -45,26 +46,45 @@ int nxr_team_check_make(const char *operation, int64_t timeout_ns, struct nixl_t
     return status;
 }
 
-static int check_ranks(const char *operation, const int *ranks, size_t nranks)
+/* Is it a number that a list of members may have? */
+static int check_rank(const char *operation, int rank, bool takes_attached)
 {
+    if (nxr_is_own_rank(rank) || (takes_attached && nxr_is_rank(rank))) {
+        return NIXL_OK;
+    }
+    if (!nxr_is_rank(rank) || takes_attached) {
+        return nxr_fail_rank(operation, rank);
+    }
+    return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
+                    "rank %d is an attached process of another job; allowed: ranks of this job, 0 "
+                    "to %d; nixl_team_reform makes teams with attached processes",
+                    rank, nxr_job.size - 1);
+}
+
+int nxr_team_check_ranks(const char *operation, const int *ranks, size_t nranks,
+                         bool takes_attached)
+{
+    int n_numbers = takes_attached ? (int)nxr_n_numbers() : nxr_job.size;
     unsigned char *is_there;
     int status = NIXL_OK;
 
-    if (nranks == 0 || nranks > (size_t)nxr_job.size) {
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "%zu ranks; allowed: 1 to %d",
-                        nranks, nxr_job.size);
+    if (nranks == 0 || nranks > (size_t)n_numbers) {
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "%zu ranks; allowed: 1 to %d%s",
+                        nranks, n_numbers,
+                        takes_attached || nxr_job.attached == NULL
+                            ? ""
+                            : "; nixl_team_reform makes teams with attached processes");
     }
     if (ranks == NULL) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "ranks is NULL");
     }
-    is_there = calloc((size_t)nxr_job.size, 1);
+    is_there = calloc((size_t)n_numbers, 1);
     if (is_there == NULL) {
         return nxr_fail(NIXL_E_NO_MEMORY, operation, -1, "", 0, "no memory for a list of ranks");
     }
     for (size_t i = 0; i < nranks && status == NIXL_OK; i++) {
-        if (!nxr_is_own_rank(ranks[i])) {
-            status = nxr_fail_own_rank(operation, ranks[i]);
-        } else if (is_there[ranks[i]]++ != 0) {
+        status = check_rank(operation, ranks[i], takes_attached);
+        if (status == NIXL_OK && is_there[ranks[i]]++ != 0) {
             status = nxr_fail(NIXL_E_INVALID_ARG, operation, ranks[i], "", 0,
                               "%s is in the list twice, the second time as ranks[%zu]",
                               nxr_rank_name(ranks[i]), i);
@@ -104,9 +124,10 @@ struct waiting {
 static int check_returned(const struct nxr_wanted *wanted)
 {
     for (int i = 0; wanted->ranks != NULL && i < wanted->size; i++) {
-        if (nxr_identity_at(wanted->ranks[i]).incarnation > 0) {
+        if (nxr_peer_get(wanted->ranks[i]) != NULL && /* who it is is certain then */
+            nxr_identity_at(wanted->ranks[i]).incarnation > 0 && wanted->divided == NULL) {
             return nxr_fail(NIXL_E_UNSUPPORTED, wanted->operation, wanted->ranks[i], "", 0,
-                            "%s was started again, and teams have no such members",
+                            "%s was started again; nixl_team_reform makes teams with such members",
                             nxr_rank_name(wanted->ranks[i]));
         }
     }
@@ -168,7 +189,7 @@ static int team_call_create(const char *operation, const int *ranks, size_t nran
     struct nxr_wanted wanted;
 
     if (status == NIXL_OK) {
-        status = check_ranks(operation, ranks, nranks);
+        status = nxr_team_check_ranks(operation, ranks, nranks, false);
     }
     if (status != NIXL_OK) {
         return status;
@@ -337,6 +358,7 @@ static int team_call_split(const char *operation, struct nixl_team *team, struct
                                  .choice = choice,
                                  .key = nxr_making_split_key(team),
                                  .ranks = team->ranks,
+                                 .members = team->members,
                                  .size = team->size,
                                  .divided = team,
                                  .timeout_ns = NIXL_FOREVER};
@@ -386,6 +408,7 @@ int nixl_team_free(struct nixl_team *team)
 
 void nxr_teams_free_all(void)
 {
+    nxr_reforms_stop();
     nxr_makings_stop();
     nxr_teams_drop_all();
 }
@@ -421,7 +444,7 @@ int nixl_team_translate(const struct nixl_team *from, int team_rank, const struc
         return status;
     }
     size = from != NULL ? from->size : nxr_job.size;
-    if (team_rank < 0 || team_rank >= size) {
+    if (from == NULL ? !nxr_is_rank(team_rank) : team_rank < 0 || team_rank >= size) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "team_rank %d; allowed: 0 to %d",
                         team_rank, size - 1);
     }

@@ -37,6 +37,7 @@ static const struct {
     [NXR_WIRE_GRANT] = {sizeof(struct nxr_wire_grant), 0, 0, false},
     [NXR_WIRE_REFER] = {sizeof(struct nxr_wire_refer), 0, 0, false},
     [NXR_WIRE_REFERRED] = {sizeof(struct nxr_wire_referred), 0, 0, false},
+    [NXR_WIRE_REFORM] = {sizeof(struct nxr_wire_reform), 0, 0, false},
 };
 
 void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type)
@@ -205,6 +206,17 @@ static bool is_verdict(const struct nxr_verdict *verdict)
              verdict->member >= 0));
 }
 
+/* Is it a step that agreeing on a team can have? */
+static bool wire_is_reform(const struct nxr_wire_reform *reform)
+{
+    bool is_abort = reform->step == NXR_REFORM_ABORT;
+
+    return reform->step >= NXR_REFORM_JOIN && reform->step < NXR_REFORM_N_STEPS &&
+           reform->size > 0 && reform->cause < NXR_REFORM_N_CAUSES && reform->has_left <= 1 &&
+           is_outcome(reform->status) && (reform->status != NIXL_OK) == is_abort &&
+           reform->member >= -1 && (is_abort || reform->member == -1);
+}
+
 /* What is wrong with a question about a region, or one of its extents; or NULL. */
 static const char *wire_check_resolve(const struct nxr_wire_resolve *resolve)
 {
@@ -289,6 +301,8 @@ static const char *wire_check_body(const union nxr_wire_message *message, int n_
     case NXR_WIRE_REFER:
     case NXR_WIRE_REFERRED:
         return wire_check_referral(message);
+    case NXR_WIRE_REFORM:
+        return wire_is_reform(&message->reform) ? NULL : "an impossible step to a team";
     default:
         return wire_check_lent(message);
     }

@@ -12,7 +12,7 @@
 #include "transports/transport.h"
 
 #define NXR_WIRE_MAGIC   0x5752584eu /* "NXRW" */
-#define NXR_WIRE_VERSION 12u
+#define NXR_WIRE_VERSION 13u
 #define NXR_WIRE_MAX_FDS 3
 #define NXR_WIRE_REMOTE  (-1) /* in place of a number of descriptors: it came over a network */
 
@@ -42,6 +42,7 @@ enum nxr_wire_type {
     NXR_WIRE_GRANT,    /* the answer */
     NXR_WIRE_REFER,    /* make a process known to a rank of another job (attach/referral.h) */
     NXR_WIRE_REFERRED, /* the answer */
+    NXR_WIRE_REFORM,   /* a step of agreeing on the members of a team */
     NXR_WIRE_N_TYPES
 };
 
@@ -140,6 +141,42 @@ struct nxr_wire_verdict { /* PROPOSE, DECIDED */
     struct nxr_verdict verdict;
 };
 
+/* The steps of agreeing on who is in a team (collective/reform.h). */
+enum nxr_reform_step {
+    NXR_REFORM_JOIN = 1, /* to the coordinator: this process has called, with this list */
+    NXR_REFORM_PROPOSE,  /* from the coordinator, also to tell who has not called yet */
+    NXR_REFORM_ACCEPT,
+    NXR_REFORM_REFUSE, /* this process has called with another list, which the fields describe */
+    NXR_REFORM_COMMIT, /* all have accepted */
+    NXR_REFORM_ABORT,  /* the sender gives up */
+    NXR_REFORM_N_STEPS
+};
+
+/* Why an attempt has failed, if its status alone does not tell. */
+enum nxr_reform_cause {
+    NXR_REFORM_STATUS,
+    NXR_REFORM_MISSING,   /* TIMEOUT: those of `missing` have not called */
+    NXR_REFORM_DISAGREES, /* INVALID_ARG: `member` has another list */
+    NXR_REFORM_N_CAUSES
+};
+
+#define NXR_REFORM_NAMED 256 /* members of which a message tells whether they are missing */
+
+struct nxr_wire_reform {
+    struct nxr_wire_header header;
+    uint64_t context;  /* calls in other contexts have nothing to do with it */
+    uint64_t epoch;    /* of the coordinator's attempt; 0: none */
+    uint64_t list;     /* a hash of the identities of all members, in order */
+    uint64_t set;      /* ... in any order */
+    int32_t size;      /* how many they are */
+    uint32_t step;     /* enum nxr_reform_step */
+    int32_t status;    /* of ABORT: an error; else NIXL_OK */
+    int32_t member;    /* of ABORT: the team rank of who is lost or disagrees; -1: none */
+    uint32_t has_left; /* the lost one left by nixl_finalize() */
+    uint32_t cause;    /* enum nxr_reform_cause */
+    uint64_t missing[NXR_REFORM_NAMED / 64]; /* of PROPOSE and ABORT: bit i: team rank i */
+};
+
 #define NXR_WIRE_NONCE_NBYTES 16 /* of a token */
 
 struct nxr_wire_renew {
@@ -222,6 +259,7 @@ union nxr_wire_message {
     struct nxr_wire_leaving leaving;
     struct nxr_wire_probed probed;
     struct nxr_wire_verdict verdict;
+    struct nxr_wire_reform reform;
     struct nxr_wire_renew renew;
     struct nxr_wire_grant grant;
     struct nxr_wire_refer refer;

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # Processes that are started separately, and attach to each other.
-EXTRA_PROGRAMS += %D%/attach_end %D%/attach_jobs %D%/confined %D%/hostile
+EXTRA_PROGRAMS += %D%/attach_end %D%/attach_jobs %D%/attach_team %D%/confined %D%/hostile
 %C%_attach_end_SOURCES = %D%/attach_calls.c %D%/attach_calls.h %D%/attach_end.c
 %C%_attach_end_LDFLAGS = $(mp_link)
 %C%_attach_end_LDADD = $(mp_libs)
 %C%_attach_jobs_SOURCES = %D%/attach_calls.c %D%/attach_calls.h %D%/attach_jobs.c
 %C%_attach_jobs_LDFLAGS = $(mp_link)
 %C%_attach_jobs_LDADD = $(mp_libs)
+%C%_attach_team_LDFLAGS = $(mp_link)
+%C%_attach_team_LDADD = $(mp_libs)
 %C%_hostile_LDFLAGS = $(mp_link)
 %C%_hostile_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
-dist_check_SCRIPTS += %D%/test_attach.sh %D%/test_containers.sh %D%/test_etcd.sh %D%/test_hosts.sh %D%/test_jobs.sh %D%/test_port.sh
+dist_check_SCRIPTS += %D%/test_attach.sh %D%/test_containers.sh %D%/test_etcd.sh %D%/test_hosts.sh %D%/test_jobs.sh %D%/test_port.sh %D%/test_team.sh
 EXTRA_DIST += %D%/etcd_proxy.py %D%/lib.sh
-TESTS += %D%/test_attach.sh %D%/test_containers.sh %D%/test_etcd.sh %D%/test_hosts.sh %D%/test_jobs.sh %D%/test_port.sh
+TESTS += %D%/test_attach.sh %D%/test_containers.sh %D%/test_etcd.sh %D%/test_hosts.sh %D%/test_jobs.sh %D%/test_port.sh %D%/test_team.sh

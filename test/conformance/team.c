@@ -125,6 +125,24 @@ static void a_team_without_a_loss_shrinks_to_itself(void)
     MPT_OK(nixl_team_free(world));
 }
 
+static void a_reformed_team_is_one_of_the_processes_named(void)
+{
+    struct nixl_team *first, *second;
+    int ranks[64] = {0};
+
+    for (int i = 0; i < conf.size; i++) {
+        ranks[i] = conf.size - 1 - i;
+    }
+    MPT_OK(nixl_team_reform(ranks, (size_t)conf.size, MPT_PATIENCE, &first));
+    check_members(first, ranks, conf.size, conf.size - 1 - conf.rank);
+    /* The same processes again: another team. */
+    MPT_OK(nixl_team_reform(ranks, (size_t)conf.size, NIXL_FOREVER, &second));
+    check_members(second, ranks, conf.size, conf.size - 1 - conf.rank);
+    MPT_OK(nixl_team_free(first));
+    check_members(second, ranks, conf.size, conf.size - 1 - conf.rank);
+    MPT_OK(nixl_team_free(second));
+}
+
 static void many_teams_come_and_go(void)
 {
     struct nixl_team *teams[3];
@@ -365,8 +383,18 @@ static void wrong_ranks_make_no_team(void)
     MPT_STATUS(nixl_team_create(ranks, SIZE_MAX, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_team_strided(0, -1, 2, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_team_strided(0, 1, SIZE_MAX, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_reform(NULL, 1, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_reform(ranks, 0, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_reform(ranks, 2, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_reform(ranks + 2, 1, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_reform(ranks, SIZE_MAX, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_reform(ranks, 1, 0, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_reform(ranks, 1, -1, &team), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_reform(ranks, 1, MPT_PATIENCE, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_team_reform_x(ranks, 2, NULL, &team, &req), NIXL_E_INVALID_ARG);
     if (conf.size > 1) {
         ranks[0] = conf.next;
+        MPT_STATUS(nixl_team_reform(ranks, 1, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
         MPT_STATUS(nixl_team_create(ranks, 1, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);
     }
     MPT_TRUE(team == NULL);
@@ -394,6 +422,8 @@ const struct guarantee conf_team[] = {
     {"teams_have_the_members_that_were_asked_for", teams_have_the_members_that_were_asked_for, 0},
     {"a_team_is_divided_by_color_and_key", a_team_is_divided_by_color_and_key, 0},
     {"a_node_team_has_the_ranks_of_this_host", a_node_team_has_the_ranks_of_this_host, 0},
+    {"a_reformed_team_is_one_of_the_processes_named", a_reformed_team_is_one_of_the_processes_named,
+     0},
     {"a_team_without_a_loss_shrinks_to_itself", a_team_without_a_loss_shrinks_to_itself, 0},
     {"many_teams_come_and_go", many_teams_come_and_go, 0},
     {"teams_run_side_by_side", teams_run_side_by_side, CONF_THREADS},

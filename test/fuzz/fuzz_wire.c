@@ -71,6 +71,11 @@ static void check_used(const union nxr_wire_message *message)
         must(message->verdict.verdict.status != NIXL_E_PEER_LOST ||
              message->verdict.verdict.member >= 0);
         break;
+    case NXR_WIRE_REFORM:
+        must(message->reform.step >= NXR_REFORM_JOIN && message->reform.step < NXR_REFORM_N_STEPS);
+        must(message->reform.size > 0 && message->reform.member >= -1);
+        must((message->reform.status < NIXL_OK) == (message->reform.step == NXR_REFORM_ABORT));
+        break;
     case NXR_WIRE_RENEW:
         must(message->renew.lifetime_ns >= 0);
         break;

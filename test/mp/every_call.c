@@ -199,6 +199,8 @@ static void every_collective_call(int expected)
     MPT_STATUS(nixl_team_split(team, 0, 0, MPT_S, &other), expected);
     MPT_STATUS(nixl_team_split_x(team, 0, 0, NULL, &other, &req), expected);
     MPT_STATUS(nixl_team_shrink(team, MPT_S, &other), expected);
+    MPT_STATUS(nixl_team_reform(&rank, 1, MPT_S, &other), expected);
+    MPT_STATUS(nixl_team_reform_x(&rank, 1, NULL, &other, &req), expected);
     MPT_STATUS(nixl_team_free(team), expected);
     MPT_EQ(nixl_team_size(team), expected);
     MPT_EQ(nixl_team_rank(team), expected);

@@ -4,7 +4,7 @@ EXTRA_DIST += %D%/one-core %D%/run-mp %D%/large.mp
 
 check_LTLIBRARIES = %D%/libmptest.la
 %C%_libmptest_la_SOURCES = %D%/barrier.c %D%/collective_call.c %D%/every_call.c %D%/mptest.c \
-	%D%/mptest.h %D%/waits.c
+	%D%/mptest.h %D%/team_check.c %D%/waits.c
 
 # No libtool wrapper script: it would cost each rank a shell.
 mp_link = $(AM_LDFLAGS) -no-install
@@ -56,6 +56,9 @@ mp_programs = \
 	%D%/other_user \
 	%D%/precedence \
 	%D%/quiet \
+	%D%/reform \
+	%D%/reform_kill \
+	%D%/reform_return \
 	%D%/refusals \
 	%D%/restart \
 	%D%/restart_cases \
@@ -162,6 +165,12 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_precedence_LDADD = $(mp_libs)
 %C%_quiet_LDFLAGS = $(mp_link)
 %C%_quiet_LDADD = $(mp_libs)
+%C%_reform_LDFLAGS = $(mp_link)
+%C%_reform_LDADD = $(mp_libs)
+%C%_reform_return_LDFLAGS = $(mp_link)
+%C%_reform_return_LDADD = $(mp_libs)
+%C%_reform_kill_LDFLAGS = $(mp_link) -Wl,--wrap=nxr_reform_tell -Wl,--wrap=nxr_mailbox_swap
+%C%_reform_kill_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_refusals_LDFLAGS = $(mp_link)
 %C%_refusals_LDADD = $(mp_libs)
 %C%_elastic_LDFLAGS = $(mp_link)
@@ -190,7 +199,7 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_unload_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'
 %C%_unload_LDADD = -ldl
 
-mp_tests = %D%/abort.mp %D%/aside.mp %D%/bad_input.mp %D%/cuda.mp %D%/fair.mp %D%/fault.mp %D%/hello.mp %D%/life.mp %D%/limits.mp %D%/odd.mp %D%/restart.mp %D%/stats.mp %D%/stress.mp
+mp_tests = %D%/abort.mp %D%/aside.mp %D%/bad_input.mp %D%/cuda.mp %D%/fair.mp %D%/fault.mp %D%/hello.mp %D%/life.mp %D%/limits.mp %D%/odd.mp %D%/reform.mp %D%/restart.mp %D%/stats.mp %D%/stress.mp
 EXTRA_DIST += $(mp_tests) %D%/asan.mp %D%/tsan.mp
 TESTS += $(mp_tests)
 

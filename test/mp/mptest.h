@@ -97,6 +97,12 @@ struct mpt_call {
 int mpt_collective(enum mpt_collective which, const struct mpt_call *call, struct nixl_req **req_p);
 
 /*
+ * Every collective of the team, on `nwords` words for each member, with every byte checked. All
+ * members call with the same seed. At most 64 members.
+ */
+void mpt_check_team(struct nixl_team *team, uint64_t seed, size_t nwords);
+
+/*
  * nixl_finalize() where ranks have died and the living come at about the same time: it succeeds,
  * and does not wait for the dead.
  */

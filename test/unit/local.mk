@@ -25,7 +25,7 @@ floor_grant = src/libnxr_grant.la $(floor_sync)
 floor_collective = src/libnxr_collective.la $(floor_sync)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
 unit_programs = %D%/abi %D%/attach %D%/attached %D%/available %D%/bounce %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/engine_slurm %D%/env %D%/extents %D%/frame %D%/grant %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_calls %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/net_refusal %D%/options %D%/waits \
-	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/struct %D%/stream_signal %D%/table %D%/tcp %D%/tcp_ep %D%/tcp_health %D%/thread %D%/tmpdir %D%/token %D%/values %D%/wire %D%/atomic %D%/atomic_ring %D%/world
+	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/struct %D%/stream_signal %D%/table %D%/tcp %D%/tcp_ep %D%/tcp_health %D%/thread %D%/tmpdir %D%/token %D%/values %D%/wire %D%/wire_team %D%/atomic %D%/atomic_ring %D%/world
 unit_programs += %D%/control %D%/copy_crew %D%/cores %D%/detector %D%/inflight %D%/init %D%/liveness %D%/local_socket %D%/meeting %D%/notify %D%/packet %D%/observe %D%/peer_slot %D%/request %D%/segment_open %D%/stats %D%/shares %D%/vm
 if WITH_DEBUG
 unit_programs += %D%/contract
@@ -249,6 +249,8 @@ fake_net = %D%/net_case.h %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h $(fak
 %C%_vm_LDADD = $(floor_transports) $(CRITERION_LIBS)
 %C%_wire_CFLAGS = $(unit_cflags)
 %C%_wire_LDADD = $(floor_control) $(CRITERION_LIBS)
+%C%_wire_team_CFLAGS = $(unit_cflags)
+%C%_wire_team_LDADD = $(floor_control) $(CRITERION_LIBS)
 %C%_atomic_CFLAGS = $(unit_cflags)
 %C%_atomic_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_atomic_ring_CFLAGS = $(unit_cflags)

@@ -36,11 +36,13 @@ static const struct {
     enum nxr_wire_type type;
     int n_fds;
 } types[] = {
-    {NXR_WIRE_HELLO, 2},   {NXR_WIRE_WELCOME, 2}, {NXR_WIRE_RESOLVE, 0},  {NXR_WIRE_KEY, 1},
-    {NXR_WIRE_CLOSED, 0},  {NXR_WIRE_DEATH, 0},   {NXR_WIRE_RING_FD, 0},  {NXR_WIRE_BOUNCE, 1},
-    {NXR_WIRE_WORK, 0},    {NXR_WIRE_LEAVING, 0}, {NXR_WIRE_PROBE, 0},    {NXR_WIRE_PROBED, 0},
-    {NXR_WIRE_PROPOSE, 0}, {NXR_WIRE_DECIDED, 0}, {NXR_WIRE_DETACH, 0},   {NXR_WIRE_RENEW, 0},
-    {NXR_WIRE_GRANT, 0},   {NXR_WIRE_REFER, 0},   {NXR_WIRE_REFERRED, 0},
+    {NXR_WIRE_HELLO, 2},    {NXR_WIRE_WELCOME, 2}, {NXR_WIRE_RESOLVE, 0},
+    {NXR_WIRE_KEY, 1},      {NXR_WIRE_CLOSED, 0},  {NXR_WIRE_DEATH, 0},
+    {NXR_WIRE_RING_FD, 0},  {NXR_WIRE_BOUNCE, 1},  {NXR_WIRE_WORK, 0},
+    {NXR_WIRE_LEAVING, 0},  {NXR_WIRE_PROBE, 0},   {NXR_WIRE_PROBED, 0},
+    {NXR_WIRE_PROPOSE, 0},  {NXR_WIRE_DECIDED, 0}, {NXR_WIRE_DETACH, 0},
+    {NXR_WIRE_RENEW, 0},    {NXR_WIRE_GRANT, 0},   {NXR_WIRE_REFER, 0},
+    {NXR_WIRE_REFERRED, 0}, NXR_WIRE_REFORM, /* a step of agreeing on the members of a team */
 };
 #define N_TYPES (sizeof(types) / sizeof(types[0]))
 
@@ -59,6 +61,10 @@ static void make(enum nxr_wire_type type)
         message.refer.job_size = 1;
     } else if (type == NXR_WIRE_REFERRED) {
         message.referred.job_size = 1;
+    } else if (type == NXR_WIRE_REFORM) {
+        message.reform.step = NXR_REFORM_JOIN;
+        message.reform.size = 2;
+        message.reform.member = -1;
     }
 }
 
@@ -235,41 +241,6 @@ Test(wire, a_dead_rank_must_be_of_the_job)
     cr_expect(eq(int, parse(message.header.nbytes, 0), NIXL_OK));
     message.death.has_left = 1;
     refused(message.header.nbytes, 0);
-}
-
-Test(wire, a_verdict_is_an_outcome_about_a_member)
-{
-    static const struct nxr_verdict good[] = {
-        {.status = NIXL_OK, .member = -1},
-        {.status = NIXL_E_NO_MEMORY, .member = SIZE},
-        {.status = NIXL_E_EXPIRED, .member = 0},
-        {.status = NIXL_E_PEER_LOST, .member = 0, .has_left = 1},
-        {.status = NIXL_E_INVALID_ARG, .member = 1, .cause = NXR_VERDICT_TABLES},
-    };
-    static const struct nxr_verdict bad[] = {
-        {.status = NIXL_INPROGRESS, .member = 0},
-        {.status = NIXL_E_ACCESS - 1, .member = 0},
-        {.status = INT32_MIN, .member = 0},
-        {.status = NIXL_OK, .member = -2},
-        {.status = NIXL_E_NO_MEMORY, .member = 0, .has_left = 1},
-        {.status = NIXL_E_PEER_LOST, .member = -1},
-        {.status = NIXL_E_PEER_LOST, .member = 0, .has_left = 2},
-        {.status = NIXL_E_INVALID_ARG, .member = -1, .cause = NXR_VERDICT_TABLES},
-        {.status = NIXL_E_NO_MEMORY, .member = 1, .cause = NXR_VERDICT_TABLES},
-        {.status = NIXL_E_INVALID_ARG, .member = 1, .cause = NXR_VERDICT_TABLES + 1},
-    };
-
-    for (int type = NXR_WIRE_PROPOSE; type <= NXR_WIRE_DECIDED; type++) {
-        make((enum nxr_wire_type)type);
-        for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-            message.verdict.verdict = good[i];
-            cr_expect(eq(int, parse(message.header.nbytes, 0), NIXL_OK), "verdict %zu: %s", i, why);
-        }
-        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-            message.verdict.verdict = bad[i];
-            refused(message.header.nbytes, 0);
-        }
-    }
 }
 
 Test(wire, what_is_told_of_a_grant_can_be)

@@ -47,15 +47,15 @@ static std::vector<int> read_ranks(nb::handle ranks)
     return list;
 }
 
-/* `how` is world, node, create (ranks), split (of, color, key) or shrink (of). */
+/* `how` is world, node, create (ranks), reform (ranks) or split (of, color, key). */
 static nb::object start_team(nb::object context, const char *how, nb::handle of, nb::handle ranks,
                              int color, int key, nb::object make, nb::handle queue, nb::handle data)
 {
-    static const char *const ways[] = {"world", "node", "create", "split", nullptr};
+    static const char *const ways[] = {"world", "node", "create", "split", "reform", nullptr};
     const int way = read_word(how, ways, "how");
     struct nixl_context *handle = nb::cast<Context &>(context).handle();
     struct nixl_team *parent = of.is_none() ? nullptr : nb::cast<Team &>(of).handle();
-    const std::vector<int> list = way == 2 ? read_ranks(ranks) : std::vector<int>();
+    const std::vector<int> list = way == 2 || way == 4 ? read_ranks(ranks) : std::vector<int>();
     auto request = std::make_unique<Request>();
     Start start;
 
@@ -75,6 +75,8 @@ static nb::object start_team(nb::object context, const char *how, nb::handle of,
                 return nixl_team_node_x(op, &into->team, req_p);
             case 2:
                 return nixl_team_create_x(list.data(), list.size(), op, &into->team, req_p);
+            case 4:
+                return nixl_team_reform_x(list.data(), list.size(), op, &into->team, req_p);
             default:
                 return nixl_team_split_x(parent, color, key, op, &into->team, req_p);
             }

@@ -254,6 +254,20 @@ class Context(ContextBase):
             team = self._make_team("create", timeout, ranks=ranks)
         return team
 
+    def reform(self, ranks: Sequence[Int], *, timeout: Timeout = DEFAULT) -> Team:
+        """A team of processes that came later: readmitted ranks, attached processes of other jobs.
+
+        All members call it and name all of them, each by its own numbers, in the same order. A call
+        that fails leaves nothing behind and can be repeated at once, with the same or other members.
+
+        Raises:
+            PeerLostError: a member has died or left, or was not readmitted.
+            InvalidArgumentError: a member names other members, or in another order.
+            TimedOutError: a member did not call in time.
+        """
+        team: Team = self._make_team("reform", timeout, ranks=ranks)
+        return team
+
     def node_team(self, *, timeout: Timeout = DEFAULT) -> Team:
         """The team of the ranks on this host; all ranks of the job call it."""
         team: Team = self._make_team("node", timeout)

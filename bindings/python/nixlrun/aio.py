@@ -630,6 +630,11 @@ class Context(ContextBase):
         team: Team = await self._team("world" if ranks is None else "create", ranks=ranks)
         return team
 
+    async def reform(self, ranks: Sequence[Int]) -> Team:
+        """A team of processes that came later; see nixlrun.Context.reform()."""
+        team: Team = await self._team("reform", ranks=ranks)
+        return team
+
     async def node_team(self) -> Team:
         """The team of the ranks on this host; all ranks of the job call it."""
         team: Team = await self._team("node")

@@ -187,6 +187,25 @@ def test_a_team_shrinks_after_a_death(job):
     assert total[0] == 2
 
 
+@pytest.mark.ranks(3)
+def test_a_team_is_reformed(job):
+    if job.rank != 0:
+        upper = job.reform([2, 1], timeout=20)
+        assert (upper.size, upper.rank) == (2, 2 - job.rank)
+        upper.barrier()
+    team = job.reform([0, 1, 2], timeout=20)
+    total = np.array([job.rank + 1])
+    team.allreduce(None, total)
+    assert total[0] == 6
+    with pytest.raises(nixlrun.InvalidArgumentError):
+        job.reform([job.rank, job.rank])
+    if job.rank == 0:
+        with pytest.raises(nixlrun.TimedOutError):
+            job.reform([0, 1, 2], timeout=0.2)
+    team.barrier(timeout=20)
+    job.reform([0, 1, 2], timeout=20).barrier()
+
+
 @pytest.mark.ranks(2)
 def test_a_collective_that_times_out(job):
     team = job.team()

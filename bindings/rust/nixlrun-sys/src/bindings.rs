@@ -2494,8 +2494,8 @@ extern "C" {
 }
 extern "C" {
     #[must_use]
-    #[doc = " A team of given ranks, with team ranks in the order of the list. Only these ranks call it, all"]
-    #[doc = " with the same list; other ranks are not involved."]
+    #[doc = " A team of given ranks, none of which was started again, with team ranks in the order of the list."]
+    #[doc = " Only these ranks call it, all with the same list; other ranks are not involved."]
     #[doc = " @param ranks   distinct ranks of the job, including the caller's"]
     #[doc = " @param nranks  1 .. nixl_size()"]
     #[doc = " @return NIXL_E_INVALID_ARG    also if a rank is not in the job or appears twice, or the caller's"]
@@ -2585,6 +2585,57 @@ extern "C" {
     ) -> ::std::os::raw::c_int;
 }
 extern "C" {
+    #[must_use]
+    #[doc = " A team of processes that each member knows by numbers of its own: ranks of the job, such as those"]
+    #[doc = " that have come back and were readmitted (nixl_peer_readmit()), and attached processes of other"]
+    #[doc = " jobs. Each member names all of them in the same order, by its own numbers; they become the"]
+    #[doc = " members in that order. Former teams are left as they are, to be freed."]
+    #[doc = ""]
+    #[doc = " The members agree within the timeout, or the call fails on all that have called, with an error"]
+    #[doc = " that names who is missing, lost, or names other members. Nothing is left of a call that has"]
+    #[doc = " failed: it can be repeated at once, with the same or other members. A process takes part in one"]
+    #[doc = " such call at a time in each context. Members that disagree have a second to learn of a death that"]
+    #[doc = " explains it."]
+    #[doc = ""]
+    #[doc = " Once all have called, the team is made within a second even if the time is over meanwhile. If"]
+    #[doc = " that is not enough, or a member does not answer then (SIGSTOP), some members may have a team that"]
+    #[doc = " others have given up; it is broken, and its first collective fails."]
+    #[doc = ""]
+    #[doc = " @param ranks       distinct numbers, including the caller's own rank"]
+    #[doc = " @param nranks      1 or more"]
+    #[doc = " @param timeout_ns  more than 0, or NIXL_FOREVER; each member may have another one"]
+    #[doc = " @param team_p      the handle, to be freed with nixl_team_free()"]
+    #[doc = " @return NIXL_OK"]
+    #[doc = " @return NIXL_E_INVALID_ARG   a rank is not known or appears twice, the caller's is missing, the"]
+    #[doc = "                              timeout is 0; a member names other members, or in another order"]
+    #[doc = " @return NIXL_E_TIMEOUT       a member did not call in time"]
+    #[doc = " @return NIXL_E_PEER_LOST     a member has died or left, or was not readmitted"]
+    #[doc = " @return NIXL_E_IN_USE        another call or request of this process re-forms a team"]
+    #[doc = " @return NIXL_E_CANCELED      this rank is leaving the job"]
+    #[doc = " @return NIXL_E_UNSUPPORTED   no transport reaches a member"]
+    #[doc = " @return NIXL_E_NO_MEMORY, NIXL_E_LIMIT"]
+    #[doc = " Collective: the members. Threads: any."]
+    pub fn nixl_team_reform(
+        ranks: *const ::std::os::raw::c_int,
+        nranks: usize,
+        timeout_ns: i64,
+        team_p: *mut *mut nixl_team,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    #[must_use]
+    #[doc = " The extended form of nixl_team_reform(): in a context; each member may use either form. Canceling"]
+    #[doc = " the request gives up the attempt. With a request or a queue, `timeout_ns` 0 means no deadline."]
+    #[doc = " Otherwise as nixl_team_world_x()."]
+    pub fn nixl_team_reform_x(
+        ranks: *const ::std::os::raw::c_int,
+        nranks: usize,
+        op: *const nixl_op,
+        team_p: *mut *mut nixl_team,
+        req_p: *mut *mut nixl_req,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
     #[doc = " Free a team. Requests on it are canceled first; other members may continue with whatever does not"]
     #[doc = " need this one."]
     #[doc = " @return NIXL_OK, or NIXL_E_INVALID_ARG: no team. Collective: no. Threads: any, but no other"]
@@ -2601,7 +2652,8 @@ extern "C" {
 }
 extern "C" {
     #[doc = " The team rank in one team of a member of another."]
-    #[doc = " @param from   a team, or NULL for the job, whose team ranks are the ranks"]
+    #[doc = " @param from   a team, or NULL for the job, whose team ranks are the ranks, and the numbers of"]
+    #[doc = "               attached processes"]
     #[doc = " @param team_rank  in @p from"]
     #[doc = " @param to     a team, or NULL for the job"]
     #[doc = " @return the team rank in @p to; NIXL_E_NOT_FOUND: not a member; NIXL_E_INVALID_ARG"]

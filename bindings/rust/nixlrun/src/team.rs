@@ -91,6 +91,21 @@ impl Context {
         self.made(status, pointer, "nixl_team_create")
     }
 
+    /// A team of processes that came later: ranks that were readmitted, attached processes of other
+    /// jobs. All members call it and name all of them, each by its own numbers, in the same order.
+    /// A call that fails leaves nothing behind, and can be repeated at once.
+    pub fn reform(&self, ranks: &[i32], timeout: Option<Duration>) -> Result<Team> {
+        let mut pointer = ptr::null_mut();
+        let op = self.op(op_nanoseconds(timeout));
+
+        // SAFETY: a pointer to be written, and an array.
+        let status = unsafe {
+            let none = ptr::null_mut();
+            sys::nixl_team_reform_x(ranks.as_ptr(), ranks.len(), &op, &mut pointer, none)
+        };
+        self.made(status, pointer, "nixl_team_reform")
+    }
+
     /// The team of the ranks `first`, `first + stride` and so on, `count` of them.
     pub fn team_strided(
         &self,
@@ -358,6 +373,16 @@ impl Queue {
         self.team_of(|made, op| unsafe {
             let none = ptr::null_mut();
             sys::nixl_team_create_x(ranks.as_ptr(), ranks.len(), op, made, none)
+        })
+        .await
+    }
+
+    /// Make a team of processes that came later; see [`Context::reform`].
+    pub async fn reform(&self, ranks: &[i32]) -> Result<Team> {
+        // SAFETY: the flight holds the pointer to be written; the ranks are read within the call.
+        self.team_of(|made, op| unsafe {
+            let none = ptr::null_mut();
+            sys::nixl_team_reform_x(ranks.as_ptr(), ranks.len(), op, made, none)
         })
         .await
     }

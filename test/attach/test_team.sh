@@ -1,0 +1,55 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Teams whose members are of two jobs, on one host by shared memory and between two hosts by TCP: every collective,
+# with every byte verified, and the death of a member. Usage: test_team.sh; needs top_srcdir. Prints TAP.
+# needs: test/attach/attach_team
+bed=nxteam
+hosts_options="-n 2"
+. "$top_srcdir/test/net/lib.sh"
+scratch=$work
+. "$top_srcdir/test/attach/lib.sh"
+team=$build/test/attach/attach_team
+dir=$scratch/names
+mkdir "$dir"
+
+# verdict OUTPUT TEXT: no output is good
+verdict() {
+    printf '%s' "$1" >"$work/verdict"
+    [ -z "$1" ]
+    result $? "$2" "$work/verdict"
+}
+
+# survived LOG N: it ended with the death of a rank, and N ranks passed
+survived() {
+    ended "$1" >"$scratch/code"
+    [ "$(grep -c 'mptest: passed' "$scratch/$1")" = "$2" ] || cat "$scratch/$1"
+}
+
+for sizes in "1 1" "2 1" "1 3" "2 2"; do
+    begin serve "$nixlrun" -np "${sizes% *}" --oversubscribe "$team" serve "file:$dir" t "${sizes#* }" 2
+    begin visit "$nixlrun" -np "${sizes#* }" --oversubscribe "$team" visit "file:$dir" t "${sizes% *}" 2
+    verdict "$(passed serve; passed visit)" "jobs of $sizes ranks: every collective of a team of both"
+done
+
+begin serve "$nixlrun" -np 2 --oversubscribe "$team" serve "file:$dir" k 2 1 kill
+begin visit "$nixlrun" -np 2 --oversubscribe --on-failure continue "$team" visit "file:$dir" k 2 1 kill
+verdict "$(passed serve; survived visit 1)" "a member of the other job dies: all lose it, and go on without it"
+
+NIXLRUN_TOKEN=the_token_of_this_test
+NIXLRUN_TRANSPORTS=self,shm,tcp
+export NIXLRUN_TOKEN NIXLRUN_TRANSPORTS
+on_h0() { on="$hosts -b $bed on h0 $work/by_host"; }
+on_h1() { on="$hosts -b $bed on h1 $work/by_host"; }
+
+for kill in "" kill; do
+    on_h0
+    begin serve "$nixlrun" -np 1 --oversubscribe "$team" serve tcp://10.77.0.10:7700 far 2 1 $kill
+    on_h1
+    begin visit "$nixlrun" -np 2 --oversubscribe --on-failure continue "$team" visit tcp://10.77.0.10:7700 far 1 1 $kill
+    if [ -z "$kill" ]; then
+        verdict "$(passed serve; passed visit)" "jobs on two hosts: every collective of a team of both"
+    else
+        verdict "$(passed serve; survived visit 1)" "jobs on two hosts: a member dies, and the others go on"
+    fi
+done
+finish
