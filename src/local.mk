@@ -6,7 +6,7 @@ include src/memory/kernels/local.mk
 # the library of its folder and those below it (test/unit/local.mk), or libnixlrun_core.la, that is all.
 folder_libs = %D%/libnxr_attach.la %D%/libnxr_collective.la %D%/libnxr_channel.la %D%/libnxr_grant.la %D%/libnxr_pair.la %D%/libnxr_sync.la \
 	%D%/libnxr_transfer.la transports/libnxr_transports.la %D%/libnxr_boot.la %D%/libnxr_net.la \
-	%D%/libnxr_host.la %D%/libnxr_region.la %D%/libnxr_control.la %D%/libnxr_memory.la \
+	%D%/libnxr_host.la %D%/libnxr_region.la %D%/libnxr_control.la %D%/libnxr_memory.la storage/libnxr_storage.la \
 	%D%/memory/kernels/libnxr_kernels.la %D%/libnxr_core.la transports/libnxr_transport.la
 noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control.la \
 	%D%/libnxr_region.la %D%/libnxr_host.la %D%/libnxr_net.la %D%/libnxr_boot.la \

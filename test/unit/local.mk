@@ -9,7 +9,7 @@ floor_src = src/libnixlrun_core.la
 floor_util = src/util/libnxr_util.la
 floor_etcd = src/etcd/libnxr_etcd_pure.la $(floor_util)
 floor_core = src/libnxr_core.la transports/libnxr_transport.la $(floor_util)
-floor_memory = src/libnxr_memory.la src/memory/kernels/libnxr_kernels.la src/util/libnxr_locality.la \
+floor_memory = src/libnxr_memory.la storage/libnxr_storage.la src/memory/kernels/libnxr_kernels.la src/util/libnxr_locality.la \
 	$(floor_core)
 floor_control = src/libnxr_control.la $(floor_memory)
 floor_region = src/libnxr_region.la $(floor_control)

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The storage engine of io_uring: one ring for the process, which all threads submit to and reap
+ * from under a lock. So a thread that waits for its own request is not handed over to another
+ * thread on the way in or out. (IORING_SETUP_SINGLE_ISSUER and DEFER_TASKRUN would bind the ring to
+ * one thread, which would have to be woken twice for every request of the others.)
+ *
+ * The kernel signals the library's wake descriptor when a request has ended, but only while the
+ * engine is armed. Requests beyond the ring's size wait in a list. The kernel cancels what a thread
+ * has begun when the thread ends: such requests end with -ECANCELED and are submitted again by
+ * their owner.
+ *
+ * Lock: uring.lock, a leaf.
+ */
+#include "config.h"
+
+#include "storage/storage.h"
+#include "nixlrun.h"
+
+#include <errno.h>
+#include <liburing.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#define N_ENTRIES    256
+#define MAX_FLYING   512 /* the kernel gives the ring that many completions */
+#define N_FILES      64
+#define N_BUFFERS    64
+#define REAP_AT_ONCE 64
+
+static struct {
+    pthread_mutex_t lock;
+    struct io_uring ring;
+    const struct nxr_storage_core *core;
+    struct nxr_storage_io *first, **end; /* requests that do not fit into the ring */
+    unsigned n_flying;                   /* in the ring or at the kernel */
+    bool has_files, has_buffers;         /* the kernel registers them */
+    bool is_file[N_FILES];
+    struct iovec buffers[N_BUFFERS]; /* registered; iov_base is NULL: free */
+} uring = {.lock = PTHREAD_MUTEX_INITIALIZER, .end = &uring.first};
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* The registered buffer that holds the memory, or -1. */
+static int buffer_find(const void *memory, size_t nbytes)
+{
+    for (int i = 0; uring.has_buffers && i < N_BUFFERS; i++) {
+        const struct iovec *buffer = &uring.buffers[i];
+        size_t offset = (size_t)((const char *)memory - (const char *)buffer->iov_base);
+
+        if (buffer->iov_base != NULL && offset < buffer->iov_len &&
+            nbytes <= buffer->iov_len - offset) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static void sqe_fill(struct io_uring_sqe *sqe, struct nxr_storage_io *io)
+{
+    int fd = io->slot >= 0 ? io->slot : io->fd;
+    int buffer = io->action != NXR_STORAGE_SYNC ? buffer_find(io->memory, io->nbytes) : -1;
+
+    if (io->action == NXR_STORAGE_SYNC) {
+        io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
+    } else if (io->action == NXR_STORAGE_READ && buffer >= 0) {
+        io_uring_prep_read_fixed(sqe, fd, io->memory, (unsigned)io->nbytes, io->offset, buffer);
+    } else if (io->action == NXR_STORAGE_READ) {
+        io_uring_prep_read(sqe, fd, io->memory, (unsigned)io->nbytes, io->offset);
+    } else if (buffer >= 0) {
+        io_uring_prep_write_fixed(sqe, fd, io->memory, (unsigned)io->nbytes, io->offset, buffer);
+    } else {
+        io_uring_prep_write(sqe, fd, io->memory, (unsigned)io->nbytes, io->offset);
+    }
+    io_uring_sqe_set_flags(sqe, io->slot >= 0 ? IOSQE_FIXED_FILE : 0);
+    io_uring_sqe_set_data(sqe, io);
+}
+
+/*
+ * Hand over what waits, as far as it fits. What the kernel does not take now, for want of memory,
+ * stays in the ring until the next call: poll() comes here while anything is there. Caller holds
+ * the lock.
+ */
+static void uring_push(void)
+{
+    while (uring.first != NULL && uring.n_flying < MAX_FLYING) {
+        struct nxr_storage_io *io = uring.first;
+        struct io_uring_sqe *sqe = io_uring_get_sqe(&uring.ring);
+
+        if (sqe == NULL) {
+            if (io_uring_submit(&uring.ring) <= 0) {
+                return;
+            }
+            continue;
+        }
+        uring.first = io->next;
+        uring.end = uring.first == NULL ? &uring.first : uring.end;
+        sqe_fill(sqe, io);
+        uring.n_flying++;
+    }
+    if (io_uring_sq_ready(&uring.ring) > 0) {
+        (void)io_uring_submit(&uring.ring);
+    }
+}
+
+static void uring_submit(struct nxr_storage_io *list)
+{
+    pthread_mutex_lock(&uring.lock);
+    *uring.end = list;
+    while (*uring.end != NULL) {
+        uring.end = &(*uring.end)->next;
+    }
+    uring_push();
+    pthread_mutex_unlock(&uring.lock);
+}
+
+/* Take what has ended from the ring: a list. Caller holds the lock. */
+static struct nxr_storage_io *uring_reap(void)
+{
+    struct io_uring_cqe *cqes[REAP_AT_ONCE];
+    struct nxr_storage_io *first = NULL, **end = &first;
+    unsigned n = io_uring_peek_batch_cqe(&uring.ring, cqes, REAP_AT_ONCE);
+
+    for (unsigned i = 0; i < n; i++) {
+        struct nxr_storage_io *io = io_uring_cqe_get_data(cqes[i]);
+
+        io->result = cqes[i]->res;
+        io->next = NULL;
+        *end = io;
+        end = &io->next;
+    }
+    io_uring_cq_advance(&uring.ring, n);
+    uring.n_flying -= n;
+    return first;
+}
+
+static int uring_poll(void)
+{
+    struct nxr_storage_io *io;
+    int n_ended = 0;
+
+    if (pthread_mutex_trylock(&uring.lock) != 0) {
+        return 0;
+    }
+    io = io_uring_cq_ready(&uring.ring) > 0 ? uring_reap() : NULL;
+    if ((uring.first != NULL && uring.n_flying < MAX_FLYING) ||
+        io_uring_sq_ready(&uring.ring) > 0) {
+        uring_push();
+    }
+    pthread_mutex_unlock(&uring.lock);
+    while (io != NULL) {
+        struct nxr_storage_io *next = io->next; /* `ended` may submit it again */
+
+        io->ended(io);
+        io = next;
+        n_ended++;
+    }
+    return n_ended;
+}
+
+static void uring_arm(void)
+{
+    bool has_ended;
+
+    pthread_mutex_lock(&uring.lock);
+    (void)io_uring_cq_eventfd_toggle(&uring.ring, true);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    has_ended = io_uring_cq_ready(&uring.ring) > 0 || io_uring_sq_ready(&uring.ring) > 0;
+    pthread_mutex_unlock(&uring.lock);
+    if (has_ended) {
+        uring.core->wake();
+    }
+}
+
+static void uring_disarm(void)
+{
+    pthread_mutex_lock(&uring.lock);
+    (void)io_uring_cq_eventfd_toggle(&uring.ring, false);
+    pthread_mutex_unlock(&uring.lock);
+}
+
+/* ---- registered files and memory ------------------------------------------------------------- */
+
+static int uring_file_add(int fd)
+{
+    int slot = -1;
+
+    pthread_mutex_lock(&uring.lock);
+    for (int i = 0; uring.has_files && slot < 0 && i < N_FILES; i++) {
+        if (!uring.is_file[i] &&
+            io_uring_register_files_update(&uring.ring, (unsigned)i, &fd, 1) == 1) {
+            uring.is_file[i] = true;
+            slot = i;
+        }
+    }
+    pthread_mutex_unlock(&uring.lock);
+    return slot;
+}
+
+static void uring_file_remove(int slot)
+{
+    int none = -1;
+
+    pthread_mutex_lock(&uring.lock);
+    if (slot >= 0) {
+        (void)io_uring_register_files_update(&uring.ring, (unsigned)slot, &none, 1);
+        uring.is_file[slot] = false;
+    }
+    pthread_mutex_unlock(&uring.lock);
+}
+
+static void buffer_set(int index, void *addr, size_t nbytes)
+{
+    const struct iovec iovec = {addr, nbytes};
+
+    if (io_uring_register_buffers_update_tag(&uring.ring, (unsigned)index, &iovec, NULL, 1) == 1) {
+        uring.buffers[index] = iovec;
+    }
+}
+
+/* The kernel refuses it if RLIMIT_MEMLOCK is too low: then the memory is looked up each time. */
+static void uring_pin(void *addr, size_t nbytes)
+{
+    int free_one = -1;
+
+    pthread_mutex_lock(&uring.lock);
+    for (int i = N_BUFFERS - 1; uring.has_buffers && i >= 0; i--) {
+        free_one = uring.buffers[i].iov_base == NULL ? i : free_one;
+    }
+    if (free_one >= 0 && buffer_find(addr, nbytes) < 0) {
+        buffer_set(free_one, addr, nbytes);
+    }
+    pthread_mutex_unlock(&uring.lock);
+}
+
+static void uring_unpin(void *addr)
+{
+    pthread_mutex_lock(&uring.lock);
+    for (int i = 0; uring.has_buffers && i < N_BUFFERS; i++) {
+        if (uring.buffers[i].iov_base == addr && addr != NULL) {
+            uring.buffers[i] = (struct iovec){NULL, 0};
+            buffer_set(i, NULL, 0);
+        }
+    }
+    pthread_mutex_unlock(&uring.lock);
+}
+
+/* ---- the ring -------------------------------------------------------------------------------- */
+
+static const char *why_not(int error)
+{
+    return error == EPERM    ? "io_uring is forbidden here (kernel.io_uring_disabled, or seccomp)"
+           : error == EACCES ? "io_uring is forbidden here (a security policy)"
+           : error == ENOSYS ? "the kernel has no io_uring, or seccomp hides it"
+           : error == ENOMEM ? "no memory for a ring (RLIMIT_MEMLOCK)"
+           : error == EMFILE ? "no descriptor is left"
+                             : strerror(error);
+}
+
+/* A ring whose completions wake the library. Returns 0 or an errno. */
+static int uring_make(void)
+{
+    struct io_uring_params params = {.flags = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP,
+                                     .cq_entries = MAX_FLYING};
+    int error = -io_uring_queue_init_params(N_ENTRIES, &uring.ring, &params);
+
+    if (error != 0) {
+        return error;
+    }
+    if ((params.features & IORING_FEAT_NODROP) == 0 || params.cq_entries < MAX_FLYING) {
+        error = ENOSYS; /* older than Linux 5.5 */
+    }
+    if (error == 0) {
+        error = -io_uring_register_eventfd(&uring.ring, uring.core->wake_fd);
+    }
+    if (error != 0) {
+        io_uring_queue_exit(&uring.ring);
+    }
+    return error;
+}
+
+static int uring_start(const struct nxr_storage_core *core, char *why, size_t why_nbytes)
+{
+    int error;
+
+    uring.core = core;
+    error = uring_make();
+    if (error != 0) {
+        snprintf(why, why_nbytes, "%s", why_not(error));
+        return NIXL_E_UNSUPPORTED;
+    }
+    (void)io_uring_cq_eventfd_toggle(&uring.ring, false);
+    uring.has_files = io_uring_register_files_sparse(&uring.ring, N_FILES) == 0;
+    uring.has_buffers = io_uring_register_buffers_sparse(&uring.ring, N_BUFFERS) == 0;
+    return NIXL_OK;
+}
+
+static void uring_stop(void)
+{
+    io_uring_queue_exit(&uring.ring);
+    memset(uring.is_file, 0, sizeof(uring.is_file));
+    memset(uring.buffers, 0, sizeof(uring.buffers));
+}
+
+NIXL_API extern const struct nxr_storage_engine nxr_storage_uring;
+
+const struct nxr_storage_engine nxr_storage_uring = {
+    .abi = NXR_STORAGE_ABI,
+    .name = "io_uring",
+    .start = uring_start,
+    .stop = uring_stop,
+    .submit = uring_submit,
+    .poll = uring_poll,
+    .arm = uring_arm,
+    .disarm = uring_disarm,
+    .file_add = uring_file_add,
+    .file_remove = uring_file_remove,
+    .pin = uring_pin,
+    .unpin = uring_unpin,
+};
