@@ -11,6 +11,7 @@ subjectinclude_HEADERS = \
 	%D%/nixlrun/route.h \
 	%D%/nixlrun/log.h \
 	%D%/nixlrun/region.h \
+	%D%/nixlrun/file.h \
 	%D%/nixlrun/request.h \
 	%D%/nixlrun/op.h \
 	%D%/nixlrun/put_get.h \

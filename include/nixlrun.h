@@ -42,6 +42,7 @@
 #include <nixlrun/route.h>
 #include <nixlrun/log.h>
 #include <nixlrun/region.h>
+#include <nixlrun/file.h>
 #include <nixlrun/request.h>
 #include <nixlrun/op.h>
 #include <nixlrun/put_get.h>

@@ -39,6 +39,7 @@
 #include "host/liveness.h"
 #include "host/atomic_serve.h"
 #include "memory/cuda/kind.h"
+#include "memory/file/kind.h"
 #include "memory/device.h"
 #include "memory/memory.h"
 #include "memory/vulkan/kind.h"
@@ -126,6 +127,7 @@ static const struct nxr_subsystem *const all_subsystems[] = {
     &nxr_detach_subsystem,
     &nxr_publish_subsystem,
     &nxr_referral_subsystem,
+    &nxr_storage_subsystem,
     &nxr_detector_subsystem,
     &nxr_finalize_barrier_subsystem,
     &nxr_teams_subsystem,
@@ -152,7 +154,8 @@ void nxr_subsystems_compose(void)
     nxr_pollers = all_pollers;
     nxr_note_source = nxr_inbox_note_source;
     nxr_memory_register(&nxr_memory_vulkan);
-    nxr_memory_register(&nxr_memory_cuda);       /* after Vulkan: it may know that memory, too */
+    nxr_memory_register(&nxr_memory_cuda); /* after Vulkan: it may know that memory, too */
+    nxr_memory_register(&nxr_memory_file);
     nxr_transport_register(&nxr_transport_self); /* by cost */
     nxr_transport_register(&nxr_transport_shm);
     nxr_transport_register(&nxr_transport_cuda_ipc);

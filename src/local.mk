@@ -99,6 +99,11 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/memory/device.h \
 	%D%/memory/device_atomic.c %D%/memory/device_atomic.h \
 	%D%/memory/export.c \
+	%D%/memory/file/file.c %D%/memory/file/file.h \
+	%D%/memory/file/file_copy.c \
+	%D%/memory/file/file_engine.c \
+	%D%/memory/file/file_open.c \
+	%D%/memory/file/kind.h \
 	%D%/memory/host.c \
 	%D%/memory/kind.c \
 	%D%/memory/memory.h \
@@ -140,10 +145,12 @@ endif
 	%D%/region/own_atomic.c %D%/region/own_atomic.h \
 	%D%/region/publish.c %D%/region/publish.h \
 	%D%/region/region.c %D%/region/region.h \
+	%D%/region/region_file.c \
 	%D%/region/extents.c %D%/region/extents.h \
 	%D%/region/region_handle.h %D%/region/region_make.c \
 	%D%/region/region_name.c %D%/region/region_name.h \
-	%D%/region/region_query.c
+	%D%/region/region_query.c \
+	%D%/region/region_storage.c
 %C%_libnxr_region_la_CFLAGS = $(AM_CFLAGS)
 
 %C%_libnxr_host_la_SOURCES = \
@@ -208,6 +215,7 @@ endif
 %C%_libnxr_boot_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
 
 %C%_libnxr_transfer_la_SOURCES = \
+	%D%/transfer/durable.c %D%/transfer/durable.h \
 	%D%/transfer/bounce_serve.c \
 	%D%/transfer/copy_crew.c %D%/transfer/copy_crew.h \
 	%D%/transfer/copy_thread.c %D%/transfer/copy_thread.h \

@@ -7,6 +7,7 @@ include test/network/local.mk
 include test/net/local.mk
 include test/conformance/local.mk
 include test/mp/local.mk
+include test/storage/local.mk
 include test/attach/local.mk
 include test/gpu/local.mk
 include test/bench/local.mk

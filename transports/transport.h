@@ -420,6 +420,9 @@ struct nxr_device_copy {
     /* If not NULL: not a copy but this reduction, by the device of dst (src/memory/reduce.h). */
     const struct nxr_device_reduction *reduction;
 
+    /* Not a copy: make durable what was written before to dst, which is storage. No pieces. */
+    bool is_sync;
+
     /* Set by the caller of nxr_device_copy_begin(): called once, from whichever thread polls. */
     void (*ended)(struct nxr_device_copy *copy, int status);
     bool is_unattended; /* no thread waits for it: the GPU must wake this process at its end */

@@ -117,6 +117,7 @@ static void question_register(void)
     nxr_control_register(NXR_WIRE_PROBED, nxr_question_answered);
     nxr_control_register(NXR_WIRE_DECIDED, nxr_question_answered);
     nxr_control_register(NXR_WIRE_GRANT, nxr_question_answered);
+    nxr_control_register(NXR_WIRE_BECAUSE, nxr_question_answered);
 }
 
 const struct nxr_subsystem nxr_question_subsystem = {

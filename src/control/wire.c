@@ -38,6 +38,8 @@ static const struct {
     [NXR_WIRE_REFER] = {sizeof(struct nxr_wire_refer), 0, 0, false},
     [NXR_WIRE_REFERRED] = {sizeof(struct nxr_wire_referred), 0, 0, false},
     [NXR_WIRE_REFORM] = {sizeof(struct nxr_wire_reform), 0, 0, false},
+    [NXR_WIRE_WHY] = {sizeof(struct nxr_wire_why), 0, 0, false},
+    [NXR_WIRE_BECAUSE] = {sizeof(struct nxr_wire_because), 0, 0, false},
 };
 
 void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type)
@@ -116,6 +118,7 @@ int nxr_wire_atomic_outcome(const struct nxr_wire_atomic_done *done)
     case NIXL_E_NO_MEMORY:
     case NIXL_E_CANCELED:
     case NIXL_E_ACCESS:
+    case NIXL_E_STORAGE:
         return done->status;
     default:
         return NIXL_E_TRANSPORT;
@@ -274,6 +277,17 @@ static const char *wire_check_referral(const union nxr_wire_message *message)
                : NULL;
 }
 
+/* What is wrong with a message about failed storage, or NULL. */
+static const char *wire_check_why(const union nxr_wire_message *message)
+{
+    if (message->header.type == NXR_WIRE_WHY) {
+        return message->why.id < NXR_N_REGION_IDS ? NULL : "an impossible region";
+    }
+    return memchr(message->because.text, '\0', sizeof(message->because.text)) != NULL
+               ? NULL
+               : "an unterminated reason";
+}
+
 /* What is wrong with the type's own fields, or NULL. */
 static const char *wire_check_body(const union nxr_wire_message *message, int n_fds, int size)
 {
@@ -303,6 +317,9 @@ static const char *wire_check_body(const union nxr_wire_message *message, int n_
         return wire_check_referral(message);
     case NXR_WIRE_REFORM:
         return wire_is_reform(&message->reform) ? NULL : "an impossible step to a team";
+    case NXR_WIRE_WHY:
+    case NXR_WIRE_BECAUSE:
+        return wire_check_why(message);
     default:
         return wire_check_lent(message);
     }

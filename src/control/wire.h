@@ -8,11 +8,12 @@
 #define NXR_CONTROL_WIRE_H
 
 #include "core/card.h"
+#include "memory/memory.h"
 #include "transports/network.h"
 #include "transports/transport.h"
 
 #define NXR_WIRE_MAGIC   0x5752584eu /* "NXRW" */
-#define NXR_WIRE_VERSION 13u
+#define NXR_WIRE_VERSION 14u
 #define NXR_WIRE_MAX_FDS 3
 #define NXR_WIRE_REMOTE  (-1) /* in place of a number of descriptors: it came over a network */
 
@@ -43,6 +44,8 @@ enum nxr_wire_type {
     NXR_WIRE_REFER,    /* make a process known to a rank of another job (attach/referral.h) */
     NXR_WIRE_REFERRED, /* the answer */
     NXR_WIRE_REFORM,   /* a step of agreeing on the members of a team */
+    NXR_WIRE_WHY,      /* why has your storage failed? */
+    NXR_WIRE_BECAUSE,  /* the answer */
     NXR_WIRE_N_TYPES
 };
 
@@ -200,6 +203,22 @@ struct nxr_wire_grant {
     uint64_t nbytes;
 };
 
+struct nxr_wire_why {
+    struct nxr_wire_header header;
+    uint64_t ask;
+    uint64_t generation; /* of the region; 0: whichever of your storage failed last */
+    uint32_t id;
+    uint32_t unused;
+};
+
+struct nxr_wire_because {
+    struct nxr_wire_header header;
+    uint64_t ask;
+    int32_t error; /* errno; 0: nothing has failed */
+    uint32_t unused;
+    char text[NXR_STORAGE_WHY_NBYTES];
+};
+
 /*
  * A question to change a word in a region of the receiver, and its answer. They are no messages of
  * their own: networks carry them in records, in the order of puts, and a host in the slots of a
@@ -249,8 +268,8 @@ struct nxr_wire_referred {
 union nxr_wire_message {
     struct nxr_wire_header header;
     struct nxr_wire_question
-        question;                /* the head of PROBE, PROPOSE, RENEW, REFER and their answers */
-    struct nxr_wire_hello hello; /* and WELCOME */
+        question; /* the head of PROBE, PROPOSE, RENEW, REFER, WHY and their answers */
+    struct nxr_wire_hello hello;     /* and WELCOME */
     struct nxr_wire_resolve resolve; /* and PROBE */
     struct nxr_wire_key key;
     struct nxr_wire_closed closed;
@@ -264,6 +283,8 @@ union nxr_wire_message {
     struct nxr_wire_grant grant;
     struct nxr_wire_refer refer;
     struct nxr_wire_referred referred;
+    struct nxr_wire_why why;
+    struct nxr_wire_because because;
 };
 
 /* Make `message` an empty one of this type, with the header filled in. */

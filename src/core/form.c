@@ -9,7 +9,8 @@
 #include "util/struct.h"
 
 #define ALL_FLAGS                                                                                  \
-    (NIXL_OP_NOTE | NIXL_OP_SIGNAL | NIXL_OP_STREAM | NIXL_OP_RANK | NIXL_OP_GETS | NIXL_OP_GRANT)
+    (NIXL_OP_NOTE | NIXL_OP_SIGNAL | NIXL_OP_STREAM | NIXL_OP_RANK | NIXL_OP_GETS |                \
+     NIXL_OP_GRANT | NIXL_OP_DURABLE)
 
 int nxr_form_refuse(const char *operation, int rank, const char *flag, const char *why)
 {
@@ -24,7 +25,8 @@ static const char *flag_name(uint32_t flags)
            : (flags & NIXL_OP_STREAM) != 0 ? "NIXL_OP_STREAM"
            : (flags & NIXL_OP_RANK) != 0   ? "NIXL_OP_RANK"
            : (flags & NIXL_OP_GETS) != 0   ? "NIXL_OP_GETS"
-                                           : "NIXL_OP_GRANT";
+           : (flags & NIXL_OP_GRANT) != 0  ? "NIXL_OP_GRANT"
+                                           : "NIXL_OP_DURABLE";
 }
 
 /* Check the fields that mean the same in all calls. */
@@ -33,9 +35,9 @@ static int form_check(const char *operation, const struct nixl_op *op, uint32_t 
     if ((op->flags & ~(uint32_t)ALL_FLAGS) != 0) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "flags %#x; allowed: NIXL_OP_NOTE (%#x), _SIGNAL (%#x), _STREAM (%#x), "
-                        "_RANK (%#x), _GETS (%#x) and _GRANT (%#x)",
+                        "_RANK (%#x), _GETS (%#x), _GRANT (%#x) and _DURABLE (%#x)",
                         op->flags, NIXL_OP_NOTE, NIXL_OP_SIGNAL, NIXL_OP_STREAM, NIXL_OP_RANK,
-                        NIXL_OP_GETS, NIXL_OP_GRANT);
+                        NIXL_OP_GETS, NIXL_OP_GRANT, NIXL_OP_DURABLE);
     }
     if ((op->flags & ~allowed) != 0) {
         return nxr_form_refuse(operation, -1, flag_name(op->flags & ~allowed),

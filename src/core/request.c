@@ -162,7 +162,7 @@ static bool goes_on(struct nixl_req *req)
     req->op.offset = req->after.atomic.offset;
     req->op.atomic = req->after.atomic;
     req->op.local = NULL;
-    req->op.is_signal = true;
+    req->op.is_signal = req->op.atomic.op != NXR_ATOMIC_SYNC; /* whose end is waited for */
     req->op.transport = NULL;
     req->after.segment = NULL;
     req->is_started = false;
@@ -278,6 +278,12 @@ bool nxr_request_is_ordered(struct nixl_req *req)
     return is_ordered;
 }
 
+/* Does what follows wait until the put is durable? Then order alone is not enough. */
+static bool is_to_be_durable(const struct nixl_req *req)
+{
+    return req->after.segment != NULL && req->after.atomic.op == NXR_ATOMIC_SYNC;
+}
+
 void nxr_op_ordered(struct nxr_op *op)
 {
     if (op->ended == request_op_ended) { /* otherwise it is one of several pieces */
@@ -286,7 +292,9 @@ void nxr_op_ordered(struct nxr_op *op)
 
         pthread_mutex_lock(&nxr_requests_lock);
         has_begun = stop_pending(req);
-        make_due(take_followers(req));
+        if (!is_to_be_durable(req)) {
+            make_due(take_followers(req));
+        }
         pthread_mutex_unlock(&nxr_requests_lock);
         if (has_begun || atomic_load(&has_due)) {
             nxr_service_kick();

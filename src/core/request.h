@@ -243,8 +243,19 @@ int nxr_request_collect(struct nixl_req *req);
 /* The user gives the request up: it is freed when it ends, or now if it has. */
 void nxr_request_abandon(struct nixl_req *req);
 
-/* What is known about a failed copy beyond its status, to append to a message; or "". */
-const char *nxr_op_why_failed(int status, const struct nxr_segment *segment);
+/*
+ * What is known about a failed operation beyond its status, to append to a message; or "".
+ * Constant, or valid until the thread's next call. `segment` may be NULL. *error_p: the errno, or
+ * 0.
+ */
+const char *nxr_op_why_failed(int status, int rank, const struct nxr_segment *segment,
+                              int *error_p);
+
+/*
+ * Ask the owner of storage why it has failed; of that segment, or for NULL of any. Set by the
+ * region folder before anything starts. Without locks.
+ */
+extern const char *(*nxr_storage_why)(int rank, const struct nxr_segment *segment, int *error_p);
 
 extern const struct nxr_subsystem nxr_request_subsystem;
 

@@ -13,6 +13,7 @@
 #include "util/status.h"
 #include "core/wait.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,13 +27,21 @@ static bool req_is_done(void *arg)
     return nxr_request_is_done(req);
 }
 
-const char *nxr_op_why_failed(int status, const struct nxr_segment *segment)
+const char *(*nxr_storage_why)(int rank, const struct nxr_segment *segment, int *error_p);
+
+const char *nxr_op_why_failed(int status, int rank, const struct nxr_segment *segment, int *error_p)
 {
+    *error_p = 0;
+    if (status == NIXL_E_STORAGE && nxr_storage_why != NULL) {
+        return nxr_storage_why(rank, segment, error_p);
+    }
     /* EFAULT from a process_vm call, which does not say at which end. */
-    return status == NIXL_E_TRANSPORT && segment->method == NXR_METHOD_PROCESS_VM
-               ? "the memory at one end is gone; registered memory must stay mapped until "
-                 "nixl_region_close() has returned NIXL_OK"
-               : "";
+    if (status != NIXL_E_TRANSPORT || segment == NULL || segment->method != NXR_METHOD_PROCESS_VM) {
+        return "";
+    }
+    *error_p = EFAULT;
+    return "the memory at one end is gone; registered memory must stay mapped until "
+           "nixl_region_close() has returned NIXL_OK";
 }
 
 void nxr_op_describe(const struct nixl_req *req, char *text, size_t nbytes)
@@ -46,19 +55,20 @@ static void request_fail(const char *operation, const struct nixl_req *req, int 
 {
     int rank = req->owner->has_peer ? req->peer->rank : req->lost_rank;
     const char *why = "";
+    int error = 0;
     char what[192];
 
     if (status == NIXL_E_PEER_LOST) {
         why = nxr_peer_why_lost(rank);
-    } else if (req->op.segment != NULL && req->transport[0] != '\0') {
-        why = nxr_op_why_failed(status, req->op.segment);
+    } else if (status == NIXL_E_STORAGE || req->transport[0] != '\0') {
+        why = nxr_op_why_failed(status, rank, req->op.segment, &error);
     }
     snprintf(what, sizeof(what), "%s", req->operation);
     if (req->owner->describe != NULL) {
         req->owner->describe(req, what, sizeof(what));
     }
-    nxr_fail(status, operation, rank, req->transport, 0, "%s: %s%s%s", what, nixl_strerror(status),
-             why[0] != '\0' ? ": " : "", why);
+    nxr_fail(status, operation, rank, req->transport, error, "%s: %s%s%s", what,
+             nixl_strerror(status), why[0] != '\0' ? ": " : "", why);
 }
 
 /* Free a request that has ended. The thread that ended it may still hold the lock. */

@@ -102,6 +102,11 @@ void nxr_service_kick(void)
     }
 }
 
+int nxr_service_kick_fd(void)
+{
+    return kick_fd;
+}
+
 void nxr_service_signal_event_fd(struct nxr_peer *peer)
 {
     const uint64_t one = 1;

@@ -30,6 +30,11 @@ bool nxr_service_is_broken(void);
 /* Make the thread check connections and timers now. Any thread. */
 void nxr_service_kick(void);
 
+/*
+ * The eventfd that does the same; -1: the thread is not there. It is valid until the last finalize.
+ */
+int nxr_service_kick_fd(void);
+
 /* Watch a descriptor. NIXL_OK or NIXL_E_LIMIT. Caller holds job.lock. */
 int nxr_service_watch(int fd, uint32_t events, struct nxr_watch *watch);
 void nxr_service_rewatch(int fd, uint32_t events, struct nxr_watch *watch);

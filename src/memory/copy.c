@@ -43,10 +43,17 @@ static _Atomic uint32_t n_copies, n_armed;
 static atomic_bool is_told;
 #define LONG_NBYTES ((size_t)4 << 20) /* in one piece, or many pieces */
 
-/* CUDA may know Vulkan's memory, but not the reverse, so the Vulkan kind does mixed copies. */
+/*
+ * CUDA may know Vulkan's memory, but not the reverse, so the Vulkan kind does mixed copies. No GPU
+ * knows storage, which refuses them.
+ */
 static const struct nxr_memory_kind *engine_of(const struct nxr_device_copy *copy)
 {
-    if (copy->dst == NULL || nxr_range_kind(copy->src) == NIXL_MEM_VULKAN) {
+    if (copy->dst != NULL && copy->dst->kind->is_storage) {
+        return copy->dst->kind;
+    }
+    if (copy->dst == NULL || nxr_range_kind(copy->src) == NIXL_MEM_VULKAN ||
+        (copy->src != NULL && copy->src->kind->is_storage)) {
         return copy->src->kind;
     }
     return copy->dst->kind;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The queue of changes to words in device memory. One change is in progress at a time, in three
- * steps: copy the word out, change it, copy it back. Lock: device_atomic_lock, innermost.
+ * steps: copy the word out, change it, copy it back. What makes storage durable changes nothing,
+ * takes long, and holds up no other. Lock: device_atomic_lock, innermost.
  */
 #include "config.h"
 
@@ -26,6 +27,18 @@ void nxr_device_atomic_add(struct nxr_device_atomic *word)
     nxr_list_append(&device_atomic_queue, &word->link);
     atomic_store_explicit(&has_queue, true, memory_order_release);
     pthread_mutex_unlock(&device_atomic_lock);
+}
+
+static bool device_atomic_is_sync(const struct nxr_device_atomic *word)
+{
+    return word->atomic.op == NXR_ATOMIC_SYNC;
+}
+
+static int device_atomic_begin_sync(struct nxr_device_atomic *word)
+{
+    word->copy = (struct nxr_device_copy){
+        .dst = word->range, .is_sync = true, .ended = device_atomic_copy_ended};
+    return nxr_device_copy_begin(&word->copy);
 }
 
 static int device_atomic_begin_copy(struct nxr_device_atomic *word, bool is_storing)
@@ -55,7 +68,7 @@ static int device_atomic_change(struct nxr_device_atomic *word)
 static void device_atomic_finish(struct nxr_device_atomic *word, int status)
 {
     pthread_mutex_lock(&device_atomic_lock);
-    is_busy = false;
+    is_busy = is_busy && device_atomic_is_sync(word);
     pthread_mutex_unlock(&device_atomic_lock);
     atomic_fetch_add(&nxr_device_n_changes, 1);
     word->ended(word, status);
@@ -66,7 +79,7 @@ static void device_atomic_copy_ended(struct nxr_device_copy *copy, int status)
 {
     struct nxr_device_atomic *word = nxr_list_entry(copy, struct nxr_device_atomic, copy);
 
-    if (status == NIXL_OK && !word->is_storing) {
+    if (status == NIXL_OK && !word->is_storing && !device_atomic_is_sync(word)) {
         status = device_atomic_change(word);
     }
     if (status != NIXL_INPROGRESS) {
@@ -82,7 +95,8 @@ static struct nxr_device_atomic *next_word(void)
     pthread_mutex_lock(&device_atomic_lock);
     if (!is_busy) {
         link = nxr_list_pop(&device_atomic_queue);
-        is_busy = link != NULL;
+        is_busy = link != NULL &&
+                  !device_atomic_is_sync(nxr_list_entry(link, struct nxr_device_atomic, link));
     }
     atomic_store_explicit(&has_queue, !nxr_list_is_empty(&device_atomic_queue),
                           memory_order_relaxed);
@@ -98,8 +112,12 @@ void nxr_device_atomics_run(void)
         int status;
 
         word->value = 0;
-        status = device_atomic_begin_copy(word, false);
-        status = status == NIXL_OK ? device_atomic_change(word) : status;
+        if (device_atomic_is_sync(word)) {
+            status = device_atomic_begin_sync(word);
+        } else {
+            status = device_atomic_begin_copy(word, false);
+            status = status == NIXL_OK ? device_atomic_change(word) : status;
+        }
         if (status != NIXL_INPROGRESS) {
             device_atomic_finish(word, status);
         }

@@ -68,9 +68,24 @@ struct nxr_memory_streams {
                 size_t why_nbytes);
 };
 
+#define NXR_N_MEM_KINDS (NIXL_MEM_FILE + 1) /* of enum nixl_mem_kind, with those that are none */
+
+/* Why an operation on storage has failed. */
+#define NXR_STORAGE_WHY_NBYTES 256
+struct nxr_storage_why {
+    int error; /* errno; 0: nothing has failed */
+    char text[NXR_STORAGE_WHY_NBYTES];
+};
+
 struct nxr_memory_kind {
     enum nixl_mem_kind kind;
-    const char *name; /* "host", "cuda", "vulkan" */
+    const char *name; /* "host", "cuda", "vulkan", "file" */
+
+    /*
+     * It is storage (storage/storage.h): nothing lies at its addresses, for any processor or GPU,
+     * and it copies only to and from host memory.
+     */
+    bool is_storage;
 
     /*
      * Load and start what the kind needs; repeated calls are cheap. NIXL_OK, or NIXL_E_NO_DEVICE
@@ -158,7 +173,19 @@ struct nxr_memory_kind {
 
     /* For streams of the user's; NULL: the kind has none. */
     const struct nxr_memory_streams *streams;
+
+    /*
+     * Storage: the last failure of that memory, or with NULL of any of the kind. NULL: it is no
+     * storage. Threads: any.
+     */
+    void (*why)(const struct nxr_range *range, struct nxr_storage_why *why);
 };
+
+/* Is it storage? It has no kind if there is none. */
+static inline bool nxr_memory_is_storage(const struct nxr_memory *memory)
+{
+    return memory->kind != NULL && memory->kind->is_storage;
+}
 
 /* Always in the list; owns every address that no other kind does. */
 extern const struct nxr_memory_kind nxr_memory_host;

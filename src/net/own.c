@@ -240,9 +240,9 @@ static void refuse(struct net_peer *np, const struct net_refusal *refusal, bool 
         .refused = {refusal->generation, refusal->id, refusal->status, 0},
     };
 
-    if (refusal->status != NIXL_E_STALE) {
+    if (refusal->status != NIXL_E_STALE && refusal->status != NIXL_E_STORAGE) {
         nxr_net_drop(np->peer->rank, what_refused(refusal->status));
-    } else if (refusal->is_own) {
+    } else if (refusal->is_own && refusal->status == NIXL_E_STALE) {
         return;
     }
     if (is_after_bulk) {
@@ -400,7 +400,9 @@ void nxr_net_take_atomic(struct net_peer *np, const struct nxr_net_record *recor
 
     if (np->is_late && asked->what.is_own == 0) {
         if (asked->ask != 0) { /* of a signal the refusal of the put tells enough */
-            nxr_net_answer_atomic(np, asked, NIXL_E_CANCELED, 0);
+            bool is_sync = asked->what.atomic.op == NXR_ATOMIC_SYNC;
+
+            nxr_net_answer_atomic(np, asked, is_sync ? np->refusal.status : NIXL_E_CANCELED, 0);
         }
         return;
     }

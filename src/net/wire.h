@@ -12,7 +12,7 @@
 #include "transports/network.h"
 
 #define NXR_NET_MAGIC   0x4e52584eu /* "NXRN" */
-#define NXR_NET_VERSION 8u
+#define NXR_NET_VERSION 9u
 
 struct nxr_net_head {
     uint32_t magic;

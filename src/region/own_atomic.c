@@ -4,6 +4,13 @@
 
 #include "region/own_atomic.h"
 #include "core/control.h"
+#include "memory/memory.h"
+
+/* Storage has no words, and only storage is made durable. */
+static bool own_atomic_fits(const struct nxr_atomic *atomic, const struct nxr_range *range)
+{
+    return (atomic->op == NXR_ATOMIC_SYNC) == (range != NULL && range->kind->is_storage);
+}
 
 int nxr_own_atomic_find(const struct nxr_wire_atomic *asked, struct nxr_own_memory *memory_p)
 {
@@ -15,7 +22,10 @@ int nxr_own_atomic_find(const struct nxr_wire_atomic *asked, struct nxr_own_memo
         return NIXL_E_RANGE;
     }
     memory_p->addr += asked->atomic.offset;
-    return nbytes != 0 && (uintptr_t)memory_p->addr % nbytes == 0 ? NIXL_OK : NIXL_E_INVALID_ARG;
+    return nbytes != 0 && (uintptr_t)memory_p->addr % nbytes == 0 &&
+                   own_atomic_fits(&asked->atomic, memory_p->range)
+               ? NIXL_OK
+               : NIXL_E_INVALID_ARG;
 }
 
 uint64_t nxr_own_atomic_shown(uint32_t id, uint64_t fetched)
@@ -26,7 +36,9 @@ uint64_t nxr_own_atomic_shown(uint32_t id, uint64_t fetched)
 /* What forbids a peer's change. Getting no former value does not count. */
 static uint32_t own_atomic_forbidden_by(const struct nxr_atomic *atomic)
 {
-    return atomic->op == NIXL_ATOMIC_FETCH ? NIXL_ACCESS_NO_GET : NIXL_ACCESS_NO_PUT;
+    return atomic->op == NIXL_ATOMIC_FETCH ? NIXL_ACCESS_NO_GET
+           : atomic->op == NXR_ATOMIC_SYNC ? 0
+                                           : NIXL_ACCESS_NO_PUT;
 }
 
 int nxr_own_atomic_change(struct nxr_inflight_slot **slot_p, const struct nxr_wire_atomic *asked,

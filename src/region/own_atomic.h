@@ -11,7 +11,8 @@
 
 /*
  * The word of a question that nxr_wire_check_atomic() has passed, in a region that was entered:
- * memory_p->addr is its address. NIXL_OK, NIXL_E_RANGE; NIXL_E_INVALID_ARG: not aligned.
+ * memory_p->addr is its address. NIXL_OK, NIXL_E_RANGE; NIXL_E_INVALID_ARG: not aligned, a word of
+ * storage, or a SYNC of what is none.
  */
 int nxr_own_atomic_find(const struct nxr_wire_atomic *asked, struct nxr_own_memory *memory_p);
 

@@ -399,6 +399,46 @@ static const struct nxr_memory *own_memory_at(const struct nixl_region *region, 
     return NULL;
 }
 
+/* Of a region of extents, each extent is a segment. */
+static void find_storage(const struct nixl_region *region, int rank,
+                         void (*found)(struct nxr_segment *segment, void *arg), void *arg)
+{
+    const struct nxr_segment_chunk *chunk =
+        atomic_load(&region->chunks[rank / NXR_SEGMENTS_PER_CHUNK]);
+    struct nxr_region_segment *segment =
+        chunk != NULL ? atomic_load(&chunk->segments[rank % NXR_SEGMENTS_PER_CHUNK]) : NULL;
+    const struct nxr_extents *extents;
+
+    if (segment == NULL || atomic_load(&segment->state) != NXR_SEGMENT_READY) {
+        return;
+    }
+    extents = atomic_load(&segment->extents);
+    if (extents == NULL && nxr_segment_is_storage(&segment->segment)) {
+        found(&segment->segment, arg);
+    }
+    for (uint32_t i = 0; extents != NULL && i < extents->n; i++) {
+        if (nxr_segment_is_storage(extents->list[i].place.segment)) {
+            found(extents->list[i].place.segment, arg);
+        }
+    }
+}
+
+void nxr_regions_find_storage(int rank, const struct nixl_region *only,
+                              void (*found)(struct nxr_segment *segment, void *arg), void *arg)
+{
+    struct nxr_list *link, *after;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_list_for_each (link, after, &open_regions) {
+        const struct nixl_region *region = nxr_list_entry(link, struct nixl_region, link);
+
+        if ((only == NULL || only == region) && nxr_region_is_open(region)) {
+            find_storage(region, rank, found, arg);
+        }
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
 bool nxr_region_own_memory(const void *addr, struct nxr_memory *memory_p)
 {
     struct nxr_list *link, *after;

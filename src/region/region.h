@@ -140,6 +140,21 @@ static inline struct nxr_segment *nxr_region_segment(struct nixl_region *region,
     return &segment->segment;
 }
 
+/* Is the segment storage, a file say? */
+static inline bool nxr_segment_is_storage(const struct nxr_segment *segment)
+{
+    const struct nxr_memory_kind *kind = nxr_memory_kind((enum nixl_mem_kind)segment->key.kind);
+
+    return kind != NULL && kind->is_storage;
+}
+
+/*
+ * Call found() for each segment of that rank that is storage and ready: of one region, or for NULL
+ * of all that are open here. Takes job.lock, and holds it while found() is called.
+ */
+void nxr_regions_find_storage(int rank, const struct nixl_region *only,
+                              void (*found)(struct nxr_segment *segment, void *arg), void *arg);
+
 /* The name of the method by which the segment is reached. */
 const char *nxr_segment_method(const struct nxr_segment *segment);
 
@@ -265,5 +280,6 @@ int64_t nxr_region_tick(int64_t now);
 void nxr_regions_close_all(void);
 
 extern const struct nxr_subsystem nxr_region_subsystem;
+extern const struct nxr_subsystem nxr_storage_subsystem;
 
 #endif

@@ -29,6 +29,14 @@ struct why {
     char text[200];
 };
 
+int nxr_region_fail_bad_access(const char *operation, uint32_t access)
+{
+    return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
+                    "access %#x; allowed: 0, NIXL_ACCESS_NO_PUT (%#x), NIXL_ACCESS_NO_GET (%#x), "
+                    "or both",
+                    access, NIXL_ACCESS_NO_PUT, NIXL_ACCESS_NO_GET);
+}
+
 /* Read the caller's params, NULL for the defaults, and check them. */
 static int region_read_params(const char *operation, size_t nbytes,
                               const struct nixl_mem_params *theirs, struct nixl_mem_params *params)
@@ -61,10 +69,7 @@ static int region_read_params(const char *operation, size_t nbytes,
                         NIXL_MEM_POPULATE);
     }
     if ((params->access & ~(uint32_t)NXR_ACCESS_ALL) != 0) {
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
-                        "access %#x; allowed: 0, NIXL_ACCESS_NO_PUT (%#x), NIXL_ACCESS_NO_GET "
-                        "(%#x), or both",
-                        params->access, NIXL_ACCESS_NO_PUT, NIXL_ACCESS_NO_GET);
+        return nxr_region_fail_bad_access(operation, params->access);
     }
     return NIXL_OK;
 }
@@ -156,12 +161,8 @@ static uint32_t access_of(const struct nxr_scoped_name *scoped, uint32_t access)
     return scoped->name[0] != '\0' ? access : (uint32_t)NXR_ACCESS_ALL;
 }
 
-/*
- * Make a handle with memory of this rank. On success the handle owns `memory`; on failure `memory`
- * is released.
- */
-static int region_publish(const char *operation, const struct nxr_scoped_name *scoped,
-                          uint32_t access, struct nxr_memory *memory, struct nixl_region **region_p)
+int nxr_region_publish(const char *operation, const struct nxr_scoped_name *scoped, uint32_t access,
+                       struct nxr_memory *memory, struct nixl_region **region_p)
 {
     int status;
 
@@ -229,7 +230,7 @@ static int alloc_region(const struct nxr_scoped_name *scoped, size_t nbytes,
     if (memory.note[0] != '\0') {
         nxr_info(MEMORY, "region '%s': %s", nxr_region_label(scoped->name), memory.note);
     }
-    return region_publish("nixl_region_alloc", scoped, params->access, &memory, region_p);
+    return nxr_region_publish("nixl_region_alloc", scoped, params->access, &memory, region_p);
 }
 
 int nixl_region_alloc(const char *name, size_t nbytes, const struct nixl_mem_params *params,
@@ -302,7 +303,7 @@ int nixl_region_register(const char *name, void *addr, size_t nbytes,
     if (status != NIXL_OK) {
         return nxr_fail(status, "nixl_region_register", -1, "", 0, "%s", why.text);
     }
-    return region_publish("nixl_region_register", &scoped, ours.access, &memory, region_p);
+    return nxr_region_publish("nixl_region_register", &scoped, ours.access, &memory, region_p);
 }
 
 /* ---- extents --------------------------------------------------------------------------------- */

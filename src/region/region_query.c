@@ -21,7 +21,9 @@
 
 void *nixl_region_addr(const struct nixl_region *region)
 {
-    return nxr_region_is_open(region) ? region->memory.addr : NULL;
+    const struct nxr_memory *memory = &region->memory;
+
+    return nxr_region_is_open(region) && !nxr_memory_is_storage(memory) ? memory->addr : NULL;
 }
 
 uint64_t nixl_region_nbytes(const struct nixl_region *region)
@@ -213,6 +215,7 @@ int nixl_region_map(int rank, struct nixl_region *region, void **addr_p)
                         : nxr_peer_is_remote(segment->peer)         ? "on another host"
                         : segment->key.kind == NIXL_MEM_HOST        ? "registered memory"
                         : segment->key.kind == NIXL_MEM_VULKAN      ? "Vulkan memory"
+                        : segment->key.kind == NIXL_MEM_FILE        ? "a file"
                                                                     : "not open to this process");
     }
     if (!nxr_segment_allows(segment, map_forbidden_by(segment))) {

@@ -74,6 +74,12 @@ int nxr_atomic_find_segment(const char *operation, int rank, struct nixl_region 
     if (status != NIXL_OK) {
         return status;
     }
+    if (nxr_segment_is_storage(*segment_p)) {
+        return nxr_fail(NIXL_E_UNSUPPORTED, operation, rank, (*segment_p)->transport->name, 0,
+                        "region '%s' of %s is a file, where no processor changes words; allowed: "
+                        "atomics and signals in regions of memory, and notifications",
+                        nxr_region_label(region->name), nxr_rank_name(rank));
+    }
     if (((segment_addr(*segment_p) + atomic->offset) & (nbytes - 1)) != 0) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, (*segment_p)->transport->name, 0,
                         "the word at offset %llu of region '%s' is not aligned to its %zu bytes",

@@ -10,6 +10,7 @@
 #include "sync/granted.h"
 #include "sync/notify.h"
 #include "sync/stream_signal.h"
+#include "transfer/durable.h"
 #include "transfer/stream.h"
 #include "transfer/transfer.h"
 #include "util/status.h"
@@ -157,12 +158,46 @@ static int moving_granted(const struct moving *what, const struct nxr_form *form
     return status;
 }
 
+/* Start a put that ends, and is followed by a notification or signal, when it is durable. */
+static int moving_durable(const struct moving *what, const struct nxr_form *form,
+                          struct nixl_req **req_p)
+{
+    static const char flag[] = "NIXL_OP_DURABLE";
+    struct nxr_following following = {NULL, NULL};
+    int status;
+
+    if (what->kind == NXR_OP_GET) {
+        return nxr_form_refuse(what->operation, what->rank, flag, "a get changes no file");
+    }
+    if (nxr_form_has(form, NIXL_OP_STREAM)) {
+        return nxr_form_refuse(what->operation, what->rank, flag,
+                               "no stream reads or writes a file");
+    }
+    if (nxr_form_has(form, NIXL_OP_GRANT)) {
+        return nxr_form_refuse(what->operation, what->rank, flag,
+                               "not with a grant; allowed: a nixl_flush_x() with it, afterwards");
+    }
+    status = nxr_transfer_check(what->operation, what->rank, what->region, what->piece.local,
+                                what->piece.nbytes);
+    if (status == NIXL_OK) {
+        status = nxr_following_make(what->operation, what->rank, form, what->kind, &following);
+    }
+    if (status == NIXL_OK) {
+        status = nxr_durable_put(what->operation, what->rank, what->region, &what->piece, req_p);
+    }
+    nxr_following_begin(&following, status, *req_p);
+    return status;
+}
+
 static int moving_start(const struct moving *what, const struct nxr_form *form,
                         struct nixl_req **req_p)
 {
     struct nxr_following following = {NULL, NULL};
     int status = NIXL_E_AGAIN;
 
+    if (nxr_form_has(form, NIXL_OP_DURABLE)) {
+        return moving_durable(what, form, req_p);
+    }
     if (nxr_form_has(form, NIXL_OP_GRANT)) {
         return moving_granted(what, form, req_p);
     }
@@ -187,7 +222,8 @@ static int moving_run(const struct moving *what, const struct nixl_op *op, struc
     struct nixl_req *req = NULL;
     struct nxr_form form;
     int status = nxr_form_read_start(what->operation, op,
-                                     NIXL_OP_NOTE | NIXL_OP_SIGNAL | NIXL_OP_STREAM | NIXL_OP_GRANT,
+                                     NIXL_OP_NOTE | NIXL_OP_SIGNAL | NIXL_OP_STREAM |
+                                         NIXL_OP_GRANT | NIXL_OP_DURABLE,
                                      req_p, &form);
 
     if (status == NIXL_OK) {

@@ -11,6 +11,7 @@
 #include "core/form.h"
 #include "core/service.h"
 #include "core/subsystem.h"
+#include "transfer/durable.h"
 #include "transfer/transfer.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -95,14 +96,16 @@ static int take_failure(struct nxr_peer *peer)
 
 int nxr_transfer_report(const char *operation, struct nxr_peer *peer)
 {
-    int status = has_failure(peer) ? take_failure(peer) : NIXL_OK;
+    int status = has_failure(peer) ? take_failure(peer) : NIXL_OK, error;
+    const char *why;
 
     if (status == NIXL_OK) {
         return NIXL_OK;
     }
-    return nxr_fail(status, operation, peer->rank, "", 0,
-                    "an earlier put to %s that no call waits for has failed: %s",
-                    nxr_peer_name(peer), nixl_strerror(status));
+    why = nxr_op_why_failed(status, peer->rank, NULL, &error);
+    return nxr_fail(status, operation, peer->rank, "", error,
+                    "an earlier put to %s that no call waits for has failed: %s%s%s",
+                    nxr_peer_name(peer), nixl_strerror(status), why[0] != '\0' ? ": " : "", why);
 }
 
 /*
@@ -300,6 +303,11 @@ struct started_flush {
     order_of_fn *order_of;
     int next, last;
     int status; /* the first failure */
+
+    /* Then make durable what was put into this region, or all, at the ranks from `first` on. */
+    bool is_durable;
+    struct nixl_region *region;
+    int first;
 };
 
 static pthread_mutex_t flushes_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -367,7 +375,11 @@ static bool flushes_progress(void)
     while ((link = nxr_list_pop(&ended)) != NULL) {
         struct started_flush *flush = nxr_list_entry(link, struct started_flush, link);
 
-        nxr_request_end(flush->req, flush->status);
+        if (flush->is_durable && flush->status == NIXL_OK) {
+            nxr_durable_run(flush->req, flush->region, flush->first, flush->last);
+        } else {
+            nxr_request_end(flush->req, flush->status);
+        }
         free(flush);
     }
     return has_ended;
@@ -403,12 +415,21 @@ static void flush_stop(struct nixl_req *req)
     if (found != NULL) {
         free(found);
         nxr_request_end(req, NIXL_E_CANCELED);
+    } else {
+        nxr_durable_stop(req);
     }
 }
 
 static const struct nxr_req_owner flush_owner = {.is_unflushed = true, .stop = flush_stop};
 
-static int flush_start(const char *operation, int rank, order_of_fn *order_of,
+/* What a flush covers. */
+struct flushed {
+    order_of_fn *order_of;
+    bool is_durable;
+    struct nixl_region *region;
+};
+
+static int flush_start(const char *operation, int rank, const struct flushed *what,
                        struct nixl_req **req_p)
 {
     struct started_flush *flush = malloc(sizeof(*flush));
@@ -420,7 +441,10 @@ static int flush_start(const char *operation, int rank, order_of_fn *order_of,
     }
     *flush = (struct started_flush){
         .req = req,
-        .order_of = order_of,
+        .order_of = what->order_of,
+        .is_durable = what->is_durable,
+        .region = what->region,
+        .first = rank == NIXL_ALL_RANKS ? 0 : rank,
         .next = rank == NIXL_ALL_RANKS ? 0 : rank,
         .last = rank == NIXL_ALL_RANKS ? (int)nxr_n_numbers() - 1 : rank,
     };
@@ -437,14 +461,31 @@ static int flush_start(const char *operation, int rank, order_of_fn *order_of,
     return NIXL_INPROGRESS;
 }
 
+/* Is the region known to be no storage at that rank? */
+static int flush_check_durable(const char *operation, int rank, struct nixl_region *region)
+{
+    const struct nxr_segment *segment =
+        region != NULL && rank != NIXL_ALL_RANKS ? nxr_region_segment(region, rank) : NULL;
+
+    return segment == NULL || nxr_segment_is_storage(segment)
+               ? NIXL_OK
+               : nxr_form_refuse(operation, rank, "NIXL_OP_DURABLE",
+                                 "the region is memory at that rank, which lasts no longer than "
+                                 "its process; allowed: files, or NULL for all of them");
+}
+
 int nixl_flush_x(int rank, struct nixl_region *region, const struct nixl_op *op,
                  struct nixl_req **req_p)
 {
     static const char operation[] = "nixl_flush_x";
     struct nixl_req *req = NULL;
     struct nxr_form form;
-    int status = nxr_form_read_start(operation, op, NIXL_OP_GETS, req_p, &form);
-    order_of_fn *order_of = nxr_form_has(&form, NIXL_OP_GETS) ? flush_gets_of : flush_of;
+    int status = nxr_form_read_start(operation, op, NIXL_OP_GETS | NIXL_OP_DURABLE, req_p, &form);
+    const struct flushed what = {
+        .order_of = nxr_form_has(&form, NIXL_OP_GETS) ? flush_gets_of : flush_of,
+        .is_durable = nxr_form_has(&form, NIXL_OP_DURABLE),
+        .region = region,
+    };
 
     if (status == NIXL_OK && region != NULL && !nxr_region_is_open(region)) {
         status = nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "the region is closed");
@@ -452,11 +493,14 @@ int nixl_flush_x(int rank, struct nixl_region *region, const struct nixl_op *op,
     if (status == NIXL_OK && rank != NIXL_ALL_RANKS && !nxr_is_rank(rank)) {
         status = nxr_fail_rank(operation, rank);
     }
-    if (status == NIXL_OK && req_p == NULL && form.op.cq == NULL) {
-        return flush(operation, rank, order_of, form.timeout_ns);
+    if (status == NIXL_OK && what.is_durable) {
+        status = flush_check_durable(operation, rank, region);
+    }
+    if (status == NIXL_OK && req_p == NULL && form.op.cq == NULL && !what.is_durable) {
+        return flush(operation, rank, what.order_of, form.timeout_ns);
     }
     if (status == NIXL_OK) {
-        status = flush_start(operation, rank, order_of, &req);
+        status = flush_start(operation, rank, &what, &req);
     }
     return nxr_form_end(operation, &form, status, req, req_p);
 }

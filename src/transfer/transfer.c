@@ -18,8 +18,6 @@
 #include "util/status.h"
 #include "core/wait.h"
 
-#include <errno.h>
-
 /* ---- the slow path --------------------------------------------------------------------------- */
 
 /* A local buffer that begins in device memory must end there. */
@@ -147,12 +145,13 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
 int nxr_transfer_fail_copy(const char *operation, int status, struct nixl_region *region,
                            struct nxr_segment *segment)
 {
-    const char *why = nxr_op_why_failed(status, segment);
+    int error;
+    const char *why = nxr_op_why_failed(status, segment->peer->rank, segment, &error);
 
     if (why[0] == '\0' || nxr_life_check(segment->peer)) {
         return nxr_transfer_fail(operation, status, region, segment);
     }
-    return nxr_fail(status, operation, segment->peer->rank, segment->transport->name, EFAULT,
+    return nxr_fail(status, operation, segment->peer->rank, segment->transport->name, error,
                     "region '%s' of %s: %s", nxr_region_label(region->name),
                     nxr_peer_name(segment->peer), why);
 }

@@ -31,6 +31,13 @@ _Static_assert(sizeof(struct nxr_atomic) == 32, "fixed on the wire");
 /* A put of a word: a store of 2, 4 or 8 bytes. `type` is that size, not an enum nixl_type. */
 #define NXR_ATOMIC_STORE 8
 
+/*
+ * No change of a word: make durable what was written before to the storage that the region is. It
+ * travels as a question like those about words, since it has to keep its place behind puts, too.
+ * `type`, `offset`, `operand` and `compare` are 0.
+ */
+#define NXR_ATOMIC_SYNC 9
+
 /* Size of a value of the type; 0: no such type. */
 static inline size_t nxr_type_nbytes(unsigned type)
 {
@@ -49,10 +56,12 @@ static inline bool nxr_atomic_is_valid(unsigned type, unsigned op)
     return type <= NIXL_TYPE_DOUBLE && op <= NXR_ATOMIC_COMPARE_SWAP && !(is_float && is_bits);
 }
 
-/* Size of the word that is changed; 0: no such type. */
+/* Size of the word that is changed; 0: no such type. A SYNC counts as one of a byte. */
 static inline size_t nxr_atomic_nbytes(const struct nxr_atomic *atomic)
 {
-    return atomic->op == NXR_ATOMIC_STORE ? atomic->type : nxr_type_nbytes(atomic->type);
+    return atomic->op == NXR_ATOMIC_STORE  ? atomic->type
+           : atomic->op == NXR_ATOMIC_SYNC ? 1
+                                           : nxr_type_nbytes(atomic->type);
 }
 
 static inline bool nxr_atomic_is_put(size_t nbytes)
@@ -61,13 +70,14 @@ static inline bool nxr_atomic_is_put(size_t nbytes)
 }
 
 /*
- * May a peer on this host ask for it? True for all operations of the public calls, and for puts of
- * words.
+ * May a peer ask for it? True for all operations of the public calls, for puts of words, and for a
+ * SYNC.
  */
 static inline bool nxr_atomic_is_asked(const struct nxr_atomic *atomic)
 {
-    return atomic->op == NXR_ATOMIC_STORE ? nxr_atomic_is_put(atomic->type)
-                                          : nxr_atomic_is_valid(atomic->type, atomic->op);
+    return atomic->op == NXR_ATOMIC_STORE  ? nxr_atomic_is_put(atomic->type)
+           : atomic->op == NXR_ATOMIC_SYNC ? atomic->type == 0 && atomic->offset == 0
+                                           : nxr_atomic_is_valid(atomic->type, atomic->op);
 }
 
 /* Convert the caller's value of 4 or 8 bytes to the bits in which it is sent, and back. */

@@ -90,6 +90,8 @@ static void null_arguments(void)
     MPT_TRUE(strstr(nixl_last_error()->text, "allowed: NULL, or 1 to 255 bytes") != NULL);
     MPT_STATUS(nixl_region_register(NULL, NULL, 64, NULL, &other), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_region_alloc(NULL, 64, NULL, NULL), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_open_file("null", NULL, NULL, &other), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_open_file("\1", "/dev/zero", NULL, &other), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_region_open("null", NULL), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_region_open(NULL, &other), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_region_close(NULL, 0), NIXL_E_INVALID_ARG);

@@ -15,6 +15,7 @@ static void every_region_call(struct nixl_region *region, int expected)
     MPT_STATUS(nixl_region_register("refused", &byte, 1, NULL, &other), expected);
     MPT_STATUS(nixl_region_register_extents("refused", &extent, 1, NULL, &other), expected);
     MPT_STATUS(nixl_region_open("refused", &other), expected);
+    MPT_STATUS(nixl_region_open_file("refused", "/dev/null", NULL, &other), expected);
     MPT_STATUS(nixl_region_query(0, region, 0, &info), expected);
     MPT_STATUS(nixl_region_query_extent(0, region, 0, 0, &info), expected);
     MPT_STATUS(nixl_region_map(0, region, &addr), expected);

@@ -38,6 +38,8 @@ mp_programs = \
 	%D%/fault_team \
 	%D%/fault_visit \
 	%D%/fault_wait \
+	%D%/file \
+	%D%/file_fail \
 	%D%/first_flush \
 	%D%/grant_cases \
 	%D%/harness_probe \
@@ -130,6 +132,10 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_grant_cases_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_harness_probe_LDFLAGS = $(mp_link)
 %C%_harness_probe_LDADD = $(mp_libs)
+%C%_file_LDFLAGS = $(mp_link)
+%C%_file_LDADD = $(mp_libs)
+%C%_file_fail_LDFLAGS = $(mp_link)
+%C%_file_fail_LDADD = $(mp_libs)
 %C%_first_flush_LDFLAGS = $(mp_link)
 %C%_first_flush_LDADD = $(mp_libs)
 %C%_hello_LDFLAGS = $(mp_link)
@@ -199,7 +205,7 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_unload_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'
 %C%_unload_LDADD = -ldl
 
-mp_tests = %D%/abort.mp %D%/aside.mp %D%/bad_input.mp %D%/cuda.mp %D%/fair.mp %D%/fault.mp %D%/hello.mp %D%/life.mp %D%/limits.mp %D%/odd.mp %D%/reform.mp %D%/restart.mp %D%/stats.mp %D%/stress.mp
+mp_tests = %D%/abort.mp %D%/aside.mp %D%/bad_input.mp %D%/cuda.mp %D%/fair.mp %D%/fault.mp %D%/file.mp %D%/hello.mp %D%/life.mp %D%/limits.mp %D%/odd.mp %D%/reform.mp %D%/restart.mp %D%/stats.mp %D%/stress.mp
 EXTRA_DIST += $(mp_tests) %D%/asan.mp %D%/tsan.mp
 TESTS += $(mp_tests)
 

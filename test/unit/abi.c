@@ -15,6 +15,7 @@ Test(abi, sizes_are_pinned)
     cr_expect(eq(sz, sizeof(struct nixl_error), 48));
     cr_expect(eq(sz, sizeof(struct nixl_init_params), 16));
     cr_expect(eq(sz, sizeof(struct nixl_mem_params), 56));
+    cr_expect(eq(sz, sizeof(struct nixl_file_params), 48));
     cr_expect(eq(sz, sizeof(struct nixl_region_info), 320));
     cr_expect(eq(sz, sizeof(struct nixl_note), 24 + NIXL_NOTE_MAX));
     cr_expect(eq(sz, sizeof(struct nixl_route_info), 1488));
@@ -40,6 +41,9 @@ Test(abi, fields_are_where_they_were)
     cr_expect(eq(sz, offsetof(struct nixl_mem_params, kind), 8));
     cr_expect(eq(sz, offsetof(struct nixl_mem_params, flags), 12));
     cr_expect(eq(sz, offsetof(struct nixl_mem_params, numa_node), 16));
+    cr_expect(eq(sz, offsetof(struct nixl_file_params, fd), 12));
+    cr_expect(eq(sz, offsetof(struct nixl_file_params, nbytes), 16));
+    cr_expect(eq(sz, offsetof(struct nixl_file_params, context), 40));
     cr_expect(eq(sz, offsetof(struct nixl_region_info, flags), 20));
     cr_expect(eq(sz, offsetof(struct nixl_region_info, transport), 28));
     cr_expect(eq(sz, offsetof(struct nixl_region_info, method), 44));
@@ -85,10 +89,14 @@ Test(abi, values_are_pinned)
     cr_expect(eq(int, NIXL_THREAD_SINGLE, 1));
     cr_expect(eq(int, NIXL_SCOPE_REMOTE, 2));
     cr_expect(eq(int, NIXL_MEM_HOST, 1));
+    cr_expect(eq(int, NIXL_MEM_FILE, 5));
     cr_expect(eq(int, NIXL_MEM_PINNED, 4));
     cr_expect(eq(int, NIXL_MEM_POPULATE, 8));
     cr_expect(eq(int, NIXL_ACCESS_NO_PUT, 1));
     cr_expect(eq(int, NIXL_ACCESS_NO_GET, 2));
+    cr_expect(eq(int, NIXL_FILE_TRUNCATE, 64));
+    cr_expect(eq(int, NIXL_OP_DURABLE, 64));
+    cr_expect(eq(int, NIXL_E_STORAGE, -22));
     cr_expect(eq(int, NIXL_OUTCOME_DONE, 2));
     cr_expect(eq(int, NIXL_EVENT_LAUNCHER_LOST, 3));
     cr_expect(eq(int, NIXL_PEER_FINISHED, 2));
@@ -102,6 +110,7 @@ Test(abi, initialisers_set_the_size)
 {
     struct nixl_init_params init = NIXL_INIT_PARAMS_INIT;
     struct nixl_mem_params memory = NIXL_MEM_PARAMS_INIT;
+    struct nixl_file_params file = NIXL_FILE_PARAMS_INIT;
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
     struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
     struct nixl_event event = NIXL_EVENT_INIT;
@@ -114,6 +123,8 @@ Test(abi, initialisers_set_the_size)
     cr_expect(eq(sz, init.struct_nbytes, sizeof(init)));
     cr_expect(eq(sz, memory.struct_nbytes, sizeof(memory)));
     cr_expect(eq(int, memory.kind, NIXL_MEM_HOST));
+    cr_expect(eq(sz, file.struct_nbytes, sizeof(file)));
+    cr_expect(eq(int, file.fd, -1));
     cr_expect(eq(sz, info.struct_nbytes, sizeof(info)));
     cr_expect(eq(sz, route.struct_nbytes, sizeof(route)));
     cr_expect(eq(sz, event.struct_nbytes, sizeof(event)));

@@ -36,13 +36,12 @@ static const struct {
     enum nxr_wire_type type;
     int n_fds;
 } types[] = {
-    {NXR_WIRE_HELLO, 2},    {NXR_WIRE_WELCOME, 2}, {NXR_WIRE_RESOLVE, 0},
-    {NXR_WIRE_KEY, 1},      {NXR_WIRE_CLOSED, 0},  {NXR_WIRE_DEATH, 0},
-    {NXR_WIRE_RING_FD, 0},  {NXR_WIRE_BOUNCE, 1},  {NXR_WIRE_WORK, 0},
-    {NXR_WIRE_LEAVING, 0},  {NXR_WIRE_PROBE, 0},   {NXR_WIRE_PROBED, 0},
-    {NXR_WIRE_PROPOSE, 0},  {NXR_WIRE_DECIDED, 0}, {NXR_WIRE_DETACH, 0},
-    {NXR_WIRE_RENEW, 0},    {NXR_WIRE_GRANT, 0},   {NXR_WIRE_REFER, 0},
-    {NXR_WIRE_REFERRED, 0}, NXR_WIRE_REFORM, /* a step of agreeing on the members of a team */
+    {NXR_WIRE_HELLO, 2},   {NXR_WIRE_WELCOME, 2}, {NXR_WIRE_RESOLVE, 0},  {NXR_WIRE_KEY, 1},
+    {NXR_WIRE_CLOSED, 0},  {NXR_WIRE_DEATH, 0},   {NXR_WIRE_RING_FD, 0},  {NXR_WIRE_BOUNCE, 1},
+    {NXR_WIRE_WORK, 0},    {NXR_WIRE_LEAVING, 0}, {NXR_WIRE_PROBE, 0},    {NXR_WIRE_PROBED, 0},
+    {NXR_WIRE_PROPOSE, 0}, {NXR_WIRE_DECIDED, 0}, {NXR_WIRE_DETACH, 0},   {NXR_WIRE_RENEW, 0},
+    {NXR_WIRE_GRANT, 0},   {NXR_WIRE_REFER, 0},   {NXR_WIRE_REFERRED, 0}, {NXR_WIRE_REFORM, 0},
+    {NXR_WIRE_WHY, 0},     {NXR_WIRE_BECAUSE, 0},
 };
 #define N_TYPES (sizeof(types) / sizeof(types[0]))
 

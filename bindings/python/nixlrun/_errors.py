@@ -125,6 +125,10 @@ class AccessError(Error, PermissionError):
     """The region does not allow that access; nothing moved."""
 
 
+class StorageError(Error, OSError):
+    """A file has failed; the text has its path and the reason, native_code the errno."""
+
+
 class ClosedError(ValueError):
     """The region, context, queue, channel, transfer, team or job is closed."""
 
@@ -151,6 +155,7 @@ _CLASSES: dict[str, type[Error]] = {
     "E_INTERNAL": InternalError,
     "E_EXPIRED": ExpiredError,
     "E_ACCESS": AccessError,
+    "E_STORAGE": StorageError,
 }
 
 _names: dict[int, str] = {}

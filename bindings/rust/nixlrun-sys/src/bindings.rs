@@ -45,6 +45,7 @@ pub const NIXL_E_TRANSPORT: nixl_status = -18;
 pub const NIXL_E_INTERNAL: nixl_status = -19;
 pub const NIXL_E_EXPIRED: nixl_status = -20;
 pub const NIXL_E_ACCESS: nixl_status = -21;
+pub const NIXL_E_STORAGE: nixl_status = -22;
 pub type nixl_status = ::std::os::raw::c_int;
 extern "C" {
     #[doc = " The version of the library that is loaded, as NIXL_VERSION_NUMBER() makes it. NIXL_VERSION is"]
@@ -466,6 +467,8 @@ pub const NIXL_MEM_CUDA: nixl_mem_kind = 2;
 pub const NIXL_MEM_VULKAN: nixl_mem_kind = 3;
 #[doc = " alloc: GPU memory if there is any, else host; register: detect"]
 pub const NIXL_MEM_AUTO: nixl_mem_kind = 4;
+#[doc = " a file or a block device: nixl_region_open_file()"]
+pub const NIXL_MEM_FILE: nixl_mem_kind = 5;
 #[doc = " Kinds of memory."]
 pub type nixl_mem_kind = ::std::os::raw::c_uint;
 #[doc = " bound to NUMA node `numa_node`, which must exist"]
@@ -659,7 +662,7 @@ extern "C" {
     pub fn nixl_region_close(region: *mut nixl_region, timeout_ns: i64) -> ::std::os::raw::c_int;
 }
 extern "C" {
-    #[doc = " First byte of this rank's segment; NULL if there is none. Threads: any."]
+    #[doc = " First byte of this rank's segment; NULL if there is none, or it is a file. Threads: any."]
     pub fn nixl_region_addr(region: *const nixl_region) -> *mut ::std::os::raw::c_void;
 }
 extern "C" {
@@ -701,7 +704,7 @@ pub struct nixl_region_info {
     pub latency_ns: u64,
     #[doc = " expected: MB/s of a large put; 0: not known"]
     pub bandwidth_mbps: u64,
-    #[doc = " GPU memory: which, \"GPU-\" and a UUID; or \"\""]
+    #[doc = " GPU memory: \"GPU-\" and a UUID; own file: its engine; or \"\""]
     pub device: [::std::os::raw::c_char; 48usize],
     #[doc = " of enum nixl_access: what the owner's peers may not do"]
     pub access: u32,
@@ -780,6 +783,81 @@ extern "C" {
         rank: ::std::os::raw::c_int,
         region: *const nixl_region,
         addr: *const ::std::os::raw::c_void,
+    ) -> ::std::os::raw::c_int;
+}
+#[doc = " make the file if there is none, with mode `mode`"]
+pub const NIXL_FILE_CREATE: nixl_file_flag = 1;
+#[doc = " with _CREATE: fail if there is one"]
+pub const NIXL_FILE_NEW: nixl_file_flag = 2;
+#[doc = " open it for reading; implies NIXL_ACCESS_NO_PUT"]
+pub const NIXL_FILE_READ_ONLY: nixl_file_flag = 4;
+#[doc = " fail if anyone else has it so (flock; block device: O_EXCL)"]
+pub const NIXL_FILE_EXCLUSIVE: nixl_file_flag = 8;
+#[doc = " past the page cache (O_DIRECT), where the file system can"]
+pub const NIXL_FILE_DIRECT: nixl_file_flag = 16;
+#[doc = " reserve the space of the whole region now"]
+pub const NIXL_FILE_PREALLOCATE: nixl_file_flag = 32;
+#[doc = " at close, cut the file behind the last byte that was put"]
+pub const NIXL_FILE_TRUNCATE: nixl_file_flag = 64;
+#[doc = " How nixl_region_open_file() opens a file; any of these together, except as said."]
+pub type nixl_file_flag = ::std::os::raw::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct nixl_file_params {
+    pub struct_nbytes: usize,
+    #[doc = " of enum nixl_file_flag"]
+    pub flags: u32,
+    #[doc = " if path is NULL: an open descriptor, which stays the caller's"]
+    pub fd: i32,
+    #[doc = " of the region; 0: up to the end of the file or device"]
+    pub nbytes: u64,
+    #[doc = " of the region's first byte in the file or device"]
+    pub offset: u64,
+    #[doc = " NIXL_FILE_CREATE: permissions, less the umask; 0: 0600"]
+    pub mode: u32,
+    #[doc = " of enum nixl_access: what peers may not do"]
+    pub access: u32,
+    #[doc = " where its name and its events belong; NULL: the default"]
+    pub context: *mut nixl_context,
+}
+extern "C" {
+    #[must_use]
+    #[doc = " Open a file or a block device, and publish it under a name: a region of kind NIXL_MEM_FILE."]
+    #[doc = ""]
+    #[doc = " Any rank puts into it and gets from it as from memory, also from GPU memory: on this host, on"]
+    #[doc = " another one, of an attached job; with notifications, prepared transfers, grants, flush, deadlines"]
+    #[doc = " and events. The library of its owner, this rank, reads and writes the file; its program takes no"]
+    #[doc = " part. What needs memory that a processor reaches is refused with NIXL_E_UNSUPPORTED: atomics,"]
+    #[doc = " signals in the file, nixl_region_map(), copies on streams; nixl_region_addr() is NULL."]
+    #[doc = ""]
+    #[doc = " A put has ended, and nixl_flush() covers it, when the owner's kernel has accepted the bytes: they"]
+    #[doc = " outlive the processes, but not the host. With NIXL_OP_DURABLE they are on the medium."]
+    #[doc = ""]
+    #[doc = " A file that is shorter than the region is extended, unless it is only read. Bytes that were never"]
+    #[doc = " put read as zeros."]
+    #[doc = ""]
+    #[doc = " @param name      as nixl_region_alloc(); NULL: for this rank alone"]
+    #[doc = " @param path      of a regular file or a block device; NULL: params->fd"]
+    #[doc = " @param params    NULL: an existing file, all of it, for reading and writing"]
+    #[doc = " @param region_p  the handle, to be closed with nixl_region_close(), which closes the file"]
+    #[doc = " @return NIXL_OK"]
+    #[doc = " @return NIXL_E_INVALID_ARG  a bad name or params; neither path nor fd; not a file or a block"]
+    #[doc = "                             device; an empty file and no nbytes"]
+    #[doc = " @return NIXL_E_RANGE        the device, or the file that is only read, ends before the region"]
+    #[doc = " @return NIXL_E_NOT_FOUND    there is no such file"]
+    #[doc = " @return NIXL_E_ACCESS       not permitted, or the file system is mounted for reading only"]
+    #[doc = " @return NIXL_E_IN_USE       NIXL_FILE_NEW: it is there; NIXL_FILE_EXCLUSIVE: another has it"]
+    #[doc = " @return NIXL_E_NAME_IN_USE  this rank has an open region of that name"]
+    #[doc = " @return NIXL_E_LIMIT        no descriptor, no region number, or beyond RLIMIT_FSIZE or RLIMIT_AS"]
+    #[doc = " @return NIXL_E_STORAGE      the system failed otherwise, no space say: nixl_last_error() has path"]
+    #[doc = "                             and reason, and its native_code the errno"]
+    #[doc = " Later failures of the file end puts, gets and flushes with NIXL_E_STORAGE at the rank that"]
+    #[doc = " called, whichever that is, with path and reason. Collective: no. Threads: any."]
+    pub fn nixl_region_open_file(
+        name: *const ::std::os::raw::c_char,
+        path: *const ::std::os::raw::c_char,
+        params: *const nixl_file_params,
+        region_p: *mut *mut nixl_region,
     ) -> ::std::os::raw::c_int;
 }
 #[repr(C)]
@@ -866,6 +944,8 @@ pub const NIXL_OP_RANK: nixl_op_flag = 8;
 pub const NIXL_OP_GETS: nixl_op_flag = 16;
 #[doc = " `grant`: a put, get or prepared transfer of blocks that are lent"]
 pub const NIXL_OP_GRANT: nixl_op_flag = 32;
+#[doc = " a put into a file, or a flush, ends when the bytes are durable"]
+pub const NIXL_OP_DURABLE: nixl_op_flag = 64;
 #[doc = " Which fields of struct nixl_op are used, beyond those that are always looked at."]
 pub type nixl_op_flag = ::std::os::raw::c_uint;
 #[doc = " The extended form. Each call nixl_NAME_x() is nixl_NAME() with `op` before its outputs, and with"]

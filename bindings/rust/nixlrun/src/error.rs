@@ -60,6 +60,7 @@ codes! {
     Internal NIXL_E_INTERNAL "An error in the library."
     Expired NIXL_E_EXPIRED "The lifetime is over."
     Access NIXL_E_ACCESS "The region does not allow that access."
+    Storage NIXL_E_STORAGE "The storage failed; the text has path and reason."
 }
 
 struct Detail {

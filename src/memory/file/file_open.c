@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening files and block devices as memory, and closing them. A file that is opened in vain is
+ * left as it was: one that was made is removed, one that was extended is cut again. No lock.
+ */
+#include "config.h"
+
+#include "memory/file/file.h"
+#include "memory/file/kind.h"
+#include "util/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_TRIES 10 /* of making a file that others make and remove meanwhile */
+
+/* A file that is being opened, and where to say what is wrong. */
+struct opening {
+    struct nxr_file *file;
+    const struct nixl_file_params *params;
+    bool was_made, was_extended;
+    char *why;
+    size_t why_nbytes;
+    int error; /* errno of what failed, or 0 */
+};
+
+static int status_of(int error)
+{
+    switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+        return NIXL_E_NOT_FOUND;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return NIXL_E_ACCESS;
+    case EEXIST:
+    case EBUSY:
+    case ETXTBSY:
+    case EWOULDBLOCK:
+        return NIXL_E_IN_USE;
+    case EMFILE:
+    case ENFILE:
+    case EFBIG:
+        return NIXL_E_LIMIT;
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+        return NIXL_E_INVALID_ARG;
+    case ENOMEM:
+        return NIXL_E_NO_MEMORY;
+    default:
+        return NIXL_E_STORAGE;
+    }
+}
+
+/* A call has failed, with errno. */
+static int opening_fail(struct opening *opening, const char *what)
+{
+    int error = errno;
+
+    opening->error = error;
+    snprintf(opening->why, opening->why_nbytes, "%.120s: %s: %s", opening->file->path, what,
+             strerror(error));
+    return status_of(error);
+}
+
+NIXL_PRINTF(3, 4)
+static int opening_refuse(struct opening *opening, int status, const char *format, ...)
+{
+    char text[200];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    snprintf(opening->why, opening->why_nbytes, "%.120s: %s", opening->file->path, text);
+    return status;
+}
+
+static bool opening_wants(const struct opening *opening, uint32_t flag)
+{
+    return (opening->params->flags & flag) != 0;
+}
+
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+/* A new file with the path; NULL: no memory. */
+static struct nxr_file *file_new(const char *path)
+{
+    struct nxr_file *file = calloc(1, sizeof(*file) + strlen(path) + 1);
+
+    if (file != NULL) {
+        file->fd = file->direct_fd = -1;
+        file->slot = file->direct_slot = -1;
+        file->block_nbytes = NXR_FILE_BLOCK_NBYTES;
+        memcpy(file->path, path, strlen(path) + 1);
+    }
+    return file;
+}
+
+static void path_of_fd(int fd, char *path, size_t path_nbytes)
+{
+    char link[64];
+    ssize_t n;
+
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    n = readlink(link, path, path_nbytes - 1);
+    if (n < 0) {
+        n = snprintf(path, path_nbytes, "descriptor %d", fd);
+    }
+    path[n] = '\0';
+}
+
+static int flags_of(const struct nxr_file *file)
+{
+    return (file->is_read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOCTTY;
+}
+
+/* Open what a descriptor has open once more, so that the two share neither flags nor locks. */
+static int reopen(int fd, int flags)
+{
+    char link[64];
+    int again;
+
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    again = open(link, flags);
+    return again < 0 && errno == ENOENT && (flags & O_DIRECT) == 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0)
+                                                                   : again;
+}
+
+static int open_given(struct opening *opening)
+{
+    struct nxr_file *file = opening->file;
+    int flags = fcntl(opening->params->fd, F_GETFL);
+
+    if (flags < 0) {
+        return opening_fail(opening, "params->fd");
+    }
+    if ((flags & O_ACCMODE) == O_WRONLY || (flags & O_PATH) != 0) {
+        return opening_refuse(opening, NIXL_E_INVALID_ARG,
+                              "params->fd is not open for reading; allowed: O_RDWR, or O_RDONLY");
+    }
+    file->is_read_only = file->is_read_only || (flags & O_ACCMODE) == O_RDONLY;
+    file->fd = reopen(opening->params->fd, flags_of(file));
+    return file->fd >= 0 ? NIXL_OK : opening_fail(opening, "cannot open the descriptor again");
+}
+
+/* Without O_NONBLOCK, a FIFO without a writer would block the call. */
+static int open_path(struct opening *opening)
+{
+    struct nxr_file *file = opening->file;
+    int flags = flags_of(file) | O_NONBLOCK;
+    mode_t mode = opening->params->mode != 0 ? (mode_t)opening->params->mode : 0600;
+
+    for (int i = 0; i < MAX_TRIES; i++) {
+        if (!opening_wants(opening, NIXL_FILE_NEW)) {
+            file->fd = open(file->path, flags);
+        } else {
+            errno = ENOENT;
+        }
+        if (file->fd >= 0 || errno != ENOENT || !opening_wants(opening, NIXL_FILE_CREATE)) {
+            break;
+        }
+        file->fd = open(file->path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, mode);
+        opening->was_made = file->fd >= 0;
+        if (file->fd >= 0 || errno != EEXIST || opening_wants(opening, NIXL_FILE_NEW)) {
+            break;
+        }
+    }
+    if (file->fd < 0) {
+        return opening_fail(opening, errno == ENOENT && !opening_wants(opening, NIXL_FILE_CREATE)
+                                         ? "cannot open (NIXL_FILE_CREATE would make it)"
+                                         : "cannot open");
+    }
+    (void)fcntl(file->fd, F_SETFL, fcntl(file->fd, F_GETFL) & ~O_NONBLOCK);
+    return NIXL_OK;
+}
+
+/* ---- size ------------------------------------------------------------------------------------ */
+
+static int file_size(struct opening *opening)
+{
+    struct nxr_file *file = opening->file;
+    struct stat stat;
+    uint64_t nbytes;
+
+    if (fstat(file->fd, &stat) != 0) {
+        return opening_fail(opening, "fstat");
+    }
+    if (S_ISREG(stat.st_mode)) {
+        file->first_nbytes = (uint64_t)stat.st_size;
+        return NIXL_OK;
+    }
+    if (!S_ISBLK(stat.st_mode)) {
+        return opening_refuse(opening, NIXL_E_INVALID_ARG,
+                              "it is %s; allowed: a regular file or a block device",
+                              S_ISDIR(stat.st_mode)    ? "a directory"
+                              : S_ISFIFO(stat.st_mode) ? "a FIFO"
+                              : S_ISSOCK(stat.st_mode) ? "a socket"
+                                                       : "a character device");
+    }
+    if (ioctl(file->fd, BLKGETSIZE64, &nbytes) != 0) {
+        return opening_fail(opening, "BLKGETSIZE64");
+    }
+    file->first_nbytes = nbytes;
+    file->is_block_device = true;
+    return NIXL_OK;
+}
+
+/* Others that ask for the same are refused from here on. */
+static int file_lock(struct opening *opening)
+{
+    struct nxr_file *file = opening->file;
+
+    if (!opening_wants(opening, NIXL_FILE_EXCLUSIVE)) {
+        return NIXL_OK;
+    }
+    if (file->is_block_device) {
+        int fd = reopen(file->fd, flags_of(file) | O_EXCL);
+
+        if (fd < 0) {
+            return opening_fail(opening, "NIXL_FILE_EXCLUSIVE");
+        }
+        close(file->fd);
+        file->fd = fd;
+    }
+    return flock(file->fd, LOCK_EX | LOCK_NB) == 0
+               ? NIXL_OK
+               : opening_fail(opening, "NIXL_FILE_EXCLUSIVE: another has it");
+}
+
+/* Is the region in the file, or can the file be extended to hold it? */
+static int file_place(struct opening *opening)
+{
+    const struct nixl_file_params *params = opening->params;
+    struct nxr_file *file = opening->file;
+    uint64_t has = file->first_nbytes;
+
+    file->start = params->offset;
+    file->nbytes = params->nbytes != 0    ? params->nbytes
+                   : has > params->offset ? has - params->offset
+                                          : 0;
+    if (file->nbytes == 0) {
+        return opening_refuse(opening, NIXL_E_INVALID_ARG,
+                              "it has %llu bytes, and none from offset %llu on; allowed: an "
+                              "offset before its end, or params->nbytes",
+                              (unsigned long long)has, (unsigned long long)params->offset);
+    }
+    if (file->nbytes > INT64_MAX || file->start > INT64_MAX - file->nbytes) {
+        return opening_refuse(opening, NIXL_E_RANGE, "no file ends at offset %llu + %llu",
+                              (unsigned long long)file->start, (unsigned long long)file->nbytes);
+    }
+    if (file->start + file->nbytes > has && (file->is_block_device || file->is_read_only)) {
+        return opening_refuse(
+            opening, NIXL_E_RANGE, "it has %llu bytes%s, and the region ends at offset %llu",
+            (unsigned long long)has, file->is_block_device ? "" : " and is only read",
+            (unsigned long long)(file->start + file->nbytes));
+    }
+    return NIXL_OK;
+}
+
+static int file_extend(struct opening *opening)
+{
+    struct nxr_file *file = opening->file;
+    uint64_t end = file->start + file->nbytes;
+    struct rlimit limit;
+    int error;
+
+    if (file->is_block_device || file->is_read_only) {
+        return NIXL_OK;
+    }
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < end) {
+        opening->error = EFBIG;
+        return opening_refuse(opening, NIXL_E_LIMIT,
+                              "the region ends at offset %llu; files may have %llu bytes (ulimit "
+                              "-f)",
+                              (unsigned long long)end, (unsigned long long)limit.rlim_cur);
+    }
+    if (end > file->first_nbytes) {
+        if (ftruncate(file->fd, (off_t)end) != 0) {
+            return opening_fail(opening, "cannot extend");
+        }
+        opening->was_extended = true;
+    }
+    if (opening_wants(opening, NIXL_FILE_PREALLOCATE)) {
+        error = posix_fallocate(file->fd, (off_t)file->start, (off_t)file->nbytes);
+        if (error != 0) {
+            errno = error;
+            return opening_fail(opening, "NIXL_FILE_PREALLOCATE: cannot reserve the space");
+        }
+    }
+    return NIXL_OK;
+}
+
+/* Whether the file system can is known when it has opened it so. */
+static void open_direct(struct opening *opening, struct nxr_memory *memory)
+{
+    struct nxr_file *file = opening->file;
+    int sector = 0;
+
+    if (!opening_wants(opening, NIXL_FILE_DIRECT)) {
+        return;
+    }
+    file->direct_fd = reopen(file->fd, flags_of(file) | O_DIRECT);
+    if (file->direct_fd < 0) {
+        snprintf(memory->note, sizeof(memory->note),
+                 "through the page cache: this file system has no direct I/O (%s)",
+                 strerror(errno));
+    } else if (file->is_block_device && ioctl(file->fd, BLKSSZGET, &sector) == 0 &&
+               sector > (int)NXR_FILE_BLOCK_NBYTES) {
+        file->block_nbytes = (uint32_t)sector;
+    }
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static int file_reserve(struct opening *opening)
+{
+    struct nxr_file *file = opening->file;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *base;
+
+    file->reserved_nbytes = (file->nbytes + page - 1) / page * page;
+    base = mmap(NULL, file->reserved_nbytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                -1, 0);
+    if (base == MAP_FAILED) {
+        opening->error = errno;
+        return opening_refuse(opening, NIXL_E_LIMIT,
+                              "no addresses are left for %llu bytes (ulimit -v)",
+                              (unsigned long long)file->nbytes);
+    }
+    file->base = base;
+    return nxr_range_add((uintptr_t)base, file->nbytes, &nxr_memory_file, file, &file->range);
+}
+
+static int file_open_steps(struct opening *opening, bool is_path, struct nxr_memory *memory)
+{
+    int status = is_path ? open_path(opening) : open_given(opening);
+
+    if (status == NIXL_OK) {
+        status = file_size(opening);
+    }
+    if (status == NIXL_OK) {
+        status = file_lock(opening);
+    }
+    if (status == NIXL_OK) {
+        status = file_place(opening);
+    }
+    if (status == NIXL_OK) {
+        status = file_extend(opening);
+    }
+    if (status == NIXL_OK) {
+        open_direct(opening, memory);
+        status = file_reserve(opening);
+    }
+    return status;
+}
+
+static void file_free(struct nxr_file *file)
+{
+    if (file->range != NULL) {
+        nxr_range_remove(file->range);
+    }
+    if (file->base != NULL) {
+        munmap(file->base, file->reserved_nbytes);
+    }
+    if (file->direct_fd >= 0) {
+        close(file->direct_fd);
+    }
+    if (file->fd >= 0) {
+        close(file->fd);
+    }
+    free(file);
+}
+
+/* Leave the file as it was. */
+static void file_undo(struct opening *opening)
+{
+    struct nxr_file *file = opening->file;
+
+    if (opening->was_made) {
+        unlink(file->path);
+    } else if (opening->was_extended && ftruncate(file->fd, (off_t)file->first_nbytes) != 0) {
+        nxr_warn(MEMORY, "%s: cannot cut it to the %llu bytes that it had: %m", file->path,
+                 (unsigned long long)file->first_nbytes);
+    }
+    file_free(file);
+}
+
+static void memory_fill(struct nxr_memory *memory, struct nxr_file *file, uint32_t access)
+{
+    const char *why_not;
+    const struct nxr_storage_engine *engine = nxr_file_engine(&why_not);
+
+    memory->kind = &nxr_memory_file;
+    memory->addr = file->base;
+    memory->nbytes = file->nbytes;
+    memory->mapped_nbytes = file->reserved_nbytes;
+    memory->fd = -1;
+    memory->access = access | (file->is_read_only ? NIXL_ACCESS_NO_PUT : 0);
+    memory->range = file->range;
+    memory->is_registered = true;
+    snprintf(memory->device, sizeof(memory->device), "%s", engine->name);
+    if (memory->note[0] == '\0') {
+        snprintf(memory->note, sizeof(memory->note), "%.150s", why_not);
+    }
+    file->slot = engine->file_add(file->fd);
+    file->direct_slot = file->direct_fd >= 0 ? engine->file_add(file->direct_fd) : -1;
+}
+
+int nxr_file_open(const char *path, const struct nixl_file_params *params,
+                  struct nxr_memory *memory_p, char *why, size_t why_nbytes, int *error_p)
+{
+    struct opening opening = {.params = params, .why = why, .why_nbytes = why_nbytes};
+    char given[4096];
+    int status;
+
+    memset(memory_p, 0, sizeof(*memory_p));
+    if (path == NULL) {
+        path_of_fd(params->fd, given, sizeof(given));
+    }
+    opening.file = file_new(path != NULL ? path : given);
+    if (opening.file == NULL) {
+        snprintf(why, why_nbytes, "no memory");
+        *error_p = ENOMEM;
+        return NIXL_E_NO_MEMORY;
+    }
+    opening.file->is_read_only = (params->flags & NIXL_FILE_READ_ONLY) != 0;
+    opening.file->must_truncate = (params->flags & NIXL_FILE_TRUNCATE) != 0;
+    status = file_open_steps(&opening, path != NULL, memory_p);
+    *error_p = opening.error;
+    if (status != NIXL_OK) {
+        file_undo(&opening);
+        return status;
+    }
+    memory_fill(memory_p, opening.file, params->access);
+    return NIXL_OK;
+}
+
+/* ---- closing --------------------------------------------------------------------------------- */
+
+/* Cut a file behind what was put, or to what it had before. */
+static void file_cut_end(const struct nxr_file *file)
+{
+    uint64_t end = atomic_load(&file->written);
+
+    end = end > file->first_nbytes ? end : file->first_nbytes;
+    if (file->must_truncate && !file->is_block_device && !file->is_read_only &&
+        ftruncate(file->fd, (off_t)end) != 0) {
+        nxr_warn(MEMORY, "%s: cannot cut it to %llu bytes: %m", file->path,
+                 (unsigned long long)end);
+    }
+}
+
+void nxr_file_close(struct nxr_file *file)
+{
+    const struct nxr_storage_engine *engine = nxr_file_engine(NULL);
+
+    file_cut_end(file);
+    if (engine != NULL) {
+        engine->file_remove(file->slot);
+        engine->file_remove(file->direct_slot);
+    }
+    file_free(file);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why the storage of a region has failed: only its owner knows, and tells other ranks when they
+ * have a failure to report. No lock of its own.
+ */
+#include "config.h"
+
+#include "control/question.h"
+#include "control/wire.h"
+#include "core/request.h"
+#include "core/subsystem.h"
+#include "region/publish.h"
+#include "region/region.h"
+#include "util/clock.h"
+
+#include <string.h>
+
+#define ANSWER_NS (2 * NXR_S) /* the owner's service thread answers at once */
+
+/* The last failure of a region of this rank, or with generation 0 of any. Holds job.lock. */
+static void storage_why_own(uint64_t generation, uint32_t id, struct nxr_storage_why *why)
+{
+    const struct nxr_range *range = NULL;
+
+    memset(why, 0, sizeof(*why));
+    if (generation != 0) {
+        if (atomic_load(&nxr_job.control->generations[id]) != generation) {
+            return; /* closed meanwhile */
+        }
+        range = nxr_publish_memory(id).range;
+        if (range == NULL || !range->kind->is_storage) {
+            return;
+        }
+        range->kind->why(range, why);
+        return;
+    }
+    for (int kind = NIXL_MEM_HOST; kind < NXR_N_MEM_KINDS && why->error == 0; kind++) {
+        const struct nxr_memory_kind *table = nxr_memory_kind((enum nixl_mem_kind)kind);
+
+        if (table != NULL && table->is_storage) {
+            table->why(NULL, why);
+        }
+    }
+}
+
+static void storage_take_why(const struct nxr_control_source *source,
+                             const union nxr_wire_message *question)
+{
+    union nxr_wire_message message;
+    struct nxr_storage_why why;
+
+    storage_why_own(question->why.generation, question->why.id, &why);
+    nxr_wire_init(&message, NXR_WIRE_BECAUSE);
+    message.because.ask = question->why.ask;
+    message.because.error = why.error;
+    memcpy(message.because.text, why.text, sizeof(message.because.text));
+    nxr_peer_tell(source->peer, &message);
+}
+
+/* As nxr_storage_why. A reason that cannot be had is no failure: the status says enough. */
+static const char *storage_why(int rank, const struct nxr_segment *segment, int *error_p)
+{
+    static __thread struct nxr_storage_why why;
+    uint64_t generation = segment != NULL ? segment->key.generation : 0;
+    uint32_t id = segment != NULL ? segment->id : 0;
+    struct nxr_peer *peer = nxr_is_rank(rank) ? nxr_peer_find(rank) : NULL;
+    union nxr_wire_message message;
+
+    memset(&why, 0, sizeof(why));
+    if (rank == nxr_job.rank) {
+        pthread_mutex_lock(&nxr_job.lock);
+        storage_why_own(generation, id, &why);
+        pthread_mutex_unlock(&nxr_job.lock);
+    } else if (peer != NULL) {
+        nxr_wire_init(&message, NXR_WIRE_WHY);
+        message.why.generation = generation;
+        message.why.id = id;
+        if (nxr_question_ask(peer, &message, ANSWER_NS) == NIXL_OK) {
+            why.error = message.because.error;
+            memcpy(why.text, message.because.text, sizeof(why.text));
+        }
+    }
+    *error_p = why.error;
+    return why.text;
+}
+
+static void storage_register(void)
+{
+    nxr_storage_why = storage_why;
+    nxr_control_register(NXR_WIRE_WHY, storage_take_why);
+}
+
+const struct nxr_subsystem nxr_storage_subsystem = {
+    .name = "storage",
+    .register_handlers = storage_register,
+};

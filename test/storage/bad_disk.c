@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A disk that fails, for programs that are started with this library in LD_PRELOAD. BAD_DISK says
+ * how: "read", "write": requests that touch the second MiB of any file end with EIO; "sync":
+ * fdatasync() does; "short": requests of more than 1000 bytes move only a part of them.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+enum { FIRST_BAD = 1 << 20, END_BAD = 2 << 20, SHORT = 1000 };
+
+typedef ssize_t pread_fn(int fd, void *bytes, size_t nbytes, off_t offset);
+typedef ssize_t pwrite_fn(int fd, const void *bytes, size_t nbytes, off_t offset);
+typedef int fdatasync_fn(int fd);
+
+static int does(const char *what)
+{
+    const char *how = getenv("BAD_DISK");
+
+    return how != NULL && strcmp(how, what) == 0;
+}
+
+static int is_bad(const char *what, size_t nbytes, off_t offset)
+{
+    return does(what) && offset < END_BAD && offset + (off_t)nbytes > FIRST_BAD;
+}
+
+static size_t less(size_t nbytes)
+{
+    return does("short") && nbytes > SHORT ? nbytes / 2 + 1 : nbytes;
+}
+
+__attribute__((visibility("default"))) ssize_t pread(int fd, void *bytes, size_t nbytes,
+                                                     off_t offset)
+{
+    pread_fn *real = (pread_fn *)dlsym(RTLD_NEXT, "pread");
+
+    if (is_bad("read", nbytes, offset)) {
+        errno = EIO;
+        return -1;
+    }
+    return real(fd, bytes, less(nbytes), offset);
+}
+
+__attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *bytes, size_t nbytes,
+                                                      off_t offset)
+{
+    pwrite_fn *real = (pwrite_fn *)dlsym(RTLD_NEXT, "pwrite");
+
+    if (is_bad("write", nbytes, offset)) {
+        errno = EIO;
+        return -1;
+    }
+    return real(fd, bytes, less(nbytes), offset);
+}
+
+__attribute__((visibility("default"))) int fdatasync(int fd)
+{
+    fdatasync_fn *real = (fdatasync_fn *)dlsym(RTLD_NEXT, "fdatasync");
+
+    if (does("sync")) {
+        errno = EIO;
+        return -1;
+    }
+    return real(fd);
+}
