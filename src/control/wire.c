@@ -288,6 +288,34 @@ static const char *wire_check_why(const union nxr_wire_message *message)
                : "an unterminated reason";
 }
 
+/* What is wrong with a message about making a team, or NULL. */
+static const char *wire_check_team(const union nxr_wire_message *message)
+{
+    if (message->header.type == NXR_WIRE_REFORM) {
+        return wire_is_reform(&message->reform) ? NULL : "an impossible step to a team";
+    }
+    return is_verdict(&message->verdict.verdict) ? NULL : "an impossible verdict";
+}
+
+/* The same for what several folders have added. */
+static const char *wire_check_more(const union nxr_wire_message *message)
+{
+    switch (message->header.type) {
+    case NXR_WIRE_REFER:
+    case NXR_WIRE_REFERRED:
+        return wire_check_referral(message);
+    case NXR_WIRE_PROPOSE:
+    case NXR_WIRE_DECIDED:
+    case NXR_WIRE_REFORM:
+        return wire_check_team(message);
+    case NXR_WIRE_WHY:
+    case NXR_WIRE_BECAUSE:
+        return wire_check_why(message);
+    default:
+        return wire_check_lent(message);
+    }
+}
+
 /* What is wrong with the type's own fields, or NULL. */
 static const char *wire_check_body(const union nxr_wire_message *message, int n_fds, int size)
 {
@@ -309,19 +337,8 @@ static const char *wire_check_body(const union nxr_wire_message *message, int n_
     case NXR_WIRE_LEAVING:
         return wire_is_leaving(&message->leaving, size) ? NULL
                                                         : "an impossible list of leaving ranks";
-    case NXR_WIRE_PROPOSE:
-    case NXR_WIRE_DECIDED:
-        return is_verdict(&message->verdict.verdict) ? NULL : "an impossible verdict";
-    case NXR_WIRE_REFER:
-    case NXR_WIRE_REFERRED:
-        return wire_check_referral(message);
-    case NXR_WIRE_REFORM:
-        return wire_is_reform(&message->reform) ? NULL : "an impossible step to a team";
-    case NXR_WIRE_WHY:
-    case NXR_WIRE_BECAUSE:
-        return wire_check_why(message);
     default:
-        return wire_check_lent(message);
+        return wire_check_more(message);
     }
 }
 
