@@ -35,7 +35,7 @@ Test(wire_team, a_verdict_is_an_outcome_about_a_member)
     };
     static const struct nxr_verdict bad[] = {
         {.status = NIXL_INPROGRESS, .member = 0},
-        {.status = NIXL_E_ACCESS - 1, .member = 0},
+        {.status = NIXL_E_STORAGE - 1, .member = 0},
         {.status = INT32_MIN, .member = 0},
         {.status = NIXL_OK, .member = -2},
         {.status = NIXL_E_NO_MEMORY, .member = 0, .has_left = 1},
