@@ -9,6 +9,7 @@ bin_PROGRAMS += %D%/nixl_bench
 	%D%/bench_attach.c \
 	%D%/bench_channel.c \
 	%D%/bench_collective.c \
+	%D%/bench_contact.c \
 	%D%/bench_death.c \
 	%D%/bench_limits.c \
 	%D%/bench_memory.c \

@@ -75,6 +75,8 @@ const struct bench_test bench_tests[] = {
     {"memory", "memory of an idle rank", test_memory, 1, BENCH_MAX_RANKS, true, false},
     {"alloc", "allocating and closing regions of every kind of memory", test_alloc, 1,
      BENCH_MAX_RANKS, false, false},
+    {"contact", "the first notification of all ranks to all", test_contact, 1, BENCH_MAX_RANKS,
+     true, false},
     {"attach", "attaching to a process that was started separately", test_attach, 1, 1, true,
      false},
     {"limits", "what the machine can do, without nixlrun", test_limits, 2, 2, false, false},
