@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections: listening, connecting, sending, receiving, and messages that wait to be sent. */
+/*
+ * Connections: listening, connecting, sending, receiving, and messages that wait to be sent. In a
+ * large job the service thread wakes often, so a tick walks over them only when one may be due.
+ */
 #include "config.h"
 
 #include "host/conn.h"
@@ -29,15 +32,24 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define IDLE_NS       (1 * NXR_S) /* an idle connection that this side opened is closed */
-#define GREETING_NS   (2 * NXR_S) /* a connecting peer must greet within this */
-#define MAX_STRANGERS 64          /* connections without a greeting at one time */
+#define LOOK_NS       (NXR_S / 10) /* between two looks at all connections, at least */
+#define IDLE_NS       (1 * NXR_S)  /* an idle connection that this side opened is closed */
+#define GREETING_NS   (2 * NXR_S)  /* a connecting peer must greet within this */
+#define MAX_STRANGERS 64           /* connections without a greeting at one time */
 
 static struct nxr_list conns = {&conns, &conns};
+static struct nxr_conn *first_closed; /* still in conns, until the next tick frees them */
+static int64_t look_at = INT64_MAX;   /* when one may have been idle for too long */
 static int n_strangers;
 
 static struct nxr_local_socket own_socket = NXR_LOCAL_SOCKET_NONE;
-static struct nxr_acceptor own_acceptor;
+static struct nxr_acceptor own_acceptor = {.again_at = INT64_MAX};
+
+static void conn_use(struct nxr_conn *conn)
+{
+    conn->used_at = nxr_now_ns();
+    look_at = conn->used_at + IDLE_NS < look_at ? conn->used_at + IDLE_NS : look_at;
+}
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
@@ -123,7 +135,7 @@ void nxr_conn_send_on(struct nxr_conn *conn, const union nxr_wire_message *messa
         message->header.type == NXR_WIRE_HELLO || message->header.type == NXR_WIRE_WELCOME;
     int status = NIXL_E_AGAIN;
 
-    conn->used_at = nxr_now_ns();
+    conn_use(conn);
     if (is_greeting || (conn->is_greeted && nxr_list_is_empty(&conn->out))) {
         status = conn_send_now(conn, message, fds, n_fds);
     }
@@ -230,7 +242,7 @@ static bool receive_one(struct nxr_conn *conn)
         nxr_conn_close(conn);
         return false;
     }
-    conn->used_at = nxr_now_ns();
+    conn_use(conn);
     if (nxr_wire_parse(packet.bytes, packet.nbytes, packet.n_fds, conn_job_size(conn), &message,
                        &why) == NIXL_OK) {
         conn_take(conn, &message, &packet);
@@ -272,7 +284,6 @@ static struct nxr_conn *conn_new(int fd, bool is_mine)
     conn->watch.fn = conn_ready;
     conn->fd = fd;
     conn->is_mine = is_mine;
-    conn->used_at = nxr_now_ns();
     nxr_list_init(&conn->out);
     nxr_list_init(&conn->parked);
     if (cred.uid != geteuid()) {
@@ -286,6 +297,7 @@ static struct nxr_conn *conn_new(int fd, bool is_mine)
         return NULL;
     }
     nxr_list_append(&conns, &conn->link);
+    conn_use(conn);
     n_strangers += !is_mine;
     return conn;
 }
@@ -332,6 +344,8 @@ void nxr_conn_close(struct nxr_conn *conn)
         return;
     }
     conn->is_closed = true;
+    conn->next_closed = first_closed;
+    first_closed = conn;
     nxr_service_unwatch(conn->fd);
     close(conn->fd);
     conn->fd = -1;
@@ -364,15 +378,12 @@ static void close_idle(struct nxr_conn *conn)
 
 static void conn_free_closed(void)
 {
-    struct nxr_list *link, *after;
+    while (first_closed != NULL) {
+        struct nxr_conn *conn = first_closed;
 
-    nxr_list_for_each (link, after, &conns) {
-        struct nxr_conn *conn = nxr_list_entry(link, struct nxr_conn, link);
-
-        if (conn->is_closed) {
-            nxr_list_remove(&conn->link);
-            free(conn);
-        }
+        first_closed = conn->next_closed;
+        nxr_list_remove(&conn->link);
+        free(conn);
     }
 }
 
@@ -437,33 +448,46 @@ int nxr_conn_listen(void)
     return status;
 }
 
+/* When a connection is due to be closed, unless it is used; or to be looked at again. */
+static int64_t conn_due(const struct nxr_conn *conn, int64_t now)
+{
+    if (!conn->is_greeted || !conn->is_mine) {
+        return conn->is_greeted ? INT64_MAX : conn->used_at + GREETING_NS;
+    }
+    return nxr_list_is_empty(&conn->out) && nxr_list_is_empty(&conn->parked) &&
+                   nxr_list_is_empty(nxr_region_asks(conn->peer))
+               ? conn->used_at + IDLE_NS
+               : now + IDLE_NS; /* its questions may end without another message */
+}
+
+/* Close what is due, and find when the next one is. */
+static void conn_look(int64_t now)
+{
+    struct nxr_list *link, *after;
+
+    look_at = INT64_MAX;
+    nxr_list_for_each (link, after, &conns) {
+        struct nxr_conn *conn = nxr_list_entry(link, struct nxr_conn, link);
+        int64_t due = conn->is_closed ? INT64_MAX : conn_due(conn, now);
+
+        if (due <= now) {
+            close_idle(conn);
+        } else if (due < look_at) {
+            look_at = due;
+        }
+    }
+    look_at = look_at < now + LOOK_NS ? now + LOOK_NS : look_at;
+}
+
 int64_t nxr_conn_tick(int64_t now)
 {
     int64_t due = nxr_acceptor_tick(&own_acceptor, now);
-    struct nxr_list *link, *after;
 
     conn_free_closed(); /* no event of this round refers to them any more */
-    nxr_list_for_each (link, after, &conns) {
-        struct nxr_conn *conn = nxr_list_entry(link, struct nxr_conn, link);
-        int64_t ends_at = INT64_MAX;
-
-        if (conn->is_closed) {
-            continue;
-        }
-        if (!conn->is_greeted) {
-            ends_at = conn->used_at + GREETING_NS;
-        } else if (conn->is_mine && conn->is_greeted && nxr_list_is_empty(&conn->out) &&
-                   nxr_list_is_empty(&conn->parked) &&
-                   nxr_list_is_empty(nxr_region_asks(conn->peer))) {
-            ends_at = conn->used_at + IDLE_NS;
-        }
-        if (ends_at <= now) {
-            close_idle(conn);
-        } else if (ends_at < due) {
-            due = ends_at;
-        }
+    if (look_at <= now) {
+        conn_look(now);
     }
-    return due;
+    return look_at < due ? look_at : due;
 }
 
 void nxr_conn_stop(void)
@@ -478,6 +502,7 @@ void nxr_conn_stop(void)
         nxr_acceptor_stop(&own_acceptor);
         nxr_local_socket_close(&own_socket);
     }
+    look_at = INT64_MAX;
     n_strangers = 0;
 }
 

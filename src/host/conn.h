@@ -24,10 +24,11 @@ struct nxr_conn {
     int fd;
     bool is_mine;    /* opened by this side, which also closes it */
     bool is_greeted; /* HELLO and WELCOME were exchanged */
-    bool is_closed;  /* to be freed at the next tick */
+    bool is_closed;  /* to be freed at the next tick, by next_closed */
     bool is_writing; /* waits for room in the socket */
     pid_t pid;       /* of the other end, as reported by the kernel */
     int64_t used_at;
+    struct nxr_conn *next_closed;
     struct nxr_peer *peer;  /* NULL on the accepting side before the greeting */
     struct nxr_list out;    /* struct nxr_unsent: wait for the greeting or for room */
     struct nxr_list parked; /* struct nxr_parked: queries for names that are not published yet */

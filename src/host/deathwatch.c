@@ -5,6 +5,11 @@
  * wakes the others. If futex_waitv does not exist (before Linux 5.16) or is forbidden (seccomp),
  * and for peers beyond its 128 words, the pidfds of liveness.c report the death, only later.
  *
+ * Each new sleep costs the kernel a step for each word. So while peers connect one after the other,
+ * the thread lets several come before it adds them, the longer the more words it has: all ranks of
+ * a large job can connect to all at a cost that does not grow with their number for each pair.
+ * Meanwhile the pidfds report deaths, too.
+ *
  * Lock: job.lock guards the thread's start; the thread takes it to read the peers.
  */
 #include "config.h"
@@ -27,12 +32,13 @@
 
 #define MAX_WORDS    128 /* of one futex_waitv; the first is our own */
 #define STACK_NBYTES (64 * 1024)
-#define SETTLE_NS    (1 * NXR_MS) /* many connections start at once: add them together */
+#define SETTLE_NS    (1 * NXR_MS) /* for each word, since the last peer came */
+#define SETTLED_NS   (1 * NXR_S)  /* peers are added at least so often */
 
 static pthread_t deathwatch_thread;
-static bool is_started;                    /* job.lock */
-static atomic_bool deathwatch_is_stopping; /* release; the bump of n_changes wakes the thread */
-static _Atomic uint32_t n_changes;         /* the thread sleeps on it, too */
+static bool is_started;                         /* job.lock */
+static _Atomic uint32_t deathwatch_is_stopping; /* release; 0 or 1, a futex */
+static _Atomic uint32_t n_changes;              /* the thread sleeps on it, too */
 
 static void wake_all(void *word)
 {
@@ -95,9 +101,22 @@ static unsigned deathwatch_collect(struct futex_waitv *words)
     return n_words;
 }
 
+/* Until no peer has come for a while: peers that connect one after the other are added together. */
+static void deathwatch_settle(unsigned n_words)
+{
+    struct timespec pause = nxr_timespec(SETTLE_NS * n_words);
+    int64_t until = nxr_now_ns() + SETTLED_NS;
+    uint32_t seen;
+
+    do {
+        seen = atomic_load_explicit(&n_changes, memory_order_acquire);
+        syscall(SYS_futex, &deathwatch_is_stopping, FUTEX_WAIT, 0, &pause, NULL, 0);
+    } while (atomic_load_explicit(&n_changes, memory_order_acquire) != seen &&
+             nxr_now_ns() < until);
+}
+
 static void *deathwatch_watch(void *arg)
 {
-    const struct timespec settle = nxr_timespec(SETTLE_NS);
     struct futex_waitv words[MAX_WORDS];
 
     for (;;) {
@@ -108,7 +127,7 @@ static void *deathwatch_watch(void *arg)
          * Check this after n_changes was read: nxr_deathwatch_stop() sets the flag first, then
          * changes it.
          */
-        if (atomic_load_explicit(&deathwatch_is_stopping, memory_order_acquire)) {
+        if (atomic_load_explicit(&deathwatch_is_stopping, memory_order_acquire) != 0) {
             break;
         }
         woken = syscall(SYS_futex_waitv, words, n_words, 0, NULL, CLOCK_MONOTONIC);
@@ -116,8 +135,8 @@ static void *deathwatch_watch(void *arg)
             nxr_debug(HOST, "no futex_waitv: detecting deaths by pidfd only: %m");
             break;
         }
-        if (woken == 0 && !atomic_load_explicit(&deathwatch_is_stopping, memory_order_acquire)) {
-            nanosleep(&settle, NULL);
+        if (atomic_load_explicit(&n_changes, memory_order_acquire) != words[0].val) {
+            deathwatch_settle(n_words);
         }
     }
     return arg;
@@ -132,7 +151,7 @@ void nxr_deathwatch_changed(void)
         wake_all(&n_changes);
         return;
     }
-    atomic_store(&deathwatch_is_stopping, false);
+    atomic_store(&deathwatch_is_stopping, 0);
     error = nxr_thread_start(&deathwatch_thread, STACK_NBYTES, deathwatch_watch, NULL);
     if (error != 0) {
         nxr_debug(HOST, "no thread to watch for deaths: %s; using pidfds", strerror(error));
@@ -150,7 +169,8 @@ void nxr_deathwatch_stop(void)
     is_started = false;
     pthread_mutex_unlock(&nxr_job.lock);
     if (was_started) {
-        atomic_store_explicit(&deathwatch_is_stopping, true, memory_order_release);
+        atomic_store_explicit(&deathwatch_is_stopping, 1, memory_order_release);
+        wake_all(&deathwatch_is_stopping);
         atomic_fetch_add_explicit(&n_changes, 1, memory_order_release);
         wake_all(&n_changes);
         pthread_join(deathwatch_thread, NULL);
