@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Data that moves on one host. A member that has data for others copies it into its cell if all of
- * it fits there; otherwise into its slot, all at once or piece by piece into the two halves in
- * turn. The receivers copy it out. Large data is copied once, from its source to its destination
- * (buffer.h). Data may be device memory, except for what is put into cells directly.
+ * it fits there; otherwise into its slot, all at once or piece by piece into a few places in turn.
+ * The receivers copy it out, following the sender. Large data is copied once, from its source to
+ * its destination (buffer.h). Data may be device memory, except for what is put into cells
+ * directly.
  */
 #include "config.h"
 
@@ -14,6 +15,14 @@
 
 /* Shares of a broadcast end at pages: process_vm calls take whole ones. */
 #define SHARE_UNIT 4096
+
+/*
+ * Where a slot has one piece, receivers follow the sender: it is cut into parts, which go into so
+ * many places in turn, half of copy_piece at most. Phases of shorter parts would cost more than
+ * their copies.
+ */
+#define STREAM_PLACES      8
+#define STREAM_PART_NBYTES 8192
 
 /* ---- broadcast of what fits into a cell ------------------------------------------------------ */
 
@@ -194,44 +203,66 @@ static int exchange_cells(struct nixl_team *team, const struct nxr_exchange *wha
                : status;
 }
 
+/* How a slot is used: places of so many bytes, in turn. */
+struct rounds {
+    size_t nbytes;
+    int n_places;
+};
+
 /*
  * How many bytes of a slot one round uses. If all send and receive, all proceed in step: few rounds
  * with much data are best, and one round may use the whole slot. But if members share a core, what
  * one has copied in should still be in its cache when the others read it. In all other exchanges,
  * receivers copy out while the next piece is copied in.
  */
-static size_t round_nbytes(const struct nixl_team *team, const struct nxr_exchange *what,
-                           size_t largest)
+static struct rounds node_exchange_rounds(const struct nixl_team *team,
+                                          const struct nxr_exchange *what, size_t largest)
 {
     size_t half = NXR_NODE_SLOT_NBYTES / 2, n_pieces = n_pieces_of(team, what);
+    size_t piece_nbytes = nxr_coll_table.copy_piece;
 
     if (what->all_send && what->all_receive) {
-        return team->node.is_crowded             ? NXR_NODE_CROWD_NBYTES
-               : largest <= NXR_NODE_SLOT_NBYTES ? NXR_NODE_SLOT_NBYTES
-                                                 : half;
+        return (struct rounds){team->node.is_crowded             ? NXR_NODE_CROWD_NBYTES
+                               : largest <= NXR_NODE_SLOT_NBYTES ? NXR_NODE_SLOT_NBYTES
+                                                                 : half,
+                               2};
     }
-    return team->node.is_crowded || half / n_pieces < nxr_coll_table.copy_piece
-               ? half
-               : nxr_coll_table.copy_piece * n_pieces;
+    if (team->node.is_crowded || half / n_pieces < piece_nbytes) {
+        return (struct rounds){half, 2};
+    }
+    if (n_pieces == 1) {
+        size_t part_nbytes = largest / STREAM_PLACES;
+
+        part_nbytes = part_nbytes < piece_nbytes / 2 ? part_nbytes : piece_nbytes / 2;
+        return (struct rounds){part_nbytes < STREAM_PART_NBYTES ? STREAM_PART_NBYTES : part_nbytes,
+                               STREAM_PLACES};
+    }
+    return (struct rounds){piece_nbytes * n_pieces, 2};
 }
 
 /* Piece by piece through the slots: a phase for each round, and one at the end. */
 static int exchange_slots(struct nixl_team *team, const struct nxr_exchange *what, size_t largest)
 {
     struct nxr_node *node = &team->node;
-    size_t piece_nbytes = round_nbytes(team, what, largest) / n_pieces_of(team, what);
+    struct rounds rounds = node_exchange_rounds(team, what, largest);
+    size_t piece_nbytes = rounds.nbytes / n_pieces_of(team, what);
+    size_t place_nbytes = NXR_NODE_SLOT_NBYTES / (size_t)rounds.n_places;
     struct window window = {.nbytes = piece_nbytes / NXR_LINE_NBYTES * NXR_LINE_NBYTES};
     int status;
 
     if (what->is_private && what->all_send && what->all_receive) {
         return nxr_node_alltoall_slots(team, what, largest);
     }
+    place_nbytes = rounds.nbytes < place_nbytes ? rounds.nbytes : place_nbytes;
+    place_nbytes = place_nbytes / NXR_LINE_NBYTES * NXR_LINE_NBYTES;
     status = nxr_node_reuse_slot(team);
 
     for (int round = 0; window.at < largest && status == NIXL_OK; round++) {
         if (sends(team, what, node->me)) {
-            /* A member that has started the last round will not read this half again. */
-            status = round > 1 ? wait_receivers(team, what, node->phase) : NIXL_OK;
+            /* A member that has started a round will not read what it read in the round before. */
+            status = round >= rounds.n_places
+                         ? wait_receivers(team, what, node->phase - (uint64_t)rounds.n_places + 2)
+                         : NIXL_OK;
             if (status == NIXL_OK) {
                 status = node_exchange_copy_in(team, what, &window, 0);
             }
@@ -245,7 +276,7 @@ static int exchange_slots(struct nixl_team *team, const struct nxr_exchange *wha
             status = node_exchange_copy_out(team, what, &window, node->phase);
         }
         window.at += window.nbytes;
-        window.slot_at = NXR_NODE_SLOT_NBYTES / 2 - window.slot_at;
+        window.slot_at = (size_t)((round + 1) % rounds.n_places) * place_nbytes;
     }
     nxr_node_publish(node, node->phase + 1);
     node->slot_due = node->phase;
