@@ -17,7 +17,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOOK_NS (20 * NXR_MS) /* before the next question */
+#define REFER_CALL "nixl_attach_rank"
+#define LOOK_NS    (20 * NXR_MS) /* before the next question */
 
 #define SAY(_call, ...) snprintf((_call)->why, sizeof((_call)->why), __VA_ARGS__)
 
@@ -145,6 +146,9 @@ static int refer_once(struct refer_call *call)
 
 static int refer_try(struct refer_call *call, int64_t timeout_ns)
 {
+    const struct nxr_reason reason = {
+        .kind = NXR_WAIT_ATTACH, .call = REFER_CALL, .peer = call->through};
+
     for (;;) {
         int status = refer_once(call);
         int64_t left;
@@ -154,7 +158,8 @@ static int refer_try(struct refer_call *call, int64_t timeout_ns)
             return status;
         }
         left = nxr_left(timeout_ns, call->deadline);
-        (void)nxr_wait(refer_never, NULL, left < LOOK_NS ? left : LOOK_NS);
+        (void)nxr_wait_as(refer_never, NULL, left < LOOK_NS ? left : LOOK_NS, nxr_describe_reason,
+                          &reason);
     }
 }
 
@@ -186,7 +191,7 @@ static int refer_check(const char *operation, int through, uint64_t job, int job
 
 int nixl_attach_rank(int through, uint64_t job, int job_rank, int64_t timeout_ns, int *rank_p)
 {
-    static const char operation[] = "nixl_attach_rank";
+    static const char operation[] = REFER_CALL;
     struct refer_call call = {.through = through, .wanted = {job, job_rank, 0}};
     int status = nxr_check_ready(operation), known;
 

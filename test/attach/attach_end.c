@@ -7,6 +7,8 @@
  *     cycle    attach, say hello, detach, ARGUMENT times
  *     stay     attach and put without end; passes when the publisher is lost
  *     watch    attach, and do nothing until the publisher is lost
+ *     gather   publish; when ARGUMENT processes are attached at once, have each put its bytes
+ *     member   attach to such a one, and do what it says
  *     beside   attach while another thread makes calls, none of which may wait for that
  *     try      attach with ARGUMENT as schema, within a second; says how that ended
  *     awaited  the same, within the patience of the tests
@@ -337,6 +339,66 @@ static void watch(void)
     MPT_OK(nixl_detach(rank, MPT_PATIENCE));
 }
 
+/* ---- many at once ---------------------------------------------------------------------------- */
+
+#define SLOT_NBYTES 16384
+#define MOST_SLOTS  256
+
+/* Nobody puts anything before all are attached. */
+static void gather(void)
+{
+    int32_t ranks[MOST_SLOTS], n = (int32_t)number_of_argument();
+    struct nixl_region *served;
+    struct nixl_note note;
+
+    MPT_TRUE(n <= MOST_SLOTS);
+    nixl_note_init(&note);
+    MPT_OK(nixl_region_alloc("served", MOST_SLOTS * SLOT_NBYTES, NULL, &served));
+    MPT_OK(nixl_publish(where, own_name, SCHEMA));
+    say_where(own_name);
+    say("published");
+    for (int32_t i = 0; i < n; i++) {
+        struct nixl_event event = next_event(MPT_PATIENCE);
+
+        MPT_EQ(event.type, NIXL_EVENT_PEER_JOINED);
+        ranks[i] = event.rank;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        MPT_OK(nixl_notify(ranks[i], TAG_HELLO, &i, sizeof(i), MPT_PATIENCE));
+    }
+    for (int32_t i = 0; i < n; i++) {
+        MPT_OK(nixl_notify_recv(ranks[i], TAG_HELLO, UINT64_MAX, MPT_PATIENCE, &note));
+        MPT_CHECK((unsigned char *)nixl_region_addr(served) + i * SLOT_NBYTES, SLOT_NBYTES,
+                  (uint64_t)i);
+        MPT_OK(nixl_notify(ranks[i], TAG_HELLO, &i, sizeof(i), MPT_PATIENCE));
+    }
+    for (int32_t i = 0; i < n; i++) {
+        struct nixl_event event = next_event(MPT_PATIENCE);
+
+        MPT_EQ(event.type, NIXL_EVENT_PEER_LEFT);
+        MPT_OK(nixl_detach(event.rank, 0));
+    }
+}
+
+static void member(void)
+{
+    static unsigned char bytes[SLOT_NBYTES];
+    int rank = attach_to(name_of(0));
+    struct nixl_region *region;
+    struct nixl_note note;
+    int32_t slot;
+
+    nixl_note_init(&note);
+    MPT_OK(nixl_region_open("served", &region));
+    MPT_OK(nixl_notify_recv(rank, TAG_HELLO, UINT64_MAX, MPT_PATIENCE, &note));
+    memcpy(&slot, note.payload, sizeof(slot));
+    mpt_fill(bytes, SLOT_NBYTES, (uint64_t)slot);
+    MPT_OK(nixl_put(rank, region, (uint64_t)slot * SLOT_NBYTES, bytes, SLOT_NBYTES));
+    say_hello(rank);
+    MPT_OK(nixl_detach(rank, MPT_PATIENCE));
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
 /* ---- calls beside an attach ------------------------------------------------------------------ */
 
 static atomic_bool has_attached;
@@ -495,6 +557,10 @@ int main(int argc, char **argv)
         stay();
     } else if (strcmp(what, "watch") == 0) {
         watch();
+    } else if (strcmp(what, "gather") == 0) {
+        gather();
+    } else if (strcmp(what, "member") == 0) {
+        member();
     } else if (strcmp(what, "beside") == 0) {
         beside();
     } else if (strcmp(what, "try") == 0) {

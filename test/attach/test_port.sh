@@ -121,6 +121,23 @@ verdict "$(says "^-6: .*has not published the name" "$end" try "$where" first fi
 echo >&7
 wait $!
 
+# ---- many ------------------------------------------------------------------------------------------------
+
+# crowd N WORD...: so many processes, started by these words, are attached at once
+crowd() {
+    n=$1
+    shift
+    begin gather "$@" "$end" gather "$any" crowd "$n"
+    place=$(at gather)
+    for i in $(seq "$n"); do begin "member$i" env "$far_host" "$@" "$end" member "$place" crowd; done
+    passed gather
+    for i in $(seq "$n"); do passed "member$i"; done
+}
+far_host=NIXLRUN_HOSTID=
+verdict "$(crowd 64)" "64 processes are attached at once by shared memory"
+far_host=NIXLRUN_HOSTID=elsewhere
+verdict "$(crowd 64 env NIXLRUN_TRANSPORTS=self,shm,tcp)" "64 processes are attached at once by tcp"
+
 # ---- ends ------------------------------------------------------------------------------------------------
 
 for round in 1 2 3; do
