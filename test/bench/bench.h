@@ -58,8 +58,9 @@ struct bench_options {
     enum bench_format format;
     const char *patterns[BENCH_MAX_PATTERNS];
     int n_patterns;
-    int n_threads;    /* of each rank, in patterns */
-    const char *plot; /* the file of a picture; NULL: none */
+    int n_threads;                /* of each rank, in patterns */
+    const char *plot;             /* the file of a picture; NULL: none */
+    const char *publish, *attach; /* where to meet the other process; NULL: ranks of a job */
     const struct bench_test *tests[BENCH_MAX_TESTS];
     int n_tests;
 };
@@ -70,6 +71,7 @@ void options_parse(struct bench_options *options, int argc, char **argv);
 /* ---- stage.c: what the ranks share besides what is measured ---------------------------------- */
 
 struct bench;
+struct bench_test;
 
 /* In rank 0's memory, mapped by every rank. Each word that is written often has its own line. */
 struct bench_page {
@@ -93,8 +95,9 @@ typedef void bench_fn(struct bench *bench, long n, int arg);
 
 struct bench {
     struct bench_options options;
-    int rank, size, peer; /* peer: the other one of two */
-    struct wire *wire;    /* between hosts or with --tcp; else NULL */
+    int rank, size,
+        peer;          /* peer: the number of the other one of two; of rank 0, if there are more */
+    struct wire *wire; /* between hosts or with --tcp; else NULL */
     struct nixl_region *page_region;
     struct bench_page *page;    /* where there is no wire */
     struct nixl_region *region; /* the data of the current test */
@@ -158,6 +161,15 @@ void bench_die(const char *format, ...) NIXL_PRINTF(1, 2) NIXL_NORETURN;
 
 /* Spin a little, then let others run: for waits that are not measured. */
 void bench_pause(unsigned *n_spins);
+
+/* ---- apart.c: two processes that are started separately -------------------------------------- */
+
+/* Can that test run between them? */
+bool apart_is_possible(const struct bench_test *test);
+
+/* Meet the other one, and become rank 0 or 1 of two. */
+void apart_open(struct bench *bench);
+void apart_close(const struct bench *bench);
 
 /* ---- sample.c -------------------------------------------------------------------------------- */
 

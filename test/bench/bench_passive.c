@@ -17,13 +17,13 @@
 /* A bare one computes, too; a thread of it serves a bare connection. */
 enum passive_target { TARGET_POLLS, TARGET_COMPUTES, TARGET_BARE, N_TARGETS };
 
-static void poll_library(long n)
+static void poll_library(const struct bench *bench, long n)
 {
     struct nixl_note note;
 
     nixl_note_init(&note);
     for (long i = 0; i < n; i++) {
-        if (nixl_notify_recv(0, TAG_NEVER, UINT64_MAX, 0, &note) != NIXL_INPROGRESS) {
+        if (nixl_notify_recv(bench->peer, TAG_NEVER, UINT64_MAX, 0, &note) != NIXL_INPROGRESS) {
             bench_die("nixl_bench: received a notification that was never sent");
         }
     }
@@ -49,7 +49,7 @@ static void be_target(struct bench *bench, uint64_t turn, enum passive_target ta
 
     while (!stage_is_told(bench, turn)) {
         if (target == TARGET_POLLS) {
-            poll_library(patience);
+            poll_library(bench, patience);
         } else {
             compute(1000 * patience);
         }
@@ -68,10 +68,10 @@ static void be_bare_target(struct bench *bench, long n_ops, bool is_get)
 static void reach_in(struct bench *bench, bool is_get)
 {
     if (is_get) {
-        bench_check(nixl_get(1, bench->region, 0, bench->src, bench->nbytes), "nixl_get");
+        bench_check(nixl_get(bench->peer, bench->region, 0, bench->src, bench->nbytes), "nixl_get");
     } else {
-        bench_check(nixl_put(1, bench->region, 0, bench->src, bench->nbytes), "nixl_put");
-        bench_check(nixl_flush(1, BENCH_TIMEOUT_NS), "nixl_flush");
+        bench_check(nixl_put(bench->peer, bench->region, 0, bench->src, bench->nbytes), "nixl_put");
+        bench_check(nixl_flush(bench->peer, BENCH_TIMEOUT_NS), "nixl_flush");
     }
 }
 

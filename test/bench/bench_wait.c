@@ -58,7 +58,7 @@ static void sleep_once(struct bench *bench, bool is_bare, uint64_t turn, struct 
     if (is_bare) {
         futex_wait(&page->futex, old);
     } else {
-        bench_check(nixl_notify_recv(0, TAG_WAKE, UINT64_MAX, BENCH_TIMEOUT_NS, note),
+        bench_check(nixl_notify_recv(bench->peer, TAG_WAKE, UINT64_MAX, BENCH_TIMEOUT_NS, note),
                     "nixl_notify_recv");
     }
     atomic_store_explicit(&page->stamp_ns, nxr_now_ns(), memory_order_relaxed);
@@ -82,7 +82,7 @@ static double wake_once(struct bench *bench, bool is_bare, uint64_t turn)
         atomic_fetch_add_explicit(&page->futex, 1, memory_order_release);
         syscall(SYS_futex, &page->futex, FUTEX_WAKE, 1, NULL, NULL, 0);
     } else {
-        bench_check(nixl_notify(1, TAG_WAKE, &payload, sizeof(payload), BENCH_TIMEOUT_NS),
+        bench_check(nixl_notify(bench->peer, TAG_WAKE, &payload, sizeof(payload), BENCH_TIMEOUT_NS),
                     "nixl_notify");
     }
     while (atomic_load_explicit(&page->done, memory_order_acquire) != turn) {
@@ -137,7 +137,7 @@ static void wake_and_hear(struct bench *bench)
 
     nixl_note_init(&note);
     if (bench->rank == 0) {
-        bench_check(nixl_notify(1, TAG_WAKE, NULL, 0, BENCH_TIMEOUT_NS), "nixl_notify");
+        bench_check(nixl_notify(bench->peer, TAG_WAKE, NULL, 0, BENCH_TIMEOUT_NS), "nixl_notify");
     }
     do {
         status = nixl_notify_recv(bench->peer, TAG_WAKE, UINT64_MAX,
@@ -145,7 +145,7 @@ static void wake_and_hear(struct bench *bench)
     } while (status == NIXL_INPROGRESS);
     bench_check(status, "nixl_notify_recv");
     if (bench->rank == 1) {
-        bench_check(nixl_notify(0, TAG_WAKE, NULL, 0, BENCH_TIMEOUT_NS), "nixl_notify");
+        bench_check(nixl_notify(bench->peer, TAG_WAKE, NULL, 0, BENCH_TIMEOUT_NS), "nixl_notify");
     }
 }
 

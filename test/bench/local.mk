@@ -2,6 +2,7 @@
 bin_PROGRAMS += %D%/nixl_bench
 %C%_nixl_bench_SOURCES = \
 	%D%/bench.h \
+	%D%/apart.c \
 	%D%/bare.c \
 	%D%/bare_target.c \
 	%D%/bare_tcp.c \

@@ -181,7 +181,13 @@ int main(int argc, char **argv)
     bench.rank = nixl_rank();
     bench.size = nixl_size();
     bench.peer = bench.rank == 0 ? 1 : 0;
+    if (bench.options.publish != NULL || bench.options.attach != NULL) {
+        apart_open(&bench);
+    }
     can_run = check_ranks(&bench) && run_tests(&bench);
+    if (bench.options.publish != NULL || bench.options.attach != NULL) {
+        apart_close(&bench);
+    }
     bench_check(nixl_finalize(), "nixl_finalize");
     if (!can_run) {
         return EXIT_USAGE;

@@ -77,6 +77,12 @@ static void print_help(void)
         "                        bisection, tp, or a file with a matrix of bytes (default ring)\n"
         "      --threads N       threads of each rank that send in a pattern (default 1)\n"
         "      --seconds S       how long `idle' waits (default 3)\n"
+        "      --publish WHERE   measure between two processes that are started separately: wait "
+        "for the\n"
+        "                        other one, which is given the same and --attach WHERE; "
+        "file:DIR or\n"
+        "                        tcp://HOST:PORT\n"
+        "      --attach WHERE    the other one\n"
         "      --tcp             measure one host as if between hosts, beside TCP\n"
         "      --no-pin          do not bind each rank to a core of its own\n"
         "      --check           exit 1 if a goal is missed\n"
@@ -347,6 +353,12 @@ static void parse_option(struct bench_options *options, int option, char *text)
     case 'T':
         options->is_by_tcp = true;
         break;
+    case 'u':
+        options->publish = text;
+        break;
+    case 'A':
+        options->attach = text;
+        break;
     case 'K':
         options->is_checked = true;
         break;
@@ -371,6 +383,28 @@ static void parse_option(struct bench_options *options, int option, char *text)
     }
 }
 
+/* Between processes that are started separately there are two, on one host. */
+static void check_apart(const struct bench_options *options)
+{
+    const char *option = options->publish != NULL ? "--publish" : "--attach";
+
+    if (options->publish == NULL && options->attach == NULL) {
+        return;
+    }
+    if (options->publish != NULL && options->attach != NULL) {
+        usage_error("--publish and --attach are for one process each");
+    }
+    if (options->is_by_tcp) {
+        usage_error("%s and --tcp cannot be combined: %s measures shared memory", option, option);
+    }
+    for (int i = 0; i < options->n_tests; i++) {
+        if (!apart_is_possible(options->tests[i])) {
+            usage_error("%s cannot run with %s; allowed: tests between two ranks",
+                        options->tests[i]->name, option);
+        }
+    }
+}
+
 void options_parse(struct bench_options *options, int argc, char **argv)
 {
     static const struct option names[] = {{"sizes", required_argument, NULL, 's'},
@@ -383,6 +417,8 @@ void options_parse(struct bench_options *options, int argc, char **argv)
                                           {"memory", required_argument, NULL, 'M'},
                                           {"no-pin", no_argument, NULL, 'P'},
                                           {"tcp", no_argument, NULL, 'T'},
+                                          {"publish", required_argument, NULL, 'u'},
+                                          {"attach", required_argument, NULL, 'A'},
                                           {"check", no_argument, NULL, 'K'},
                                           {"csv", no_argument, NULL, 'C'},
                                           {"json", no_argument, NULL, 'J'},
@@ -434,6 +470,7 @@ void options_parse(struct bench_options *options, int argc, char **argv)
             usage_error("%s cannot run together with other tests", options->tests[i]->name);
         }
     }
+    check_apart(options);
     check_memory(options);
     check_fresh(options);
     if (!options->is_single && options->n_samples > BENCH_MAX_SAMPLES) {

@@ -104,8 +104,14 @@ static void pin(struct bench *bench)
     }
 }
 
+static int first_of(const struct bench *bench)
+{
+    return bench->rank == 0 ? 0 : bench->peer;
+}
+
 static void open_page(struct bench *bench)
 {
+    const int first = first_of(bench);
     void *page;
 
     if (bench->rank == 0) {
@@ -115,7 +121,7 @@ static void open_page(struct bench *bench)
     } else {
         bench_check(nixl_region_open("bench.page", &bench->page_region), "the shared page");
     }
-    bench_check(nixl_region_map(0, bench->page_region, &page), "mapping the shared page");
+    bench_check(nixl_region_map(first, bench->page_region, &page), "mapping the shared page");
     bench->page = page;
     bench->page->pids[bench->rank] = getpid();
 }
@@ -123,7 +129,7 @@ static void open_page(struct bench *bench)
 void stage_open(struct bench *bench)
 {
     pin(bench);
-    if (bench->size > 1) {
+    if (bench->size > 1 && nixl_size() > 1) {
         wire_open(bench);
     }
     if (bench->wire == NULL) {
@@ -139,7 +145,8 @@ void stage_close(struct bench *bench)
         wire_close(bench);
         return;
     }
-    bench_check(nixl_region_unmap(0, bench->page_region, bench->page), "unmapping the shared page");
+    bench_check(nixl_region_unmap(first_of(bench), bench->page_region, bench->page),
+                "unmapping the shared page");
     bench_check(nixl_region_close(bench->page_region, BENCH_TIMEOUT_NS), "closing the shared page");
 }
 
