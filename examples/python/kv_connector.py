@@ -15,9 +15,8 @@ tensor-parallel size, block size and layout (kv_reshard.py). The blocks are free
 or the lease is over; nobody reads a byte of them afterwards (kv_lend.py). A load that comes too
 late, or whose peer dies, is reported by get_block_ids_with_load_errors().
 
-It follows KVConnectorBase_V1 of vllm-project/vllm at 13f4ad0f55b08ca1d37d1459f50ce950feaeb547
-(vllm/distributed/kv_transfer/kv_connector/v1/base.py). Caches are those of attention with K and V;
-MLA, hybrid models and pipeline parallelism are refused.
+It follows KVConnectorBase_V1 of vLLM 0.33.0. Caches are those of attention with K and V, also as
+older versions have them; MLA, hybrid models and pipeline parallelism are refused.
 """
 
 from __future__ import annotations

@@ -27,7 +27,10 @@ def physical(cache: Any) -> Any:
 
 
 class Layout(NamedTuple):
-    """Strides of a layer in bytes; ``unit`` is one head of one token, which is contiguous."""
+    """Strides of a layer in bytes; ``unit`` is one head of one token, which is contiguous.
+
+    ``kv`` is 0 if K and V of it adjoin, and are the unit together.
+    """
 
     block_size: int
     nheads: int
@@ -39,30 +42,43 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, cache: Any, nblocks: int) -> Layout:
-        """Of a cache of shape (2, blocks, tokens, heads, size) or (blocks, 2, ...)."""
+        """Of a cache of shape (blocks, heads, tokens, K and V of one head of one token).
+
+        Or, as of older versions of vLLM, (2, blocks, tokens, heads, size) or (blocks, 2, ...).
+        """
         shape, stride = tuple(cache.shape), _strides(cache)
-        kv = 0 if shape[:2] == (2, nblocks) else 1
-        if len(shape) != 5 or shape[1 - kv] != nblocks or shape[kv] != 2 or nblocks == 2:
+        if len(shape) == 4 and shape[0] == nblocks:
+            kv, block, token, head = None, 0, 2, 1
+        elif len(shape) == 5 and nblocks != 2 and {nblocks, 2} == set(shape[:2]):
+            kv = shape.index(2)
+            block, token, head = 1 - kv, 2, 3
+        else:
             raise ValueError(
-                f"a KV cache has the shape {shape}; allowed: (2, {nblocks}, tokens, heads, size) "
-                f"and ({nblocks}, 2, tokens, heads, size), of more than 2 blocks"
+                f"a KV cache has the shape {shape}; allowed: ({nblocks}, heads, tokens, size) and, "
+                f"of more than 2 blocks, (2, {nblocks}, tokens, heads, size), ({nblocks}, 2, ...)"
             )
-        block_size, nheads, unit = shape[2], shape[3], shape[4] * cache.itemsize
+        block_size, nheads, unit = shape[token], shape[head], shape[-1] * cache.itemsize
         nhd, hnd = (unit * nheads, unit), (unit, unit * block_size)
-        if stride[4] != cache.itemsize or (stride[2], stride[3]) not in (nhd, hnd):
+        if stride[-1] != cache.itemsize or (stride[token], stride[head]) not in (nhd, hnd):
             raise ValueError(f"a KV cache has the strides {stride}: K of a block is not contiguous")
-        return cls(block_size, nheads, stride[kv], stride[1 - kv], stride[2], stride[3], unit)
+        kv_stride = 0 if kv is None else stride[kv]
+        return cls(block_size, nheads, kv_stride, stride[block], stride[token], stride[head], unit)
+
+    @property
+    def halves_at(self) -> Any:
+        """Where K and V begin, or both."""
+        return np.arange(2) * self.kv if self.kv else np.zeros(1, np.int64)
 
     def offsets(self, blocks: Any, tokens: Any, heads: Any) -> Any:
         """Where K and V of each head of each token are, in an array of these three axes."""
         block, token = np.divmod(tokens, self.block_size)
         place = np.asarray(blocks, np.int64)[block] * self.block + token * self.token
-        return np.arange(2)[:, None, None] * self.kv + place[:, None] + heads * self.head
+        return self.halves_at[:, None, None] + place[:, None] + heads * self.head
 
     def halves(self, blocks: Any) -> tuple[int, Any]:
         """The bytes of K of one block, and the numbers of K and V of these blocks in such bytes."""
         nbytes = self.unit * self.nheads * self.block_size
-        place = np.arange(2)[:, None] * self.kv + np.asarray(blocks, np.int64) * self.block
+        place = self.halves_at[:, None] + np.asarray(blocks, np.int64) * self.block
         return nbytes, (place.ravel() // nbytes).astype(np.uint64)
 
 

@@ -4,8 +4,8 @@
 
 nixlrun -np 2 python3 peers_nixl.py [TURNS]
 
-Rank 0 writes 10,000 blocks of 4 KiB of each into rank 1. It writes other data in each turn, and rank
-1 verifies every byte. The table has the medians of the turns, and of their ratios with the lowest
+Rank 0 writes 10,000 blocks of 4 KiB of each into rank 1, other data in each turn, and rank 1
+verifies every byte. The table has the medians of the turns, and of their ratios with the lowest
 and the highest. peers_nixl_net runs it between two hosts. Exits with 77 if NIXL is not installed.
 """
 
@@ -22,7 +22,8 @@ WANTED = "1.5.1"
 try:
     from nixl._api import nixl_agent, nixl_agent_config
 except ImportError as error:
-    print(f"skipped: NIXL is not installed ({error}); pip install nixl=={WANTED} nixl-cu12=={WANTED}")
+    wanted = f"nixl=={WANTED} nixl-cu12=={WANTED}"
+    print(f"skipped: NIXL is not installed ({error}): pip install {wanted}")
     sys.exit(77)
 
 NBLOCKS, BLOCK, TURNS = 10000, 4096, 7

@@ -2,9 +2,11 @@
 """An engine for the tests of the KV connector: what vLLM's scheduler and workers do with it.
 
 With one tensor-parallel rank scheduler and worker are in one process, with more each is in its own.
+They have vLLM itself if the version that the connector follows is installed, else its stand-in.
 """
 
 import importlib
+import importlib.metadata
 import json
 import multiprocessing
 import os
@@ -20,15 +22,35 @@ import numpy as np
 
 import vllm_standin as vllm
 
+VLLM = "0.33.0"
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "python"
 NLAYERS, NHEADS, HEAD_SIZE = 3, 4, 8
 UNTOUCHED = 0xEEEE
+
+
+def installed_vllm():
+    """Its version; None: there is none."""
+    try:
+        return importlib.metadata.version("vllm")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+IS_REAL = installed_vllm() == VLLM
+V1 = "vllm.distributed.kv_transfer.kv_connector"
+PRELOAD = [f"{V1}.factory", f"{V1}.v1.metrics", "vllm.v1.core.kv_cache_manager", "vllm.v1.request"]
+PRELOAD = PRELOAD if IS_REAL else ["numpy.random"]
 LIMIT = 20.0
+START_LIMIT = 400.0 if IS_REAL else LIMIT  # it takes a minute to import
 
 
 @dataclass
 class Shape:
-    """Of an engine's caches; ``axes`` is "kv first" or "blocks first", ``order`` NHD or HND."""
+    """Of an engine's caches; ``order`` is NHD or HND.
+
+    ``axes``: "kv first" and "blocks first" are those of older versions of vLLM, with an axis for K
+    and V; "kv last" is that of 0.33, where these adjoin.
+    """
 
     tp_size: int = 1
     block_size: int = 16
@@ -40,7 +62,7 @@ class Shape:
 
     def __str__(self):
         """Without a space, for the name of a test."""
-        return f"tp{self.tp_size}_{self.order}{self.block_size}_{self.axes.split()[0]}_first"
+        return f"tp{self.tp_size}_{self.order}{self.block_size}_{self.axes.replace(' ', '_')}"
 
     def heads(self, rank):
         first = rank * self.nheads // self.tp_size
@@ -48,6 +70,8 @@ class Shape:
 
     def cache(self):
         """A layer as vLLM makes it: logically (.., tokens, heads, size), in memory as ordered."""
+        if self.axes == "kv last":
+            return self.packed()
         pair = (2, self.nblocks) if self.axes == "kv first" else (self.nblocks, 2)
         inner = (self.block_size, max(self.nheads // self.tp_size, 1))
         swap = self.order == "HND"
@@ -56,9 +80,19 @@ class Shape:
         )
         return memory.transpose(0, 1, 3, 2, 4) if swap else memory
 
+    def packed(self):
+        """Logically (blocks, heads, tokens, K and V)."""
+        inner = (max(self.nheads // self.tp_size, 1), self.block_size)
+        swap = self.order == "NHD"
+        shape = (self.nblocks, *(inner[::-1] if swap else inner), 2 * self.head_size)
+        memory = np.full(shape, UNTOUCHED, "u2")
+        return memory.transpose(0, 2, 1, 3) if swap else memory
+
     def token(self, cache, blocks, token):
         """A view of K and V of one token: (2, heads, size)."""
         block, place = blocks[token // self.block_size], token % self.block_size
+        if self.axes == "kv last":
+            return cache[block, :, place].reshape(-1, 2, self.head_size).transpose(1, 0, 2)
         return cache[:, block, place] if self.axes == "kv first" else cache[block, :, place]
 
 
@@ -75,19 +109,20 @@ class Process:
 
     def __init__(self, config, shape, rank, roles, environment):
         os.environ.update(environment)
-        vllm.install(max(rank, 0))
+        self.vllm = importlib.import_module("vllm_real") if IS_REAL else vllm
+        self.vllm.install(max(rank, 0))
         sys.path.insert(0, str(EXAMPLES))
-        path = config.kv_transfer_config.kv_connector_module_path
-        kind = getattr(importlib.import_module(path), config.kv_transfer_config.kv_connector)
         caches = vllm.KVCacheConfig(shape.nblocks)
-        self.at = {role: kind(config, vllm.KVConnectorRole[role], caches) for role in roles}
+        self.at = {role: self.vllm.connector(config, role, caches) for role in roles}
         self.shape, self.rank = shape, rank
         if "WORKER" in roles:
             self.caches = {f"layers.{i}": shape.cache() for i in range(NLAYERS)}
-            self.at["WORKER"].register_kv_caches(self.caches)
+            tensors = {name: self.vllm.tensor(cache) for name, cache in self.caches.items()}
+            self.at["WORKER"].register_kv_caches(tensors)
 
     def ask(self, name, *arguments):
-        return getattr(self.at["SCHEDULER"], name)(*arguments)
+        given = [self.vllm.real(argument) for argument in arguments]
+        return getattr(self.at["SCHEDULER"], name)(*given)
 
     # What vLLM pickles between its processes is not opened in the test's own.
 
@@ -109,7 +144,8 @@ class Process:
         for name in self.caches:
             worker.wait_for_layer_load(name)
         worker.wait_for_save()
-        sent, received = worker.get_finished(finished)
+        results = worker.get_transfer_results(finished)
+        sent, received = results.finished_sending, results.finished_recving
         failed, stats = worker.get_block_ids_with_load_errors(), worker.get_kv_connector_stats()
         worker.clear_connector_metadata()
         return sent, received, failed, stats.data if stats else {}
@@ -184,15 +220,15 @@ class Remote:
     """Calls a Process."""
 
     def __init__(self, *arguments):
-        context = multiprocessing.get_context("forkserver")  # which has numpy already
-        context.set_forkserver_preload(["numpy.random"])
+        context = multiprocessing.get_context("forkserver")  # which has it already
+        context.set_forkserver_preload(PRELOAD)
         self.pipe, other = context.Pipe()
         self.process = context.Process(target=_serve, args=(other, arguments), daemon=True)
         self.process.start()
         other.close()
 
-    def answer(self):
-        assert self.pipe.poll(LIMIT), "no answer in time"
+    def answer(self, limit=LIMIT):
+        assert self.pipe.poll(limit), "no answer in time"
         is_good, result = self.pipe.recv()
         assert is_good, result
         return result
@@ -229,7 +265,7 @@ class Engine:
 
     def started(self):
         for remote in self.all:
-            remote.answer()
+            remote.answer(START_LIMIT)
         self.scheduler("know", [worker("place") for worker in self.workers])
         return self
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The KV connector for vLLM of the examples, against a stand-in of vLLM."""
+"""The KV connector for vLLM of the examples, against vLLM or a stand-in; see kv_engine.py."""
 
 import sys
 
@@ -7,7 +7,13 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from kv_engine import EXAMPLES, NHEADS, Engine, Shape  # noqa: E402
+from kv_engine import EXAMPLES, IS_REAL, NHEADS, VLLM, Engine, Shape, installed_vllm  # noqa: E402
+
+
+def test_it_is_vllm_itself():
+    if not IS_REAL:
+        has = installed_vllm()
+        pytest.skip(f"vllm=={VLLM} is not installed{f', but {has}' if has else ''}: a stand-in is")
 
 
 @pytest.fixture
@@ -35,6 +41,9 @@ PAIRS = [
     (Shape(order="HND"), Shape(2, 32, order="NHD")),
     (Shape(2, 32, order="HND"), Shape(axes="blocks first")),
     (Shape(2, 16), Shape(block_size=32, order="HND")),
+    (Shape(axes="kv last"), Shape(axes="kv last")),
+    (Shape(axes="kv last"), Shape(2, 32, order="HND", axes="kv last")),
+    (Shape(2, 32, order="HND", axes="kv last"), Shape(axes="kv last")),
 ]
 
 
@@ -221,6 +230,7 @@ def test_each_head_is_read_once(reshard, here, there):
         (Shape(), Shape(), 16 * NHEADS),  # a block of K
         (Shape(order="HND"), Shape(order="HND"), 16 * NHEADS),
         (Shape(axes="blocks first"), Shape(axes="blocks first"), 2 * 16 * NHEADS),
+        (Shape(axes="kv last"), Shape(axes="kv last"), 16 * NHEADS),  # a block of both
         (Shape(), Shape(block_size=32), 16 * NHEADS),
         (Shape(order="HND"), Shape(block_size=32, order="HND"), 16),
         (Shape(order="HND"), Shape(), 1),
@@ -234,13 +244,16 @@ def test_pieces_are_as_long_as_they_can_be(reshard, here, there, units):
     sides = [layout.offsets(some, tokens, heads) for layout, some in zip(layouts, blocks)]
     nbytes, first, second = reshard.pieces(*sides, layouts[0].unit)
     assert nbytes == units * layouts[0].unit
-    assert len(first) == len(second) == 2 * 64 * NHEADS // units
+    nhalves = 1 if here.axes == "kv last" else 2
+    assert len(first) == len(second) == nhalves * 64 * NHEADS // units
 
 
 def test_bad_caches(reshard):
     for cache, text in [
         (np.zeros((2, 2, 16, 4, 8)), "more than 2 blocks"),
         (np.zeros((9, 16, 64)), "has the shape"),
+        (np.zeros((8, 4, 16, 16)), "has the shape"),
+        (np.zeros((9, 4, 16, 16))[..., ::2], "not contiguous"),
         (np.zeros((2, 9, 16, 4, 16))[..., ::2], "not contiguous"),
         (np.zeros((2, 9, 16, 8, 8))[:, :, :, ::2], "not contiguous"),
     ]:

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What examples/python/kv_connector.py imports from vLLM, for machines without it.
 
-The names, signatures, defaults and contracts are those of vllm-project/vllm at
-13f4ad0f55b08ca1d37d1459f50ce950feaeb547: KVConnectorBase_V1 and what is beside it
-(vllm/distributed/kv_transfer/kv_connector/v1/base.py), KVConnectorStats (.../v1/metrics.py),
-get_tensor_model_parallel_rank (vllm/distributed/parallel_state.py), Request and RequestStatus
-(vllm/v1/request.py), KVCacheBlocks (vllm/v1/core/kv_cache_manager.py) and the parts of VllmConfig
-and KVCacheConfig that a connector reads. Caches are arrays of numpy.
+The names, signatures, defaults and contracts are those of vLLM 0.33.0: KVConnectorBase_V1 and what
+is beside it (vllm/distributed/kv_transfer/kv_connector/v1/base.py), KVConnectorStats
+(.../v1/metrics.py), get_tensor_model_parallel_rank (vllm/distributed/parallel_state.py), Request and
+RequestStatus (vllm/v1/request.py), KVCacheBlocks (vllm/v1/core/kv_cache_manager.py), the factory,
+which is connector(), and the parts of VllmConfig and KVCacheConfig that a connector reads. Caches
+are arrays of numpy.
 """
 
 import abc
 import enum
+import importlib
 import sys
 import types
 from dataclasses import dataclass, field
@@ -36,8 +37,15 @@ class KVConnectorHandshakeMetadata(abc.ABC):  # noqa: B024
     pass
 
 
+@dataclass
+class KVConnectorTransferResults:
+    finished_sending: set[str] = field(default_factory=set)
+    finished_recving: set[str] = field(default_factory=set)
+    failed_recving: set[str] = field(default_factory=set)
+
+
 class KVConnectorBase_V1(abc.ABC):
-    def __init__(self, vllm_config, role, kv_cache_config=None):
+    def __init__(self, vllm_config, role, kv_cache_config):
         if vllm_config.kv_transfer_config is None:
             raise ValueError("kv_transfer_config must be set for KVConnectorBase_V1")
         self._connector_metadata = None
@@ -77,6 +85,10 @@ class KVConnectorBase_V1(abc.ABC):
 
     def get_finished(self, finished_req_ids):
         return None, None
+
+    def get_transfer_results(self, finished_req_ids):
+        sent, received = self.get_finished(finished_req_ids)
+        return KVConnectorTransferResults(set(sent or ()), set(received or ()))
 
     def get_block_ids_with_load_errors(self):
         return set()
@@ -216,3 +228,18 @@ def install(tp_rank):
             sys.modules.setdefault(".".join(parts[:i]), types.ModuleType(".".join(parts[:i])))
         for name in names:
             setattr(sys.modules[path], name.__name__, name)
+
+
+def connector(config, role, caches):
+    """As vLLM's factory makes it, by its module path."""
+    module = importlib.import_module(config.kv_transfer_config.kv_connector_module_path)
+    kind = getattr(module, config.kv_transfer_config.kv_connector)
+    return kind(config, KVConnectorRole[role], caches)
+
+
+def tensor(cache):
+    return cache
+
+
+def real(given):
+    return given
