@@ -47,21 +47,24 @@ static const struct table_column wait_columns[TABLE_MAX_COLUMNS] = {
 
 static void show_totals(FILE *out, const struct stats_job *job, const struct stats_sums *sums)
 {
-    char bytes[STATS_TEXT_NBYTES], texts[5][STATS_TEXT_NBYTES];
-    const uint64_t *n = sums->nops;
+    static const struct {
+        enum nxr_stats_op op;
+        const char *name;
+    } shown[] = {{NXR_STATS_PUT, " puts and "},
+                 {NXR_STATS_GET, " gets; "},
+                 {NXR_STATS_NOTIFY, " notifications, "},
+                 {NXR_STATS_ATOMIC, " atomics, "},
+                 {NXR_STATS_COLLECTIVE, " collectives, "},
+                 {NXR_STATS_WAIT, " waits\n"}};
+    double nbytes = (double)(sums->nbytes[NXR_STATS_PUT] + sums->nbytes[NXR_STATS_GET]);
+    char text[STATS_TEXT_NBYTES];
 
-    fprintf(out,
-            "nixlrun: statistics of %d ranks: %s moved in %s puts and %s gets; %s notifications, "
-            "%s atomics, "
-            "%s waits\n",
-            sums->size,
-            stats_bytes_text((double)(sums->nbytes[NXR_STATS_PUT] + sums->nbytes[NXR_STATS_GET]),
-                             bytes),
-            stats_count_text((double)n[NXR_STATS_PUT], texts[0]),
-            stats_count_text((double)n[NXR_STATS_GET], texts[1]),
-            stats_count_text((double)n[NXR_STATS_NOTIFY], texts[2]),
-            stats_count_text((double)n[NXR_STATS_ATOMIC], texts[3]),
-            stats_count_text((double)n[NXR_STATS_WAIT], texts[4]));
+    fprintf(out, "nixlrun: statistics of %d ranks: %s moved in ", sums->size,
+            stats_bytes_text(nbytes, text));
+    for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
+        fprintf(out, "%s%s", stats_count_text((double)sums->nops[shown[i].op], text),
+                shown[i].name);
+    }
     if (sums->n_failed + sums->n_retries + sums->n_stages > 0) {
         fprintf(out,
                 "%" PRIu64 " failed, %" PRIu64 " found no room at first, %" PRIu64
@@ -164,7 +167,7 @@ static void show_routes(FILE *out, struct stats_sums *sums)
 
 static void show_longest(FILE *out, const struct stats_sums *sums)
 {
-    char waited[STATS_TEXT_NBYTES], peer[16];
+    char waited[STATS_TEXT_NBYTES], peer[32];
 
     if (sums->n_longest > 0) {
         fprintf(out, "\n%5s %9s  %s\n", "rank", "waited", "longest waits");
@@ -172,7 +175,10 @@ static void show_longest(FILE *out, const struct stats_sums *sums)
     for (size_t i = 0; i < sums->n_longest; i++) {
         const struct nxr_stats_wait *wait = &sums->longest[i].wait;
 
-        snprintf(peer, sizeof(peer), wait->peer >= 0 ? " for rank %d" : "", wait->peer);
+        peer[0] = '\0';
+        if (wait->peer >= 0) {
+            snprintf(peer, sizeof(peer), " for rank %d", wait->peer);
+        }
         fprintf(out, "%5d %9s  %s%s\n", sums->longest[i].rank,
                 stats_time_text((double)wait->waited_ns, waited),
                 wait->call[0] != '\0' ? wait->call : "in the library", peer);

@@ -28,7 +28,8 @@
 /* What one rank did between two readings, each second; without an earlier one: in all. */
 struct top_rates {
     double put, get, ops, notes, waits;
-    double waiting; /* of its time, by all threads together; 1: one thread always */
+    double waiting; /* seconds, by all threads together: a rate of 1 is one thread always */
+    bool is_rate;
 };
 
 static const struct stats_rank *top_find(const struct stats_job *job, const struct stats_rank *of)
@@ -49,14 +50,18 @@ static double top_more(uint64_t now, uint64_t before, double seconds)
     return now > before ? (double)(now - before) / seconds : 0;
 }
 
+/* `seconds` 0: there is no earlier reading. */
 static struct top_rates top_rates_of(const struct stats_rank *rank, const struct stats_rank *before,
                                      double seconds)
 {
     static const struct nxr_stats_totals none;
     const struct nxr_stats_totals *now = &rank->totals;
     const struct nxr_stats_totals *then = before != NULL ? &before->totals : &none;
+    bool is_rate = seconds > 0;
 
+    seconds = is_rate ? seconds : 1;
     return (struct top_rates){
+        .is_rate = is_rate,
         .put = top_more(now->nbytes[NXR_STATS_PUT], then->nbytes[NXR_STATS_PUT], seconds),
         .get = top_more(now->nbytes[NXR_STATS_GET], then->nbytes[NXR_STATS_GET], seconds),
         .ops = top_more(
@@ -92,19 +97,29 @@ static void top_bar(FILE *out, double part, bool has_color)
             has_color && n > 0 ? PLAIN : "");
 }
 
+/* As a part of the time, or in all. */
+static const char *top_waiting(const struct top_rates *rates, char text[STATS_TEXT_NBYTES])
+{
+    if (!rates->is_rate) {
+        return stats_time_text(1e9 * rates->waiting, text);
+    }
+    snprintf(text, STATS_TEXT_NBYTES, "%.0f%%", 100 * rates->waiting);
+    return text;
+}
+
 static void top_rank(FILE *out, const struct stats_rank *rank, const struct top_rates *rates,
                      double most, bool has_color)
 {
     char put[STATS_TEXT_NBYTES], get[STATS_TEXT_NBYTES], ops[STATS_TEXT_NBYTES];
-    char notes[STATS_TEXT_NBYTES], waits[STATS_TEXT_NBYTES];
+    char notes[STATS_TEXT_NBYTES], waits[STATS_TEXT_NBYTES], waiting[STATS_TEXT_NBYTES];
     const char *state = top_state(rank);
     bool is_bad = strcmp(state, "ended") == 0;
 
-    fprintf(out, "%5d %s%-7s%s %9s %9s %6s %6s %6s %6.0f%%  ", rank->rank,
+    fprintf(out, "%5d %s%-7s%s %9s %9s %6s %6s %6s %7s  ", rank->rank,
             is_bad && has_color ? RED : "", state, is_bad && has_color ? PLAIN : "",
             stats_bytes_text(rates->put, put), stats_bytes_text(rates->get, get),
             stats_count_text(rates->ops, ops), stats_count_text(rates->notes, notes),
-            stats_count_text(rates->waits, waits), 100 * rates->waiting);
+            stats_count_text(rates->waits, waits), top_waiting(rates, waiting));
     top_bar(out, most > 0 ? (rates->put + rates->get) / most : 0, has_color);
     fputc('\n', out);
 }
@@ -119,7 +134,7 @@ struct top {
 
 static double top_seconds(const struct top *top)
 {
-    return top->has_before ? (double)(top->now.read_ns - top->before.read_ns) / 1e9 : 1;
+    return top->has_before ? (double)(top->now.read_ns - top->before.read_ns) / 1e9 : 0;
 }
 
 static void top_head(FILE *out, const struct top *top, const struct top_rates *all, bool has_color)

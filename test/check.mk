@@ -10,7 +10,7 @@ test-programs: $(EXTRA_PROGRAMS) $(check_LTLIBRARIES)
 .PHONY: needed-programs test-programs
 
 # Tests of the tree itself: what no compiler looks at.
-tree_tests = %D%/check-bindings.sh %D%/check-getenv.sh %D%/check-header.sh %D%/check-install.sh %D%/check-layers.sh \
+tree_tests = %D%/check-bindings.sh %D%/check-counts.sh %D%/check-getenv.sh %D%/check-header.sh %D%/check-install.sh %D%/check-layers.sh \
 	%D%/check-hook.sh %D%/check-limited.sh %D%/check-man.sh %D%/check-python.sh %D%/check-quickstart.sh \
 	%D%/check-repeat.sh %D%/check-rust.sh %D%/check-structs.sh %D%/check-style.sh
 dist_check_SCRIPTS += $(tree_tests)

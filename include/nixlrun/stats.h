@@ -19,7 +19,7 @@ enum nixl_stats_op {
     NIXL_STATS_ATOMIC = 2,     /**< words of it changed or read, signals included */
     NIXL_STATS_NOTIFY = 3,     /**< notifications sent to it; bytes: payloads */
     NIXL_STATS_RECEIVE = 4,    /**< notifications taken from it */
-    NIXL_STATS_COLLECTIVE = 5, /**< collectives; of no peer, the transport is its name */
+    NIXL_STATS_COLLECTIVE = 5, /**< calls, of no peer; transport: the name, "barrier" */
     NIXL_STATS_WAIT = 6,       /**< waits that slept; of no peer */
     NIXL_STATS_WAKE = 7        /**< times that a thread of the peer was woken from its sleep */
 };
@@ -47,8 +47,8 @@ struct nixl_stats_times {
  *
  * Of an operation that is done within its call only its number and bytes are counted. Of those that
  * take time, one in eight is timed, and each of 64 KiB or more: `post` is the time in which a
- * transport accepts it, `complete` the time from its start until it has ended. Of waits and
- * collectives, `complete` is how long they took.
+ * transport accepts it, `complete` the time from its start until it has ended. Of waits,
+ * `complete` is how long they took.
  *
  * What the library moves for itself is counted as well where it uses puts, gets or atomics. A
  * prepared transfer counts as the puts or gets that its transport carries out for it, which may be

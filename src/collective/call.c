@@ -256,7 +256,7 @@ int nxr_call_of_strided(const char *operation, const struct nixl_team *team,
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-int nxr_call_run(struct nixl_team *team, const struct nxr_call *call)
+static inline int call_run(struct nixl_team *team, const struct nxr_call *call)
 {
     if (__builtin_expect(call->kind == NXR_CALL_STRIDED, 0)) {
         return nxr_strided_alltoall(team, &call->strided);
@@ -267,4 +267,23 @@ int nxr_call_run(struct nixl_team *team, const struct nxr_call *call)
         return nxr_whole_reduce(team, &call->reduction);
     }
     return nxr_call_run_plain(team, call);
+}
+
+/* What a member gives, or the size of a piece. */
+static inline size_t call_nbytes(const struct nxr_call *call)
+{
+    return call->kind == NXR_CALL_REDUCTION  ? call->reduction.nbytes
+           : call->kind == NXR_CALL_EXCHANGE ? call->exchange.nbytes
+           : call->kind == NXR_CALL_STRIDED  ? call->strided.block_nbytes * call->strided.nblocks
+                                             : 0;
+}
+
+int nxr_call_run(struct nixl_team *team, const struct nxr_call *call)
+{
+    int status = call_run(team, call);
+
+    if (__builtin_expect(status == NIXL_OK, 1)) {
+        nxr_team_count(team, call_nbytes(call));
+    }
+    return status;
 }

@@ -64,6 +64,7 @@ void nxr_team_drop(struct nixl_team *team)
     if (!team->is_boot_borrowed) {
         nxr_mailbox_close(&team->boot);
     }
+    nxr_team_count_end(team);
     free(team->ranks);
     free(team->members);
     free(team->srcs);

@@ -12,8 +12,11 @@
 #include "collective/node.h"
 #include "collective/mailbox.h"
 #include "core/observe.h"
+#include "core/stats.h"
 
 #define NXR_TEAM_OPEN 0x6e78722d7465616dull
+
+#define NXR_TEAM_COUNTED 8 /* operations of which a team remembers where they are counted */
 
 struct nixl_team {
     _Atomic uint64_t magic; /* NXR_TEAM_OPEN while open */
@@ -59,8 +62,31 @@ struct nixl_team {
     int64_t timeout_ns;
     int64_t deadline; /* 0: not computed */
 
+    /* Where calls are counted, by operation; a slot is taken over by another one. */
+    struct {
+        const char *operation; /* NULL: free */
+        struct nxr_stats_lane *lane;
+    } counted[NXR_TEAM_COUNTED];
+
     struct nxr_list link; /* of all open teams, or the retired ones */
 };
+
+/* The call under way is the first of its operation, or for a while: find out where it counts. */
+struct nxr_stats_lane *nxr_team_count_as(struct nixl_team *team, unsigned slot);
+void nxr_team_count_end(struct nixl_team *team);
+
+/* The call under way has succeeded. */
+static inline void nxr_team_count(struct nixl_team *team, size_t nbytes)
+{
+    unsigned slot = (unsigned)((uintptr_t)team->operation >> 3) % NXR_TEAM_COUNTED;
+    struct nxr_stats_lane *lane = team->counted[slot].lane;
+
+    if (__builtin_expect(team->counted[slot].operation != team->operation, 0)) {
+        lane = nxr_team_count_as(team, slot);
+    }
+    nxr_stats_add(&lane->n[NXR_LANE_PUTS], 1);
+    nxr_stats_add(&lane->n[NXR_LANE_PUT_NBYTES], nbytes);
+}
 
 /* Start a call on the team. */
 static inline void nxr_team_begin(struct nixl_team *team, const char *operation, int64_t timeout_ns)

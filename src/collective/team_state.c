@@ -15,6 +15,9 @@
 #include "util/status.h"
 #include "core/wait.h"
 
+#include <stdio.h>
+#include <string.h>
+
 int64_t nxr_team_left(struct nixl_team *team)
 {
     if (team->deadline == 0) {
@@ -206,4 +209,35 @@ void nxr_team_describe(const void *about, struct nxr_wait_record *record)
                  wait->team_rank >= 0 ? team->ranks[wait->team_rank] : -1);
     record->team = team->id;
     nxr_describe_members(record, team->ranks, team->size);
+}
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+/* "nixl_barrier_x" counts as "barrier". */
+struct nxr_stats_lane *nxr_team_count_as(struct nixl_team *team, unsigned slot)
+{
+    static const char prefix[] = "nixl_";
+    const char *operation = team->operation;
+    char name[32];
+    size_t nbytes;
+
+    nxr_stats_lane_give(team->counted[slot].lane);
+    operation += strncmp(operation, prefix, strlen(prefix)) == 0 ? strlen(prefix) : 0;
+    snprintf(name, sizeof(name), "%s", operation);
+    nbytes = strlen(name);
+    if (nbytes > 2 && strcmp(name + nbytes - 2, "_x") == 0) {
+        name[nbytes - 2] = '\0';
+    }
+    team->counted[slot].operation = team->operation;
+    team->counted[slot].lane = nxr_stats_lane_take_collective(name);
+    return team->counted[slot].lane;
+}
+
+void nxr_team_count_end(struct nixl_team *team)
+{
+    for (int i = 0; i < NXR_TEAM_COUNTED; i++) {
+        nxr_stats_lane_give(team->counted[i].lane);
+        team->counted[i].operation = NULL;
+        team->counted[i].lane = NULL;
+    }
 }

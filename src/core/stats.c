@@ -175,14 +175,15 @@ void nxr_stats_peer_end(struct nxr_peer *peer)
 /* ---- lanes ----------------------------------------------------------------------------------- */
 
 /* One that a thread has given back counts on. Caller holds stats_lock. */
-static struct nxr_stats_lane *stats_find_lane(int peer, const char *transport)
+static struct nxr_stats_lane *stats_find_lane(int peer, const char *transport, bool is_collective)
 {
     uint32_t n = atomic_load_explicit(&stats_head->n_lanes, memory_order_relaxed);
 
     for (uint32_t i = 0; i < n; i++) {
         struct nxr_stats_lane *lane = &nxr_stats_lanes(stats_head)[i];
 
-        if (lane->peer == peer && strcmp(lane->transport, transport) == 0 &&
+        if (lane->peer == peer && lane->is_collective == is_collective &&
+            strncmp(lane->transport, transport, sizeof(lane->transport) - 1) == 0 &&
             atomic_load_explicit(&lane->is_taken, memory_order_acquire) == 0) {
             return lane;
         }
@@ -190,7 +191,7 @@ static struct nxr_stats_lane *stats_find_lane(int peer, const char *transport)
     return NULL;
 }
 
-static struct nxr_stats_lane *stats_make_lane(int peer, const char *transport)
+static struct nxr_stats_lane *stats_make_lane(int peer, const char *transport, bool is_collective)
 {
     uint32_t max = stats_head->max_lanes;
     uint32_t number = stats_take_number(&stats_head->n_lanes, max);
@@ -201,24 +202,35 @@ static struct nxr_stats_lane *stats_make_lane(int peer, const char *transport)
     }
     lane = &nxr_stats_lanes(stats_head)[number];
     lane->peer = peer;
+    lane->is_collective = is_collective;
     lane->serial = n_serials++;
     strncpy(lane->transport, transport, sizeof(lane->transport) - 1);
     atomic_store_explicit(&lane->is_ready, 1, memory_order_release);
     return lane;
 }
 
-struct nxr_stats_lane *nxr_stats_lane_take(int peer, const char *transport)
+static struct nxr_stats_lane *stats_take_lane(int peer, const char *transport, bool is_collective)
 {
     struct nxr_stats_lane *lane = &stats_no_lane;
 
     pthread_mutex_lock(&stats_lock);
     if (stats_head != NULL) {
-        lane = stats_find_lane(peer, transport);
-        lane = lane != NULL ? lane : stats_make_lane(peer, transport);
+        lane = stats_find_lane(peer, transport, is_collective);
+        lane = lane != NULL ? lane : stats_make_lane(peer, transport, is_collective);
         atomic_store_explicit(&lane->is_taken, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&stats_lock);
     return lane;
+}
+
+struct nxr_stats_lane *nxr_stats_lane_take(int peer, const char *transport)
+{
+    return stats_take_lane(peer, transport, false);
+}
+
+struct nxr_stats_lane *nxr_stats_lane_take_collective(const char *name)
+{
+    return stats_take_lane(NXR_STATS_NO_PEER, name, true);
 }
 
 void nxr_stats_lane_give(struct nxr_stats_lane *lane)

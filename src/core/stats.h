@@ -50,6 +50,9 @@ void nxr_stats_peer_end(struct nxr_peer *peer);
 
 /* The lane of the calling thread for copies to that peer, until it is given back. Never NULL. */
 struct nxr_stats_lane *nxr_stats_lane_take(int peer, const char *transport);
+
+/* One for calls of a collective, which one thread at a time makes. */
+struct nxr_stats_lane *nxr_stats_lane_take_collective(const char *name);
 void nxr_stats_lane_give(struct nxr_stats_lane *lane);
 
 /* The name of the transport that serves a peer; "": none is chosen yet. */

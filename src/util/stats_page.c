@@ -190,6 +190,10 @@ static void stats_read_lane(const struct nxr_stats_lane *lane, struct nxr_stats_
         if (n > 0) {
             *sum = (struct nxr_stats_sum){
                 .peer = lane->peer, .op = kinds[i].op, .serial = lane->serial, .method = "memcpy"};
+            if (lane->is_collective != 0) {
+                sum->op = NXR_STATS_COLLECTIVE;
+                sum->method[0] = '\0';
+            }
             stats_copy_text(sum->transport, lane->transport, sizeof(sum->transport));
             sum->n[NXR_STATS_OPS] = n;
             sum->n[NXR_STATS_NBYTES] = stats_load(&lane->n[kinds[i].nbytes]);
@@ -257,6 +261,18 @@ static void stats_add_row(struct nxr_stats_totals *totals, const struct nxr_stat
     }
 }
 
+static void stats_add_lane(struct nxr_stats_totals *totals, const struct nxr_stats_lane *lane)
+{
+    enum nxr_stats_op op = lane->is_collective != 0 ? NXR_STATS_COLLECTIVE : NXR_STATS_PUT;
+
+    totals->nops[op] += stats_load(&lane->n[NXR_LANE_PUTS]);
+    totals->nbytes[op] += stats_load(&lane->n[NXR_LANE_PUT_NBYTES]);
+    totals->nops[NXR_STATS_GET] += stats_load(&lane->n[NXR_LANE_GETS]);
+    totals->nbytes[NXR_STATS_GET] += stats_load(&lane->n[NXR_LANE_GET_NBYTES]);
+    totals->nops[NXR_STATS_ATOMIC] += stats_load(&lane->n[NXR_LANE_ATOMICS]);
+    totals->nbytes[NXR_STATS_ATOMIC] += stats_load(&lane->n[NXR_LANE_ATOMIC_NBYTES]);
+}
+
 bool nxr_stats_read_totals(const struct nxr_stats_head *head, size_t nbytes,
                            struct nxr_stats_totals *totals_p)
 {
@@ -271,14 +287,7 @@ bool nxr_stats_read_totals(const struct nxr_stats_head *head, size_t nbytes,
         stats_add_row(totals_p, &nxr_stats_rows(head)[i], &nxr_stats_times_of(head)[i]);
     }
     for (uint32_t i = 0; i < n_lanes; i++) {
-        const struct nxr_stats_lane *lane = &nxr_stats_lanes(head)[i];
-
-        totals_p->nops[NXR_STATS_PUT] += stats_load(&lane->n[NXR_LANE_PUTS]);
-        totals_p->nbytes[NXR_STATS_PUT] += stats_load(&lane->n[NXR_LANE_PUT_NBYTES]);
-        totals_p->nops[NXR_STATS_GET] += stats_load(&lane->n[NXR_LANE_GETS]);
-        totals_p->nbytes[NXR_STATS_GET] += stats_load(&lane->n[NXR_LANE_GET_NBYTES]);
-        totals_p->nops[NXR_STATS_ATOMIC] += stats_load(&lane->n[NXR_LANE_ATOMICS]);
-        totals_p->nbytes[NXR_STATS_ATOMIC] += stats_load(&lane->n[NXR_LANE_ATOMIC_NBYTES]);
+        stats_add_lane(totals_p, &nxr_stats_lanes(head)[i]);
     }
     return true;
 }

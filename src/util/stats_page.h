@@ -69,13 +69,17 @@ enum nxr_stats_lane_counter {
     NXR_LANE_N_COUNTERS
 };
 
-/* Copies through memory that is mapped here, by one thread to one peer. */
+/*
+ * Copies through memory that is mapped here, by one thread to one peer; or calls of one collective
+ * on one team.
+ */
 struct nxr_stats_lane {
     _Alignas(64) _Atomic uint32_t is_ready;
     _Atomic uint32_t is_taken; /* by a thread; else the next one may count on here */
     int32_t peer;
     uint32_t serial;
-    char transport[16];
+    char transport[16];     /* or the name of a collective */
+    uint32_t is_collective; /* counts calls of it, as puts, with their bytes */
     _Alignas(64) _Atomic uint64_t n[NXR_LANE_N_COUNTERS];
 };
 _Static_assert(sizeof(struct nxr_stats_lane) == 128, "two cache lines");

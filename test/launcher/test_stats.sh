@@ -74,7 +74,7 @@ TEXT
 # ---- --stats ---------------------------------------------------------------------------------------------
 
 verdict "$("$nixlrun" -np 2 --stats "$program" >"$scratch/out" 2>"$scratch/err" </dev/null || echo "code $?"
-    wants "$scratch/err" 'statistics of 2 ranks: .* moved in 80.*k puts and 4 gets; .*40 atomics' \
+    wants "$scratch/err" 'statistics of 2 ranks: .* moved in 80.*k puts and 4 gets; .* atomics, 60 collectives, [0-9]+ waits' \
         '^ +0 +- +40\.. MiB$' '^ +0 +1 +40\.. MiB +50\.0% .* shm/memcpy' 'longest waits' \
         'ms  nixl_')" "--stats prints totals, matrix, routes and waits"
 verdict "$("$nixlrun" -np 2 --stats="$scratch/counts.json" "$program" >"$scratch/out" 2>"$scratch/err" </dev/null ||

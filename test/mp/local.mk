@@ -20,6 +20,7 @@ mp_programs = \
 	%D%/bad_xfer \
 	%D%/bad_env \
 	%D%/closed \
+	%D%/count \
 	%D%/crowd \
 	%D%/device \
 	%D%/elastic \
@@ -92,6 +93,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_bad_env_LDADD = $(mp_libs)
 %C%_closed_LDFLAGS = $(mp_link)
 %C%_closed_LDADD = $(mp_libs)
+%C%_count_LDFLAGS = $(mp_link)
+%C%_count_LDADD = $(mp_libs)
 %C%_crowd_LDFLAGS = $(mp_link)
 %C%_crowd_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_device_LDFLAGS = $(mp_link)

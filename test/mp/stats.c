@@ -133,6 +133,29 @@ static void threads(void)
     }
 }
 
+/* Each collective by its name, on several teams together. */
+static void collectives(void)
+{
+    struct nixl_stats before = sum_of(NIXL_ANY_RANK, NIXL_STATS_COLLECTIVE);
+    struct nixl_stats barriers = NIXL_STATS_INIT;
+    struct nixl_team *world, *other;
+    uint64_t word = 1;
+
+    MPT_OK(nixl_team_world(MPT_PATIENCE, &world));
+    MPT_OK(nixl_team_split(world, 0, 0, MPT_PATIENCE, &other));
+    for (int i = 0; i < 10; i++) {
+        MPT_OK(nixl_barrier(world, MPT_PATIENCE));
+        MPT_OK(nixl_broadcast(world, 0, &word, sizeof(word), MPT_PATIENCE));
+        MPT_OK(nixl_barrier(other, MPT_PATIENCE));
+    }
+    MPT_EQ(sum_of(NIXL_ANY_RANK, NIXL_STATS_COLLECTIVE).nops - before.nops, 30);
+    MPT_EQ(sum_of(NIXL_ANY_RANK, NIXL_STATS_COLLECTIVE).nbytes - before.nbytes, 80);
+    MPT_OK(nixl_stats_sum(NIXL_ANY_RANK, NIXL_STATS_COLLECTIVE, "barrier", &barriers));
+    MPT_EQ(barriers.nops, 20);
+    MPT_OK(nixl_team_free(other));
+    MPT_OK(nixl_team_free(world));
+}
+
 /* What is listed one by one adds up, and keeps its place. */
 static void list(void)
 {
@@ -187,6 +210,7 @@ int main(int argc, char **argv)
     notifications();
     atomics();
     threads();
+    collectives();
     list();
     bad_calls();
     mpt_barrier();

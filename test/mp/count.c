@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations to be counted by valgrind (test/check-counts.sh): those named by the first argument,
+ * as many as the second one says, all in count_them().
+ */
+#include "test/mp/mptest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct nixl_region *region;
+static char bytes[64];
+
+static void count_one(char what, struct nixl_note *note)
+{
+    const uint64_t one = 1;
+    uint64_t old;
+
+    switch (what) {
+    case 'p':
+        MPT_OK(nixl_put(0, region, 0, bytes, 8));
+        break;
+    case 'g':
+        MPT_OK(nixl_get(0, region, 0, bytes, 8));
+        break;
+    case 'a':
+        MPT_OK(nixl_atomic(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, &old));
+        break;
+    default:
+        MPT_OK(nixl_notify(0, 1, bytes, 8, MPT_PATIENCE));
+        MPT_OK(nixl_notify_recv(0, 1, UINT64_MAX, MPT_PATIENCE, note));
+    }
+}
+
+void count_them(char what, int n, struct nixl_note *note);
+void __attribute__((noipa)) count_them(char what, int n, struct nixl_note *note)
+{
+    for (int i = 0; i < n; i++) {
+        count_one(what, note);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct nixl_note note;
+
+    mpt_start();
+    MPT_EQ(argc, 3);
+    MPT_OK(nixl_init(NULL));
+    MPT_OK(nixl_region_alloc("count", 4096, NULL, &region));
+    nixl_note_init(&note);
+    count_one(argv[1][0], &note); /* the first one has more to do */
+    count_them(argv[1][0], atoi(argv[2]), &note);
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    MPT_OK(nixl_finalize());
+    return mpt_passed();
+}
