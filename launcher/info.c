@@ -32,6 +32,7 @@ enum info_table {
     INFO_INTERFACES,
     INFO_GPUS,
     INFO_GPU_MEMORY,
+    INFO_STORAGE,
     INFO_ENGINES,
     INFO_MISSING,
     INFO_N_TABLES
@@ -67,6 +68,12 @@ static const struct table_column info_gpu_memory_columns[] = {
     {"usable", "usable", TABLE_FLAG},   {"uuid", "UUID", TABLE_TEXT},
     {"why_not", "why not", TABLE_TEXT}, {NULL, NULL, TABLE_TEXT},
 };
+static const struct table_column storage_columns[] = {
+    {"what", "what", TABLE_TEXT},
+    {"by", "by", TABLE_TEXT},
+    {"why", "why", TABLE_TEXT},
+    {NULL, NULL, TABLE_TEXT},
+};
 static const struct table_column engine_columns[] = {
     {"name", "name", TABLE_TEXT},       {"usable", "usable", TABLE_FLAG},
     {"version", "version", TABLE_TEXT}, {"program", "program", TABLE_TEXT},
@@ -90,6 +97,7 @@ static const struct {
     [INFO_INTERFACES] = {"interfaces", info_interface_columns, "none"},
     [INFO_GPUS] = {"gpus", info_gpu_columns, "none found"},
     [INFO_GPU_MEMORY] = {"gpu_memory", info_gpu_memory_columns, "unknown"},
+    [INFO_STORAGE] = {"storage", storage_columns, "unknown"},
     [INFO_ENGINES] = {"engines", engine_columns, "none"},
     [INFO_MISSING] = {"missing", missing_columns, "nothing"},
 };

@@ -18,6 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { MAX_GPUS = 64 };
 
@@ -150,6 +152,30 @@ static void tell_etcd(void)
     }
 }
 
+/* ---- storage --------------------------------------------------------------------------------- */
+
+/* By what files would be read and written, and why by that. */
+static void tell_storage(void)
+{
+    struct nixl_file_params params = NIXL_FILE_PARAMS_INIT;
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nixl_region *region;
+
+    params.fd = memfd_create("nixlrun-info", MFD_CLOEXEC);
+    params.nbytes = 1;
+    if (nixl_region_open_file(NULL, NULL, &params, &region) != NIXL_OK) {
+        printf("storage\tfiles\t\t%s\n", table_cell(strdupa(nixl_last_error()->text)));
+    } else {
+        if (nixl_region_query(0, region, NIXL_FOREVER, &info) == NIXL_OK) {
+            printf("storage\tfiles\t%s\t%s\n", info.device, table_cell(info.note));
+        }
+        (void)nixl_region_close(region, NIXL_FOREVER);
+    }
+    if (params.fd >= 0) {
+        close(params.fd);
+    }
+}
+
 /* Drivers of GPUs are started last: if they fail, everything else is already reported. */
 static int tell_rank(void)
 {
@@ -159,6 +185,7 @@ static int tell_rank(void)
     }
     tell_transports();
     tell_etcd();
+    tell_storage();
     fflush(stdout);
     tell_gpus("cuda", NIXL_MEM_CUDA);
     tell_gpus("vulkan", NIXL_MEM_VULKAN);

@@ -43,7 +43,7 @@ asks --info --json
 [ "$rc" = 0 ] && [ ! -s "$work/err" ]
 result $? "--info --json" "$work/err"
 finds 'keys_unsorted == ["nixlrun", "transports", "devices", "libraries", "interfaces", "gpus",
-    "gpu_memory", "engines", "missing"]' "JSON has every table"
+    "gpu_memory", "storage", "engines", "missing"]' "JSON has every table"
 finds '.transports[] | select(.name == "shm") | .usable and .latency_ns > 0 and .why_not == ""' \
     "JSON has numbers and truths as such"
 finds '.interfaces[] | select(.name == "lo") | .up and .mtu > 0 and .numa_node == null' \
@@ -69,6 +69,11 @@ for network in ucx ofi; do
 done
 ! grep '^missing: transport tcp' "$work/rows"
 result $? "and nothing is missing of TCP" "$work/rows"
+
+# Files: by io_uring where it is there and permitted, else by threads, and why.
+has "$work/rows" '^storage: files (io_uring|threads .+)$' "it says by what files are read and written"
+NIXLRUN_STORAGE=threads asks --info
+has "$work/rows" '^storage: files threads NIXLRUN_STORAGE is threads$' "and why by that"
 
 # GPU memory, where the drivers are and where they are not; and a build without Vulkan.
 left_out='this build of nixlrun has no Vulkan'
