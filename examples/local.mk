@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Examples: built and tested here, installed as sources.
-noinst_PROGRAMS += %D%/allreduce %D%/channel %D%/hello %D%/ring %D%/pair %D%/paged_kv %D%/kv_transfer \
+noinst_PROGRAMS += %D%/allreduce %D%/channel %D%/hello %D%/ring %D%/pair %D%/paged_kv %D%/kv_store %D%/kv_transfer \
 	%D%/serve %D%/serve_worker
 %C%_allreduce_SOURCES = %D%/allreduce.c
 %C%_allreduce_LDADD = $(nixlrun_la)
@@ -17,6 +17,9 @@ noinst_PROGRAMS += %D%/allreduce %D%/channel %D%/hello %D%/ring %D%/pair %D%/pag
 %C%_ring_SOURCES = %D%/ring.c
 %C%_ring_LDADD = $(nixlrun_la)
 %C%_ring_LDFLAGS = $(AM_LDFLAGS) -no-install
+%C%_kv_store_SOURCES = %D%/kv_store.c
+%C%_kv_store_LDADD = $(nixlrun_la)
+%C%_kv_store_LDFLAGS = $(AM_LDFLAGS) -no-install
 %C%_paged_kv_SOURCES = %D%/paged_kv.c
 %C%_paged_kv_LDADD = $(nixlrun_la)
 %C%_paged_kv_LDFLAGS = $(AM_LDFLAGS) -no-install
@@ -34,7 +37,7 @@ noinst_PROGRAMS += %D%/allreduce %D%/channel %D%/hello %D%/ring %D%/pair %D%/pag
 examplesdir = $(docdir)/examples
 dist_examples_DATA = $(%C%_hello_SOURCES) $(%C%_ring_SOURCES) $(%C%_paged_kv_SOURCES) \
 	$(%C%_allreduce_SOURCES) $(%C%_channel_SOURCES) $(%C%_pair_SOURCES) \
-	$(%C%_kv_transfer_SOURCES) $(%C%_serve_SOURCES) %D%/serve_worker.c
+	$(%C%_kv_store_SOURCES) $(%C%_kv_transfer_SOURCES) $(%C%_serve_SOURCES) %D%/serve_worker.c
 examplescriptsdir = $(examplesdir)
 dist_examplescripts_SCRIPTS = %D%/serve_demo.sh
 pythonexamplesdir = $(docdir)/examples/python

@@ -35,7 +35,7 @@ one_line() {
     grep -qE "^kv_transfer: $1" "$scratch/err" || echo "not found: $1"
 }
 
-echo 1..21
+echo 1..22
 
 verdict "$(run 0 "$nixlrun" -np 3 "$build/examples/hello"
     host=$(hostname)
@@ -84,6 +84,17 @@ verdict "$(run 0 "$nixlrun" -np 4 "$build/examples/paged_kv"
     grep wrong "$scratch/out" | sort | diff "$scratch/want" -
     [ "$(grep -c '192 pages as 192 pieces' "$scratch/out")" = 2 ] || cat "$scratch/out")" \
     "paged_kv: two pairs move every page of every layer"
+
+# A store that is found again, also by another number of ranks; a block that was torn is spilled again.
+verdict "$(run 0 "$nixlrun" -np 2 "$build/examples/kv_store" "$scratch/store"
+    grep -qx '0 blocks fetched, 200 spilled, 0 of these because they were torn' "$scratch/out" || cat "$scratch/out"
+    offset=$(grep -aobF 1erotsVK "$scratch/store" | head -n 1 | cut -d: -f1)
+    printf torn | dd of="$scratch/store" bs=1 seek=$((offset + 1000)) conv=notrunc 2>/dev/null
+    run 0 "$nixlrun" -np 3 "$build/examples/kv_store" "$scratch/store"
+    grep -qx '199 blocks fetched, 1 spilled, 1 of these because they were torn' "$scratch/out" || cat "$scratch/out"
+    run 0 "$nixlrun" -np 1 "$build/examples/kv_store" "$scratch/store"
+    grep -qx '200 blocks fetched, 0 spilled, 0 of these because they were torn' "$scratch/out" || cat "$scratch/out")" \
+    "kv_store: blocks are found after a restart, and torn ones are spilled again"
 
 # 100 tokens are 7 blocks of 16; 3 requests of each prefill rank.
 for np in 2 3 4; do
