@@ -373,6 +373,23 @@ static int mark_those_of(struct graph *graph, int end)
     return n;
 }
 
+static void say_all_stopped(struct graph *graph)
+{
+    int n = graph->waits->n;
+    struct line line = {.used = 0};
+
+    for (int i = 0; i < n; i++) {
+        if (graph->waits->ranks[i].state != WAITS_STOPPED) {
+            return;
+        }
+    }
+    if (n > 0) {
+        line_add(&line, "all %d ranks are stopped (by signals or a debugger)", n);
+        graph->say(line.text);
+        graph->n_said++;
+    }
+}
+
 /* Circles first, then what ends at a rank, then those for which nobody is left. */
 static void say_all(struct graph *graph)
 {
@@ -396,6 +413,7 @@ static void say_all(struct graph *graph)
             say_chain(graph, i, false, 0);
         }
     }
+    say_all_stopped(graph);
 }
 
 int waits_explain(const struct waits *waits, waits_say_fn *say)

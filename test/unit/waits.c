@@ -118,6 +118,16 @@ Test(waits, what_a_wait_comes_down_to)
                      "debugger); 2 other ranks wait for the same\n");
 }
 
+Test(waits, all_are_stopped)
+{
+    struct waits waits = make(2);
+
+    add_recv(&waits, 0, 1, 1);
+    waits.ranks[0].state = waits.ranks[1].state = WAITS_STOPPED;
+    explain(&waits);
+    cr_expect_str_eq(said, "all 2 ranks are stopped (by signals or a debugger)\n");
+}
+
 Test(waits, a_wait_for_itself)
 {
     struct waits waits = make(1);
