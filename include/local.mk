@@ -10,6 +10,7 @@ subjectinclude_HEADERS = \
 	%D%/nixlrun/job.h \
 	%D%/nixlrun/route.h \
 	%D%/nixlrun/log.h \
+	%D%/nixlrun/debug.h \
 	%D%/nixlrun/region.h \
 	%D%/nixlrun/file.h \
 	%D%/nixlrun/request.h \

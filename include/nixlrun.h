@@ -41,6 +41,7 @@
 #include <nixlrun/context.h>
 #include <nixlrun/route.h>
 #include <nixlrun/log.h>
+#include <nixlrun/debug.h>
 #include <nixlrun/region.h>
 #include <nixlrun/file.h>
 #include <nixlrun/request.h>

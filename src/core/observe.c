@@ -23,8 +23,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static struct nxr_observe_head *page;   /* NULL: none */
-static struct nxr_observe_waits *waits; /* in it; NULL: none */
+static struct nxr_observe_head *page;         /* NULL: none */
+struct nxr_observe_waits *nxr_observed_waits; /* in it; NULL: none */
 static int page_fd = -1;
 static void *sections[NXR_OBSERVE_N_SECTIONS]; /* where they are mapped */
 static pthread_mutex_t sections_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -84,7 +84,8 @@ int nxr_observe_open(void)
     snprintf(page->host, sizeof(page->host), "%s", nxr_job.card.head.host);
     atomic_thread_fence(memory_order_release);
     page->magic = NXR_OBSERVE_MAGIC;
-    waits = nxr_observe_add_section(NXR_OBSERVE_WAITS, NXR_OBSERVE_WAITS_VERSION, sizeof(*waits));
+    nxr_observed_waits = nxr_observe_add_section(NXR_OBSERVE_WAITS, NXR_OBSERVE_WAITS_VERSION,
+                                                 sizeof(*nxr_observed_waits));
     return NIXL_OK;
 }
 
@@ -100,7 +101,7 @@ void nxr_observe_close(void)
     munmap(page, NXR_OBSERVE_PAGE);
     close(page_fd);
     page = NULL;
-    waits = NULL;
+    nxr_observed_waits = NULL;
     page_fd = -1;
 }
 
@@ -149,18 +150,13 @@ void *nxr_observe_add_section(enum nxr_observe_section_id id, uint32_t version, 
     return memory;
 }
 
-struct nxr_observe_waits *nxr_observe_own_waits(void)
-{
-    return waits;
-}
-
 /* ---- recording waits ------------------------------------------------------------------------- */
 
 /* A free record, claimed; NULL: all are in use, and it was counted. */
 static struct nxr_wait_record *record_claim(struct nxr_waiting *waiting)
 {
     for (int i = 0; i < NXR_OBSERVE_N_WAITS; i++) {
-        struct nxr_wait_record *record = &waits->records[i];
+        struct nxr_wait_record *record = &nxr_observed_waits->records[i];
         uint32_t is_used = 0;
 
         if (atomic_load_explicit(&record->is_used, memory_order_relaxed) == 0 &&
@@ -170,7 +166,7 @@ static struct nxr_wait_record *record_claim(struct nxr_waiting *waiting)
     }
     if (!waiting->is_uncounted) {
         waiting->is_uncounted = true;
-        atomic_fetch_add(&waits->n_unrecorded, 1);
+        atomic_fetch_add(&nxr_observed_waits->n_unrecorded, 1);
     }
     return NULL;
 }
@@ -189,8 +185,8 @@ static void record_write(struct nxr_wait_record *record, const struct nxr_wait_r
 static void list_all(void)
 {
     if (!atomic_flag_test_and_set_explicit(&is_listing, memory_order_acquire)) {
-        atomic_store_explicit(&waits->listed_ns, nxr_now_ns(), memory_order_relaxed);
-        nxr_subsystems_observe(waits);
+        atomic_store_explicit(&nxr_observed_waits->listed_ns, nxr_now_ns(), memory_order_relaxed);
+        nxr_subsystems_observe(nxr_observed_waits);
         atomic_flag_clear_explicit(&is_listing, memory_order_release);
     }
 }
@@ -200,7 +196,7 @@ int64_t nxr_waiting_sleeps(struct nxr_waiting *waiting, int64_t longest_ns)
     struct nxr_wait_record described = {.tid = 0};
     bool is_first = !waiting->has_slept;
 
-    if (waits == NULL || waiting->describe == NULL) {
+    if (nxr_observed_waits == NULL || waiting->describe == NULL) {
         return longest_ns;
     }
     if (waiting->record == NULL) {
@@ -235,7 +231,7 @@ void nxr_waiting_ends(struct nxr_waiting *waiting)
     }
     if (waiting->is_uncounted) {
         waiting->is_uncounted = false;
-        atomic_fetch_sub(&waits->n_unrecorded, 1);
+        atomic_fetch_sub(&nxr_observed_waits->n_unrecorded, 1);
     }
 }
 

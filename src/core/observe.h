@@ -22,8 +22,8 @@ void nxr_observe_set_life(enum nxr_observe_life life);
  */
 void *nxr_observe_add_section(enum nxr_observe_section_id id, uint32_t version, size_t nbytes);
 
-/* The waits of this rank; NULL: there is no page. */
-struct nxr_observe_waits *nxr_observe_own_waits(void);
+/* The waits of this rank; NULL: there is no page. Debuggers know it by this name, too. */
+extern struct nxr_observe_waits *nxr_observed_waits;
 
 /* ---- recording waits ------------------------------------------------------------------------- */
 

@@ -3,11 +3,13 @@
 #include "mptest.h"
 #include "test/op_form.h"
 
+#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CANARY ((void *)&canary)
 static char canary;
@@ -428,6 +430,17 @@ static void bad_structs(void)
     MPT_TRUE(other == CANARY);
 }
 
+static void bad_descriptors(void)
+{
+    int full = open("/dev/full", O_WRONLY), reading = open("/dev/null", O_RDONLY);
+
+    MPT_STATUS(nixl_debug_dump(-1), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_debug_dump(reading), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_debug_dump(full), NIXL_E_TRANSPORT);
+    close(full);
+    close(reading);
+}
+
 static void bad_timeouts(void)
 {
     static const int64_t timeouts[] = {-1, -1000, INT64_MIN};
@@ -485,6 +498,7 @@ int main(void)
     bad_sizes();
     bad_structs();
     bad_timeouts();
+    bad_descriptors();
     closed_handles();
     mpt_barrier();
     MPT_CHECK_BYTES(nixl_region_addr(region), 64, 0);

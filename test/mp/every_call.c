@@ -290,6 +290,7 @@ void mpt_every_call(struct nixl_region *region, int expected)
     MPT_STATUS(nixl_peer_readmit(0, 1), expected);
     MPT_EQ(nixl_incarnation(), expected);
     MPT_EQ(nixl_event_fd(), expected);
+    MPT_STATUS(nixl_debug_dump(2), expected);
     MPT_TRUE(nixl_host(0) == NULL);
     MPT_STATUS(nixl_rank_kill(0), expected);
     MPT_STATUS(nixl_route_query(0, 0, &route), expected);

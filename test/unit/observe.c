@@ -208,11 +208,11 @@ Test(observe, more_waits_than_records)
         nxr_waiting_sleeps(&waiting[i], 1);
         nxr_waiting_sleeps(&waiting[i], 1);
     }
-    cr_expect(eq(u32, nxr_observe_own_waits()->n_unrecorded, 2));
+    cr_expect(eq(u32, nxr_observed_waits->n_unrecorded, 2));
     for (int i = 0; i < NXR_OBSERVE_N_WAITS + 2; i++) {
         nxr_waiting_ends(&waiting[i]);
     }
-    cr_expect(eq(u32, nxr_observe_own_waits()->n_unrecorded, 0));
+    cr_expect(eq(u32, nxr_observed_waits->n_unrecorded, 0));
     nxr_observe_close();
 }
 

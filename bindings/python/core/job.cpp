@@ -166,6 +166,18 @@ static void job_readmit(nb::handle rank, nb::handle incarnation)
     check(nixl_peer_readmit(read_rank(rank), (uint32_t)number));
 }
 
+/* Writing may block. */
+static void job_debug_dump(int fd)
+{
+    int status;
+
+    {
+        nb::gil_scoped_release other_threads;
+        status = nixl_debug_dump(fd);
+    }
+    check(status);
+}
+
 /* A number of the job, or the failure. */
 static int job_number(int (*get)())
 {
@@ -208,6 +220,7 @@ void bind_job(nb::module_ &module)
     module.def("peer_state", &job_peer_state, "rank"_a);
     module.def("routes", &job_routes, "rank"_a);
     module.def("kill", &job_kill, "rank"_a);
+    module.def("debug_dump", &job_debug_dump, "fd"_a);
     module.def(
         "abort", [](int code, const std::string &why) { nixl_abort(code, why.c_str()); }, "code"_a,
         "why"_a);

@@ -8,7 +8,7 @@ import os
 import sys
 import types
 import warnings
-from typing import TYPE_CHECKING, Any, NoReturn, Optional
+from typing import IO, TYPE_CHECKING, Any, NoReturn, Optional, Union
 
 from . import _core
 from ._channel import Channel
@@ -123,6 +123,17 @@ class JobBase(_Base):
     def program(self) -> int:
         """Which program of the command line this is, where ':' separates several; from 0."""
         return _core.program()
+
+    def debug_dump(self, file: Union[IO[Any], int, None] = None) -> None:
+        """Write what this rank waits for, as lines of text, to a file or descriptor.
+
+        None: sys.stderr. ``nixlrun ps -w`` shows all ranks, from outside.
+        """
+        target = sys.stderr if file is None else file
+        if not isinstance(target, int):
+            target.flush()
+            target = target.fileno()
+        _core.debug_dump(target)
 
     @property
     def timeout(self) -> Optional[float]:

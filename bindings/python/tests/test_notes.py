@@ -3,6 +3,8 @@
 
 import os
 import signal
+import tempfile
+import threading
 import time
 
 import pytest
@@ -177,6 +179,27 @@ def test_ranks_and_routes(job):
     assert nixlrun.library_version() == nixlrun.__version__
     job.notify(other, 1)
     assert job.recv(other).rank == other
+    job.team().barrier()
+
+
+@pytest.mark.ranks(2)
+def test_debug_dump_says_what_a_thread_waits_for(job):
+    waiter = threading.Thread(target=lambda: job.recv(1 - job.rank, tag=77, timeout=60))
+    waiter.start()
+    until, text = time.monotonic() + 60, ""
+    with tempfile.TemporaryFile() as file:
+        while f"for tag 77 from rank {1 - job.rank}" not in text and time.monotonic() < until:
+            file.seek(0)
+            file.truncate()
+            job.debug_dump(file)
+            file.seek(0)
+            text = file.read().decode()
+    assert text.startswith(f"rank {job.rank} of 2 on host "), text
+    assert f"for tag 77 from rank {1 - job.rank}" in text, text
+    job.notify(1 - job.rank, 77)
+    waiter.join()
+    with pytest.raises(ValueError):
+        job.debug_dump(-1)
     job.team().barrier()
 
 

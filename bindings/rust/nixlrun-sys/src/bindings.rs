@@ -457,6 +457,22 @@ extern "C" {
     #[doc = " thread, one call at a time, and must not call the library. It may be set before nixl_init()."]
     pub fn nixl_log_set_fn(fn_: nixl_log_fn, arg: *mut ::std::os::raw::c_void);
 }
+extern "C" {
+    #[must_use]
+    #[doc = " Write to a descriptor what this rank waits for, as lines of text: who it is, each thread that"]
+    #[doc = " sleeps in a call, with the rank, tag, word, region, channel or team that it waits for and since"]
+    #[doc = " when, what is queued unmatched, what is under way, and the peers that are lost. Meant for people;"]
+    #[doc = " the form may change."]
+    #[doc = ""]
+    #[doc = " Takes no lock and allocates no memory, so it may be called in a signal handler, by a watchdog"]
+    #[doc = " thread, or by a debugger, whatever the other threads do. May block as write(2) does."]
+    #[doc = " Threads: any."]
+    #[doc = ""]
+    #[doc = " @return NIXL_OK"]
+    #[doc = " @return NIXL_E_INVALID_ARG  @p fd cannot be written to"]
+    #[doc = " @return NIXL_E_TRANSPORT    it was not all written: the disk is full, or the reader is gone"]
+    pub fn nixl_debug_dump(fd: ::std::os::raw::c_int) -> ::std::os::raw::c_int;
+}
 #[doc = " no segment here (nixl_region_open); in params: NIXL_MEM_HOST"]
 pub const NIXL_MEM_NONE: nixl_mem_kind = 0;
 #[doc = " host memory"]

@@ -165,6 +165,16 @@ impl Job {
         unsafe { sys::nixl_program() }
     }
 
+    /// Write what this rank waits for, as lines of text. `nixlrun ps -w` shows all ranks, from
+    /// outside.
+    ///
+    /// # Errors
+    /// The descriptor cannot be written to.
+    pub fn debug_dump(&self, to: &impl std::os::fd::AsRawFd) -> Result<()> {
+        // SAFETY: the descriptor is open while `to` lives.
+        check(unsafe { sys::nixl_debug_dump(to.as_raw_fd()) }, "nixl_debug_dump")
+    }
+
     /// How many processes of this rank were in the job before: more than 0 if nixlrun has started it
     /// again (`--on-failure restart`).
     pub fn incarnation(&self) -> u32 {
