@@ -346,7 +346,16 @@ lib_LTLIBRARIES += %D%/libnixlrun.la
 # Never unloaded: threads of PMIx and exit handlers outlive a dlclose().
 %C%_libnixlrun_la_LDFLAGS = $(AM_LDFLAGS) $(NODEFS_LDFLAGS) -Wl,-z,nodelete -version-info 0:0:0
 %C%_libnixlrun_la_LIBADD = %D%/libnixlrun_core.la
-EXTRA_DIST += %D%/libnixlrun.map
+EXTRA_DIST += %D%/libnixlrun.map %D%/libnixlrun-gdb.py
+
+# gdb loads it with the library, by the real name of its file.
+gdb_auto_load = $(DESTDIR)$(datadir)/gdb/auto-load$(libdir)
+install-exec-hook:
+	so=`readlink "$(DESTDIR)$(libdir)/libnixlrun.so"` || exit 0; \
+	$(MKDIR_P) "$(gdb_auto_load)" && \
+	$(INSTALL_DATA) $(srcdir)/%D%/libnixlrun-gdb.py "$(gdb_auto_load)/$$so-gdb.py"
+uninstall-hook:
+	rm -f "$(gdb_auto_load)"/libnixlrun.so*-gdb.py
 # What each folder owns.
 EXTRA_DIST += %D%/boot/README %D%/channel/README %D%/collective/README %D%/control/README \
 	%D%/attach/README %D%/core/README %D%/grant/README %D%/host/README %D%/memory/README %D%/net/README %D%/pair/README \
