@@ -224,3 +224,37 @@ Test(observe, a_record_that_its_writer_never_completes)
     record.counter = 8;
     cr_expect(nxr_observe_read(&copy, &record, sizeof(copy)));
 }
+
+Test(observe, a_dump)
+{
+    uint64_t tag = 42;
+    struct nxr_waiting waiting = {
+        .describe = describe, .about = &tag, .since_ns = nxr_now_ns() - 2500 * NXR_MS};
+    char text[1024], expected[256];
+    ssize_t nbytes;
+    int fds[2];
+
+    cr_assert(eq(int, pipe(fds), 0));
+    cr_expect(eq(int, nixl_debug_dump(fds[1]), NIXL_E_NOT_INIT));
+    begin();
+    nxr_job.peers = calloc(5, sizeof(*nxr_job.peers));
+    nxr_job.n_numbers = 5;
+    atomic_store(&nxr_job.state, NXR_STATE_READY);
+    cr_expect(eq(int, nixl_debug_dump(fds[1]), NIXL_OK));
+    nxr_waiting_sleeps(&waiting, 1);
+    cr_expect(eq(int, nixl_debug_dump(fds[1]), NIXL_OK));
+    nbytes = read(fds[0], text, sizeof(text) - 1);
+    cr_assert(gt(long, nbytes, 0));
+    text[nbytes] = '\0';
+    snprintf(expected, sizeof(expected),
+             "rank 2 of 5 on host here (pid %d):\n"
+             "  no thread waits in a call\n"
+             "rank 2 of 5 on host here (pid %d):\n"
+             "  thread %d waits in nixl_notify_recv for any notification from rank 4, for 2.5 s\n",
+             (int)getpid(), (int)getpid(), (int)gettid());
+    cr_expect_str_eq(text, expected);
+    nxr_waiting_ends(&waiting);
+    atomic_store(&nxr_job.state, NXR_STATE_NONE);
+    free(nxr_job.peers);
+    nxr_observe_close();
+}
