@@ -3,7 +3,7 @@
 # Processes attach to those that have published a name in a real etcd: deaths, leases, an etcd that is started
 # again or loses its data, users, TLS, and what is no etcd. Usage: test_etcd.sh; finds the trees by top_srcdir
 # and top_builddir. Prints TAP.
-# needs: test/attach/attach_end
+# needs: test/attach/attach_end test/bench/nixl_bench
 # shellcheck disable=SC2086  # settings and commands of etcdctl are words
 set -u
 . "${top_srcdir:-$(dirname "$0")/../..}/test/tap.sh"
@@ -343,4 +343,7 @@ line serve '^published'
 verdict "$(says 'mptest: passed' "$end" cycle "$etcd" many 500; line serve '^settled'
     says 'mptest: passed' "$end" cycle "$etcd" many 300; passed serve)" \
     "after 300 attachments the publisher has what it had before"
+bench=$build/test/bench/nixl_bench
+verdict "$(timeout 100 "$bench" attach --iters 20 --csv --etcd "$etcd" >"$scratch/bench" 2>&1
+    grep -q '^attach,"*by etcd' "$scratch/bench" || cat "$scratch/bench")" "nixl_bench times attaching by etcd"
 echo "1..$number"

@@ -61,6 +61,7 @@ struct bench_options {
     int n_threads;                /* of each rank, in patterns */
     const char *plot;             /* the file of a picture; NULL: none */
     const char *publish, *attach; /* where to meet the other process; NULL: ranks of a job */
+    const char *etcd;             /* where a name is published for `attach', too; NULL: nowhere */
     const struct bench_test *tests[BENCH_MAX_TESTS];
     int n_tests;
 };

@@ -83,6 +83,7 @@ static void print_help(void)
         "file:DIR or\n"
         "                        tcp://HOST:PORT\n"
         "      --attach WHERE    the other one\n"
+        "      --etcd WHERE      `attach' also by a name in that etcd, such as etcd://HOST:2379\n"
         "      --tcp             measure one host as if between hosts, beside TCP\n"
         "      --no-pin          do not bind each rank to a core of its own\n"
         "      --check           exit 1 if a goal is missed\n"
@@ -308,11 +309,29 @@ static const char *parse_picture(const char *path)
     usage_error("--plot is '%s'; allowed: a file that ends in .svg, .png or .html", path);
 }
 
-static void parse_option(struct bench_options *options, int option, char *text)
+static double parse_seconds(const char *text)
 {
     double seconds;
     char rest;
 
+    if (sscanf(text, "%lf%c", &seconds, &rest) != 1 || !(seconds > 0 && seconds <= 3600)) {
+        usage_error("--seconds is '%s'; allowed: a number up to 3600", text);
+    }
+    return seconds;
+}
+
+/* The form is nixl_publish()'s to check. */
+static const char *parse_etcd(const char *text)
+{
+    if (strncmp(text, "etcd://", 7) != 0 && strncmp(text, "etcds://", 8) != 0) {
+        usage_error("--etcd is '%s'; allowed: etcd://[USER@]HOST:PORT[,...][/PREFIX], or etcds://",
+                    text);
+    }
+    return text;
+}
+
+static void parse_option(struct bench_options *options, int option, char *text)
+{
     switch (option) {
     case 's':
         parse_sizes(options, text);
@@ -333,10 +352,7 @@ static void parse_option(struct bench_options *options, int option, char *text)
         options->window = parse_number("--window", text, 1, MAX_WINDOW);
         break;
     case 'S':
-        if (sscanf(text, "%lf%c", &seconds, &rest) != 1 || !(seconds > 0 && seconds <= 3600)) {
-            usage_error("--seconds is '%s'; allowed: a number up to 3600", text);
-        }
-        options->seconds = seconds;
+        options->seconds = parse_seconds(text);
         break;
     case 'r':
         options->is_registered = true;
@@ -374,6 +390,9 @@ static void parse_option(struct bench_options *options, int option, char *text)
     case 'p':
         options->plot = parse_picture(text);
         break;
+    case 'E':
+        options->etcd = parse_etcd(text);
+        break;
     case 'C':
         options->format = FORMAT_CSV;
         break;
@@ -407,29 +426,19 @@ static void check_apart(const struct bench_options *options)
 
 void options_parse(struct bench_options *options, int argc, char **argv)
 {
-    static const struct option names[] = {{"sizes", required_argument, NULL, 's'},
-                                          {"alignment", required_argument, NULL, 'a'},
-                                          {"budget", required_argument, NULL, 'b'},
-                                          {"iters", required_argument, NULL, 'i'},
-                                          {"window", required_argument, NULL, 'w'},
-                                          {"seconds", required_argument, NULL, 'S'},
-                                          {"registered", no_argument, NULL, 'r'},
-                                          {"memory", required_argument, NULL, 'M'},
-                                          {"no-pin", no_argument, NULL, 'P'},
-                                          {"tcp", no_argument, NULL, 'T'},
-                                          {"publish", required_argument, NULL, 'u'},
-                                          {"attach", required_argument, NULL, 'A'},
-                                          {"check", no_argument, NULL, 'K'},
-                                          {"csv", no_argument, NULL, 'C'},
-                                          {"json", no_argument, NULL, 'J'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {"version", no_argument, NULL, 'V'},
-                                          {"fresh", no_argument, NULL, 'f'},
-                                          {"single", no_argument, NULL, '1'},
-                                          {"plot", required_argument, NULL, 'p'},
-                                          {"pattern", required_argument, NULL, 'q'},
-                                          {"threads", required_argument, NULL, 't'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option names[] = {
+        {"sizes", required_argument, NULL, 's'},   {"alignment", required_argument, NULL, 'a'},
+        {"budget", required_argument, NULL, 'b'},  {"iters", required_argument, NULL, 'i'},
+        {"window", required_argument, NULL, 'w'},  {"seconds", required_argument, NULL, 'S'},
+        {"registered", no_argument, NULL, 'r'},    {"memory", required_argument, NULL, 'M'},
+        {"no-pin", no_argument, NULL, 'P'},        {"tcp", no_argument, NULL, 'T'},
+        {"publish", required_argument, NULL, 'u'}, {"attach", required_argument, NULL, 'A'},
+        {"etcd", required_argument, NULL, 'E'},    {"check", no_argument, NULL, 'K'},
+        {"csv", no_argument, NULL, 'C'},           {"json", no_argument, NULL, 'J'},
+        {"help", no_argument, NULL, 'h'},          {"version", no_argument, NULL, 'V'},
+        {"fresh", no_argument, NULL, 'f'},         {"single", no_argument, NULL, '1'},
+        {"plot", required_argument, NULL, 'p'},    {"pattern", required_argument, NULL, 'q'},
+        {"threads", required_argument, NULL, 't'}, {NULL, 0, NULL, 0}};
     int option;
 
     *options = (struct bench_options){.budget_ns = 300000000,

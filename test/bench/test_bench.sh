@@ -149,6 +149,8 @@ result $? "times the team, all pairs and each" "$work/out"
 gives 0 "attaching" -np 1 "$bench" attach --iters 9 --csv
 [ "$(awk -F, '$1 == "attach" && $8 > 0' "$work/out" | wc -l)" = 3 ]
 result $? "times three ways to attach" "$work/out"
+gives 2 "a place that is no etcd" -np 1 "$bench" attach --etcd file:/tmp
+has "$work/err" "--etcd is 'file:/tmp'; allowed: etcd://" "is refused"
 LP_NUM_THREADS=1 gives 0 "alloc" -np 2 "$bench" alloc --sizes 4K,1M --iters 3 --csv
 [ "$(awk -F, '$1 == "alloc" && /host: (allocate|close)/ && $8 > 0' "$work/out" | wc -l)" = 4 ]
 result $? "times every kind of memory" "$work/out"
