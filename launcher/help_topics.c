@@ -105,7 +105,7 @@ const struct help_topic help_topics[] = {
         "  nixlrun top JOB             how much each rank moves and waits, each second;\n"
         "                              q quits; --once before JOB: so far, and exit\n"
         "  nixlrun ps file:DIR         the names that processes have published there,\n"
-        "                              and which process has\n"
+        "                              and which process has; etcd://HOST:PORT likewise\n"
         "  nixlrun kill JOB ...        end them, as Ctrl-C would\n"
         "  nixlrun kill -s SIGNAL JOB  what nixlrun does then: 'nixlrun --help signals'\n",
         "JOB is the pid of the job's nixlrun.\n",

@@ -192,6 +192,36 @@ static int tell_rank(void)
     return nixl_finalize() == NIXL_OK ? 0 : LAUNCH_EXIT_FAILED;
 }
 
+/* ---- nixlrun ps etcd://... ------------------------------------------------------------------- */
+
+#define NAMES_NS 5000000000ll
+
+/* "NAME PID HOST" as a row. */
+static void print_name(char *line)
+{
+    const char *name = strsep(&line, " "), *pid = strsep(&line, " ");
+
+    printf("%-32s  %s on %s\n", name, pid != NULL ? pid : "?", line != NULL ? line : "?");
+}
+
+static int tell_names(const char *where)
+{
+    static char text[256 * 1024];
+    char *next = text;
+
+    if (nixl_init(NULL) != NIXL_OK ||
+        nixl_publish_list(where, NAMES_NS, text, sizeof(text), NULL) != NIXL_OK) {
+        fprintf(stderr, "nixlrun: ps: %s\n", nixl_last_error()->text);
+        return nixl_last_error()->status == NIXL_E_INVALID_ARG ? LAUNCH_EXIT_USAGE
+                                                               : LAUNCH_EXIT_FAILED;
+    }
+    printf("%-32s  %s\n", "NAME", "PUBLISHER");
+    while (next != NULL && *next != '\0') {
+        print_name(strsep(&next, "\n"));
+    }
+    return nixl_finalize() == NIXL_OK && fflush(stdout) == 0 ? 0 : LAUNCH_EXIT_FAILED;
+}
+
 static int tell_info(void)
 {
     int status;
@@ -206,6 +236,9 @@ int main(int argc, char **argv)
 {
     bool is_explain = argc > 1 && strcmp(argv[1], "--explain") == 0;
 
+    if (argc == 3 && strcmp(argv[1], "--names") == 0) {
+        return tell_names(argv[2]);
+    }
     setenv("NIXLRUN_OPEN_NETWORKS", "1", 0);
     if (argc == 2 && strcmp(argv[1], "--info") == 0) {
         return tell_info();

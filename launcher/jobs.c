@@ -4,12 +4,15 @@
  * guardian; the guardian's children are the ranks, unless an engine of the site starts them. All of
  * it is read from /proc: nothing is kept in files that could be out of date. Names that processes
  * publish in a folder are told by their files, and who holds the lock of one has published it
- * (nixl_attach(3)).
+ * (nixl_attach(3)); those in etcd by the library, which nixlrun-inspect asks.
  */
 #include "config.h"
 
 #include "launcher/jobs.h"
+#include "launcher/environ.h"
 #include "launcher/help.h"
+#include "launcher/helper.h"
+#include "launcher/inspect.h"
 #include "launcher/processes.h"
 #include "launcher/stats.h"
 #include "launcher/values.h"
@@ -32,6 +35,7 @@
 #define RANK_VARIABLE "PMIX_RANK"
 #define ENTRY_SUFFIX  ".entry"
 #define WHERE_SCHEME  "file:"
+#define ETCD_SCHEME   "etcd" /* or etcds:// */
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
@@ -277,6 +281,19 @@ static int jobs_ps_waits(int argc, char **argv)
     return job != NULL ? 0 : LAUNCH_EXIT_USAGE;
 }
 
+/* nixlrun-inspect asks the library, and prints; it takes the place of this process. */
+static int print_names_in_etcd(const char *where)
+{
+    char path[PATH_MAX], *argv[] = {path, (char *)"--names", (char *)where, NULL};
+
+    environ_leave_outer_job();
+    if (helper_find(INSPECT_PROGRAM, path)) {
+        execv(path, argv);
+    }
+    fprintf(stderr, "nixlrun: ps: cannot run %s: %s\n", path, strerror(errno));
+    return LAUNCH_EXIT_FAILED;
+}
+
 static int jobs_ps(int argc, char **argv)
 {
     struct processes processes;
@@ -295,6 +312,9 @@ static int jobs_ps(int argc, char **argv)
     }
     if (argc == 1 && strncmp(argv[0], WHERE_SCHEME, strlen(WHERE_SCHEME)) == 0) {
         return print_names(argv[0] + strlen(WHERE_SCHEME));
+    }
+    if (argc == 1 && strncmp(argv[0], ETCD_SCHEME, strlen(ETCD_SCHEME)) == 0) {
+        return print_names_in_etcd(argv[0]);
     }
     processes = processes_read();
     if (argc == 0) {

@@ -11,7 +11,7 @@ dist_man_MANS += $(man_pages)
 EXTRA_DIST += %D%/env-table.sh
 
 # The names that a page has besides that of its file stand in its NAME section.
-man_aliases = %D%/nixl_publish.3 %D%/nixl_publish_query.3 %D%/nixl_unpublish.3 %D%/nixl_attach_rank.3 %D%/nixl_detach.3 %D%/nixl_context_open.3 %D%/nixl_context_close.3 %D%/nixl_cq_open.3 %D%/nixl_cq_wait.3 \
+man_aliases = %D%/nixl_publish.3 %D%/nixl_publish_list.3 %D%/nixl_publish_query.3 %D%/nixl_unpublish.3 %D%/nixl_attach_rank.3 %D%/nixl_detach.3 %D%/nixl_context_open.3 %D%/nixl_context_close.3 %D%/nixl_cq_open.3 %D%/nixl_cq_wait.3 \
 	%D%/nixl_cq_cancel.3 %D%/nixl_cq_fd.3 %D%/nixl_cq_arm.3 %D%/nixl_cq_close.3 \
 	%D%/nixl_event_recv_x.3 %D%/nixl_notify_x.3 %D%/nixl_notify_recv_x.3 %D%/nixl_signal_wait_x.3 \
 	%D%/nixl_xfer_start_x.3 %D%/nixl_team_node_x.3 %D%/nixl_team_strided_x.3 %D%/nixl_flush_x.3 \

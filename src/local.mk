@@ -24,6 +24,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/attach/entry_etcd.c %D%/attach/entry_etcd.h \
 	%D%/attach/introduction.c %D%/attach/introduction.h \
 	%D%/attach/lease_etcd.c %D%/attach/lease_etcd.h \
+	%D%/attach/list.c \
 	%D%/attach/listener.c %D%/attach/listener.h \
 	%D%/attach/proof.c %D%/attach/proof.h \
 	%D%/attach/publish.c \

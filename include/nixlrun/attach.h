@@ -81,6 +81,29 @@ NIXL_API int nixl_publish_query(const char *where, const char *name, char *text,
                                 size_t text_nbytes) NIXL_MUST_CHECK;
 
 /**
+ * The names that are published in a folder or in etcd, sorted: a line for each, "NAME PID HOST\n".
+ * Whether a publisher lives is not looked at: what a killed process has left in a folder is listed
+ * until the name is published again, in etcd until its lease ends. At most 256 names of etcd.
+ * @param where        "file:DIR" or "etcd://...", as nixl_publish()
+ * @param timeout_ns   more than 0: how long an etcd that is away is waited for; NIXL_FOREVER
+ * @param text         ends with a zero; may be NULL if text_nbytes is 0
+ * @param text_nbytes  its room
+ * @param needed_p     written with NIXL_OK and NIXL_E_TRUNCATED: the room that is needed; NULL: not
+ * @return NIXL_OK
+ * @return NIXL_E_TRUNCATED    the room is too small; the detail says how much is needed
+ * @return NIXL_E_INVALID_ARG  the detail names the value and what is allowed
+ * @return NIXL_E_NOT_FOUND    there is no such folder
+ * @return NIXL_E_ACCESS       the folder cannot be read, or etcd refuses the user, the prefix or a
+ *                             certificate
+ * @return NIXL_E_TIMEOUT      etcd did not answer in time
+ * @return NIXL_E_UNSUPPORTED, NIXL_E_TRANSPORT  as nixl_attach()
+ * @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY, NIXL_E_NOT_INIT
+ * Threads: any; blocks.
+ */
+NIXL_API int nixl_publish_list(const char *where, int64_t timeout_ns, char *text,
+                               size_t text_nbytes, size_t *needed_p) NIXL_MUST_CHECK;
+
+/**
  * End a publication of this process: nobody attaches by it any more. Those who are attached stay.
  * With etcd away this takes up to a second, and the entry goes with its lease.
  * @return NIXL_OK, NIXL_E_INVALID_ARG, NIXL_E_NOT_INIT

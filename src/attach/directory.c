@@ -275,3 +275,30 @@ void nxr_directory_list(const char *dir, char *text, size_t nbytes)
         snprintf(text, nbytes, "none");
     }
 }
+
+static int file_is_entry(const struct dirent *file)
+{
+    return entry_name_nbytes(file->d_name) > 0;
+}
+
+int nxr_directory_each(const char *dir, void (*each)(void *arg, const struct nxr_entry *entry),
+                       void *arg, char why[NXR_DIRECTORY_WHY_NBYTES])
+{
+    struct dirent **files;
+    int n = scandir(dir, &files, file_is_entry, alphasort);
+
+    if (n < 0) {
+        return directory_fail("read the folder", dir, why);
+    }
+    for (int i = 0; i < n; i++) {
+        struct nxr_entry entry;
+
+        files[i]->d_name[entry_name_nbytes(files[i]->d_name)] = '\0';
+        if (nxr_directory_read(dir, files[i]->d_name, &entry, why) == NIXL_OK) {
+            each(arg, &entry);
+        }
+        free(files[i]);
+    }
+    free(files);
+    return NIXL_OK;
+}

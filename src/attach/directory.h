@@ -45,6 +45,13 @@ int nxr_directory_read_secret(const char *dir, const char *name,
                               unsigned char secret[NXR_PROOF_SECRET_NBYTES],
                               char why[NXR_DIRECTORY_WHY_NBYTES]);
 
+/*
+ * Call each() for the entries of a folder, by name; what is no entry is left out. NIXL_OK or the
+ * failure, as nxr_directory_claim().
+ */
+int nxr_directory_each(const char *dir, void (*each)(void *arg, const struct nxr_entry *entry),
+                       void *arg, char why[NXR_DIRECTORY_WHY_NBYTES]);
+
 /* "a, b, c and 4 more", or "none": the names with an entry in a folder. */
 void nxr_directory_list(const char *dir, char *text, size_t nbytes);
 

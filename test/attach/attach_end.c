@@ -15,6 +15,7 @@
  *     publish  publish with ARGUMENT as schema, and wait until stdin ends; says how that ended
  *     several  publish NAME and another name at the same port
  *     stopped  attach, stop the publisher, detach; continue it, and detach
+ *     names    print the names that are published there
  *     refusals calls with arguments that are not allowed
  * Under a launcher each rank publishes NAME.RANK, and attaches to NAME.0 and to NAME.1. A publisher
  * prints where others attach to it.
@@ -497,6 +498,26 @@ static void stopped(void)
     MPT_OK(nixl_detach(rank, MPT_PATIENCE));
 }
 
+/* The names that are published there, one process more than this one's. */
+static void names(void)
+{
+    char text[512], small[4];
+    size_t needed = 0, again = 0;
+
+    MPT_OK(nixl_publish_list(where, MPT_PATIENCE, text, sizeof(text), &needed));
+    MPT_EQ(needed, strlen(text) + 1);
+    MPT_EQ(nixl_publish_list(where, MPT_PATIENCE, small, needed > 1 ? 1 : 0, &again),
+           NIXL_E_TRUNCATED);
+    MPT_EQ(again, needed);
+    MPT_EQ(nixl_publish_list(where, MPT_PATIENCE, NULL, 0, NULL), NIXL_E_TRUNCATED);
+    MPT_EQ(nixl_publish_list(where, 0, small, sizeof(small), NULL), NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_publish_list(where, 1, NULL, 1, NULL), NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_publish_list("tcp://a:1", 1, small, sizeof(small), NULL), NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_publish_list("file:/there/is/none", 1, small, sizeof(small), NULL),
+           NIXL_E_NOT_FOUND);
+    printf("%s", text);
+}
+
 static void refusals(void)
 {
     static char long_schema[NIXL_SCHEMA_MAX + 2];
@@ -573,6 +594,8 @@ int main(int argc, char **argv)
         several();
     } else if (strcmp(what, "stopped") == 0) {
         stopped();
+    } else if (strcmp(what, "names") == 0) {
+        names();
     } else if (strcmp(what, "refusals") == 0) {
         refusals();
     } else {

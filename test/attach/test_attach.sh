@@ -45,6 +45,7 @@ verdict "$(passed try; passed serve; grep -q NIXL_OK "$scratch/try" || cat "$scr
 
 begin first "$end" publish "$where" name "schema one"
 line first '^published'
+verdict "$(says "^name $(pid_in first) $(uname -n)" "$end" names "$where" x)" "names are listed with their publishers"
 verdict "$(says "^-11: .*process $(pid_in first) has published the name and lives" \
     "$end" publish "$where" name "schema two")" "a second publisher is refused while the first lives"
 verdict "$(says "^-1: .*its schema is 'schema one' (10 bytes), and this process asks for 'schema two'" \

@@ -168,6 +168,13 @@ head -c 100000 /dev/zero | tr '\0' 'x' | ctl put /nixlrun/copy >/dev/null
 verdict "$(says "^-10: .*it is larger than an entry" "$end" try "$etcd" copy "")" "a value that is too large attaches nobody"
 verdict "$(says "^-11: .*the key '/nixlrun/copy' of etcd has something else (it is larger.*remove it" \
     "$end" publish "$etcd" copy "")" "a key with something else is not overwritten"
+verdict "$(says "^name $(pid_in first) $(uname -n)" "$end" names "$etcd" x; [ "$(grep -c '^copy' "$scratch/says")" = 0 ] ||
+    cat "$scratch/says")" "names are listed, and what is no entry is not"
+verdict "$(says "^name  *$(pid_in first) on $(uname -n)" "$build/launcher/nixlrun" ps "$etcd")" "nixlrun ps lists them"
+verdict "$("$build/launcher/nixlrun" ps etcd://127.0.0.1:1 >"$scratch/ps" 2>&1; [ $? = 1 ] &&
+    grep -q "^nixlrun: ps: .*127.0.0.1:1: Connection refused" "$scratch/ps" || cat "$scratch/ps")" "... and says why it cannot"
+verdict "$("$build/launcher/nixlrun" ps etcd://x >"$scratch/ps" 2>&1; [ $? = 2 ] &&
+    grep -q "^nixlrun: ps: where is 'etcd://x'; allowed" "$scratch/ps" || cat "$scratch/ps")" "... or where"
 verdict "$(says '^NIXL_OK' "$end" awaited "$etcd" name "schema one")" "the publisher takes whoever knows the token"
 
 # ---- deaths ----------------------------------------------------------------------------------------------

@@ -315,6 +315,7 @@ void mpt_every_call(struct nixl_region *region, int expected)
     MPT_STATUS(nixl_event_recv(MPT_S, &event), expected);
     MPT_STATUS(nixl_publish("file:.", "every", ""), expected);
     MPT_STATUS(nixl_publish_query("file:.", "every", text, sizeof(text)), expected);
+    MPT_STATUS(nixl_publish_list("file:.", MPT_S, text, sizeof(text), NULL), expected);
     MPT_STATUS(nixl_unpublish("file:.", "every"), expected);
     MPT_STATUS(nixl_attach("file:.", "every", "", 0, &rank), expected);
     MPT_STATUS(nixl_attach_rank(0, 1, 0, 0, &rank), expected);

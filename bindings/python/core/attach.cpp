@@ -15,7 +15,7 @@ static const std::string &text_of(const std::string &text, const char *name)
 
 /* What one of the calls is about; those that wait for others are made aside. */
 struct AttachCall {
-    std::string where, name, schema;
+    std::string where, name, schema, text;
     int64_t timeout_ns = 0;
     int rank = -1;
 
@@ -59,6 +59,25 @@ static void attach_unpublish(const std::string &where, const std::string &name)
         status = nixl_unpublish(call.where.c_str(), call.name.c_str());
     }
     check(status);
+}
+
+static std::string attach_published(const std::string &where, nb::handle timeout)
+{
+    static const size_t room = 256 * 1024;
+    auto call = std::make_shared<AttachCall>(where, "", "");
+
+    call->timeout_ns = read_timeout(timeout);
+    call->text.resize(room);
+    CallResult result = call_aside(call, [](void *state) {
+        auto *list = (AttachCall *)state;
+
+        return nixl_publish_list(list->where.c_str(), list->timeout_ns, list->text.data(),
+                                 list->text.size(), nullptr);
+    });
+    if (result.status != NIXL_OK) {
+        fail(result.detail);
+    }
+    return call->text.c_str();
 }
 
 static int attach_attach(const std::string &where, const std::string &name,
@@ -143,6 +162,7 @@ void bind_attach(nb::module_ &module)
 {
     module.def("publish", &attach_publish, "where"_a, "name"_a, "schema"_a);
     module.def("published_at", &attach_published_at, "where"_a, "name"_a);
+    module.def("published", &attach_published, "where"_a, "timeout"_a.none());
     module.def("unpublish", &attach_unpublish, "where"_a, "name"_a);
     module.def("attach", &attach_attach, "where"_a, "name"_a, "schema"_a, "timeout"_a.none());
     module.def("attach_rank", &attach_attach_rank, "through"_a, "job"_a, "job_rank"_a,

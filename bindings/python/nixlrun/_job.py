@@ -193,7 +193,8 @@ class JobBase(_Base):
         with unpublish(), and with the job.
 
         Args:
-            where: "file:DIR", a folder that this user can write; or "tcp://HOST:PORT".
+            where: "file:DIR", a folder that this user can write; "tcp://HOST:PORT"; or
+                "etcd://HOST:PORT/PREFIX", see nixlrun-jobs(7).
             name: 1 to 63 letters, digits, dots, underscores and hyphens; no dot first.
             schema: what both sides must agree on, up to 4096 bytes.
 
@@ -212,6 +213,10 @@ class JobBase(_Base):
     def unpublish(self, where: str, name: str) -> None:
         """End a publication of this process. Those who are attached stay."""
         _core.unpublish(where, name)
+
+    def _published(self, where: str, timeout: Timeout) -> list[tuple[str, int, str]]:
+        rows = (line.split(" ", 2) for line in _core.published(where, timeout).splitlines())
+        return [(name, int(pid), host) for name, pid, host in rows]
 
     def _attach(self, where: str, name: str, schema: str, timeout: Timeout) -> Rank:
         return Rank(_core.attach(where, name, schema, timeout))
@@ -324,6 +329,22 @@ class Job(_JobContext):
             NameInUseError: this process has an open context of that name.
         """
         return Context(name, timeout)
+
+    def published(self, where: str, timeout: Timeout = DEFAULT) -> list[tuple[str, int, str]]:
+        """The names that are published in a folder or in etcd, with pid and host of each publisher.
+
+        Whether a publisher lives is not looked at; attach() finds out.
+
+        Args:
+            where: "file:DIR" or "etcd://HOST:PORT/PREFIX".
+            timeout: above 0, how long an etcd that is away is waited for.
+
+        Raises:
+            NotFoundError: there is no such folder.
+            TimedOutError: etcd did not answer.
+            AccessError, InvalidArgumentError, UnsupportedError.
+        """
+        return self._published(where, timeout)
 
     def attach(
         self, where: str, name: str, schema: str = "", timeout: Timeout = DEFAULT

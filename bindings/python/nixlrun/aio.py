@@ -713,6 +713,11 @@ class Job(_JobContext):
         for inbox in _inboxes:
             inbox.mark_back(int(rank))
 
+    async def published(self, where: str, timeout: Timeout = DEFAULT) -> list[tuple[str, int, str]]:
+        """The names that are published there; see nixlrun.Job.published(). Made in a thread."""
+        rows: list[tuple[str, int, str]] = await _in_thread(lambda: self._published(where, timeout))
+        return rows
+
     async def attach(
         self, where: str, name: str, schema: str = "", timeout: Timeout = DEFAULT
     ) -> Rank:

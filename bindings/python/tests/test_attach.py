@@ -75,6 +75,8 @@ with nixlrun.Job() as job:
     cache = job.region("cache", 4096)
     if job.rank == 0:
         job.publish(where, "server", "blocks 64")
+        name, pid, host = job.published(where)[0]
+        assert name == "server" and pid == os.getpid() and host
         for _ in range(2):
             peer = event(job, "peer_joined")
             assert peer.name == "server" and peer.rank >= job.size

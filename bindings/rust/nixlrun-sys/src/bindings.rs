@@ -1564,6 +1564,34 @@ extern "C" {
     ) -> ::std::os::raw::c_int;
 }
 extern "C" {
+    #[must_use]
+    #[doc = " The names that are published in a folder or in etcd, sorted: a line for each, \"NAME PID HOST\\n\"."]
+    #[doc = " Whether a publisher lives is not looked at: what a killed process has left in a folder is listed"]
+    #[doc = " until the name is published again, in etcd until its lease ends. At most 256 names of etcd."]
+    #[doc = " @param where        \"file:DIR\" or \"etcd://...\", as nixl_publish()"]
+    #[doc = " @param timeout_ns   more than 0: how long an etcd that is away is waited for; NIXL_FOREVER"]
+    #[doc = " @param text         ends with a zero; may be NULL if text_nbytes is 0"]
+    #[doc = " @param text_nbytes  its room"]
+    #[doc = " @param needed_p     written with NIXL_OK and NIXL_E_TRUNCATED: the room that is needed; NULL: not"]
+    #[doc = " @return NIXL_OK"]
+    #[doc = " @return NIXL_E_TRUNCATED    the room is too small; the detail says how much is needed"]
+    #[doc = " @return NIXL_E_INVALID_ARG  the detail names the value and what is allowed"]
+    #[doc = " @return NIXL_E_NOT_FOUND    there is no such folder"]
+    #[doc = " @return NIXL_E_ACCESS       the folder cannot be read, or etcd refuses the user, the prefix or a"]
+    #[doc = "                             certificate"]
+    #[doc = " @return NIXL_E_TIMEOUT      etcd did not answer in time"]
+    #[doc = " @return NIXL_E_UNSUPPORTED, NIXL_E_TRANSPORT  as nixl_attach()"]
+    #[doc = " @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY, NIXL_E_NOT_INIT"]
+    #[doc = " Threads: any; blocks."]
+    pub fn nixl_publish_list(
+        where_: *const ::std::os::raw::c_char,
+        timeout_ns: i64,
+        text: *mut ::std::os::raw::c_char,
+        text_nbytes: usize,
+        needed_p: *mut usize,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
     #[doc = " End a publication of this process: nobody attaches by it any more. Those who are attached stay."]
     #[doc = " With etcd away this takes up to a second, and the entry goes with its lease."]
     #[doc = " @return NIXL_OK, NIXL_E_INVALID_ARG, NIXL_E_NOT_INIT"]

@@ -197,7 +197,7 @@ impl Job {
 
     /// Make this process known by a name, so that processes of other jobs can attach to it.
     ///
-    /// `place` is "file:DIR" or "tcp://HOST:PORT"; `schema` any text that both sides must have. Who
+    /// `place` is "file:DIR", "tcp://HOST:PORT" or "etcd://HOST:PORT/PREFIX"; `schema` any text that both sides must have. Who
     /// attaches comes as an [`Event`](crate::Event) of a peer that has joined. See nixl_attach(3).
     pub fn publish(&self, place: &str, name: &str, schema: &str) -> Result<()> {
         let (place, name, schema) = (c_text(place)?, c_text(name)?, c_text(schema)?);
@@ -229,6 +229,38 @@ impl Job {
         )?;
         text.truncate(text.iter().position(|&byte| byte == 0).unwrap_or(text.len()));
         Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// The names that are published in a folder or in etcd, with pid and host of each publisher.
+    /// Whether a publisher lives is not looked at. The time is for an etcd that is away.
+    pub fn published(
+        &self,
+        place: &str,
+        timeout: Option<Duration>,
+    ) -> Result<Vec<(String, u32, String)>> {
+        let place = c_text(place)?;
+        let mut text = vec![0u8; 256 * 1024];
+
+        // SAFETY: a text that ends with a zero, and room of that size for another one.
+        let status = unsafe {
+            sys::nixl_publish_list(
+                place.as_ptr(),
+                crate::time::nanoseconds(timeout),
+                text.as_mut_ptr().cast(),
+                text.len(),
+                std::ptr::null_mut(),
+            )
+        };
+        check(status, "nixl_publish_list")?;
+        text.truncate(text.iter().position(|&byte| byte == 0).unwrap_or(text.len()));
+        Ok(String::from_utf8_lossy(&text)
+            .lines()
+            .filter_map(|line| {
+                let mut words = line.splitn(3, ' ');
+
+                Some((words.next()?.into(), words.next()?.parse().ok()?, words.next()?.into()))
+            })
+            .collect())
     }
 
     /// End a publication of this process. Those who are attached stay.

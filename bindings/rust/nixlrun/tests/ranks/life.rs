@@ -218,6 +218,8 @@ fn attached(place: &str, is_server: bool) -> Result<()> {
         return Ok(());
     }
     job.publish(place, "server", "blocks")?;
+    let published = job.published(place, SOON)?;
+    assert!(published.iter().any(|(name, pid, _)| name == "server" && *pid == std::process::id()));
     let mut process = Command::new(std::env::current_exe().expect("this program"));
     process.args(["--exact", "life::processes_attach", "--test-threads=1"]);
     process.env_clear().env("SIDE", "client");
