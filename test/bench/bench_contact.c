@@ -46,7 +46,7 @@ static void report_contact(struct bench *bench, double team_ns, double elapsed_n
         {.test = "contact", .what = "all notify all", .unit = "ns", .value = elapsed_ns},
         {.test = "contact", .what = "... each pair", .unit = "ns", .value = elapsed_ns / n_pairs},
         {.test = "contact",
-         .what = "CPU time, each pair",
+         .what = "CPU time of each pair",
          .unit = "ns",
          .value = all_cpu / n_pairs}};
 
