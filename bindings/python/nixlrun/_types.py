@@ -259,8 +259,8 @@ class Stats(NamedTuple):
 
 def as_stats(given: dict[str, Any]) -> Stats:
     """Counters as the extension module gives them."""
-    times = {name: Times(**given.pop(name)) for name in ("post", "complete")}
-    return Stats(**given, **times)
+    post, complete = Times(**given.pop("post")), Times(**given.pop("complete"))
+    return Stats(**given, post=post, complete=complete)
 
 
 def entries(blocks: Union[Blocks, Sequence[Blocks]]) -> list[tuple[Any, ...]]:
