@@ -211,10 +211,10 @@ class Times(NamedTuple):
     """Times of operations, in ns.
 
     ``buckets[i]`` counts those from ``2**i`` to less than ``2**(i + 1)`` ns; together they are
-    ``count``.
+    ``timed``, how many were timed.
     """
 
-    count: int
+    timed: int
     sum_ns: int
     max_ns: int
     buckets: tuple[int, ...]
@@ -222,15 +222,15 @@ class Times(NamedTuple):
     @property
     def mean_ns(self) -> float:
         """Their mean; 0 if none was timed."""
-        return self.sum_ns / self.count if self.count else 0.0
+        return self.sum_ns / self.timed if self.timed else 0.0
 
     def percentile_ns(self, percent: float) -> int:
         """A time that so many percent do not exceed, rounded up to a power of two."""
-        wanted, seen = self.count * percent / 100, 0
+        wanted, seen = self.timed * percent / 100, 0
         for i, n in enumerate(self.buckets):
             seen += n
             if n and seen >= wanted:
-                return min(2 ** (i + 1), max(self.max_ns, 1))
+                return min(1 << (i + 1), max(self.max_ns, 1))
         return 0
 
 
@@ -259,6 +259,8 @@ class Stats(NamedTuple):
 
 def as_stats(given: dict[str, Any]) -> Stats:
     """Counters as the extension module gives them."""
+    for name in ("post", "complete"):
+        given[name]["timed"] = given[name].pop("count")
     post, complete = Times(**given.pop("post")), Times(**given.pop("complete"))
     return Stats(**given, post=post, complete=complete)
 
