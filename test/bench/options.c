@@ -394,10 +394,8 @@ static void parse_option(struct bench_options *options, int option, char *text)
         options->etcd = parse_etcd(text);
         break;
     case 'C':
-        options->format = FORMAT_CSV;
-        break;
     case 'J':
-        options->format = FORMAT_JSON;
+        options->format = option == 'C' ? FORMAT_CSV : FORMAT_JSON;
         break;
     }
 }
