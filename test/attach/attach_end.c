@@ -21,10 +21,9 @@
  * prints where others attach to it.
  */
 #include "attach_calls.h"
+#include "attach_figures.h"
 #include "test/mp/mptest.h"
 
-#include <dirent.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -60,57 +59,6 @@ static void say(const char *text)
 {
     puts(text);
     fflush(stdout);
-}
-
-/* ---- what a process has ---------------------------------------------------------------------- */
-
-static long count_descriptors(void)
-{
-    DIR *fds = opendir("/proc/self/fd");
-    long n = 0;
-
-    MPT_TRUE(fds != NULL);
-    while (readdir(fds) != NULL) {
-        n++;
-    }
-    closedir(fds);
-    return n;
-}
-
-static long count_lines(const char *path)
-{
-    FILE *file = fopen(path, "r");
-    long n = 0;
-    int c;
-
-    MPT_TRUE(file != NULL);
-    while ((c = getc(file)) != EOF) {
-        n += c == '\n';
-    }
-    fclose(file);
-    return n;
-}
-
-/* What malloc() has given out. Not what is resident: that depends on how many came at once. */
-static long allocated_kib(void)
-{
-    struct mallinfo2 info = mallinfo2();
-
-    return (long)((info.uordblks + info.hblkhd) / 1024);
-}
-
-struct figures {
-    long descriptors, mappings, kib;
-};
-
-static struct figures figures_now(const char *when)
-{
-    struct figures figures = {count_descriptors(), count_lines("/proc/self/maps"), allocated_kib()};
-
-    printf("%s: %ld descriptors, %ld mappings, %ld KiB allocated\n", when, figures.descriptors,
-           figures.mappings, figures.kib);
-    fflush(stdout);
-    return figures;
 }
 
 /* ---- the publisher --------------------------------------------------------------------------- */
@@ -162,22 +110,12 @@ static void serve_note(void)
     }
 }
 
-/* Nothing has grown but the tables of numbers: a few bytes for each. */
-static void check_growth(const struct figures *before, const struct figures *after, long n)
-{
-    MPT_TRUE(after->descriptors <= before->descriptors + 4);
-    MPT_TRUE(after->mappings <= before->mappings + 8);
-    MPT_TRUE(after->kib <= before->kib + 64 + n / 16);
-}
-
 /* Until no attachment is on its way to be freed. */
 static struct figures settled_figures(const struct figures *goal)
 {
     int64_t until = mpt_now_ns() + MPT_PATIENCE;
 
-    while ((count_descriptors() > goal->descriptors ||
-            count_lines("/proc/self/maps") > goal->mappings + 8) &&
-           mpt_now_ns() < until) {
+    while (!figures_are_within(goal, 8) && mpt_now_ns() < until) {
         serve_note();
     }
     return figures_now("served");
@@ -229,7 +167,7 @@ static void serve(void)
     }
     if (n_wanted > N_WARM) {
         end = settled_figures(&idle);
-        check_growth(&warm, &end, n_wanted);
+        figures_check_growth(&warm, &end, n_wanted);
     }
     MPT_OK(nixl_unpublish(where, own_name));
 }

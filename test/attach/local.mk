@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Processes that are started separately, and attach to each other.
 EXTRA_PROGRAMS += %D%/attach_end %D%/attach_jobs %D%/attach_team %D%/confined %D%/hostile
-%C%_attach_end_SOURCES = %D%/attach_calls.c %D%/attach_calls.h %D%/attach_end.c
+%C%_attach_end_SOURCES = %D%/attach_calls.c %D%/attach_calls.h %D%/attach_end.c \
+	%D%/attach_figures.c %D%/attach_figures.h
 %C%_attach_end_LDFLAGS = $(mp_link)
 %C%_attach_end_LDADD = $(mp_libs)
 %C%_attach_jobs_SOURCES = %D%/attach_calls.c %D%/attach_calls.h %D%/attach_jobs.c
