@@ -57,7 +57,7 @@ struct nxr_observe_head {
     uint32_t incarnation;
     uint32_t mirrored; /* a copy that nixlrun has of a page on another host: the letter of the
                           process's state, as in /proc; 0: the page itself */
-    int64_t began_ns; /* CLOCK_MONOTONIC, as all times here */
+    int64_t began_ns;  /* CLOCK_MONOTONIC, as all times here */
     char host[72];
 
     _Atomic uint32_t life;       /* enum nxr_observe_life */

@@ -71,7 +71,8 @@ static nb::dict stats_sum(nb::handle rank, const std::string &op, const std::str
         throw nb::value_error("op is one of put, get, atomic, notify, receive, collective, wait, "
                               "wake");
     }
-    status = nixl_stats_sum(rank.is_none() ? NIXL_ANY_RANK : read_rank(rank), number, transport.empty() ? nullptr : transport.c_str(), &stats);
+    status = nixl_stats_sum(rank.is_none() ? NIXL_ANY_RANK : read_rank(rank), number,
+                            transport.empty() ? nullptr : transport.c_str(), &stats);
     if (status != NIXL_OK) {
         fail(status);
     }
