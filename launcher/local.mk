@@ -131,7 +131,7 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/xalloc.h
 %C%_libnxr_launcher_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS) $(MICROHTTPD_CFLAGS)
 %C%_libnxr_launcher_la_CPPFLAGS = $(AM_CPPFLAGS) -DNXR_LIBEXECDIR='"$(pkglibexecdir)"'
-%C%_libnxr_launcher_la_LIBADD = src/util/libnxr_util.la $(PMIX_LIBS) $(HWLOC_LIBS) $(MICROHTTPD_LIBS)
+%C%_libnxr_launcher_la_LIBADD = src/util/libnxr_util.la $(PMIX_LIBS) $(HWLOC_LIBS)
 
 bin_PROGRAMS += %D%/nixlrun
 %C%_nixlrun_SOURCES = %D%/main.c

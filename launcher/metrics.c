@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nixlrun --metrics: an HTTP server, by libmicrohttpd in a thread of its own. It reads the pages of
- * the ranks for each request and shares nothing with the rest of nixlrun.
+ * the ranks for each request and shares nothing with the rest of nixlrun. The library, which brings
+ * TLS along, is loaded only for this option: every start of nixlrun would pay for it, and a machine
+ * without it could start nothing.
  */
 #include "config.h"
 
@@ -17,6 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #ifdef HAVE_MICROHTTPD
+#include <dlfcn.h>
 #include <microhttpd.h>
 #endif
 
@@ -44,7 +47,43 @@ int metrics_parse(const char *text, char address[METRICS_ADDRESS_NBYTES], int *p
 
 #ifdef HAVE_MICROHTTPD
 
+#define HTTP_LIBRARY "libmicrohttpd.so.12"
+
 static struct MHD_Daemon *server; /* NULL: none */
+
+/* The functions of the library, by their names there without MHD_. */
+static struct {
+    __typeof__(MHD_start_daemon) *start_daemon;
+    __typeof__(MHD_stop_daemon) *stop_daemon;
+    __typeof__(MHD_lookup_connection_value) *lookup_connection_value;
+    __typeof__(MHD_create_response_from_buffer) *create_response_from_buffer;
+    __typeof__(MHD_add_response_header) *add_response_header;
+    __typeof__(MHD_queue_response) *queue_response;
+    __typeof__(MHD_destroy_response) *destroy_response;
+} http;
+
+/* The library stays loaded: its threads may. False: *why_p says why not. */
+static bool http_load(const char **why_p)
+{
+    void *library = dlopen(HTTP_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+
+    if (library == NULL) {
+        *why_p = dlerror();
+        return false;
+    }
+    http.start_daemon = dlsym(library, "MHD_start_daemon");
+    http.stop_daemon = dlsym(library, "MHD_stop_daemon");
+    http.lookup_connection_value = dlsym(library, "MHD_lookup_connection_value");
+    http.create_response_from_buffer = dlsym(library, "MHD_create_response_from_buffer");
+    http.add_response_header = dlsym(library, "MHD_add_response_header");
+    http.queue_response = dlsym(library, "MHD_queue_response");
+    http.destroy_response = dlsym(library, "MHD_destroy_response");
+    *why_p = HTTP_LIBRARY " lacks a function";
+    return http.start_daemon != NULL && http.stop_daemon != NULL &&
+           http.lookup_connection_value != NULL && http.create_response_from_buffer != NULL &&
+           http.add_response_header != NULL && http.queue_response != NULL &&
+           http.destroy_response != NULL;
+}
 
 /* A socket that listens there; -1: *why_p says why not. */
 static int metrics_listen(const char *address, int port, const char **why_p)
@@ -81,7 +120,7 @@ static int metrics_listen(const char *address, int port, const char **why_p)
 static bool metrics_wants_open(struct MHD_Connection *connection)
 {
     const char *accepted =
-        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+        http.lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
 
     return accepted != NULL && strstr(accepted, "application/openmetrics-text") != NULL;
 }
@@ -90,19 +129,19 @@ static enum MHD_Result metrics_send(struct MHD_Connection *connection, unsigned 
                                     const char *type, char *text, size_t nbytes)
 {
     struct MHD_Response *response =
-        MHD_create_response_from_buffer(nbytes, text, MHD_RESPMEM_MUST_FREE);
+        http.create_response_from_buffer(nbytes, text, MHD_RESPMEM_MUST_FREE);
     enum MHD_Result result;
 
     if (response == NULL) {
         free(text);
         return MHD_NO;
     }
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    http.add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     if (code == MHD_HTTP_METHOD_NOT_ALLOWED) {
-        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+        http.add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
     }
-    result = MHD_queue_response(connection, code, response);
-    MHD_destroy_response(response);
+    result = http.queue_response(connection, code, response);
+    http.destroy_response(response);
     return result;
 }
 
@@ -160,12 +199,16 @@ int metrics_open(const struct launch_job *job)
     if (job->metrics == NULL || metrics_parse(job->metrics, address, &port) != 0) {
         return 0;
     }
+    if (!http_load(&why)) {
+        sink_say("--metrics: libmicrohttpd cannot be loaded (Debian: libmicrohttpd12): %s", why);
+        return -1;
+    }
     fd = metrics_listen(address, port, &why);
     if (fd >= 0) {
-        server = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, NULL, NULL,
-                                  metrics_answer, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
-                                  MHD_OPTION_CONNECTION_LIMIT, 16u, MHD_OPTION_CONNECTION_TIMEOUT,
-                                  30u, MHD_OPTION_END);
+        server = http.start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, NULL, NULL,
+                                   metrics_answer, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
+                                   MHD_OPTION_CONNECTION_LIMIT, 16u, MHD_OPTION_CONNECTION_TIMEOUT,
+                                   30u, MHD_OPTION_END);
         if (server == NULL) {
             close(fd);
         }
@@ -180,7 +223,7 @@ int metrics_open(const struct launch_job *job)
 void metrics_close(void)
 {
     if (server != NULL) {
-        MHD_stop_daemon(server);
+        http.stop_daemon(server);
         server = NULL;
     }
 }

@@ -130,6 +130,7 @@ verdict "$("$nixlrun" kill "$job"; ends 143)" "the job did not notice"
 # ---- --metrics -------------------------------------------------------------------------------------------
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+verdict "$(ldd "$nixlrun" | grep -E 'microhttpd|gnutls')" "nixlrun starts without the HTTP server's libraries"
 if "$nixlrun" -np 1 --metrics "$port" true 2>&1 </dev/null | grep -q 'built without libmicrohttpd'; then
     verdict "" "--metrics # SKIP built without libmicrohttpd"
 else

@@ -81,8 +81,8 @@ Test(stats, one_entry_for_each_path)
     cr_assert(eq(sz, reading.n_sums, 2));
     cr_expect(eq(int, reading.sums[0].peer, 3));
     cr_expect(eq(u32, reading.sums[0].op, NXR_STATS_PUT));
-    cr_expect(eq(str, (char *)reading.sums[0].transport, "shm"));
-    cr_expect(eq(str, (char *)reading.sums[0].method, "process_vm"));
+    cr_expect(eq(str, (char *)reading.sums[0].transport, (char *)"shm"));
+    cr_expect(eq(str, (char *)reading.sums[0].method, (char *)"process_vm"));
     cr_expect(eq(u64, reading.sums[0].n[NXR_STATS_OPS], 2));
     cr_expect(eq(u64, reading.sums[0].n[NXR_STATS_NBYTES], 110));
     cr_expect(eq(u64, reading.sums[0].complete_ns, 4000));
@@ -115,7 +115,7 @@ Test(stats, lanes_add_up_and_are_used_again)
     cr_assert(eq(sz, reading.n_sums, 1));
     cr_expect(eq(u64, reading.sums[0].n[NXR_STATS_OPS], 3));
     cr_expect(eq(u64, reading.sums[0].n[NXR_STATS_NBYTES], 24));
-    cr_expect(eq(str, (char *)reading.sums[0].method, "memcpy"));
+    cr_expect(eq(str, (char *)reading.sums[0].method, (char *)"memcpy"));
     nxr_stats_reading_free(&reading);
 }
 
@@ -162,7 +162,7 @@ Test(stats, the_longest_waits_are_kept)
     cr_assert(eq(sz, reading.n_longest, NXR_STATS_N_LONGEST));
     for (int i = 0; i < NXR_STATS_N_LONGEST; i++) {
         cr_expect(eq(i64, reading.longest[i].waited_ns, 100 - i));
-        cr_expect(eq(str, (char *)reading.longest[i].call, "nixl_notify_recv"));
+        cr_expect(eq(str, (char *)reading.longest[i].call, (char *)"nixl_notify_recv"));
     }
     cr_assert(eq(sz, reading.n_sums, 1));
     cr_expect(eq(u64, reading.sums[0].n[NXR_STATS_OPS], 101));
