@@ -65,11 +65,11 @@ struct stats_longest {
 };
 
 struct stats_sums {
-    int size; /* ranks are 0 to size - 1 */
-    struct stats_pair *pairs;
-    size_t n_pairs; /* by from, to; only those that have moved something */
     struct stats_longest longest[NXR_STATS_N_LONGEST];
     size_t n_longest;
+    struct stats_pair *pairs;
+    size_t n_pairs; /* by from, to; only those that have moved something */
+    int size;       /* ranks are 0 to size - 1 */
     uint64_t nops[NXR_STATS_N_OPS], nbytes[NXR_STATS_N_OPS], n_failed, n_retries, n_stages;
     uint64_t n_lost;
 };

@@ -186,6 +186,8 @@ static int file_read(const char *path, void *bytes, size_t room, struct stat *in
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), status = NIXL_OK;
     ssize_t got = -1;
 
+    memset(info_p, 0, sizeof(*info_p));
+    *nbytes_p = 0;
     if (fd < 0) {
         return directory_fail("open", path, why);
     }

@@ -251,7 +251,7 @@ void nxr_directory_etcd_give(const struct nxr_where *where, struct nxr_etcd *etc
     explicit_bzero(password, sizeof(password));
     if (text != NULL) {
         idle_set(etcd, text);
-    } else {
+    } else if (nxr_etcd != NULL) { /* as who has a client knows */
         nxr_etcd->close(etcd);
     }
 }

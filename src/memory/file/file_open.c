@@ -246,7 +246,7 @@ static int file_place(struct opening *opening)
 {
     const struct nixl_file_params *params = opening->params;
     struct nxr_file *file = opening->file;
-    uint64_t has = file->first_nbytes;
+    uint64_t has = file->first_nbytes, end;
 
     file->start = params->offset;
     file->nbytes = params->nbytes != 0    ? params->nbytes
@@ -262,11 +262,12 @@ static int file_place(struct opening *opening)
         return opening_refuse(opening, NIXL_E_RANGE, "no file ends at offset %llu + %llu",
                               (unsigned long long)file->start, (unsigned long long)file->nbytes);
     }
-    if (file->start + file->nbytes > has && (file->is_block_device || file->is_read_only)) {
+    end = file->start + file->nbytes;
+    if (end > has && (file->is_block_device || file->is_read_only)) {
         return opening_refuse(
             opening, NIXL_E_RANGE, "it has %llu bytes%s, and the region ends at offset %llu",
             (unsigned long long)has, file->is_block_device ? "" : " and is only read",
-            (unsigned long long)(file->start + file->nbytes));
+            (unsigned long long)end);
     }
     return NIXL_OK;
 }
