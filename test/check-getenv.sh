@@ -9,7 +9,7 @@ set -eu
 # calls ROOT: each place that reads the environment and may not.
 calls() (
     cd "$1"
-    find src transports launcher -name '*.[ch]' | LC_ALL=C sort |
+    find src storage transports launcher -name '*.[ch]' | LC_ALL=C sort |
         xargs grep -nE '\<(secure_)?getenv *\(|\<environ\>' |
         grep -vE '^(src/util/env\.c|src/boot/[^:]*|launcher/[^:]*|transports/ucx/settings\.c):' || :
     find launcher -name '*.[ch]' | LC_ALL=C sort |

@@ -32,7 +32,7 @@ define() {
 
 # compile: the objects of the small tree.
 compile() {
-    (cd "$scratch" && find src transports launcher -name '*.c' | while read -r file; do
+    (cd "$scratch" && find src storage transports launcher -name '*.c' | while read -r file; do
         ${CC:-cc} -I include -I src -I . -c -o "${file%.c}.o" "$file"
     done)
 }

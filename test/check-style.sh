@@ -7,7 +7,7 @@ set -eu
 . "${top_srcdir:-$(dirname "$0")/..}/test/tap.sh"
 cd "$src"
 
-sources() { find include src transports launcher examples test -name '*.[ch]' | LC_ALL=C sort; }
+sources() { find include src storage transports launcher examples test -name '*.[ch]' | LC_ALL=C sort; }
 texts() {
     sources
     find . -path ./build -prune -o -path ./.git -prune -o \( -name '*.sh' -o -name '*.mk' -o \
@@ -41,7 +41,7 @@ files() {
 
 # numbered: texts of the library that name a process by its number, but for one that does not exist.
 numbered() {
-    find src transports -name '*.c' -o -name '*.h' | LC_ALL=C sort |
+    find src storage transports -name '*.c' -o -name '*.h' | LC_ALL=C sort |
         xargs grep -nE '"[^"]*(^|[^_])\<ranks? %d' | grep -v 'rank %d is not in the job;'
 }
 
@@ -88,7 +88,7 @@ missing() {
     done
 }
 
-find include src transports launcher examples man test -type f >"$scratch/files"
+find include src storage transports launcher examples man test -type f >"$scratch/files"
 grep -E '\.([ch]|mk|def)$' "$scratch/files" | xargs cat man/nixlrun.7 |
     grep -oE '[A-Za-z_][A-Za-z0-9_]*' | LC_ALL=C sort -u >"$scratch/identifiers"
 printf '%s\n' 'See src/nowhere.c, `nobody.sh`, `src/none/`, core/job.h,' \
@@ -99,7 +99,7 @@ verdict "$(for text in HACKING.md $(grep '/README$' "$scratch/files"); do missin
     "files and names in HACKING.md and the READMEs of folders are there"
 verdict "$([ "$(wc -l <HACKING.md)" -le 200 ] || wc -l HACKING.md)" \
     "HACKING.md is short"
-verdict "$(find HACKING.md README.md launcher src transports test -name 'README*' -o -name HACKING.md |
+verdict "$(find HACKING.md README.md launcher src storage transports test -name 'README*' -o -name HACKING.md |
     LC_ALL=C sort | xargs awk '/^```/ { code = !code }
         length > 100 && !code && !/^( *\||    )/ { print FILENAME ":" FNR ": longer than 100 columns" }')" \
     "lines of HACKING.md and of READMEs fit, but for tables and commands"

@@ -32,8 +32,14 @@ static void count_one(char what, struct nixl_note *note)
     }
 }
 
+#ifdef __clang__
+#define WHOLE __attribute__((noinline))
+#else
+#define WHOLE __attribute__((noipa)) /* no copy of it for a constant */
+#endif
+
 void count_them(char what, int n, struct nixl_note *note);
-void __attribute__((noipa)) count_them(char what, int n, struct nixl_note *note)
+void WHOLE count_them(char what, int n, struct nixl_note *note)
 {
     for (int i = 0; i < n; i++) {
         count_one(what, note);
