@@ -181,7 +181,7 @@ static int lease_claim(struct nxr_etcd_lease *lease)
 /* Renew the lease, and see that the entry is there. */
 static int lease_renew(struct nxr_etcd_lease *lease)
 {
-    struct nxr_etcd_found found;
+    struct nxr_etcd_found found = {.is_there = false};
     int status = nxr_etcd->keep_alive(lease->etcd, lease->id, answer_until(), lease->why);
 
     if (status == NIXL_E_NOT_FOUND) {

@@ -464,12 +464,14 @@ static int client_ask_one(struct nxr_etcd *etcd, unsigned n_left, bool *is_answe
 /* ---- endpoints and the session --------------------------------------------------------------- */
 
 /* Ask one endpoint after the other, until an etcd answers. */
-static int client_ask_all(struct nxr_etcd *etcd, char why[NXR_ETCD_WHY_NBYTES])
+static int client_ask_all(struct nxr_etcd *etcd, struct nxr_etcd_request *request,
+                          char why[NXR_ETCD_WHY_NBYTES])
 {
     char reason[NXR_ETCD_WHY_NBYTES];
     int status = NIXL_E_AGAIN, worst = NIXL_OK;
     size_t used = 0;
 
+    etcd->request = request;
     for (unsigned n_left = etcd->n_endpoints; n_left > 0; n_left--) {
         bool is_answer;
 
@@ -524,8 +526,7 @@ static int client_login(struct nxr_etcd *etcd, int64_t until, char why[NXR_ETCD_
     if (body == NULL) {
         snprintf(why, NXR_ETCD_WHY_NBYTES, "the user or the password for etcd is no UTF-8");
     } else {
-        etcd->request = &request;
-        status = client_ask_all(etcd, why);
+        status = client_ask_all(etcd, &request, why);
         explicit_bzero(body, strlen(body));
     }
     json_decref(object);
@@ -545,8 +546,7 @@ static int client_ask_in_session(struct nxr_etcd *etcd, struct nxr_etcd_request 
         if (status != NIXL_OK) {
             return status;
         }
-        etcd->request = request;
-        status = client_ask_all(etcd, why);
+        status = client_ask_all(etcd, request, why);
         if (status != NIXL_E_EXPIRED &&
             !(status == NIXL_E_ACCESS && etcd->user[0] != '\0' && etcd->wants_no_login)) {
             return status;
