@@ -52,10 +52,11 @@ int nxr_directory_etcd_load(char why[NXR_ETCD_WHY_NBYTES])
     module = nxr_etcd;
     pthread_mutex_unlock(&module_lock);
     if (module == NULL) {
-        snprintf(why, NXR_ETCD_WHY_NBYTES,
-                 "the module for etcd is not available: %s (it needs libcurl and jansson; Debian: "
-                 "libcurl4 and libjansson4, to build it libcurl4-openssl-dev and libjansson-dev)",
-                 reason);
+        snprintf(
+            why, NXR_ETCD_WHY_NBYTES,
+            "the module for etcd is not available: %.230s (it needs libcurl and jansson; Debian: "
+            "libcurl4 and libjansson4, to build it libcurl4-openssl-dev and libjansson-dev)",
+            reason);
         return NIXL_E_UNSUPPORTED;
     }
     return NIXL_OK;

@@ -202,10 +202,14 @@ Test(word, only_what_exists_is_asked_for)
 {
     for (unsigned type = 0; type < 256; type++) {
         struct nxr_atomic store = {.op = NXR_ATOMIC_STORE, .type = (uint8_t)type};
-        struct nxr_atomic beyond = {.op = NXR_ATOMIC_STORE + 1, .type = (uint8_t)type};
+        struct nxr_atomic sync = {.op = NXR_ATOMIC_SYNC, .type = (uint8_t)type};
+        struct nxr_atomic sync_at = {.op = NXR_ATOMIC_SYNC, .type = (uint8_t)type, .offset = 8};
+        struct nxr_atomic beyond = {.op = NXR_ATOMIC_SYNC + 1, .type = (uint8_t)type};
         struct nxr_atomic bits = {.op = NIXL_ATOMIC_XOR, .type = (uint8_t)type};
 
         cr_expect(eq(int, nxr_atomic_is_asked(&store), type == 2 || type == 4 || type == 8));
+        cr_expect(eq(int, nxr_atomic_is_asked(&sync), type == 0));
+        cr_expect(not(nxr_atomic_is_asked(&sync_at)));
         cr_expect(not(nxr_atomic_is_asked(&beyond)));
         cr_expect(eq(int, nxr_atomic_is_asked(&bits), type < NIXL_TYPE_FLOAT));
     }

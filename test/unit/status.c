@@ -31,7 +31,8 @@ Test(status, values_are_pinned)
     cr_expect(eq(int, NIXL_E_INTERNAL, -19));
     cr_expect(eq(int, NIXL_E_EXPIRED, -20));
     cr_expect(eq(int, NIXL_E_ACCESS, -21));
-    cr_expect(eq(int, N_STATUSES, 23));
+    cr_expect(eq(int, NIXL_E_STORAGE, -22));
+    cr_expect(eq(int, N_STATUSES, 24));
     for (int i = 2; i < N_STATUSES; i++) {
         cr_expect(eq(int, statuses[i].status, 1 - i), "%s", statuses[i].name);
     }
@@ -49,7 +50,7 @@ Test(status, every_status_has_a_text_of_its_own)
 
 Test(status, other_values_have_a_text_too)
 {
-    static const int cases[] = {2, -22, 12345, INT_MAX, INT_MIN};
+    static const int cases[] = {2, -23, 12345, INT_MAX, INT_MIN};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         cr_expect_str_eq(nixl_strerror(cases[i]), "unknown status");
