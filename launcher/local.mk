@@ -105,6 +105,7 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/stats_show.c \
 	%D%/stats_sum.c \
 	%D%/metrics.c \
+	%D%/metrics_parse.c \
 	%D%/metrics_text.c \
 	%D%/top.c \
 	%D%/top_screen.c \

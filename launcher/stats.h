@@ -12,6 +12,7 @@
  *   top_screen.c     its terminal
  *   metrics_text.c   OpenMetrics
  *   metrics.c        its HTTP server, --metrics
+ *   metrics_parse.c  where that listens
  */
 #ifndef NIXLRUN_LAUNCHER_STATS_H
 #define NIXLRUN_LAUNCHER_STATS_H
