@@ -82,7 +82,7 @@ int nxr_observe_open(void)
     page->incarnation = nxr_job.self.incarnation;
     page->began_ns = nxr_now_ns();
     snprintf(page->host, sizeof(page->host), "%s", nxr_job.card.head.host);
-    atomic_thread_fence(memory_order_release);
+    nxr_fence_release();
     page->magic = NXR_OBSERVE_MAGIC;
     nxr_observed_waits = nxr_observe_add_section(NXR_OBSERVE_WAITS, NXR_OBSERVE_WAITS_VERSION,
                                                  sizeof(*nxr_observed_waits));

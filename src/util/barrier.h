@@ -56,6 +56,25 @@ static inline void nxr_fence_full(void)
 #endif
 }
 
+/* The weaker ones, around what is read or written without a lock and compared by a counter. */
+static inline void nxr_fence_acquire(void)
+{
+#if NXR_TSAN
+    nxr_fence_full();
+#else
+    atomic_thread_fence(memory_order_acquire);
+#endif
+}
+
+static inline void nxr_fence_release(void)
+{
+#if NXR_TSAN
+    nxr_fence_full();
+#else
+    atomic_thread_fence(memory_order_release);
+#endif
+}
+
 /* `is_full`: whether this process or the other side lacks membarrier. */
 static inline void nxr_barrier_light(bool is_full)
 {

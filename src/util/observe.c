@@ -21,7 +21,7 @@ bool nxr_observe_read(void *copy, const void *record, size_t nbytes)
         uint32_t before = atomic_load_explicit(counter, memory_order_acquire);
 
         memcpy(copy, record, nbytes);
-        atomic_thread_fence(memory_order_acquire);
+        nxr_fence_acquire();
         if (before % 2 == 0 && atomic_load_explicit(counter, memory_order_relaxed) == before) {
             return true;
         }

@@ -16,6 +16,8 @@
 #ifndef NXR_UTIL_OBSERVE_H
 #define NXR_UTIL_OBSERVE_H
 
+#include "util/barrier.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,7 +76,7 @@ static inline void nxr_observe_write_begin(_Atomic uint32_t *counter)
     uint32_t now = atomic_load_explicit(counter, memory_order_relaxed);
 
     atomic_store_explicit(counter, now + 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
+    nxr_fence_release();
 }
 
 static inline void nxr_observe_write_end(_Atomic uint32_t *counter)

@@ -2,6 +2,7 @@
 /* Laying out and reading the counters of a rank. No state, no lock. */
 #include "config.h"
 
+#include "util/barrier.h"
 #include "util/stats_page.h"
 
 #include <stdlib.h>
@@ -218,7 +219,7 @@ static void stats_read_longest(const struct nxr_stats_head *head, struct nxr_sta
         uint32_t before = atomic_load_explicit(&wait->counter, memory_order_acquire);
 
         memcpy(copy, wait, sizeof(*copy));
-        atomic_thread_fence(memory_order_acquire);
+        nxr_fence_acquire();
         copy->call[sizeof(copy->call) - 1] = '\0';
         reading->n_longest += before % 2 == 0 && copy->waited_ns > 0 &&
                               atomic_load_explicit(&wait->counter, memory_order_relaxed) == before;

@@ -10,6 +10,7 @@
 #include "memory/cuda/cuda.h"
 #include "memory/kernels/kernel.h"
 #include "memory/reduce.h"
+#include "util/barrier.h"
 #include "util/env.h"
 #include "util/lock.h"
 
@@ -181,6 +182,6 @@ bool nxr_cuda_reduce_is_told(const struct nxr_device_copy *copy)
             nxr_pause();
         }
     }
-    atomic_thread_fence(memory_order_acquire);
+    nxr_fence_acquire();
     return n_blocks > 0 && n == n_blocks;
 }
