@@ -15,6 +15,7 @@
 #include "config.h"
 
 #include "storage/storage.h"
+#include "util/barrier.h"
 #include "nixlrun.h"
 
 #include <errno.h>
@@ -165,7 +166,7 @@ static void uring_arm(void)
 
     pthread_mutex_lock(&uring.lock);
     (void)io_uring_cq_eventfd_toggle(&uring.ring, true);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    nxr_fence_full();
     has_ended = io_uring_cq_ready(&uring.ring) > 0 || io_uring_sq_ready(&uring.ring) > 0;
     pthread_mutex_unlock(&uring.lock);
     if (has_ended) {
