@@ -21,9 +21,9 @@
 
 void *nixl_region_addr(const struct nixl_region *region)
 {
-    const struct nxr_memory *memory = &region->memory;
-
-    return nxr_region_is_open(region) && !nxr_memory_is_storage(memory) ? memory->addr : NULL;
+    return nxr_region_is_open(region) && !nxr_memory_is_storage(&region->memory)
+               ? region->memory.addr
+               : NULL;
 }
 
 uint64_t nixl_region_nbytes(const struct nixl_region *region)
