@@ -26,7 +26,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define FDS_PER_RANK   3  /* pipes of both outputs, and PMIx's socket */
+#define FDS_PER_RANK   4  /* pipes of both outputs, PMIx's socket, the observation page */
 #define FDS_OF_OUR_OWN 32 /* about 20, and what the start of a rank has open for a moment */
 #define LINGER_NS      (500 * NXR_MS)
 
