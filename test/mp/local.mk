@@ -4,7 +4,7 @@ EXTRA_DIST += %D%/one-core %D%/run-mp %D%/large.mp
 
 check_LTLIBRARIES = %D%/libmptest.la
 %C%_libmptest_la_SOURCES = %D%/barrier.c %D%/collective_call.c %D%/every_call.c %D%/mptest.c \
-	%D%/mptest.h %D%/team_check.c %D%/waits.c
+	%D%/mptest.h %D%/team_check.c %D%/usage.c %D%/waits.c
 
 # No libtool wrapper script: it would cost each rank a shell.
 mp_link = $(AM_LDFLAGS) -no-install

@@ -144,6 +144,10 @@ void mpt_check_bytes(const char *file, int line, const void *memory, size_t nbyt
 #define MPT_CHECK_BYTES(_memory, _nbytes, _value)                                                  \
     mpt_check_bytes(__FILE__, __LINE__, (_memory), (_nbytes), (_value))
 
+/* What this process uses, to be compared with the same at another time. */
+int mpt_n_descriptors(void);
+long mpt_resident_kib(void);
+
 void mpt_status(const char *file, int line, const char *call, int status, int expected);
 void mpt_compare(const char *file, int line, const char *what, intmax_t a, intmax_t b, bool holds);
 void mpt_true(const char *file, int line, const char *what, bool holds);

@@ -7,7 +7,6 @@
  */
 #include "mptest.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,32 +155,6 @@ static bool live(struct nixl_team *team, struct plan plan, uint64_t *random)
     return false;
 }
 
-static int n_descriptors(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    int n = 0;
-
-    while (dir != NULL && readdir(dir) != NULL) {
-        n++;
-    }
-    if (dir != NULL) {
-        closedir(dir);
-    }
-    return n;
-}
-
-static long resident_kib(void)
-{
-    FILE *file = fopen("/proc/self/statm", "re");
-    long pages = 0;
-
-    if (file != NULL) {
-        (void)!fscanf(file, "%*s %ld", &pages);
-        fclose(file);
-    }
-    return pages * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
 /* nixlrun must not start a rank again that has found a fault. */
 static void end_job(const char *file, int line, const char *text)
 {
@@ -216,15 +189,15 @@ int main(int argc, char **argv)
         is_end = live(team, plan, &random);
         MPT_OK(nixl_team_free(team));
         if (i == n_kills / 10) {
-            n_fds = n_descriptors();
-            kib = resident_kib();
+            n_fds = mpt_n_descriptors();
+            kib = mpt_resident_kib();
         }
     }
     if (rank == 0) {
         printf("%ld teams, %ld attempts that a death has cut; descriptors %d, then %d; memory %ld "
                "KiB, then %ld\n",
-               n_reforms, n_failures, n_fds, n_descriptors(), kib, resident_kib());
-        MPT_LT(resident_kib(), kib + MOST_GROWTH_KIB);
+               n_reforms, n_failures, n_fds, mpt_n_descriptors(), kib, mpt_resident_kib());
+        MPT_LT(mpt_resident_kib(), kib + MOST_GROWTH_KIB);
     }
     mpt_finalize();
     return mpt_passed();

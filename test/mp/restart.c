@@ -11,7 +11,6 @@
  */
 #include "mptest.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,32 +199,6 @@ static void take_back(int rank)
     prepare_again(rank);
 }
 
-static int n_descriptors(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    int n = 0;
-
-    while (dir != NULL && readdir(dir) != NULL) {
-        n++;
-    }
-    if (dir != NULL) {
-        closedir(dir);
-    }
-    return n;
-}
-
-static long resident_kib(void)
-{
-    FILE *file = fopen("/proc/self/statm", "re");
-    long pages = 0;
-
-    if (file != NULL) {
-        (void)!fscanf(file, "%*s %ld", &pages);
-        fclose(file);
-    }
-    return pages * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
 /* What the process has when nothing of former processes is kept any more. */
 struct use {
     int n_fds;
@@ -237,10 +210,10 @@ static struct use measure(int n_fds_at_most)
 {
     int64_t until = mpt_now_ns() + MPT_PATIENCE;
 
-    while (n_descriptors() > n_fds_at_most && mpt_now_ns() < until) {
+    while (mpt_n_descriptors() > n_fds_at_most && mpt_now_ns() < until) {
         usleep(10000);
     }
-    return (struct use){n_descriptors(), resident_kib()};
+    return (struct use){mpt_n_descriptors(), mpt_resident_kib()};
 }
 
 static void boss(int n_kills)
@@ -253,7 +226,7 @@ static void boss(int n_kills)
         meet(rank, 0);
         prepare(rank);
     }
-    n_fds = n_descriptors() + nixl_size(); /* a page of rings for each that comes back */
+    n_fds = mpt_n_descriptors() + nixl_size(); /* a page of rings for each that comes back */
     first = measure(n_fds);
     for (int i = 0; i < n_kills; i++) {
         int rank = 1 + (int)(mpt_random(&random) % (uint64_t)(nixl_size() - 1));
