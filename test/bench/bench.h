@@ -396,6 +396,9 @@ void test_contact(struct bench *bench);
 void test_attach(struct bench *bench);
 void test_limits(struct bench *bench);
 
+/* Each rank notifies all others and receives from all; in bench_memory.c. */
+void bench_notify_all(const struct bench *bench);
+
 /* Those of collectives, in bench_collective.c. */
 void test_barrier(struct bench *bench);
 void test_broadcast(struct bench *bench);

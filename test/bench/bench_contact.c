@@ -10,8 +10,6 @@
 
 #include <sys/resource.h>
 
-#define TAG_HELLO 1
-
 /* Of all threads of this process. */
 static double cpu_ns(void)
 {
@@ -20,22 +18,6 @@ static double cpu_ns(void)
     getrusage(RUSAGE_SELF, &usage);
     return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e9 +
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e3;
-}
-
-static void notify_all(const struct bench *bench)
-{
-    struct nixl_note note;
-
-    nixl_note_init(&note);
-    for (int i = 1; i < bench->size; i++) {
-        bench_check(
-            nixl_notify((bench->rank + i) % bench->size, TAG_HELLO, NULL, 0, BENCH_TIMEOUT_NS),
-            "nixl_notify");
-    }
-    for (int i = 1; i < bench->size; i++) {
-        bench_check(nixl_notify_recv(NIXL_ANY_RANK, TAG_HELLO, UINT64_MAX, BENCH_TIMEOUT_NS, &note),
-                    "nixl_notify_recv");
-    }
 }
 
 static void report_contact(struct bench *bench, double team_ns, double elapsed_ns, double all_cpu)
@@ -72,7 +54,7 @@ void test_contact(struct bench *bench)
     bench_check(nixl_barrier(team, BENCH_TIMEOUT_NS), "nixl_barrier");
     begun = nxr_now_ns();
     cpu = cpu_ns();
-    notify_all(bench);
+    bench_notify_all(bench);
     bench_check(nixl_barrier(team, BENCH_TIMEOUT_NS), "nixl_barrier");
     cpu = cpu_ns() - cpu;
     sum.src = &cpu;

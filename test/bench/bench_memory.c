@@ -55,7 +55,8 @@ static double measure_together(void)
     return mib;
 }
 
-static void notify_all(const struct bench *bench)
+/* The first contact of all with all. */
+void bench_notify_all(const struct bench *bench)
 {
     struct nixl_note note;
 
@@ -135,7 +136,7 @@ void test_memory(struct bench *bench)
     bench->rank = nixl_rank();
     bench->size = nixl_size();
     result.quiet = measure_together();
-    notify_all(bench);
+    bench_notify_all(bench);
     result.talked = measure_together();
     if (bench->rank == 0) {
         collect(bench, &result);
