@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The blocks that a worker lends from its KV cache: to whom, and until when (kv_connector.py).
+"""The blocks that a worker lends from its KV cache, with their borrowers and deadlines (kv_connector.py).
 
 A thread of its own takes all notifications and events of the process: its scheduler asks it to
 lend, readers say that they have ended, and those who have left or died are detached.

@@ -165,14 +165,15 @@ NIXL_API int nixl_attach(const char *where, const char *name, const char *schema
  * `through` makes the two known to each other. It is a process of the job that is wanted, to which
  * this one is attached; or a rank of this job that is attached to one; or the caller's own rank:
  * any process of that job to which this one is attached. Nothing else is needed, neither the token
- * nor the publication. Whom `through` leads to, and the rank itself, do it in the background.
+ * nor the publication. The libraries of the ranks on the way, and of the rank itself, answer in the
+ * background.
  *
  * The two are then attached like a publisher and a process that has attached to it: each takes an
  * event NIXL_EVENT_PEER_JOINED with the name of the publication by which the jobs have met, and
  * each ends the attachment by itself. A rank whose process has died and that is started again gets
  * another number by another call, once the rank that it is asked of has readmitted it.
  *
- * @param through     whom to ask
+ * @param through     the rank to ask
  * @param job         the job that is wanted, as nixl_peer_query() tells it
  * @param job_rank    the rank in that job; job_size of nixl_peer_query() tells how many there are
  * @param timeout_ns  0: one attempt, which waits for answers up to NIXLRUN_RESOLVE_TIMEOUT;

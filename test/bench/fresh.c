@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data that changes (--fresh): who sends writes all of it before each operation, and who receives
+ * Data that changes (--fresh): the sender writes all of it before each operation, and the receiver
  * reads all of it after, as programs do. Else the same bytes would come from the same caches again
  * and again, and a copy that evicts them would look as good as one that keeps them. Every lane of a
  * row writes and reads as much, so the ratio of two lanes compares equal work.
