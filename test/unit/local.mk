@@ -24,9 +24,83 @@ floor_pair = src/libnxr_pair.la $(floor_sync)
 floor_grant = src/libnxr_grant.la $(floor_sync)
 floor_collective = src/libnxr_collective.la $(floor_sync)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
-unit_programs = %D%/abi %D%/attach %D%/attached %D%/available %D%/bounce %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/engine_slurm %D%/env %D%/extents %D%/frame %D%/grant %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_calls %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/net_refusal %D%/options %D%/waits \
-	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/struct %D%/stream_signal %D%/table %D%/tcp %D%/tcp_ep %D%/tcp_health %D%/thread %D%/tmpdir %D%/token %D%/values %D%/wire %D%/wire_team %D%/atomic %D%/atomic_ring %D%/world
-unit_programs += %D%/control %D%/copy_crew %D%/cores %D%/detector %D%/inflight %D%/init %D%/liveness %D%/local_socket %D%/meeting %D%/notify %D%/packet %D%/observe %D%/peer_slot %D%/request %D%/segment_open %D%/stats %D%/shares %D%/vm
+# One program a line, sorted: two changes that each add a test rarely conflict.
+unit_programs = \
+	%D%/abi \
+	%D%/atomic \
+	%D%/atomic_ring \
+	%D%/attach \
+	%D%/attached \
+	%D%/available \
+	%D%/bounce \
+	%D%/call \
+	%D%/coll_table \
+	%D%/combine \
+	%D%/control \
+	%D%/copy \
+	%D%/copy_crew \
+	%D%/cores \
+	%D%/cuda \
+	%D%/cuda_copy \
+	%D%/cuda_scatter \
+	%D%/cuda_share \
+	%D%/deathwatch \
+	%D%/detector \
+	%D%/engine_slurm \
+	%D%/env \
+	%D%/extents \
+	%D%/frame \
+	%D%/grant \
+	%D%/handle \
+	%D%/identity \
+	%D%/inflight \
+	%D%/init \
+	%D%/large \
+	%D%/liveness \
+	%D%/local_socket \
+	%D%/locality \
+	%D%/log \
+	%D%/meeting \
+	%D%/net \
+	%D%/net_alive \
+	%D%/net_calls \
+	%D%/net_choice \
+	%D%/net_connect \
+	%D%/net_end \
+	%D%/net_hostile \
+	%D%/net_list \
+	%D%/net_memory \
+	%D%/net_reach \
+	%D%/net_refusal \
+	%D%/notify \
+	%D%/observe \
+	%D%/options \
+	%D%/packet \
+	%D%/peer_slot \
+	%D%/placement \
+	%D%/request \
+	%D%/ring \
+	%D%/segment_open \
+	%D%/shares \
+	%D%/sink \
+	%D%/stats \
+	%D%/status \
+	%D%/stream_signal \
+	%D%/struct \
+	%D%/table \
+	%D%/tcp \
+	%D%/tcp_ep \
+	%D%/tcp_health \
+	%D%/thread \
+	%D%/thread_priority \
+	%D%/tmpdir \
+	%D%/token \
+	%D%/values \
+	%D%/vm \
+	%D%/waits \
+	%D%/wire \
+	%D%/wire_team \
+	%D%/world
 if WITH_DEBUG
 unit_programs += %D%/contract
 endif
