@@ -4,6 +4,7 @@
 
 #include "launcher/rank_waits.h"
 #include "launcher/processes.h"
+#include "launcher/pages.h"
 #include "launcher/waits.h"
 
 #include <stdio.h>
@@ -27,7 +28,7 @@ static void find_page(pid_t pid)
 {
     struct processes processes;
 
-    told.fd = waits_open_page(pid);
+    told.fd = pages_open_own(pid);
     told.pid = pid;
     if (told.fd <= 0 && told.n_searches++ < 60) {
         processes = processes_read();
@@ -35,7 +36,7 @@ static void find_page(pid_t pid)
             const struct process *process = &processes.all[i];
 
             if (process->parent == pid && process->state != 'Z') {
-                told.fd = waits_open_page(process->pid);
+                told.fd = pages_open_own(process->pid);
                 told.pid = process->pid;
             }
         }

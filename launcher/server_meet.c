@@ -6,7 +6,7 @@
 #include "config.h"
 
 #include "launcher/server_upcalls.h"
-#include "launcher/waits.h"
+#include "launcher/pages.h"
 #include "launcher/xalloc.h"
 #include "util/meet.h"
 
@@ -184,7 +184,7 @@ void meet_rank_left(struct rank *rank)
  */
 static void meet_keep_page(struct rank *rank, pid_t pid)
 {
-    int fd = pid > 0 ? waits_open_page(pid) : -1;
+    int fd = pid > 0 ? pages_open_own(pid) : -1;
 
     if (rank->page_fd > 0) {
         close(rank->page_fd);

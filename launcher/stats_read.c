@@ -1,30 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading the counters of a job: the pages are among the descriptors of its nixlrun, which keeps
- * one of each process that has met the others. No state.
+ * Reading the counters of a job from the pages that its nixlrun keeps of all processes that have
+ * met the others (pages.h). No state.
  */
 #include "config.h"
 
 #include "launcher/stats.h"
+#include "launcher/pages.h"
 #include "launcher/xalloc.h"
 #include "util/clock.h"
 #include "util/observe.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-/* Is it the descriptor of a page? */
-static bool stats_is_page(int dir, const char *name)
-{
-    static const char prefix[] = "/memfd:" NXR_OBSERVE_NAME;
-    char target[sizeof(prefix)];
-    ssize_t nbytes = readlinkat(dir, name, target, sizeof(target));
-
-    return nbytes >= (ssize_t)sizeof(prefix) - 1 && memcmp(target, prefix, sizeof(prefix) - 1) == 0;
-}
 
 /* Add the rank that a page is of. */
 static void stats_take(struct stats_job *job, const struct nxr_observe_page *page, bool only_totals)
@@ -84,31 +72,12 @@ static void stats_drop_doubles(struct stats_job *job)
 struct stats_job stats_job_read(pid_t nixlrun, bool only_totals)
 {
     struct stats_job job = {.ranks = NULL, .read_ns = nxr_now_ns()};
-    const struct dirent *entry;
-    char path[32];
-    DIR *fds;
+    struct pages pages = pages_of(nixlrun);
 
-    snprintf(path, sizeof(path), "/proc/%d/fd", (int)nixlrun);
-    fds = opendir(path);
-    while (fds != NULL && (entry = readdir(fds)) != NULL) {
-        struct nxr_observe_page page;
-        int fd;
-
-        if (entry->d_name[0] == '.' || !stats_is_page(dirfd(fds), entry->d_name)) {
-            continue;
-        }
-        fd = openat(dirfd(fds), entry->d_name, O_RDONLY | O_CLOEXEC);
-        if (fd >= 0 && nxr_observe_map(fd, &page)) {
-            stats_take(&job, &page, only_totals);
-            nxr_observe_unmap(&page);
-        }
-        if (fd >= 0) {
-            close(fd);
-        }
+    while (pages_next(&pages)) {
+        stats_take(&job, &pages.page, only_totals);
     }
-    if (fds != NULL) {
-        closedir(fds);
-    }
+    pages_end(&pages);
     if (job.n > 1) {
         qsort(job.ranks, job.n, sizeof(*job.ranks), stats_compare_ranks);
         stats_drop_doubles(&job);

@@ -4,7 +4,7 @@
  * without their help, with the states of their processes. A snapshot is not of one moment: each
  * rank is read by itself.
  *
- *   waits_read.c   reads the pages
+ *   waits_read.c   reads the pages (pages.h)
  *   waits_graph.c  finds circles of waits, and what each wait comes down to
  *   waits_show.c   prints
  *   waits_tell.c   tells of nixlrun's own job
@@ -70,12 +70,6 @@ void waits_sort(struct waits *waits);
 
 /* The index of a rank; -1: unknown. After waits_sort(). */
 int waits_find(const struct waits *waits, uint64_t job, int rank);
-
-/*
- * Open the page of a process for reading; -1: it has none, or may not be read. Its descriptor keeps
- * the page when the process has died.
- */
-int waits_open_page(pid_t pid);
 
 /* ---- waits_graph.c --------------------------------------------------------------------------- */
 

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading the observation pages of a job's ranks. A living rank's page is among its descriptors in
- * /proc. nixlrun keeps a descriptor of each page since that rank has met the others (server_meet.c,
- * foreign_pages.c), so the pages of those that have died, or have left, are among nixlrun's. No
- * state.
+ * Reading the waits of a job's ranks from their observation pages: those of living ranks, and those
+ * that nixlrun keeps of ranks that have died, or have left (pages.h). No state.
  */
 #include "config.h"
 
 #include "launcher/waits.h"
+#include "launcher/pages.h"
 #include "launcher/processes.h"
 #include "launcher/xalloc.h"
 #include "util/clock.h"
 #include "util/wait_text.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,93 +19,6 @@
 #define GUARDIAN_NAME "nixlrun-guard"
 #define RANK_VARIABLE "PMIX_RANK"
 #define MOST_DEPTH    64 /* generations between the guardian and a rank */
-
-/* ---- pages ----------------------------------------------------------------------------------- */
-
-/* Is it the descriptor of a page? */
-static bool is_page_at(int dir, const char *name)
-{
-    static const char prefix[] = "/memfd:" NXR_OBSERVE_NAME;
-    char target[sizeof(prefix)];
-    ssize_t nbytes = readlinkat(dir, name, target, sizeof(target));
-
-    return nbytes >= (ssize_t)sizeof(prefix) - 1 && memcmp(target, prefix, sizeof(prefix) - 1) == 0;
-}
-
-/* The next page among the descriptors, opened for reading; -1: there is none. */
-static int page_next(DIR *fds)
-{
-    const struct dirent *entry;
-
-    while (fds != NULL && (entry = readdir(fds)) != NULL) {
-        if (entry->d_name[0] != '.' && is_page_at(dirfd(fds), entry->d_name)) {
-            int fd = openat(dirfd(fds), entry->d_name, O_RDONLY | O_CLOEXEC);
-
-            if (fd >= 0) {
-                return fd;
-            }
-        }
-    }
-    return -1;
-}
-
-static DIR *fds_of(pid_t pid)
-{
-    char path[32];
-
-    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-    return opendir(path);
-}
-
-/* The pid that the process has in its own namespace. */
-static pid_t pid_inside(pid_t pid)
-{
-    char path[40], line[256];
-    pid_t inside = pid;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-    file = fopen(path, "re");
-    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-        const char *last = strrchr(line, '\t');
-
-        if (strncmp(line, "NSpid:", strlen("NSpid:")) == 0 && last != NULL) {
-            inside = (pid_t)strtol(last, NULL, 10);
-        }
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return inside;
-}
-
-/* A child of a rank, too, has its descriptors until it executes a program. */
-static bool is_its_own(const struct nxr_observe_page *page, pid_t pid)
-{
-    return page->head->pid == pid || page->head->pid == pid_inside(pid);
-}
-
-int waits_open_page(pid_t pid)
-{
-    DIR *fds = fds_of(pid);
-    int fd, found = -1;
-
-    while (found < 0 && (fd = page_next(fds)) >= 0) {
-        struct nxr_observe_page page;
-
-        if (nxr_observe_map(fd, &page)) {
-            found = is_its_own(&page, pid) ? fd : -1;
-            nxr_observe_unmap(&page);
-        }
-        if (found < 0) {
-            close(fd);
-        }
-    }
-    if (fds != NULL) {
-        closedir(fds);
-    }
-    return found;
-}
 
 /* ---- a rank ---------------------------------------------------------------------------------- */
 
@@ -332,7 +241,7 @@ static void add_living(struct waits *waits, const struct processes *processes, p
         int fd = -1;
 
         if (process->state != 'Z' && is_started_by(processes, process, nixlrun)) {
-            fd = waits_open_page(process->pid);
+            fd = pages_open_own(process->pid);
         }
         if (fd >= 0 && nxr_observe_map(fd, &page)) {
             waits_add(waits, &page, process->pid, waits_state_of(process->state));
@@ -360,22 +269,15 @@ static enum waits_state state_of_kept(const struct nxr_observe_head *head,
 
 static void add_kept(struct waits *waits, const struct processes *processes, pid_t nixlrun)
 {
-    DIR *fds = fds_of(nixlrun);
-    int fd;
+    struct pages pages = pages_of(nixlrun);
 
-    while ((fd = page_next(fds)) >= 0) {
-        struct nxr_observe_page page;
+    while (pages_next(&pages)) {
+        const struct nxr_observe_head *head = pages.page.head;
 
-        if (nxr_observe_map(fd, &page)) {
-            waits_add(waits, &page, page.head->pid, state_of_kept(page.head, processes, nixlrun));
-            waits->ranks[waits->n - 1].is_kept = true;
-            nxr_observe_unmap(&page);
-        }
-        close(fd);
+        waits_add(waits, &pages.page, head->pid, state_of_kept(head, processes, nixlrun));
+        waits->ranks[waits->n - 1].is_kept = true;
     }
-    if (fds != NULL) {
-        closedir(fds);
-    }
+    pages_end(&pages);
 }
 
 static void add_all_absent(struct waits *waits, const struct processes *processes, pid_t nixlrun)
