@@ -9,6 +9,7 @@
 
 #include "collective/buffer.h"
 #include "collective/team.h"
+#include "collective/trial.h"
 
 enum nxr_reduce_kind { NXR_REDUCE, NXR_ALLREDUCE, NXR_REDUCE_SCATTER, NXR_SCAN };
 
@@ -33,10 +34,10 @@ int nxr_node_allreduce_cells(struct nixl_team *team, const struct nxr_reduction 
 
 /*
  * A large reduction other than NXR_SCAN, on buffers in place. *is_done_p: false if they cannot be
- * reached, and nothing was done.
+ * reached, and nothing was done. The caller ends *run (trial.h).
  */
 int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *what,
-                           bool *is_done_p);
+                           struct nxr_trial_run *run, bool *is_done_p);
 
 /* A large reduction other than NXR_SCAN on any buffers, if members share cores; no `begins'. */
 int nxr_node_reduce_chain(struct nixl_team *team, const struct nxr_reduction *what);

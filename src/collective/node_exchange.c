@@ -341,19 +341,25 @@ static int copy_from_src(struct nixl_team *team, const struct nxr_exchange *what
     return status == NIXL_OK ? nxr_node_check(team) : status;
 }
 
+static enum nxr_way_of way_of(const struct nxr_exchange *what)
+{
+    if (what->is_private) {
+        return what->all_send ? NXR_WAY_OF_ALLTOALL : NXR_WAY_OF_SCATTER;
+    }
+    return what->all_receive ? NXR_WAY_OF_ALLGATHER : NXR_WAY_OF_GATHER;
+}
+
 static int exchange_large(struct nixl_team *team, const struct nxr_exchange *what, size_t largest)
 {
     struct nxr_node *node = &team->node;
     struct nxr_offer offer = {.src = NULL};
+    struct nxr_trial_run run;
     unsigned shared = 0;
     int status = NIXL_OK;
 
     if (largest < nxr_coll_table.direct_from) {
         return exchange_slots(team, what, largest);
     }
-    /* If several members would read it, it is faster for its owner to copy it once, for all. */
-    offer.is_in_region =
-        largest < nxr_coll_table.process_vm_from || (!what->is_private && what->all_receive);
     if (sends(team, what, node->me)) {
         offer.src = what->src;
         offer.src_nbytes = node_exchange_src_nbytes_of(team, what);
@@ -369,12 +375,13 @@ static int exchange_large(struct nixl_team *team, const struct nxr_exchange *wha
     }
     offer.has_device = receives(team, what, node->me) && nxr_range_find(what->dst) != NULL;
     if (status == NIXL_OK) {
-        status = nxr_buffers_offer(team, &offer, &shared);
+        status =
+            nxr_trial_offer(team, way_of(what), largest, NXR_BUFFER_SRC, &offer, &shared, &run);
     }
-    if (status != NIXL_OK) {
-        return status;
+    if (status == NIXL_OK) {
+        status = shared != 0 ? copy_from_src(team, what) : exchange_slots(team, what, largest);
     }
-    return shared != 0 ? copy_from_src(team, what) : exchange_slots(team, what, largest);
+    return status == NIXL_OK ? nxr_trial_end(team, &run) : status;
 }
 
 /*
@@ -407,8 +414,9 @@ static int broadcast_large(struct nixl_team *team, int root, void *buf, size_t n
     const struct nxr_exchange what = {
         .root = team->local[root], .all_receive = true, .src = buf, .dst = buf, .nbytes = nbytes};
     struct nxr_offer offer = {.src = NULL};
+    struct nxr_trial_run run;
     unsigned shared = 0;
-    int status = NIXL_OK;
+    int status;
 
     if (nbytes < nxr_coll_table.direct_from) {
         return exchange_slots(team, &what, nbytes);
@@ -418,17 +426,20 @@ static int broadcast_large(struct nixl_team *team, int root, void *buf, size_t n
     } else {
         offer = (struct nxr_offer){.dst = buf, .dst_nbytes = nbytes};
     }
-    offer.is_in_region = nbytes < nxr_coll_table.process_vm_from;
     offer.has_device = nxr_range_find(buf) != NULL;
-    status = nxr_buffers_offer(team, &offer, &shared);
+    status =
+        nxr_trial_offer(team, NXR_WAY_OF_BROADCAST, nbytes, NXR_BUFFER_SRC, &offer, &shared, &run);
     if (status != NIXL_OK) {
         return status;
     }
     if (shared == (NXR_BUFFER_SRC | NXR_BUFFER_DST)) {
-        return broadcast_shares(team, root, buf, nbytes);
+        status = broadcast_shares(team, root, buf, nbytes);
+    } else if ((shared & NXR_BUFFER_SRC) != 0) {
+        status = copy_from_src(team, &what);
+    } else {
+        status = exchange_slots(team, &what, nbytes);
     }
-    return (shared & NXR_BUFFER_SRC) != 0 ? copy_from_src(team, &what)
-                                          : exchange_slots(team, &what, nbytes);
+    return status == NIXL_OK ? nxr_trial_end(team, &run) : status;
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */

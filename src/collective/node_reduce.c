@@ -336,19 +336,20 @@ static int reduce_slots(struct nixl_team *team, const struct nxr_reduction *what
 
 static int reduce_shares(struct nixl_team *team, const struct nxr_reduction *what)
 {
+    struct nxr_trial_run run = {.trial = NULL};
     bool is_direct = false;
     int status = NIXL_OK;
 
     if (what->nbytes >= nxr_coll_table.direct_from) {
-        status = nxr_node_reduce_direct(team, what, &is_direct);
+        status = nxr_node_reduce_direct(team, what, &run, &is_direct);
     }
-    if (status != NIXL_OK || is_direct) {
-        return status;
+    if (status == NIXL_OK && !is_direct) {
+        bool is_chain = team->node.is_crowded && what->begins == NULL &&
+                        what->nbytes >= nxr_coll_table.chain_from;
+
+        status = is_chain ? nxr_node_reduce_chain(team, what) : reduce_slots(team, what);
     }
-    return team->node.is_crowded && what->begins == NULL &&
-                   what->nbytes >= nxr_coll_table.chain_from
-               ? nxr_node_reduce_chain(team, what)
-               : reduce_slots(team, what);
+    return status == NIXL_OK ? nxr_trial_end(team, &run) : status;
 }
 
 /* ---- large: prefixes ------------------------------------------------------------------------- */

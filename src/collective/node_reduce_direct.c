@@ -156,8 +156,20 @@ static size_t direct_src_nbytes_of(const struct nixl_team *team, const struct nx
     return end;
 }
 
+static enum nxr_way_of reduction_way(const struct nxr_reduction *what)
+{
+    switch (what->kind) {
+    case NXR_REDUCE:
+        return NXR_WAY_OF_REDUCE;
+    case NXR_ALLREDUCE:
+        return NXR_WAY_OF_ALLREDUCE;
+    default:
+        return NXR_WAY_OF_REDUCE_SCATTER;
+    }
+}
+
 int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *what,
-                           bool *is_done_p)
+                           struct nxr_trial_run *run, bool *is_done_p)
 {
     struct nxr_node *node = &team->node;
     struct nxr_offer offer = {.src = what->src, .src_nbytes = direct_src_nbytes_of(team, what)};
@@ -173,8 +185,7 @@ int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *w
     }
     /* In place, the part would be written where another member reads its operands. */
     offer.has_no_src = what->kind == NXR_REDUCE_SCATTER && what->src == what->dst;
-    offer.is_in_region = what->nbytes < nxr_coll_table.process_vm_from;
-    status = nxr_buffers_offer(team, &offer, &shared);
+    status = nxr_trial_offer(team, reduction_way(what), what->nbytes, wanted, &offer, &shared, run);
     *is_done_p = status == NIXL_OK && shared == wanted;
     if (!*is_done_p) {
         return status;

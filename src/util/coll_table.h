@@ -5,9 +5,9 @@
  * NIXLRUN_COLL_TABLE_FILE names; NIXLRUN_COLL_TABLE overrides both. Constant between init and
  * finalize. All ranks of a team must have the same limits; this is checked when the team is made.
  *
- * process_vm calls have a cost per page: 1 MiB took 40 to 80 us (AMD Zen 4 and 5, a virtual
- * machine), while two copies through shared memory, one on each side, take 22 us each and overlap.
- * So the default does not use them; set process_vm_from if they measure faster.
+ * process_vm calls have a cost per page: whether they are faster than two copies through shared
+ * memory differs between machines, operations and sizes, so that no one limit is right everywhere.
+ * By default teams measure it themselves (collective/trial.h); process_vm_from replaces that.
  */
 #ifndef NXR_UTIL_COLL_TABLE_H
 #define NXR_UTIL_COLL_TABLE_H
@@ -20,8 +20,9 @@
     _x(cells_up_to, 32768, 64, 1048576, "small operands of all members together, in bytes")        \
         _x(flat_up_to, 16, 2, 1024, "members that look at each other, and not at one of them") _x( \
             direct_from, 16384, 256, 1073741824, "bytes from which buffers in regions are shared") \
-            _x(process_vm_from, 1073741824, 256, 1073741824,                                       \
-               "bytes from which buffers in no region are shared, by process_vm calls")            \
+            _x(process_vm_from, 0, 0, 1073741824,                                                  \
+               "bytes from which buffers in no region are shared, by process_vm calls; 0: "        \
+               "measured")                                                                         \
                 _x(process_vm_piece, 131072, 4096, 262144,                                         \
                    "bytes of a share that are combined at once where they lie in no region")       \
                     _x(reduce_piece, 65536, 4096, 262144,                                          \

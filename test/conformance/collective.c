@@ -120,6 +120,22 @@ static void data_that_fills_shared_memory_goes_where_it_belongs(void)
     }
 }
 
+/* The first calls of an operation take turns between the ways of large data, then one is chosen. */
+static void data_goes_where_it_belongs_by_every_way(void)
+{
+    static const size_t sizes[] = {20000, 300000};
+    unsigned round = 0;
+
+    conf_need_world();
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        for (int kind = 0; kind < N_MOVES; kind++) {
+            for (int call = 0; call < 10; call++) {
+                move_once(round++, kind, sizes[s], call == 5, false);
+            }
+        }
+    }
+}
+
 /* Sizes of all pieces, known to all here so that each can check: pieces[from][to]. */
 static size_t pieces[MAX_RANKS][MAX_RANKS];
 
@@ -395,6 +411,7 @@ const struct guarantee conf_collective[] = {
      CONF_HOST},
     {"a_broadcast_gives_all_the_same", a_broadcast_gives_all_the_same, 0},
     {"data_of_one_size_goes_where_it_belongs", data_of_one_size_goes_where_it_belongs, 0},
+    {"data_goes_where_it_belongs_by_every_way", data_goes_where_it_belongs_by_every_way, 0},
     {"data_that_fills_shared_memory_goes_where_it_belongs",
      data_that_fills_shared_memory_goes_where_it_belongs, 0},
     {"data_of_different_sizes_goes_where_it_belongs", data_of_different_sizes_goes_where_it_belongs,

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How large data that lies in no region gets to the other members of the host: through slots, where
+ * it is copied twice, or by process_vm calls, once, but with a cost per page. Which is faster
+ * depends on the machine, the operation, its size, and how many members share the caches, so a team
+ * measures it: its first calls of an operation and of a size class take turns, and then the
+ * members agree on the way whose best time is shorter. Open MPI's ADCL and MVAPICH2 tune at run
+ * time likewise.
+ *
+ * All members choose alike: what counts are calls that all of them made, and times that all of them
+ * told. The limit process_vm_from (coll_table.h) replaces the measurement.
+ */
+#ifndef NXR_COLLECTIVE_TRIAL_H
+#define NXR_COLLECTIVE_TRIAL_H
+
+#include "collective/buffer.h"
+#include "collective/way.h"
+
+#include <stdint.h>
+
+/* The call under way, as far as it is measured. */
+struct nxr_trial_run {
+    struct nxr_trial *trial; /* NULL: it is not */
+    enum nxr_way way;
+    int64_t started_ns;
+};
+
+/*
+ * nxr_buffers_offer() for an operation on `nbytes` bytes, a number that all members know. `wanted`:
+ * the buffers without which the operation goes through slots. offer->is_in_region is set here. The
+ * caller does what *shared_p allows, and ends with nxr_trial_end(), unless it has failed.
+ */
+int nxr_trial_offer(struct nixl_team *team, enum nxr_way_of of, size_t nbytes, unsigned wanted,
+                    struct nxr_offer *offer, unsigned *shared_p, struct nxr_trial_run *run);
+
+/* Note the time of this member; after the last run, agree. NIXL_OK, or the failure of the team. */
+int nxr_trial_end(struct nixl_team *team, const struct nxr_trial_run *run);
+
+#endif
