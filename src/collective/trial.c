@@ -56,11 +56,11 @@ int nxr_trial_offer(struct nixl_team *team, enum nxr_way_of of, size_t nbytes, u
     }
     run->trial = trial;
     run->way = trial->n_runs % 2 == 0 ? NXR_WAY_SLOTS : NXR_WAY_PROCESS_VM;
+    run->started_ns = nxr_now_ns(); /* all have just met; a second offer is part of that way */
     if (run->way == NXR_WAY_PROCESS_VM) {
         offer->is_in_region = false;
         status = nxr_buffers_offer(team, offer, shared_p);
     }
-    run->started_ns = nxr_now_ns();
     return status;
 }
 
