@@ -18,7 +18,7 @@ repeat() { "$scratch/test/repeat" "$@" >"$scratch/out" 2>"$scratch/err"; }
 # line TEST: the counts of its line
 line() { awk -F '\t' -v test="$1" '$1 == test { print NF, $2, $3, $7, $8 }' "$scratch/out"; }
 
-echo 1..4
+echo 1..6
 verdict "$(repeat "$scratch/build" 2 test/good.sh || echo "exit code $?"
     [ "$(line test/good.sh)" = "11 2 0 2 0" ] || cat "$scratch/out" "$scratch/err"
     ls -A "$scratch/build/repeat")" "runs are counted, and what passed leaves nothing"
@@ -36,3 +36,20 @@ verdict "$(status=0; repeat "$scratch/build" 2 test/none.sh || status=$?
     status=0; repeat "$scratch/build" 0 test/good.sh || status=$?
     [ "$status" = 2 ] || echo "exit code $status"
     grep -q "'0' runs" "$scratch/err" || cat "$scratch/err")" "wrong arguments are refused"
+verdict "$(status=0; repeat -w alone -j 3 -c 1 -s 2 -o "$scratch/kept" "$scratch/build" 2 test/bad.sh test/good.sh ||
+        status=$?
+    [ "$status" = 1 ] || echo "exit code $status"
+    awk -F '\t' '{ print NF, $1, $2, $3 }' "$scratch/out" >"$scratch/columns"
+    printf '6 test/bad.sh 2 2\n6 test/good.sh 2 0\n' | diff - "$scratch/columns"
+    [ "$(ls "$scratch/kept")" = "test_bad.sh.alone.1
+test_bad.sh.alone.2" ] || ls "$scratch/kept")" "several run at a time, one way, and output goes where it should"
+
+printf '#!/bin/sh\n[ -e %s/seen ] && sleep 600\n:>%s/seen\n' "$scratch" "$scratch" >"$scratch/test/slow.sh"
+chmod +x "$scratch/test/slow.sh"
+verdict "$(begin=$(date +%s)
+    repeat -w alone -t 5 "$scratch/build" 9 test/slow.sh || echo "exit code $?"
+    [ $(($(date +%s) - begin)) -lt 50 ] || echo "it has taken too long"
+    [ "$(cut -f 1-3 "$scratch/out")" = "test/slow.sh	1	0" ] || cat "$scratch/out"
+    find "$scratch/build/repeat" -name 'test_slow*'
+    pgrep -f "^/bin/sh $scratch/test/slow.sh")" "what runs when the time is over is ended and not counted"
+
