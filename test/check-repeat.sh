@@ -1,6 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Does "repeat" count runs and failures, keep what failed, and end its loops?
+# Does "repeat" count runs and failures, keep what failed, and end its loops? Do tests that "pack" has packed
+# run where they were not built?
+# needs: test/mp/hello
 set -eu
 . "${top_srcdir:-$(dirname "$0")/..}/test/tap.sh"
 
@@ -18,7 +20,7 @@ repeat() { "$scratch/test/repeat" "$@" >"$scratch/out" 2>"$scratch/err"; }
 # line TEST: the counts of its line
 line() { awk -F '\t' -v test="$1" '$1 == test { print NF, $2, $3, $7, $8 }' "$scratch/out"; }
 
-echo 1..6
+echo 1..7
 verdict "$(repeat "$scratch/build" 2 test/good.sh || echo "exit code $?"
     [ "$(line test/good.sh)" = "11 2 0 2 0" ] || cat "$scratch/out" "$scratch/err"
     ls -A "$scratch/build/repeat")" "runs are counted, and what passed leaves nothing"
@@ -53,3 +55,28 @@ verdict "$(begin=$(date +%s)
     find "$scratch/build/repeat" -name 'test_slow*'
     pgrep -f "^/bin/sh $scratch/test/slow.sh")" "what runs when the time is over is ended and not counted"
 
+# Something like a build folder, with a program that finds its library by the path of the build.
+make_packed() {
+    tree=$scratch/tree
+    mkdir -p "$tree/test/mp" "$tree/build/test/mp" "$tree/build/src/.libs" "$tree/build/launcher"
+    cp "$src/test/repeat" "$src/test/limited" "$src/test/stacks" "$src/test/pack" "$src/test/pack-run" \
+        "$tree/test"
+    echo "#!/bin/sh
+exec $tree/build/test/mp/hello" >"$tree/test/packed.sh"
+    chmod +x "$tree/test/packed.sh"
+    : >"$tree/test/limits"
+    cp -L "$build/test/mp/hello" "$tree/build/test/mp"
+    cp -L "$build/src/.libs/libnixlrun.so" "$tree/build/src/.libs/libnixlrun.so"
+    echo : >"$tree/build/test/mp/hello.o"
+    printf 'list-tests:\n\t@echo test/packed.sh\n' >"$tree/build/Makefile"
+}
+verdict "$(make_packed
+    "$tree/test/pack" "$tree/build" "$scratch/packed.tar.gz" >"$scratch/out" 2>&1 || cat "$scratch/out"
+    mv "$tree" "$scratch/elsewhere"
+    tar -C "$scratch" -xzf "$scratch/packed.tar.gz"
+    find "$scratch/nixlrun-test" -name 'hello.o'
+    "$scratch/nixlrun-test/run" -w alone 1 'test/pack*' >"$scratch/out" 2>&1 || cat "$scratch/out"
+    [ "$(cut -f 1-3 "$scratch/out")" = "test/packed.sh	1	0" ] ||
+        cat "$scratch/out" "$scratch/nixlrun-test/build/repeat"/*
+    "$scratch/nixlrun-test/run" 1 test/none >"$scratch/out" 2>&1 && echo "it has run"
+    grep -q "no test is named 'test/none'" "$scratch/out" || cat "$scratch/out")" "what was packed runs elsewhere"

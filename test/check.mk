@@ -7,7 +7,9 @@ needed-programs: $(check_LTLIBRARIES)
 	@needs=`$(top_srcdir)/%D%/needs $(top_srcdir) $(TESTS)` || exit 1; \
 	test -z "$$needs" || $(MAKE) $(AM_MAKEFLAGS) $$needs
 test-programs: $(EXTRA_PROGRAMS) $(check_LTLIBRARIES)
-.PHONY: needed-programs test-programs
+list-tests:
+	@printf '%s\n' $(TESTS)
+.PHONY: needed-programs test-programs list-tests
 
 # Tests of the tree itself: what no compiler looks at.
 tree_tests = %D%/check-bindings.sh %D%/check-counts.sh %D%/check-getenv.sh %D%/check-header.sh %D%/check-install.sh %D%/check-layers.sh \
