@@ -29,6 +29,7 @@ struct foreign_ranks foreign_ranks = {.suspect = -1};
 static struct loop_timer beat_timer, gone_timer, start_timer, answer_timer;
 static int *answers, n_answers; /* ranks whose failure is judged when answer_timer is due */
 static int n_out_ended;
+static bool has_told; /* of a rank that has failed */
 static int step_job = -1, step_number = -1;
 
 void foreign_ranks_open(void)
@@ -181,17 +182,22 @@ void foreign_ranks_watch(void)
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-/* A rank has failed. The first sets the exit code; once the job is ending, none is reported. */
+/*
+ * A rank has failed. The first sets the exit code; once the job is ending, none is reported. If the
+ * engine has ended before its last reports were read, the first failure was the end of the job too.
+ */
 static void foreign_ranks_fail(int rank, int code, const char *why)
 {
-    bool goes_on = foreign.job->on_failure == ON_FAILURE_CONTINUE && foreign.is_running;
+    bool continues = foreign.job->on_failure == ON_FAILURE_CONTINUE;
+    bool goes_on = continues && foreign.is_running;
 
     if (foreign.exit_code == 0) {
         foreign.exit_code = code;
     }
-    if (foreign.has_begun) {
+    if (foreign.has_begun || (has_told && !continues)) {
         return;
     }
+    has_told = true;
     foreign_output_silence_engine();
     sink_say("%s %s%s", foreign_rank_name(rank).text, why,
              goes_on ? "; the other ranks continue" : "");

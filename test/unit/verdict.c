@@ -45,6 +45,15 @@ Test(verdict, the_code_of_the_first_rank_that_fails)
     case_ends(CASE_CODE(3), 3, "nixlrun: rank 1 on host h1 (pid 101) exited with code 3\n");
 }
 
+Test(verdict, what_is_read_after_the_end_of_the_engine_blames_one_rank)
+{
+    case_run(&engine_slurm, 2);
+    foreign.is_running = false;
+    case_end(0, CASE_CODE(7));
+    case_end(1, CASE_CODE(5));
+    case_ends(CASE_CODE(7), 7, "nixlrun: rank 0 on host h0 (pid 100) exited with code 7\n");
+}
+
 Test(verdict, a_rank_that_exits_without_finalize_has_failed)
 {
     case_run(&engine_openmpi, 2);
