@@ -29,7 +29,7 @@ struct foreign_ranks foreign_ranks = {.suspect = -1};
 static struct loop_timer beat_timer, gone_timer, start_timer, answer_timer;
 static int *answers, n_answers; /* ranks whose failure is judged when answer_timer is due */
 static int n_out_ended;
-static bool has_told; /* of a rank that has failed */
+static bool has_blamed; /* of a rank that has failed */
 static int step_job = -1, step_number = -1;
 
 void foreign_ranks_open(void)
@@ -194,10 +194,10 @@ static void foreign_ranks_fail(int rank, int code, const char *why)
     if (foreign.exit_code == 0) {
         foreign.exit_code = code;
     }
-    if (foreign.has_begun || (has_told && !continues)) {
+    if (foreign.has_begun || (has_blamed && !continues)) {
         return;
     }
-    has_told = true;
+    has_blamed = true;
     foreign_output_silence_engine();
     sink_say("%s %s%s", foreign_rank_name(rank).text, why,
              goes_on ? "; the other ranks continue" : "");
