@@ -56,8 +56,8 @@ NIXL_API int nixl_get(int rank, struct nixl_region *region, uint64_t offset, voi
 /**
  * The extended form of a put: struct nixl_op says how it is started, what follows it and who hears
  * of its end. @p src must not change until it is complete. When it is started it returns soon: on
- * one host up to 128 KiB are copied within the call, more by a thread of the library; threads that
- * wait in a call help it.
+ * one host up to 256 KiB are copied within the call (128 KiB of registered memory), more by a
+ * thread of the library; threads that wait in a call help it.
  *
  * NIXL_OP_NOTE: a notification to @p rank arrives after the data, and keeps its place among the
  * notifications of this process to that rank. NIXL_OP_SIGNAL: a signal of that rank changes after

@@ -46,10 +46,12 @@
 #define N_NAPS 16
 
 /*
- * A call that does not wait copies everything itself if the first piece shows that this takes no
- * longer than AT_ONCE_NS; else it copies only that piece.
+ * A call that does not wait copies up to WHOLE_NBYTES itself, and more if the first piece shows
+ * that this takes no longer than AT_ONCE_NS; else it copies only that piece. Measuring a piece and
+ * starting another one takes 150 ns, 3 % of what 256 KiB take out of the caches.
  */
-#define AT_ONCE_NS (16 * NXR_US)
+#define AT_ONCE_NS   (16 * NXR_US)
+#define WHOLE_NBYTES (2 * NXR_AT_ONCE_NBYTES)
 
 #define HELP_NS (50 * NXR_US) /* how long a waiting thread copies before it checks again */
 
@@ -502,15 +504,17 @@ void nxr_copy_thread_stop(void)
 bool nxr_copy_thread_begin(struct nxr_op *op)
 {
     enum nxr_copy_method method = choose_method(op);
-    int64_t began = nxr_now_ns(), whole_ns = 0; /* the expected time of the whole */
+    const bool is_small = op->nbytes <= WHOLE_NBYTES;
+    size_t nbytes = is_small ? op->nbytes : NXR_AT_ONCE_NBYTES;
+    int64_t began = is_small ? 0 : nxr_now_ns(), whole_ns = 0; /* the expected time of the whole */
 
     if (op->segment->method != NXR_METHOD_MEMCPY) {
         return false; /* process_vm calls are never that fast */
     }
     while (whole_ns < AT_ONCE_NS) {
         size_t left = op->nbytes - op->nbytes_done;
-        size_t nbytes = left < NXR_AT_ONCE_NBYTES ? left : NXR_AT_ONCE_NBYTES;
 
+        nbytes = left < nbytes ? left : nbytes;
         if (op_move(op, method, op->nbytes_done, nbytes) != NIXL_OK) {
             return false;
         }
@@ -521,6 +525,7 @@ bool nxr_copy_thread_begin(struct nxr_op *op)
             return true;
         }
         whole_ns = (nxr_now_ns() - began) * (int64_t)(op->nbytes / op->nbytes_done);
+        nbytes = 3 * op->nbytes_done; /* known to take no longer than AT_ONCE_NS */
     }
     return false;
 }

@@ -3,14 +3,14 @@
  * The copy thread: large copies between memories of this host, in parallel with the caller.
  *
  * A transport that copies within its call returns only when all bytes are copied. So a call that
- * only starts an operation copies up to NXR_AT_ONCE_NBYTES itself, or as much as the speed of the
- * first bytes allows in some 15 us, and leaves the rest to one thread, which is created when first
- * needed and ends in the last nixl_finalize(). Operations are cut into pieces. User threads that
- * wait take pieces as well, so that starting and waiting is not slower than a blocking call; if no
- * core is free for the copy thread, it takes none meanwhile; on hosts with many idle cores the crew
- * (copy_crew.h) takes pieces, too. Each piece holds an in-flight
- * reference to its segment while it is copied, as every copy does; the operation keeps the segment
- * mapped until it ends.
+ * only starts an operation copies up to NXR_AT_ONCE_NBYTES itself, of mapped memory twice as much,
+ * or as much as the speed of the first bytes allows in some 15 us. It leaves the rest to one
+ * thread, which is created when first needed and ends in the last nixl_finalize(). Operations are
+ * cut into pieces. User threads that wait take pieces as well, so that starting and waiting is not
+ * slower than a blocking call; if no core is free for the copy thread, it takes none meanwhile; on
+ * hosts with many idle cores the crew (copy_crew.h) takes pieces, too. Each piece holds an in-
+ * flight reference to its segment while it is copied, as every copy does; the operation keeps the
+ * segment mapped until it ends.
  *
  * The transports of this host start and cancel operations by nxr_host_paths.
  *
