@@ -50,7 +50,8 @@ struct nixl_file_params {
  * signals in the file, nixl_region_map(), copies on streams; nixl_region_addr() is NULL.
  *
  * A put has ended, and nixl_flush() covers it, when the owner's kernel has accepted the bytes: they
- * outlive the processes, but not the host. With NIXL_OP_DURABLE they are on the medium.
+ * outlive the processes, but not the host. With NIXL_OP_DURABLE, which puts, prepared puts and
+ * flushes take, also of blocks that are lent, they are on the medium.
  *
  * A file that is shorter than the region is extended, unless it is only read. Bytes that were never
  * put read as zeros.

@@ -25,7 +25,7 @@ enum nixl_op_flag {
     NIXL_OP_RANK = 8,     /**< `rank`: a wait ends with NIXL_E_PEER_LOST if that rank is lost */
     NIXL_OP_GETS = 16,    /**< a flush also waits for gets whose requests are still there */
     NIXL_OP_GRANT = 32,   /**< `grant`: a put, get or prepared transfer of blocks that are lent */
-    NIXL_OP_DURABLE = 64, /**< a put into a file, or a flush, ends when the bytes are durable */
+    NIXL_OP_DURABLE = 64, /**< puts into files, or a flush, end when the bytes are durable */
 };
 
 #define NIXL_AT_ONCE (-1) /**< `timeout_ns`: what would wait is given up */

@@ -189,16 +189,6 @@ static void write_words(const struct nixl_req *req)
     }
 }
 
-void nxr_request_leave_to_flush(struct nixl_req *req, int status)
-{
-    if (status != NIXL_OK && !req->owner->is_unflushed) {
-        if (req->is_failed_put) {
-            atomic_fetch_or(&req->peer->doubts, NXR_DOUBT_DETACHED);
-        }
-        atomic_store(&req->peer->freed_failure, status);
-    }
-}
-
 void nxr_request_end(struct nixl_req *req, int status)
 {
     struct nxr_peer *peer = req->peer;
@@ -266,6 +256,20 @@ void nxr_request_end(struct nixl_req *req, int status)
 static void request_op_ended(struct nxr_op *op, int status)
 {
     nxr_request_end(nxr_list_entry(op, struct nixl_req, op), status);
+}
+
+void nxr_request_has_moved(struct nixl_req *req)
+{
+    struct nxr_peer *peer = req->peer;
+    bool has_begun;
+
+    pthread_mutex_lock(&nxr_requests_lock);
+    has_begun = stop_pending(req);
+    pthread_mutex_unlock(&nxr_requests_lock);
+    request_send_held(peer);
+    if (has_begun) {
+        nxr_service_kick();
+    }
 }
 
 bool nxr_request_is_ordered(struct nixl_req *req)
@@ -493,15 +497,6 @@ void nxr_request_has_begun(struct nixl_req *req, struct nxr_peer *peer)
     req->transport = peer->transport->name;
     req->is_started = true;
     request_count(req);
-}
-
-void nxr_request_leave(void)
-{
-    bool is_at_network = atomic_load(&nxr_n_at_networks) > 0 && !atomic_load(&nxr_net_is_polled);
-
-    if (is_at_network || nxr_must_drive()) {
-        nxr_service_kick();
-    }
 }
 
 struct nixl_req *nxr_request_new(const char *operation, const struct nxr_req_owner *owner,

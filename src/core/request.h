@@ -124,6 +124,12 @@ void nxr_request_await(struct nixl_req *req, const struct nxr_op *op, struct nxr
  */
 void nxr_request_has_begun(struct nixl_req *req, struct nxr_peer *peer);
 
+/*
+ * All bytes of a put that its owner has begun have arrived, and the request goes on with something
+ * else: notifications and words to that peer wait for it no longer, but what follows it does.
+ */
+void nxr_request_has_moved(struct nixl_req *req);
+
 /* It has ended. Any thread; job.lock may be held. */
 void nxr_request_end(struct nixl_req *req, int status);
 

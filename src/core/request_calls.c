@@ -9,6 +9,7 @@
 #include "core/life.h"
 #include "core/progress.h"
 #include "core/request_watch.h"
+#include "core/service.h"
 #include "util/env.h"
 #include "util/status.h"
 #include "core/wait.h"
@@ -109,6 +110,15 @@ int nxr_request_finish(const char *operation, struct nixl_req **req_p)
     }
     *req_p = NULL;
     return nxr_request_collect(req);
+}
+
+void nxr_request_leave(void)
+{
+    bool is_at_network = atomic_load(&nxr_n_at_networks) > 0 && !atomic_load(&nxr_net_is_polled);
+
+    if (is_at_network || nxr_must_drive()) {
+        nxr_service_kick();
+    }
 }
 
 static int req_check_req(const char *operation, struct nixl_req **req_p, int64_t timeout_ns)

@@ -32,6 +32,16 @@ static void request_stop_held(struct nixl_req *req)
     }
 }
 
+void nxr_request_leave_to_flush(struct nixl_req *req, int status)
+{
+    if (status != NIXL_OK && !req->owner->is_unflushed) {
+        if (req->is_failed_put) {
+            atomic_fetch_or(&req->peer->doubts, NXR_DOUBT_DETACHED);
+        }
+        atomic_store(&req->peer->freed_failure, status);
+    }
+}
+
 /* ---- what follows, and deadlines ------------------------------------------------------------- */
 
 void nxr_request_follow(struct nixl_req *req, struct nxr_follower *follower)

@@ -127,6 +127,22 @@ static int granted_follow(const struct moving *what, const struct nxr_form *form
     return nxr_following_make(what->operation, what->rank, form, what->kind, following);
 }
 
+/* The check of a durable put before anything is taken for it. */
+static int granted_check_durable(const struct moving *what)
+{
+    struct nxr_segment *segment = NULL;
+    uint64_t offset = what->piece.offset;
+    int status = nxr_durable_check(what->operation, what->kind, what->rank, NULL);
+
+    if (status == NIXL_OK) {
+        status = nxr_transfer_find_segment(what->operation, what->rank, what->region,
+                                           nxr_op_forbidden_by(what->kind), &offset,
+                                           what->piece.nbytes, &segment);
+    }
+    return status == NIXL_OK ? nxr_durable_check(what->operation, what->kind, what->rank, segment)
+                             : status;
+}
+
 /* Start a put or get of blocks that are lent. */
 static int moving_granted(const struct moving *what, const struct nxr_form *form,
                           struct nixl_req **req_p)
@@ -138,11 +154,15 @@ static int moving_granted(const struct moving *what, const struct nxr_form *form
                                         .offset = what->piece.offset,
                                         .nbytes = what->piece.nbytes};
     struct nxr_following following = {NULL, NULL};
+    const bool is_durable = nxr_form_has(form, NIXL_OP_DURABLE);
     struct nixl_req *started = NULL;
     struct nxr_lease *lease;
     int status = nxr_transfer_check(what->operation, what->rank, what->region, what->piece.local,
                                     what->piece.nbytes);
 
+    if (status == NIXL_OK && is_durable) {
+        status = granted_check_durable(what);
+    }
     if (status == NIXL_OK) {
         status = granted_follow(what, form, &following);
     }
@@ -150,8 +170,10 @@ static int moving_granted(const struct moving *what, const struct nxr_form *form
         status = nxr_granting->begin(what->operation, &granted, &lease);
     }
     if (status == NIXL_OK) {
-        status = nxr_transfer_start(what->operation, what->kind, what->rank, what->region,
-                                    &what->piece, &started);
+        status = is_durable ? nxr_durable_put(what->operation, what->rank, what->region,
+                                              &what->piece, &started)
+                            : nxr_transfer_start(what->operation, what->kind, what->rank,
+                                                 what->region, &what->piece, &started);
         status = nxr_granting->end(lease, status, started, req_p);
     }
     nxr_following_begin(&following, status, *req_p);
@@ -162,20 +184,15 @@ static int moving_granted(const struct moving *what, const struct nxr_form *form
 static int moving_durable(const struct moving *what, const struct nxr_form *form,
                           struct nixl_req **req_p)
 {
-    static const char flag[] = "NIXL_OP_DURABLE";
     struct nxr_following following = {NULL, NULL};
-    int status;
+    int status = nxr_durable_check(what->operation, what->kind, what->rank, NULL);
 
-    if (what->kind == NXR_OP_GET) {
-        return nxr_form_refuse(what->operation, what->rank, flag, "a get changes no file");
+    if (status != NIXL_OK) {
+        return status;
     }
     if (nxr_form_has(form, NIXL_OP_STREAM)) {
-        return nxr_form_refuse(what->operation, what->rank, flag,
+        return nxr_form_refuse(what->operation, what->rank, "NIXL_OP_DURABLE",
                                "no stream reads or writes a file");
-    }
-    if (nxr_form_has(form, NIXL_OP_GRANT)) {
-        return nxr_form_refuse(what->operation, what->rank, flag,
-                               "not with a grant; allowed: a nixl_flush_x() with it, afterwards");
     }
     status = nxr_transfer_check(what->operation, what->rank, what->region, what->piece.local,
                                 what->piece.nbytes);
@@ -195,11 +212,11 @@ static int moving_start(const struct moving *what, const struct nxr_form *form,
     struct nxr_following following = {NULL, NULL};
     int status = NIXL_E_AGAIN;
 
-    if (nxr_form_has(form, NIXL_OP_DURABLE)) {
-        return moving_durable(what, form, req_p);
-    }
     if (nxr_form_has(form, NIXL_OP_GRANT)) {
         return moving_granted(what, form, req_p);
+    }
+    if (nxr_form_has(form, NIXL_OP_DURABLE)) {
+        return moving_durable(what, form, req_p);
     }
     if (form->op.flags == NIXL_OP_NOTE && what->kind == NXR_OP_PUT) {
         status = put_and_notify_at_once(what, form);

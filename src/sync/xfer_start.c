@@ -7,10 +7,11 @@
 #include "transfer/xfer.h"
 
 /* Start it, on blocks that are lent: that they all are is checked once their memory is found. */
-static int xfer_start_granted(const char *operation, struct nixl_xfer *xfer, const char *token,
-                              struct nixl_req **req_p)
+static int xfer_start_granted(const char *operation, struct nixl_xfer *xfer,
+                              const struct nxr_form *form, struct nixl_req **req_p)
 {
-    const struct nxr_granted granted = {.token = token,
+    const bool is_durable = nxr_form_has(form, NIXL_OP_DURABLE);
+    const struct nxr_granted granted = {.token = form->op.grant,
                                         .kind = xfer->kind,
                                         .rank = xfer->rank,
                                         .nbytes = xfer->sides[NIXL_XFER_LOCAL].nbytes,
@@ -19,13 +20,16 @@ static int xfer_start_granted(const char *operation, struct nixl_xfer *xfer, con
     struct nxr_lease *lease;
     int status = nxr_xfer_find(operation, xfer);
 
+    if (status == NIXL_OK && is_durable) {
+        status = nxr_xfer_check_durable(operation, xfer);
+    }
     if (status == NIXL_OK) {
         status = nxr_granting->begin(operation, &granted, &lease);
     }
     if (status != NIXL_OK) {
         return nxr_xfer_unclaim(xfer, status);
     }
-    status = nxr_xfer_start(operation, xfer, &started);
+    status = nxr_xfer_start(operation, xfer, is_durable, &started);
     return nxr_granting->end(lease, status, started, req_p);
 }
 
@@ -35,8 +39,9 @@ int nixl_xfer_start_x(struct nixl_xfer *xfer, const struct nixl_op *op, struct n
     struct nxr_following following = {NULL, NULL};
     struct nixl_req *req = NULL;
     struct nxr_form form;
-    int status = nxr_form_read_start(operation, op, NIXL_OP_NOTE | NIXL_OP_SIGNAL | NIXL_OP_GRANT,
-                                     req_p, &form);
+    int status = nxr_form_read_start(
+        operation, op, NIXL_OP_NOTE | NIXL_OP_SIGNAL | NIXL_OP_GRANT | NIXL_OP_DURABLE, req_p,
+        &form);
 
     if (status == NIXL_OK) {
         status = nxr_xfer_check(operation, xfer);
@@ -51,9 +56,9 @@ int nixl_xfer_start_x(struct nixl_xfer *xfer, const struct nixl_op *op, struct n
     if (status != NIXL_OK) {
         status = nxr_xfer_unclaim(xfer, status);
     } else if (nxr_form_has(&form, NIXL_OP_GRANT)) {
-        status = xfer_start_granted(operation, xfer, form.op.grant, &req);
+        status = xfer_start_granted(operation, xfer, &form, &req);
     } else {
-        status = nxr_xfer_start(operation, xfer, &req);
+        status = nxr_xfer_start(operation, xfer, nxr_form_has(&form, NIXL_OP_DURABLE), &req);
     }
     nxr_following_begin(&following, status, req);
     return nxr_form_end(operation, &form, status, req, req_p);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Durable puts and flushes. A durable put is a request that goes on with a SYNC when its bytes have
- * arrived; a durable flush has one request for each file. Lock: durables_lock, for the flushes; it
- * is not held while a request begins or ends.
+ * Durable puts, prepared transfers and flushes. A durable put is a request that goes on with a SYNC
+ * when its bytes have arrived; a durable flush, or prepared transfer, has one request for each
+ * file. Lock: durables_lock, for these two, a leaf.
  */
 #include "config.h"
 
@@ -20,13 +20,21 @@
 
 static const struct nxr_atomic durable_sync = {.op = NXR_ATOMIC_SYNC};
 
-/* A flush that waits for its files. */
-struct durable {
+/* What is to be asked for. */
+struct durable_part {
+    struct durable_part *next;
+    struct nxr_segment *segment;
+    struct nixl_req *req;
+};
+
+/* A flush or a prepared transfer that waits for its files. */
+struct nxr_durable {
     struct nxr_list link;
-    struct nixl_req *req; /* NULL: it was stopped */
-    uint32_t n_left;      /* files; and 1 while they are being asked for */
-    int status;           /* the first failure */
-    int rank;             /* ... at that rank */
+    struct nixl_req *req;       /* NULL: it was stopped */
+    uint32_t n_left;            /* files; and 1 while they are being asked for */
+    int status;                 /* the first failure */
+    int rank;                   /* ... at that rank */
+    struct durable_part *parts; /* until they are begun */
 };
 
 static pthread_mutex_t durables_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -74,6 +82,18 @@ static const struct nxr_req_owner durable_put_owner = {.has_peer = true,
 
 /* ---- puts ------------------------------------------------------------------------------------ */
 
+int nxr_durable_check(const char *operation, enum nxr_op_kind kind, int rank,
+                      const struct nxr_segment *segment)
+{
+    const char *why = kind == NXR_OP_GET ? "a get changes no file"
+                      : segment != NULL && !nxr_segment_is_storage(segment)
+                          ? "the region is memory at that rank, which lasts no longer than its "
+                            "process; allowed: files"
+                          : NULL;
+
+    return why == NULL ? NIXL_OK : nxr_form_refuse(operation, rank, "NIXL_OP_DURABLE", why);
+}
+
 int nxr_durable_put(const char *operation, int rank, struct nixl_region *region,
                     const struct nxr_piece *what, struct nixl_req **req_p)
 {
@@ -89,10 +109,8 @@ int nxr_durable_put(const char *operation, int rank, struct nixl_region *region,
         status = nxr_transfer_find_segment(operation, rank, region, NIXL_ACCESS_NO_PUT, &offset,
                                            what->nbytes, &after.segment);
     }
-    if (status == NIXL_OK && !nxr_segment_is_storage(after.segment)) {
-        status = nxr_form_refuse(operation, rank, "NIXL_OP_DURABLE",
-                                 "the region is memory at that rank, which lasts no longer than "
-                                 "its process; allowed: files");
+    if (status == NIXL_OK) {
+        status = nxr_durable_check(operation, NXR_OP_PUT, rank, after.segment);
     }
     if (status == NIXL_OK) {
         status = nxr_transfer_report_refusal(operation, after.segment->peer);
@@ -115,10 +133,10 @@ int nxr_durable_put(const char *operation, int rank, struct nixl_region *region,
     return NIXL_INPROGRESS;
 }
 
-/* ---- flushes --------------------------------------------------------------------------------- */
+/* ---- flushes and prepared transfers ---------------------------------------------------------- */
 
-/* One file is durable, or will not be. With the last one, the flush ends. */
-static void durable_leave(struct durable *durable, int status, int rank)
+/* One file is durable, or will not be. With the last one, the request ends. */
+static void durable_leave(struct nxr_durable *durable, int status, int rank)
 {
     struct nixl_req *req = NULL;
     bool is_last;
@@ -156,26 +174,24 @@ static const struct nxr_req_owner durable_part_owner = {.has_peer = true,
                                                         .ended = durable_part_ended,
                                                         .describe = nxr_op_describe};
 
-/* What is to be asked for: collected under job.lock, begun without it. */
-struct durable_part {
-    struct durable_part *next;
-    struct nxr_segment *segment;
-    struct nixl_req *req;
-};
-
-struct durable_search {
-    struct durable *durable;
-    struct durable_part *parts;
-    bool is_short; /* of memory */
-};
-
-/* Several handles may reach one file: once is enough. */
-static void durable_found(struct nxr_segment *segment, void *arg)
+struct nxr_durable *nxr_durable_new(struct nixl_req *req)
 {
-    struct durable_search *search = arg;
+    struct nxr_durable *durable = calloc(1, sizeof(*durable));
+
+    if (durable != NULL) {
+        nxr_list_init(&durable->link);
+        durable->req = req;
+        durable->n_left = 1;
+        durable->rank = -1;
+    }
+    return durable;
+}
+
+void nxr_durable_add(struct nxr_durable *durable, struct nxr_segment *segment)
+{
     struct durable_part *part;
 
-    for (part = search->parts; part != NULL; part = part->next) {
+    for (part = durable->parts; part != NULL; part = part->next) {
         if (part->segment->peer == segment->peer &&
             part->segment->key.generation == segment->key.generation &&
             part->segment->id == segment->id) {
@@ -184,51 +200,74 @@ static void durable_found(struct nxr_segment *segment, void *arg)
     }
     part = calloc(1, sizeof(*part));
     if (part != NULL) {
-        part->req = nxr_request_new("nixl_flush_x", &durable_part_owner, search->durable);
+        part->req = nxr_request_new(durable->req->operation, &durable_part_owner, durable);
     }
     if (part == NULL || part->req == NULL) {
         free(part);
-        search->is_short = true;
+        durable->status = NIXL_E_NO_MEMORY; /* nobody else has it yet */
         return;
     }
     part->segment = segment;
     part->req->peer = segment->peer;
-    part->next = search->parts;
-    search->parts = part;
-    search->durable->n_left++; /* nobody else has it yet */
+    part->next = durable->parts;
+    durable->parts = part;
+    durable->n_left++;
 }
 
-void nxr_durable_run(struct nixl_req *req, const struct nixl_region *region, int first, int last)
+void nxr_durable_list(struct nxr_durable *durable)
 {
-    struct durable *durable = calloc(1, sizeof(*durable));
-    struct durable_search search = {.durable = durable};
-
-    if (durable == NULL) {
-        nxr_request_end(req, NIXL_E_NO_MEMORY);
-        return;
-    }
-    durable->req = req;
-    durable->n_left = 1;
-    durable->rank = -1;
-    for (int rank = first; rank <= last; rank++) {
-        if (nxr_is_rank(rank)) {
-            nxr_regions_find_storage(rank, region, durable_found, &search);
-        }
-    }
     pthread_mutex_lock(&durables_lock);
     nxr_list_append(&durables, &durable->link);
     pthread_mutex_unlock(&durables_lock);
-    while (search.parts != NULL) {
-        struct durable_part *part = search.parts;
+}
+
+void nxr_durable_drop(struct nxr_durable *durable)
+{
+    while (durable->parts != NULL) {
+        struct durable_part *part = durable->parts;
+
+        durable->parts = part->next;
+        free(part->req);
+        free(part);
+    }
+    free(durable);
+}
+
+void nxr_durable_begin(struct nxr_durable *durable)
+{
+    while (durable->parts != NULL) {
+        struct durable_part *part = durable->parts;
         const struct nxr_op op = sync_op(part->segment);
 
-        search.parts = part->next;
+        durable->parts = part->next;
         nxr_request_abandon(part->req);
         nxr_request_queue(part->req, &op);
         free(part);
     }
     nxr_service_kick();
-    durable_leave(durable, search.is_short ? NIXL_E_NO_MEMORY : NIXL_OK, -1);
+    durable_leave(durable, NIXL_OK, -1);
+}
+
+static void durable_found(struct nxr_segment *segment, void *arg)
+{
+    nxr_durable_add(arg, segment);
+}
+
+void nxr_durable_run(struct nixl_req *req, const struct nixl_region *region, int first, int last)
+{
+    struct nxr_durable *durable = nxr_durable_new(req);
+
+    if (durable == NULL) {
+        nxr_request_end(req, NIXL_E_NO_MEMORY);
+        return;
+    }
+    for (int rank = first; rank <= last; rank++) {
+        if (nxr_is_rank(rank)) {
+            nxr_regions_find_storage(rank, region, durable_found, durable);
+        }
+    }
+    nxr_durable_list(durable);
+    nxr_durable_begin(durable);
 }
 
 void nxr_durable_stop(struct nixl_req *req)
@@ -238,7 +277,7 @@ void nxr_durable_stop(struct nixl_req *req)
 
     pthread_mutex_lock(&durables_lock);
     nxr_list_for_each (link, after, &durables) {
-        struct durable *durable = nxr_list_entry(link, struct durable, link);
+        struct nxr_durable *durable = nxr_list_entry(link, struct nxr_durable, link);
 
         if (durable->req == req) {
             durable->req = NULL;

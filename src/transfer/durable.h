@@ -10,18 +10,43 @@
 #include "region/region.h"
 
 /*
+ * May what goes there be made durable? NIXL_E_UNSUPPORTED, recorded, if it is a get, or if the
+ * segment is no storage; NULL: not known yet.
+ */
+int nxr_durable_check(const char *operation, enum nxr_op_kind kind, int rank,
+                      const struct nxr_segment *segment);
+
+/*
  * Start a put that ends when its bytes are durable. NIXL_OK; NIXL_INPROGRESS: *req_p; or the
- * failure of `operation`, recorded: NIXL_E_UNSUPPORTED if the region is no storage there.
+ * failure of `operation`, recorded: as nxr_durable_check().
  */
 int nxr_durable_put(const char *operation, int rank, struct nixl_region *region,
                     const struct nxr_piece *what, struct nixl_req **req_p);
 
 /*
- * Make durable what was put into a region, or for NULL into all, at the ranks first .. last, and
- * end the request with the outcome. The request has no peer; its maker's `stop` slot calls
- * nxr_durable_stop(), which ends it as canceled if it has not ended. Any thread, without locks.
+ * Files that are made durable for a request, which ends with the outcome: made, given its files,
+ * listed, begun. Once it is listed, the owner of the request stops it by nxr_durable_stop(), which
+ * ends the request as canceled if it has not ended. The request counts in no n_pending meanwhile.
  */
-void nxr_durable_run(struct nixl_req *req, const struct nixl_region *region, int first, int last);
+struct nxr_durable;
+
+/* NULL: no memory. */
+struct nxr_durable *nxr_durable_new(struct nixl_req *req);
+
+/* Several handles may lead to one file, which is asked for once. */
+void nxr_durable_add(struct nxr_durable *durable, struct nxr_segment *segment);
+
+/* Any lock of transfer may be held. */
+void nxr_durable_list(struct nxr_durable *durable);
+
+/* Undo nxr_durable_new(), of what is not listed. */
+void nxr_durable_drop(struct nxr_durable *durable);
+
+/* Whoever calls has it no longer. Without locks, as the calls below. */
+void nxr_durable_begin(struct nxr_durable *durable);
 void nxr_durable_stop(struct nixl_req *req);
+
+/* All of that for what was put into a region, or for NULL into all, at the ranks first .. last. */
+void nxr_durable_run(struct nixl_req *req, const struct nixl_region *region, int first, int last);
 
 #endif

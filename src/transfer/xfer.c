@@ -279,6 +279,7 @@ void nxr_xfers_stop(void)
         if (xfer_is_running(xfer)) {
             nxr_xfer_set_failure(xfer, NULL, NIXL_E_CANCELED);
             nxr_xfer_cancel_slots(xfer);
+            nxr_xfer_stop_sync(xfer);
             nxr_wait(xfer_is_idle, xfer, STOP_NS);
         }
     }

@@ -124,11 +124,13 @@ struct nixl_xfer {
 
     _Atomic int failure;                /* not NIXL_OK: no further piece begins */
     struct nxr_segment *failed_segment; /* where it failed; read once nothing is under way */
+    bool is_durable;                    /* it goes on until its files are durable */
 
     /* nxr_xfers_lock. */
     bool is_running;
     bool is_driven;
     bool must_drive_again;        /* something ended meanwhile */
+    bool is_syncing;              /* all is in the files; nothing drives it any more */
     struct nixl_req *req;         /* of the start in flight; NULL during the call itself */
     struct nxr_xfer_queue *queue; /* that ready_link is in, if the transfer is ready */
     struct nxr_list ready_link;
@@ -198,8 +200,12 @@ int nxr_xfer_claim(const char *operation, struct nixl_xfer *xfer);
 /* Undo the claim of a transfer that was not started. Returns `status`. */
 int nxr_xfer_unclaim(struct nixl_xfer *xfer, int status);
 
+/* May a start be durable? Its memory was found. NIXL_OK, or the failure, recorded. */
+int nxr_xfer_check_durable(const char *operation, const struct nixl_xfer *xfer);
+
 /* nixl_xfer_start() of a transfer that is claimed, for `operation`. */
-int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer, struct nixl_req **req_p);
+int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer, bool is_durable,
+                   struct nixl_req **req_p);
 
 /* ---- driving (xfer_run.c) -------------------------------------------------------------------- */
 
@@ -217,6 +223,9 @@ bool nxr_xfer_copy(uint64_t nbytes);
 
 /* When the service thread should drive transfers again. */
 int64_t nxr_xfer_tick(int64_t now);
+
+/* Stop waiting for its files, if all is in them. Without locks. */
+void nxr_xfer_stop_sync(struct nixl_xfer *xfer);
 
 /* Is it certain that nobody drives the transfer unless one of its operations ends? */
 bool nxr_xfer_is_idle(struct nixl_xfer *xfer);

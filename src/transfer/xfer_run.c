@@ -15,6 +15,7 @@
 #include "core/service.h"
 #include "core/progress.h"
 #include "core/request.h"
+#include "transfer/durable.h"
 #include "transfer/transfer.h"
 #include "util/clock.h"
 #include "util/status.h"
@@ -120,10 +121,28 @@ static bool end_turn(struct nixl_xfer *xfer, enum turn turn)
     return is_over;
 }
 
-/*
- * Conclude a start of which everything has ended: record how long it took.
- * The transfer may be started again. Returns the outcome.
- */
+/* Everything has moved, or will not: record it and how long it took. Caller holds the lock. */
+static void set_moved(struct nixl_xfer *xfer, struct nixl_req *req, int64_t now)
+{
+    if (req != NULL) {
+        req->op.nbytes_done = xfer->nbytes_done;
+    }
+    if (atomic_load(&xfer->failure) == NIXL_OK) {
+        nxr_xfer_learn(xfer, (uint64_t)(now - xfer->started_at));
+    }
+}
+
+/* The transfer may be started again. Caller holds the lock. */
+static void set_over(struct nixl_xfer *xfer)
+{
+    xfer->req = NULL;
+    xfer->is_syncing = false;
+    xfer->is_driven = false;
+    xfer->is_running = false;
+    atomic_fetch_sub(&n_in_flight, 1);
+}
+
+/* Conclude a start of which everything has ended. Returns the outcome. */
 static int xfer_run_conclude(struct nixl_xfer *xfer, struct nixl_req *req)
 {
     int64_t now = nxr_now_ns();
@@ -133,18 +152,55 @@ static int xfer_run_conclude(struct nixl_xfer *xfer, struct nixl_req *req)
         nxr_region_mark_stale(xfer->failed_segment);
     }
     pthread_mutex_lock(&nxr_xfers_lock);
-    if (req != NULL) {
-        req->op.nbytes_done = xfer->nbytes_done;
-    }
-    if (status == NIXL_OK) {
-        nxr_xfer_learn(xfer, (uint64_t)(now - xfer->started_at));
-    }
-    xfer->req = NULL;
-    xfer->is_driven = false;
-    xfer->is_running = false;
-    atomic_fetch_sub(&n_in_flight, 1);
+    set_moved(xfer, req, now);
+    set_over(xfer);
     pthread_mutex_unlock(&nxr_xfers_lock);
     return status;
+}
+
+/* The files that a start has written to; NULL: no memory. */
+static struct nxr_durable *files_of(const struct nixl_xfer *xfer, struct nixl_req *req)
+{
+    const struct nxr_side *side = &xfer->sides[NIXL_XFER_REMOTE];
+    struct nxr_durable *durable = nxr_durable_new(req);
+
+    for (size_t i = 0; durable != NULL && i < side->n_entries; i++) {
+        if (side->blocks[i].nblocks > 0) {
+            nxr_durable_add(durable, nxr_blocks_first_place(&side->blocks[i])->segment);
+        }
+    }
+    return durable;
+}
+
+/*
+ * All bytes of a durable start are in its files: its request goes on until they are durable. False:
+ * it has failed, and its driver must conclude it.
+ */
+static bool xfer_run_sync(struct nixl_xfer *xfer, struct nixl_req *req)
+{
+    int64_t now = nxr_now_ns();
+    struct nxr_durable *durable = files_of(xfer, req);
+    bool is_syncing;
+
+    if (durable == NULL) {
+        nxr_xfer_set_failure(xfer, NULL, NIXL_E_NO_MEMORY);
+        return false;
+    }
+    nxr_request_has_moved(req);
+    pthread_mutex_lock(&nxr_xfers_lock);
+    is_syncing = atomic_load(&xfer->failure) == NIXL_OK;
+    if (is_syncing) {
+        set_moved(xfer, req, now);
+        xfer->is_syncing = true;
+        nxr_durable_list(durable); /* it may be stopped from now on, and be over at once */
+    }
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    if (is_syncing) {
+        nxr_durable_begin(durable);
+    } else {
+        nxr_durable_drop(durable);
+    }
+    return is_syncing;
 }
 
 static struct nixl_xfer *next_of(struct nxr_xfer_queue *queue)
@@ -174,7 +230,8 @@ static bool take_turn(struct nxr_xfer_queue *queue, uint64_t nbytes)
         return false;
     }
     req = xfer->req; /* does not change while the transfer is driven */
-    if (end_turn(xfer, xfer_run_drive(xfer, nbytes))) {
+    if (end_turn(xfer, xfer_run_drive(xfer, nbytes)) &&
+        !(xfer->is_durable && atomic_load(&xfer->failure) == NIXL_OK && xfer_run_sync(xfer, req))) {
         nxr_request_end(req, xfer_run_conclude(xfer, req));
     }
     return true;
@@ -227,7 +284,33 @@ static void xfer_run_stop(struct nixl_req *req)
     pthread_mutex_unlock(&nxr_xfers_lock);
     if (is_it) {
         nxr_xfer_cancel_slots(xfer);
+        nxr_xfer_stop_sync(xfer);
     }
+}
+
+void nxr_xfer_stop_sync(struct nixl_xfer *xfer)
+{
+    struct nixl_req *req;
+
+    pthread_mutex_lock(&nxr_xfers_lock);
+    req = xfer->is_syncing ? xfer->req : NULL;
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    if (req != NULL) {
+        nxr_durable_stop(req);
+    }
+}
+
+/* Its files are durable, or will not be. Any other start was concluded before. */
+static void xfer_run_ended(struct nixl_req *req, int status)
+{
+    struct nixl_xfer *xfer = req->owned;
+
+    (void)status;
+    pthread_mutex_lock(&nxr_xfers_lock);
+    if (xfer->is_syncing && xfer->req == req) {
+        set_over(xfer);
+    }
+    pthread_mutex_unlock(&nxr_xfers_lock);
 }
 
 /* Does not use the transfer, which may have been freed by now. */
@@ -238,7 +321,11 @@ static void xfer_run_describe(const struct nixl_req *req, char *text, size_t nby
 }
 
 static const struct nxr_req_owner xfer_run_owner = {
-    .has_peer = true, .stop = xfer_run_stop, .describe = xfer_run_describe};
+    .has_peer = true,
+    .stop = xfer_run_stop,
+    .ended = xfer_run_ended,
+    .describe = xfer_run_describe,
+};
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
@@ -349,7 +436,22 @@ static uint64_t start_nbytes(const struct nixl_xfer *xfer)
     return nbytes <= 2 * NXR_AT_ONCE_NBYTES ? 2 * NXR_AT_ONCE_NBYTES : NXR_AT_ONCE_NBYTES;
 }
 
-int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer, struct nixl_req **req_p)
+int nxr_xfer_check_durable(const char *operation, const struct nixl_xfer *xfer)
+{
+    const struct nxr_side *side = &xfer->sides[NIXL_XFER_REMOTE];
+    int status = nxr_durable_check(operation, xfer->kind, xfer->rank, NULL);
+
+    for (size_t i = 0; status == NIXL_OK && i < side->n_entries; i++) {
+        if (side->blocks[i].nblocks > 0) {
+            status = nxr_durable_check(operation, xfer->kind, xfer->rank,
+                                       nxr_blocks_first_place(&side->blocks[i])->segment);
+        }
+    }
+    return status;
+}
+
+int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer, bool is_durable,
+                   struct nixl_req **req_p)
 {
     bool is_over;
     enum turn turn;
@@ -358,12 +460,17 @@ int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer, struct nixl_re
     xfer->estimated_ns = nxr_xfer_estimate(xfer);
     xfer->started_at = nxr_now_ns();
     status = xfer_run_prepare(operation, xfer);
+    if (status == NIXL_OK && is_durable) {
+        status = nxr_xfer_check_durable(operation, xfer);
+    }
     if (status != NIXL_OK) {
         return nxr_xfer_unclaim(xfer, status);
     }
+    xfer->is_durable = is_durable;
     turn = xfer_run_drive(xfer, start_nbytes(xfer));
     pthread_mutex_lock(&nxr_xfers_lock);
-    is_over = turn == TURN_OVER && xfer->n_busy == 0;
+    is_over = turn == TURN_OVER && xfer->n_busy == 0 &&
+              (!is_durable || atomic_load(&xfer->failure) != NIXL_OK);
     pthread_mutex_unlock(&nxr_xfers_lock);
     if (!is_over) {
         go_on(operation, xfer, turn, req_p != NULL ? req_p : &xfer->kept);
@@ -380,5 +487,5 @@ int nixl_xfer_start(struct nixl_xfer *xfer, struct nixl_req **req_p)
     if (status == NIXL_OK) {
         status = nxr_xfer_claim("nixl_xfer_start", xfer);
     }
-    return status == NIXL_OK ? nxr_xfer_start("nixl_xfer_start", xfer, req_p) : status;
+    return status == NIXL_OK ? nxr_xfer_start("nixl_xfer_start", xfer, false, req_p) : status;
 }

@@ -195,7 +195,7 @@ static void prepared(void)
         MPT_CHECK(in, (size_t)N_BLOCKS * BLOCK, 77 + (uint64_t)rank);
     }
     op.flags = NIXL_OP_DURABLE;
-    MPT_STATUS(nixl_xfer_start_x(put, &op, NULL), NIXL_E_UNSUPPORTED);
+    MPT_OK(nixl_xfer_start_x(put, &op, NULL));
     MPT_OK(nixl_xfer_free(put));
     MPT_OK(nixl_xfer_free(get));
     mpt_barrier();

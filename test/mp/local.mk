@@ -41,6 +41,7 @@ mp_programs = \
 	%D%/fault_wait \
 	%D%/file \
 	%D%/file_fail \
+	%D%/file_durable \
 	%D%/first_flush \
 	%D%/grant_cases \
 	%D%/harness_probe \
@@ -139,6 +140,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_file_LDADD = $(mp_libs)
 %C%_file_fail_LDFLAGS = $(mp_link)
 %C%_file_fail_LDADD = $(mp_libs)
+%C%_file_durable_LDFLAGS = $(mp_link)
+%C%_file_durable_LDADD = $(mp_libs)
 %C%_first_flush_LDFLAGS = $(mp_link)
 %C%_first_flush_LDADD = $(mp_libs)
 %C%_hello_LDFLAGS = $(mp_link)

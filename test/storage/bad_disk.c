@@ -2,10 +2,12 @@
 /*
  * A disk that fails, for programs that are started with this library in LD_PRELOAD. BAD_DISK says
  * how: "read", "write": requests that touch the second MiB of any file end with EIO; "sync":
- * fdatasync() does; "short": requests of more than 1000 bytes move only a part of them.
+ * fdatasync() does; "hold": fdatasync() first reads a byte from the FIFO that BAD_DISK_HOLD names,
+ * if there is one; "short": requests of more than 1000 bytes move only a part of them.
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
@@ -58,6 +60,18 @@ __attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *bytes,
     return real(fd, bytes, less(nbytes), offset);
 }
 
+static void wait_for_release(const char *path)
+{
+    int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    char byte;
+
+    while (fd >= 0 && read(fd, &byte, 1) < 0 && errno == EINTR) {
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
 __attribute__((visibility("default"))) int fdatasync(int fd)
 {
     fdatasync_fn *real = (fdatasync_fn *)dlsym(RTLD_NEXT, "fdatasync");
@@ -65,6 +79,9 @@ __attribute__((visibility("default"))) int fdatasync(int fd)
     if (does("sync")) {
         errno = EIO;
         return -1;
+    }
+    if (does("hold")) {
+        wait_for_release(getenv("BAD_DISK_HOLD"));
     }
     return real(fd);
 }

@@ -847,7 +847,8 @@ extern "C" {
     #[doc = " signals in the file, nixl_region_map(), copies on streams; nixl_region_addr() is NULL."]
     #[doc = ""]
     #[doc = " A put has ended, and nixl_flush() covers it, when the owner's kernel has accepted the bytes: they"]
-    #[doc = " outlive the processes, but not the host. With NIXL_OP_DURABLE they are on the medium."]
+    #[doc = " outlive the processes, but not the host. With NIXL_OP_DURABLE, which puts, prepared puts and"]
+    #[doc = " flushes take, also of blocks that are lent, they are on the medium."]
     #[doc = ""]
     #[doc = " A file that is shorter than the region is extended, unless it is only read. Bytes that were never"]
     #[doc = " put read as zeros."]
@@ -960,7 +961,7 @@ pub const NIXL_OP_RANK: nixl_op_flag = 8;
 pub const NIXL_OP_GETS: nixl_op_flag = 16;
 #[doc = " `grant`: a put, get or prepared transfer of blocks that are lent"]
 pub const NIXL_OP_GRANT: nixl_op_flag = 32;
-#[doc = " a put into a file, or a flush, ends when the bytes are durable"]
+#[doc = " puts into files, or a flush, end when the bytes are durable"]
 pub const NIXL_OP_DURABLE: nixl_op_flag = 64;
 #[doc = " Which fields of struct nixl_op are used, beyond those that are always looked at."]
 pub type nixl_op_flag = ::std::os::raw::c_uint;
@@ -1838,7 +1839,8 @@ extern "C" {
     #[doc = " The extended form of nixl_xfer_start(). With neither a request nor a queue the call waits for the"]
     #[doc = " end. NIXL_OP_NOTE: a notification to the rank after the last byte: of a put all is then visible,"]
     #[doc = " of a get all was read. NIXL_OP_SIGNAL: a signal of the rank changes after a put. Neither happens"]
-    #[doc = " if the transfer fails or is canceled. On a stream: NIXL_E_UNSUPPORTED."]
+    #[doc = " if the transfer fails or is canceled. NIXL_OP_DURABLE: a put ends, and these two come, when its"]
+    #[doc = " bytes are on the medium; all its remote regions are files. On a stream: NIXL_E_UNSUPPORTED."]
     pub fn nixl_xfer_start_x(
         xfer: *mut nixl_xfer,
         op: *const nixl_op,
