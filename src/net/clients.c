@@ -107,6 +107,16 @@ void nxr_net_word_end(struct net_peer *np)
     }
 }
 
+void nxr_net_keep(struct net_peer *np)
+{
+    np->n_keepers++;
+}
+
+void nxr_net_unkeep(struct net_peer *np)
+{
+    np->n_keepers--;
+}
+
 void nxr_net_clients_run(void)
 {
     for (unsigned i = 0; i < n_clients; i++) {

@@ -71,6 +71,10 @@ size_t nxr_net_inside_nbytes(const struct nxr_peer *peer, enum nxr_op_kind kind)
 void nxr_net_word_begin(struct net_peer *np);
 void nxr_net_word_end(struct net_peer *np);
 
+/* Work refers to the peer, which stays, but holds no record back. Caller holds the lock. */
+void nxr_net_keep(struct net_peer *np);
+void nxr_net_unkeep(struct net_peer *np);
+
 void nxr_net_clients_run(void);
 void nxr_net_clients_stop(void);
 

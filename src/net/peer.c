@@ -223,7 +223,7 @@ static bool net_peer_is_used(struct nxr_peer *peer)
     }
     net_lock();
     is_used = !np->is_dead || !nxr_list_is_empty(&np->moves) || !nxr_list_is_empty(&np->landings) ||
-              !nxr_list_is_empty(&np->segments) || np->n_busy_words > 0;
+              !nxr_list_is_empty(&np->segments) || np->n_busy_words > 0 || np->n_keepers > 0;
     net_unlock();
     return is_used;
 }

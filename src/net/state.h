@@ -196,6 +196,7 @@ struct net_peer {
     uint64_t landing_seq;
     struct nxr_list pending;
     unsigned n_busy_words; /* in device memory: pending records sent after them wait */
+    unsigned n_keepers;    /* other work that refers to it, for which no record waits */
 
     /* Operations of this process. */
     struct nxr_list moves;

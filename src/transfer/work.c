@@ -300,6 +300,7 @@ static void get_copied(struct net_work *work, int status)
     struct net_get_work *got = nxr_list_entry(work, struct net_get_work, work);
 
     nxr_net_hold_end(got->hold);
+    nxr_net_unkeep(got->np);
     nxr_net_answer_get(got->np, &got->get, got->bytes, status);
     free(got);
 }
@@ -333,10 +334,17 @@ static void work_take_get(struct net_peer *np, const struct nxr_net_record *reco
     got->work.copy.n_pieces = 1;
     got->work.copy.src = nxr_publish_memory(get->id).range;
     got->work.done = get_copied;
+    nxr_net_keep(np);
     nxr_work_add(&got->work);
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
+
+/* What makes files durable takes long, and no later record needs it to have ended. */
+static bool word_holds_back(const struct net_atomic_work *work)
+{
+    return work->asked.what.atomic.op != NXR_ATOMIC_SYNC;
+}
 
 static void atomic_changed(struct nxr_device_atomic *word, int status)
 {
@@ -348,7 +356,10 @@ static void atomic_changed(struct nxr_device_atomic *word, int status)
     nxr_net_hold_end(work->hold);
     nxr_net_answer_atomic(np, &work->asked, status, shown);
     n_works--;
-    nxr_net_word_end(np);
+    nxr_net_unkeep(np);
+    if (word_holds_back(work)) {
+        nxr_net_word_end(np);
+    }
     nxr_net_unlock();
     free(work);
     nxr_wake_self();
@@ -382,7 +393,10 @@ static int work_take_atomic(struct net_peer *np, const struct nxr_net_atomic *as
     work->word.atomic = what->atomic;
     work->word.ended = atomic_changed;
     n_works++;
-    nxr_net_word_begin(np);
+    nxr_net_keep(np);
+    if (word_holds_back(work)) {
+        nxr_net_word_begin(np);
+    }
     nxr_device_atomic_add(&work->word);
     return NIXL_INPROGRESS;
 }
