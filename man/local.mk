@@ -37,7 +37,7 @@ man_aliases = %D%/nixl_publish.3 %D%/nixl_publish_list.3 %D%/nixl_publish_query.
 	%D%/nixl_req_wait.3 %D%/nixl_req_wait_any.3 %D%/nixl_route_query_segment.3 %D%/nixl_scope.3 %D%/nixl_signal_add.3 %D%/nixl_signal_set.3 \
 	%D%/nixl_signal_wait.3 %D%/nixl_stats_sum.3 %D%/nixl_signal_wait_any.3 %D%/nixl_size.3 \
 	%D%/nixl_word_wait.3 %D%/nixl_word_wait_any.3 \
-	%D%/nixl_atomic_x.3 %D%/nixl_atomic_compare_swap_x.3 %D%/nixl_signal_x.3 \
+	%D%/nixl_atomic_x.3 %D%/nixl_atomic_post.3 %D%/nixl_atomic_compare_swap_x.3 %D%/nixl_signal_x.3 \
 	%D%/nixl_team_world.3 %D%/nixl_team_node.3 %D%/nixl_team_create.3 \
 	%D%/nixl_team_world_x.3 %D%/nixl_team_create_x.3 %D%/nixl_team_split_x.3 \
 	%D%/nixl_team_strided.3 %D%/nixl_team_split.3 %D%/nixl_team_shrink.3 \

@@ -53,6 +53,20 @@ NIXL_API int nixl_atomic(int rank, struct nixl_region *region, uint64_t offset, 
                          void *fetched_p) NIXL_MUST_CHECK;
 
 /**
+ * Change a word without its old value and without an answer, as nixl_put() writes: changes that
+ * follow each other are sent together. nixl_flush() makes them visible to all, and reports
+ * failures. What a notification, signal, fence or flush orders behind earlier puts to that rank, it
+ * orders behind this as well, and this comes after earlier puts. Peers need the right to put only.
+ *
+ * Returns as nixl_signal_add(), which is this for NIXL_TYPE_UINT64. NIXL_E_INVALID_ARG also for
+ * NIXL_ATOMIC_FETCH, and if @p operand is NULL. Completion: local. Threads: any. The name is UCX's
+ * (ucp_atomic_post); OpenSHMEM calls these non-fetching.
+ */
+NIXL_API int nixl_atomic_post(int rank, struct nixl_region *region, uint64_t offset,
+                              enum nixl_type type, enum nixl_atomic_op op,
+                              const void *operand) NIXL_MUST_CHECK;
+
+/**
  * Replace a word by @p desired if its bits equal those of @p expected. *fetched_p is its old value:
  * the bits of @p expected if it was replaced. Otherwise as nixl_atomic().
  */

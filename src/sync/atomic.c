@@ -258,6 +258,24 @@ int nixl_atomic(int rank, struct nixl_region *region, uint64_t offset, enum nixl
                              : status;
 }
 
+int nixl_atomic_post(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
+                     enum nixl_atomic_op op, const void *operand)
+{
+    static const char operation[] = "nixl_atomic_post";
+    struct nxr_atomic atomic;
+    uint64_t before;
+    int status = nxr_atomic_of(operation, rank, offset, type, op, operand, &atomic);
+
+    if (status == NIXL_OK && op == NIXL_ATOMIC_FETCH) {
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
+                        "NIXL_ATOMIC_FETCH (%d) changes nothing; allowed: NIXL_ATOMIC_ADD (0) to "
+                        "NIXL_ATOMIC_SET (%d), or nixl_atomic()",
+                        NIXL_ATOMIC_FETCH, NIXL_ATOMIC_SET);
+    }
+    return status == NIXL_OK ? atomic_change(operation, rank, region, &atomic, true, &before)
+                             : status;
+}
+
 int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint64_t offset,
                              enum nixl_type type, const void *expected, const void *desired,
                              void *fetched_p)

@@ -64,6 +64,20 @@ static void open_word(struct bench *bench)
     stage_case(bench, 8, &aligned);
 }
 
+/* Without an answer; the flush at the end is part of it. */
+static void post_add(struct bench *bench, long n, int arg)
+{
+    const uint64_t one = 1;
+
+    (void)arg;
+    for (long i = 0; i < n; i++) {
+        bench_check(nixl_atomic_post(bench->peer, bench->region, WORD_OFFSET, NIXL_TYPE_UINT64,
+                                     NIXL_ATOMIC_ADD, &one),
+                    "nixl_atomic_post");
+    }
+    bench_check(nixl_flush(bench->peer, BENCH_TIMEOUT_NS), "nixl_flush");
+}
+
 /* As many as a window has under way, then a wait for all. */
 static void fetch_add_window(struct bench *bench, long n, int arg)
 {
@@ -93,10 +107,13 @@ void test_fetch_add(struct bench *bench)
 {
     const struct bench_lane window = {"nixlrun", fetch_add_window, 0, ACTOR_FIRST,
                                       (double)bench->options.window};
+    const struct bench_lane post = {"nixlrun", post_add, 0, ACTOR_FIRST, 1};
     struct bench_stats stats;
 
     open_word(bench);
     measure(bench, "fetch_add", "fetch_add", fetch_add, bare_fetch_add, 0);
+    sample_lanes(bench, &post, 1, &stats);
+    report_lanes(bench, "fetch_add", "add in a row, posted", &post, 1, &stats, 0);
     sample_lanes(bench, &window, 1, &stats);
     report_lanes(bench, "fetch_add", "fetch_add_nb in a window", &window, 1, &stats, 0);
     stage_data_close(bench);

@@ -90,6 +90,58 @@ static void every_atomic_does_what_it_says(void)
     conf_end(&segment);
 }
 
+/* Posted changes are visible after a flush, whatever they are, and come after earlier puts. */
+static void posted_changes_are_done_at_a_flush(void)
+{
+    struct segment segment = conf_segment("posted", (size_t)conf.size * 64);
+
+    mpt_barrier();
+    for (int rank = 0; rank < conf.size; rank++) {
+        for (size_t i = 0; i < N_CHANGES; i++) {
+            const struct change *change = &changes[i];
+            uint64_t offset = (uint64_t)conf.rank * 64 + i % 2 * 8;
+            size_t nbytes = type_nbytes(change->type);
+            unsigned char found[8];
+
+            if (change->op == NIXL_ATOMIC_FETCH) {
+                continue;
+            }
+            MPT_OK(nixl_put(rank, segment.region, offset, &change->before, nbytes));
+            MPT_OK(nixl_atomic_post(rank, segment.region, offset, change->type, change->op,
+                                    &change->operand));
+            MPT_OK(nixl_flush(rank, MPT_PATIENCE));
+            MPT_OK(nixl_get(rank, segment.region, offset, found, nbytes));
+            MPT_EQ(memcmp(found, &change->after, nbytes), 0);
+        }
+    }
+    conf_end(&segment);
+}
+
+/* All post into one word: none is lost, and a notification comes behind the sender's. */
+static void posted_changes_of_all_make_one_sum(void)
+{
+    struct segment segment = conf_segment("posted sum", 8);
+    const double half = 0.5;
+    static struct nixl_note note;
+    unsigned n = conf_rounds(500);
+    double sum = -1;
+
+    mpt_barrier();
+    for (unsigned i = 0; i < n; i++) {
+        MPT_OK(nixl_atomic_post(0, segment.region, 0, NIXL_TYPE_DOUBLE, NIXL_ATOMIC_ADD, &half));
+    }
+    MPT_OK(nixl_notify(0, 77, NULL, 0, MPT_PATIENCE));
+    for (int i = 0; conf.rank == 0 && i < conf.size; i++) {
+        nixl_note_init(&note);
+        MPT_OK(nixl_notify_recv(i, 77, UINT64_MAX, MPT_PATIENCE, &note));
+    }
+    if (conf.rank == 0) {
+        MPT_OK(nixl_get(0, segment.region, 0, &sum, sizeof(sum)));
+        MPT_TRUE(sum == 0.5 * n * conf.size);
+    }
+    conf_end(&segment);
+}
+
 static void compare_swap_replaces_equal_bits_only(void)
 {
     struct segment segment = conf_segment("compare_swap", (size_t)conf.size * 8);
@@ -351,6 +403,8 @@ static void a_closed_word_is_left_alone(void)
 const struct guarantee conf_atomic[] = {
     {"atomic", NULL, 0},
     {"every_atomic_does_what_it_says", every_atomic_does_what_it_says, 0},
+    {"posted_changes_are_done_at_a_flush", posted_changes_are_done_at_a_flush, 0},
+    {"posted_changes_of_all_make_one_sum", posted_changes_of_all_make_one_sum, 0},
     {"compare_swap_replaces_equal_bits_only", compare_swap_replaces_equal_bits_only, 0},
     {"atomics_of_all_ranks_make_one_sum", atomics_of_all_ranks_make_one_sum, 0},
     {"no_ticket_is_drawn_twice", no_ticket_is_drawn_twice, 0},

@@ -47,6 +47,8 @@ static void bad_ranks(void)
                    NIXL_E_INVALID_ARG);
         MPT_STATUS(nixl_atomic(bad, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_FETCH, NULL, NULL),
                    NIXL_E_INVALID_ARG);
+        MPT_STATUS(nixl_atomic_post(bad, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, memory),
+                   NIXL_E_INVALID_ARG);
         MPT_STATUS(nixl_region_query(bad, region, 0, &info), NIXL_E_INVALID_ARG);
         MPT_STATUS(nixl_region_map(bad, region, &addr), NIXL_E_INVALID_ARG);
         MPT_STATUS(nixl_region_unmap(bad, region, memory), NIXL_E_INVALID_ARG);
@@ -219,6 +221,14 @@ static void bad_words(void)
             nixl_atomic(0, region, 0, NIXL_TYPE_UINT64, (enum nixl_atomic_op)op, NULL, &fetched),
             NIXL_E_INVALID_ARG);
     }
+    MPT_STATUS(nixl_atomic_post(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_FETCH, &word),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_atomic_post(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, NULL),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_atomic_post(0, region, 0, NIXL_TYPE_FLOAT, NIXL_ATOMIC_XOR, &word),
+               NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_atomic_post(0, region, 4, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &word),
+               NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_atomic(0, NULL, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &word, &fetched),
                NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_atomic_compare_swap(0, region, 0, (enum nixl_type)6, &word, &word, &fetched),

@@ -154,6 +154,7 @@ static void every_word_call(struct nixl_region *region, int expected)
 
     MPT_STATUS(nixl_atomic(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &word, &fetched),
                expected);
+    MPT_STATUS(nixl_atomic_post(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &word), expected);
     MPT_STATUS(nixl_atomic_compare_swap(0, region, 0, NIXL_TYPE_UINT64, &word, &word, &fetched),
                expected);
     MPT_STATUS(nixl_signal_set(0, region, 0, 1), expected);

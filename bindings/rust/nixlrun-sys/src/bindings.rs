@@ -1962,6 +1962,25 @@ extern "C" {
 }
 extern "C" {
     #[must_use]
+    #[doc = " Change a word without its old value and without an answer, as nixl_put() writes: changes that"]
+    #[doc = " follow each other are sent together. nixl_flush() makes them visible to all, and reports"]
+    #[doc = " failures. What a notification, signal, fence or flush orders behind earlier puts to that rank, it"]
+    #[doc = " orders behind this as well, and this comes after earlier puts. Peers need the right to put only."]
+    #[doc = ""]
+    #[doc = " Returns as nixl_signal_add(), which is this for NIXL_TYPE_UINT64. NIXL_E_INVALID_ARG also for"]
+    #[doc = " NIXL_ATOMIC_FETCH, and if @p operand is NULL. Completion: local. Threads: any. The name is UCX's"]
+    #[doc = " (ucp_atomic_post); OpenSHMEM calls these non-fetching."]
+    pub fn nixl_atomic_post(
+        rank: ::std::os::raw::c_int,
+        region: *mut nixl_region,
+        offset: u64,
+        type_: nixl_type,
+        op: nixl_atomic_op,
+        operand: *const ::std::os::raw::c_void,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    #[must_use]
     #[doc = " Replace a word by @p desired if its bits equal those of @p expected. *fetched_p is its old value:"]
     #[doc = " the bits of @p expected if it was replaced. Otherwise as nixl_atomic()."]
     pub fn nixl_atomic_compare_swap(

@@ -304,6 +304,23 @@ impl Region {
         check(status, "nixl_atomic").map(|()| old)
     }
 
+    /// Change a word of a rank's memory without its old value: no answer is waited for, and a flush
+    /// makes the change visible to all. `AtomicOp::Fetch` is refused.
+    pub fn atomic_post<T: Word>(
+        &self,
+        rank: i32,
+        offset: u64,
+        op: AtomicOp,
+        operand: T,
+    ) -> Result<()> {
+        let (pointer, value) = (self.pointer(), address(&operand));
+        // SAFETY: the region is open, and the operand is read within the call.
+        let status =
+            unsafe { sys::nixl_atomic_post(rank, pointer, offset, T::TYPE, op.raw(), value) };
+
+        check(status, "nixl_atomic_post")
+    }
+
     /// Replace a word of a rank's memory if it has the bits of `expected`; returns its old value.
     pub fn compare_swap<T: Word>(
         &self,

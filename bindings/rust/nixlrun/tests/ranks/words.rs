@@ -44,7 +44,8 @@ ranks!(atomics_return_old_values, 4, |job| {
     assert!((0..4).contains(&first));
     job.team_world(SOON)?.barrier()?;
     assert_eq!(kv.atomic(0, 0, AtomicOp::Fetch, 0i64)?, 4);
-    kv.atomic(0, 8, AtomicOp::Add, 0.5f32)?;
+    kv.atomic_post(0, 8, AtomicOp::Add, 0.5f32)?;
+    job.flush(Some(0), None)?;
     job.team_world(SOON)?.barrier()?;
     assert_eq!(kv.start_atomic(0, 8, AtomicOp::Fetch, 0f32)?.wait()?, 2.0);
     let won = kv.compare_swap(0, 16, 0u32, job.rank() as u32 + 1)? == 0;
