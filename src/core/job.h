@@ -78,7 +78,8 @@ struct nxr_peer {
     _Atomic uint32_t n_detached; /* puts and gets that have not ended and that nobody waits for */
     _Atomic int freed_failure;   /* of one of these, when it has ended: nixl_flush() reports it */
     _Atomic uint32_t doubts;     /* of NXR_DOUBT_*: failures that no call has reported yet */
-    atomic_bool must_ring_fd;    /* ask the peer to signal its event fd */
+    _Atomic uint32_t n_failed_puts;        /* ever, of those with a doubt, which is set before */
+    atomic_bool must_ring_fd;              /* ask the peer to signal its event fd */
     struct nxr_stats_entry *_Atomic stats; /* its counters, the newest first (core/stats.h) */
 
     /* Where both write; constant once `connection` is UP. */

@@ -228,6 +228,7 @@ void nxr_request_end(struct nixl_req *req, int status)
             atomic_fetch_add(&nxr_n_done_unseen, 1);
         }
     }
+    atomic_fetch_add(&peer->n_failed_puts, req->is_failed_put);
     nxr_list_remove(&req->expire_link);
     followers = take_followers(req);
     has_begun = stop_pending(req);

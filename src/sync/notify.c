@@ -37,6 +37,7 @@ struct held_note {
     struct nxr_list link; /* in `held` of the peer; in no list if it does not keep its place */
     struct nxr_peer *peer;
     enum note_fate fate;
+    uint32_t n_failed_puts;     /* of the peer, when it was held: it is late if there are more */
     struct nxr_message message; /* its bytes are `payload` */
     unsigned char payload[];
 };
@@ -135,8 +136,12 @@ static int notify_send_now(struct nxr_peer *peer, const struct nxr_message *mess
     return notify_write(peer, &marked);
 }
 
+/*
+ * When it is sent, the failure of an earlier put may have been reported here, so that no doubt is
+ * left: it must say so nevertheless. n_failed_puts was read before n_pending.
+ */
 static struct held_note *notify_copy(struct nxr_peer *peer, const struct nxr_message *message,
-                                     enum note_fate fate)
+                                     uint32_t n_failed_puts, enum note_fate fate)
 {
     struct held_note *note = malloc(sizeof(*note) + message->nbytes);
 
@@ -146,7 +151,9 @@ static struct held_note *notify_copy(struct nxr_peer *peer, const struct nxr_mes
     nxr_list_init(&note->link);
     note->peer = peer;
     note->fate = fate;
+    note->n_failed_puts = n_failed_puts;
     note->message = *message;
+    note->message.is_late |= nxr_peer_has_failed_put(peer);
     note->message.bytes = note->payload;
     if (message->nbytes > 0) {
         memcpy(note->payload, message->bytes, message->nbytes);
@@ -163,9 +170,10 @@ static void notify_append(struct held_note *note)
 }
 
 /* Keep a copy until the earlier puts are visible. Caller holds send_lock. */
-static int notify_hold(struct nxr_peer *peer, const struct nxr_message *message)
+static int notify_hold(struct nxr_peer *peer, const struct nxr_message *message,
+                       uint32_t n_failed_puts)
 {
-    struct held_note *note = notify_copy(peer, message, NOTE_DUE);
+    struct held_note *note = notify_copy(peer, message, n_failed_puts, NOTE_DUE);
 
     if (note == NULL) {
         return NIXL_E_NO_MEMORY;
@@ -178,14 +186,17 @@ static int send_or_hold(struct send *send)
 {
     struct nxr_peer *peer = send->peer;
     struct sync_peer *sp = sync_peer_of(peer);
+    uint32_t n_failed_puts;
     int status;
 
     nxr_spin_lock(&sp->send_lock);
+    n_failed_puts = atomic_load(&peer->n_failed_puts);
     if (!must_hold(peer)) {
         status = notify_send_now(peer, send->message);
     } else {
-        status =
-            atomic_load(&peer->n_held) < MAX_HELD ? notify_hold(peer, send->message) : NIXL_E_AGAIN;
+        status = atomic_load(&peer->n_held) < MAX_HELD
+                     ? notify_hold(peer, send->message, n_failed_puts)
+                     : NIXL_E_AGAIN;
     }
     nxr_spin_unlock(&sp->send_lock);
     if (status == NIXL_OK) {
@@ -198,13 +209,14 @@ static int send_or_hold(struct send *send)
 }
 
 /* Send the first held one, unless nobody is to get it. False: not yet. Caller holds send_lock. */
-static bool held_can_go(const struct held_note *note)
+static bool held_can_go(struct held_note *note)
 {
     struct nxr_peer *peer = note->peer;
 
     if (note->fate == NOTE_DROPPED || nxr_peer_is_lost(peer)) {
         return true;
     }
+    note->message.is_late |= note->n_failed_puts != atomic_load(&peer->n_failed_puts);
     return nxr_peer_is_up(peer) && peer->transport != NULL &&
            notify_send_now(peer, &note->message) != NIXL_E_AGAIN;
 }
@@ -374,17 +386,19 @@ int nxr_notify_hand_over(struct nxr_peer *peer, const struct nxr_message *messag
 {
     struct sync_peer *sp = sync_peer_of(peer);
     int status = NIXL_E_AGAIN;
+    uint32_t n_failed_puts;
     bool is_held = false;
 
     if (nxr_peer_is_lost(peer)) {
         return NIXL_E_PEER_LOST;
     }
     nxr_spin_lock(&sp->send_lock);
+    n_failed_puts = atomic_load(&peer->n_failed_puts);
     if (!must_hold(peer) && nxr_peer_is_up(peer) && peer->transport != NULL) {
         status = notify_send_now(peer, message);
     }
     if (status == NIXL_E_AGAIN) {
-        status = notify_hold(peer, message);
+        status = notify_hold(peer, message, n_failed_puts);
         is_held = status == NIXL_OK;
     }
     nxr_spin_unlock(&sp->send_lock);
@@ -422,7 +436,8 @@ static void notify_go(struct nxr_follower *follower, int status)
 struct nxr_follower *nxr_notify_reserve(struct nxr_peer *peer, const struct nxr_message *message,
                                         bool keeps_place)
 {
-    struct held_note *note = notify_copy(peer, message, NOTE_FOLLOWS);
+    struct held_note *note =
+        notify_copy(peer, message, atomic_load(&peer->n_failed_puts), NOTE_FOLLOWS);
 
     if (note == NULL) {
         return NULL;

@@ -227,6 +227,21 @@ Test(apart, a_notification_waits_for_a_write_elsewhere, .init = start_apart, .fi
     cr_expect(eq(u32, fake_n_sent(NXR_NET_NOTE), 1));
 }
 
+/* What was held behind it says so, even if it goes after the failure was told here. */
+Test(apart, a_write_that_fails_is_counted_before_it_is_told, .init = start_apart, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, true);
+    struct nixl_req *req = NULL;
+
+    fake.answer = NIXL_INPROGRESS;
+    cr_assert(eq(int, nixl_put_x(1, region, 0, buffer, LARGE, NULL, &req), NIXL_INPROGRESS));
+    cr_expect(eq(int, nixl_notify(1, 7, NULL, 0, 0), NIXL_OK));
+    fake_end_ops(NIXL_E_STALE);
+    cr_expect(eq(u32, atomic_load(&np->peer->n_failed_puts), 1));
+    cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_E_STALE));
+    cr_expect(zero(u32, atomic_load(&np->peer->doubts)));
+}
+
 /* ---- atomics --------------------------------------------------------------------------------- */
 
 /* It waits here, behind an atomic that found no room: nothing has its buffer yet. */

@@ -135,6 +135,26 @@ Test(notify, held_behind_a_put_that_failed_says_so, .init = start_here, .fini = 
     cr_expect(not(ring.are_late[2]));
 }
 
+/* The thread that ends the put may be slower than the one that hears of it. */
+Test(notify, held_behind_a_put_that_failed_says_so_after_that_was_told, .init = start_here,
+     .fini = stop_here)
+{
+    atomic_store(&peer->n_pending, 2);
+    cr_expect_eq(notify(2, 7), NIXL_OK);
+    atomic_store(&peer->doubts, NXR_DOUBT_PUT); /* both by nxr_request_end() */
+    atomic_store(&peer->n_failed_puts, 1);
+    cr_expect_eq(notify(2, 8), NIXL_OK);
+    atomic_store(&peer->doubts, 0); /* by nxr_request_finish() */
+    cr_expect_eq(notify(2, 9), NIXL_OK);
+    cr_expect_eq(ring.n, 0, "another put is not visible yet");
+    atomic_store(&peer->n_pending, 0);
+    nxr_notify_send_held(peer);
+    cr_assert_eq(ring.n, 3);
+    cr_expect(ring.are_late[0]);
+    cr_expect(ring.are_late[1], "no call had told");
+    cr_expect(not(ring.are_late[2]));
+}
+
 Test(notify, held_wakes_when_it_goes, .init = start_here, .fini = stop_here)
 {
     atomic_store(&peer->n_pending, 1);
