@@ -239,6 +239,7 @@ static void device(enum nixl_mem_kind kind)
     params.kind = kind;
     status = nixl_region_alloc(NULL, LARGE, &params, &gpu);
     if (status == NIXL_E_NO_DEVICE) {
+        MPT_EQ(unlink(own_path), 0);
         mpt_skip("%s", nixl_last_error()->text);
     }
     MPT_OK(status);

@@ -9,7 +9,7 @@ set -eu
 without() {
     reason=$1
     shift
-    env LP_NUM_THREADS=1 NIXLRUN_RESOLVE_TIMEOUT=60s "$@" "$build/launcher/nixlrun" -np 2 --oversubscribe \
+    env LP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES='' NIXLRUN_RESOLVE_TIMEOUT=60s "$@" "$build/launcher/nixlrun" -np 2 --oversubscribe \
         "$build/test/mp/no_device" vulkan "$reason" >"$scratch/out" 2>&1 </dev/null ||
         cat "$scratch/out"
 }
