@@ -113,6 +113,7 @@ Test(notify, held_behind_a_put_goes_when_that_is_visible, .init = start_here, .f
     cr_assert_eq(ring.n, 2);
     cr_expect_eq(ring.tags[0], 7);
     cr_expect_eq(ring.tags[1], 8);
+    cr_expect(zero(u32, atomic_load(&peer->n_held)), "else all later ones take the slow path");
     cr_expect_eq(notify(2, 9), NIXL_OK);
     cr_expect_eq(ring.n, 3);
 }
