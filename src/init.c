@@ -31,6 +31,7 @@
 #include "core/service.h"
 #include "core/stats.h"
 #include "core/subsystem.h"
+#include "core/trace.h"
 #include "core/wait.h"
 #include "grant/grant.h"
 #include "host/conn.h"
@@ -294,6 +295,7 @@ static void drop_shared_memory(void)
     }
     nxr_job.control = NULL;
     nxr_job.event_fd = -1;
+    nxr_trace_close();
     nxr_stats_close();
     nxr_observe_close();
 }
@@ -380,6 +382,7 @@ static int start_parts(const struct nxr_boot_info *boot)
     }
     (void)nxr_observe_open();
     nxr_stats_open();
+    nxr_trace_open();
     nxr_route_init();
     if (nxr_env.coll_table_file[0] != '\0') {
         status = nxr_coll_table_set(nxr_env.coll_table_file, (size_t)nxr_job.size,
@@ -403,7 +406,9 @@ static int meet_all(char *why, size_t nbytes)
     int status;
 
     nxr_turn(&waiting);
+    nxr_trace_meets(NXR_TRACE_START);
     status = nxr_boot_exchange(&nxr_job.card, nxr_env.init_timeout, why, nbytes);
+    nxr_trace_has_met(NXR_TRACE_START, status);
     nxr_waiting_ends(&waiting);
     return status;
 }
@@ -482,6 +487,7 @@ uint32_t nixl_version(void)
 int nixl_init(const struct nixl_init_params *params)
 {
     struct nixl_init_params ours = NIXL_INIT_PARAMS_INIT;
+    const uint64_t began = nxr_ticks();
     int status = init_read_params(params, &ours);
 
     if (status != NIXL_OK) {
@@ -498,6 +504,7 @@ int nixl_init(const struct nixl_init_params *params)
         nxr_job.is_multithreaded = true;
     }
     nxr_job.n_inits += status == NIXL_OK;
+    nxr_trace_job("nixl_init", began, status);
     pthread_mutex_unlock(&init_lock);
     return status;
 }
@@ -513,8 +520,10 @@ static int part(void)
         nxr_warn(CORE, "leaving with incomplete puts: %s",
                  status < 0 ? nixl_last_error()->text : "the timeout is 0");
     }
+    nxr_trace_meets(NXR_TRACE_END);
     status = nxr_job.size > 1 ? nxr_finalize_barrier(nxr_env.elastic ? 0 : nxr_env.finalize_timeout)
                               : NIXL_OK;
+    nxr_trace_has_met(NXR_TRACE_END, status);
     if (status == NIXL_E_TIMEOUT) {
         nxr_warn(CORE, "%s", nixl_last_error()->text);
     }
@@ -523,6 +532,7 @@ static int part(void)
 
 static int init_leave(void)
 {
+    const uint64_t began = nxr_ticks();
     bool is_broken;
     int status;
 
@@ -533,6 +543,7 @@ static int init_leave(void)
     nxr_job.is_leaving = true;
     pthread_mutex_unlock(&nxr_job.lock);
     nxr_subsystems_quiesce();
+    nxr_trace_job("nixl_finalize", began, status);
     is_broken = nxr_service_is_broken();
     nxr_service_stop();
     nxr_subsystems_stop();

@@ -299,6 +299,7 @@ struct nxr_op {
     bool is_signal;           /* ... the old value is not wanted */
     struct nxr_stats_entry *stats; /* the core's: where it is counted when it ends; NULL: nowhere */
     int64_t began_ns;              /* ... and when it was started, if it is timed; else 0 */
+    uint64_t began_ticks;          /* ... if it is traced; else 0 */
     size_t nbytes_done;
     bool is_cancelled;   /* the transport's: start no further pieces */
     int failure;         /* the transport's: the status of a failed piece */

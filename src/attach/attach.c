@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "attach/attach.h"
+#include "core/trace.h"
 #include "attach/attempt.h"
 #include "attach/directory_etcd.h"
 #include "attach/reach.h"
@@ -110,8 +111,8 @@ static int attach_try(struct nxr_attempt *attempt, int64_t timeout_ns, int *rank
     }
 }
 
-int nixl_attach(const char *where, const char *name, const char *schema, int64_t timeout_ns,
-                int *rank_p)
+static int call_attach(const char *where, const char *name, const char *schema, int64_t timeout_ns,
+                       int *rank_p)
 {
     static const char operation[] = "nixl_attach";
     struct nxr_attempt attempt = {.name = name};
@@ -137,4 +138,11 @@ int nixl_attach(const char *where, const char *name, const char *schema, int64_t
     status = attach_try(&attempt, timeout_ns, rank_p);
     nxr_attempt_end(&attempt);
     return status;
+}
+
+int nixl_attach(const char *where, const char *name, const char *schema, int64_t timeout_ns,
+                int *rank_p)
+{
+    return NXR_TRACED(NXR_TRACE_JOB, "nixl_attach", -1, 0, 0,
+                      call_attach(where, name, schema, timeout_ns, rank_p));
 }

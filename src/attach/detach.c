@@ -13,6 +13,7 @@
 #include "core/event.h"
 #include "core/life.h"
 #include "core/subsystem.h"
+#include "core/trace.h"
 #include "core/wait.h"
 #include "util/status.h"
 
@@ -194,7 +195,7 @@ static int detach_wait(int rank, struct nxr_identity *identity, int64_t timeout_
                           nxr_identity_name(identity), nxr_duration(timeout_ns).text);
 }
 
-int nixl_detach(int rank, int64_t timeout_ns)
+static int call_detach(int rank, int64_t timeout_ns)
 {
     static const char operation[] = "nixl_detach";
     int status = nxr_check_ready(operation);
@@ -226,6 +227,11 @@ int nixl_detach(int rank, int64_t timeout_ns)
                             : nxr_peer_fail_lost(operation, rank, "");
     }
     return is_known ? NIXL_OK : detach_wait(rank, &identity, timeout_ns);
+}
+
+int nixl_detach(int rank, int64_t timeout_ns)
+{
+    return NXR_TRACED(NXR_TRACE_JOB, "nixl_detach", rank, 0, 0, call_detach(rank, timeout_ns));
 }
 
 const struct nxr_subsystem nxr_detach_subsystem = {

@@ -9,6 +9,7 @@
 #include "channel/channel.h"
 #include "core/subsystem.h"
 #include "core/event.h"
+#include "core/trace.h"
 #include "region/region.h"
 #include "util/env.h"
 #include "util/handle.h"
@@ -127,7 +128,7 @@ static int close_regions(struct nixl_channel *channel, int64_t timeout_ns)
     return status == NIXL_OK ? close_region(&channel->credit, timeout_ns) : status;
 }
 
-int nixl_channel_close(struct nixl_channel *channel, int64_t timeout_ns)
+static int call_channel_close(struct nixl_channel *channel, int64_t timeout_ns)
 {
     const char *operation = "nixl_channel_close";
     int status = nxr_channel_check_open(operation, channel);
@@ -148,6 +149,12 @@ int nixl_channel_close(struct nixl_channel *channel, int64_t timeout_ns)
         channel_retire(channel);
     }
     return status < 0 ? nxr_fail_inner(status, operation, channel->peer) : status;
+}
+
+int nixl_channel_close(struct nixl_channel *channel, int64_t timeout_ns)
+{
+    return NXR_TRACED(NXR_TRACE_CHANNEL, "nixl_channel_close", -1, 0, 0,
+                      call_channel_close(channel, timeout_ns));
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -372,9 +379,9 @@ static int open_producer(struct nixl_channel *channel)
     return status == NIXL_OK ? find_consumer(channel) : status;
 }
 
-int nixl_channel_open(const char *name, int peer, enum nixl_channel_role role, size_t slot_nbytes,
-                      size_t nslots, const struct nixl_mem_params *params,
-                      struct nixl_channel **channel_p)
+static int call_channel_open(const char *name, int peer, enum nixl_channel_role role,
+                             size_t slot_nbytes, size_t nslots,
+                             const struct nixl_mem_params *params, struct nixl_channel **channel_p)
 {
     const char *operation = "nixl_channel_open";
     int status = check_open(operation, name, peer, role, slot_nbytes, nslots);
@@ -414,6 +421,14 @@ int nixl_channel_open(const char *name, int peer, enum nixl_channel_role role, s
     atomic_store_explicit(&channel->magic, NXR_CHANNEL_OPEN, memory_order_release);
     *channel_p = channel;
     return NIXL_OK;
+}
+
+int nixl_channel_open(const char *name, int peer, enum nixl_channel_role role, size_t slot_nbytes,
+                      size_t nslots, const struct nixl_mem_params *params,
+                      struct nixl_channel **channel_p)
+{
+    return NXR_TRACED(NXR_TRACE_CHANNEL, "nixl_channel_open", peer, 0, 0,
+                      call_channel_open(name, peer, role, slot_nbytes, nslots, params, channel_p));
 }
 
 /* The regions are closed together with all others. */

@@ -9,11 +9,15 @@
 
 #include "channel/channel.h"
 #include "core/event.h"
+#include "core/trace.h"
 #include "region/region.h"
 #include "util/clock.h"
+#include "util/hash.h"
 #include "util/log.h"
 #include "util/status.h"
 #include "core/wait.h"
+
+#include <string.h>
 
 /* Credit that is not mapped is returned each time 1/CREDIT_PARTS of the slots is free. */
 #define CREDIT_PARTS 4
@@ -53,6 +57,27 @@ static int check_end(const char *operation, const struct nixl_channel *channel,
                         channel->role == NIXL_CHANNEL_PRODUCER ? "producer" : "consumer");
     }
     return NIXL_OK;
+}
+
+/* An item was published or received: the number of those with that rank. */
+static void channel_move_trace(const struct nixl_channel *channel, int rank,
+                               enum nxr_trace_form form, uint64_t number, uint64_t nbytes)
+{
+    const uint64_t now = nxr_trace_has(NXR_TRACE_CHANNEL) ? nxr_ticks() : 0;
+
+    if (now != 0) {
+        nxr_trace_record(&(const struct nxr_traced){
+            .kind = NXR_TRACE_CHANNEL,
+            .form = form,
+            .name = form == NXR_TRACE_SENT ? "item published" : "item received",
+            .begin = now,
+            .end = now,
+            .nbytes = nbytes,
+            .tag = number,
+            .flow = nxr_is_own_rank(rank) ? number : 0,
+            .object = (uint32_t)nxr_hash(channel->name, strlen(channel->name)),
+            .peer = rank});
+    }
 }
 
 /* ---- the producer ---------------------------------------------------------------------------- */
@@ -99,7 +124,7 @@ static bool has_room_or_ended(void *arg)
     return channel_move_has_room(arg) || consumer_state(arg) != NIXL_OK;
 }
 
-int nixl_channel_acquire(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p)
+static int call_channel_acquire(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p)
 {
     const char *operation = "nixl_channel_acquire";
     int status = check_end(operation, channel, NIXL_CHANNEL_PRODUCER);
@@ -140,6 +165,12 @@ int nixl_channel_acquire(struct nixl_channel *channel, int64_t timeout_ns, void 
     return NIXL_OK;
 }
 
+int nixl_channel_acquire(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p)
+{
+    return NXR_TRACED(NXR_TRACE_CHANNEL, "nixl_channel_acquire", -1, 0, 0,
+                      call_channel_acquire(channel, timeout_ns, slot_p));
+}
+
 static int publish_by_puts(struct nixl_channel *channel, uint64_t nbytes)
 {
     uint64_t stamp_at = nxr_stamp_at(channel, channel->lane, channel->publish);
@@ -159,7 +190,7 @@ static int publish_by_puts(struct nixl_channel *channel, uint64_t nbytes)
     return status;
 }
 
-int nixl_channel_publish(struct nixl_channel *channel, size_t nbytes)
+static int call_channel_publish(struct nixl_channel *channel, size_t nbytes)
 {
     const char *operation = "nixl_channel_publish";
     int status = check_end(operation, channel, NIXL_CHANNEL_PRODUCER);
@@ -187,9 +218,16 @@ int nixl_channel_publish(struct nixl_channel *channel, size_t nbytes)
         }
     }
     channel->n_published++;
+    channel_move_trace(channel, channel->peer, NXR_TRACE_SENT, channel->n_published, nbytes);
     channel->publish = nxr_slot_after(channel, channel->publish);
     channel->is_acquired = false;
     return NIXL_OK;
+}
+
+int nixl_channel_publish(struct nixl_channel *channel, size_t nbytes)
+{
+    return NXR_TRACED(NXR_TRACE_CHANNEL, "nixl_channel_publish", -1, nbytes, 0,
+                      call_channel_publish(channel, nbytes));
 }
 
 /*
@@ -308,8 +346,8 @@ static bool channel_move_look(void *arg)
     return receive->lane < channel->n_lanes || receive->state != NIXL_OK;
 }
 
-int nixl_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p,
-                      size_t *nbytes_p, int *rank_p)
+static int call_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p,
+                             size_t *nbytes_p, int *rank_p)
 {
     const char *operation = "nixl_channel_recv";
     int status = check_end(operation, channel, NIXL_CHANNEL_CONSUMER);
@@ -355,9 +393,18 @@ int nixl_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, void **s
         *rank_p = channel->producer != NULL ? channel->peer : (int)receive.lane;
     }
     lane->n_received++;
+    channel_move_trace(channel, channel->producer != NULL ? channel->peer : (int)receive.lane,
+                       NXR_TRACE_TAKEN, lane->n_received, stamp->nbytes);
     lane->receive = nxr_slot_after(channel, lane->receive);
     channel->next_lane = receive.lane + 1 == channel->n_lanes ? 0 : receive.lane + 1;
     return NIXL_OK;
+}
+
+int nixl_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p,
+                      size_t *nbytes_p, int *rank_p)
+{
+    return NXR_TRACED(NXR_TRACE_CHANNEL, "nixl_channel_recv", -1, 0, 0,
+                      call_channel_recv(channel, timeout_ns, slot_p, nbytes_p, rank_p));
 }
 
 /*
@@ -441,7 +488,7 @@ static int fail_release(const struct nixl_channel *channel, uint64_t number, con
                     slot);
 }
 
-int nixl_channel_release(struct nixl_channel *channel, const void *slot)
+static int call_channel_release(struct nixl_channel *channel, const void *slot)
 {
     int status = check_end("nixl_channel_release", channel, NIXL_CHANNEL_CONSUMER);
     struct nxr_lane *lane;
@@ -463,4 +510,10 @@ int nixl_channel_release(struct nixl_channel *channel, const void *slot)
     lane->release = nxr_slot_after(channel, lane->release);
     give_credit(channel, (unsigned)number);
     return NIXL_OK;
+}
+
+int nixl_channel_release(struct nixl_channel *channel, const void *slot)
+{
+    return NXR_TRACED(NXR_TRACE_CHANNEL, "nixl_channel_release", -1, 0, 0,
+                      call_channel_release(channel, slot));
 }

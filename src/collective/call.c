@@ -5,6 +5,7 @@
 #include "collective/call.h"
 #include "collective/device.h"
 #include "collective/whole.h"
+#include "core/trace.h"
 #include "util/status.h"
 #include "util/struct.h"
 
@@ -278,7 +279,7 @@ static inline size_t call_nbytes(const struct nxr_call *call)
                                              : 0;
 }
 
-int nxr_call_run(struct nixl_team *team, const struct nxr_call *call)
+static inline int call_run_counted(struct nixl_team *team, const struct nxr_call *call)
 {
     int status = call_run(team, call);
 
@@ -286,4 +287,10 @@ int nxr_call_run(struct nixl_team *team, const struct nxr_call *call)
         nxr_team_count(team, call_nbytes(call));
     }
     return status;
+}
+
+int nxr_call_run(struct nixl_team *team, const struct nxr_call *call)
+{
+    return NXR_TRACED(NXR_TRACE_COLLECTIVE, team->operation, -1, call_nbytes(call), 0,
+                      call_run_counted(team, call));
 }

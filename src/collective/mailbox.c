@@ -5,6 +5,7 @@
 #include "collective/device.h"
 #include "collective/mailbox.h"
 #include "collective/team.h"
+#include "core/trace.h"
 #include "transfer/transfer.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -433,7 +434,13 @@ int nxr_mailbox_swap(struct nixl_team *team, struct nxr_mailbox *post,
     if (swap->to >= 0) {
         status = nxr_team_find_segment(team, post->region, swap->to);
     }
-    return status == NIXL_OK ? mailbox_move_pieces(&swapping) : status;
+    if (status == NIXL_OK) {
+        status =
+            NXR_TRACED_STEP(NXR_TRACE_COLLECTIVE, "with a member",
+                            team->ranks[swap->from >= 0 ? swap->from : swap->to],
+                            swap->src_nbytes + swap->dst_nbytes, mailbox_move_pieces(&swapping));
+    }
+    return status;
 }
 
 int nxr_mailbox_expect(struct nixl_team *team, struct nxr_mailbox *post, int from, size_t n_pieces)

@@ -10,6 +10,7 @@
 
 #include "collective/node.h"
 #include "collective/team.h"
+#include "core/trace.h"
 #include "net/net.h"
 #include "util/clock.h"
 #include "util/lock.h"
@@ -261,7 +262,9 @@ int nxr_node_wait_slow(struct nixl_team *team, int member, uint64_t phase)
     const struct nxr_team_wait wait = {team, team->local[member]};
     struct nxr_waiting waiting = {
         .describe = nxr_team_describe, .about = &wait, .since_ns = nxr_now_ns()};
-    int status = node_wait_long(team, member, phase, &waiting);
+    int status =
+        NXR_TRACED_STEP(NXR_TRACE_COLLECTIVE, "waits for a member", team->ranks[wait.team_rank], 0,
+                        node_wait_long(team, member, phase, &waiting));
 
     nxr_waiting_ends(&waiting);
     return status;

@@ -15,6 +15,7 @@
 #include "collective/teams.h"
 #include "core/form.h"
 #include "core/request.h"
+#include "core/trace.h"
 #include "core/wait.h"
 #include "util/clock.h"
 #include "util/status.h"
@@ -270,13 +271,20 @@ static int reform_wait(struct nxr_reform *reform, const int *ranks, size_t nrank
     return status;
 }
 
-int nixl_team_reform(const int *ranks, size_t nranks, int64_t timeout_ns, struct nixl_team **team_p)
+static int call_team_reform(const int *ranks, size_t nranks, int64_t timeout_ns,
+                            struct nixl_team **team_p)
 {
     static const char operation[] = "nixl_team_reform";
     struct nxr_reform reform = {.operation = operation, .timeout_ns = timeout_ns};
     int status = reform_check(operation, ranks, nranks, timeout_ns, team_p);
 
     return status == NIXL_OK ? reform_wait(&reform, ranks, nranks, team_p) : status;
+}
+
+int nixl_team_reform(const int *ranks, size_t nranks, int64_t timeout_ns, struct nixl_team **team_p)
+{
+    return NXR_TRACED(NXR_TRACE_JOB, "nixl_team_reform", -1, 0, 0,
+                      call_team_reform(ranks, nranks, timeout_ns, team_p));
 }
 
 int nixl_team_reform_x(const int *ranks, size_t nranks, const struct nixl_op *op,

@@ -10,6 +10,7 @@
 #include "collective/reforms.h"
 #include "collective/teams.h"
 #include "core/form.h"
+#include "core/trace.h"
 #include "util/hash.h"
 #include "util/status.h"
 
@@ -198,11 +199,18 @@ static int team_call_create(const char *operation, const int *ranks, size_t nran
     return get_team(&wanted, waiting, team_p);
 }
 
-int nixl_team_create(const int *ranks, size_t nranks, int64_t timeout_ns, struct nixl_team **team_p)
+static int call_team_create(const int *ranks, size_t nranks, int64_t timeout_ns,
+                            struct nixl_team **team_p)
 {
     const struct waiting waiting = {.timeout_ns = timeout_ns};
 
     return team_call_create("nixl_team_create", ranks, nranks, &waiting, team_p);
+}
+
+int nixl_team_create(const int *ranks, size_t nranks, int64_t timeout_ns, struct nixl_team **team_p)
+{
+    return NXR_TRACED(NXR_TRACE_JOB, "nixl_team_create", -1, 0, 0,
+                      call_team_create(ranks, nranks, timeout_ns, team_p));
 }
 
 int nixl_team_create_x(const int *ranks, size_t nranks, const struct nixl_op *op,
@@ -252,19 +260,32 @@ static int create_strided(const char *operation, int first, int stride, size_t c
     return status;
 }
 
-int nixl_team_strided(int first, int stride, size_t count, int64_t timeout_ns,
-                      struct nixl_team **team_p)
+static int call_team_strided(int first, int stride, size_t count, int64_t timeout_ns,
+                             struct nixl_team **team_p)
 {
     const struct waiting waiting = {.timeout_ns = timeout_ns};
 
     return create_strided("nixl_team_strided", first, stride, count, &waiting, team_p);
 }
 
-int nixl_team_world(int64_t timeout_ns, struct nixl_team **team_p)
+int nixl_team_strided(int first, int stride, size_t count, int64_t timeout_ns,
+                      struct nixl_team **team_p)
+{
+    return NXR_TRACED(NXR_TRACE_JOB, "nixl_team_strided", -1, 0, 0,
+                      call_team_strided(first, stride, count, timeout_ns, team_p));
+}
+
+static int call_team_world(int64_t timeout_ns, struct nixl_team **team_p)
 {
     const struct waiting waiting = {.timeout_ns = timeout_ns};
 
     return create_strided("nixl_team_world", 0, 1, (size_t)nxr_job.size, &waiting, team_p);
+}
+
+int nixl_team_world(int64_t timeout_ns, struct nixl_team **team_p)
+{
+    return NXR_TRACED(NXR_TRACE_JOB, "nixl_team_world", -1, 0, 0,
+                      call_team_world(timeout_ns, team_p));
 }
 
 int nixl_team_world_x(const struct nixl_op *op, struct nixl_team **team_p, struct nixl_req **req_p)
@@ -317,11 +338,17 @@ static int team_call_node(const char *operation, const struct waiting *waiting,
     return status;
 }
 
-int nixl_team_node(int64_t timeout_ns, struct nixl_team **team_p)
+static int call_team_node(int64_t timeout_ns, struct nixl_team **team_p)
 {
     const struct waiting waiting = {.timeout_ns = timeout_ns};
 
     return team_call_node("nixl_team_node", &waiting, team_p);
+}
+
+int nixl_team_node(int64_t timeout_ns, struct nixl_team **team_p)
+{
+    return NXR_TRACED(NXR_TRACE_JOB, "nixl_team_node", -1, 0, 0,
+                      call_team_node(timeout_ns, team_p));
 }
 
 int nixl_team_node_x(const struct nixl_op *op, struct nixl_team **team_p, struct nixl_req **req_p)
@@ -365,13 +392,20 @@ static int team_call_split(const char *operation, struct nixl_team *team, struct
     return get_team(&wanted, waiting, team_p);
 }
 
-int nixl_team_split(struct nixl_team *team, int color, int key, int64_t timeout_ns,
-                    struct nixl_team **team_p)
+static int call_team_split(struct nixl_team *team, int color, int key, int64_t timeout_ns,
+                           struct nixl_team **team_p)
 {
     const struct waiting waiting = {.timeout_ns = timeout_ns};
 
     return team_call_split("nixl_team_split", team, (struct nxr_choice){color, key}, &waiting,
                            team_p);
+}
+
+int nixl_team_split(struct nixl_team *team, int color, int key, int64_t timeout_ns,
+                    struct nixl_team **team_p)
+{
+    return NXR_TRACED(NXR_TRACE_JOB, "nixl_team_split", -1, 0, 0,
+                      call_team_split(team, color, key, timeout_ns, team_p));
 }
 
 int nixl_team_split_x(struct nixl_team *team, int color, int key, const struct nixl_op *op,
@@ -392,7 +426,7 @@ int nixl_team_split_x(struct nixl_team *team, int color, int key, const struct n
 
 /* ---- giving back ----------------------------------------------------------------------------- */
 
-int nixl_team_free(struct nixl_team *team)
+static int call_team_free(struct nixl_team *team)
 {
     int status = nxr_team_check("nixl_team_free", team);
 
@@ -404,6 +438,11 @@ int nixl_team_free(struct nixl_team *team)
         nxr_team_drop(team);
     }
     return NIXL_OK;
+}
+
+int nixl_team_free(struct nixl_team *team)
+{
+    return NXR_TRACED(NXR_TRACE_JOB, "nixl_team_free", -1, 0, 0, call_team_free(team));
 }
 
 void nxr_teams_free_all(void)

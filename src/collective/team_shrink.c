@@ -8,6 +8,7 @@
 #include "config.h"
 
 #include "collective/later.h"
+#include "core/trace.h"
 #include "collective/making.h"
 #include "util/status.h"
 #include "core/wait.h"
@@ -77,7 +78,7 @@ static int shrink(struct nixl_team *team, int *ranks, struct nixl_team **team_p)
                : status;
 }
 
-int nixl_team_shrink(struct nixl_team *team, int64_t timeout_ns, struct nixl_team **team_p)
+static int call_team_shrink(struct nixl_team *team, int64_t timeout_ns, struct nixl_team **team_p)
 {
     static const char operation[] = "nixl_team_shrink";
     int status = nxr_team_check_make(operation, timeout_ns, team_p);
@@ -101,4 +102,10 @@ int nixl_team_shrink(struct nixl_team *team, int64_t timeout_ns, struct nixl_tea
     status = shrink(team, ranks, team_p);
     free(ranks);
     return status;
+}
+
+int nixl_team_shrink(struct nixl_team *team, int64_t timeout_ns, struct nixl_team **team_p)
+{
+    return NXR_TRACED(NXR_TRACE_JOB, "nixl_team_shrink", -1, 0, 0,
+                      call_team_shrink(team, timeout_ns, team_p));
 }

@@ -7,6 +7,10 @@
 #define NXR_COLLECTIVE_TWO_LEVEL_H
 
 #include "collective/node_collective.h"
+#include "core/trace.h"
+
+/* A phase among the members of this host, as a trace shows it. */
+#define NXR_ON_HOST(_call) NXR_TRACED_STEP(NXR_TRACE_COLLECTIVE, "on this host", -1, 0, _call)
 
 int nxr_two_level_barrier(struct nixl_team *team);
 int nxr_two_level_reduce(struct nixl_team *team, const struct nxr_reduction *what);

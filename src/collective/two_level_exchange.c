@@ -53,7 +53,7 @@ int nxr_two_level_broadcast(struct nixl_team *team, int root, void *buf, size_t 
             status = spread(team, root, (char *)buf + at, piece);
         }
         if (status == NIXL_OK) {
-            status = nxr_node_broadcast(team, source, (char *)buf + at, piece);
+            status = NXR_ON_HOST(nxr_node_broadcast(team, source, (char *)buf + at, piece));
         }
     }
     return status;
@@ -120,7 +120,7 @@ static int exchange2_pass_on(struct nixl_team *team, const struct nxr_exchange *
  */
 static int allgather(struct nixl_team *team, const struct nxr_exchange *what)
 {
-    int n = team->n_nodes, me = team->my_node, status = nxr_node_exchange(team, what);
+    int n = team->n_nodes, me = team->my_node, status = NXR_ON_HOST(nxr_node_exchange(team, what));
 
     for (int step = 0; step < n - 1 && team->node.me == 0 && status == NIXL_OK; step++) {
         status = exchange2_pass_on(team, what, (me - step + n) % n, (me - step - 1 + n) % n);
@@ -129,7 +129,7 @@ static int allgather(struct nixl_team *team, const struct nxr_exchange *what)
         struct piece piece = piece_from(what, i);
 
         if (team->node_of[i] != me) {
-            status = nxr_node_broadcast(team, 0, piece.at, piece.nbytes);
+            status = NXR_ON_HOST(nxr_node_broadcast(team, 0, piece.at, piece.nbytes));
         }
     }
     return status;
@@ -158,7 +158,7 @@ static int exchange2_gather(struct nixl_team *team, const struct nxr_exchange *w
     if (team->node_of[what->root] != team->my_node) {
         return nxr_mailbox_send(team, &team->post, what->root, what->src, what->nbytes);
     }
-    status = nxr_node_exchange(team, what);
+    status = NXR_ON_HOST(nxr_node_exchange(team, what));
     for (int i = 0; i < team->size && team->me == what->root && status == NIXL_OK; i++) {
         struct piece piece = piece_from(what, i);
 
@@ -183,7 +183,7 @@ static int scatter(struct nixl_team *team, const struct nxr_exchange *what)
             status = nxr_mailbox_send(team, &team->post, i, piece.at, piece.nbytes);
         }
     }
-    return status == NIXL_OK ? nxr_node_exchange(team, what) : status;
+    return status == NIXL_OK ? NXR_ON_HOST(nxr_node_exchange(team, what)) : status;
 }
 
 /* At most nbytes of a piece, from an offset on; less or nothing at its end. */
@@ -285,7 +285,7 @@ static int alltoall(struct nixl_team *team, const struct nxr_exchange *what)
         status = swap_with_others(team, &copy);
     }
     if (status == NIXL_OK) {
-        status = nxr_node_exchange(team, &copy);
+        status = NXR_ON_HOST(nxr_node_exchange(team, &copy));
     }
     free(scratch);
     return status;

@@ -30,7 +30,7 @@ static bool is_leader_of_host(const struct nixl_team *team)
 
 int nxr_two_level_barrier(struct nixl_team *team)
 {
-    int n = team->n_nodes, status = nxr_node_barrier(team);
+    int n = team->n_nodes, status = NXR_ON_HOST(nxr_node_barrier(team));
 
     for (int k = 1; k < n && is_leader_of_host(team) && status == NIXL_OK; k *= 2) {
         const struct nxr_mailbox_swap swap = {.to = team->leaders[(team->my_node + k) % n],
@@ -38,7 +38,7 @@ int nxr_two_level_barrier(struct nixl_team *team)
 
         status = nxr_mailbox_swap(team, &team->post, &swap);
     }
-    return status == NIXL_OK ? nxr_node_barrier(team) : status;
+    return status == NIXL_OK ? NXR_ON_HOST(nxr_node_barrier(team)) : status;
 }
 
 /* ---- allreduce among the leaders ------------------------------------------------------------ */
@@ -194,12 +194,13 @@ static int allreduce(struct nixl_team *team, const struct nxr_reduction *what)
         on_host.kind = NXR_REDUCE;
         on_host.root = 0;
         of_hosts.src = what->dst;
-        status = nxr_node_reduce(team, &on_host);
+        status = NXR_ON_HOST(nxr_node_reduce(team, &on_host));
     }
     if (status == NIXL_OK && is_leader_of_host(team)) {
         status = reduce_leaders(team, &of_hosts);
     }
-    return status == NIXL_OK ? nxr_node_broadcast(team, 0, what->dst, what->nbytes) : status;
+    return status == NIXL_OK ? NXR_ON_HOST(nxr_node_broadcast(team, 0, what->dst, what->nbytes))
+                             : status;
 }
 
 /* Along a tree of the hosts, rooted at the root's host; on that host the root speaks. */
@@ -237,7 +238,7 @@ static int reduce2_reduce(struct nixl_team *team, const struct nxr_reduction *wh
             return nxr_team_break(team, NIXL_E_NO_MEMORY, -1);
         }
     }
-    status = nxr_node_reduce(team, &on_host);
+    status = NXR_ON_HOST(nxr_node_reduce(team, &on_host));
     if (status == NIXL_OK && team->node.me == on_host.root) {
         status = reduce_to_root(team, &on_host, what->root);
     }

@@ -10,6 +10,7 @@
 #include "core/progress.h"
 #include "core/service.h"
 #include "core/subsystem.h"
+#include "core/trace.h"
 #include "core/wait.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -230,8 +231,8 @@ int nxr_cq_check(const char *operation, const struct nixl_cq *cq)
     return status;
 }
 
-int nixl_cq_wait(struct nixl_cq *cq, struct nixl_cq_entry *entries, size_t max, int64_t timeout_ns,
-                 size_t *n_p)
+static int call_cq_wait(struct nixl_cq *cq, struct nixl_cq_entry *entries, size_t max,
+                        int64_t timeout_ns, size_t *n_p)
 {
     static const char operation[] = "nixl_cq_wait";
     int64_t deadline;
@@ -268,6 +269,13 @@ int nixl_cq_wait(struct nixl_cq *cq, struct nixl_cq_entry *entries, size_t max, 
     }
     *n_p = n;
     return NIXL_OK;
+}
+
+int nixl_cq_wait(struct nixl_cq *cq, struct nixl_cq_entry *entries, size_t max, int64_t timeout_ns,
+                 size_t *n_p)
+{
+    return NXR_TRACED(NXR_TRACE_WAIT, "nixl_cq_wait", -1, 0, 0,
+                      call_cq_wait(cq, entries, max, timeout_ns, n_p));
 }
 
 int nxr_cq_watch(struct nixl_cq *cq, const struct nxr_cq_watch *watch)

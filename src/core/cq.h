@@ -96,6 +96,7 @@ struct nxr_note {
     bool is_late; /* data that was sent before it did not arrive */
     uint32_t nbytes;
     uint64_t tag;
+    uint64_t traced; /* its number among those of its sender; 0: it is not traced */
     unsigned char payload[];
 };
 

@@ -10,9 +10,11 @@
 #include "core/event.h"
 #include "core/job.h"
 #include "core/service.h"
+#include "core/trace.h"
 #include "core/request.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/probe.h"
 #include "util/status.h"
 #include "core/wait.h"
 
@@ -85,11 +87,29 @@ static void append_to_all(enum nixl_event_type type, int rank, uint32_t incarnat
     }
 }
 
+/* Tell those who trace or probe. */
+static void event_trace(enum nixl_event_type type, int rank)
+{
+    static const char *const names[] = {
+        [NIXL_EVENT_PEER_LOST] = "rank died",         [NIXL_EVENT_REGION_CLOSED] = "region closed",
+        [NIXL_EVENT_LAUNCHER_LOST] = "launcher died", [NIXL_EVENT_PEER_LEFT] = "rank left",
+        [NIXL_EVENT_PEER_JOINED] = "rank joined",
+    };
+
+    if (type == NIXL_EVENT_PEER_LOST) {
+        NXR_PROBE1(lost, rank);
+    }
+    if ((size_t)type < sizeof(names) / sizeof(names[0]) && names[type] != NULL) {
+        nxr_trace_instant(NXR_TRACE_JOB, names[type], rank);
+    }
+}
+
 void nxr_event_push(struct nixl_context *context, enum nixl_event_type type, int rank,
                     const char *name)
 {
     uint32_t incarnation = rank >= 0 ? nxr_identity_at(rank).incarnation : 0;
 
+    event_trace(type, rank);
     pthread_mutex_lock(&events_lock);
     if (type == NIXL_EVENT_PEER_LOST || type == NIXL_EVENT_PEER_LEFT) {
         append_death(rank, type == NIXL_EVENT_PEER_LEFT && nxr_env.elastic);
@@ -105,6 +125,7 @@ void nxr_event_push(struct nixl_context *context, enum nixl_event_type type, int
 
 void nxr_event_push_of(enum nixl_event_type type, const struct nxr_identity *identity)
 {
+    event_trace(type, identity->rank);
     pthread_mutex_lock(&events_lock);
     append_to_all(type, identity->rank, identity->incarnation, "");
     pthread_mutex_unlock(&events_lock);

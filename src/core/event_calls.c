@@ -4,6 +4,7 @@
 
 #include "core/event.h"
 #include "core/form.h"
+#include "core/trace.h"
 #include "core/wait.h"
 #include "util/status.h"
 #include "util/struct.h"
@@ -44,7 +45,7 @@ static int event_recv(const char *operation, struct nixl_context *context, int64
     return NIXL_OK;
 }
 
-int nixl_event_recv(int64_t timeout_ns, struct nixl_event *event_p)
+static int call_event_recv(int64_t timeout_ns, struct nixl_event *event_p)
 {
     static const char operation[] = "nixl_event_recv";
     int status = nxr_check_ready(operation);
@@ -54,6 +55,12 @@ int nixl_event_recv(int64_t timeout_ns, struct nixl_event *event_p)
     }
     return timeout_ns < 0 ? nxr_fail_timeout(operation, -1, timeout_ns)
                           : event_recv(operation, &nxr_context_default, timeout_ns, event_p);
+}
+
+int nixl_event_recv(int64_t timeout_ns, struct nixl_event *event_p)
+{
+    return NXR_TRACED(NXR_TRACE_WAIT, "nixl_event_recv", -1, 0, 0,
+                      call_event_recv(timeout_ns, event_p));
 }
 
 int nixl_event_recv_x(const struct nixl_op *op, struct nixl_event *event_p)

@@ -108,8 +108,9 @@ struct nxr_peer {
 };
 
 struct nxr_job {
-    _Atomic int state; /* enum nxr_state */
-    int n_inits;       /* init_lock in init.c */
+    _Atomic int state;    /* enum nxr_state */
+    uint32_t trace_kinds; /* bits of enum nxr_trace_kind: what is recorded (core/trace.h) */
+    int n_inits;          /* init_lock in init.c */
     int rank;
     int size;              /* ranks of the job */
     _Atomic int n_numbers; /* peers' numbers given out so far: [0, n_numbers), none twice */

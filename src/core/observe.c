@@ -10,8 +10,10 @@
 #include "core/job.h"
 #include "core/stats.h"
 #include "core/subsystem.h"
+#include "core/trace.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/probe.h"
 #include "util/status.h"
 
 #include <errno.h>
@@ -211,10 +213,25 @@ int64_t nxr_waiting_sleeps(struct nxr_waiting *waiting, int64_t longest_ns)
     }
     waiting->has_slept = true;
     if (is_first) {
+        waiting->slept_ticks = nxr_ticks();
+        NXR_PROBE3(wait_begin, described.call, (int)described.kind, described.peer);
         return longest_ns < FIRST_SLEEP_NS ? longest_ns : FIRST_SLEEP_NS;
     }
     list_all();
     return longest_ns;
+}
+
+/* A wait that was recorded has ended, as an event of the trace. */
+static void observe_trace(const struct nxr_waiting *waiting)
+{
+    const struct nxr_wait_record *record = waiting->record;
+
+    nxr_trace_record(&(const struct nxr_traced){.kind = NXR_TRACE_WAIT,
+                                                .form = NXR_TRACE_ASLEEP,
+                                                .name = "asleep",
+                                                .begin = waiting->slept_ticks,
+                                                .tag = record->kind,
+                                                .peer = record->peer});
 }
 
 void nxr_waiting_ends(struct nxr_waiting *waiting)
@@ -224,7 +241,11 @@ void nxr_waiting_ends(struct nxr_waiting *waiting)
 
     nxr_stats_waited(waiting->since_ns, nxr_now_ns() - waiting->since_ns,
                      record != NULL ? record->call : NULL, record != NULL ? record->peer : -1);
-    if (waiting->record != NULL) {
+    if (record != NULL) {
+        NXR_PROBE3(wait_end, record->call, (int)record->kind, record->peer);
+        if (nxr_trace_has(NXR_TRACE_WAIT)) {
+            observe_trace(waiting);
+        }
         record_write(waiting->record, &none);
         atomic_store_explicit(&waiting->record->is_used, 0, memory_order_release);
         waiting->record = NULL;

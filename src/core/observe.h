@@ -36,6 +36,7 @@ struct nxr_waiting {
     const void *about;
     int64_t since_ns;
     struct nxr_wait_record *record; /* NULL: none yet */
+    uint64_t slept_ticks;           /* when it slept first */
     bool is_uncounted;              /* it is among n_unrecorded */
     bool has_slept;
 };

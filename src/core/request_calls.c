@@ -10,6 +10,7 @@
 #include "core/progress.h"
 #include "core/request_watch.h"
 #include "core/service.h"
+#include "core/trace.h"
 #include "util/env.h"
 #include "util/status.h"
 #include "core/wait.h"
@@ -161,7 +162,7 @@ int nixl_req_test(struct nixl_req **req_p)
     return req_is_done(*req_p) ? nxr_request_finish("nixl_req_test", req_p) : NIXL_INPROGRESS;
 }
 
-int nixl_req_wait(struct nixl_req **req_p, int64_t timeout_ns)
+static int call_req_wait(struct nixl_req **req_p, int64_t timeout_ns)
 {
     int status = req_check_req("nixl_req_wait", req_p, timeout_ns);
 
@@ -175,6 +176,11 @@ int nixl_req_wait(struct nixl_req **req_p, int64_t timeout_ns)
                         (*req_p)->operation, nxr_duration(timeout_ns).text);
     }
     return status == NIXL_OK ? nxr_request_finish("nixl_req_wait", req_p) : status;
+}
+
+int nixl_req_wait(struct nixl_req **req_p, int64_t timeout_ns)
+{
+    return NXR_TRACED(NXR_TRACE_WAIT, "nixl_req_wait", -1, 0, 0, call_req_wait(req_p, timeout_ns));
 }
 
 struct any_wait {
@@ -196,7 +202,8 @@ static bool is_any_done(void *arg)
     return false;
 }
 
-int nixl_req_wait_any(struct nixl_req **reqs, size_t nreqs, int64_t timeout_ns, size_t *index_p)
+static int call_req_wait_any(struct nixl_req **reqs, size_t nreqs, int64_t timeout_ns,
+                             size_t *index_p)
 {
     struct any_wait any = {reqs, nreqs, 0};
     int status = req_check_req("nixl_req_wait_any", reqs, timeout_ns);
@@ -226,6 +233,12 @@ int nixl_req_wait_any(struct nixl_req **reqs, size_t nreqs, int64_t timeout_ns, 
     }
     *index_p = any.index;
     return nxr_request_finish("nixl_req_wait_any", &reqs[any.index]);
+}
+
+int nixl_req_wait_any(struct nixl_req **reqs, size_t nreqs, int64_t timeout_ns, size_t *index_p)
+{
+    return NXR_TRACED(NXR_TRACE_WAIT, "nixl_req_wait_any", -1, 0, 0,
+                      call_req_wait_any(reqs, nreqs, timeout_ns, index_p));
 }
 
 int nxr_request_complete(const char *operation, struct nixl_req *req, int64_t timeout_ns)
@@ -281,7 +294,7 @@ int nxr_request_stop(struct nixl_req *req)
     return req_is_done(req) ? NIXL_OK : NIXL_INPROGRESS;
 }
 
-int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, int32_t *outcome_p)
+static int call_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, int32_t *outcome_p)
 {
     int status = req_check_req("nixl_req_cancel", req_p, timeout_ns);
     int32_t outcome = NIXL_OUTCOME_DONE;
@@ -317,6 +330,12 @@ int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, int32_t *outcom
         *outcome_p = outcome;
     }
     return NIXL_OK;
+}
+
+int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, int32_t *outcome_p)
+{
+    return NXR_TRACED(NXR_TRACE_WAIT, "nixl_req_cancel", -1, 0, 0,
+                      call_req_cancel(req_p, timeout_ns, outcome_p));
 }
 
 void nxr_request_abandon(struct nixl_req *req)

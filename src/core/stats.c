@@ -9,9 +9,11 @@
 #include "core/observe.h"
 #include "core/route.h"
 #include "core/stats.h"
+#include "core/trace.h"
 #include "util/clock.h"
 #include "util/lock.h"
 #include "util/log.h"
+#include "util/probe.h"
 #include "util/status.h"
 
 #include <stdlib.h>
@@ -281,6 +283,28 @@ static enum nxr_method stats_method_of(const struct nxr_op *op,
     return transport == op->segment->transport ? op->segment->method : NXR_METHOD_NONE;
 }
 
+static enum nxr_trace_kind stats_trace_kind_of(enum nxr_op_kind kind)
+{
+    return kind == NXR_OP_PUT   ? NXR_TRACE_PUT
+           : kind == NXR_OP_GET ? NXR_TRACE_GET
+                                : NXR_TRACE_ATOMIC;
+}
+
+/* An operation that has ended, as an event of the trace. */
+static void stats_trace(const struct nxr_op *op, const char *transport, int status)
+{
+    enum nxr_trace_kind kind = stats_trace_kind_of(op->kind);
+
+    nxr_trace_record(&(const struct nxr_traced){.kind = kind,
+                                                .form = NXR_TRACE_OPERATION,
+                                                .name = nxr_trace_kind_name(kind),
+                                                .detail = transport,
+                                                .begin = op->began_ticks,
+                                                .nbytes = op->nbytes,
+                                                .peer = op->segment->peer->rank,
+                                                .status = status});
+}
+
 void nxr_stats_begin(struct nxr_op *op, const struct nxr_transport *transport)
 {
     bool is_timed = op->nbytes >= TIMED_NBYTES || n_untimed++ % TIMED_EVERY == 0;
@@ -288,6 +312,8 @@ void nxr_stats_begin(struct nxr_op *op, const struct nxr_transport *transport)
     op->stats = nxr_stats_entry_of(op->segment->peer, stats_op_of(op->kind), transport->name,
                                    stats_method_of(op, transport));
     op->began_ns = is_timed ? nxr_now_ns() : 0;
+    op->began_ticks = nxr_trace_has(stats_trace_kind_of(op->kind)) ? nxr_ticks() : 0;
+    NXR_PROBE5(start, op, (int)op->kind, op->segment->peer->rank, op->nbytes, transport->name);
 }
 
 void nxr_stats_posted(const struct nxr_stats_post *post)
@@ -305,6 +331,10 @@ void nxr_stats_end(struct nxr_op *op, int status)
         return;
     }
     op->stats = NULL;
+    NXR_PROBE5(complete, op, (int)op->kind, op->segment->peer->rank, op->nbytes, status);
+    if (op->began_ticks != 0 && nxr_trace_has(stats_trace_kind_of(op->kind))) {
+        stats_trace(op, entry->transport, status);
+    }
     if (status != NIXL_OK) {
         bool is_failure = status != NIXL_E_UNSUPPORTED && status != NIXL_E_AGAIN;
 

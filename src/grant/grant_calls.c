@@ -10,6 +10,7 @@
 #include "control/question.h"
 #include "core/request.h"
 #include "core/service.h"
+#include "core/trace.h"
 #include "core/wait.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -265,7 +266,7 @@ static int check_own(const char *operation, const struct nxr_token *token, int r
                                        "it is forged: there was never such a grant");
 }
 
-int nixl_grant_revoke(const char *token, int64_t timeout_ns)
+static int call_grant_revoke(const char *token, int64_t timeout_ns)
 {
     static const char operation[] = "nixl_grant_revoke";
     struct revoking revoking;
@@ -291,4 +292,10 @@ int nixl_grant_revoke(const char *token, int64_t timeout_ns)
                           "begins any more, but the blocks are not free yet",
                           nxr_rank_name(revoking.user), nxr_duration(timeout_ns).text)
                : status;
+}
+
+int nixl_grant_revoke(const char *token, int64_t timeout_ns)
+{
+    return NXR_TRACED(NXR_TRACE_REGION, "nixl_grant_revoke", -1, 0, 0,
+                      call_grant_revoke(token, timeout_ns));
 }

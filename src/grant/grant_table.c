@@ -9,6 +9,7 @@
 #include "grant/grant.h"
 #include "core/request.h"
 #include "core/service.h"
+#include "core/trace.h"
 #include "util/clock.h"
 #include "util/status.h"
 #include "util/struct.h"
@@ -392,8 +393,9 @@ static int make_grant(const struct loan *loan, char *token_p, struct nixl_req **
     return NIXL_INPROGRESS;
 }
 
-int nixl_grant_create(const struct nixl_blocks *blocks, const struct nixl_grant_params *params,
-                      char *token_p, size_t token_nbytes, struct nixl_req **req_p)
+static int call_grant_create(const struct nixl_blocks *blocks,
+                             const struct nixl_grant_params *params, char *token_p,
+                             size_t token_nbytes, struct nixl_req **req_p)
 {
     struct loan loan = {.operation = "nixl_grant_create"};
     int status = check_lender(&loan, blocks);
@@ -423,4 +425,11 @@ int nixl_grant_create(const struct nixl_blocks *blocks, const struct nixl_grant_
     }
     free(loan.pieces.list);
     return status;
+}
+
+int nixl_grant_create(const struct nixl_blocks *blocks, const struct nixl_grant_params *params,
+                      char *token_p, size_t token_nbytes, struct nixl_req **req_p)
+{
+    return NXR_TRACED(NXR_TRACE_REGION, "nixl_grant_create", -1, 0, 0,
+                      call_grant_create(blocks, params, token_p, token_nbytes, req_p));
 }

@@ -14,6 +14,7 @@
 #include "core/service.h"
 #include "pair/pair.h"
 #include "core/request.h"
+#include "core/trace.h"
 #include "region/extents.h"
 #include "util/clock.h"
 #include "util/status.h"
@@ -404,9 +405,9 @@ static int expose(const char *operation, const struct offer *offer, struct nixl_
                                    "%d buffers are exposed, which is the limit", NXR_PAIR_N_SLOTS);
 }
 
-int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size_t nbytes,
-                     enum nixl_pair_use use, int64_t lifetime_ns, char *token_p,
-                     size_t token_nbytes, struct nixl_req **req_p)
+static int call_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size_t nbytes,
+                            enum nixl_pair_use use, int64_t lifetime_ns, char *token_p,
+                            size_t token_nbytes, struct nixl_req **req_p)
 {
     static const char operation[] = "nixl_pair_expose";
     int status = check_expose(operation, rank, region, use, lifetime_ns);
@@ -458,6 +459,15 @@ int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size
     nxr_token_write(&token, token_p);
     *req_p = req;
     return NIXL_INPROGRESS;
+}
+
+int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size_t nbytes,
+                     enum nixl_pair_use use, int64_t lifetime_ns, char *token_p,
+                     size_t token_nbytes, struct nixl_req **req_p)
+{
+    return NXR_TRACED(NXR_TRACE_REGION, "nixl_pair_expose", rank, nbytes, 0,
+                      call_pair_expose(rank, region, offset, nbytes, use, lifetime_ns, token_p,
+                                       token_nbytes, req_p));
 }
 
 static void pair_death_known(const struct nxr_peer *peer)

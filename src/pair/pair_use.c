@@ -8,6 +8,7 @@
 
 #include "pair/pair.h"
 #include "core/request.h"
+#include "core/trace.h"
 #include "region/extents.h"
 #include "transfer/op.h"
 #include "transfer/transfer.h"
@@ -335,18 +336,31 @@ static int use_token(struct use *use, enum nixl_pair_use wanted, const char *tex
     return status == NIXL_OK ? claim_run(use, &op, req_p) : status;
 }
 
-int nixl_pair_read(const char *token, void *dst, size_t nbytes, struct nixl_req **req_p)
+static int call_pair_read(const char *token, void *dst, size_t nbytes, struct nixl_req **req_p)
 {
     struct use use = {.operation = "nixl_pair_read"};
 
     return use_token(&use, NIXL_PAIR_READ, token, dst, nbytes, req_p);
 }
 
-int nixl_pair_write(const char *token, const void *src, size_t nbytes, struct nixl_req **req_p)
+int nixl_pair_read(const char *token, void *dst, size_t nbytes, struct nixl_req **req_p)
+{
+    return NXR_TRACED(NXR_TRACE_REGION, "nixl_pair_read", -1, nbytes, 0,
+                      call_pair_read(token, dst, nbytes, req_p));
+}
+
+static int call_pair_write(const char *token, const void *src, size_t nbytes,
+                           struct nixl_req **req_p)
 {
     struct use use = {.operation = "nixl_pair_write"};
 
     return use_token(&use, NIXL_PAIR_WRITE, token, (void *)src, nbytes, req_p);
+}
+
+int nixl_pair_write(const char *token, const void *src, size_t nbytes, struct nixl_req **req_p)
+{
+    return NXR_TRACED(NXR_TRACE_REGION, "nixl_pair_write", -1, nbytes, 0,
+                      call_pair_write(token, src, nbytes, req_p));
 }
 
 int nixl_pair_decline(const char *token)

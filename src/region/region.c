@@ -15,6 +15,7 @@
 #include "memory/memory.h"
 #include "core/carrier.h"
 #include "core/progress.h"
+#include "core/trace.h"
 #include "util/handle.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -182,12 +183,18 @@ static int region_open(const char *operation, struct nixl_context *context, cons
     return status;
 }
 
-int nixl_region_open(const char *name, struct nixl_region **region_p)
+static int call_region_open(const char *name, struct nixl_region **region_p)
 {
     int status = nxr_check_ready("nixl_region_open");
 
     return status == NIXL_OK ? region_open("nixl_region_open", &nxr_context_default, name, region_p)
                              : status;
+}
+
+int nixl_region_open(const char *name, struct nixl_region **region_p)
+{
+    return NXR_TRACED(NXR_TRACE_REGION, "nixl_region_open", -1, 0, 0,
+                      call_region_open(name, region_p));
 }
 
 int nixl_region_open_x(const char *name, const struct nixl_op *op, struct nixl_region **region_p)
@@ -253,7 +260,7 @@ static void free_memory(struct nixl_region *region)
     region->memory = (struct nxr_memory){.fd = -1};
 }
 
-int nixl_region_close(struct nixl_region *region, int64_t timeout_ns)
+static int call_region_close(struct nixl_region *region, int64_t timeout_ns)
 {
     int status = nxr_region_check("nixl_region_close", region, timeout_ns);
     int64_t deadline = nxr_deadline(timeout_ns);
@@ -290,6 +297,12 @@ int nixl_region_close(struct nixl_region *region, int64_t timeout_ns)
     nxr_region_retire(region);
     pthread_mutex_unlock(&nxr_job.lock);
     return NIXL_OK;
+}
+
+int nixl_region_close(struct nixl_region *region, int64_t timeout_ns)
+{
+    return NXR_TRACED(NXR_TRACE_REGION, "nixl_region_close", -1, 0, 0,
+                      call_region_close(region, timeout_ns));
 }
 
 /*

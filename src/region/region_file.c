@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "memory/file/kind.h"
+#include "core/trace.h"
 #include "region/region.h"
 #include "region/region_handle.h"
 #include "region/region_name.h"
@@ -79,8 +80,9 @@ static int file_read_params(const char *path, const struct nixl_file_params *the
     return file_check_flags(params->flags);
 }
 
-int nixl_region_open_file(const char *name, const char *path, const struct nixl_file_params *params,
-                          struct nixl_region **region_p)
+static int call_region_open_file(const char *name, const char *path,
+                                 const struct nixl_file_params *params,
+                                 struct nixl_region **region_p)
 {
     struct nxr_scoped_name scoped = {.context = NULL};
     struct nixl_file_params ours;
@@ -114,4 +116,11 @@ int nixl_region_open_file(const char *name, const char *path, const struct nixl_
         nxr_info(MEMORY, "region '%s': %s", nxr_region_label(scoped.name), memory.note);
     }
     return nxr_region_publish(operation, &scoped, memory.access, &memory, region_p);
+}
+
+int nixl_region_open_file(const char *name, const char *path, const struct nixl_file_params *params,
+                          struct nixl_region **region_p)
+{
+    return NXR_TRACED(NXR_TRACE_REGION, "nixl_region_open_file", -1, 0, 0,
+                      call_region_open_file(name, path, params, region_p));
 }

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "core/service.h"
+#include "core/trace.h"
 #include "region/extents.h"
 #include "region/region.h"
 #include "region/region_handle.h"
@@ -233,8 +234,8 @@ static int alloc_region(const struct nxr_scoped_name *scoped, size_t nbytes,
     return nxr_region_publish("nixl_region_alloc", scoped, params->access, &memory, region_p);
 }
 
-int nixl_region_alloc(const char *name, size_t nbytes, const struct nixl_mem_params *params,
-                      struct nixl_region **region_p)
+static int call_region_alloc(const char *name, size_t nbytes, const struct nixl_mem_params *params,
+                             struct nixl_region **region_p)
 {
     struct nixl_mem_params ours;
     struct nxr_scoped_name scoped = {.context = NULL};
@@ -242,6 +243,13 @@ int nixl_region_alloc(const char *name, size_t nbytes, const struct nixl_mem_par
         region_read_args("nixl_region_alloc", name, nbytes, params, region_p, &ours, &scoped);
 
     return status == NIXL_OK ? alloc_region(&scoped, nbytes, &ours, region_p) : status;
+}
+
+int nixl_region_alloc(const char *name, size_t nbytes, const struct nixl_mem_params *params,
+                      struct nixl_region **region_p)
+{
+    return NXR_TRACED(NXR_TRACE_REGION, "nixl_region_alloc", -1, nbytes, 0,
+                      call_region_alloc(name, nbytes, params, region_p));
 }
 
 int nxr_region_alloc_internal(const char *name, size_t nbytes, struct nixl_region **region_p)
@@ -280,8 +288,8 @@ kind_to_register(void *addr, const struct nixl_mem_params *params, struct why *w
     return owner->start(why->text, sizeof(why->text)) == NIXL_OK ? owner : NULL;
 }
 
-int nixl_region_register(const char *name, void *addr, size_t nbytes,
-                         const struct nixl_mem_params *params, struct nixl_region **region_p)
+static int call_region_register(const char *name, void *addr, size_t nbytes,
+                                const struct nixl_mem_params *params, struct nixl_region **region_p)
 {
     const struct nxr_memory_kind *kind;
     struct nixl_mem_params ours;
@@ -304,6 +312,13 @@ int nixl_region_register(const char *name, void *addr, size_t nbytes,
         return nxr_fail(status, "nixl_region_register", -1, "", 0, "%s", why.text);
     }
     return nxr_region_publish("nixl_region_register", &scoped, ours.access, &memory, region_p);
+}
+
+int nixl_region_register(const char *name, void *addr, size_t nbytes,
+                         const struct nixl_mem_params *params, struct nixl_region **region_p)
+{
+    return NXR_TRACED(NXR_TRACE_REGION, "nixl_region_register", -1, nbytes, 0,
+                      call_region_register(name, addr, nbytes, params, region_p));
 }
 
 /* ---- extents --------------------------------------------------------------------------------- */

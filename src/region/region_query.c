@@ -9,6 +9,7 @@
 #include "region/extents.h"
 #include "region/region.h"
 #include "core/route.h"
+#include "core/trace.h"
 #include "memory/choose.h"
 #include "util/env.h"
 #include "util/status.h"
@@ -144,12 +145,19 @@ static int query_run(const struct query *query, int64_t timeout_ns, struct nixl_
     return status;
 }
 
-int nixl_region_query(int rank, struct nixl_region *region, int64_t timeout_ns,
-                      struct nixl_region_info *info_p)
+static int call_region_query(int rank, struct nixl_region *region, int64_t timeout_ns,
+                             struct nixl_region_info *info_p)
 {
     const struct query query = {.operation = "nixl_region_query", .rank = rank, .region = region};
 
     return query_run(&query, timeout_ns, info_p);
+}
+
+int nixl_region_query(int rank, struct nixl_region *region, int64_t timeout_ns,
+                      struct nixl_region_info *info_p)
+{
+    return NXR_TRACED(NXR_TRACE_REGION, "nixl_region_query", rank, 0, 0,
+                      call_region_query(rank, region, timeout_ns, info_p));
 }
 
 int nixl_region_query_extent(int rank, struct nixl_region *region, size_t extent,

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "core/stats.h"
+#include "core/trace.h"
 #include "host/atomic_ask.h"
 #include "region/region.h"
 #include "transfer/transfer.h"
@@ -248,8 +249,8 @@ static inline int change_and_fetch(const char *operation, int rank, struct nixl_
     return status;
 }
 
-int nixl_atomic(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
-                enum nixl_atomic_op op, const void *operand, void *fetched_p)
+static int call_atomic(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
+                       enum nixl_atomic_op op, const void *operand, void *fetched_p)
 {
     struct nxr_atomic atomic;
     int status = nxr_atomic_of("nixl_atomic", rank, offset, type, op, operand, &atomic);
@@ -258,8 +259,15 @@ int nixl_atomic(int rank, struct nixl_region *region, uint64_t offset, enum nixl
                              : status;
 }
 
-int nixl_atomic_post(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
-                     enum nixl_atomic_op op, const void *operand)
+int nixl_atomic(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
+                enum nixl_atomic_op op, const void *operand, void *fetched_p)
+{
+    return NXR_TRACED(NXR_TRACE_ATOMIC, "nixl_atomic", rank, 0, 0,
+                      call_atomic(rank, region, offset, type, op, operand, fetched_p));
+}
+
+static int call_atomic_post(int rank, struct nixl_region *region, uint64_t offset,
+                            enum nixl_type type, enum nixl_atomic_op op, const void *operand)
 {
     static const char operation[] = "nixl_atomic_post";
     struct nxr_atomic atomic;
@@ -276,9 +284,16 @@ int nixl_atomic_post(int rank, struct nixl_region *region, uint64_t offset, enum
                              : status;
 }
 
-int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint64_t offset,
-                             enum nixl_type type, const void *expected, const void *desired,
-                             void *fetched_p)
+int nixl_atomic_post(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
+                     enum nixl_atomic_op op, const void *operand)
+{
+    return NXR_TRACED(NXR_TRACE_ATOMIC, "nixl_atomic_post", rank, 0, 0,
+                      call_atomic_post(rank, region, offset, type, op, operand));
+}
+
+static int call_atomic_compare_swap(int rank, struct nixl_region *region, uint64_t offset,
+                                    enum nixl_type type, const void *expected, const void *desired,
+                                    void *fetched_p)
 {
     static const char operation[] = "nixl_atomic_compare_swap";
     struct nxr_atomic atomic;
@@ -286,6 +301,15 @@ int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint64_t offs
 
     return status == NIXL_OK ? change_and_fetch(operation, rank, region, &atomic, fetched_p)
                              : status;
+}
+
+int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint64_t offset,
+                             enum nixl_type type, const void *expected, const void *desired,
+                             void *fetched_p)
+{
+    return NXR_TRACED(
+        NXR_TRACE_ATOMIC, "nixl_atomic_compare_swap", rank, 0, 0,
+        call_atomic_compare_swap(rank, region, offset, type, expected, desired, fetched_p));
 }
 
 /* ---- raising signals ------------------------------------------------------------------------- */
@@ -308,12 +332,16 @@ static inline int raise_signal(const char *operation, int rank, struct nixl_regi
 
 int nixl_signal_set(int rank, struct nixl_region *region, uint64_t offset, uint64_t value)
 {
-    return raise_signal("nixl_signal_set", rank, region, offset, NIXL_SIGNAL_SET, value);
+    return NXR_TRACED(
+        NXR_TRACE_SIGNAL, "nixl_signal_set", rank, 0, value,
+        raise_signal("nixl_signal_set", rank, region, offset, NIXL_SIGNAL_SET, value));
 }
 
 int nixl_signal_add(int rank, struct nixl_region *region, uint64_t offset, uint64_t value)
 {
-    return raise_signal("nixl_signal_add", rank, region, offset, NIXL_SIGNAL_ADD, value);
+    return NXR_TRACED(
+        NXR_TRACE_SIGNAL, "nixl_signal_add", rank, 0, value,
+        raise_signal("nixl_signal_add", rank, region, offset, NIXL_SIGNAL_ADD, value));
 }
 
 int nxr_atomic_put_in_one_trip(int rank, struct nixl_region *region,
@@ -453,9 +481,9 @@ int nxr_transfer_put_signal(const char *operation, int rank, struct nixl_region 
     return put_signal(operation, rank, region, signal_region, what);
 }
 
-int nixl_put_signal(int rank, struct nixl_region *region, uint64_t offset, const void *src,
-                    size_t nbytes, struct nixl_region *signal_region, uint64_t signal_offset,
-                    enum nixl_signal_op op, uint64_t value)
+static int call_put_signal(int rank, struct nixl_region *region, uint64_t offset, const void *src,
+                           size_t nbytes, struct nixl_region *signal_region, uint64_t signal_offset,
+                           enum nixl_signal_op op, uint64_t value)
 {
     const struct nxr_put_signal what = {
         .offset = offset,
@@ -468,4 +496,13 @@ int nixl_put_signal(int rank, struct nixl_region *region, uint64_t offset, const
         return nxr_signal_fail_op("nixl_put_signal", rank, op);
     }
     return put_signal("nixl_put_signal", rank, region, signal_region, &what);
+}
+
+int nixl_put_signal(int rank, struct nixl_region *region, uint64_t offset, const void *src,
+                    size_t nbytes, struct nixl_region *signal_region, uint64_t signal_offset,
+                    enum nixl_signal_op op, uint64_t value)
+{
+    return NXR_TRACED(NXR_TRACE_PUT, "nixl_put_signal", rank, nbytes, 0,
+                      call_put_signal(rank, region, offset, src, nbytes, signal_region,
+                                      signal_offset, op, value));
 }

@@ -15,6 +15,7 @@
 #include "transfer/transfer.h"
 #include "util/status.h"
 #include "core/form.h"
+#include "core/trace.h"
 #include "core/wait.h"
 #include "sync/atomic.h"
 #include "sync/stream_signal.h"
@@ -193,9 +194,9 @@ static inline int change_extended(const char *operation, int status, int rank,
     return nxr_form_end(operation, &form, status, req, req_p);
 }
 
-int nixl_atomic_x(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
-                  enum nixl_atomic_op atomic_op, const void *operand, const struct nixl_op *op,
-                  void *fetched_p, struct nixl_req **req_p)
+static int call_atomic_x(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
+                         enum nixl_atomic_op atomic_op, const void *operand,
+                         const struct nixl_op *op, void *fetched_p, struct nixl_req **req_p)
 {
     static const char operation[] = "nixl_atomic_x";
     struct nxr_atomic atomic;
@@ -204,9 +205,19 @@ int nixl_atomic_x(int rank, struct nixl_region *region, uint64_t offset, enum ni
     return change_extended(operation, status, rank, region, &atomic, op, fetched_p, req_p);
 }
 
-int nixl_atomic_compare_swap_x(int rank, struct nixl_region *region, uint64_t offset,
-                               enum nixl_type type, const void *expected, const void *desired,
-                               const struct nixl_op *op, void *fetched_p, struct nixl_req **req_p)
+int nixl_atomic_x(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
+                  enum nixl_atomic_op atomic_op, const void *operand, const struct nixl_op *op,
+                  void *fetched_p, struct nixl_req **req_p)
+{
+    return NXR_TRACED(
+        NXR_TRACE_ATOMIC, "nixl_atomic_x", rank, 0, 0,
+        call_atomic_x(rank, region, offset, type, atomic_op, operand, op, fetched_p, req_p));
+}
+
+static int call_atomic_compare_swap_x(int rank, struct nixl_region *region, uint64_t offset,
+                                      enum nixl_type type, const void *expected,
+                                      const void *desired, const struct nixl_op *op,
+                                      void *fetched_p, struct nixl_req **req_p)
 {
     static const char operation[] = "nixl_atomic_compare_swap_x";
     struct nxr_atomic atomic;
@@ -215,9 +226,18 @@ int nixl_atomic_compare_swap_x(int rank, struct nixl_region *region, uint64_t of
     return change_extended(operation, status, rank, region, &atomic, op, fetched_p, req_p);
 }
 
-int nixl_signal_x(int rank, struct nixl_region *region, uint64_t offset,
-                  enum nixl_signal_op signal_op, uint64_t value, const struct nixl_op *op,
-                  struct nixl_req **req_p)
+int nixl_atomic_compare_swap_x(int rank, struct nixl_region *region, uint64_t offset,
+                               enum nixl_type type, const void *expected, const void *desired,
+                               const struct nixl_op *op, void *fetched_p, struct nixl_req **req_p)
+{
+    return NXR_TRACED(NXR_TRACE_ATOMIC, "nixl_atomic_compare_swap_x", rank, 0, 0,
+                      call_atomic_compare_swap_x(rank, region, offset, type, expected, desired, op,
+                                                 fetched_p, req_p));
+}
+
+static int call_signal_x(int rank, struct nixl_region *region, uint64_t offset,
+                         enum nixl_signal_op signal_op, uint64_t value, const struct nixl_op *op,
+                         struct nixl_req **req_p)
 {
     static const char operation[] = "nixl_signal_x";
     const struct nxr_atomic atomic = nxr_signal_atomic(offset, signal_op, value);
@@ -239,6 +259,14 @@ int nixl_signal_x(int rank, struct nixl_region *region, uint64_t offset,
                      : change_start(operation, rank, region, &atomic, true, NULL, &req);
     }
     return nxr_form_end(operation, &form, status, req, req_p);
+}
+
+int nixl_signal_x(int rank, struct nixl_region *region, uint64_t offset,
+                  enum nixl_signal_op signal_op, uint64_t value, const struct nixl_op *op,
+                  struct nixl_req **req_p)
+{
+    return NXR_TRACED(NXR_TRACE_SIGNAL, "nixl_signal_x", rank, 0, 0,
+                      call_signal_x(rank, region, offset, signal_op, value, op, req_p));
 }
 
 /* ---- data and a signal ----------------------------------------------------------------------- */

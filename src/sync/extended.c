@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "sync/atomic.h"
+#include "core/trace.h"
 #include "sync/following.h"
 #include "sync/granted.h"
 #include "sync/notify.h"
@@ -274,8 +275,8 @@ static __attribute__((noinline)) int move_extended(const char *operation, enum n
     return nxr_form_is_plain(op, req_p) ? start_plain(&what, req_p) : moving_run(&what, op, req_p);
 }
 
-int nixl_put_x(int rank, struct nixl_region *region, uint64_t offset, const void *src,
-               size_t nbytes, const struct nixl_op *op, struct nixl_req **req_p)
+static int call_put_x(int rank, struct nixl_region *region, uint64_t offset, const void *src,
+                      size_t nbytes, const struct nixl_op *op, struct nixl_req **req_p)
 {
     if (nxr_form_is_plain(op, req_p) &&
         nxr_transfer_put_mapped(rank, region, offset, src, nbytes)) {
@@ -286,8 +287,15 @@ int nixl_put_x(int rank, struct nixl_region *region, uint64_t offset, const void
                          req_p);
 }
 
-int nixl_get_x(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
-               const struct nixl_op *op, struct nixl_req **req_p)
+int nixl_put_x(int rank, struct nixl_region *region, uint64_t offset, const void *src,
+               size_t nbytes, const struct nixl_op *op, struct nixl_req **req_p)
+{
+    return NXR_TRACED(NXR_TRACE_PUT, "nixl_put_x", rank, nbytes, 0,
+                      call_put_x(rank, region, offset, src, nbytes, op, req_p));
+}
+
+static int call_get_x(int rank, struct nixl_region *region, uint64_t offset, void *dst,
+                      size_t nbytes, const struct nixl_op *op, struct nixl_req **req_p)
 {
     if (nxr_form_is_plain(op, req_p) &&
         nxr_transfer_get_mapped(rank, region, offset, dst, nbytes)) {
@@ -295,6 +303,13 @@ int nixl_get_x(int rank, struct nixl_region *region, uint64_t offset, void *dst,
         return NIXL_OK;
     }
     return move_extended("nixl_get_x", NXR_OP_GET, rank, region, offset, dst, nbytes, op, req_p);
+}
+
+int nixl_get_x(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
+               const struct nixl_op *op, struct nixl_req **req_p)
+{
+    return NXR_TRACED(NXR_TRACE_GET, "nixl_get_x", rank, nbytes, 0,
+                      call_get_x(rank, region, offset, dst, nbytes, op, req_p));
 }
 
 /* ---- notify ---------------------------------------------------------------------------------- */
@@ -330,8 +345,8 @@ static int hand_over(const char *operation, int rank, const struct nxr_message *
                : status;
 }
 
-int nixl_notify_x(int rank, uint64_t tag, const void *msg, size_t nbytes, const struct nixl_op *op,
-                  struct nixl_req **req_p)
+static int call_notify_x(int rank, uint64_t tag, const void *msg, size_t nbytes,
+                         const struct nixl_op *op, struct nixl_req **req_p)
 {
     static const char operation[] = "nixl_notify_x";
     struct nxr_message message = {.tag = tag, .bytes = msg, .nbytes = nbytes};
@@ -349,4 +364,11 @@ int nixl_notify_x(int rank, uint64_t tag, const void *msg, size_t nbytes, const 
                  ? nxr_notify_send(operation, rank, &message, form.timeout_ns)
                  : hand_over(operation, rank, &message);
     return nxr_form_end(operation, &form, status, NULL, req_p);
+}
+
+int nixl_notify_x(int rank, uint64_t tag, const void *msg, size_t nbytes, const struct nixl_op *op,
+                  struct nixl_req **req_p)
+{
+    return NXR_TRACED(NXR_TRACE_NOTE, "nixl_notify_x", rank, nbytes, tag,
+                      call_notify_x(rank, tag, msg, nbytes, op, req_p));
 }

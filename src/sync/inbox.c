@@ -14,6 +14,7 @@
 #include "core/event.h"
 #include "core/form.h"
 #include "core/life.h"
+#include "core/trace.h"
 #include "net/net.h"
 #include "sync/notify.h"
 #include "sync/peer.h"
@@ -21,6 +22,7 @@
 #include "sync/senders.h"
 #include "util/clock.h"
 #include "util/env.h"
+#include "util/probe.h"
 #include "util/status.h"
 #include "core/wait.h"
 
@@ -148,8 +150,12 @@ bool nxr_inbox_has_any(void)
     return inbox_has(&nxr_context_default);
 }
 
-/* Take the message at the head of a ring. Its sender may wait for slots. Caller holds the lock. */
-static void inbox_pop(struct sync_peer *sp, const struct nxr_ring_message *message, void *payload)
+/*
+ * Take the message at the head of a ring. Its sender may wait for slots. Returns its number if it
+ * is traced. Caller holds the lock.
+ */
+static inline uint64_t inbox_pop(struct sync_peer *sp, const struct nxr_ring_message *message,
+                                 void *payload)
 {
     bool is_credit = nxr_ring_pop(&sp->rx, message, payload) && nxr_peer_is_up(sp->peer);
 
@@ -158,6 +164,20 @@ static void inbox_pop(struct sync_peer *sp, const struct nxr_ring_message *messa
         nxr_net_send_credit(sp->peer);
     } else if (is_credit) {
         nxr_wake_peer(sp->peer);
+    }
+    return nxr_trace_has(NXR_TRACE_NOTE) ? ++sp->n_traced_taken : 0;
+}
+
+/* A call gets a notification. Caller holds the lock. */
+static inline void inbox_tell(int rank, uint64_t tag, uint32_t nbytes, uint64_t traced)
+{
+    NXR_PROBE3(note_received, rank, tag, nbytes);
+    if (__builtin_expect(traced != 0, 0)) {
+        const struct nxr_peer *peer = nxr_peer_find(rank);
+
+        if (peer != NULL) {
+            nxr_sync_trace(peer, NXR_TRACE_TAKEN, traced, tag, nbytes);
+        }
     }
 }
 
@@ -186,7 +206,7 @@ static bool inbox_enqueue(struct sync_peer *sp, const struct nxr_ring_message *m
     note->is_late = message->is_late;
     note->nbytes = message->nbytes;
     note->tag = message->tag;
-    inbox_pop(sp, message, note->payload);
+    note->traced = inbox_pop(sp, message, note->payload);
     nxr_list_append(&context->notes, &note->link);
     atomic_store_explicit(&context->queued_nbytes, used + note_cost(message->nbytes),
                           memory_order_release);
@@ -241,6 +261,7 @@ static bool take_queued(struct receive *receive)
         }
         memcpy(receive->note->payload, note->payload, note->nbytes);
         fill_note(receive, note->rank, note->tag, note->nbytes, note->is_late);
+        inbox_tell(note->rank, note->tag, note->nbytes, note->traced);
         atomic_fetch_sub_explicit(&receive->context->queued_nbytes, note_cost(note->nbytes),
                                   memory_order_relaxed);
         nxr_list_remove(&note->link);
@@ -253,6 +274,7 @@ static bool take_queued(struct receive *receive)
 static bool take_from_ring(struct receive *receive, struct sync_peer *sp)
 {
     struct nxr_ring_message message;
+    uint64_t traced;
 
     while (nxr_ring_peek(&sp->rx, &message)) {
         if (inbox_is_wanted(receive, message.context, sp->peer->rank, message.tag)) {
@@ -260,7 +282,8 @@ static bool take_from_ring(struct receive *receive, struct sync_peer *sp)
                 receive->status = NIXL_E_TRUNCATED;
                 return true;
             }
-            inbox_pop(sp, &message, receive->note->payload);
+            traced = inbox_pop(sp, &message, receive->note->payload);
+            inbox_tell(sp->peer->rank, message.tag, message.nbytes, traced);
             fill_note(receive, sp->peer->rank, message.tag, message.nbytes, message.is_late);
             return true;
         }
@@ -432,12 +455,13 @@ static int inbox_recv(const char *operation, struct nixl_context *context, int r
 int nixl_notify_recv(int rank, uint64_t tag, uint64_t tag_mask, int64_t timeout_ns,
                      struct nixl_note *note_p)
 {
-    return inbox_recv("nixl_notify_recv", &nxr_context_default, rank, tag, tag_mask, timeout_ns,
-                      note_p);
+    return NXR_TRACED(NXR_TRACE_NOTE, "nixl_notify_recv", rank, 0, tag,
+                      inbox_recv("nixl_notify_recv", &nxr_context_default, rank, tag, tag_mask,
+                                 timeout_ns, note_p));
 }
 
-int nixl_notify_recv_x(int rank, uint64_t tag, uint64_t tag_mask, const struct nixl_op *op,
-                       struct nixl_note *note_p)
+static int call_notify_recv_x(int rank, uint64_t tag, uint64_t tag_mask, const struct nixl_op *op,
+                              struct nixl_note *note_p)
 {
     static const char operation[] = "nixl_notify_recv_x";
     struct nxr_form form;
@@ -446,6 +470,13 @@ int nixl_notify_recv_x(int rank, uint64_t tag, uint64_t tag_mask, const struct n
     return status == NIXL_OK
                ? inbox_recv(operation, form.context, rank, tag, tag_mask, form.timeout_ns, note_p)
                : status;
+}
+
+int nixl_notify_recv_x(int rank, uint64_t tag, uint64_t tag_mask, const struct nixl_op *op,
+                       struct nixl_note *note_p)
+{
+    return NXR_TRACED(NXR_TRACE_NOTE, "nixl_notify_recv_x", rank, 0, tag,
+                      call_notify_recv_x(rank, tag, tag_mask, op, note_p));
 }
 
 /* ---- for completion queues ------------------------------------------------------------------- */
@@ -462,6 +493,7 @@ static struct nxr_note *inbox_take(struct nixl_context *context)
         note = nxr_list_entry(link, struct nxr_note, link);
         atomic_fetch_sub_explicit(&context->queued_nbytes, note_cost(note->nbytes),
                                   memory_order_relaxed);
+        inbox_tell(note->rank, note->tag, note->nbytes, note->traced);
     }
     nxr_inbox_unlock();
     return note;

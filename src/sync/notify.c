@@ -11,6 +11,7 @@
 #include "core/subsystem.h"
 #include "core/life.h"
 #include "core/service.h"
+#include "core/trace.h"
 #include "memory/device.h"
 #include "sync/inbox.h"
 #include "sync/peer.h"
@@ -18,6 +19,7 @@
 #include "sync/senders.h"
 #include "transfer/transfer.h"
 #include "util/clock.h"
+#include "util/probe.h"
 #include "util/status.h"
 #include "core/wait.h"
 
@@ -98,19 +100,25 @@ static inline bool must_hold(const struct nxr_peer *peer)
 }
 
 /* One was sent. Caller holds send_lock, or is the only thread. */
-static inline void notify_count(struct nxr_peer *peer, const struct nxr_transport *transport,
-                                size_t nbytes)
+static inline __attribute__((always_inline)) void
+notify_count(struct nxr_peer *peer, const struct nxr_transport *transport,
+             const struct nxr_message *message)
 {
     struct sync_peer *sp = sync_peer_of(peer);
 
     if (__builtin_expect(sp->sent == NULL, 0)) {
         sp->sent = nxr_stats_entry_of(peer, NXR_STATS_NOTIFY, transport->name, NXR_METHOD_NONE);
     }
-    nxr_stats_count_alone(sp->sent, nbytes);
+    nxr_stats_count_alone(sp->sent, message->nbytes);
+    NXR_PROBE3(note_sent, peer->rank, message->tag, message->nbytes);
+    if (nxr_trace_has(NXR_TRACE_NOTE)) {
+        nxr_sync_trace(peer, NXR_TRACE_SENT, ++sp->n_traced_sent, message->tag, message->nbytes);
+    }
 }
 
 /* Put it into the ring. Caller holds send_lock, which a program with one thread does not need. */
-static inline int notify_write(struct nxr_peer *peer, const struct nxr_message *message)
+static inline __attribute__((always_inline)) int notify_write(struct nxr_peer *peer,
+                                                              const struct nxr_message *message)
 {
     const struct nxr_transport *transport = peer->transport;
     int status = NIXL_E_AGAIN;
@@ -122,7 +130,7 @@ static inline int notify_write(struct nxr_peer *peer, const struct nxr_message *
         status = NIXL_OK;
     }
     if (__builtin_expect(status == NIXL_OK, 1)) {
-        notify_count(peer, transport, message->nbytes);
+        notify_count(peer, transport, message);
     }
     return status;
 }
@@ -462,18 +470,24 @@ int nxr_notify_put(struct nxr_segment *segment, const struct nxr_put_notify *wha
         status = segment->transport->put_notify(segment, what);
     }
     if (status == NIXL_OK) {
-        notify_count(peer, segment->transport, what->message.nbytes);
+        notify_count(peer, segment->transport, &what->message);
     }
     nxr_spin_unlock(&sp->send_lock);
     return status;
 }
 
-int nixl_notify(int rank, uint64_t tag, const void *msg, size_t nbytes, int64_t timeout_ns)
+static int call_notify(int rank, uint64_t tag, const void *msg, size_t nbytes, int64_t timeout_ns)
 {
     const struct nxr_message message = {.tag = tag, .bytes = msg, .nbytes = nbytes};
     int status = nxr_notify_check("nixl_notify", rank, msg, nbytes, timeout_ns);
 
     return status == NIXL_OK ? nxr_notify_send("nixl_notify", rank, &message, timeout_ns) : status;
+}
+
+int nixl_notify(int rank, uint64_t tag, const void *msg, size_t nbytes, int64_t timeout_ns)
+{
+    return NXR_TRACED(NXR_TRACE_NOTE, "nixl_notify", rank, nbytes, tag,
+                      call_notify(rank, tag, msg, nbytes, timeout_ns));
 }
 
 /* ---- peers ----------------------------------------------------------------------------------- */

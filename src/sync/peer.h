@@ -9,6 +9,7 @@
 #include "core/job.h"
 #include "core/peer_slot.h"
 #include "core/stats.h"
+#include "core/trace.h"
 
 struct sync_peer {
     /* Notifications to the peer. */
@@ -16,12 +17,14 @@ struct sync_peer {
     struct nxr_ring_tx tx;
     struct nxr_list held; /* struct held_note: they wait for earlier puts; peer->n_held of them */
     struct nxr_stats_entry *sent; /* counts them; NULL: none was sent */
+    uint64_t n_traced_sent;       /* while they are traced: the number of the last one */
 
     /* Notifications from the peer: nxr_inbox_spin. */
     _Alignas(NXR_LINE_NBYTES) struct nxr_ring_rx rx;
     struct sync_peer *_Atomic rx_next; /* in the list of inbox.peers; stays when it is taken out */
     struct nxr_peer *peer;
     struct nxr_stats_entry *received; /* counts them; NULL: none has arrived */
+    uint64_t n_traced_taken;          /* while they are traced: the number of the last one */
 };
 
 extern struct nxr_peer_slot nxr_sync_slot; /* of nxr_notify_subsystem */
@@ -30,6 +33,13 @@ static inline struct sync_peer *sync_peer_of(const struct nxr_peer *peer)
 {
     return nxr_peer_slot_of(peer, &nxr_sync_slot);
 }
+
+/*
+ * The event that a notification was sent to the peer, or received from it. Arrows are drawn by its
+ * number, among ranks of the own job; the object is the process. (receive.c)
+ */
+void nxr_sync_trace(const struct nxr_peer *peer, enum nxr_trace_form form, uint64_t number,
+                    uint64_t tag, size_t nbytes) __attribute__((cold, noinline));
 
 /* A notification was taken from the peer. Caller holds inbox.lock. */
 static inline void sync_count_received(struct sync_peer *sp, size_t nbytes)

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "sync/notify.h"
+#include "core/trace.h"
 #include "transfer/transfer.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -78,9 +79,9 @@ static int put_then_notify(int rank, struct nixl_region *region, const struct nx
     return nxr_transfer_put_then("nixl_put_notify", rank, region, &piece, send_note, &note);
 }
 
-int nixl_put_notify(int rank, struct nixl_region *region, uint64_t offset, const void *src,
-                    size_t nbytes, uint64_t tag, const void *msg, size_t msg_nbytes,
-                    int64_t timeout_ns)
+static int call_put_notify(int rank, struct nixl_region *region, uint64_t offset, const void *src,
+                           size_t nbytes, uint64_t tag, const void *msg, size_t msg_nbytes,
+                           int64_t timeout_ns)
 {
     const struct nxr_put_notify what = {
         .offset = offset,
@@ -99,8 +100,18 @@ int nixl_put_notify(int rank, struct nixl_region *region, uint64_t offset, const
     return status == NIXL_OK ? put_then_notify(rank, region, &what, timeout_ns) : status;
 }
 
-int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
-                    uint64_t tag, const void *msg, size_t msg_nbytes, int64_t timeout_ns)
+int nixl_put_notify(int rank, struct nixl_region *region, uint64_t offset, const void *src,
+                    size_t nbytes, uint64_t tag, const void *msg, size_t msg_nbytes,
+                    int64_t timeout_ns)
+{
+    return NXR_TRACED(
+        NXR_TRACE_PUT, "nixl_put_notify", rank, nbytes, tag,
+        call_put_notify(rank, region, offset, src, nbytes, tag, msg, msg_nbytes, timeout_ns));
+}
+
+static int call_get_notify(int rank, struct nixl_region *region, uint64_t offset, void *dst,
+                           size_t nbytes, uint64_t tag, const void *msg, size_t msg_nbytes,
+                           int64_t timeout_ns)
 {
     const struct nxr_message message = {.tag = tag, .bytes = msg, .nbytes = msg_nbytes};
     int status = nxr_notify_check("nixl_get_notify", rank, msg, msg_nbytes, timeout_ns);
@@ -113,4 +124,12 @@ int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offset, void 
     }
     return status == NIXL_OK ? nxr_notify_send("nixl_get_notify", rank, &message, timeout_ns)
                              : status;
+}
+
+int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
+                    uint64_t tag, const void *msg, size_t msg_nbytes, int64_t timeout_ns)
+{
+    return NXR_TRACED(
+        NXR_TRACE_GET, "nixl_get_notify", rank, nbytes, tag,
+        call_get_notify(rank, region, offset, dst, nbytes, tag, msg, msg_nbytes, timeout_ns));
 }

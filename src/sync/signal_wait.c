@@ -11,6 +11,7 @@
 #include "core/event.h"
 #include "core/form.h"
 #include "core/job.h"
+#include "core/trace.h"
 #include "region/region.h"
 #include "sync/stream_signal.h"
 #include "transports/transport.h"
@@ -411,8 +412,8 @@ static inline bool signal_wait_look_closely(const uint64_t *word, enum nixl_comp
     return false;
 }
 
-int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t value,
-                     int64_t timeout_ns, uint64_t *seen_p)
+static int call_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t value,
+                            int64_t timeout_ns, uint64_t *seen_p)
 {
     struct signal_wait wait = {
         .words = &word, .n_words = 1, .type = NIXL_TYPE_UINT64, .compare = compare, .value = value};
@@ -430,6 +431,13 @@ int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t v
         *seen_p = wait.seen;
     }
     return status;
+}
+
+int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t value,
+                     int64_t timeout_ns, uint64_t *seen_p)
+{
+    return NXR_TRACED(NXR_TRACE_SIGNAL, "nixl_signal_wait", -1, 0, value,
+                      call_signal_wait(word, compare, value, timeout_ns, seen_p));
 }
 
 /* Let a completion queue wait. */
@@ -473,8 +481,8 @@ static int signal_wait_await(const char *operation, struct signal_wait *wait, in
     return NIXL_OK;
 }
 
-int nixl_signal_wait_x(const uint64_t *word, enum nixl_compare compare, uint64_t value,
-                       const struct nixl_op *op, uint64_t *seen_p)
+static int call_signal_wait_x(const uint64_t *word, enum nixl_compare compare, uint64_t value,
+                              const struct nixl_op *op, uint64_t *seen_p)
 {
     static const char operation[] = "nixl_signal_wait_x";
     struct signal_wait wait = {
@@ -501,9 +509,16 @@ int nixl_signal_wait_x(const uint64_t *word, enum nixl_compare compare, uint64_t
     return status;
 }
 
+int nixl_signal_wait_x(const uint64_t *word, enum nixl_compare compare, uint64_t value,
+                       const struct nixl_op *op, uint64_t *seen_p)
+{
+    return NXR_TRACED(NXR_TRACE_SIGNAL, "nixl_signal_wait_x", -1, 0, value,
+                      call_signal_wait_x(word, compare, value, op, seen_p));
+}
+
 /* A wait whose arguments were checked; seen_p is of the wait's type. */
-static int wait_for_any(const char *operation, struct signal_wait *wait, int64_t timeout_ns,
-                        size_t *index_p, void *seen_p)
+static int wait_for_one_of(const char *operation, struct signal_wait *wait, int64_t timeout_ns,
+                           size_t *index_p, void *seen_p)
 {
     int status = check_wait(operation, wait, timeout_ns);
 
@@ -517,6 +532,13 @@ static int wait_for_any(const char *operation, struct signal_wait *wait, int64_t
         nxr_atomic_store_value(seen_p, wait->seen, nxr_type_nbytes(wait->type));
     }
     return status;
+}
+
+static int wait_for_any(const char *operation, struct signal_wait *wait, int64_t timeout_ns,
+                        size_t *index_p, void *seen_p)
+{
+    return NXR_TRACED(NXR_TRACE_SIGNAL, operation, -1, 0, wait->value,
+                      wait_for_one_of(operation, wait, timeout_ns, index_p, seen_p));
 }
 
 int nixl_signal_wait_any(const uint64_t *const *words, size_t nwords, enum nixl_compare compare,

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "sync/following.h"
+#include "core/trace.h"
 #include "sync/granted.h"
 #include "transfer/xfer.h"
 
@@ -33,7 +34,8 @@ static int xfer_start_granted(const char *operation, struct nixl_xfer *xfer,
     return nxr_granting->end(lease, status, started, req_p);
 }
 
-int nixl_xfer_start_x(struct nixl_xfer *xfer, const struct nixl_op *op, struct nixl_req **req_p)
+static int call_xfer_start_x(struct nixl_xfer *xfer, const struct nixl_op *op,
+                             struct nixl_req **req_p)
 {
     static const char operation[] = "nixl_xfer_start_x";
     struct nxr_following following = {NULL, NULL};
@@ -62,4 +64,10 @@ int nixl_xfer_start_x(struct nixl_xfer *xfer, const struct nixl_op *op, struct n
     }
     nxr_following_begin(&following, status, req);
     return nxr_form_end(operation, &form, status, req, req_p);
+}
+
+int nixl_xfer_start_x(struct nixl_xfer *xfer, const struct nixl_op *op, struct nixl_req **req_p)
+{
+    return NXR_TRACED(NXR_TRACE_XFER, "nixl_xfer_start_x", -1, 0, 0,
+                      call_xfer_start_x(xfer, op, req_p));
 }

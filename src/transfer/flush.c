@@ -11,6 +11,7 @@
 #include "core/form.h"
 #include "core/service.h"
 #include "core/subsystem.h"
+#include "core/trace.h"
 #include "transfer/durable.h"
 #include "transfer/transfer.h"
 #include "util/clock.h"
@@ -242,7 +243,7 @@ static int drain_all(const char *operation, int64_t timeout_ns, order_of_fn *ord
                : first_failure;
 }
 
-int nixl_fence(int rank)
+static int call_fence(int rank)
 {
     int status = nxr_check_ready("nixl_fence");
     struct nxr_peer *peer;
@@ -263,6 +264,11 @@ int nixl_fence(int rank)
     return nxr_transfer_fence("nixl_fence", peer);
 }
 
+int nixl_fence(int rank)
+{
+    return NXR_TRACED(NXR_TRACE_WAIT, "nixl_fence", rank, 0, 0, call_fence(rank));
+}
+
 static inline int flush(const char *operation, int rank, order_of_fn *order_of, int64_t timeout_ns)
 {
     struct nxr_peer *peer;
@@ -280,7 +286,7 @@ static inline int flush(const char *operation, int rank, order_of_fn *order_of, 
     return drain(operation, peer, timeout_ns, order_of);
 }
 
-int nixl_flush(int rank, int64_t timeout_ns)
+static int call_flush(int rank, int64_t timeout_ns)
 {
     int status = nxr_check_ready("nixl_flush");
 
@@ -289,6 +295,11 @@ int nixl_flush(int rank, int64_t timeout_ns)
     }
     return timeout_ns < 0 ? nxr_fail_timeout("nixl_flush", rank, timeout_ns)
                           : flush("nixl_flush", rank, flush_of, timeout_ns);
+}
+
+int nixl_flush(int rank, int64_t timeout_ns)
+{
+    return NXR_TRACED(NXR_TRACE_WAIT, "nixl_flush", rank, 0, 0, call_flush(rank, timeout_ns));
 }
 
 /* ---- flushing without waiting ---------------------------------------------------------------- */
@@ -474,8 +485,8 @@ static int flush_check_durable(const char *operation, int rank, struct nixl_regi
                                  "its process; allowed: files, or NULL for all of them");
 }
 
-int nixl_flush_x(int rank, struct nixl_region *region, const struct nixl_op *op,
-                 struct nixl_req **req_p)
+static int call_flush_x(int rank, struct nixl_region *region, const struct nixl_op *op,
+                        struct nixl_req **req_p)
 {
     static const char operation[] = "nixl_flush_x";
     struct nixl_req *req = NULL;
@@ -503,6 +514,13 @@ int nixl_flush_x(int rank, struct nixl_region *region, const struct nixl_op *op,
         status = flush_start(operation, rank, &what, &req);
     }
     return nxr_form_end(operation, &form, status, req, req_p);
+}
+
+int nixl_flush_x(int rank, struct nixl_region *region, const struct nixl_op *op,
+                 struct nixl_req **req_p)
+{
+    return NXR_TRACED(NXR_TRACE_WAIT, "nixl_flush_x", rank, 0, 0,
+                      call_flush_x(rank, region, op, req_p));
 }
 
 const struct nxr_subsystem nxr_flush_subsystem = {

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "region/region.h"
+#include "core/trace.h"
 #include "transfer/staging.h"
 #include "transfer/transfer.h"
 #include "util/env.h"
@@ -142,8 +143,8 @@ static int move(struct strided *call)
                : nxr_transfer_fail_copy(call->operation, status, call->region, segment);
 }
 
-int nixl_put_strided(int rank, struct nixl_region *region, uint64_t offset, size_t stride,
-                     const void *src, size_t src_stride, size_t block_nbytes, size_t nblocks)
+static int call_put_strided(int rank, struct nixl_region *region, uint64_t offset, size_t stride,
+                            const void *src, size_t src_stride, size_t block_nbytes, size_t nblocks)
 {
     struct strided call = {.operation = "nixl_put_strided",
                            .kind = NXR_OP_PUT,
@@ -159,8 +160,16 @@ int nixl_put_strided(int rank, struct nixl_region *region, uint64_t offset, size
     return move(&call);
 }
 
-int nixl_get_strided(int rank, struct nixl_region *region, uint64_t offset, size_t stride,
-                     void *dst, size_t dst_stride, size_t block_nbytes, size_t nblocks)
+int nixl_put_strided(int rank, struct nixl_region *region, uint64_t offset, size_t stride,
+                     const void *src, size_t src_stride, size_t block_nbytes, size_t nblocks)
+{
+    return NXR_TRACED(
+        NXR_TRACE_PUT, "nixl_put_strided", rank, 0, 0,
+        call_put_strided(rank, region, offset, stride, src, src_stride, block_nbytes, nblocks));
+}
+
+static int call_get_strided(int rank, struct nixl_region *region, uint64_t offset, size_t stride,
+                            void *dst, size_t dst_stride, size_t block_nbytes, size_t nblocks)
 {
     struct strided call = {.operation = "nixl_get_strided",
                            .kind = NXR_OP_GET,
@@ -174,4 +183,12 @@ int nixl_get_strided(int rank, struct nixl_region *region, uint64_t offset, size
                            .nblocks = nblocks};
 
     return move(&call);
+}
+
+int nixl_get_strided(int rank, struct nixl_region *region, uint64_t offset, size_t stride,
+                     void *dst, size_t dst_stride, size_t block_nbytes, size_t nblocks)
+{
+    return NXR_TRACED(
+        NXR_TRACE_GET, "nixl_get_strided", rank, 0, 0,
+        call_get_strided(rank, region, offset, stride, dst, dst_stride, block_nbytes, nblocks));
 }

@@ -9,6 +9,7 @@
 #include "core/life.h"
 #include "host/atomic_ask.h"
 #include "core/progress.h"
+#include "core/trace.h"
 #include "region/segment_request.h"
 #include "transfer/copy_thread.h"
 #include "transfer/op.h"
@@ -270,12 +271,14 @@ bool nxr_transfer_put_here(int rank, struct nixl_region *region, uint64_t offset
 
 int nixl_put(int rank, struct nixl_region *region, uint64_t offset, const void *src, size_t nbytes)
 {
-    return put("nixl_put", rank, region, offset, src, nbytes);
+    return NXR_TRACED(NXR_TRACE_PUT, "nixl_put", rank, nbytes, 0,
+                      put("nixl_put", rank, region, offset, src, nbytes));
 }
 
 int nixl_get(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes)
 {
-    return get("nixl_get", rank, region, offset, dst, nbytes);
+    return NXR_TRACED(NXR_TRACE_GET, "nixl_get", rank, nbytes, 0,
+                      get("nixl_get", rank, region, offset, dst, nbytes));
 }
 
 /*

@@ -7,6 +7,7 @@
 
 #include "core/request.h"
 #include "core/subsystem.h"
+#include "core/trace.h"
 #include "util/handle.h"
 #include "util/clock.h"
 #include "util/status.h"
@@ -128,8 +129,9 @@ static int xfer_fill(const char *operation, struct nixl_xfer *xfer, const struct
     return status;
 }
 
-int nixl_xfer_create(enum nixl_xfer_op op, int rank, const struct nixl_blocks *local, size_t nlocal,
-                     const struct nixl_blocks *remote, size_t nremote, struct nixl_xfer **xfer_p)
+static int call_xfer_create(enum nixl_xfer_op op, int rank, const struct nixl_blocks *local,
+                            size_t nlocal, const struct nixl_blocks *remote, size_t nremote,
+                            struct nixl_xfer **xfer_p)
 {
     const char *operation = "nixl_xfer_create";
     int status;
@@ -162,6 +164,13 @@ int nixl_xfer_create(enum nixl_xfer_op op, int rank, const struct nixl_blocks *l
     atomic_store_explicit(&xfer->magic, NXR_XFER_OPEN, memory_order_release);
     *xfer_p = xfer;
     return NIXL_OK;
+}
+
+int nixl_xfer_create(enum nixl_xfer_op op, int rank, const struct nixl_blocks *local, size_t nlocal,
+                     const struct nixl_blocks *remote, size_t nremote, struct nixl_xfer **xfer_p)
+{
+    return NXR_TRACED(NXR_TRACE_XFER, "nixl_xfer_create", rank, 0, 0,
+                      call_xfer_create(op, rank, local, nlocal, remote, nremote, xfer_p));
 }
 
 static bool xfer_is_running(struct nixl_xfer *xfer)
@@ -231,18 +240,29 @@ static int check_kept(const char *operation, struct nixl_xfer *xfer)
     return status;
 }
 
-int nixl_xfer_wait(struct nixl_xfer *xfer, int64_t timeout_ns)
+static int call_xfer_wait(struct nixl_xfer *xfer, int64_t timeout_ns)
 {
     int status = check_kept("nixl_xfer_wait", xfer);
 
     return status == NIXL_OK ? nixl_req_wait(&xfer->kept, timeout_ns) : status;
 }
 
-int nixl_xfer_cancel(struct nixl_xfer *xfer, int64_t timeout_ns, int32_t *outcome_p)
+int nixl_xfer_wait(struct nixl_xfer *xfer, int64_t timeout_ns)
+{
+    return NXR_TRACED(NXR_TRACE_XFER, "nixl_xfer_wait", -1, 0, 0, call_xfer_wait(xfer, timeout_ns));
+}
+
+static int call_xfer_cancel(struct nixl_xfer *xfer, int64_t timeout_ns, int32_t *outcome_p)
 {
     int status = check_kept("nixl_xfer_cancel", xfer);
 
     return status == NIXL_OK ? nixl_req_cancel(&xfer->kept, timeout_ns, outcome_p) : status;
+}
+
+int nixl_xfer_cancel(struct nixl_xfer *xfer, int64_t timeout_ns, int32_t *outcome_p)
+{
+    return NXR_TRACED(NXR_TRACE_XFER, "nixl_xfer_cancel", -1, 0, 0,
+                      call_xfer_cancel(xfer, timeout_ns, outcome_p));
 }
 
 /* ---- freeing --------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
 #include "core/progress.h"
 #include "core/request.h"
 #include "transfer/durable.h"
+#include "core/trace.h"
 #include "transfer/transfer.h"
 #include "util/clock.h"
 #include "util/status.h"
@@ -480,7 +481,7 @@ int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer, bool is_durabl
     return status == NIXL_OK ? status : fail_start(operation, xfer, status);
 }
 
-int nixl_xfer_start(struct nixl_xfer *xfer, struct nixl_req **req_p)
+static int call_xfer_start(struct nixl_xfer *xfer, struct nixl_req **req_p)
 {
     int status = nxr_xfer_check("nixl_xfer_start", xfer);
 
@@ -488,4 +489,9 @@ int nixl_xfer_start(struct nixl_xfer *xfer, struct nixl_req **req_p)
         status = nxr_xfer_claim("nixl_xfer_start", xfer);
     }
     return status == NIXL_OK ? nxr_xfer_start("nixl_xfer_start", xfer, false, req_p) : status;
+}
+
+int nixl_xfer_start(struct nixl_xfer *xfer, struct nixl_req **req_p)
+{
+    return NXR_TRACED(NXR_TRACE_XFER, "nixl_xfer_start", -1, 0, 0, call_xfer_start(xfer, req_p));
 }

@@ -18,6 +18,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/log.c %D%/log.h %D%/log_limit.c %D%/log_limit.h \
 	%D%/meet.h \
 	%D%/module.c %D%/module.h \
+	%D%/probe.h \
 	%D%/random.h \
 	%D%/rank_message.h \
 	%D%/nearest.c %D%/nearest.h \
@@ -28,6 +29,8 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/status.c %D%/status.h \
 	%D%/struct.c %D%/struct.h \
 	%D%/thread.c %D%/thread.h \
+	%D%/ticks.h \
+	%D%/trace_page.c %D%/trace_page.h \
 	%D%/wait_text.c %D%/wait_text.h \
 	%D%/atomic.c %D%/atomic.h
 if HAVE_VULKAN
