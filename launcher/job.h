@@ -79,9 +79,12 @@ struct launch_job {
     bool is_elastic;          /* ranks may leave one by one */
     bool mpi_hints;
     bool dry_run;
-    const char *stats;   /* --stats: "" for a table, "json", or a file; NULL: not asked for */
-    const char *metrics; /* --metrics: "[ADDR:]PORT"; NULL: not asked for */
-    int verbose;         /* how often -v was given */
+    const char *stats;       /* --stats: "" for a table, "json", or a file; NULL: not asked for */
+    const char *trace;       /* --trace: the file; NULL: not asked for */
+    const char *trace_kinds; /* NULL: all, or as NIXLRUN_TRACE says */
+    int trace_events;        /* of each thread; 0: as NIXLRUN_TRACE_EVENTS says */
+    const char *metrics;     /* --metrics: "[ADDR:]PORT"; NULL: not asked for */
+    int verbose;             /* how often -v was given */
 };
 
 /* Where a rank runs: made by placement.c from the topology. */

@@ -17,6 +17,7 @@
 #include "launcher/server.h"
 #include "launcher/sink.h"
 #include "launcher/stats.h"
+#include "launcher/trace.h"
 #include "launcher/tmpdir.h"
 #include "util/clock.h"
 
@@ -155,6 +156,7 @@ static int local_prepare(const struct launch_job *job)
     if (job->mpi_hints) {
         environ_add_mpi_hints();
     }
+    trace_ask(job);
     setenv("NIXLRUN_TERMINAL", isatty(STDERR_FILENO) ? "1" : "0", 1);
     signals_block(&mask);
     rc = tmpdir_share() ? foundation_open(&mask, &actions) : -errno;
@@ -209,7 +211,7 @@ void engine_local_run(const struct launch_job *job, const struct launch_place *p
         restart_say_sum();
         (void)sink_flush_all();
         exit_code = finish_exit_code();
-        if (!stats_end(job) && exit_code == 0) {
+        if ((!stats_end(job) | !trace_end(job)) && exit_code == 0) {
             exit_code = LAUNCH_EXIT_FAILED;
         }
         (void)sink_flush_all();

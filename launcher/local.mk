@@ -69,6 +69,8 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/options.h \
 	%D%/pages.c \
 	%D%/pages.h \
+	%D%/perfetto.c \
+	%D%/perfetto.h \
 	%D%/parser.h \
 	%D%/placement.c \
 	%D%/placement.h \
@@ -122,6 +124,11 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/textfile.h \
 	%D%/tmpdir.c \
 	%D%/tmpdir.h \
+	%D%/trace.h \
+	%D%/trace_clock.c \
+	%D%/trace_end.c \
+	%D%/trace_read.c \
+	%D%/trace_tracks.c \
 	%D%/values.c \
 	%D%/waits.h \
 	%D%/waits_graph.c \

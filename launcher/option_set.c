@@ -9,6 +9,8 @@
 #include "launcher/envfile.h"
 #include "launcher/hosts.h"
 #include "launcher/stats.h"
+#include "util/env.h"
+#include "util/trace_page.h"
 #include "launcher/values.h"
 #include "launcher/xalloc.h"
 
@@ -241,21 +243,53 @@ static int set_on_failure(struct parser *parser, const struct option *option, co
 }
 
 /* A file is made at once, so that a job of hours does not end with "permission denied". */
-static int set_stats(struct parser *parser, const struct option *option, const char *value)
+static int check_file(struct parser *parser, const struct option *option, const char *value)
 {
     FILE *file;
 
-    if (value != NULL && (value[0] == '\0' || value[0] == '-')) {
+    if (value[0] == '\0' || value[0] == '-') {
         return fail_value(parser, option, value, NULL);
     }
-    if (value != NULL && value_word(value, option->words) < 0) {
-        file = fopen(value, "ae");
-        if (file == NULL) {
-            return fail_value(parser, option, value, strerror(errno));
-        }
-        fclose(file);
+    file = fopen(value, "ae");
+    if (file == NULL) {
+        return fail_value(parser, option, value, strerror(errno));
+    }
+    fclose(file);
+    return 0;
+}
+
+static int set_stats(struct parser *parser, const struct option *option, const char *value)
+{
+    int rc = 0;
+
+    if (value != NULL && (value[0] == '\0' || value_word(value, option->words) < 0)) {
+        rc = check_file(parser, option, value);
     }
     parser->options->job.stats = value != NULL ? value : "";
+    return rc;
+}
+
+/* The file, the kinds or the number of a trace. */
+static int set_trace(struct parser *parser, const struct option *option, const char *value)
+{
+    struct launch_job *job = &parser->options->job;
+    char assignment[256], why[512];
+
+    if (option->id == OPTION_TRACE) {
+        job->trace = value;
+        return check_file(parser, option, value);
+    }
+    if (option->id == OPTION_TRACE_EVENTS) {
+        return value_count(value, NXR_TRACE_LEAST_EVENTS, NXR_TRACE_MOST_EVENTS,
+                           &job->trace_events) == 0
+                   ? 0
+                   : fail_value(parser, option, value, NULL);
+    }
+    snprintf(assignment, sizeof(assignment), "NIXLRUN_TRACE=%s", value);
+    if (value[0] == '\0' || nxr_env_check(assignment, why, sizeof(why)) != NIXL_OK) {
+        return fail_value(parser, option, value, NULL);
+    }
+    job->trace_kinds = value;
     return 0;
 }
 
@@ -269,6 +303,14 @@ static int set_metrics(struct parser *parser, const struct option *option, const
     }
     parser->options->job.metrics = value;
     return 0;
+}
+
+/* What is told of the job, and where. */
+static int set_report(struct parser *parser, const struct option *option, const char *value)
+{
+    return option->id == OPTION_STATS     ? set_stats(parser, option, value)
+           : option->id == OPTION_METRICS ? set_metrics(parser, option, value)
+                                          : set_trace(parser, option, value);
 }
 
 /* -np of the next program, or --ppn of the job. */
@@ -346,6 +388,9 @@ static int set_flag(struct parser *parser, const struct option *option)
 
 int option_set(struct parser *parser, const struct option *option, const char *value)
 {
+    if (option->id >= OPTION_STATS && option->id <= OPTION_TRACE_EVENTS) {
+        return set_report(parser, option, value);
+    }
     switch (option->id) {
     case OPTION_NP:
     case OPTION_PPN:
@@ -376,10 +421,6 @@ int option_set(struct parser *parser, const struct option *option, const char *v
     case OPTION_TOPOLOGY:
         parser->options->topology = value;
         return 0;
-    case OPTION_STATS:
-        return set_stats(parser, option, value);
-    case OPTION_METRICS:
-        return set_metrics(parser, option, value);
     case OPTION_HELP:
         parser->options->action = ACTION_HELP;
         parser->options->help_topic = value;

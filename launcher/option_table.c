@@ -2,6 +2,7 @@
 /* Names, values and help of every option, in the order in which help shows them. */
 #include "launcher/option_table.h"
 #include "launcher/job.h"
+#include "util/trace_page.h"
 
 #include <string.h>
 
@@ -310,6 +311,42 @@ const struct option option_table[] = {
         .topic = "information",
         .help = "While the job runs, serve what its ranks count as OpenMetrics, for Prometheus: "
                 "http://ADDR:PORT/metrics. Without ADDR only this host can read it (127.0.0.1).",
+    },
+    {
+        .id = OPTION_TRACE,
+        .scope = SCOPE_JOB,
+        .value = VALUE_NEEDED,
+        .names = "trace",
+        .arg = "FILE",
+        .complete = "file",
+        .allowed = "a file that can be written",
+        .topic = "information",
+        .brief = "write when what happened, for Perfetto",
+        .help = "Record what each thread of each rank does from when to when, and what was sent to "
+                "whom; when the job has ended, write it to FILE, which https://ui.perfetto.dev "
+                "opens, also what killed ranks had recorded.",
+    },
+    {
+        .id = OPTION_TRACE_KINDS,
+        .scope = SCOPE_JOB,
+        .value = VALUE_NEEDED,
+        .names = "trace-kinds",
+        .arg = "LIST",
+        .allowed = NXR_TRACE_WORDS "; a list of these, all, or such a list after ^ for all others",
+        .topic = "information",
+        .help = "With --trace: record these kinds of events only, such as put,note, or ^wait for "
+                "all others: " NXR_TRACE_WORDS ".",
+    },
+    {
+        .id = OPTION_TRACE_EVENTS,
+        .scope = SCOPE_JOB,
+        .value = VALUE_NEEDED,
+        .names = "trace-events",
+        .arg = "N",
+        .allowed = "64 to 16777216",
+        .topic = "information",
+        .help = "With --trace: keep the last N events of each thread, of 64 bytes each; rounded up "
+                "to a power of two. Default: 65536.",
     },
     {
         .id = OPTION_EXPLAIN,

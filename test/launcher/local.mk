@@ -28,11 +28,11 @@ EXTRA_DIST += \
 # The local engine: PMIx clients that use one service each, and scripts that run them.
 launcher_clients = %D%/pmix_data %D%/pmix_events %D%/pmix_jobs
 launcher_tests = %D%/test_alone.sh %D%/test_death.sh %D%/test_exit.sh %D%/test_gdb.sh %D%/test_info.sh %D%/test_mpi.sh %D%/test_output.sh \
-	%D%/test_ps.sh %D%/test_rank.sh %D%/test_restart.sh %D%/test_scale.sh %D%/test_services.sh %D%/test_signals.sh %D%/test_stats.sh %D%/test_waits.sh %D%/test_world.sh
+	%D%/test_ps.sh %D%/test_rank.sh %D%/test_restart.sh %D%/test_scale.sh %D%/test_services.sh %D%/test_signals.sh %D%/test_stats.sh %D%/test_trace.sh %D%/test_waits.sh %D%/test_world.sh
 EXTRA_PROGRAMS += $(launcher_clients)
 dist_check_SCRIPTS += $(launcher_tests)
 TESTS += $(launcher_tests)
-EXTRA_DIST += %D%/lib.sh %D%/mpi_program.c %D%/steps.sh
+EXTRA_DIST += %D%/lib.sh %D%/read_trace.py %D%/mpi_program.c %D%/steps.sh
 
 %C%_pmix_data_SOURCES = %D%/pmix_client.h %D%/pmix_data.c
 %C%_pmix_data_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)

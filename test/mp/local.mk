@@ -73,6 +73,7 @@ mp_programs = \
 	%D%/stress \
 	%D%/stuck \
 	%D%/team_retry \
+	%D%/traced \
 	%D%/two_copies \
 	%D%/unload
 EXTRA_PROGRAMS += $(mp_programs)
@@ -206,6 +207,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_team_retry_SOURCES = %D%/team_retry.c test/net/bed.c test/net/bed.h
 %C%_team_retry_LDFLAGS = $(mp_link)
 %C%_team_retry_LDADD = $(mp_libs)
+%C%_traced_LDFLAGS = $(mp_link)
+%C%_traced_LDADD = $(mp_libs) -lpthread
 %C%_two_copies_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'
 %C%_two_copies_LDADD = test/mp/libmptest.la src/libnixlrun_core.la -ldl
 %C%_unload_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'

@@ -95,6 +95,7 @@ unit_programs = \
 	%D%/thread_priority \
 	%D%/tmpdir \
 	%D%/token \
+	%D%/trace \
 	%D%/values \
 	%D%/vm \
 	%D%/waits \
@@ -281,6 +282,8 @@ fake_net = %D%/net_case.h %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h $(fak
 %C%_notify_LDADD = $(floor_sync) $(CRITERION_LIBS)
 %C%_peer_slot_CFLAGS = $(unit_cflags)
 %C%_peer_slot_LDADD = $(floor_core) $(CRITERION_LIBS)
+%C%_trace_CFLAGS = $(unit_cflags)
+%C%_trace_LDADD = $(unit_launcher_libs)
 %C%_waits_CFLAGS = $(unit_cflags)
 %C%_waits_LDADD = $(unit_launcher_libs)
 %C%_options_CFLAGS = $(unit_cflags)

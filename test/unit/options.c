@@ -153,6 +153,22 @@ Test(options, statistics_and_metrics)
     cr_expect(ne(int, metrics_parse("[]:x", address, &port), 0));
 }
 
+Test(options, trace)
+{
+    const struct launch_job *job = &options.job;
+
+    cr_assert(
+        eq(int, parse("nixlrun --trace trace.tmp --trace-kinds ^wait --trace-events 64 app"), 0));
+    cr_expect(same(job->trace, "trace.tmp"));
+    cr_expect(same(job->trace_kinds, "^wait"));
+    cr_expect(eq(int, job->trace_events, 64));
+    cr_expect(ne(int, parse("nixlrun --trace -x app"), 0));
+    cr_expect(ne(int, parse("nixlrun --trace /nowhere/x app"), 0));
+    cr_expect(ne(int, parse("nixlrun --trace-kinds puts app"), 0));
+    cr_expect(ne(int, parse("nixlrun --trace-events 63 app"), 0));
+    remove("trace.tmp");
+}
+
 Test(options, programs_keep_their_own)
 {
     const struct launch_app *apps;
