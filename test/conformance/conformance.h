@@ -21,6 +21,7 @@ struct conf {
     enum nixl_mem_kind segment_kind; /* of segments */
     enum nixl_mem_kind local_kind;   /* of local memory, where guarantees make it of any kind */
     bool is_mapped;                  /* the processor reads and writes segments */
+    bool is_direct;                  /* segments are files past the page cache */
     const char *method;    /* how other ranks' segments must be reached; NULL: not checked */
     const char *transport; /* ... and by what on this host, if they are allocated host memory */
     unsigned scale;        /* rounds are multiplied by this many tenths */
@@ -30,7 +31,8 @@ extern struct conf conf;
 enum conf_needs {
     CONF_THREADS = 1, /* several threads use the library at once */
     CONF_PEERS = 2,   /* at least two ranks */
-    CONF_HOST = 4, /* segments in host memory: looked at after their end, or by their addresses */
+    CONF_HOST = 4,  /* segments in host memory: looked at after their end, or by their addresses */
+    CONF_WORDS = 8, /* words of segments change, or are waited for */
 };
 
 /* In a table a row without a function names the operation that the next ones are about. */
@@ -68,6 +70,10 @@ struct segment conf_segment(const char *name, size_t nbytes);
 /* The same, with what peers may not do (enum nixl_access). */
 struct segment conf_segment_with(const char *name, size_t nbytes, uint32_t access);
 void conf_drop(struct segment *segment);
+
+/* Where segments are files (file.c). */
+struct segment conf_file_segment(const char *name, size_t nbytes, uint32_t access);
+void conf_file_unmap(struct segment *segment);
 
 /* The same once all ranks are here: no put of theirs to it comes too late. */
 void conf_end(struct segment *segment);

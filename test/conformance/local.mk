@@ -12,6 +12,7 @@ EXTRA_PROGRAMS += %D%/conformance
 	%D%/event.c \
 	%D%/extended.c %D%/extents.c %D%/extents.h %D%/extents_xfer.c \
 	%D%/exchange.c %D%/exchange.h \
+	%D%/file.c \
 	%D%/grant.c \
 	%D%/job.c \
 	%D%/kinds.c %D%/kinds_channel.c %D%/kinds_collective.c \
@@ -38,8 +39,8 @@ EXTRA_PROGRAMS += %D%/litmus
 %C%_litmus_LDFLAGS = $(mp_link)
 %C%_litmus_LDADD = $(mp_libs)
 
-conformance_tests = %D%/allocated.mp %D%/bounce.mp %D%/cuda.mp %D%/launchers.mp %D%/litmus.mp \
-	%D%/registered.mp
+conformance_tests = %D%/allocated.mp %D%/bounce.mp %D%/cuda.mp %D%/file.mp %D%/launchers.mp \
+	%D%/litmus.mp %D%/registered.mp
 EXTRA_DIST += $(conformance_tests)
 TESTS += $(conformance_tests)
 if HAVE_VULKAN

@@ -4,7 +4,8 @@
  * and the guarantee; test/matrix.sh makes a table of them.
  *
  *     conformance [single] [registered] [extents] [forbidden] [method=METHOD] [transport=NAME]
- *                 [segment=KIND] [local=KIND] [mapped] [scale=TENTHS] [without=NAME...] [NAME...]
+ *                 [segment=KIND] [local=KIND] [mapped] [direct] [scale=TENTHS] [without=NAME...]
+ *                 [NAME...]
  *
  * single      NIXL_THREAD_SINGLE; what needs threads is left out
  * registered  segments are registered memory
@@ -12,10 +13,11 @@
  * forbidden   not dumpable, so that the kernel refuses process_vm_* without CAP_SYS_PTRACE
  * method=M    other ranks' segments must be reached in this way: memcpy, process_vm or bounce
  * transport=T ... by this transport, if their ranks are on this host: shm if not given
- * segment=K   segments are memory of that kind: host, vulkan or cuda
- * local=K     so is local memory, where guarantees make it of any kind
+ * segment=K   segments are memory of that kind: host, vulkan, cuda or file
+ * local=K     so is local memory, where guarantees make it of any kind but file
  * mapped      the processor reads and writes segments of that kind; else only guarantees that do
  *             not look at them with it are run
+ * direct      files are read and written past the page cache
  * scale=N     stress loops run N tenths of their rounds
  * without=N   not this guarantee
  * NAME        only these guarantees
@@ -81,6 +83,9 @@ struct segment conf_segment_with(const char *name, size_t nbytes, uint32_t acces
     struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
     struct segment segment = {.nbytes = nbytes};
 
+    if (conf.segment_kind == NIXL_MEM_FILE) {
+        return conf_file_segment(name, nbytes, access);
+    }
     params.access = access;
     if (conf.is_registered) {
         MPT_EQ(posix_memalign(&segment.own, 64, nbytes), 0);
@@ -101,6 +106,9 @@ struct segment conf_segment_with(const char *name, size_t nbytes, uint32_t acces
 void conf_drop(struct segment *segment)
 {
     MPT_OK(nixl_region_close(segment->region, MPT_PATIENCE));
+    if (conf.segment_kind == NIXL_MEM_FILE) {
+        conf_file_unmap(segment);
+    }
     free(segment->own);
     *segment = (struct segment){0};
 }
@@ -165,13 +173,24 @@ static bool is_blind(const struct guarantee *table)
            table == conf_job || table == conf_access;
 }
 
+/* Guarantees of these tables hold for files, of which no word changes and that no pointer leads to. */
+static bool is_of_files(const struct guarantee *table)
+{
+    return table == conf_kinds || table == conf_data || table == conf_order ||
+           table == conf_request || table == conf_close || table == conf_event ||
+           table == conf_xfer || table == conf_xfer_data || table == conf_grant ||
+           table == conf_pair;
+}
+
 static bool is_wanted(const struct guarantee *table, const struct guarantee *guarantee,
                       char **names)
 {
     if (guarantee->run == NULL || (!conf.is_mapped && !is_blind(table)) ||
         ((guarantee->needs & CONF_THREADS) && conf.is_single) ||
         ((guarantee->needs & CONF_PEERS) && conf.size < 2) ||
-        ((guarantee->needs & CONF_HOST) && conf.segment_kind != NIXL_MEM_HOST)) {
+        ((guarantee->needs & CONF_HOST) && conf.segment_kind != NIXL_MEM_HOST) ||
+        (conf.segment_kind == NIXL_MEM_FILE &&
+         (!is_of_files(table) || (guarantee->needs & CONF_WORDS)))) {
         return false;
     }
     for (int i = 0; i < n_left_out; i++) {
@@ -223,11 +242,20 @@ static void walk(char **names)
 
 static enum nixl_mem_kind kind_named(const char *name)
 {
-    if (strcmp(name, "host") == 0) {
-        return NIXL_MEM_HOST;
+    static const struct {
+        const char *name;
+        enum nixl_mem_kind kind;
+    } kinds[] = {{"host", NIXL_MEM_HOST},
+                 {"vulkan", NIXL_MEM_VULKAN},
+                 {"cuda", NIXL_MEM_CUDA},
+                 {"file", NIXL_MEM_FILE}};
+    size_t i = 0;
+
+    while (i < sizeof(kinds) / sizeof(kinds[0]) && strcmp(name, kinds[i].name) != 0) {
+        i++;
     }
-    MPT_TRUE(strcmp(name, "vulkan") == 0 || strcmp(name, "cuda") == 0);
-    return strcmp(name, "vulkan") == 0 ? NIXL_MEM_VULKAN : NIXL_MEM_CUDA;
+    MPT_LT(i, sizeof(kinds) / sizeof(kinds[0]));
+    return kinds[i].kind;
 }
 
 /* Is there a device for that kind? All ranks find the same, or the first guarantee fails. */
@@ -237,6 +265,9 @@ static bool is_kind_there(enum nixl_mem_kind kind)
     struct nixl_region *region;
     int status;
 
+    if (kind == NIXL_MEM_FILE) {
+        return true;
+    }
     params.kind = kind;
     status = nixl_region_alloc("kind", 4096, &params, &region);
     if (status == NIXL_E_NO_DEVICE) {
@@ -269,6 +300,8 @@ int main(int argc, char **argv)
             conf.transport = argv[i] + 10;
         } else if (strcmp(argv[i], "mapped") == 0) {
             conf.is_mapped = true;
+        } else if (strcmp(argv[i], "direct") == 0) {
+            conf.is_direct = true;
         } else if (strncmp(argv[i], "segment=", 8) == 0) {
             conf.segment_kind = kind_named(argv[i] + 8);
         } else if (strncmp(argv[i], "local=", 6) == 0) {
