@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every call about one rank, with an attached process: what each side does in turn. */
+#include "config.h"
+
 #include "attach_calls.h"
 #include "test/mp/mptest.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     NBYTES = 1 << 20,
@@ -38,9 +42,24 @@ static void take_turn(int rank)
 /* ---- regions --------------------------------------------------------------------------------- */
 
 struct regions {
-    struct nixl_region *data, *words, *registered;
+    struct nixl_region *data, *words, *registered, *file;
     void *memory; /* that is registered */
 };
+
+/* A file of no name, so that nothing is left of it. */
+static struct nixl_region *make_file(void)
+{
+    const char *dir = getenv("TMPDIR");
+    struct nixl_file_params params = NIXL_FILE_PARAMS_INIT;
+    struct nixl_region *region;
+
+    params.fd = open(dir != NULL ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    MPT_TRUE(params.fd >= 0);
+    params.nbytes = NBYTES;
+    MPT_OK(nixl_region_open_file("attach.file", NULL, &params, &region));
+    MPT_EQ(close(params.fd), 0);
+    return region;
+}
 
 static struct regions regions_open(bool is_owner)
 {
@@ -50,6 +69,7 @@ static struct regions regions_open(bool is_owner)
         MPT_OK(nixl_region_open("attach.data", &regions.data));
         MPT_OK(nixl_region_open("attach.words", &regions.words));
         MPT_OK(nixl_region_open("attach.registered", &regions.registered));
+        MPT_OK(nixl_region_open("attach.file", &regions.file));
         return regions;
     }
     regions.memory = calloc(1, NBYTES);
@@ -58,6 +78,7 @@ static struct regions regions_open(bool is_owner)
     MPT_OK(nixl_region_alloc("attach.words", 4096, NULL, &regions.words));
     MPT_OK(nixl_region_register("attach.registered", regions.memory, NBYTES, NULL,
                                 &regions.registered));
+    regions.file = make_file();
     return regions;
 }
 
@@ -66,6 +87,7 @@ static void regions_close(struct regions *regions)
     MPT_OK(nixl_region_close(regions->data, MPT_PATIENCE));
     MPT_OK(nixl_region_close(regions->words, MPT_PATIENCE));
     MPT_OK(nixl_region_close(regions->registered, MPT_PATIENCE));
+    MPT_OK(nixl_region_close(regions->file, MPT_PATIENCE));
     free(regions->memory);
 }
 
@@ -103,6 +125,7 @@ static void visit_data(int rank, struct regions *regions)
     for (size_t nbytes = 16; nbytes <= NBYTES; nbytes *= 16) {
         put_and_get(rank, regions->data, nbytes);
         put_and_get(rank, regions->registered, nbytes);
+        put_and_get(rank, regions->file, nbytes);
     }
     mpt_fill(bytes, sizeof(bytes), 5);
     MPT_OK(nixl_put_notify(rank, regions->data, 0, bytes, sizeof(bytes), TAG_NOTIFIED, text,
@@ -179,6 +202,46 @@ static void serve_transfer(int rank, struct regions *regions)
         for (int i = 0; i < N_BLOCKS; i++) {
             memcpy(bytes + i * BLOCK, data + (size_t)i * 2 * BLOCK, BLOCK);
         }
+        MPT_CHECK(bytes, sizeof(bytes), turn);
+        give_turn(rank);
+    }
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* A put and a prepared transfer, each with a notification when it is durable. */
+static void visit_file(int rank, struct regions *regions)
+{
+    struct nixl_blocks local = NIXL_BLOCKS_INIT, remote = NIXL_BLOCKS_INIT;
+    struct nixl_op op = NIXL_OP_INIT;
+    unsigned char bytes[N_BLOCKS * BLOCK];
+    struct nixl_xfer *xfer;
+
+    op.flags = NIXL_OP_DURABLE | NIXL_OP_NOTE;
+    op.tag = TAG_NOTIFIED;
+    mpt_fill(bytes, sizeof(bytes), 8);
+    MPT_OK(nixl_put_x(rank, regions->file, 5, bytes, sizeof(bytes), &op, NULL));
+    take_turn(rank);
+    mpt_fill(bytes, sizeof(bytes), 9);
+    local.addr = bytes;
+    remote.region = regions->file;
+    remote.offset = 5;
+    local.block_nbytes = remote.block_nbytes = sizeof(bytes);
+    MPT_OK(nixl_xfer_create(NIXL_XFER_PUT, rank, &local, 1, &remote, 1, &xfer));
+    MPT_OK(nixl_xfer_start_x(xfer, &op, NULL));
+    MPT_OK(nixl_xfer_free(xfer));
+    take_turn(rank);
+}
+
+static void serve_file(int rank, struct regions *regions)
+{
+    unsigned char bytes[N_BLOCKS * BLOCK];
+    struct nixl_note note;
+
+    for (uint64_t turn = 8; turn <= 9; turn++) {
+        nixl_note_init(&note);
+        MPT_OK(nixl_notify_recv(rank, TAG_NOTIFIED, UINT64_MAX, MPT_PATIENCE, &note));
+        MPT_OK(nixl_get(nixl_rank(), regions->file, 5, bytes, sizeof(bytes)));
         MPT_CHECK(bytes, sizeof(bytes), turn);
         give_turn(rank);
     }
@@ -307,6 +370,7 @@ void attach_calls_visit(int rank)
     take_turn(rank);
     visit_data(rank, &theirs);
     visit_transfer(rank, &theirs);
+    visit_file(rank, &theirs);
     produce(rank, "to");
     consume(rank, "from");
     use_token(rank);
@@ -324,6 +388,7 @@ void attach_calls_serve(int rank)
     give_turn(rank);
     serve_data(rank, &own);
     serve_transfer(rank, &own);
+    serve_file(rank, &own);
     consume(rank, "to");
     produce(rank, "from");
     expose(rank, &own, rank);
