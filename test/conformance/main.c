@@ -173,7 +173,7 @@ static bool is_blind(const struct guarantee *table)
            table == conf_job || table == conf_access;
 }
 
-/* Guarantees of these tables hold for files, of which no word changes and that no pointer leads to. */
+/* Guarantees of these tables hold for files, too: no word changes, and no pointer is needed. */
 static bool is_of_files(const struct guarantee *table)
 {
     return table == conf_kinds || table == conf_data || table == conf_order ||

@@ -2,8 +2,9 @@
 /*
  * Files as regions: every rank puts into the file of the next one and gets from it, by all calls;
  * what is in the files is what was put; what a file cannot do is refused with its reason.
- * Arguments: flags for the files, "direct" and "exclusive"; "cuda" or "vulkan": such memory on the
- * local side, too; "engine=NAME": what reads and writes must be that.
+ * Arguments: "device", first: the files are parts of the block device LOOP_DISK; their flags,
+ * "direct" and "exclusive"; "cuda" or "vulkan": such memory on the local side, too; "engine=NAME":
+ * what reads and writes must be that.
  */
 #include "mptest.h"
 
@@ -20,6 +21,7 @@ enum { FILE_NBYTES = 24 << 20, LARGE = 9 << 20, N_BLOCKS = 500, BLOCK = 4096 };
 static struct nixl_region *region;
 static struct nixl_file_params file_params = NIXL_FILE_PARAMS_INIT;
 static char own_path[512];
+static const char *disk; /* the block device that all have, or NULL */
 static int rank, size, next;
 static unsigned char *out, *in;
 
@@ -27,12 +29,17 @@ static void path_of(int owner, char path[512])
 {
     const char *dir = getenv("TMPDIR");
 
+    if (disk != NULL) {
+        snprintf(path, 512, "%s", disk);
+        file_params.offset = (uint64_t)owner * FILE_NBYTES;
+        return;
+    }
     snprintf(path, 512, "%s/nixlrun-file-%d-%d", dir != NULL ? dir : "/tmp", (int)getppid(), owner);
 }
 
 static void open_file(void)
 {
-    file_params.flags |= NIXL_FILE_CREATE;
+    file_params.flags |= disk == NULL ? NIXL_FILE_CREATE : 0;
     file_params.nbytes = FILE_NBYTES;
     MPT_OK(nixl_region_open_file("file", own_path, &file_params, &region));
     MPT_TRUE(nixl_region_addr(region) == NULL);
@@ -46,7 +53,7 @@ static void check_own(uint64_t offset, size_t nbytes, uint64_t seed)
     int fd = open(own_path, O_RDONLY | O_CLOEXEC);
 
     MPT_TRUE(bytes != NULL && fd >= 0);
-    MPT_EQ(pread(fd, bytes, nbytes, (off_t)offset), nbytes);
+    MPT_EQ(pread(fd, bytes, nbytes, (off_t)(file_params.offset + offset)), nbytes);
     MPT_CHECK(bytes, nbytes, seed);
     MPT_EQ(close(fd), 0);
     free(bytes);
@@ -300,6 +307,12 @@ int main(int argc, char **argv)
     const char *engine = NULL;
 
     mpt_start();
+    if (argc > 1 && strcmp(argv[1], "device") == 0) {
+        disk = getenv("LOOP_DISK");
+        if (disk == NULL || disk[0] == '\0') {
+            mpt_skip("no block device can be made here");
+        }
+    }
     for (int i = 1; i < argc; i++) {
         file_params.flags |= strcmp(argv[i], "direct") == 0      ? NIXL_FILE_DIRECT
                              : strcmp(argv[i], "exclusive") == 0 ? NIXL_FILE_EXCLUSIVE
@@ -334,7 +347,7 @@ int main(int argc, char **argv)
     }
     mpt_barrier();
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
-    MPT_EQ(unlink(own_path), 0);
+    MPT_EQ(disk != NULL ? 0 : unlink(own_path), 0);
     free(out);
     free(in);
     MPT_OK(nixl_finalize());

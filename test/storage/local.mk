@@ -5,4 +5,4 @@ check_LTLIBRARIES += %D%/bad_disk.la
 %C%_bad_disk_la_LDFLAGS = $(AM_LDFLAGS) -module -shared -avoid-version -rpath /nowhere
 %C%_bad_disk_la_LIBADD = -ldl
 EXTRA_PROGRAMS += %D%/without_uring
-EXTRA_DIST += %D%/bad-disk %D%/small-disk %D%/without-uring
+EXTRA_DIST += %D%/bad-disk %D%/loop-disk %D%/small-disk %D%/without-uring
