@@ -150,20 +150,21 @@ static nb::object context_event(Context &context, int64_t timeout_ns)
     return nb::cast(Event{event.type, event.rank, event.name, event.incarnation});
 }
 
-static void context_flush(Context &context, nb::handle rank, bool with_gets, nb::handle timeout)
+static void context_flush(Context &context, nb::handle rank, bool with_gets, bool durable,
+                          nb::handle timeout)
 {
     struct nixl_op op = NIXL_OP_INIT;
     const int target = rank.is_none() ? NIXL_ALL_RANKS : read_rank(rank);
     const int64_t timeout_ns = read_timeout(timeout);
 
     op.context = context.handle();
-    op.flags = with_gets ? NIXL_OP_GETS : 0;
+    op.flags = (with_gets ? NIXL_OP_GETS : 0) | (durable ? NIXL_OP_DURABLE : 0);
     run(timeout_ns, 0, {},
         [&](struct nixl_req **req_p) { return nixl_flush_x(target, nullptr, &op, req_p); });
 }
 
 static nb::object context_start_flush(Context &context, nb::handle rank, bool with_gets,
-                                      nb::handle queue, nb::handle data)
+                                      bool durable, nb::handle queue, nb::handle data)
 {
     const int target = rank.is_none() ? NIXL_ALL_RANKS : read_rank(rank);
     Start start;
@@ -171,6 +172,7 @@ static nb::object context_start_flush(Context &context, nb::handle rank, bool wi
     start.set_queue(queue, data);
     start.set_context(context.handle());
     start.op.flags |= with_gets ? NIXL_OP_GETS : 0;
+    start.set_durable(durable);
     start.is_plain = false;
     return start_request("nixl_flush_x", &start, 0, new Request,
                          [&](const struct nixl_op *op, struct nixl_req **req_p, Operation *) {
@@ -282,17 +284,17 @@ Raises:
     type.def("_post", &context_post, "rank"_a, "tag"_a, "msg"_a.none() = none);
     bind_receiving(type);
     type.def("flush", &context_flush, "rank"_a.none() = none, nb::kw_only(), "gets"_a = false,
-             "timeout"_a.none() = usual,
+             "durable"_a = false, "timeout"_a.none() = usual,
              R"(Wait until all earlier puts to a rank (None: to all) are visible.
 
 This includes puts whose requests were dropped. ``gets``: and until all earlier gets have filled
-their memory.
+their memory. ``durable``: and until all that was put into files there is on the medium.
 
 Raises:
     StaleError: a put was dropped, since its region had been closed; or the failure of a dropped
     request. PeerLostError, TimedOutError.)");
     type.def("start_flush", &context_start_flush, "rank"_a.none() = none, nb::kw_only(),
-             "gets"_a = false, "queue"_a.none() = none, "data"_a.none() = none,
+             "gets"_a = false, "durable"_a = false, "queue"_a.none() = none, "data"_a.none() = none,
              "Start a flush(); returns a Request.");
     hide(type, {"notify", "recv", "try_recv", "event", "try_event", "flush"});
 }

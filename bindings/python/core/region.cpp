@@ -3,13 +3,14 @@
 #include "region.h"
 #include "request.h"
 
+#include <cstring>
 #include <dlfcn.h>
 
 namespace nx
 {
 
 /* In the order of enum nixl_mem_kind. */
-static const char *const kinds[] = {"none", "host", "cuda", "vulkan", "auto", nullptr};
+static const char *const kinds[] = {"none", "host", "cuda", "vulkan", "auto", "file", nullptr};
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
@@ -72,6 +73,30 @@ static void region_made(Region *region, struct nixl_region *handle, nb::object c
     }
 }
 
+/* A file, as keyword arguments give it: (path or None, descriptor, flags, offset, mode). */
+static int open_file(struct nixl_region **handle_p, const char *name, uint64_t nbytes,
+                     nb::handle file, const struct nixl_mem_params *made)
+{
+    const nb::tuple given = nb::cast<nb::tuple>(file);
+    const bool has_path = !given[0].is_none();
+    const nb::bytes path = has_path ? nb::cast<nb::bytes>(given[0]) : nb::bytes("", 0);
+    struct nixl_file_params params = NIXL_FILE_PARAMS_INIT;
+
+    if (strlen(path.c_str()) != path.size()) {
+        fail_value("the path has a zero byte");
+    }
+    params.fd = read_int_slow(given[1], "fd");
+    params.flags = (uint32_t)read_u64(given[2], "flags");
+    params.nbytes = nbytes;
+    params.offset = read_u64(given[3], "offset");
+    params.mode = (uint32_t)read_u64(given[4], "mode");
+    params.access = made->access;
+    params.context = made->context;
+    Unlocked unlocked;
+
+    return nixl_region_open_file(name, has_path ? path.c_str() : nullptr, &params, handle_p);
+}
+
 static int alloc_segment(struct nixl_region **handle_p, const char *name, uint64_t nbytes,
                          const struct nixl_mem_params *params)
 {
@@ -116,10 +141,11 @@ static std::vector<Memory> read_memories(nb::handle memory, bool is_written)
     return memories;
 }
 
-/* Allocate `nbytes`, or register `memory`, or, with neither, open the name. */
+/* Open `file`, allocate `nbytes`, or register `memory`, or, with none of them, open the name. */
 static void region_init(Region *region, nb::object context, nb::handle name, nb::handle nbytes,
                         nb::handle memory, const char *kind, nb::handle numa_node, bool huge,
-                        bool pinned, bool populate, nb::handle device, bool no_put, bool no_get)
+                        bool pinned, bool populate, nb::handle device, bool no_put, bool no_get,
+                        nb::handle file)
 {
     RegionParams made(nb::cast<Context &>(context), kind, device, no_put, no_get);
     const std::string label = region_label(name);
@@ -134,7 +160,10 @@ static void region_init(Region *region, nb::object context, nb::handle name, nb:
         made.params.flags |= NIXL_MEM_NUMA;
         made.params.numa_node = read_int_slow(numa_node, "numa_node");
     }
-    if (!memory.is_none()) {
+    if (!file.is_none()) {
+        check(open_file(&handle, given, nbytes.is_none() ? 0 : read_u64(nbytes, "nbytes"), file,
+                        &made.params));
+    } else if (!memory.is_none()) {
         registered = read_memories(memory, !no_put);
         made.params.kind = NIXL_MEM_AUTO; /* of each memory, as its driver says */
         check(register_segment(&handle, given, registered, is_list_of_memories(memory),
@@ -372,7 +401,7 @@ static void put_form(Region &region, int rank, uint64_t offset, Memory *memory, 
 
 static void region_put(Region &region, nb::handle rank, nb::handle source, nb::handle offset,
                        nb::handle tag, nb::handle message, nb::handle signal, nb::handle stream,
-                       nb::handle grant, nb::handle timeout)
+                       nb::handle grant, bool durable, nb::handle timeout)
 {
     struct nixl_region *handle = region.handle();
     const int target = read_rank(rank);
@@ -381,7 +410,8 @@ static void region_put(Region &region, nb::handle rank, nb::handle source, nb::h
     Memory memory(source, false);
     RegionUse use(&region);
 
-    if (__builtin_expect(tag.is_none() && signal.is_none() && stream.is_none() && grant.is_none(),
+    if (__builtin_expect(tag.is_none() && signal.is_none() && stream.is_none() && grant.is_none() &&
+                             !durable,
                          1)) {
         check_copy(tag, message);
         run(timeout_ns, memory.nbytes, {&memory}, [&](struct nixl_req **req_p) {
@@ -395,6 +425,7 @@ static void region_put(Region &region, nb::handle rank, nb::handle source, nb::h
     start.set_signal(signal);
     start.set_stream(stream);
     start.set_grant(grant);
+    start.set_durable(durable);
     put_form(region, target, at, &memory, true, &start, timeout_ns);
 }
 
@@ -449,7 +480,7 @@ static nb::object region_start(nb::object self, bool is_put, nb::handle rank, nb
 static nb::object region_start_put(nb::object self, nb::handle rank, nb::handle source,
                                    nb::handle offset, nb::handle tag, nb::handle message,
                                    nb::handle signal, nb::handle stream, nb::handle grant,
-                                   nb::handle queue, nb::handle data)
+                                   bool durable, nb::handle queue, nb::handle data)
 {
     Start start;
 
@@ -458,6 +489,7 @@ static nb::object region_start_put(nb::object self, nb::handle rank, nb::handle 
     start.set_signal(signal);
     start.set_stream(stream);
     start.set_grant(grant);
+    start.set_durable(durable);
     return region_start(self, true, rank, source, offset, &start);
 }
 
@@ -485,7 +517,8 @@ static void bind_region_moves(nb::class_<Region> &type)
 
     type.def("put", &region_put, "rank"_a.none(), "src"_a.none(), "offset"_a.none() = zero,
              nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none, "signal"_a.none() = none,
-             "stream"_a.none() = none, "grant"_a.none() = none, "timeout"_a.none() = usual,
+             "stream"_a.none() = none, "grant"_a.none() = none, "durable"_a = false,
+             "timeout"_a.none() = usual,
              R"(Copy bytes from local memory into a rank's segment of the region.
 
 The rank makes no call, and may compute. When put() returns, ``src`` may be reused; a notification,
@@ -498,6 +531,7 @@ Args:
     tag, msg: a notification to the rank behind the data, with up to NOTE_MAX bytes.
     signal: Signal.adding() or Signal.setting(): what happens to a signal behind the data.
     stream: a CUDA stream; the copy is queued on it, and the call returns at once.
+    durable: into a file: the put ends, and what follows it comes, when its bytes are on the medium.
     timeout: seconds; then the put is canceled.
 
 Raises:
@@ -520,7 +554,7 @@ failures are those of put(); after a failure dst may hold some of the data.)");
     type.def("start_put", &region_start_put, "rank"_a.none(), "src"_a.none(),
              "offset"_a.none() = zero, nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none,
              "signal"_a.none() = none, "stream"_a.none() = none, "grant"_a.none() = none,
-             "queue"_a.none() = none, "data"_a.none() = none,
+             "durable"_a = false, "queue"_a.none() = none, "data"_a.none() = none,
              R"(Start a put; returns a Request. ``src`` must not change until it has ended.
 
 Up to 128 KiB are copied within the call on one host. ``queue``: the queue that reports the end;
@@ -543,8 +577,8 @@ void bind_region(nb::module_ &module)
     type.def("__init__", &region_init, "context"_a, "name"_a.none(), "nbytes"_a.none() = none,
              "memory"_a.none() = none, nb::kw_only(), "kind"_a = "host",
              "numa_node"_a.none() = none, "huge"_a = false, "pinned"_a = false,
-             "populate"_a = false, "device"_a.none() = none, "no_put"_a = false,
-             "no_get"_a = false);
+             "populate"_a = false, "device"_a.none() = none, "no_put"_a = false, "no_get"_a = false,
+             "file"_a.none() = none);
     type.def_ro("name", &Region::name).def_ro("context", &Region::context);
     type.def_prop_ro("nbytes", [](const Region &region) { return region.nbytes; });
     type.def_prop_ro("addr", [](const Region &region) { return (uintptr_t)region.addr; });

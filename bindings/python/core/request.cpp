@@ -131,6 +131,14 @@ void Start::set_grant(nb::handle token)
     is_plain = false;
 }
 
+void Start::set_durable(bool is_durable)
+{
+    if (is_durable) {
+        op.flags |= NIXL_OP_DURABLE;
+        is_plain = false;
+    }
+}
+
 void Start::set_stream(nb::handle stream)
 {
     if (!stream.is_none()) {

@@ -66,6 +66,7 @@ struct Start {
     void set_stream(nb::handle stream);
     /* None, or the token of a grant. */
     void set_grant(nb::handle token);
+    void set_durable(bool is_durable);
 };
 
 /* Register a request with its queue, and give it the outcome of its start; raises failures. */

@@ -210,8 +210,8 @@ static void transfer_check(const Transfer &transfer)
 }
 
 static nb::object transfer_start(nb::object self, nb::handle tag, nb::handle message,
-                                 nb::handle signal, nb::handle grant, nb::handle queue,
-                                 nb::handle data)
+                                 nb::handle signal, nb::handle grant, bool durable,
+                                 nb::handle queue, nb::handle data)
 {
     Transfer *transfer = nb::inst_ptr<Transfer>(self);
     struct nixl_xfer *xfer = transfer->handle();
@@ -223,6 +223,7 @@ static nb::object transfer_start(nb::object self, nb::handle tag, nb::handle mes
     start.set_note(tag, message);
     start.set_signal(signal);
     start.set_grant(grant);
+    start.set_durable(durable);
     start.set_context(nb::cast<Context &>(transfer->context).handle());
     start.is_plain = false;
     request->operation->kept = self;
@@ -233,7 +234,7 @@ static nb::object transfer_start(nb::object self, nb::handle tag, nb::handle mes
 }
 
 static void transfer_run(Transfer &transfer, nb::handle tag, nb::handle message, nb::handle grant,
-                         nb::handle timeout)
+                         bool durable, nb::handle timeout)
 {
     struct nixl_xfer *xfer = transfer.handle();
     const int64_t timeout_ns = read_timeout(timeout);
@@ -242,6 +243,7 @@ static void transfer_run(Transfer &transfer, nb::handle tag, nb::handle message,
     transfer_check(transfer);
     start.set_note(tag, message);
     start.set_grant(grant);
+    start.set_durable(durable);
     start.set_context(nb::cast<Context &>(transfer.context).handle());
     run(timeout_ns, transfer.nbytes, {&start.message},
         [&](struct nixl_req **req_p) { return nixl_xfer_start_x(xfer, &start.op, req_p); });
@@ -387,10 +389,11 @@ void bind_transfer(nb::module_ &module)
 
     type.def("__init__", &transfer_init, "context"_a, "op"_a, "rank"_a, "local"_a, "remote"_a);
     type.def("_start", &transfer_start, "tag"_a.none() = none, "msg"_a.none() = none,
-             "signal"_a.none() = none, "grant"_a.none() = none, "queue"_a.none() = none,
-             "data"_a.none() = none);
+             "signal"_a.none() = none, "grant"_a.none() = none, "durable"_a = false,
+             "queue"_a.none() = none, "data"_a.none() = none);
     type.def("run", &transfer_run, nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none,
-             "grant"_a.none() = none, "timeout"_a.none() = nb::borrow(default_timeout));
+             "grant"_a.none() = none, "durable"_a = false,
+             "timeout"_a.none() = nb::borrow(default_timeout));
     hide(type, {"run"});
     type.def("set_index", &transfer_set_index, "side"_a, "entry"_a, "index"_a);
     type.def("_info", &transfer_info);

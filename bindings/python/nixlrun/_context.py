@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _core
@@ -104,6 +105,59 @@ class ContextBase(_core.Context):
     def _open(self, name: str) -> Any:
         """A region without memory here, only to reach that of other ranks; asks nobody yet."""
         return self._keep(self._region_type(self, name))
+
+    def _open_file(
+        self,
+        name: Optional[str],
+        file: Union[str, bytes, os.PathLike[Any], int],
+        nbytes: Optional[Int] = None,
+        *,
+        offset: Int = 0,
+        create: bool = False,
+        new: bool = False,
+        read_only: bool = False,
+        exclusive: bool = False,
+        direct: bool = False,
+        preallocate: bool = False,
+        truncate: bool = False,
+        mode: int = 0o600,
+        no_put: bool = False,
+        no_get: bool = False,
+    ) -> Any:
+        """Open a file or block device of this host, and publish it as a region of kind "file".
+
+        Any rank puts into it and gets from it, also from and into GPU memory, of this host or of
+        another. A put with ``durable=True``, or flush(durable=True), ends when its bytes are on
+        the medium. It has no words and no memory that a view shows.
+
+        Args:
+            name: as of region(); None: for this rank alone.
+            file: a path, or a descriptor, which stays the caller's.
+            nbytes, offset: which part; without nbytes up to the end of the file. A shorter file is
+                extended, unless it is only read.
+            create, new, mode: make the file if there is none; ``new``: and fail if there is one.
+            exclusive: fail if another process has it so.
+            direct: past the page cache, where the file system can.
+            preallocate: reserve the space now.
+            truncate: when the region is closed, cut the file behind the last byte that was put.
+
+        Raises:
+            NotFoundError, AccessError, InUseError, NameInUseError, RangeError, LimitError,
+            InvalidArgumentError, StorageError (no space, say).
+        """
+        given = (create, new, read_only, exclusive, direct, preallocate, truncate)
+        flags = sum(1 << i for i, is_set in enumerate(given) if is_set)
+        path, fd = (None, file) if isinstance(file, int) else (os.fsencode(file), -1)
+        return self._keep(
+            self._region_type(
+                self,
+                name,
+                nbytes,
+                file=(path, fd, flags, offset, mode),
+                no_put=no_put,
+                no_get=no_get,
+            )
+        )
 
     def _prepare_put(self, rank: Int, local: Side, remote: Side) -> Any:
         """Prepare a transfer of many pieces from local memory to one rank's segments of regions.
@@ -222,12 +276,31 @@ class Context(ContextBase):
             no_get: bool = False,
         ) -> Region: ...
         def open(self, name: str) -> Region: ...
+        def open_file(
+            self,
+            name: Optional[str],
+            file: Union[str, bytes, os.PathLike[Any], int],
+            nbytes: Optional[Int] = None,
+            *,
+            offset: Int = 0,
+            create: bool = False,
+            new: bool = False,
+            read_only: bool = False,
+            exclusive: bool = False,
+            direct: bool = False,
+            preallocate: bool = False,
+            truncate: bool = False,
+            mode: int = 0o600,
+            no_put: bool = False,
+            no_get: bool = False,
+        ) -> Region: ...
         def prepare_put(self, rank: Int, local: Side, remote: Side) -> Transfer: ...
         def prepare_get(self, rank: Int, local: Side, remote: Side) -> Transfer: ...
     else:
         region = ContextBase._region
         register = ContextBase._register
         open = ContextBase._open
+        open_file = ContextBase._open_file
         prepare_put = ContextBase._prepare_put
         prepare_get = ContextBase._prepare_get
 

@@ -164,13 +164,19 @@ class Context:
     def _event(self, timeout: Timeout = None) -> Event: ...
     def _try_event(self) -> Optional[Event]: ...
     def _flush(
-        self, rank: Optional[Int] = None, *, gets: bool = False, timeout: Timeout = ...
+        self,
+        rank: Optional[Int] = None,
+        *,
+        gets: bool = False,
+        durable: bool = False,
+        timeout: Timeout = ...,
     ) -> None: ...
     def start_flush(
         self,
         rank: Optional[Int] = None,
         *,
         gets: bool = False,
+        durable: bool = False,
         queue: Optional[Queue] = None,
         data: object = None,
     ) -> Request: ...
@@ -191,6 +197,7 @@ class RegionBase:
         device: Union[str, int, None] = None,
         no_put: bool = False,
         no_get: bool = False,
+        file: Optional[tuple[Any, ...]] = None,
     ) -> None: ...
     @property
     def name(self) -> str: ...
@@ -226,6 +233,7 @@ class RegionBase:
         signal: Optional[SignalChange] = None,
         stream: Stream = None,
         grant: Optional[str] = None,
+        durable: bool = False,
         timeout: Timeout = ...,
     ) -> None: ...
     def _get(
@@ -251,6 +259,7 @@ class RegionBase:
         signal: Optional[SignalChange] = None,
         stream: Stream = None,
         grant: Optional[str] = None,
+        durable: bool = False,
         queue: Optional[Queue] = None,
         data: object = None,
     ) -> Request: ...
@@ -312,6 +321,7 @@ class Transfer:
         msg: Optional[Source] = None,
         signal: Optional[SignalChange] = None,
         grant: Optional[str] = None,
+        durable: bool = False,
         queue: Optional[Queue] = None,
         data: object = None,
     ) -> Request: ...
@@ -321,6 +331,7 @@ class Transfer:
         tag: Optional[Int] = None,
         msg: Optional[Source] = None,
         grant: Optional[str] = None,
+        durable: bool = False,
         timeout: Timeout = ...,
     ) -> None: ...
     def set_index(self, side: Literal["local", "remote"], entry: int, index: Source) -> None: ...

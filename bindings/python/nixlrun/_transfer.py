@@ -26,6 +26,7 @@ class TransferBase(_core.Transfer):
         msg: Optional[Source] = None,
         signal: Optional[SignalChange] = None,
         grant: Optional[str] = None,
+        durable: bool = False,
         queue: Optional[_core.Queue] = None,
         data: object = None,
     ) -> Request:
@@ -35,13 +36,15 @@ class TransferBase(_core.Transfer):
             tag, msg: a notification to the rank behind the last byte.
             signal: of a put: Signal.adding() or setting(), which happens behind the data.
             grant: the token of Job.grant(), if the rank has lent its blocks.
+            durable: of a put into files: it ends, and what follows it comes, when all of its bytes
+                are on the medium.
             queue: the queue that reports the end; None: the request is waited for.
 
         Raises:
             RangeError, IndexError: an index points outside of a segment or buffer; nothing moved.
             InUseError: the last start has not ended.
         """
-        return self._start(tag, msg, signal, grant, queue, data)
+        return self._start(tag, msg, signal, grant, durable, queue, data)
 
     def info(self) -> TransferInfo:
         """Sizes, the time that the next start is expected to take, and that of the last one."""

@@ -39,6 +39,7 @@ from ._team import TeamBase
 from ._transfer import TransferBase
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from types import TracebackType
 
@@ -283,11 +284,12 @@ class Region(RegionBase):
         signal: Optional[SignalChange] = None,
         stream: Stream = None,
         grant: Optional[str] = None,
+        durable: bool = False,
     ) -> None:
         """Copy bytes into a rank's segment; see nixlrun.Region.put()."""
         await self._run(
             self.start_put, rank, src, offset, tag=tag, msg=msg, signal=signal, stream=stream,
-            grant=grant,
+            grant=grant, durable=durable,
         )  # fmt: skip
 
     async def get(
@@ -397,9 +399,12 @@ class Transfer(TransferBase):
         msg: Optional[Source] = None,
         signal: Optional[SignalChange] = None,
         grant: Optional[str] = None,
+        durable: bool = False,
     ) -> None:
         """Start it, and wait for its end; see nixlrun.Transfer.start()."""
-        await self._context._run(self.start, tag=tag, msg=msg, signal=signal, grant=grant)
+        await self._context._run(
+            self.start, tag=tag, msg=msg, signal=signal, grant=grant, durable=durable
+        )
 
 
 class Team(TeamBase):
@@ -543,10 +548,29 @@ class Context(ContextBase):
             no_get: bool = False,
         ) -> Region: ...
         def open(self, name: str) -> Region: ...
+        def open_file(
+            self,
+            name: Optional[str],
+            file: Union[str, bytes, os.PathLike[Any], int],
+            nbytes: Optional[Int] = None,
+            *,
+            offset: Int = 0,
+            create: bool = False,
+            new: bool = False,
+            read_only: bool = False,
+            exclusive: bool = False,
+            direct: bool = False,
+            preallocate: bool = False,
+            truncate: bool = False,
+            mode: int = 0o600,
+            no_put: bool = False,
+            no_get: bool = False,
+        ) -> Region: ...
     else:
         region = ContextBase._region
         register = ContextBase._register
         open = ContextBase._open
+        open_file = ContextBase._open_file
 
     async def prepare_put(self, rank: Int, local: Side, remote: Side) -> Transfer:
         """Prepare a transfer to one rank's segments; see nixlrun.Job.prepare_put()."""
@@ -621,9 +645,11 @@ class Context(ContextBase):
         finally:
             inbox.listeners.remove(listener)
 
-    async def flush(self, rank: Optional[Int] = None, *, gets: bool = False) -> None:
-        """Wait until all earlier puts to a rank (None: to all) are visible."""
-        await self._run(self.start_flush, rank, gets=gets)
+    async def flush(
+        self, rank: Optional[Int] = None, *, gets: bool = False, durable: bool = False
+    ) -> None:
+        """Wait until all earlier puts to a rank (None: to all) are visible, or durable in files."""
+        await self._run(self.start_flush, rank, gets=gets, durable=durable)
 
     async def team(self, ranks: Optional[Sequence[Int]] = None) -> Team:
         """A team: of all ranks of the job, or of those in a list; all members call it."""
