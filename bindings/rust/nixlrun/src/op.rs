@@ -30,6 +30,7 @@ pub struct Op<'a> {
     timeout: Option<Duration>,
     stream: Option<*mut c_void>,
     grant: Option<&'a str>,
+    is_durable: bool,
 }
 
 /// Whose word a signal is.
@@ -43,7 +44,7 @@ pub(crate) enum Side {
 impl<'a> Op<'a> {
     /// Nothing.
     pub const fn new() -> Op<'a> {
-        Op { note: None, signal: None, timeout: None, stream: None, grant: None }
+        Op { note: None, signal: None, timeout: None, stream: None, grant: None, is_durable: false }
     }
 
     /// A notification to the rank follows: behind a put it arrives after the data, behind a get
@@ -63,6 +64,13 @@ impl<'a> Op<'a> {
     /// [`Context::grant`].
     pub fn grant(mut self, token: &'a str) -> Op<'a> {
         self.grant = Some(token);
+        self
+    }
+
+    /// Of a put into files, a prepared one, too: it ends, and what follows it comes, when its bytes
+    /// are on the medium.
+    pub fn durable(mut self) -> Op<'a> {
+        self.is_durable = true;
         self
     }
 
@@ -118,6 +126,9 @@ impl<'a> Op<'a> {
             op.flags |= sys::NIXL_OP_GRANT;
             op.grant = token.as_ptr();
             keep.push(token);
+        }
+        if self.is_durable {
+            op.flags |= sys::NIXL_OP_DURABLE;
         }
         if let Some(stream) = self.stream {
             op.flags |= sys::NIXL_OP_STREAM;

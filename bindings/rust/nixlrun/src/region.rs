@@ -40,6 +40,8 @@ pub enum Kind {
     Vulkan,
     /// GPU memory if there is any, else host memory; of memory that is registered: what it is.
     Auto,
+    /// A file or a block device: see [`Context::open_file`].
+    File,
 }
 
 /// How memory is made; `Memory::new()` is host memory of any kind.
@@ -58,13 +60,14 @@ impl Memory {
         Memory::default()
     }
 
-    /// Memory of this kind.
+    /// Memory of this kind; [`Kind::File`] is refused when it is made.
     pub fn kind(mut self, kind: Kind) -> Memory {
         self.kind = match kind {
             Kind::None | Kind::Host => sys::NIXL_MEM_HOST,
             Kind::Cuda => sys::NIXL_MEM_CUDA,
             Kind::Vulkan => sys::NIXL_MEM_VULKAN,
             Kind::Auto => sys::NIXL_MEM_AUTO,
+            Kind::File => sys::NIXL_MEM_FILE,
         };
         self
     }
@@ -200,6 +203,7 @@ fn kind_of(kind: i32) -> Kind {
         sys::NIXL_MEM_HOST => Kind::Host,
         sys::NIXL_MEM_CUDA => Kind::Cuda,
         sys::NIXL_MEM_VULKAN => Kind::Vulkan,
+        sys::NIXL_MEM_FILE => Kind::File,
         _ => Kind::None,
     }
 }
@@ -393,7 +397,11 @@ impl Context {
         self.adopt(pointer, None)
     }
 
-    fn adopt(&self, pointer: *mut sys::nixl_region, memory: Option<AnyHeld>) -> Result<Region> {
+    pub(crate) fn adopt(
+        &self,
+        pointer: *mut sys::nixl_region,
+        memory: Option<AnyHeld>,
+    ) -> Result<Region> {
         // SAFETY: an open region.
         let (address, nbytes) =
             unsafe { (sys::nixl_region_addr(pointer), sys::nixl_region_nbytes(pointer)) };
@@ -440,7 +448,7 @@ fn rank() -> i32 {
     unsafe { sys::nixl_rank() }
 }
 
-fn name_pointer(name: &Option<CString>) -> *const std::os::raw::c_char {
+pub(crate) fn name_pointer(name: &Option<CString>) -> *const std::os::raw::c_char {
     name.as_ref().map_or(ptr::null(), |name| name.as_ptr())
 }
 

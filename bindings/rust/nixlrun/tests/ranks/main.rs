@@ -5,6 +5,7 @@ use std::env;
 use std::process::{Command, Output};
 
 mod awaits;
+mod files;
 mod life;
 mod memory;
 mod notes;
