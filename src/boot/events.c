@@ -125,8 +125,7 @@ static bool events_take_card(struct nxr_wireup_event *event, const pmix_info_t *
         return false;
     }
     event->news = NXR_WIREUP_JOINED;
-    event->card = card.head;
-    event->card.nbytes = sizeof(event->card);
+    event->card = card;
     return true;
 }
 

@@ -314,7 +314,7 @@ static inline bool nxr_peer_is_lost(const struct nxr_peer *peer)
 int nxr_peer_new_attached(int number, struct nxr_peer **peer_p);
 
 /* The peer of a process that takes the place of another one. As nxr_peer_new_attached(). */
-int nxr_peer_new_returned(const struct nxr_card *card, struct nxr_peer **peer_p);
+int nxr_peer_new_returned(const struct nxr_full_card *card, struct nxr_peer **peer_p);
 
 /* End the subsystems' state of a peer, and free it. */
 void nxr_peer_free(struct nxr_peer *peer);

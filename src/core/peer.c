@@ -103,15 +103,21 @@ int nxr_peer_new_attached(int number, struct nxr_peer **peer_p)
     return status;
 }
 
-int nxr_peer_new_returned(const struct nxr_card *card, struct nxr_peer **peer_p)
+int nxr_peer_new_returned(const struct nxr_full_card *card, struct nxr_peer **peer_p)
 {
-    int status = peer_new_with_page(card->identity.rank, peer_p);
+    struct nxr_full_card *copy = malloc(sizeof(*copy));
+    int status =
+        copy != NULL ? peer_new_with_page(card->head.identity.rank, peer_p) : NIXL_E_NO_MEMORY;
 
-    if (status == NIXL_OK) {
-        (*peer_p)->is_counted = true;
-        nxr_peer_set_card(*peer_p, card);
+    if (status != NIXL_OK) {
+        free(copy);
+        return status;
     }
-    return status;
+    *copy = *card;
+    (*peer_p)->full_card = copy;
+    (*peer_p)->is_counted = true;
+    nxr_peer_set_card(*peer_p, &copy->head);
+    return NIXL_OK;
 }
 
 void nxr_peer_free(struct nxr_peer *peer)

@@ -21,7 +21,7 @@
 /* A process that has come back and is not readmitted; the latest of its rank. */
 struct returned {
     struct nxr_list link;
-    struct nxr_card card;
+    struct nxr_full_card card;
 };
 
 static struct nxr_list returned_waiting = {&returned_waiting, &returned_waiting};
@@ -36,7 +36,7 @@ static struct returned *returned_find(int rank)
     nxr_list_for_each (link, after, &returned_waiting) {
         struct returned *returned = nxr_list_entry(link, struct returned, link);
 
-        if (returned->card.identity.rank == rank) {
+        if (returned->card.head.identity.rank == rank) {
             return returned;
         }
     }
@@ -50,27 +50,27 @@ static void returned_drop(struct returned *returned)
 }
 
 /* Keep the card until the program readmits the rank. Caller holds job.lock. */
-static void returned_keep(const struct nxr_card *card)
+static void returned_keep(const struct nxr_full_card *card)
 {
-    struct returned *returned = returned_find(card->identity.rank);
+    const struct nxr_identity *identity = &card->head.identity;
+    struct returned *returned = returned_find(identity->rank);
 
     if (returned == NULL) {
         returned = calloc(1, sizeof(*returned));
         if (returned == NULL) {
-            nxr_error(CORE, "no memory to note that %s has come back",
-                      nxr_identity_name(&card->identity));
+            nxr_error(CORE, "no memory to note that %s has come back", nxr_identity_name(identity));
             return;
         }
         nxr_list_append(&returned_waiting, &returned->link);
     }
     returned->card = *card;
-    nxr_info(HOST, "%s has come back", nxr_identity_name(&card->identity));
-    nxr_event_push_of(NIXL_EVENT_PEER_JOINED, &card->identity);
+    nxr_info(HOST, "%s has come back", nxr_identity_name(identity));
+    nxr_event_push_of(NIXL_EVENT_PEER_JOINED, identity);
 }
 
-void nxr_returned_hear(const struct nxr_card *card)
+void nxr_returned_hear(const struct nxr_full_card *card)
 {
-    int rank = nxr_rank_of(&card->identity);
+    int rank = nxr_rank_of(&card->head.identity);
     struct nxr_peer *peer;
 
     if (rank < 0 || rank == nxr_job.rank) {
@@ -78,7 +78,7 @@ void nxr_returned_hear(const struct nxr_card *card)
     }
     pthread_mutex_lock(&nxr_job.lock);
     peer = nxr_peer_get_locked(rank);
-    if (peer != NULL && peer->identity.incarnation < card->identity.incarnation) {
+    if (peer != NULL && peer->identity.incarnation < card->head.identity.incarnation) {
         nxr_life_lost_locked(rank);
         returned_keep(card);
     }
@@ -92,7 +92,7 @@ void nxr_returned_has_ended(int rank)
     pthread_mutex_lock(&nxr_job.lock);
     returned = returned_find(rank);
     if (returned != NULL) {
-        nxr_event_push_of(NIXL_EVENT_PEER_LOST, &returned->card.identity);
+        nxr_event_push_of(NIXL_EVENT_PEER_LOST, &returned->card.head.identity);
         returned_drop(returned);
     } else {
         nxr_life_lost_locked(rank);
@@ -103,7 +103,7 @@ void nxr_returned_has_ended(int rank)
 /* ---- readmitting ----------------------------------------------------------------------------- */
 
 /* Put the peer of the new process in the place of the former one. Caller holds job.lock. */
-static int returned_replace(struct nxr_peer *former, const struct nxr_card *card)
+static int returned_replace(struct nxr_peer *former, const struct nxr_full_card *card)
 {
     struct nxr_peer *peer;
     int status = nxr_peer_new_returned(card, &peer);
@@ -134,11 +134,11 @@ static int returned_judge(const struct nxr_peer *peer, uint32_t incarnation, con
     const struct returned *returned = returned_find(peer->rank);
     uint32_t known = peer->identity.incarnation;
 
-    if (returned != NULL && incarnation == returned->card.identity.incarnation) {
+    if (returned != NULL && incarnation == returned->card.head.identity.incarnation) {
         return NIXL_OK;
     }
     if (incarnation > known && returned != NULL &&
-        incarnation < returned->card.identity.incarnation) {
+        incarnation < returned->card.head.identity.incarnation) {
         *why_p = "that process has ended, and another one has come; NIXL_EVENT_PEER_JOINED tells "
                  "so";
         return NIXL_E_PEER_LOST;

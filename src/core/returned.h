@@ -15,10 +15,10 @@
 #ifndef NXR_CORE_RETURNED_H
 #define NXR_CORE_RETURNED_H
 
-struct nxr_card;
+struct nxr_full_card;
 
 /* The launcher reports that process of a rank. Takes job.lock. */
-void nxr_returned_hear(const struct nxr_card *card);
+void nxr_returned_hear(const struct nxr_full_card *card);
 
 /* The launcher reports the end of that rank's latest process. Takes job.lock. */
 void nxr_returned_has_ended(int rank);

@@ -23,7 +23,7 @@ struct nxr_wireup_event {
     int rank;
     uint64_t change;  /* the number of the change (util/meet.h); 0: it has none */
     bool is_of_start; /* it was so when this rank joined, before all changes that are news */
-    struct nxr_card card;
+    struct nxr_full_card card; /* of NXR_WIREUP_JOINED */
 };
 
 /*

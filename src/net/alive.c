@@ -19,6 +19,7 @@
 #include "net/in.h"
 #include "net/out.h"
 #include "control/detector.h"
+#include "core/service.h"
 #include "region/region.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -76,7 +77,7 @@ void nxr_net_hail(const struct nxr_peer *peer)
     struct net_peer *np = net_peer_at(peer);
 
     net_lock();
-    if (!np->is_dead) {
+    if (!np->is_dead && !np->is_held) {
         net_alive_ping(np, nxr_now_ns());
     }
     net_unlock();
@@ -113,6 +114,11 @@ void nxr_net_take_ping(struct net_peer *np, const struct nxr_net_record *record)
 void nxr_net_lives(struct net_peer *np, size_t nbytes)
 {
     nxr_net.must_wake |= np->heard_at == 0; /* who attaches waits for that */
+    if (np->is_held) {
+        np->is_held = false;
+        nxr_net.is_trying = true; /* the timer sends what was held */
+        nxr_service_kick();
+    }
     np->heard_at = nxr_net.now;
     np->pinged_at = 0;
     np->heard_nbytes += nbytes;
@@ -243,7 +249,7 @@ static int64_t look_for_silence(int64_t now)
     for (struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL; peer = nxr_peers_next(peer)) {
         struct net_peer *np = net_peer_at(peer);
 
-        if (np == NULL || np->is_dead) {
+        if (np == NULL || np->is_dead || np->is_held) {
             continue;
         }
         if (away_ns > 2 * interval) {

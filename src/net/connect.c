@@ -171,6 +171,9 @@ bool nxr_net_connect(struct net_peer *np)
     if (np->is_reached) {
         return true;
     }
+    if (np->is_held) {
+        return false;
+    }
     now = nxr_now_ns();
     try_more(np, now);
     for (unsigned i = 0; i < np->n_tried; i++) {
@@ -204,7 +207,7 @@ int64_t nxr_net_connect_tick(int64_t now)
 
         if (np != NULL && !np->is_dead && !nxr_list_is_empty(&np->queue) && !np->is_reached) {
             nxr_net_pump(np);
-            is_trying |= !np->is_reached;
+            is_trying |= !np->is_reached && !np->is_held;
         }
     }
     nxr_net.is_trying = is_trying;

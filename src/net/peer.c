@@ -14,6 +14,8 @@
 #include "core/subsystem.h"
 #include "core/carrier.h"
 #include "core/route.h"
+#include "core/wireup.h"
+#include "net/net.h"
 #include "util/env.h"
 #include "util/log.h"
 
@@ -83,6 +85,16 @@ static bool speaks_as_we(const struct nxr_full_card *card, char *why, size_t why
     return false;
 }
 
+/*
+ * Was this process in the job when this one joined? If this one has come back, it takes nothing
+ * from here before its program has readmitted the rank; then it greets.
+ */
+static bool was_met(const struct nxr_peer *peer)
+{
+    return !nxr_peer_is_attached(peer) &&
+           nxr_wireup()->incarnation_of(peer->rank) == peer->identity.incarnation;
+}
+
 int nxr_net_add_peer(struct nxr_peer *peer, const struct nxr_full_card *card, char *why,
                      size_t why_nbytes)
 {
@@ -114,7 +126,11 @@ int nxr_net_add_peer(struct nxr_peer *peer, const struct nxr_full_card *card, ch
     peer->carrier = &nxr_net_carrier;
     peer->transport = &np->messages->transport;
     nxr_subsystems_peer_connected(peer);
+    np->is_held = nxr_job.self.incarnation > 0 && was_met(peer);
     atomic_store_explicit(&slot->np, np, memory_order_release);
+    if (nxr_job.may_return && !nxr_peer_is_attached(peer) && !was_met(peer)) {
+        nxr_net_hail(peer); /* it waits to be greeted */
+    }
     nxr_info(NET, "%s on %s will be reached by %s%s%s", nxr_peer_name(peer), np->card.head.host,
              np->messages->module->name, np->bulk != np->messages ? ", bulk by " : "",
              np->bulk != np->messages ? np->bulk->module->name : "");

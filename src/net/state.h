@@ -144,6 +144,7 @@ struct net_peer {
     struct nxr_net_ep *eps[NXR_NET_MAX]; /* by net->index; opened when first used */
     struct nxr_full_card card;
     bool is_greeted; /* HELLO was sent or is queued */
+    bool is_held;    /* nothing is sent before it has greeted: it knows a former process here */
     bool is_dead;
     bool has_left;                 /* it said goodbye */
     char why_lost[NXR_WHY_NBYTES]; /* why the network lost the peer; "": unknown */
