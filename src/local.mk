@@ -283,7 +283,8 @@ endif
 
 %C%_libnxr_channel_la_SOURCES = \
 	%D%/channel/channel.c %D%/channel/channel.h \
-	%D%/channel/channel_move.c
+	%D%/channel/channel_move.c \
+	%D%/channel/lane.c
 %C%_libnxr_channel_la_CFLAGS = $(AM_CFLAGS)
 
 %C%_libnxr_collective_la_SOURCES = \

@@ -28,6 +28,11 @@ enum nixl_channel_role {
  * Items arrive once and in order. A full queue makes the producer wait; nothing is lost. On one
  * host a producer fills the slot where the consumer reads it, without a copy.
  *
+ * A producer may close its end and open it again. If the consumer's end is open for any rank, a
+ * process that has come back (nixl_peer_readmit()) opens its own, too, and goes on behind the items
+ * that the former one had published; an item that this one died in does not exist. If it is open
+ * for one rank, it is for one process, and the next one gets NIXL_E_STALE.
+ *
  * @param name          1 .. NIXL_CHANNEL_NAME_MAX bytes; a consumer has one channel of that name
  * @param peer          the other end's rank, may be the caller; NIXL_ANY_RANK, for a consumer: any
  *                      number of producers, each with nslots of its own
@@ -42,6 +47,10 @@ enum nixl_channel_role {
  * @return NIXL_E_NAME_IN_USE    this rank already has such an end
  * @return NIXL_E_NOT_FOUND      producer: the consumer's end did not open within
  *                               NIXLRUN_RESOLVE_TIMEOUT
+ * @return NIXL_E_STALE          producer: the consumer's end is open for a former process of this
+ *                               rank
+ * @return NIXL_E_UNSUPPORTED    producer: the consumer's end is open for any rank of its own job,
+ *                               and this is an attached process
  * and as nixl_region_alloc() and nixl_get(). Threads: any; one thread at a time may use an end.
  */
 NIXL_API int nixl_channel_open(const char *name, int peer, enum nixl_channel_role role,
@@ -80,8 +89,9 @@ NIXL_API int nixl_channel_publish(struct nixl_channel *channel, size_t nbytes) N
  * @return NIXL_E_STALE          there is no item, and the producer has closed its end (never with
  *                               NIXL_ANY_RANK)
  * @return NIXL_E_PEER_LOST      there is no item, and the producer has died. With NIXL_ANY_RANK:
- *                               once for each rank that dies without closing its end, after all
- *                               that it had published; the rank is in nixl_last_error()
+ *                               once for each process that dies without closing its end, after
+ *                               all that it had published and before what the next process of that
+ *                               rank publishes; the rank is in nixl_last_error()
  * @return NIXL_E_INVALID_ARG    not a consumer's end, slot_p NULL, a negative timeout
  */
 NIXL_API int nixl_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p,

@@ -8,7 +8,6 @@
 
 #include "channel/channel.h"
 #include "core/subsystem.h"
-#include "core/event.h"
 #include "core/trace.h"
 #include "region/region.h"
 #include "util/env.h"
@@ -72,9 +71,9 @@ static void channel_drop(struct nixl_channel *channel)
 static void channel_retire(struct nixl_channel *channel)
 {
     atomic_store_explicit(&channel->magic, 0, memory_order_release);
-    channel_drop(channel);
     pthread_mutex_lock(&channels_lock);
     nxr_list_remove(&channel->link);
+    channel_drop(channel);
     nxr_handle_retire(&channel_handles, channel);
     pthread_mutex_unlock(&channels_lock);
 }
@@ -107,12 +106,7 @@ static void channel_let_go(struct nixl_channel *channel)
         unmap(channel->slots, channel->peer, channel->slot_bytes);
     }
     for (unsigned i = 0; channel->lanes != NULL && i < channel->n_lanes; i++) {
-        struct nxr_lane *lane = &channel->lanes[i];
-
-        unmap(lane->credit, channel->peer == NIXL_ANY_RANK ? (int)i : channel->peer,
-              (char *)lane->credit_word);
-        lane->credit_word = NULL;
-        close_region(&lane->credit, NIXL_FOREVER); /* no part of ours: does not wait */
+        nxr_lane_drop_credit(channel, i);
     }
     channel->ledger_bytes = NULL;
     channel->slot_bytes = NULL;
@@ -199,6 +193,13 @@ static struct nxr_ledger_head channel_head(const struct nixl_channel *channel)
     return head;
 }
 
+static void channel_list(struct nixl_channel *channel)
+{
+    pthread_mutex_lock(&channels_lock);
+    nxr_list_append(&open_channels, &channel->link);
+    pthread_mutex_unlock(&channels_lock);
+}
+
 /*
  * The consumer's own memory: the ledger comes first, and is filled before the slots can be found.
  */
@@ -222,7 +223,7 @@ static int open_consumer(struct nixl_channel *channel, const struct nixl_mem_par
     channel->ledger_bytes = nixl_region_addr(channel->ledger);
     *(struct nxr_ledger_head *)(void *)channel->ledger_bytes = channel_head(channel);
     nxr_channel_region_name(name, channel->name, "slots");
-    channel->n_deaths_told = nxr_event_n_deaths(); /* a producer may connect and die at once */
+    channel_list(channel); /* a producer may connect and die at once */
     status = nixl_region_alloc(name, slots_nbytes, params, &channel->slots);
     if (status == NIXL_OK && (channel->slots->memory.access & NIXL_ACCESS_NO_PUT) != 0) {
         status = nxr_fail(NIXL_E_INVALID_ARG, "nixl_channel_open", channel->peer, "", 0,
@@ -245,14 +246,6 @@ static int check_producer(const struct nixl_channel *channel, const struct nxr_l
     static const char operation[] = "nixl_channel_open";
 
     if (head->peer == NIXL_ANY_RANK) {
-        if (nxr_job.self.incarnation > 0) {
-            return nxr_fail(NIXL_E_UNSUPPORTED, operation, channel->peer, "", 0,
-                            "%s has opened its end of channel '%s' for any rank, which means the "
-                            "first process of each; for this process, which is %s, it must open "
-                            "one for that rank alone",
-                            nxr_rank_name(channel->peer), channel->name,
-                            nxr_rank_name(nxr_job.rank));
-        }
         return !nxr_peer_is_attached(channel->consumer)
                    ? NIXL_OK
                    : nxr_fail(NIXL_E_UNSUPPORTED, operation, channel->peer, "", 0,
@@ -352,7 +345,10 @@ static int find_consumer(struct nixl_channel *channel)
     if (status == NIXL_OK) {
         status = check_ledger(channel, &head, ledger.nbytes, slots.nbytes);
     }
-    return status == NIXL_OK ? map_consumer(channel) : status;
+    if (status == NIXL_OK) {
+        status = map_consumer(channel);
+    }
+    return status == NIXL_OK ? nxr_lane_take(channel) : status;
 }
 
 static int open_producer(struct nixl_channel *channel)
@@ -415,9 +411,9 @@ static int call_channel_open(const char *name, int peer, enum nixl_channel_role 
         channel_retire(channel);
         return status;
     }
-    pthread_mutex_lock(&channels_lock);
-    nxr_list_append(&open_channels, &channel->link);
-    pthread_mutex_unlock(&channels_lock);
+    if (role == NIXL_CHANNEL_PRODUCER) {
+        channel_list(channel);
+    }
     atomic_store_explicit(&channel->magic, NXR_CHANNEL_OPEN, memory_order_release);
     *channel_p = channel;
     return NIXL_OK;
@@ -458,8 +454,20 @@ static bool channel_peer_is_used(struct nxr_peer *peer)
     return is_used;
 }
 
+static void channel_death_known(const struct nxr_peer *peer)
+{
+    struct nxr_list *link, *after;
+
+    pthread_mutex_lock(&channels_lock);
+    nxr_list_for_each (link, after, &open_channels) {
+        nxr_lane_note_death(nxr_list_entry(link, struct nixl_channel, link), peer);
+    }
+    pthread_mutex_unlock(&channels_lock);
+}
+
 const struct nxr_subsystem nxr_channel_subsystem = {
     .name = "channel",
+    .death_known = channel_death_known,
     .peer_is_used = channel_peer_is_used,
     .stop = nxr_channels_free,
 };

@@ -23,10 +23,20 @@ struct nxr_ledger_head {
 };
 _Static_assert(sizeof(struct nxr_ledger_head) == 64, "read by the other end");
 
+/*
+ * A lane outlives those who use it: a producer that opens its end again, or a process that has come
+ * back, goes on where the former one has ended. The consumer writes `released`, the producer the
+ * rest, `opening` after all else.
+ */
 struct nxr_lane_line {
-    _Atomic uint64_t closed; /* 1: the producer will publish no more */
-    char unused[56];
+    _Atomic uint64_t closed;      /* 1: the producer will publish no more */
+    _Atomic uint64_t opening;     /* how often a producer has opened its end here */
+    _Atomic uint64_t first;       /* items that were published before the latest opening */
+    _Atomic uint64_t incarnation; /* of the process that has done that */
+    _Atomic uint64_t released;    /* items that have been given back */
+    char unused[24];
 };
+_Static_assert(sizeof(struct nxr_lane_line) == 64, "written by the other end");
 
 /* Of a slot: which item it holds, counted from 1, and its size in bytes. */
 struct nxr_stamp {
@@ -43,7 +53,13 @@ struct nxr_lane {
     struct nixl_region *credit;
     _Atomic uint64_t *credit_word; /* mapped; else NULL */
     bool is_credit_asked;
-    bool has_credit; /* the credit can be reached, mapped or not */
+    bool has_credit;  /* the credit can be reached, mapped or not */
+    uint64_t opening; /* of the line, whose credit this is */
+
+    /* Processes that have ended without closing their end; the latest of them. channels_lock. */
+    _Atomic unsigned n_deaths;
+    _Atomic uint32_t dead;
+    unsigned n_deaths_told; /* of these, the number that nixl_channel_recv() has reported */
 };
 
 /* Offsets of a lane's parts in the ledger, and of a slot in the slots. */
@@ -81,7 +97,8 @@ struct nixl_channel {
     struct nxr_lane *lanes;
     struct nxr_peer *producer; /* NULL: any number of them */
     unsigned next_lane;        /* to check first, so that no producer starves */
-    int n_deaths_told;         /* any number of producers: deaths reported since it was opened */
+    _Atomic unsigned n_deaths; /* the sum of the lanes', if there is any number of producers */
+    unsigned n_deaths_told;
 };
 
 /* Slots are used in turn; a division for each item would take longer than everything else. */
@@ -114,6 +131,40 @@ void nxr_channel_credit_name(char *text, const char *name, const struct nxr_iden
 
 /* NIXL_OK, or why the handle is not valid: the failure of `operation`, recorded. */
 int nxr_channel_check_open(const char *operation, const struct nixl_channel *channel);
+
+static inline struct nxr_lane_line *nxr_lane_line_of(const struct nixl_channel *channel,
+                                                     unsigned lane)
+{
+    return (struct nxr_lane_line *)(void *)(channel->ledger_bytes + nxr_lane_line_at(lane));
+}
+
+/* ---- the users of a lane, one after the other (lane.c) --------------------------------------- */
+
+/*
+ * A producer takes its lane, to go on behind the items of the former one. The consumer's memory is
+ * open, mapped or not. NIXL_OK, or a recorded failure.
+ */
+int nxr_lane_take(struct nixl_channel *channel);
+
+/*
+ * The consumer has released items of the lane. The peer to whom that is to be told, by the lane's
+ * credit; NULL: nobody, or the process is another one by now.
+ */
+struct nxr_peer *nxr_lane_debtor(struct nixl_channel *channel, unsigned number);
+
+/* A process has ended that may be a producer. channels_lock. */
+void nxr_lane_note_death(struct nixl_channel *channel, const struct nxr_peer *peer);
+
+/*
+ * The lane of a process that has ended without closing its end, if all that it had published is
+ * received; it counts as reported. n_lanes: none.
+ */
+unsigned nxr_lane_take_death(struct nixl_channel *channel);
+
+/* Unmap and close the lane's credit. */
+void nxr_lane_drop_credit(const struct nixl_channel *channel, unsigned number);
+
+/* ---- both ends ------------------------------------------------------------------------------- */
 
 /* A producer closes: notify the consumer, after all items. */
 void nxr_channel_say_closed(struct nixl_channel *channel);

@@ -8,7 +8,6 @@
 #include "config.h"
 
 #include "channel/channel.h"
-#include "core/event.h"
 #include "core/trace.h"
 #include "region/region.h"
 #include "util/clock.h"
@@ -286,9 +285,8 @@ static unsigned channel_move_find_item(const struct nixl_channel *channel)
 
 static bool has_closed(const struct nixl_channel *channel, unsigned lane)
 {
-    const struct nxr_lane_line *line = (void *)(channel->ledger_bytes + nxr_lane_line_at(lane));
-
-    return atomic_load_explicit(&line->closed, memory_order_acquire) != 0;
+    return atomic_load_explicit(&nxr_lane_line_of(channel, lane)->closed, memory_order_acquire) !=
+           0;
 }
 
 struct receive {
@@ -307,42 +305,28 @@ static int only_state(const struct nixl_channel *channel)
     return has_closed(channel, 0) ? NIXL_E_STALE : NIXL_OK;
 }
 
-/*
- * For any number of producers: take a rank that died after the channel was opened and before it had
- * closed its end. Reported once, after everything that it had published.
- */
-static bool channel_move_take_death(struct receive *receive)
+/* Asked when an item is seen: it may be one of a process that has come after a death. */
+static bool channel_move_has_news(const struct nixl_channel *channel)
 {
-    struct nixl_channel *channel = receive->channel;
-    int n_deaths = nxr_event_n_deaths();
-
-    while (channel->n_deaths_told < n_deaths) {
-        int rank = nxr_event_death(channel->n_deaths_told);
-
-        if (nxr_is_own_rank(rank) && has_item(channel, (unsigned)rank)) {
-            return false;
-        }
-        channel->n_deaths_told++;
-        if (nxr_is_own_rank(rank) && !has_closed(channel, (unsigned)rank)) {
-            receive->state = NIXL_E_PEER_LOST;
-            receive->ended = rank;
-            return true;
-        }
-    }
-    return false;
+    return atomic_load_explicit(&channel->n_deaths, memory_order_acquire) != channel->n_deaths_told;
 }
 
 /* Take an item, or the end of a producer. False: neither. */
 static bool channel_move_look(void *arg)
 {
     struct receive *receive = arg;
-    const struct nixl_channel *channel = receive->channel;
+    struct nixl_channel *channel = receive->channel;
+    unsigned dead;
 
-    if (channel->producer == NULL && channel_move_take_death(receive)) {
-        return true;
-    }
     receive->state = channel->producer != NULL ? only_state(channel) : NIXL_OK;
     receive->lane = channel_move_find_item(channel);
+    dead = nxr_lane_take_death(channel);
+    if (dead < channel->n_lanes) {
+        receive->lane = channel->n_lanes;
+        receive->state = NIXL_E_PEER_LOST;
+        receive->ended = (int)dead;
+        return true;
+    }
     return receive->lane < channel->n_lanes || receive->state != NIXL_OK;
 }
 
@@ -366,7 +350,7 @@ static int call_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, v
     }
     receive.ended = channel->peer;
     receive.lane = channel_move_find_item(channel);
-    if (receive.lane == channel->n_lanes) {
+    if (receive.lane == channel->n_lanes || channel_move_has_news(channel)) {
         status = nxr_wait_as(
             channel_move_look, &receive, timeout_ns, nxr_describe_reason,
             &(const struct nxr_reason){.kind = NXR_WAIT_CHANNEL_ITEM,
@@ -436,32 +420,25 @@ static void find_credit(const struct nixl_channel *channel, unsigned number, int
     }
 }
 
-/* Has another process taken the place of the lane's producer? It is owed nothing here. */
-static bool is_lane_of_former(const struct nixl_channel *channel, int rank)
+static void give_credit(struct nixl_channel *channel, unsigned number)
 {
-    return channel->producer != NULL ? nxr_peer_is_replaced(channel->producer)
-                                     : nxr_identity_at(rank).incarnation > 0;
-}
-
-static void give_credit(const struct nixl_channel *channel, unsigned number)
-{
-    int rank = channel->producer != NULL ? channel->peer : (int)number;
+    struct nxr_peer *peer = nxr_lane_debtor(channel, number);
     struct nxr_lane *lane = &channel->lanes[number];
     uint64_t enough = (channel->nslots + CREDIT_PARTS - 1) / CREDIT_PARTS;
 
-    if (nxr_job.may_return && is_lane_of_former(channel, rank)) {
+    if (peer == NULL) {
         return;
     }
     if (!lane->is_credit_asked) {
-        find_credit(channel, number, rank);
+        find_credit(channel, number, peer->rank);
     }
     if (lane->credit_word != NULL) {
         atomic_store_explicit(lane->credit_word, lane->n_released, memory_order_release);
-        nxr_wake_peer(channel->producer != NULL ? channel->producer : nxr_peer_find(rank));
+        nxr_wake_peer(peer);
     } else if (lane->has_credit && lane->n_released - lane->n_told >= enough) {
         lane->n_told = lane->n_released;
-        lane->has_credit =
-            nixl_signal_set(rank, lane->credit, 0, lane->n_released) == NIXL_OK; /* else it left */
+        lane->has_credit = nixl_signal_set(peer->rank, lane->credit, 0, lane->n_released) ==
+                           NIXL_OK; /* else it left */
     }
 }
 

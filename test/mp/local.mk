@@ -66,6 +66,7 @@ mp_programs = \
 	%D%/refusals \
 	%D%/restart \
 	%D%/restart_cases \
+	%D%/channel_return \
 	%D%/scarce \
 	%D%/seals \
 	%D%/states \
@@ -192,6 +193,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_restart_LDADD = $(mp_libs)
 %C%_restart_cases_LDFLAGS = $(mp_link)
 %C%_restart_cases_LDADD = $(mp_libs)
+%C%_channel_return_LDFLAGS = $(mp_link)
+%C%_channel_return_LDADD = $(mp_libs)
 %C%_scarce_LDFLAGS = $(mp_link)
 %C%_scarce_LDADD = $(mp_libs)
 %C%_seals_LDFLAGS = $(mp_link)

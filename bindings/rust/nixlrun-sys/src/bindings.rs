@@ -2218,6 +2218,11 @@ extern "C" {
     #[doc = " Items arrive once and in order. A full queue makes the producer wait; nothing is lost. On one"]
     #[doc = " host a producer fills the slot where the consumer reads it, without a copy."]
     #[doc = ""]
+    #[doc = " A producer may close its end and open it again. If the consumer's end is open for any rank, a"]
+    #[doc = " process that has come back (nixl_peer_readmit()) opens its own, too, and goes on behind the items"]
+    #[doc = " that the former one had published; an item that this one died in does not exist. If it is open"]
+    #[doc = " for one rank, it is for one process, and the next one gets NIXL_E_STALE."]
+    #[doc = ""]
     #[doc = " @param name          1 .. NIXL_CHANNEL_NAME_MAX bytes; a consumer has one channel of that name"]
     #[doc = " @param peer          the other end's rank, may be the caller; NIXL_ANY_RANK, for a consumer: any"]
     #[doc = "                      number of producers, each with nslots of its own"]
@@ -2232,6 +2237,10 @@ extern "C" {
     #[doc = " @return NIXL_E_NAME_IN_USE    this rank already has such an end"]
     #[doc = " @return NIXL_E_NOT_FOUND      producer: the consumer's end did not open within"]
     #[doc = "                               NIXLRUN_RESOLVE_TIMEOUT"]
+    #[doc = " @return NIXL_E_STALE          producer: the consumer's end is open for a former process of this"]
+    #[doc = "                               rank"]
+    #[doc = " @return NIXL_E_UNSUPPORTED    producer: the consumer's end is open for any rank of its own job,"]
+    #[doc = "                               and this is an attached process"]
     #[doc = " and as nixl_region_alloc() and nixl_get(). Threads: any; one thread at a time may use an end."]
     pub fn nixl_channel_open(
         name: *const ::std::os::raw::c_char,
@@ -2279,8 +2288,9 @@ extern "C" {
     #[doc = " @return NIXL_E_STALE          there is no item, and the producer has closed its end (never with"]
     #[doc = "                               NIXL_ANY_RANK)"]
     #[doc = " @return NIXL_E_PEER_LOST      there is no item, and the producer has died. With NIXL_ANY_RANK:"]
-    #[doc = "                               once for each rank that dies without closing its end, after all"]
-    #[doc = "                               that it had published; the rank is in nixl_last_error()"]
+    #[doc = "                               once for each process that dies without closing its end, after"]
+    #[doc = "                               all that it had published and before what the next process of that"]
+    #[doc = "                               rank publishes; the rank is in nixl_last_error()"]
     #[doc = " @return NIXL_E_INVALID_ARG    not a consumer's end, slot_p NULL, a negative timeout"]
     pub fn nixl_channel_recv(
         channel: *mut nixl_channel,
