@@ -169,10 +169,7 @@ bool nxr_net_connect(struct net_peer *np)
     int64_t now;
 
     if (np->is_reached) {
-        return true;
-    }
-    if (np->is_held) {
-        return false;
+        return !np->is_held;
     }
     now = nxr_now_ns();
     try_more(np, now);
@@ -182,7 +179,7 @@ bool nxr_net_connect(struct net_peer *np)
 
         if (status == NIXL_OK) {
             net_connect_take(np, i);
-            return true;
+            return !np->is_held; /* if it is: the connection tells if the peer ends */
         }
         np->failed |= status != NIXL_E_AGAIN ? 1u << i : 0;
         if (i + 1 == np->n_tried) {
@@ -205,9 +202,9 @@ int64_t nxr_net_connect_tick(int64_t now)
          peer = nxr_peers_next(peer)) {
         struct net_peer *np = net_peer_at(peer);
 
-        if (np != NULL && !np->is_dead && !nxr_list_is_empty(&np->queue) && !np->is_reached) {
+        if (np != NULL && !np->is_dead && !nxr_list_is_empty(&np->queue)) {
             nxr_net_pump(np);
-            is_trying |= !np->is_reached && !np->is_held;
+            is_trying |= !np->is_reached;
         }
     }
     nxr_net.is_trying = is_trying;

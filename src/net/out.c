@@ -123,7 +123,7 @@ static void send_in_order(struct net_out *out)
 {
     struct net_peer *np = out->np;
 
-    if (!np->is_reached) {
+    if (!np->is_reached || np->is_held) {
         net_out_enqueue(out);
         nxr_net_pump(np);
     } else if (!nxr_list_is_empty(&np->queue) || net_out_hand_over(out) == NIXL_E_AGAIN) {

@@ -86,6 +86,7 @@ static void worker(struct hello *hello)
 struct known {
     struct hello hello;
     struct nixl_xfer *xfer; /* that gets its slot */
+    int scope;              /* of its first process */
 };
 
 static struct known known[MOST_RANKS];
@@ -195,7 +196,7 @@ static void take_back(int rank)
     MPT_OK(nixl_peer_query(rank, &info));
     MPT_EQ(info.incarnation, former + 1);
     MPT_EQ(info.state, NIXL_PEER_ALIVE);
-    MPT_EQ(info.scope, mpt_network() == NULL ? NIXL_SCOPE_LOCAL : NIXL_SCOPE_REMOTE);
+    MPT_EQ(info.scope, known[rank].scope);
     prepare_again(rank);
 }
 
@@ -223,8 +224,12 @@ static void boss(int n_kills)
     int n_fds;
 
     for (int rank = 1; rank < nixl_size(); rank++) {
+        struct nixl_peer_info info = NIXL_PEER_INFO_INIT;
+
         meet(rank, 0);
         prepare(rank);
+        MPT_OK(nixl_peer_query(rank, &info));
+        known[rank].scope = info.scope;
     }
     n_fds = mpt_n_descriptors() + nixl_size(); /* a page of rings for each that comes back */
     first = measure(n_fds);
