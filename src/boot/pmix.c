@@ -13,6 +13,7 @@
 #include "boot/events.h"
 #include "boot/meeting.h"
 #include "boot/nodes.h"
+#include "boot/pmix_init.h"
 #include "boot/rank_socket.h"
 #include "boot/sharing.h"
 #include "nixlrun.h"
@@ -22,9 +23,7 @@
 #include "util/log.h"
 #include "util/meet.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <limits.h>
 #include <pmix.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,10 +31,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CARD_KEY         "nixlrun.card"
-#define DATA_VARIABLE    "PMIX_MCA_gds"
-#define PLUGINS_VARIABLE "PMIX_PKGLIBDIR"
-#define ABORT_NS         (5 * NXR_S)
+#define CARD_KEY "nixlrun.card"
+#define ABORT_NS (5 * NXR_S)
 
 static pmix_proc_t myself;
 static int job_size;
@@ -111,70 +108,6 @@ static int refuse_restarted(char *why, size_t why_nbytes)
 }
 
 /* ---- joining -------------------------------------------------------------------------------- */
-
-/*
- * PMIx 4.2.3 to 5 read the machine's whole topology when a client joins. Each rank would read the
- * PCI devices, serialized in the kernel, and query every driver that hwloc has a plugin for. If the
- * client passes a topology, they skip this. A NULL topology still lets them load it on demand
- * (PMIx_Load_topology), like versions before 4.2.3.
- */
-static pmix_status_t init_pmix(void *unused)
-{
-    static pmix_topology_t none = {.source = (char *)"hwloc"};
-    pmix_info_t info = {.value = {.type = PMIX_TOPO, .data.topo = &none}};
-
-    (void)unused;
-    PMIX_LOAD_KEY(info.key, PMIX_TOPOLOGY2);
-    return PMIx_Init(&myself, &info, 1);
-}
-
-/*
- * The folder of PMIx's plugins that came with this library and its PMIx, in a Python wheel; else
- * false: PMIx knows its own. A plugin of another PMIx would load that one, too.
- */
-static bool boot_find_plugins(char path[PATH_MAX])
-{
-    const char *slash = NULL;
-    Dl_info info;
-
-    if (dladdr(&myself, &info) != 0 && info.dli_fname != NULL) {
-        slash = strrchr(info.dli_fname, '/');
-    }
-    if (slash == NULL || slash - info.dli_fname > PATH_MAX - 32) {
-        return false;
-    }
-    snprintf(path, PATH_MAX, "%.*s/nixlrun/pmix", (int)(slash - info.dli_fname), info.dli_fname);
-    return access(path, X_OK) == 0;
-}
-
-/*
- * By default PMIx keeps its data in memory that ranks share with the server. The number of locks in
- * it depends on the name by which the host knows itself: if the engine uses another name for it (an
- * address, an alias, a name that two hosts share), ranks wait for each other forever. The "hash"
- * store uses messages and has no locks. Our own launcher knows its host by one name, so it needs no
- * change.
- */
-static pmix_status_t init_with_settings(const char *nspace, int64_t timeout_ns)
-{
-    char plugins[PATH_MAX];
-    const char *const settings[][2] = {{DATA_VARIABLE, "hash"}, {PLUGINS_VARIABLE, plugins}};
-    bool is_wanted[2] = {!is_of_nixlrun(nspace), boot_find_plugins(plugins)};
-    pmix_status_t status;
-
-    for (int i = 0; i < 2; i++) {
-        is_wanted[i] = is_wanted[i] && getenv(settings[i][0]) == NULL;
-        if (is_wanted[i]) {
-            setenv(settings[i][0], settings[i][1], 0);
-        }
-    }
-    status = nxr_call_blocking(init_pmix, NULL, timeout_ns);
-    for (int i = 0; i < 2; i++) {
-        if (is_wanted[i]) {
-            unsetenv(settings[i][0]);
-        }
-    }
-    return status;
-}
 
 static pmix_status_t finalize_pmix(void *unused)
 {
@@ -265,7 +198,7 @@ int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, 
         *info_p = info;
         return NIXL_OK;
     }
-    status = init_with_settings(nspace, timeout_ns);
+    status = nxr_pmix_init(&myself, !is_of_nixlrun(nspace), timeout_ns);
     if (status != PMIX_SUCCESS) {
         return boot_explain(status, "PMIx_Init", why, why_nbytes);
     }
@@ -529,7 +462,7 @@ static pmix_status_t abort_pmix(void *arg)
     const struct end_request *request = arg;
 
     if (has_left) {
-        init_pmix(NULL); /* connect again, only for this call */
+        nxr_pmix_init_again(); /* connect again, only for this call */
     }
     return PMIx_Abort(request->exit_code, request->why, NULL, 0);
 }
