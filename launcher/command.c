@@ -7,6 +7,7 @@
 #include "launcher/line.h"
 #include "launcher/pty.h"
 #include "launcher/rank_report.h"
+#include "launcher/rendezvous.h"
 #include "launcher/world.h"
 #include "launcher/xalloc.h"
 
@@ -98,6 +99,10 @@ void command_add_program(struct engine_command *command, const struct engine_tas
             command_add(command, RANK_CALM_WORD);
         }
     }
+    if (task->job->on_failure == ON_FAILURE_RESTART) {
+        command_add(command, RANK_RESTART_WORD "=%d,%lld", task->job->most_restarts,
+                    (long long)task->job->restart_delay_ns);
+    }
     add_world(command, task->job, app);
     if (line_has_pty(task->job)) {
         struct winsize size = pty_own_size();
@@ -126,13 +131,18 @@ static bool leaves_pmix(const struct engine_task *task)
  */
 static struct envlist our_variables(const struct engine_task *task)
 {
-    static const char *const kept_back[] = {"NIXLRUN_TERMINAL=", "NIXLRUN_HOSTID="};
+    static const char *const kept_back[] = {
+        "NIXLRUN_TERMINAL=", "NIXLRUN_HOSTID=", RENDEZVOUS_VARIABLE "="};
     struct envlist ours = {0}, kept = {0};
 
     envlist_pass_prefix(&ours, "NIXLRUN_");
     for (size_t i = 0; i < ours.n; i++) {
-        if (strncmp(ours.vars[i], kept_back[0], strlen(kept_back[0])) != 0 &&
-            strncmp(ours.vars[i], kept_back[1], strlen(kept_back[1])) != 0) {
+        bool is_kept_back = false;
+
+        for (size_t j = 0; j < sizeof(kept_back) / sizeof(kept_back[0]); j++) {
+            is_kept_back |= strncmp(ours.vars[i], kept_back[j], strlen(kept_back[j])) == 0;
+        }
+        if (!is_kept_back) {
             envlist_set(&kept, ours.vars[i]);
         }
     }
@@ -277,6 +287,10 @@ void command_add_mpirun_app(struct engine_command *command, const struct engine_
         envlist_set(&ours, *var);
     }
     add_search_paths(command, &ours);
+    if (job->on_failure == ON_FAILURE_RESTART) { /* its value is a secret, and not known yet */
+        command_add(command, "-x");
+        command_add(command, "%s", RENDEZVOUS_VARIABLE);
+    }
     for (size_t i = 0; i < ours.n; i++) {
         command_add(command, "-x");
         command_add(command, "%s", ours.vars[i]);

@@ -261,11 +261,6 @@ static struct engine_lack lack_of_features(const struct engine_task *task)
             "--on-failure continue",
             "it ends a job that has lost a rank; use a newer version or another engine"};
     }
-    if (job->on_failure == ON_FAILURE_RESTART) {
-        return (struct engine_lack){"--on-failure restart",
-                                    "only nixlrun itself starts ranks again (--engine local), all "
-                                    "on this host; allowed: abort, continue"};
-    }
     if (job->stats != NULL || job->metrics != NULL) {
         return (struct engine_lack){job->stats != NULL ? "--stats" : "--metrics",
                                     "what its ranks count can be read on their hosts only, by "

@@ -50,6 +50,7 @@ void environ_leave_outer_job(void)
     char **from, **to;
 
     unsetenv("NIXLRUN_INCARNATION");
+    unsetenv("NIXLRUN_RENDEZVOUS");
     for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++) {
         is_inside = is_inside || getenv(marks[i]) != NULL;
     }

@@ -11,6 +11,7 @@
 #include "launcher/foreign_output.h"
 #include "launcher/foundation.h"
 #include "launcher/input.h"
+#include "launcher/rendezvous.h"
 #include "launcher/sink.h"
 #include "launcher/waits.h"
 #include "util/clock.h"
@@ -146,6 +147,15 @@ static int foreign_prepare(void)
     if (rc == 0) {
         rc = guardian_listen(&reports);
     }
+    if (rc == 0 && foreign.job->on_failure == ON_FAILURE_RESTART) {
+        rc = rendezvous_open(foreign.job);
+    }
+    if (rc == -EMFILE) {
+        sink_say("cannot start: --on-failure restart needs a descriptor for each of %d ranks here; "
+                 "raise ulimit -n",
+                 foreign.job->np);
+        return LAUNCH_EXIT_FAILED;
+    }
     if (rc != 0) {
         sink_say("cannot start: %s", strerror(-rc));
         return LAUNCH_EXIT_FAILED;
@@ -216,6 +226,7 @@ int engine_foreign_run(const struct engine_task *task, const struct engine_comma
         foreign_ranks_watch();
         foreign_serve();
         exit_code = foreign.is_abandoned ? foreign.exit_code : foreign_judge();
+        foreign_ranks_say_restarts();
     }
     sink_flush_all();
     guardian_close();

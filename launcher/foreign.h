@@ -60,6 +60,9 @@ void foreign_ranks_settle(void);
 /* Print one line per rank: where it is and its state. */
 void foreign_ranks_say(void);
 
+/* Print which ranks were started again, and how often. */
+void foreign_ranks_say_restarts(void);
+
 /* Slurm's name of the running step, "JOB.STEP", in a static buffer; NULL: not reported yet. */
 const char *foreign_ranks_step(void);
 

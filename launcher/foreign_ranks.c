@@ -10,6 +10,7 @@
 #include "launcher/foreign_output.h"
 #include "launcher/foreign_ranks.h"
 #include "launcher/loop.h"
+#include "launcher/rendezvous.h"
 #include "launcher/sink.h"
 #include "launcher/xalloc.h"
 #include "util/clock.h"
@@ -190,6 +191,7 @@ static void foreign_ranks_fail(int rank, int code, const char *why)
 {
     bool continues = foreign.job->on_failure == ON_FAILURE_CONTINUE;
     bool goes_on = continues && foreign.is_running;
+    char more[160] = "";
 
     if (foreign.exit_code == 0) {
         foreign.exit_code = code;
@@ -199,8 +201,15 @@ static void foreign_ranks_fail(int rank, int code, const char *why)
     }
     has_blamed = true;
     foreign_output_silence_engine();
+    if (foreign.job->on_failure == ON_FAILURE_RESTART &&
+        foreign_ranks.members[rank].n_restarts == foreign.job->most_restarts) {
+        snprintf(more, sizeof(more),
+                 "; it was started again %d times, as often as --on-failure restart=%d allows: the "
+                 "job ends",
+                 foreign.job->most_restarts, foreign.job->most_restarts);
+    }
     sink_say("%s %s%s", foreign_rank_name(rank).text, why,
-             goes_on ? "; the other ranks continue" : "");
+             goes_on ? "; the other ranks continue" : more);
     if (!goes_on && foreign.is_running) {
         foreign_end_failed();
     }
@@ -251,7 +260,7 @@ static void judge_end(int rank)
     int code = ending_code(wait_status);
     int signal = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
 
-    if (code != 0 && foreign.exit_code == 0 && foreign.job->on_failure == ON_FAILURE_ABORT &&
+    if (code != 0 && foreign.exit_code == 0 && foreign.job->on_failure != ON_FAILURE_CONTINUE &&
         (signal == SIGTERM || signal == SIGKILL)) {
         foreign_ranks.suspect = rank; /* the engine does this when a rank has aborted the job */
         foreign.exit_code = code;
@@ -360,6 +369,86 @@ static void take_stdout_report(struct member *member, enum rank_report_kind kind
     }
 }
 
+/* nixlrun-rank starts its program again. */
+static void started_again(int rank, const char *why)
+{
+    struct member *member = &foreign_ranks.members[rank];
+
+    member->n_restarts++;
+    if (!foreign.has_begun) {
+        sink_say("%s %s; it is started again (%d of %d)", foreign_rank_name(rank).text, why,
+                 member->n_restarts, foreign.job->most_restarts);
+    }
+}
+
+void foreign_ranks_say_restarts(void)
+{
+    for (int rank = 0; rank < foreign.job->np; rank++) {
+        int n = foreign_ranks.members[rank].n_restarts;
+
+        if (n > 0) {
+            sink_say("rank %d was started again %d time%s", rank, n, n == 1 ? "" : "s");
+        }
+    }
+}
+
+/* A report on standard error, of a rank that has not ended. */
+static void take_report(int rank, const char *host, pid_t pid, enum rank_report_kind kind,
+                        int value)
+{
+    struct member *member = &foreign_ranks.members[rank];
+    char why[ENDING_NBYTES];
+
+    switch (kind) {
+    case RANK_REPORT_WAITS: /* for foreign_waits.c */
+    case RANK_REPORT_OUT_ENDED:
+    case RANK_REPORT_JOB:
+    case RANK_REPORT_STEP:
+    case RANK_REPORT_ALIVE:
+        break;
+    case RANK_REPORT_STARTED:
+        member->state = MEMBER_STARTED;
+        member->pid = pid;
+        if (foreign.job->verbose > 0) {
+            sink_say("rank %d started as pid %d on host %s", rank, (int)pid, host);
+        }
+        break;
+    case RANK_REPORT_NOT_EXEC:
+        member->state = MEMBER_ENDED;
+        foreign_ranks.n_ended++;
+        not_exec(rank, value);
+        break;
+    case RANK_REPORT_NOT_CHDIR:
+        member->state = MEMBER_ENDED;
+        foreign_ranks.n_ended++;
+        not_chdir(rank, value);
+        break;
+    case RANK_REPORT_AGAIN:
+        started_again(rank, ending_text(value, why));
+        break;
+    case RANK_REPORT_AGAIN_NOT_LEFT:
+        started_again(rank, ENDING_NOT_LEFT);
+        break;
+    case RANK_REPORT_ENDS_JOB:
+        if (foreign.job->verbose > 0) {
+            sink_say("rank %d ends the job with code %d", rank, value & 0xff);
+        }
+        foreign_end_by_rank(value & 0xff);
+        break;
+    case RANK_REPORT_ENDED:
+    case RANK_REPORT_NOT_LEFT:
+        member->state = MEMBER_ENDED;
+        foreign_ranks.n_ended++;
+        if (kind == RANK_REPORT_NOT_LEFT) {
+            not_left(rank);
+        } else {
+            foreign_ranks_ended(rank, value);
+        }
+        look_for_the_last();
+        break;
+    }
+}
+
 void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_report_kind kind,
                           int value)
 {
@@ -379,46 +468,9 @@ void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_repor
         foreign_ranks.n_started++;
     }
     foreign_ranks_hear(rank);
-    switch (kind) {
-    case RANK_REPORT_WAITS: /* for foreign_waits.c */
-    case RANK_REPORT_OUT_ENDED:
-    case RANK_REPORT_JOB:
-    case RANK_REPORT_STEP:
-    case RANK_REPORT_ALIVE:
-        break;
-    case RANK_REPORT_STARTED:
-        member->state = MEMBER_STARTED;
-        if (foreign.job->verbose > 0) {
-            sink_say("rank %d started as pid %d on host %s", rank, (int)pid, host);
-        }
-        break;
-    case RANK_REPORT_NOT_EXEC:
-        member->state = MEMBER_ENDED;
-        foreign_ranks.n_ended++;
-        not_exec(rank, value);
-        break;
-    case RANK_REPORT_NOT_CHDIR:
-        member->state = MEMBER_ENDED;
-        foreign_ranks.n_ended++;
-        not_chdir(rank, value);
-        break;
-    case RANK_REPORT_ENDS_JOB:
-        if (foreign.job->verbose > 0) {
-            sink_say("rank %d ends the job with code %d", rank, value & 0xff);
-        }
-        foreign_end_by_rank(value & 0xff);
-        break;
-    case RANK_REPORT_ENDED:
-    case RANK_REPORT_NOT_LEFT:
-        member->state = MEMBER_ENDED;
-        foreign_ranks.n_ended++;
-        if (kind == RANK_REPORT_NOT_LEFT) {
-            not_left(rank);
-        } else {
-            foreign_ranks_ended(rank, value);
-        }
-        look_for_the_last();
-        break;
+    take_report(rank, host, pid, kind, value);
+    if (member->state == MEMBER_ENDED) {
+        rendezvous_ended(rank);
     }
 }
 

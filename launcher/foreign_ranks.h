@@ -15,6 +15,7 @@ struct member {
     char *host; /* NULL, pid 0: not reported */
     pid_t pid;
     int wait_status;
+    int n_restarts;
     int n_missed; /* beats since its last message */
     bool is_out_ended;
     bool is_gone;  /* the engine says so */

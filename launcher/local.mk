@@ -29,6 +29,7 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/foreign_ranks.c \
 	%D%/foreign_ranks.h \
 	%D%/foreign_waits.c \
+	%D%/rendezvous.c %D%/rendezvous.h \
 	%D%/foreign_verdict.c \
 	%D%/foundation.c \
 	%D%/foundation.h \

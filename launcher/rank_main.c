@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nixlrun-rank [--beat] [--calm] [--pty=CxL] [--wdir=DIR] PROGRAM [ARGS]: runs between an engine's
- * daemon and a rank, on any host. It starts the program, passes its output on in a form that no
- * engine damages, kills what the program leaves behind, reports to nixlrun how it ended, and ends
- * in the same way, or, with --calm, with 0. So nixlrun can reach its own verdict, although engines
+ * nixlrun-rank [WORDS] PROGRAM [ARGS] (rank_report.h): runs between an engine's daemon and a rank,
+ * on any host. It starts the program, passes its output on in a form that no engine damages, kills
+ * what the program leaves behind, reports to nixlrun how it ended, and ends in the same way, or,
+ * with --calm, with 0. With --restart it first starts a program that fails again, which the engine
+ * does not see. So nixlrun can reach its own verdict, although engines
  * report ends inconsistently or not at all. It dies with the daemon, and the rank with it: no
  * orphans on hosts that nixlrun cannot reach.
  *
@@ -35,7 +36,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { READ_NBYTES = 4096, LINGER_MS = 500 };
+enum { READ_NBYTES = 4096, LINGER_MS = 500, WAIT_STEP_MS = 50, SETTLE_MS = 300 };
 
 static const int helper_held[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE};
 
@@ -236,14 +237,24 @@ static bool timer_is_due(int fd)
     return read(fd, &n, sizeof(n)) == (ssize_t)sizeof(n);
 }
 
-/* Read what the rank has reported so far. `is_member_p`: has it yet to call nixl_finalize()? */
-static void helper_hear(pid_t pid, int message_fd, bool *is_member_p)
+/* What is known of one process of the rank. */
+struct life {
+    bool is_member;  /* it has yet to call nixl_finalize() */
+    bool has_joined; /* it has been in the job */
+};
+
+static bool is_job_ending; /* nixlrun or the rank says so */
+
+/* Read what the rank has reported so far. */
+static void helper_hear(pid_t pid, int message_fd, struct life *life)
 {
     struct nxr_rank_message message;
 
     while (rank_socket_read(message_fd, &message)) {
-        *is_member_p = message.kind == NXR_RANK_JOINED;
+        life->is_member = message.kind == NXR_RANK_JOINED;
+        life->has_joined |= life->is_member;
         if (message.kind == NXR_RANK_ENDS_JOB) {
+            is_job_ending = true;
             helper_report(pid, RANK_REPORT_ENDS_JOB, message.value);
         }
     }
@@ -266,10 +277,10 @@ static void helper_tick(pid_t pid, const struct sources *sources, bool is_beat, 
 
 /*
  * Pass on output until the program has ended and all its output is written. Returns its wait
- * status. `is_member_p`: has it ended without nixl_finalize()?
+ * status.
  */
 static int helper_serve(pid_t pid, const struct pipes *pipes, const struct sources *sources,
-                        bool *is_member_p)
+                        struct life *life)
 {
     struct pollfd polled[] = {
         {.fd = pipes->out[0], .events = POLLIN},      {.fd = pipes->err[0], .events = POLLIN},
@@ -292,18 +303,24 @@ static int helper_serve(pid_t pid, const struct pipes *pipes, const struct sourc
             helper_tick(pid, sources, polled[4].revents != 0, polled[5].revents != 0);
         }
         if (polled[3].revents != 0) {
-            helper_hear(pid, sources->message_fd, is_member_p);
+            helper_hear(pid, sources->message_fd, life);
         }
         if (polled[2].revents == 0 || read(sources->signal_fd, &info, sizeof(info)) <= 0 ||
             has_ended) {
             continue;
         }
         if (info.ssi_signo == RANK_END_SIGNAL) {
+            is_job_ending = true;
             ask_to_end(pid);
         } else if (helper_reap(pid, &status)) {
-            helper_hear(pid, sources->message_fd, is_member_p);
+            helper_hear(pid, sources->message_fd, life);
             has_ended = true;
             descendants_kill();
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        if (polled[i].fd >= 0) {
+            close(polled[i].fd);
         }
     }
     return status;
@@ -387,18 +404,108 @@ static bool take_word(char ***words_p, const char *word)
     return is_there;
 }
 
+/* ---- starting it again ----------------------------------------------------------------------- */
+
+struct restarts {
+    int n, most;
+    unsigned incarnation; /* processes of the rank that were in the job before */
+    long long delay_ns;
+};
+
+static struct restarts take_restarts(char ***words_p)
+{
+    const char *value = helper_take_value(words_p, RANK_RESTART_WORD);
+    struct restarts restarts = {.most = 0};
+
+    if (value != NULL && sscanf(value, "%d,%lld", &restarts.most, &restarts.delay_ns) != 2) {
+        restarts.most = 0;
+    }
+    if (value != NULL) {
+        setenv("NIXLRUN_INCARNATION", "0", 1);
+    }
+    return restarts;
+}
+
+/*
+ * Is the engine ending the job? Then it has sent a signal to the program and to us, where it waits,
+ * as we hold it.
+ */
+static bool is_engine_ending(void)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP};
+    bool is_any = false;
+    sigset_t pending;
+
+    sigpending(&pending);
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        is_any |= sigismember(&pending, ends[i]) == 1;
+    }
+    return is_any;
+}
+
+/* Wait before the next start. False: the job ends meanwhile. */
+static bool wait_for_start(const struct sources *sources, long long delay_ns)
+{
+    int64_t deadline = nxr_deadline(delay_ns), now;
+    struct pollfd polled = {.fd = sources->signal_fd, .events = POLLIN};
+    struct signalfd_siginfo info;
+
+    while (!is_job_ending && !is_engine_ending() && (now = nxr_now_ns()) < deadline) {
+        int64_t left = deadline - now;
+        int64_t step = left < WAIT_STEP_MS * NXR_MS ? left : WAIT_STEP_MS * NXR_MS;
+        struct timespec time = nxr_timespec(step);
+
+        if (ppoll(&polled, 1, &time, NULL) > 0 &&
+            read(sources->signal_fd, &info, sizeof(info)) > 0) {
+            is_job_ending |= info.ssi_signo == RANK_END_SIGNAL;
+        }
+    }
+    return !is_job_ending && !is_engine_ending();
+}
+
+/*
+ * Has it ended by a signal that engines and Slurm's scancel send to end a job? They may signal
+ * process by process, so ours is on its way then.
+ */
+static bool may_be_asked(int status)
+{
+    int signal = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - 128;
+
+    return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+}
+
+/* The program has ended like that. Is it to be started again? Then it is time for it. */
+static bool starts_again(struct restarts *restarts, const struct sources *sources, pid_t pid,
+                         int status, const struct life *life)
+{
+    bool has_not_left = status == 0 && life->is_member;
+    char text[16];
+
+    if ((status == 0 && !has_not_left) || restarts->n == restarts->most ||
+        !wait_for_start(sources, may_be_asked(status) ? SETTLE_MS * NXR_MS : 0)) {
+        return false;
+    }
+    restarts->n++;
+    restarts->incarnation += life->has_joined;
+    snprintf(text, sizeof(text), "%u", restarts->incarnation);
+    setenv("NIXLRUN_INCARNATION", text, 1);
+    helper_report(pid, has_not_left ? RANK_REPORT_AGAIN_NOT_LEFT : RANK_REPORT_AGAIN, status);
+    return wait_for_start(sources, restarts->delay_ns);
+}
+
 int main(int argc, char **argv)
 {
     char **words = argv + (argc > 0);
     bool has_beat = take_word(&words, RANK_BEAT_WORD);
     bool is_calm = take_word(&words, RANK_CALM_WORD);
+    struct restarts restarts = take_restarts(&words);
     struct winsize size;
     int wdir_error;
     sigset_t set, served, mask;
     struct sources sources = {.message_fd = rank_socket_open(),
                               .beat_fd = open_timer(has_beat, RANK_BEAT_S),
                               .waits_fd = open_timer(true, RANK_WAITS_TICK_NS / NXR_S)};
-    bool is_member = false;
+    struct life life;
     struct pipes pipes;
     int error, status;
     pid_t pid;
@@ -425,15 +532,21 @@ int main(int argc, char **argv)
     sigaddset(&served, RANK_END_SIGNAL);
     sigorset(&set, &set, &served);
     sigprocmask(SIG_BLOCK, &set, &mask);
-    pid = helper_start(words, &mask, &size, &pipes, &error);
-    if (pid == 0) {
-        return error == ENOENT || error == ENOTDIR ? LAUNCH_EXIT_NO_PROGRAM : LAUNCH_EXIT_NOT_EXEC;
-    }
-    report_step(pid);
     sources.signal_fd = signalfd(-1, &served, SFD_CLOEXEC | SFD_NONBLOCK);
-    status = helper_serve(pid, &pipes, &sources, &is_member);
+    do {
+        pid = helper_start(words, &mask, &size, &pipes, &error);
+        if (pid == 0) {
+            return error == ENOENT || error == ENOTDIR ? LAUNCH_EXIT_NO_PROGRAM
+                                                       : LAUNCH_EXIT_NOT_EXEC;
+        }
+        if (restarts.n == 0) {
+            report_step(pid);
+        }
+        life = (struct life){false, false};
+        status = helper_serve(pid, &pipes, &sources, &life);
+    } while (starts_again(&restarts, &sources, pid, status, &life));
     helper_report(pid, RANK_REPORT_OUT_ENDED, 0);
-    if (status == 0 && is_member) {
+    if (status == 0 && life.is_member) {
         helper_report(pid, RANK_REPORT_NOT_LEFT, status);
         status = W_EXITCODE(LAUNCH_EXIT_FAILED, 0);
     } else {

@@ -39,6 +39,11 @@
 #define RANK_WDIR_WORD "--wdir"
 
 /*
+ * Another, "--restart=N,DELAY": start a program that fails again, N times at most, DELAY ns later.
+ */
+#define RANK_RESTART_WORD "--restart"
+
+/*
  * Two more: "--world=WORD" (world.h), and "--keep=NAMES": the variables of world.h that the user
  * has set, separated by commas.
  */
@@ -51,12 +56,14 @@ enum rank_report_kind {
     RANK_REPORT_NOT_CHDIR = 'd', /* an errno */
     RANK_REPORT_ENDED = 'e',     /* a wait status */
     RANK_REPORT_NOT_LEFT = 'f',  /* the same of a rank that has not called nixl_finalize(): 0 */
-    RANK_REPORT_ENDS_JOB = 'z',  /* the rank ends the whole job with this code */
-    RANK_REPORT_OUT_ENDED = 'o', /* it was the last line of standard output; 0 */
-    RANK_REPORT_ALIVE = 'a',     /* every RANK_BEAT_S, after the word RANK_BEAT_WORD; 0 */
-    RANK_REPORT_WAITS = 'w',     /* a part of what it waits for: rank_waits.h */
-    RANK_REPORT_JOB = 'j',       /* Slurm's number of the job */
-    RANK_REPORT_STEP = 'p',      /* and of the step in it */
+    RANK_REPORT_AGAIN = 'r',     /* a wait status: it has failed, and is started again */
+    RANK_REPORT_AGAIN_NOT_LEFT = 'g', /* the same, like RANK_REPORT_NOT_LEFT */
+    RANK_REPORT_ENDS_JOB = 'z',       /* the rank ends the whole job with this code */
+    RANK_REPORT_OUT_ENDED = 'o',      /* it was the last line of standard output; 0 */
+    RANK_REPORT_ALIVE = 'a',          /* every RANK_BEAT_S, after the word RANK_BEAT_WORD; 0 */
+    RANK_REPORT_WAITS = 'w',          /* a part of what it waits for: rank_waits.h */
+    RANK_REPORT_JOB = 'j',            /* Slurm's number of the job */
+    RANK_REPORT_STEP = 'p',           /* and of the step in it */
 };
 
 /*

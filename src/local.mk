@@ -215,6 +215,7 @@ endif
 	%D%/boot/pmix.c \
 	%D%/boot/pmix_init.c %D%/boot/pmix_init.h \
 	%D%/boot/rank_socket.c %D%/boot/rank_socket.h \
+	%D%/boot/rendezvous.c %D%/boot/rendezvous.h \
 	%D%/boot/sharing.c %D%/boot/sharing.h
 %C%_libnxr_boot_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
 

@@ -15,6 +15,7 @@
 #include "boot/nodes.h"
 #include "boot/pmix_init.h"
 #include "boot/rank_socket.h"
+#include "boot/rendezvous.h"
 #include "boot/sharing.h"
 #include "nixlrun.h"
 #include "util/clock.h"
@@ -37,9 +38,10 @@
 static pmix_proc_t myself;
 static int job_size;
 static bool is_connected;
-static bool may_return;     /* ranks may come back, as events tell */
-static bool has_left;       /* was connected, and left PMIx once it had all cards */
-static unsigned n_connects; /* how often this process has joined the job */
+static bool may_return;       /* ranks may come back, as events tell */
+static bool is_by_rendezvous; /* instead of PMIx; then has_left when all have met */
+static bool has_left;         /* was connected, and left PMIx once it had all cards */
+static unsigned n_connects;   /* how often this process has joined the job */
 
 /* The job part of identities: PMIx names a job by its namespace. */
 static uint64_t boot_job(void)
@@ -185,6 +187,29 @@ static void boot_read_place(struct nxr_boot_info *info, int64_t timeout_ns)
                            : count_local_rank(info->self.rank, info->n_local, info->size);
 }
 
+/* Ranks that nixlrun-rank may start again do without PMIx. */
+static int start_by_rendezvous(const char *nspace, int64_t timeout_ns, struct nxr_boot_info *info_p,
+                               char *why, size_t why_nbytes)
+{
+    struct nxr_boot_info info = {.may_return = true};
+    int status;
+
+    PMIX_LOAD_PROCID(&myself, nspace, (pmix_rank_t)strtoul(getenv("PMIX_RANK"), NULL, 10));
+    info.self = (struct nxr_identity){
+        .job = boot_job(),
+        .rank = (int32_t)myself.rank,
+        .incarnation =
+            nxr_env.incarnation != NULL ? (uint32_t)strtoul(nxr_env.incarnation, NULL, 10) : 0};
+    status = nxr_rendezvous_come(&info, timeout_ns, why, why_nbytes);
+    if (status == NIXL_OK) {
+        job_size = info.size;
+        may_return = is_by_rendezvous = true;
+        n_connects++;
+        *info_p = info;
+    }
+    return status;
+}
+
 int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, size_t why_nbytes)
 {
     const char *nspace = getenv("PMIX_NAMESPACE");
@@ -197,6 +222,9 @@ int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, 
         nxr_nodes_read("", 1, timeout_ns);
         *info_p = info;
         return NIXL_OK;
+    }
+    if (nxr_rendezvous_is_given()) {
+        return start_by_rendezvous(nspace, timeout_ns, info_p, why, why_nbytes);
     }
     status = nxr_pmix_init(&myself, !is_of_nixlrun(nspace), timeout_ns);
     if (status != PMIX_SUCCESS) {
@@ -278,6 +306,15 @@ int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char
 {
     pmix_status_t status;
 
+    if (is_by_rendezvous) {
+        int met = nxr_rendezvous_meet(card, timeout_ns, why, why_nbytes);
+
+        has_left = met == NIXL_OK; /* as if it had left PMIx */
+        if (met == NIXL_OK) {
+            pmix_send_to_helper(NXR_RANK_JOINED, 0);
+        }
+        return met;
+    }
     if (!is_connected) {
         return NIXL_OK;
     }
@@ -418,6 +455,10 @@ void nxr_boot_stop(int64_t timeout_ns)
     if (is_connected) {
         stop_pmix(timeout_ns);
     }
+    if (is_by_rendezvous) {
+        nxr_rendezvous_leave();
+        is_by_rendezvous = false;
+    }
     nxr_boot_events_stop();
     nxr_all_cards_drop();
     has_left = false;
@@ -471,6 +512,10 @@ void nxr_boot_abort(int exit_code, const char *why)
 {
     struct end_request request = {.exit_code = exit_code};
 
+    if (is_by_rendezvous) {
+        pmix_send_to_helper(NXR_RANK_ENDS_JOB, exit_code);
+        return;
+    }
     snprintf(request.why, sizeof(request.why), "%s", why);
     ask_launcher(abort_pmix, &request);
 }

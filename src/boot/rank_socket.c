@@ -37,16 +37,31 @@ static bool rank_socket_send(uint64_t name, const struct nxr_rank_message *messa
     return is_sent;
 }
 
+/* Read the variable, if it is about this rank. */
+static bool rank_socket_parse(unsigned rank, const char *nspace, unsigned long long *name,
+                              unsigned long long *key)
+{
+    unsigned meant;
+    int n = 0;
+
+    return nxr_env.rank_socket != NULL && /* else nixl_init() has not read the environment */
+           sscanf(nxr_env.rank_socket, "%16llx:%16llx:%u:%n", name, key, &meant, &n) == 3 &&
+           n != 0 && meant == rank && strcmp(nxr_env.rank_socket + n, nspace) == 0;
+}
+
+bool nxr_rank_socket_is_of(unsigned rank, const char *nspace)
+{
+    unsigned long long name, key;
+
+    return rank_socket_parse(rank, nspace, &name, &key);
+}
+
 bool nxr_rank_socket_send(unsigned rank, const char *nspace, enum nxr_rank_message_kind kind,
                           int value)
 {
     unsigned long long name, key;
-    unsigned meant;
-    int n = 0;
 
-    if (nxr_env.rank_socket == NULL || /* nixl_init() has not read the environment */
-        sscanf(nxr_env.rank_socket, "%16llx:%16llx:%u:%n", &name, &key, &meant, &n) != 3 ||
-        n == 0 || meant != rank || strcmp(nxr_env.rank_socket + n, nspace) != 0) {
+    if (!rank_socket_parse(rank, nspace, &name, &key)) {
         return false;
     }
     return rank_socket_send(

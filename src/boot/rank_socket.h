@@ -14,4 +14,7 @@
 bool nxr_rank_socket_send(unsigned rank, const char *nspace, enum nxr_rank_message_kind kind,
                           int value);
 
+/* Has this rank of this PMIx namespace a nixlrun-rank? */
+bool nxr_rank_socket_is_of(unsigned rank, const char *nspace);
+
 #endif

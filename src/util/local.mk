@@ -21,6 +21,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/probe.h \
 	%D%/random.h \
 	%D%/rank_message.h \
+	%D%/rendezvous.h \
 	%D%/nearest.c %D%/nearest.h \
 	%D%/observe.c %D%/observe.h \
 	%D%/thread_priority.c %D%/thread_priority.h \

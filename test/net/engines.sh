@@ -124,6 +124,47 @@ SCRIPT
     nixlrun=$whole
 }
 
+# Ranks that fail are started again by their nixlrun-rank, and the engine does not see it.
+restarts() {
+    gives 0 "--on-failure restart" --host "$three" --on-failure restart=3,100ms --tag-output \
+        sh -c 'echo "$PMIX_RANK is here"
+            if [ "$PMIX_RANK" = 4 ] && mkdir '"$work"'/was 2>/dev/null; then kill -9 $$; fi'
+    [ "$(sort "$work/out" | uniq -c | tr -s ' ' | tr '\n' '|')" = \
+        "$(for i in 0 1 2 3; do printf ' 1 [%d] %d is here|' "$i" "$i"; done; echo ' 2 [4] 4 is here|')" ]
+    result $? "starts a rank again on its host, and its output goes on" "$work/out" "$work/err"
+    has "$work/err" '^nixlrun: rank 4 on host h2 \(pid [0-9]+\) was killed by signal 9 \(Killed\); it is started again \(1 of 3\)$' "is told"
+    has "$work/err" '^nixlrun: rank 4 was started again 1 time$' "and at the end how often"
+    [ "$(grep -c '^nixlrun:' "$work/err")" = 2 ]
+    result $? "and nothing else" "$work/err"
+    gives 3 "a failure beyond the number" --host "$three" --on-failure restart=2 \
+        sh -c '[ "$PMIX_RANK" = 2 ] || exec sleep 300; exit 3'
+    has "$work/err" '^nixlrun: rank 2 on host h1 \(pid [0-9]+\) exited with code 3; it was started again 2 times, as often as --on-failure restart=2 allows: the job ends$' "ends the job, and is told"
+    [ -n "$network" ] || return 0
+    gives 0 "ranks that are killed at random on three hosts" --host "$three" --on-failure restart=1000 \
+        "$work/by_host" "$build/test/mp/restart" 20
+    [ "$(grep -c 'is started again (' "$work/err")" = 20 ]
+    result $? "come back, and every byte is right" "$work/out" "$work/err"
+    gives 0 "their channels" --host "$three" --on-failure restart=1000 \
+        "$work/by_host" "$build/test/mp/channel_return" 20
+    gives 0 "all but one are killed at once" --host "$three" --on-failure restart=5 \
+        "$work/by_host" "$build/test/mp/restart_cases" both
+    gives 0 "one that fails before all have met" --host h0:1,h1:1 --on-failure restart=5,200ms \
+        "$work/by_host" "$build/test/mp/restart_cases" early
+    gives 1 "one that exits with 0 but owes nixl_finalize, again and again" --host "$three" --on-failure restart=5 \
+        "$work/by_host" "$build/test/mp/abort" 0 owes
+    start_job --on-failure restart=5 --kill-grace 60 sh -c "echo runs; exec sleep $mark"
+    kill -TERM "$pid"
+    job_gives 143 "SIGTERM ends a job whose ranks would be started again"
+    ! grep -q 'started again' "$work/err"
+    result $? "and none is" "$work/err"
+    start_job --on-failure restart=5 sh -c "echo runs; exec sleep $mark"
+    kill_first "$(rank_watchers)"
+    job_gives 137 "SIGKILL of a nixlrun-rank that would start its rank again"
+    start_job --on-failure restart=5 sh -c "echo runs; exec sleep $mark"
+    kill -KILL "$pid"
+    job_gives 137 "SIGKILL of nixlrun while ranks may be started again"
+}
+
 # whose_host NAME: does each rank know who shares its host, and do neighbours hear each other?
 whose_host() {
     gives 0 "$1: which ranks share a host" --host "$three" "$build/test/net/nodes"
@@ -258,4 +299,5 @@ common() {
     result $? "--stdin 1" "$work/out" "$work/err"
     signals
     early
+    restarts
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Jobs on three hosts through Open MPI's mpirun.
-# needs: test/launcher/pmix_events test/mp/abort test/net/nodes test/net/scope test/net/survive
+# needs: test/launcher/pmix_events test/mp/abort test/mp/channel_return test/mp/restart test/mp/restart_cases test/net/nodes test/net/scope test/net/survive
 engine=openmpi
 bed=nxompi
 needs=mpirun.openmpi

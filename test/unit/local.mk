@@ -174,6 +174,9 @@ cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/
 %C%_env_CFLAGS = $(unit_cflags)
 %C%_env_LDADD = $(floor_util) $(CRITERION_LIBS)
 unit_programs += %D%/foreign %D%/foreign_output %D%/host_memory %D%/verdict
+unit_programs += %D%/rendezvous
+%C%_rendezvous_CFLAGS = $(unit_cflags)
+%C%_rendezvous_LDADD = $(unit_launcher_libs)
 foreign_case = %D%/foreign_case.c %D%/foreign_case.h
 foreign_wraps = -Wl,--wrap=clock_gettime -Wl,--wrap=guardian_signal -Wl,--wrap=guardian_start \
 	-Wl,--wrap=guardian_kill_all -Wl,--wrap=getaddrinfo -Wl,--wrap=freeaddrinfo

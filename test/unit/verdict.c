@@ -270,3 +270,56 @@ Test(verdict, one_rank_may_be_missed_or_more)
     case_end(0, 0);
     case_ends(0, 1, "nixlrun: engine exited with code 0; how 1 rank ended is unknown\n");
 }
+
+/* ---- ranks that are started again ------------------------------------------------------------ */
+
+static void run_restarts(int np, int most)
+{
+    case_prepare(&engine_openmpi, np);
+    case_job.on_failure = ON_FAILURE_RESTART;
+    case_job.most_restarts = most;
+    case_open();
+    for (int i = 0; i < np; i++) {
+        case_start(i);
+    }
+}
+
+Test(verdict, a_failure_after_which_the_rank_was_started_again_does_not_count)
+{
+    run_restarts(2, 3);
+    case_report(1, RANK_REPORT_AGAIN, SIGKILL);
+    case_start(1);
+    case_report(1, RANK_REPORT_AGAIN_NOT_LEFT, 0);
+    case_start(1);
+    case_end(0, 0);
+    case_end(1, 0);
+    foreign_ranks_say_restarts();
+    case_ends(0, 0,
+              "nixlrun: rank 1 on host h1 (pid 101) was killed by signal 9 (Killed); it is started "
+              "again (1 of 3)\n"
+              "nixlrun: rank 1 on host h1 (pid 101) exited with code 0 but without nixl_finalize; "
+              "it is started again (2 of 3)\n"
+              "nixlrun: rank 1 was started again 2 times\n");
+}
+
+Test(verdict, a_failure_beyond_the_number_counts)
+{
+    run_restarts(2, 1);
+    case_report(1, RANK_REPORT_AGAIN, CASE_CODE(3));
+    case_start(1);
+    case_end(1, CASE_CODE(4));
+    case_end(0, SIGTERM);
+    case_ends(CASE_CODE(4), 4,
+              "nixlrun: rank 1 on host h1 (pid 101) exited with code 3; it is started again (1 of "
+              "1)\n"
+              "nixlrun: rank 1 on host h1 (pid 101) exited with code 4; it was started again 1 "
+              "times, as often as --on-failure restart=1 allows: the job ends\n");
+}
+
+Test(verdict, a_lost_nixlrun_rank_ends_a_job_with_restarts)
+{
+    run_restarts(2, 3);
+    case_end(0, SIGTERM); /* as the engine ends the others */
+    case_ends(CASE_CODE(137), 137,
+              "nixlrun: rank 1 on host h1 (pid 101) was lost: how it ended is unknown\n");
+}
