@@ -448,7 +448,7 @@ static int lead(const struct hello *hello, bool is_json)
         free(members[rank].label);
     }
     free(members);
-    return fflush(stdout) == 0 ? 0 : LAUNCH_EXIT_FAILED;
+    return fflush(stdout) == 0 && ferror(stdout) == 0 ? 0 : LAUNCH_EXIT_FAILED;
 }
 
 int explain(bool is_json)

@@ -219,7 +219,9 @@ static int tell_names(const char *where)
     while (next != NULL && *next != '\0') {
         print_name(strsep(&next, "\n"));
     }
-    return nixl_finalize() == NIXL_OK && fflush(stdout) == 0 ? 0 : LAUNCH_EXIT_FAILED;
+    return nixl_finalize() == NIXL_OK && fflush(stdout) == 0 && ferror(stdout) == 0
+               ? 0
+               : LAUNCH_EXIT_FAILED;
 }
 
 static int tell_info(void)
@@ -229,7 +231,7 @@ static int tell_info(void)
     tell_library();
     status = tell_rank();
     puts(INSPECT_END);
-    return fflush(stdout) == 0 ? status : LAUNCH_EXIT_FAILED;
+    return fflush(stdout) == 0 && ferror(stdout) == 0 ? status : LAUNCH_EXIT_FAILED;
 }
 
 int main(int argc, char **argv)

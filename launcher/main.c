@@ -38,11 +38,17 @@ static int fail_usage(const char *why)
     return LAUNCH_EXIT_USAGE;
 }
 
-/* Everything printed on stdout must be written: a full disk or a closed pipe is a failure. */
+/*
+ * Everything printed on stdout must be written: a full disk or a closed pipe is a failure. A write
+ * that has failed earlier may leave an empty buffer, which fflush() has nothing to say of.
+ */
 static int finish_stdout(void)
 {
-    if (fflush(stdout) != 0) {
-        fprintf(stderr, "nixlrun: cannot write to standard output: %s\n", strerror(errno));
+    bool is_flushed = fflush(stdout) == 0;
+
+    if (!is_flushed || ferror(stdout) != 0) {
+        fprintf(stderr, "nixlrun: cannot write to standard output: %s\n",
+                is_flushed ? "a part of it was lost" : strerror(errno));
         return LAUNCH_EXIT_FAILED;
     }
     return 0;

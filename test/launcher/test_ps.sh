@@ -97,4 +97,8 @@ done
 code=$?
 verdict "$([ $code = 1 ] || echo "code $code"; grep -q "cannot write to standard output" "$scratch/err" || cat "$scratch/err")" \
     "a full disk is noticed"
+stdbuf -o0 "$nixlrun" ps >/dev/full 2>"$scratch/err"
+code=$?
+verdict "$([ $code = 1 ] || echo "code $code"; grep -q "cannot write to standard output" "$scratch/err" || cat "$scratch/err")" \
+    "also if nothing is left to write at the end"
 echo "1..$number"
