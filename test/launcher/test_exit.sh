@@ -62,7 +62,7 @@ gives 0 "never having called PMIx_Init is none" -np 2 true : -np 2 "$events" alo
 # How far the ranks are after a time is the machine's affair: more time until they wait.
 for seconds in 0.3 3 30; do
     run -np 2 --timeout $seconds "$events" wait
-    grep -q 'rank 1 .* initialized$' "$work/err" && break
+    grep -q 'rank 1 .*: sleeping, initialized$' "$work/err" && break
 done
 [ "$rc" = 124 ]
 result $? "--timeout" "$work/err" "$work/out"
