@@ -40,6 +40,9 @@ ended() {
     cat "$scratch/$1.code"
 }
 
+# killed LOG: kill the attach_end whose output is there, and wait until nothing writes into LOG and LOG.code
+killed() { kill -9 "$(pid_in "$1")" && ended "$1" >"$scratch/code"; }
+
 # passed LOG: wait for it; nothing is printed if it passed
 passed() {
     if [ "$(ended "$1")" != 0 ] || ! grep -q 'mptest: passed' "$scratch/$1"; then

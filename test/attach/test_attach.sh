@@ -129,14 +129,14 @@ for round in 1 2 3; do
     begin serve "$end" serve "$where" fall 2
     begin stay "$end" stay "$where" fall
     line stay '^putting'
-    kill -9 "$(pid_in stay)"
+    killed stay
     verdict "$(line serve '^rank 1 lost'; says 'mptest: passed' "$end" cycle "$where" fall 1
         passed serve; left_over)" "round $round: an attached process is killed, and the next one comes"
 
     begin serve "$end" serve "$where" fall 1
     begin stay "$end" stay "$where" fall
     line stay '^putting'
-    kill -9 "$(pid_in serve)"
+    killed serve
     verdict "$(passed stay)" "round $round: a publisher is killed while data moves to it"
 done
 begin serve "$end" serve "$where" fall 1

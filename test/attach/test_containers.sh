@@ -63,14 +63,15 @@ meet "the same and the host" "$all" "$none"
 meet "the same, and calls on others forbidden" "$all $confined" "$all $confined"
 meet "calls on others forbidden to one" "$none" "$all $confined"
 
-# kill_in LOG: kill the program at the end of what has been begun, by its pid here
+# kill_in LOG: kill the program at the end of what has been begun, by its pid here, and wait until nothing
+# writes into LOG and LOG.code, which the next one may have
 kill_in() {
     child=$(cat "$scratch/$1.pid")
     while [ -n "$child" ]; do
         leaf=${child%% *}
         child=$(cat "/proc/$leaf/task/$leaf/children")
     done
-    [ "$leaf" -gt 1 ] && kill -9 "$leaf"
+    [ "$leaf" -gt 1 ] && kill -9 "$leaf" && ended "$1" >"$scratch/code"
 }
 
 # fall WHAT CONTAINER CONTAINER: who is attached is killed, then, with the next one, who has published

@@ -92,9 +92,6 @@ for line in urllib.request.urlopen("http://127.0.0.1:%s/metrics" % sys.argv[1]):
         sys.exit(float(line.split()[1]) < 1)' "$port"
 }
 
-# killed LOG: kill the attach_end whose output is there
-killed() { kill -9 "$(pid_in "$1")" && ended "$1" >"$scratch/code"; }
-
 port=$(free_port)
 etcd_start one "$port"
 etcd=etcd://127.0.0.1:$port

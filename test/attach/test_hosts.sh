@@ -66,7 +66,7 @@ for round in 1 2; do
     on_h1 "$work/by_host"
     begin stay "$end" stay "$where" fall
     line stay '^putting'
-    kill -9 "$(pid_in stay)"
+    killed stay
     verdict "$(line serve '^rank 1 lost'; says 'mptest: passed' "$end" cycle "$where" fall 1; passed serve)" \
         "round $round: an attached process is killed, and the next one comes"
 
@@ -76,7 +76,7 @@ for round in 1 2; do
     on_h1 "$work/by_host"
     begin stay "$end" stay "$where" fall
     line stay '^putting'
-    kill -9 "$(pid_in serve)"
+    killed serve
     verdict "$(passed stay)" "round $round: a publisher is killed while data moves to it"
 done
 
