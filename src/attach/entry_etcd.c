@@ -3,14 +3,9 @@
 #include "config.h"
 
 #include "attach/entry_etcd.h"
-#include "attach/where.h"
 #include "util/random.h"
 
-#include <ifaddrs.h>
 #include <inttypes.h>
-#include <net/if.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,62 +48,6 @@ struct nxr_identity nxr_entry_etcd_identity(const struct nxr_etcd_entry *entry)
     return (struct nxr_identity){.job = strtoull(entry->job, NULL, 16),
                                  .rank = entry->rank,
                                  .incarnation = entry->incarnation};
-}
-
-/* ---- contacts -------------------------------------------------------------------------------- */
-
-static void contact_add(struct nxr_etcd_entry *entry, const char *host, uint16_t port)
-{
-    if (entry->n_contacts < NXR_ETCD_MAX_CONTACTS) {
-        nxr_where_write(host, port, entry->contacts[entry->n_contacts++], NXR_ETCD_CONTACT_NBYTES);
-    }
-}
-
-/* Is it an address by which another host may reach this one? */
-static bool interface_is_outer(const struct ifaddrs *interface, int family)
-{
-    const struct sockaddr_in6 *six = (const void *)interface->ifa_addr;
-
-    return interface->ifa_addr != NULL && interface->ifa_addr->sa_family == family &&
-           (interface->ifa_flags & (IFF_UP | IFF_LOOPBACK)) == IFF_UP &&
-           (family != AF_INET6 || !IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr));
-}
-
-static void contacts_of_family(struct nxr_etcd_entry *entry, const struct ifaddrs *interfaces,
-                               int family, uint16_t port)
-{
-    socklen_t nbytes = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-    char host[NI_MAXHOST];
-
-    for (; interfaces != NULL; interfaces = interfaces->ifa_next) {
-        if (interface_is_outer(interfaces, family) &&
-            getnameinfo(interfaces->ifa_addr, nbytes, host, sizeof(host), NULL, 0,
-                        NI_NUMERICHOST) == 0) {
-            contact_add(entry, host, port);
-        }
-    }
-}
-
-void nxr_entry_etcd_contacts(struct nxr_etcd_entry *entry, const char *host, uint16_t port)
-{
-    bool is_any_four = strcmp(host, "0.0.0.0") == 0, is_any_six = strcmp(host, "::") == 0;
-    struct ifaddrs *interfaces = NULL;
-
-    entry->n_contacts = 0;
-    if (!is_any_four && !is_any_six) {
-        contact_add(entry, host, port);
-        return;
-    }
-    if (getifaddrs(&interfaces) == 0) {
-        contacts_of_family(entry, interfaces, AF_INET, port);
-        if (is_any_six) {
-            contacts_of_family(entry, interfaces, AF_INET6, port);
-        }
-        freeifaddrs(interfaces);
-    }
-    if (entry->n_contacts == 0) {
-        contact_add(entry, "127.0.0.1", port); /* nothing leaves this host */
-    }
 }
 
 /* ---- the proof ------------------------------------------------------------------------------- */

@@ -16,12 +16,6 @@
 bool nxr_entry_etcd_make(const struct nxr_card *card, const char *name,
                          struct nxr_etcd_entry *entry_p);
 
-/*
- * Name the addresses at which others reach a process that listens at this host and port: the host
- * itself, or, if it stands for all addresses, those of this host's interfaces.
- */
-void nxr_entry_etcd_contacts(struct nxr_etcd_entry *entry, const char *host, uint16_t port);
-
 void nxr_entry_etcd_prove(struct nxr_etcd_entry *entry, const char *key,
                           const unsigned char secret[NXR_PROOF_SECRET_NBYTES]);
 bool nxr_entry_etcd_is_proved(const struct nxr_etcd_entry *entry, const char *key,

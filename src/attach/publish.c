@@ -9,6 +9,7 @@
 #include "config.h"
 
 #include "attach/attach.h"
+#include "attach/contacts.h"
 #include "attach/directory.h"
 #include "attach/directory_etcd.h"
 #include "attach/entry_etcd.h"
@@ -274,7 +275,8 @@ static int publication_begin_in_etcd(struct publication *publication,
         status = NIXL_E_UNSUPPORTED;
     }
     if (status == NIXL_OK) {
-        nxr_entry_etcd_contacts(&entry, port.host, publication->listener->port);
+        entry.n_contacts =
+            nxr_contacts_find(port.host, publication->listener->port, entry.contacts);
         status =
             nxr_etcd_lease_begin(&publication->where, &entry, secret, &publication->lease, why);
     }

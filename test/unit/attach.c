@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries, introductions and proofs: what is taken, and what is refused. */
+#include "attach/contacts.h"
 #include "attach/entry.h"
 #include "attach/entry_etcd.h"
 #include "attach/introduction.h"
@@ -250,7 +251,7 @@ Test(attach, the_proof_of_an_entry_in_etcd_covers_it_and_its_key)
     struct nxr_etcd_entry made, changed;
 
     cr_assert(nxr_entry_etcd_make(&card, "name", &made));
-    nxr_entry_etcd_contacts(&made, "::1", 80);
+    made.n_contacts = nxr_contacts_find("::1", 80, made.contacts);
     cr_expect(eq(uint, made.n_contacts, 1));
     cr_expect(eq(str, made.contacts[0], (char *)"tcp://[::1]:80"));
     nxr_entry_etcd_prove(&made, "/p/name", secret);
@@ -267,7 +268,7 @@ Test(attach, the_proof_of_an_entry_in_etcd_covers_it_and_its_key)
     changed.n_contacts++;
     cr_expect(not(nxr_entry_etcd_is_proved(&changed, "/p/name", secret)));
     cr_expect(nxr_entry_etcd_identity(&made).job == card.identity.job);
-    nxr_entry_etcd_contacts(&made, "0.0.0.0", 80);
+    made.n_contacts = nxr_contacts_find("0.0.0.0", 80, made.contacts);
     cr_expect(gt(uint, made.n_contacts, 0));
     cr_expect(strstr(made.contacts[0], "0.0.0.0") == NULL);
 }
