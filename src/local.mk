@@ -27,6 +27,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/attach/lease_etcd.c %D%/attach/lease_etcd.h \
 	%D%/attach/list.c \
 	%D%/attach/listener.c %D%/attach/listener.h \
+	%D%/attach/place.c %D%/attach/place.h \
 	%D%/attach/proof.c %D%/attach/proof.h \
 	%D%/attach/publish.c \
 	%D%/attach/reach.c %D%/attach/reach.h \

@@ -18,18 +18,21 @@ extern "C" {
 /**
  * Make this process known by a name, so that processes of other jobs can attach to it.
  *
- * "file:DIR" is for one host. The entry is a file of that folder, and vanishes with
- * nixl_unpublish() or nixl_finalize(); what a process leaves behind that was killed attaches
- * nobody, and the next publication of the name replaces it. Beside it lies a secret that only this
- * user can read. A process that attaches proves that it has read the secret, and this one likewise;
- * the secret itself is not sent.
+ * "file:DIR" is for one host, and for all hosts that have the folder in common. The entry is a file
+ * of that folder, and vanishes with nixl_unpublish() or nixl_finalize(); what a process leaves
+ * behind that was killed attaches nobody, and the next publication of the name replaces it. Beside
+ * it lies a secret that only this user can read. A process that attaches proves that it has read
+ * the secret, and this one likewise; the secret itself is not sent. If the folder is on a file
+ * system that hosts share, such as NFS, or if NIXLRUN_PUBLISH_LISTEN says so, this process also
+ * listens at a TCP port, which the entry names, and opens the networks.
  *
  * "tcp://HOST:PORT" is for any host: this process listens at that address of its host, and opens
  * the networks if nixl_init() has not. Both sides prove that they know the user's token, which
  * NIXLRUN_TOKEN_FILE or NIXLRUN_TOKEN gives them. One port may serve several names of this process.
  *
  * "etcd://[USER@]HOST:PORT[,HOST:PORT...][/PREFIX]" is for any host, too: an entry in etcd, by its
- * JSON gateway, says where this process listens, NIXLRUN_ETCD_LISTEN or any port of all addresses.
+ * JSON gateway, says where this process listens, NIXLRUN_PUBLISH_LISTEN or any port of all
+ * addresses.
  * It is kept by a lease of 10 s, so that it goes with a process that dies, and put again if etcd
  * has lost it; while etcd is away, attached processes notice nothing. Several endpoints are those
  * of one etcd. PREFIX is "nixlrun" if there is none. "etcds://" is the same by TLS. The token is as
@@ -56,8 +59,8 @@ extern "C" {
  * @return NIXL_E_TIMEOUT      etcd did not answer within 8 s
  * @return NIXL_E_TRANSPORT    what answers is no etcd, or it refuses the request
  * @return NIXL_E_NOT_FOUND    there is no such folder or token file, or HOST is not this host
- * @return NIXL_E_UNSUPPORTED  "file:DIR", and NIXLRUN_TRANSPORTS excludes shared memory; no random
- *                             numbers; or "etcd://", and the module for it is not installed
+ * @return NIXL_E_UNSUPPORTED  no random numbers; or "etcd://", and the module for it is not
+ *                             installed
  * @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY, NIXL_E_NOT_INIT
  * Threads: any.
  */
@@ -118,11 +121,11 @@ NIXL_API int nixl_unpublish(const char *where, const char *name);
  * numbers of both sides differ, and so may the jobs: a process that was started without a launcher
  * is a job of its own. Both take an event NIXL_EVENT_PEER_JOINED.
  *
- * With "file:DIR" both must be on one host, share memory and belong to one user. With
- * "tcp://HOST:PORT" and "etcd://..." they use shared memory if they can, and else the networks tcp
- * or ofi. An etcd that is away is waited for; one line of the log says so, once in a call. If they
- * seem to be on one host and do not share memory, one line of the log says why. Teams, and channels
- * for any rank, have ranks of one job only.
+ * They use shared memory if they can, and else a network. With "file:DIR" both must belong to one
+ * user; a publisher on another host must listen for others, see nixl_publish(), and a line of the
+ * log (info) says that it is there. An etcd that is away is waited for; a line of the log says so.
+ * If they seem to be on one host and do not share memory, one line of the log says why. Channels
+ * for any rank have ranks of one job only.
  *
  * If the other process dies, or ends the attachment, what waits for it ends with
  * NIXL_E_PEER_LOST, and NIXL_EVENT_PEER_LOST or NIXL_EVENT_PEER_LEFT tells so. Its number stays

@@ -44,10 +44,11 @@ void nxr_attach_join(struct nxr_peer *peer);
 bool nxr_attach_publishes(const char *where, const char *name);
 
 /*
- * The schema of this process's publication of that name at that listener; NULL: there is none.
- * Caller holds job.lock.
+ * The schema of this process's publication of that name at that listener, and the secret that
+ * attachers must know; NULL: there is none. Caller holds job.lock.
  */
-const char *nxr_publication_schema(const struct nxr_listener *listener, const char *name);
+const char *nxr_publication_schema(const struct nxr_listener *listener, const char *name,
+                                   const unsigned char **secret_p);
 
 /*
  * Check where, name and schema of a call; NULL as schema is "". NIXL_OK and *where_p, or the

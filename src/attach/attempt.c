@@ -13,6 +13,7 @@
 #include "host/packet.h"
 #include "net/net.h"
 #include "util/clock.h"
+#include "util/log.h"
 #include "util/random.h"
 #include "util/status.h"
 
@@ -23,13 +24,19 @@
 
 /* ---- the introduction ------------------------------------------------------------------------ */
 
+/* Is it at an address that an entry names, which may be another process's by now? */
+static bool attempt_is_at_contact(const struct nxr_attempt *attempt)
+{
+    return attempt->intro.is_stream && attempt->where.kind != NXR_WHERE_PORT;
+}
+
 /*
- * Who listens there is not the publisher. In etcd that is what becomes of the entry of a process
- * that was killed, until its lease ends: a later attempt may find another entry.
+ * Who listens there is not the publisher. That is what becomes of the entry of a process that was
+ * killed, in etcd until its lease ends: a later attempt may find another entry.
  */
 static int attempt_meets_other(struct nxr_attempt *attempt)
 {
-    if (attempt->where.kind == NXR_WHERE_ETCD) {
+    if (attempt_is_at_contact(attempt)) {
         NXR_SAY(attempt, "%s, which has published it, has ended: another process has its port",
                 attempt->who);
         attempt->is_other = true;
@@ -52,7 +59,7 @@ static int attempt_receive(struct nxr_attempt *attempt, union nxr_intro_message 
         }
         status = nxr_intro_receive(&attempt->intro, message_p, &why);
     } while (status == NIXL_E_AGAIN);
-    if (status == NIXL_E_TRANSPORT && attempt->where.kind == NXR_WHERE_ETCD) {
+    if (status == NIXL_E_TRANSPORT && attempt_is_at_contact(attempt)) {
         return attempt_meets_other(attempt);
     }
     if (status == NIXL_E_TRANSPORT || status == NIXL_E_UNSUPPORTED) {
@@ -143,6 +150,11 @@ static int attempt_refuse_liar(struct nxr_attempt *attempt)
 {
     if (attempt->where.kind != NXR_WHERE_FOLDER) {
         NXR_SAY(attempt, "who listens there has another token, or none");
+    } else if (attempt->intro.is_stream) {
+        NXR_SAY(attempt,
+                "who listens at %.200s and says that it has published it does not know "
+                "the secret",
+                attempt->entry.contacts[attempt->n_tried - 1]);
     } else {
         NXR_SAY(attempt,
                 "process %d, which says that it has published it, does not know the secret",
@@ -246,6 +258,15 @@ static int attempt_prove(struct nxr_attempt *attempt)
 
 /* ---- the connection -------------------------------------------------------------------------- */
 
+/* A folder is mostly that of one host: say that the two are on different ones. */
+static void attempt_tell_far(const struct nxr_attempt *attempt, const char *network)
+{
+    if (network != NULL && !nxr_entry_is_of_host(&attempt->entry, &nxr_job.card.head)) {
+        nxr_info(HOST, "'%s' in %s is %s; it is attached by %s", attempt->name, attempt->where.text,
+                 attempt->who, network);
+    }
+}
+
 static int attempt_connect(struct nxr_attempt *attempt)
 {
     const struct nxr_met met = {&attempt->card, attempt->number, attempt->job_size, attempt->name};
@@ -256,6 +277,8 @@ static int attempt_connect(struct nxr_attempt *attempt)
     attempt->is_final = connecting.is_final;
     if (status != NIXL_OK) {
         NXR_SAY(attempt, "%s", connecting.why);
+    } else if (attempt->where.kind == NXR_WHERE_FOLDER) {
+        attempt_tell_far(attempt, connecting.network);
     }
     return status;
 }
@@ -281,6 +304,7 @@ static int attempt_meet(struct nxr_attempt *attempt)
 static void attempt_reset(struct nxr_attempt *attempt)
 {
     attempt->is_found = attempt->is_final = attempt->is_away = false;
+    attempt->is_outside = false;
     attempt->n_tried = 0;
     attempt->intro = (struct nxr_intro_link){.fd = -1};
 }

@@ -26,8 +26,9 @@ struct nxr_attempt {
 
     /* Of one attempt. */
     struct nxr_entry entry;      /* of a folder */
-    struct nxr_etcd_found found; /* of etcd: the entry, */
-    unsigned n_tried;            /* ... and how many of its contacts have been tried */
+    struct nxr_etcd_found found; /* of etcd */
+    unsigned n_tried;            /* how many contacts of an entry have been tried */
+    bool is_outside;             /* of a folder: the local socket has been tried */
     unsigned char secret[NXR_PROOF_SECRET_NBYTES];
     struct nxr_intro_link intro;
     struct nxr_proof_talk talk;
@@ -41,7 +42,7 @@ struct nxr_attempt {
     bool is_found; /* there is a publisher, or there was one: the time is over, not the search */
     bool is_final; /* another attempt would fail likewise */
     bool is_away;  /* etcd did not answer */
-    bool is_other; /* who answered is not the process that has made the entry in etcd */
+    bool is_other; /* who answered is not the process that has made the entry */
     char why[2 * NXR_DIRECTORY_WHY_NBYTES];
 };
 

@@ -75,6 +75,7 @@ static int connect_judge(struct nxr_connecting *connecting, struct nxr_peer *pee
     if (status == NIXL_OK && nxr_peer_is_up(peer) && !nxr_peer_is_lost(peer) &&
         peer->transport != NULL) {
         connecting->rank = peer->rank;
+        connecting->network = nxr_peer_is_remote(peer) ? peer->transport->name : NULL;
         nxr_attach_join(peer);
     } else {
         status = connect_explain(connecting, peer, status);

@@ -15,7 +15,8 @@ struct nxr_connecting {
 
     /* The outcome. */
     int rank;
-    bool is_final; /* another attempt would fail likewise */
+    const char *network; /* that reaches it; NULL: shared memory does */
+    bool is_final;       /* another attempt would fail likewise */
     char why[2 * NXR_WHY_NBYTES];
 };
 

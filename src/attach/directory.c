@@ -95,9 +95,6 @@ static int secret_lock(int fd, const char *path, char why[NXR_DIRECTORY_WHY_NBYT
         if (errno != EACCES && errno != EAGAIN) {
             return directory_fail("lock", path, why);
         }
-        lock.l_type = F_WRLCK;
-        snprintf(why, NXR_DIRECTORY_WHY_NBYTES, "process %d has published the name and lives",
-                 fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? (int)lock.l_pid : -1);
         return NIXL_E_IN_USE;
     }
     return stat(path, &now) == 0 && now.st_ino == ours.st_ino && now.st_dev == ours.st_dev
@@ -114,6 +111,21 @@ static bool file_fill(int fd, const void *bytes, size_t nbytes)
         errno = ENOSPC;
     }
     return written == (ssize_t)nbytes && fsync(fd) == 0;
+}
+
+/* Who has the name: what its entry says. The holder of a lock on another host has no pid here. */
+static void claim_explain_use(const char *dir, const char *name, char why[NXR_DIRECTORY_WHY_NBYTES])
+{
+    struct nxr_entry entry;
+
+    if (nxr_directory_read(dir, name, &entry, why) == NIXL_OK) {
+        snprintf(why, NXR_DIRECTORY_WHY_NBYTES,
+                 "process %d has published the name and lives, on host '%s'", entry.pid,
+                 entry.host);
+    } else {
+        snprintf(why, NXR_DIRECTORY_WHY_NBYTES,
+                 "a process that publishes the name, or is about to, lives");
+    }
 }
 
 int nxr_directory_claim(const char *dir, const char *name,
@@ -141,6 +153,9 @@ int nxr_directory_claim(const char *dir, const char *name,
             close(fd);
         }
     } while (status == NIXL_E_AGAIN);
+    if (status == NIXL_E_IN_USE) {
+        claim_explain_use(dir, name, why);
+    }
     *lock_fd_p = fd;
     return status;
 }

@@ -31,6 +31,7 @@ void nxr_entry_make(const struct nxr_card *card, const char *name, const char *s
     entry_p->pid = getpid();
     entry_p->schema_nbytes = (uint32_t)strlen(schema);
     memcpy(entry_p->host, card->host, sizeof(entry_p->host));
+    memcpy(entry_p->boot_id, card->boot_id, sizeof(entry_p->boot_id));
     snprintf(entry_p->name, sizeof(entry_p->name), "%s", name);
     memcpy(entry_p->schema, schema, entry_p->schema_nbytes);
 }
@@ -49,9 +50,36 @@ bool nxr_entry_is_proved(const struct nxr_entry *entry,
     return nxr_proof_fits(proof, entry->proof);
 }
 
+bool nxr_entry_is_of_host(const struct nxr_entry *entry, const struct nxr_card *card)
+{
+    return entry->boot_id[0] != '\0' ? strcmp(entry->boot_id, card->boot_id) == 0
+                                     : strcmp(entry->host, card->host) == 0;
+}
+
 static bool entry_is_text(const char *text, size_t room)
 {
     return memchr(text, '\0', room) != NULL;
+}
+
+/* Are they printable texts, as far as there are any? */
+static bool entry_are_contacts(const struct nxr_entry *entry)
+{
+    if (entry->n_contacts > NXR_MAX_CONTACTS) {
+        return false;
+    }
+    for (uint32_t i = 0; i < entry->n_contacts; i++) {
+        const char *contact = entry->contacts[i];
+
+        if (!entry_is_text(contact, sizeof(entry->contacts[i]))) {
+            return false;
+        }
+        for (; *contact != '\0'; contact++) {
+            if (*contact <= ' ' || *contact > '~') {
+                return false;
+            }
+        }
+    }
+    return true;
 }
 
 /* The schema has no zero in it, and only zeros behind it. */
@@ -89,6 +117,7 @@ int nxr_entry_parse(const void *bytes, size_t nbytes, const char *name, struct n
     }
     memcpy(&entry, bytes, sizeof(entry));
     if (!entry_is_text(entry.host, sizeof(entry.host)) ||
+        !entry_is_text(entry.boot_id, sizeof(entry.boot_id)) || !entry_are_contacts(&entry) ||
         !entry_is_text(entry.name, sizeof(entry.name)) || strcmp(entry.name, name) != 0 ||
         !entry_is_schema(&entry) || entry.publisher.rank < 0 || entry.pid <= 0) {
         *why_p = "the entry is damaged";

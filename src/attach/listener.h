@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sockets at which attachers introduce themselves: a local one for each publication in a
- * folder, and one for each TCP port, which publications of several names share. The service thread
- * watches them. Caller holds job.lock.
+ * folder, and one for each TCP port, which publications of several names share. Each of them has a
+ * secret of its own. The service thread watches the sockets. Caller holds job.lock.
  */
 #ifndef NXR_ATTACH_LISTENER_H
 #define NXR_ATTACH_LISTENER_H
@@ -26,7 +26,7 @@ struct nxr_listener {
     unsigned n_users;              /* publications */
     uint16_t port;
     char *where;                                   /* of a TCP port; NULL: a local socket */
-    unsigned char secret[NXR_PROOF_SECRET_NBYTES]; /* that attachers must know */
+    unsigned char secret[NXR_PROOF_SECRET_NBYTES]; /* for names that are not published there */
 };
 
 /* Listen on the local socket that an entry names. NIXL_OK, or the failure, in words in `why`. */
@@ -37,8 +37,7 @@ int nxr_listener_local(const unsigned char nonce[NXR_NONCE_NBYTES],
 /*
  * Listen on the first of these addresses that can be used, or share what listens there for another
  * name. NIXL_OK; NIXL_E_IN_USE: another process has the port; NIXL_E_NOT_FOUND: no address is this
- * host's; NIXL_E_ACCESS: the port is privileged, or the other name has another token;
- * NIXL_E_NO_MEMORY, NIXL_E_LIMIT, NIXL_E_TRANSPORT.
+ * host's; NIXL_E_ACCESS: the port is privileged; NIXL_E_NO_MEMORY, NIXL_E_LIMIT, NIXL_E_TRANSPORT.
  */
 int nxr_listener_tcp(const struct nxr_where *where, const struct addrinfo *addresses,
                      const unsigned char secret[NXR_PROOF_SECRET_NBYTES],

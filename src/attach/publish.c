@@ -15,13 +15,13 @@
 #include "attach/entry_etcd.h"
 #include "attach/lease_etcd.h"
 #include "attach/listener.h"
+#include "attach/place.h"
 #include "attach/token.h"
 #include "attach/visit.h"
 #include "attach/where.h"
-#include "core/route.h"
 #include "core/subsystem.h"
 #include "net/net.h"
-#include "util/env.h"
+#include "util/log.h"
 #include "util/random.h"
 #include "util/status.h"
 
@@ -34,13 +34,15 @@
 struct publication {
     struct nxr_list link;
     struct nxr_listener *listener; /* NULL: none yet */
+    struct nxr_listener *outer;    /* of a folder, for other hosts; NULL: none */
     int lock_fd;                   /* of a folder; else -1 */
     struct nxr_etcd_lease *lease;  /* of etcd; else NULL */
     char *text;                    /* where, as the program gave it */
     struct nxr_where where;
     struct nxr_entry entry;
     char schema[NIXL_SCHEMA_MAX + 1];
-    bool is_published; /* it can be found */
+    unsigned char secret[NXR_PROOF_SECRET_NBYTES]; /* that attachers must know */
+    bool is_published;                             /* it can be found */
 };
 
 static struct nxr_list publications = {&publications, &publications};
@@ -71,29 +73,40 @@ bool nxr_attach_publishes(const char *where, const char *name)
     return does;
 }
 
-const char *nxr_publication_schema(const struct nxr_listener *listener, const char *name)
+static bool publication_is_at(const struct publication *publication,
+                              const struct nxr_listener *listener)
+{
+    return listener != NULL &&
+           (publication->listener == listener || publication->outer == listener);
+}
+
+const char *nxr_publication_schema(const struct nxr_listener *listener, const char *name,
+                                   const unsigned char **secret_p)
 {
     struct nxr_list *link, *after;
 
     nxr_list_for_each (link, after, &publications) {
         const struct publication *publication = nxr_list_entry(link, struct publication, link);
 
-        if (publication->listener == listener && strcmp(publication->entry.name, name) == 0) {
+        if (publication_is_at(publication, listener) &&
+            strcmp(publication->entry.name, name) == 0) {
+            *secret_p = publication->secret;
             return publication->schema;
         }
     }
     return NULL;
 }
 
-/* Has another publication its listener and its name? Attachers could not say which they mean. */
-static bool publication_has_double(const struct publication *publication)
+/* Has another publication this listener, too, and its name? Attachers could not say which. */
+static bool publication_has_double(const struct publication *publication,
+                                   const struct nxr_listener *listener)
 {
     struct nxr_list *link, *after;
 
     nxr_list_for_each (link, after, &publications) {
         const struct publication *other = nxr_list_entry(link, struct publication, link);
 
-        if (other != publication && other->listener == publication->listener &&
+        if (other != publication && publication_is_at(other, listener) &&
             strcmp(other->entry.name, publication->entry.name) == 0) {
             return true;
         }
@@ -101,15 +114,22 @@ static bool publication_has_double(const struct publication *publication)
     return false;
 }
 
+static void publication_let_go(const struct publication *publication,
+                               struct nxr_listener **listener_p)
+{
+    if (*listener_p != NULL) {
+        nxr_visits_end(*listener_p, publication->entry.name);
+        nxr_listener_let_go(*listener_p);
+        *listener_p = NULL;
+    }
+}
+
 /* Take a publication out of the list, with those who have not finished their introduction. */
 static void publication_close(struct publication *publication)
 {
     nxr_list_remove(&publication->link);
-    if (publication->listener != NULL) {
-        nxr_visits_end(publication->listener, publication->entry.name);
-        nxr_listener_let_go(publication->listener);
-        publication->listener = NULL;
-    }
+    publication_let_go(publication, &publication->listener);
+    publication_let_go(publication, &publication->outer);
 }
 
 /* ---- without it ------------------------------------------------------------------------------ */
@@ -123,6 +143,7 @@ static void publication_free(struct publication *publication)
         nxr_directory_release(publication->where.dir, publication->entry.name,
                               publication->lock_fd);
     }
+    explicit_bzero(publication->secret, sizeof(publication->secret));
     free(publication->text);
     free(publication);
 }
@@ -160,31 +181,9 @@ static bool publication_reserve(struct publication *publication)
     return is_free;
 }
 
-/* Make the files of a folder and the socket; the entry comes last. */
-static int publication_begin_in_folder(struct publication *publication,
-                                       char why[NXR_DIRECTORY_WHY_NBYTES])
-{
-    struct nxr_entry *entry = &publication->entry;
-    unsigned char secret[NXR_PROOF_SECRET_NBYTES];
-    int status = nxr_directory_claim(publication->where.dir, entry->name, secret,
-                                     &publication->lock_fd, why);
-
-    if (status != NIXL_OK) {
-        publication->lock_fd = -1;
-        return status;
-    }
-    nxr_entry_prove(entry, secret);
-    pthread_mutex_lock(&nxr_job.lock);
-    status = nxr_listener_local(entry->socket, secret, &publication->listener, why);
-    pthread_mutex_unlock(&nxr_job.lock);
-    explicit_bzero(secret, sizeof(secret));
-    return status == NIXL_OK ? nxr_directory_write(publication->where.dir, entry, why) : status;
-}
-
 /* Listen at a TCP port. Who attaches may be on another host, so the networks are opened. */
 static int publication_listen(struct publication *publication, const struct nxr_where *port,
-                              const unsigned char secret[NXR_PROOF_SECRET_NBYTES],
-                              char why[NXR_LISTENER_WHY_NBYTES])
+                              struct nxr_listener **listener_p, char why[NXR_LISTENER_WHY_NBYTES])
 {
     struct addrinfo *addresses = nxr_where_resolve(port, true, why, NXR_LISTENER_WHY_NBYTES);
     int status;
@@ -194,8 +193,8 @@ static int publication_listen(struct publication *publication, const struct nxr_
     }
     (void)nxr_net_open();
     pthread_mutex_lock(&nxr_job.lock);
-    status = nxr_listener_tcp(port, addresses, secret, &publication->listener, why);
-    if (status == NIXL_OK && publication_has_double(publication)) {
+    status = nxr_listener_tcp(port, addresses, publication->secret, listener_p, why);
+    if (status == NIXL_OK && publication_has_double(publication, *listener_p)) {
         snprintf(why, NXR_LISTENER_WHY_NBYTES,
                  "this process has published the name at that port already, in another place: give "
                  "it another name there");
@@ -209,49 +208,38 @@ static int publication_listen(struct publication *publication, const struct nxr_
 static int publication_begin_at_port(struct publication *publication,
                                      char why[NXR_LISTENER_WHY_NBYTES])
 {
-    unsigned char secret[NXR_PROOF_SECRET_NBYTES];
-    int status = nxr_attach_token_read(secret, why);
+    int status = nxr_attach_token_read(publication->secret, why);
 
-    if (status == NIXL_OK) {
-        status = publication_listen(publication, &publication->where, secret, why);
-    }
-    explicit_bzero(secret, sizeof(secret));
-    return status;
+    return status == NIXL_OK
+               ? publication_listen(publication, &publication->where, &publication->listener, why)
+               : status;
 }
 
-/* Listen where the user says, or at any port of all addresses. *port_p: where that is. */
-static int publication_listen_for_etcd(struct publication *publication, struct nxr_where *port_p,
-                                       const unsigned char secret[NXR_PROOF_SECRET_NBYTES],
-                                       char why[NXR_LISTENER_WHY_NBYTES])
+/* Listen where the user says, or at any port of all addresses, and name the contacts. */
+static int publication_listen_outside(struct publication *publication,
+                                      struct nxr_listener **listener_p, unsigned *n_contacts_p,
+                                      char contacts[][NXR_CONTACT_NBYTES],
+                                      char why[NXR_LISTENER_WHY_NBYTES])
 {
-    char text[NXR_WHERE_HOST_NBYTES + 16], reason[NXR_LISTENER_WHY_NBYTES];
-    int status;
+    char reason[NXR_LISTENER_WHY_NBYTES];
+    struct nxr_place place;
+    int status = nxr_place_find(publication->text, &place, why);
 
-    if (nxr_env.etcd_listen[0] == '\0') {
-        (void)nxr_where_parse("tcp://[::]:0", port_p);
-        port_p->text = publication->text; /* the names of one place share a port */
-        status = publication_listen(publication, port_p, secret, why);
-        if (status == NIXL_E_NOT_FOUND || status == NIXL_E_UNSUPPORTED ||
-            status == NIXL_E_TRANSPORT) { /* there is no IPv6 here */
-            (void)nxr_where_parse("tcp://0.0.0.0:0", port_p);
-            port_p->text = publication->text;
-            status = publication_listen(publication, port_p, secret, why);
-        }
+    if (status != NIXL_OK) {
         return status;
     }
-    snprintf(text, sizeof(text), "tcp://%s", nxr_env.etcd_listen);
-    if (strlen(nxr_env.etcd_listen) > sizeof(text) - 8 || !nxr_where_parse(text, port_p)) {
-        snprintf(why, NXR_LISTENER_WHY_NBYTES,
-                 "NIXLRUN_ETCD_LISTEN is '%.100s'; allowed: HOST:PORT, an address of this host, "
-                 "IPv6 in [], and 0 to 65535",
-                 nxr_env.etcd_listen);
-        return NIXL_E_INVALID_ARG;
+    status = publication_listen(publication, &place.port, listener_p, why);
+    if (!place.is_named && (status == NIXL_E_NOT_FOUND || status == NIXL_E_UNSUPPORTED ||
+                            status == NIXL_E_TRANSPORT)) { /* there is no IPv6 here */
+        nxr_place_take_four(publication->text, &place);
+        status = publication_listen(publication, &place.port, listener_p, why);
     }
-    status = publication_listen(publication, port_p, secret, why);
-    port_p->text = publication->text;
-    if (status != NIXL_OK) {
+    if (status != NIXL_OK && place.is_named) {
         snprintf(reason, sizeof(reason), "%s", why);
-        snprintf(why, NXR_LISTENER_WHY_NBYTES, "NIXLRUN_ETCD_LISTEN: %.300s", reason);
+        snprintf(why, NXR_LISTENER_WHY_NBYTES, "NIXLRUN_PUBLISH_LISTEN: %.300s", reason);
+    }
+    if (status == NIXL_OK) {
+        *n_contacts_p = nxr_contacts_find(place.port.host, (*listener_p)->port, contacts);
     }
     return status;
 }
@@ -260,28 +248,71 @@ static int publication_listen_for_etcd(struct publication *publication, struct n
 static int publication_begin_in_etcd(struct publication *publication,
                                      char why[NXR_DIRECTORY_WHY_NBYTES])
 {
-    unsigned char secret[NXR_PROOF_SECRET_NBYTES];
-    int status = nxr_attach_token_read(secret, why);
+    int status = nxr_attach_token_read(publication->secret, why);
     struct nxr_etcd_entry entry;
-    struct nxr_where port;
 
-    if (status == NIXL_OK) {
-        status = publication_listen_for_etcd(publication, &port, secret, why);
-    }
     if (status == NIXL_OK &&
         !nxr_entry_etcd_make(&nxr_job.card.head, publication->entry.name, &entry)) {
         snprintf(why, NXR_DIRECTORY_WHY_NBYTES, "no random numbers: getrandom: %s",
                  strerror(errno));
-        status = NIXL_E_UNSUPPORTED;
+        return NIXL_E_UNSUPPORTED;
     }
     if (status == NIXL_OK) {
-        entry.n_contacts =
-            nxr_contacts_find(port.host, publication->listener->port, entry.contacts);
-        status =
-            nxr_etcd_lease_begin(&publication->where, &entry, secret, &publication->lease, why);
+        status = publication_listen_outside(publication, &publication->listener, &entry.n_contacts,
+                                            entry.contacts, why);
     }
-    explicit_bzero(secret, sizeof(secret));
+    return status == NIXL_OK ? nxr_etcd_lease_begin(&publication->where, &entry,
+                                                    publication->secret, &publication->lease, why)
+                             : status;
+}
+
+/* Have an entry in a folder name contacts for other hosts, if any may read it. */
+static int publication_open_outside(struct publication *publication,
+                                    char why[NXR_DIRECTORY_WHY_NBYTES])
+{
+    enum nxr_place_need need = nxr_place_need(publication->where.dir);
+    struct nxr_entry *entry = &publication->entry;
+    int status;
+
+    if (need == NXR_PLACE_NONE) {
+        return NIXL_OK;
+    }
+    status = publication_listen_outside(publication, &publication->outer, &entry->n_contacts,
+                                        entry->contacts, why);
+    if (status != NIXL_OK && need == NXR_PLACE_WISHED) {
+        nxr_warn(
+            HOST,
+            "processes of other hosts will not reach '%s' in %s, a folder that hosts share: %s "
+            "(NIXLRUN_PUBLISH_LISTEN=none if none should)",
+            entry->name, publication->text, why);
+        return NIXL_OK;
+    }
     return status;
+}
+
+/* Make the files of a folder and the sockets; the entry comes last. */
+static int publication_begin_in_folder(struct publication *publication,
+                                       char why[NXR_DIRECTORY_WHY_NBYTES])
+{
+    struct nxr_entry *entry = &publication->entry;
+    int status = nxr_directory_claim(publication->where.dir, entry->name, publication->secret,
+                                     &publication->lock_fd, why);
+
+    if (status != NIXL_OK) {
+        publication->lock_fd = -1;
+        return status;
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    status = nxr_listener_local(entry->socket, publication->secret, &publication->listener, why);
+    pthread_mutex_unlock(&nxr_job.lock);
+    if (status == NIXL_OK) {
+        status = publication_open_outside(publication, why);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    nxr_entry_prove(entry, publication->secret);
+    return nxr_directory_write(publication->where.dir, entry, why);
 }
 
 static int publication_begin(struct publication *publication, char why[NXR_DIRECTORY_WHY_NBYTES])
@@ -322,12 +353,6 @@ int nxr_attach_check(const char *operation, const char *text, const char *name, 
     if (strnlen(*schema, NIXL_SCHEMA_MAX + 1) > NIXL_SCHEMA_MAX) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "the schema has more than %d bytes", NIXL_SCHEMA_MAX);
-    }
-    if (where_p->kind == NXR_WHERE_FOLDER && !nxr_route_is_allowed("shm")) {
-        return nxr_fail(NIXL_E_UNSUPPORTED, operation, -1, "", 0,
-                        "processes that meet in a folder are reached by shared memory only, and "
-                        "NIXLRUN_TRANSPORTS excludes shm; allowed: tcp://HOST:PORT, "
-                        "etcd://HOST:PORT");
     }
     if (where_p->kind == NXR_WHERE_ETCD && nxr_directory_etcd_load(why) != NIXL_OK) {
         return nxr_fail(NIXL_E_UNSUPPORTED, operation, -1, "", 0, "%s", why);

@@ -71,12 +71,37 @@ static int reach_read_entry(struct nxr_attempt *attempt)
         return status;
     }
     attempt->talk.publisher = attempt->entry.publisher;
-    snprintf(attempt->who, sizeof(attempt->who), "process %d", attempt->entry.pid);
+    if (nxr_entry_is_of_host(&attempt->entry, &nxr_job.card.head)) {
+        snprintf(attempt->who, sizeof(attempt->who), "process %d", attempt->entry.pid);
+    } else {
+        snprintf(attempt->who, sizeof(attempt->who), "process %d on another host, '%s'",
+                 attempt->entry.pid, attempt->entry.host);
+    }
     status = nxr_reach_check(attempt);
     return status == NIXL_OK ? reach_read_secret(attempt) : status;
 }
 
 /* ---- reaching the publisher ------------------------------------------------------------------ */
+
+/* Nobody listens on the socket of the entry, and nothing else is tried. */
+static void reach_explain_local(struct nxr_attempt *attempt)
+{
+    const struct nxr_entry *entry = &attempt->entry;
+
+    if (nxr_entry_is_of_host(entry, &nxr_job.card.head)) {
+        NXR_SAY(attempt,
+                "process %d on '%s', which has published it, has ended, or is in another network "
+                "namespace without the NIXLRUN_SHARED_DIR of this one: publish at tcp://HOST:PORT, "
+                "or with NIXLRUN_PUBLISH_LISTEN=HOST:PORT, for those",
+                entry->pid, entry->host);
+    } else {
+        NXR_SAY(attempt,
+                "process %d, which has published it, is on another host, '%s', and does not listen "
+                "for other hosts: set NIXLRUN_PUBLISH_LISTEN=HOST:PORT there, or publish at "
+                "tcp://HOST:PORT",
+                entry->pid, entry->host);
+    }
+}
 
 static int reach_open_local(struct nxr_attempt *attempt)
 {
@@ -87,19 +112,17 @@ static int reach_open_local(struct nxr_attempt *attempt)
         NXR_SAY(attempt, "cannot make a socket: %s", strerror(errno));
         return nxr_attempt_refuse(attempt, status);
     }
-    if (status != NIXL_OK) {
-        NXR_SAY(attempt,
-                status == NIXL_E_AGAIN
-                    ? "process %d on '%s', which has published it, accepts no connection "
-                      "now"
-                    : "process %d on '%s', which has published it, has ended, or is on "
-                      "another host, or in another network namespace without the "
-                      "NIXLRUN_SHARED_DIR of this one: publish at tcp://HOST:PORT for "
-                      "those",
+    if (status == NIXL_E_AGAIN) {
+        NXR_SAY(attempt, "process %d on '%s', which has published it, accepts no connection now",
                 attempt->entry.pid, attempt->entry.host);
         return NIXL_E_NOT_FOUND;
     }
+    if (status != NIXL_OK) {
+        reach_explain_local(attempt);
+        return NIXL_E_NOT_FOUND;
+    }
     attempt->intro.fd = fd;
+    attempt->n_tried = attempt->entry.n_contacts; /* it lives, here */
     other = nxr_packet_other_end(fd);
     if (other.uid != geteuid()) {
         NXR_SAY(attempt, "the publisher runs as user %u, this process as user %u", other.uid,
@@ -261,27 +284,6 @@ static int reach_find_in_etcd(struct nxr_attempt *attempt)
     return status == NIXL_OK ? reach_take_entry(attempt, key) : status;
 }
 
-/* Connect to the next contact of the entry. */
-static int reach_open_contact(struct nxr_attempt *attempt)
-{
-    const char *contact = attempt->found.entry.contacts[attempt->n_tried++];
-    char reason[sizeof(attempt->why)];
-    struct nxr_where port;
-    int status = NIXL_E_NOT_FOUND;
-
-    if (nxr_where_parse(contact, &port) && port.kind == NXR_WHERE_PORT && port.port != 0) {
-        status = reach_open_port(attempt, &port);
-    } else {
-        NXR_SAY(attempt, "that is no address");
-    }
-    if (status == NIXL_E_NOT_FOUND || status == NIXL_E_TIMEOUT) {
-        snprintf(reason, sizeof(reason), "%s", attempt->why);
-        NXR_SAY(attempt, "%s, which has published it, is not at %.200s: %.300s", attempt->who,
-                contact, reason);
-    }
-    return status;
-}
-
 void nxr_reach_await_entry(struct nxr_attempt *attempt)
 {
     int64_t limit = attempt->found.is_there ? DEAD_NS : WATCH_NS, until;
@@ -297,6 +299,44 @@ void nxr_reach_await_entry(struct nxr_attempt *attempt)
     if (status != NIXL_OK && status != NIXL_E_TIMEOUT) {
         (void)nxr_wait(reach_never, NULL, AWAY_NS);
     }
+}
+
+/* ---- contacts of entries --------------------------------------------------------------------- */
+
+/* Connect to the next contact of an entry. */
+static int reach_open_contact(struct nxr_attempt *attempt, const char *contact)
+{
+    char reason[sizeof(attempt->why)];
+    struct nxr_where port;
+    int status = NIXL_E_NOT_FOUND;
+
+    attempt->n_tried++;
+    if (nxr_where_parse(contact, &port) && port.kind == NXR_WHERE_PORT && port.port != 0) {
+        status = reach_open_port(attempt, &port);
+    } else {
+        NXR_SAY(attempt, "that is no address");
+    }
+    if (status == NIXL_E_NOT_FOUND || status == NIXL_E_TIMEOUT) {
+        snprintf(reason, sizeof(reason), "%s", attempt->why);
+        NXR_SAY(attempt, "%s, which has published it, is not at %.200s: %.200s%s", attempt->who,
+                contact, reason,
+                status == NIXL_E_NOT_FOUND ? "; it has ended, or that address is not its own" : "");
+    }
+    return status;
+}
+
+/* At first by the local socket. Its owner is not certain to be on the host that the entry names. */
+static int reach_open_in_folder(struct nxr_attempt *attempt)
+{
+    int status = NIXL_E_NOT_FOUND;
+
+    if (!attempt->is_outside) {
+        attempt->is_outside = true;
+        status = reach_open_local(attempt);
+    }
+    return status == NIXL_E_NOT_FOUND && nxr_reach_has_more(attempt)
+               ? reach_open_contact(attempt, attempt->entry.contacts[attempt->n_tried])
+               : status;
 }
 
 /* ---- all forms ------------------------------------------------------------------------------- */
@@ -323,18 +363,24 @@ int nxr_reach_open(struct nxr_attempt *attempt)
 {
     switch (attempt->where.kind) {
     case NXR_WHERE_FOLDER:
-        return reach_open_local(attempt);
+        return reach_open_in_folder(attempt);
     case NXR_WHERE_PORT:
         return reach_open_known_port(attempt);
     default:
-        return reach_open_contact(attempt);
+        return reach_open_contact(attempt, attempt->found.entry.contacts[attempt->n_tried]);
     }
 }
 
 bool nxr_reach_has_more(const struct nxr_attempt *attempt)
 {
-    return attempt->where.kind == NXR_WHERE_ETCD &&
-           attempt->n_tried < attempt->found.entry.n_contacts;
+    switch (attempt->where.kind) {
+    case NXR_WHERE_FOLDER:
+        return attempt->n_tried < attempt->entry.n_contacts;
+    case NXR_WHERE_ETCD:
+        return attempt->n_tried < attempt->found.entry.n_contacts;
+    default:
+        return false;
+    }
 }
 
 void nxr_reach_close(struct nxr_attempt *attempt)

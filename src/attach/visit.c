@@ -29,6 +29,7 @@ struct visit {
     struct nxr_listener *listener;
     enum nxr_intro_type done; /* the last message to it; 0: none */
     struct nxr_proof_talk talk;
+    unsigned char secret[NXR_PROOF_SECRET_NBYTES]; /* of the name that it has asked for */
     int number; /* of the peer that the introduction has made; -1: none */
     int64_t began_at;
     int64_t until;
@@ -77,6 +78,15 @@ static void visit_refuse(struct visit *visit, enum nxr_intro_refusal refusal, co
     visit_close(visit);
 }
 
+/* The secret of the name that is asked for; whether it is published is told after the proof. */
+static void visit_find_secret(struct visit *visit)
+{
+    const unsigned char *secret = visit->listener->secret;
+
+    (void)nxr_publication_schema(visit->listener, visit->talk.name, &secret);
+    memcpy(visit->secret, secret, sizeof(visit->secret));
+}
+
 /* Where this process is: an attacher elsewhere opens its networks. */
 static void visit_tell_host(struct nxr_intro_challenge *challenge)
 {
@@ -97,6 +107,7 @@ static void visit_take_ask(struct visit *visit, const struct nxr_intro_ask *ask)
     visit->talk.publisher = nxr_job.self;
     memcpy(visit->talk.name, ask->name, sizeof(visit->talk.name)); /* ends with a zero */
     memcpy(visit->talk.asked, ask->challenge, sizeof(visit->talk.asked));
+    visit_find_secret(visit);
     if (!nxr_wire_is_common(&versions, why, sizeof(why))) {
         nxr_warn(HOST, "a process that wants to attach by '%s' is refused: %s", ask->name, why);
         visit_refuse(visit, NXR_INTRO_VERSIONS, NULL);
@@ -106,7 +117,7 @@ static void visit_take_ask(struct visit *visit, const struct nxr_intro_ask *ask)
         nxr_intro_init(&message, NXR_INTRO_CHALLENGE, &nxr_job.card.head);
         memcpy(message.challenge.challenge, visit->talk.answered, sizeof(visit->talk.answered));
         visit_tell_host(&message.challenge);
-        nxr_proof_of_talk(visit->listener->secret, NXR_PROOF_PUBLISHER, &visit->talk, NULL, 0,
+        nxr_proof_of_talk(visit->secret, NXR_PROOF_PUBLISHER, &visit->talk, NULL, 0,
                           message.challenge.proof);
         visit_send(visit, &message);
     }
@@ -121,18 +132,19 @@ static enum nxr_intro_refusal visit_judge(const struct visit *visit,
                                           struct nxr_full_card *card_p, const char **schema_p)
 {
     const struct nxr_intro_prove *prove = &message->prove;
+    const unsigned char *secret;
     unsigned char proof[NXR_PROOF_NBYTES];
     const char *schema;
 
     *schema_p = NULL;
-    nxr_intro_make_proof(message, visit->listener->secret, &visit->talk, proof);
+    nxr_intro_make_proof(message, visit->secret, &visit->talk, proof);
     if (!nxr_proof_fits(proof, prove->proof) ||
         nxr_card_parse(&prove->card, prove->card.head.nbytes, &visit->talk.attacher, card_p) !=
             NIXL_OK ||
         !nxr_identity_is(&card_p->head.identity, &visit->talk.attacher)) {
         return NXR_INTRO_PROOF;
     }
-    schema = nxr_publication_schema(visit->listener, visit->talk.name);
+    schema = nxr_publication_schema(visit->listener, visit->talk.name, &secret);
     if (schema == NULL) {
         return NXR_INTRO_NAME;
     }
@@ -154,7 +166,7 @@ static void visit_take(struct visit *visit, const struct nxr_peer *peer)
     message.taken.number = peer->rank;
     message.taken.job_size = nxr_job.size;
     message.taken.card = nxr_job.card;
-    nxr_intro_make_proof(&message, visit->listener->secret, &visit->talk, message.taken.proof);
+    nxr_intro_make_proof(&message, visit->secret, &visit->talk, message.taken.proof);
     visit_send(visit, &message);
 }
 
@@ -313,6 +325,7 @@ int64_t nxr_visits_tick(int64_t now)
         }
         if (visit->is_closed) {
             nxr_list_remove(&visit->link); /* no event of this round refers to it any more */
+            explicit_bzero(visit->secret, sizeof(visit->secret));
             free(visit);
         } else if (visit->until < due) {
             due = visit->until;

@@ -253,7 +253,10 @@ static void connect_begin(struct nxr_peer *peer, const struct nxr_full_card *car
     char why[96];
 
     if (!nxr_card_may_be_local(&nxr_job.card.head, &peer->card)) {
-        go_remote(peer, card, "it is on another host");
+        go_remote(peer, card,
+                  ((nxr_job.card.head.flags | peer->card.flags) & NXR_CARD_NOT_LOCAL) != 0
+                      ? "NIXLRUN_TRANSPORTS of one of the two excludes shm"
+                      : "it is on another host");
         return;
     }
     keep_card(peer, card);

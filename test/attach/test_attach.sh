@@ -52,7 +52,7 @@ verdict "$(says "^-1: .*its schema is 'schema one' (10 bytes), and this process 
     "$end" try "$where" name "schema two")" "another schema is refused, and both are quoted"
 verdict "$(says "^-6: nobody has published 'nam' .* published there: 'name'" \
     "$end" try "$where" nam "schema one")" "an unknown name is refused, and those there are listed"
-verdict "$(says "^-12: .*NIXLRUN_TRANSPORTS excludes shm" \
+verdict "$(says "^-12: .*NIXLRUN_TRANSPORTS of one of the two excludes shm; ucx: excluded" \
     env NIXLRUN_TRANSPORTS=self "$end" try "$where" name "schema one")" \
     "a process without shared memory is refused"
 verdict "$(says "^-12: .*it is on another host; ucx: " \

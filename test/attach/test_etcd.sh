@@ -185,16 +185,16 @@ verdict "$(says '^NIXL_OK' "$end" awaited "$etcd" name "schema one")" "the next 
 killed first
 verdict "$(until_true 300 has_not /nixlrun/name)" "the entry of a killed publisher goes with its lease"
 own=$(free_port)
-begin first env NIXLRUN_ETCD_LISTEN="127.0.0.1:$own" "$end" publish "$etcd" name "schema one"
+begin first env NIXLRUN_PUBLISH_LISTEN="127.0.0.1:$own" "$end" publish "$etcd" name "schema one"
 line first '^published'
 verdict "$(ctl get --print-value-only /nixlrun/name | grep -q "\"tcp://127.0.0.1:$own\"" || ctl get /nixlrun/name)" \
-    "a publisher listens where NIXLRUN_ETCD_LISTEN says"
-verdict "$(says "^-11: .*NIXLRUN_ETCD_LISTEN: port $own is in use" env NIXLRUN_ETCD_LISTEN="127.0.0.1:$own" \
+    "a publisher listens where NIXLRUN_PUBLISH_LISTEN says"
+verdict "$(says "^-11: .*NIXLRUN_PUBLISH_LISTEN: port $own is in use" env NIXLRUN_PUBLISH_LISTEN="127.0.0.1:$own" \
     "$end" publish "$etcd" second "")" "... and is refused where another process does"
-verdict "$(says "^-1: .*NIXLRUN_ETCD_LISTEN is 'here'; allowed: HOST:PORT" env NIXLRUN_ETCD_LISTEN=here \
+verdict "$(says "^-1: .*NIXLRUN_PUBLISH_LISTEN is 'here'; allowed: HOST:PORT" env NIXLRUN_PUBLISH_LISTEN=here \
     "$end" publish "$etcd" second "")" "... and where it names no address"
 killed first
-begin second env NIXLRUN_ETCD_LISTEN="127.0.0.1:$own" "$end" publish "$etcd" second "schema one"
+begin second env NIXLRUN_PUBLISH_LISTEN="127.0.0.1:$own" "$end" publish "$etcd" second "schema one"
 line second '^published'
 verdict "$(says "^-10: .*has ended: another process has its port" "$end" try "$etcd" name "schema one")" \
     "an entry whose port another publisher has attaches nobody"
