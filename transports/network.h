@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_NETWORK_ABI        12
+#define NXR_NETWORK_ABI        13
 #define NXR_NET_ADDRESS_NBYTES 768 /* the longest address of a rank in one network */
 #define NXR_NET_KEY_NBYTES     512 /* the longest key of registered memory */
 #define NXR_NET_HEADER_NBYTES  256 /* the longest message in front of bulk; see send() */
@@ -112,6 +112,8 @@ struct nxr_net_core {
     /* The user's NIXLRUN_* that concern this network; "" if not set, never NULL. */
     const char *devices;  /* NIXLRUN_NET_DEVICES: names, comma separated; "" for all */
     const char *provider; /* NIXLRUN_OFI_PROVIDER */
+    const char *announce; /* NIXLRUN_ANNOUNCE, and NIXLRUN_TCP_PORTS, see util/announce.h: */
+    const char *ports;    /* ... of networks whose address is of IP and their own to choose */
     bool prefers_rma;     /* NIXLRUN_NET_METHOD=rma: reads and writes where messages would do */
     bool wants_devices;   /* NIXLRUN_NET_GPU is not "never": query device_kinds */
     bool wants_copied;    /* NIXLRUN_NET_GPU=always: ... and copied_kinds */

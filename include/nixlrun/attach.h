@@ -69,7 +69,8 @@ NIXL_API int nixl_publish(const char *where, const char *name, const char *schem
 /**
  * Where other processes attach to a publication of this process: the text to give to them as
  * `where`. A port of 0 is replaced by the one that was chosen, and an address that stands for all
- * (0.0.0.0, [::]) by the name of this host. In a folder and in etcd it is `where`.
+ * (0.0.0.0, [::]) by the name of this host; with NIXLRUN_ANNOUNCE both are what that says. In a
+ * folder and in etcd it is `where`.
  * @param where        as it was given to nixl_publish()
  * @param name         as it was given to nixl_publish()
  * @param text         written with NIXL_OK only; ends with a zero

@@ -4,11 +4,15 @@
 
 #include "attach/contacts.h"
 #include "attach/where.h"
+#include "nixlrun.h"
+#include "util/announce.h"
+#include "util/env.h"
 
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 
 struct contacts {
@@ -48,12 +52,35 @@ static void contacts_of_family(struct contacts *contacts, const struct ifaddrs *
     }
 }
 
+/* The address that the user announces, with the port that it has there. */
+static void contact_add_announced(struct contacts *contacts, uint16_t port)
+{
+    struct nxr_announced announced;
+
+    if (nxr_announce_parse(nxr_env.announce, &announced) && announced.host[0] != '\0') {
+        contact_add(contacts, announced.host, nxr_announce_port(&announced, port));
+    }
+}
+
+int nxr_contacts_check(char *why, size_t why_nbytes)
+{
+    struct nxr_announced announced;
+
+    if (nxr_announce_parse(nxr_env.announce, &announced)) {
+        return NIXL_OK;
+    }
+    snprintf(why, why_nbytes, "NIXLRUN_ANNOUNCE is '%.100s'; allowed: " NXR_ANNOUNCE_ALLOWED,
+             nxr_env.announce);
+    return NIXL_E_INVALID_ARG;
+}
+
 unsigned nxr_contacts_find(const char *host, uint16_t port, char contacts[][NXR_CONTACT_NBYTES])
 {
     bool is_any_four = strcmp(host, "0.0.0.0") == 0, is_any_six = strcmp(host, "::") == 0;
     struct contacts found = {.at = contacts};
     struct ifaddrs *interfaces = NULL;
 
+    contact_add_announced(&found, port);
     if (!is_any_four && !is_any_six) {
         contact_add(&found, host, port);
         return found.n;

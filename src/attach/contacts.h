@@ -8,14 +8,19 @@
 
 #include "etcd/etcd.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define NXR_MAX_CONTACTS   NXR_ETCD_MAX_CONTACTS
 #define NXR_CONTACT_NBYTES NXR_ETCD_CONTACT_NBYTES
 
+/* Is NIXLRUN_ANNOUNCE allowed? NIXL_OK, or NIXL_E_INVALID_ARG and `why`. */
+int nxr_contacts_check(char *why, size_t why_nbytes);
+
 /*
- * Name the addresses at which others reach a process that listens at this host and port: the host
- * itself, or, if it stands for all addresses, those of this host's interfaces. Returns how many.
+ * Name the addresses at which others reach a process that listens at this host and port: first the
+ * one that the user announces; then the host itself, or, if it stands for all addresses, those of
+ * this host's interfaces. Returns how many.
  */
 unsigned nxr_contacts_find(const char *host, uint16_t port, char contacts[][NXR_CONTACT_NBYTES]);
 

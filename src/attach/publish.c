@@ -21,6 +21,8 @@
 #include "attach/where.h"
 #include "core/subsystem.h"
 #include "net/net.h"
+#include "util/announce.h"
+#include "util/env.h"
 #include "util/log.h"
 #include "util/random.h"
 #include "util/status.h"
@@ -185,9 +187,13 @@ static bool publication_reserve(struct publication *publication)
 static int publication_listen(struct publication *publication, const struct nxr_where *port,
                               struct nxr_listener **listener_p, char why[NXR_LISTENER_WHY_NBYTES])
 {
-    struct addrinfo *addresses = nxr_where_resolve(port, true, why, NXR_LISTENER_WHY_NBYTES);
-    int status;
+    int status = nxr_contacts_check(why, NXR_LISTENER_WHY_NBYTES);
+    struct addrinfo *addresses;
 
+    if (status != NIXL_OK) {
+        return status;
+    }
+    addresses = nxr_where_resolve(port, true, why, NXR_LISTENER_WHY_NBYTES);
     if (addresses == NULL) {
         return NIXL_E_NOT_FOUND;
     }
@@ -428,10 +434,23 @@ int nixl_unpublish(const char *where, const char *name)
     return NIXL_OK;
 }
 
-/* A host that stands for all addresses is no address to attach to: the name of this host is one. */
-static const char *host_to_tell(const char *host)
+/*
+ * Where others attach to a port: at what the user announces. A host that stands for all addresses
+ * is no address to attach to: the name of this host is one.
+ */
+static int publication_tell_port(const struct publication *publication, char *text, size_t nbytes)
 {
-    return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0 ? nxr_job.card.head.host : host;
+    const char *host = publication->where.host;
+    uint16_t port = publication->listener->port;
+    struct nxr_announced announced;
+
+    if (nxr_announce_parse(nxr_env.announce, &announced) && announced.host[0] != '\0') {
+        return nxr_where_write(announced.host, nxr_announce_port(&announced, port), text, nbytes);
+    }
+    if (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0) {
+        host = nxr_job.card.head.host;
+    }
+    return nxr_where_write(host, port, text, nbytes);
 }
 
 int nixl_publish_query(const char *where, const char *name, char *text, size_t text_nbytes)
@@ -453,8 +472,7 @@ int nixl_publish_query(const char *where, const char *name, char *text, size_t t
     if (publication != NULL && publication->is_published) {
         needed = place.kind != NXR_WHERE_PORT
                      ? snprintf(text, text_nbytes, "%s", where)
-                     : nxr_where_write(host_to_tell(place.host), publication->listener->port, text,
-                                       text_nbytes);
+                     : publication_tell_port(publication, text, text_nbytes);
     }
     pthread_mutex_unlock(&nxr_job.lock);
     if (needed < 0) {

@@ -146,6 +146,8 @@ static void start_network(struct net *net, const char *name, struct nxr_full_car
     if (status == NIXL_OK) {
         net->transport = nxr_net_transport(net->module->name, net->attr->latency_ns);
         nxr_debug(NET, "%s: %s, %s", name, net->attr->library, net->attr->devices);
+    } else if (status == NIXL_E_INVALID_ARG) {
+        nxr_warn(NET, "%s is not used: %s", name, net->why); /* a variable that the user has set */
     } else {
         nxr_debug(NET, "%s is not used: %s", name, net->why);
     }
@@ -169,6 +171,8 @@ static bool net_module_open_all(struct net nets[N_NAMES], struct nxr_full_card *
         .log = log_for_module,
         .devices = nxr_env.net_devices,
         .provider = nxr_env.ofi_provider,
+        .announce = nxr_env.announce,
+        .ports = nxr_env.tcp_ports,
         .prefers_rma = strcmp(nxr_env.net_method, "rma") == 0,
         .wants_devices = strcmp(nxr_env.net_gpu, "never") != 0,
         .wants_copied = strcmp(nxr_env.net_gpu, "always") == 0,

@@ -3,7 +3,7 @@
  * The TCP network's addresses, hellos and frames: what is taken lies within its limits, and the
  * paths to be tried are ones that there are, each once; there is one from both sides, or from none.
  */
-/* sources: transports/tcp/address.c transports/tcp/frame.c */
+/* sources: transports/tcp/address.c transports/tcp/frame.c src/util/announce.c */
 #include "transports/tcp/address.h"
 #include "transports/tcp/frame.h"
 

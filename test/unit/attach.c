@@ -251,6 +251,7 @@ Test(attach, the_proof_of_an_entry_in_etcd_covers_it_and_its_key)
     struct nxr_etcd_entry made, changed;
 
     cr_assert(nxr_entry_etcd_make(&card, "name", &made));
+    nxr_env.announce = "";
     made.n_contacts = nxr_contacts_find("::1", 80, made.contacts);
     cr_expect(eq(uint, made.n_contacts, 1));
     cr_expect(eq(str, made.contacts[0], (char *)"tcp://[::1]:80"));
@@ -271,6 +272,23 @@ Test(attach, the_proof_of_an_entry_in_etcd_covers_it_and_its_key)
     made.n_contacts = nxr_contacts_find("0.0.0.0", 80, made.contacts);
     cr_expect(gt(uint, made.n_contacts, 0));
     cr_expect(strstr(made.contacts[0], "0.0.0.0") == NULL);
+}
+
+Test(attach, what_is_announced_is_the_first_contact)
+{
+    char contacts[NXR_MAX_CONTACTS][NXR_CONTACT_NBYTES], text[200] = "";
+
+    nxr_env.announce = "203.0.113.5,80:8080";
+    cr_expect(eq(int, nxr_contacts_check(text, sizeof(text)), NIXL_OK));
+    cr_expect(eq(uint, nxr_contacts_find("10.0.0.1", 80, contacts), 2));
+    cr_expect(eq(str, contacts[0], (char *)"tcp://203.0.113.5:8080"));
+    cr_expect(eq(str, contacts[1], (char *)"tcp://10.0.0.1:80"));
+    nxr_env.announce = "2001:db8::5";
+    cr_expect(eq(uint, nxr_contacts_find("10.0.0.1", 81, contacts), 2));
+    cr_expect(eq(str, contacts[0], (char *)"tcp://[2001:db8::5]:81"));
+    nxr_env.announce = "host";
+    cr_expect(eq(int, nxr_contacts_check(text, sizeof(text)), NIXL_E_INVALID_ARG));
+    cr_expect(strstr(text, "NIXLRUN_ANNOUNCE is 'host'; allowed: an IP address") != NULL);
 }
 
 Test(attach, a_host_may_be_as_long_as_its_room)

@@ -243,3 +243,86 @@ Test(tcp, frames_are_within_their_limits)
     cr_expect(not(is_frame(NXR_TCP_FRAME_MAGIC, 257, 1)), "bulk has a short header");
     cr_expect(not(is_frame(NXR_TCP_FRAME_MAGIC, 8, UINT64_MAX)));
 }
+
+/* ---- what is announced ----------------------------------------------------------------------- */
+
+Test(tcp, what_is_announced_is_read)
+{
+    static const char *const bad[] = {
+        "host",           "10.1.2",          "10.1.2.3,",     "10.1.2.3:80",
+        "10.1.2.3,80",    "10.1.2.3,80:",    "10.1.2.3,0:1",  "10.1.2.3,1:0",
+        "10.1.2.3,9-8:1", "[fd00::1]",       "10.1.2.3,1:2 ", "10.1.2.3,1-3:65534",
+        ",80:90",         "10.1.2.3,1:65536"};
+    struct nxr_announced announced;
+    char many[200] = "::1";
+
+    cr_expect(nxr_announce_parse("", &announced) && announced.host[0] == '\0');
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        cr_expect(not(nxr_announce_parse(bad[i], &announced)), "'%s'", bad[i]);
+    }
+    cr_assert(nxr_announce_parse("203.0.113.5,7300:30300,7301-7310:40001", &announced));
+    cr_expect(eq(str, announced.host, (char *)"203.0.113.5"));
+    cr_expect(eq(int, announced.family, 4));
+    cr_expect(eq(int, nxr_announce_port(&announced, 7300), 30300));
+    cr_expect(eq(int, nxr_announce_port(&announced, 7301), 40001));
+    cr_expect(eq(int, nxr_announce_port(&announced, 7310), 40010));
+    cr_expect(eq(int, nxr_announce_port(&announced, 7311), 7311), "the same on both sides");
+    for (unsigned i = 0; i <= NXR_ANNOUNCE_MAX_RANGES; i++) {
+        cr_expect(eq(int, nxr_announce_parse(many, &announced), 1), "%u ranges", i);
+        strcat(many, ",9:9");
+    }
+    cr_expect(not(nxr_announce_parse(many, &announced)), "too many");
+}
+
+Test(tcp, ports_are_a_range)
+{
+    static const char *const bad[] = {"0", "1-", "-1", "2-1", "65536", "1-65536", "a", "1 ", "1,2"};
+    struct nxr_port_range range;
+
+    cr_expect(nxr_ports_parse("", &range) && range.first == 0 && range.last == 0);
+    cr_expect(nxr_ports_parse("7", &range) && range.first == 7 && range.last == 7);
+    cr_expect(nxr_ports_parse("7-65535", &range) && range.first == 7 && range.last == 65535);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        cr_expect(not(nxr_ports_parse(bad[i], &range)), "'%s'", bad[i]);
+    }
+}
+
+Test(tcp, the_announced_path_is_tried_first_but_after_near_ones)
+{
+    struct nxr_tcp_address inner = an_address(1), mine = an_address(2), told, parsed;
+    uint8_t order[NXR_TCP_MAX_PATHS];
+    struct nxr_announced announced;
+
+    add_path(&inner, "fd00::1", 64);
+    add_path(&inner, "172.17.0.2", 16);
+    inner.paths[1].port = 7301;
+    cr_assert(nxr_announce_parse("203.0.113.5,7301:31301", &announced));
+    nxr_tcp_address_tell(&inner, &announced, &told);
+    nxr_tcp_address_seal(&told);
+    cr_assert(nxr_tcp_address_parse(&told, nxr_tcp_address_nbytes(told.n_paths), &parsed) == NULL);
+    cr_expect(eq(int, parsed.n_paths, 3));
+    cr_expect(eq(int, parsed.paths[0].port, 31301), "that of the first path of its family");
+
+    add_path(&mine, "10.9.9.9", 24);
+    cr_expect(eq(int, nxr_tcp_order(&mine, &parsed, order), 2));
+    cr_expect(order[0] == 0 && order[1] == 2, "from afar: the announced one");
+    add_path(&mine, "172.17.0.3", 16);
+    cr_expect(eq(int, nxr_tcp_order(&mine, &parsed, order), 2));
+    cr_expect(order[0] == 2 && order[1] == 0, "in the same network: that one");
+}
+
+Test(tcp, without_room_the_last_path_is_not_told)
+{
+    struct nxr_tcp_address own = sealed(NXR_TCP_MAX_PATHS), told;
+    struct nxr_announced announced;
+
+    cr_assert(nxr_announce_parse("", &announced));
+    nxr_tcp_address_tell(&own, &announced, &told);
+    cr_expect(eq(int, memcmp(&told, &own, sizeof(own)), 0), "nothing is announced");
+    cr_assert(nxr_announce_parse("2001:db8::7", &announced));
+    nxr_tcp_address_tell(&own, &announced, &told);
+    cr_expect(eq(int, told.n_paths, NXR_TCP_MAX_PATHS));
+    cr_expect(eq(int, told.paths[0].prefix_nbits, 128));
+    cr_expect(
+        eq(int, memcmp(&told.paths[1], own.paths, sizeof(own.paths) - sizeof(own.paths[0])), 0));
+}

@@ -70,6 +70,28 @@ const char *nxr_tcp_address_parse(const void *bytes, size_t nbytes,
     return NULL;
 }
 
+void nxr_tcp_address_tell(const struct nxr_tcp_address *own, const struct nxr_announced *announced,
+                          struct nxr_tcp_address *told_p)
+{
+    struct nxr_tcp_path path = {.family = announced->family,
+                                .prefix_nbits = announced->family == 4 ? 32 : 128};
+    unsigned first = 0;
+
+    *told_p = *own;
+    if (announced->host[0] == '\0' || own->n_paths == 0) {
+        return;
+    }
+    while (first < own->n_paths && own->paths[first].family != path.family) {
+        first++;
+    }
+    memcpy(path.ip, announced->ip, sizeof(path.ip));
+    path.port = nxr_announce_port(announced, own->paths[first % own->n_paths].port);
+    told_p->n_paths =
+        (uint8_t)(own->n_paths < NXR_TCP_MAX_PATHS ? own->n_paths + 1u : NXR_TCP_MAX_PATHS);
+    told_p->paths[0] = path;
+    memcpy(&told_p->paths[1], own->paths, (told_p->n_paths - 1u) * sizeof(own->paths[0]));
+}
+
 static size_t ip_nbytes(const struct nxr_tcp_path *path)
 {
     return path->family == 4 ? 4 : 16;

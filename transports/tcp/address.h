@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/announce.h"
+
 #define NXR_TCP_MAX_PATHS      16
 #define NXR_TCP_ADDRESS_MAGIC  0x6174786eu /* "nxta" */
 #define NXR_TCP_LAYOUT_VERSION 1
@@ -50,6 +52,13 @@ void nxr_tcp_address_seal(struct nxr_tcp_address *address);
  */
 const char *nxr_tcp_address_parse(const void *bytes, size_t nbytes,
                                   struct nxr_tcp_address *address_p);
+
+/*
+ * The address that others are told: `own`, and before its paths the announced one, which leads to
+ * the first of the same family. If there are too many, the last one is left out. Not sealed.
+ */
+void nxr_tcp_address_tell(const struct nxr_tcp_address *own, const struct nxr_announced *announced,
+                          struct nxr_tcp_address *told_p);
 
 /*
  * Which paths of theirs may be tried, as indices, the best first: those in a network that both are

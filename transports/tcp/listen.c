@@ -141,8 +141,8 @@ static void tcp_listen_is_ready(struct nxr_tcp_watch *watch, uint32_t events)
     }
 }
 
-/* Listen on that path, and fill in its port. */
-static int open_listener(struct nxr_tcp_path *path)
+/* Listen on that path at its port, 0 for any, and fill that in. */
+static int open_listener_at(struct nxr_tcp_path *path)
 {
     const int one = 1;
     struct sockaddr_storage name;
@@ -152,12 +152,18 @@ static int open_listener(struct nxr_tcp_path *path)
     if (fd < 0) {
         return -1;
     }
+    if (path->port != 0) { /* connections of a former process may linger at it */
+        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    }
     if (path->family == 6) {
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
     }
     if (bind(fd, (struct sockaddr *)&name, nbytes) != 0 || listen(fd, SOMAXCONN) != 0 ||
         getsockname(fd, (struct sockaddr *)&name, &nbytes) != 0) {
+        int error = errno;
+
         close(fd);
+        errno = error;
         return -1;
     }
     path->port = ntohs(path->family == 4 ? ((struct sockaddr_in *)(void *)&name)->sin_port
@@ -165,8 +171,33 @@ static int open_listener(struct nxr_tcp_path *path)
     return fd;
 }
 
+/* Listen on that path at the first port of the range that is free. */
+static int open_listener(struct nxr_tcp_path *path, struct nxr_port_range range)
+{
+    uint32_t port = range.first;
+    int fd;
+
+    do {
+        path->port = (uint16_t)port;
+        fd = open_listener_at(path);
+    } while (fd < 0 && errno == EADDRINUSE && ++port <= range.last);
+    return fd;
+}
+
+static void listen_explain(struct nxr_port_range range, int error, char *why, size_t why_nbytes)
+{
+    if (range.first != 0) {
+        snprintf(why, why_nbytes,
+                 "cannot listen at any port of NIXLRUN_TCP_PORTS, %u to %u: %s; allowed: one for "
+                 "each process of this host",
+                 range.first, range.last, strerror(error));
+    } else {
+        snprintf(why, why_nbytes, "cannot listen at any address: %s", strerror(error));
+    }
+}
+
 /* A path that cannot be listened on is skipped: an address may disappear at any time. */
-int nxr_tcp_listen(char *why, size_t why_nbytes)
+int nxr_tcp_listen(struct nxr_port_range range, char *why, size_t why_nbytes)
 {
     struct nxr_tcp_address *address = &nxr_tcp.address;
     unsigned n = 0;
@@ -176,7 +207,7 @@ int nxr_tcp_listen(char *why, size_t why_nbytes)
     nxr_list_init(&pause_timer.link);
     for (unsigned i = 0; i < address->n_paths; i++) {
         listeners[n] =
-            (struct nxr_tcp_watch){tcp_listen_is_ready, open_listener(&address->paths[i])};
+            (struct nxr_tcp_watch){tcp_listen_is_ready, open_listener(&address->paths[i], range)};
         if (listeners[n].fd < 0 || nxr_tcp_watch(&listeners[n], EPOLLIN) != NIXL_OK) {
             error = errno;
             if (listeners[n].fd >= 0) {
@@ -191,7 +222,7 @@ int nxr_tcp_listen(char *why, size_t why_nbytes)
     memset(&address->paths[n], 0, (NXR_TCP_MAX_PATHS - n) * sizeof(address->paths[0]));
     address->n_paths = (uint8_t)n;
     if (n == 0) {
-        snprintf(why, why_nbytes, "cannot listen at any address: %s", strerror(error));
+        listen_explain(range, error, why, why_nbytes);
         return NIXL_E_TRANSPORT;
     }
     return NIXL_OK;

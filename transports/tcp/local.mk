@@ -24,6 +24,7 @@ pkglib_LTLIBRARIES += %D%/nixlrun_tcp.la
 # What needs no sockets; unit tests link it, too.
 noinst_LTLIBRARIES += %D%/libnxr_tcp_pure.la
 %C%_libnxr_tcp_pure_la_SOURCES = \
+	src/util/announce.c src/util/announce.h \
 	%D%/address.c %D%/address.h \
 	%D%/frame.c %D%/frame.h
 %C%_libnxr_tcp_pure_la_CFLAGS = $(AM_CFLAGS)

@@ -91,10 +91,32 @@ static void tcp_close_all(void)
     nxr_tcp.core = NULL;
 }
 
+/* What the user says of ports and addresses. */
+static int tcp_read_settings(struct nxr_port_range *range_p, char *why, size_t why_nbytes)
+{
+    const char *announce = nxr_tcp.core->announce, *ports = nxr_tcp.core->ports;
+
+    if (!nxr_announce_parse(announce != NULL ? announce : "", &nxr_tcp.announced)) {
+        snprintf(why, why_nbytes, "NIXLRUN_ANNOUNCE is '%.100s'; allowed: " NXR_ANNOUNCE_ALLOWED,
+                 announce);
+        return NIXL_E_INVALID_ARG;
+    }
+    if (!nxr_ports_parse(ports != NULL ? ports : "", range_p)) {
+        snprintf(why, why_nbytes, "NIXLRUN_TCP_PORTS is '%.100s'; allowed: " NXR_PORTS_ALLOWED,
+                 ports);
+        return NIXL_E_INVALID_ARG;
+    }
+    return NIXL_OK;
+}
+
 static int tcp_start(char *why, size_t why_nbytes)
 {
-    int status = nxr_tcp_find_paths(why, why_nbytes);
+    struct nxr_port_range range;
+    int status = tcp_read_settings(&range, why, why_nbytes);
 
+    if (status == NIXL_OK) {
+        status = nxr_tcp_find_paths(why, why_nbytes);
+    }
     if (status != NIXL_OK) {
         return status;
     }
@@ -112,7 +134,7 @@ static int tcp_start(char *why, size_t why_nbytes)
         snprintf(why, why_nbytes, "no descriptor is left for its events (ulimit -n)");
         return NIXL_E_LIMIT;
     }
-    return nxr_tcp_listen(why, why_nbytes);
+    return nxr_tcp_listen(range, why, why_nbytes);
 }
 
 static int tcp_open(const struct nxr_net_core *core, char *why, size_t why_nbytes)
@@ -168,8 +190,12 @@ static const struct nxr_net_attr *tcp_attr(void)
 
 static int tcp_address(void *bytes, size_t *nbytes_p)
 {
-    *nbytes_p = nxr_tcp_address_nbytes(nxr_tcp.address.n_paths);
-    memcpy(bytes, &nxr_tcp.address, *nbytes_p);
+    struct nxr_tcp_address told;
+
+    nxr_tcp_address_tell(&nxr_tcp.address, &nxr_tcp.announced, &told);
+    nxr_tcp_address_seal(&told);
+    *nbytes_p = nxr_tcp_address_nbytes(told.n_paths);
+    memcpy(bytes, &told, *nbytes_p);
     return NIXL_OK;
 }
 

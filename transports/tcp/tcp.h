@@ -101,7 +101,8 @@ struct nxr_tcp {
     int epoll_fd;
     int64_t timer_at; /* when the timer is set to expire; 0: it is off */
     bool is_progressing;
-    struct nxr_tcp_address address;
+    struct nxr_tcp_address address;    /* of the paths on which this process listens */
+    struct nxr_announced announced;    /* the path that others are told first */
     char names[NXR_TCP_MAX_PATHS][16]; /* of the interfaces of the paths */
     struct nxr_net_attr attr;
     struct nxr_list processes[NXR_TCP_N_BUCKETS]; /* struct nxr_tcp_process */
@@ -153,8 +154,8 @@ int nxr_tcp_ring(void);
 
 /* ---- listen.c: connections of others --------------------------------------------------------- */
 
-/* Listen on all own paths, and fill in the ports. */
-int nxr_tcp_listen(char *why, size_t why_nbytes);
+/* Listen on all own paths, at ports of that range, or any, and fill in the ports. */
+int nxr_tcp_listen(struct nxr_port_range range, char *why, size_t why_nbytes);
 void nxr_tcp_listen_end(void);
 
 /* Log a stranger's connection, rate-limited. */
