@@ -160,9 +160,6 @@ struct nxr_net_attr {
      */
     bool takes_mappings;
 
-    /* It knows peers by their ranks, which only the own job has: it reaches no attached process. */
-    bool is_of_job;
-
     unsigned latency_ns;     /* a small message, one way */
     unsigned bandwidth_mbps; /* MB/s of a large transfer, all rails */
     unsigned n_rails;

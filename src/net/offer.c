@@ -78,10 +78,6 @@ bool nxr_net_is_common(const struct net *net, const struct nxr_full_card *card,
         snprintf(why, why_nbytes, "%s", net->why);
         return false;
     }
-    if (net->attr->is_of_job && card->head.identity.job != nxr_job.self.job) {
-        snprintf(why, why_nbytes, "reaches ranks of one job only");
-        return false;
-    }
     address = nxr_net_offer_find(card, net->module->name, &theirs, &nbytes);
     if (address == NULL) {
         snprintf(why, why_nbytes, "the other rank does not offer it");

@@ -34,6 +34,21 @@ on_h1 "$work/by_host"
 verdict "$(says 'mptest: passed' "$end" visit "tcp://10.77.0.10:${where##*:}" calls 3; passed serve
     grep 'seems to be' "$scratch/says" "$scratch/serve")" "every call between two hosts"
 
+for network in ofi ucx; do
+    if [ ! -e "$build/transports/$network/.libs/nixlrun_$network.so" ]; then
+        echo "ok $((n_lines += 1)) - every call by $network # SKIP it is not built"
+        continue
+    fi
+    by="env NIXLRUN_TRANSPORTS=self,shm,$network ATTACH_OVER=$network"
+    # shellcheck disable=SC2086  # words
+    on_h0 "$work/by_host"
+    begin serve $by "$end" serve tcp://10.77.0.10:0 calls 3
+    where=$(at serve)
+    on_h1 "$work/by_host"
+    verdict "$(says 'mptest: passed' $by "$end" visit "$where" calls 3; passed serve)" \
+        "every call between two hosts by $network"
+done
+
 on_h0 ""
 begin serve "$end" serve tcp://10.77.0.10:0 calls 1
 where=$(at serve)

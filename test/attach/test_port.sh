@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Processes on this host attach to one that listens at a TCP port: by shared memory, and by the tcp and ofi
-# networks. Tokens, refusals, hostile processes, deaths. Usage: test_port.sh; finds the trees by top_srcdir and
+# Processes on this host attach to one that listens at a TCP port: by shared memory, and by the networks tcp, ofi
+# and ucx. Tokens, refusals, hostile processes, deaths. Usage: test_port.sh; finds the trees by top_srcdir and
 # top_builddir. Prints TAP.
 # needs: test/attach/attach_end test/attach/hostile
 set -u
@@ -39,7 +39,7 @@ begin serve $far "$end" serve "$any" beside 1
 verdict "$(says 'mptest: passed' "$end" beside "$(at serve)" beside; passed serve)" \
     "calls go on while the first attachment to another host opens the networks"
 sed -n 's/^attached in/# &/p' "$scratch/says"
-for network in tcp ofi; do
+for network in tcp ofi ucx; do
     if [ ! -e "$build/transports/$network/.libs/nixlrun_$network.so" ]; then
         echo "ok $((number += 1)) - every call by $network # SKIP it is not built"
         continue

@@ -356,7 +356,7 @@ if HAVE_UCX
 EXTRA_PROGRAMS += %D%/ucx_bulk %D%/ucx_endpoint %D%/ucx_message
 TESTS += %D%/ucx_bulk %D%/ucx_endpoint %D%/ucx_message
 ucx_case = %D%/ucx_case.c %D%/ucx_case.h
-%C%_ucx_bulk_SOURCES = %D%/ucx_bulk.c transports/ucx/bulk.c $(ucx_case)
+%C%_ucx_bulk_SOURCES = %D%/ucx_bulk.c transports/ucx/bulk.c transports/ucx/sender.c $(ucx_case)
 %C%_ucx_bulk_CFLAGS = $(unit_cflags) $(UCX_CFLAGS)
 %C%_ucx_bulk_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 %C%_ucx_bulk_LDADD = $(CRITERION_LIBS)

@@ -11,7 +11,7 @@
 void *__real_malloc(size_t nbytes);
 void *__wrap_malloc(size_t nbytes);
 
-static struct nxr_ucx_sender sender;
+static uint64_t from; /* the process that sends */
 static ucp_am_recv_callback_t handlers[NXR_UCX_PIECE + 1];
 static bool has_no_memory;
 
@@ -61,28 +61,28 @@ static const struct nxr_net_core core = {
 static void begin(void)
 {
     nxr_ucx.core = &core;
-    nxr_ucx.senders = &sender;
-    nxr_list_init(&sender.bulks);
-    nxr_list_init(&sender.cut_link);
+    from = 7;
+    nxr_ucx_senders_init();
+    nxr_list_init(&nxr_ucx.cut);
     nxr_list_init(&nxr_ucx.heads);
     cr_assert(eq(int, nxr_ucx_bulks_start(), UCS_OK));
 }
 
 static void end(void)
 {
+    nxr_ucx_senders_free();
     nxr_ucx_bulks_free();
 }
 
 /* ---- what comes ------------------------------------------------------------------------------ */
 
-/* The header of bulk, as rank 0 sends it. */
+/* The header of bulk. */
 static void head(void)
 {
     static const ucp_am_recv_param_t param;
     const struct {
-        uint32_t rank, zero;
-        uint64_t nbytes;
-    } head = {0, 0, UCX_BULK_NBYTES};
+        uint64_t sender, nbytes;
+    } head = {from, UCX_BULK_NBYTES};
     char of_core[] = "the core's";
 
     handlers[NXR_UCX_BULK_HEAD](NULL, &head, sizeof(head), of_core, sizeof(of_core), &param);
@@ -92,12 +92,11 @@ static void head(void)
 static void pieces(char content)
 {
     static const ucp_am_recv_param_t param;
-    const uint32_t rank = 0;
     char bytes[UCX_BULK_NBYTES / 3];
 
     memset(bytes, content, sizeof(bytes));
     for (int i = 0; i < 3; i++) {
-        handlers[NXR_UCX_PIECE](NULL, &rank, sizeof(rank), bytes, sizeof(bytes), &param);
+        handlers[NXR_UCX_PIECE](NULL, &from, sizeof(from), bytes, sizeof(bytes), &param);
     }
 }
 
@@ -167,4 +166,51 @@ Test(ucx_bulk, what_is_skipped_has_its_turn, .init = begin, .fini = end)
     cr_expect(eq(int, ucx_landings[1].status, NIXL_INPROGRESS));
     pieces('b');
     expect_landed(1, 'b');
+}
+
+Test(ucx_bulk, processes_are_told_apart, .init = begin, .fini = end)
+{
+    head();
+    from += NXR_UCX_N_BUCKETS; /* in the same bucket */
+    head();
+    pieces('b');
+    expect_landed(1, 'b');
+    cr_expect(eq(int, ucx_landings[0].status, NIXL_INPROGRESS));
+    from -= NXR_UCX_N_BUCKETS;
+    pieces('a');
+    expect_landed(0, 'a');
+}
+
+Test(ucx_bulk, a_process_without_an_endpoint_gives_way_but_not_its_bulk, .init = begin, .fini = end)
+{
+    head();
+    from = 8;
+    cr_expect(nxr_ucx_sender_of(&from, sizeof(from)) != NULL);
+    for (from = 100; from < 100 + 4 * NXR_UCX_MAX_STRANGERS; from++) {
+        cr_assert(nxr_ucx_sender_of(&from, sizeof(from)) != NULL);
+    }
+    cr_expect(nxr_ucx.n_strangers <= NXR_UCX_MAX_STRANGERS + 1);
+    from = 7;
+    pieces('a');
+    expect_landed(0, 'a');
+}
+
+Test(ucx_bulk, a_process_is_kept_for_its_endpoints, .init = begin, .fini = end)
+{
+    struct nxr_ucx_sender *first = nxr_ucx_sender_hold(from);
+
+    cr_assert(first != NULL && first == nxr_ucx_sender_hold(from));
+    first->was_heard = true;
+    cr_expect(eq(uint, nxr_ucx.n_strangers, 0));
+    nxr_ucx_sender_let_go(first);
+    cr_expect(eq(uint, nxr_ucx.n_strangers, 0));
+    nxr_ucx_sender_let_go(first);
+    cr_expect(eq(uint, nxr_ucx.n_strangers, 1));
+    cr_expect(eq(ptr, nxr_ucx_sender_of(&from, sizeof(from)), first), "it may be heard still");
+    cr_expect(nxr_ucx_sender_of(&from, 4) == NULL, "another header");
+    head();
+    for (from = 100; from < 100 + 2 * NXR_UCX_MAX_STRANGERS; from++) {
+        cr_assert(nxr_ucx_sender_of(&from, sizeof(from)) != NULL);
+    }
+    cr_expect(eq(int, ucx_landings[0].status, NIXL_E_TRANSPORT), "it has ended: it gives way");
 }

@@ -86,9 +86,28 @@ void nxr_ucx_bulks_stop(struct nxr_net_ep *ep, int status)
     n_stopped++;
 }
 
-void nxr_ucx_bulks_cut(uint32_t rank)
+void nxr_ucx_bulks_cut(struct nxr_ucx_sender *process)
 {
-    (void)rank;
+    cr_expect(eq(ptr, process, &sender));
+}
+
+struct nxr_ucx_sender *nxr_ucx_sender_of(const void *header, size_t header_nbytes)
+{
+    (void)header;
+    return header_nbytes == sizeof(sender.id) ? &sender : NULL;
+}
+
+struct nxr_ucx_sender *nxr_ucx_sender_hold(uint64_t id)
+{
+    cr_expect(eq(u64, id, 5));
+    sender.n_endpoints++;
+    return &sender;
+}
+
+void nxr_ucx_sender_let_go(struct nxr_ucx_sender *process)
+{
+    cr_expect(eq(ptr, process, &sender));
+    process->n_endpoints--;
 }
 
 void nxr_ucx_set_timer(int64_t after_ns)
@@ -128,12 +147,11 @@ static const struct nxr_net_core core = {.size = 1, .ep_failed = core_ep_failed}
 
 static void begin(void)
 {
-    struct nxr_ucx_envelope envelope = {.magic = NXR_UCX_ADDRESS_MAGIC, .ucx_major = 1};
+    struct nxr_ucx_envelope envelope = {.magic = NXR_UCX_ADDRESS_MAGIC, .ucx_major = 1, .id = 5};
     unsigned char address[256];
     size_t nbytes = nxr_ucx_wrap(&envelope, "where", 5, address, sizeof(address));
 
     nxr_ucx.core = &core;
-    nxr_ucx.senders = &sender;
     nxr_ucx.kinds = NXR_UCX_HAS_TCP;
     snprintf(nxr_ucx.attr.devices, sizeof(nxr_ucx.attr.devices), DEVICES);
     nxr_list_init(&nxr_ucx.endpoints);
@@ -242,4 +260,19 @@ Test(ucx_endpoint, one_that_has_failed_is_closed_at_the_end)
     cr_assert(eq(int, nxr_ucx_endpoints_progress(), 1));
     nxr_ucx_endpoints_close();
     cr_expect(eq(uint, n_closed, 1));
+}
+
+Test(ucx_endpoint, one_that_was_closed_before_it_was_open_stays_until_its_connection_ends)
+{
+    must_wait = true;
+    cr_assert(eq(int, nxr_ucx_ep_use(ep, false), NIXL_E_AGAIN));
+    nxr_ucx_ep_close(ep, true);
+    cr_expect(eq(int, nxr_ucx_endpoints_progress(), 0));
+    cr_expect(eq(uint, sender.n_endpoints, 1));
+    fail(UCS_ERR_CONNECTION_RESET);
+    cr_expect(eq(uint, n_closed, 0), "not inside the callback");
+    cr_expect(eq(int, nxr_ucx_endpoints_progress(), 1));
+    cr_expect(eq(uint, n_closed, 1));
+    cr_expect(eq(uint, sender.n_endpoints, 0));
+    cr_expect(eq(uint, n_told, 0));
 }

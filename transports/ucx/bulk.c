@@ -21,8 +21,7 @@
 
 /* The head of bulk: UCX sends it together with the core's header. */
 struct bulk_head {
-    uint32_t rank;
-    uint32_t zero;
+    uint64_t sender; /* its id */
     uint64_t nbytes;
 };
 
@@ -79,11 +78,11 @@ static bool ucx_bulk_send_piece(struct nxr_net_ep *ep, struct bulk *bulk)
         .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL,
         .flags = UCP_AM_SEND_FLAG_EAGER,
     };
-    const uint32_t rank = (uint32_t)nxr_ucx.core->rank;
     size_t nbytes = bulk->left < NXR_UCX_PIECE_NBYTES ? bulk->left : NXR_UCX_PIECE_NBYTES;
 
-    if (bulk->is_head_at_ucx || ucp_am_send_nbx(ep->ucp, NXR_UCX_PIECE, &rank, sizeof(rank),
-                                                bulk->at, nbytes, &param) != NULL) {
+    if (bulk->is_head_at_ucx ||
+        ucp_am_send_nbx(ep->ucp, NXR_UCX_PIECE, &nxr_ucx.id, sizeof(nxr_ucx.id), bulk->at, nbytes,
+                        &param) != NULL) {
         return false; /* or the peer is gone, which its endpoint will report */
     }
     nxr_ucx.is_idle = false;
@@ -134,7 +133,7 @@ int nxr_ucx_bulk_send(struct nxr_net_ep *ep, const void *header, size_t header_n
     *bulk = (struct bulk){
         .at = bytes,
         .left = nbytes,
-        .head = {.rank = (uint32_t)nxr_ucx.core->rank, .nbytes = nbytes},
+        .head = {.sender = nxr_ucx.id, .nbytes = nbytes},
     };
     request = ucp_am_send_nbx(ep->ucp, NXR_UCX_BULK_HEAD, &bulk->head, sizeof(bulk->head), header,
                               header_nbytes, &param);
@@ -175,12 +174,11 @@ void nxr_ucx_bulks_stop(struct nxr_net_ep *ep, int status)
 /* ---- in -------------------------------------------------------------------------------------- */
 
 /* The sender of a message. NULL: unknown to this process, or not sent as this module sends them. */
-static struct nxr_ucx_sender *sender_of(uint32_t rank, const ucp_am_recv_param_t *param)
+static struct nxr_ucx_sender *bulk_sender(const void *id, size_t nbytes,
+                                          const ucp_am_recv_param_t *param)
 {
-    return rank < (uint32_t)nxr_ucx.core->size &&
-                   (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0
-               ? &nxr_ucx.senders[rank]
-               : NULL;
+    return (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0 ? nxr_ucx_sender_of(id, nbytes)
+                                                                : NULL;
 }
 
 /* Give the core its memory back; what still comes is dropped. */
@@ -214,8 +212,8 @@ static ucs_status_t head_came(void *arg, const void *header, size_t header_nbyte
         return UCS_OK;
     }
     memcpy(&head, header, sizeof(head));
-    sender = sender_of(head.rank, param);
-    if (sender == NULL || head.zero != 0 || head.nbytes == 0 || head.nbytes > SIZE_MAX / 2) {
+    sender = bulk_sender(&head.sender, sizeof(head.sender), param);
+    if (sender == NULL || head.nbytes == 0 || head.nbytes > SIZE_MAX / 2) {
         return UCS_OK;
     }
     incoming = malloc(sizeof(*incoming));
@@ -257,15 +255,9 @@ static void ucx_bulk_take_piece(struct nxr_ucx_sender *sender, const void *bytes
 static ucs_status_t piece_came(void *arg, const void *header, size_t header_nbytes, void *bytes,
                                size_t nbytes, const ucp_am_recv_param_t *param)
 {
-    struct nxr_ucx_sender *sender;
-    uint32_t rank;
+    struct nxr_ucx_sender *sender = bulk_sender(header, header_nbytes, param);
 
     (void)arg;
-    if (header_nbytes != sizeof(rank)) {
-        return UCS_OK;
-    }
-    memcpy(&rank, header, sizeof(rank));
-    sender = sender_of(rank, param);
     if (sender != NULL && sender->skip > 0) {
         sender->skip -= nbytes < sender->skip ? nbytes : sender->skip;
     } else if (sender != NULL && !nxr_list_is_empty(&sender->bulks)) {
@@ -275,12 +267,11 @@ static ucs_status_t piece_came(void *arg, const void *header, size_t header_nbyt
 }
 
 /*
- * Keep the bulks of a rank that was cut off, so that pieces still arriving count for no other bulk.
+ * Keep the bulks of a process that was cut off, so that pieces still arriving count for no other
+ * bulk.
  */
-void nxr_ucx_bulks_cut(uint32_t rank)
+void nxr_ucx_bulks_cut(struct nxr_ucx_sender *sender)
 {
-    struct nxr_ucx_sender *sender = &nxr_ucx.senders[rank];
-
     if (!nxr_list_is_empty(&sender->bulks) && nxr_list_is_empty(&sender->cut_link)) {
         nxr_list_append(&nxr_ucx.cut, &sender->cut_link);
         nxr_ucx.is_idle = false;
@@ -328,18 +319,23 @@ int nxr_ucx_bulks_progress(void)
     return n;
 }
 
+void nxr_ucx_bulks_forget(struct nxr_ucx_sender *sender)
+{
+    struct nxr_list *link;
+
+    while ((link = nxr_list_pop(&sender->bulks)) != NULL) {
+        struct incoming *incoming = nxr_list_entry(link, struct incoming, link);
+
+        ucx_bulk_give_back(incoming, NIXL_E_TRANSPORT);
+        free(incoming);
+    }
+    sender->skip = 0;
+}
+
 void nxr_ucx_bulks_free(void)
 {
     struct nxr_list *link;
 
-    for (int rank = 0; rank < nxr_ucx.core->size; rank++) {
-        while ((link = nxr_list_pop(&nxr_ucx.senders[rank].bulks)) != NULL) {
-            struct incoming *incoming = nxr_list_entry(link, struct incoming, link);
-
-            ucx_bulk_give_back(incoming, NIXL_E_TRANSPORT);
-            free(incoming);
-        }
-    }
     while ((link = nxr_list_pop(&nxr_ucx.heads)) != NULL) {
         free(nxr_list_entry(link, struct bulk, link));
     }

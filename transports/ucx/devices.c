@@ -189,7 +189,6 @@ void nxr_ucx_fill_attr(void)
         .has_rma = true,
         .is_rma_better = is_rdma || nxr_ucx.core->prefers_rma,
         .orders_writes = false,
-        .is_of_job = true,
         .put_message_nbytes = NXR_UCX_PUT_MESSAGE_NBYTES,
         .get_message_nbytes = NXR_UCX_PUT_MESSAGE_NBYTES,
         .list_get_nbytes = NXR_UCX_PUT_MESSAGE_NBYTES,

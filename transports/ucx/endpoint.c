@@ -11,8 +11,8 @@
  * messages must be sent immediately or not at all: that is the only thing that UCX sends without a
  * request. Only when the other side was heard, and so has a connection to answer on, a hello brings
  * about request and reply, with nothing else under way. Then everything may be sent. An endpoint
- * that is closed before it is open is kept until the worker is destroyed: otherwise UCX would
- * connect anew to answer a request that it reads later.
+ * that is closed before it is open is kept until its connection has ended, or the worker is
+ * destroyed: otherwise UCX would connect anew to answer a request that it reads later.
  *
  * A close that UCX has started cannot be hurried. So an orderly close is a flush first, for at most
  * CLOSE_NS, and then a forced close, which is also the only kind for a dead peer. The timer is in
@@ -45,9 +45,7 @@ static int64_t now_ns(void)
     return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-/*
- * An endpoint that UCX has connected but that is not open yet stays until the worker is destroyed.
- */
+/* An endpoint that UCX has connected but that is not open yet stays until its connection ends. */
 static bool must_stay(const struct nxr_net_ep *ep)
 {
     return ep->ucp != NULL && !ep->is_open;
@@ -65,9 +63,11 @@ static void ucx_endpoint_fail(struct nxr_net_ep *ep, ucs_status_t status)
         ep->has_failed = true;
         ep->failure = status;
         nxr_ucx_bulks_stop(ep, NIXL_E_TRANSPORT);
-        nxr_ucx_bulks_cut(ep->rank);
+        nxr_ucx_bulks_cut(ep->sender);
         if (!ep->is_closing) {
             move_to(&nxr_ucx.failed, ep);
+        } else if (must_stay(ep)) {
+            move_to(&nxr_ucx.closing, ep); /* nothing is read from it any more */
         }
     }
 }
@@ -86,15 +86,18 @@ int nxr_ucx_ep_open(const void *address, size_t nbytes, void *peer, struct nxr_n
     char why[80];
 
     if (nxr_ucx_unwrap(NXR_UCX_ADDRESS_MAGIC, address, nbytes, &envelope, &contents, why,
-                       sizeof(why)) != NIXL_OK ||
-        envelope.rank >= (unsigned)nxr_ucx.core->size) {
+                       sizeof(why)) != NIXL_OK) {
         return NIXL_E_UNSUPPORTED;
     }
     ep = calloc(1, sizeof(*ep) + envelope.nbytes);
     if (ep == NULL) {
         return NIXL_E_NO_MEMORY;
     }
-    ep->rank = envelope.rank;
+    ep->sender = nxr_ucx_sender_hold(envelope.id);
+    if (ep->sender == NULL) {
+        free(ep);
+        return NIXL_E_NO_MEMORY;
+    }
     memcpy(ep->address, contents, envelope.nbytes);
     ep->address_nbytes = envelope.nbytes;
     ep->peer = peer;
@@ -178,7 +181,7 @@ static int open_further(struct nxr_net_ep *ep, bool is_first)
         connect_ep(ep);
     }
     if (!ep->has_failed && !is_flushing(ep) && !ep->has_sent_hello) {
-        if (is_first && !nxr_ucx.senders[ep->rank].was_heard) {
+        if (is_first && !ep->sender->was_heard) {
             return NIXL_OK;
         }
         nxr_ucx.is_idle = false;
@@ -238,13 +241,10 @@ int nxr_ucx_ep_use(struct nxr_net_ep *ep, bool is_first)
 
 void nxr_ucx_heard(const void *header, size_t header_nbytes)
 {
-    uint32_t rank;
+    struct nxr_ucx_sender *sender = nxr_ucx_sender_of(header, header_nbytes);
 
-    if (header_nbytes == sizeof(rank)) {
-        memcpy(&rank, header, sizeof(rank));
-        if (rank < (uint32_t)nxr_ucx.core->size) {
-            nxr_ucx.senders[rank].was_heard = true;
-        }
+    if (sender != NULL) {
+        sender->was_heard = true;
     }
 }
 
@@ -275,6 +275,7 @@ static void close_by_force(struct nxr_net_ep *ep)
 static void ucx_endpoint_free_ep(struct nxr_net_ep *ep)
 {
     nxr_list_remove(&ep->link);
+    nxr_ucx_sender_let_go(ep->sender);
     free(ep);
 }
 
@@ -324,7 +325,7 @@ void nxr_ucx_ep_close(struct nxr_net_ep *ep, bool is_orderly)
     nxr_ucx.is_idle = false;
     ep->is_closing = true;
     ep->is_orderly = is_orderly;
-    nxr_ucx_bulks_cut(ep->rank);
+    nxr_ucx_bulks_cut(ep->sender);
     if (must_stay(ep)) {
         move_to(&nxr_ucx.abandoned, ep); /* without operations */
         return;
@@ -401,6 +402,7 @@ void nxr_ucx_endpoints_free(void)
         struct nxr_net_ep *ep = nxr_list_entry(link, struct nxr_net_ep, link);
 
         nxr_ucx_cancel_all(ep);
+        nxr_ucx_sender_let_go(ep->sender);
         free(ep);
     }
 }

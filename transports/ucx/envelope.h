@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_UCX_ADDRESS_MAGIC 0x6178756eu /* "nuxa" */
+#define NXR_UCX_ADDRESS_MAGIC 0x6278756eu /* "nuxb" */
 #define NXR_UCX_KEY_MAGIC     0x6b78756eu /* "nuxk" */
 
 /*
@@ -20,8 +20,7 @@ struct nxr_ucx_envelope {
     uint8_t ucx_minor;
     uint8_t kinds;     /* NXR_UCX_HAS_*; 0 in a key */
     uint8_t unused[3]; /* 0 */
-    uint32_t rank;     /* the sender's; 0 in a key */
-    uint32_t unused2;  /* 0 */
+    uint64_t id;       /* of the process: random; 0 in a key */
     uint64_t base;     /* where the memory of a key lies at its owner; 0 in an address */
 };
 

@@ -15,6 +15,7 @@ pkglib_LTLIBRARIES += %D%/nixlrun_ucx.la
 	%D%/message.c \
 	%D%/operation.c \
 	%D%/rma.c \
+	%D%/sender.c \
 	%D%/settings.c \
 	%D%/ucx.c %D%/ucx.h
 %C%_nixlrun_ucx_la_CFLAGS = $(AM_CFLAGS) $(UCX_CFLAGS)

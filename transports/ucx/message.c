@@ -144,10 +144,9 @@ static int send_first(struct nxr_net_ep *ep, const void *bytes, size_t nbytes)
         .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL,
         .flags = UCP_AM_SEND_FLAG_EAGER,
     };
-    const uint32_t rank = (uint32_t)nxr_ucx.core->rank;
-    ucs_status_ptr_t request;
+    ucs_status_ptr_t request = ucp_am_send_nbx(ep->ucp, NXR_UCX_MESSAGE, &nxr_ucx.id,
+                                               sizeof(nxr_ucx.id), bytes, nbytes, &param);
 
-    request = ucp_am_send_nbx(ep->ucp, NXR_UCX_MESSAGE, &rank, sizeof(rank), bytes, nbytes, &param);
     if (request == NULL) {
         nxr_ucx.is_idle = false;
         return NIXL_OK;

@@ -12,6 +12,7 @@
 #include "envelope.h"
 #include "ucx.h"
 #include "util/debug.h"
+#include "util/random.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -151,32 +152,21 @@ static void ucx_close_all(void)
     ucx_timer_fd = -1;
 }
 
-/* The state of ranks is freed last: incomplete bulk hangs there. */
+/* The state of other processes is freed last: incomplete bulk hangs there. */
 static void forget_senders(void)
 {
-    if (nxr_ucx.senders != NULL) {
-        nxr_ucx_bulks_free();
-    }
-    free(nxr_ucx.senders);
-    nxr_ucx.senders = NULL;
+    nxr_ucx_senders_free();
+    nxr_ucx_bulks_free();
 }
 
-static int prepare_to_hear(void)
+static bool prepare_to_hear(void)
 {
     unsigned major, minor, release;
 
     ucp_get_version(&major, &minor, &release);
     /* Up to UCX 1.13, a queued request or reply is dangerous over TCP: endpoint.c. */
     nxr_ucx.must_hear = major == 1 && minor < 14 && nxr_ucx.kinds == NXR_UCX_HAS_TCP;
-    nxr_ucx.senders = calloc((size_t)nxr_ucx.core->size, sizeof(*nxr_ucx.senders));
-    if (nxr_ucx.senders == NULL) {
-        return NIXL_E_NO_MEMORY;
-    }
-    for (int rank = 0; rank < nxr_ucx.core->size; rank++) {
-        nxr_list_init(&nxr_ucx.senders[rank].bulks);
-        nxr_list_init(&nxr_ucx.senders[rank].cut_link);
-    }
-    return NIXL_OK;
+    return nxr_random(&nxr_ucx.id, sizeof(nxr_ucx.id));
 }
 
 /* What UCX logged meanwhile says more than its status. */
@@ -207,6 +197,7 @@ static int ucx_open(const struct nxr_net_core *core, char *why, size_t why_nbyte
     nxr_list_init(&nxr_ucx.bulk_eps);
     nxr_list_init(&nxr_ucx.heads);
     nxr_list_init(&nxr_ucx.cut);
+    nxr_ucx_senders_init();
     nxr_ucx_log_start();
     error = open_events();
     if (error != 0) {
@@ -220,8 +211,8 @@ static int ucx_open(const struct nxr_net_core *core, char *why, size_t why_nbyte
             ucx_explain(why, why_nbytes, status);
         } else if (nxr_ucx_find_devices() != NIXL_OK) {
             snprintf(why, why_nbytes, "UCX has no network device to use");
-        } else if (prepare_to_hear() != NIXL_OK) {
-            snprintf(why, why_nbytes, "no memory for %d ranks", core->size);
+        } else if (!prepare_to_hear()) {
+            snprintf(why, why_nbytes, "no random number to name this process (getrandom)");
         } else {
             nxr_ucx_fill_attr();
             return NIXL_OK;
@@ -274,7 +265,7 @@ static int ucx_address(void *bytes, size_t *nbytes_p)
     envelope.ucx_major = major;
     envelope.ucx_minor = minor;
     envelope.kinds = nxr_ucx.kinds;
-    envelope.rank = (uint32_t)nxr_ucx.core->rank;
+    envelope.id = nxr_ucx.id;
     nbytes =
         nxr_ucx_wrap(&envelope, attr.address, attr.address_length, bytes, NXR_NET_ADDRESS_NBYTES);
     ucp_worker_release_address(nxr_ucx.worker, attr.address);

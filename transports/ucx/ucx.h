@@ -56,12 +56,20 @@ enum {
 #define NXR_UCX_LIST_NBYTES (NXR_UCX_MAX_DEVICES * NXR_UCX_NAME_NBYTES)
 #define NXR_UCX_NAME_NBYTES 48 /* a transport and its device, "rc_mlx5/mlx5_0:1" */
 
-/* What this process keeps for each rank, with or without an endpoint. */
+#define NXR_UCX_N_BUCKETS     256
+#define NXR_UCX_MAX_STRANGERS 1024 /* besides one for each rank of the job */
+
+/* What this process keeps for another one, with or without an endpoint: sender.c. */
 struct nxr_ucx_sender {
-    struct nxr_list bulks;    /* incoming ones, in order */
-    size_t skip;              /* bytes that arrive before those, and belong to none */
-    struct nxr_list cut_link; /* nxr_ucx.cut */
-    bool was_heard;           /* a message from it arrived */
+    struct nxr_list link;          /* nxr_ucx.senders */
+    uint64_t id;                   /* of its address */
+    unsigned n_endpoints;          /* here */
+    struct nxr_list stranger_link; /* nxr_ucx.strangers, if it has none */
+    bool has_ended;                /* it had some, which the core has closed */
+    struct nxr_list bulks;         /* incoming ones, in order */
+    size_t skip;                   /* bytes that arrive before those, and belong to none */
+    struct nxr_list cut_link;      /* nxr_ucx.cut */
+    bool was_heard;                /* a message from it arrived */
 };
 
 struct nxr_ucx {
@@ -69,11 +77,14 @@ struct nxr_ucx {
     ucp_context_h context;
     ucp_worker_h worker;
     int event_fd;
-    bool is_progressing;            /* inside progress(), from where the core may be called */
-    bool is_inside;                 /* inside a callback of UCX */
-    bool is_idle;                   /* UCX had nothing to do, and nothing was started since */
-    bool must_hear;                 /* hear the peer before opening: endpoint.c */
-    struct nxr_ucx_sender *senders; /* [size] */
+    uint64_t id;         /* of this process, random: messages have it as their header */
+    bool is_progressing; /* inside progress(), from where the core may be called */
+    bool is_inside;      /* inside a callback of UCX */
+    bool is_idle;        /* UCX had nothing to do, and nothing was started since */
+    bool must_hear;      /* hear the peer before opening: endpoint.c */
+    struct nxr_list senders[NXR_UCX_N_BUCKETS]; /* struct nxr_ucx_sender */
+    struct nxr_list strangers;                  /* those without an endpoint, by age */
+    unsigned n_strangers;
 
     /* Endpoints: in use, to be connected, failed but not yet reported, being closed, abandoned. */
     struct nxr_list endpoints, wanted, failed, closing, abandoned;
@@ -81,8 +92,8 @@ struct nxr_ucx {
     struct nxr_list ended;    /* operations that ended outside of progress() */
 
     /*
-     * bulk.c: endpoints that have bulk, heads that UCX still holds, ranks whose remaining pieces
-     * never arrive
+     * bulk.c: endpoints that have bulk, heads that UCX still holds, processes whose remaining
+     * pieces never arrive
      */
     struct nxr_list bulk_eps, heads, cut;
 
@@ -127,6 +138,18 @@ bool nxr_ucx_log_is_empty(void);
 /* Remove the last kept warning and return it; "" if there is none. */
 void nxr_ucx_log_take(char *line, size_t line_nbytes);
 
+/* ---- sender.c -------------------------------------------------------------------------------- */
+
+void nxr_ucx_senders_init(void);
+void nxr_ucx_senders_free(void);
+
+/* The sender of a message with that header; NULL: it has another one, or there is no memory. */
+struct nxr_ucx_sender *nxr_ucx_sender_of(const void *header, size_t header_nbytes);
+
+/* That of an endpoint, which it has until the endpoint lets it go. NULL: no memory. */
+struct nxr_ucx_sender *nxr_ucx_sender_hold(uint64_t id);
+void nxr_ucx_sender_let_go(struct nxr_ucx_sender *sender);
+
 /* ---- endpoint.c ------------------------------------------------------------------------------ */
 
 struct nxr_net_ep {
@@ -137,7 +160,7 @@ struct nxr_net_ep {
     struct nxr_list bulk_link; /* nxr_ucx.bulk_eps */
     ucp_ep_h ucp;              /* NULL until something is sent, and after it was closed */
     void *peer;
-    uint32_t rank;
+    struct nxr_ucx_sender *sender;
     bool has_sent_hello;
     bool is_connected; /* the other host has accepted the connection */
     bool is_open;      /* everything may be sent */
@@ -216,8 +239,11 @@ int nxr_ucx_bulk_send(struct nxr_net_ep *ep, const void *header, size_t header_n
 /* End what an endpoint has under way. */
 void nxr_ucx_bulks_stop(struct nxr_net_ep *ep, int status);
 
-/* No more is expected from that rank: progress() ends incomplete bulk. */
-void nxr_ucx_bulks_cut(uint32_t rank);
+/* No more is expected from that process: progress() ends incomplete bulk. */
+void nxr_ucx_bulks_cut(struct nxr_ucx_sender *sender);
+
+/* Give back what has come of its bulks, and forget them. */
+void nxr_ucx_bulks_forget(struct nxr_ucx_sender *sender);
 
 /* Send what there is room for. Returns how many pieces. */
 int nxr_ucx_bulks_progress(void);
