@@ -14,7 +14,7 @@ list-tests:
 # Tests of the tree itself: what no compiler looks at.
 tree_tests = %D%/check-bindings.sh %D%/check-counts.sh %D%/check-getenv.sh %D%/check-header.sh %D%/check-install.sh %D%/check-layers.sh \
 	%D%/check-hook.sh %D%/check-limited.sh %D%/check-man.sh %D%/check-python.sh %D%/check-quickstart.sh \
-	%D%/check-repeat.sh %D%/check-rust.sh %D%/check-structs.sh %D%/check-style.sh
+	%D%/check-repeat.sh %D%/check-rust.sh %D%/check-structs.sh %D%/check-style.sh %D%/check-seeds.sh
 dist_check_SCRIPTS += $(tree_tests)
 EXTRA_DIST += %D%/metrics %D%/mutate %D%/prototypes.awk %D%/tap.sh %D%/op_form.h
 TESTS += $(tree_tests)

@@ -20,6 +20,14 @@ static void check_entry(const struct nxr_entry *entry)
         entry->pid <= 0 || memchr(entry->schema, '\0', entry->schema_nbytes) != NULL) {
         abort();
     }
+    if (entry->n_contacts > NXR_MAX_CONTACTS) {
+        abort();
+    }
+    for (uint32_t i = 0; i < entry->n_contacts; i++) {
+        if (memchr(entry->contacts[i], '\0', sizeof(entry->contacts[i])) == NULL) {
+            abort();
+        }
+    }
     (void)nxr_entry_is_proved(entry, secret);
 }
 
