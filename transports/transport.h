@@ -424,6 +424,12 @@ struct nxr_device_copy {
     /* Not a copy: make durable what was written before to dst, which is storage. No pieces. */
     bool is_sync;
 
+    /*
+     * On whose behalf it writes to dst: a peer, or NULL for this rank itself. Storage that is
+     * written as a whole keeps the bytes of several apart.
+     */
+    const void *origin;
+
     /* Set by the caller of nxr_device_copy_begin(): called once, from whichever thread polls. */
     void (*ended)(struct nxr_device_copy *copy, int status);
     bool is_unattended; /* no thread waits for it: the GPU must wake this process at its end */

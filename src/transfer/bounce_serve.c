@@ -145,6 +145,7 @@ static int serve_device(struct served_buffer *served_by, unsigned index,
     copy->chunk = &served_by->buffer->chunks[index];
     nxr_staging_copy(&copy->copy, &copy->piece, work->is_put, data, addr, work->nbytes, device);
     copy->copy.ended = bounce_server_copy_ended;
+    copy->copy.origin = served_by->peer;
     atomic_store(&copy->is_busy, true);
     atomic_fetch_add(&served_by->n_copies, 1);
     status = nxr_device_copy_begin(&copy->copy);
