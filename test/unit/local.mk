@@ -8,6 +8,7 @@ unit_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 floor_src = src/libnixlrun_core.la
 floor_util = src/util/libnxr_util.la
 floor_etcd = src/etcd/libnxr_etcd_pure.la $(floor_util)
+floor_storage = storage/libnxr_s3_pure.la $(floor_util)
 floor_core = src/libnxr_core.la transports/libnxr_transport.la $(floor_util)
 floor_memory = src/libnxr_memory.la storage/libnxr_storage.la src/memory/kernels/libnxr_kernels.la src/util/libnxr_locality.la \
 	$(floor_core)
@@ -373,6 +374,10 @@ TESTS += %D%/etcd
 %C%_etcd_CFLAGS = $(unit_cflags)
 %C%_etcd_LDADD = $(floor_etcd) $(JANSSON_LIBS) $(NETTLE_LIBS) $(CRITERION_LIBS)
 endif
+EXTRA_PROGRAMS += %D%/s3
+TESTS += %D%/s3
+%C%_s3_CFLAGS = $(unit_cflags)
+%C%_s3_LDADD = $(floor_storage) $(NETTLE_LIBS) $(CRITERION_LIBS)
 if HAVE_OFI
 EXTRA_PROGRAMS += %D%/ofi %D%/ofi_repair
 TESTS += %D%/ofi %D%/ofi_repair

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What has become of an attempt: done, failed for good, to be tried again, or to be sent elsewhere,
+ * or with another clock or region. On the engine's thread.
+ */
+#include "config.h"
+
+#include "storage/s3/s3.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MAX_TURNS 8 /* redirections and the like, in one request */
+
+__attribute__((format(printf, 4, 5))) static enum s3_verdict
+judge_say(struct s3_request *request, enum s3_verdict verdict, int error, const char *format, ...)
+{
+    struct nxr_object_io *io = request->io;
+    va_list args;
+
+    io->error = error;
+    va_start(args, format);
+    vsnprintf(io->why, sizeof(io->why), format, args);
+    va_end(args);
+    return verdict;
+}
+
+/* Once more at once, unless that was done often enough. */
+static enum s3_verdict judge_turn(struct s3_request *request, const char *what)
+{
+    if (++request->n_turns > MAX_TURNS) {
+        return judge_say(request, S3_FAILED, ELOOP, "%s, again and again", what);
+    }
+    return S3_AGAIN;
+}
+
+/* ---- no answer ------------------------------------------------------------------------------- */
+
+static enum s3_verdict judge_tls(struct s3_request *request, const char *error)
+{
+    return judge_say(request, S3_FAILED, EACCES,
+                     "TLS: %.120s; AWS_CA_BUNDLE or params->ca_file names the CA's file", error);
+}
+
+/* The callback for bytes has ended it. */
+static enum s3_verdict judge_surplus(struct s3_request *request)
+{
+    struct nxr_object_io *io = request->io;
+    const struct s3_headers *headers = &request->headers;
+    uint64_t nbytes = headers->has_total ? headers->total_nbytes : headers->content_nbytes;
+
+    if (io->action == NXR_OBJECT_GET && !request->is_ranged && nbytes > io->nbytes) {
+        request->is_ranged = true; /* the object there is longer, and what is asked for is a part */
+        return judge_turn(request, "the object changes its size");
+    }
+    return judge_say(request, S3_RETRY, EPROTO, "the answer has more bytes than it should");
+}
+
+static enum s3_verdict judge_silence(struct s3_request *request, CURLcode code)
+{
+    const char *error = request->error[0] != '\0' ? request->error : curl_easy_strerror(code);
+    long number = 0;
+
+    curl_easy_getinfo(request->easy, CURLINFO_OS_ERRNO, &number);
+    switch (code) {
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+        return judge_say(request, S3_RETRY, EHOSTUNREACH, "%.150s", error);
+    case CURLE_COULDNT_CONNECT:
+        return judge_say(request, S3_RETRY, number != 0 ? (int)number : ECONNREFUSED,
+                         "cannot connect: %.120s", number != 0 ? strerror((int)number) : error);
+    case CURLE_OPERATION_TIMEDOUT:
+        return judge_say(request, S3_RETRY, ETIMEDOUT, "no answer: %.150s", error);
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:
+        return judge_tls(request, error);
+    case CURLE_SSL_CONNECT_ERROR:
+        return strstr(error, "wrong version number") != NULL
+                   ? judge_say(request, S3_FAILED, EPROTO, "it speaks no TLS: use http://")
+                   : judge_say(request, S3_RETRY, ECONNRESET, "%.150s", error);
+    case CURLE_WRITE_ERROR:
+        return judge_surplus(request);
+    case CURLE_OUT_OF_MEMORY:
+        return judge_say(request, S3_FAILED, ENOMEM, "no memory");
+    case CURLE_URL_MALFORMAT:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+        return judge_say(request, S3_FAILED, EINVAL, "%.150s", error);
+    default:
+        return judge_say(request, S3_RETRY, ECONNRESET, "the connection has ended: %.150s", error);
+    }
+}
+
+/* ---- answers that are no success ------------------------------------------------------------- */
+
+/* The bucket is in another region: ask there from now on. */
+static bool judge_region(struct s3_request *request, const struct s3_error *error)
+{
+    struct nxr_object_store *store = request->store;
+    const char *region =
+        request->headers.region[0] != '\0' ? request->headers.region : error->region;
+
+    if (region[0] == '\0' || strcmp(region, store->region) == 0 ||
+        strspn(region, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(region)) {
+        return false;
+    }
+    snprintf(store->region, sizeof(store->region), "%.63s", region);
+    return true;
+}
+
+/* The clocks of the store and of this host differ: sign with the store's. */
+static bool judge_clock(struct s3_request *request)
+{
+    if (request->is_skewed || request->headers.date == 0) {
+        return false;
+    }
+    request->is_skewed = true;
+    request->store->skew_seconds = request->headers.date - (int64_t)time(NULL);
+    return true;
+}
+
+static enum s3_verdict judge_redirect(struct s3_request *request, long http,
+                                      const struct s3_error *error)
+{
+    if (judge_region(request, error)) {
+        return judge_turn(request, "the store sends us to other regions");
+    }
+    if (http != 301 && nxr_s3_location_read(request->headers.location, request->store->place.is_tls,
+                                            request->location, sizeof(request->location))) {
+        return judge_turn(request, "the store sends us elsewhere");
+    }
+    return judge_say(request, S3_FAILED, EREMOTE,
+                     "the bucket is at another endpoint (HTTP %ld %.60s %.100s); name its region "
+                     "or endpoint",
+                     http, error->code, request->headers.location);
+}
+
+static bool is_code(const struct s3_error *error, const char *const *codes)
+{
+    for (; *codes != NULL; codes++) {
+        if (strcmp(error->code, *codes) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum s3_verdict judge_denied(struct s3_request *request, long http,
+                                    const struct s3_error *error)
+{
+    static const char *const unknown[] = {"InvalidAccessKeyId",
+                                          "SignatureDoesNotMatch",
+                                          "InvalidToken",
+                                          "ExpiredToken",
+                                          "TokenRefreshRequired",
+                                          "InvalidSecurity",
+                                          "AuthorizationHeaderMalformed",
+                                          NULL};
+
+    /* HEAD has no body to say it. */
+    if ((strcmp(error->code, "RequestTimeTooSkewed") == 0 ||
+         (error->code[0] == '\0' && request->store->skew_seconds == 0 &&
+          llabs(request->headers.date - (int64_t)time(NULL)) > 240)) &&
+        judge_clock(request)) {
+        return judge_turn(request, "the store's clock differs from this host's");
+    }
+    request->io->is_denied = error->code[0] != '\0' && !is_code(error, unknown) &&
+                             strcmp(error->code, "RequestTimeTooSkewed") != 0;
+    return judge_say(request, S3_FAILED, EACCES, "%s (HTTP %ld %.60s): %.110s",
+                     is_code(error, unknown) ? "the credentials are refused" : "access is denied",
+                     http, error->code, error->message);
+}
+
+static enum s3_verdict judge_missing(struct s3_request *request, long http,
+                                     const struct s3_error *error)
+{
+    struct nxr_object_io *io = request->io;
+
+    io->is_no_bucket = strcmp(error->code, "NoSuchBucket") == 0 ||
+                       (io->action == NXR_OBJECT_PROBE && error->code[0] != '\0');
+    if (io->action == NXR_OBJECT_DELETE || io->action == NXR_OBJECT_ABORT) {
+        return io->is_no_bucket ? judge_say(request, S3_FAILED, ENOENT, "no such bucket") : S3_DONE;
+    }
+    return judge_say(request, S3_FAILED, ENOENT, "%s (HTTP %ld %.60s)",
+                     io->is_no_bucket                           ? "no such bucket"
+                     : strcmp(error->code, "NoSuchUpload") != 0 ? "no such object"
+                     : request->n_attempts == 0
+                         ? "its upload was removed"
+                         : "its upload was removed, or an attempt has completed it",
+                     http, error->code);
+}
+
+/* The object ends before the range. */
+static enum s3_verdict judge_range(struct s3_request *request)
+{
+    const struct s3_headers *headers = &request->headers;
+
+    if (headers->has_total) {
+        return judge_say(request, S3_FAILED, ENODATA, "the object has only %llu bytes",
+                         (unsigned long long)headers->total_nbytes);
+    }
+    return judge_say(request, S3_FAILED, ENODATA, "the object ends before that");
+}
+
+static enum s3_verdict judge_refusal(struct s3_request *request, long http)
+{
+    static const char *const again[] = {"SlowDown",
+                                        "RequestTimeout",
+                                        "InternalError",
+                                        "BadDigest",
+                                        "InvalidDigest",
+                                        "OperationAborted",
+                                        "RequestTimeoutException",
+                                        "ServiceUnavailable",
+                                        "XAmzContentChecksumMismatch",
+                                        "IncompleteBody",
+                                        "Throttling",
+                                        NULL};
+    struct s3_error error;
+
+    nxr_s3_error_read(request->bytes, request->nbytes, &error);
+    if (http == 301 || http == 302 || http == 307 || http == 308 ||
+        (http == 400 && strcmp(error.code, "AuthorizationHeaderMalformed") == 0 &&
+         judge_region(request, &error))) {
+        return http == 400 ? judge_turn(request, "the store sends us to other regions")
+                           : judge_redirect(request, http, &error);
+    }
+    if (http >= 500 || http == 429 || http == 408 || is_code(&error, again)) {
+        return judge_say(request, http == 501 ? S3_FAILED : S3_RETRY,
+                         http == 501              ? EOPNOTSUPP
+                         : is_code(&error, again) ? EBUSY
+                                                  : EIO,
+                         "HTTP %ld %.60s %.100s", http, error.code, error.message);
+    }
+    if (http == 403 || http == 401) {
+        return judge_denied(request, http, &error);
+    }
+    if (http == 404) {
+        return judge_missing(request, http, &error);
+    }
+    if (http == 416) {
+        return judge_range(request);
+    }
+    return judge_say(request, S3_FAILED, http == 413 ? EFBIG : EPROTO, "HTTP %ld %.60s %.110s",
+                     http, error.code, error.message);
+}
+
+/* ---- success, if it holds -------------------------------------------------------------------- */
+
+static bool is_md5(const char *etag)
+{
+    return strlen(etag) == 32 && strspn(etag, "0123456789abcdef") == 32;
+}
+
+static bool is_etag_of(struct s3_request *request, const char *etag)
+{
+    uint8_t digest[MD5_DIGEST_SIZE];
+    char hex[2 * MD5_DIGEST_SIZE + 1];
+
+    md5_digest(&request->md5, sizeof(digest), digest);
+    for (int i = 0; i < MD5_DIGEST_SIZE; i++) {
+        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    }
+    return strcmp(hex, etag) == 0;
+}
+
+static enum s3_verdict judge_got(struct s3_request *request, long http)
+{
+    const struct nxr_object_io *io = request->io;
+    const struct s3_headers *headers = &request->headers;
+
+    if (request->is_ranged && http != 206 && io->offset != 0) {
+        return judge_say(request, S3_FAILED, EOPNOTSUPP, "the store does not know ranges");
+    }
+    if (request->got < io->nbytes) {
+        return headers->has_content_nbytes && headers->content_nbytes == request->got
+                   ? judge_range(request)
+                   : judge_say(request, S3_RETRY, ECONNRESET, "the answer was cut short");
+    }
+    if (!request->is_ranged && request->store->uses_md5
+            ? is_md5(headers->etag) && !is_etag_of(request, headers->etag)
+            : !request->is_ranged && headers->has_crc32c && headers->crc32c != request->crc32c) {
+        return judge_say(request, S3_RETRY, EBADMSG,
+                         "the bytes are not those that were put: their checksum differs");
+    }
+    return S3_DONE;
+}
+
+static enum s3_verdict judge_put(struct s3_request *request)
+{
+    struct nxr_object_io *io = request->io;
+    const struct s3_headers *headers = &request->headers;
+
+    if (headers->etag[0] == '\0') {
+        return judge_say(request, S3_RETRY, EPROTO, "the answer has no etag");
+    }
+    if (headers->has_crc32c && request->store->checks_puts && !request->store->uses_md5 &&
+        headers->crc32c != request->crc32c) {
+        return judge_say(request, S3_RETRY, EBADMSG,
+                         "the store has other bytes: their checksum "
+                         "differs");
+    }
+    snprintf(io->found.etag, sizeof(io->found.etag), "%.79s", headers->etag);
+    if (io->action == NXR_OBJECT_PART) {
+        snprintf(io->parts->etag, sizeof(io->parts->etag), "%.79s", headers->etag);
+        io->parts->crc32c = request->crc32c;
+    }
+    return S3_DONE;
+}
+
+static enum s3_verdict judge_created(struct s3_request *request)
+{
+    struct nxr_object_io *io = request->io;
+
+    if (!nxr_s3_text_read(request->bytes, request->nbytes, "UploadId", io->upload,
+                          NXR_OBJECT_UPLOAD_NBYTES) ||
+        io->upload[0] == '\0') {
+        return judge_say(request, S3_RETRY, EPROTO, "the answer names no upload");
+    }
+    return S3_DONE;
+}
+
+/* S3 begins to answer before it knows the outcome, so that an error may come with HTTP 200. */
+static enum s3_verdict judge_completed(struct s3_request *request)
+{
+    struct nxr_object_io *io = request->io;
+    char etag[NXR_OBJECT_ETAG_NBYTES];
+    struct s3_error error;
+    size_t n;
+
+    nxr_s3_error_read(request->bytes, request->nbytes, &error);
+    if (error.code[0] != '\0') {
+        return judge_refusal(request, 500);
+    }
+    if (!nxr_s3_text_read(request->bytes, request->nbytes, "ETag", etag, sizeof(etag)) ||
+        etag[0] == '\0') {
+        return judge_say(request, S3_RETRY, EPROTO, "the answer has no etag");
+    }
+    n = strlen(etag);
+    snprintf(io->found.etag, sizeof(io->found.etag), "%.*s", (int)(etag[0] == '"' ? n - 2 : n),
+             etag + (etag[0] == '"'));
+    return S3_DONE;
+}
+
+/* A page of a list. */
+static bool judge_each(void *arg, const char *key, const struct nxr_object_found *found)
+{
+    struct s3_request *request = arg;
+    bool goes_on = request->io->each(request->io, key, found);
+
+    if (!goes_on) {
+        request->io->error = ECANCELED;
+    }
+    return goes_on;
+}
+
+static enum s3_verdict judge_listed(struct s3_request *request)
+{
+    struct s3_page page;
+    const char *fault =
+        nxr_s3_page_read(request->bytes, request->nbytes, &page, judge_each, request);
+
+    if (fault != NULL) {
+        return judge_say(request, S3_FAILED, EPROTO, "the answer makes no sense: %s", fault);
+    }
+    if (request->io->error != 0 || !page.is_truncated) {
+        return request->io->error != 0 ? S3_FAILED : S3_DONE;
+    }
+    if (strcmp(page.token, request->token) == 0) {
+        return judge_say(request, S3_FAILED, EPROTO, "the list goes round in a circle");
+    }
+    memcpy(request->token, page.token, sizeof(request->token));
+    return S3_AGAIN;
+}
+
+enum s3_verdict nxr_s3_judge(struct s3_request *request, CURLcode code)
+{
+    struct nxr_object_io *io = request->io;
+    const struct s3_headers *headers = &request->headers;
+    long http = 0;
+
+    if (code != CURLE_OK) {
+        return judge_silence(request, code);
+    }
+    curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &http);
+    if (!headers->are_complete) { /* which libcurl takes for an answer */
+        return judge_say(request, S3_RETRY, ECONNRESET, "the answer was cut short");
+    }
+    if (http < 200 || http > 299) {
+        return judge_refusal(request, http);
+    }
+    io->error = 0;
+    switch (io->action) {
+    case NXR_OBJECT_GET:
+        return judge_got(request, http);
+    case NXR_OBJECT_PUT:
+    case NXR_OBJECT_PART:
+        return judge_put(request);
+    case NXR_OBJECT_CREATE:
+        return judge_created(request);
+    case NXR_OBJECT_COMPLETE:
+        return judge_completed(request);
+    case NXR_OBJECT_LIST:
+        return judge_listed(request);
+    case NXR_OBJECT_HEAD:
+        io->found.nbytes = headers->content_nbytes;
+        io->found.modified = headers->modified;
+        memcpy(io->found.etag, headers->etag, sizeof(io->found.etag));
+        return headers->has_content_nbytes
+                   ? S3_DONE
+                   : judge_say(request, S3_RETRY, EPROTO, "the answer has no size");
+    default:
+        return S3_DONE;
+    }
+}
