@@ -13,6 +13,7 @@ subjectinclude_HEADERS = \
 	%D%/nixlrun/debug.h \
 	%D%/nixlrun/region.h \
 	%D%/nixlrun/file.h \
+	%D%/nixlrun/object.h \
 	%D%/nixlrun/request.h \
 	%D%/nixlrun/op.h \
 	%D%/nixlrun/put_get.h \

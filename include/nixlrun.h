@@ -44,6 +44,7 @@
 #include <nixlrun/debug.h>
 #include <nixlrun/region.h>
 #include <nixlrun/file.h>
+#include <nixlrun/object.h>
 #include <nixlrun/request.h>
 #include <nixlrun/op.h>
 #include <nixlrun/put_get.h>

@@ -176,6 +176,18 @@ static void tell_storage(void)
     }
 }
 
+/* Is the module for objects there? A URL that no store has is refused by it. */
+static void tell_objects(void)
+{
+    struct nixl_region *region;
+
+    if (nixl_region_open_object(NULL, "s3:///", NULL, &region) == NIXL_E_UNSUPPORTED) {
+        printf("storage\tobjects\t\t%s\n", table_cell(strdupa(nixl_last_error()->text)));
+    } else {
+        printf("storage\tobjects\ts3\t\n");
+    }
+}
+
 /* Drivers of GPUs are started last: if they fail, everything else is already reported. */
 static int tell_rank(void)
 {
@@ -186,6 +198,7 @@ static int tell_rank(void)
     tell_transports();
     tell_etcd();
     tell_storage();
+    tell_objects();
     fflush(stdout);
     tell_gpus("cuda", NIXL_MEM_CUDA);
     tell_gpus("vulkan", NIXL_MEM_VULKAN);

@@ -41,6 +41,7 @@
 #include "host/atomic_serve.h"
 #include "memory/cuda/kind.h"
 #include "memory/file/kind.h"
+#include "memory/object/kind.h"
 #include "memory/device.h"
 #include "memory/memory.h"
 #include "memory/vulkan/kind.h"
@@ -157,6 +158,7 @@ void nxr_subsystems_compose(void)
     nxr_memory_register(&nxr_memory_vulkan);
     nxr_memory_register(&nxr_memory_cuda); /* after Vulkan: it may know that memory, too */
     nxr_memory_register(&nxr_memory_file);
+    nxr_memory_register(&nxr_memory_object);
     nxr_transport_register(&nxr_transport_self); /* by cost */
     nxr_transport_register(&nxr_transport_shm);
     nxr_transport_register(&nxr_transport_cuda_ipc);

@@ -113,6 +113,15 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/memory/kind.c \
 	%D%/memory/memory.h \
 	%D%/memory/move.c \
+	%D%/memory/object/kind.h \
+	%D%/memory/object/object.c %D%/memory/object/object.h \
+	%D%/memory/object/object_ask.c %D%/memory/object/object_ask.h \
+	%D%/memory/object/object_copy.c \
+	%D%/memory/object/object_engine.c \
+	%D%/memory/object/object_lost.c \
+	%D%/memory/object/object_open.c \
+	%D%/memory/object/object_part.c %D%/memory/object/object_part.h \
+	%D%/memory/object/object_upload.c \
 	%D%/memory/nearest_device.c %D%/memory/nearest_device.h \
 	%D%/memory/reduce.h
 if HAVE_VULKAN
@@ -151,6 +160,7 @@ endif
 	%D%/region/publish.c %D%/region/publish.h \
 	%D%/region/region.c %D%/region/region.h \
 	%D%/region/region_file.c \
+	%D%/region/region_object.c \
 	%D%/region/extents.c %D%/region/extents.h \
 	%D%/region/region_handle.h %D%/region/region_make.c \
 	%D%/region/region_name.c %D%/region/region_name.h \

@@ -26,6 +26,7 @@ enum nixl_mem_kind {
     NIXL_MEM_VULKAN = 3, /**< memory of a GPU, by Vulkan; CUDA copies it if it can */
     NIXL_MEM_AUTO = 4,   /**< alloc: GPU memory if there is any, else host; register: detect */
     NIXL_MEM_FILE = 5,   /**< a file or a block device: nixl_region_open_file() */
+    NIXL_MEM_OBJECT = 6, /**< objects of an S3 store: nixl_region_open_object() */
 };
 
 /**
@@ -195,7 +196,7 @@ NIXL_API int nixl_region_open_x(const char *name, const struct nixl_op *op,
  */
 NIXL_API int nixl_region_close(struct nixl_region *region, int64_t timeout_ns);
 
-/** First byte of this rank's segment; NULL if there is none, or it is a file. Threads: any. */
+/** First byte of this rank's segment; NULL if there is none, or it is storage. Threads: any. */
 NIXL_API void *nixl_region_addr(const struct nixl_region *region);
 
 /** Bytes of this rank's segment; 0 if there is none. Threads: any. */
@@ -223,7 +224,7 @@ struct nixl_region_info {
     char note[160];          /**< why a flag is missing or a method fell back; "" if it did not */
     uint64_t latency_ns;     /**< expected: a small put_notify, one way; 0: not known */
     uint64_t bandwidth_mbps; /**< expected: MB/s of a large put; 0: not known */
-    char device[48];         /**< GPU memory: "GPU-" and a UUID; own file: its engine; or "" */
+    char device[48];         /**< GPU memory: "GPU-" and a UUID; own storage: its engine; or "" */
     uint32_t access;         /**< of enum nixl_access: what the owner's peers may not do */
     uint64_t offset;         /**< nixl_region_query_extent(): where the extent begins; else 0 */
     uint32_t nextents;       /**< of the segment; 1: it is one piece of memory */

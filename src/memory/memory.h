@@ -68,7 +68,7 @@ struct nxr_memory_streams {
                 size_t why_nbytes);
 };
 
-#define NXR_N_MEM_KINDS (NIXL_MEM_FILE + 1) /* of enum nixl_mem_kind, with those that are none */
+#define NXR_N_MEM_KINDS (NIXL_MEM_OBJECT + 1) /* of enum nixl_mem_kind, with those that are none */
 
 /* Why an operation on storage has failed. */
 #define NXR_STORAGE_WHY_NBYTES 256
@@ -79,7 +79,7 @@ struct nxr_storage_why {
 
 struct nxr_memory_kind {
     enum nixl_mem_kind kind;
-    const char *name; /* "host", "cuda", "vulkan", "file" */
+    const char *name; /* "host", "cuda", "vulkan", "file", "object" */
 
     /*
      * It is storage (storage/storage.h): nothing lies at its addresses, for any processor or GPU,

@@ -88,7 +88,7 @@ int nxr_durable_check(const char *operation, enum nxr_op_kind kind, int rank,
     const char *why = kind == NXR_OP_GET ? "a get changes no file"
                       : segment != NULL && !nxr_segment_is_storage(segment)
                           ? "the region is memory at that rank, which lasts no longer than its "
-                            "process; allowed: files"
+                            "process; allowed: files and objects"
                           : NULL;
 
     return why == NULL ? NIXL_OK : nxr_form_refuse(operation, rank, "NIXL_OP_DURABLE", why);

@@ -480,9 +480,10 @@ static int flush_check_durable(const char *operation, int rank, struct nixl_regi
 
     return segment == NULL || nxr_segment_is_storage(segment)
                ? NIXL_OK
-               : nxr_form_refuse(operation, rank, "NIXL_OP_DURABLE",
-                                 "the region is memory at that rank, which lasts no longer than "
-                                 "its process; allowed: files, or NULL for all of them");
+               : nxr_form_refuse(
+                     operation, rank, "NIXL_OP_DURABLE",
+                     "the region is memory at that rank, which lasts no longer than "
+                     "its process; allowed: files and objects, or NULL for all of them");
 }
 
 static int call_flush_x(int rank, struct nixl_region *region, const struct nixl_op *op,

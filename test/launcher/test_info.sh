@@ -70,6 +70,8 @@ done
 ! grep '^missing: transport tcp' "$work/rows"
 result $? "and nothing is missing of TCP" "$work/rows"
 
+has "$work/rows" '^storage: objects objects need the module for S3, which is built with libcurl' "and of S3"
+
 # Files: by io_uring where it is there and permitted, else by threads, and why.
 has "$work/rows" '^storage: files (io_uring|threads .+)$' "it says by what files are read and written"
 NIXLRUN_STORAGE=threads asks --info

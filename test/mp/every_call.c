@@ -3,8 +3,16 @@
 #include "mptest.h"
 #include "test/op_form.h"
 
+static int no_object(const struct nixl_object_info *info, void *arg)
+{
+    (void)info;
+    (void)arg;
+    return 0;
+}
+
 static void every_region_call(struct nixl_region *region, int expected)
 {
+    struct nixl_object_info object = NIXL_OBJECT_INFO_INIT;
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
     struct nixl_region *other = NULL;
     void *addr = NULL;
@@ -16,6 +24,10 @@ static void every_region_call(struct nixl_region *region, int expected)
     MPT_STATUS(nixl_region_register_extents("refused", &extent, 1, NULL, &other), expected);
     MPT_STATUS(nixl_region_open("refused", &other), expected);
     MPT_STATUS(nixl_region_open_file("refused", "/dev/null", NULL, &other), expected);
+    MPT_STATUS(nixl_region_open_object("refused", "s3://bucket/key", NULL, &other), expected);
+    MPT_STATUS(nixl_object_stat(region, 0, 0, &object), expected);
+    MPT_STATUS(nixl_object_delete(region, 0, 0), expected);
+    MPT_STATUS(nixl_object_list(region, NULL, 0, no_object, NULL), expected);
     MPT_STATUS(nixl_region_query(0, region, 0, &info), expected);
     MPT_STATUS(nixl_region_query_extent(0, region, 0, 0, &info), expected);
     MPT_STATUS(nixl_region_map(0, region, &addr), expected);

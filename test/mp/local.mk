@@ -56,6 +56,8 @@ mp_programs = \
 	%D%/lifecycle \
 	%D%/limits \
 	%D%/no_device \
+	%D%/object \
+	%D%/object_fail \
 	%D%/odd_process \
 	%D%/other_user \
 	%D%/precedence \
@@ -171,6 +173,10 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_limits_LDADD = $(mp_libs)
 %C%_no_device_LDFLAGS = $(mp_link)
 %C%_no_device_LDADD = $(mp_libs)
+%C%_object_LDFLAGS = $(mp_link)
+%C%_object_LDADD = $(mp_libs)
+%C%_object_fail_LDFLAGS = $(mp_link)
+%C%_object_fail_LDADD = $(mp_libs)
 %C%_odd_process_LDFLAGS = $(mp_link)
 %C%_odd_process_LDADD = $(mp_libs)
 %C%_other_user_LDFLAGS = $(mp_link)
@@ -217,7 +223,7 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_unload_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'
 %C%_unload_LDADD = -ldl
 
-mp_tests = %D%/abort.mp %D%/aside.mp %D%/bad_input.mp %D%/cuda.mp %D%/fair.mp %D%/fault.mp %D%/file.mp %D%/hello.mp %D%/life.mp %D%/limits.mp %D%/odd.mp %D%/reform.mp %D%/restart.mp %D%/stats.mp %D%/stress.mp
+mp_tests = %D%/abort.mp %D%/aside.mp %D%/bad_input.mp %D%/cuda.mp %D%/fair.mp %D%/fault.mp %D%/file.mp %D%/hello.mp %D%/life.mp %D%/limits.mp %D%/object.mp %D%/odd.mp %D%/reform.mp %D%/restart.mp %D%/stats.mp %D%/stress.mp
 EXTRA_DIST += $(mp_tests) %D%/asan.mp %D%/tsan.mp
 TESTS += $(mp_tests)
 

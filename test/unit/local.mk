@@ -374,8 +374,10 @@ TESTS += %D%/etcd
 %C%_etcd_CFLAGS = $(unit_cflags)
 %C%_etcd_LDADD = $(floor_etcd) $(JANSSON_LIBS) $(NETTLE_LIBS) $(CRITERION_LIBS)
 endif
-EXTRA_PROGRAMS += %D%/s3
-TESTS += %D%/s3
+EXTRA_PROGRAMS += %D%/object_part %D%/s3
+TESTS += %D%/object_part %D%/s3
+%C%_object_part_CFLAGS = $(unit_cflags)
+%C%_object_part_LDADD = $(floor_memory) $(CRITERION_LIBS)
 %C%_s3_CFLAGS = $(unit_cflags)
 %C%_s3_LDADD = $(floor_storage) $(NETTLE_LIBS) $(CRITERION_LIBS)
 if HAVE_OFI

@@ -7,6 +7,7 @@ pub const NIXL_ALL_RANKS: i32 = -2;
 pub const NIXL_NOTE_MAX: u32 = 4096;
 pub const NIXL_NAME_MAX: u32 = 255;
 pub const NIXL_EXTENTS_MAX: u32 = 4096;
+pub const NIXL_OBJECT_KEY_MAX: u32 = 1024;
 pub const NIXL_AT_ONCE: i32 = -1;
 pub const NIXL_PUBLISH_NAME_MAX: u32 = 63;
 pub const NIXL_SCHEMA_MAX: u32 = 4096;
@@ -485,6 +486,8 @@ pub const NIXL_MEM_VULKAN: nixl_mem_kind = 3;
 pub const NIXL_MEM_AUTO: nixl_mem_kind = 4;
 #[doc = " a file or a block device: nixl_region_open_file()"]
 pub const NIXL_MEM_FILE: nixl_mem_kind = 5;
+#[doc = " objects of an S3 store: nixl_region_open_object()"]
+pub const NIXL_MEM_OBJECT: nixl_mem_kind = 6;
 #[doc = " Kinds of memory."]
 pub type nixl_mem_kind = ::std::os::raw::c_uint;
 #[doc = " bound to NUMA node `numa_node`, which must exist"]
@@ -678,7 +681,7 @@ extern "C" {
     pub fn nixl_region_close(region: *mut nixl_region, timeout_ns: i64) -> ::std::os::raw::c_int;
 }
 extern "C" {
-    #[doc = " First byte of this rank's segment; NULL if there is none, or it is a file. Threads: any."]
+    #[doc = " First byte of this rank's segment; NULL if there is none, or it is storage. Threads: any."]
     pub fn nixl_region_addr(region: *const nixl_region) -> *mut ::std::os::raw::c_void;
 }
 extern "C" {
@@ -720,7 +723,7 @@ pub struct nixl_region_info {
     pub latency_ns: u64,
     #[doc = " expected: MB/s of a large put; 0: not known"]
     pub bandwidth_mbps: u64,
-    #[doc = " GPU memory: \"GPU-\" and a UUID; own file: its engine; or \"\""]
+    #[doc = " GPU memory: \"GPU-\" and a UUID; own storage: its engine; or \"\""]
     pub device: [::std::os::raw::c_char; 48usize],
     #[doc = " of enum nixl_access: what the owner's peers may not do"]
     pub access: u32,
@@ -875,6 +878,157 @@ extern "C" {
         path: *const ::std::os::raw::c_char,
         params: *const nixl_file_params,
         region_p: *mut *mut nixl_region,
+    ) -> ::std::os::raw::c_int;
+}
+#[doc = " only get; implies NIXL_ACCESS_NO_PUT"]
+pub const NIXL_OBJECT_READ_ONLY: nixl_object_flag = 1;
+#[doc = " check bytes by MD5, for servers without CRC32C; costs time"]
+pub const NIXL_OBJECT_MD5: nixl_object_flag = 2;
+#[doc = " sign nothing: public buckets"]
+pub const NIXL_OBJECT_ANONYMOUS: nixl_object_flag = 4;
+#[doc = " How nixl_region_open_object() opens objects; any of these together."]
+pub type nixl_object_flag = ::std::os::raw::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct nixl_object_params {
+    pub struct_nbytes: usize,
+    #[doc = " of enum nixl_object_flag"]
+    pub flags: u32,
+    #[doc = " of enum nixl_access: what peers may not do"]
+    pub access: u32,
+    #[doc = " 0: one object, whose key is the URL's path"]
+    pub nobjects: u64,
+    #[doc = " of each object; 0: as the one object has that is there"]
+    pub object_nbytes: u64,
+    #[doc = " nobjects of them, behind the URL's path; NULL: see below"]
+    pub keys: *const *const ::std::os::raw::c_char,
+    #[doc = " longer objects are put in such parts; 0: 8 MiB"]
+    pub part_nbytes: u64,
+    #[doc = " to the store at once, at most; 0: 32"]
+    pub nconnections: u32,
+    #[doc = " \"https://HOST[:PORT]\"; NULL: as AWS's variables and files say"]
+    pub endpoint: *const ::std::os::raw::c_char,
+    #[doc = " such as \"eu-west-1\"; NULL: likewise"]
+    pub region: *const ::std::os::raw::c_char,
+    #[doc = " certificates to trust, in PEM; NULL: likewise"]
+    pub ca_file: *const ::std::os::raw::c_char,
+    #[doc = " where its name and its events belong; NULL: the default"]
+    pub context: *mut nixl_context,
+}
+extern "C" {
+    #[must_use]
+    #[doc = " Publish objects of an S3 store under a name: a region of kind NIXL_MEM_OBJECT."]
+    #[doc = ""]
+    #[doc = " The region is a table of `nobjects` objects of `object_nbytes` bytes: object i lies at the offsets"]
+    #[doc = " from i * object_nbytes on. Its key is the path of the URL, \"/\" if that does not end so, and"]
+    #[doc = " keys[i], or without keys i as 16 hexadecimal digits. Any rank puts and gets as in memory, of this"]
+    #[doc = " host, of another one, of an attached job, from and into GPU memory, with notifications, prepared"]
+    #[doc = " transfers, grants, flush, deadlines and events. The library of the owner, this rank, talks to the"]
+    #[doc = " store; its program takes no part."]
+    #[doc = ""]
+    #[doc = " Gets read any range of an object that is there. Objects are put as a whole, as S3 has it: the"]
+    #[doc = " owner collects what one rank puts into an object, in whatever pieces, and sends the object, or a"]
+    #[doc = " part of it, when all its bytes have come. Until then gets see the former object, and nothing of"]
+    #[doc = " the new one. A put that covers whole objects, or brings the last bytes of one, has ended when the"]
+    #[doc = " store has acknowledged the object and its etag; a failure is that put's. Other puts have ended"]
+    #[doc = " when the owner has their bytes. An object of which no byte comes for 10 s is given up."]
+    #[doc = ""]
+    #[doc = " NIXL_OP_DURABLE: the operation ends when every object that the region has begun to collect is in"]
+    #[doc = " the store; it fails with NIXL_E_STORAGE if one was given up, or could not be put."]
+    #[doc = ""]
+    #[doc = " Refused with NIXL_E_UNSUPPORTED, since no processor reaches the bytes: atomics, signals in the"]
+    #[doc = " region, nixl_region_map(), copies on streams. nixl_region_addr() is NULL."]
+    #[doc = ""]
+    #[doc = " @param name      as nixl_region_alloc(); NULL: for this rank alone"]
+    #[doc = " @param url       \"s3://BUCKET/PATH\", or \"http[s]://HOST[:PORT]/BUCKET/PATH\", which is the endpoint"]
+    #[doc = "                  as well"]
+    #[doc = " @param params    NULL: one object that is there, all of it"]
+    #[doc = " @param region_p  the handle, to be closed with nixl_region_close()"]
+    #[doc = " @return NIXL_OK: the store has answered, and accepts the credentials"]
+    #[doc = " @return NIXL_E_INVALID_ARG  a bad name, URL, key or params; no object_nbytes for several objects"]
+    #[doc = " @return NIXL_E_UNSUPPORTED  this build has no module for S3; the detail says how to get it"]
+    #[doc = " @return NIXL_E_NOT_FOUND    no such bucket; without object_nbytes: no such object"]
+    #[doc = " @return NIXL_E_ACCESS       no credentials, wrong ones, or a certificate that is not trusted"]
+    #[doc = " @return NIXL_E_NAME_IN_USE  this rank has an open region of that name"]
+    #[doc = " @return NIXL_E_RANGE        more bytes than a region can have, or than objects of 10,000 parts"]
+    #[doc = " @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY"]
+    #[doc = " @return NIXL_E_STORAGE      the store failed otherwise: nixl_last_error() says how"]
+    #[doc = " Later failures end puts, gets and flushes with NIXL_E_STORAGE at the rank that called, with key"]
+    #[doc = " and reason, and an errno as native_code: ENOENT for a get of an object that is not there."]
+    #[doc = " Collective: no. Threads: any."]
+    pub fn nixl_region_open_object(
+        name: *const ::std::os::raw::c_char,
+        url: *const ::std::os::raw::c_char,
+        params: *const nixl_object_params,
+        region_p: *mut *mut nixl_region,
+    ) -> ::std::os::raw::c_int;
+}
+#[doc = " What the store has at a key."]
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct nixl_object_info {
+    pub struct_nbytes: usize,
+    #[doc = " its number in the region; UINT64_MAX: it is none of the region's"]
+    pub object: u64,
+    #[doc = " of the object that is there"]
+    pub nbytes: u64,
+    #[doc = " seconds since 1970"]
+    pub modified: i64,
+    #[doc = " as the store names this version, without quotation marks"]
+    pub etag: [::std::os::raw::c_char; 80usize],
+    #[doc = " behind the URL's path; of a region of one object: the whole key"]
+    pub key: [::std::os::raw::c_char; 1032usize],
+}
+extern "C" {
+    #[must_use]
+    #[doc = " Ask the store for an object of a region that this rank has opened by nixl_region_open_object()."]
+    #[doc = ""]
+    #[doc = " @param object      0 .. nobjects - 1"]
+    #[doc = " @param timeout_ns  after which the question is given up"]
+    #[doc = " @param info_p      initialized by NIXL_OBJECT_INFO_INIT"]
+    #[doc = " @return NIXL_OK"]
+    #[doc = " @return NIXL_E_NOT_FOUND    no such object is in the store"]
+    #[doc = " @return NIXL_E_INVALID_ARG  not such a region of this rank; a bad info_p"]
+    #[doc = " @return NIXL_E_RANGE        the region has not so many objects"]
+    #[doc = " @return NIXL_E_TIMEOUT, NIXL_E_ACCESS, NIXL_E_STORAGE"]
+    #[doc = " Threads: any."]
+    pub fn nixl_object_stat(
+        region: *mut nixl_region,
+        object: u64,
+        timeout_ns: i64,
+        info_p: *mut nixl_object_info,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    #[must_use]
+    #[doc = " Remove an object from the store. One that is not there is no failure. Parameters and returns as"]
+    #[doc = " nixl_object_stat(), and NIXL_E_ACCESS for a region that is only read. Threads: any."]
+    pub fn nixl_object_delete(
+        region: *mut nixl_region,
+        object: u64,
+        timeout_ns: i64,
+    ) -> ::std::os::raw::c_int;
+}
+#[doc = " Called for each object; `info` is gone afterwards. 0: go on; else the list ends."]
+pub type nixl_object_list_fn = ::std::option::Option<
+    unsafe extern "C" fn(
+        info: *const nixl_object_info,
+        arg: *mut ::std::os::raw::c_void,
+    ) -> ::std::os::raw::c_int,
+>;
+extern "C" {
+    #[must_use]
+    #[doc = " Call `each` for the objects in the store whose keys begin with the URL's path, as the store orders"]
+    #[doc = " them; those that are in no number of the region, too. `each` may call the library."]
+    #[doc = ""]
+    #[doc = " @param after  go on behind this key, without the URL's path; NULL: from the first on"]
+    #[doc = " Other parameters and returns as nixl_object_stat(); NIXL_E_CANCELED: `each` has ended it."]
+    pub fn nixl_object_list(
+        region: *mut nixl_region,
+        after: *const ::std::os::raw::c_char,
+        timeout_ns: i64,
+        each: nixl_object_list_fn,
+        arg: *mut ::std::os::raw::c_void,
     ) -> ::std::os::raw::c_int;
 }
 #[repr(C)]

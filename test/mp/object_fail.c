@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Objects of a store that has its faults, for test/storage/test_s3.sh. The store is that of
+ * OBJECT_URL. Usage:
+ *     object_fail open STATUS TEXT   opening fails with that status, and TEXT is in the message
+ *     object_fail move ROUNDS [md5]  puts and gets succeed, and the bytes are right
+ *     object_fail lost TEXT          a put and then a get fail, with TEXT in the message
+ *     object_fail large [TEXT]       an object in parts is put; or fails, with TEXT in the message
+ *     object_fail killed             rank 0 puts for ever, also in parts, until it is killed
+ */
+#include "mptest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_OBJECTS = 64, NBYTES = 3000, LARGE = 11 << 20, PART = 5 << 20 };
+
+static struct nixl_object_params fail_params = NIXL_OBJECT_PARAMS_INIT;
+static const char *url;
+static unsigned char *out, *in;
+
+static void expect_text(int status, int expected, const char *text)
+{
+    MPT_STATUS(status, expected);
+    if (strstr(nixl_last_error()->text, text) == NULL) {
+        mpt_fail(__FILE__, __LINE__, "no '%s' in: %s", text, nixl_last_error()->text);
+    }
+}
+
+static void opening(int expected, const char *text)
+{
+    struct nixl_region *region;
+
+    expect_text(nixl_region_open_object("objects", url, &fail_params, &region), expected, text);
+}
+
+static void move(int rounds)
+{
+    struct nixl_blocks local = NIXL_BLOCKS_INIT, remote = NIXL_BLOCKS_INIT;
+    struct nixl_region *region;
+    struct nixl_xfer *put, *get;
+
+    MPT_OK(nixl_region_open_object("objects", url, &fail_params, &region));
+    local.addr = out;
+    local.block_nbytes = remote.block_nbytes = local.stride = remote.stride = NBYTES;
+    local.nblocks = remote.nblocks = N_OBJECTS;
+    remote.region = region;
+    MPT_OK(nixl_xfer_create(NIXL_XFER_PUT, 0, &local, 1, &remote, 1, &put));
+    local.addr = in;
+    MPT_OK(nixl_xfer_create(NIXL_XFER_GET, 0, &local, 1, &remote, 1, &get));
+    for (int i = 0; i < rounds; i++) {
+        mpt_fill(out, (size_t)N_OBJECTS * NBYTES, (uint64_t)i);
+        memset(in, 0, (size_t)N_OBJECTS * NBYTES);
+        MPT_OK(nixl_xfer_start_x(put, NULL, NULL));
+        MPT_OK(nixl_xfer_start_x(get, NULL, NULL));
+        MPT_CHECK(in, (size_t)N_OBJECTS * NBYTES, (uint64_t)i);
+    }
+    MPT_OK(nixl_xfer_free(put));
+    MPT_OK(nixl_xfer_free(get));
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
+static void lost(const char *text)
+{
+    struct nixl_object_info info = NIXL_OBJECT_INFO_INIT;
+    struct nixl_region *region;
+
+    MPT_OK(nixl_region_open_object("objects", url, &fail_params, &region));
+    for (int i = 0; i < 8; i++) {
+        MPT_TRUE(nixl_object_stat(region, 0, MPT_PATIENCE, &info) != NIXL_OK);
+    }
+    expect_text(nixl_put(0, region, 0, out, NBYTES), NIXL_E_STORAGE, text);
+    expect_text(nixl_get(0, region, 0, out, NBYTES), NIXL_E_STORAGE, text);
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
+static struct nixl_region *open_large(void)
+{
+    struct nixl_region *region;
+    char name[1100];
+
+    snprintf(name, sizeof(name), "%s/large", url);
+    fail_params.nobjects = 0;
+    fail_params.object_nbytes = LARGE;
+    fail_params.part_nbytes = PART;
+    MPT_OK(nixl_region_open_object("large", name, &fail_params, &region));
+    return region;
+}
+
+static void large(const char *text)
+{
+    struct nixl_region *region = open_large();
+
+    mpt_fill(out, LARGE, 3);
+    if (text != NULL) {
+        expect_text(nixl_put(0, region, 0, out, LARGE), NIXL_E_STORAGE, text);
+    } else {
+        MPT_OK(nixl_put(0, region, 0, out, LARGE));
+        MPT_OK(nixl_get(0, region, 0, in, LARGE));
+        MPT_CHECK(in, LARGE, 3);
+    }
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
+/* Every version of an object has one byte throughout, so that a mixture would be seen. */
+static void killed(void)
+{
+    struct nixl_region *small, *whole;
+
+    MPT_OK(nixl_region_open_object("objects", url, &fail_params, &small));
+    whole = open_large();
+    printf("begins\n");
+    fflush(stdout);
+    for (int i = 0;; i++) {
+        struct nixl_req *req = NULL;
+
+        memset(out, 'a' + i % 26, LARGE);
+        MPT_TRUE(nixl_put_x(0, whole, 0, out, LARGE, NULL, &req) >= 0);
+        for (int j = 0; j < N_OBJECTS; j++) {
+            MPT_OK(nixl_put(0, small, (uint64_t)j * NBYTES, out, NBYTES));
+        }
+        MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
+    }
+}
+
+static int status_named(const char *name)
+{
+    return strcmp(name, "ACCESS") == 0      ? NIXL_E_ACCESS
+           : strcmp(name, "NOT_FOUND") == 0 ? NIXL_E_NOT_FOUND
+           : strcmp(name, "INVALID") == 0   ? NIXL_E_INVALID_ARG
+                                            : NIXL_E_STORAGE;
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+
+    mpt_start();
+    url = getenv("OBJECT_URL");
+    if (url == NULL) {
+        mpt_skip("OBJECT_URL names no store");
+    }
+    fail_params.nobjects = N_OBJECTS;
+    fail_params.object_nbytes = NBYTES;
+    fail_params.flags = argc > 3 && strcmp(argv[3], "md5") == 0 ? NIXL_OBJECT_MD5 : 0;
+    MPT_OK(nixl_init(NULL));
+    out = malloc(LARGE);
+    in = malloc(LARGE);
+    MPT_TRUE(out != NULL && in != NULL);
+    if (strcmp(what, "open") == 0 && argc == 4) {
+        opening(status_named(argv[2]), argv[3]);
+    } else if (strcmp(what, "move") == 0 && argc > 2) {
+        move(atoi(argv[2]));
+    } else if (strcmp(what, "lost") == 0 && argc == 3) {
+        lost(argv[2]);
+    } else if (strcmp(what, "large") == 0) {
+        large(argc > 2 ? argv[2] : NULL);
+    } else if (strcmp(what, "killed") == 0) {
+        killed();
+    } else {
+        mpt_fail(__FILE__, __LINE__, "usage: see the head of object_fail.c");
+    }
+    free(out);
+    free(in);
+    MPT_OK(nixl_finalize());
+    return mpt_passed();
+}

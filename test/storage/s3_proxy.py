@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A store that has its faults: stands between a client and an S3 server. s3_proxy.py HOST:PORT WHAT
+
+Prints "port N", and what it has done when it gets SIGTERM. The first attempt of each request, and of
+those that follow it every other one, gets a fault; WHAT says which:
+    pass         none                           500, slow    HTTP 500; 503 SlowDown
+    cut          the answer is cut: at byte 0, 1, 2 ... 1023 of it, each in turn
+    stop         the request is cut: the connection ends when so many bytes of it have come
+    corrupt      one bit of an object's bytes is wrong, of an answer
+    moved        307, with the same place as Location
+    region       301 until requests are signed for eu-central-1
+    skew         the clock is an hour ahead: 403 RequestTimeTooSkewed until requests are
+    vanish       after 8 requests there is no such bucket, every time
+    denied       403 AccessDenied, every time       key   403 InvalidAccessKeyId, every time
+    joined       the end of an upload in parts answers 200 and InternalError, every time
+    silent       never an answer, every time        down  HTTP 503, every time
+"""
+import datetime
+import http.client
+import http.server
+import signal
+import sys
+import threading
+
+upper, what = sys.argv[1:]
+EVERY_TIME = ("vanish", "denied", "key", "joined", "silent", "down", "region", "skew")
+lock = threading.Lock()
+tries: dict = {}
+checksums: dict = {}
+counts = {"requests": 0, "faults": 0, "connections": 0}
+
+
+def error(code):
+    return ("<?xml version='1.0'?><Error><Code>%s</Code><Message>as the test wants it</Message></Error>" % code).encode()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def setup(self):
+        super().setup()
+        counts["connections"] += 1
+
+    def log_message(self, *args):
+        pass
+
+    def is_faulty(self):
+        """Is it this attempt's turn to fail? And the how many-th fault is it?"""
+        with lock:
+            counts["requests"] += 1
+            key = (self.command, self.path, self.headers.get("Range"))
+            tries[key] = tries.get(key, 0) + 1
+            if what in EVERY_TIME or tries[key] % 2 == 1:
+                counts["faults"] += 1
+                return True, counts["faults"] - 1
+            return False, 0
+
+    def refuse(self, status, code, **headers):
+        body = error(code)
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def date_time_string(self, timestamp=None):
+        ahead = 3600 if what == "skew" else 0
+        now = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=ahead)
+        return now.strftime("%a, %d %b %Y %H:%M:%S GMT")
+
+    def is_skewed(self):
+        at = datetime.datetime.strptime(self.headers["x-amz-date"], "%Y%m%dT%H%M%SZ")
+        now = datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None) + datetime.timedelta(hours=1)
+        return abs((at - now).total_seconds()) > 900
+
+    def fault(self):
+        """Answer with a fault that needs no answer of the server's. False: there is none."""
+        if what == "500":
+            self.refuse(500, "InternalError")
+        elif what == "slow":
+            self.refuse(503, "SlowDown")
+        elif what == "down":
+            self.refuse(503, "ServiceUnavailable")
+        elif what == "denied":
+            self.refuse(403, "AccessDenied")
+        elif what == "key":
+            self.refuse(403, "InvalidAccessKeyId")
+        elif what == "moved":
+            self.refuse(307, "TemporaryRedirect", Location="http://%s%s" % (self.headers["Host"], self.path))
+        elif what == "region" and "/eu-central-1/s3/" not in self.headers.get("Authorization", ""):
+            self.refuse(301, "PermanentRedirect", x_amz_bucket_region="eu-central-1")
+        elif what == "skew" and self.is_skewed():
+            self.refuse(403, "RequestTimeTooSkewed")
+        elif what == "vanish" and counts["requests"] > 8:
+            self.refuse(404, "NoSuchBucket")
+        elif what == "joined" and self.command == "POST" and "uploadId=" in self.path:
+            self.refuse(200, "InternalError")
+        elif what == "silent":
+            threading.Event().wait(30)
+            self.close_connection = True
+        else:
+            return False
+        return True
+
+    def forward(self):
+        faulty, number = self.is_faulty()
+        nbytes = int(self.headers.get("Content-Length", "0"))
+        if faulty and what == "stop":
+            self.rfile.read(min(number % 1024, nbytes))
+            self.connection.close()
+            self.close_connection = True
+            return
+        body = self.rfile.read(nbytes)
+        if faulty and self.fault():
+            return
+        connection = http.client.HTTPConnection(upper, timeout=60)
+        connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+        for name, value in self.headers.items():
+            connection.putheader(name, value)
+        connection.endheaders(body)
+        answer = connection.getresponse()
+        self.answer(answer, answer.read(), faulty, number)
+        connection.close()
+
+    def answer(self, answer, body, faulty, number):
+        if self.command == "PUT" and "x-amz-checksum-crc32c" in self.headers:
+            checksums[self.path] = self.headers["x-amz-checksum-crc32c"]
+        length = answer.headers.get("Content-Length") if self.command == "HEAD" else str(len(body))
+        if faulty and what == "corrupt" and self.command == "GET" and "?" not in self.path and body:
+            body = bytes([body[0] ^ 1]) + body[1:]
+        lines = ["HTTP/1.1 %d %s" % (answer.status, answer.reason)]
+        lines += ["%s: %s" % (name, value) for name, value in answer.headers.items()
+                  if name.lower() not in ("content-length", "connection", "transfer-encoding", "x-amz-checksum-crc32c")]
+        if self.command == "GET" and self.path in checksums:
+            lines.append("x-amz-checksum-crc32c: " + checksums[self.path])
+        lines += ["Content-Length: %s" % length, "", ""]
+        whole = "\r\n".join(lines).encode() + (b"" if self.command == "HEAD" else body)
+        if faulty and what == "cut":
+            whole = whole[:min(number % 1024, len(whole) - 1)]
+            self.close_connection = True
+        self.wfile.write(whole)
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = forward
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request, client_address):
+        pass
+
+
+def stop(*args):
+    print("requests %(requests)d faults %(faults)d connections %(connections)d" % counts, flush=True)
+    sys.exit(0)
+
+
+signal.signal(signal.SIGTERM, stop)
+server = Server(("127.0.0.1", 0), Handler)
+print("port %d" % server.server_address[1], flush=True)
+server.serve_forever()

@@ -1,0 +1,154 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Objects of an S3 store that has its faults: errors that are tried again, and those that are not; cuts at
+# every byte; credentials from variables, files and services; clocks; an owner that is killed. Usage:
+# test_s3.sh; finds the trees by top_srcdir and top_builddir. Prints TAP.
+# needs: test/mp/object_fail
+# shellcheck disable=SC2086  # $without is words
+set -u
+src=${top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
+build=${top_builddir:-$PWD}
+[ -e "$build/storage/s3/.libs/nixlrun_s3.so" ] || { echo "1..0 # SKIP the module for S3 is not built"; exit 0; }
+if [ -z "${OBJECT_URL-}" ]; then
+    [ -x "${S3_TEST_PYTHON:-$build/python}/bin/moto_server" ] ||
+        { echo "1..0 # SKIP there is no moto_server; ./quickstart packages check makes it"; exit 0; }
+    exec "$src/test/storage/with-s3" moto "$0"
+fi
+. "$src/test/tap.sh"
+server=${OBJECT_URL#http://}
+server=${server%%/*}
+fail=$build/test/mp/object_fail
+HOME=$scratch
+export HOME
+
+# through WHAT COMMAND...: run it with OBJECT_URL of a proxy with that fault; what the proxy says is in $scratch/proxy
+through() {
+    fault=$1
+    shift
+    : >"$scratch/proxy"
+    python3 "$src/test/storage/s3_proxy.py" "$server" "$fault" >"$scratch/proxy" 2>&1 </dev/null &
+    proxy=$!
+    tries=0
+    until grep -q '^port' "$scratch/proxy"; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 500 ] || { echo "the proxy does not start:"; cat "$scratch/proxy"; return; }
+        sleep 0.02
+    done
+    port=$(sed -n 's/^port //p' "$scratch/proxy")
+    OBJECT_URL=http://127.0.0.1:$port/bucket/$fault passes "$@"
+    kill "$proxy"
+    wait "$proxy" 2>/dev/null
+}
+
+# passes COMMAND...: nothing is printed, or what is wrong
+passes() {
+    timeout 100 "$@" >"$scratch/out" 2>&1 </dev/null && grep -q 'mptest: passed' "$scratch/out" ||
+        cat "$scratch/out"
+}
+
+# faults AT_LEAST: so many had the proxy
+faults() {
+    n=$(sed -n 's/.*faults \([0-9]*\).*/\1/p' "$scratch/proxy")
+    [ "${n:-0}" -ge "$1" ] || { echo "only ${n:-no} faults; expected $1:"; cat "$scratch/proxy"; }
+}
+
+# ---- what is tried again -----------------------------------------------------------------------------
+
+verdict "$(through 500 "$fail" move 1; faults 128)" "HTTP 500: tried again, and the bytes are right"
+verdict "$(through slow "$fail" move 1; faults 128)" "SlowDown: tried again"
+verdict "$(through cut "$fail" move 8; faults 1024)" "answers that are cut at each byte of the first KiB"
+verdict "$(through stop "$fail" move 8; faults 1024)" "requests that are cut at each byte of the first KiB"
+verdict "$(through corrupt "$fail" move 1; faults 128)" "CRC32C: bytes that were changed on the way are got again"
+verdict "$(through corrupt "$fail" move 1 md5; faults 128)" "MD5: likewise"
+verdict "$(through moved "$fail" move 1; faults 128)" "307: the request goes where it is sent"
+verdict "$(through region "$fail" move 1; faults 1)" "301: the region of the bucket is used from then on"
+verdict "$(through skew "$fail" move 1; faults 1)" "a clock that is an hour ahead is followed"
+verdict "$(through cut "$fail" large; faults 5)" "an object in parts, with cuts"
+
+# ---- what is not -------------------------------------------------------------------------------------
+
+verdict "$(through down env AWS_MAX_ATTEMPTS=2 "$fail" open STORAGE '(2 attempts)')" \
+    "a store that is down: the attempts are told"
+verdict "$(through key "$fail" open ACCESS 'the credentials are refused')" "an unknown key is refused at the opening"
+verdict "$(through vanish "$fail" lost 'no such bucket')" "a bucket that vanishes"
+verdict "$(through denied "$fail" lost 'access is denied')" "access that is denied"
+verdict "$(through joined env AWS_MAX_ATTEMPTS=2 "$fail" large InternalError
+    python3 "$src/test/storage/s3_tool.py" uploads "$OBJECT_URL" joined/
+    python3 "$src/test/storage/s3_tool.py" get "$OBJECT_URL" joined/large | head -c 100)" \
+    "an upload that fails at its end: no object, and no parts stay"
+verdict "$(OBJECT_URL=http://127.0.0.1:1/bucket AWS_MAX_ATTEMPTS=2 passes "$fail" open STORAGE 'cannot connect')" \
+    "nobody listens"
+verdict "$(OBJECT_URL=https://$server/bucket AWS_MAX_ATTEMPTS=1 passes "$fail" open STORAGE '')" \
+    "a server without TLS"
+verdict "$(OBJECT_URL=http://$server/another passes "$fail" open NOT_FOUND 'no such bucket')" "no such bucket"
+verdict "$(OBJECT_URL=ftp://$server/x passes "$fail" open INVALID 'allowed: s3://')" "what is no URL of a store"
+
+# ---- credentials -------------------------------------------------------------------------------------
+
+without="env -u AWS_ACCESS_KEY_ID -u AWS_SECRET_ACCESS_KEY -u AWS_REGION"
+mkdir "$scratch/.aws"
+cat >"$scratch/.aws/credentials" <<TEXT
+# a comment
+[default]
+aws_access_key_id = $AWS_ACCESS_KEY_ID
+aws_secret_access_key=$AWS_SECRET_ACCESS_KEY
+[broken]
+aws_access_key_id = x
+TEXT
+cat >"$scratch/.aws/config" <<TEXT
+[default]
+region = us-east-1
+[profile other]
+region = eu-west-1
+aws_access_key_id = $AWS_ACCESS_KEY_ID
+aws_secret_access_key = $AWS_SECRET_ACCESS_KEY
+endpoint_url = http://$server
+s3 =
+    addressing_style = path
+[profile role]
+role_arn = arn:aws:iam::1:role/x
+TEXT
+verdict "$(passes $without "$fail" move 1)" "~/.aws/credentials"
+verdict "$(OBJECT_URL=s3://bucket/x passes $without AWS_PROFILE=other "$fail" move 1)" \
+    "AWS_PROFILE, and an endpoint in ~/.aws/config"
+verdict "$(passes $without AWS_PROFILE=role "$fail" open ACCESS 'export-credentials')" \
+    "a profile with a role says what to do"
+verdict "$(passes $without AWS_PROFILE=broken "$fail" open ACCESS 'no aws_secret_access_key')" "half a key"
+verdict "$(passes env -u AWS_SECRET_ACCESS_KEY "$fail" open ACCESS 'AWS_SECRET_ACCESS_KEY is not set')" \
+    "half a pair of variables"
+rm -r "$scratch/.aws"
+verdict "$(passes $without AWS_EC2_METADATA_DISABLED=true "$fail" open ACCESS NIXL_OBJECT_ANONYMOUS)" \
+    "no credentials at all"
+mkfifo "$scratch/services"
+python3 "$src/test/storage/s3_services.py" >"$scratch/services" 2>&1 </dev/null &
+services=$!
+read -r port <"$scratch/services"
+verdict "$(passes $without AWS_EC2_METADATA_SERVICE_ENDPOINT="http://127.0.0.1:$port" "$fail" move 1)" \
+    "the role of an instance, by IMDSv2"
+verdict "$(passes $without AWS_CONTAINER_CREDENTIALS_FULL_URI="http://127.0.0.1:$port/container" \
+    AWS_CONTAINER_AUTHORIZATION_TOKEN=token "$fail" move 1)" "the role of a container"
+kill "$services"
+
+# ---- an owner that is killed -------------------------------------------------------------------------
+
+# whole KEY NBYTES: the object is not there, or all of it has the same byte
+whole() {
+    python3 "$src/test/storage/s3_tool.py" get "$OBJECT_URL" "$1" >"$scratch/object" || return
+    python3 -c '
+import sys
+data = open(sys.argv[1], "rb").read()
+if len(data) != int(sys.argv[2]) or len(set(data)) != 1:
+    print(sys.argv[3], "has", len(data), "bytes,", len(set(data)), "of them different")' "$scratch/object" "$2" "$1"
+}
+for delay in 0.3 0.7 1.1; do
+    "$fail" killed >"$scratch/killed" 2>&1 </dev/null &
+    killed=$!
+    tries=0
+    until grep -q begins "$scratch/killed" || [ "$tries" -gt 1000 ]; do tries=$((tries + 1)); sleep 0.02; done
+    sleep "$delay" # any moment in its work
+    kill -9 "$killed"
+    wait "$killed" 2>/dev/null
+    verdict "$(whole large $((11 << 20)); for i in 0 1 2 3 4 5; do whole "000000000000000$i" 3000; done)" \
+        "killed after $delay s: each object is whole, or not there"
+done
+echo "1..$number"
