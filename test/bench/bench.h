@@ -392,6 +392,7 @@ void test_idle(struct bench *bench);
 void test_death(struct bench *bench);
 void test_memory(struct bench *bench);
 void test_alloc(struct bench *bench);
+void test_storage(struct bench *bench);
 void test_contact(struct bench *bench);
 void test_attach(struct bench *bench);
 void test_limits(struct bench *bench);

@@ -22,6 +22,7 @@ bin_PROGRAMS += %D%/nixl_bench
 	%D%/bench_passive.c \
 	%D%/bench_pattern.c \
 	%D%/bench_signal.c \
+	%D%/bench_storage.c \
 	%D%/bench_team.c \
 	%D%/bench_tune.c \
 	%D%/bench_wait.c \

@@ -75,6 +75,8 @@ const struct bench_test bench_tests[] = {
     {"memory", "memory of an idle rank", test_memory, 1, BENCH_MAX_RANKS, true, false},
     {"alloc", "allocating and closing regions of every kind of memory", test_alloc, 1,
      BENCH_MAX_RANKS, false, false},
+    {"storage", "reading and writing a file past the page cache, beside fio", test_storage, 1, 1,
+     false, false},
     {"contact", "the first notification of all ranks to all", test_contact, 1, BENCH_MAX_RANKS,
      true, false},
     {"attach", "attaching to a process that was started separately", test_attach, 1, 1, true,

@@ -151,6 +151,9 @@ gives 0 "attaching" -np 1 "$bench" attach --iters 9 --csv
 result $? "times three ways to attach" "$work/out"
 gives 2 "a place that is no etcd" -np 1 "$bench" attach --etcd file:/tmp
 has "$work/err" "--etcd is 'file:/tmp'; allowed: etcd://" "is refused"
+gives 0 "storage" -np 1 "$bench" storage --sizes 64K --csv
+[ "$(awk -F, '$1 == "storage" && /(read|write) at random/ && $8 > 0 && NF == 26' "$work/out" | wc -l)" = 6 ]
+result $? "storage reads and writes at each depth" "$work/out"
 LP_NUM_THREADS=1 gives 0 "alloc" -np 2 "$bench" alloc --sizes 4K,1M --iters 3 --csv
 [ "$(awk -F, '$1 == "alloc" && /host: (allocate|close)/ && $8 > 0' "$work/out" | wc -l)" = 4 ]
 result $? "times every kind of memory" "$work/out"
