@@ -24,8 +24,9 @@
 #include <pthread.h>
 
 /*
- * Copies end roughly in the order in which they started, and a query costs some 100 ns in the
- * driver: of thousands, only the oldest are queried.
+ * Copies of a GPU end roughly in the order in which they started, and a query costs some 100 ns in
+ * the driver: of thousands, only the oldest are queried. Those of storage end in any order, and a
+ * query is one load.
  */
 #define MAX_QUESTIONS 32
 
@@ -34,6 +35,7 @@
 static pthread_mutex_t device_copy_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_device_copy *copies, **copies_end = &copies; /* oldest first */
 static _Atomic uint32_t n_copies, n_armed;
+static uint32_t n_of_storage; /* of them */
 
 /*
  * The service thread will check again by itself, within OLD_NS, so it need not be kicked; a kick
@@ -57,6 +59,22 @@ static const struct nxr_memory_kind *engine_of(const struct nxr_device_copy *cop
         return copy->src->kind;
     }
     return copy->dst->kind;
+}
+
+/* Let the kinds of storage find out what has ended. Caller holds the lock. */
+static void poll_storage(void)
+{
+    const struct nxr_memory_kind *polled = NULL;
+
+    for (const struct nxr_device_copy *copy = copies; copy != NULL && n_of_storage > 0;
+         copy = copy->next) {
+        const struct nxr_memory_kind *engine = engine_of(copy);
+
+        if (engine->copy_poll != NULL && engine != polled) {
+            engine->copy_poll();
+            polled = engine;
+        }
+    }
 }
 
 /* Caller holds the lock. */
@@ -88,6 +106,7 @@ int nxr_device_copy_begin(struct nxr_device_copy *copy)
     pthread_mutex_lock(&device_copy_lock);
     *copies_end = copy;
     copies_end = &copy->next;
+    n_of_storage += engine_of(copy)->is_storage;
     atomic_fetch_add(&nxr_n_started, 1);
     atomic_fetch_add(&nxr_n_at_devices, 1);
     is_first = atomic_fetch_add(&n_copies, 1) == atomic_load(&n_armed);
@@ -115,6 +134,7 @@ static void take_out(struct nxr_device_copy **link)
     if (copy->is_armed) {
         atomic_fetch_sub(&n_armed, 1);
     }
+    n_of_storage -= engine_of(copy)->is_storage;
     atomic_fetch_sub(&n_copies, 1);
     atomic_fetch_sub(&nxr_n_at_devices, 1);
     atomic_fetch_sub(&nxr_n_started, 1);
@@ -129,10 +149,14 @@ int nxr_device_progress(void)
         pthread_mutex_trylock(&device_copy_lock) != 0) {
         return 0;
     }
-    for (int asked = 0; *link != NULL && asked < MAX_QUESTIONS; asked++) {
+    poll_storage();
+    for (int asked = 0; *link != NULL && (asked < MAX_QUESTIONS || n_of_storage > 0);) {
         struct nxr_device_copy *copy = *link;
-        int status = engine_of(copy)->copy_test(copy);
+        int status = NIXL_INPROGRESS;
 
+        if (engine_of(copy)->is_storage || asked++ < MAX_QUESTIONS) {
+            status = engine_of(copy)->copy_test(copy);
+        }
         if (status == NIXL_INPROGRESS) {
             link = &copy->next;
             continue;

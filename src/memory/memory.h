@@ -135,6 +135,9 @@ struct nxr_memory_kind {
     /* NIXL_INPROGRESS; or NIXL_OK or a failure once, at the end. One thread at a time. */
     int (*copy_test)(struct nxr_device_copy *copy);
 
+    /* Of storage: find out what has ended, before its copies are tested; or NULL. */
+    void (*copy_poll)(void);
+
     /*
      * Polling stops: call nxr_device_ended() when the copy has ended, at once if it already has.
      * Called at most once for a copy, between start and end.

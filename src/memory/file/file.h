@@ -63,6 +63,7 @@ void nxr_file_close(struct nxr_file *file);
 
 /* As in struct nxr_memory_kind. */
 int nxr_file_copy_start(struct nxr_device_copy *copy);
+void nxr_file_copy_poll(void);
 int nxr_file_copy_test(struct nxr_device_copy *copy);
 void nxr_file_copy_arm(struct nxr_device_copy *copy);
 

@@ -346,20 +346,22 @@ int nxr_file_copy_start(struct nxr_device_copy *copy)
     return NIXL_INPROGRESS;
 }
 
+void nxr_file_copy_poll(void)
+{
+    (void)nxr_file_engine(NULL)->poll();
+}
+
 int nxr_file_copy_test(struct nxr_device_copy *copy)
 {
     struct file_copy *made = copy->state[0];
-    const struct nxr_storage_engine *engine = nxr_file_engine(NULL);
-    uint32_t left;
+    uint32_t left = atomic_load(&made->left);
     int status;
 
-    (void)engine->poll();
-    left = atomic_load(&made->left);
     if ((left & ~ARMED) != 0) {
         return NIXL_INPROGRESS;
     }
     if ((left & ARMED) != 0 && --n_armed_files == 0) {
-        engine->disarm();
+        nxr_file_engine(NULL)->disarm();
     }
     status = atomic_load(&made->status);
     file_copy_free(made);
