@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_STORAGE_ABI 1
+#define NXR_STORAGE_ABI 2
 
 enum nxr_storage_action {
     NXR_STORAGE_READ,
@@ -86,6 +86,13 @@ struct nxr_storage_engine {
      */
     void (*arm)(void);
     void (*disarm)(void);
+
+    /*
+     * Sleep until a request has ended, the futex `word` is woken, or the time is over; not at all
+     * if a request has ended or *word is not `value`. False: that cannot be had. Any thread, in the
+     * place of an armed engine; or NULL.
+     */
+    bool (*sleep)(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns);
 
     /* Hints, which may fail: the file and the memory will be used often. slot, or -1. */
     int (*file_add)(int fd);

@@ -36,6 +36,10 @@
  */
 #define AWAKE_NS (150 * NXR_US)
 
+nxr_sleep_fn *_Atomic nxr_sleep_at_storage;
+_Atomic uint32_t nxr_n_at_storage;
+_Atomic uint32_t nxr_n_look_at_storage;
+
 static atomic_int n_asleep;                           /* user threads asleep on the doorbell */
 static _Atomic int64_t look_from_ns, look_until_ns;   /* for the end of a device's copy */
 static __thread int64_t longer_spin_ns NXR_TLS_MODEL; /* 0: the spin time */
@@ -100,8 +104,18 @@ void nxr_wake_self(void)
     }
 }
 
+/*
+ * A disk takes longer than a wake-up: while storage moves something whose end wakes this thread by
+ * itself, it spins no longer than that.
+ */
+#define STORAGE_SPIN_NS (5 * NXR_US)
+
 static int64_t wait_spin_time(void)
 {
+    if (atomic_load_explicit(&nxr_n_at_storage, memory_order_relaxed) > 0 &&
+        nxr_job.spin_ns > STORAGE_SPIN_NS) {
+        return STORAGE_SPIN_NS;
+    }
     return longer_spin_ns > nxr_job.spin_ns ? longer_spin_ns : nxr_job.spin_ns;
 }
 
@@ -227,15 +241,41 @@ static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
 }
 
 /* Sleep until the doorbell rings, or until it is time to look for the end of a device's copy. */
-static void sleep_on(struct nxr_control *control, uint32_t doorbell, int64_t left)
+static void sleep_on(struct nxr_control *control, uint32_t doorbell, int64_t left,
+                     nxr_sleep_fn *sleep_at)
 {
     int64_t until_look = nxr_job.is_oversubscribed ? INT64_MAX : time_until_look(nxr_now_ns());
 
     left = left < until_look ? left : until_look;
     if (left > 0) {
         atomic_fetch_add_explicit(&n_asleep, 1, memory_order_relaxed);
-        futex_sleep(&control->doorbell, doorbell, left);
+        if (sleep_at == NULL || !sleep_at(&control->doorbell, doorbell, left)) {
+            if (sleep_at != NULL) {
+                atomic_fetch_sub(&nxr_n_look_at_storage, 1);
+                nxr_subsystems_hand_over(); /* to the service thread after all */
+                atomic_fetch_add(&nxr_n_look_at_storage, 1);
+            }
+            futex_sleep(&control->doorbell, doorbell, left);
+        }
         atomic_fetch_sub_explicit(&n_asleep, 1, memory_order_relaxed);
+    }
+}
+
+/*
+ * Hand over to the service thread what this one has polled, but not storage if its end wakes this
+ * thread; then sleep.
+ */
+static void hand_over_and_sleep(struct nxr_control *control, uint32_t doorbell, int64_t left)
+{
+    nxr_sleep_fn *sleep_at =
+        atomic_load(&nxr_n_at_storage) > 0 ? atomic_load(&nxr_sleep_at_storage) : NULL;
+
+    atomic_fetch_add(&nxr_n_look_at_storage, sleep_at != NULL);
+    nxr_subsystems_hand_over();
+    sleep_on(control, doorbell, left, sleep_at);
+    if (sleep_at != NULL) {
+        atomic_fetch_sub(&nxr_n_look_at_storage, 1);
+        (void)nxr_progress();
     }
 }
 
@@ -260,8 +300,7 @@ static bool wait_sleep_once(nxr_ready_fn *ready_fn, void *arg, int64_t deadline,
         return true;
     }
     if (!nxr_progress() && left > 0) {
-        nxr_subsystems_hand_over();
-        sleep_on(control, doorbell, left < longest ? left : longest);
+        hand_over_and_sleep(control, doorbell, left < longest ? left : longest);
     }
     return ready_fn(arg);
 }

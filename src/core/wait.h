@@ -51,6 +51,16 @@ static inline bool nxr_wait_looks_closely(void)
 bool nxr_nobody_waits(void);
 
 /*
+ * How a thread sleeps while storage moves something: until something there has ended, the futex
+ * `word` is woken, or the time is over; not at all if *word is not `value`. False: not so, sleep
+ * otherwise. Set by the memory folder; called without locks.
+ */
+typedef bool nxr_sleep_fn(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns);
+extern nxr_sleep_fn *_Atomic nxr_sleep_at_storage;
+extern _Atomic uint32_t nxr_n_at_storage;      /* what it moves, and would wake them for */
+extern _Atomic uint32_t nxr_n_look_at_storage; /* threads that sleep so, or are about to */
+
+/*
  * The slow path of waking: sleep_flags are set in that page. `peer` is its owner; NULL: this rank.
  */
 void nxr_wake_sleepers(struct nxr_control *control, struct nxr_peer *peer);

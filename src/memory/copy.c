@@ -34,7 +34,7 @@
 
 static pthread_mutex_t device_copy_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_device_copy *copies, **copies_end = &copies; /* oldest first */
-static _Atomic uint32_t n_copies, n_armed;
+static _Atomic uint32_t n_copies, n_armed, n_begun;
 static uint32_t n_of_storage; /* of them */
 
 /*
@@ -107,8 +107,13 @@ int nxr_device_copy_begin(struct nxr_device_copy *copy)
     *copies_end = copy;
     copies_end = &copy->next;
     n_of_storage += engine_of(copy)->is_storage;
+    if (engine_of(copy)->copy_sleep != NULL) {
+        atomic_store(&nxr_sleep_at_storage, engine_of(copy)->copy_sleep);
+        atomic_fetch_add(&nxr_n_at_storage, 1);
+    }
     atomic_fetch_add(&nxr_n_started, 1);
     atomic_fetch_add(&nxr_n_at_devices, 1);
+    atomic_fetch_add(&n_begun, 1);
     is_first = atomic_fetch_add(&n_copies, 1) == atomic_load(&n_armed);
     must_tell = !copy->is_unattended && (!atomic_load(&is_told) || (is_first && is_long(copy)));
     if (copy->is_unattended) {
@@ -135,6 +140,7 @@ static void take_out(struct nxr_device_copy **link)
         atomic_fetch_sub(&n_armed, 1);
     }
     n_of_storage -= engine_of(copy)->is_storage;
+    atomic_fetch_sub(&nxr_n_at_storage, engine_of(copy)->copy_sleep != NULL);
     atomic_fetch_sub(&n_copies, 1);
     atomic_fetch_sub(&nxr_n_at_devices, 1);
     atomic_fetch_sub(&nxr_n_started, 1);
@@ -178,7 +184,9 @@ int nxr_device_progress(void)
     return n_over;
 }
 
-/* Arm the copies that started up to that time. */
+/*
+ * Arm the copies that started up to that time, unless a thread sleeps where their end wakes it.
+ */
 static void device_copy_arm(int64_t until)
 {
     if (atomic_load_explicit(&n_copies, memory_order_acquire) ==
@@ -187,7 +195,8 @@ static void device_copy_arm(int64_t until)
     }
     pthread_mutex_lock(&device_copy_lock);
     for (struct nxr_device_copy *copy = copies; copy != NULL; copy = copy->next) {
-        if (!copy->is_armed && copy->began_ns <= until) {
+        if (!copy->is_armed && copy->began_ns <= until &&
+            (engine_of(copy)->copy_sleep == NULL || atomic_load(&nxr_n_look_at_storage) == 0)) {
             arm_one(copy);
         }
     }
@@ -206,11 +215,16 @@ void nxr_device_arm_old(void)
 
 int64_t nxr_device_tick(int64_t now)
 {
+    static uint32_t n_seen; /* the service thread's */
+    uint32_t n;
+
     /* Before the check: a copy that starts after it kicks again. */
     atomic_store(&is_told, false);
-    if (atomic_load(&n_copies) == atomic_load(&n_armed)) {
+    n = atomic_load(&n_begun);
+    if (atomic_load(&n_copies) == atomic_load(&n_armed) && n == n_seen) {
         return INT64_MAX;
     }
+    n_seen = n; /* more will begin soon, so that they need not kick */
     atomic_store(&is_told, true);
     return now + OLD_NS;
 }

@@ -138,6 +138,9 @@ struct nxr_memory_kind {
     /* Of storage: find out what has ended, before its copies are tested; or NULL. */
     void (*copy_poll)(void);
 
+    /* Of storage: a nxr_sleep_fn, see core/wait.h; or NULL. */
+    bool (*copy_sleep)(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns);
+
     /*
      * Polling stops: call nxr_device_ended() when the copy has ended, at once if it already has.
      * Called at most once for a copy, between start and end.

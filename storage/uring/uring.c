@@ -5,8 +5,10 @@
  * thread on the way in or out. (IORING_SETUP_SINGLE_ISSUER and DEFER_TASKRUN would bind the ring to
  * one thread, which would have to be woken twice for every request of the others.)
  *
- * The kernel signals the library's wake descriptor when a request has ended, but only while the
- * engine is armed. Requests beyond the ring's size wait in a list. The kernel cancels what a thread
+ * A thread that waits for requests sleeps in the ring, where their end wakes it without a detour,
+ * together with a futex wait on the doorbell that others ring for it (Linux 6.7). That wait stays in
+ * the ring when the thread has left, for the next one. Otherwise the kernel signals the library's
+ * wake descriptor when a request has ended, but only while the engine is armed. Requests beyond the ring's size wait in a list. The kernel cancels what a thread
  * has begun when the thread ends: such requests end with -ECANCELED and are submitted again by
  * their owner.
  *
@@ -30,6 +32,10 @@
 #define N_BUFFERS    64
 #define REAP_AT_ONCE 64
 
+/* Headers of older kernels lack them. */
+#define OP_FUTEX_WAIT    51
+#define FUTEX_OF_32_BITS 2 /* and not private to the process */
+
 static struct {
     pthread_mutex_t lock;
     struct io_uring ring;
@@ -37,6 +43,8 @@ static struct {
     struct nxr_storage_io *first, **end; /* requests that do not fit into the ring */
     unsigned n_flying;                   /* in the ring or at the kernel */
     bool has_files, has_buffers;         /* the kernel registers them */
+    bool has_futex;                      /* the kernel can wait for one in the ring */
+    _Atomic uint32_t *doorbell;          /* what the ring waits for; NULL: nothing */
     bool is_file[N_FILES];
     struct iovec buffers[N_BUFFERS]; /* registered; iov_base is NULL: free */
 } uring = {.lock = PTHREAD_MUTEX_INITIALIZER, .end = &uring.first};
@@ -116,6 +124,15 @@ static void uring_submit(struct nxr_storage_io *list)
     pthread_mutex_unlock(&uring.lock);
 }
 
+/* The wait for the doorbell has ended, and is begun anew by whoever sleeps next. */
+static void doorbell_rang(int result)
+{
+    uring.doorbell = NULL;
+    if (result < 0 && result != -EAGAIN && result != -ECANCELED && result != -EINTR) {
+        uring.has_futex = false;
+    }
+}
+
 /* Take what has ended from the ring: a list. Caller holds the lock. */
 static struct nxr_storage_io *uring_reap(void)
 {
@@ -126,13 +143,17 @@ static struct nxr_storage_io *uring_reap(void)
     for (unsigned i = 0; i < n; i++) {
         struct nxr_storage_io *io = io_uring_cqe_get_data(cqes[i]);
 
+        if (io == NULL) {
+            doorbell_rang(cqes[i]->res);
+            continue;
+        }
+        uring.n_flying--;
         io->result = cqes[i]->res;
         io->next = NULL;
         *end = io;
         end = &io->next;
     }
     io_uring_cq_advance(&uring.ring, n);
-    uring.n_flying -= n;
     return first;
 }
 
@@ -158,6 +179,44 @@ static int uring_poll(void)
         n_ended++;
     }
     return n_ended;
+}
+
+/* Have the ring wait for the doorbell. False: it cannot. Caller holds the lock. */
+static bool await_doorbell(_Atomic uint32_t *word, uint32_t value)
+{
+    struct io_uring_sqe *sqe;
+
+    if (!uring.has_futex || uring.doorbell != NULL) {
+        return uring.has_futex && uring.doorbell == word;
+    }
+    sqe = io_uring_get_sqe(&uring.ring);
+    if (sqe == NULL) {
+        return false;
+    }
+    io_uring_prep_rw(OP_FUTEX_WAIT, sqe, FUTEX_OF_32_BITS, word, 0, value);
+    sqe->addr3 = UINT32_MAX; /* woken by any bit */
+    io_uring_sqe_set_data(sqe, NULL);
+    uring.doorbell = word;
+    (void)io_uring_submit(&uring.ring);
+    return true;
+}
+
+static bool uring_sleep(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns)
+{
+    struct __kernel_timespec time = {timeout_ns / 1000000000, timeout_ns % 1000000000};
+    struct io_uring_getevents_arg how = {.ts = (uintptr_t)&time};
+    bool can_sleep, has_ended;
+
+    pthread_mutex_lock(&uring.lock);
+    can_sleep = await_doorbell(word, value) && io_uring_sq_ready(&uring.ring) == 0;
+    has_ended = io_uring_cq_ready(&uring.ring) > 0;
+    pthread_mutex_unlock(&uring.lock);
+    if (can_sleep && !has_ended) {
+        (void)io_uring_enter2((unsigned)uring.ring.ring_fd, 0, 1,
+                              IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, (sigset_t *)&how,
+                              sizeof(how));
+    }
+    return can_sleep;
 }
 
 static void uring_arm(void)
@@ -281,6 +340,16 @@ static int uring_make(void)
     return error;
 }
 
+static bool can_wait_for_futex(void)
+{
+    struct io_uring_probe *probe = io_uring_get_probe_ring(&uring.ring);
+    bool can_wait = probe != NULL && io_uring_opcode_supported(probe, OP_FUTEX_WAIT) != 0 &&
+                    (uring.ring.features & IORING_FEAT_EXT_ARG) != 0;
+
+    io_uring_free_probe(probe);
+    return can_wait;
+}
+
 static int uring_start(const struct nxr_storage_core *core, char *why, size_t why_nbytes)
 {
     int error;
@@ -292,6 +361,8 @@ static int uring_start(const struct nxr_storage_core *core, char *why, size_t wh
         return NIXL_E_UNSUPPORTED;
     }
     (void)io_uring_cq_eventfd_toggle(&uring.ring, false);
+    uring.has_futex = can_wait_for_futex();
+    uring.doorbell = NULL;
     uring.has_files = io_uring_register_files_sparse(&uring.ring, N_FILES) == 0;
     uring.has_buffers = io_uring_register_buffers_sparse(&uring.ring, N_BUFFERS) == 0;
     return NIXL_OK;
@@ -315,6 +386,7 @@ const struct nxr_storage_engine nxr_storage_uring = {
     .poll = uring_poll,
     .arm = uring_arm,
     .disarm = uring_disarm,
+    .sleep = uring_sleep,
     .file_add = uring_file_add,
     .file_remove = uring_file_remove,
     .pin = uring_pin,

@@ -133,6 +133,7 @@ const struct nxr_memory_kind nxr_memory_file = {
     .copy_start = nxr_file_copy_start,
     .copy_test = nxr_file_copy_test,
     .copy_poll = nxr_file_copy_poll,
+    .copy_sleep = nxr_file_copy_sleep,
     .copy_arm = nxr_file_copy_arm,
     .pin = file_pin,
     .unpin = file_unpin,

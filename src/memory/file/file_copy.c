@@ -351,6 +351,13 @@ void nxr_file_copy_poll(void)
     (void)nxr_file_engine(NULL)->poll();
 }
 
+bool nxr_file_copy_sleep(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns)
+{
+    const struct nxr_storage_engine *engine = nxr_file_engine(NULL);
+
+    return engine != NULL && engine->sleep != NULL && engine->sleep(word, value, timeout_ns);
+}
+
 int nxr_file_copy_test(struct nxr_device_copy *copy)
 {
     struct file_copy *made = copy->state[0];
