@@ -6,11 +6,12 @@
  * one thread, which would have to be woken twice for every request of the others.)
  *
  * A thread that waits for requests sleeps in the ring, where their end wakes it without a detour,
- * together with a futex wait on the doorbell that others ring for it (Linux 6.7). That wait stays in
- * the ring when the thread has left, for the next one. Otherwise the kernel signals the library's
- * wake descriptor when a request has ended, but only while the engine is armed. Requests beyond the ring's size wait in a list. The kernel cancels what a thread
- * has begun when the thread ends: such requests end with -ECANCELED and are submitted again by
- * their owner.
+ * together with a futex wait on the doorbell that others ring for it (Linux 6.7). That wait stays
+ * in the ring when the thread has left, for the next one. Otherwise the kernel signals the
+ * library's wake descriptor when a request has ended, but only while the engine is armed.
+ *
+ * Requests beyond the ring's size wait in a list. The kernel cancels what a thread has begun when
+ * the thread ends: such requests end with -ECANCELED and are submitted again by their owner.
  *
  * Lock: uring.lock, a leaf.
  */

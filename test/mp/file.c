@@ -236,6 +236,26 @@ static void many(void)
     mpt_barrier();
 }
 
+/* Who waits for a notification while its file is read hears it, asleep in the ring or not. */
+static void woken(void)
+{
+    int prev = (rank + size - 1) % size;
+    struct nixl_req *req = NULL;
+
+    for (int i = 0; i < 300; i++) {
+        if (req == NULL) {
+            MPT_TRUE(nixl_get_x(rank, region, 0, in, LARGE, NULL, &req) >= 0);
+        }
+        MPT_OK(nixl_notify(next, 11, NULL, 0, MPT_PATIENCE));
+        hear(prev, 11);
+        if (i % 3 == 0) {
+            MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
+        }
+    }
+    MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
+    mpt_barrier();
+}
+
 /* Between the file and memory of a GPU. */
 static void device(enum nixl_mem_kind kind)
 {
@@ -343,6 +363,7 @@ int main(int argc, char **argv)
         flushed_durably();
         prepared();
         many();
+        woken();
         refused();
     }
     mpt_barrier();
