@@ -89,8 +89,9 @@ struct nxr_storage_engine {
 
     /*
      * Sleep until a request has ended, the futex `word` is woken, or the time is over; not at all
-     * if a request has ended or *word is not `value`. False: that cannot be had. Any thread, in the
-     * place of an armed engine; or NULL.
+     * if a request has ended or *word is not `value`. A wait that stays in the engine has the bit 2
+     * of futex_wait_bitset only. False: that cannot be had. Any thread, in the place of an armed
+     * engine; or NULL.
      */
     bool (*sleep)(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns);
 

@@ -69,6 +69,21 @@ static long ring_doorbell(struct nxr_control *control)
     return syscall(SYS_futex, &control->doorbell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+/*
+ * The same, but of the threads that sleep on the futex itself, which all bits wake. A ring that
+ * waits for it (nxr_sleep_at_storage) has other bits, and may do so for nobody.
+ */
+static long ring_doorbell_of_threads(struct nxr_control *control)
+{
+    long n_woken;
+
+    atomic_fetch_add_explicit(&control->doorbell, 1, memory_order_release);
+    n_woken = syscall(SYS_futex, &control->doorbell, FUTEX_WAKE_BITSET, INT_MAX, NULL, NULL,
+                      ~NXR_RING_BITS);
+    syscall(SYS_futex, &control->doorbell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    return n_woken;
+}
+
 bool nxr_wake_waiters(struct nxr_control *control)
 {
     return (atomic_load_explicit(&control->sleep_flags, memory_order_relaxed) & NXR_SLEEP_FUTEX) !=
@@ -76,7 +91,7 @@ bool nxr_wake_waiters(struct nxr_control *control)
            (atomic_fetch_and_explicit(&control->sleep_flags, ~(uint32_t)NXR_SLEEP_FUTEX,
                                       memory_order_acq_rel) &
             NXR_SLEEP_FUTEX) != 0 &&
-           ring_doorbell(control) > 0;
+           ring_doorbell_of_threads(control) > 0;
 }
 
 void nxr_wake_sleepers(struct nxr_control *control, struct nxr_peer *peer)

@@ -55,6 +55,7 @@ bool nxr_nobody_waits(void);
  * `word` is woken, or the time is over; not at all if *word is not `value`. False: not so, sleep
  * otherwise. Set by the memory folder; called without locks.
  */
+#define NXR_RING_BITS 2u /* what it waits for the futex with */
 typedef bool nxr_sleep_fn(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns);
 extern nxr_sleep_fn *_Atomic nxr_sleep_at_storage;
 extern _Atomic uint32_t nxr_n_at_storage;      /* what it moves, and would wake them for */

@@ -36,6 +36,7 @@
 /* Headers of older kernels lack them. */
 #define OP_FUTEX_WAIT    51
 #define FUTEX_OF_32_BITS 2 /* and not private to the process */
+#define FUTEX_BITS       2 /* as sleep() is to have them */
 
 static struct {
     pthread_mutex_t lock;
@@ -195,7 +196,7 @@ static bool await_doorbell(_Atomic uint32_t *word, uint32_t value)
         return false;
     }
     io_uring_prep_rw(OP_FUTEX_WAIT, sqe, FUTEX_OF_32_BITS, word, 0, value);
-    sqe->addr3 = UINT32_MAX; /* woken by any bit */
+    sqe->addr3 = FUTEX_BITS;
     io_uring_sqe_set_data(sqe, NULL);
     uring.doorbell = word;
     (void)io_uring_submit(&uring.ring);
