@@ -200,8 +200,9 @@ static bool xml_find(struct xml *xml, const char *name)
 static size_t xml_entity(const char *text, size_t nbytes, char out[5])
 {
     static const struct {
-        const char *name, *text;
-    } entities[] = {{"amp;", "&"}, {"lt;", "<"}, {"gt;", ">"}, {"quot;", "\""}, {"apos;", "'"}};
+        const char *name;
+        char text;
+    } entities[] = {{"amp;", '&'}, {"lt;", '<'}, {"gt;", '>'}, {"quot;", '"'}, {"apos;", '\''}};
     unsigned long code = 0;
     char number[12], *end;
     size_t n = 0;
@@ -209,7 +210,8 @@ static size_t xml_entity(const char *text, size_t nbytes, char out[5])
     for (size_t i = 0; i < sizeof(entities) / sizeof(entities[0]); i++) {
         n = strlen(entities[i].name);
         if (nbytes >= n && memcmp(text, entities[i].name, n) == 0) {
-            strcpy(out, entities[i].text);
+            out[0] = entities[i].text;
+            out[1] = '\0';
             return n;
         }
     }

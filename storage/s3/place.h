@@ -8,7 +8,9 @@
 #define S3_HOST_NBYTES   280
 #define S3_BUCKET_NBYTES 256
 #define S3_REGION_NBYTES 64
-#define S3_URL_NBYTES    (3 * NXR_OBJECT_KEY_MAX + S3_HOST_NBYTES + S3_BUCKET_NBYTES + 64)
+#define S3_QUERY_NBYTES  16384 /* that of a list has three texts, encoded */
+#define S3_URL_NBYTES                                                                              \
+    (3 * NXR_OBJECT_KEY_MAX + S3_HOST_NBYTES + S3_BUCKET_NBYTES + S3_QUERY_NBYTES + 64)
 
 /* What a URL says. */
 struct s3_place {

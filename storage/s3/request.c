@@ -111,41 +111,49 @@ static const char *method_of(enum nxr_object_action action)
     }
 }
 
+/* Add "name=value", the value encoded, to a query. */
+static void query_add(char query[S3_QUERY_NBYTES], const char *name, const char *value)
+{
+    size_t n = strlen(query);
+
+    snprintf(query + n, S3_QUERY_NBYTES - n, "%s%s=", n > 0 ? "&" : "", name);
+    nxr_s3_encode(value, false, query, S3_QUERY_NBYTES);
+}
+
 /* Encoded and sorted, as it is signed. */
-static void query_write(const struct s3_request *request, char *query, size_t query_nbytes)
+static void query_write(const struct s3_request *request, char query[S3_QUERY_NBYTES])
 {
     const struct nxr_object_io *io = request->io;
+    char number[16];
 
     query[0] = '\0';
     switch (io->action) {
     case NXR_OBJECT_CREATE:
-        snprintf(query, query_nbytes, "uploads=");
+        query_add(query, "uploads", "");
         break;
     case NXR_OBJECT_PART:
-        snprintf(query, query_nbytes, "partNumber=%u&uploadId=", io->part);
-        nxr_s3_encode(io->upload, false, query, query_nbytes);
+        snprintf(number, sizeof(number), "%u", io->part);
+        query_add(query, "partNumber", number);
+        query_add(query, "uploadId", io->upload);
         break;
     case NXR_OBJECT_COMPLETE:
     case NXR_OBJECT_ABORT:
-        snprintf(query, query_nbytes, "uploadId=");
-        nxr_s3_encode(io->upload, false, query, query_nbytes);
+        query_add(query, "uploadId", io->upload);
         break;
     case NXR_OBJECT_LIST:
         if (request->token[0] != '\0') {
-            snprintf(query, query_nbytes, "continuation-token=");
-            nxr_s3_encode(request->token, false, query, query_nbytes);
-            strcat(query, "&");
+            query_add(query, "continuation-token", request->token);
         }
-        strcat(query, "list-type=2&prefix=");
-        nxr_s3_encode(io->key, false, query, query_nbytes - 16);
+        query_add(query, "list-type", "2");
+        query_add(query, "prefix", io->key);
         if (io->after != NULL) {
-            strcat(query, "&start-after=");
-            nxr_s3_encode(io->after, false, query, query_nbytes);
+            query_add(query, "start-after", io->after);
         }
         break;
     case NXR_OBJECT_PROBE:
-        snprintf(query, query_nbytes, "list-type=2&max-keys=1&prefix=");
-        nxr_s3_encode(io->key, false, query, query_nbytes);
+        query_add(query, "list-type", "2");
+        query_add(query, "max-keys", "1");
+        query_add(query, "prefix", io->key);
         break;
     default:
         break;
@@ -359,7 +367,7 @@ static void action_set(struct s3_request *request)
 
 int nxr_s3_request_prepare(struct s3_request *request)
 {
-    char url[S3_URL_NBYTES], query[8192];
+    char url[S3_URL_NBYTES], query[S3_QUERY_NBYTES];
 
     memset(&request->headers, 0, sizeof(request->headers));
     request->got = request->nbytes = 0;
@@ -369,7 +377,7 @@ int nxr_s3_request_prepare(struct s3_request *request)
     curl_slist_free_all(request->lines);
     request->lines = NULL;
     curl_easy_reset(request->easy);
-    query_write(request, query, sizeof(query));
+    query_write(request, query);
     if (request->location[0] != '\0') {
         snprintf(url, sizeof(url), "%s%s%s", request->location, query[0] != '\0' ? "?" : "", query);
     } else {

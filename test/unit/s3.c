@@ -121,6 +121,21 @@ Test(s3, requests_go_where_the_url_says)
     expect_url("HTTPS://[::1]:443/bucket", "k", "", "https://[::1]:443/bucket/k");
 }
 
+/* The longest key, each byte of which is encoded, and the longest query go into a URL. */
+Test(s3, the_longest_url_is_whole)
+{
+    static char key[NXR_OBJECT_KEY_MAX + 1], query[S3_QUERY_NBYTES], made[S3_URL_NBYTES];
+    struct s3_place place;
+
+    memset(key, ' ', NXR_OBJECT_KEY_MAX);
+    memset(query, 'q', sizeof(query) - 1);
+    cr_assert(nxr_s3_place_read("http://127.0.0.1:9000/bucket", &place, why, sizeof(why)));
+    nxr_s3_url(&place, "us-east-1", key, query, made);
+    cr_expect(
+        eq(sz, strlen(made),
+           strlen("http://127.0.0.1:9000/bucket/?") + 3 * NXR_OBJECT_KEY_MAX + strlen(query)));
+}
+
 Test(s3, what_is_no_place_is_refused_in_words)
 {
     static const char *const bad[] = {"",
