@@ -10,7 +10,8 @@ namespace nx
 {
 
 /* In the order of enum nixl_mem_kind. */
-static const char *const kinds[] = {"none", "host", "cuda", "vulkan", "auto", "file", nullptr};
+static const char *const kinds[] = {"none", "host", "cuda",   "vulkan",
+                                    "auto", "file", "object", nullptr};
 
 /* ---- making ---------------------------------------------------------------------------------- */
 

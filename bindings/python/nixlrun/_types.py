@@ -167,10 +167,10 @@ class RouteInfo(NamedTuple):
 class RegionInfo(NamedTuple):
     """What is known of a rank's segment of a region.
 
-    ``kind`` is "host", "cuda", "vulkan" or "file"; ``method`` says how bytes move: "memcpy",
-    "process_vm", "bounce", "message", "rma" or "device"; ``note`` why it is not a better one.
-    ``nextents`` is 1 for memory in one piece; ``offset`` is where an extent begins that was asked
-    for.
+    ``kind`` is "host", "cuda", "vulkan", "file" or "object"; ``method`` says how bytes move:
+    "memcpy", "process_vm", "bounce", "message", "rma" or "device"; ``note`` why it is not a better
+    one. ``nextents`` is 1 for memory in one piece; ``offset`` is where an extent begins that was
+    asked for.
     """
 
     nbytes: int

@@ -42,6 +42,8 @@ pub enum Kind {
     Auto,
     /// A file or a block device: see [`Context::open_file`].
     File,
+    /// Objects of an S3 store, which a process in C has opened.
+    Object,
 }
 
 /// How memory is made; `Memory::new()` is host memory of any kind.
@@ -60,7 +62,7 @@ impl Memory {
         Memory::default()
     }
 
-    /// Memory of this kind; [`Kind::File`] is refused when it is made.
+    /// Memory of this kind; [`Kind::File`] and [`Kind::Object`] are refused when it is made.
     pub fn kind(mut self, kind: Kind) -> Memory {
         self.kind = match kind {
             Kind::None | Kind::Host => sys::NIXL_MEM_HOST,
@@ -68,6 +70,7 @@ impl Memory {
             Kind::Vulkan => sys::NIXL_MEM_VULKAN,
             Kind::Auto => sys::NIXL_MEM_AUTO,
             Kind::File => sys::NIXL_MEM_FILE,
+            Kind::Object => sys::NIXL_MEM_OBJECT,
         };
         self
     }
@@ -204,6 +207,7 @@ fn kind_of(kind: i32) -> Kind {
         sys::NIXL_MEM_CUDA => Kind::Cuda,
         sys::NIXL_MEM_VULKAN => Kind::Vulkan,
         sys::NIXL_MEM_FILE => Kind::File,
+        sys::NIXL_MEM_OBJECT => Kind::Object,
         _ => Kind::None,
     }
 }
