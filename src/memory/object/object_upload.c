@@ -269,8 +269,9 @@ static void part_ended(struct nxr_object_io *io)
     part->state = PART_SENT;
     part_drop(part, upload_part_nbytes(set, (unsigned)(part - upload->parts)));
     if (io->error != 0) {
-        waiter_leave(&part->waiter, NIXL_E_STORAGE);
+        /* The reason first: who waits asks for it at once. */
         upload_fail(upload, "put", io->error, io->why);
+        waiter_leave(&part->waiter, NIXL_E_STORAGE);
     } else if (upload->is_failed) {
         waiter_leave(&part->waiter, NIXL_E_STORAGE);
     } else if (--upload->n_unsent > 0) {
