@@ -141,6 +141,7 @@ if len(data) != int(sys.argv[2]) or len(set(data)) != 1:
     print(sys.argv[3], "has", len(data), "bytes,", len(set(data)), "of them different")' "$scratch/object" "$2" "$1"
 }
 for delay in 0.3 0.7 1.1; do
+    : >"$scratch/killed"
     "$fail" killed >"$scratch/killed" 2>&1 </dev/null &
     killed=$!
     tries=0
