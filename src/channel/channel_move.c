@@ -62,7 +62,7 @@ static int check_end(const char *operation, const struct nixl_channel *channel,
 static void channel_move_trace(const struct nixl_channel *channel, int rank,
                                enum nxr_trace_form form, uint64_t number, uint64_t nbytes)
 {
-    const uint64_t now = nxr_trace_has(NXR_TRACE_CHANNEL) ? nxr_ticks() : 0;
+    const uint64_t now = nxr_trace_has(NXR_TRACE_CHANNEL) ? nxr_ticks_after() : 0;
 
     if (now != 0) {
         nxr_trace_record(&(const struct nxr_traced){
@@ -203,6 +203,7 @@ static int call_channel_publish(struct nixl_channel *channel, size_t nbytes)
                                              : "no slot is acquired to publish %zu of %llu bytes",
                         nbytes, (unsigned long long)channel->slot_nbytes);
     }
+    channel_move_trace(channel, channel->peer, NXR_TRACE_SENT, channel->n_published + 1, nbytes);
     if (channel->staging == NULL) {
         struct nxr_stamp *stamp = (void *)(channel->ledger_bytes +
                                            nxr_stamp_at(channel, channel->lane, channel->publish));
@@ -217,7 +218,6 @@ static int call_channel_publish(struct nixl_channel *channel, size_t nbytes)
         }
     }
     channel->n_published++;
-    channel_move_trace(channel, channel->peer, NXR_TRACE_SENT, channel->n_published, nbytes);
     channel->publish = nxr_slot_after(channel, channel->publish);
     channel->is_acquired = false;
     return NIXL_OK;

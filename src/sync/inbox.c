@@ -176,7 +176,11 @@ static inline void inbox_tell(int rank, uint64_t tag, uint32_t nbytes, uint64_t 
         const struct nxr_peer *peer = nxr_peer_find(rank);
 
         if (peer != NULL) {
-            nxr_sync_trace(peer, NXR_TRACE_TAKEN, traced, tag, nbytes);
+            nxr_sync_trace(peer, &(const struct nxr_traced){.form = NXR_TRACE_TAKEN,
+                                                            .begin = nxr_ticks_after(),
+                                                            .flow = traced,
+                                                            .tag = tag,
+                                                            .nbytes = nbytes});
         }
     }
 }

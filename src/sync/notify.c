@@ -99,10 +99,16 @@ static inline bool must_hold(const struct nxr_peer *peer)
            atomic_load_explicit(&peer->n_held, memory_order_acquire) != 0;
 }
 
+/* The tick at which one is about to be sent; 0: it is not traced. */
+static inline uint64_t notify_began(void)
+{
+    return nxr_trace_has(NXR_TRACE_NOTE) ? nxr_ticks() : 0;
+}
+
 /* One was sent. Caller holds send_lock, or is the only thread. */
 static inline __attribute__((always_inline)) void
 notify_count(struct nxr_peer *peer, const struct nxr_transport *transport,
-             const struct nxr_message *message)
+             const struct nxr_message *message, uint64_t began)
 {
     struct sync_peer *sp = sync_peer_of(peer);
 
@@ -111,8 +117,12 @@ notify_count(struct nxr_peer *peer, const struct nxr_transport *transport,
     }
     nxr_stats_count_alone(sp->sent, message->nbytes);
     NXR_PROBE3(note_sent, peer->rank, message->tag, message->nbytes);
-    if (nxr_trace_has(NXR_TRACE_NOTE)) {
-        nxr_sync_trace(peer, NXR_TRACE_SENT, ++sp->n_traced_sent, message->tag, message->nbytes);
+    if (__builtin_expect(began != 0, 0)) {
+        nxr_sync_trace(peer, &(const struct nxr_traced){.form = NXR_TRACE_SENT,
+                                                        .begin = began,
+                                                        .flow = ++sp->n_traced_sent,
+                                                        .tag = message->tag,
+                                                        .nbytes = message->nbytes});
     }
 }
 
@@ -121,6 +131,7 @@ static inline __attribute__((always_inline)) int notify_write(struct nxr_peer *p
                                                               const struct nxr_message *message)
 {
     const struct nxr_transport *transport = peer->transport;
+    const uint64_t began = notify_began();
     int status = NIXL_E_AGAIN;
 
     NXR_ASSERT(nxr_spin_is_mine(&sync_peer_of(peer)->send_lock) || !nxr_job.is_multithreaded);
@@ -130,7 +141,7 @@ static inline __attribute__((always_inline)) int notify_write(struct nxr_peer *p
         status = NIXL_OK;
     }
     if (__builtin_expect(status == NIXL_OK, 1)) {
-        notify_count(peer, transport, message);
+        notify_count(peer, transport, message, began);
     }
     return status;
 }
@@ -463,6 +474,7 @@ int nxr_notify_put(struct nxr_segment *segment, const struct nxr_put_notify *wha
 {
     struct nxr_peer *peer = segment->peer;
     struct sync_peer *sp = sync_peer_of(peer);
+    const uint64_t began = notify_began();
     int status = NIXL_E_AGAIN;
 
     nxr_spin_lock(&sp->send_lock);
@@ -470,7 +482,7 @@ int nxr_notify_put(struct nxr_segment *segment, const struct nxr_put_notify *wha
         status = segment->transport->put_notify(segment, what);
     }
     if (status == NIXL_OK) {
-        notify_count(peer, segment->transport, &what->message);
+        notify_count(peer, segment->transport, &what->message, began);
     }
     nxr_spin_unlock(&sp->send_lock);
     return status;

@@ -35,11 +35,12 @@ static inline struct sync_peer *sync_peer_of(const struct nxr_peer *peer)
 }
 
 /*
- * The event that a notification was sent to the peer, or received from it. Arrows are drawn by its
- * number, among ranks of the own job; the object is the process. (receive.c)
+ * The event that a notification was sent to the peer, or received from it, at that tick: before
+ * anybody could see it, or after it was seen. Arrows are drawn by its number, among ranks of the
+ * own job; the object is the process. (receive.c)
  */
-void nxr_sync_trace(const struct nxr_peer *peer, enum nxr_trace_form form, uint64_t number,
-                    uint64_t tag, size_t nbytes) __attribute__((cold, noinline));
+void nxr_sync_trace(const struct nxr_peer *peer, const struct nxr_traced *note)
+    __attribute__((cold, noinline));
 
 /* A notification was taken from the peer. Caller holds inbox.lock. */
 static inline void sync_count_received(struct sync_peer *sp, size_t nbytes)

@@ -127,20 +127,15 @@ void nxr_receive_observe(struct nxr_observe_waits *waits)
     nxr_inbox_unlock();
 }
 
-void nxr_sync_trace(const struct nxr_peer *peer, enum nxr_trace_form form, uint64_t number,
-                    uint64_t tag, size_t nbytes)
+void nxr_sync_trace(const struct nxr_peer *peer, const struct nxr_traced *note)
 {
-    uint64_t now = nxr_ticks();
+    struct nxr_traced traced = *note;
 
-    nxr_trace_record(
-        &(const struct nxr_traced){.kind = NXR_TRACE_NOTE,
-                                   .form = form,
-                                   .name = form == NXR_TRACE_SENT ? "note sent" : "note received",
-                                   .begin = now,
-                                   .end = now,
-                                   .nbytes = nbytes,
-                                   .tag = tag,
-                                   .flow = nxr_is_own_rank(peer->rank) ? number : 0,
-                                   .object = peer->identity.incarnation,
-                                   .peer = peer->rank});
+    traced.kind = NXR_TRACE_NOTE;
+    traced.name = note->form == NXR_TRACE_SENT ? "note sent" : "note received";
+    traced.end = note->begin;
+    traced.flow = nxr_is_own_rank(peer->rank) ? note->flow : 0;
+    traced.object = peer->identity.incarnation;
+    traced.peer = peer->rank;
+    nxr_trace_record(&traced);
 }

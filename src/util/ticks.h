@@ -25,6 +25,17 @@ static inline uint64_t nxr_ticks(void)
 #endif
 }
 
+/* The same, not before what the thread has loaded so far: processors read the counter early. */
+static inline uint64_t nxr_ticks_after(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_lfence();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
+#endif
+    return nxr_ticks();
+}
+
 /* The same moment by both clocks. */
 struct nxr_tick_pair {
     uint64_t ticks;

@@ -9,6 +9,7 @@ and print it line by line, for test_trace.sh:
     instant TRACK NAME [KEY=VALUE]...
     arrow FROM-TRACK FROM-NAME TO-TRACK TO-NAME
     dangling N                                arrows of which one end is missing
+    span N                                    whole seconds from the first event to the last one
 
 TRACK is "rank 0", and "rank 0/operations 1" for a track below; blanks in names are kept. Times must not go
 backwards on a track, slices must nest and end, and an arrow must not end before it begins.
@@ -26,6 +27,7 @@ class Reader:
         self.processes, self.threads, self.tracks = {}, {}, {}
         self.pids = {}
         self.open, self.last, self.flows = {}, {}, {}
+        self.first = 1 << 64
         self.lines = []
 
     def intern(self, data):
@@ -60,6 +62,7 @@ class Reader:
         where = self.tracks[track]
         assert ns >= self.last.get(track, 0), f'{where}: {ns} after {self.last[track]}'
         self.last[track] = ns
+        self.first = min(self.first, ns)
         stack = self.open.setdefault(track, [])
         if event.type == TrackEvent.TYPE_SLICE_END:
             assert stack, f'{where}: an end without a beginning'
@@ -92,6 +95,7 @@ class Reader:
             assert starts[-1][0] <= ends[0][0], f'{starts[-1]} is after {ends[0]}'
             self.lines.append(f'arrow {starts[0][2]} {starts[0][3]} -> {ends[0][2]} {ends[0][3]}')
         self.lines.append(f'dangling {n_dangling}')
+        self.lines.append(f'span {(max(self.last.values()) - self.first) // 10**9}')
 
 
 def main(path):
