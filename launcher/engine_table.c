@@ -261,11 +261,6 @@ static struct engine_lack lack_of_features(const struct engine_task *task)
             "--on-failure continue",
             "it ends a job that has lost a rank; use a newer version or another engine"};
     }
-    if (job->stats != NULL || job->metrics != NULL) {
-        return (struct engine_lack){job->stats != NULL ? "--stats" : "--metrics",
-                                    "what its ranks count can be read on their hosts only, by "
-                                    "nixl_stats_query(3) in the program; use --engine local"};
-    }
     if (job->n_apps > 1 && !engine->has_programs) {
         return (struct engine_lack){"several programs in one job (':')",
                                     "start one program that branches on its rank"};

@@ -13,6 +13,8 @@
 #include "launcher/input.h"
 #include "launcher/rendezvous.h"
 #include "launcher/sink.h"
+#include "launcher/stats.h"
+#include "launcher/trace.h"
 #include "launcher/waits.h"
 #include "util/clock.h"
 
@@ -160,7 +162,7 @@ static int foreign_prepare(void)
         sink_say("cannot start: %s", strerror(-rc));
         return LAUNCH_EXIT_FAILED;
     }
-    return 0;
+    return metrics_open(foreign.job) == 0 ? 0 : LAUNCH_EXIT_USAGE;
 }
 
 int foreign_start(enum foreign_process id, const char *path, const struct engine_command *command,
@@ -227,6 +229,10 @@ int engine_foreign_run(const struct engine_task *task, const struct engine_comma
         foreign_serve();
         exit_code = foreign.is_abandoned ? foreign.exit_code : foreign_judge();
         foreign_ranks_say_restarts();
+    }
+    sink_flush_all();
+    if ((!stats_end(foreign.job) | !trace_end(foreign.job)) && exit_code == 0) {
+        exit_code = LAUNCH_EXIT_FAILED;
     }
     sink_flush_all();
     guardian_close();

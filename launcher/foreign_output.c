@@ -14,6 +14,7 @@
 #include "launcher/sink.h"
 #include "launcher/tagged.h"
 #include "launcher/xalloc.h"
+#include "launcher/rank_pages.h"
 #include "launcher/rank_waits.h"
 #include "util/clock.h"
 
@@ -239,6 +240,10 @@ static void end_report(struct outlet *outlet)
     if (kind == RANK_REPORT_WAITS) {
         foreign_waits_take(outlet->rank, host, value,
                            outlet->report.data + (rest > end ? rest : end));
+        return;
+    }
+    if (kind == RANK_REPORT_PAGE) {
+        foreign_pages_take(outlet->rank, value, outlet->report.data + (rest > end ? rest : end));
         return;
     }
     if (rank_report_is_last((enum rank_report_kind)kind)) {

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "launcher/foreign.h"
+#include "launcher/foreign_copy.h"
 #include "launcher/rank_waits.h"
 #include "launcher/xalloc.h"
 
@@ -24,6 +25,7 @@
 struct copy {
     struct nxr_observe_head *head;
     struct nxr_observe_waits *waits;
+    int fd;
     uint32_t n_threads; /* that were announced */
 };
 static struct copy *page_copies;
@@ -34,7 +36,7 @@ static void copy_make(struct copy *copy)
     void *memory = MAP_FAILED;
 
     if (fd >= 0 && ftruncate(fd, (off_t)COPY_NBYTES) == 0 &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) == 0) {
         memory = mmap(NULL, COPY_NBYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
     if (memory == MAP_FAILED) {
@@ -43,7 +45,7 @@ static void copy_make(struct copy *copy)
         }
         return;
     }
-    /* the descriptor stays open: by it others find the copy */
+    copy->fd = fd; /* it stays open: by it others find the copy */
     copy->head = memory;
     copy->waits = (struct nxr_observe_waits *)((char *)memory + NXR_OBSERVE_PAGE);
     copy->head->sections[0] = (struct nxr_observe_section){
@@ -58,7 +60,7 @@ static int digit_of(char c)
 }
 
 /* False: these are not the digits of exactly so many bytes. */
-static bool read_digits(const char *digits, void *bytes, size_t nbytes)
+bool foreign_copy_read_digits(const char *digits, void *bytes, size_t nbytes)
 {
     unsigned char *at = bytes;
 
@@ -80,9 +82,12 @@ static void take_head(struct copy *copy, int rank, const char *host, const char 
 {
     struct rank_waits_head head;
 
-    if (!read_digits(digits, &head, sizeof(head)) || head.rank != rank || head.size <= rank ||
-        head.n_threads > RANK_WAITS_THREADS) {
+    if (!foreign_copy_read_digits(digits, &head, sizeof(head)) || head.rank != rank ||
+        head.size <= rank || head.n_threads > RANK_WAITS_THREADS) {
         return;
+    }
+    if (copy->head != NULL && copy->head->incarnation != head.incarnation) {
+        copy->head = NULL; /* another process: readers find the copy of the former one, too */
     }
     if (copy->head == NULL) {
         copy_make(copy);
@@ -113,7 +118,7 @@ static void take_record(struct nxr_wait_record *record, const char *digits)
 {
     struct nxr_wait_record told = {.tid = 0};
 
-    if (read_digits(digits, &told, RANK_WAITS_RECORD_NBYTES)) {
+    if (foreign_copy_read_digits(digits, &told, RANK_WAITS_RECORD_NBYTES)) {
         told.since_ns = nxr_now_ns() - told.since_ns;
         told.counter = 0;
         told.is_used = 1;
@@ -125,7 +130,8 @@ static void take_notes(struct nxr_wait_notes *notes, const char *digits)
 {
     struct nxr_wait_notes told = {.n = 0};
 
-    if (read_digits(digits, &told, RANK_WAITS_NOTES_NBYTES) && told.n_listed <= RANK_WAITS_LISTED) {
+    if (foreign_copy_read_digits(digits, &told, RANK_WAITS_NOTES_NBYTES) &&
+        told.n_listed <= RANK_WAITS_LISTED) {
         told.counter = 0;
         memcpy(notes, &told, sizeof(told));
     }
@@ -135,7 +141,7 @@ static void take_flights(struct nxr_wait_flights *flights, const char *digits)
 {
     struct nxr_wait_flights told = {.n = 0};
 
-    if (read_digits(digits, &told, RANK_WAITS_FLIGHTS_NBYTES) &&
+    if (foreign_copy_read_digits(digits, &told, RANK_WAITS_FLIGHTS_NBYTES) &&
         told.n_listed <= RANK_WAITS_LISTED) {
         told.counter = 0;
         memcpy(flights, &told, sizeof(told));
@@ -162,6 +168,17 @@ void foreign_waits_take(int rank, const char *host, int part, const char *digits
         take_flights(&copy->waits->flights, digits);
         atomic_store(&copy->waits->listed_ns, nxr_now_ns());
     }
+}
+
+struct nxr_observe_head *foreign_copy_of(int rank, int *fd_p)
+{
+    struct copy *copy = page_copies != NULL ? &page_copies[rank] : NULL;
+
+    if (copy == NULL || copy->head == NULL) {
+        return NULL;
+    }
+    *fd_p = copy->fd;
+    return copy->head;
 }
 
 void foreign_waits_ended(int rank)

@@ -156,7 +156,6 @@ static int local_prepare(const struct launch_job *job)
     if (job->mpi_hints) {
         environ_add_mpi_hints();
     }
-    trace_ask(job);
     setenv("NIXLRUN_TERMINAL", isatty(STDERR_FILENO) ? "1" : "0", 1);
     signals_block(&mask);
     rc = tmpdir_share() ? foundation_open(&mask, &actions) : -errno;

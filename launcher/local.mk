@@ -23,9 +23,11 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/finish.c \
 	%D%/foreign.c \
 	%D%/foreign.h \
+	%D%/foreign_copy.h \
 	%D%/foreign_end.c \
 	%D%/foreign_output.c \
 	%D%/foreign_output.h \
+	%D%/foreign_pages.c \
 	%D%/foreign_ranks.c \
 	%D%/foreign_ranks.h \
 	%D%/foreign_waits.c \
@@ -152,7 +154,8 @@ bin_PROGRAMS += %D%/nixlrun
 pkglibexec_PROGRAMS += %D%/nixlrun-rank
 %C%_nixlrun_rank_SOURCES = %D%/descendants.c %D%/frame.c %D%/frame.h %D%/pages.c %D%/pages.h \
 	%D%/pty.c %D%/pty.h \
-	%D%/processes.c %D%/processes.h %D%/rank_socket.c %D%/rank_socket.h %D%/rank_main.c %D%/rank_waits.c \
+	%D%/processes.c %D%/processes.h %D%/rank_socket.c %D%/rank_socket.h %D%/rank_main.c \
+	%D%/rank_pages.c %D%/rank_pages.h %D%/rank_waits.c \
 	%D%/rank_waits.h %D%/rank_world.c %D%/rank_world.h %D%/waits.h %D%/waits_read.c %D%/world.c %D%/world.h
 %C%_nixlrun_rank_LDADD = src/util/libnxr_util.la
 

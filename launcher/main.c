@@ -15,6 +15,7 @@
 #include "launcher/options.h"
 #include "launcher/placement.h"
 #include "launcher/report.h"
+#include "launcher/trace.h"
 #include "launcher/values.h"
 #include "launcher/xalloc.h"
 #include "nixlrun.h"
@@ -149,6 +150,7 @@ static int run_job(void)
         return fail_usage(why);
     }
     warn_unknown(job);
+    trace_ask(job);
     for (size_t i = 0; i < options.n_notes; i++) {
         fprintf(stderr, "nixlrun: %s\n", options.notes[i]);
     }

@@ -18,6 +18,7 @@
 #include "launcher/job.h"
 #include "launcher/pty.h"
 #include "launcher/rank_socket.h"
+#include "launcher/rank_pages.h"
 #include "launcher/rank_report.h"
 #include "launcher/rank_waits.h"
 #include "launcher/rank_world.h"
@@ -84,24 +85,51 @@ static void helper_report(pid_t pid, enum rank_report_kind kind, int value)
     write_frames(fd, FRAME_REPORT, text, (size_t)n);
 }
 
-/* Report a part of what the program waits for. */
-static void report_waits(pid_t pid, int part, const void *bytes, size_t nbytes)
+/* Report bytes of a kind; `where` stands between its value and the digits. */
+static void report_bytes(pid_t pid, enum rank_report_kind kind, int value, const char *where,
+                         const void *bytes, size_t nbytes)
 {
     static const char digits[] = "0123456789abcdef";
     char host[HOST_NAME_MAX + 1] = "localhost",
-                              text[HOST_NAME_MAX + 128 + 2 * RANK_WAITS_PART_MOST];
+                              text[HOST_NAME_MAX + 192 + 2 * RANK_WAITS_PART_MOST];
     const char *rank = getenv("PMIX_RANK");
     const unsigned char *at = bytes;
     int n;
 
     gethostname(host, sizeof(host) - 1);
-    n = snprintf(text, sizeof(text), "%.12s %s %d %c %d ", rank != NULL ? rank : "0", host,
-                 (int)pid, (char)RANK_REPORT_WAITS, part);
+    n = snprintf(text, sizeof(text), "%.12s %s %d %c %d %s", rank != NULL ? rank : "0", host,
+                 (int)pid, (char)kind, value, where);
     for (size_t i = 0; i < nbytes && i < RANK_WAITS_PART_MOST; i++) {
         text[n++] = digits[at[i] / 16];
         text[n++] = digits[at[i] % 16];
     }
     write_frames(STDERR_FILENO, FRAME_REPORT, text, (size_t)n);
+}
+
+/* Report a part of what the program waits for. */
+static void report_waits(pid_t pid, int part, const void *bytes, size_t nbytes)
+{
+    report_bytes(pid, RANK_REPORT_WAITS, part, "", bytes, nbytes);
+}
+
+/* Report a part of a section of its page. */
+static void report_page(pid_t pid, const struct nxr_observe_section *section, size_t offset,
+                        const void *bytes, size_t nbytes)
+{
+    char where[64];
+
+    snprintf(where, sizeof(where), "%zu %llu %u ", offset, (unsigned long long)section->nbytes,
+             section->version);
+    report_bytes(pid, RANK_REPORT_PAGE, (int)section->id, where, bytes, nbytes);
+}
+
+/* The program has ended: report what nixlrun does not have of its page. */
+static void report_last(void)
+{
+    rank_waits_end(report_waits);
+    if (rank_waits_page() > 0) {
+        rank_pages_end(rank_waits_page(), report_page);
+    }
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */
@@ -249,8 +277,13 @@ static bool is_job_ending; /* nixlrun or the rank says so */
 static void helper_hear(pid_t pid, int message_fd, struct life *life)
 {
     struct nxr_rank_message message;
+    int page_fd = -1;
 
-    while (rank_socket_read(message_fd, &message)) {
+    while (rank_socket_read(message_fd, &message, &page_fd)) {
+        if (page_fd >= 0) {
+            rank_waits_keep(page_fd);
+            rank_pages_forget();
+        }
         life->is_member = message.kind == NXR_RANK_JOINED;
         life->has_joined |= life->is_member;
         if (message.kind == NXR_RANK_ENDS_JOB) {
@@ -272,6 +305,9 @@ static void helper_tick(pid_t pid, const struct sources *sources, bool is_beat, 
     }
     if (is_waits && timer_is_due(sources->waits_fd)) {
         rank_waits_look(pid, report_waits);
+        if (rank_waits_page() > 0) {
+            rank_pages_look(rank_waits_page(), report_page);
+        }
     }
 }
 
@@ -544,6 +580,7 @@ int main(int argc, char **argv)
         }
         life = (struct life){false, false};
         status = helper_serve(pid, &pipes, &sources, &life);
+        report_last();
     } while (starts_again(&restarts, &sources, pid, status, &life));
     helper_report(pid, RANK_REPORT_OUT_ENDED, 0);
     if (status == 0 && life.is_member) {

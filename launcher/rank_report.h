@@ -64,6 +64,7 @@ enum rank_report_kind {
     RANK_REPORT_WAITS = 'w',          /* a part of what it waits for: rank_waits.h */
     RANK_REPORT_JOB = 'j',            /* Slurm's number of the job */
     RANK_REPORT_STEP = 'p',           /* and of the step in it */
+    RANK_REPORT_PAGE = 'c',           /* a part of its page: rank_pages.h */
 };
 
 /*

@@ -45,13 +45,40 @@ int rank_socket_open(void)
     return fd;
 }
 
-bool rank_socket_read(int fd, struct nxr_rank_message *message)
+/* The descriptor that came with a message; -1: none. */
+static int descriptor_of(struct msghdr *header)
 {
-    ssize_t n;
+    const struct cmsghdr *control = CMSG_FIRSTHDR(header);
+    int fd = -1;
 
-    while (fd >= 0 && (n = recv(fd, message, sizeof(*message), MSG_TRUNC)) >= 0) {
-        if (n == (ssize_t)sizeof(*message) && message->key == key) {
+    if (control != NULL && control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS &&
+        control->cmsg_len == CMSG_LEN(sizeof(fd))) {
+        memcpy(&fd, CMSG_DATA(control), sizeof(fd));
+    }
+    return fd;
+}
+
+bool rank_socket_read(int fd, struct nxr_rank_message *message, int *sent_fd_p)
+{
+    while (fd >= 0) {
+        _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+        struct iovec piece = {message, sizeof(*message)};
+        struct msghdr header = {.msg_iov = &piece,
+                                .msg_iovlen = 1,
+                                .msg_control = control,
+                                .msg_controllen = sizeof(control)};
+        ssize_t n = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
+
+        if (n < 0) {
+            break;
+        }
+        *sent_fd_p = descriptor_of(&header);
+        if (n == (ssize_t)sizeof(*message) && (header.msg_flags & MSG_TRUNC) == 0 &&
+            message->key == key) {
             return true;
+        }
+        if (*sent_fd_p >= 0) {
+            close(*sent_fd_p);
         }
     }
     return false;

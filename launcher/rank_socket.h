@@ -16,7 +16,10 @@
  */
 int rank_socket_open(void);
 
-/* Read the next message of the rank. False: there is none now. */
-bool rank_socket_read(int fd, struct nxr_rank_message *message);
+/*
+ * Read the next message of the rank, and the descriptor that came with it, which is the caller's;
+ * -1: none. False: there is no message now.
+ */
+bool rank_socket_read(int fd, struct nxr_rank_message *message, int *sent_fd_p);
 
 #endif

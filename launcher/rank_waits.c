@@ -107,6 +107,46 @@ static void send_all(const struct waits *waits, struct waits_rank *rank, int n,
     send(told.pid, n + 2, &rank->flights, RANK_WAITS_FLIGHTS_NBYTES);
 }
 
+void rank_waits_keep(int fd)
+{
+    struct nxr_observe_page page;
+
+    if (fd >= 0 && nxr_observe_map(fd, &page)) {
+        if (told.fd > 0) {
+            close(told.fd);
+        }
+        told.fd = fd;
+        told.pid = page.head->pid;
+        told.is_sent = false;
+        nxr_observe_unmap(&page);
+    } else if (fd >= 0) {
+        close(fd);
+    }
+}
+
+int rank_waits_page(void)
+{
+    return told.is_sent ? told.fd : 0;
+}
+
+void rank_waits_end(rank_waits_send_fn *send)
+{
+    struct waits waits = {.now_ns = nxr_now_ns()};
+    struct nxr_observe_page page;
+    int n;
+
+    if (told.fd <= 0 || !nxr_observe_map(told.fd, &page)) {
+        return;
+    }
+    waits_add(&waits, &page, told.pid, WAITS_SLEEPS);
+    nxr_observe_unmap(&page);
+    n = waits.ranks[0].n_threads;
+    n = n < RANK_WAITS_THREADS ? n : RANK_WAITS_THREADS;
+    send_all(&waits, &waits.ranks[0], n, send);
+    told.is_sent = true;
+    waits_free(&waits);
+}
+
 void rank_waits_look(pid_t pid, rank_waits_send_fn *send)
 {
     struct waits waits = {.now_ns = nxr_now_ns()};

@@ -51,6 +51,15 @@ typedef void rank_waits_send_fn(pid_t pid, int part, const void *bytes, size_t n
 /* Look at the page of the program with that pid, and send what is new. Once per tick. */
 void rank_waits_look(pid_t pid, rank_waits_send_fn *send);
 
+/* The page of the process, from itself: the descriptor is ours from now on. */
+void rank_waits_keep(int fd);
+
+/* Its descriptor; 0: it is not known, or nixlrun has not heard of it. */
+int rank_waits_page(void);
+
+/* The process has ended: send what it waited for, and that it has left if so. */
+void rank_waits_end(rank_waits_send_fn *send);
+
 /* ---- nixlrun (foreign_waits.c) --------------------------------------------------------------- */
 
 /* A part has arrived. What no nixlrun-rank sends is dropped. */

@@ -206,8 +206,11 @@ static uint64_t *find_flows(const struct trace_rank *rank, const struct nxr_trac
     return flows;
 }
 
-/* Calls of the thread that its rank has recorded as waits, and that have not ended. */
-static void write_unended(const struct tracks *tracks, uint64_t track, int32_t tid)
+/*
+ * Calls of the thread that its rank has recorded as waits, and that have not ended. They began
+ * after its last event.
+ */
+static void write_unended(const struct tracks *tracks, uint64_t track, int32_t tid, int64_t last_ns)
 {
     const struct nxr_observe_waits *waits =
         nxr_observe_find(&tracks->rank->page, NXR_OBSERVE_WAITS, NXR_OBSERVE_WAITS_VERSION,
@@ -216,6 +219,7 @@ static void write_unended(const struct tracks *tracks, uint64_t track, int32_t t
 
     for (int i = 0; waits != NULL && !tracks->rank->has_left && i < NXR_OBSERVE_N_WAITS; i++) {
         struct nxr_wait_record record;
+        int64_t begin_ns;
         char name[64];
 
         if (!nxr_observe_read(&record, &waits->records[i], sizeof(record)) || record.tid != tid ||
@@ -225,20 +229,23 @@ static void write_unended(const struct tracks *tracks, uint64_t track, int32_t t
         }
         snprintf(name, sizeof(name), "%s (has not ended)",
                  record.call[0] != '\0' ? record.call : "a wait");
+        /* in a copy it is known only how long ago that was, by nixlrun's clock */
+        begin_ns = tracks->rank->page.head->mirrored != 0
+                       ? tracks->job->end_ns - (nxr_now_ns() - record.since_ns)
+                       : record.since_ns + offset;
+        begin_ns = begin_ns > last_ns ? begin_ns : last_ns;
         perfetto_event(
             tracks->out,
             &(const struct perfetto_event){
                 .type = PERFETTO_BEGIN,
                 .track = track,
-                .ns = record.since_ns + offset,
+                .ns = begin_ns,
                 .category = "wait",
                 .name = name,
                 .notes = &(const struct perfetto_note){.key = "rank", .number = record.peer},
                 .n_notes = record.peer >= 0});
         write_end(tracks, track,
-                  (uint64_t)(tracks->job->end_ns > record.since_ns + offset
-                                 ? tracks->job->end_ns
-                                 : record.since_ns + offset));
+                  (uint64_t)(tracks->job->end_ns > begin_ns ? tracks->job->end_ns : begin_ns));
         tracks->sums->n_events++;
     }
 }
@@ -292,12 +299,16 @@ static void write_thread(const struct tracks *tracks, struct nxr_trace_event *ev
     const struct trace_rank *rank = tracks->rank;
     int32_t tid = events[0].tid;
     uint64_t track = track_of(tracks, (uint64_t)(uint32_t)tid);
+    uint64_t last_ns = 0;
     char name[48];
 
+    for (size_t i = 0; i < n; i++) {
+        last_ns = events[i].end > last_ns ? events[i].end : last_ns;
+    }
     snprintf(name, sizeof(name), "%s %" PRId32, thread_name(rank, tid), tid);
     perfetto_thread(tracks->out, track, tracks->pid, tracks->pid - rank->pid + tid, name);
     write_nested(tracks, track, events, n);
-    write_unended(tracks, track, tid);
+    write_unended(tracks, track, tid, (int64_t)last_ns);
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "boot/rank_socket.h"
+#include "core/observe.h"
 #include "util/env.h"
 #include "util/log.h"
 
@@ -15,8 +16,12 @@
 
 #define TELL_S 5
 
-static bool rank_socket_send(uint64_t name, const struct nxr_rank_message *message)
+/* With a descriptor, unless it is -1. */
+static bool rank_socket_send(uint64_t name, struct nxr_rank_message *message, int with_fd)
 {
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
+    struct iovec piece = {message, sizeof(*message)};
+    struct msghdr header = {.msg_iov = &piece, .msg_iovlen = 1};
     const struct timeval limit = {.tv_sec = TELL_S};
     struct sockaddr_un address;
     socklen_t nbytes = nxr_rank_socket_address(name, &address);
@@ -25,8 +30,19 @@ static bool rank_socket_send(uint64_t name, const struct nxr_rank_message *messa
 
     if (fd >= 0) {
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-        is_sent = sendto(fd, message, sizeof(*message), MSG_NOSIGNAL, (struct sockaddr *)&address,
-                         nbytes) == (ssize_t)sizeof(*message);
+        header.msg_name = &address;
+        header.msg_namelen = nbytes;
+        if (with_fd >= 0) {
+            struct cmsghdr *rights = (struct cmsghdr *)control;
+
+            *rights = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(with_fd)),
+                                       .cmsg_level = SOL_SOCKET,
+                                       .cmsg_type = SCM_RIGHTS};
+            memcpy(CMSG_DATA(rights), &with_fd, sizeof(with_fd));
+            header.msg_control = control;
+            header.msg_controllen = sizeof(control);
+        }
+        is_sent = sendmsg(fd, &header, MSG_NOSIGNAL) == (ssize_t)sizeof(*message);
     }
     if (!is_sent) {
         nxr_debug(BOOT, "cannot send to nixlrun-rank: %s", strerror(errno));
@@ -65,5 +81,6 @@ bool nxr_rank_socket_send(unsigned rank, const char *nspace, enum nxr_rank_messa
         return false;
     }
     return rank_socket_send(
-        name, &(struct nxr_rank_message){.key = key, .kind = (int32_t)kind, .value = value});
+        name, &(struct nxr_rank_message){.key = key, .kind = (int32_t)kind, .value = value},
+        kind == NXR_RANK_JOINED ? nxr_observe_fd() : -1);
 }

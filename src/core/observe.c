@@ -91,6 +91,11 @@ int nxr_observe_open(void)
     return NIXL_OK;
 }
 
+int nxr_observe_fd(void)
+{
+    return page_fd;
+}
+
 void nxr_observe_close(void)
 {
     if (page == NULL) {

@@ -14,6 +14,9 @@
 /* Make the page of this rank, which nxr_job describes. NIXL_OK, NIXL_E_NO_MEMORY, NIXL_E_LIMIT. */
 int nxr_observe_open(void);
 void nxr_observe_close(void);
+
+/* The descriptor of the page; -1: there is none. */
+int nxr_observe_fd(void);
 void nxr_observe_set_life(enum nxr_observe_life life);
 
 /*

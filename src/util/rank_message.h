@@ -16,7 +16,8 @@
 #include <sys/un.h>
 
 enum nxr_rank_message_kind {
-    NXR_RANK_JOINED,   /* nixl_init() has succeeded: nixl_finalize() must follow */
+    NXR_RANK_JOINED,   /* nixl_init() has succeeded: nixl_finalize() must follow; with a
+                          descriptor of the rank's observation page */
     NXR_RANK_LEFT,     /* the rank leaves, in nixl_finalize() or a failed nixl_init() */
     NXR_RANK_ENDS_JOB, /* end the whole job with the code `value` */
 };

@@ -15,8 +15,8 @@ EXTRA_PROGRAMS += %D%/relay %D%/relay_test
 %C%_relay_test_LDFLAGS = $(mp_link)
 %C%_relay_test_LDADD = $(mp_libs)
 
-dist_check_SCRIPTS += %D%/links %D%/test_beds.sh %D%/test_explain.sh %D%/test_links.sh
-TESTS += %D%/test_beds.sh %D%/test_explain.sh %D%/test_links.sh
+dist_check_SCRIPTS += %D%/links %D%/test_beds.sh %D%/test_explain.sh %D%/test_links.sh %D%/test_observe.sh
+TESTS += %D%/test_beds.sh %D%/test_explain.sh %D%/test_links.sh %D%/test_observe.sh
 
 # What can happen between hosts; the .mp files say over which networks.
 EXTRA_PROGRAMS += %D%/broken %D%/callers %D%/cut_off %D%/dead_link %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D%/stall %D%/strangers %D%/unreached %D%/verdict \
