@@ -95,8 +95,9 @@ bool trace_end(const struct launch_job *job)
     if (!is_written) {
         sink_say("--trace %s: cannot write it: %s", value_show(job->trace, shown), strerror(errno));
     } else if (traced.n == 0) {
-        sink_say("--trace %s: nothing was recorded: no rank has called nixl_init",
-                 value_show(job->trace, shown));
+        sink_say(
+            "--trace %s: nothing was recorded: no rank has called nixl_init, or none could record",
+            value_show(job->trace, shown));
     } else {
         trace_say(job, &traced, &sums);
     }

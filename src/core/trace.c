@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -143,6 +144,15 @@ static uint32_t trace_kinds_of(const char *list)
     return is_except ? all & ~kinds : kinds;
 }
 
+/* Beyond that limit the kernel does not refuse more, but kills the process. */
+static bool trace_may_have(size_t nbytes)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+           limit.rlim_cur / 2 > nbytes;
+}
+
 void nxr_trace_open(void)
 {
     uint32_t kinds = trace_kinds_of(nxr_env.trace);
@@ -151,6 +161,13 @@ void nxr_trace_open(void)
     struct nxr_trace_head *head;
 
     if (kinds == 0) {
+        return;
+    }
+    if (!trace_may_have(nbytes)) {
+        nxr_warn(CORE,
+                 "nothing is traced: rings of %zu bytes exceed half the limit of file sizes "
+                 "(ulimit -f); allow more, or set NIXLRUN_TRACE_EVENTS lower",
+                 nbytes);
         return;
     }
     head = nxr_observe_add_section(NXR_OBSERVE_TRACE, NXR_TRACE_VERSION, nbytes);

@@ -59,6 +59,12 @@ verdict "$(refused "trace '/nowhere/x': .*No such file" --trace /nowhere/x
 timeout 60 "$nixlrun" --trace "$scratch/trace" -np 1 true 2>"$scratch/err" </dev/null
 verdict "$(says 'nothing was recorded: no rank has called nixl_init')" "a program without the library"
 
+verdict "$(ulimit -f 20000
+    timeout 60 "$nixlrun" --trace "$scratch/trace" -np 2 "$program" all >"$scratch/out" 2>"$scratch/err" </dev/null || echo "code $?"
+    says 'nothing is traced: rings of .* exceed half the limit of file sizes' 'none could record')" "a limit of file sizes is told"
+verdict "$(timeout 60 "$nixlrun" --trace /dev/full -np 2 "$program" all >"$scratch/out" 2>"$scratch/err" </dev/null && echo "code 0"
+    says "--trace '/dev/full': cannot write it: No space left on device")" "a full disk is told, and the code is not 0"
+
 probes=$(readelf -n "$build/src/.libs/libnixlrun.so" 2>/dev/null | sed -n 's/^ *Name: //p' | sort -u | xargs)
 if grep -q '^#define HAVE_SYS_SDT_H' "$build/config.h"; then
     verdict "$([ "$probes" = "complete lost note_received note_sent start wait_begin wait_end" ] || echo "'$probes'")" \
