@@ -37,6 +37,7 @@ struct rank {
     bool has_failed;
     int abort_code;
     int page_fd;          /* what others can observe of its last process; 0: nothing */
+    pid_t page_pid;       /* that process */
     pid_t met_pid;        /* of the process that has joined the others and not left; 0: none */
     bool was_replaced;    /* by a process that nixlrun has not started */
     bool has_joined;      /* this process has met the others */

@@ -179,6 +179,22 @@ void meet_rank_left(struct rank *rank)
 }
 
 /*
+ * Keep the page of a process in whose place the rank has another one now: what it has counted and
+ * traced is told at the end. Of all ranks together the last ones are kept.
+ */
+static void meet_keep_former(int fd)
+{
+    static int former[64];
+    static size_t n_former;
+    int *place = &former[n_former++ % (sizeof(former) / sizeof(former[0]))];
+
+    if (*place > 0) {
+        close(*place);
+    }
+    *place = fd;
+}
+
+/*
  * Keep what can be observed of the process, which then can be read when it has died. Not of a
  * process in a container of its own, of which nixlrun does not know the pid.
  */
@@ -186,10 +202,13 @@ static void meet_keep_page(struct rank *rank, pid_t pid)
 {
     int fd = pid > 0 ? pages_open_own(pid) : -1;
 
-    if (rank->page_fd > 0) {
+    if (rank->page_fd > 0 && rank->page_pid != pid) {
+        meet_keep_former(rank->page_fd);
+    } else if (rank->page_fd > 0) {
         close(rank->page_fd);
     }
     rank->page_fd = fd > 0 ? fd : 0;
+    rank->page_pid = pid;
 }
 
 void meet_come(struct upcall *call)

@@ -44,7 +44,10 @@ struct stats_job {
     int64_t read_ns; /* CLOCK_MONOTONIC */
 };
 
-/* Of the job of the nixlrun with that pid, which may be this process. */
+/*
+ * Of the job of the nixlrun with that pid, which may be this process. Of a rank that was started
+ * again all processes that are known; only the last one, if only totals are read.
+ */
 struct stats_job stats_job_read(pid_t nixlrun, bool only_totals);
 void stats_job_free(struct stats_job *job);
 

@@ -53,18 +53,25 @@ static int stats_compare_ranks(const void *a, const void *b)
     return (first->incarnation > second->incarnation) - (first->incarnation < second->incarnation);
 }
 
-/* A page may be there twice, for nixlrun and its children share descriptors for a moment. */
-static void stats_drop_doubles(struct stats_job *job)
+static bool stats_is_same(const struct stats_rank *a, const struct stats_rank *b, bool only_last)
+{
+    return only_last ? a->job == b->job && a->rank == b->rank
+                     : stats_compare_ranks(a, b) == 0 && a->pid == b->pid;
+}
+
+/*
+ * A page may be there twice, for nixlrun and its children share descriptors for a moment. Of a rank
+ * that was started again all processes are there, or only the last one is wanted.
+ */
+static void stats_drop_doubles(struct stats_job *job, bool only_last)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < job->n; i++) {
-        if (n > 0 && stats_compare_ranks(&job->ranks[n - 1], &job->ranks[i]) == 0 &&
-            job->ranks[n - 1].pid == job->ranks[i].pid) {
-            nxr_stats_reading_free(&job->ranks[i].reading);
-        } else {
-            job->ranks[n++] = job->ranks[i];
+        if (n > 0 && stats_is_same(&job->ranks[n - 1], &job->ranks[i], only_last)) {
+            nxr_stats_reading_free(&job->ranks[--n].reading);
         }
+        job->ranks[n++] = job->ranks[i];
     }
     job->n = n;
 }
@@ -80,7 +87,7 @@ struct stats_job stats_job_read(pid_t nixlrun, bool only_totals)
     pages_end(&pages);
     if (job.n > 1) {
         qsort(job.ranks, job.n, sizeof(*job.ranks), stats_compare_ranks);
-        stats_drop_doubles(&job);
+        stats_drop_doubles(&job, only_totals);
     }
     return job;
 }

@@ -4,7 +4,7 @@
 # slices that nest, arrows from puts and notifications to their receive, also of ranks that were killed and of
 # rings that wrapped. And the static probes of the library. Usage: test_trace.sh; finds the trees by top_srcdir and
 # top_builddir. Prints TAP.
-# needs: test/mp/traced
+# needs: test/mp/restart_cases test/mp/traced
 set -u
 . "${top_srcdir:-$(dirname "$0")/../..}/test/tap.sh"
 nixlrun=$build/launcher/nixlrun
@@ -114,4 +114,8 @@ verdict "$(trace 137 -np 2 --on-failure continue "$program" kill
     wants 'slice rank 1 0 nixl_notify_recv \(has not ended\) rank=0' 'instant rank 0 rank died rank=1' \
         'instant rank 1 last event: the rank did not call nixl_finalize' \
         'arrow rank 1 note sent -> rank 0 note received')" "a killed rank is traced up to its death"
+verdict "$(trace 0 -np 2 --on-failure restart=5 --stats="$scratch/counts.json" "$build/test/mp/restart_cases" again
+    wants 'process rank 1 .*, pid [0-9]+\)' 'process rank 1 .*, started again 1x\)' 'process rank 1 .*, started again 2x\)'
+    jq -e '[.ranks[] | [.rank, .incarnation]] == [[0, 0], [1, 0], [1, 1], [1, 2]]' "$scratch/counts.json" >/dev/null ||
+        cat "$scratch/counts.json")" "each process of a rank that is started again is traced and counted"
 echo "1..$number"
