@@ -483,6 +483,27 @@ int nixl_notify_recv_x(int rank, uint64_t tag, uint64_t tag_mask, const struct n
                       call_notify_recv_x(rank, tag, tag_mask, op, note_p));
 }
 
+/* ---- for observers --------------------------------------------------------------------------- */
+
+void nxr_inbox_walk_rings(size_t most, void (*each)(void *arg, const struct nxr_note *note),
+                          void *arg)
+{
+    for (const struct sync_peer *sp = first_peer(); sp != NULL; sp = next_peer(sp)) {
+        struct nxr_ring_rx at = {.slots = sp->rx.slots, .head = atomic_load(&sp->rx.head)};
+        struct nxr_ring_message message;
+
+        for (size_t n = 0; n < most && nxr_ring_peek(&at, &message); n++) {
+            const struct nxr_note note = {.since_ns = nxr_coarse_now_ns(),
+                                          .rank = sp->peer->rank,
+                                          .nbytes = message.nbytes,
+                                          .tag = message.tag};
+
+            each(arg, &note);
+            at.head += nxr_ring_slots_of(message.nbytes);
+        }
+    }
+}
+
 /* ---- for completion queues ------------------------------------------------------------------- */
 
 static struct nxr_note *inbox_take(struct nixl_context *context)

@@ -92,8 +92,10 @@ void nxr_receive_describe(const void *about, struct nxr_wait_record *record)
     record->values[1] = receive->mask;
 }
 
-static void list_note(struct nxr_wait_notes *notes, const struct nxr_note *note)
+static void list_note(void *arg, const struct nxr_note *note)
 {
+    struct nxr_wait_notes *notes = arg;
+
     if (notes->n_listed < NXR_OBSERVE_N_NOTES) {
         notes->listed[notes->n_listed].rank = note->rank;
         notes->listed[notes->n_listed].nbytes = note->nbytes;
@@ -123,6 +125,8 @@ void nxr_receive_observe(struct nxr_observe_waits *waits)
             list_note(notes, nxr_list_entry(link, struct nxr_note, link));
         }
     }
+    /* those of senders that no call has looked at since */
+    nxr_inbox_walk_rings(NXR_RING_SLOTS, list_note, notes);
     nxr_observe_write_end(&notes->counter);
     nxr_inbox_unlock();
 }

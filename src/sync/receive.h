@@ -7,6 +7,7 @@
 #define NXR_SYNC_RECEIVE_H
 
 #include "core/context.h"
+#include "core/cq.h"
 #include "core/job.h"
 #include "core/observe.h"
 #include "sync/peer.h"
@@ -31,6 +32,13 @@ int nxr_receive_fail(const struct receive *receive, int status, int64_t timeout_
 
 /* For nxr_wait_as(). */
 void nxr_receive_describe(const void *about, struct nxr_wait_record *record);
+
+/*
+ * Call `each` for each notification that still lies in a ring, up to `most` of a sender. Caller
+ * holds the lock below.
+ */
+void nxr_inbox_walk_rings(size_t most, void (*each)(void *arg, const struct nxr_note *note),
+                          void *arg);
 
 /* List what no call has wanted yet. */
 void nxr_receive_observe(struct nxr_observe_waits *waits);

@@ -65,6 +65,9 @@ stuck 2 dead_peer "rank 0 waits in nixl_signal_wait until the word at offset 0 o
     --on-failure continue
 stuck 2 outside 'rank 0 waits in nixl_barrier for rank 1, which sleeps outside of nixlrun.s calls'
 stuck 2 finalize 'rank 0 waits in nixl_finalize for rank 1, which waits in nixl_notify_recv for tag 42 from rank 0'
+begin 2 unseen
+verdict "$(shown '^ *queued unmatched: tag 43 from rank 1, 4 bytes$')" "what no call has looked for yet is listed, too"
+end
 stuck 2 init 'rank 0 waits in nixl_init for rank 1, which has not called nixl_init'
 
 # ---- the other ways to see it ----------------------------------------------------------------------------

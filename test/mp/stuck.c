@@ -52,6 +52,18 @@ static void wrong_tag(void)
     missing();
 }
 
+/* Nobody looks for notifications: it stays where the sender has put it. */
+static void unseen(void)
+{
+    if (rank == 1) {
+        MPT_OK(nixl_notify(0, 43, "late", 4, MPT_PATIENCE));
+    }
+    if (rank == 0) {
+        await_word(5);
+    }
+    meet();
+}
+
 static void wrong_signal(void)
 {
     if (rank == 1) {
@@ -134,7 +146,7 @@ static const struct {
     {"missing", missing},           {"wrong_tag", wrong_tag},     {"wrong_signal", wrong_signal},
     {"some_of_team", some_of_team}, {"full_queues", full_queues}, {"full_channel", full_channel},
     {"stopped_peer", stopped_peer}, {"dead_peer", dead_peer},     {"outside", outside},
-    {"finalize", finalize},
+    {"finalize", finalize},         {"unseen", unseen},
 };
 
 int main(int argc, char **argv)
