@@ -93,11 +93,11 @@ void command_add_program(struct engine_command *command, const struct engine_tas
                          const struct launch_app *app)
 {
     command_add(command, "%s", task->rank_program);
-    if (task->job->on_failure == ON_FAILURE_CONTINUE) {
+    if (task->job->on_failure != ON_FAILURE_ABORT) {
         command_add(command, RANK_BEAT_WORD); /* engines do not report a lost host */
-        if (task->major < task->engine->counts_since) {
-            command_add(command, RANK_CALM_WORD);
-        }
+    }
+    if (task->job->on_failure == ON_FAILURE_CONTINUE && task->major < task->engine->counts_since) {
+        command_add(command, RANK_CALM_WORD);
     }
     if (task->job->on_failure == ON_FAILURE_RESTART) {
         command_add(command, RANK_RESTART_WORD "=%d,%lld", task->job->most_restarts,

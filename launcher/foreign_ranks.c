@@ -113,14 +113,21 @@ static void start_is_slow(struct loop_timer *timer)
 /* ---- silence --------------------------------------------------------------------------------- */
 
 /*
- * Engines may never report a lost host, nor end then. In a job that continues after failures each
- * rank therefore sends beats; the job is over when only silent ranks are left.
+ * Engines may never report a lost host, nor end then. In a job that does not end with the first
+ * failure each rank therefore sends beats. The job is over when only silent ranks are left; with
+ * restarts, when there is one, since nobody there can start it again.
  */
 
 /* How many beats this rank may miss. */
 static int most_missed(const struct member *member)
 {
     return member->state == MEMBER_UNKNOWN ? MOST_UNSTARTED : MOST_MISSED;
+}
+
+static const char *after_silence(void)
+{
+    return foreign.job->on_failure == ON_FAILURE_RESTART ? "the job ends"
+                                                         : "the other ranks continue";
 }
 
 /* One beat has passed without a message of this rank. Returns true if it is silent for too long. */
@@ -134,13 +141,12 @@ static bool miss(int rank)
         return false;
     }
     if (member->n_missed == most && !foreign.has_begun && member->state == MEMBER_UNKNOWN) {
-        sink_say(
-            "%s has not started within %d s of the first one; the other ranks continue; is %s on "
-            "that host?",
-            foreign_rank_name(rank).text, (most - 1) * RANK_BEAT_S, foreign.task->rank_program);
+        sink_say("%s has not started within %d s of the first one; %s; is %s on that host?",
+                 foreign_rank_name(rank).text, (most - 1) * RANK_BEAT_S, after_silence(),
+                 foreign.task->rank_program);
     } else if (member->n_missed == most && !foreign.has_begun) {
-        sink_say("%s has been silent for %d s; the other ranks continue",
-                 foreign_rank_name(rank).text, (most - 1) * RANK_BEAT_S);
+        sink_say("%s has been silent for %d s; %s", foreign_rank_name(rank).text,
+                 (most - 1) * RANK_BEAT_S, after_silence());
     }
     return true;
 }
@@ -156,6 +162,10 @@ static void beat_is_due(struct loop_timer *timer)
         foreign.exit_code = foreign.exit_code != 0 ? foreign.exit_code : LAUNCH_EXIT_FAILED;
         foreign_output_silence_engine();
         foreign_end_soon(0);
+    } else if (n_silent > 0 && foreign.job->on_failure == ON_FAILURE_RESTART) {
+        foreign.exit_code = foreign.exit_code != 0 ? foreign.exit_code : LAUNCH_EXIT_FAILED;
+        foreign_output_silence_engine();
+        foreign_end_failed();
     }
     loop_timer_set(timer, nxr_now_ns() + RANK_BEAT_S * NXR_S);
 }
@@ -173,7 +183,7 @@ static void foreign_ranks_hear(int rank)
 
 void foreign_ranks_watch(void)
 {
-    if (foreign.job->on_failure == ON_FAILURE_CONTINUE) {
+    if (foreign.job->on_failure != ON_FAILURE_ABORT) {
         beat_timer.fire = beat_is_due;
         loop_timer_set(&beat_timer, nxr_now_ns() + RANK_BEAT_S * NXR_S);
     }

@@ -480,7 +480,7 @@ static bool is_engine_ending(void)
 }
 
 /* Wait before the next start. False: the job ends meanwhile. */
-static bool wait_for_start(const struct sources *sources, long long delay_ns)
+static bool wait_for_start(const struct sources *sources, pid_t pid, long long delay_ns)
 {
     int64_t deadline = nxr_deadline(delay_ns), now;
     struct pollfd polled = {.fd = sources->signal_fd, .events = POLLIN};
@@ -495,6 +495,7 @@ static bool wait_for_start(const struct sources *sources, long long delay_ns)
             read(sources->signal_fd, &info, sizeof(info)) > 0) {
             is_job_ending |= info.ssi_signo == RANK_END_SIGNAL;
         }
+        helper_tick(pid, sources, sources->beat_fd >= 0, false);
     }
     return !is_job_ending && !is_engine_ending();
 }
@@ -518,7 +519,7 @@ static bool starts_again(struct restarts *restarts, const struct sources *source
     char text[16];
 
     if ((status == 0 && !has_not_left) || restarts->n == restarts->most ||
-        !wait_for_start(sources, may_be_asked(status) ? SETTLE_MS * NXR_MS : 0)) {
+        !wait_for_start(sources, pid, may_be_asked(status) ? SETTLE_MS * NXR_MS : 0)) {
         return false;
     }
     restarts->n++;
@@ -526,7 +527,7 @@ static bool starts_again(struct restarts *restarts, const struct sources *source
     snprintf(text, sizeof(text), "%u", restarts->incarnation);
     setenv("NIXLRUN_INCARNATION", text, 1);
     helper_report(pid, has_not_left ? RANK_REPORT_AGAIN_NOT_LEFT : RANK_REPORT_AGAIN, status);
-    return wait_for_start(sources, restarts->delay_ns);
+    return wait_for_start(sources, pid, restarts->delay_ns);
 }
 
 int main(int argc, char **argv)

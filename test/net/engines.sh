@@ -51,13 +51,18 @@ start_job() {
     result $? "three ranks run" "$work/err"
 }
 
-# job_gives RC NAME: the job that was started ends with this code, and nothing of it is left
-job_gives() {
+# job_gives_alone RC NAME: the job that was started ends with this code
+job_gives_alone() {
     wait "$pid" 2>/dev/null
     rc=$?
     [ "$rc" = "$1" ] || echo "exit code $rc instead of $1" >>"$work/err"
     [ "$rc" = "$1" ]
     result $? "$2" "$work/err" "$work/out"
+}
+
+# job_gives RC NAME: and nothing of it is left
+job_gives() {
+    job_gives_alone "$@"
     until_true 300 nothing_runs
     result $? "nothing runs on any host then" "$work/err"
 }

@@ -37,6 +37,13 @@ has "$work/err" '^nixlrun: rank 2 on host h2 .* has been silent for 15 s' "which
 on_hosts join h2
 until_true 300 nothing_runs
 result $? "nothing is left on the host when it comes back" "$work/err"
+start_job --on-failure restart=5 --kill-grace 0 sh -c "echo runs; exec sleep $mark"
+on_hosts cut h1
+job_gives_alone 1 "a host that is lost ends a job whose ranks may be started again"
+has "$work/err" '^nixlrun: rank [12] on host h1 .* has been silent for 15 s; the job ends$' "which is told"
+on_hosts join h1
+until_true 300 nothing_runs
+result $? "nothing is left on that host when it comes back" "$work/err"
 on_hosts on h0 timeout -k 5 240 mpirun.openmpi --allow-run-as-root --host h0:2,h1:2 -np 4 \
     "$work/by_host" "$build/test/net/scope" 2 2 >"$work/out" 2>"$work/err" </dev/null
 [ $? = 0 ] && [ "$(grep -c heard "$work/out")" = 4 ]
