@@ -331,6 +331,53 @@ static void stopped_amid(void)
     stop(0, true);
 }
 
+/*
+ * A member finalizes while the others re-form a team with it, under --elastic: they are told who
+ * has left, at once, and make the team without it. Rank 3 leaves when all others have begun, as far
+ * as they can say so; the coordinator leaves in the other case.
+ */
+static void leave_amid(int who)
+{
+    int others[SIZE - 1], n = 0;
+    struct nixl_team *team = NULL;
+    int64_t began_ns;
+    int status;
+
+    for (int i = 0; i < SIZE; i++) {
+        if (i != who) {
+            others[n++] = i;
+        }
+    }
+    if (rank == who) {
+        for (int i = 0; i < n; i++) {
+            (void)hear(others[i]);
+        }
+        mpt_finalize();
+        exit(mpt_passed());
+    }
+    say(who, NULL, 0);
+    began_ns = mpt_now_ns();
+    status = nixl_team_reform(all, SIZE, MPT_PATIENCE, &team);
+    MPT_EQ(status, NIXL_E_PEER_LOST);
+    MPT_EQ(nixl_last_error()->rank, who);
+    MPT_LT(mpt_now_ns() - began_ns, MPT_PATIENCE / 2);
+    team = reform(others, SIZE - 1);
+    mpt_check_team(team, 9, 100);
+    MPT_OK(nixl_team_free(team));
+    mpt_finalize();
+    exit(mpt_passed());
+}
+
+static void member_leaves(void)
+{
+    leave_amid(3);
+}
+
+static void coordinator_leaves(void)
+{
+    leave_amid(0);
+}
+
 /* ---- the program ----------------------------------------------------------------------------- */
 
 int main(int argc, char **argv)
@@ -348,7 +395,9 @@ int main(int argc, char **argv)
                  {"ahead", ahead},
                  {"stopped_coordinator", stopped_coordinator},
                  {"stopped_member", stopped_member},
-                 {"stopped_amid", stopped_amid}};
+                 {"stopped_amid", stopped_amid},
+                 {"member_leaves", member_leaves},
+                 {"coordinator_leaves", coordinator_leaves}};
     const char *name = argc > 1 ? argv[1] : "";
 
     mpt_start();
