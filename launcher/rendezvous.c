@@ -52,6 +52,7 @@ struct place {
     bool wants_places; /* it has come, and not been told */
     bool is_meeting;   /* it has sent its card, and waits */
     bool has_met;
+    bool was_in; /* this process has met the others before, and joins again */
     bool has_left;
     bool has_ended; /* for ever */
 };
@@ -61,8 +62,6 @@ static struct loop_fd door;
 static unsigned char rv_key[NXR_RV_KEY_NBYTES];
 static struct place *places; /* [np] */
 static uint64_t rv_changes;
-
-static void guest_cut(struct guest *guest);
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
@@ -204,7 +203,7 @@ static void tell_met(int rank)
     head.nbytes = (uint32_t)n;
     guest_send(places[rank].guest, head, bytes);
     places[rank].is_meeting = false;
-    places[rank].has_met = true;
+    places[rank].has_met = places[rank].was_in = true;
     free(bytes);
 }
 
@@ -229,7 +228,9 @@ static void look_for_all(void)
 /* Is it a process that was started again, and do others know each other already? */
 static bool place_is_late(int rank)
 {
-    for (int i = 0; places[rank].incarnation > 0 && i < place_job->np; i++) {
+    bool is_new = places[rank].incarnation > 0 && !places[rank].was_in;
+
+    for (int i = 0; is_new && i < place_job->np; i++) {
         if (i != rank && places[i].has_met) {
             return true;
         }
@@ -341,6 +342,7 @@ static void guest_comes(struct guest *guest, const struct nxr_rv_head *head, con
     loop_timer_clear(&guest->knock);
     guest->rank = head->rank;
     place->guest = guest;
+    place->was_in = place->was_in && come.incarnation == place->incarnation;
     place->incarnation = come.incarnation;
     place->wants_places = true;
     memcpy(place->host, come.host, sizeof(place->host));

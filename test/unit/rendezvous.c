@@ -288,6 +288,24 @@ Test(rendezvous, the_next_process_ends_the_former_one)
     cr_expect(is_silent(other));
 }
 
+Test(rendezvous, one_that_has_come_back_may_leave_and_join_again)
+{
+    int fds[NP];
+
+    meet_all(fds);
+    close(fds[1]);
+    fds[1] = come(1, 1);
+    (void)hear(fds[1]);
+    say(fds[1], 1, NXR_RV_CARD, "new", 3);
+    cr_expect_eq(hear(fds[1]).kind, NXR_RV_MET);
+    say(fds[1], 1, NXR_RV_LEFT, NULL, 0);
+    close(fds[1]);
+    fds[1] = come(1, 1);
+    cr_expect_eq(hear(fds[1]).kind, NXR_RV_PLACES);
+    say(fds[1], 1, NXR_RV_CARD, "new", 3);
+    cr_expect(is_silent(fds[1])); /* it waits for the others, who are to leave and join, too */
+}
+
 /* ---- enemies --------------------------------------------------------------------------------- */
 
 Test(rendezvous, who_does_not_know_the_key_is_told_nothing)
