@@ -169,12 +169,45 @@ static pmix_status_t up_connect(const pmix_proc_t procs[], size_t n_procs, const
     return upcall_queue(&(struct upcall){.serve = do_agree, .op_done = done, .done_arg = arg});
 }
 
-/* A group gets its context id, if it wants one, and the members' data back. */
+/* The processes of which a group consists: all of a job, where it was named so. Caller frees. */
+static pmix_proc_t *group_members(const struct upcall *call, size_t *n_p)
+{
+    pmix_proc_t *members;
+    size_t n = 0;
+
+    for (size_t i = 0; i < call->n_procs; i++) {
+        const struct space *space = space_find(call->procs[i].nspace);
+
+        n +=
+            space != NULL && call->procs[i].rank == PMIX_RANK_WILDCARD ? (size_t)space->n_ranks : 1;
+    }
+    PMIX_PROC_CREATE(members, n);
+    *n_p = members != NULL ? n : 0;
+    n = 0;
+    for (size_t i = 0; i < call->n_procs && members != NULL; i++) {
+        const struct space *space = space_find(call->procs[i].nspace);
+
+        if (space == NULL || call->procs[i].rank != PMIX_RANK_WILDCARD) {
+            members[n++] = call->procs[i];
+            continue;
+        }
+        for (int k = 0; k < space->n_ranks; k++) {
+            members[n++] = rank_proc(&space->ranks[k]);
+        }
+    }
+    return members;
+}
+
+/*
+ * A group gets its context id, if it wants one, and the members' data back. And its members:
+ * clients of PMIx 5.0.1 fail if there are none.
+ */
 static void do_group(struct upcall *call)
 {
     static size_t last_context_id;
     const pmix_info_t *wants_id = info_find(call->info, call->n_info, PMIX_GROUP_ASSIGN_CONTEXT_ID);
     const pmix_info_t *data = info_find(call->info, call->n_info, PMIX_GROUP_ENDPT_DATA);
+    pmix_data_array_t members = {.type = PMIX_PROC};
     pmix_info_t *answer;
     size_t n = 0;
 
@@ -182,7 +215,13 @@ static void do_group(struct upcall *call)
         upcall_answer(call, PMIX_SUCCESS);
         return;
     }
-    PMIX_INFO_CREATE(answer, 2);
+    PMIX_INFO_CREATE(answer, 3);
+    members.array = group_members(call, &members.size);
+    if (members.array != NULL) {
+        PMIX_INFO_LOAD(&answer[n], PMIX_GROUP_MEMBERSHIP, &members, PMIX_DATA_ARRAY);
+        PMIX_PROC_FREE(members.array, members.size);
+        n++;
+    }
     if (wants_id != NULL && PMIX_INFO_TRUE(wants_id)) {
         last_context_id++;
         PMIX_INFO_LOAD(&answer[n], PMIX_GROUP_CONTEXT_ID, &last_context_id, PMIX_SIZE);
@@ -200,10 +239,10 @@ static pmix_status_t up_group(pmix_group_operation_t operation, char *group,
                               size_t n_info, pmix_info_cbfunc_t done, void *arg)
 {
     (void)group;
-    (void)procs;
-    (void)n_procs;
     return upcall_queue(&(struct upcall){.serve = do_group,
                                          .code = operation,
+                                         .procs = procs,
+                                         .n_procs = n_procs,
                                          .info = info,
                                          .n_info = n_info,
                                          .info_done = done,
