@@ -126,8 +126,7 @@ static void write_packet(struct perfetto *trace, unsigned field)
     size_t nbytes;
 
     put_value(packet, PACKET_SEQUENCE_ID, SEQUENCE);
-    put_value(packet, PACKET_SEQUENCE_FLAGS,
-               trace->has_begun ? SEQUENCE_NEEDED : SEQUENCE_CLEARED);
+    put_value(packet, PACKET_SEQUENCE_FLAGS, trace->has_begun ? SEQUENCE_NEEDED : SEQUENCE_CLEARED);
     if (trace->interned.nbytes > 0) {
         put_message(packet, PACKET_INTERNED_DATA, &trace->interned);
     }
@@ -228,7 +227,7 @@ void perfetto_event(struct perfetto *trace, const struct perfetto_event *event)
     put_value(&trace->message, EVENT_TRACK_UUID, event->track);
     if (event->type != PERFETTO_END) {
         put_value(&trace->message, EVENT_CATEGORY_IIDS,
-                   intern(trace, PERFETTO_CATEGORIES, event->category));
+                  intern(trace, PERFETTO_CATEGORIES, event->category));
         put_value(&trace->message, EVENT_NAME_IID, intern(trace, PERFETTO_EVENTS, event->name));
     }
     if (event->flow != 0) {
