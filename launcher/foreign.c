@@ -231,7 +231,7 @@ int engine_foreign_run(const struct engine_task *task, const struct engine_comma
         foreign_ranks_say_restarts();
     }
     sink_flush_all();
-    if ((!stats_end(foreign.job) | !trace_end(foreign.job)) && exit_code == 0) {
+    if (!trace_and_stats_end(foreign.job) && exit_code == 0) {
         exit_code = LAUNCH_EXIT_FAILED;
     }
     sink_flush_all();

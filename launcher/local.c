@@ -210,7 +210,7 @@ void engine_local_run(const struct launch_job *job, const struct launch_place *p
         restart_say_sum();
         (void)sink_flush_all();
         exit_code = finish_exit_code();
-        if ((!stats_end(job) | !trace_end(job)) && exit_code == 0) {
+        if (!trace_and_stats_end(job) && exit_code == 0) {
             exit_code = LAUNCH_EXIT_FAILED;
         }
         (void)sink_flush_all();

@@ -106,4 +106,7 @@ void trace_ask(const struct launch_job *job);
 /* At the end of a job: write what was asked for. False: after a line on stderr. */
 bool trace_end(const struct launch_job *job);
 
+/* Both --stats and --trace, also if one of them fails. False: one did, and has said so. */
+bool trace_and_stats_end(const struct launch_job *job);
+
 #endif

@@ -107,3 +107,10 @@ bool trace_end(const struct launch_job *job)
     trace_free(&traced);
     return is_written;
 }
+
+bool trace_and_stats_end(const struct launch_job *job)
+{
+    bool has_stats = stats_end(job), has_trace = trace_end(job);
+
+    return has_stats && has_trace;
+}
