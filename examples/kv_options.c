@@ -12,6 +12,7 @@ enum {
     OPTION_MODEL = 'm',
     OPTION_DTYPE = 't',
     OPTION_MEMORY = 'M',
+    OPTION_TIER = 'T',
     OPTION_HELP = 'h',
     NUMBERS = 256
 };
@@ -44,6 +45,9 @@ static const char help[] =
     "  --requests N         requests per prefill rank (default 32)\n"
     "  --prompt-tokens N    tokens per request (default 256)\n"
     "  --memory KIND        memory of the caches: host (default), cuda or vulkan\n"
+    "  --tier TIER          decode ranks keep the blocks in storage: file:FOLDER, s3://BUCKET/PATH "
+    "or\n"
+    "                         http[s]://HOST/BUCKET/PATH\n"
     "  --help               print this text\n"
     "\n"
     "The exit code is 1 if any byte is wrong on arrival, 2 for a bad option.\n";
@@ -91,6 +95,22 @@ static enum kv_parsed set_memory(const char *value, bool speak, struct kv_option
     return bad(speak, "--memory", value, "host, cuda, vulkan");
 }
 
+static enum kv_parsed set_tier(const char *value, bool speak, struct kv_options *options)
+{
+    static const char *const urls[] = {"s3://", "http://", "https://"};
+
+    options->is_folder = strncmp(value, "file:", 5) == 0 && value[5] != '\0';
+    options->tier = options->is_folder ? value + 5 : NULL;
+    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+        if (strncmp(value, urls[i], strlen(urls[i])) == 0) {
+            options->tier = value;
+        }
+    }
+    return options->tier != NULL ? KV_RUN
+                                 : bad(speak, "--tier", value,
+                                       "file:FOLDER, s3://BUCKET/PATH, http[s]://HOST/BUCKET/PATH");
+}
+
 static enum kv_parsed set_option(int option, const char *value, bool speak,
                                  struct kv_options *options)
 {
@@ -105,6 +125,8 @@ static enum kv_parsed set_option(int option, const char *value, bool speak,
         return KV_RUN;
     case OPTION_MEMORY:
         return set_memory(value, speak, options);
+    case OPTION_TIER:
+        return set_tier(value, speak, options);
     case OPTION_HELP:
         if (speak) {
             fputs(help, stdout);
@@ -122,6 +144,7 @@ static void list_options(struct option *list)
         {"model", required_argument, NULL, OPTION_MODEL},
         {"dtype", required_argument, NULL, OPTION_DTYPE},
         {"memory", required_argument, NULL, OPTION_MEMORY},
+        {"tier", required_argument, NULL, OPTION_TIER},
         {"help", no_argument, NULL, OPTION_HELP},
     };
     const size_t n_words = sizeof(words) / sizeof(words[0]);
@@ -136,8 +159,8 @@ static void list_options(struct option *list)
 
 enum kv_parsed kv_options_parse(int argc, char **argv, bool speak, struct kv_options *options)
 {
-    struct kv_options parsed = {*kv_model("llama3-8b"), 32, 256, NIXL_MEM_HOST};
-    struct option list[4 + N_NUMBERS + 1];
+    struct kv_options parsed = {*kv_model("llama3-8b"), 32, 256, NIXL_MEM_HOST, NULL, false};
+    struct option list[5 + N_NUMBERS + 1];
     enum kv_parsed outcome = KV_RUN;
     int option;
 

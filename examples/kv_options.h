@@ -13,6 +13,8 @@ struct kv_options {
     uint32_t requests; /* per prefill rank */
     uint32_t prompt_tokens;
     enum nixl_mem_kind memory; /* where the caches lie, at both ends */
+    const char *tier; /* where those of the decode ranks lie instead: a URL of an S3 store, or */
+    bool is_folder;   /* ... a folder for a file of each; NULL: in memory */
 };
 
 enum kv_parsed { KV_RUN, KV_END, KV_BAD };

@@ -4,6 +4,7 @@
  *
  *     nixlrun -np 4 kv_transfer --model llama3-8b
  *     nixlrun --host a:2,b:2 kv_transfer          from host a to host b
+ *     nixlrun -np 4 kv_transfer --tier file:/var/tmp
  *
  * The first half of the ranks prefills: such a rank computes the KV cache of a request (here: fills
  * it with content that is different in every word), puts its blocks into free blocks of a decode
@@ -14,6 +15,8 @@
  *  - A notification is seen after all data that was put before it. There is no other handshake.
  *  - A prefill rank puts only into blocks that the decode rank has reported free. So nothing is
  * overwritten too early, and the memory of a decode rank is bounded, however many requests arrive.
+ *  - With --tier the blocks of a decode rank lie in a file or in an S3 store. The prefill ranks put
+ * as before, and the notification comes when the storage has the block.
  */
 #include "kv_report.h"
 
@@ -23,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define FAN_OUT     2u   /* decode ranks that a prefill rank sends to, in turn */
 #define LIST_MAX    512u /* block numbers in one notification */
@@ -47,7 +51,8 @@ struct job {
     size_t piece_nbytes;
     struct nixl_region *cache;  /* "kv": the decode ranks' caches */
     struct nixl_region *source; /* "prefill": a prefill rank's own cache, in GPU memory; or NULL */
-    unsigned char *piece;       /* host copy of a piece of a cache in GPU memory */
+    unsigned char *piece;       /* copy of a piece that the CPU cannot read in place; or NULL */
+    char file[4096];            /* with a tier in a folder: the cache of this rank */
     struct nixl_region *latencies; /* "latencies": rank 0's table, one row per prefill rank */
     struct kv_tally tally;
 };
@@ -327,6 +332,43 @@ static void decode(struct job *job)
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
+/* The cache of a decode rank in a file, or one object for each piece. */
+static void open_tier(struct job *job)
+{
+    uint64_t n_pieces = (uint64_t)job->cache_blocks * job->options.shape.layers;
+    struct nixl_file_params file = NIXL_FILE_PARAMS_INIT;
+    struct nixl_object_params objects = NIXL_OBJECT_PARAMS_INIT;
+    int nbytes =
+        snprintf(job->file, sizeof(job->file), "%s/kv_transfer.%d", job->options.tier, job->rank);
+
+    if (nbytes < 0 || (size_t)nbytes >= sizeof(job->file)) {
+        nixl_abort(2, "--tier: the name is too long");
+    }
+    if (job->options.is_folder) {
+        file.flags = NIXL_FILE_CREATE;
+        file.nbytes = n_pieces * job->piece_nbytes;
+        must(nixl_region_open_file("kv", job->file, &file, &job->cache));
+    } else {
+        objects.nobjects = n_pieces;
+        objects.object_nbytes = job->piece_nbytes;
+        must(nixl_region_open_object("kv", job->file, &objects, &job->cache));
+    }
+}
+
+/* Leave nothing in the storage. */
+static void empty_tier(const struct job *job)
+{
+    uint64_t n_pieces = (uint64_t)job->cache_blocks * job->options.shape.layers;
+
+    if (job->options.is_folder) {
+        unlink(job->file);
+        return;
+    }
+    for (uint64_t i = 0; i < n_pieces; i++) {
+        must(nixl_object_delete(job->cache, i, NIXL_FOREVER));
+    }
+}
+
 /* Make this rank's memory, or only a handle to the others'. */
 static void open_regions(struct job *job)
 {
@@ -336,14 +378,17 @@ static void open_regions(struct job *job)
 
     params.kind = job->options.memory;
     params.flags = NIXL_MEM_POPULATE; /* no page faults while requests wait */
-    if (job->rank >= job->n_prefill) {
+    if (job->rank >= job->n_prefill && job->options.tier != NULL) {
+        open_tier(job);
+    } else if (job->rank >= job->n_prefill) {
         must(nixl_region_alloc("kv", job->cache_blocks * block_nbytes, &params, &job->cache));
     } else {
         must(nixl_region_open("kv", &job->cache));
     }
-    if (params.kind != NIXL_MEM_HOST && job->rank >= job->n_prefill) {
+    if ((params.kind != NIXL_MEM_HOST || job->options.tier != NULL) &&
+        job->rank >= job->n_prefill) {
         job->piece = must_have(malloc(job->piece_nbytes));
-    } else if (params.kind != NIXL_MEM_HOST) {
+    } else if (params.kind != NIXL_MEM_HOST && job->rank < job->n_prefill) {
         must(nixl_region_alloc("prefill", job->request_blocks * block_nbytes, &params,
                                &job->source));
     }
@@ -416,6 +461,9 @@ static int run_job(struct job *job)
         wrong = print_report(job, start_ns);
     }
     must(nixl_region_close(job->latencies, NIXL_FOREVER));
+    if (job->options.tier != NULL && job->rank >= job->n_prefill) {
+        empty_tier(job);
+    }
     must(nixl_region_close(job->cache, NIXL_FOREVER));
     if (job->source != NULL) {
         must(nixl_region_close(job->source, NIXL_FOREVER));

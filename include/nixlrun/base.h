@@ -39,7 +39,7 @@ extern "C" {
     _x(E_NOT_INIT, -3, "nixl_init has not been called")                                            \
     _x(E_FORKED, -4, "not usable in a forked child")                                               \
     _x(E_NAME_IN_USE, -5, "the rank has a region of this name")                                    \
-    _x(E_NOT_FOUND, -6, "the peer has not published the name")                                     \
+    _x(E_NOT_FOUND, -6, "nothing of that name was found")                                     \
     _x(E_STALE, -7, "the owner has closed or replaced the region")                                 \
     _x(E_TRUNCATED, -8, "the buffer is too small")                                                 \
     _x(E_AGAIN, -9, "would block; nothing has happened")                                           \

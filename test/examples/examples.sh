@@ -116,6 +116,15 @@ for transports in self,shm,vulkan_ipc self,shm; do
         fi)" "kv_transfer: caches in Vulkan memory over $transports, where there is a device"
 done
 
+# shellcheck disable=SC2086
+verdict "$(run 0 "$nixlrun" -np 3 "$kv" $small --tier "file:$scratch"
+    verified 21
+    if [ -n "$(find "$scratch" -name 'kv_transfer.*')" ]; then echo "a file is left"; fi)" \
+    "kv_transfer: blocks in files of the decode ranks"
+verdict "$(run 1 "$nixlrun" -np 2 "$kv" --tier "file:$scratch/none"
+    grep -q "$scratch/none/kv_transfer.1: cannot open: No such file" "$scratch/err" || cat "$scratch/err")" \
+    "kv_transfer: a folder that is not there is named"
+
 verdict "$(run 0 "$nixlrun" -np 2 "$kv" --model deepseek-v3 --prompt-tokens 65 --requests 4
     verified 8
     grep -q 'deepseek-v3: 61 layers of 1 x 1 x 576 values in bf16, 64 tokens a block' "$scratch/out" ||

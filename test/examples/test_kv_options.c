@@ -42,24 +42,23 @@ Test(kv_options, numbers_go_over_the_model_in_any_order, .timeout = 120)
     cr_assert_eq(options.memory, NIXL_MEM_CUDA);
     cr_assert_eq(PARSE(&options, "--memory=vulkan"), KV_RUN);
     cr_assert_eq(options.memory, NIXL_MEM_VULKAN);
+    cr_assert_null(options.tier);
+    cr_assert_eq(PARSE(&options, "--tier", "file:/var/tmp"), KV_RUN);
+    cr_assert_str_eq(options.tier, "/var/tmp");
+    cr_assert(options.is_folder);
+    cr_assert_eq(PARSE(&options, "--tier=s3://bucket/cache"), KV_RUN);
+    cr_assert_str_eq(options.tier, "s3://bucket/cache");
+    cr_assert_not(options.is_folder);
 }
 
 Test(kv_options, bad_ones_leave_the_options_alone, .timeout = 120)
 {
     static const char *const bad[][2] = {
-        {"--layers", "0"},
-        {"--layers", "1025"},
-        {"--layers", "-1"},
-        {"--layers", "3x"},
-        {"--layers", ""},
-        {"--model", "gpt"},
-        {"--dtype", "int3"},
-        {"--memory", "gpu"},
-        {"--requests", "1e9"},
-        {"--nonsense", "1"},
-        {"stray", "words"},
-        {"-x", "-y"},
-        {"--head-dim", "18446744073709551617"},
+        {"--layers", "0"},        {"--layers", "1025"},  {"--layers", "-1"},
+        {"--layers", "3x"},       {"--layers", ""},      {"--model", "gpt"},
+        {"--dtype", "int3"},      {"--memory", "gpu"},   {"--tier", "file:"},
+        {"--tier", "ftp://host"}, {"--requests", "1e9"}, {"--nonsense", "1"},
+        {"stray", "words"},       {"-x", "-y"},          {"--head-dim", "18446744073709551617"},
     };
     struct kv_options options, before;
 

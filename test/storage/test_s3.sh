@@ -3,7 +3,7 @@
 # Objects of an S3 store that has its faults: errors that are tried again, and those that are not; cuts at
 # every byte; credentials from variables, files and services; clocks; an owner that is killed. Usage:
 # test_s3.sh; finds the trees by top_srcdir and top_builddir. Prints TAP.
-# needs: test/mp/object_fail
+# needs: test/mp/object_fail examples/kv_transfer
 # shellcheck disable=SC2086  # $without is words
 set -u
 src=${top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -152,4 +152,12 @@ for delay in 0.3 0.7 1.1; do
     verdict "$(whole large $((11 << 20)); for i in 0 1 2 3 4 5; do whole "000000000000000$i" 3000; done)" \
         "killed after $delay s: each object is whole, or not there"
 done
+
+# ---- the main job --------------------------------------------------------------------------------------
+
+verdict "$(timeout 100 "$build/launcher/nixlrun" -np 2 "$build/examples/kv_transfer" --requests 2 --layers 4 \
+    --tier "$OBJECT_URL" >"$scratch/out" 2>&1 </dev/null
+    awk '$1 == "all" { print $(NF - 1), $NF }' "$scratch/out" | grep -qx '32 0' || cat "$scratch/out"
+    python3 "$src/test/storage/s3_tool.py" get "$OBJECT_URL" kv_transfer.1/0000000000000000 2>/dev/null | head -c 100)" \
+    "kv_transfer: blocks as objects of a decode rank, and none is left"
 echo "1..$number"

@@ -57,7 +57,7 @@ class NameInUseError(Error):
 
 
 class NotFoundError(Error, LookupError):
-    """The peer has not published the name."""
+    """Nothing of that name was found."""
 
 
 class StaleError(Error):
