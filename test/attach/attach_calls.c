@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum {
@@ -46,7 +47,7 @@ struct regions {
     void *memory; /* that is registered */
 };
 
-/* A file of no name, so that nothing is left of it. */
+/* A file of no name, so that nothing is left of it; under a root that is only read, one in memory. */
 static struct nixl_region *make_file(void)
 {
     const char *dir = getenv("TMPDIR");
@@ -54,6 +55,9 @@ static struct nixl_region *make_file(void)
     struct nixl_region *region;
 
     params.fd = open(dir != NULL ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (params.fd < 0) {
+        params.fd = memfd_create("attach.file", MFD_CLOEXEC);
+    }
     MPT_TRUE(params.fd >= 0);
     params.nbytes = NBYTES;
     MPT_OK(nixl_region_open_file("attach.file", NULL, &params, &region));
