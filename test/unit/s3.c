@@ -252,13 +252,16 @@ Test(s3, lists_are_read)
         "<ListBucketResult xmlns=\"x\"><IsTruncated>true</IsTruncated>"
         "<NextContinuationToken>t/+=</NextContinuationToken>" OBJECT("a&amp;b")
             OBJECT("c") "</ListBucketResult>";
-    static const char *const bad[] = {"",
-                                      "<Other/>",
-                                      "<ListBucketResult><IsTruncated>true</IsTruncated>",
-                                      "<ListBucketResult><Contents><Size>1</Size></Contents>",
-                                      "<ListBucketResult><Contents><Key>k</Key></Contents>",
-                                      "<ListBucketResult><Contents><Key>k</Key><Size>-1</Size>"
-                                      "</Contents>"};
+    static const char negative[] =
+        "<ListBucketResult><Contents><Key>k</Key><Size>-1</Size></Contents>";
+    static const char *const bad[] = {
+        "",
+        "<Other/>",
+        "<ListBucketResult><IsTruncated>true</IsTruncated>",
+        "<ListBucketResult><Contents><Size>1</Size></Contents>",
+        "<ListBucketResult><Contents><Key>k</Key></Contents>",
+        negative,
+    };
     struct s3_page page;
     int n = 0;
 
