@@ -73,18 +73,18 @@ struct launch_job {
     bool report_bindings;
     bool oversubscribe;
     bool is_oversubscribe_given; /* by the user, not by default */
+    bool is_elastic;             /* ranks may leave one by one */
+    bool mpi_hints;
+    bool dry_run;
     enum launch_on_failure on_failure;
     int most_restarts;        /* of each rank, with ON_FAILURE_RESTART */
     int64_t restart_delay_ns; /* from the end of a process to the start of the next one */
-    bool is_elastic;          /* ranks may leave one by one */
-    bool mpi_hints;
-    bool dry_run;
-    const char *stats;       /* --stats: "" for a table, "json", or a file; NULL: not asked for */
-    const char *trace;       /* --trace: the file; NULL: not asked for */
-    const char *trace_kinds; /* NULL: all, or as NIXLRUN_TRACE says */
-    int trace_events;        /* of each thread; 0: as NIXLRUN_TRACE_EVENTS says */
-    const char *metrics;     /* --metrics: "[ADDR:]PORT"; NULL: not asked for */
-    int verbose;             /* how often -v was given */
+    const char *stats;        /* --stats: "" for a table, "json", or a file; NULL: not asked for */
+    const char *trace;        /* --trace: the file; NULL: not asked for */
+    const char *trace_kinds;  /* NULL: all, or as NIXLRUN_TRACE says */
+    int trace_events;         /* of each thread; 0: as NIXLRUN_TRACE_EVENTS says */
+    int verbose;              /* how often -v was given */
+    const char *metrics;      /* --metrics: "[ADDR:]PORT"; NULL: not asked for */
 };
 
 /* Where a rank runs: made by placement.c from the topology. */
