@@ -196,10 +196,12 @@ void trace_align(struct trace_job *job)
         return;
     }
     nbytes = (size_t)bounds.n * (size_t)bounds.n * sizeof(*bounds.most);
-    bounds.most = x_array(NULL, (size_t)bounds.n * (size_t)bounds.n, sizeof(*bounds.most));
-    direct.most = x_array(NULL, (size_t)bounds.n * (size_t)bounds.n, sizeof(*bounds.most));
+    bounds.most = x_calloc((size_t)bounds.n * (size_t)bounds.n, sizeof(*bounds.most));
+    direct.most = x_calloc((size_t)bounds.n * (size_t)bounds.n, sizeof(*bounds.most));
     for (size_t i = 0; i < (size_t)bounds.n * (size_t)bounds.n; i++) {
-        bounds.most[i] = i % ((size_t)bounds.n + 1) == 0 ? 0 : UNKNOWN;
+        if (i % ((size_t)bounds.n + 1) != 0) { /* a host and itself: 0 */
+            bounds.most[i] = UNKNOWN;
+        }
     }
     for (size_t i = 0; i < job->n; i++) {
         if (i == 0 || job->ranks[i].job != job->ranks[i - 1].job) {

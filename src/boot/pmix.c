@@ -191,10 +191,16 @@ static void boot_read_place(struct nxr_boot_info *info, int64_t timeout_ns)
 static int start_by_rendezvous(const char *nspace, int64_t timeout_ns, struct nxr_boot_info *info_p,
                                char *why, size_t why_nbytes)
 {
+    const char *rank = getenv("PMIX_RANK");
     struct nxr_boot_info info = {.may_return = true};
     int status;
 
-    PMIX_LOAD_PROCID(&myself, nspace, (pmix_rank_t)strtoul(getenv("PMIX_RANK"), NULL, 10));
+    if (rank == NULL) {
+        snprintf(why, why_nbytes,
+                 "PMIX_RANK is not set, and PMIX_NAMESPACE is; start it by nixlrun");
+        return NIXL_E_TRANSPORT;
+    }
+    PMIX_LOAD_PROCID(&myself, nspace, (pmix_rank_t)strtoul(rank, NULL, 10));
     info.self = (struct nxr_identity){
         .job = boot_job(),
         .rank = (int32_t)myself.rank,
