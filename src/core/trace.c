@@ -217,11 +217,16 @@ static struct nxr_trace_ring *trace_free_ring(void)
     return NULL;
 }
 
-static void trace_take_ring(void)
+/* False: the trace was closed meanwhile, as a thread of the library saw a rank leave, say. */
+static bool trace_take_ring(void)
 {
     struct nxr_trace_ring *ring;
 
     pthread_mutex_lock(&trace_lock);
+    if (trace_head == NULL) {
+        pthread_mutex_unlock(&trace_lock);
+        return false;
+    }
     ring = trace_free_ring();
     if (ring != NULL) {
         atomic_store_explicit(&ring->is_taken, 1, memory_order_relaxed);
@@ -237,6 +242,17 @@ static void trace_take_ring(void)
     }
     pthread_mutex_unlock(&trace_lock);
     (void)pthread_setspecific(trace_key, &trace_own);
+    return true;
+}
+
+/* An event of a thread that has no ring. */
+static void trace_count_lost(void)
+{
+    pthread_mutex_lock(&trace_lock);
+    if (trace_head != NULL) {
+        atomic_fetch_add_explicit(&trace_head->n_without_ring, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&trace_lock);
 }
 
 /* Caller holds trace_lock. 0, which is "other": there are too many. */
@@ -305,11 +321,11 @@ void nxr_trace_record(const struct nxr_traced *traced)
     uint64_t end = traced->end != 0 ? traced->end : nxr_ticks(), n;
     struct nxr_trace_event *event;
 
-    if (__builtin_expect(trace_own.generation != trace_generation, 0)) {
-        trace_take_ring();
+    if (__builtin_expect(trace_own.generation != trace_generation, 0) && !trace_take_ring()) {
+        return;
     }
     if (__builtin_expect(trace_own.ring == NULL, 0)) {
-        atomic_fetch_add_explicit(&trace_head->n_without_ring, 1, memory_order_relaxed);
+        trace_count_lost();
         return;
     }
     n = atomic_load_explicit(&trace_own.ring->n_written, memory_order_relaxed);
@@ -338,7 +354,9 @@ int nxr_trace_call(const struct nxr_traced *traced, int status)
     struct nxr_traced ended = *traced;
 
     ended.status = status;
-    nxr_trace_record(&ended);
+    if (nxr_job.trace_kinds != 0) { /* the last nixl_finalize() may have come meanwhile */
+        nxr_trace_record(&ended);
+    }
     return status;
 }
 
