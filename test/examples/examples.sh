@@ -35,7 +35,7 @@ one_line() {
     grep -qE "^kv_transfer: $1" "$scratch/err" || echo "not found: $1"
 }
 
-echo 1..22
+echo 1..24
 
 verdict "$(run 0 "$nixlrun" -np 3 "$build/examples/hello"
     host=$(hostname)
