@@ -47,7 +47,7 @@ struct regions {
     void *memory; /* that is registered */
 };
 
-/* A file of no name, so that nothing is left of it; under a root that is only read, one in memory. */
+/* A file of no name, so that nothing is left of it; if the root is only read, one in memory. */
 static struct nixl_region *make_file(void)
 {
     const char *dir = getenv("TMPDIR");
