@@ -271,10 +271,10 @@ static bool xml_text(struct xml *xml, char *text, size_t text_nbytes)
 bool nxr_s3_text_read(const char *bytes, size_t nbytes, const char *name, char *text,
                       size_t text_nbytes)
 {
-    struct xml xml = {bytes, bytes + nbytes};
+    struct xml xml = {bytes, bytes != NULL ? bytes + nbytes : NULL};
 
     text[0] = '\0';
-    if (bytes == NULL || !xml_find(&xml, name)) {
+    if (!xml_find(&xml, name)) {
         return false;
     }
     if (xml.at[-1] != '>') { /* <Name/> */
@@ -338,7 +338,7 @@ const char *nxr_s3_page_read(const char *bytes, size_t nbytes, struct s3_page *p
                                           const struct nxr_object_found *found),
                              void *arg)
 {
-    struct xml xml = {bytes, bytes + nbytes}, item;
+    struct xml xml = {bytes, bytes != NULL ? bytes + nbytes : NULL}, item;
     char text[16];
 
     memset(page, 0, sizeof(*page));

@@ -258,10 +258,11 @@ static bool line_add(struct s3_request *request, const char *name, const char *v
 static void url_split(const char *url, char *host, size_t host_nbytes, char *path,
                       size_t path_nbytes)
 {
-    const char *at = strstr(url, "://") + 3, *slash = strchr(at, '/');
+    const char *at = strstr(url, "://") + 3;
+    size_t n = strcspn(at, "/");
 
-    snprintf(host, host_nbytes, "%.*s", (int)(slash - at), at);
-    snprintf(path, path_nbytes, "%.*s", (int)strcspn(slash, "?"), slash);
+    snprintf(host, host_nbytes, "%.*s", (int)n, at);
+    snprintf(path, path_nbytes, "%.*s", (int)strcspn(at + n, "?"), at + n);
 }
 
 static bool lines_make(struct s3_request *request, const char *url, const char *query)

@@ -159,7 +159,7 @@ static void a_first_use_may_be_any_call(void)
         }
         MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
         mpt_barrier();
-        MPT_EQ(*here, value);
+        MPT_EQ(__atomic_load_n(here, __ATOMIC_ACQUIRE), value); /* some are changed by atomics */
         if (which == 1) {
             MPT_EQ(*(uint64_t *)cache.pieces[6].addr, value);
         }
