@@ -86,6 +86,7 @@ static void guest_flush(struct guest *guest)
     loop_watch(&guest->watch, guest->n_out > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
+/* Queue a message and, behind it, head.nbytes bytes; NULL: it has none. */
 static void guest_send(struct guest *guest, struct nxr_rv_head head, const void *bytes)
 {
     size_t nbytes = sizeof(head) + head.nbytes;
@@ -97,7 +98,7 @@ static void guest_send(struct guest *guest, struct nxr_rv_head head, const void 
     head.version = NXR_RV_VERSION;
     guest->out = x_array(guest->out, guest->n_out + nbytes, 1);
     memcpy(guest->out + guest->n_out, &head, sizeof(head));
-    if (head.nbytes > 0) {
+    if (bytes != NULL) {
         memcpy(guest->out + guest->n_out + sizeof(head), bytes, head.nbytes);
     }
     guest->n_out += nbytes;

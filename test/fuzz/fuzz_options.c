@@ -3,10 +3,11 @@
  * Command lines: the words are separated by zero bytes. What is accepted must be a whole job that
  * can be shown; what is refused must have one line that says why.
  */
-/* sources: launcher/metrics_parse.c */
+/* sources: launcher/metrics_parse.c src/util/ */
+/* libs: hwloc */
 /* sources: launcher/envfile.c launcher/envlist.c launcher/option_set.c launcher/option_table.c */
 /* sources: launcher/hosts.c launcher/options.c launcher/report.c launcher/textfile.c */
-/* sources: launcher/allocation.c launcher/here.c launcher/values.c src/util/nearest.c */
+/* sources: launcher/allocation.c launcher/here.c launcher/values.c */
 #include "launcher/options.h"
 #include "launcher/report.h"
 #include "launcher/xalloc.h"
