@@ -300,6 +300,7 @@ Test(options, each_option_does_something)
         cr_expect(strstr(why, "does nothing") == NULL, "%s", why);
         options_free(&options);
     }
+    remove("1"); /* the file of --trace */
 }
 
 Test(options, no_name_stands_for_two_options)
