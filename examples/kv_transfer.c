@@ -348,6 +348,7 @@ static void open_tier(struct job *job)
         file.flags = NIXL_FILE_CREATE;
         file.nbytes = n_pieces * job->piece_nbytes;
         must(nixl_region_open_file("kv", job->file, &file, &job->cache));
+        unlink(job->file); /* it is open: nothing is left, however this rank ends */
     } else {
         objects.nobjects = n_pieces;
         objects.object_nbytes = job->piece_nbytes;
@@ -355,16 +356,12 @@ static void open_tier(struct job *job)
     }
 }
 
-/* Leave nothing in the storage. */
+/* Leave no object in the store. */
 static void empty_tier(const struct job *job)
 {
     uint64_t n_pieces = (uint64_t)job->cache_blocks * job->options.shape.layers;
 
-    if (job->options.is_folder) {
-        unlink(job->file);
-        return;
-    }
-    for (uint64_t i = 0; i < n_pieces; i++) {
+    for (uint64_t i = 0; i < n_pieces && !job->options.is_folder; i++) {
         must(nixl_object_delete(job->cache, i, NIXL_FOREVER));
     }
 }
