@@ -305,7 +305,7 @@ static int set_metrics(struct parser *parser, const struct option *option, const
     return 0;
 }
 
-/* What is told of the job, and where. */
+/* Options that report on the job: statistics, a trace, metrics. */
 static int set_report(struct parser *parser, const struct option *option, const char *value)
 {
     return option->id == OPTION_STATS     ? set_stats(parser, option, value)

@@ -322,9 +322,9 @@ const struct option option_table[] = {
         .allowed = "a file that can be written",
         .topic = "information",
         .brief = "write when what happened, for Perfetto",
-        .help = "Record what each thread of each rank does from when to when, and what was sent to "
-                "whom; when the job has ended, write it to FILE, which https://ui.perfetto.dev "
-                "opens, also what killed ranks had recorded.",
+        .help = "Record the calls, waits and messages of every thread of every rank, and write "
+                "them to FILE when the job ends. https://ui.perfetto.dev opens it. What killed "
+                "ranks recorded is included.",
     },
     {
         .id = OPTION_TRACE_KINDS,

@@ -32,7 +32,7 @@ struct perfetto {
 
 enum perfetto_type { PERFETTO_BEGIN = 1, PERFETTO_END = 2, PERFETTO_INSTANT = 3 };
 
-/* Something that is told of an event: a number or a text. */
+/* A debug annotation of an event: a number or a text. */
 struct perfetto_note {
     const char *key;
     const char *text; /* NULL: the number */

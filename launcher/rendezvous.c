@@ -54,7 +54,7 @@ struct place {
     bool has_met;
     bool was_in; /* this process has met the others before, and joins again */
     bool has_left;
-    bool has_ended; /* for ever */
+    bool has_ended; /* it is not started again */
 };
 
 static const struct launch_job *place_job;

@@ -104,7 +104,7 @@ static const char *sleep_reason(uint64_t kind)
     return kind < NXR_WAIT_N_KINDS && names[kind] != NULL ? names[kind] : "something";
 }
 
-/* What is told of an event. Returns how many notes. */
+/* Fill in the debug annotations of an event. Returns their number. */
 static size_t notes_of(const struct trace_rank *rank, const struct nxr_trace_event *event,
                        struct perfetto_note notes[6])
 {

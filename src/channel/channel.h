@@ -147,8 +147,8 @@ static inline struct nxr_lane_line *nxr_lane_line_of(const struct nixl_channel *
 int nxr_lane_take(struct nixl_channel *channel);
 
 /*
- * The consumer has released items of the lane. The peer to whom that is to be told, by the lane's
- * credit; NULL: nobody, or the process is another one by now.
+ * After the consumer has released items of the lane: the peer that gets the lane's credit. NULL:
+ * none, or another process has taken its place.
  */
 struct nxr_peer *nxr_lane_debtor(struct nixl_channel *channel, unsigned number);
 

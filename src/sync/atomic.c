@@ -77,8 +77,8 @@ int nxr_atomic_find_segment(const char *operation, int rank, struct nixl_region 
     }
     if (nxr_segment_is_storage(*segment_p)) {
         return nxr_fail(NIXL_E_UNSUPPORTED, operation, rank, (*segment_p)->transport->name, 0,
-                        "region '%s' of %s is a file, where no processor changes words; allowed: "
-                        "atomics and signals in regions of memory, and notifications",
+                        "region '%s' of %s is a file or objects, where no processor changes words; "
+                        "allowed: atomics and signals in regions of memory, and notifications",
                         nxr_region_label(region->name), nxr_rank_name(rank));
     }
     if (((segment_addr(*segment_p) + atomic->offset) & (nbytes - 1)) != 0) {

@@ -269,7 +269,7 @@ static void part_ended(struct nxr_object_io *io)
     part->state = PART_SENT;
     part_drop(part, upload_part_nbytes(set, (unsigned)(part - upload->parts)));
     if (io->error != 0) {
-        /* The reason first: who waits asks for it at once. */
+        /* Set the reason before the status: a waiter reads it as soon as the status is set. */
         upload_fail(upload, "put", io->error, io->why);
         waiter_leave(&part->waiter, NIXL_E_STORAGE);
     } else if (upload->is_failed) {
