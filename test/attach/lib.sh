@@ -60,3 +60,6 @@ says() {
         cat "$scratch/says"
     fi
 }
+
+# at LOG: where a publisher that runs beside says that it is
+at() { line "$1" '^published' && sed -n 's/^at //p' "$scratch/$1" | head -1; }

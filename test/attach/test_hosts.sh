@@ -5,21 +5,11 @@
 # needs: test/attach/attach_end
 bed=nxattach
 hosts_options="-n 2"
-. "$top_srcdir/test/net/lib.sh"
-scratch=$work
-. "$top_srcdir/test/attach/lib.sh"
-
-# verdict OUTPUT TEXT: no output is good
-verdict() {
-    printf '%s' "$1" >"$work/verdict"
-    [ -z "$1" ]
-    result $? "$2" "$work/verdict"
-}
+. "$top_srcdir/test/attach/beds.sh"
 
 # h0 and h1 run their programs with HOSTID, as different hosts would have it
 on_h0() { on="$hosts -b $bed on h0 $1"; }
 on_h1() { on="$hosts -b $bed on h1 $1"; }
-at() { line "$1" '^published' && sed -n 's/^at //p' "$scratch/$1" | head -1; }
 
 NIXLRUN_TOKEN=the_token_of_this_test
 NIXLRUN_PEER_TIMEOUT=2s

@@ -6,19 +6,10 @@
 bed=nxnat
 needs=nft
 hosts_options="-n 2"
-. "$top_srcdir/test/net/lib.sh"
-scratch=$work
-. "$top_srcdir/test/attach/lib.sh"
+. "$top_srcdir/test/attach/beds.sh"
 
-# verdict OUTPUT TEXT: no output is good
-verdict() {
-    printf '%s' "$1" >"$work/verdict"
-    [ -z "$1" ]
-    result $? "$2" "$work/verdict"
-}
 on_inside() { on=$work/inside; }
 on_h1() { on="$hosts -b $bed on h1 $work/by_host"; }
-at() { line "$1" '^published' && sed -n 's/^at //p' "$scratch/$1" | head -1; }
 
 # "inside" is behind h0: its packets leave by h0's address, and some ports of h0 are its. No other host has a
 # route to it.

@@ -14,7 +14,6 @@ export NIXLRUN_TOKEN_FILE
 any=tcp://127.0.0.1:0 # any port that is free
 
 # at LOG: where others attach to what that program has published
-at() { line "$1" '^published' && sed -n 's/^at //p' "$scratch/$1" | head -1; }
 
 verdict "$(says 'mptest: passed' "$end" refusals "file:$scratch" r)" \
     "forms of where that are not allowed are refused"

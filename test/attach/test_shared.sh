@@ -5,19 +5,11 @@
 # needs: test/attach/attach_end
 bed=nxshared
 hosts_options="-n 2"
-. "$top_srcdir/test/net/lib.sh"
-scratch=$work
-. "$top_srcdir/test/attach/lib.sh"
+. "$top_srcdir/test/attach/beds.sh"
 dir=$work/names
 mkdir "$dir"
 where=file:$dir
 
-# verdict OUTPUT TEXT: no output is good
-verdict() {
-    printf '%s' "$1" >"$work/verdict"
-    [ -z "$1" ]
-    result $? "$2" "$work/verdict"
-}
 left_over() { find "$dir" -mindepth 1; }
 on_h0() { on="$hosts -b $bed on h0 $work/by_host"; }
 on_h1() { on="$hosts -b $bed on h1 $work/by_host"; }

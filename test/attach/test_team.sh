@@ -5,19 +5,10 @@
 # needs: test/attach/attach_team
 bed=nxteam
 hosts_options="-n 2"
-. "$top_srcdir/test/net/lib.sh"
-scratch=$work
-. "$top_srcdir/test/attach/lib.sh"
+. "$top_srcdir/test/attach/beds.sh"
 team=$build/test/attach/attach_team
 dir=$scratch/names
 mkdir "$dir"
-
-# verdict OUTPUT TEXT: no output is good
-verdict() {
-    printf '%s' "$1" >"$work/verdict"
-    [ -z "$1" ]
-    result $? "$2" "$work/verdict"
-}
 
 # survived LOG N: it ended with the death of a rank, and N ranks passed
 survived() {
