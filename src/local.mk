@@ -343,7 +343,7 @@ endif
 	%D%/collective/team_state.c \
 	%D%/collective/teams.h \
 	%D%/collective/tree.c %D%/collective/tree.h \
-	%D%/collective/trial.c %D%/collective/trial.h %D%/collective/way.h \
+	%D%/collective/trial.c %D%/collective/trial.h %D%/collective/trial_table.h \
 	%D%/collective/two_level.h \
 	%D%/collective/two_level_exchange.c \
 	%D%/collective/two_level_reduce.c \

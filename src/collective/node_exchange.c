@@ -341,12 +341,12 @@ static int copy_from_src(struct nixl_team *team, const struct nxr_exchange *what
     return status == NIXL_OK ? nxr_node_check(team) : status;
 }
 
-static enum nxr_way_of way_of(const struct nxr_exchange *what)
+static enum nxr_trial_operation exchange_operation(const struct nxr_exchange *what)
 {
     if (what->is_private) {
-        return what->all_send ? NXR_WAY_OF_ALLTOALL : NXR_WAY_OF_SCATTER;
+        return what->all_send ? NXR_TRIAL_ALLTOALL : NXR_TRIAL_SCATTER;
     }
-    return what->all_receive ? NXR_WAY_OF_ALLGATHER : NXR_WAY_OF_GATHER;
+    return what->all_receive ? NXR_TRIAL_ALLGATHER : NXR_TRIAL_GATHER;
 }
 
 static int exchange_large(struct nixl_team *team, const struct nxr_exchange *what, size_t largest)
@@ -375,8 +375,8 @@ static int exchange_large(struct nixl_team *team, const struct nxr_exchange *wha
     }
     offer.has_device = receives(team, what, node->me) && nxr_range_find(what->dst) != NULL;
     if (status == NIXL_OK) {
-        status =
-            nxr_trial_offer(team, way_of(what), largest, NXR_BUFFER_SRC, &offer, &shared, &run);
+        status = nxr_trial_offer(team, exchange_operation(what), largest, NXR_BUFFER_SRC, &offer,
+                                 &shared, &run);
     }
     if (status == NIXL_OK) {
         status = shared != 0 ? copy_from_src(team, what) : exchange_slots(team, what, largest);
@@ -428,7 +428,7 @@ static int broadcast_large(struct nixl_team *team, int root, void *buf, size_t n
     }
     offer.has_device = nxr_range_find(buf) != NULL;
     status =
-        nxr_trial_offer(team, NXR_WAY_OF_BROADCAST, nbytes, NXR_BUFFER_SRC, &offer, &shared, &run);
+        nxr_trial_offer(team, NXR_TRIAL_BROADCAST, nbytes, NXR_BUFFER_SRC, &offer, &shared, &run);
     if (status != NIXL_OK) {
         return status;
     }

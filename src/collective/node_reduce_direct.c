@@ -156,15 +156,15 @@ static size_t direct_src_nbytes_of(const struct nixl_team *team, const struct nx
     return end;
 }
 
-static enum nxr_way_of reduction_way(const struct nxr_reduction *what)
+static enum nxr_trial_operation reduction_operation(const struct nxr_reduction *what)
 {
     switch (what->kind) {
     case NXR_REDUCE:
-        return NXR_WAY_OF_REDUCE;
+        return NXR_TRIAL_REDUCE;
     case NXR_ALLREDUCE:
-        return NXR_WAY_OF_ALLREDUCE;
+        return NXR_TRIAL_ALLREDUCE;
     default:
-        return NXR_WAY_OF_REDUCE_SCATTER;
+        return NXR_TRIAL_REDUCE_SCATTER;
     }
 }
 
@@ -185,7 +185,8 @@ int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *w
     }
     /* In place, the part would be written where another member reads its operands. */
     offer.has_no_src = what->kind == NXR_REDUCE_SCATTER && what->src == what->dst;
-    status = nxr_trial_offer(team, reduction_way(what), what->nbytes, wanted, &offer, &shared, run);
+    status = nxr_trial_offer(team, reduction_operation(what), what->nbytes, wanted, &offer, &shared,
+                             run);
     *is_done_p = status == NIXL_OK && shared == wanted;
     if (!*is_done_p) {
         return status;

@@ -4,7 +4,7 @@
  * it is copied twice, or by process_vm calls, once, but with a cost per page. Which is faster
  * depends on the machine, the operation, its size, and how many members share the caches, so a team
  * measures it: its first calls of an operation and of a size class take turns, and then the
- * members agree on the way whose best time is shorter. Open MPI's ADCL and MVAPICH2 tune at run
+ * members agree on the path whose best time is shorter. Open MPI's ADCL and MVAPICH2 tune at run
  * time likewise.
  *
  * All members choose alike: what counts are calls that all of them made, and times that all of them
@@ -14,14 +14,14 @@
 #define NXR_COLLECTIVE_TRIAL_H
 
 #include "collective/buffer.h"
-#include "collective/way.h"
+#include "collective/trial_table.h"
 
 #include <stdint.h>
 
 /* The call under way, as far as it is measured. */
 struct nxr_trial_run {
     struct nxr_trial *trial; /* NULL: it is not */
-    enum nxr_way way;
+    enum nxr_trial_path path;
     int64_t started_ns;
 };
 
@@ -30,8 +30,9 @@ struct nxr_trial_run {
  * the buffers without which the operation goes through slots. offer->is_in_region is set here. The
  * caller does what *shared_p allows, and ends with nxr_trial_end(), unless it has failed.
  */
-int nxr_trial_offer(struct nixl_team *team, enum nxr_way_of of, size_t nbytes, unsigned wanted,
-                    struct nxr_offer *offer, unsigned *shared_p, struct nxr_trial_run *run);
+int nxr_trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t nbytes,
+                    unsigned wanted, struct nxr_offer *offer, unsigned *shared_p,
+                    struct nxr_trial_run *run);
 
 /* Note the time of this member; after the last run, agree. NIXL_OK, or the failure of the team. */
 int nxr_trial_end(struct nixl_team *team, const struct nxr_trial_run *run);

@@ -120,8 +120,8 @@ static void data_that_fills_shared_memory_goes_where_it_belongs(void)
     }
 }
 
-/* The first calls of an operation take turns between the ways of large data, then one is chosen. */
-static void data_goes_where_it_belongs_by_every_way(void)
+/* The first calls of an operation take turns between the paths of large data, then one is chosen. */
+static void data_goes_where_it_belongs_by_every_path(void)
 {
     static const size_t sizes[] = {20000, 300000};
     unsigned round = 0;
@@ -411,7 +411,7 @@ const struct guarantee conf_collective[] = {
      CONF_HOST},
     {"a_broadcast_gives_all_the_same", a_broadcast_gives_all_the_same, 0},
     {"data_of_one_size_goes_where_it_belongs", data_of_one_size_goes_where_it_belongs, 0},
-    {"data_goes_where_it_belongs_by_every_way", data_goes_where_it_belongs_by_every_way, 0},
+    {"data_goes_where_it_belongs_by_every_path", data_goes_where_it_belongs_by_every_path, 0},
     {"data_that_fills_shared_memory_goes_where_it_belongs",
      data_that_fills_shared_memory_goes_where_it_belongs, 0},
     {"data_of_different_sizes_goes_where_it_belongs", data_of_different_sizes_goes_where_it_belongs,

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a team remembers of the paths of large data that lies in no region (trial.h). One thread at a
+ * time, the one that works for the team.
+ */
+#ifndef NXR_COLLECTIVE_TRIAL_TABLE_H
+#define NXR_COLLECTIVE_TRIAL_TABLE_H
+
+#include <stdint.h>
+
+/* Operations whose paths differ. */
+enum nxr_trial_operation {
+    NXR_TRIAL_BROADCAST,
+    NXR_TRIAL_SCATTER,
+    NXR_TRIAL_GATHER,
+    NXR_TRIAL_ALLGATHER,
+    NXR_TRIAL_ALLTOALL,
+    NXR_TRIAL_REDUCE,
+    NXR_TRIAL_ALLREDUCE,
+    NXR_TRIAL_REDUCE_SCATTER,
+    NXR_TRIAL_OPERATIONS
+};
+
+enum nxr_trial_path { NXR_TRIAL_BY_SLOTS, NXR_TRIAL_BY_PROCESS_VM, NXR_TRIAL_PATHS };
+
+/* Sizes of one power of two are a class; larger ones than the last belong to it. */
+#define NXR_TRIAL_CLASSES 16
+
+struct nxr_trial {
+    float best_ns[NXR_TRIAL_PATHS]; /* of this member */
+    uint8_t n_runs;
+    uint8_t is_agreed;
+    uint8_t path; /* enum nxr_trial_path; if is_agreed */
+};
+
+#endif
