@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a team remembers of the paths of large data that lies in no region (trial.h). One thread at a
- * time, the one that works for the team.
+ * What a team remembers of the paths of large data that lies in no region (trial.h). One thread at
+ * a time accesses it, the one that works for the team.
  */
 #ifndef NXR_COLLECTIVE_TRIAL_TABLE_H
 #define NXR_COLLECTIVE_TRIAL_TABLE_H

@@ -120,7 +120,7 @@ static void data_that_fills_shared_memory_goes_where_it_belongs(void)
     }
 }
 
-/* The first calls of an operation take turns between the paths of large data, then one is chosen. */
+/* The first calls take turns between the paths of large data, then one is chosen. */
 static void data_goes_where_it_belongs_by_every_path(void)
 {
     static const size_t sizes[] = {20000, 300000};
