@@ -15,7 +15,7 @@ cat "$log"
 # words FILE: what a test's log says of its failures.
 words() {
     [ ! -e "$1" ] || awk '
-        /^not ok|^Bail out|^\[----\]/ { n = 60 }
+        /^not ok|^Bail out|^\[----\]/ { n = 120 }
         /^(ok|PASS)|^TAP version/ { n = 0 }
         n-- > 0 && !/^FAIL/ { print "  | " $0 }' "$1"
 }
