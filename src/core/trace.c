@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Recording the trace of this rank. A thread takes a ring for itself with its first event and gives
- * it back when it ends. Locks, leaves both: trace_lock while a ring is taken or given back, or a
- * name is added; pair_lock while a pair of clocks is read, which nobody waits for.
+ * it back when it ends. The memory of a ring is there from the first call that a thread records: a
+ * page fault each 64 events would cost more than the events. Threads that record no calls, such as
+ * the library's own, use only the pages that they write. Locks, leaves both: trace_lock while a
+ * ring is taken or given back, or a name is added; pair_lock while a pair of clocks is read, which
+ * nobody waits for.
  */
 #include "config.h"
 
@@ -14,6 +17,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,11 +26,19 @@
 #define FIRST_PAIR_TICKS (UINT64_C(1) << 21)
 #define PAIR_ATTEMPTS    5
 
+/* The most memory of a ring that is there from the beginning: that of rings of the default size. */
+#define FILLED_NBYTES (UINT64_C(4) << 20)
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 /* Names are found by the address of their text. A power of 2, larger than NXR_TRACE_MAX_NAMES. */
 #define N_PLACES 1024
 
 static struct nxr_trace_head *trace_head; /* NULL: none */
-static unsigned trace_generation;         /* of the section: threads outlive it */
+static atomic_uint trace_generation;      /* another one with each section, and with its end */
+static uint64_t filled_rings;             /* trace_lock: bits of those whose memory was asked for */
 static pthread_mutex_t trace_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t trace_key; /* gives a thread's ring back */
 static pthread_once_t trace_key_is_made = PTHREAD_ONCE_INIT;
@@ -40,13 +52,16 @@ static struct {
     uint16_t number;
 } trace_names[N_PLACES]; /* trace_lock to change; the text is stored last */
 
+_Static_assert(NXR_TRACE_MAX_THREADS <= 64, "a bit for each ring");
+
 /* What a thread has of the trace. */
 struct trace_thread {
-    struct nxr_trace_ring *ring; /* NULL: none is free */
+    struct nxr_trace_ring *ring;
     struct nxr_trace_event *events;
     uint32_t mask;
-    unsigned generation; /* in which that is right; 0: none */
     int32_t tid;
+    unsigned generation;        /* in which that is right; 0: none */
+    unsigned filled_generation; /* in which the memory of the ring is there, too */
 };
 static __thread struct trace_thread trace_own NXR_TLS_MODEL;
 
@@ -107,11 +122,11 @@ static void trace_give_ring(void *arg)
     struct trace_thread *thread = arg;
 
     pthread_mutex_lock(&trace_lock);
-    if (trace_head != NULL && thread->generation == trace_generation && thread->ring != NULL) {
+    if (trace_head != NULL && thread->generation == trace_generation) {
         atomic_store_explicit(&thread->ring->is_taken, 0, memory_order_release);
     }
     pthread_mutex_unlock(&trace_lock);
-    thread->generation = 0;
+    thread->generation = thread->filled_generation = 0;
 }
 
 static void trace_make_key(void)
@@ -153,51 +168,6 @@ static bool trace_may_have(size_t nbytes)
            limit.rlim_cur / 2 > nbytes;
 }
 
-void nxr_trace_open(void)
-{
-    uint32_t kinds = trace_kinds_of(nxr_env.trace);
-    uint32_t n_events = nxr_trace_ring_events(nxr_env.trace_events);
-    size_t nbytes = nxr_trace_section_nbytes(n_events);
-    struct nxr_trace_head *head;
-
-    if (kinds == 0) {
-        return;
-    }
-    if (!trace_may_have(nbytes)) {
-        nxr_warn(CORE,
-                 "nothing is traced: rings of %zu bytes exceed half the limit of file sizes "
-                 "(ulimit -f); allow more, or set NIXLRUN_TRACE_EVENTS lower",
-                 nbytes);
-        return;
-    }
-    head = nxr_observe_add_section(NXR_OBSERVE_TRACE, NXR_TRACE_VERSION, nbytes);
-    if (head == NULL) {
-        nxr_warn(CORE, "nothing is traced: no shared memory of %zu bytes (NIXLRUN_TRACE_EVENTS)",
-                 nbytes);
-        return;
-    }
-    pthread_once(&trace_key_is_made, trace_make_key);
-    nxr_trace_section_init(head, n_events, kinds);
-    memset(trace_names, 0, sizeof(trace_names));
-    trace_head = head;
-    trace_generation++;
-    pair_ticks = FIRST_PAIR_TICKS;
-    trace_add_pair();
-    nxr_job.trace_kinds = kinds;
-}
-
-void nxr_trace_close(void)
-{
-    if (trace_head == NULL) {
-        return;
-    }
-    trace_add_pair();
-    nxr_job.trace_kinds = 0;
-    pthread_mutex_lock(&trace_lock);
-    trace_head = NULL;
-    pthread_mutex_unlock(&trace_lock);
-}
-
 /* ---- rings and names ------------------------------------------------------------------------- */
 
 /* One that was given back is written on. Caller holds trace_lock. */
@@ -217,42 +187,85 @@ static struct nxr_trace_ring *trace_free_ring(void)
     return NULL;
 }
 
-/* False: the trace was closed meanwhile, as a thread of the library saw a rank leave, say. */
-static bool trace_take_ring(void)
+/* An event finds no ring. Caller holds trace_lock. */
+static struct nxr_trace_ring *trace_ring_or_lost(void)
+{
+    struct nxr_trace_ring *ring = NULL;
+
+    if (trace_head != NULL) {
+        ring = trace_free_ring();
+        if (ring == NULL) {
+            atomic_fetch_add_explicit(&trace_head->n_without_ring, 1, memory_order_relaxed);
+        }
+    }
+    return ring;
+}
+
+/*
+ * Take a ring for the first event of this thread. False: none is free, and the event is counted as
+ * lost, or the trace was closed meanwhile, as a thread of the library saw a rank leave, say.
+ */
+static bool __attribute__((noinline)) trace_take_ring(void)
 {
     struct nxr_trace_ring *ring;
 
     pthread_mutex_lock(&trace_lock);
-    if (trace_head == NULL) {
+    ring = trace_ring_or_lost();
+    if (ring == NULL) {
         pthread_mutex_unlock(&trace_lock);
         return false;
     }
-    ring = trace_free_ring();
-    if (ring != NULL) {
-        atomic_store_explicit(&ring->is_taken, 1, memory_order_relaxed);
-        trace_own.events = nxr_trace_events(trace_head, (uint32_t)(ring - trace_head->rings));
-    }
+    atomic_store_explicit(&ring->is_taken, 1, memory_order_relaxed);
     trace_own.ring = ring;
+    trace_own.events = nxr_trace_events(trace_head, (uint32_t)(ring - trace_head->rings));
     trace_own.mask = trace_head->n_events - 1;
     trace_own.generation = trace_generation;
     trace_own.tid = (int32_t)syscall(SYS_gettid);
-    if (ring != NULL) {
-        ring->tid = trace_own.tid;
-        (void)pthread_getname_np(pthread_self(), ring->thread, sizeof(ring->thread));
-    }
+    ring->tid = trace_own.tid;
+    (void)pthread_getname_np(pthread_self(), ring->thread, sizeof(ring->thread));
     pthread_mutex_unlock(&trace_lock);
     (void)pthread_setspecific(trace_key, &trace_own);
     return true;
 }
 
-/* An event of a thread that has no ring. */
-static void trace_count_lost(void)
+/* Have the memory of the events of this thread, up to FILLED_NBYTES; else page faults bring it. */
+static void trace_fill_ring(void)
 {
+    const uintptr_t page = NXR_OBSERVE_PAGE;
+    uintptr_t begin = (uintptr_t)trace_own.events & ~(page - 1);
+    uintptr_t end = (uintptr_t)(trace_own.events + trace_own.mask + 1);
+    size_t nbytes = (end - begin + page - 1) & ~(page - 1);
+
+    nbytes = nbytes < FILLED_NBYTES ? nbytes : FILLED_NBYTES;
+    (void)madvise((char *)trace_own.events - ((uintptr_t)trace_own.events - begin), nbytes,
+                  MADV_POPULATE_WRITE);
+}
+
+/*
+ * The same for the first call that this thread records, with memory. A ring that was given back has
+ * it already.
+ */
+static bool __attribute__((noinline)) trace_prepare_call(void)
+{
+    uint64_t bit = 0;
+    bool is_open;
+
+    if (trace_own.generation != atomic_load_explicit(&trace_generation, memory_order_relaxed) &&
+        !trace_take_ring()) {
+        return false;
+    }
     pthread_mutex_lock(&trace_lock);
-    if (trace_head != NULL) {
-        atomic_fetch_add_explicit(&trace_head->n_without_ring, 1, memory_order_relaxed);
+    is_open = trace_own.generation == trace_generation;
+    if (is_open) {
+        bit = UINT64_C(1) << (trace_own.ring - trace_head->rings) & ~filled_rings;
+        filled_rings |= bit;
     }
     pthread_mutex_unlock(&trace_lock);
+    if (bit != 0) {
+        trace_fill_ring();
+    }
+    trace_own.filled_generation = trace_own.generation;
+    return is_open;
 }
 
 /* Caller holds trace_lock. 0, which is "other": there are too many. */
@@ -316,20 +329,38 @@ static inline uint16_t trace_number_of(const char *text)
 
 /* ---- recording ------------------------------------------------------------------------------- */
 
+/* The place of the next event in the ring of this thread, which has one. */
+static inline struct nxr_trace_event *trace_next(void)
+{
+    uint64_t n = atomic_load_explicit(&trace_own.ring->n_written, memory_order_relaxed);
+
+    return &trace_own.events[n & trace_own.mask];
+}
+
+/* The event there is written. */
+static inline void trace_wrote(uint64_t end)
+{
+    _Atomic uint64_t *n_written = &trace_own.ring->n_written;
+
+    atomic_store_explicit(n_written, atomic_load_explicit(n_written, memory_order_relaxed) + 1,
+                          memory_order_release);
+    if (__builtin_expect(end >= atomic_load_explicit(&next_pair, memory_order_relaxed), 0)) {
+        trace_add_pair();
+    }
+}
+
 void nxr_trace_record(const struct nxr_traced *traced)
 {
-    uint64_t end = traced->end != 0 ? traced->end : nxr_ticks(), n;
+    uint64_t end = traced->end != 0 ? traced->end : nxr_ticks();
     struct nxr_trace_event *event;
 
-    if (__builtin_expect(trace_own.generation != trace_generation, 0) && !trace_take_ring()) {
+    if (__builtin_expect(trace_own.generation !=
+                             atomic_load_explicit(&trace_generation, memory_order_relaxed),
+                         0) &&
+        !trace_take_ring()) {
         return;
     }
-    if (__builtin_expect(trace_own.ring == NULL, 0)) {
-        trace_count_lost();
-        return;
-    }
-    n = atomic_load_explicit(&trace_own.ring->n_written, memory_order_relaxed);
-    event = &trace_own.events[n & trace_own.mask];
+    event = trace_next();
     event->begin = traced->begin;
     event->end = end;
     event->nbytes = traced->nbytes;
@@ -343,21 +374,85 @@ void nxr_trace_record(const struct nxr_traced *traced)
     event->detail = traced->detail != NULL ? trace_number_of(traced->detail) : 0;
     event->kind = (uint8_t)traced->kind;
     event->form = (uint8_t)traced->form;
-    atomic_store_explicit(&trace_own.ring->n_written, n + 1, memory_order_release);
-    if (__builtin_expect(end >= atomic_load_explicit(&next_pair, memory_order_relaxed), 0)) {
-        trace_add_pair();
-    }
+    trace_wrote(end);
 }
 
-int nxr_trace_call(const struct nxr_traced *traced, int status)
+int nxr_trace_call(const struct nxr_traced_call *call, int status)
 {
-    struct nxr_traced ended = *traced;
+    uint64_t end = nxr_ticks();
+    struct nxr_trace_event *event;
 
-    ended.status = status;
-    if (nxr_job.trace_kinds != 0) { /* the last nixl_finalize() may have come meanwhile */
-        nxr_trace_record(&ended);
+    /* The last nixl_finalize() may have come meanwhile: it makes another generation. */
+    if (__builtin_expect(trace_own.filled_generation !=
+                             atomic_load_explicit(&trace_generation, memory_order_relaxed),
+                         0) &&
+        !trace_prepare_call()) {
+        return status;
     }
+    event = trace_next();
+    event->begin = call->begin;
+    event->end = end;
+    event->nbytes = call->nbytes;
+    event->tag = call->tag;
+    event->flow = 0;
+    event->peer = (int32_t)(uint32_t)call->about;
+    event->tid = trace_own.tid;
+    event->object = 0;
+    event->status = status;
+    event->name = trace_number_of(call->name);
+    event->detail = 0;
+    event->kind = (uint8_t)(call->about >> 40);
+    event->form = (uint8_t)(call->about >> 32);
+    trace_wrote(end);
     return status;
+}
+
+void nxr_trace_open(void)
+{
+    uint32_t kinds = trace_kinds_of(nxr_env.trace);
+    uint32_t n_events = nxr_trace_ring_events(nxr_env.trace_events);
+    size_t nbytes = nxr_trace_section_nbytes(n_events);
+    struct nxr_trace_head *head;
+
+    if (kinds == 0) {
+        return;
+    }
+    if (!trace_may_have(nbytes)) {
+        nxr_warn(CORE,
+                 "nothing is traced: rings of %zu bytes exceed half the limit of file sizes "
+                 "(ulimit -f); allow more, or set NIXLRUN_TRACE_EVENTS lower",
+                 nbytes);
+        return;
+    }
+    head = nxr_observe_add_section(NXR_OBSERVE_TRACE, NXR_TRACE_VERSION, nbytes);
+    if (head == NULL) {
+        nxr_warn(CORE, "nothing is traced: no shared memory of %zu bytes (NIXLRUN_TRACE_EVENTS)",
+                 nbytes);
+        return;
+    }
+    pthread_once(&trace_key_is_made, trace_make_key);
+    nxr_trace_section_init(head, n_events, kinds);
+    memset(trace_names, 0, sizeof(trace_names));
+    trace_head = head;
+    filled_rings = 0;
+    atomic_fetch_add(&trace_generation, 1);
+    pair_ticks = FIRST_PAIR_TICKS;
+    trace_add_pair();
+    (void)trace_prepare_call();
+    nxr_job.trace_kinds = kinds;
+}
+
+void nxr_trace_close(void)
+{
+    if (trace_head == NULL) {
+        return;
+    }
+    trace_add_pair();
+    nxr_job.trace_kinds = 0;
+    pthread_mutex_lock(&trace_lock);
+    atomic_fetch_add(&trace_generation, 1);
+    trace_head = NULL;
+    pthread_mutex_unlock(&trace_lock);
 }
 
 void nxr_trace_instant(enum nxr_trace_kind kind, const char *name, int peer)

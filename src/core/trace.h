@@ -42,8 +42,25 @@ struct nxr_traced {
 /* Record it. Only if nxr_trace_has() its kind. */
 void nxr_trace_record(const struct nxr_traced *traced);
 
-/* A call that began then has returned `status`. Returns it. */
-int nxr_trace_call(const struct nxr_traced *traced, int status);
+/* Kind, form and peer in one word: one store, most of it constant. */
+static inline uint64_t nxr_trace_about(enum nxr_trace_kind kind, enum nxr_trace_form form, int peer)
+{
+    return (uint64_t)kind << 40 | (uint64_t)form << 32 | (uint32_t)peer;
+}
+
+/* What is known of a call when it begins. `name` is constant. */
+struct nxr_traced_call {
+    const char *name;
+    uint64_t about; /* nxr_trace_about() */
+    uint64_t begin; /* ticks */
+    uint64_t nbytes, tag;
+};
+
+/*
+ * It has returned `status`. Returns it. The shortest way into the ring, since all calls go it while
+ * their kind is recorded.
+ */
+int nxr_trace_call(const struct nxr_traced_call *call, int status);
 
 /*
  * The value of an expression, which carries out a public call and is its status: recorded from its
@@ -60,13 +77,13 @@ int nxr_trace_call(const struct nxr_traced *traced, int status);
     __extension__({                                                                                \
         int nxr_traced_status;                                                                     \
         if (nxr_trace_has(_kind)) {                                                                \
-            const struct nxr_traced nxr_traced = {.kind = (_kind),                                 \
-                                                  .form = (_form),                                 \
-                                                  .name = (_name),                                 \
-                                                  .begin = nxr_ticks(),                            \
-                                                  .nbytes = (_nbytes),                             \
-                                                  .tag = (_tag),                                   \
-                                                  .peer = (_peer)};                                \
+            const struct nxr_traced_call nxr_traced = {                                            \
+                .name = (_name),                                                                   \
+                .about = nxr_trace_about((_kind), (_form), (_peer)),                               \
+                .begin = nxr_ticks(),                                                              \
+                .nbytes = (_nbytes),                                                               \
+                .tag = (_tag)};                                                                    \
+                                                                                                   \
             nxr_traced_status = nxr_trace_call(&nxr_traced, (_call));                              \
         } else {                                                                                   \
             nxr_traced_status = (_call);                                                           \

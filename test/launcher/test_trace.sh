@@ -110,6 +110,9 @@ verdict "$(trace 0 -np 2 --trace-events 64 "$program" wrap; says '; 9[0-9]{3} ea
 verdict "$(trace 0 -np 2 "$program" threads; counts 30 'slice rank 0 0 nixl_put rank=1 bytes=8'
     n=$(grep -c '^thread rank 0 ' "$scratch/lines"); [ "$n" -ge 4 ] || echo "$n threads")" "each thread has a track"
 
+# 20000 events are 313 pages.
+verdict "$(trace 0 -np 2 "$program" faults; n=$(sed -n 's/^\([0-9]*\) faults$/\1/p' "$scratch/out")
+    [ "${n:-999}" -lt 32 ] || { echo "$n faults"; cat "$scratch/out"; })" "recording faults no pages in"
 verdict "$(trace 137 -np 2 --on-failure continue "$program" kill
     wants 'slice rank 1 0 nixl_notify_recv \(has not ended\) rank=0' 'instant rank 0 rank died rank=1' \
         'instant rank 1 last event: the rank did not call nixl_finalize' \

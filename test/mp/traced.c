@@ -9,6 +9,7 @@
  *   kill     rank 1 waits for a notification that nobody sends, and is killed meanwhile
  *   wrap     rank 0 makes 10000 puts
  *   threads  rank 0 puts from 3 threads
+ *   faults   rank 0 makes 20000 puts and prints how many page faults it had meanwhile
  *   N        rank 0 times N puts of 8 bytes and prints the nanoseconds of one
  */
 #include "test/mp/mptest.h"
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -153,6 +155,19 @@ static void time_puts(int n)
     printf("%.1f\n", (double)best / n);
 }
 
+static void count_faults(void)
+{
+    struct rusage usage;
+    long n;
+
+    put_often(1);
+    MPT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
+    n = usage.ru_minflt;
+    put_often(20000);
+    MPT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
+    printf("%ld faults\n", usage.ru_minflt - n);
+}
+
 int main(int argc, char **argv)
 {
     struct nixl_team *team;
@@ -175,6 +190,8 @@ int main(int argc, char **argv)
         put_often(10000);
     } else if (strcmp(argv[1], "threads") == 0 && me == 0) {
         put_from_threads();
+    } else if (strcmp(argv[1], "faults") == 0 && me == 0) {
+        count_faults();
     } else if (me == 0 && atoi(argv[1]) > 0) {
         put_often(1);
         time_puts(atoi(argv[1]));
