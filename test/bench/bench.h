@@ -395,6 +395,7 @@ void test_alloc(struct bench *bench);
 void test_storage(struct bench *bench);
 void test_contact(struct bench *bench);
 void test_attach(struct bench *bench);
+void test_trace(struct bench *bench);
 void test_limits(struct bench *bench);
 
 /* Each rank notifies all others and receives from all; in bench_memory.c. */

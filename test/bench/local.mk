@@ -24,6 +24,7 @@ bin_PROGRAMS += %D%/nixl_bench
 	%D%/bench_signal.c \
 	%D%/bench_storage.c \
 	%D%/bench_team.c \
+	%D%/bench_trace.c \
 	%D%/bench_tune.c \
 	%D%/bench_wait.c \
 	%D%/bench_word.c \

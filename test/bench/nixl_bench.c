@@ -81,6 +81,8 @@ const struct bench_test bench_tests[] = {
      true, false},
     {"attach", "attaching to a process that was started separately", test_attach, 1, 1, true,
      false},
+    {"trace", "an event of nixlrun --trace, beside the same puts untraced", test_trace, 1, 1, true,
+     false},
     {"limits", "what the machine can do, without nixlrun", test_limits, 2, 2, false, false},
 };
 

@@ -149,6 +149,10 @@ result $? "times the team, all pairs and each" "$work/out"
 gives 0 "attaching" -np 1 "$bench" attach --iters 9 --csv
 [ "$(awk -F, '$1 == "attach" && $8 > 0' "$work/out" | wc -l)" = 3 ]
 result $? "times three ways to attach" "$work/out"
+gives 0 "tracing" -np 1 "$bench" trace --sizes 8,4K --csv
+[ "$(awk -F, '$1 == "trace" && $8 >= 0' "$work/out" | wc -l)" = 6 ]
+result $? "times an event of a trace" "$work/out"
+gives 2 "a trace of two ranks" -np 2 "$bench" trace
 gives 2 "a place that is no etcd" -np 1 "$bench" attach --etcd file:/tmp
 has "$work/err" "--etcd is 'file:/tmp'; allowed: etcd://" "is refused"
 gives 0 "storage" -np 1 "$bench" storage --sizes 64K --csv
