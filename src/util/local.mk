@@ -19,6 +19,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/log.c %D%/log.h %D%/log_limit.c %D%/log_limit.h \
 	%D%/meet.h \
 	%D%/module.c %D%/module.h \
+	%D%/pool.c %D%/pool.h \
 	%D%/probe.h \
 	%D%/random.h \
 	%D%/rank_message.h \
