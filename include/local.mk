@@ -14,6 +14,7 @@ subjectinclude_HEADERS = \
 	%D%/nixlrun/region.h \
 	%D%/nixlrun/file.h \
 	%D%/nixlrun/object.h \
+	%D%/nixlrun/directory.h \
 	%D%/nixlrun/request.h \
 	%D%/nixlrun/op.h \
 	%D%/nixlrun/put_get.h \

@@ -45,6 +45,7 @@
 #include <nixlrun/region.h>
 #include <nixlrun/file.h>
 #include <nixlrun/object.h>
+#include <nixlrun/directory.h>
 #include <nixlrun/request.h>
 #include <nixlrun/op.h>
 #include <nixlrun/put_get.h>

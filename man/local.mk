@@ -3,7 +3,7 @@
 man_pages = %D%/nixl_bench.1 %D%/nixlcc.1 %D%/nixlrun.1 %D%/nixlrun.7 \
 	%D%/nixlrun-transports.7 %D%/nixl_atomic.3 %D%/nixl_attach.3 %D%/nixl_channel.3 %D%/nixl_collective.3 %D%/nixl_context.3 %D%/nixl_cq.3 %D%/nixl_debug_dump.3 %D%/nixl_error.3 %D%/nixl_event.3 \
 	%D%/nixl_flush.3 %D%/nixl_grant.3 %D%/nixl_init.3 %D%/nixl_log.3 %D%/nixl_notify.3 %D%/nixl_op.3 %D%/nixl_pair.3 %D%/nixl_put.3 \
-	%D%/nixl_reduce.3 %D%/nixl_region.3 %D%/nixl_region_open_file.3 %D%/nixl_region_open_object.3 %D%/nixl_req.3 %D%/nixl_route_query.3 \
+	%D%/nixl_reduce.3 %D%/nixl_region.3 %D%/nixl_region_open_directory.3 %D%/nixl_region_open_file.3 %D%/nixl_region_open_object.3 %D%/nixl_req.3 %D%/nixl_route_query.3 \
 	%D%/nixl_signal.3 %D%/nixl_stats_query.3 %D%/nixl_team.3 %D%/nixl_version.3 %D%/nixl_xfer.3 \
 	%D%/nixlrun-device.7 %D%/nixlrun-jobs.7 %D%/nixlrun-memory.7 %D%/nixlrun-observe.7 %D%/nixlrun-porting.7 \
 	%D%/nixlrun-python.7 %D%/nixlrun-storage.7

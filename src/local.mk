@@ -159,6 +159,7 @@ endif
 	%D%/region/own_atomic.c %D%/region/own_atomic.h \
 	%D%/region/publish.c %D%/region/publish.h \
 	%D%/region/region.c %D%/region/region.h \
+	%D%/region/region_directory.c \
 	%D%/region/region_file.c \
 	%D%/region/region_object.c \
 	%D%/region/extents.c %D%/region/extents.h \

@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-# What reads and writes files. The engine of threads is part of the library.
+# What reads and writes files. The engines of threads and of directories are part of it.
 noinst_LTLIBRARIES += %D%/libnxr_storage.la
-%C%_libnxr_storage_la_SOURCES = %D%/object.h %D%/storage.h %D%/threads/threads.c
+%C%_libnxr_storage_la_SOURCES = %D%/object.h %D%/storage.h %D%/threads/threads.c \
+	%D%/directory/beneath.c %D%/directory/beneath.h \
+	%D%/directory/delay.c \
+	%D%/directory/directory.c %D%/directory/directory.h \
+	%D%/directory/opened.c %D%/directory/opened.h \
+	%D%/directory/unfinished.c \
+	%D%/directory/unsynced.c %D%/directory/unsynced.h \
+	%D%/directory/walk.c
 %C%_libnxr_storage_la_CFLAGS = $(AM_CFLAGS)
 
 # That of io_uring is a module, so that the library needs no liburing. It uses nothing of the library.

@@ -2,7 +2,8 @@
 /*
  * The interface of engines for objects: what talks to an object store for the memory kind of
  * objects (src/memory/object/). storage/s3 is a module, nixlrun_s3.so, that exports
- * nxr_object_engine, so that the library does not need libcurl.
+ * nxr_object_engine, so that the library does not need libcurl. storage/directory, whose objects
+ * are the files of a directory, is part of the library.
  *
  * An engine knows a store, keys and bytes, and nothing of regions and ranks. It tries again what
  * may succeed then, and verifies that bytes arrive as they were sent, in both directions. Common
@@ -17,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_OBJECT_ABI    1
+#define NXR_OBJECT_ABI    2
 #define NXR_OBJECT_SYMBOL "nxr_object_engine"
 
 #define NXR_OBJECT_ETAG_NBYTES   80
@@ -29,7 +30,7 @@ enum nxr_object_action {
     NXR_OBJECT_GET,      /* nbytes at offset of an object into memory */
     NXR_OBJECT_PUT,      /* an object of nbytes */
     NXR_OBJECT_CREATE,   /* begin an upload in parts: fills `upload` */
-    NXR_OBJECT_PART,     /* part number `part` of the upload */
+    NXR_OBJECT_PART,     /* part number `part` of the upload, which begins at `offset` */
     NXR_OBJECT_COMPLETE, /* the parts become the object */
     NXR_OBJECT_ABORT,    /* they are removed */
     NXR_OBJECT_HEAD,
@@ -37,6 +38,8 @@ enum nxr_object_action {
     NXR_OBJECT_LIST,  /* call each() for keys that begin with `key` */
     NXR_OBJECT_PROBE, /* does the store accept us? */
     NXR_OBJECT_DELAY, /* nothing, for delay_ns: a timer */
+    NXR_OBJECT_WRITE, /* nbytes at offset of an object, which is made if it is not there */
+    NXR_OBJECT_SYNC,  /* what has ended before is durable; no key */
 };
 
 struct nxr_object_store;
@@ -89,6 +92,15 @@ struct nxr_object_io {
 };
 
 struct nxr_object_settings {
+    /* Of a directory: */
+    const char *path;
+    uint32_t mode;          /* of files that are made */
+    unsigned n_descriptors; /* that stay open */
+    bool must_make;         /* the directory, if it is not there */
+    bool is_read_only;
+    bool writes_in_place; /* by WRITE, and never by PUT */
+
+    /* Of S3: */
     const char *url; /* s3://BUCKET/PATH or http[s]://HOST[:PORT]/BUCKET/PATH */
     const char *endpoint, *region, *ca_file; /* NULL: as the environment says */
     bool is_anonymous;
@@ -98,7 +110,10 @@ struct nxr_object_settings {
 
 struct nxr_object_engine {
     uint32_t abi;
-    const char *name; /* "s3" */
+    const char *name; /* "s3", "directory" */
+
+    /* It has WRITE and SYNC: what has ended is not durable yet. */
+    bool has_sync;
 
     /* The libraries in use, with their versions. */
     const char *(*libraries)(void);
@@ -111,7 +126,8 @@ struct nxr_object_engine {
 
     /*
      * A store; nothing is sent to it, but credentials are looked for, which may take two seconds.
-     * NIXL_OK; or NIXL_E_INVALID_ARG, NIXL_E_ACCESS, NIXL_E_NO_MEMORY, and one line in `why`.
+     * NIXL_OK; or NIXL_E_INVALID_ARG, NIXL_E_ACCESS, NIXL_E_NO_MEMORY, and one line in `why`; of a
+     * directory NIXL_E_NOT_FOUND, NIXL_E_LIMIT and NIXL_E_STORAGE, too, and errno.
      */
     int (*open)(const struct nxr_object_settings *settings, struct nxr_object_store **store_p,
                 char *why, size_t why_nbytes);
@@ -123,11 +139,16 @@ struct nxr_object_engine {
     /* Where it is, for people: endpoint, bucket and how bytes are checked. */
     void (*describe)(const struct nxr_object_store *store, char *text, size_t text_nbytes);
 
-    /* Begin all requests of a list, in any order. Each ends, whatever happens. */
+    /* May that be the key of an object, or a part of one? If not, one line in `why`. NULL: any. */
+    bool (*is_key)(const char *key, char *why, size_t why_nbytes);
+
+    /* Begin all requests of a list, in any order. Each ends, whatever happens, maybe at once. */
     void (*submit)(struct nxr_object_io *list);
 
     /* Look at is_canceled of all requests soon. */
     void (*wake)(void);
 };
+
+extern const struct nxr_object_engine nxr_object_directory;
 
 #endif

@@ -26,7 +26,7 @@ enum nixl_mem_kind {
     NIXL_MEM_VULKAN = 3, /**< memory of a GPU, by Vulkan; CUDA copies it if it can */
     NIXL_MEM_AUTO = 4,   /**< alloc: GPU memory if there is any, else host; register: detect */
     NIXL_MEM_FILE = 5,   /**< a file or a block device: nixl_region_open_file() */
-    NIXL_MEM_OBJECT = 6, /**< objects of an S3 store: nixl_region_open_object() */
+    NIXL_MEM_OBJECT = 6, /**< objects of an S3 store, or files of a directory */
 };
 
 /**

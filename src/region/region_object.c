@@ -124,7 +124,8 @@ static int object_check_region(const char *operation, const struct nixl_region *
     if (region == NULL || !nxr_region_is_open(region) ||
         region->memory.kind != &nxr_memory_object) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
-                        "not a region that this rank has opened by nixl_region_open_object()");
+                        "not a region that this rank has opened by nixl_region_open_object() or "
+                        "nixl_region_open_directory()");
     }
     return NIXL_OK;
 }

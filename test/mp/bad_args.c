@@ -119,6 +119,39 @@ static void bad_objects(void)
     MPT_TRUE(strstr(nixl_last_error()->text, "nixl_region_open_object") != NULL);
 }
 
+/* All is refused before a directory is made. */
+static void bad_directories(void)
+{
+    static const char *const keys[] = {"a"};
+    struct nixl_directory_params params = NIXL_DIRECTORY_PARAMS_INIT;
+    struct nixl_region *other = CANARY;
+
+    MPT_STATUS(nixl_region_open_directory("d", NULL, NULL, &other), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_open_directory("d", "", NULL, &other), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_open_directory("\1", "/tmp", NULL, &other), NIXL_E_INVALID_ARG);
+    MPT_STATUS(nixl_region_open_directory("d", "/tmp", NULL, NULL), NIXL_E_INVALID_ARG);
+    params.flags = 8;
+    MPT_STATUS(nixl_region_open_directory("d", "/tmp", &params, &other), NIXL_E_INVALID_ARG);
+    params.flags = NIXL_DIRECTORY_READ_ONLY | NIXL_DIRECTORY_CREATE;
+    MPT_STATUS(nixl_region_open_directory("d", "/tmp", &params, &other), NIXL_E_INVALID_ARG);
+    MPT_TRUE(strstr(nixl_last_error()->text, "excludes") != NULL);
+    params.flags = 0;
+    params.access = 4;
+    MPT_STATUS(nixl_region_open_directory("d", "/tmp", &params, &other), NIXL_E_INVALID_ARG);
+    params.access = 0;
+    params.keys = keys;
+    MPT_STATUS(nixl_region_open_directory("d", "/tmp", &params, &other), NIXL_E_INVALID_ARG);
+    params.nobjects = 1;
+    params.mode = 010000;
+    MPT_STATUS(nixl_region_open_directory("d", "/tmp", &params, &other), NIXL_E_INVALID_ARG);
+    params.mode = 0;
+    params.ndescriptors = UINT32_MAX;
+    MPT_STATUS(nixl_region_open_directory("d", "/tmp", &params, &other), NIXL_E_INVALID_ARG);
+    params.struct_nbytes = 8;
+    MPT_STATUS(nixl_region_open_directory("d", "/tmp", &params, &other), NIXL_E_INVALID_ARG);
+    MPT_TRUE(other == CANARY);
+}
+
 static void null_arguments(void)
 {
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
@@ -143,6 +176,7 @@ static void null_arguments(void)
     MPT_STATUS(nixl_region_open_file("null", NULL, NULL, &other), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_region_open_file("\1", "/dev/zero", NULL, &other), NIXL_E_INVALID_ARG);
     bad_objects();
+    bad_directories();
     MPT_STATUS(nixl_region_open("null", NULL), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_region_open(NULL, &other), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_region_close(NULL, 0), NIXL_E_INVALID_ARG);

@@ -25,6 +25,7 @@ static void every_region_call(struct nixl_region *region, int expected)
     MPT_STATUS(nixl_region_open("refused", &other), expected);
     MPT_STATUS(nixl_region_open_file("refused", "/dev/null", NULL, &other), expected);
     MPT_STATUS(nixl_region_open_object("refused", "s3://bucket/key", NULL, &other), expected);
+    MPT_STATUS(nixl_region_open_directory("refused", "/", NULL, &other), expected);
     MPT_STATUS(nixl_object_stat(region, 0, 0, &object), expected);
     MPT_STATUS(nixl_object_delete(region, 0, 0), expected);
     MPT_STATUS(nixl_object_list(region, NULL, 0, no_object, NULL), expected);

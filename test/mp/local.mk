@@ -23,6 +23,8 @@ mp_programs = \
 	%D%/count \
 	%D%/crowd \
 	%D%/device \
+	%D%/directory \
+	%D%/directory_fail \
 	%D%/elastic \
 	%D%/fair \
 	%D%/far_device \
@@ -102,6 +104,10 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_count_LDADD = $(mp_libs)
 %C%_crowd_LDFLAGS = $(mp_link)
 %C%_crowd_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
+%C%_directory_LDFLAGS = $(mp_link)
+%C%_directory_LDADD = $(mp_libs)
+%C%_directory_fail_LDFLAGS = $(mp_link)
+%C%_directory_fail_LDADD = $(mp_libs)
 %C%_device_LDFLAGS = $(mp_link)
 %C%_device_LDADD = $(mp_libs)
 %C%_fair_LDFLAGS = $(mp_link)
@@ -223,7 +229,7 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_unload_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'
 %C%_unload_LDADD = -ldl
 
-mp_tests = %D%/abort.mp %D%/aside.mp %D%/bad_input.mp %D%/cuda.mp %D%/fair.mp %D%/fault.mp %D%/file.mp %D%/hello.mp %D%/life.mp %D%/limits.mp %D%/object.mp %D%/odd.mp %D%/reform.mp %D%/restart.mp %D%/stats.mp %D%/stress.mp
+mp_tests = %D%/abort.mp %D%/aside.mp %D%/bad_input.mp %D%/cuda.mp %D%/directory.mp %D%/fair.mp %D%/fault.mp %D%/file.mp %D%/hello.mp %D%/life.mp %D%/limits.mp %D%/object.mp %D%/odd.mp %D%/reform.mp %D%/restart.mp %D%/stats.mp %D%/stress.mp
 EXTRA_DIST += $(mp_tests) %D%/asan.mp %D%/tsan.mp
 TESTS += $(mp_tests)
 

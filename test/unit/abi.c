@@ -18,6 +18,7 @@ Test(abi, sizes_are_pinned)
     cr_expect(eq(sz, sizeof(struct nixl_file_params), 48));
     cr_expect(eq(sz, sizeof(struct nixl_object_params), 88));
     cr_expect(eq(sz, sizeof(struct nixl_object_info), 1144));
+    cr_expect(eq(sz, sizeof(struct nixl_directory_params), 56));
     cr_expect(eq(sz, sizeof(struct nixl_region_info), 320));
     cr_expect(eq(sz, sizeof(struct nixl_note), 24 + NIXL_NOTE_MAX));
     cr_expect(eq(sz, sizeof(struct nixl_route_info), 1488));
@@ -49,6 +50,8 @@ Test(abi, fields_are_where_they_were)
     cr_expect(eq(sz, offsetof(struct nixl_object_params, nobjects), 16));
     cr_expect(eq(sz, offsetof(struct nixl_object_params, nconnections), 48));
     cr_expect(eq(sz, offsetof(struct nixl_object_params, context), 80));
+    cr_expect(eq(sz, offsetof(struct nixl_directory_params, nobjects), 16));
+    cr_expect(eq(sz, offsetof(struct nixl_directory_params, context), 48));
     cr_expect(eq(sz, offsetof(struct nixl_object_info, etag), 32));
     cr_expect(eq(sz, offsetof(struct nixl_object_info, key), 112));
     cr_expect(eq(sz, offsetof(struct nixl_region_info, flags), 20));

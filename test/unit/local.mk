@@ -8,7 +8,7 @@ unit_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 floor_src = src/libnixlrun_core.la
 floor_util = src/util/libnxr_util.la
 floor_etcd = src/etcd/libnxr_etcd_pure.la $(floor_util)
-floor_storage = storage/libnxr_s3_pure.la $(floor_util)
+floor_storage = storage/libnxr_s3_pure.la storage/libnxr_storage.la $(floor_util)
 floor_core = src/libnxr_core.la transports/libnxr_transport.la $(floor_util)
 floor_memory = src/libnxr_memory.la storage/libnxr_storage.la src/memory/kernels/libnxr_kernels.la src/util/libnxr_locality.la \
 	$(floor_core)
@@ -374,8 +374,10 @@ TESTS += %D%/etcd
 %C%_etcd_CFLAGS = $(unit_cflags)
 %C%_etcd_LDADD = $(floor_etcd) $(JANSSON_LIBS) $(NETTLE_LIBS) $(CRITERION_LIBS)
 endif
-EXTRA_PROGRAMS += %D%/object_part %D%/s3
-TESTS += %D%/object_part %D%/s3
+EXTRA_PROGRAMS += %D%/directory %D%/object_part %D%/s3
+TESTS += %D%/directory %D%/object_part %D%/s3
+%C%_directory_CFLAGS = $(unit_cflags)
+%C%_directory_LDADD = $(floor_storage) $(NETTLE_LIBS) $(CRITERION_LIBS)
 %C%_object_part_CFLAGS = $(unit_cflags)
 %C%_object_part_LDADD = $(floor_memory) $(CRITERION_LIBS)
 %C%_s3_CFLAGS = $(unit_cflags)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This folder implements objects of a store as a memory kind (memory.h). The memory of such a
- * region is a range of reserved addresses that nothing lies behind; copies between it and host
- * memory are requests to an engine (storage/object.h), a module that is loaded with the first
- * region. Declarations shared by its files, and the locks, are in object.h.
+ * This folder implements objects of a store, which may be a directory, as a memory kind (memory.h).
+ * The memory of such a region is a range of reserved addresses that nothing lies behind; copies
+ * between it and host memory are requests to an engine (storage/object.h): that of S3 is a module
+ * that is loaded with its first region. Declarations shared by its files, and the locks, are in
+ * object.h.
  *
  * Callers use the kind's table, which kind.c provides, and what is below. init.c registers the
  * kind.
@@ -21,6 +22,14 @@ extern const struct nxr_memory_kind nxr_memory_object;
  */
 int nxr_objects_open(const char *url, const struct nixl_object_params *params,
                      struct nxr_memory *memory_p, char *why, size_t why_nbytes, int *error_p);
+
+/* Start the engine of directories. As start() of the kind, which starts that of S3. */
+int nxr_objects_start_directory(char *why, size_t why_nbytes);
+
+/* The same for the files of a directory. */
+int nxr_objects_open_directory(const char *path, const struct nixl_directory_params *params,
+                               struct nxr_memory *memory_p, char *why, size_t why_nbytes,
+                               int *error_p);
 
 /*
  * The calls about one object. NIXL_OK, NIXL_E_NOT_FOUND, NIXL_E_RANGE, NIXL_E_TIMEOUT,

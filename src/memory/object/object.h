@@ -33,12 +33,14 @@ struct nxr_object_set {
     size_t reserved_nbytes; /* of them, whole pages */
     uint64_t n_objects, object_nbytes, part_nbytes;
     unsigned n_parts; /* of an object */
+    const struct nxr_object_engine *engine;
     struct nxr_object_store *store;
     bool is_single; /* the key is `prefix` */
     bool is_read_only;
-    char *prefix;    /* of all keys, with its slash */
-    char **keys;     /* n_objects, behind the prefix; NULL: they are numbers */
-    char label[120]; /* of the URL, for messages */
+    bool writes_in_place; /* puts write at once where they belong; there are no uploads */
+    char *prefix;         /* of all keys, with its slash */
+    char **keys;          /* n_objects, behind the prefix; NULL: they are numbers */
+    char label[120];      /* of the URL, for messages */
 
     pthread_mutex_t lock;
     pthread_cond_t has_ended; /* n_requests has become 0 */
@@ -64,9 +66,10 @@ struct object_upload;
 struct object_copy {
     struct nxr_list link; /* SYNC: in set->syncs */
     struct nxr_object_set *set;
-    uint64_t mark;         /* SYNC: uploads with lower numbers are waited for */
-    _Atomic uint32_t left; /* requests and parts that it waits for; and OBJECT_ARMED */
-    _Atomic int status;    /* the first failure */
+    uint64_t mark;             /* SYNC: uploads with lower numbers are waited for */
+    _Atomic uint32_t left;     /* requests and parts that it waits for; and OBJECT_ARMED */
+    _Atomic int status;        /* the first failure */
+    struct nxr_object_io sync; /* SYNC: of the engine, once the uploads are over */
 };
 
 static inline struct nxr_object_set *nxr_object_set_of(const struct nxr_range *range)
@@ -76,10 +79,14 @@ static inline struct nxr_object_set *nxr_object_set_of(const struct nxr_range *r
 
 /* ---- object_engine.c ------------------------------------------------------------------------- */
 
-/* Load and start the engine, once. NIXL_OK, or NIXL_E_UNSUPPORTED and one line in `why`. */
+/* Load and start that of S3, once. NIXL_OK, or NIXL_E_UNSUPPORTED and one line in `why`. */
 int nxr_object_engine_start(char *why, size_t why_nbytes);
+
+/* Stop both. */
 void nxr_object_engine_stop(void);
-const struct nxr_object_engine *nxr_object_engine_now(void);
+
+/* One that is started. */
+const struct nxr_object_engine *nxr_object_engine_now(bool is_directory);
 
 /* ---- object.c -------------------------------------------------------------------------------- */
 
@@ -101,6 +108,12 @@ void nxr_objects_release(struct nxr_memory *memory);
 int nxr_object_copy_start(struct nxr_device_copy *copy);
 int nxr_object_copy_test(struct nxr_device_copy *copy);
 void nxr_object_copy_arm(struct nxr_device_copy *copy);
+
+/*
+ * The uploads that a SYNC waits for are over, with that status: it has ended, or a request is added
+ * to the list.
+ */
+void nxr_object_copy_synced(struct object_copy *copy, int status, struct nxr_object_io **list_p);
 
 /* One of those that a copy waits for has ended. With the last one, the copy may be freed. */
 void nxr_object_copy_leave(struct object_copy *copy, int status);

@@ -42,7 +42,7 @@ static bool question_wait(struct object_question *question, int64_t until)
     return true;
 }
 
-bool nxr_object_ask(struct nxr_object_store *store, struct object_question *question,
+bool nxr_object_ask(const struct nxr_object_set *set, struct object_question *question,
                     int64_t timeout_ns)
 {
     pthread_condattr_t attributes;
@@ -55,16 +55,16 @@ bool nxr_object_ask(struct nxr_object_store *store, struct object_question *ques
     pthread_condattr_destroy(&attributes);
     atomic_init(&question->is_canceled, false);
     question->is_over = false;
-    question->io.store = store;
+    question->io.store = set->store;
     question->io.is_canceled = &question->is_canceled;
     question->io.ended = question_ended;
     question->io.next = NULL;
-    nxr_object_engine_now()->submit(&question->io);
+    set->engine->submit(&question->io);
     pthread_mutex_lock(&question->lock);
     is_in_time = question_wait(question, nxr_deadline(timeout_ns));
     if (!is_in_time) {
         atomic_store(&question->is_canceled, true);
-        nxr_object_engine_now()->wake();
+        set->engine->wake();
         (void)question_wait(question, INT64_MAX);
         is_in_time = question->io.error != ECANCELED; /* the answer came just in time */
     }
@@ -82,6 +82,8 @@ int nxr_object_status(int error)
     case ENOENT:
         return NIXL_E_NOT_FOUND;
     case EACCES:
+    case EPERM:
+    case EROFS:
         return NIXL_E_ACCESS;
     case ENOMEM:
         return NIXL_E_NO_MEMORY;
@@ -124,7 +126,7 @@ static int ask_one(const struct nxr_memory *memory, uint64_t object, enum nxr_ob
     }
     nxr_object_key(set, object, key);
     question->io = (struct nxr_object_io){.action = action, .key = key};
-    is_in_time = nxr_object_ask(set->store, question, timeout_ns);
+    is_in_time = nxr_object_ask(set, question, timeout_ns);
     return is_in_time && question->io.error == 0
                ? NIXL_OK
                : question_fail(set, &question->io, is_in_time, answer);
@@ -164,23 +166,11 @@ int nxr_objects_delete(const struct nxr_memory *memory, uint64_t object, int64_t
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-/* What the engine has found, until the thread that has asked takes it. */
-struct listed {
-    struct listed *next;
-    struct nxr_object_found found;
-    char key[];
-};
-
-struct listing {
-    struct listed *first, **end;
-    bool is_short; /* of memory */
-};
-
 static bool listing_add(struct nxr_object_io *io, const char *key,
                         const struct nxr_object_found *found)
 {
-    struct listing *listing = nxr_list_entry(io, struct object_question, io)->arg;
-    struct listed *listed = malloc(sizeof(*listed) + strlen(key) + 1);
+    struct object_listing *listing = nxr_list_entry(io, struct object_question, io)->arg;
+    struct object_listed *listed = malloc(sizeof(*listed) + strlen(key) + 1);
 
     if (listed == NULL) {
         listing->is_short = true;
@@ -218,22 +208,46 @@ static uint64_t object_of(const struct nxr_object_set *set, const char *key)
                : UINT64_MAX;
 }
 
-/* Hand over what was found, and free it. */
-static int listing_end(const struct nxr_object_set *set, struct listing *listing, int status,
-                       nixl_object_list_fn *each, void *arg)
+void nxr_object_listing_free(struct object_listing *listing)
 {
     while (listing->first != NULL) {
-        struct listed *listed = listing->first;
+        struct object_listed *listed = listing->first;
 
         listing->first = listed->next;
-        if (status == NIXL_OK &&
-            (set->is_single || strncmp(listed->key, set->prefix, strlen(set->prefix)) == 0)) {
-            struct nixl_object_info info = NIXL_OBJECT_INFO_INIT;
+        free(listed);
+    }
+}
 
+bool nxr_object_ask_list(const struct nxr_object_set *set, const char *after, int64_t timeout_ns,
+                         struct object_question *question, struct object_listing *listing)
+{
+    char from[2 * NXR_OBJECT_KEY_MAX + 2];
+
+    *listing = (struct object_listing){.first = NULL, .end = &listing->first};
+    snprintf(from, sizeof(from), "%s%s", set->is_single ? "" : set->prefix,
+             after != NULL ? after : "");
+    question->arg = listing;
+    question->io = (struct nxr_object_io){.action = NXR_OBJECT_LIST,
+                                          .key = set->prefix,
+                                          .after = after != NULL ? from : NULL,
+                                          .each = listing_add};
+    return nxr_object_ask(set, question, timeout_ns);
+}
+
+/* Hand over what was found. */
+static int listing_hand_over(const struct nxr_object_set *set, const struct object_listing *listing,
+                             nixl_object_list_fn *each, void *arg)
+{
+    const struct object_listed *listed;
+    int status = NIXL_OK;
+
+    for (listed = listing->first; listed != NULL && status == NIXL_OK; listed = listed->next) {
+        struct nixl_object_info info = NIXL_OBJECT_INFO_INIT;
+
+        if (set->is_single || strncmp(listed->key, set->prefix, strlen(set->prefix)) == 0) {
             info_fill(set, object_of(set, listed->key), listed->key, &listed->found, &info);
             status = each(&info, arg) == 0 ? NIXL_OK : NIXL_E_CANCELED;
         }
-        free(listed);
     }
     return status;
 }
@@ -242,26 +256,20 @@ int nxr_objects_list(const struct nxr_memory *memory, const char *after, int64_t
                      nixl_object_list_fn *each, void *arg, struct nxr_object_answer *answer)
 {
     struct nxr_object_set *set = nxr_object_set_of(memory->range);
-    struct listing listing = {.first = NULL, .end = &listing.first};
-    struct object_question question = {.arg = &listing};
-    char from[2 * NXR_OBJECT_KEY_MAX + 2];
-    bool is_in_time;
-    int status = NIXL_OK;
+    struct object_question question;
+    struct object_listing listing;
+    bool is_in_time = nxr_object_ask_list(set, after, timeout_ns, &question, &listing);
+    int status;
 
-    snprintf(from, sizeof(from), "%s%s", set->is_single ? "" : set->prefix,
-             after != NULL ? after : "");
-    question.io = (struct nxr_object_io){.action = NXR_OBJECT_LIST,
-                                         .key = set->prefix,
-                                         .after = after != NULL ? from : NULL,
-                                         .each = listing_add};
-    is_in_time = nxr_object_ask(set->store, &question, timeout_ns);
     if (listing.is_short) {
         snprintf(answer->why, sizeof(answer->why), "no memory for the list");
         status = NIXL_E_NO_MEMORY;
     } else if (!is_in_time || question.io.error != 0) {
         status = question_fail(set, &question.io, is_in_time, answer);
+    } else {
+        status = listing_hand_over(set, &listing, each, arg);
     }
-    status = listing_end(set, &listing, status, each, arg);
+    nxr_object_listing_free(&listing);
     if (status == NIXL_E_CANCELED) {
         snprintf(answer->why, sizeof(answer->why), "each() has ended the list");
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies between objects and host memory: gets become requests, as many as they touch objects; puts
- * go to uploads; a SYNC waits for uploads. Requests end on the engine's thread. No lock of its own:
- * copy.c lets one thread at a time test and arm.
+ * go to uploads, or become requests if the set is written in place; a SYNC waits for uploads, and
+ * then for the engine if it has to do something. Requests end on the engine's thread. No lock of
+ * its own: copy.c lets one thread at a time test and arm.
  */
 #include "config.h"
 
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 
 /* A request for bytes of an object. */
-struct object_get {
+struct object_move {
     struct nxr_object_io io;
     struct object_copy *copy;
     char key[];
@@ -44,70 +45,72 @@ void nxr_object_copy_leave(struct object_copy *copy, int status)
     }
 }
 
-/* ---- gets ------------------------------------------------------------------------------------ */
+/* ---- gets, and puts in place ---------------------------------------------------------------- */
 
-static void object_get_ended(struct nxr_object_io *io)
+static void object_move_ended(struct nxr_object_io *io)
 {
-    struct object_get *get = (struct object_get *)io; /* its first member */
-    struct object_copy *copy = get->copy;
+    struct object_move *move = (struct object_move *)io; /* its first member */
+    struct object_copy *copy = move->copy;
     char what[48];
     int status = NIXL_OK;
 
     if (io->error != 0) {
-        snprintf(what, sizeof(what), "get of %llu at %llu", (unsigned long long)io->nbytes,
+        snprintf(what, sizeof(what), "%s of %llu at %llu",
+                 io->action == NXR_OBJECT_WRITE ? "put" : "get", (unsigned long long)io->nbytes,
                  (unsigned long long)io->offset);
-        nxr_object_fail(copy->set, what, get->key, io->error, io->why);
+        nxr_object_fail(copy->set, what, move->key, io->error, io->why);
         status = NIXL_E_STORAGE;
     }
-    free(get);
+    free(move);
     nxr_object_copy_leave(copy, status);
 }
 
 /* A request for bytes of one object. NULL: no memory. */
-static struct object_get *object_get_new(struct object_copy *copy, uint64_t object, uint64_t offset,
-                                         char *bytes, uint64_t nbytes)
+static struct object_move *object_move_new(struct object_copy *copy, uint64_t object,
+                                           uint64_t offset, char *bytes, uint64_t nbytes)
 {
     struct nxr_object_set *set = copy->set;
-    struct object_get *get = calloc(1, sizeof(*get) + NXR_OBJECT_KEY_MAX + 1);
+    struct object_move *move = calloc(1, sizeof(*move) + NXR_OBJECT_KEY_MAX + 1);
 
-    if (get == NULL) {
+    if (move == NULL) {
         return NULL;
     }
-    nxr_object_key(set, object, get->key);
-    get->copy = copy;
-    get->io = (struct nxr_object_io){.action = NXR_OBJECT_GET,
-                                     .store = set->store,
-                                     .key = get->key,
-                                     .memory = bytes,
-                                     .nbytes = nbytes,
-                                     .offset = offset,
-                                     .object_nbytes = set->object_nbytes,
-                                     .ended = object_get_ended};
-    return get;
+    nxr_object_key(set, object, move->key);
+    move->copy = copy;
+    move->io = (struct nxr_object_io){.store = set->store,
+                                      .key = move->key,
+                                      .memory = bytes,
+                                      .nbytes = nbytes,
+                                      .offset = offset,
+                                      .object_nbytes = set->object_nbytes,
+                                      .ended = object_move_ended};
+    return move;
 }
 
 /* Add the requests of a piece to the list. False: no memory. */
-static bool object_get_piece(struct object_copy *copy, const struct nxr_device_piece *piece,
-                             struct nxr_object_io **list_p)
+static bool object_move_piece(struct object_copy *copy, const struct nxr_device_piece *piece,
+                              bool is_put, struct nxr_object_io **list_p)
 {
     const struct nxr_object_set *set = copy->set;
-    uint64_t place = (uint64_t)((const char *)piece->src - set->base), left = piece->nbytes;
-    char *bytes = piece->dst;
+    const char *there = is_put ? piece->dst : piece->src;
+    char *bytes = is_put ? (char *)(uintptr_t)piece->src : piece->dst;
+    uint64_t place = (uint64_t)(there - set->base), left = piece->nbytes;
 
     while (left > 0) {
         uint64_t object = place / set->object_nbytes, offset = place % set->object_nbytes;
         uint64_t part = set->object_nbytes - offset;
-        struct object_get *get;
+        struct object_move *move;
 
         part = part < left ? part : left;
         part = part < set->part_nbytes ? part : set->part_nbytes;
-        get = object_get_new(copy, object, offset, bytes, part);
-        if (get == NULL) {
+        move = object_move_new(copy, object, offset, bytes, part);
+        if (move == NULL) {
             return false;
         }
+        move->io.action = is_put ? NXR_OBJECT_WRITE : NXR_OBJECT_GET;
         atomic_fetch_add_explicit(&copy->left, 1, memory_order_relaxed);
-        get->io.next = *list_p;
-        *list_p = &get->io;
+        move->io.next = *list_p;
+        *list_p = &move->io;
         place += part;
         bytes += part;
         left -= part;
@@ -120,7 +123,7 @@ static void object_drop_list(struct nxr_object_io *list)
     while (list != NULL) {
         struct nxr_object_io *next = list->next;
 
-        free(list); /* the first member of a struct object_get */
+        free(list); /* the first member of a struct object_move */
         list = next;
     }
 }
@@ -140,18 +143,21 @@ static struct nxr_object_io *object_reverse(struct nxr_object_io *list)
     return reversed;
 }
 
-static int object_copy_get(struct object_copy *made, const struct nxr_device_copy *copy)
+/* Gets, and puts that are written in place. */
+static int object_copy_move(struct object_copy *made, const struct nxr_device_copy *copy,
+                            bool is_put)
 {
+    const struct nxr_object_set *set = made->set;
     struct nxr_object_io *list = NULL;
 
     for (size_t i = 0; i < copy->n_pieces; i++) {
-        if (!object_get_piece(made, &copy->pieces[i], &list)) {
+        if (!object_move_piece(made, &copy->pieces[i], is_put, &list)) {
             object_drop_list(list);
             return NIXL_E_NO_MEMORY;
         }
     }
     if (list != NULL) {
-        nxr_object_engine_now()->submit(object_reverse(list));
+        set->engine->submit(object_reverse(list));
     }
     return NIXL_OK;
 }
@@ -195,6 +201,9 @@ static int object_copy_put(struct object_copy *made, const struct nxr_device_cop
         nxr_object_fail(set, "put", set->prefix, EBADF, "it is open for reading only");
         return NIXL_E_STORAGE;
     }
+    if (set->writes_in_place) {
+        return object_copy_move(made, copy, true);
+    }
     pthread_mutex_lock(&set->lock);
     for (size_t i = 0; i < copy->n_pieces && status == NIXL_OK; i++) {
         status = object_put_piece(made, copy->origin, &copy->pieces[i], &list);
@@ -202,32 +211,52 @@ static int object_copy_put(struct object_copy *made, const struct nxr_device_cop
     nxr_object_timer_set(set, &list);
     pthread_mutex_unlock(&set->lock);
     if (list != NULL) {
-        nxr_object_engine_now()->submit(object_reverse(list));
+        set->engine->submit(object_reverse(list));
     }
     return status;
+}
+
+static void object_synced(struct nxr_object_io *io)
+{
+    struct object_copy *copy = nxr_list_entry(io, struct object_copy, sync);
+
+    if (io->error != 0) {
+        nxr_object_fail(copy->set, "sync", "", io->error, io->why);
+    }
+    nxr_object_copy_leave(copy, io->error == 0 ? NIXL_OK : NIXL_E_STORAGE);
+}
+
+void nxr_object_copy_synced(struct object_copy *copy, int status, struct nxr_object_io **list_p)
+{
+    if (status != NIXL_OK || !copy->set->engine->has_sync) {
+        nxr_object_copy_leave(copy, status);
+        return;
+    }
+    copy->sync = (struct nxr_object_io){.action = NXR_OBJECT_SYNC,
+                                        .store = copy->set->store,
+                                        .key = "",
+                                        .ended = object_synced,
+                                        .next = *list_p};
+    *list_p = &copy->sync;
 }
 
 static void object_copy_sync(struct object_copy *made)
 {
     struct nxr_object_set *set = made->set;
     struct nxr_object_io *list = NULL;
-    int status = NIXL_INPROGRESS;
 
     pthread_mutex_lock(&set->lock);
     made->mark = set->next_number;
     atomic_fetch_add(&made->left, 1);
     if (nxr_object_uploads_are_over(set, made->mark)) {
-        status = nxr_object_lost_report(set);
+        nxr_object_copy_synced(made, nxr_object_lost_report(set), &list);
     } else {
         nxr_list_append(&set->syncs, &made->link);
         nxr_object_timer_set(set, &list);
     }
     pthread_mutex_unlock(&set->lock);
     if (list != NULL) {
-        nxr_object_engine_now()->submit(list);
-    }
-    if (status != NIXL_INPROGRESS) {
-        nxr_object_copy_leave(made, status);
+        set->engine->submit(list);
     }
 }
 
@@ -253,10 +282,10 @@ int nxr_object_copy_start(struct nxr_device_copy *copy)
     } else if (is_put) {
         status = object_copy_put(made, copy);
     } else {
-        status = object_copy_get(made, copy);
+        status = object_copy_move(made, copy, false);
     }
     copy->state[0] = made;
-    if (status == NIXL_E_NO_MEMORY && !is_put) {
+    if (status == NIXL_E_NO_MEMORY && (!is_put || set->writes_in_place)) {
         free(made); /* nothing was submitted */
         return status;
     }

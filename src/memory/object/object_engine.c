@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine for objects: loaded and started with the first region, stopped by the last finalize.
- * Lock: object_engine_lock.
+ * The engines for objects: that of S3, which is loaded, and that of directories. Each is started
+ * with its first region; both are stopped by the last finalize. Lock: object_engine_lock.
  */
 #include "config.h"
 
+#include "memory/object/kind.h"
 #include "memory/object/object.h"
 #include "util/log.h"
 #include "util/module.h"
@@ -12,7 +13,8 @@
 #include <stdio.h>
 
 static pthread_mutex_t object_engine_lock = PTHREAD_MUTEX_INITIALIZER;
-static const struct nxr_object_engine *_Atomic object_engine;
+static const struct nxr_object_engine *_Atomic object_engine; /* of S3 */
+static atomic_bool has_directory_engine;
 
 /* Caller holds the lock. */
 static int object_engine_load(char *why, size_t why_nbytes)
@@ -55,6 +57,19 @@ int nxr_object_engine_start(char *why, size_t why_nbytes)
     return status;
 }
 
+int nxr_objects_start_directory(char *why, size_t why_nbytes)
+{
+    int status = NIXL_OK;
+
+    pthread_mutex_lock(&object_engine_lock);
+    if (!atomic_load(&has_directory_engine)) {
+        status = nxr_object_directory.start(why, why_nbytes);
+        atomic_store(&has_directory_engine, status == NIXL_OK);
+    }
+    pthread_mutex_unlock(&object_engine_lock);
+    return status;
+}
+
 void nxr_object_engine_stop(void)
 {
     const struct nxr_object_engine *engine;
@@ -64,10 +79,14 @@ void nxr_object_engine_stop(void)
     if (engine != NULL) {
         engine->stop();
     }
+    if (atomic_exchange(&has_directory_engine, false)) {
+        nxr_object_directory.stop();
+    }
     pthread_mutex_unlock(&object_engine_lock);
 }
 
-const struct nxr_object_engine *nxr_object_engine_now(void)
+const struct nxr_object_engine *nxr_object_engine_now(bool is_directory)
 {
-    return atomic_load_explicit(&object_engine, memory_order_acquire);
+    return is_directory ? &nxr_object_directory
+                        : atomic_load_explicit(&object_engine, memory_order_acquire);
 }

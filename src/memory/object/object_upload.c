@@ -67,7 +67,7 @@ bool nxr_object_uploads_are_over(const struct nxr_object_set *set, uint64_t mark
 }
 
 /* End the SYNCs that have waited for what is over now. */
-static void syncs_check(struct nxr_object_set *set)
+static void syncs_check(struct nxr_object_set *set, struct nxr_object_io **list_p)
 {
     struct nxr_list *link, *after;
     int lost = NIXL_INPROGRESS;
@@ -80,7 +80,7 @@ static void syncs_check(struct nxr_object_set *set)
                 lost = nxr_object_lost_report(set);
             }
             nxr_list_remove(link);
-            nxr_object_copy_leave(copy, lost);
+            nxr_object_copy_synced(copy, lost, list_p);
         }
     }
 }
@@ -162,14 +162,14 @@ static void waiter_leave(struct object_copy **waiter_p, int status)
 }
 
 /* It takes no more bytes, and SYNCs need not wait for it. */
-static void upload_end(struct object_upload *upload)
+static void upload_end(struct object_upload *upload, struct nxr_object_io **list_p)
 {
     struct nxr_object_set *set = upload->set;
 
     upload->is_over = true;
     nxr_list_remove(&upload->by_object);
     nxr_list_remove(&upload->link);
-    syncs_check(set);
+    syncs_check(set, list_p);
 }
 
 static void upload_free(struct object_upload *upload)
@@ -195,12 +195,14 @@ static void upload_submit(struct object_upload *upload, struct nxr_object_io *io
 /* Submit what the end of a request has led to, without the lock. */
 static void upload_leave(struct nxr_object_set *set, struct nxr_object_io *list)
 {
+    const struct nxr_object_engine *engine = set->engine; /* the set may be gone below */
+
     if (--set->n_requests == 0) {
         pthread_cond_broadcast(&set->has_ended);
     }
     pthread_mutex_unlock(&set->lock);
     if (list != NULL) {
-        nxr_object_engine_now()->submit(list);
+        engine->submit(list);
     }
 }
 
@@ -251,7 +253,7 @@ static void upload_io_ended(struct nxr_object_io *io)
     } else if (io->action == NXR_OBJECT_COMPLETE) {
         nxr_object_lost_forget(set, upload->object);
         waiter_leave(&upload->last_waiter, NIXL_OK);
-        upload_end(upload);
+        upload_end(upload, &list);
     }
     upload_go_on(upload, &list);
     upload_leave(set, list);
@@ -282,7 +284,7 @@ static void part_ended(struct nxr_object_io *io)
     } else {
         nxr_object_lost_forget(set, upload->object);
         waiter_leave(&part->waiter, NIXL_OK);
-        upload_end(upload);
+        upload_end(upload, &list);
     }
     upload_go_on(upload, &list);
     upload_leave(set, list);
@@ -296,6 +298,7 @@ static void part_send(struct object_part *part, struct nxr_object_io **list_p)
     part->state = PART_SENDING;
     part->io.action = upload->set->n_parts > 1 ? NXR_OBJECT_PART : NXR_OBJECT_PUT;
     part->io.part = i + 1;
+    part->io.offset = i * upload->set->part_nbytes;
     part->io.parts = &upload->sent[i];
     part->io.ended = part_ended;
     upload_submit(upload, &part->io, list_p);
@@ -318,7 +321,7 @@ static void upload_clear(struct object_upload *upload, struct nxr_object_io **li
         return;
     }
     if (!upload->is_over) {
-        upload_end(upload);
+        upload_end(upload, list_p);
     }
     if (upload->is_named) {
         upload->is_named = false;
@@ -536,9 +539,9 @@ void nxr_object_uploads_stop(struct nxr_object_set *set)
     pthread_mutex_unlock(&set->lock);
     atomic_store(&set->is_timer_canceled, true);
     if (list != NULL) {
-        nxr_object_engine_now()->submit(list);
+        set->engine->submit(list);
     }
-    nxr_object_engine_now()->wake();
+    set->engine->wake();
     pthread_mutex_lock(&set->lock);
     while (set->n_requests > 0) {
         pthread_cond_wait(&set->has_ended, &set->lock);

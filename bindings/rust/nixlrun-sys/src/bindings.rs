@@ -486,7 +486,7 @@ pub const NIXL_MEM_VULKAN: nixl_mem_kind = 3;
 pub const NIXL_MEM_AUTO: nixl_mem_kind = 4;
 #[doc = " a file or a block device: nixl_region_open_file()"]
 pub const NIXL_MEM_FILE: nixl_mem_kind = 5;
-#[doc = " objects of an S3 store: nixl_region_open_object()"]
+#[doc = " objects of an S3 store, or files of a directory"]
 pub const NIXL_MEM_OBJECT: nixl_mem_kind = 6;
 #[doc = " Kinds of memory."]
 pub type nixl_mem_kind = ::std::os::raw::c_uint;
@@ -1029,6 +1029,83 @@ extern "C" {
         timeout_ns: i64,
         each: nixl_object_list_fn,
         arg: *mut ::std::os::raw::c_void,
+    ) -> ::std::os::raw::c_int;
+}
+#[doc = " make the directory, not its parents, if there is none"]
+pub const NIXL_DIRECTORY_CREATE: nixl_directory_flag = 1;
+#[doc = " only get; implies NIXL_ACCESS_NO_PUT; not with the others"]
+pub const NIXL_DIRECTORY_READ_ONLY: nixl_directory_flag = 2;
+#[doc = " puts write any range of a file, at once; see below"]
+pub const NIXL_DIRECTORY_IN_PLACE: nixl_directory_flag = 4;
+#[doc = " How nixl_region_open_directory() opens a directory; any of these together, except as said."]
+pub type nixl_directory_flag = ::std::os::raw::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct nixl_directory_params {
+    pub struct_nbytes: usize,
+    #[doc = " of enum nixl_directory_flag"]
+    pub flags: u32,
+    #[doc = " of enum nixl_access: what peers may not do"]
+    pub access: u32,
+    #[doc = " files in the region; 0: all that are there now"]
+    pub nobjects: u64,
+    #[doc = " room of each in the region; 0: of the largest that is there"]
+    pub object_nbytes: u64,
+    #[doc = " nobjects paths in the directory; NULL: see below"]
+    pub keys: *const *const ::std::os::raw::c_char,
+    #[doc = " permissions of files that are made, less the umask; 0: 0600"]
+    pub mode: u32,
+    #[doc = " of files that stay open, at most; 0: 256"]
+    pub ndescriptors: u32,
+    #[doc = " where its name and its events belong; NULL: the default"]
+    pub context: *mut nixl_context,
+}
+extern "C" {
+    #[must_use]
+    #[doc = " Publish files of a directory under a name, as one region of kind NIXL_MEM_OBJECT: what"]
+    #[doc = " nixl_region_open_object() does with the objects of a store, this call does with files. All that"]
+    #[doc = " is said there holds, but for what follows."]
+    #[doc = ""]
+    #[doc = " The region is a table of `nobjects` files with `object_nbytes` bytes of room: file i lies at the"]
+    #[doc = " offsets from i * object_nbytes on. Its path in the directory is keys[i], which may lie in"]
+    #[doc = " directories of its own, or without keys i as 16 hexadecimal digits. With nobjects 0 the table has"]
+    #[doc = " all files that are there, in the order of the bytes of their paths; nixl_object_list() and"]
+    #[doc = " nixl_object_stat() tell which. No path leads out of the directory, neither by \"..\", nor by"]
+    #[doc = " symbolic links."]
+    #[doc = ""]
+    #[doc = " A put of all object_nbytes of a file, in whatever pieces by one rank, replaces the file in one"]
+    #[doc = " step: who reads it sees the former one or the new one, whatever process dies. Files that are"]
+    #[doc = " replaced are kept open by those who read them. With NIXL_DIRECTORY_IN_PLACE puts write any range,"]
+    #[doc = " into the file that is there, or that is made then; who reads meanwhile sees any part of that."]
+    #[doc = ""]
+    #[doc = " A put has ended when the owner's kernel has accepted the bytes and the name. NIXL_OP_DURABLE:"]
+    #[doc = " they are on the medium, with the directories in which the name lies. A file that replaces another"]
+    #[doc = " one is on the medium before it does: a failure of the host leaves one of them. One that is new,"]
+    #[doc = " and was not put durably, may be there with other bytes after that."]
+    #[doc = ""]
+    #[doc = " Gets read any range of a file up to its own end, which may come before object_nbytes."]
+    #[doc = ""]
+    #[doc = " @param name      as nixl_region_alloc(); NULL: for this rank alone"]
+    #[doc = " @param path      of the directory"]
+    #[doc = " @param params    NULL: all files that are there"]
+    #[doc = " @param region_p  the handle, to be closed with nixl_region_close()"]
+    #[doc = " @return NIXL_OK"]
+    #[doc = " @return NIXL_E_INVALID_ARG  a bad name, path, key or params; not a directory; one without files"]
+    #[doc = "                             and no nobjects; all files are empty and no object_nbytes"]
+    #[doc = " @return NIXL_E_NOT_FOUND    no such directory; without object_nbytes: no such file"]
+    #[doc = " @return NIXL_E_ACCESS       not permitted, or the file system is mounted for reading only"]
+    #[doc = " @return NIXL_E_NAME_IN_USE  this rank has an open region of that name"]
+    #[doc = " @return NIXL_E_RANGE        more bytes than a region can have"]
+    #[doc = " @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY"]
+    #[doc = " @return NIXL_E_STORAGE      the system failed otherwise: nixl_last_error() has path and reason,"]
+    #[doc = "                             and its native_code the errno"]
+    #[doc = " Later failures end puts, gets and flushes with NIXL_E_STORAGE at the rank that called, with path"]
+    #[doc = " and reason, and the errno as native_code. Collective: no. Threads: any."]
+    pub fn nixl_region_open_directory(
+        name: *const ::std::os::raw::c_char,
+        path: *const ::std::os::raw::c_char,
+        params: *const nixl_directory_params,
+        region_p: *mut *mut nixl_region,
     ) -> ::std::os::raw::c_int;
 }
 #[repr(C)]

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files that are being written: without a name, where the file system can, else with one that
+ * begins with NXR_UNFINISHED, which its writer has locked. So one whose writer was killed is known,
+ * and removed when the directory is opened next. No state.
+ */
+#include "config.h"
+
+#include "storage/directory/beneath.h"
+#include "storage/directory/directory.h"
+#include "util/random.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_TRIES 100
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static void path_of_descriptor(int fd, char path[32])
+{
+    snprintf(path, 32, "/proc/self/fd/%d", fd);
+}
+
+bool nxr_unfinished_can_be_unnamed(int root)
+{
+    char path[32];
+    int fd = openat(root, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    bool can = fd >= 0;
+
+    if (fd >= 0) {
+        path_of_descriptor(fd, path); /* it gets a name by that */
+        can = access(path, F_OK) == 0;
+        close(fd);
+    }
+    return can;
+}
+
+static int name_invent(char name[32])
+{
+    uint64_t number;
+
+    if (!nxr_random(&number, sizeof(number))) {
+        return errno;
+    }
+    snprintf(name, 32, NXR_UNFINISHED "%016llx", (unsigned long long)number);
+    return 0;
+}
+
+/* Nobody else has it, and it was not taken for the rest of a dead process before it was locked. */
+static bool is_kept(int fd)
+{
+    struct stat stat;
+
+    return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &stat) == 0 && stat.st_nlink > 0;
+}
+
+static int make_named(struct nxr_object_store *store, struct nxr_unfinished *unfinished)
+{
+    for (int i = 0; i < MAX_TRIES; i++) {
+        int error = name_invent(unfinished->name);
+
+        if (error != 0) {
+            return error;
+        }
+        unfinished->fd =
+            openat(store->root, unfinished->name,
+                   O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, store->file_mode);
+        if (unfinished->fd >= 0 && is_kept(unfinished->fd)) {
+            return 0;
+        }
+        error = errno;
+        if (unfinished->fd >= 0) {
+            (void)unlinkat(store->root, unfinished->name, 0);
+            close(unfinished->fd);
+        } else if (error != EEXIST) {
+            return error;
+        }
+    }
+    return EBUSY;
+}
+
+int nxr_unfinished_make(struct nxr_object_store *store, struct nxr_unfinished *unfinished)
+{
+    unfinished->name[0] = '\0';
+    if (!store->has_unnamed) {
+        return make_named(store, unfinished);
+    }
+    unfinished->fd = openat(store->root, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, store->file_mode);
+    return unfinished->fd < 0 ? errno : 0;
+}
+
+int nxr_unfinished_write(const struct nxr_unfinished *unfinished, const char *bytes,
+                         uint64_t nbytes, uint64_t offset)
+{
+    while (nbytes > 0) {
+        ssize_t n = pwrite(unfinished->fd, bytes, nbytes, (off_t)offset);
+
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return n < 0 ? errno : EIO;
+        }
+        bytes += n;
+        nbytes -= (uint64_t)n;
+        offset += (uint64_t)n;
+    }
+    return 0;
+}
+
+void nxr_unfinished_drop(struct nxr_object_store *store, struct nxr_unfinished *unfinished)
+{
+    if (unfinished->name[0] != '\0') {
+        (void)unlinkat(store->root, unfinished->name, 0);
+    }
+    close(unfinished->fd);
+    unfinished->fd = -1;
+}
+
+struct parent_making {
+    struct nxr_beneath_making making;
+    struct nxr_object_store *store;
+};
+
+static void parent_made(const struct nxr_beneath_making *making, const char *path,
+                        size_t path_nbytes)
+{
+    const struct parent_making *parent = (const struct parent_making *)making; /* first member */
+
+    nxr_unsynced_add_parent(&parent->store->unsynced, path, path_nbytes);
+}
+
+int nxr_directory_parent(struct nxr_object_store *store, const char *name, const char **base_p)
+{
+    const struct parent_making making = {{store->directory_mode, parent_made}, store};
+
+    return nxr_beneath_parent(store->root, name, &making.making, base_p);
+}
+
+/* ---- publishing ------------------------------------------------------------------------------ */
+
+/* Give it a name that nobody looks for. 0 or an errno. */
+static int give_name(struct nxr_object_store *store, struct nxr_unfinished *unfinished)
+{
+    char path[32];
+    int error;
+
+    path_of_descriptor(unfinished->fd, path);
+    (void)flock(unfinished->fd, LOCK_EX | LOCK_NB);
+    do {
+        error = name_invent(unfinished->name);
+        if (error == 0 &&
+            linkat(AT_FDCWD, path, store->root, unfinished->name, AT_SYMLINK_FOLLOW) != 0) {
+            error = errno;
+        }
+    } while (error == EEXIST);
+    if (error != 0) {
+        unfinished->name[0] = '\0';
+    }
+    return error;
+}
+
+/* As the first file of that name. EEXIST: there is one; others: an errno. */
+static int publish_first(struct nxr_object_store *store, struct nxr_unfinished *unfinished,
+                         int parent, const char *base)
+{
+    char path[32];
+    int outcome;
+
+    if (unfinished->name[0] == '\0') {
+        path_of_descriptor(unfinished->fd, path);
+        outcome = linkat(AT_FDCWD, path, parent, base, AT_SYMLINK_FOLLOW);
+    } else {
+        outcome = renameat2(store->root, unfinished->name, parent, base, RENAME_NOREPLACE);
+        if (outcome != 0 && (errno == EINVAL || errno == ENOSYS)) {
+            return EEXIST; /* the file system does not tell: replace it, to be safe */
+        }
+    }
+    return outcome == 0 ? 0 : errno;
+}
+
+static int publish_over(struct nxr_object_store *store, struct nxr_unfinished *unfinished,
+                        int parent, const char *base)
+{
+    int error = fdatasync(unfinished->fd) == 0 ? 0 : errno;
+
+    if (error == 0 && unfinished->name[0] == '\0') {
+        error = give_name(store, unfinished);
+    }
+    if (error == 0 && renameat(store->root, unfinished->name, parent, base) != 0) {
+        error = errno;
+    }
+    return error;
+}
+
+int nxr_unfinished_publish(struct nxr_object_store *store, struct nxr_unfinished *unfinished,
+                           const char *name)
+{
+    const char *base;
+    int parent = nxr_directory_parent(store, name, &base), error;
+
+    if (parent < 0) {
+        return -parent;
+    }
+    error = publish_first(store, unfinished, parent, base);
+    if (error == EEXIST) {
+        error = publish_over(store, unfinished, parent, base);
+    }
+    close(parent);
+    if (error == 0) {
+        unfinished->name[0] = '\0';
+        nxr_unsynced_add_file(&store->unsynced, name);
+        nxr_unsynced_add_parent(&store->unsynced, name, strlen(name));
+        nxr_opened_drop(&store->opened, name);
+    }
+    return error;
+}
+
+/* ---- cleaning -------------------------------------------------------------------------------- */
+
+static void clean_one(int root, const char *name)
+{
+    int fd = openat(root, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (fd >= 0) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+            (void)unlinkat(root, name, 0);
+        }
+        close(fd);
+    }
+}
+
+void nxr_unfinished_clean(int root)
+{
+    int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
+    const struct dirent *entry;
+
+    if (directory == NULL) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        return;
+    }
+    while ((entry = readdir(directory)) != NULL) {
+        if (strncmp(entry->d_name, NXR_UNFINISHED, strlen(NXR_UNFINISHED)) == 0) {
+            clean_one(root, entry->d_name);
+        }
+    }
+    closedir(directory);
+}

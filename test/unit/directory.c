@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* storage/directory: names, what is opened beneath one, descriptors, what is not durable. */
+#include "config.h"
+
+#include "storage/directory/beneath.h"
+#include "storage/directory/opened.h"
+#include "storage/directory/unsynced.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char where[64];
+static int root = -1;
+
+static void set_up(void)
+{
+    snprintf(where, sizeof(where), "/tmp/nixlrun-directory.XXXXXX");
+    cr_assert(mkdtemp(where) != NULL);
+    root = open(where, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cr_assert(root >= 0);
+}
+
+static void take_down(void)
+{
+    char command[100];
+
+    close(root);
+    snprintf(command, sizeof(command), "rm -rf %s", where);
+    cr_assert(eq(int, system(command), 0));
+}
+
+TestSuite(directory, .init = set_up, .fini = take_down);
+
+static void make_file(const char *name)
+{
+    int fd = openat(root, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    cr_assert(fd >= 0);
+    close(fd);
+}
+
+Test(directory, names)
+{
+    static const char *const good[] = {"a", "a/b", "..a", "a..", ".a", "...", "a/.b/c d", "-"};
+    static const char *const bad[] = {"",   "/",   "/a",   "a/",    "a//b", ".",
+                                      "..", "./a", "a/..", "a/./b", "../a", ".nixlrun-1"};
+    char why[200], name[300] = "";
+
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        cr_expect(nxr_beneath_is_name(good[i], why, sizeof(why)), "%s", good[i]);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        why[0] = '\0';
+        cr_expect(not(nxr_beneath_is_name(bad[i], why, sizeof(why))), "%s", bad[i]);
+        cr_expect(why[0] != '\0');
+    }
+    memset(name, 'x', 255);
+    cr_expect(nxr_beneath_is_name(name, why, sizeof(why)));
+    name[255] = 'x';
+    cr_expect(not(nxr_beneath_is_name(name, why, sizeof(why))));
+}
+
+static int n_made;
+
+static void made(const struct nxr_beneath_making *making, const char *path, size_t path_nbytes)
+{
+    (void)making;
+    cr_expect(path_nbytes <= strlen(path));
+    n_made++;
+}
+
+Test(directory, parents)
+{
+    const struct nxr_beneath_making making = {0700, made};
+    const char *base = NULL;
+    int fd;
+
+    cr_expect(eq(int, nxr_beneath_parent(root, "a/b/c", NULL, &base), -ENOENT));
+    fd = nxr_beneath_parent(root, "a/b/c", &making, &base);
+    cr_assert(fd >= 0);
+    cr_expect(eq(int, n_made, 2));
+    cr_expect(eq(str, (char *)base, (char *)"c"));
+    close(fd);
+    fd = nxr_beneath_parent(root, "a/x/c", &making, &base);
+    cr_assert(fd >= 0);
+    cr_expect(eq(int, n_made, 3));
+    close(fd);
+    make_file("f");
+    cr_expect(eq(int, nxr_beneath_parent(root, "f/b/c", &making, &base), -ENOTDIR));
+    /* Nothing is made behind a link that leads out. */
+    cr_assert(eq(int, symlinkat("/tmp", root, "out"), 0));
+    cr_expect(eq(int, nxr_beneath_parent(root, "out/b/c", &making, &base), -EXDEV));
+    cr_expect(eq(int, n_made, 3));
+}
+
+Test(directory, descriptors)
+{
+    struct nxr_opened_cache cache;
+    struct nxr_opened *opened[3];
+    static const char *const names[] = {"a", "b", "c"};
+
+    nxr_opened_cache_init(&cache, root, 2, false);
+    for (int i = 0; i < 3; i++) { /* all are used: none can be closed */
+        make_file(names[i]);
+        opened[i] = nxr_opened_add(&cache, names[i], openat(root, names[i], O_RDONLY), false);
+        cr_assert(opened[i] != NULL);
+    }
+    cr_expect(eq(int, (int)cache.n, 3));
+    for (int i = 0; i < 3; i++) {
+        nxr_opened_release(&cache, opened[i]);
+    }
+    cr_expect(eq(int, (int)cache.n, 2));
+    cr_expect(nxr_opened_find(&cache, "a", false) == NULL);
+    opened[1] = nxr_opened_find(&cache, "b", false);
+    cr_assert(opened[1] != NULL);
+    cr_assert(eq(int, renameat(root, "a", root, "b"), 0)); /* another file of that name */
+    nxr_opened_release(&cache, opened[1]);
+    cr_expect(nxr_opened_find(&cache, "b", false) == NULL);
+    cr_expect(nxr_opened_find(&cache, "c", true) == NULL); /* it is open for reading */
+    cr_expect(eq(int, (int)cache.n, 0));
+    cr_expect(nxr_opened_add(&cache, "d", openat(root, ".", O_RDONLY), false) == NULL);
+    cr_expect(eq(int, errno, EISDIR));
+    nxr_opened_cache_end(&cache);
+}
+
+Test(directory, unsynced)
+{
+    struct nxr_unsynced unsynced;
+    char name[40], what[100] = "";
+
+    nxr_unsynced_init(&unsynced, root);
+    make_file("a");
+    for (int i = 0; i < 3; i++) {
+        nxr_unsynced_add_file(&unsynced, "a");
+        nxr_unsynced_add_file(&unsynced, "gone");
+        nxr_unsynced_add_parent(&unsynced, "a", 1);
+        nxr_unsynced_add_parent(&unsynced, "b/c", 3);
+    }
+    cr_expect(eq(int, (int)unsynced.files.n, 2));
+    cr_expect(eq(int, (int)unsynced.directories.n, 2));
+    cr_expect(eq(int, nxr_unsynced_sync(&unsynced, what, sizeof(what)), 0));
+    cr_expect(eq(int, (int)unsynced.files.n, 0));
+    /* What fails is tried again. */
+    cr_assert(eq(int, symlinkat("/dev/null", root, "out"), 0));
+    nxr_unsynced_add_file(&unsynced, "out");
+    cr_expect(eq(int, nxr_unsynced_sync(&unsynced, what, sizeof(what)), EXDEV));
+    cr_expect(eq(str, what, (char *)"fdatasync of 'out'"));
+    cr_expect(eq(int, (int)unsynced.files.n, 1));
+    cr_assert(eq(int, unlinkat(root, "out", 0), 0));
+    cr_expect(eq(int, nxr_unsynced_sync(&unsynced, what, sizeof(what)), 0));
+    /* Too many are the whole file system. */
+    for (int i = 0; i < NXR_UNSYNCED_MAX + 10; i++) {
+        snprintf(name, sizeof(name), "%d", i);
+        nxr_unsynced_add_file(&unsynced, name);
+    }
+    cr_expect(unsynced.files.is_beyond);
+    cr_expect(eq(int, (int)unsynced.files.n, NXR_UNSYNCED_MAX));
+    cr_expect(eq(int, nxr_unsynced_sync(&unsynced, what, sizeof(what)), 0));
+    cr_expect(not(unsynced.files.is_beyond));
+    nxr_unsynced_end(&unsynced);
+}
