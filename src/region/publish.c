@@ -12,6 +12,7 @@
 #include "core/carrier.h"
 #include "nixlrun.h"
 #include "region/region.h"
+#include "util/debug.h"
 #include "util/log.h"
 
 #include <search.h>
@@ -37,14 +38,33 @@ static uint32_t n_free_ids;
 static uint32_t n_used_ids; /* ids from here on were never used */
 static uint64_t last_generation;
 
-/* What makes regions whose names begin with that character when they are asked for. */
-static nxr_publish_maker *publish_maker;
-static char publish_maker_initial;
+/* What makes regions whose names begin with the prefix when they are asked for. */
+static struct {
+    const char *prefix;
+    nxr_publish_maker *make;
+} publish_makers[NXR_PUBLISH_MAKERS];
 
-void nxr_publish_make_by(char initial, nxr_publish_maker *maker)
+void nxr_publish_make_by(const char *prefix, nxr_publish_maker *maker)
 {
-    publish_maker_initial = initial;
-    publish_maker = maker;
+    size_t i = 0;
+
+    while (publish_makers[i].prefix != NULL && strcmp(publish_makers[i].prefix, prefix) != 0) {
+        i++;
+        NXR_ASSERT(i < NXR_PUBLISH_MAKERS);
+    }
+    publish_makers[i].prefix = prefix;
+    publish_makers[i].make = maker;
+}
+
+/* The region that was made for this question; NULL: none, or not yet. */
+static struct nxr_published *publish_make(const struct nxr_peer *peer, const char *name)
+{
+    for (size_t i = 0; i < NXR_PUBLISH_MAKERS && publish_makers[i].prefix != NULL; i++) {
+        if (strncmp(name, publish_makers[i].prefix, strlen(publish_makers[i].prefix)) == 0) {
+            return publish_makers[i].make(peer, name);
+        }
+    }
+    return NULL;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -366,8 +386,8 @@ void nxr_publish_ask(const struct nxr_control_source *source, uint64_t ask, cons
     struct nxr_published *published = nxr_publish_find(name);
     struct parked_ask *waiting;
 
-    if (published == NULL && publish_maker != NULL && name[0] == publish_maker_initial) {
-        published = publish_maker(peer, name);
+    if (published == NULL) {
+        published = publish_make(peer, name);
     }
     if (published != NULL) {
         send_key(peer, source->conn, ask, published);

@@ -70,11 +70,13 @@ void nxr_publish_revoke(struct nxr_published *published);
 void nxr_publish_free(struct nxr_published *published);
 
 /*
- * Make the region of a peer's question, when no name of the program fits: NULL if it is none of the
- * maker's. One maker, for names that no program can give. Set before anything starts.
+ * Make the region of a peer's question about a name that is not published. NULL: it is none of the
+ * maker's, or the maker publishes it later: the question is parked. For names that the library
+ * gives, each kind with a prefix of its own. Set before anything starts; may be repeated.
  */
+#define NXR_PUBLISH_MAKERS 2
 typedef struct nxr_published *nxr_publish_maker(const struct nxr_peer *peer, const char *name);
-void nxr_publish_make_by(char initial, nxr_publish_maker *maker);
+void nxr_publish_make_by(const char *prefix, nxr_publish_maker *maker);
 
 /* A peer asks for a name: answer, or park the question. */
 void nxr_publish_ask(const struct nxr_control_source *source, uint64_t ask, const char *name);

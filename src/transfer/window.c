@@ -211,7 +211,9 @@ static void windows_peer_unlink(struct nxr_peer *peer)
 
 static void windows_register(void)
 {
-    nxr_publish_make_by(NXR_WINDOW_NAME, window_publish);
+    static const char prefix[] = {NXR_WINDOW_NAME, '\0'};
+
+    nxr_publish_make_by(prefix, window_publish);
     nxr_works_register();
     nxr_net_register(NXR_NET_STAGE, window_take_stage, true);
 }
