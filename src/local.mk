@@ -297,6 +297,7 @@ endif
 %C%_libnxr_grant_la_CFLAGS = $(AM_CFLAGS)
 
 %C%_libnxr_channel_la_SOURCES = \
+	%D%/channel/attached_lane.c \
 	%D%/channel/channel.c %D%/channel/channel.h \
 	%D%/channel/channel_move.c \
 	%D%/channel/lane.c

@@ -33,6 +33,10 @@ enum nixl_channel_role {
  * that the former one had published; an item that this one died in does not exist. If it is open
  * for one rank, it is for one process, and the next one gets NIXL_E_STALE.
  *
+ * Attached processes may be producers of an end that is open for any rank. The consumer's library
+ * allocates the slots of each when it opens its end, and frees them in nixl_channel_recv() when the
+ * process has ended and all its items are given back.
+ *
  * @param name          1 .. NIXL_CHANNEL_NAME_MAX bytes; a consumer has one channel of that name
  * @param peer          the other end's rank, may be the caller; NIXL_ANY_RANK, for a consumer: any
  *                      number of producers, each with nslots of its own
@@ -49,8 +53,7 @@ enum nixl_channel_role {
  *                               NIXLRUN_RESOLVE_TIMEOUT
  * @return NIXL_E_STALE          producer: the consumer's end is open for a former process of this
  *                               rank
- * @return NIXL_E_UNSUPPORTED    producer: the consumer's end is open for any rank of its own job,
- *                               and this is an attached process
+ * and as nixl_region_alloc() at the consumer, if this is an attached process;
  * and as nixl_region_alloc() and nixl_get(). Threads: any; one thread at a time may use an end.
  */
 NIXL_API int nixl_channel_open(const char *name, int peer, enum nixl_channel_role role,
@@ -89,7 +92,8 @@ NIXL_API int nixl_channel_publish(struct nixl_channel *channel, size_t nbytes) N
  * @return NIXL_E_STALE          there is no item, and the producer has closed its end (never with
  *                               NIXL_ANY_RANK)
  * @return NIXL_E_PEER_LOST      there is no item, and the producer has died. With NIXL_ANY_RANK:
- *                               once for each process that dies without closing its end, after
+ *                               once for each process that dies without closing its end (an
+ *                               attached one: that has opened its end and was not detached), after
  *                               all that it had published and before what the next process of that
  *                               rank publishes; the rank is in nixl_last_error()
  * @return NIXL_E_INVALID_ARG    not a consumer's end, slot_p NULL, a negative timeout

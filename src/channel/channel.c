@@ -2,7 +2,8 @@
 /*
  * Opening and closing channels. A consumer fills its ledger before it publishes the slots, and a
  * producer asks for the slots first, so that it never reads a ledger that is not filled. Lock:
- * channels_lock guards the lists of handles, which are type-stable and reused as late as possible.
+ * nxr_channels_lock guards the lists of handles, which are type-stable and reused as late as
+ * possible.
  */
 #include "config.h"
 
@@ -21,8 +22,8 @@
 
 #define LINE 64 /* slots begin on lines of their own */
 
-static pthread_mutex_t channels_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nxr_list open_channels = {&open_channels, &open_channels};
+pthread_mutex_t nxr_channels_lock = PTHREAD_MUTEX_INITIALIZER;
+struct nxr_list nxr_channels_open = {&nxr_channels_open, &nxr_channels_open};
 static struct nxr_handle_cache channel_handles =
     NXR_HANDLE_CACHE(channel_handles, struct nixl_channel, link, 64);
 
@@ -51,18 +52,20 @@ static struct nixl_channel *channel_new(void)
 {
     struct nixl_channel *channel;
 
-    pthread_mutex_lock(&channels_lock);
+    pthread_mutex_lock(&nxr_channels_lock);
     channel = nxr_handle_take(&channel_handles);
-    pthread_mutex_unlock(&channels_lock);
+    pthread_mutex_unlock(&nxr_channels_lock);
     if (channel != NULL) {
         memset(channel, 0, sizeof(*channel));
         nxr_list_init(&channel->link);
+        nxr_attached_lanes_init(channel);
     }
     return channel;
 }
 
 static void channel_drop(struct nixl_channel *channel)
 {
+    nxr_attached_lanes_free(channel);
     free(channel->lanes);
     free(channel->staging);
     free(channel->name);
@@ -71,11 +74,11 @@ static void channel_drop(struct nixl_channel *channel)
 static void channel_retire(struct nixl_channel *channel)
 {
     atomic_store_explicit(&channel->magic, 0, memory_order_release);
-    pthread_mutex_lock(&channels_lock);
+    pthread_mutex_lock(&nxr_channels_lock);
     nxr_list_remove(&channel->link);
     channel_drop(channel);
     nxr_handle_retire(&channel_handles, channel);
-    pthread_mutex_unlock(&channels_lock);
+    pthread_mutex_unlock(&nxr_channels_lock);
 }
 
 /* ---- closing --------------------------------------------------------------------------------- */
@@ -87,8 +90,7 @@ static void unmap(struct nixl_region *region, int rank, char *bytes)
     }
 }
 
-/* Close a region handle, if there is one. NIXL_OK: it is closed, and *region_p is NULL. */
-static int close_region(struct nixl_region **region_p, int64_t timeout_ns)
+int nxr_channel_close_region(struct nixl_region **region_p, int64_t timeout_ns)
 {
     int status = *region_p != NULL ? nixl_region_close(*region_p, timeout_ns) : NIXL_OK;
 
@@ -114,12 +116,15 @@ static void channel_let_go(struct nixl_channel *channel)
 
 static int close_regions(struct nixl_channel *channel, int64_t timeout_ns)
 {
-    int status = close_region(&channel->ledger, timeout_ns);
+    int status = nxr_attached_lanes_close(channel, timeout_ns);
 
     if (status == NIXL_OK) {
-        status = close_region(&channel->slots, timeout_ns);
+        status = nxr_channel_close_region(&channel->ledger, timeout_ns);
     }
-    return status == NIXL_OK ? close_region(&channel->credit, timeout_ns) : status;
+    if (status == NIXL_OK) {
+        status = nxr_channel_close_region(&channel->slots, timeout_ns);
+    }
+    return status == NIXL_OK ? nxr_channel_close_region(&channel->credit, timeout_ns) : status;
 }
 
 static int call_channel_close(struct nixl_channel *channel, int64_t timeout_ns)
@@ -135,6 +140,7 @@ static int call_channel_close(struct nixl_channel *channel, int64_t timeout_ns)
     }
     if (!channel->is_closing) {
         channel->is_closing = true;
+        nxr_attached_lanes_stop(channel);
         nxr_channel_say_closed(channel);
         channel_let_go(channel);
     }
@@ -195,9 +201,17 @@ static struct nxr_ledger_head channel_head(const struct nixl_channel *channel)
 
 static void channel_list(struct nixl_channel *channel)
 {
-    pthread_mutex_lock(&channels_lock);
-    nxr_list_append(&open_channels, &channel->link);
-    pthread_mutex_unlock(&channels_lock);
+    pthread_mutex_lock(&nxr_channels_lock);
+    nxr_list_append(&nxr_channels_open, &channel->link);
+    pthread_mutex_unlock(&nxr_channels_lock);
+}
+
+static void channel_place_slots(struct nixl_channel *channel)
+{
+    channel->slot_bytes = nixl_region_addr(channel->slots);
+    for (unsigned i = 0; i < channel->n_own_lanes; i++) {
+        channel->lanes[i].slots = channel->slot_bytes + nxr_slot_at(channel, i, 0);
+    }
 }
 
 /*
@@ -210,6 +224,7 @@ static int open_consumer(struct nixl_channel *channel, const struct nixl_mem_par
     char name[NIXL_NAME_MAX + 1];
     int status;
 
+    channel->n_own_lanes = channel->n_lanes;
     channel->lanes = calloc(channel->n_lanes, sizeof(*channel->lanes));
     if (channel->lanes == NULL) {
         return nxr_fail(NIXL_E_NO_MEMORY, "nixl_channel_open", channel->peer, "", 0,
@@ -223,6 +238,9 @@ static int open_consumer(struct nixl_channel *channel, const struct nixl_mem_par
     channel->ledger_bytes = nixl_region_addr(channel->ledger);
     *(struct nxr_ledger_head *)(void *)channel->ledger_bytes = channel_head(channel);
     nxr_channel_region_name(name, channel->name, "slots");
+    for (unsigned i = 0; i < channel->n_lanes; i++) {
+        nxr_lane_place(channel, &channel->lanes[i], channel->ledger_bytes, channel->n_lanes, i);
+    }
     channel_list(channel); /* a producer may connect and die at once */
     status = nixl_region_alloc(name, slots_nbytes, params, &channel->slots);
     if (status == NIXL_OK && (channel->slots->memory.access & NIXL_ACCESS_NO_PUT) != 0) {
@@ -231,7 +249,11 @@ static int open_consumer(struct nixl_channel *channel, const struct nixl_mem_par
                           "NIXL_ACCESS_NO_GET");
     }
     if (status == NIXL_OK) {
-        channel->slot_bytes = nixl_region_addr(channel->slots);
+        channel_place_slots(channel);
+        status =
+            channel->peer == NIXL_ANY_RANK ? nxr_attached_lanes_open(channel, params) : NIXL_OK;
+    }
+    if (status == NIXL_OK) {
         channel->producer = channel->peer != NIXL_ANY_RANK ? nxr_peer_get(channel->peer) : NULL;
     }
     if (status == NIXL_OK && channel->producer == NULL && channel->peer != NIXL_ANY_RANK) {
@@ -246,12 +268,7 @@ static int check_producer(const struct nixl_channel *channel, const struct nxr_l
     static const char operation[] = "nixl_channel_open";
 
     if (head->peer == NIXL_ANY_RANK) {
-        return !nxr_peer_is_attached(channel->consumer)
-                   ? NIXL_OK
-                   : nxr_fail(NIXL_E_UNSUPPORTED, operation, channel->peer, "", 0,
-                              "%s has opened its end of channel '%s' for any rank of its job; for "
-                              "an attached process it must open one for that process alone",
-                              nxr_rank_name(channel->peer), channel->name);
+        return NIXL_OK;
     }
     if (head->producer.job != nxr_job.self.job || head->producer.rank != nxr_job.rank) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, channel->peer, "", 0,
@@ -270,21 +287,27 @@ static int check_producer(const struct nixl_channel *channel, const struct nxr_l
 }
 
 /* Do both ends agree on the parameters? */
+static int check_sizes(const struct nixl_channel *channel, const struct nxr_ledger_head *head)
+{
+    if (head->slot_nbytes == channel->slot_nbytes && head->nslots == channel->nslots) {
+        return NIXL_OK;
+    }
+    return nxr_fail(NIXL_E_INVALID_ARG, "nixl_channel_open", channel->peer, "", 0,
+                    "the consumer has %llu slots of %llu bytes, not %llu of %llu",
+                    (unsigned long long)head->nslots, (unsigned long long)head->slot_nbytes,
+                    (unsigned long long)channel->nslots, (unsigned long long)channel->slot_nbytes);
+}
+
 static int check_ledger(struct nixl_channel *channel, const struct nxr_ledger_head *head,
                         uint64_t ledger_nbytes, uint64_t slots_nbytes)
 {
     const char *operation = "nixl_channel_open";
     uint64_t ledger_least, slots_least;
-    int status;
+    int status = check_sizes(channel, head);
 
-    if (head->slot_nbytes != channel->slot_nbytes || head->nslots != channel->nslots) {
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, channel->peer, "", 0,
-                        "the consumer has %llu slots of %llu bytes, not %llu of %llu",
-                        (unsigned long long)head->nslots, (unsigned long long)head->slot_nbytes,
-                        (unsigned long long)channel->nslots,
-                        (unsigned long long)channel->slot_nbytes);
+    if (status == NIXL_OK) {
+        status = check_producer(channel, head);
     }
-    status = check_producer(channel, head);
     if (status != NIXL_OK) {
         return status;
     }
@@ -323,11 +346,73 @@ static int map_consumer(struct nixl_channel *channel)
                           "no memory for %llu slots", (unsigned long long)channel->nslots);
 }
 
+/* Open the consumer's two regions of these names. */
+static int open_theirs(struct nixl_channel *channel, const char *ledger, const char *slots)
+{
+    int status = nixl_region_open(ledger, &channel->ledger);
+
+    return status == NIXL_OK ? nixl_region_open(slots, &channel->slots) : status;
+}
+
+/* Wait for the two regions, and read the head of the ledger. */
+static int find_theirs(struct nixl_channel *channel, struct nixl_region_info *ledger,
+                       struct nixl_region_info *slots, struct nxr_ledger_head *head)
+{
+    int status = nixl_region_query(channel->peer, channel->slots, nxr_env.resolve_timeout, slots);
+
+    if (status == NIXL_OK) {
+        status = nixl_region_query(channel->peer, channel->ledger, nxr_env.resolve_timeout, ledger);
+    }
+    return status == NIXL_OK ? nixl_get(channel->peer, channel->ledger, 0, head, sizeof(*head))
+                             : status;
+}
+
+/*
+ * The consumer's end is open for any rank, and it is attached: ask for a lane of this attachment
+ * alone. Its regions are made for the question about the first of them.
+ */
+static int find_attached_lane(struct nixl_channel *channel, struct nixl_region_info *ledger_info,
+                              struct nixl_region_info *slots_info, struct nxr_ledger_head *head)
+{
+    uint64_t id = nxr_attached_lane_id(channel->consumer);
+    char ledger[NIXL_NAME_MAX + 1], slots[NIXL_NAME_MAX + 1];
+    int status;
+
+    nxr_channel_close_region(&channel->ledger, NIXL_FOREVER); /* no parts of ours: do not wait */
+    nxr_channel_close_region(&channel->slots, NIXL_FOREVER);
+    nxr_attached_lane_region_name(ledger, channel->name, "ledger", id);
+    nxr_attached_lane_region_name(slots, channel->name, "slots", id);
+    status = open_theirs(channel, ledger, slots);
+    if (status == NIXL_OK) {
+        status = find_theirs(channel, ledger_info, slots_info, head);
+    }
+    if (status == NIXL_E_TIMEOUT) {
+        return nxr_fail(NIXL_E_NOT_FOUND, "nixl_channel_open", channel->peer, "", 0,
+                        "%s has opened channel '%s' for any rank, but has made no slots for this "
+                        "process within %s (NIXLRUN_RESOLVE_TIMEOUT); it may be stopped",
+                        nxr_rank_name(channel->peer), channel->name,
+                        nxr_duration(nxr_env.resolve_timeout).text);
+    }
+    if (status == NIXL_OK && head->status != NIXL_OK) {
+        status = nixl_signal_set(channel->peer, channel->ledger,
+                                 nxr_lane_line_at(0) + offsetof(struct nxr_lane_line, closed), 1);
+        if (status != NIXL_OK) {
+            return status;
+        }
+        return nxr_fail((int)head->status, "nixl_channel_open", channel->peer, "", 0,
+                        "%s could not make %llu slots of %llu bytes for this process in channel "
+                        "'%s'; its log says why",
+                        nxr_rank_name(channel->peer), (unsigned long long)channel->nslots,
+                        (unsigned long long)channel->slot_nbytes, channel->name);
+    }
+    return status;
+}
+
 static int find_consumer(struct nixl_channel *channel)
 {
     struct nixl_region_info slots = NIXL_REGION_INFO_INIT, ledger = NIXL_REGION_INFO_INIT;
     struct nxr_ledger_head head;
-    int status = nixl_region_query(channel->peer, channel->slots, nxr_env.resolve_timeout, &slots);
+    int status = find_theirs(channel, &ledger, &slots, &head);
 
     if (status == NIXL_E_TIMEOUT) {
         return nxr_fail(NIXL_E_NOT_FOUND, "nixl_channel_open", channel->peer, "", 0,
@@ -335,12 +420,12 @@ static int find_consumer(struct nixl_channel *channel)
                         nxr_rank_name(channel->peer), channel->name,
                         nxr_duration(nxr_env.resolve_timeout).text);
     }
-    if (status == NIXL_OK) {
-        status =
-            nixl_region_query(channel->peer, channel->ledger, nxr_env.resolve_timeout, &ledger);
-    }
-    if (status == NIXL_OK) {
-        status = nixl_get(channel->peer, channel->ledger, 0, &head, sizeof(head));
+    if (status == NIXL_OK && head.peer == NIXL_ANY_RANK &&
+        nxr_peer_is_attached(channel->consumer)) {
+        status = check_sizes(channel, &head); /* before memory is made for them */
+        if (status == NIXL_OK) {
+            status = find_attached_lane(channel, &ledger, &slots, &head);
+        }
     }
     if (status == NIXL_OK) {
         status = check_ledger(channel, &head, ledger.nbytes, slots.nbytes);
@@ -353,7 +438,7 @@ static int find_consumer(struct nixl_channel *channel)
 
 static int open_producer(struct nixl_channel *channel)
 {
-    char name[NIXL_NAME_MAX + 1];
+    char ledger[NIXL_NAME_MAX + 1], name[NIXL_NAME_MAX + 1];
     int status;
 
     channel->consumer = nxr_peer_get(channel->peer);
@@ -365,12 +450,9 @@ static int open_producer(struct nixl_channel *channel)
     status = nixl_region_alloc(name, LINE, NULL, &channel->credit);
     if (status == NIXL_OK) {
         channel->credit_word = nixl_region_addr(channel->credit);
-        nxr_channel_region_name(name, channel->name, "ledger");
-        status = nixl_region_open(name, &channel->ledger);
-    }
-    if (status == NIXL_OK) {
+        nxr_channel_region_name(ledger, channel->name, "ledger");
         nxr_channel_region_name(name, channel->name, "slots");
-        status = nixl_region_open(name, &channel->slots);
+        status = open_theirs(channel, ledger, name);
     }
     return status == NIXL_OK ? find_consumer(channel) : status;
 }
@@ -406,6 +488,7 @@ static int call_channel_open(const char *name, int peer, enum nixl_channel_role 
         role == NIXL_CHANNEL_CONSUMER ? open_consumer(channel, params) : open_producer(channel);
     if (status != NIXL_OK) {
         status = nxr_fail_inner(status, operation, peer);
+        nxr_attached_lanes_stop(channel);
         channel_let_go(channel);
         close_regions(channel, NIXL_FOREVER);
         channel_retire(channel);
@@ -432,7 +515,7 @@ void nxr_channels_free(void)
 {
     struct nxr_list *link;
 
-    while ((link = nxr_list_pop(&open_channels)) != NULL) {
+    while ((link = nxr_list_pop(&nxr_channels_open)) != NULL) {
         channel_drop(nxr_list_entry(link, struct nixl_channel, link));
         free(nxr_list_entry(link, struct nixl_channel, link));
     }
@@ -444,29 +527,62 @@ static bool channel_peer_is_used(struct nxr_peer *peer)
     struct nxr_list *link, *after;
     bool is_used = false;
 
-    pthread_mutex_lock(&channels_lock);
-    nxr_list_for_each (link, after, &open_channels) {
+    pthread_mutex_lock(&nxr_channels_lock);
+    nxr_list_for_each (link, after, &nxr_channels_open) {
         const struct nixl_channel *channel = nxr_list_entry(link, struct nixl_channel, link);
 
-        is_used |= channel->producer == peer || channel->consumer == peer;
+        is_used |= channel->producer == peer || channel->consumer == peer ||
+                   nxr_attached_lanes_use(channel, peer);
     }
-    pthread_mutex_unlock(&channels_lock);
+    pthread_mutex_unlock(&nxr_channels_lock);
     return is_used;
+}
+
+static bool channel_is_for_any(const struct nixl_channel *channel)
+{
+    return channel->role == NIXL_CHANNEL_CONSUMER && channel->peer == NIXL_ANY_RANK &&
+           !channel->attached.is_stopped;
+}
+
+/* A producer has ended: by death, unless this process has detached it. */
+static void channel_note_end(const struct nxr_peer *peer, bool has_died)
+{
+    struct nxr_list *link, *after;
+
+    pthread_mutex_lock(&nxr_channels_lock);
+    nxr_list_for_each (link, after, &nxr_channels_open) {
+        struct nixl_channel *channel = nxr_list_entry(link, struct nixl_channel, link);
+
+        if (!channel_is_for_any(channel)) {
+            continue;
+        }
+        if (nxr_is_own_rank(peer->rank)) {
+            nxr_lane_note_death(channel, &channel->lanes[peer->rank], peer->identity.incarnation);
+        } else {
+            nxr_attached_lanes_note_end(channel, peer, has_died);
+        }
+    }
+    pthread_mutex_unlock(&nxr_channels_lock);
+}
+
+/* No death becomes known of a peer that this process has detached, or has never joined. */
+static void channel_peer_ended(struct nxr_peer *peer)
+{
+    if (nxr_peer_is_attached(peer) && (peer->is_detached || !peer->is_joined)) {
+        channel_note_end(peer, false);
+    }
 }
 
 static void channel_death_known(const struct nxr_peer *peer)
 {
-    struct nxr_list *link, *after;
-
-    pthread_mutex_lock(&channels_lock);
-    nxr_list_for_each (link, after, &open_channels) {
-        nxr_lane_note_death(nxr_list_entry(link, struct nixl_channel, link), peer);
-    }
-    pthread_mutex_unlock(&channels_lock);
+    channel_note_end(peer, true);
 }
 
 const struct nxr_subsystem nxr_channel_subsystem = {
     .name = "channel",
+    .register_handlers = nxr_attached_lanes_register,
+    .serve = nxr_attached_lanes_serve,
+    .peer_ended = channel_peer_ended,
     .death_known = channel_death_known,
     .peer_is_used = channel_peer_is_used,
     .stop = nxr_channels_free,

@@ -5,11 +5,16 @@
  * records what it has published; and the producer's credit, one word in which the consumer records
  * what it has given back. Each word has one writer. Data is visible before the stamp that announces
  * it: the stamp is a release store if the ledger is mapped, otherwise a signal after the puts.
+ *
+ * A channel for any rank has a lane for each rank of the consumer's job from the beginning, all in
+ * one ledger and one region of slots. An attached process gets a lane when it opens its end, with a
+ * ledger and slots of its own (attached_lane.c): to its producer it is a channel for it alone.
  */
 #ifndef NXR_CHANNEL_CHANNEL_H
 #define NXR_CHANNEL_CHANNEL_H
 
 #include "core/job.h"
+#include "util/list.h"
 
 #define NXR_CHANNEL_OPEN 0x6e78722d6368616eull
 
@@ -19,7 +24,8 @@ struct nxr_ledger_head {
     uint64_t nslots;
     int64_t peer;                 /* the consumer's number of the only producer, or NIXL_ANY_RANK */
     struct nxr_identity producer; /* of that number; else zeros */
-    char unused[24];
+    int64_t status;               /* NIXL_OK, or why there are no slots for the producer */
+    char unused[16];
 };
 _Static_assert(sizeof(struct nxr_ledger_head) == 64, "read by the other end");
 
@@ -44,8 +50,39 @@ struct nxr_stamp {
     _Atomic uint64_t item;
 };
 
+/* The memory of an attached process's lane. nxr_channels_lock, but for `has_ended`. */
+struct nxr_attached_lane {
+    struct nxr_list link; /* of struct nxr_attached_lanes, unless the lane is in use */
+    struct nxr_identity producer;
+    int number;                 /* the attachment's */
+    uint64_t id;                /* in the names of its regions */
+    struct nixl_region *ledger; /* NULL: not made yet, or closed */
+    struct nixl_region *slots;  /* likewise */
+    bool is_refused;            /* there are no slots for it, as its ledger says */
+    bool has_died;              /* it has ended, and this process has not detached it */
+    _Atomic bool has_ended;     /* it publishes no more */
+};
+
+/* Of a channel for any rank: lanes of attached processes that are not in use. nxr_channels_lock. */
+struct nxr_attached_lanes {
+    struct nxr_list wanted;        /* to be made by the service thread */
+    struct nxr_list made;          /* to be used by the consumer's thread */
+    struct nxr_list closing;       /* done with; copies into them are under way */
+    bool is_open;                  /* lanes may be wanted */
+    bool is_making;                /* the service thread makes one */
+    bool is_stopped;               /* the end is being closed */
+    _Atomic bool has_news;         /* there is one in `made`, or a lane in use has ended */
+    struct nixl_mem_params params; /* of their slots */
+    char *device;                  /* of `params` */
+};
+
 /* The consumer's side of one producer. */
 struct nxr_lane {
+    struct nxr_lane_line *line;
+    struct nxr_stamp *stamps;
+    char *slots;
+    int number;                         /* the producer's; may be lost, and replaced */
+    struct nxr_attached_lane *attached; /* its memory; NULL: the channel's */
     uint64_t n_received;
     uint64_t n_released;
     uint64_t n_told;           /* of these, the number reported to the producer */
@@ -56,7 +93,7 @@ struct nxr_lane {
     bool has_credit;  /* the credit can be reached, mapped or not */
     uint64_t opening; /* of the line, whose credit this is */
 
-    /* Processes that have ended without closing their end; the latest of them. channels_lock. */
+    /* Processes that have ended without closing their end; the last one. nxr_channels_lock. */
     _Atomic unsigned n_deaths;
     _Atomic uint32_t dead;
     unsigned n_deaths_told; /* of these, the number that nixl_channel_recv() has reported */
@@ -94,7 +131,9 @@ struct nixl_channel {
     bool is_acquired;
 
     /* Consumer. */
-    struct nxr_lane *lanes;
+    struct nxr_lane *lanes; /* those of attached processes last */
+    unsigned n_own_lanes;   /* the others, in `ledger` and `slots` */
+    struct nxr_attached_lanes attached;
     struct nxr_peer *producer; /* NULL: any number of them */
     unsigned next_lane;        /* to check first, so that no producer starves */
     _Atomic unsigned n_deaths; /* the sum of the lanes', if there is any number of producers */
@@ -107,11 +146,16 @@ static inline uint64_t nxr_slot_after(const struct nixl_channel *channel, uint64
     return slot + 1 == channel->nslots ? 0 : slot + 1;
 }
 
+/* In the ledger of that many lanes. */
+static inline uint64_t nxr_stamp_in(unsigned n_lanes, uint64_t nslots, unsigned lane, uint64_t slot)
+{
+    return nxr_lane_line_at(n_lanes) + (lane * nslots + slot) * sizeof(struct nxr_stamp);
+}
+
 static inline uint64_t nxr_stamp_at(const struct nixl_channel *channel, unsigned lane,
                                     uint64_t slot)
 {
-    return nxr_lane_line_at(channel->n_lanes) +
-           (lane * channel->nslots + slot) * sizeof(struct nxr_stamp);
+    return nxr_stamp_in(channel->n_lanes, channel->nslots, lane, slot);
 }
 
 static inline uint64_t nxr_slot_at(const struct nixl_channel *channel, unsigned lane, uint64_t slot)
@@ -129,16 +173,21 @@ void nxr_channel_region_name(char *text, const char *name, const char *which);
 void nxr_channel_credit_name(char *text, const char *name, const struct nxr_identity *consumer,
                              bool is_attached);
 
+/* All open ends, and its lock, under which no other is taken. */
+extern pthread_mutex_t nxr_channels_lock;
+extern struct nxr_list nxr_channels_open;
+
+/* Close a region handle, if there is one. NIXL_OK: it is closed, and *region_p is NULL. */
+int nxr_channel_close_region(struct nixl_region **region_p, int64_t timeout_ns);
+
 /* NIXL_OK, or why the handle is not valid: the failure of `operation`, recorded. */
 int nxr_channel_check_open(const char *operation, const struct nixl_channel *channel);
 
-static inline struct nxr_lane_line *nxr_lane_line_of(const struct nixl_channel *channel,
-                                                     unsigned lane)
-{
-    return (struct nxr_lane_line *)(void *)(channel->ledger_bytes + nxr_lane_line_at(lane));
-}
-
 /* ---- the users of a lane, one after the other (lane.c) --------------------------------------- */
+
+/* The consumer: where lane `index` of a ledger of n_lanes is, and whose. */
+void nxr_lane_place(const struct nixl_channel *channel, struct nxr_lane *lane, char *ledger_bytes,
+                    unsigned n_lanes, unsigned index);
 
 /*
  * A producer takes its lane, to go on behind the items of the former one. The consumer's memory is
@@ -152,8 +201,20 @@ int nxr_lane_take(struct nixl_channel *channel);
  */
 struct nxr_peer *nxr_lane_debtor(struct nixl_channel *channel, unsigned number);
 
-/* A process has ended that may be a producer. channels_lock. */
-void nxr_lane_note_death(struct nixl_channel *channel, const struct nxr_peer *peer);
+/* Has the lane an item that is not received yet? */
+static inline bool nxr_lane_has_item(const struct nxr_lane *lane)
+{
+    return atomic_load_explicit(&lane->stamps[lane->receive].item, memory_order_acquire) ==
+           lane->n_received + 1;
+}
+
+static inline bool nxr_lane_has_closed(const struct nxr_lane *lane)
+{
+    return atomic_load_explicit(&lane->line->closed, memory_order_acquire) != 0;
+}
+
+/* The producer of the lane has ended without closing its end. nxr_channels_lock. */
+void nxr_lane_note_death(struct nixl_channel *channel, struct nxr_lane *lane, uint32_t incarnation);
 
 /*
  * The lane of a process that has ended without closing its end, if all that it had published is
@@ -163,6 +224,51 @@ unsigned nxr_lane_take_death(struct nixl_channel *channel);
 
 /* Unmap and close the lane's credit. */
 void nxr_lane_drop_credit(const struct nixl_channel *channel, unsigned number);
+
+/* ---- lanes of attached processes (attached_lane.c) ------------------------------------------- */
+
+/*
+ * The names of the regions of an attached process's lane: `which` is "ledger" or "slots". Its id is
+ * of the producer's attachment, so that a process that attaches anew gets a lane of its own.
+ */
+void nxr_attached_lane_region_name(char *text, const char *name, const char *which, uint64_t id);
+uint64_t nxr_attached_lane_id(const struct nxr_peer *consumer);
+
+void nxr_attached_lanes_init(struct nixl_channel *channel);
+
+/*
+ * The consumer's end is open: make lanes when they are asked for, with slots in memory of `params`,
+ * which were checked; NULL: the default. NIXL_OK, or NIXL_E_NO_MEMORY, recorded.
+ */
+int nxr_attached_lanes_open(struct nixl_channel *channel, const struct nixl_mem_params *params);
+
+/* Make peers' questions about the regions of lanes that do not exist make these. */
+void nxr_attached_lanes_register(void);
+
+/* Service thread: make the lanes that are wanted. */
+void nxr_attached_lanes_serve(void);
+
+/* The consumer's thread: begin to use the lanes that were made. May be called while waiting. */
+void nxr_attached_lanes_adopt(struct nixl_channel *channel);
+
+/* The same, and free the lanes of processes that have ended, once nothing is left in them. */
+void nxr_attached_lanes_update(struct nixl_channel *channel);
+
+/* A process has ended, and whether the consumer is to hear of it. nxr_channels_lock. */
+void nxr_attached_lanes_note_end(struct nixl_channel *channel, const struct nxr_peer *peer,
+                                 bool has_died);
+
+/* Is a lane of that peer in use? nxr_channels_lock. */
+bool nxr_attached_lanes_use(const struct nixl_channel *channel, const struct nxr_peer *peer);
+
+/* The consumer closes its end: make no more. */
+void nxr_attached_lanes_stop(struct nixl_channel *channel);
+
+/* Then close their regions. As nixl_region_close(), and may be repeated like that. */
+int nxr_attached_lanes_close(struct nixl_channel *channel, int64_t timeout_ns);
+
+/* Free what is left, but for regions. */
+void nxr_attached_lanes_free(struct nixl_channel *channel);
 
 /* ---- both ends ------------------------------------------------------------------------------- */
 

@@ -256,37 +256,18 @@ void nxr_channel_say_closed(struct nixl_channel *channel)
 
 /* ---- the consumer ---------------------------------------------------------------------------- */
 
-/* The stamp of the slot that is received next. */
-static struct nxr_stamp *next_stamp(const struct nixl_channel *channel, unsigned lane)
-{
-    return (void *)(channel->ledger_bytes +
-                    nxr_stamp_at(channel, lane, channel->lanes[lane].receive));
-}
-
-static bool has_item(const struct nixl_channel *channel, unsigned lane)
-{
-    return atomic_load_explicit(&next_stamp(channel, lane)->item, memory_order_acquire) ==
-           channel->lanes[lane].n_received + 1;
-}
-
 /* The first lane with an item, from next_lane on; n_lanes: none. */
 static unsigned channel_move_find_item(const struct nixl_channel *channel)
 {
     unsigned lane = channel->next_lane;
 
     for (unsigned i = 0; i < channel->n_lanes; i++) {
-        if (has_item(channel, lane)) {
+        if (nxr_lane_has_item(&channel->lanes[lane])) {
             return lane;
         }
         lane = lane + 1 == channel->n_lanes ? 0 : lane + 1;
     }
     return channel->n_lanes;
-}
-
-static bool has_closed(const struct nixl_channel *channel, unsigned lane)
-{
-    return atomic_load_explicit(&nxr_lane_line_of(channel, lane)->closed, memory_order_acquire) !=
-           0;
 }
 
 struct receive {
@@ -302,13 +283,20 @@ static int only_state(const struct nixl_channel *channel)
     if (nxr_peer_is_lost(channel->producer)) {
         return NIXL_E_PEER_LOST;
     }
-    return has_closed(channel, 0) ? NIXL_E_STALE : NIXL_OK;
+    return nxr_lane_has_closed(&channel->lanes[0]) ? NIXL_E_STALE : NIXL_OK;
+}
+
+static bool channel_move_has_lanes(const struct nixl_channel *channel)
+{
+    return atomic_load_explicit(&channel->attached.has_news, memory_order_acquire);
 }
 
 /* Asked when an item is seen: it may be one of a process that has come after a death. */
 static bool channel_move_has_news(const struct nixl_channel *channel)
 {
-    return atomic_load_explicit(&channel->n_deaths, memory_order_acquire) != channel->n_deaths_told;
+    return atomic_load_explicit(&channel->n_deaths, memory_order_acquire) !=
+               channel->n_deaths_told ||
+           channel_move_has_lanes(channel);
 }
 
 /* Take an item, or the end of a producer. False: neither. */
@@ -318,13 +306,16 @@ static bool channel_move_look(void *arg)
     struct nixl_channel *channel = receive->channel;
     unsigned dead;
 
+    if (channel_move_has_lanes(channel)) {
+        nxr_attached_lanes_adopt(channel);
+    }
     receive->state = channel->producer != NULL ? only_state(channel) : NIXL_OK;
     receive->lane = channel_move_find_item(channel);
     dead = nxr_lane_take_death(channel);
     if (dead < channel->n_lanes) {
         receive->lane = channel->n_lanes;
         receive->state = NIXL_E_PEER_LOST;
-        receive->ended = (int)dead;
+        receive->ended = channel->lanes[dead].number;
         return true;
     }
     return receive->lane < channel->n_lanes || receive->state != NIXL_OK;
@@ -348,6 +339,9 @@ static int call_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, v
     if (timeout_ns < 0) {
         return nxr_fail_timeout(operation, channel->peer, timeout_ns);
     }
+    if (channel_move_has_lanes(channel)) {
+        nxr_attached_lanes_update(channel);
+    }
     receive.ended = channel->peer;
     receive.lane = channel_move_find_item(channel);
     if (receive.lane == channel->n_lanes || channel_move_has_news(channel)) {
@@ -368,17 +362,16 @@ static int call_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, v
         return fail_end(operation, receive.ended, receive.state);
     }
     lane = &channel->lanes[receive.lane];
-    *slot_p = channel->slot_bytes + nxr_slot_at(channel, receive.lane, lane->receive);
-    stamp = next_stamp(channel, receive.lane);
+    *slot_p = lane->slots + lane->receive * channel->stride;
+    stamp = &lane->stamps[lane->receive];
     if (nbytes_p != NULL) {
         *nbytes_p = stamp->nbytes < channel->slot_nbytes ? stamp->nbytes : channel->slot_nbytes;
     }
     if (rank_p != NULL) {
-        *rank_p = channel->producer != NULL ? channel->peer : (int)receive.lane;
+        *rank_p = lane->number;
     }
     lane->n_received++;
-    channel_move_trace(channel, channel->producer != NULL ? channel->peer : (int)receive.lane,
-                       NXR_TRACE_TAKEN, lane->n_received, stamp->nbytes);
+    channel_move_trace(channel, lane->number, NXR_TRACE_TAKEN, lane->n_received, stamp->nbytes);
     lane->receive = nxr_slot_after(channel, lane->receive);
     channel->next_lane = receive.lane + 1 == channel->n_lanes ? 0 : receive.lane + 1;
     return NIXL_OK;
@@ -404,10 +397,9 @@ static void find_credit(const struct nixl_channel *channel, unsigned number, int
     void *word;
 
     lane->is_credit_asked = true;
-    nxr_channel_credit_name(name, channel->name, &nxr_job.self,
-                            channel->producer != NULL && nxr_peer_is_attached(channel->producer));
+    nxr_channel_credit_name(name, channel->name, &nxr_job.self, !nxr_is_own_rank(lane->number));
     status = nixl_region_open(name, &lane->credit);
-    while (status == NIXL_OK && !has_closed(channel, number)) {
+    while (status == NIXL_OK && !nxr_lane_has_closed(lane)) {
         status = nixl_region_query(rank, lane->credit, ASK_NS, &info);
         if (status == NIXL_OK) {
             lane->has_credit = true;
@@ -443,33 +435,38 @@ static void give_credit(struct nixl_channel *channel, unsigned number)
 }
 
 /* The lane that a slot belongs to; n_lanes: the pointer is not a slot. */
-static uint64_t lane_of(const struct nixl_channel *channel, const void *slot)
+static unsigned lane_of(const struct nixl_channel *channel, const void *slot)
 {
     uint64_t at = (uint64_t)((uintptr_t)slot - (uintptr_t)channel->slot_bytes);
     uint64_t lane_nbytes = channel->nslots * channel->stride;
+    unsigned lane = channel->n_own_lanes;
 
-    if (slot == NULL || at >= channel->n_lanes * lane_nbytes) {
-        return channel->n_lanes;
+    if (at < lane * lane_nbytes) {
+        return lane == 1 ? 0 : (unsigned)(at / lane_nbytes);
     }
-    return channel->n_lanes == 1 ? 0 : at / lane_nbytes;
+    while (lane < channel->n_lanes &&
+           (uintptr_t)slot - (uintptr_t)channel->lanes[lane].slots >= lane_nbytes) {
+        lane++;
+    }
+    return lane;
 }
 
-static int fail_release(const struct nixl_channel *channel, uint64_t number, const void *slot)
+static int fail_release(const struct nixl_channel *channel, unsigned number, const void *slot)
 {
-    uint64_t at = (uint64_t)((uintptr_t)slot - (uintptr_t)channel->slot_bytes);
+    bool is_slot =
+        number < channel->n_lanes &&
+        ((uintptr_t)slot - (uintptr_t)channel->lanes[number].slots) % channel->stride == 0;
 
-    return nxr_fail(NIXL_E_INVALID_ARG, "nixl_channel_release", channel->peer, "", 0,
-                    number == channel->n_lanes || at % channel->stride != 0
-                        ? "%p is not a slot of the channel"
-                        : "slot %p is not the oldest one held",
-                    slot);
+    return nxr_fail(
+        NIXL_E_INVALID_ARG, "nixl_channel_release", channel->peer, "", 0,
+        is_slot ? "slot %p is not the oldest one held" : "%p is not a slot of the channel", slot);
 }
 
 static int call_channel_release(struct nixl_channel *channel, const void *slot)
 {
     int status = check_end("nixl_channel_release", channel, NIXL_CHANNEL_CONSUMER);
     struct nxr_lane *lane;
-    uint64_t number;
+    unsigned number;
 
     if (status != NIXL_OK) {
         return status;
@@ -480,12 +477,12 @@ static int call_channel_release(struct nixl_channel *channel, const void *slot)
     }
     lane = &channel->lanes[number];
     if (lane->n_released == lane->n_received ||
-        slot != channel->slot_bytes + nxr_slot_at(channel, (unsigned)number, lane->release)) {
+        slot != lane->slots + lane->release * channel->stride) {
         return fail_release(channel, number, slot);
     }
     lane->n_released++;
     lane->release = nxr_slot_after(channel, lane->release);
-    give_credit(channel, (unsigned)number);
+    give_credit(channel, number);
     return NIXL_OK;
 }
 

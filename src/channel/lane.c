@@ -59,10 +59,16 @@ static int lane_count(const struct nixl_channel *channel, uint64_t *n_p)
     return status;
 }
 
+/* The line of the producer's lane, in the mapped ledger. */
+static struct nxr_lane_line *lane_line_of(const struct nixl_channel *channel)
+{
+    return (void *)(channel->ledger_bytes + nxr_lane_line_at(channel->lane));
+}
+
 /* Announce this process as the lane's producer, in mapped memory. */
 static void lane_announce(const struct nixl_channel *channel, uint64_t opening)
 {
-    struct nxr_lane_line *line = nxr_lane_line_of(channel, channel->lane);
+    struct nxr_lane_line *line = lane_line_of(channel);
 
     atomic_store_explicit(&line->first, channel->n_published, memory_order_relaxed);
     atomic_store_explicit(&line->incarnation, nxr_job.self.incarnation, memory_order_relaxed);
@@ -131,13 +137,20 @@ int nxr_lane_take(struct nixl_channel *channel)
 
 /* ---- the consumer ---------------------------------------------------------------------------- */
 
+void nxr_lane_place(const struct nixl_channel *channel, struct nxr_lane *lane, char *ledger_bytes,
+                    unsigned n_lanes, unsigned index)
+{
+    lane->line = (void *)(ledger_bytes + nxr_lane_line_at(index));
+    lane->stamps = (void *)(ledger_bytes + nxr_stamp_in(n_lanes, channel->nslots, index, 0));
+    lane->number = channel->peer != NIXL_ANY_RANK ? channel->peer : (int)index;
+}
+
 void nxr_lane_drop_credit(const struct nixl_channel *channel, unsigned number)
 {
     struct nxr_lane *lane = &channel->lanes[number];
 
     if (lane->credit_word != NULL) {
-        nixl_region_unmap(channel->peer == NIXL_ANY_RANK ? (int)number : channel->peer,
-                          lane->credit, lane->credit_word);
+        nixl_region_unmap(lane->number, lane->credit, lane->credit_word);
     }
     if (lane->credit != NULL) {
         nixl_region_close(lane->credit, NIXL_FOREVER); /* no part of ours: does not wait */
@@ -149,8 +162,8 @@ void nxr_lane_drop_credit(const struct nixl_channel *channel, unsigned number)
 
 struct nxr_peer *nxr_lane_debtor(struct nixl_channel *channel, unsigned number)
 {
-    struct nxr_lane_line *line = nxr_lane_line_of(channel, number);
     struct nxr_lane *lane = &channel->lanes[number];
+    struct nxr_lane_line *line = lane->line;
     struct nxr_peer *peer;
     uint64_t opening;
 
@@ -162,7 +175,7 @@ struct nxr_peer *nxr_lane_debtor(struct nixl_channel *channel, unsigned number)
         lane->opening = opening;
         lane->n_told = 0;
     }
-    peer = channel->producer != NULL ? channel->producer : nxr_peer_find((int)number);
+    peer = channel->producer != NULL ? channel->producer : nxr_peer_find(lane->number);
     if (nxr_job.may_return && peer != NULL &&
         (nxr_peer_is_replaced(peer) ||
          peer->identity.incarnation !=
@@ -172,36 +185,25 @@ struct nxr_peer *nxr_lane_debtor(struct nixl_channel *channel, unsigned number)
     return peer;
 }
 
-void nxr_lane_note_death(struct nixl_channel *channel, const struct nxr_peer *peer)
+void nxr_lane_note_death(struct nixl_channel *channel, struct nxr_lane *lane, uint32_t incarnation)
 {
-    struct nxr_lane *lane;
-
-    if (channel->role != NIXL_CHANNEL_CONSUMER || channel->peer != NIXL_ANY_RANK ||
-        !nxr_is_own_rank(peer->rank) ||
-        atomic_load_explicit(&nxr_lane_line_of(channel, (unsigned)peer->rank)->closed,
-                             memory_order_acquire) != 0) {
+    if (nxr_lane_has_closed(lane)) {
         return;
     }
-    lane = &channel->lanes[peer->rank];
-    atomic_store_explicit(&lane->dead, peer->identity.incarnation, memory_order_relaxed);
+    atomic_store_explicit(&lane->dead, incarnation, memory_order_relaxed);
     atomic_fetch_add_explicit(&lane->n_deaths, 1, memory_order_release);
     atomic_fetch_add_explicit(&channel->n_deaths, 1, memory_order_release);
 }
 
 /* Has the lane an item of a process that has ended? */
-static bool lane_has_former(const struct nixl_channel *channel, unsigned number)
+static bool lane_has_former(const struct nxr_lane *lane)
 {
-    const struct nxr_lane_line *line = nxr_lane_line_of(channel, number);
-    const struct nxr_lane *lane = &channel->lanes[number];
-    const struct nxr_stamp *stamp =
-        (const void *)(channel->ledger_bytes + nxr_stamp_at(channel, number, lane->receive));
-
-    if (atomic_load_explicit(&stamp->item, memory_order_acquire) != lane->n_received + 1) {
+    if (!nxr_lane_has_item(lane)) {
         return false;
     }
-    return atomic_load_explicit(&line->incarnation, memory_order_relaxed) <=
+    return atomic_load_explicit(&lane->line->incarnation, memory_order_relaxed) <=
                atomic_load_explicit(&lane->dead, memory_order_relaxed) ||
-           lane->n_received < atomic_load_explicit(&line->first, memory_order_relaxed);
+           lane->n_received < atomic_load_explicit(&lane->line->first, memory_order_relaxed);
 }
 
 unsigned nxr_lane_take_death(struct nixl_channel *channel)
@@ -213,7 +215,7 @@ unsigned nxr_lane_take_death(struct nixl_channel *channel)
         struct nxr_lane *lane = &channel->lanes[i];
 
         if (atomic_load_explicit(&lane->n_deaths, memory_order_acquire) != lane->n_deaths_told &&
-            !lane_has_former(channel, i)) {
+            !lane_has_former(lane)) {
             lane->n_deaths_told++;
             channel->n_deaths_told++;
             return i;
