@@ -3,7 +3,6 @@
 #include "region.h"
 #include "request.h"
 
-#include <cstring>
 #include <dlfcn.h>
 
 namespace nx
@@ -72,30 +71,6 @@ static void region_made(Region *region, struct nixl_region *handle, nb::object c
     if (region->kind == NIXL_MEM_CUDA) {
         region->device = cuda_device_of(region->addr);
     }
-}
-
-/* A file, as keyword arguments give it: (path or None, descriptor, flags, offset, mode). */
-static int open_file(struct nixl_region **handle_p, const char *name, uint64_t nbytes,
-                     nb::handle file, const struct nixl_mem_params *made)
-{
-    const nb::tuple given = nb::cast<nb::tuple>(file);
-    const bool has_path = !given[0].is_none();
-    const nb::bytes path = has_path ? nb::cast<nb::bytes>(given[0]) : nb::bytes("", 0);
-    struct nixl_file_params params = NIXL_FILE_PARAMS_INIT;
-
-    if (strlen(path.c_str()) != path.size()) {
-        fail_value("the path has a zero byte");
-    }
-    params.fd = read_int_slow(given[1], "fd");
-    params.flags = (uint32_t)read_u64(given[2], "flags");
-    params.nbytes = nbytes;
-    params.offset = read_u64(given[3], "offset");
-    params.mode = (uint32_t)read_u64(given[4], "mode");
-    params.access = made->access;
-    params.context = made->context;
-    Unlocked unlocked;
-
-    return nixl_region_open_file(name, has_path ? path.c_str() : nullptr, &params, handle_p);
 }
 
 static int alloc_segment(struct nixl_region **handle_p, const char *name, uint64_t nbytes,

@@ -46,6 +46,13 @@ struct RegionUse {
     RegionUse(const RegionUse &) = delete;
 };
 
+/*
+ * Open a file as a region, as keyword arguments give it: (path or None, descriptor, flags, offset,
+ * mode). Returns a status (storage.cpp).
+ */
+int open_file(struct nixl_region **handle_p, const char *name, uint64_t nbytes, nb::handle file,
+              const struct nixl_mem_params *made);
+
 } // namespace nx
 
 #endif
