@@ -4,9 +4,9 @@ rust_files = .gitignore Cargo.lock Cargo.toml README.md bindgen.sh rustfmt.toml 
 	nixlrun-sys/Cargo.toml nixlrun-sys/build.rs nixlrun-sys/src/bindings.rs nixlrun-sys/src/lib.rs \
 	nixlrun/Cargo.toml
 rust_sources = aio.rs buffer.rs channel.rs collective.rs context.rs error.rs executor.rs file.rs flight.rs grant.rs inbox.rs \
-	job.rs lib.rs log.rs note.rs op.rs pair.rs queue.rs rank.rs region.rs request.rs scope.rs signal.rs stats.rs \
+	job.rs lib.rs log.rs note.rs object.rs op.rs pair.rs queue.rs rank.rs region.rs request.rs scope.rs signal.rs stats.rs \
 	team.rs time.rs transfer.rs
-rust_tests = awaits.rs files.rs life.rs main.rs memory.rs notes.rs teams.rs transfers.rs words.rs
+rust_tests = awaits.rs files.rs life.rs main.rs memory.rs notes.rs objects.rs teams.rs transfers.rs words.rs
 rust_examples = hello.rs queue.rs ring.rs
 EXTRA_DIST += $(rust_files:%=%D%/rust/%) $(rust_sources:%=%D%/rust/nixlrun/src/%) \
 	$(rust_tests:%=%D%/rust/nixlrun/tests/ranks/%) $(rust_examples:%=%D%/rust/nixlrun/examples/%)
@@ -19,7 +19,7 @@ python_core = argument.cpp attach.cpp channel.cpp context.cpp context.h core.h e
 python_modules = __init__.py _channel.py _context.py _core.pyi _errors.py _grant.py _job.py _log.py _region.py \
 	_team.py _transfer.py _types.py _version.py aio.py py.typed
 python_tests = conftest.py kv_engine.py rank.py test_aio.py test_attach.py test_file.py test_grant.py test_interrupt.py \
-	test_kv_connector.py test_life.py test_memory.py test_notes.py test_region.py test_team.py \
+	test_kv_connector.py test_life.py test_memory.py test_notes.py test_object.py test_region.py test_team.py \
 	test_transfer.py vllm_real.py vllm_standin.py
 python_bench = README bench.py choose/bench.py choose/build_cffi.py choose/nanobind.cpp c_side.c \
 	peers_nixl.py peers_nixl_net

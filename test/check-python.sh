@@ -102,8 +102,9 @@ verdict "$(sed '1,/^\.SH NOT REACHABLE/d; /^\.SH SEE ALSO/,$d; s/\\-/-/g' "$src/
         [ "$used" != "$told" ] || echo "$name: used: $used, in the manual as not reachable: $told"
     done)" "each call of the library is reachable, or the manual says why not"
 
-# The tests, one TAP line for each.
-"$python" -m pytest -q -rA --tb=short -p no:cacheprovider "$package/tests" >tests 2>&1 </dev/null || :
+# The tests, one TAP line for each, beside an S3 server if there is one.
+S3_TEST_PYTHON=$build/python "$src/test/storage/with-s3" moto \
+    "$python" -m pytest -q -rA --tb=short -p no:cacheprovider "$package/tests" >tests 2>&1 </dev/null || :
 sed -nE 's/^(PASSED|FAILED|ERROR|SKIPPED) (\[[0-9]+\] )?([^ ]+)( - (.*)|: (.*))?$/\1 \3 \5\6/p' tests |
     sed 's|[^ ]*tests/||' | sort >results
 while read -r outcome name why; do

@@ -77,8 +77,9 @@ verdict "$(try cargo doc --locked -q --no-deps)" "rustdoc finds nothing"
 verdict "$(try env PKG_CONFIG_PATH=/nowhere PKG_CONFIG_LIBDIR=/nowhere CARGO_TARGET_DIR="$scratch/target" cargo build --locked -q |
     grep -q 'nixlrun-sys: pkg-config finds no nixlrun' || echo "not said")" "a build without the library says so"
 
-# The tests, one TAP line for each.
-cargo test --locked >"$scratch/tests" 2>&1 </dev/null || :
+# The tests, one TAP line for each, beside an S3 server if there is one.
+S3_TEST_PYTHON=$build/python "$src/test/storage/with-s3" moto \
+    cargo test --locked >"$scratch/tests" 2>&1 </dev/null || :
 sed -nE 's/^test (.*) \.\.\. (ok|FAILED|ignored)$/\2 \1/p' "$scratch/tests" | sort >"$scratch/results"
 while read -r outcome name; do
     [ "$outcome" != ignored ] || continue

@@ -299,6 +299,7 @@ void bind_team(nb::module_ &module);
 void bind_pair(nb::module_ &module);
 void bind_log(nb::module_ &module);
 void bind_stats(nb::module_ &module);
+void bind_storage(nb::module_ &module);
 
 } // namespace nx
 

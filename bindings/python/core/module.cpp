@@ -28,4 +28,5 @@ NB_MODULE(_core, module)
     nx::bind_pair(module);
     nx::bind_log(module);
     nx::bind_stats(module);
+    nx::bind_storage(module);
 }

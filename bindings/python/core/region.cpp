@@ -117,11 +117,14 @@ static std::vector<Memory> read_memories(nb::handle memory, bool is_written)
     return memories;
 }
 
-/* Open `file`, allocate `nbytes`, or register `memory`, or, with none of them, open the name. */
+/*
+ * Open `file` or `objects`, allocate `nbytes`, or register `memory`, or, with none of them, open the
+ * name.
+ */
 static void region_init(Region *region, nb::object context, nb::handle name, nb::handle nbytes,
                         nb::handle memory, const char *kind, nb::handle numa_node, bool huge,
                         bool pinned, bool populate, nb::handle device, bool no_put, bool no_get,
-                        nb::handle file)
+                        nb::handle file, nb::handle objects)
 {
     RegionParams made(nb::cast<Context &>(context), kind, device, no_put, no_get);
     const std::string label = region_label(name);
@@ -139,6 +142,8 @@ static void region_init(Region *region, nb::object context, nb::handle name, nb:
     if (!file.is_none()) {
         check(open_file(&handle, given, nbytes.is_none() ? 0 : read_u64(nbytes, "nbytes"), file,
                         &made.params));
+    } else if (!objects.is_none()) {
+        handle = open_objects(name, objects, &made.params);
     } else if (!memory.is_none()) {
         registered = read_memories(memory, !no_put);
         made.params.kind = NIXL_MEM_AUTO; /* of each memory, as its driver says */
@@ -176,6 +181,7 @@ static void region_close(Region *region, nb::handle timeout)
     struct nixl_region *handle = region->region;
     region->region = nullptr; /* other threads find it closed */
     try {
+        questions_wait(region->questions, timeout_ns);
         status =
             wait_in_slices(timeout_ns, [&](int64_t ns) { return nixl_region_close(handle, ns); });
     } catch (...) {
@@ -507,7 +513,8 @@ Args:
     tag, msg: a notification to the rank behind the data, with up to NOTE_MAX bytes.
     signal: Signal.adding() or Signal.setting(): what happens to a signal behind the data.
     stream: a CUDA stream; the copy is queued on it, and the call returns at once.
-    durable: into a file: the put ends, and what follows it comes, when its bytes are on the medium.
+    durable: into a file: the put ends, and what follows it comes, when its bytes are on the medium;
+        into objects: when all that the region has begun to collect is in the store.
     timeout: seconds; then the put is canceled.
 
 Raises:
@@ -554,7 +561,7 @@ void bind_region(nb::module_ &module)
              "memory"_a.none() = none, nb::kw_only(), "kind"_a = "host",
              "numa_node"_a.none() = none, "huge"_a = false, "pinned"_a = false,
              "populate"_a = false, "device"_a.none() = none, "no_put"_a = false, "no_get"_a = false,
-             "file"_a.none() = none);
+             "file"_a.none() = none, "objects"_a.none() = none);
     type.def_ro("name", &Region::name).def_ro("context", &Region::context);
     type.def_prop_ro("nbytes", [](const Region &region) { return region.nbytes; });
     type.def_prop_ro("addr", [](const Region &region) { return (uintptr_t)region.addr; });

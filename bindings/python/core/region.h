@@ -8,6 +8,8 @@
 namespace nx
 {
 
+struct Questions; /* to a store, which are not answered yet (storage.cpp) */
+
 struct Region : Handle {
     struct nixl_region *region = nullptr;
     nb::object context;
@@ -18,6 +20,7 @@ struct Region : Handle {
     int device = -1;                /* of CUDA memory */
     std::vector<Memory> registered; /* what keeps the memory of a registered region */
     size_t nviews = 0;              /* buffers and tensors that point into the segment, and calls */
+    std::shared_ptr<Questions> questions; /* NULL: there was none */
 
     Region() = default;
     Region(const Region &) = delete;
@@ -46,12 +49,22 @@ struct RegionUse {
     RegionUse(const RegionUse &) = delete;
 };
 
+/* Wait until no question about a region's objects is asked any more; TimedOutError. */
+void questions_wait(const std::shared_ptr<Questions> &questions, int64_t timeout_ns);
+
 /*
  * Open a file as a region, as keyword arguments give it: (path or None, descriptor, flags, offset,
  * mode). Returns a status (storage.cpp).
  */
 int open_file(struct nixl_region **handle_p, const char *name, uint64_t nbytes, nb::handle file,
               const struct nixl_mem_params *made);
+
+/*
+ * Open objects: (URL, flags, number of objects, bytes of each, keys or None, bytes of a part,
+ * connections, then endpoint, AWS's region and certificates, each a text or None). Raises failures.
+ */
+struct nixl_region *open_objects(nb::handle name, nb::handle objects,
+                                 const struct nixl_mem_params *made);
 
 } // namespace nx
 

@@ -1,11 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regions of what is stored: files. */
+/*
+ * Regions of what is stored: files, and objects of an S3 store.
+ *
+ * Calls that ask a store are made aside. Invariant: a question that nobody waits for any more, after
+ * Ctrl-C, keeps its region open until it has ended.
+ */
 #include "region.h"
 
+#include <algorithm>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 
 namespace nx
 {
+
+static std::string text_of(nb::handle text, const char *name)
+{
+    if (!nb::isinstance<nb::str>(text)) {
+        fail_type(std::string(name) + " is not a str");
+    }
+    std::string read = nb::cast<std::string>(text);
+
+    if (read.find('\0') != std::string::npos) {
+        fail_value(std::string(name) + " has a zero byte");
+    }
+    return read;
+}
 
 int open_file(struct nixl_region **handle_p, const char *name, uint64_t nbytes, nb::handle file,
               const struct nixl_mem_params *made)
@@ -28,6 +49,291 @@ int open_file(struct nixl_region **handle_p, const char *name, uint64_t nbytes, 
     Unlocked unlocked;
 
     return nixl_region_open_file(name, has_path ? path.c_str() : nullptr, &params, handle_p);
+}
+
+/* ---- opening objects ------------------------------------------------------------------------- */
+
+/* A text that may be None. */
+struct OptionalText {
+    std::string text;
+    bool is_given = false;
+
+    void read(nb::handle given, const char *name)
+    {
+        is_given = !given.is_none();
+        if (is_given) {
+            text = text_of(given, name);
+        }
+    }
+    const char *get() const
+    {
+        return is_given ? text.c_str() : nullptr;
+    }
+};
+
+/* What nixl_region_open_object() is about. */
+struct ObjectOpening {
+    OptionalText name, endpoint, aws_region, ca_file;
+    std::string url;
+    std::vector<std::string> keys;
+    std::vector<const char *> key_texts;
+    struct nixl_object_params params = NIXL_OBJECT_PARAMS_INIT;
+    std::mutex lock;
+    bool is_left = false; /* nobody waits for it any more */
+    struct nixl_region *region = nullptr;
+
+    void read(nb::handle objects);
+    void read_keys(nb::handle given);
+    int run();
+    void leave();
+};
+
+void ObjectOpening::read_keys(nb::handle given)
+{
+    if (given.is_none()) {
+        return;
+    }
+    for (nb::handle key : nb::iter(given)) {
+        keys.push_back(text_of(key, "a key"));
+    }
+    for (const std::string &key : keys) {
+        key_texts.push_back(key.c_str());
+    }
+    params.nobjects = keys.size();
+    params.keys = key_texts.data();
+}
+
+void ObjectOpening::read(nb::handle objects)
+{
+    const nb::tuple given = nb::cast<nb::tuple>(objects);
+
+    url = text_of(given[0], "the URL");
+    params.flags = (uint32_t)read_u64(given[1], "flags");
+    params.nobjects = read_u64(given[2], "nobjects");
+    params.object_nbytes = read_u64(given[3], "object_nbytes");
+    read_keys(given[4]);
+    params.part_nbytes = read_u64(given[5], "part_nbytes");
+    params.nconnections = (uint32_t)std::min<uint64_t>(read_u64(given[6], "nconnections"), 65535);
+    endpoint.read(given[7], "the endpoint");
+    aws_region.read(given[8], "aws_region");
+    ca_file.read(given[9], "ca_file");
+    params.endpoint = endpoint.get();
+    params.region = aws_region.get();
+    params.ca_file = ca_file.get();
+}
+
+int ObjectOpening::run()
+{
+    struct nixl_region *opened;
+    int status = nixl_region_open_object(name.get(), url.c_str(), &params, &opened);
+
+    if (status == NIXL_OK) {
+        std::lock_guard<std::mutex> guard(lock);
+
+        if (is_left) {
+            (void)nixl_region_close(opened, NIXL_FOREVER);
+        } else {
+            region = opened;
+        }
+    }
+    return status;
+}
+
+void ObjectOpening::leave()
+{
+    Unlocked unlocked;
+    std::lock_guard<std::mutex> guard(lock);
+
+    is_left = true;
+    if (region != nullptr) {
+        (void)nixl_region_close(region, NIXL_FOREVER);
+    }
+}
+
+struct nixl_region *open_objects(nb::handle name, nb::handle objects,
+                                 const struct nixl_mem_params *made)
+{
+    auto opening = std::make_shared<ObjectOpening>();
+
+    opening->name.read(name, "the name");
+    opening->read(objects);
+    opening->params.access = made->access;
+    opening->params.context = made->context;
+    try {
+        run_aside(opening);
+    } catch (...) {
+        opening->leave();
+        throw;
+    }
+    return opening->region;
+}
+
+/* ---- questions about objects ----------------------------------------------------------------- */
+
+struct Questions {
+    std::mutex lock;
+    std::condition_variable changed;
+    size_t n = 0;
+};
+
+void questions_wait(const std::shared_ptr<Questions> &questions, int64_t timeout_ns)
+{
+    const int64_t begin = questions == nullptr ? 0 : now_ns();
+
+    while (questions != nullptr) {
+        const int64_t left =
+            timeout_ns == NIXL_FOREVER ? SLICE_NS : timeout_ns - (now_ns() - begin);
+        {
+            Unlocked unlocked;
+            std::unique_lock<std::mutex> guard(questions->lock);
+            const auto slice = std::chrono::nanoseconds(std::clamp<int64_t>(left, 0, SLICE_NS));
+
+            if (questions->changed.wait_for(guard, slice, [&] { return questions->n == 0; })) {
+                return;
+            }
+        }
+        if (left <= 0) {
+            fail(plain_detail(NIXL_E_TIMEOUT, -1, "nixl_region_close"));
+        }
+        check_signals();
+    }
+}
+
+/* What is asked, and what the store has said. */
+struct ObjectQuestion {
+    enum { STAT, DELETE, LIST } what;
+    std::shared_ptr<Questions> all; /* of the region */
+    struct nixl_region *region;
+    uint64_t number = 0;
+    OptionalText after;
+    int64_t timeout_ns;
+    bool is_short = false; /* of memory */
+    struct Found {
+        uint64_t number, nbytes;
+        int64_t modified;
+        std::string etag, key;
+    };
+    std::vector<Found> found;
+
+    ObjectQuestion(decltype(what) question, Region *of, nb::handle timeout);
+    ~ObjectQuestion();
+    int run();
+    int take(const struct nixl_object_info &info) noexcept;
+};
+
+ObjectQuestion::ObjectQuestion(decltype(what) question, Region *of, nb::handle timeout)
+    : what(question), region(of->handle()), timeout_ns(read_timeout(timeout))
+{
+    if (of->questions == nullptr) {
+        of->questions = std::make_shared<Questions>();
+    }
+    all = of->questions;
+    std::lock_guard<std::mutex> guard(all->lock);
+
+    all->n++;
+}
+
+ObjectQuestion::~ObjectQuestion()
+{
+    std::lock_guard<std::mutex> guard(all->lock);
+
+    all->n--;
+    all->changed.notify_all();
+}
+
+/* The library's frames, in which it is called, have no exceptions. */
+int ObjectQuestion::take(const struct nixl_object_info &info) noexcept
+{
+    try {
+        found.push_back({info.object, info.nbytes, info.modified, info.etag, info.key});
+    } catch (const std::bad_alloc &) {
+        is_short = true;
+    }
+    return is_short;
+}
+
+int ObjectQuestion::run()
+{
+    struct nixl_object_info info = NIXL_OBJECT_INFO_INIT;
+    int status;
+
+    switch (what) {
+    case DELETE:
+        return nixl_object_delete(region, number, timeout_ns);
+    case LIST:
+        return nixl_object_list(
+            region, after.get(), timeout_ns,
+            [](const struct nixl_object_info *one, void *arg) {
+                return ((ObjectQuestion *)arg)->take(*one);
+            },
+            this);
+    default:
+        status = nixl_object_stat(region, number, timeout_ns, &info);
+        if (status == NIXL_OK) {
+            (void)take(info);
+        }
+        return status;
+    }
+}
+
+/* Its arguments are read before: it may be asked until after the call has ended. */
+static nb::list ask(const std::shared_ptr<ObjectQuestion> &question)
+{
+    nb::list rows;
+
+    try {
+        run_aside(question);
+    } catch (...) {
+        if (question->is_short) {
+            throw std::bad_alloc();
+        }
+        throw;
+    }
+    for (const ObjectQuestion::Found &found : question->found) {
+        nb::object number = nb::int_(found.number);
+
+        if (found.number == UINT64_MAX) {
+            number = nb::none();
+        }
+        rows.append(nb::make_tuple(
+            number, found.nbytes, found.modified, found.etag,
+            nb::steal(PyUnicode_DecodeUTF8(found.key.data(), (Py_ssize_t)found.key.size(),
+                                           "surrogateescape"))));
+    }
+    return rows;
+}
+
+static nb::object object_stat(Region &region, nb::handle number, nb::handle timeout)
+{
+    const uint64_t object = read_u64(number, "number");
+    auto question = std::make_shared<ObjectQuestion>(ObjectQuestion::STAT, &region, timeout);
+
+    question->number = object;
+    return ask(question)[0];
+}
+
+static void object_delete(Region &region, nb::handle number, nb::handle timeout)
+{
+    const uint64_t object = read_u64(number, "number");
+    auto question = std::make_shared<ObjectQuestion>(ObjectQuestion::DELETE, &region, timeout);
+
+    question->number = object;
+    (void)ask(question);
+}
+
+static nb::list object_list(Region &region, nb::handle after, nb::handle timeout)
+{
+    auto question = std::make_shared<ObjectQuestion>(ObjectQuestion::LIST, &region, timeout);
+
+    question->after.read(after, "after");
+    return ask(question);
+}
+
+void bind_storage(nb::module_ &module)
+{
+    module.def("object_stat", &object_stat, "region"_a, "number"_a, "timeout"_a.none());
+    module.def("object_delete", &object_delete, "region"_a, "number"_a, "timeout"_a.none());
+    module.def("object_list", &object_list, "region"_a, "after"_a.none(), "timeout"_a.none());
 }
 
 } // namespace nx

@@ -78,6 +78,7 @@ from ._transfer import Transfer
 from ._types import (
     ALL_EXTENTS,
     Blocks,
+    ObjectInfo,
     PeerInfo,
     RegionInfo,
     RouteInfo,
@@ -145,6 +146,7 @@ __all__ = [
     "NotFoundError",
     "NotInitError",
     "Note",
+    "ObjectInfo",
     "PeerInfo",
     "PeerLostError",
     "Queue",

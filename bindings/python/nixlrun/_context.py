@@ -159,6 +159,81 @@ class ContextBase(_core.Context):
             )
         )
 
+    def _open_object(
+        self,
+        name: Optional[str],
+        url: str,
+        object_nbytes: Optional[Int] = None,
+        *,
+        nobjects: Optional[Int] = None,
+        keys: Optional[Sequence[str]] = None,
+        read_only: bool = False,
+        md5: bool = False,
+        anonymous: bool = False,
+        part_nbytes: Optional[Int] = None,
+        nconnections: Optional[Int] = None,
+        endpoint: Optional[str] = None,
+        aws_region: Optional[str] = None,
+        ca_file: Union[str, os.PathLike[str], None] = None,
+        no_put: bool = False,
+        no_get: bool = False,
+    ) -> Any:
+        """Publish objects of an S3 store as a region of kind "object".
+
+        By default the region is one object that is there. With ``nobjects`` or ``keys`` it is a
+        table of objects of the same size: object i lies at the offsets from ``i * object_nbytes``
+        on. Any rank puts into it and gets from it, also from and into GPU memory, of this host or
+        of another; this process talks to the store. It has no words and no memory that a view
+        shows.
+
+        A get reads any range of an object that is there. Objects are put as a whole: what one rank
+        puts into an object, in whatever pieces, is collected until all its bytes have come. The put
+        that brings the last of them ends when the store has the object; until then a get sees the
+        former one. ``durable=True``: a put, transfer or flush ends when all that was begun is in
+        the store.
+
+        Args:
+            name: as of region(); None: for this rank alone.
+            url: "s3://BUCKET/PATH", or "http[s]://HOST[:PORT]/BUCKET/PATH", which names the
+                endpoint as well.
+            object_nbytes: of each object; None: as the one object has that is there.
+            nobjects: their keys are the path, "/" and their numbers as 16 hexadecimal digits.
+            keys: or these, behind the path and "/".
+            read_only: only get; implies no_put.
+            md5: check bytes by MD5, for servers without CRC32C.
+            anonymous: sign nothing, for public buckets.
+            part_nbytes: longer objects are put in such parts; None: 8 MiB.
+            nconnections: to the store at once, at most; None: 32.
+            endpoint, aws_region, ca_file: None: as the variables and files of AWS say, from where
+                the credentials come, too.
+
+        Raises:
+            NotFoundError: no such bucket, or no such object.
+            AccessError: no credentials, wrong ones, or a certificate that is not trusted.
+            UnsupportedError: libcurl is not installed, or the library has no module for S3.
+            InvalidArgumentError, NameInUseError, RangeError, LimitError, StorageError.
+        """
+        if isinstance(keys, str):
+            raise TypeError("keys is one str; allowed: a sequence of them")
+        if keys is not None and nobjects is not None and len(keys) != int(nobjects):
+            raise ValueError(f"nobjects is {nobjects}, and there are {len(keys)} keys")
+        if (keys is not None and not keys) or (nobjects is not None and int(nobjects) < 1):
+            raise ValueError("there are no objects; allowed: at least one, or None for the URL's")
+        flags = sum(1 << i for i, is_set in enumerate((read_only, md5, anonymous)) if is_set)
+        return self._keep(
+            self._region_type(
+                self,
+                name,
+                objects=(
+                    url, flags, nobjects or 0, object_nbytes or 0, keys, part_nbytes or 0,
+                    nconnections or 0, endpoint, aws_region,
+                    None if ca_file is None else os.fspath(ca_file),
+                ),
+                no_put=no_put,
+                no_get=no_get,
+            )
+        )  # fmt: skip
+
     def _prepare_put(self, rank: Int, local: Side, remote: Side) -> Any:
         """Prepare a transfer of many pieces from local memory to one rank's segments of regions.
 
@@ -294,6 +369,25 @@ class Context(ContextBase):
             no_put: bool = False,
             no_get: bool = False,
         ) -> Region: ...
+        def open_object(
+            self,
+            name: Optional[str],
+            url: str,
+            object_nbytes: Optional[Int] = None,
+            *,
+            nobjects: Optional[Int] = None,
+            keys: Optional[Sequence[str]] = None,
+            read_only: bool = False,
+            md5: bool = False,
+            anonymous: bool = False,
+            part_nbytes: Optional[Int] = None,
+            nconnections: Optional[Int] = None,
+            endpoint: Optional[str] = None,
+            aws_region: Optional[str] = None,
+            ca_file: Union[str, os.PathLike[str], None] = None,
+            no_put: bool = False,
+            no_get: bool = False,
+        ) -> Region: ...
         def prepare_put(self, rank: Int, local: Side, remote: Side) -> Transfer: ...
         def prepare_get(self, rank: Int, local: Side, remote: Side) -> Transfer: ...
     else:
@@ -301,6 +395,7 @@ class Context(ContextBase):
         register = ContextBase._register
         open = ContextBase._open
         open_file = ContextBase._open_file
+        open_object = ContextBase._open_object
         prepare_put = ContextBase._prepare_put
         prepare_get = ContextBase._prepare_get
 

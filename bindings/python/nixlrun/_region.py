@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Optional, Union
 
 from . import _core
 from ._core import DEFAULT, Request
-from ._types import RegionInfo
+from ._types import ObjectInfo, RegionInfo
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -107,6 +107,9 @@ class RegionBase(_core.RegionBase):
         token, request = _core.pair_expose(self, rank, offset, nbytes, use, lifetime)
         return Exposure(token, request)
 
+    def _object_list(self, after: Optional[str], timeout: Timeout) -> list[ObjectInfo]:
+        return [ObjectInfo(*row) for row in _core.object_list(self, after, timeout)]
+
     def _forget(self) -> None:
         context: ContextBase = self.context
         context._regions.discard(self)
@@ -172,6 +175,34 @@ class Region(RegionBase):
     def signal(self, offset: Int = 0) -> Signal:
         """The 64-bit word at this offset (a multiple of 8), as a signal."""
         return Signal(self, offset)
+
+    def object_stat(self, number: Int = 0, *, timeout: Timeout = DEFAULT) -> ObjectInfo:
+        """What the store has of an object; of a region that open_object() has made here.
+
+        Raises:
+            NotFoundError: no such object is in the store.
+            RangeError: the region has not so many objects.
+            InvalidArgumentError: not such a region. AccessError, StorageError, TimedOutError.
+        """
+        return ObjectInfo(*_core.object_stat(self, number, timeout))
+
+    def object_delete(self, number: Int = 0, *, timeout: Timeout = DEFAULT) -> None:
+        """Remove an object from the store, as object_stat(); one that is not there is no failure.
+
+        Raises:
+            AccessError: the region is only read.
+        """
+        _core.object_delete(self, number, timeout)
+
+    def object_list(
+        self, after: Optional[str] = None, *, timeout: Timeout = DEFAULT
+    ) -> list[ObjectInfo]:
+        """All objects in the store whose keys begin with the URL's path, in the store's order.
+
+        Also those that are none of the region's. ``after``: those behind this key, which is without
+        the URL's path. Failures are those of object_stat().
+        """
+        return self._object_list(after, timeout)
 
     def close(self, timeout: Timeout = DEFAULT) -> None:
         """Revoke this rank's segment, and free the region. Closing twice does nothing.

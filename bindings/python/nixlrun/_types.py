@@ -191,6 +191,21 @@ class RegionInfo(NamedTuple):
     nextents: int
 
 
+class ObjectInfo(NamedTuple):
+    """What an S3 store has at a key.
+
+    ``number`` is that of the object in the region, None if it is none of the region's;
+    ``modified`` is in seconds since 1970; ``etag`` names this version; ``key`` is what follows the
+    path of the URL, or the whole key if the region is one object.
+    """
+
+    number: Optional[int]
+    nbytes: int
+    modified: int
+    etag: str
+    key: str
+
+
 class TransferInfo(NamedTuple):
     """What is known of a prepared transfer; times are in ns, 0: not known.
 

@@ -37,6 +37,7 @@ from ._job import JobBase, Rank, is_failure, warn_of_views, with_job
 from ._region import RegionBase, SignalBase
 from ._team import TeamBase
 from ._transfer import TransferBase
+from ._types import ObjectInfo
 
 if TYPE_CHECKING:
     import os
@@ -241,13 +242,18 @@ def _ended(drained: Drained) -> bool:
     return True
 
 
-async def _in_thread(call: Callable[[], Any]) -> Any:
-    """Make a call that may wait for other ranks, in a thread that dies with the process."""
+async def _in_thread(call: Callable[[], Any], undo: Optional[Callable[[Any], None]] = None) -> Any:
+    """Make a call that may wait for others, in a thread that dies with the process.
+
+    ``undo`` gets the result if the task was canceled meanwhile.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
 
     def tell(result: Any, error: Optional[BaseException]) -> None:
         if future.done():
+            if undo is not None and error is None:
+                undo(result)
             return
         if error is None:
             future.set_result(result)
@@ -265,6 +271,11 @@ async def _in_thread(call: Callable[[], Any]) -> Any:
 
     threading.Thread(target=run, name="nixlrun-aio", daemon=True).start()
     return await future
+
+
+def _close_unused(region: Region) -> None:
+    region._close(DEFAULT)
+    region._forget()
 
 
 class Region(RegionBase):
@@ -333,6 +344,19 @@ class Region(RegionBase):
     def signal(self, offset: Int = 0) -> Signal:
         """The 64-bit word at this offset (a multiple of 8), as a signal."""
         return Signal(self, offset)
+
+    async def object_stat(self, number: Int = 0) -> ObjectInfo:
+        """What the store has of an object; see nixlrun.Region.object_stat(). Made in a thread."""
+        return ObjectInfo(*await _in_thread(lambda: _core.object_stat(self, number, DEFAULT)))
+
+    async def object_delete(self, number: Int = 0) -> None:
+        """Remove an object from the store; see nixlrun.Region.object_delete()."""
+        await _in_thread(lambda: _core.object_delete(self, number, DEFAULT))
+
+    async def object_list(self, after: Optional[str] = None) -> list[ObjectInfo]:
+        """All objects whose keys begin with the URL's path; see nixlrun.Region.object_list()."""
+        listed: list[ObjectInfo] = await _in_thread(lambda: self._object_list(after, DEFAULT))
+        return listed
 
     async def close(self) -> None:
         """Revoke this rank's segment, and free the region; see nixlrun.Region.close()."""
@@ -571,6 +595,41 @@ class Context(ContextBase):
         register = ContextBase._register
         open = ContextBase._open
         open_file = ContextBase._open_file
+
+    async def open_object(
+        self,
+        name: Optional[str],
+        url: str,
+        object_nbytes: Optional[Int] = None,
+        *,
+        nobjects: Optional[Int] = None,
+        keys: Optional[Sequence[str]] = None,
+        read_only: bool = False,
+        md5: bool = False,
+        anonymous: bool = False,
+        part_nbytes: Optional[Int] = None,
+        nconnections: Optional[Int] = None,
+        endpoint: Optional[str] = None,
+        aws_region: Optional[str] = None,
+        ca_file: Union[str, os.PathLike[str], None] = None,
+        no_put: bool = False,
+        no_get: bool = False,
+    ) -> Region:
+        """Publish objects of an S3 store as a region; see nixlrun.Job.open_object().
+
+        It is made in a thread, since it waits for the store. If the task is canceled, what the
+        thread has opened is closed.
+        """
+        region: Region = await _in_thread(
+            lambda: self._open_object(
+                name, url, object_nbytes, nobjects=nobjects, keys=keys, read_only=read_only,
+                md5=md5, anonymous=anonymous, part_nbytes=part_nbytes, nconnections=nconnections,
+                endpoint=endpoint, aws_region=aws_region, ca_file=ca_file, no_put=no_put,
+                no_get=no_get,
+            ),
+            _close_unused,
+        )  # fmt: skip
+        return region
 
     async def prepare_put(self, rank: Int, local: Side, remote: Side) -> Transfer:
         """Prepare a transfer to one rank's segments; see nixlrun.Job.prepare_put()."""

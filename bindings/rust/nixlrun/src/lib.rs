@@ -27,6 +27,7 @@
 //! |---|---|
 //! | [`Job`], [`Context`], [`Rank`] | joining and leaving; components; what is known of a rank |
 //! | [`Region`], [`Slice`], [`Memory`] | memory: allocated, registered, opened, of any kind |
+//! | [`File`], [`Objects`] | what is stored, as regions |
 //! | [`Op`], [`Request`], [`scope`] | what goes with an operation; starting them |
 //! | [`Signal`], [`AtomicOp`] | words |
 //! | [`Transfer`], [`Blocks`] | many pieces at once |
@@ -78,6 +79,7 @@ mod inbox;
 mod job;
 mod log;
 mod note;
+mod object;
 mod op;
 mod pair;
 mod queue;
@@ -104,6 +106,7 @@ pub use inbox::{NextEvent, Recv, MAX_UNMATCHED};
 pub use job::{abort, end_job, library_version, Job};
 pub use log::{log_to, log_to_stderr, Level};
 pub use note::{Event, Note, NOTE_MAX};
+pub use object::{ObjectInfo, Objects};
 pub use op::Op;
 pub use pair::{PairInfo, PairUse};
 pub use queue::Queue;

@@ -9,6 +9,7 @@ mod files;
 mod life;
 mod memory;
 mod notes;
+mod objects;
 mod teams;
 mod transfers;
 mod words;
