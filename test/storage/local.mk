@@ -14,3 +14,14 @@ check_LTLIBRARIES += %D%/old_kernel.la
 %C%_old_kernel_la_LDFLAGS = $(AM_LDFLAGS) -module -shared -avoid-version -rpath /nowhere
 %C%_old_kernel_la_LIBADD = -ldl
 EXTRA_DIST += %D%/old-kernel
+# What a failure of power leaves.
+check_LTLIBRARIES += %D%/power_record.la
+%C%_power_record_la_SOURCES = %D%/power_record.c
+%C%_power_record_la_LDFLAGS = $(AM_LDFLAGS) -module -shared -avoid-version -rpath /nowhere
+%C%_power_record_la_LIBADD = -ldl
+EXTRA_PROGRAMS += %D%/power_puts
+%C%_power_puts_LDADD = $(nixlrun_la) -ldl
+%C%_power_puts_LDFLAGS = $(AM_LDFLAGS) -no-install
+dist_check_SCRIPTS += %D%/test_power.sh
+TESTS += %D%/test_power.sh
+EXTRA_DIST += %D%/power.py

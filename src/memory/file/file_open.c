@@ -188,6 +188,36 @@ static int open_path(struct opening *opening)
     return NIXL_OK;
 }
 
+/*
+ * The name of a file that was made is durable from here on, so that no fdatasync of its bytes is in
+ * vain. Directories that may not be read, and file systems that sync none, keep names as they can.
+ */
+static int sync_name(struct opening *opening)
+{
+    const char *path = opening->file->path, *slash = strrchr(path, '/');
+    char *parent = NULL;
+    int fd, error;
+
+    if (!opening->was_made) {
+        return NIXL_OK;
+    }
+    if (asprintf(&parent, "%.*s", slash != NULL ? (int)(slash - path) + 1 : 1,
+                 slash != NULL ? path : ".") < 0) {
+        errno = ENOMEM;
+        return opening_fail(opening, "cannot make its name durable");
+    }
+    fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(parent);
+    if (fd < 0) {
+        return errno == EACCES ? NIXL_OK : opening_fail(opening, "cannot open its directory");
+    }
+    error = fsync(fd) == 0 ? 0 : errno;
+    close(fd);
+    errno = error;
+    return error == 0 || error == EINVAL ? NIXL_OK
+                                         : opening_fail(opening, "cannot make its name durable");
+}
+
 /* ---- size ------------------------------------------------------------------------------------ */
 
 static int file_size(struct opening *opening)
@@ -361,6 +391,9 @@ static int file_open_steps(struct opening *opening, bool is_path, struct nxr_mem
     }
     if (status == NIXL_OK) {
         status = file_extend(opening);
+    }
+    if (status == NIXL_OK) {
+        status = sync_name(opening);
     }
     if (status == NIXL_OK) {
         open_direct(opening, memory);
