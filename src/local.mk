@@ -331,6 +331,7 @@ endif
 	%D%/collective/node_wake.c \
 	%D%/collective/phase.h \
 	%D%/collective/mailbox.c %D%/collective/mailbox.h \
+	%D%/collective/start.c %D%/collective/start.h \
 	%D%/collective/strided.c %D%/collective/strided.h \
 	%D%/collective/reform.c %D%/collective/reform.h \
 	%D%/collective/reform_calls.c %D%/collective/reforms.h \

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Beginning collectives on teams that need a look, and starting those of the extended form. */
+#include "config.h"
+
+#include "collective/start.h"
+#include "collective/later.h"
+#include "core/form.h"
+#include "util/clock.h"
+#include "util/status.h"
+
+int nxr_collective_begin_slow(struct nixl_team *team, const char *operation, int64_t timeout_ns)
+{
+    int status;
+
+    if (timeout_ns < 0) {
+        return nxr_fail_timeout(operation, -1, timeout_ns);
+    }
+    if (timeout_ns == 0 && team->size > 1) {
+        return nxr_fail(NIXL_E_AGAIN, operation, -1, "", 0,
+                        "the timeout is 0 and the team has other members; use %s_x", operation);
+    }
+    if (atomic_load(&team->n_later) != 0) {
+        int64_t deadline = nxr_deadline(timeout_ns);
+
+        status = nxr_later_wait(team, timeout_ns);
+        if (status != NIXL_OK) {
+            return nxr_fail(status, operation, -1, "", 0,
+                            "earlier collectives of the team are still in progress");
+        }
+        timeout_ns = nxr_left(timeout_ns, deadline);
+    }
+    nxr_team_begin(team, operation, timeout_ns);
+    status = nxr_team_look(team, -1);
+    return status == NIXL_OK ? status : nxr_team_end(team, status);
+}
+
+int nxr_collective_start(struct nixl_team *team, const char *operation, int status,
+                         const struct nxr_call *call, const struct nixl_op *op,
+                         struct nixl_req **req_p)
+{
+    struct nixl_req *req = NULL;
+    struct nxr_form form = {.op = NIXL_OP_INIT};
+
+    if (status == NIXL_OK) {
+        status = nxr_form_read_start(operation, op, 0, req_p, &form);
+    }
+    if (status == NIXL_OK && req_p == NULL && form.op.cq == NULL) {
+        return nxr_collective_run(team, operation, call, form.timeout_ns);
+    }
+    if (status == NIXL_OK) {
+        status = team->size == 1 ? nxr_collective_run(team, operation, call, NIXL_FOREVER)
+                                 : nxr_later_start(team, operation, call, &req);
+    }
+    return nxr_form_end(operation, &form, status, req, req_p);
+}
