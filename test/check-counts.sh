@@ -34,6 +34,7 @@ bound p 175 "a put of 8 bytes"
 bound g 175 "a get of 8 bytes"
 bound a 277 "an atomic addition"
 bound n 668 "a notification with its receive"
+bound c 7420 "one of each collective in turn, of a team of one,"
 export NIXLRUN_TRACE=all
 bound p 301 "a put of 8 bytes that is traced"
 bound n 1250 "a notification with its receive, traced: four events"

@@ -17,7 +17,8 @@
 
 #define NXR_TEAM_OPEN 0x6e78722d7465616dull
 
-#define NXR_TEAM_COUNTED 8 /* operations of which a team remembers where they are counted */
+/* Operations of which a team remembers where they are counted: a power of two, more than exist. */
+#define NXR_TEAM_COUNTED 64
 
 struct nixl_team {
     _Atomic uint64_t magic; /* NXR_TEAM_OPEN while open */
@@ -64,7 +65,7 @@ struct nixl_team {
     int64_t timeout_ns;
     int64_t deadline; /* 0: not computed */
 
-    /* Where calls are counted, by operation; a slot is taken over by another one. */
+    /* Where calls are counted, by operation, hashed with linear probing. */
     struct {
         const char *operation; /* NULL: free */
         struct nxr_stats_lane *lane;
@@ -73,7 +74,7 @@ struct nixl_team {
     struct nxr_list link; /* of all open teams, or the retired ones */
 };
 
-/* The call under way is the first of its operation, or for a while: find out where it counts. */
+/* Find out where the call under way counts, from `slot` on. */
 struct nxr_stats_lane *nxr_team_count_as(struct nixl_team *team, unsigned slot);
 void nxr_team_count_end(struct nixl_team *team);
 

@@ -214,22 +214,32 @@ void nxr_team_describe(const void *about, struct nxr_wait_record *record)
 /* ---- counting -------------------------------------------------------------------------------- */
 
 /* "nixl_barrier_x" counts as "barrier". */
-struct nxr_stats_lane *nxr_team_count_as(struct nixl_team *team, unsigned slot)
+static struct nxr_stats_lane *take_lane_of(const char *operation)
 {
     static const char prefix[] = "nixl_";
-    const char *operation = team->operation;
     char name[32];
     size_t nbytes;
 
-    nxr_stats_lane_give(team->counted[slot].lane);
     operation += strncmp(operation, prefix, strlen(prefix)) == 0 ? strlen(prefix) : 0;
     snprintf(name, sizeof(name), "%s", operation);
     nbytes = strlen(name);
     if (nbytes > 2 && strcmp(name + nbytes - 2, "_x") == 0) {
         name[nbytes - 2] = '\0';
     }
+    return nxr_stats_lane_take_collective(name);
+}
+
+struct nxr_stats_lane *nxr_team_count_as(struct nixl_team *team, unsigned slot)
+{
+    for (int i = 0; i < NXR_TEAM_COUNTED - 1 && team->counted[slot].operation != NULL; i++) {
+        if (team->counted[slot].operation == team->operation) {
+            return team->counted[slot].lane;
+        }
+        slot = (slot + 1) % NXR_TEAM_COUNTED;
+    }
+    nxr_stats_lane_give(team->counted[slot].lane);
     team->counted[slot].operation = team->operation;
-    team->counted[slot].lane = nxr_stats_lane_take_collective(name);
+    team->counted[slot].lane = take_lane_of(team->operation);
     return team->counted[slot].lane;
 }
 

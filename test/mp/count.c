@@ -10,6 +10,17 @@
 
 static struct nixl_region *region;
 static char bytes[64];
+static struct nixl_team *team;
+
+/* So many calls of each collective, in turn, of a team of one. */
+static void count_collectives(int n)
+{
+    const struct mpt_call call = {.team = team, .src = bytes, .dst = bytes + 32, .nbytes = 8};
+
+    for (int i = 0; i < n * MPT_N_COLLECTIVES; i++) {
+        MPT_OK(mpt_collective((enum mpt_collective)(i % MPT_N_COLLECTIVES), &call, NULL));
+    }
+}
 
 static void count_one(char what, struct nixl_note *note)
 {
@@ -41,6 +52,10 @@ static void count_one(char what, struct nixl_note *note)
 void count_them(char what, int n, struct nixl_note *note);
 void WHOLE count_them(char what, int n, struct nixl_note *note)
 {
+    if (what == 'c') {
+        count_collectives(n);
+        return;
+    }
     for (int i = 0; i < n; i++) {
         count_one(what, note);
     }
@@ -54,9 +69,12 @@ int main(int argc, char **argv)
     MPT_EQ(argc, 3);
     MPT_OK(nixl_init(NULL));
     MPT_OK(nixl_region_alloc("count", 4096, NULL, &region));
+    MPT_OK(nixl_team_world(MPT_PATIENCE, &team));
     nixl_note_init(&note);
+    count_collectives(1);
     count_one(argv[1][0], &note); /* the first one has more to do */
     count_them(argv[1][0], atoi(argv[2]), &note);
+    MPT_OK(nixl_team_free(team));
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
     MPT_OK(nixl_finalize());
     return mpt_passed();
