@@ -50,6 +50,7 @@ man_aliases = %D%/nixl_publish.3 %D%/nixl_publish_list.3 %D%/nixl_publish_query.
 	%D%/nixl_allgather.3 %D%/nixl_allgather_x.3 %D%/nixl_allgatherv.3 \
 	%D%/nixl_allgatherv_x.3 %D%/nixl_alltoall.3 %D%/nixl_alltoall_x.3 %D%/nixl_alltoallv.3 \
 	%D%/nixl_alltoall_strided.3 %D%/nixl_alltoall_strided_x.3 \
+	%D%/nixl_coll_free.3 %D%/nixl_coll_start.3 %D%/nixl_coll_start_x.3 \
 	%D%/nixl_alltoallv_x.3 %D%/nixl_reduce_x.3 %D%/nixl_allreduce.3 \
 	%D%/nixl_allreduce_x.3 %D%/nixl_reduce_scatter.3 %D%/nixl_reduce_scatter_x.3 \
 	%D%/nixl_scan.3 %D%/nixl_scan_x.3 \

@@ -309,6 +309,7 @@ endif
 	%D%/collective/buffer_far.h \
 	%D%/collective/buffer_move.c \
 	%D%/collective/call.c %D%/collective/call.h \
+	%D%/collective/coll.c %D%/collective/coll.h \
 	%D%/collective/collectives.c \
 	%D%/collective/combine.c %D%/collective/combine.h \
 	%D%/collective/combine_loops.h \
@@ -330,6 +331,7 @@ endif
 	%D%/collective/node_reduce_direct.c \
 	%D%/collective/node_wake.c \
 	%D%/collective/phase.h \
+	%D%/collective/plan.c %D%/collective/plan.h \
 	%D%/collective/mailbox.c %D%/collective/mailbox.h \
 	%D%/collective/start.c %D%/collective/start.h \
 	%D%/collective/strided.c %D%/collective/strided.h \

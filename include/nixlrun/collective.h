@@ -41,6 +41,9 @@ extern "C" {
  * one after the other, in the order of the calls, and progress without further calls; a call
  * without _x waits for them. Arguments and arrays may be reused at once, buffers when the request
  * is complete. Canceling a request that is not complete breaks the team.
+ *
+ * With NIXL_OP_PREPARE, an _x call makes a prepared collective and moves nothing; see
+ * nixl_coll_start() at the end of this file.
  */
 
 /** Wait until all members have called it. */
@@ -154,6 +157,50 @@ NIXL_API int nixl_alltoallv(struct nixl_team *team, const struct nixl_vector_arg
                             int64_t timeout_ns) NIXL_MUST_CHECK;
 NIXL_API int nixl_alltoallv_x(struct nixl_team *team, const struct nixl_vector_args *args,
                               const struct nixl_op *op, struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/* ---- prepared collectives -------------------------------------------------------------------- */
+
+/**
+ * A prepared collective: one call with its arguments, to be started any number of times. Checks,
+ * mappings of the other members' buffers, and what members would ask each other are done once.
+ *
+ * The _x call of any collective prepares it, if `flags` of its struct nixl_op has NIXL_OP_PREPARE
+ * and `coll_p` says where the handle goes; it takes neither a request nor a queue. All members
+ * prepare the same, in the same order among the collectives of the team; the call waits until
+ * those on the same host have prepared it, and moves nothing. Arguments and arrays are copied. The
+ * buffers must stay where they are until the handle is freed, and the regions in which they lie
+ * must stay open; their contents may change between starts, which read them anew.
+ *
+ * Preparing returns as the collective, and
+ *   NIXL_E_INVALID_ARG: coll_p is NULL, a request or a queue was given; or a member on this host
+ *   prepares another collective, or with another size or root, which all of them are told
+ */
+struct nixl_coll;
+
+/**
+ * Run a prepared collective, as the call with which it was prepared. All members start the same
+ * prepared collectives of a team in the same order, among its other collectives.
+ * @param coll  the handle, to be freed with nixl_coll_free()
+ * @return as the collective; NIXL_E_INVALID_ARG: coll is NULL, or it or its team was freed.
+ * Collective: the members. Threads: any, one collective of a team at a time.
+ */
+NIXL_API int nixl_coll_start(struct nixl_coll *coll, int64_t timeout_ns) NIXL_MUST_CHECK;
+
+/**
+ * The extended form of nixl_coll_start(). A request or a queue is given as for the _x call of the
+ * collective. A prepared collective may be started again before it has ended: starts run one after
+ * the other.
+ */
+NIXL_API int nixl_coll_start_x(struct nixl_coll *coll, const struct nixl_op *op,
+                               struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/**
+ * Free a prepared collective. nixl_team_free() frees those of the team, and the last
+ * nixl_finalize() all.
+ * @return NIXL_OK; NIXL_E_IN_USE: a start has not ended; NIXL_E_INVALID_ARG. Collective: no.
+ * Threads: any, but no other call may use the handle.
+ */
+NIXL_API int nixl_coll_free(struct nixl_coll *coll);
 
 #ifdef __cplusplus
 }

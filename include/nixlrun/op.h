@@ -16,16 +16,18 @@ extern "C" {
 #endif
 
 struct nixl_cq;
+struct nixl_coll;
 
 /** Which fields of struct nixl_op are used, beyond those that are always looked at. */
 enum nixl_op_flag {
-    NIXL_OP_NOTE = 1,     /**< `tag`, `msg`, `msg_nbytes`: a notification follows the operation */
-    NIXL_OP_SIGNAL = 2,   /**< `signal_*`: the change of a signal follows the operation */
-    NIXL_OP_STREAM = 4,   /**< `stream`: the operation runs in the order of a CUDA stream */
-    NIXL_OP_RANK = 8,     /**< `rank`: a wait ends with NIXL_E_PEER_LOST if that rank is lost */
-    NIXL_OP_GETS = 16,    /**< a flush also waits for gets whose requests are still there */
-    NIXL_OP_GRANT = 32,   /**< `grant`: a put, get or prepared transfer of blocks that are lent */
-    NIXL_OP_DURABLE = 64, /**< puts into files, or a flush, end when the bytes are durable */
+    NIXL_OP_NOTE = 1,      /**< `tag`, `msg`, `msg_nbytes`: a notification follows the operation */
+    NIXL_OP_SIGNAL = 2,    /**< `signal_*`: the change of a signal follows the operation */
+    NIXL_OP_STREAM = 4,    /**< `stream`: the operation runs in the order of a CUDA stream */
+    NIXL_OP_RANK = 8,      /**< `rank`: a wait ends with NIXL_E_PEER_LOST if that rank is lost */
+    NIXL_OP_GETS = 16,     /**< a flush also waits for gets whose requests are still there */
+    NIXL_OP_GRANT = 32,    /**< `grant`: a put, get or prepared transfer of blocks that are lent */
+    NIXL_OP_DURABLE = 64,  /**< puts into files, or a flush, end when the bytes are durable */
+    NIXL_OP_PREPARE = 128, /**< `coll_p`: a collective is prepared, and not started */
 };
 
 #define NIXL_AT_ONCE (-1) /**< `timeout_ns`: what would wait is given up */
@@ -71,11 +73,13 @@ struct nixl_op {
     int32_t signal_op; /**< enum nixl_signal_op */
 
     const char *grant; /**< NIXL_OP_GRANT: a token of nixl_grant_create() */
+
+    struct nixl_coll **coll_p; /**< NIXL_OP_PREPARE: where the prepared collective goes */
 };
 #define NIXL_OP_INIT                                                                               \
     {                                                                                              \
         sizeof(struct nixl_op), 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0,     \
-            NULL                                                                                   \
+            NULL, NULL                                                                             \
     }
 
 #ifdef __cplusplus

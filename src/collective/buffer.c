@@ -8,6 +8,7 @@
 #include "collective/buffer.h"
 #include "collective/buffer_far.h"
 #include "collective/phase.h"
+#include "collective/plan.h"
 #include "memory/reduce.h"
 #include "util/cuda_dyn.h"
 #include "util/env.h"
@@ -214,7 +215,7 @@ static int reach_all(struct nixl_team *team, uint64_t phase, const struct nxr_ra
     return status;
 }
 
-int nxr_buffers_offer(struct nixl_team *team, const struct nxr_offer *offer, unsigned *shared_p)
+static int offer_anew(struct nixl_team *team, const struct nxr_offer *offer, unsigned *shared_p)
 {
     struct nxr_node *node = &team->node;
     uint64_t phase = node->phase + 1;
@@ -249,6 +250,34 @@ int nxr_buffers_offer(struct nixl_team *team, const struct nxr_offer *offer, uns
         team->has_no_process_vm |= (reached & NO_PROCESS_VM) != 0;
     }
     *shared_p = status == NIXL_OK ? good : 0;
+    return status;
+}
+
+/* All members meet: what each offers is there, as it was when the plan was made. */
+static int offer_as_planned(struct nixl_team *team, const struct nxr_planned_offer *planned,
+                            unsigned *shared_p)
+{
+    struct nxr_node *node = &team->node;
+
+    nxr_node_publish(node, node->phase + 1);
+    *shared_p = planned->shared;
+    return nxr_node_wait_all(team, node->phase);
+}
+
+int nxr_buffers_offer(struct nixl_team *team, const struct nxr_offer *offer, unsigned *shared_p)
+{
+    struct nxr_planned_offer *planned = nxr_plan_offer(team, offer);
+    int status;
+
+    if (planned != NULL && planned->is_made) {
+        return offer_as_planned(team, planned, shared_p);
+    }
+    status = offer_anew(team, offer, shared_p);
+    if (planned != NULL) {
+        planned->far = team->far;
+        planned->shared = *shared_p;
+        planned->is_made = status == NIXL_OK;
+    }
     return status;
 }
 
@@ -289,9 +318,6 @@ void nxr_buffers_release(struct nixl_team *team)
 
 void nxr_buffers_drop(struct nixl_team *team)
 {
-    for (int i = 0; team->far != NULL && i < team->node.size; i++) {
-        nxr_maps_drop(team, i);
-    }
-    free(team->far);
+    nxr_fars_drop(team, team->far);
     team->far = NULL;
 }

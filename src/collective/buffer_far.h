@@ -38,8 +38,8 @@ struct nxr_far {
 const struct nxr_map *nxr_map_find(struct nixl_team *team, int member, const char *name,
                                    uint64_t generation);
 
-/* Release all mappings of a member. */
-void nxr_maps_drop(struct nixl_team *team, int member);
+/* Release all mappings in an array [node.size] and the array; NULL: nothing. */
+void nxr_fars_drop(const struct nixl_team *team, struct nxr_far *far);
 
 /*
  * Check whether process_vm calls reach a member right now: sets its pid, or -1 for good. Returns as

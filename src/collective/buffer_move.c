@@ -13,6 +13,7 @@
 #include "util/status.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -88,11 +89,14 @@ const struct nxr_map *nxr_map_find(struct nixl_team *team, int member, const cha
     return make_map(team, member, name, generation, map) ? map : NULL;
 }
 
-void nxr_maps_drop(struct nixl_team *team, int member)
+void nxr_fars_drop(const struct nixl_team *team, struct nxr_far *far)
 {
-    for (int i = 0; i < NXR_MAPS_PER_MEMBER; i++) {
-        drop_map(team, member, &team->far[member].maps[i]);
+    for (int member = 0; far != NULL && member < team->node.size; member++) {
+        for (int i = 0; i < NXR_MAPS_PER_MEMBER; i++) {
+            drop_map(team, member, &far[member].maps[i]);
+        }
     }
+    free(far);
 }
 
 /* ---- process_vm calls ------------------------------------------------------------------------ */

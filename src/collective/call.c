@@ -4,10 +4,13 @@
 
 #include "collective/call.h"
 #include "collective/device.h"
+#include "collective/plan.h"
 #include "collective/whole.h"
 #include "core/trace.h"
 #include "util/status.h"
 #include "util/struct.h"
+
+#include <string.h>
 
 static int call_fail(const char *operation, const char *why)
 {
@@ -106,6 +109,7 @@ int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, i
                         "is_exclusive is %d; allowed: 0, and 1 for nixl_scan", args.is_exclusive);
     }
     call_p->kind = NXR_CALL_REDUCTION;
+    call_p->plan = NULL;
     call_p->reduction = (struct nxr_reduction){.kind = kind,
                                                .root = root,
                                                .is_exclusive = args.is_exclusive != 0,
@@ -145,6 +149,7 @@ int nxr_call_of_exchange(const char *operation, const struct nixl_team *team,
                         "%zu bytes for each member exceed any memory", exchange->nbytes);
     }
     call_p->kind = NXR_CALL_EXCHANGE;
+    call_p->plan = NULL;
     call_p->exchange = *exchange;
     return take_buffers(operation, exchange->src, is_sender && all_nbytes > 0, exchange->dst,
                         is_receiver && all_nbytes > 0, call_p);
@@ -200,6 +205,7 @@ int nxr_call_of_vector(const char *operation, const struct nixl_team *team,
         return status;
     }
     call_p->kind = NXR_CALL_EXCHANGE;
+    call_p->plan = NULL;
     call_p->exchange = *exchange;
     call_p->exchange.is_vector = true;
     call_p->exchange.src = args.src;
@@ -245,6 +251,7 @@ int nxr_call_of_strided(const char *operation, const struct nixl_team *team,
         return call_fail(operation, args.src == NULL ? "src is NULL" : "dst is NULL");
     }
     call_p->kind = NXR_CALL_STRIDED;
+    call_p->plan = NULL;
     call_p->has_device = false; /* its blocks are copied to the host one by one */
     call_p->strided = (struct nxr_strided){.src = args.src,
                                            .dst = args.dst,
@@ -253,6 +260,39 @@ int nxr_call_of_strided(const char *operation, const struct nixl_team *team,
                                            .src_stride = args.src_stride,
                                            .dst_stride = args.dst_stride};
     return NIXL_OK;
+}
+
+/* ---- arrays ---------------------------------------------------------------------------------- */
+
+static bool call_has_arrays(const struct nxr_call *call)
+{
+    return call->kind == NXR_CALL_EXCHANGE && call->exchange.is_vector;
+}
+
+size_t nxr_call_arrays_nbytes(const struct nixl_team *team, const struct nxr_call *call)
+{
+    return call_has_arrays(call) ? 4 * (size_t)team->size * sizeof(size_t) : 0;
+}
+
+/* Copy an array with one entry per member. Returns where the next one goes. */
+static size_t *keep_array(const struct nixl_team *team, size_t *to, const size_t **array_p)
+{
+    if (*array_p == NULL) {
+        return to;
+    }
+    memcpy(to, *array_p, (size_t)team->size * sizeof(*to));
+    *array_p = to;
+    return to + team->size;
+}
+
+void nxr_call_keep_arrays(const struct nixl_team *team, struct nxr_call *call, size_t *to)
+{
+    if (call_has_arrays(call)) {
+        to = keep_array(team, to, &call->exchange.src_nbytes);
+        to = keep_array(team, to, &call->exchange.src_offsets);
+        to = keep_array(team, to, &call->exchange.dst_nbytes);
+        keep_array(team, to, &call->exchange.dst_offsets);
+    }
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -279,9 +319,30 @@ static inline size_t call_nbytes(const struct nxr_call *call)
                                              : 0;
 }
 
+/* All members on the host are known to have host memory, and the call to be no special one. */
+static int call_run_planned(struct nixl_team *team, const struct nxr_call *call)
+{
+    int status;
+
+    if (call->plan->is_in_cells) {
+        return nxr_node_allreduce_cells(team, &call->reduction);
+    }
+    if (!call->plan->is_used) {
+        return call_run(team, call);
+    }
+    if (!call->plan->has_offers) {
+        return nxr_call_run_on_host(team, call);
+    }
+    nxr_plan_enter(team, call->plan);
+    status = nxr_call_run_on_host(team, call);
+    nxr_plan_leave(team);
+    return status;
+}
+
 static inline int call_run_counted(struct nixl_team *team, const struct nxr_call *call)
 {
-    int status = call_run(team, call);
+    int status = __builtin_expect(call->plan != NULL, 0) ? call_run_planned(team, call)
+                                                         : call_run(team, call);
 
     if (__builtin_expect(status == NIXL_OK, 1)) {
         nxr_team_count(team, call_nbytes(call));

@@ -10,7 +10,8 @@ enum nxr_call_kind { NXR_CALL_BARRIER, NXR_CALL_REDUCTION, NXR_CALL_EXCHANGE, NX
 
 struct nxr_call {
     enum nxr_call_kind kind;
-    bool has_device; /* src or dst is device memory */
+    bool has_device;       /* src or dst is device memory */
+    struct nxr_plan *plan; /* it was prepared (plan.h); NULL: it was not */
     union {
         struct nxr_reduction reduction; /* its root is a team rank */
         struct nxr_exchange exchange;
@@ -26,6 +27,13 @@ int nxr_call_run(struct nixl_team *team, const struct nxr_call *call);
 
 /* The same for what the processor can do; data that is only moved may be device memory. */
 int nxr_call_run_on_host(struct nixl_team *team, const struct nxr_call *call);
+
+/*
+ * The caller's arrays may change when its call returns: how much room a copy of them takes, and
+ * copying them there, for the call to use.
+ */
+size_t nxr_call_arrays_nbytes(const struct nixl_team *team, const struct nxr_call *call);
+void nxr_call_keep_arrays(const struct nixl_team *team, struct nxr_call *call, size_t *to);
 
 /* Check the arguments that all calls have, except the timeout. Records the failure. */
 int nxr_call_check_team(const char *operation, const struct nixl_team *team);

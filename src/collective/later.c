@@ -7,13 +7,13 @@
 #include "config.h"
 
 #include "collective/later.h"
+#include "collective/plan.h"
 #include "collective/team.h"
 #include "util/status.h"
 #include "util/thread.h"
 #include "core/wait.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define STACK_NBYTES (1u << 20) /* operations of the caller run here, too */
 
@@ -74,6 +74,9 @@ static void *work(void *arg)
         int status = later_run(team, later);
 
         req->lost_rank = atomic_load(&team->lost_rank);
+        if (later->call.plan != NULL) {
+            atomic_fetch_sub(&later->call.plan->n_started, 1);
+        }
         free(later);
         /* Once the request has ended, the caller may use the team, or free it. */
         atomic_fetch_sub_explicit(&team->n_later, 1, memory_order_release);
@@ -140,34 +143,18 @@ static const struct nxr_req_owner later_owner = {.stop = later_cancel};
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* Keep a copy of an array with one entry per member. Returns where the next one goes. */
-static size_t *keep_array(const struct nixl_team *team, size_t *to, const size_t **array_p)
-{
-    if (*array_p == NULL) {
-        return to;
-    }
-    memcpy(to, *array_p, (size_t)team->size * sizeof(*to));
-    *array_p = to;
-    return to + team->size;
-}
-
 static struct later_call *new_call(const struct nixl_team *team, const char *operation,
                                    const struct nxr_call *call)
 {
-    bool is_vector = call->kind == NXR_CALL_EXCHANGE && call->exchange.is_vector;
-    size_t n_entries = is_vector ? 4 * (size_t)team->size : 0;
-    struct later_call *later = malloc(sizeof(*later) + n_entries * sizeof(size_t));
-    size_t *to;
+    size_t nbytes = call->plan == NULL ? nxr_call_arrays_nbytes(team, call) : 0;
+    struct later_call *later = malloc(sizeof(*later) + nbytes);
 
     if (later == NULL) {
         return NULL;
     }
     *later = (struct later_call){.operation = operation, .call = *call};
-    if (is_vector) {
-        to = keep_array(team, later->arrays, &later->call.exchange.src_nbytes);
-        to = keep_array(team, to, &later->call.exchange.src_offsets);
-        to = keep_array(team, to, &later->call.exchange.dst_nbytes);
-        keep_array(team, to, &later->call.exchange.dst_offsets);
+    if (call->plan == NULL) { /* a prepared call has copies of its own */
+        nxr_call_keep_arrays(team, &later->call, later->arrays);
     }
     return later;
 }
@@ -187,6 +174,9 @@ int nxr_later_start(struct nixl_team *team, const char *operation, const struct 
     req->op.nbytes_done = 1; /* if canceled, it may have changed any bytes */
     later->req = req;
     *req_p = req;
+    if (call->plan != NULL) {
+        atomic_fetch_add(&call->plan->n_started, 1);
+    }
     atomic_fetch_add(&team->n_later, 1);
     pthread_mutex_lock(&queue->lock);
     nxr_list_append(&queue->queue, &later->link);

@@ -11,6 +11,7 @@
 #include "collective/device.h"
 #include "collective/node_piece.h"
 #include "collective/phase.h"
+#include "collective/plan.h"
 #include "util/coll_table.h"
 
 /* Shares of a broadcast end at pages: process_vm calls take whole ones. */
@@ -358,7 +359,7 @@ static int exchange_large(struct nixl_team *team, const struct nxr_exchange *wha
     int status = NIXL_OK;
 
     if (largest < nxr_coll_table.direct_from) {
-        return exchange_slots(team, what, largest);
+        return nxr_plan_is_making(team) ? NXR_PLANNED : exchange_slots(team, what, largest);
     }
     if (sends(team, what, node->me)) {
         offer.src = what->src;
@@ -419,7 +420,7 @@ static int broadcast_large(struct nixl_team *team, int root, void *buf, size_t n
     int status;
 
     if (nbytes < nxr_coll_table.direct_from) {
-        return exchange_slots(team, &what, nbytes);
+        return nxr_plan_is_making(team) ? NXR_PLANNED : exchange_slots(team, &what, nbytes);
     }
     if (team->node.me == root) {
         offer = (struct nxr_offer){.src = buf, .src_nbytes = nbytes};
@@ -487,6 +488,25 @@ static int find_largest(struct nixl_team *team, const struct nxr_exchange *what,
     return status;
 }
 
+/* The same; a plan keeps the answer. */
+static int recall_largest(struct nixl_team *team, const struct nxr_exchange *what,
+                          size_t *largest_p)
+{
+    struct nxr_plan *plan = team->plan;
+    int status;
+
+    if (plan != NULL && plan->knows_largest) {
+        *largest_p = plan->largest;
+        return NIXL_OK;
+    }
+    status = find_largest(team, what, largest_p);
+    if (plan != NULL) {
+        plan->knows_largest = status == NIXL_OK;
+        plan->largest = *largest_p;
+    }
+    return status;
+}
+
 int nxr_node_exchange(struct nixl_team *team, const struct nxr_exchange *what)
 {
     size_t largest = what->nbytes;
@@ -498,14 +518,15 @@ int nxr_node_exchange(struct nixl_team *team, const struct nxr_exchange *what)
     if (what->is_vector && knows_all_sizes(what)) {
         largest = largest_known(team, what);
     } else if (what->is_vector) {
-        status = find_largest(team, what, &largest);
+        status = recall_largest(team, what, &largest);
     }
     if (status != NIXL_OK || largest == 0) {
         return status;
     }
-    return largest <= NXR_NODE_CELL_ROOM / n_pieces_of(team, what)
-               ? exchange_cells(team, what, largest)
-               : exchange_large(team, what, largest);
+    if (largest > NXR_NODE_CELL_ROOM / n_pieces_of(team, what)) {
+        return exchange_large(team, what, largest);
+    }
+    return nxr_plan_is_making(team) ? NXR_PLANNED : exchange_cells(team, what, largest);
 }
 
 int nxr_node_broadcast(struct nixl_team *team, int root, void *buf, size_t nbytes)
@@ -513,6 +534,8 @@ int nxr_node_broadcast(struct nixl_team *team, int root, void *buf, size_t nbyte
     if (nbytes == 0 || team->node.size == 1) {
         return NIXL_OK;
     }
-    return nbytes <= NXR_NODE_CELL_ROOM ? broadcast_cell(team, root, buf, nbytes)
-                                        : broadcast_large(team, root, buf, nbytes);
+    if (nbytes > NXR_NODE_CELL_ROOM) {
+        return broadcast_large(team, root, buf, nbytes);
+    }
+    return nxr_plan_is_making(team) ? NXR_PLANNED : broadcast_cell(team, root, buf, nbytes);
 }

@@ -12,6 +12,7 @@
 
 #include "collective/node_collective.h"
 #include "collective/phase.h"
+#include "collective/plan.h"
 #include "util/coll_table.h"
 
 /* Large shares end at pages: process_vm calls take whole ones. */
@@ -342,6 +343,8 @@ static int reduce_shares(struct nixl_team *team, const struct nxr_reduction *wha
 
     if (what->nbytes >= nxr_coll_table.direct_from) {
         status = nxr_node_reduce_direct(team, what, &run, &is_direct);
+    } else if (nxr_plan_is_making(team)) {
+        status = NXR_PLANNED;
     }
     if (status == NIXL_OK && !is_direct) {
         bool is_chain = team->node.is_crowded && what->begins == NULL &&
@@ -403,6 +406,10 @@ int nxr_node_reduce(struct nixl_team *team, const struct nxr_reduction *what)
             nxr_copy(what->dst, what->src, what->nbytes);
         }
         return NIXL_OK;
+    }
+    if (nxr_plan_is_making(team) && (is_small || what->kind == NXR_SCAN)) {
+        team->plan->is_in_cells = is_small && what->kind == NXR_ALLREDUCE;
+        return NXR_PLANNED;
     }
     switch (what->kind) {
     case NXR_ALLREDUCE:

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "collective/start.h"
+#include "collective/coll.h"
 #include "collective/later.h"
 #include "core/form.h"
 #include "util/clock.h"
@@ -16,8 +17,10 @@ int nxr_collective_begin_slow(struct nixl_team *team, const char *operation, int
         return nxr_fail_timeout(operation, -1, timeout_ns);
     }
     if (timeout_ns == 0 && team->size > 1) {
-        return nxr_fail(NIXL_E_AGAIN, operation, -1, "", 0,
-                        "the timeout is 0 and the team has other members; use %s_x", operation);
+        return nxr_fail(
+            NIXL_E_AGAIN, operation, -1, "", 0,
+            "the timeout is 0, and the team has other members to wait for; start the call "
+            "with a request or a completion queue");
     }
     if (atomic_load(&team->n_later) != 0) {
         int64_t deadline = nxr_deadline(timeout_ns);
@@ -34,22 +37,33 @@ int nxr_collective_begin_slow(struct nixl_team *team, const char *operation, int
     return status == NIXL_OK ? status : nxr_team_end(team, status);
 }
 
+int nxr_collective_start_form(struct nixl_team *team, const char *operation,
+                              const struct nxr_call *call, const struct nxr_form *form,
+                              struct nixl_req **req_p)
+{
+    struct nixl_req *req = NULL;
+    int status;
+
+    if (req_p == NULL && form->op.cq == NULL) {
+        return nxr_collective_run(team, operation, call, form->timeout_ns);
+    }
+    status = team->size == 1 ? nxr_collective_run(team, operation, call, NIXL_FOREVER)
+                             : nxr_later_start(team, operation, call, &req);
+    return nxr_form_end(operation, form, status, req, req_p);
+}
+
 int nxr_collective_start(struct nixl_team *team, const char *operation, int status,
                          const struct nxr_call *call, const struct nixl_op *op,
                          struct nixl_req **req_p)
 {
-    struct nixl_req *req = NULL;
     struct nxr_form form = {.op = NIXL_OP_INIT};
 
     if (status == NIXL_OK) {
-        status = nxr_form_read_start(operation, op, 0, req_p, &form);
+        status = nxr_form_read_start(operation, op, NIXL_OP_PREPARE, req_p, &form);
     }
-    if (status == NIXL_OK && req_p == NULL && form.op.cq == NULL) {
-        return nxr_collective_run(team, operation, call, form.timeout_ns);
+    if (status == NIXL_OK && nxr_form_has(&form, NIXL_OP_PREPARE)) {
+        return nxr_coll_prepare(team, operation, call, &form, req_p);
     }
-    if (status == NIXL_OK) {
-        status = team->size == 1 ? nxr_collective_run(team, operation, call, NIXL_FOREVER)
-                                 : nxr_later_start(team, operation, call, &req);
-    }
-    return nxr_form_end(operation, &form, status, req, req_p);
+    return status == NIXL_OK ? nxr_collective_start_form(team, operation, call, &form, req_p)
+                             : status;
 }

@@ -7,6 +7,7 @@
 #define NXR_COLLECTIVE_START_H
 
 #include "collective/call.h"
+#include "core/form.h"
 
 /* Must a call check first? Something may have failed, be under way, or be on another host. */
 static inline bool nxr_collective_needs_look(const struct nixl_team *team)
@@ -55,5 +56,10 @@ static inline int nxr_collective_run(struct nixl_team *team, const char *operati
 int nxr_collective_start(struct nixl_team *team, const char *operation, int status,
                          const struct nxr_call *call, const struct nixl_op *op,
                          struct nixl_req **req_p);
+
+/* The same for a form that was read, of a call that is not prepared by it. */
+int nxr_collective_start_form(struct nixl_team *team, const char *operation,
+                              const struct nxr_call *call, const struct nxr_form *form,
+                              struct nixl_req **req_p);
 
 #endif

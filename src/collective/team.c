@@ -8,6 +8,7 @@
 
 #include "collective/agreement.h"
 #include "collective/buffer.h"
+#include "collective/coll.h"
 #include "collective/device.h"
 #include "collective/later.h"
 #include "collective/reform.h"
@@ -49,6 +50,7 @@ void nxr_team_close(struct nixl_team *team)
 {
     atomic_store_explicit(&team->magic, 0, memory_order_release);
     nxr_later_stop(team);
+    nxr_colls_close(team);
 }
 
 void nxr_team_drop(struct nixl_team *team)

@@ -39,6 +39,7 @@ struct nixl_team {
     int *local_index;               /* [size]: the index in local, or -1 */
     const void **srcs;              /* [size]: operands of the reduction under way */
     struct nxr_far *far;            /* [node.size]: buffers of the others; NULL until used */
+    struct nxr_plan *plan;          /* of the call under way, if it was prepared; else NULL */
     struct nxr_team_device *device; /* for device memory; NULL until used */
     bool has_no_process_vm;         /* such a call failed between two members of this host */
     struct nxr_trial trials[NXR_TRIAL_OPERATIONS][NXR_TRIAL_CLASSES];

@@ -10,6 +10,7 @@
 
 #include "collective/trial.h"
 #include "collective/phase.h"
+#include "collective/plan.h"
 #include "util/clock.h"
 #include "util/coll_table.h"
 #include "util/log.h"
@@ -40,17 +41,20 @@ static bool is_in_region_by_limit(enum nxr_trial_operation of, size_t nbytes)
     return nbytes < nxr_coll_table.process_vm_from || of == NXR_TRIAL_ALLGATHER;
 }
 
-int nxr_trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t nbytes,
-                    unsigned wanted, struct nxr_offer *offer, unsigned *shared_p,
-                    struct nxr_trial_run *run)
+static int trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t nbytes,
+                       unsigned wanted, struct nxr_offer *offer, unsigned *shared_p,
+                       struct nxr_trial_run *run)
 {
     struct nxr_trial *trial = trial_of(team, of, nbytes);
     bool is_measured = nxr_coll_table.process_vm_from == 0;
     int status;
 
-    *run = (struct nxr_trial_run){.trial = NULL};
     offer->is_in_region = is_measured ? !trial->is_agreed || trial->path == NXR_TRIAL_BY_SLOTS
                                       : is_in_region_by_limit(of, nbytes);
+    if ((!is_measured || trial->is_agreed) && nxr_plan_shares_nothing(team, offer)) {
+        *shared_p = 0;
+        return NIXL_OK;
+    }
     status = nxr_buffers_offer(team, offer, shared_p);
     if (status != NIXL_OK || !is_measured || trial->is_agreed || team->has_no_process_vm ||
         (*shared_p & wanted) == wanted) {
@@ -59,11 +63,22 @@ int nxr_trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t 
     run->trial = trial;
     run->path = trial->n_runs % 2 == 0 ? NXR_TRIAL_BY_SLOTS : NXR_TRIAL_BY_PROCESS_VM;
     run->started_ns = nxr_now_ns(); /* all have just met; a second offer is part of that path */
-    if (run->path == NXR_TRIAL_BY_PROCESS_VM) {
+    if (run->path == NXR_TRIAL_BY_PROCESS_VM || nxr_plan_is_making(team)) {
         offer->is_in_region = false;
         status = nxr_buffers_offer(team, offer, shared_p);
     }
     return status;
+}
+
+int nxr_trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t nbytes,
+                    unsigned wanted, struct nxr_offer *offer, unsigned *shared_p,
+                    struct nxr_trial_run *run)
+{
+    int status;
+
+    *run = (struct nxr_trial_run){.trial = NULL};
+    status = trial_offer(team, of, nbytes, wanted, offer, shared_p, run);
+    return status == NIXL_OK && nxr_plan_is_making(team) ? NXR_PLANNED : status;
 }
 
 /* All tell their times; the sums decide. */

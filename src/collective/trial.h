@@ -28,7 +28,8 @@ struct nxr_trial_run {
 /*
  * nxr_buffers_offer() for an operation on `nbytes` bytes, a number that all members know. `wanted`:
  * the buffers without which the operation goes through slots. offer->is_in_region is set here. The
- * caller does what *shared_p allows, and ends with nxr_trial_end(), unless it has failed.
+ * caller does what *shared_p allows, and ends with nxr_trial_end(), unless it has failed. Of a call
+ * that makes a plan: NXR_PLANNED.
  */
 int nxr_trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t nbytes,
                     unsigned wanted, struct nxr_offer *offer, unsigned *shared_p,

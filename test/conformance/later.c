@@ -76,7 +76,7 @@ static void start(struct started *started, enum mpt_collective which, struct nix
     if (which == MPT_BROADCAST && conf.rank == root) {
         memcpy(started->dst, started->src, nbytes);
     }
-    started->call = (struct mpt_call){team, root, started->src, started->dst, nbytes};
+    started->call = (struct mpt_call){team, root, started->src, started->dst, nbytes, NULL};
     MPT_STATUS(mpt_collective(which, &started->call, &started->req),
                conf.size > 1 ? NIXL_INPROGRESS : NIXL_OK);
 }

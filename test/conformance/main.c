@@ -42,7 +42,7 @@ static const struct guarantee *const tables[] = {
     conf_team,          conf_later,        conf_pair,
     conf_grant,         conf_extended,     conf_kinds_collective,
     conf_kinds_channel, conf_job,          conf_access,
-    conf_extents,       conf_extents_xfer,
+    conf_extents,       conf_extents_xfer, conf_prepared,
 };
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
 

@@ -377,6 +377,9 @@ static void bad_forms(void)
     op.struct_nbytes = 8;
     MPT_STATUS(nixl_put_x(0, region, 0, memory, 8, &op, &req), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_flush_x(99, NULL, NULL, &req), NIXL_E_INVALID_ARG);
+    op = (struct nixl_op)NIXL_OP_INIT;
+    op.flags = NIXL_OP_PREPARE;
+    MPT_STATUS(nixl_put_x(0, region, 0, memory, 8, &op, &req), NIXL_E_UNSUPPORTED);
     MPT_TRUE(req == CANARY);
     MPT_STATUS(nixl_context_open("", NULL, &context), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_context_open(NULL, NULL, &context), NIXL_E_INVALID_ARG);

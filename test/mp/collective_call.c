@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every collective by its number, blocking or started. What is reduced are sums of 32-bit numbers.
- * One caller at a time: the arrays of those with sizes are static, and overwritten once a call has
- * returned, as a program may do.
+ * Every collective by its number, blocking, started or prepared. What is reduced are sums of 32-bit
+ * numbers. One caller at a time: the arrays of those with sizes are static, and overwritten once a
+ * call has returned, as a program may do.
  */
 #include "mptest.h"
 
@@ -10,27 +10,33 @@
 
 #define MAX_MEMBERS 64
 
+static bool is_extended(const struct mpt_call *call, struct nixl_req **req_p)
+{
+    return req_p != NULL || call->op != NULL;
+}
+
 static int call_one_way(enum mpt_collective which, const struct mpt_call *call,
                         struct nixl_req **req_p)
 {
     switch (which) {
     case MPT_BARRIER:
-        return req_p != NULL ? nixl_barrier_x(call->team, NULL, req_p)
-                             : nixl_barrier(call->team, MPT_PATIENCE);
+        return is_extended(call, req_p) ? nixl_barrier_x(call->team, call->op, req_p)
+                                        : nixl_barrier(call->team, MPT_PATIENCE);
     case MPT_BROADCAST:
-        return req_p != NULL
-                   ? nixl_broadcast_x(call->team, call->root, call->dst, call->nbytes, NULL, req_p)
+        return is_extended(call, req_p)
+                   ? nixl_broadcast_x(call->team, call->root, call->dst, call->nbytes, call->op,
+                                      req_p)
                    : nixl_broadcast(call->team, call->root, call->dst, call->nbytes, MPT_PATIENCE);
     case MPT_GATHER:
-        return req_p != NULL ? nixl_gather_x(call->team, call->root, call->src, call->dst,
-                                             call->nbytes, NULL, req_p)
-                             : nixl_gather(call->team, call->root, call->src, call->dst,
-                                           call->nbytes, MPT_PATIENCE);
+        return is_extended(call, req_p) ? nixl_gather_x(call->team, call->root, call->src,
+                                                        call->dst, call->nbytes, call->op, req_p)
+                                        : nixl_gather(call->team, call->root, call->src, call->dst,
+                                                      call->nbytes, MPT_PATIENCE);
     default:
-        return req_p != NULL ? nixl_scatter_x(call->team, call->root, call->src, call->dst,
-                                              call->nbytes, NULL, req_p)
-                             : nixl_scatter(call->team, call->root, call->src, call->dst,
-                                            call->nbytes, MPT_PATIENCE);
+        return is_extended(call, req_p) ? nixl_scatter_x(call->team, call->root, call->src,
+                                                         call->dst, call->nbytes, call->op, req_p)
+                                        : nixl_scatter(call->team, call->root, call->src, call->dst,
+                                                       call->nbytes, MPT_PATIENCE);
     }
 }
 
@@ -38,12 +44,13 @@ static int call_all_ways(enum mpt_collective which, const struct mpt_call *call,
                          struct nixl_req **req_p)
 {
     if (which == MPT_ALLGATHER) {
-        return req_p != NULL
-                   ? nixl_allgather_x(call->team, call->src, call->dst, call->nbytes, NULL, req_p)
+        return is_extended(call, req_p)
+                   ? nixl_allgather_x(call->team, call->src, call->dst, call->nbytes, call->op,
+                                      req_p)
                    : nixl_allgather(call->team, call->src, call->dst, call->nbytes, MPT_PATIENCE);
     }
-    return req_p != NULL
-               ? nixl_alltoall_x(call->team, call->src, call->dst, call->nbytes, NULL, req_p)
+    return is_extended(call, req_p)
+               ? nixl_alltoall_x(call->team, call->src, call->dst, call->nbytes, call->op, req_p)
                : nixl_alltoall(call->team, call->src, call->dst, call->nbytes, MPT_PATIENCE);
 }
 
@@ -58,17 +65,18 @@ static int call_reduction(enum mpt_collective which, const struct mpt_call *call
     args.type = NIXL_TYPE_INT32;
     switch (which) {
     case MPT_REDUCE:
-        return req_p != NULL ? nixl_reduce_x(call->team, call->root, &args, NULL, req_p)
-                             : nixl_reduce(call->team, call->root, &args, MPT_PATIENCE);
+        return is_extended(call, req_p)
+                   ? nixl_reduce_x(call->team, call->root, &args, call->op, req_p)
+                   : nixl_reduce(call->team, call->root, &args, MPT_PATIENCE);
     case MPT_ALLREDUCE:
-        return req_p != NULL ? nixl_allreduce_x(call->team, &args, NULL, req_p)
-                             : nixl_allreduce(call->team, &args, MPT_PATIENCE);
+        return is_extended(call, req_p) ? nixl_allreduce_x(call->team, &args, call->op, req_p)
+                                        : nixl_allreduce(call->team, &args, MPT_PATIENCE);
     case MPT_REDUCE_SCATTER:
-        return req_p != NULL ? nixl_reduce_scatter_x(call->team, &args, NULL, req_p)
-                             : nixl_reduce_scatter(call->team, &args, MPT_PATIENCE);
+        return is_extended(call, req_p) ? nixl_reduce_scatter_x(call->team, &args, call->op, req_p)
+                                        : nixl_reduce_scatter(call->team, &args, MPT_PATIENCE);
     default:
-        return req_p != NULL ? nixl_scan_x(call->team, &args, NULL, req_p)
-                             : nixl_scan(call->team, &args, MPT_PATIENCE);
+        return is_extended(call, req_p) ? nixl_scan_x(call->team, &args, call->op, req_p)
+                                        : nixl_scan(call->team, &args, MPT_PATIENCE);
     }
 }
 
@@ -91,20 +99,22 @@ static int call_vector(enum mpt_collective which, const struct mpt_call *call,
     args.src_offsets = args.dst_offsets = offsets;
     switch (which) {
     case MPT_GATHERV:
-        status = req_p != NULL ? nixl_gatherv_x(call->team, call->root, &args, NULL, req_p)
-                               : nixl_gatherv(call->team, call->root, &args, MPT_PATIENCE);
+        status = is_extended(call, req_p)
+                     ? nixl_gatherv_x(call->team, call->root, &args, call->op, req_p)
+                     : nixl_gatherv(call->team, call->root, &args, MPT_PATIENCE);
         break;
     case MPT_SCATTERV:
-        status = req_p != NULL ? nixl_scatterv_x(call->team, call->root, &args, NULL, req_p)
-                               : nixl_scatterv(call->team, call->root, &args, MPT_PATIENCE);
+        status = is_extended(call, req_p)
+                     ? nixl_scatterv_x(call->team, call->root, &args, call->op, req_p)
+                     : nixl_scatterv(call->team, call->root, &args, MPT_PATIENCE);
         break;
     case MPT_ALLGATHERV:
-        status = req_p != NULL ? nixl_allgatherv_x(call->team, &args, NULL, req_p)
-                               : nixl_allgatherv(call->team, &args, MPT_PATIENCE);
+        status = is_extended(call, req_p) ? nixl_allgatherv_x(call->team, &args, call->op, req_p)
+                                          : nixl_allgatherv(call->team, &args, MPT_PATIENCE);
         break;
     default:
-        status = req_p != NULL ? nixl_alltoallv_x(call->team, &args, NULL, req_p)
-                               : nixl_alltoallv(call->team, &args, MPT_PATIENCE);
+        status = is_extended(call, req_p) ? nixl_alltoallv_x(call->team, &args, call->op, req_p)
+                                          : nixl_alltoallv(call->team, &args, MPT_PATIENCE);
     }
     memset(sizes, 0xff, sizeof(sizes));
     memset(offsets, 0xff, sizeof(offsets));

@@ -280,6 +280,9 @@ static void every_started_collective(int expected)
     MPT_STATUS(nixl_scatterv_x(team, 0, &vector, NULL, &req), expected);
     MPT_STATUS(nixl_allgatherv_x(team, &vector, NULL, &req), expected);
     MPT_STATUS(nixl_alltoallv_x(team, &vector, NULL, &req), expected);
+    MPT_STATUS(nixl_coll_start(NULL, MPT_S), expected);
+    MPT_STATUS(nixl_coll_start_x(NULL, NULL, &req), expected);
+    MPT_STATUS(nixl_coll_free(NULL), expected);
     MPT_TRUE(req == NULL);
 }
 

@@ -50,7 +50,27 @@ static void shoot_later(uint64_t *seed, uint64_t within_ns)
     MPT_EQ(pthread_create(&thread, NULL, shoot, &delay), 0);
 }
 
-/* The same on all members. Large ones and small ones, waited for and started. */
+/* Prepare a collective, start it twice, and free it. */
+static int run_prepared(enum mpt_collective which, struct mpt_call *call)
+{
+    struct nixl_op op = NIXL_OP_INIT;
+    struct nixl_coll *coll = NULL;
+    int status;
+
+    op.flags = NIXL_OP_PREPARE;
+    op.coll_p = &coll;
+    call->op = &op;
+    status = mpt_collective(which, call, NULL);
+    for (int i = 0; i < 2 && status == NIXL_OK; i++) {
+        status = nixl_coll_start(coll, MPT_PATIENCE);
+    }
+    if (coll != NULL) {
+        MPT_OK(nixl_coll_free(coll));
+    }
+    return status;
+}
+
+/* The same on all members. Large ones and small ones, waited for, started and prepared. */
 static int step(struct nixl_team *team, enum mpt_collective which, uint64_t round)
 {
     struct mpt_call call = {.team = team, .src = operands, .dst = results};
@@ -69,6 +89,9 @@ static int step(struct nixl_team *team, enum mpt_collective which, uint64_t roun
         call.nbytes = which == MPT_REDUCE_SCATTER ? LARGE_NBYTES / n / 4 * 4 : LARGE_NBYTES;
     } else {
         call.nbytes = PIECE_NBYTES;
+    }
+    if (round % 5 == 4) {
+        return run_prepared(which, &call);
     }
     status = mpt_collective(which, &call, round % 2 != 0 ? &req : NULL);
     return status == NIXL_INPROGRESS ? nixl_req_wait(&req, MPT_PATIENCE) : status;

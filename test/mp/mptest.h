@@ -68,7 +68,7 @@ void mpt_waits_close(void);
 /*
  * A collective by its number. src has `nbytes` for each member, a multiple of 4, and dst has room
  * for as many; those that need less take the first of them. A broadcast is of dst. With req_p it is
- * started, else it is waited for.
+ * started, else it is waited for. `op` is of the extended form, which NULL without req_p is not.
  */
 enum mpt_collective {
     MPT_BARRIER,
@@ -93,6 +93,7 @@ struct mpt_call {
     const void *src;
     void *dst;
     size_t nbytes;
+    const struct nixl_op *op;
 };
 int mpt_collective(enum mpt_collective which, const struct mpt_call *call, struct nixl_req **req_p);
 

@@ -25,7 +25,7 @@ Test(abi, sizes_are_pinned)
     cr_expect(eq(sz, sizeof(struct nixl_event), 280));
     cr_expect(eq(sz, sizeof(struct nixl_peer_info), 512));
     cr_expect(eq(sz, sizeof(struct nixl_blocks), 72));
-    cr_expect(eq(sz, sizeof(struct nixl_op), 128));
+    cr_expect(eq(sz, sizeof(struct nixl_op), 136));
     cr_expect(eq(sz, sizeof(struct nixl_context_params), 16));
     cr_expect(eq(sz, sizeof(struct nixl_cq_params), 24));
     cr_expect(eq(sz, sizeof(struct nixl_cq_entry), 40));
@@ -84,6 +84,7 @@ Test(abi, fields_are_where_they_were)
     cr_expect(eq(sz, offsetof(struct nixl_note, payload), 24));
     cr_expect(eq(sz, offsetof(struct nixl_op, signal_op), 112));
     cr_expect(eq(sz, offsetof(struct nixl_op, grant), 120));
+    cr_expect(eq(sz, offsetof(struct nixl_op, coll_p), 128));
     cr_expect(eq(sz, offsetof(struct nixl_event, name), 16));
     cr_expect(eq(sz, offsetof(struct nixl_event, incarnation), 272));
 }

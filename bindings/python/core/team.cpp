@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Teams and collectives. All are started; the blocking forms of the Python class wait for their
- * requests, so that a signal ends them.
+ * requests, so that a signal ends them. Prepared ones are made by the functions that start them,
+ * which then get a Prepared where a queue is expected.
  */
 #include "context.h"
 #include "request.h"
@@ -128,11 +129,41 @@ static nb::object team_translate(Team &from, int team_rank, nb::handle to)
 
 /* ---- collectives that move data -------------------------------------------------------------- */
 
+/* A prepared collective: it keeps its team and its memory. */
+struct Prepared : Handle {
+    struct nixl_coll *coll = nullptr;
+    std::vector<Memory> held;
+    nb::object team;
+
+    Prepared() = default;
+    Prepared(const Prepared &) = delete;
+    ~Prepared()
+    {
+        if (coll != nullptr && is_of_this_life() && !is_forked() &&
+            nixl_coll_free(coll) == NIXL_E_IN_USE) {
+            (void)new std::vector<Memory>(std::move(held)); /* a start goes on: they stay */
+        }
+    }
+    bool is_freed() const
+    {
+        return coll == nullptr || !is_of_this_life() ||
+               nb::inst_ptr<Team>(team)->team == nullptr; /* which frees them */
+    }
+    struct nixl_coll *handle() const
+    {
+        if (is_freed()) {
+            fail_closed("the prepared collective");
+        }
+        return coll;
+    }
+};
+
 /* What collectives have in common: the request keeps the team and the memory. */
 struct Collective {
     std::unique_ptr<Request> request = std::make_unique<Request>();
     Start start;
-    Memory none; /* of an argument that is None */
+    Prepared *prepared = nullptr; /* what is made, if it is not started */
+    Memory none;                  /* of an argument that is None */
     struct nixl_team *team;
     int size, rank;
 
@@ -143,7 +174,12 @@ struct Collective {
         team = of->handle();
         size = of->size();
         rank = of->rank();
-        start.set_queue(queue, data);
+        if (nb::isinstance<Prepared>(queue)) {
+            prepared = nb::inst_ptr<Prepared>(queue);
+            prepared->team = self;
+        } else {
+            start.set_queue(queue, data);
+        }
         request->operation->kept = self;
     }
     /* Memory of an argument that may be None; it must have `nbytes`, unless that is SIZE_MAX. */
@@ -162,8 +198,27 @@ struct Collective {
         }
         return memory;
     }
+    /* All members have come before: it waits for none for long. */
+    template <typename Call> nb::object prepare(Call call)
+    {
+        struct nixl_op op = NIXL_OP_INIT;
+        int status;
+
+        op.flags = NIXL_OP_PREPARE;
+        op.coll_p = &prepared->coll;
+        {
+            Unlocked unlocked;
+            status = call(&op, nullptr);
+        }
+        check(status);
+        prepared->held = std::move(request->operation->held);
+        return nb::none();
+    }
     template <typename Call> nb::object run(const char *name, size_t nbytes, Call call)
     {
+        if (prepared != nullptr) {
+            return prepare(call);
+        }
         return start_request(name, &start, nbytes, request.release(),
                              [&](const struct nixl_op *op, struct nixl_req **req_p, Operation *) {
                                  return call(op, req_p);
@@ -431,6 +486,42 @@ static nb::object start_reduce(nb::object self, const char *name, nb::handle src
     });
 }
 
+/* ---- prepared -------------------------------------------------------------------------------- */
+
+static nb::object prepared_start(nb::object self, nb::handle queue, nb::handle data)
+{
+    Prepared *prepared = nb::inst_ptr<Prepared>(self);
+    struct nixl_coll *coll = prepared->handle();
+    auto request = std::make_unique<Request>();
+    Start start;
+
+    start.set_queue(queue, data);
+    request->operation->kept = self;
+    return start_request("nixl_coll_start_x", &start, SIZE_MAX, request.release(),
+                         [&](const struct nixl_op *op, struct nixl_req **req_p, Operation *) {
+                             return nixl_coll_start_x(coll, op, req_p);
+                         });
+}
+
+static void prepared_free(Prepared *prepared)
+{
+    if (!prepared->is_freed()) {
+        check(nixl_coll_free(prepared->coll));
+    }
+    prepared->coll = nullptr;
+    prepared->held.clear();
+}
+
+static void bind_prepared(nb::module_ &module)
+{
+    nb::class_<Prepared> type(module, "Prepared");
+
+    type.def(nb::init<>());
+    type.def("_start", &prepared_start, "queue"_a.none(), "data"_a.none());
+    type.def("free", &prepared_free);
+    type.def_prop_ro("is_freed", &Prepared::is_freed);
+}
+
 static void bind_collectives(nb::module_ &module)
 {
     module.def("start_barrier", &start_barrier, "team"_a, "queue"_a.none(), "data"_a.none());
@@ -463,6 +554,7 @@ void bind_team(nb::module_ &module)
     type.def_prop_ro("is_freed", [](const Team &team) {
         return team.team == nullptr || !team.is_of_this_life();
     });
+    bind_prepared(module);
     bind_collectives(module);
 }
 

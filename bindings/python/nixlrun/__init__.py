@@ -73,7 +73,7 @@ from ._region import (
     pair_write,
     wait_any_signal,
 )
-from ._team import Team
+from ._team import Prepared, Team
 from ._transfer import Transfer
 from ._types import (
     ALL_EXTENTS,
@@ -149,6 +149,7 @@ __all__ = [
     "ObjectInfo",
     "PeerInfo",
     "PeerLostError",
+    "Prepared",
     "Queue",
     "RangeError",
     "Rank",

@@ -400,34 +400,44 @@ class Team:
     def free(self) -> None: ...
     def _shrink(self, timeout: Timeout) -> Any: ...
 
+# Who reports the end of a collective: a queue, its request; or it is not started, but prepared.
+Reporter = Union[Queue, Prepared, None]
+
+class Prepared:
+    def __init__(self) -> None: ...
+    @property
+    def is_freed(self) -> bool: ...
+    def free(self) -> None: ...
+    def _start(self, queue: Optional[Queue], data: object) -> Request: ...
+
 def start_team(
     context: Context, how: str, of: Optional[Team], ranks: Optional[Sequence[Int]], color: int,
     key: int, make: Callable[[Any], Any], queue: Optional[Queue], data: object,
 ) -> Request: ...  # fmt: skip
-def start_barrier(team: Team, queue: Optional[Queue], data: object) -> Request: ...
+def start_barrier(team: Team, queue: Reporter, data: object) -> Request: ...
 def start_broadcast(
-    team: Team, buf: Destination, root: int, queue: Optional[Queue], data: object
+    team: Team, buf: Destination, root: int, queue: Reporter, data: object
 ) -> Request: ...
 def start_gather(
     team: Team, src: Optional[Source], dst: Optional[Destination], root: int,
-    queue: Optional[Queue], data: object,
+    queue: Reporter, data: object,
 ) -> Request: ...  # fmt: skip
 def start_scatter(
     team: Team, src: Optional[Source], dst: Optional[Destination], root: int,
-    queue: Optional[Queue], data: object,
+    queue: Reporter, data: object,
 ) -> Request: ...  # fmt: skip
 def start_alltoall(
-    team: Team, src: Optional[Source], dst: Optional[Destination], queue: Optional[Queue],
+    team: Team, src: Optional[Source], dst: Optional[Destination], queue: Reporter,
     data: object,
 ) -> Request: ...  # fmt: skip
 def start_vector(
     team: Team, name: str, src: Optional[Source], src_counts: Optional[Sequence[Int]],
     dst: Optional[Destination], dst_counts: Optional[Sequence[Int]], root: int,
-    queue: Optional[Queue], data: object,
+    queue: Reporter, data: object,
 ) -> Request: ...  # fmt: skip
 def start_reduce(
     team: Team, name: str, src: Optional[Source], dst: Optional[Destination], op: str, root: int,
-    dtype: Optional[str], queue: Optional[Queue], data: object,
+    dtype: Optional[str], queue: Reporter, data: object,
 ) -> Request: ...  # fmt: skip
 def pair_expose(
     region: RegionBase, rank: Optional[Int], offset: Int, nbytes: Int, use: str,

@@ -20,6 +20,54 @@ if TYPE_CHECKING:
     Counts = Sequence[Int]
 
 
+_COLLECTIVES = (
+    "barrier", "broadcast", "gather", "scatter", "allgather", "alltoall", "gatherv", "scatterv",
+    "allgatherv", "alltoallv", "reduce", "allreduce", "reduce_scatter", "scan",
+)  # fmt: skip
+
+
+class PreparedBase(_core.Prepared):
+    """What prepared collectives of both flavours, blocking and asyncio, have in common."""
+
+    team: TeamBase
+    name: str
+
+    def start(self, *, queue: Optional[_core.Queue] = None, data: object = None) -> Request:
+        """Start it; several starts run one after the other.
+
+        Args:
+            queue: the queue that reports the end; None: the request is waited for.
+        """
+        return self._start(queue, data)
+
+    def __repr__(self) -> str:
+        state = "freed" if self.is_freed else f"{self.name} of {self.team.size} members"
+        return f"<{type(self).__name__}: {state}>"
+
+
+class Prepared(PreparedBase):
+    """A collective that was prepared by Team.prepare(), and can be started often.
+
+    It holds its arrays: what they contain is read anew by each start. All members start the same
+    ones in the same order. ``run()`` blocks, ``start()`` gives a request.
+    """
+
+    def run(self, *, timeout: Timeout = DEFAULT) -> None:
+        """Start it, and wait for its end; it fails as the call that it stands for."""
+        self.start()._finish(timeout)
+
+    def __enter__(self) -> Prepared:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.free()
+
+
 class TeamBase(_core.Team):
     """The collectives of a team, started: each gives a request.
 
@@ -201,6 +249,18 @@ class TeamBase(_core.Team):
         name = "exscan" if exclusive else "scan"
         return _core.start_reduce(self, name, src, dst, op, -1, dtype, queue, data)
 
+    def _check_name(self, name: str) -> None:
+        if name not in _COLLECTIVES:
+            raise ValueError(f"{name!r} is no collective; allowed: {', '.join(_COLLECTIVES)}")
+
+    def _prepare(
+        self, prepared: PreparedBase, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Make it, when all members have come."""
+        getattr(self, f"start_{name}")(*args, queue=prepared, **kwargs)
+        prepared.team = self
+        prepared.name = name
+
     def __repr__(self) -> str:
         state = "freed" if self.is_freed else f"member {self.rank} of {self.size}"
         return f"<{type(self).__name__}: {state}>"
@@ -363,6 +423,23 @@ class Team(TeamBase):
     ) -> None:
         """Combine ``src`` of members 0 to i into ``dst`` of member i; exclusive: of 0 to i - 1."""
         self.start_scan(src, dst, op, exclusive=exclusive, dtype=dtype)._finish(timeout)
+
+    def prepare(
+        self, name: str, *args: Any, timeout: Timeout = DEFAULT, **kwargs: Any
+    ) -> Prepared:
+        """Prepare a collective that is started often: its checks and mappings are made once.
+
+        All members call it. Arrays must not be resized, and regions stay open, until it is freed.
+
+        Args:
+            name: such as "allreduce"; then the arguments of this method.
+            timeout: for all members to come.
+        """
+        self._check_name(name)
+        self.start_barrier()._finish(timeout)
+        prepared = Prepared()
+        self._prepare(prepared, name, args, kwargs)
+        return prepared
 
     def split(self, color: int, key: int = 0, *, timeout: Timeout = DEFAULT) -> Optional[Team]:
         """Divide the team: members of one color are in one new team, in the order of ``key``.

@@ -35,7 +35,7 @@ from ._errors import AgainError, LimitError, PeerLostError, TimedOutError
 from ._grant import Grant
 from ._job import JobBase, Rank, is_failure, warn_of_views, with_job
 from ._region import RegionBase, SignalBase
-from ._team import TeamBase
+from ._team import PreparedBase, TeamBase
 from ._transfer import TransferBase
 from ._types import ObjectInfo
 
@@ -431,6 +431,15 @@ class Transfer(TransferBase):
         )
 
 
+class Prepared(PreparedBase):
+    """A prepared collective that is awaited; made by Team.prepare()."""
+
+    async def run(self) -> None:
+        """Start it, and wait for its end; see nixlrun.Prepared."""
+        context: Context = self.team.context  # type: ignore[assignment]
+        await context._run(self.start)
+
+
 class Team(TeamBase):
     """A team whose collectives are awaited; see nixlrun.Team for what each does."""
 
@@ -526,6 +535,14 @@ class Team(TeamBase):
     ) -> None:
         """Combine ``src`` of members 0 to i into ``dst`` of member i."""
         await self._run(self.start_scan, src, dst, op, exclusive=exclusive, dtype=dtype)
+
+    async def prepare(self, name: str, *args: Any, **kwargs: Any) -> Prepared:
+        """Prepare a collective that is started often; see nixlrun.Team.prepare()."""
+        self._check_name(name)
+        await self.barrier()
+        prepared = Prepared()
+        self._prepare(prepared, name, args, kwargs)
+        return prepared
 
     async def split(self, color: int, key: int = 0) -> Optional[Team]:
         """Divide the team: members of one color are in one new team; -1: in none."""
@@ -855,4 +872,6 @@ class Job(_JobContext):
             warn_of_views(views)
 
 
-__all__ = ["MAX_UNMATCHED", "Context", "Job", "Region", "Signal", "Team", "Transfer", "drain"]
+__all__ = [
+    "MAX_UNMATCHED", "Context", "Job", "Prepared", "Region", "Signal", "Team", "Transfer", "drain",
+]  # fmt: skip

@@ -39,6 +39,11 @@ async def test_operations(job):
     total = np.array([job.rank + 1.0])
     await team.allreduce(None, total)
     assert total[0] == 3
+    prepared = await team.prepare("allreduce", None, total)
+    total[:] = job.rank
+    await prepared.run()
+    assert total[0] == sum(range(job.size))
+    prepared.free()
     half = await team.split(job.rank)
     assert half.size == 1
     index = np.arange(0, 16, 2, dtype=np.uint64)

@@ -218,3 +218,40 @@ def test_a_collective_that_times_out(job):
     job.recv(tag=1)
     again = team.split(0)
     again.barrier()
+
+
+@pytest.mark.ranks(3)
+def test_prepared_collectives(job):
+    team = job.team()
+    small, large = np.zeros(1), np.zeros(100000)
+    total, totals = np.zeros(1), np.zeros(100000)
+    table, swapped = np.zeros((3, N)), np.zeros((3, N))
+    with team.prepare("allreduce", small, total) as sum_one, \
+            team.prepare("allreduce", large, totals, "max", timeout=20) as most, \
+            team.prepare("alltoallv", table, [N] * 3, swapped, [N] * 3) as swap, \
+            team.prepare("barrier") as meet:
+        for step in range(5):
+            small[:] = job.rank + step
+            large[:] = job.rank * step
+            table[:] = job.rank + step
+            sum_one.run()
+            request = most.start()
+            swap.run(timeout=20)
+            request.wait()
+            meet.run()
+            assert total[0] == 3 + 3 * step
+            assert (totals == 2 * step).all()
+            assert (swapped == np.arange(3)[:, None] + step).all()
+        assert "allreduce of 3 members" in repr(most)
+    with pytest.raises(nixlrun.ClosedError):
+        most.run()
+    with pytest.raises(ValueError, match="allowed: barrier"):
+        team.prepare("split", 0)
+    with pytest.raises(nixlrun.InvalidArgumentError, match="prepares another"):
+        team.prepare("broadcast", small if job.rank == 0 else large)
+    last = team.prepare("scan", small, total)
+    team.free()
+    with pytest.raises(nixlrun.ClosedError):
+        last.run()
+    last.free()
+    assert last.is_freed

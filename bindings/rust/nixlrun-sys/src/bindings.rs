@@ -1180,6 +1180,24 @@ extern "C" {
 pub struct nixl_cq {
     _unused: [u8; 0],
 }
+#[doc = " A prepared collective: one call with its arguments, to be started any number of times. Checks,"]
+#[doc = " mappings of the other members' buffers, and what members would ask each other are done once."]
+#[doc = ""]
+#[doc = " The _x call of any collective prepares it, if `flags` of its struct nixl_op has NIXL_OP_PREPARE"]
+#[doc = " and `coll_p` says where the handle goes; it takes neither a request nor a queue. All members"]
+#[doc = " prepare the same, in the same order among the collectives of the team; the call waits until"]
+#[doc = " those on the same host have prepared it, and moves nothing. Arguments and arrays are copied. The"]
+#[doc = " buffers must stay where they are until the handle is freed, and the regions in which they lie"]
+#[doc = " must stay open; their contents may change between starts, which read them anew."]
+#[doc = ""]
+#[doc = " Preparing returns as the collective, and"]
+#[doc = "   NIXL_E_INVALID_ARG: coll_p is NULL, a request or a queue was given; or a member on this host"]
+#[doc = "   prepares another collective, or with another size or root, which all of them are told"]
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct nixl_coll {
+    _unused: [u8; 0],
+}
 #[doc = " `tag`, `msg`, `msg_nbytes`: a notification follows the operation"]
 pub const NIXL_OP_NOTE: nixl_op_flag = 1;
 #[doc = " `signal_*`: the change of a signal follows the operation"]
@@ -1194,6 +1212,8 @@ pub const NIXL_OP_GETS: nixl_op_flag = 16;
 pub const NIXL_OP_GRANT: nixl_op_flag = 32;
 #[doc = " puts into files, or a flush, end when the bytes are durable"]
 pub const NIXL_OP_DURABLE: nixl_op_flag = 64;
+#[doc = " `coll_p`: a collective is prepared, and not started"]
+pub const NIXL_OP_PREPARE: nixl_op_flag = 128;
 #[doc = " Which fields of struct nixl_op are used, beyond those that are always looked at."]
 pub type nixl_op_flag = ::std::os::raw::c_uint;
 #[doc = " The extended form. Each call nixl_NAME_x() is nixl_NAME() with `op` before its outputs, and with"]
@@ -1247,6 +1267,8 @@ pub struct nixl_op {
     pub signal_op: i32,
     #[doc = " NIXL_OP_GRANT: a token of nixl_grant_create()"]
     pub grant: *const ::std::os::raw::c_char,
+    #[doc = " NIXL_OP_PREPARE: where the prepared collective goes"]
+    pub coll_p: *mut *mut nixl_coll,
 }
 extern "C" {
     #[must_use]
@@ -3318,6 +3340,33 @@ extern "C" {
         op: *const nixl_op,
         req_p: *mut *mut nixl_req,
     ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    #[must_use]
+    #[doc = " Run a prepared collective, as the call with which it was prepared. All members start the same"]
+    #[doc = " prepared collectives of a team in the same order, among its other collectives."]
+    #[doc = " @param coll  the handle, to be freed with nixl_coll_free()"]
+    #[doc = " @return as the collective; NIXL_E_INVALID_ARG: coll is NULL, or it or its team was freed."]
+    #[doc = " Collective: the members. Threads: any, one collective of a team at a time."]
+    pub fn nixl_coll_start(coll: *mut nixl_coll, timeout_ns: i64) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    #[must_use]
+    #[doc = " The extended form of nixl_coll_start(). A request or a queue is given as for the _x call of the"]
+    #[doc = " collective. A prepared collective may be started again before it has ended: starts run one after"]
+    #[doc = " the other."]
+    pub fn nixl_coll_start_x(
+        coll: *mut nixl_coll,
+        op: *const nixl_op,
+        req_p: *mut *mut nixl_req,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    #[doc = " Free a prepared collective. nixl_team_free() frees those of the team, and the last"]
+    #[doc = " nixl_finalize() all."]
+    #[doc = " @return NIXL_OK; NIXL_E_IN_USE: a start has not ended; NIXL_E_INVALID_ARG. Collective: no."]
+    #[doc = " Threads: any, but no other call may use the handle."]
+    pub fn nixl_coll_free(coll: *mut nixl_coll) -> ::std::os::raw::c_int;
 }
 pub const NIXL_REDUCE_SUM: nixl_reduce_op = 0;
 pub const NIXL_REDUCE_PROD: nixl_reduce_op = 1;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Collectives with a source and a destination, in three forms: a call that waits, one that is
-//! started, and a future. A [`Plan`] checks the sizes and makes the call for all of them.
+//! Collectives with a source and a destination, in four forms: a call that waits, one that is
+//! started, one that is prepared, and a future. A [`Plan`] checks the sizes and makes the call for all of them.
 use crate::aio::Completion;
 use crate::buffer::{source, target};
 use crate::error::{Error, Failed, Result};
+use crate::prepared::Prepared;
 use crate::queue::Queue;
 use crate::request::Request;
 use crate::team::Team;
@@ -334,6 +335,21 @@ impl Plan<'_> {
         })
     }
 
+    fn prepare<S, D>(&self, team: &Team, src: S, dst: D) -> Result<Prepared<S, D>>
+    where
+        S: Buffer + Send + 'static,
+        D: BufferMut + Send + 'static,
+    {
+        self.check(team, src.nbytes(), dst.nbytes())?;
+        Prepared::new(team, self.operation(), Box::new((src, dst)), |both, op| {
+            let (from, to) = ((source(&both.0), both.0.nbytes()), both.1.nbytes());
+            let to = (target(&mut both.1), to);
+
+            // SAFETY: the sizes were checked, and the box holds both until it is freed.
+            unsafe { self.call(team, from, to, op, ptr::null_mut()) }
+        })
+    }
+
     fn queue<S, D>(&self, queue: &Queue, team: &Team, src: S, dst: D) -> Completion<(S, D)>
     where
         S: Buffer + Send + 'static,
@@ -355,7 +371,7 @@ impl Plan<'_> {
 macro_rules! collectives {
     ($(
         $(#[$text:meta])*
-        $name:ident $start:ident ($($arg:ident: $type:ty),*) $bound:ident $kind:expr, $combine:expr;
+        $name:ident $start:ident $prepare:ident ($($arg:ident: $type:ty),*) $bound:ident $kind:expr, $combine:expr;
     )*) => {
         impl Team {
             $(
@@ -383,6 +399,22 @@ macro_rules! collectives {
                     D: BufferMut<Item = S::Item> + Send + 'static,
                 {
                     plan::<S::Item>($kind, $combine(&[] as &[S::Item; 0])).start(self, src, dst)
+                }
+
+                #[doc = concat!("As [`", stringify!($name), "`](Team::", stringify!($name),
+                    "), prepared.")]
+                pub fn $prepare<S, D>(
+                    &self,
+                    $($arg: $type,)*
+                    src: S,
+                    dst: D,
+                ) -> Result<Prepared<S, D>>
+                where
+                    S: Buffer + Send + 'static,
+                    S::Item: $bound,
+                    D: BufferMut<Item = S::Item> + Send + 'static,
+                {
+                    plan::<S::Item>($kind, $combine(&[] as &[S::Item; 0])).prepare(self, src, dst)
                 }
             )*
         }
@@ -426,36 +458,36 @@ fn by<T: Element>(op: ReduceOp) -> impl FnOnce(&[T; 0]) -> Combine {
 collectives! {
     /// Copy `src` of member i to the i-th part of `dst` of member `root`; `dst` of others is not
     /// used.
-    gather start_gather(root: usize) Plain Kind::Gather(root), moves;
+    gather start_gather prepare_gather(root: usize) Plain Kind::Gather(root), moves;
     /// Copy the i-th part of `src` of member `root` to `dst` of member i; `src` of others is not
     /// used.
-    scatter start_scatter(root: usize) Plain Kind::Scatter(root), moves;
+    scatter start_scatter prepare_scatter(root: usize) Plain Kind::Scatter(root), moves;
     /// Copy `src` of member i to the i-th part of `dst` of all.
-    allgather start_allgather() Plain Kind::Allgather, moves;
+    allgather start_allgather prepare_allgather() Plain Kind::Allgather, moves;
     /// Copy the j-th part of `src` of member i to the i-th part of `dst` of member j.
-    alltoall start_alltoall() Plain Kind::Alltoall, moves;
+    alltoall start_alltoall prepare_alltoall() Plain Kind::Alltoall, moves;
     /// As [`gather`](Team::gather), with parts of different sizes: `counts` has the items of each,
     /// at the root; others give an empty slice.
-    gatherv start_gatherv(root: usize, counts: &[usize]) Plain Kind::Gatherv(root, counts), moves;
+    gatherv start_gatherv prepare_gatherv(root: usize, counts: &[usize]) Plain Kind::Gatherv(root, counts), moves;
     /// As [`scatter`](Team::scatter), with parts of different sizes.
-    scatterv start_scatterv(root: usize, counts: &[usize]) Plain Kind::Scatterv(root, counts),
+    scatterv start_scatterv prepare_scatterv(root: usize, counts: &[usize]) Plain Kind::Scatterv(root, counts),
         moves;
     /// As [`allgather`](Team::allgather), with parts of different sizes: `counts` has the items of
     /// each.
-    allgatherv start_allgatherv(counts: &[usize]) Plain Kind::Allgatherv(counts), moves;
+    allgatherv start_allgatherv prepare_allgatherv(counts: &[usize]) Plain Kind::Allgatherv(counts), moves;
     /// As [`alltoall`](Team::alltoall), with parts of different sizes: items to and from each.
-    alltoallv start_alltoallv(src_counts: &[usize], dst_counts: &[usize]) Plain
+    alltoallv start_alltoallv prepare_alltoallv(src_counts: &[usize], dst_counts: &[usize]) Plain
         Kind::Alltoallv(src_counts, dst_counts), moves;
     /// Combine `src` of all members into `dst` of member `root`; `dst` of others is not used.
-    reduce start_reduce(root: usize, op: ReduceOp) Element Kind::Reduce(root), by(op);
+    reduce start_reduce prepare_reduce(root: usize, op: ReduceOp) Element Kind::Reduce(root), by(op);
     /// Combine `src` of all members into `dst` of each.
-    allreduce start_allreduce(op: ReduceOp) Element Kind::Allreduce, by(op);
+    allreduce start_allreduce prepare_allreduce(op: ReduceOp) Element Kind::Allreduce, by(op);
     /// Combine `src` of all members, and give its i-th part to member i.
-    reduce_scatter start_reduce_scatter(op: ReduceOp) Element Kind::ReduceScatter, by(op);
+    reduce_scatter start_reduce_scatter prepare_reduce_scatter(op: ReduceOp) Element Kind::ReduceScatter, by(op);
     /// Combine `src` of members 0 to i into `dst` of member i.
-    scan start_scan(op: ReduceOp) Element Kind::Scan { is_exclusive: false }, by(op);
+    scan start_scan prepare_scan(op: ReduceOp) Element Kind::Scan { is_exclusive: false }, by(op);
     /// Combine `src` of members 0 to i - 1 into `dst` of member i; that of member 0 is unchanged.
-    exclusive_scan start_exclusive_scan(op: ReduceOp) Element Kind::Scan { is_exclusive: true },
+    exclusive_scan start_exclusive_scan prepare_exclusive_scan(op: ReduceOp) Element Kind::Scan { is_exclusive: true },
         by(op);
 }
 

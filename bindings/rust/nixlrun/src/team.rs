@@ -4,6 +4,7 @@ use crate::aio::Completion;
 use crate::context::Context;
 use crate::error::{check, Error, Failed, Result};
 use crate::flight::{Flight, Keep};
+use crate::prepared::Prepared;
 use crate::queue::Queue;
 use crate::request::Request;
 use crate::time::{nanoseconds, op_nanoseconds};
@@ -196,6 +197,11 @@ impl Team {
         self.inner.context.made(status, pointer, "nixl_team_shrink")
     }
 
+    /// A struct nixl_op of a collective that is waited for.
+    pub(crate) fn op(&self) -> sys::nixl_op {
+        self.inner.context.op(self.timeout_ns)
+    }
+
     /// A struct nixl_op of a collective, and what it keeps.
     pub(crate) fn form(&self) -> (sys::nixl_op, Keep) {
         (self.inner.context.op(0), vec![self.inner.clone()])
@@ -207,9 +213,7 @@ impl Team {
         operation: &str,
         call: impl FnOnce(&sys::nixl_op, *mut *mut sys::nixl_req) -> c_int,
     ) -> Result<()> {
-        let op = self.inner.context.op(self.timeout_ns);
-
-        check(call(&op, ptr::null_mut()), operation)
+        check(call(&self.op(), ptr::null_mut()), operation)
     }
 
     /// Start a collective on what is given away until its end.
@@ -262,6 +266,17 @@ impl Team {
         self.start("nixl_broadcast", buffer, |buffer, op, req_p| {
             // SAFETY: a team that is there; the flight holds the buffer until the end.
             unsafe { self.raw_broadcast(root, &mut *buffer, op, req_p) }
+        })
+    }
+
+    /// As [`broadcast`](Team::broadcast), prepared: it has no source, but a destination.
+    pub fn prepare_broadcast<B>(&self, root: usize, buffer: B) -> Result<Prepared<[B::Item; 0], B>>
+    where
+        B: BufferMut + Send + 'static,
+    {
+        Prepared::new(self, "nixl_broadcast", Box::new(([], buffer)), |both, op| {
+            // SAFETY: a team that is there; the box holds the buffer until the collective is freed.
+            unsafe { self.raw_broadcast(root, &mut both.1, op, ptr::null_mut()) }
         })
     }
 

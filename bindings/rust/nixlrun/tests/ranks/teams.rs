@@ -133,3 +133,34 @@ ranks!(collectives_are_awaited, 3, |job| {
         Ok(())
     })?;
 });
+
+ranks!(collectives_are_prepared, 3, |job| {
+    let team = job.team_world(SOON)?.with_timeout(SOON);
+    let me = team.rank() as u64;
+    let mut sum = team.prepare_allreduce(ReduceOp::Sum, vec![0u64; 4], vec![0u64; 4])?;
+    let mut all = team.prepare_allgather(vec![me; 9000], vec![0u64; 27000])?;
+    let mut word = team.prepare_broadcast(1, [me])?;
+    let (mut total, mut every) = ([0u64; 4], vec![0u64; 27000]);
+
+    for step in 0..5 {
+        sum.write_src(&[me + step; 4])?;
+        let started = sum.start()?;
+        all.write_src(&[me * step; 9000])?;
+        all.run()?;
+        all.read_dst(&mut every)?;
+        assert!((0..27000u64).all(|i| every[i as usize] == i / 9000 * step));
+        sum = started.wait()?;
+        sum.read_dst(&mut total)?;
+        assert_eq!(total, [3 + 3 * step; 4]);
+        word.run()?;
+    }
+    let queue = job.queue()?;
+    sum = block_on(&queue, async { Ok(queue.prepared(sum).await?) })?;
+    assert_eq!(sum.into_buffers().1, [15; 4]);
+    assert_eq!(word.into_buffers().1, [1]);
+    let wrong = all.write_src(&[0; 5]).expect_err("another size");
+    assert!(wrong.to_string().contains("the source has 9000 items; 5 were given"), "{wrong}");
+    let small = team.prepare_alltoall(vec![0u8; 4], vec![0u8; 4]).map(|_| ()).expect_err("4 of 3");
+    assert_eq!(small.code(), Code::InvalidArg);
+    team.barrier()?;
+});
