@@ -124,10 +124,11 @@ static struct nixl_req *fulfil(struct nxr_making *making)
     if (req != NULL) {
         making->req = NULL;
         req->owned = NULL;
-        req->lost_rank = making->failed_rank;
         if (making->status == NIXL_OK) {
             *making->team_p = making->team;
             making->team = NULL;
+        } else {
+            nxr_request_keep_failure(req, making->failed_rank, making->why);
         }
     }
     return req;

@@ -39,6 +39,7 @@ struct task {
     struct nxr_reform reform; /* with a list of its own */
     struct nixl_req *req;     /* ends with it; NULL: it was canceled, and nobody wants the team */
     struct nixl_team **team_p;
+    bool is_late; /* the time of `req` is over */
     atomic_bool is_done;
 };
 
@@ -107,7 +108,7 @@ static void *task_run(void *arg)
 {
     struct task *task = arg;
     struct nixl_team *team = NULL;
-    int status = reform_run(&task->reform, &team), failed_rank = nixl_last_error()->rank;
+    int status = reform_run(&task->reform, &team);
     struct nixl_req *req;
 
     pthread_mutex_lock(&tasks_lock);
@@ -115,10 +116,11 @@ static void *task_run(void *arg)
     task->req = NULL;
     if (req != NULL) {
         req->owned = NULL;
-        req->lost_rank = status != NIXL_OK ? failed_rank : -1;
         if (status == NIXL_OK) {
             *task->team_p = team;
             team = NULL;
+        } else {
+            nxr_request_keep_failure(req, nixl_last_error()->rank, nixl_last_error()->text);
         }
     }
     pthread_mutex_unlock(&tasks_lock);
@@ -133,14 +135,22 @@ static void *task_run(void *arg)
     return NULL;
 }
 
-/* Cancel, or the deadline of the request: it ends at once, and the attempt soon. */
+/*
+ * Cancel: the request ends at once, and the attempt soon. At the deadline of the request, which is
+ * the attempt's, the thread ends both: it knows who is missing.
+ */
 static void task_leave(struct nixl_req *req)
 {
+    bool is_now_late;
     struct task *task;
 
     pthread_mutex_lock(&tasks_lock);
     task = req->owned;
-    if (task != NULL) {
+    is_now_late = task != NULL && !task->is_late && atomic_load(&req->is_late);
+    if (is_now_late) {
+        task->is_late = true;
+        task = NULL;
+    } else if (task != NULL) {
         task->req = NULL;
         req->owned = NULL;
         nxr_reform_cancel(&task->reform);

@@ -449,6 +449,7 @@ void nxr_request_free(struct nixl_req *req)
     if (req->peer != NULL && req->peer->is_counted) {
         atomic_fetch_sub(&req->peer->n_requests, 1);
     }
+    free(req->why);
     free(req);
 }
 

@@ -76,7 +76,8 @@ struct nixl_req {
     const struct nxr_req_owner *owner;
     void *owned;           /* the owner's data */
     const char *transport; /* its name; "" while the segment is not open, or without a peer */
-    int lost_rank;         /* without a peer, after NIXL_E_PEER_LOST: the dead rank */
+    int lost_rank;         /* without a peer: the rank that the failure is about; -1: none */
+    char *why;             /* without a peer: the failure in words; NULL: none */
     struct nxr_peer *peer; /* without one: this rank itself */
     int64_t resolve_by;
     _Atomic int status;  /* NIXL_INPROGRESS until it has ended */
@@ -107,6 +108,12 @@ struct nixl_req {
  */
 struct nixl_req *nxr_request_new(const char *operation, const struct nxr_req_owner *owner,
                                  void *owned);
+
+/*
+ * The owner of a request without a peer is about to end it with a failure: what its caller is told,
+ * and the rank that it is about; -1: none.
+ */
+void nxr_request_keep_failure(struct nixl_req *req, int rank, const char *why);
 
 /* Free a request that has ended, and of which nobody knows any more. */
 void nxr_request_free(struct nixl_req *req);

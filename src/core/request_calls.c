@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static bool req_is_done(void *arg)
 {
@@ -52,6 +53,12 @@ void nxr_op_describe(const struct nixl_req *req, char *text, size_t nbytes)
              (unsigned long long)req->op.offset, nxr_peer_name(req->peer));
 }
 
+void nxr_request_keep_failure(struct nixl_req *req, int rank, const char *why)
+{
+    req->lost_rank = rank;
+    req->why = strdup(why);
+}
+
 /* Records the failure of a request that has ended. */
 static void request_fail(const char *operation, const struct nixl_req *req, int status)
 {
@@ -60,6 +67,10 @@ static void request_fail(const char *operation, const struct nixl_req *req, int 
     int error = 0;
     char what[192];
 
+    if (req->why != NULL) {
+        nxr_fail(status, operation, rank, "", 0, "%s: %s", req->operation, req->why);
+        return;
+    }
     if (status == NIXL_E_PEER_LOST) {
         why = nxr_peer_why_lost(rank);
     } else if (status == NIXL_E_STORAGE || req->transport[0] != '\0') {

@@ -42,6 +42,14 @@ static void reform_all(uint64_t seed)
 }
 
 /* The call fails, and names a rank. */
+static void expect_words(int who, const char *words)
+{
+    if (nixl_last_error()->rank != who || strstr(nixl_last_error()->text, words) == NULL) {
+        mpt_fail(__FILE__, __LINE__, "rank %d: %s; expected: rank %d, '%s'",
+                 nixl_last_error()->rank, nixl_last_error()->text, who, words);
+    }
+}
+
 static void expect_failure(const int *ranks, size_t nranks, int64_t timeout_ns, int status, int who,
                            const char *words)
 {
@@ -49,10 +57,7 @@ static void expect_failure(const int *ranks, size_t nranks, int64_t timeout_ns, 
 
     MPT_EQ(nixl_team_reform(ranks, nranks, timeout_ns, &team), status);
     MPT_TRUE(team == NULL);
-    if (nixl_last_error()->rank != who || strstr(nixl_last_error()->text, words) == NULL) {
-        mpt_fail(__FILE__, __LINE__, "rank %d: %s; expected: rank %d, '%s'",
-                 nixl_last_error()->rank, nixl_last_error()->text, who, words);
-    }
+    expect_words(who, words);
 }
 
 static void say(int to, const void *bytes, size_t nbytes)
@@ -166,6 +171,19 @@ static void requests(void)
 
 /* ---- those who do not call ------------------------------------------------------------------- */
 
+/* A request tells the same as a call that waits. */
+static void expect_late_request(int who, const char *words)
+{
+    struct nixl_op op = NIXL_OP_INIT;
+    struct nixl_team *team = NULL;
+    struct nixl_req *req = NULL;
+
+    op.timeout_ns = SHORT_NS;
+    MPT_STATUS(nixl_team_reform_x(all, SIZE, &op, &team, &req), NIXL_INPROGRESS);
+    MPT_EQ(nixl_req_wait(&req, MPT_PATIENCE), NIXL_E_TIMEOUT);
+    expect_words(who, words);
+}
+
 /* Rank `who` comes late; the others name it. */
 static void missing(int who, const char *words)
 {
@@ -177,6 +195,7 @@ static void missing(int who, const char *words)
         }
     } else {
         expect_failure(all, SIZE, SHORT_NS, NIXL_E_TIMEOUT, who, words);
+        expect_late_request(who, words);
         say(who, NULL, 0);
     }
     reform_all(1);
