@@ -23,6 +23,7 @@ For trio, anyio and others, drain() awaits a queue by their own ``wait_readable`
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 import weakref
 from collections import deque
@@ -66,13 +67,71 @@ async def drain(queue: Queue, wait_readable: Callable[[int], Awaitable[None]]) -
             await wait_readable(queue.fileno())
 
 
-class _Pump:
-    """Takes what a queue reports, whenever its descriptor is readable, and passes it on."""
+class _Waiter(asyncio.Future[Any]):
+    """A future whose task goes on within the callback of the loop that has ended it.
 
-    def __init__(self, queue: Queue, take: Callable[[Drained], bool]) -> None:
+    This saves a turn of the loop, which polls all descriptors, between an arrival and the code that
+    awaits it. set_result() is followed by wake(), which only a callback of the loop may call.
+    """
+
+    _waiting: Optional[tuple[Callable[[Any], object], contextvars.Context]] = None
+
+    def add_done_callback(
+        self, fn: Callable[[Any], object], /, *, context: Optional[contextvars.Context] = None
+    ) -> None:
+        """The first one is the task's, or shield()'s; others are called as of any future."""
+        if self._waiting is None and not self.done():
+            self._waiting = (fn, context or contextvars.copy_context())
+        else:
+            super().add_done_callback(fn, context=context)
+
+    def remove_done_callback(self, fn: Callable[[Any], object], /) -> int:
+        """As of any future."""
+        if self._waiting is not None and self._waiting[0] == fn:
+            self._waiting = None
+            return 1 + super().remove_done_callback(fn)
+        return super().remove_done_callback(fn)
+
+    def wake(self) -> None:
+        """Go on with the task that awaits it."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting[1].run(waiting[0], self)
+
+    def wake_soon(self) -> None:
+        """The same in the next turn of the loop."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            self.get_loop().call_soon(waiting[0], self, context=waiting[1])
+
+    def cancel(self, msg: Optional[Any] = None) -> bool:
+        """As of any future."""
+        is_canceled = super().cancel(msg)
+        if is_canceled:
+            self.wake_soon()
+        return is_canceled
+
+    def set_exception(self, exception: Union[type[BaseException], BaseException], /) -> None:
+        """As of any future."""
+        super().set_exception(exception)
+        self.wake_soon()
+
+
+class _Pump:
+    """Takes what a queue reports, whenever its descriptor is readable, and passes it on.
+
+    `take` ends the futures of what it is given, and lists them; False: it takes no more until
+    resume(). A queue of operations alone is not watched while there are none, since notifications
+    make all descriptors readable.
+    """
+
+    def __init__(
+        self, queue: Queue, take: Callable[[Drained, list[_Waiter]], bool], has_notes: bool
+    ) -> None:
         self.queue = queue
         self.is_paused = False
         self._take = take
+        self._has_notes = has_notes
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(queue.fileno(), self._ready)
         self._arm()
@@ -84,14 +143,26 @@ class _Pump:
     def _ready(self) -> None:
         if self.queue.is_closed or self.is_paused:
             return
-        if self._take(self.queue.drain()):
-            self._loop.call_soon(self._arm)  # behind those who were woken
-        else:
-            self.is_paused = True
-            self._loop.remove_reader(self.queue.fileno())
+        drained = self.queue.drain()
+        woken: list[_Waiter] = []
+        if not self._take(drained, woken):
+            self._pause()
+        elif not (drained or self._has_notes or self.queue.pending):
+            self._pause()
+        try:
+            while woken:
+                woken.pop(0).wake()
+        finally:
+            for waiter in woken:  # KeyboardInterrupt or SystemExit in a task
+                waiter.wake_soon()
+            self._arm()
+
+    def _pause(self) -> None:
+        self.is_paused = True
+        self._loop.remove_reader(self.queue.fileno())
 
     def resume(self) -> None:
-        """Go on after `take` has returned False."""
+        """Go on after `take` has returned False, or with the first operation."""
         if self.is_paused:
             self.is_paused = False
             self._loop.add_reader(self.queue.fileno(), self._ready)
@@ -111,7 +182,7 @@ class _Receiver:
         self.rank = None if rank is None else int(rank)
         self._tag = None if tag is None else int(tag)
         self._mask = 2**64 - 1 if mask is None else int(mask)
-        self.waiter: Optional[asyncio.Future[Note]] = None
+        self.waiter: Optional[_Waiter] = None
 
     def matches(self, note: Note) -> bool:
         if self.rank is not None and note.rank != self.rank:
@@ -136,13 +207,13 @@ class _Inbox:
         _inboxes.add(self)
         self.listeners: list[asyncio.Queue[Event]] = []
         self.early: deque[Event] = deque()
-        self.pump = _Pump(Queue(context, notes=True, events=True), self._take)
+        self.pump = _Pump(Queue(context, notes=True, events=True), self._take, True)
 
-    def _take(self, drained: Drained) -> bool:
+    def _take(self, drained: Drained, woken: list[_Waiter]) -> bool:
         events: list[Event] = []
         while True:
             for note in drained.notes:
-                self._deliver(note)
+                self._deliver(note, woken)
             if not drained.events:
                 break
             # What a rank had sent before it died comes before its end.
@@ -163,12 +234,22 @@ class _Inbox:
         if receiver.waiter is not None and not receiver.waiter.done():
             receiver.waiter.set_exception(error)
 
-    def _deliver(self, note: Note) -> None:
+    def _deliver(self, note: Note, woken: list[_Waiter]) -> None:
         for receiver in self._receivers:
             if receiver.waiter is not None and receiver.is_waiting and receiver.matches(note):
                 receiver.waiter.set_result(note)
+                woken.append(receiver.waiter)
                 return
         self._kept.append(note)
+
+    def _give_back(self, note: Note) -> None:
+        """A task was canceled behind its arrival: it goes to who waits now, or is the oldest."""
+        woken: list[_Waiter] = []
+        self._deliver(note, woken)
+        if woken:
+            woken[0].wake_soon()
+        else:
+            self._kept.appendleft(self._kept.pop())
 
     def _tell(self, event: Event) -> None:
         if event.type in ("peer_lost", "peer_left"):
@@ -214,13 +295,14 @@ class _Inbox:
             _core.peer_state(receiver.rank)  # raises if there is no such rank
         if self.pump.is_paused:
             raise self._too_many()
-        receiver.waiter = asyncio.get_running_loop().create_future()
+        receiver.waiter = _Waiter(loop=asyncio.get_running_loop())
         self._receivers.append(receiver)
         try:
-            return await receiver.waiter
+            received: Note = await receiver.waiter
+            return received
         except asyncio.CancelledError:
             if receiver.waiter.done() and not receiver.waiter.cancelled():
-                self._kept.appendleft(receiver.waiter.result())
+                self._give_back(receiver.waiter.result())
             raise
         finally:
             self._receivers.remove(receiver)
@@ -234,11 +316,12 @@ _GONE = {
 _inboxes: weakref.WeakSet[_Inbox] = weakref.WeakSet()
 
 
-def _ended(drained: Drained) -> bool:
+def _ended(drained: Drained, woken: list[_Waiter]) -> bool:
     for request in drained.done:
-        future = request.data
-        if future is not None and not future.done():
-            future.set_result(None)
+        waiter = request.data
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+            woken.append(waiter)
     return True
 
 
@@ -767,13 +850,13 @@ class Context(ContextBase):
     async def _run(self, start: Callable[..., Request], *args: Any, **kwargs: Any) -> Any:
         """Start an operation, and await its end; a task that is canceled waits for that, too."""
         if self._operations is None:
-            self._operations = _Pump(Queue(self, reports_ended=False), _ended)
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
-        request = start(*args, **kwargs, queue=self._operations.queue, data=future)
+            self._operations = _Pump(Queue(self, reports_ended=False), _ended, False)
+        waiter = _Waiter(loop=asyncio.get_running_loop())
+        request = start(*args, **kwargs, queue=self._operations.queue, data=waiter)
         if not request.done:
+            self._operations.resume()
             try:
-                await future
+                await waiter
             except asyncio.CancelledError:
                 await self._cancel(request)
                 raise
@@ -782,11 +865,11 @@ class Context(ContextBase):
     @staticmethod
     async def _cancel(request: Request) -> None:
         if not request.done:
-            request.data = future = asyncio.get_running_loop().create_future()
+            request.data = waiter = _Waiter(loop=asyncio.get_running_loop())
             request.cancel()
         while not request.done:
             try:
-                await asyncio.shield(future)
+                await asyncio.shield(waiter)
             except asyncio.CancelledError:
                 continue
 

@@ -2,6 +2,7 @@
 """asyncio, uvloop, trio and anyio."""
 
 import asyncio
+import contextvars
 import os
 import signal
 import time
@@ -81,6 +82,49 @@ async def test_notes_go_to_those_who_ask(job):
     await context.notify(other, 5)
     assert (await context.recv()).tag == 5
     await context.close()
+
+
+@pytest.mark.ranks(1)
+async def test_what_a_task_does_where_it_is_woken(job):
+    """It goes on in the callback that has taken the notification, with its own context."""
+    variable = contextvars.ContextVar("variable", default="none")
+
+    async def cancel():
+        variable.set("mine")
+        await job.recv(tag=0)
+        assert variable.get() == "mine" and asyncio.current_task() is canceling
+        canceled.cancel()  # which was given its notification meanwhile
+        return (await job.recv(tag=1)).payload
+
+    async def fail():
+        await job.recv(tag=2)
+        raise ValueError("a task that fails")
+
+    canceling, canceled = asyncio.ensure_future(cancel()), asyncio.ensure_future(job.recv(tag=1))
+    failing, last = asyncio.ensure_future(fail()), asyncio.ensure_future(job.recv(tag=3))
+    await asyncio.sleep(0)
+    for i in range(4):
+        await job.notify(0, i, b"%d" % i)
+    assert await asyncio.wait_for(canceling, 20) == b"1"
+    assert (await asyncio.wait_for(last, 20)).payload == b"3"
+    assert variable.get() == "none"
+    with pytest.raises(ValueError, match="a task that fails"):
+        await failing
+    with pytest.raises(asyncio.CancelledError):
+        await canceled
+
+
+@pytest.mark.ranks(1)
+async def test_a_woken_task_may_leave_the_job(job):
+    async def leave():
+        await job.recv(tag=1)
+        await job.close()
+
+    waiting = asyncio.ensure_future(leave())
+    await asyncio.sleep(0)
+    await job.notify(0, 1)
+    await asyncio.wait_for(waiting, 20)
+    assert job.is_closed
 
 
 @pytest.mark.ranks(2)
