@@ -7,12 +7,14 @@ nixlrun -np 2 python3 bench.py
 
 import asyncio
 import ctypes
+import os
 import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,7 @@ HERE = Path(__file__).parent
 TURNS = 7
 BLOCK, NBLOCKS, STARTS = 64, 1000, 1000
 WAKES, PAUSE_NS = 60, 2_000_000
+PLANNED, PLANNED_BLOCK, LAYERS, PLANS = 6_500_000, 16, 64, 50
 
 
 def load_c_side(folder):
@@ -105,6 +108,31 @@ def transfer_row(job, side, pool):
     row("the same until its end", ended, c_ended, "")
 
 
+def plan_row(job, cache):
+    """Prepare a transfer of all blocks of a cache, whose layers are as many entries of a side."""
+    layer = PLANNED // LAYERS
+    memory = np.zeros(LAYERS * layer * PLANNED_BLOCK, np.uint8)
+
+    def side(of):
+        return [nixlrun.Blocks(of, PLANNED_BLOCK, i * layer * PLANNED_BLOCK, PLANNED_BLOCK, layer)
+                for i in range(LAYERS)]
+
+    took = []
+    for _ in range(TURNS * PLANS):
+        begin = time.perf_counter_ns()
+        transfer = job.prepare_put(1 - job.rank, side(memory), side(cache))
+        took.append(time.perf_counter_ns() - begin)
+        info = transfer.info()
+        transfer.close()
+    tracemalloc.start()
+    sides = side(memory), side(cache)
+    nbytes = info.memory_nbytes + tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    del sides
+    row(f"plan of {info.nblocks} blocks, {LAYERS} entries", statistics.median(took), None,
+        f"goal <= 100 us, 64 KB: {nbytes / 1000:.0f} KB")
+
+
 def drain_row(job):
     took = min(timed(job.drain, 100000) for _ in range(TURNS))
     row("drain() with nothing", took, None, "goal <= 1 us")
@@ -129,20 +157,60 @@ async def await_times(job, peer, n):
             return times
 
 
-async def wake_row(side):
+async def bare_times(descriptor, n):
+    """The same of eight bytes in a FIFO, by asyncio alone: no await costs less."""
+    loop, times, future = asyncio.get_running_loop(), [], None
+
+    def ready():
+        future.set_result(os.read(descriptor, 8))
+
+    loop.add_reader(descriptor, ready)
+    for _ in range(n):
+        future = loop.create_future()
+        sent = int.from_bytes(await future, sys.byteorder)
+        times.append(time.clock_gettime_ns(time.CLOCK_MONOTONIC) - sent)
+    loop.remove_reader(descriptor)
+    return times
+
+
+def send_bare(descriptor):
+    for _ in range(WAKES):
+        time.sleep(PAUSE_NS / 1e9)
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        os.write(descriptor, now.to_bytes(8, sys.byteorder))
+
+
+async def open_fifo(job, team, folder):
+    """Rank 0's end for reading, rank 1's for writing."""
+    name = bytearray(256)
+    if job.rank == 0:
+        path = os.path.join(folder, "fifo")
+        os.mkfifo(path)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        name[: len(path)] = os.fsencode(path)
+    await team.broadcast(name)
+    return descriptor if job.rank == 0 else os.open(bytes(name).rstrip(b"\0"), os.O_WRONLY)
+
+
+async def wake_row(side, folder):
     """From a notification to the code behind `await`, beside a call of C that sleeps."""
     async with nixlrun.aio.Job() as job:
         peer = 1 - job.rank
         team = await job.team()
-        ours, theirs = [], []
+        fifo = await open_fifo(job, team, folder)
+        ours, bare, theirs = [], [], []
         for _ in range(TURNS):
             await team.barrier()
             if job.rank == 1:
                 assert side.c_send(peer, ctypes.c_uint64(1), WAKES, ctypes.c_int64(PAUSE_NS)) == 0
             else:
                 ours += await await_times(job, peer, WAKES)
-        job._close_queues()  # what takes notifications from the C call
-        for _ in range(TURNS):
+            await team.barrier()
+            if job.rank == 1:
+                send_bare(fifo)
+            else:
+                bare += await bare_times(fifo, WAKES)
+            job._close_queues()  # what takes notifications from the C call
             await team.barrier()
             if job.rank == 1:
                 assert side.c_send(peer, ctypes.c_uint64(2), WAKES, ctypes.c_int64(PAUSE_NS)) == 0
@@ -150,31 +218,33 @@ async def wake_row(side):
                 times = (ctypes.c_double * WAKES)()
                 assert side.c_receive(peer, ctypes.c_uint64(2), WAKES, times) == 0
                 theirs += list(times)
-            job._close_queues()
         await team.barrier()
         if job.rank == 0:
-            ours, theirs = statistics.median(ours), statistics.median(theirs)
+            ours, bare, theirs = (statistics.median(times) for times in (ours, bare, theirs))
             row("await of a notification, p50", ours, theirs,
                 f"goal C + 20 us: C + {(ours - theirs) / 1000:.1f}")
+            row("await of a FIFO by asyncio alone, p50", bare, theirs, "")
 
 
 def main():
     with tempfile.TemporaryDirectory() as folder, nixlrun.Job() as job:
         side = load_c_side(folder)
         box, pool = job.region("box", 8), job.region("pool", NBLOCKS * BLOCK)
+        cache = job.region("cache", PLANNED * PLANNED_BLOCK)
         if job.size != 2:
             raise SystemExit("needs two ranks: nixlrun -np 2 python3 bench.py")
         if job.rank == 0:
             print(f"{'':44s} {'Python':>15s} {'C':>15s} {'ratio':>10s}")
             put_row(job, side, box)
             transfer_row(job, side, pool)
+            plan_row(job, cache)
             import_row()
             drain_row(job)
             job.default_queue.close()
             job.notify(1, 3)
         else:
             job.recv(0, 3)
-        asyncio.run(wake_row(side))
+        asyncio.run(wake_row(side, folder))
 
 
 if __name__ == "__main__":

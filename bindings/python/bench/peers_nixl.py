@@ -6,13 +6,15 @@ nixlrun -np 2 python3 peers_nixl.py [TURNS]
 
 Rank 0 writes 10,000 blocks of 4 KiB of each into rank 1, other data in each turn, and rank 1
 verifies every byte. The table has the medians of the turns, and of their ratios with the lowest
-and the highest. peers_nixl_net runs it between two hosts. Exits with 77 if NIXL is not installed.
+and the highest. Then rank 0 plans 6.5 million blocks, which nobody moves, and tells by how much its
+process grew. peers_nixl_net runs it between two hosts. Exits with 77 if NIXL is not installed.
 """
 
 import os
 import statistics
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -30,6 +32,9 @@ NBLOCKS, BLOCK, TURNS = 10000, 4096, 7
 TRIPS, TRIPS_NS = 200, 300_000_000  # a turn's notifications: so many, or as many as take so long
 NBYTES = NBLOCKS * BLOCK
 DONE = 5  # a tag
+PLANNED, LAYERS, PLANS = 6_500_000, 64, 3
+PLANNED_STRIDE = NBYTES // PLANNED
+PLANNED_BLOCK = PLANNED_STRIDE - 2  # with gaps, so that nobody merges them
 
 
 class Ours:
@@ -64,6 +69,16 @@ class Ours:
         posted = time.perf_counter_ns() - begin
         request.wait()
         return posted, time.perf_counter_ns() - begin
+
+    def plan(self):
+        """By the layers of a cache, each an entry of a side."""
+        layer = PLANNED // LAYERS
+        sides = [
+            [nixlrun.Blocks(memory, PLANNED_BLOCK, i * layer * PLANNED_STRIDE, PLANNED_STRIDE, layer)
+             for i in range(LAYERS)]
+            for memory in (self.memory, self.region)
+        ]
+        return self.job.prepare_put(self.peer, *sides)
 
     def send(self, text):
         self.job.notify(self.peer, 7, text)
@@ -124,6 +139,17 @@ class Theirs:
             state = self.agent.check_xfer_state(self.handle)
         assert state == "DONE", state
         return posted, time.perf_counter_ns() - begin
+
+    def plan_arrays(self):
+        """What an engine keeps for it anyway, and what is not timed."""
+        at = np.arange(PLANNED, dtype=np.uint64) * PLANNED_STRIDE
+        return [np.stack([at + base, np.full_like(at, PLANNED_BLOCK), np.zeros_like(at)], axis=1)
+                for base in (self.base, self.there)]
+
+    def plan(self, arrays):
+        here, there = (self.agent.get_xfer_descs(pieces, "DRAM") for pieces in arrays)
+        return (self.agent.prep_xfer_dlist("NIXL_INIT_AGENT", here),
+                self.agent.prep_xfer_dlist(self.other, there))
 
     def send(self, text):
         self.agent.send_notif(self.other, text)
@@ -187,6 +213,31 @@ def show(turns):
               f"{'yes' if ratio <= 0.5 else 'NO'}")
 
 
+def grown(plan):
+    """ns of a plan, and how many bytes the process has grown by at most meanwhile."""
+    def status(name):
+        line = next(line for line in Path("/proc/self/status").open() if line.startswith(name))
+        return int(line.split()[1]) << 10
+
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is what there is now
+    before, begin = status("VmRSS:"), time.perf_counter_ns()
+    planned = plan()
+    took = time.perf_counter_ns() - begin
+    del planned
+    return took, max(0, status("VmHWM:") - before)
+
+
+def show_plans(ours, theirs):
+    """The last row, of as many plans of each, in turns; the memory is of the first that is counted."""
+    arrays = theirs.plan_arrays()
+    grown(ours.plan)
+    turns = [grown(ours.plan) + grown(lambda: theirs.plan(arrays)) for _ in range(PLANS)]
+    took, their_took = (statistics.median(turn[i] for turn in turns) for i in (0, 2))
+    nbytes, their_nbytes = turns[0][1], turns[0][3]
+    print(f"{f'plan {PLANNED} blocks':26s} {took / 1000:9.1f} us {their_took / 1000:9.1f} us "
+          f"{took / their_took:8.6f}   {nbytes >> 10} KiB, {their_nbytes >> 20} MiB")
+
+
 def main():
     nturns = int(sys.argv[1]) if len(sys.argv) > 1 else TURNS
     with nixlrun.Job() as job:
@@ -202,6 +253,7 @@ def main():
             where = "one host" if job.ranks[1].scope == "local" else "two hosts"
             print(f"{where}, nixlrun {nixlrun.library_version()}, NIXL {WANTED}")
             show(turns[1:])
+            show_plans(*sides)
         team.barrier()
     # NIXL's threads crash some exits of the interpreter; the job has been left in order.
     sys.stdout.flush()

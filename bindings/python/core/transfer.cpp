@@ -145,9 +145,16 @@ static void side_check(const Side &side)
 /* Know the remote segments, so that the creation does not wait. */
 static void resolve(const Transfer &transfer)
 {
+    struct nixl_region *last = nullptr;
+
     for (const nb::object &region : transfer.sides[NIXL_XFER_REMOTE].regions) {
         struct nixl_region *handle = nb::inst_ptr<Region>(region)->handle();
         struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+
+        if (handle == last) {
+            continue; /* many entries of one region: layers of a cache */
+        }
+        last = handle;
         int status = wait_in_slices(default_timeout_ns, [&](int64_t ns) {
             return nixl_region_query(transfer.rank, handle, ns, &info);
         });

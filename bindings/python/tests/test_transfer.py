@@ -204,3 +204,17 @@ def test_the_same_blocks_of_every_tensor(job):
     with pytest.raises(BufferError):
         memoryview(kv)
     job.team().barrier()
+
+
+@pytest.mark.ranks(2)
+def test_a_plan_of_millions_of_blocks_is_small(job):
+    """All blocks of a cache: an entry for each layer says it, and nothing grows with the blocks."""
+    layers, layer = 64, 6_500_000 // 64
+    cache = job.region("cache", layers * layer)
+    memory = bytearray(layers * layer)
+    sides = [[nixlrun.Blocks(of, 1, i * layer, 1, layer) for i in range(layers)]
+             for of in (memory, cache)]
+    with job.prepare_put(1 - job.rank, *sides) as transfer:
+        info = transfer.info()
+        assert info.nblocks == layers * layer and info.memory_nbytes <= 1 << 16
+    job.team().barrier()
