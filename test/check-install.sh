@@ -13,7 +13,7 @@ try() {
 
 make_quietly() { try env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s -C "$build" "$@"; }
 
-echo 1..10
+echo 1..11
 verdict "$(make_quietly install DESTDIR="$scratch/root")" "make install with DESTDIR"
 
 # Where the prefix went, and the two files that contain it moved along.
@@ -62,6 +62,9 @@ verdict "$(try nixlcc --version; try nixlcc --help
     nixlcc --show -c x.c | grep -q -- lnixlrun && echo "nixlcc -c links"
     status=0; nixlcc >/dev/null 2>&1 || status=$?
     [ "$status" = 2 ] || echo "without arguments: exit code $status")" "nixlcc tells its flags"
+
+verdict "$(try env LD_LIBRARY_PATH="$libdir" nixl_bench peers --list
+    grep -q '^\(found\|missing\)  *UCX' try || cat try)" "nixl_bench peers finds its sources, and compiles against what is installed"
 
 verdict "$(for name in nixlrun.1 nixlcc.1 nixl_bench.1 nixlrun.7 nixlrun-transports.7 nixl_put.3 nixl_put_x.3; do
     find "$prefix" -path "*/man${name##*.}/$name" | grep -q . || echo "$name is not installed"

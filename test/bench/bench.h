@@ -286,10 +286,12 @@ void report_json_row(FILE *file, const struct bench *bench, const struct bench_r
                      const struct bench_derived *derived);
 void report_json_end(FILE *file);
 
-/* ---- figures.c: what is done with results in JSON, by Python --------------------------------- */
+/* ---- figures.c: what scripts do -------------------------------------------------------------- */
 
 /* `nixl_bench compare ...' and `nixl_bench plot ...': does not return. */
 void figures_main(char **argv) NIXL_NORETURN;
+/* `nixl_bench peers ...', whose options begin at argv: likewise. */
+void peers_main(char **argv) NIXL_NORETURN;
 /* A new file for the rows of a picture, and drawing it from them; on rank 0. */
 FILE *figures_begin(void);
 void figures_draw(FILE *rows, const char *picture);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is done with results in JSON: comparing two of them, and pictures. A program in Python does
- * it, nixl_bench-figures, which lies beside this one or among the installed helpers.
+ * What scripts do for nixl_bench, which lie beside it or among the installed helpers: comparing
+ * results in JSON, and pictures of them (nixl_bench-figures, in Python); measuring beside peers
+ * (nixl_bench-peers, in bash).
  */
 #include "config.h"
 
@@ -17,12 +18,12 @@
 #include <unistd.h>
 
 #define FIGURES    "nixl_bench-figures"
+#define PEERS      "nixl_bench-peers"
 #define EXIT_USAGE 2
 
-static void find_figures(char path[PATH_MAX])
+static void find_script(const char *name, char path[PATH_MAX])
 {
-    static const char *const places[] = {"/" FIGURES, "/../" FIGURES,
-                                         "/../libexec/nixlrun/" FIGURES};
+    static const char *const places[] = {"/", "/../", "/../libexec/nixlrun/"};
     char self[PATH_MAX - 64];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
@@ -31,27 +32,44 @@ static void find_figures(char path[PATH_MAX])
         *strrchr(self, '/') = '\0';
     }
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        snprintf(path, PATH_MAX, "%s%s", self, places[i]);
+        snprintf(path, PATH_MAX, "%s%s%s", self, places[i], name);
         if (access(path, R_OK) == 0) {
             return;
         }
     }
-    snprintf(path, PATH_MAX, "%s/" FIGURES, BENCH_LIBEXECDIR);
+    snprintf(path, PATH_MAX, "%s/%s", BENCH_LIBEXECDIR, name);
 }
 
-void figures_main(char **argv)
+/* Become that script, with these arguments behind its name. */
+static void NIXL_NORETURN become_script(const char *interpreter, const char *name, char **argv)
 {
-    char *words[64] = {(char *)"python3"}, path[PATH_MAX];
+    char *words[64], path[PATH_MAX];
     size_t n = 2;
 
-    find_figures(path);
+    find_script(name, path);
+    words[0] = strdup(interpreter);
     words[1] = path;
     for (; *argv != NULL && n + 1 < sizeof(words) / sizeof(words[0]); argv++) {
         words[n++] = *argv;
     }
-    execvp(words[0], words);
-    fprintf(stderr, "nixl_bench: %s: %s (Debian: python3)\n", words[0], strerror(errno));
+    words[n] = NULL;
+    if (*argv != NULL) {
+        fprintf(stderr, "nixl_bench: more than %zu arguments\n", n - 2);
+        exit(EXIT_USAGE);
+    }
+    execvp(interpreter, words);
+    fprintf(stderr, "nixl_bench: %s: %s (Debian: %s)\n", interpreter, strerror(errno), interpreter);
     exit(EXIT_USAGE);
+}
+
+void figures_main(char **argv)
+{
+    become_script("python3", FIGURES, argv);
+}
+
+void peers_main(char **argv)
+{
+    become_script("bash", PEERS, argv);
 }
 
 FILE *figures_begin(void)
@@ -73,7 +91,7 @@ static int run_plot(FILE *rows, const char *picture, int *status_p)
     pid_t pid;
     int error;
 
-    find_figures(path);
+    find_script(FIGURES, path);
     if (posix_spawn_file_actions_init(&actions) != 0) {
         return ENOMEM;
     }

@@ -44,15 +44,26 @@ bin_PROGRAMS += %D%/nixl_bench
 %C%_nixl_bench_CPPFLAGS = $(AM_CPPFLAGS) -DBENCH_LIBEXECDIR='"$(pkglibexecdir)"'
 %C%_nixl_bench_LDADD = $(nixlrun_la) src/util/libnxr_util.la $(PMIX_LIBS) -lm
 
-# Beside nixl_bench in the build folder, too.
-pkglibexec_SCRIPTS += %D%/nixl_bench-figures
-EXTRA_DIST += %D%/figures.py
-CLEANFILES += %D%/nixl_bench-figures
+# Beside nixl_bench in the build folder, too. What peers.sh and peers_net.sh source becomes part of them.
+pkglibexec_SCRIPTS += %D%/nixl_bench-figures %D%/nixl_bench-peers %D%/nixl_bench-peers-net
+EXTRA_DIST += %D%/figures.py %D%/peers.sh %D%/peers_net.sh $(%C%_peers_parts)
+CLEANFILES += %D%/nixl_bench-figures %D%/nixl_bench-peers %D%/nixl_bench-peers-net
+%C%_peers_parts = %D%/turns.sh %D%/peers_report.sh %D%/netpair.sh
+%C%_join = awk -v folder='$(srcdir)/%D%' '\
+	/^\. "\$$\(dirname "\$$0"\)\// { sub(/.*\//, ""); sub(/"$$/, ""); while ((getline line < (folder "/" $$0)) > 0) print line; next } \
+	/^\# shellcheck source=/ { next } { print }'
+%C%_paths = sed -e 's|@''pkgdatadir@|$(pkgdatadir)|g' -e 's|@''bindir@|$(bindir)|g'
+%D%/nixl_bench-peers: %D%/peers.sh $(%C%_peers_parts)
+	$(AM_V_GEN)$(%C%_join) $(srcdir)/%D%/peers.sh | $(%C%_paths) >$@.new && chmod +x $@.new && mv $@.new $@
+	$(AM_V_at)ln -sfn '$(abs_srcdir)/%D%/peers' $@.src
+%D%/nixl_bench-peers-net: %D%/peers_net.sh $(%C%_peers_parts)
+	$(AM_V_GEN)$(%C%_join) $(srcdir)/%D%/peers_net.sh | $(%C%_paths) >$@.new && chmod +x $@.new && mv $@.new $@
+CLEANFILES += %D%/nixl_bench-peers.new %D%/nixl_bench-peers-net.new %D%/nixl_bench-peers.src
 %D%/nixl_bench-figures: %D%/figures.py
 	$(AM_V_GEN)cp $(srcdir)/%D%/figures.py $@ && chmod +x $@
 
-dist_check_SCRIPTS += %D%/test_bench.sh %D%/test_bench_net.sh %D%/test_figures.sh
-TESTS += %D%/test_bench.sh %D%/test_bench_net.sh %D%/test_figures.sh
+dist_check_SCRIPTS += %D%/test_bench.sh %D%/test_bench_net.sh %D%/test_figures.sh %D%/test_peers.sh
+TESTS += %D%/test_bench.sh %D%/test_bench_net.sh %D%/test_figures.sh %D%/test_peers.sh
 
 noinst_PROGRAMS += %D%/copy_sweep
 %C%_copy_sweep_SOURCES = %D%/copy_sweep.c
@@ -64,11 +75,9 @@ noinst_PROGRAMS += %D%/start %D%/start_client
 %C%_start_client_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 %C%_start_client_LDADD = $(PMIX_LIBS)
 
-# Built and run on demand by `compare' and `compare_net', never by make: they need the peers' packages.
-EXTRA_DIST += %D%/compare \
-	%D%/compare_net \
-	%D%/netpair.sh \
-	%D%/turns.sh \
+# Compiled by nixl_bench-peers when it runs, never by make: they need the peers' packages.
+peersdir = $(pkgdatadir)/peers
+dist_peers_DATA = \
 	%D%/peers/collective.h \
 	%D%/peers/collective_limit.c \
 	%D%/peers/collective_mpi.c \
@@ -77,6 +86,7 @@ EXTRA_DIST += %D%/compare \
 	%D%/peers/pair.h \
 	%D%/peers/peer.h \
 	%D%/peers/peer_mpi.c \
+	%D%/peers/peer_nixl.py \
 	%D%/peers/peer_nixlrun.c \
 	%D%/peers/peer_ofi.c \
 	%D%/peers/peer_shmem.c \

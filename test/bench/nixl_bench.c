@@ -176,6 +176,9 @@ int main(int argc, char **argv)
     if (argc > 1 && (strcmp(argv[1], "compare") == 0 || strcmp(argv[1], "plot") == 0)) {
         figures_main(argv + 1);
     }
+    if (argc > 1 && strcmp(argv[1], "peers") == 0) {
+        peers_main(argv + 2);
+    }
     options_parse(&bench.options, argc, argv);
     if (bench.options.n_tests == 1 && bench.options.tests[0]->is_alone) {
         bench.options.tests[0]->run(&bench);

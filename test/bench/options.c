@@ -52,6 +52,7 @@ static void print_help(void)
            "       nixl_bench tune [OPTION...] COMMAND...\n"
            "       nixl_bench compare [OPTION...] OLD.json NEW.json\n"
            "       nixl_bench plot [OPTION...] RESULTS.json... PICTURE\n"
+           "       nixl_bench peers [OPTION...]\n"
            "Measure nixlrun beside the machine's limit for the same work, in the same run.\n\n"
            "Tests:\n");
     for (int i = 0; i < bench_n_tests; i++) {

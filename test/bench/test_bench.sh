@@ -207,17 +207,4 @@ tunes 0 "^reduce_piece: 16384 once more 0.50, taken" "tune takes what helps twic
 has "$work/err" "^flat_up_to: 2 once more 1.00, not taken" "and not what helped once"
 [ "$(grep -v '^#' "$work/made_up" | tr '\n' ' ')" = 'ranks 4 reduce_piece=16384 ' ]
 result $? "its file has one limit" "$work/made_up"
-
-# The comparisons: only what they refuse, since they measure for minutes.
-for script in compare compare_net; do
-    "$top_srcdir/test/bench/$script" --only nosuch >"$work/out" 2>"$work/err"
-    [ $? = 2 ] && grep -q "^$script: --only has 'nosuch'; allowed: peers," "$work/err"
-    result $? "$script refuses a part that it has not" "$work/err"
-    "$top_srcdir/test/bench/$script" --ranks 4,1 >"$work/out" 2>"$work/err"
-    [ $? = 2 ] && grep -q "^$script: --ranks is '4,1'; allowed:" "$work/err"
-    result $? "$script refuses one rank" "$work/err"
-    "$top_srcdir/test/bench/$script" --build "$work" >"$work/out" 2>"$work/err"
-    [ $? = 2 ] && grep -q "^$script: no nixlrun in '$work'" "$work/err"
-    result $? "$script wants a build tree" "$work/err"
-done
 finish

@@ -1,59 +1,74 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Measures nixlrun between two hosts beside raw TCP, raw UCX, raw libfabric and Open MPI, and holds
-# it against the goals. The hosts are namespaces of this machine, joined by veth with cubic; they are
-# made at the start and removed at the end, however it comes. Peers run in turns (A B C A B C), with
-# the way of a flag between the two cores before and after each: runs in which that changed are left
-# out. Needs root, and on Debian: gcc iproute2 openmpi-bin libopenmpi-dev libucx-dev libfabric-dev
-# mpich libmpich-dev.
-# A peer whose package is missing is left out, and its goals are reported as not measured.
+# nixl_bench peers --network: nixlrun between two hosts beside raw TCP, raw UCX, raw libfabric, Open
+# MPI and, for collectives, MPICH. The hosts are namespaces of this machine, joined by veth with
+# cubic; they are made at the start and removed at the end, however it comes. Peers run in turns
+# (A B C A B C), with the way of a flag between the two cores before and after each: runs in which
+# that changed are left out. A peer whose package is missing is named, and left out.
 set -u
 # shellcheck source=turns.sh
 . "$(dirname "$0")/turns.sh"
+# shellcheck source=peers_report.sh
+. "$(dirname "$0")/peers_report.sh"
 # shellcheck source=netpair.sh
 . "$(dirname "$0")/netpair.sh"
 
 usage() {
-    cat <<TEXT
-Usage: compare_net [OPTION...]
-Measure nixlrun between two hosts beside raw TCP, UCX, libfabric, Open MPI and, for collectives,
-MPICH; print ratios and goals.
+    cat <<EOF
+Usage: nixl_bench peers --network [OPTION...]
 
-  --build DIR       build tree of nixlrun (default: the current directory)
-  --repeat N        turns of each peer (default 3)
-  --state near|far  wait for the two cores to lie so to each other (default: take what comes)
-  --patience S      seconds to wait for that before each run (default 60)
-  --only LIST       of: peers, collectives, own, rails (default: all)
-  --ranks LIST      numbers of ranks of the collectives, half on each host (default 2)
-  --keep FILE       keep every measured line, with its state, as CSV
-  --help            this text
-TEXT
+Measure nixlrun between two hosts beside raw TCP, UCX, libfabric, Open MPI and, for collectives,
+MPICH, as far as they are installed, in turns. The hosts are namespaces of this one joined by veth,
+which needs root and iproute2; Open MPI starts nixlrun's ranks, too.
+
+  --list            which peers are here, which are not and how to install them; measure nothing
+  --only LIST       of: peers, collectives, own (nixl_bench beside TCP), rails (two of 1 Gbit/s
+                    against one). Default: peers
+  --peers LIST      of: $all_peers. Default: all that are installed
+  --ranks LIST      numbers of ranks of the collectives, half on each host. Default: 2
+  --sizes LIST      bytes, such as 8,1048576. Default: depends on what is measured
+  --budget MS       milliseconds of each figure. Default: 40
+  --repeat, --markdown, --json, --goals, --state, --patience, --keep, --build
+                    as without --network
+  -h, --help        this text
+EOF
 }
 
-choices=peers,collectives,own,rails default_ranks=2
+choices=peers,collectives,own,rails all_peers=ucx,ofi,openmpi,mpich
+default_only=peers default_ranks=2 default_budget=40
 parse_options "$@"
-[ "$(id -u)" = 0 ] || fail "needs root, to make network namespaces"
-trap 'netpair_down; rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
 
-# Built as `compare' builds them.
-compile_own
-compile gcc peer_tcp tcp || fail "cannot compile: $(cat "$work/tcp.log")"
-compile gcc peer_ucx ucx -lucp -lucs || echo "# UCX is left out (libucx-dev)"
-compile gcc peer_ucx_am ucx-am -lucp -lucs
-compile gcc peer_ofi ofi -lfabric || echo "# libfabric is left out (libfabric-dev)"
-compile mpicc.openmpi peer_mpi openmpi || echo "# Open MPI is left out (libopenmpi-dev)"
-compile_own_collectives
-compile mpicc.openmpi collective_mpi coll-openmpi
-compile mpicc.mpich collective_mpi coll-mpich || echo "# MPICH is left out (libmpich-dev)"
+find_mpi
+compile_own sentinel sentinel
+compile_own peer_nixlrun nixlrun
+compile_own peer_tcp tcp
+offer UCX "$(version_by_package ucx)" gcc peer_ucx ucx "gcc libucx-dev" -lucp -lucs
+[ ! -e "$work/ucx" ] || compile gcc peer_ucx_am ucx-am -lucp -lucs
+offer libfabric "$(version_by_package libfabric)" gcc peer_ofi ofi "gcc libfabric-dev" -lfabric
+offer "Open MPI" "$(version_of "$openmpi_run" --version)" "$openmpi_cc" peer_mpi openmpi "openmpi-bin libopenmpi-dev"
+offer MPICH "$(version_of "$mpich_run" --version)" "$mpich_cc" collective_mpi coll-mpich "mpich libmpich-dev"
+if [ $is_list = yes ]; then
+    say_peers
+    exit 0
+fi
+say_peers >&2
+[ "$(id -u)" = 0 ] || fail "--network needs root, to make network namespaces"
+command -v ip >/dev/null || fail "--network needs ip (Debian: apt-get install iproute2)"
+command -v "$openmpi_run" >/dev/null ||
+    fail "--network needs Open MPI, which starts the ranks (Debian: apt-get install openmpi-bin libopenmpi-dev)"
+if is_chosen collectives; then
+    compile_own collective_nixlrun coll-nixlrun
+    [ ! -e "$work/openmpi" ] || compile "$openmpi_cc" collective_mpi coll-openmpi
+fi
 
+at_exit() { netpair_down; }
 netpair_up "$work" || fail "cannot make two network namespaces joined by veth"
 netpair_agent "$work/agent"
 
 # For peers without a runtime, which fork and enter the hosts, and the interface that they are to use.
 # A guess of a message's time keeps the rows short.
-export PEER_NETNS=${hosts[0]},${hosts[1]} PEER_ADDRESS=10.80.0.2 PEER_LATENCY=5000 PEER_BUDGET=40
-export PEER_SIZES=8,4096,65536,1048576,67108864
+export PEER_NETNS=${hosts[0]},${hosts[1]} PEER_ADDRESS=10.80.0.2 PEER_LATENCY=5000
+export PEER_SIZES=${sizes:-8,4096,65536,1048576,67108864}
 export PEER_OPS=put,get,put_notify,send,put_window,get_window,send_window
 export PEER_STARTS=$work/starts # both hosts have these files
 ucx="UCX_TLS=tcp UCX_NET_DEVICES=veth0 PEER_MALLOC=1"
@@ -62,7 +77,7 @@ ofi="FI_NET_IFACE=veth0 FI_TCP_IFACE=veth0"
 
 # mpirun starts the ranks of all that have a runtime, one on each host.
 network=10.80.0.0/24
-mpirun=("${enter[@]}" mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none
+mpirun=("${enter[@]}" "$openmpi_run" --allow-run-as-root --oversubscribe --bind-to none
     --map-by node --mca plm_rsh_agent "$work/agent" --mca oob_tcp_if_include "$network")
 two=(-np 2 -H "10.80.0.1:1,10.80.0.2:1")
 for variable in PEER_SIZES PEER_OPS PEER_BUDGET PEER_LATENCY PEER_STARTS; do
@@ -113,11 +128,8 @@ ours_and_peers() { # OPERATION BYTES
     goal "$op" "$size" nixlrun-ofi 1.15 $ofi
 }
 
-if is_chosen peers; then
-    run_turns
-    print_tables
-    echo
-    echo "Goals against peers (ratio of times; less is better)"
+peer_goals() {
+    local op size ours
     for op in put_notify put get; do
         ours_and_peers $op 8
     done
@@ -131,6 +143,28 @@ if is_chosen peers; then
             done
         done
     done
+}
+
+peer_columns="nixlrun|nixlrun
+raw TCP|tcp
+UCX|$ucx_ways
+libfabric|$ofi_ways
+Open MPI|openmpi"
+peer_rows='put 8 B, known to be visible|put|8
+get 8 B|get|8
+put 8 B in a window of 64|put_window|8
+put 8 B and notify the target, one way|put_notify|8
+message of 8 B, one way|send|8
+messages of 8 B in a row, each|send_window|8
+put 1 MiB|put|1048576
+get 1 MiB|get|1048576
+put 64 MiB|put|67108864
+get 64 MiB|get|67108864'
+
+if is_chosen peers; then
+    run_turns
+    [ "$is_markdown" = no ] || markdown_head
+    report "$peer_columns" "$peer_rows" "Goals against peers" peer_goals
 fi
 
 # ---- collectives ----
@@ -145,26 +179,43 @@ collective_turn() { # RANKS
     local two=(-np "$1" -H "10.80.0.1:$half,10.80.0.2:$half")
     wanted="PEER_OPS=barrier,broadcast,allreduce,reduce_scatter,alltoall,touch"
     wanted="$wanted,fresh_broadcast,fresh_allreduce,fresh_reduce_scatter,fresh_alltoall"
-    wanted="$wanted PEER_SIZES=8,65536,1048576"
+    wanted="$wanted PEER_SIZES=${sizes:-8,65536,1048576}"
     across nixlrun "$wanted" coll-nixlrun
     across openmpi "$wanted" coll-openmpi --mca pml ob1 --mca btl tcp,self,vader \
         --mca btl_tcp_if_include $network --mca mpi_yield_when_idle $yields
     across nixlrun-regions "$wanted PEER_REGIONS=1" coll-nixlrun
     run mpich "$wanted UCX_TLS=tcp,self UCX_NET_DEVICES=veth0" coll-mpich "${enter[@]}" \
-        mpiexec.hydra -launcher ssh -launcher-exec "$work/agent" -hosts 10.80.0.1,10.80.0.2 \
+        "$mpich_run" -launcher ssh -launcher-exec "$work/agent" -hosts 10.80.0.1,10.80.0.2 \
         -ppn "$half" -genvall -np "$1"
+}
+
+collective_goals() { # RANKS
+    local ours
+    for ours in nixlrun nixlrun-regions; do
+        goal "barrier/$1" 0 $ours 1.0 openmpi mpich
+        goal "allreduce/$1" 8 $ours 1.0 openmpi mpich
+        goal "fresh_allreduce/$1" 1048576 $ours 1.0 openmpi mpich
+    done
+}
+
+collective_columns='nixlrun|nixlrun
+nixlrun, in regions|nixlrun-regions
+Open MPI|openmpi
+MPICH|mpich'
+
+collective_rows() { # RANKS
+    local op
+    echo "barrier, $1 ranks|barrier/$1|0"
+    echo "allreduce 8 B, $1 ranks|allreduce/$1|8"
+    for op in broadcast allreduce alltoall; do
+        echo "$op 1 MiB, $1 ranks|fresh_$op/$1|1048576"
+    done
 }
 
 if is_chosen collectives; then
     for n in ${ranks//,/ }; do
-        run_apart "collectives-$n" collective_turn "$n"
-        echo
-        echo "Goals of collectives of $n ranks on two hosts (ratio of times; less is better)"
-        for ours in nixlrun nixlrun-regions; do
-            goal "barrier/$n" 0 $ours 1.0 openmpi mpich
-            goal "allreduce/$n" 8 $ours 1.0 openmpi mpich
-            goal "fresh_allreduce/$n" 1048576 $ours 1.0 openmpi mpich
-        done
+        run_apart "collectives of $n ranks" collective_turn "$n"
+        report "$collective_columns" "$(collective_rows "$n")" "Goals of collectives of $n ranks on two hosts" collective_goals "$n"
         run_joined
     done
 fi
@@ -176,7 +227,7 @@ bench() {
     local transports=()
     [ "$1" = auto ] || transports=(-x "NIXLRUN_TRANSPORTS=self,shm,$1")
     shift
-    timeout 300 "${mpirun[@]}" "${two[@]}" "${transports[@]}" "$build/test/bench/nixl_bench" "$@"
+    timeout 300 "${mpirun[@]}" "${two[@]}" "${transports[@]}" "$bench_program" "$@"
 }
 
 if is_chosen own; then
@@ -226,4 +277,5 @@ if is_chosen rails; then
         }'
     done
 fi
+write_json true
 exit 0
