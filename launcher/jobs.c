@@ -270,7 +270,7 @@ static int jobs_ps_waits(int argc, char **argv)
     processes = processes_read();
     job = job_named(&processes, "ps", argv[0]);
     if (job != NULL) {
-        waits = waits_read(job->pid);
+        waits = waits_of(job->pid, &processes);
         waits_show(&waits, print_line);
         if (waits.n == 0) {
             fputs("nixlrun: ps: no rank of this job has called nixl_init on this host\n", stderr);

@@ -56,6 +56,10 @@ struct waits {
 
 /* Of the job of the nixlrun with that pid, which may be this process. */
 struct waits waits_read(pid_t nixlrun);
+
+/* The same by what was just read of all processes. */
+struct processes;
+struct waits waits_of(pid_t nixlrun, const struct processes *processes);
 void waits_free(struct waits *waits);
 
 /* Add what a page says of a rank. `state`: of its process. */

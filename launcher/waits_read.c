@@ -104,6 +104,9 @@ static int compare_ranks(const void *a, const void *b)
     if (first->incarnation != second->incarnation) {
         return first->incarnation > second->incarnation ? -1 : 1; /* the last one first */
     }
+    if ((first->state == WAITS_LEFT) != (second->state == WAITS_LEFT)) {
+        return first->state == WAITS_LEFT ? 1 : -1; /* a process may join again */
+    }
     return first->is_kept - second->is_kept;
 }
 
@@ -233,14 +236,57 @@ static bool has_page(const struct waits *waits, const struct processes *processe
     return false;
 }
 
-static void add_living(struct waits *waits, const struct processes *processes, pid_t nixlrun)
+/* The state of the process of a page that nixlrun has: it may have closed its own descriptor. */
+static enum waits_state state_of_kept(const struct nxr_observe_head *head,
+                                      const struct process *process)
+{
+    if (head->mirrored != 0) {
+        return waits_state_of((char)head->mirrored);
+    }
+    return process != NULL ? waits_state_of(process->state) : WAITS_DEAD;
+}
+
+/* The process of a page, if this nixlrun has started it; NULL: it is gone, or on another host. */
+static const struct process *process_of(const struct nxr_observe_head *head,
+                                        const struct processes *processes, pid_t nixlrun)
+{
+    const struct process *process = head->mirrored == 0 ? process_at(processes, head->pid) : NULL;
+
+    return process != NULL && is_started_by(processes, process, nixlrun) ? process : NULL;
+}
+
+/* All pages that nixlrun has. Marks the processes of which one is in use. */
+static void add_kept(struct waits *waits, const struct processes *processes, pid_t nixlrun,
+                     bool *is_known)
+{
+    struct pages pages = pages_of(nixlrun);
+
+    while (pages_next(&pages)) {
+        const struct nxr_observe_head *head = pages.page.head;
+        const struct process *process = process_of(head, processes, nixlrun);
+
+        waits_add(waits, &pages.page, head->pid, state_of_kept(head, process));
+        waits->ranks[waits->n - 1].is_kept = true;
+        if (process != NULL && waits->ranks[waits->n - 1].state != WAITS_LEFT) {
+            is_known[process - processes->all] = true;
+        }
+    }
+    pages_end(&pages);
+}
+
+/*
+ * The pages of processes of which nixlrun has none. Looking for them among a process's descriptors
+ * takes most of the time, so it is done for few.
+ */
+static void add_living(struct waits *waits, const struct processes *processes, pid_t nixlrun,
+                       const bool *is_known)
 {
     for (size_t i = 0; i < processes->n; i++) {
         const struct process *process = &processes->all[i];
         struct nxr_observe_page page;
         int fd = -1;
 
-        if (process->state != 'Z' && is_started_by(processes, process, nixlrun)) {
+        if (!is_known[i] && process->state != 'Z' && is_started_by(processes, process, nixlrun)) {
             fd = pages_open_own(process->pid);
         }
         if (fd >= 0 && nxr_observe_map(fd, &page)) {
@@ -251,33 +297,6 @@ static void add_living(struct waits *waits, const struct processes *processes, p
             close(fd);
         }
     }
-}
-
-/* The state of the process of a page that nixlrun has: it may have closed its own descriptor. */
-static enum waits_state state_of_kept(const struct nxr_observe_head *head,
-                                      const struct processes *processes, pid_t nixlrun)
-{
-    const struct process *process = process_at(processes, head->pid);
-
-    if (head->mirrored != 0) {
-        return waits_state_of((char)head->mirrored);
-    }
-    return process != NULL && is_started_by(processes, process, nixlrun)
-               ? waits_state_of(process->state)
-               : WAITS_DEAD;
-}
-
-static void add_kept(struct waits *waits, const struct processes *processes, pid_t nixlrun)
-{
-    struct pages pages = pages_of(nixlrun);
-
-    while (pages_next(&pages)) {
-        const struct nxr_observe_head *head = pages.page.head;
-
-        waits_add(waits, &pages.page, head->pid, state_of_kept(head, processes, nixlrun));
-        waits->ranks[waits->n - 1].is_kept = true;
-    }
-    pages_end(&pages);
 }
 
 static void add_all_absent(struct waits *waits, const struct processes *processes, pid_t nixlrun)
@@ -293,15 +312,24 @@ static void add_all_absent(struct waits *waits, const struct processes *processe
     }
 }
 
+struct waits waits_of(pid_t nixlrun, const struct processes *processes)
+{
+    struct waits waits = {.now_ns = nxr_now_ns()};
+    bool *is_known = x_calloc(processes->n + 1, sizeof(*is_known));
+
+    add_kept(&waits, processes, nixlrun, is_known);
+    add_living(&waits, processes, nixlrun, is_known);
+    free(is_known);
+    add_all_absent(&waits, processes, nixlrun);
+    waits_sort(&waits);
+    return waits;
+}
+
 struct waits waits_read(pid_t nixlrun)
 {
     struct processes processes = processes_read();
-    struct waits waits = {.now_ns = nxr_now_ns()};
+    struct waits waits = waits_of(nixlrun, &processes);
 
-    add_living(&waits, &processes, nixlrun);
-    add_kept(&waits, &processes, nixlrun);
-    add_all_absent(&waits, &processes, nixlrun);
-    waits_sort(&waits);
     processes_free(&processes);
     return waits;
 }

@@ -301,6 +301,28 @@ Test(waits, long_waits_are_reported)
     waits_free(&waits);
 }
 
+/* A process that left and has joined again has two pages, of which nixlrun keeps both. */
+Test(waits, the_page_in_use_counts)
+{
+    struct nxr_observe_waits *first, *second;
+    struct nxr_observe_head *left;
+    struct waits waits;
+    int fds[2];
+
+    for (int turn = 0; turn < 2; turn++) {
+        first = make_page(&fds[0]);
+        second = make_page(&fds[1]);
+        left = (struct nxr_observe_head *)((char *)(turn == 0 ? first : second) - NXR_OBSERVE_PAGE);
+        left->life = NXR_OBSERVE_LEFT;
+        waits = waits_read(getpid());
+        cr_assert(eq(int, waits.n, 1));
+        cr_expect(ne(int, (int)waits.ranks[0].state, WAITS_LEFT), "turn %d", turn);
+        waits_free(&waits);
+        close(fds[0]);
+        close(fds[1]);
+    }
+}
+
 Test(waits, hostile_reports)
 {
     static const struct launch_job job = {.np = 2};
