@@ -159,9 +159,10 @@ static void a_first_use_may_be_any_call(void)
         }
         MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
         mpt_barrier();
-        MPT_EQ(__atomic_load_n(here, __ATOMIC_ACQUIRE), value); /* some are changed by atomics */
+        /* The service thread changes words of registered memory: atomics here, and a signal. */
+        MPT_EQ(__atomic_load_n(here, __ATOMIC_ACQUIRE), value);
         if (which == 1) {
-            MPT_EQ(*(uint64_t *)cache.pieces[6].addr, value);
+            MPT_EQ(__atomic_load_n((uint64_t *)cache.pieces[6].addr, __ATOMIC_ACQUIRE), value);
         }
         mpt_barrier();
         extents_close(&cache);
