@@ -200,6 +200,7 @@ static void list_all(void)
 
 int64_t nxr_waiting_sleeps(struct nxr_waiting *waiting, int64_t longest_ns)
 {
+    static __thread int32_t tid NXR_TLS_MODEL; /* 0: not asked for */
     struct nxr_wait_record described = {.tid = 0};
     bool is_first = !waiting->has_slept;
 
@@ -210,7 +211,8 @@ int64_t nxr_waiting_sleeps(struct nxr_waiting *waiting, int64_t longest_ns)
         waiting->record = record_claim(waiting);
     }
     if (waiting->record != NULL) {
-        described.tid = (int32_t)syscall(SYS_gettid);
+        tid = tid != 0 ? tid : (int32_t)syscall(SYS_gettid);
+        described.tid = tid;
         described.since_ns = waiting->since_ns;
         described.peer = -1;
         waiting->describe(waiting->about, &described);

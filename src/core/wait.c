@@ -41,6 +41,7 @@ _Atomic uint32_t nxr_n_at_storage;
 _Atomic uint32_t nxr_n_look_at_storage;
 
 static atomic_int n_asleep;                           /* user threads asleep on the doorbell */
+static atomic_int n_going_to_sleep;                   /* the same, from before they say so on */
 static _Atomic int64_t look_from_ns, look_until_ns;   /* for the end of a device's copy */
 static __thread int64_t longer_spin_ns NXR_TLS_MODEL; /* 0: the spin time */
 
@@ -50,7 +51,10 @@ static __thread int64_t longer_spin_ns NXR_TLS_MODEL; /* 0: the spin time */
  */
 #define FIRST_LOOKS 256
 
-/* Checks between two readings of the clock while spinning; a single one if networks are polled. */
+/*
+ * Checks between two readings of the clock while spinning; a single one if networks or storage are
+ * polled.
+ */
 #define LOOKS_PER_CLOCK 64
 #define LOOKS_PER_PAUSE 16
 #define LOOKS_PER_POLL  1
@@ -121,14 +125,25 @@ void nxr_wake_self(void)
 
 /*
  * A disk takes longer than a wake-up: while storage moves something whose end wakes this thread by
- * itself, it spins no longer than that.
+ * itself, it spins no longer than that, and not at all if its last waits there took much longer.
  */
 #define STORAGE_SPIN_NS (5 * NXR_US)
+#define STORAGE_LONG_NS (4 * STORAGE_SPIN_NS)
+#define STORAGE_MEMORY  8 /* waits, about, that the mean reaches back */
+
+static __thread int64_t storage_wait_ns NXR_TLS_MODEL; /* the mean of the last waits */
+
+static bool is_at_storage(void)
+{
+    return atomic_load_explicit(&nxr_n_at_storage, memory_order_relaxed) > 0;
+}
 
 static int64_t wait_spin_time(void)
 {
-    if (atomic_load_explicit(&nxr_n_at_storage, memory_order_relaxed) > 0 &&
-        nxr_job.spin_ns > STORAGE_SPIN_NS) {
+    if (is_at_storage() && storage_wait_ns > STORAGE_LONG_NS) {
+        return 0;
+    }
+    if (is_at_storage() && nxr_job.spin_ns > STORAGE_SPIN_NS) {
         return STORAGE_SPIN_NS;
     }
     return longer_spin_ns > nxr_job.spin_ns ? longer_spin_ns : nxr_job.spin_ns;
@@ -157,7 +172,7 @@ static bool is_polling(void)
 
 static bool wait_look_closely(nxr_ready_fn *ready_fn, void *arg)
 {
-    bool is_busy = is_polling() || nxr_poll_has_copies();
+    bool is_busy = is_polling() || is_at_storage() || nxr_poll_has_copies();
     int n_looks = nxr_wait_looks_closely() && !is_busy ? FIRST_LOOKS : 1;
 
     for (int i = 0; i < n_looks; i++) {
@@ -211,7 +226,7 @@ static bool spin_on(nxr_ready_fn *ready_fn, void *arg, int64_t deadline, bool *i
 {
     bool has_moved = nxr_poll_copy(is_helper_p);
     int64_t now = nxr_now_ns(), spin_ns = wait_spin_time(), until = now + spin_ns;
-    int n_looks = is_polling() ? LOOKS_PER_POLL : LOOKS_PER_CLOCK;
+    int n_looks = is_polling() || is_at_storage() ? LOOKS_PER_POLL : LOOKS_PER_CLOCK;
 
     do {
         for (int i = 0; i < n_looks; i++) {
@@ -277,6 +292,23 @@ static void sleep_on(struct nxr_control *control, uint32_t doorbell, int64_t lef
 }
 
 /*
+ * This thread is awake, and looks by itself: if no other sleeps, wakers need not ring. It ends what
+ * storage has done, and would ring for itself. One that went to sleep meanwhile may have said so
+ * just before: it is counted then, and checks again.
+ */
+static void say_awake(struct nxr_control *control)
+{
+    if (atomic_load(&n_going_to_sleep) != 1) {
+        return;
+    }
+    atomic_fetch_and(&control->sleep_flags, ~(uint32_t)NXR_SLEEP_FUTEX);
+    if (atomic_load(&n_going_to_sleep) != 1) {
+        atomic_fetch_or(&control->sleep_flags, NXR_SLEEP_FUTEX);
+        ring_doorbell(control);
+    }
+}
+
+/*
  * Hand over to the service thread what this one has polled, but not storage if its end wakes this
  * thread; then sleep.
  */
@@ -290,6 +322,7 @@ static void hand_over_and_sleep(struct nxr_control *control, uint32_t doorbell, 
     sleep_on(control, doorbell, left, sleep_at);
     if (sleep_at != NULL) {
         atomic_fetch_sub(&nxr_n_look_at_storage, 1);
+        say_awake(control);
         (void)nxr_progress();
     }
 }
@@ -308,16 +341,17 @@ static bool wait_sleep_once(nxr_ready_fn *ready_fn, void *arg, int64_t deadline,
     uint32_t doorbell = atomic_load_explicit(&control->doorbell, memory_order_acquire);
     int64_t left = deadline == INT64_MAX ? MAX_SLEEP_NS : deadline - nxr_now_ns();
     int64_t longest = nxr_waiting_sleeps(waiting, MAX_SLEEP_NS);
+    bool is_ready;
 
-    atomic_fetch_or_explicit(&control->sleep_flags, NXR_SLEEP_FUTEX, memory_order_relaxed);
+    atomic_fetch_add(&n_going_to_sleep, 1); /* before the flag: say_awake() of others */
+    atomic_fetch_or(&control->sleep_flags, NXR_SLEEP_FUTEX);
     nxr_barrier_heavy();
-    if (ready_fn(arg)) {
-        return true;
-    }
-    if (!nxr_progress() && left > 0) {
+    is_ready = ready_fn(arg);
+    if (!is_ready && !nxr_progress() && left > 0) {
         hand_over_and_sleep(control, doorbell, left < longest ? left : longest);
     }
-    return ready_fn(arg);
+    atomic_fetch_sub(&n_going_to_sleep, 1);
+    return is_ready || ready_fn(arg);
 }
 
 /* Sleep, and spin after each time. */
@@ -337,17 +371,23 @@ static int wait_slow(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns,
                      nxr_describe_fn *describe, const void *about)
 {
     struct nxr_waiting waiting = {.describe = describe, .about = about, .since_ns = nxr_now_ns()};
+    bool was_at_storage = is_at_storage();
     int64_t deadline =
         timeout_ns > INT64_MAX - waiting.since_ns ? INT64_MAX : waiting.since_ns + timeout_ns;
     int status;
 
     if (spin(ready_fn, arg, deadline)) {
+        storage_wait_ns -= storage_wait_ns / STORAGE_MEMORY;
         return NIXL_OK;
     }
     status = wait_long(ready_fn, arg, deadline, &waiting);
     nxr_waiting_ends(&waiting);
-    if (status == NIXL_OK) {
+    if (status == NIXL_OK && was_at_storage) {
+        storage_wait_ns += (nxr_now_ns() - waiting.since_ns - storage_wait_ns) / STORAGE_MEMORY;
+    } else if (status == NIXL_OK) {
         wait_learn(nxr_now_ns() - waiting.since_ns);
+    }
+    if (status == NIXL_OK) {
         nxr_subsystems_long_wait_ended();
     }
     return status;

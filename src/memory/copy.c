@@ -30,7 +30,8 @@
  */
 #define MAX_QUESTIONS 32
 
-#define OLD_NS (1 * NXR_MS) /* after this time the service thread arms a copy */
+#define OLD_NS  (1 * NXR_MS) /* after this time the service thread arms a copy */
+#define REST_NS (8 * NXR_MS) /* the longest time between its checks while it rests */
 
 static pthread_mutex_t device_copy_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_device_copy *copies, **copies_end = &copies; /* oldest first */
@@ -43,6 +44,12 @@ static uint32_t n_of_storage; /* of them */
  * then starts anew, and it does not wake up in the middle, next to the thread that waits.
  */
 static atomic_bool is_told;
+
+/*
+ * It found that all copies are storage's, and that a thread sleeps where their ends wake it: then
+ * there is nothing to arm, and it checks more and more rarely.
+ */
+static atomic_bool is_resting;
 #define LONG_NBYTES ((size_t)4 << 20) /* in one piece, or many pieces */
 
 /*
@@ -115,7 +122,9 @@ int nxr_device_copy_begin(struct nxr_device_copy *copy)
     atomic_fetch_add(&nxr_n_at_devices, 1);
     atomic_fetch_add(&n_begun, 1);
     is_first = atomic_fetch_add(&n_copies, 1) == atomic_load(&n_armed);
-    must_tell = !copy->is_unattended && (!atomic_load(&is_told) || (is_first && is_long(copy)));
+    must_tell = !copy->is_unattended &&
+                (!atomic_load(&is_told) || (is_first && is_long(copy)) ||
+                 (engine_of(copy)->copy_sleep == NULL && atomic_exchange(&is_resting, false)));
     if (copy->is_unattended) {
         arm_one(copy);
     }
@@ -215,7 +224,9 @@ void nxr_device_arm_old(void)
 
 int64_t nxr_device_tick(int64_t now)
 {
-    static uint32_t n_seen; /* the service thread's */
+    static uint32_t n_seen; /* the service thread's, both */
+    static int64_t pause_ns = OLD_NS;
+    bool must_rest;
     uint32_t n;
 
     /* Before the check: a copy that starts after it kicks again. */
@@ -226,7 +237,11 @@ int64_t nxr_device_tick(int64_t now)
     }
     n_seen = n; /* more will begin soon, so that they need not kick */
     atomic_store(&is_told, true);
-    return now + OLD_NS;
+    must_rest = atomic_load(&nxr_n_look_at_storage) > 0 &&
+                atomic_load(&nxr_n_at_storage) == atomic_load(&n_copies);
+    atomic_store(&is_resting, must_rest);
+    pause_ns = !must_rest ? OLD_NS : 2 * pause_ns < REST_NS ? 2 * pause_ns : REST_NS;
+    return now + pause_ns;
 }
 
 void nxr_device_ended(void)
