@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives of all ranks: with buffers of any memory, in regions, and started and waited for. The
- * root goes round, so that no rank runs ahead of the others. The limit is a copy of what a rank
- * receives, by all ranks at once; for few bytes between two ranks a flag. No locks.
+ * Collectives of all ranks: with buffers of any memory, in regions, and there also started and
+ * waited for, and prepared. The root goes round, so that no rank runs ahead of the others. The
+ * limit is a copy of what a rank receives, by all ranks at once; for few bytes between two ranks a
+ * flag. No locks.
  */
 #include "config.h"
 
@@ -13,7 +14,7 @@
 
 #define PAGE_NBYTES    4096
 #define DEFAULT_NBYTES (1ull << 30) /* of all ranks; larger cases run if --sizes asks for them */
-#define N_WAYS         3
+#define N_WAYS         4
 
 /* How often `nbytes` of the case a rank gives or gets. */
 enum blocks { BLOCKS_NONE, BLOCKS_ONE, BLOCKS_ALL };
@@ -21,12 +22,13 @@ enum blocks { BLOCKS_NONE, BLOCKS_ONE, BLOCKS_ALL };
 /* What only the root does. */
 enum root_part { ROOT_NONE, ROOT_GIVES, ROOT_RECEIVES };
 
-/* One call. `req_p` is NULL for the blocking one. */
+/* One call. Of the blocking one `req_p` and `op` are NULL; `op` prepares it. */
 struct call {
     int root;
     unsigned char *src, *dst;
     size_t nbytes;
     struct nixl_req **req_p;
+    const struct nixl_op *op;
 };
 
 struct collective {
@@ -40,20 +42,26 @@ struct collective {
 
 static struct nixl_team *team;
 static const struct collective *current;
-static size_t pieces[2][BENCH_MAX_RANKS]; /* sizes and offsets of the calls with a v */
+static struct nixl_coll *prepared[BENCH_MAX_RANKS]; /* by root, of the case that is measured */
+static size_t pieces[2][BENCH_MAX_RANKS];           /* sizes and offsets of the calls with a v */
 
 /* ---- the calls ---- */
 
+static bool is_extended(const struct call *call)
+{
+    return call->req_p != NULL || call->op != NULL;
+}
+
 static int run_barrier(const struct call *call)
 {
-    return call->req_p != NULL ? nixl_barrier_x(team, NULL, call->req_p)
-                               : nixl_barrier(team, BENCH_TIMEOUT_NS);
+    return is_extended(call) ? nixl_barrier_x(team, call->op, call->req_p)
+                             : nixl_barrier(team, BENCH_TIMEOUT_NS);
 }
 
 static int run_broadcast(const struct call *call)
 {
-    return call->req_p != NULL
-               ? nixl_broadcast_x(team, call->root, call->src, call->nbytes, NULL, call->req_p)
+    return is_extended(call)
+               ? nixl_broadcast_x(team, call->root, call->src, call->nbytes, call->op, call->req_p)
                : nixl_broadcast(team, call->root, call->src, call->nbytes, BENCH_TIMEOUT_NS);
 }
 
@@ -74,61 +82,61 @@ static int run_reduce(const struct call *call)
 {
     struct nixl_reduce_args args = sum_of(call);
 
-    return call->req_p != NULL ? nixl_reduce_x(team, call->root, &args, NULL, call->req_p)
-                               : nixl_reduce(team, call->root, &args, BENCH_TIMEOUT_NS);
+    return is_extended(call) ? nixl_reduce_x(team, call->root, &args, call->op, call->req_p)
+                             : nixl_reduce(team, call->root, &args, BENCH_TIMEOUT_NS);
 }
 
 static int run_allreduce(const struct call *call)
 {
     struct nixl_reduce_args args = sum_of(call);
 
-    return call->req_p != NULL ? nixl_allreduce_x(team, &args, NULL, call->req_p)
-                               : nixl_allreduce(team, &args, BENCH_TIMEOUT_NS);
+    return is_extended(call) ? nixl_allreduce_x(team, &args, call->op, call->req_p)
+                             : nixl_allreduce(team, &args, BENCH_TIMEOUT_NS);
 }
 
 static int run_reduce_scatter(const struct call *call)
 {
     struct nixl_reduce_args args = sum_of(call);
 
-    return call->req_p != NULL ? nixl_reduce_scatter_x(team, &args, NULL, call->req_p)
-                               : nixl_reduce_scatter(team, &args, BENCH_TIMEOUT_NS);
+    return is_extended(call) ? nixl_reduce_scatter_x(team, &args, call->op, call->req_p)
+                             : nixl_reduce_scatter(team, &args, BENCH_TIMEOUT_NS);
 }
 
 static int run_scan(const struct call *call)
 {
     struct nixl_reduce_args args = sum_of(call);
 
-    return call->req_p != NULL ? nixl_scan_x(team, &args, NULL, call->req_p)
-                               : nixl_scan(team, &args, BENCH_TIMEOUT_NS);
+    return is_extended(call) ? nixl_scan_x(team, &args, call->op, call->req_p)
+                             : nixl_scan(team, &args, BENCH_TIMEOUT_NS);
 }
 
 static int run_gather(const struct call *call)
 {
-    return call->req_p != NULL ? nixl_gather_x(team, call->root, call->src, call->dst, call->nbytes,
-                                               NULL, call->req_p)
-                               : nixl_gather(team, call->root, call->src, call->dst, call->nbytes,
-                                             BENCH_TIMEOUT_NS);
+    return is_extended(call) ? nixl_gather_x(team, call->root, call->src, call->dst, call->nbytes,
+                                             call->op, call->req_p)
+                             : nixl_gather(team, call->root, call->src, call->dst, call->nbytes,
+                                           BENCH_TIMEOUT_NS);
 }
 
 static int run_scatter(const struct call *call)
 {
-    return call->req_p != NULL ? nixl_scatter_x(team, call->root, call->src, call->dst,
-                                                call->nbytes, NULL, call->req_p)
-                               : nixl_scatter(team, call->root, call->src, call->dst, call->nbytes,
-                                              BENCH_TIMEOUT_NS);
+    return is_extended(call) ? nixl_scatter_x(team, call->root, call->src, call->dst, call->nbytes,
+                                              call->op, call->req_p)
+                             : nixl_scatter(team, call->root, call->src, call->dst, call->nbytes,
+                                            BENCH_TIMEOUT_NS);
 }
 
 static int run_allgather(const struct call *call)
 {
-    return call->req_p != NULL
-               ? nixl_allgather_x(team, call->src, call->dst, call->nbytes, NULL, call->req_p)
+    return is_extended(call)
+               ? nixl_allgather_x(team, call->src, call->dst, call->nbytes, call->op, call->req_p)
                : nixl_allgather(team, call->src, call->dst, call->nbytes, BENCH_TIMEOUT_NS);
 }
 
 static int run_alltoall(const struct call *call)
 {
-    return call->req_p != NULL
-               ? nixl_alltoall_x(team, call->src, call->dst, call->nbytes, NULL, call->req_p)
+    return is_extended(call)
+               ? nixl_alltoall_x(team, call->src, call->dst, call->nbytes, call->op, call->req_p)
                : nixl_alltoall(team, call->src, call->dst, call->nbytes, BENCH_TIMEOUT_NS);
 }
 
@@ -142,8 +150,8 @@ static int run_alltoall_strided(const struct call *call)
     args.block_nbytes = 4;
     args.src_stride = args.dst_stride = 8;
     args.nblocks = call->nbytes / 8;
-    return call->req_p != NULL ? nixl_alltoall_strided_x(team, &args, NULL, call->req_p)
-                               : nixl_alltoall_strided(team, &args, BENCH_TIMEOUT_NS);
+    return is_extended(call) ? nixl_alltoall_strided_x(team, &args, call->op, call->req_p)
+                             : nixl_alltoall_strided(team, &args, BENCH_TIMEOUT_NS);
 }
 
 /* Equal pieces, one after the other. */
@@ -163,32 +171,32 @@ static int run_gatherv(const struct call *call)
 {
     struct nixl_vector_args args = pieces_of(call);
 
-    return call->req_p != NULL ? nixl_gatherv_x(team, call->root, &args, NULL, call->req_p)
-                               : nixl_gatherv(team, call->root, &args, BENCH_TIMEOUT_NS);
+    return is_extended(call) ? nixl_gatherv_x(team, call->root, &args, call->op, call->req_p)
+                             : nixl_gatherv(team, call->root, &args, BENCH_TIMEOUT_NS);
 }
 
 static int run_scatterv(const struct call *call)
 {
     struct nixl_vector_args args = pieces_of(call);
 
-    return call->req_p != NULL ? nixl_scatterv_x(team, call->root, &args, NULL, call->req_p)
-                               : nixl_scatterv(team, call->root, &args, BENCH_TIMEOUT_NS);
+    return is_extended(call) ? nixl_scatterv_x(team, call->root, &args, call->op, call->req_p)
+                             : nixl_scatterv(team, call->root, &args, BENCH_TIMEOUT_NS);
 }
 
 static int run_allgatherv(const struct call *call)
 {
     struct nixl_vector_args args = pieces_of(call);
 
-    return call->req_p != NULL ? nixl_allgatherv_x(team, &args, NULL, call->req_p)
-                               : nixl_allgatherv(team, &args, BENCH_TIMEOUT_NS);
+    return is_extended(call) ? nixl_allgatherv_x(team, &args, call->op, call->req_p)
+                             : nixl_allgatherv(team, &args, BENCH_TIMEOUT_NS);
 }
 
 static int run_alltoallv(const struct call *call)
 {
     struct nixl_vector_args args = pieces_of(call);
 
-    return call->req_p != NULL ? nixl_alltoallv_x(team, &args, NULL, call->req_p)
-                               : nixl_alltoallv(team, &args, BENCH_TIMEOUT_NS);
+    return is_extended(call) ? nixl_alltoallv_x(team, &args, call->op, call->req_p)
+                             : nixl_alltoallv(team, &args, BENCH_TIMEOUT_NS);
 }
 
 /* ---- lanes ---- */
@@ -196,9 +204,12 @@ static int run_alltoallv(const struct call *call)
 /* The variants of a lane, by its arg. */
 static const struct {
     const char *suffix; /* of the row's name */
-    bool is_in_region, is_started;
-} ways[N_WAYS] = {
-    {" any buffers", false, false}, {" in regions", true, false}, {"_nb in regions", true, true}};
+    const char *bare;   /* ... without data */
+    bool is_in_region, is_started, is_prepared;
+} ways[N_WAYS] = {{" any buffers", "", false, false, false},
+                  {" in regions", "", true, false, false},
+                  {"_nb in regions", "_nb", true, true, false},
+                  {" prepared in regions", " prepared", true, false, true}};
 
 /* Bytes of a buffer that is given or received, up to the next page. */
 static uint64_t buffer_nbytes(const struct bench *bench, uint64_t nbytes)
@@ -234,22 +245,51 @@ static void read_received(const struct bench *bench, const struct call *call)
                n_blocks_of(bench, current->received) * call->nbytes);
 }
 
-static void collect(struct bench *bench, long n, int way)
+/* A call of a lane, but for its root. */
+static struct call call_of(const struct bench *bench, int way)
 {
     unsigned char *memory = ways[way].is_in_region ? bench->mine : bench->local;
-    struct nixl_req *req = NULL;
-    struct call call = {.src = memory + bench->alignment.src,
-                        .dst = memory + buffer_nbytes(bench, bench->nbytes) + PAGE_NBYTES +
-                               bench->alignment.dst,
-                        .nbytes = bench->nbytes,
-                        .req_p = ways[way].is_started ? &req : NULL};
 
+    return (struct call){.src = memory + bench->alignment.src,
+                         .dst = memory + buffer_nbytes(bench, bench->nbytes) + PAGE_NBYTES +
+                                bench->alignment.dst,
+                         .nbytes = bench->nbytes};
+}
+
+/* One handle for each root of the case. */
+static void prepare(const struct bench *bench, int way)
+{
+    struct nixl_op op = NIXL_OP_INIT;
+    struct call call = call_of(bench, way);
+
+    op.flags = NIXL_OP_PREPARE;
+    call.op = &op;
+    for (call.root = 0; call.root < bench->size; call.root++) {
+        op.coll_p = &prepared[call.root];
+        bench_check(current->run(&call), "preparing a collective");
+    }
+}
+
+static void free_prepared(const struct bench *bench)
+{
+    for (int i = 0; i < bench->size; i++) {
+        bench_check(nixl_coll_free(prepared[i]), "nixl_coll_free");
+    }
+}
+
+static void collect(struct bench *bench, long n, int way)
+{
+    struct nixl_req *req = NULL;
+    struct call call = call_of(bench, way);
+
+    call.req_p = ways[way].is_started ? &req : NULL;
     for (long i = 0; i < n; i++) {
         int status;
 
         call.root = (int)(i % bench->size);
         write_given(bench, &call);
-        status = current->run(&call);
+        status = ways[way].is_prepared ? nixl_coll_start(prepared[call.root], BENCH_TIMEOUT_NS)
+                                       : current->run(&call);
         if (status == NIXL_INPROGRESS) {
             status = nixl_req_wait(&req, BENCH_TIMEOUT_NS);
         }
@@ -326,16 +366,16 @@ static void measure(struct bench *bench)
         lanes[n_ways++] = (struct bench_lane){ways[way].suffix, collect, way, ACTOR_ALL, 1};
     }
     n_lanes = n_ways + limit_lane(bench, &lanes[n_ways]);
+    prepare(bench, N_WAYS - 1);
     sample_lanes(bench, lanes, n_lanes, stats);
+    free_prepared(bench);
     for (int i = 0; i < n_ways; i++) {
         const struct bench_lane pair[2] = {lanes[i], lanes[n_lanes - 1]};
         const struct bench_stats pair_stats[2] = {stats[i], stats[n_lanes - 1]};
         char what[48];
 
         snprintf(what, sizeof(what), "%s%s", current->name,
-                 has_buffers                     ? ways[lanes[i].arg].suffix
-                 : ways[lanes[i].arg].is_started ? "_nb"
-                                                 : "");
+                 has_buffers ? ways[lanes[i].arg].suffix : ways[lanes[i].arg].bare);
         report_lanes(bench, current->name, what, pair, n_lanes > n_ways ? 2 : 1, pair_stats, 0);
     }
 }

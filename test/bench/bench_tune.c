@@ -155,8 +155,8 @@ static bool read_row(char *line, const char *way, int *n_ranks_p, double *ns_p)
     }
     *n_ranks_p = atoi(fields[2]);
     *ns_p = strtod(fields[7], NULL);
-    return strstr(fields[1], "_nb") == NULL && (way == NULL || strstr(fields[1], way) != NULL) &&
-           *n_ranks_p > 0 && *ns_p > 0;
+    return strstr(fields[1], "_nb") == NULL && strstr(fields[1], " prepared") == NULL &&
+           (way == NULL || strstr(fields[1], way) != NULL) && *n_ranks_p > 0 && *ns_p > 0;
 }
 
 /* The next piece of what the job prints; 0 at its end, -1 if it takes too long. */

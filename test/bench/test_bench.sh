@@ -80,11 +80,11 @@ for ranks in 2 5; do
     # shellcheck disable=SC2086
     gives 0 "collectives of $ranks ranks" -np $ranks --oversubscribe "$bench" $collectives \
         --sizes 8,5000 --iters 3 --csv
-    [ "$(awk -F, '$1 == "barrier" && $3 == '$ranks' && $8 > 0' "$work/out" | wc -l)" = 2 ]
-    result $? "a row of the barrier, one of its start" "$work/out"
+    [ "$(awk -F, '$1 == "barrier" && $3 == '$ranks' && $8 > 0' "$work/out" | wc -l)" = 3 ]
+    result $? "a row of the barrier, one of its start, one prepared" "$work/out"
     [ "$(awk -F, '/ any buffers|_nb in regions| in regions/ && $3 == '$ranks' && $8 > 0' \
-        "$work/out" | wc -l)" = 78 ]
-    result $? "three rows of each other collective and size" "$work/out"
+        "$work/out" | wc -l)" = 104 ]
+    result $? "four rows of each other collective and size" "$work/out"
 done
 # shellcheck disable=SC2086
 gives 0 "data that changes" -np 2 "$bench" copy_read nb_read get_read put_notify notify channel $small \
@@ -95,7 +95,7 @@ result $? "every row says what writing and reading alone take" "$work/out"
 gives 0 "collectives of data that changes" -np 5 --oversubscribe "$bench" $collectives \
     alltoall_strided --sizes 8,5000 --iters 3 --fresh --csv
 [ "$(awk -F, '/ any buffers|_nb in regions| in regions/ && $3 == 5 && $8 > 0' "$work/out" |
-    wc -l)" = 84 ]
+    wc -l)" = 112 ]
 result $? "have the same rows" "$work/out"
 # shellcheck disable=SC2086
 gives 0 "data that changes as between hosts" -np 2 "$bench" put_notify allreduce $small --fresh --tcp --csv
