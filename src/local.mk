@@ -118,6 +118,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/memory/object/object_ask.c %D%/memory/object/object_ask.h \
 	%D%/memory/object/object_copy.c \
 	%D%/memory/object/object_engine.c \
+	%D%/memory/object/object_key.c \
 	%D%/memory/object/object_lost.c \
 	%D%/memory/object/object_open.c \
 	%D%/memory/object/object_part.c %D%/memory/object/object_part.h \

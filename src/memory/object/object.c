@@ -36,18 +36,6 @@ static void object_why(const struct nxr_range *range, struct nxr_storage_why *wh
     pthread_mutex_unlock(&object_failure_lock);
 }
 
-void nxr_object_key(const struct nxr_object_set *set, uint64_t object,
-                    char key[NXR_OBJECT_KEY_MAX + 1])
-{
-    if (set->is_single) {
-        snprintf(key, NXR_OBJECT_KEY_MAX + 1, "%s", set->prefix);
-    } else if (set->keys != NULL) {
-        snprintf(key, NXR_OBJECT_KEY_MAX + 1, "%s%s", set->prefix, set->keys[object]);
-    } else {
-        snprintf(key, NXR_OBJECT_KEY_MAX + 1, "%s%016llx", set->prefix, (unsigned long long)object);
-    }
-}
-
 static int object_alloc(size_t nbytes, const struct nixl_mem_params *params,
                         struct nxr_memory *memory_p, char *why, size_t why_nbytes)
 {

@@ -37,10 +37,11 @@ struct nxr_object_set {
     struct nxr_object_store *store;
     bool is_single; /* the key is `prefix` */
     bool is_read_only;
-    bool writes_in_place; /* puts write at once where they belong; there are no uploads */
-    char *prefix;         /* of all keys, with its slash */
-    char **keys;          /* n_objects, behind the prefix; NULL: they are numbers */
-    char label[120];      /* of the URL, for messages */
+    bool writes_in_place;      /* puts write at once where they belong; there are no uploads */
+    char *prefix;              /* of all keys, with its slash */
+    char **keys;               /* n_objects, behind the prefix; NULL: they are numbers */
+    uint64_t *by_key, n_slots; /* of keys: a table of their numbers (object_key.c) */
+    char label[120];           /* of the URL, for messages */
 
     pthread_mutex_t lock;
     pthread_cond_t has_ended; /* n_requests has become 0 */
@@ -94,9 +95,17 @@ const struct nxr_object_engine *nxr_object_engine_now(bool is_directory);
 void nxr_object_fail(struct nxr_object_set *set, const char *what, const char *key, int error,
                      const char *why);
 
+/* ---- object_key.c ---------------------------------------------------------------------------- */
+
 /* The key of an object. */
 void nxr_object_key(const struct nxr_object_set *set, uint64_t object,
                     char key[NXR_OBJECT_KEY_MAX + 1]);
+
+/* The number of a key, with the prefix; UINT64_MAX: it is none of the set's. */
+uint64_t nxr_object_of(const struct nxr_object_set *set, const char *key);
+
+/* Make the table by which keys are found. False: no memory. */
+bool nxr_object_index(struct nxr_object_set *set);
 
 /* ---- object_open.c --------------------------------------------------------------------------- */
 

@@ -184,30 +184,6 @@ static bool listing_add(struct nxr_object_io *io, const char *key,
     return true;
 }
 
-/* The number of a key in the region; UINT64_MAX: none. */
-static uint64_t object_of(const struct nxr_object_set *set, const char *key)
-{
-    const char *rest = key + strlen(set->prefix);
-    unsigned long long number;
-    int n = 0;
-
-    if (set->is_single) {
-        return strcmp(key, set->prefix) == 0 ? 0 : UINT64_MAX;
-    }
-    if (set->keys != NULL) {
-        for (uint64_t i = 0; i < set->n_objects; i++) {
-            if (strcmp(set->keys[i], rest) == 0) {
-                return i;
-            }
-        }
-        return UINT64_MAX;
-    }
-    return strlen(rest) == 16 && strspn(rest, "0123456789abcdef") == 16 &&
-                   sscanf(rest, "%16llx%n", &number, &n) == 1 && number < set->n_objects
-               ? number
-               : UINT64_MAX;
-}
-
 void nxr_object_listing_free(struct object_listing *listing)
 {
     while (listing->first != NULL) {
@@ -245,7 +221,7 @@ static int listing_hand_over(const struct nxr_object_set *set, const struct obje
         struct nixl_object_info info = NIXL_OBJECT_INFO_INIT;
 
         if (set->is_single || strncmp(listed->key, set->prefix, strlen(set->prefix)) == 0) {
-            info_fill(set, object_of(set, listed->key), listed->key, &listed->found, &info);
+            info_fill(set, nxr_object_of(set, listed->key), listed->key, &listed->found, &info);
             status = each(&info, arg) == 0 ? NIXL_OK : NIXL_E_CANCELED;
         }
     }

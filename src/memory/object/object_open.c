@@ -363,6 +363,7 @@ static void set_free(struct nxr_object_set *set)
         free(set->keys[i]);
     }
     free(set->keys);
+    free(set->by_key);
     free(set->prefix);
     pthread_cond_destroy(&set->has_ended);
     pthread_mutex_destroy(&set->lock);
@@ -387,6 +388,9 @@ static int set_open_steps(struct set_opening *opening, const char *url)
     }
     if (status == NIXL_OK) {
         status = set_size(opening);
+    }
+    if (status == NIXL_OK && !nxr_object_index(opening->set)) {
+        status = set_no_memory(opening);
     }
     if (status == NIXL_OK) {
         status = set_reserve(opening);
