@@ -272,6 +272,28 @@ static void a_preparation_is_waited_for(void)
     MPT_OK(nixl_cq_close(cq));
 }
 
+static void a_preparation_that_times_out_breaks_the_team(void)
+{
+    struct nixl_coll *coll = NULL;
+    struct nixl_op op = op_prepare(&coll);
+    struct nixl_team *team;
+    int me;
+
+    MPT_OK(nixl_team_node(MPT_PATIENCE, &team)); /* members on other hosts are not waited for */
+    me = nixl_team_rank(team);
+    if (me == 0 && nixl_team_size(team) > 1) {
+        op.timeout_ns = MPT_MS;
+        MPT_STATUS(nixl_barrier_x(team, &op, NULL), NIXL_E_TIMEOUT);
+        op.timeout_ns = 0;
+    }
+    mpt_barrier();
+    if (nixl_team_size(team) > 1) {
+        MPT_STATUS(nixl_barrier_x(team, &op, NULL), NIXL_E_CANCELED);
+        MPT_TRUE(coll == NULL);
+    }
+    MPT_OK(nixl_team_free(team));
+}
+
 /* Members that prepare different collectives are told, and the team stays whole. */
 static void members_prepare_the_same(void)
 {
@@ -307,6 +329,8 @@ const struct guarantee conf_prepared[] = {
     {"prepared_collectives_end_with_their_team", prepared_collectives_end_with_their_team, 0},
     {"a_broken_team_starts_nothing", a_broken_team_starts_nothing, CONF_PEERS},
     {"a_preparation_is_waited_for", a_preparation_is_waited_for, 0},
+    {"a_preparation_that_times_out_breaks_the_team", a_preparation_that_times_out_breaks_the_team,
+     0},
     {"members_prepare_the_same", members_prepare_the_same, 0},
     {0},
 };
