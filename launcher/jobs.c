@@ -13,6 +13,7 @@
 #include "launcher/help.h"
 #include "launcher/helper.h"
 #include "launcher/inspect.h"
+#include "launcher/jobs_attached.h"
 #include "launcher/processes.h"
 #include "launcher/stats.h"
 #include "launcher/values.h"
@@ -94,6 +95,11 @@ static const struct process *job_find(const struct processes *processes, pid_t p
         }
     }
     return NULL;
+}
+
+static bool job_is_pid(const struct processes *processes, const char *word)
+{
+    return job_find(processes, (pid_t)strtol(word, NULL, 10)) != NULL;
 }
 
 /* A word of the command line that should name a job. NULL after one line on stderr. */
@@ -184,6 +190,31 @@ static void print_ranks(const struct processes *processes, const struct process 
               "the site has started them\n",
               stderr);
     }
+}
+
+/* The processes of other jobs that are attached to ranks of this one, as far as they run here. */
+static void print_attached(const struct processes *processes, const struct process *job)
+{
+    const struct process *guardian = guardian_of(processes, job);
+    bool has_head = false;
+
+    for (size_t i = 0; guardian != NULL && i < processes->n; i++) {
+        char *rank = rank_of(&processes->all[i], guardian);
+
+        if (rank != NULL) {
+            (void)attached_show(processes->all[i].pid, &has_head);
+        }
+        free(rank);
+    }
+}
+
+/* Is it the pid of a process that was started by other means, and has joined? It is shown then. */
+static bool print_other(const char *word)
+{
+    char *end;
+    long pid = strtol(word, &end, 10);
+
+    return *end == '\0' && pid > 1 && pid <= INT_MAX && attached_show_process((pid_t)pid) == 0;
 }
 
 /* Who holds the lock of a name's secret, as text; "dead": nobody. */
@@ -319,11 +350,12 @@ static int jobs_ps(int argc, char **argv)
     processes = processes_read();
     if (argc == 0) {
         print_jobs(&processes);
-    } else {
+    } else if (job_is_pid(&processes, argv[0]) || !print_other(argv[0])) {
         job = job_named(&processes, "ps", argv[0]);
         code = job != NULL ? 0 : LAUNCH_EXIT_USAGE;
         if (job != NULL) {
             print_ranks(&processes, job);
+            print_attached(&processes, job);
         }
     }
     processes_free(&processes);

@@ -58,6 +58,8 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/inspect.h \
 	%D%/job.h \
 	%D%/jobs.c \
+	%D%/jobs_attached.c \
+	%D%/jobs_attached.h \
 	%D%/jobs.h \
 	%D%/line.c \
 	%D%/line.h \

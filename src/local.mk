@@ -19,6 +19,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/attach/connect.c %D%/attach/connect.h \
 	%D%/attach/contacts.c %D%/attach/contacts.h \
 	%D%/attach/detach.c \
+	%D%/attach/observed.c \
 	%D%/attach/directory.c %D%/attach/directory.h \
 	%D%/attach/directory_etcd.c %D%/attach/directory_etcd.h \
 	%D%/attach/entry.c %D%/attach/entry.h \

@@ -40,6 +40,14 @@ void nxr_attach_begin(struct nxr_peer *peer, int32_t number);
 /* The two are connected: tell the program, once. Caller holds job.lock. */
 void nxr_attach_join(struct nxr_peer *peer);
 
+/*
+ * Show an attached process in the observation page while it lives, and how it is reached
+ * (observed.c). Caller holds job.lock.
+ */
+void nxr_attach_observe(const struct nxr_peer *peer);
+void nxr_attach_observe_end(struct nxr_peer *peer);
+void nxr_attach_observe_stop(void);
+
 /* Does this process publish that name there? Takes job.lock. */
 bool nxr_attach_publishes(const char *where, const char *name);
 

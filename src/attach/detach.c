@@ -82,6 +82,7 @@ void nxr_attach_join(struct nxr_peer *peer)
 {
     if (!peer->is_joined && !nxr_peer_is_lost(peer)) {
         peer->is_joined = true;
+        nxr_attach_observe(peer);
         nxr_event_push(NULL, NIXL_EVENT_PEER_JOINED, peer->rank, attach_peer_of(peer)->name);
     }
 }
@@ -239,4 +240,6 @@ const struct nxr_subsystem nxr_detach_subsystem = {
     .register_handlers = detach_register,
     .peer_slot = &attach_slot,
     .peer_connected = detach_peer_connected,
+    .peer_ended = nxr_attach_observe_end,
+    .close = nxr_attach_observe_stop,
 };

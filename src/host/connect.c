@@ -97,6 +97,7 @@ static void connect_give_up(struct nxr_peer *peer, const char *why)
     struct nxr_full_card none = {.head = peer->card};
 
     nxr_info(HOST, "%s counts as remote: %s", nxr_peer_name(peer), why);
+    snprintf(peer->why_not, sizeof(peer->why_not), "%s", why);
     go_remote(peer, peer->full_card != NULL ? peer->full_card : &none, why);
     if (nxr_peer_is_attached(peer) && nxr_peer_is_up(peer)) {
         nxr_warn(HOST,

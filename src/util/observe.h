@@ -41,6 +41,7 @@ enum nxr_observe_section_id {
     NXR_OBSERVE_WAITS = 1, /* struct nxr_observe_waits */
     NXR_OBSERVE_STATS = 2,
     NXR_OBSERVE_TRACE = 3,
+    NXR_OBSERVE_ATTACHED = 4, /* struct nxr_observe_attached; from the first attachment on */
 };
 
 struct nxr_observe_section {
@@ -183,6 +184,32 @@ struct nxr_observe_waits {
     struct nxr_wait_notes notes;
     struct nxr_wait_flights flights;
     struct nxr_wait_record records[NXR_OBSERVE_N_WAITS];
+};
+
+/* ---- attached processes ---------------------------------------------------------------------- */
+
+#define NXR_OBSERVE_ATTACHED_VERSION 1u
+#define NXR_OBSERVE_N_ATTACHED       128 /* that live at the same time and are listed */
+
+/* An attached process that lives. */
+struct nxr_attached_record {
+    _Alignas(64) _Atomic uint32_t counter;
+    uint32_t is_used;
+    int32_t number; /* by which the owner's calls name it */
+    int32_t rank;   /* in its job */
+    uint64_t job;
+    uint32_t incarnation;
+    uint32_t unused;
+    int64_t since_ns;
+    char name[64]; /* of the publication by which the two have met, perhaps cut */
+    char host[72];
+    char transport[16]; /* of what is sent to it */
+    char note[224];     /* why not all of it is direct shared memory; "": it is, or another host */
+};
+
+struct nxr_observe_attached {
+    _Atomic uint32_t n; /* all that live */
+    struct nxr_attached_record records[NXR_OBSERVE_N_ATTACHED];
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
