@@ -32,6 +32,7 @@ enum info_table {
     INFO_INTERFACES,
     INFO_GPUS,
     INFO_GPU_MEMORY,
+    INFO_SHARING,
     INFO_STORAGE,
     INFO_ENGINES,
     INFO_MISSING,
@@ -97,6 +98,7 @@ static const struct {
     [INFO_INTERFACES] = {"interfaces", info_interface_columns, "none"},
     [INFO_GPUS] = {"gpus", info_gpu_columns, "none found"},
     [INFO_GPU_MEMORY] = {"gpu_memory", info_gpu_memory_columns, "unknown"},
+    [INFO_SHARING] = {"sharing", info_sharing_columns, "unknown"},
     [INFO_STORAGE] = {"storage", storage_columns, "unknown"},
     [INFO_ENGINES] = {"engines", engine_columns, "none"},
     [INFO_MISSING] = {"missing", missing_columns, "nothing"},
@@ -320,6 +322,7 @@ void info_print(FILE *out, bool is_json)
     add_libraries();
     info_add_interfaces(&info_tables[INFO_INTERFACES]);
     info_add_gpus(&info_tables[INFO_GPUS]);
+    info_add_sharing(&info_tables[INFO_SHARING]);
     add_missing_memory();
     add_missing_precedence();
     add_engines();

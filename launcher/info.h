@@ -19,4 +19,9 @@ extern const struct table_column info_interface_columns[], info_gpu_columns[];
 void info_add_interfaces(struct table *table);
 void info_add_gpus(struct table *table);
 
+/* ---- what processes that share memory may do (info_sharing.c) -------------------------------- */
+
+extern const struct table_column info_sharing_columns[];
+void info_add_sharing(struct table *table);
+
 #endif

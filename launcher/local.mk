@@ -53,6 +53,7 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/info.c \
 	%D%/info.h \
 	%D%/info_host.c \
+	%D%/info_sharing.c \
 	%D%/input.c \
 	%D%/input.h \
 	%D%/inspect.h \

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # nixlrun --info and --explain on one host: text, JSON, reasons, and installations that lack something.
+# needs: test/attach/confined
 . "$top_srcdir/test/launcher/lib.sh"
 inspect=$top_builddir/launcher/nixlrun-inspect
 
@@ -43,7 +44,7 @@ asks --info --json
 [ "$rc" = 0 ] && [ ! -s "$work/err" ]
 result $? "--info --json" "$work/err"
 finds 'keys_unsorted == ["nixlrun", "transports", "devices", "libraries", "interfaces", "gpus",
-    "gpu_memory", "storage", "engines", "missing"]' "JSON has every table"
+    "gpu_memory", "sharing", "storage", "engines", "missing"]' "JSON has every table"
 finds '.transports[] | select(.name == "shm") | .usable and .latency_ns > 0 and .why_not == ""' \
     "JSON has numbers and truths as such"
 finds '.interfaces[] | select(.name == "lo") | .up and .mtu > 0 and .numa_node == null' \
@@ -55,6 +56,24 @@ if [ -e "$top_builddir/src/.libs/nixlrun/nixlrun_etcd.so" ]; then
     file=$(sed -nE "s/^libraries: libcurl [0-9.]+ (.*)/\1/p" "$work/rows")
     [ -f "$file" ]
     result $? "it knows version and file of libcurl, by which names are published in etcd" "$work/rows"
+fi
+
+# What a container forbids is tried, and what happens instead is told.
+has "$work/rows" '^sharing: memfd_create yes' "shared memory is tried"
+NIXLRUN_PROCESS_VM=0 NIXLRUN_SHARED_DIR=$work/none asks --info
+has "$work/rows" '^sharing: process_vm_readv no NIXLRUN_PROCESS_VM is off: .* through a buffer' "a way that is off"
+has "$work/rows" '^sharing: NIXLRUN_SHARED_DIR no .*/none: No such file' "a shared folder that is not there"
+confined=$top_builddir/test/attach/confined
+if [ -x "$confined" ] && "$confined" true; then
+    free=$nixlrun
+    nixlrun=$work/confined
+    printf '#!/bin/sh\nexec "%s" "%s" "$@"\n' "$confined" "$free" >"$nixlrun"
+    chmod +x "$nixlrun"
+    NIXLRUN_SHARED_DIR=$work asks --info
+    nixlrun=$free
+    has "$work/rows" '^sharing: process_vm_readv no Operation not permitted: .*allow process_vm_readv' "a call that is forbidden"
+    has "$work/rows" '^sharing: pidfd_open no Operation not permitted: deaths are seen by' "and what serves without it"
+    has "$work/rows" "^sharing: NIXLRUN_SHARED_DIR yes $work: containers that have it" "a shared folder"
 fi
 
 # Without UCX and libfabric: TCP serves, and it is told what these would bring.
