@@ -46,6 +46,7 @@ enum tag {
 enum explain_table {
     EXPLAIN_HOSTS,
     EXPLAIN_GPU_MEMORY,
+    EXPLAIN_STORAGE,
     EXPLAIN_ROUTES,
     EXPLAIN_REFUSED,
     EXPLAIN_N_TABLES
@@ -60,6 +61,10 @@ static const struct table_column explain_gpu_memory_columns[] = {
     {"kind", "kind", TABLE_TEXT},       {"hosts", "hosts", TABLE_TEXT},
     {"usable", "usable", TABLE_FLAG},   {"uuid", "UUID", TABLE_TEXT},
     {"why_not", "why not", TABLE_TEXT}, {NULL, NULL, TABLE_TEXT},
+};
+static const struct table_column explain_storage_columns[] = {
+    {"what", "what", TABLE_TEXT}, {"hosts", "hosts", TABLE_TEXT}, {"by", "by", TABLE_TEXT},
+    {"why", "why", TABLE_TEXT},   {NULL, NULL, TABLE_TEXT},
 };
 static const struct table_column route_columns[] = {
     {"from", "from", TABLE_TEXT},
@@ -88,6 +93,7 @@ static const struct table_column refused_columns[] = {
 static struct table explain_tables[EXPLAIN_N_TABLES] = {
     [EXPLAIN_HOSTS] = {.name = "hosts", .columns = host_columns},
     [EXPLAIN_GPU_MEMORY] = {.name = "gpu_memory", .columns = explain_gpu_memory_columns},
+    [EXPLAIN_STORAGE] = {.name = "storage", .columns = explain_storage_columns},
     [EXPLAIN_ROUTES] = {.name = "routes", .columns = route_columns},
     [EXPLAIN_REFUSED] = {.name = "refused", .columns = refused_columns},
 };
@@ -99,7 +105,7 @@ struct member {
     bool is_answered; /* it has named its leader; later: it has no more rows */
     char *label;      /* of its host; of leaders only */
     struct explain_memory memory;
-    enum explain_part last_listed; /* GPU memory that is already listed in a line */
+    enum explain_part last_listed; /* a part that is already listed in a line */
 };
 static struct member *members;
 
@@ -332,8 +338,8 @@ static bool is_to_be_listed(int rank, enum explain_part part)
     return member->leader == rank && member->memory.parts != 0 && member->last_listed < part;
 }
 
-/* List the GPU memory of leaders. Hosts that lack it for the same reason share a line. */
-static void list_gpu_memory(enum explain_part part)
+/* List GPU memory or storage of leaders. Hosts where it is the same share a line. */
+static void list_part(enum explain_part part)
 {
     char hosts[1024];
 
@@ -356,9 +362,16 @@ static void list_gpu_memory(enum explain_part part)
                 members[other].last_listed = part;
             }
         }
-        table_add(&explain_tables[EXPLAIN_GPU_MEMORY],
-                  (const char *const[]){explain_part_name(part), hosts, is_usable ? "yes" : "no",
-                                        first->device[part], table_cell(first->why[part])});
+        if (part >= PART_FIRST_STORAGE) {
+            table_add(&explain_tables[EXPLAIN_STORAGE],
+                      (const char *const[]){explain_part_name(part), hosts, first->device[part],
+                                            table_cell(first->why[part])});
+        } else {
+            table_add(&explain_tables[EXPLAIN_GPU_MEMORY],
+                      (const char *const[]){explain_part_name(part), hosts,
+                                            is_usable ? "yes" : "no", first->device[part],
+                                            table_cell(first->why[part])});
+        }
     }
 }
 
@@ -431,7 +444,7 @@ static int lead(const struct hello *hello, bool is_json)
     lead_unreached();
     name_hosts();
     for (int part = PART_FIRST_GPU; part < N_PARTS; part++) {
-        list_gpu_memory((enum explain_part)part);
+        list_part((enum explain_part)part);
     }
     n_targets = plan(0, targets);
     for (size_t i = 0; i < n_targets; i++) {

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "launcher/explain_tell.h"
+#include "launcher/storage_facts.h"
 #include "launcher/table.h"
 #include "nixlrun.h"
 
@@ -23,9 +24,12 @@ static const struct {
     [PART_REGISTERED] = {"host, registered", NULL, NIXL_MEM_HOST},
     [PART_CUDA] = {"cuda", "cuda", NIXL_MEM_CUDA},
     [PART_VULKAN] = {"vulkan", "vulkan", NIXL_MEM_VULKAN},
+    [PART_FILE] = {"file", NULL, NIXL_MEM_FILE},
+    [PART_OBJECT] = {"objects", NULL, NIXL_MEM_OBJECT},
 };
 
-static struct nixl_region *regions[N_PARTS]; /* of GPUs: without memory, a handle to query peers */
+static struct nixl_region
+    *regions[N_PARTS]; /* of GPUs, files: maybe a mere handle, to query peers */
 static uint32_t own_parts;
 
 /* One rank's memory: the same sources and targets for all transports. */
@@ -66,6 +70,27 @@ static bool open_gpu(enum explain_part part, struct explain_memory *memory)
     return true;
 }
 
+static bool open_storage(bool is_reporter, struct explain_memory *memory)
+{
+    const char *name = explain_line_kinds[PART_FILE].name;
+    struct storage_facts facts;
+
+    if (!is_reporter) {
+        return nixl_region_open(name, &regions[PART_FILE]) == NIXL_OK;
+    }
+    storage_facts_find(&facts);
+    snprintf(memory->device[PART_FILE], sizeof(memory->device[0]), "%s", facts.file_by);
+    snprintf(memory->why[PART_FILE], sizeof(memory->why[0]), "%s", facts.file_why);
+    snprintf(memory->device[PART_OBJECT], sizeof(memory->device[0]), "%s", facts.object_by);
+    snprintf(memory->why[PART_OBJECT], sizeof(memory->why[0]), "%s", facts.object_why);
+    regions[PART_FILE] = storage_file_open(name);
+    if (regions[PART_FILE] == NULL) {
+        return nixl_region_open(name, &regions[PART_FILE]) == NIXL_OK;
+    }
+    memory->parts |= 1u << PART_FILE;
+    return true;
+}
+
 bool explain_open(bool is_reporter, struct explain_memory *memory_p)
 {
     static char registered[PART_NBYTES];
@@ -77,12 +102,15 @@ bool explain_open(bool is_reporter, struct explain_memory *memory_p)
                              NULL, &regions[PART_REGISTERED]) != NIXL_OK) {
         return false;
     }
-    for (int part = PART_FIRST_GPU; part < N_PARTS; part++) {
+    for (int part = PART_FIRST_GPU; part < PART_FIRST_STORAGE; part++) {
         if (is_reporter && open_gpu((enum explain_part)part, memory_p)) {
             memory_p->parts |= 1u << part;
         } else if (nixl_region_open(explain_line_kinds[part].name, &regions[part]) != NIXL_OK) {
             return false;
         }
+    }
+    if (!open_storage(is_reporter, memory_p)) {
+        return false;
     }
     own_parts = memory_p->parts;
     return true;
@@ -280,6 +308,7 @@ static int explain_line_tell_host(struct teller *teller)
     return PART_FIRST_GPU;
 }
 
+/* Those for storage are those for host memory, by which its bytes go. */
 static bool tell_refusals(int rank, uint32_t targets, bool (*tell)(char *row))
 {
     struct teller teller = {.rank = rank, .tell = tell, .is_told = true};
@@ -318,5 +347,5 @@ bool explain_routes(int rank, uint32_t parts, bool (*tell)(char *row))
             }
         }
     }
-    return tell_refusals(rank, parts, tell);
+    return tell_refusals(rank, parts & ((1u << PART_FIRST_STORAGE) - 1), tell);
 }

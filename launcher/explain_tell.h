@@ -6,22 +6,35 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Kinds of memory of a region: host memory allocated by the library or the user; a GPU's. */
-enum explain_part { PART_ALLOCATED, PART_REGISTERED, PART_CUDA, PART_VULKAN, N_PARTS };
-#define PART_FIRST_GPU PART_CUDA
+/*
+ * Kinds of memory of a region: host memory allocated by the library or the user; a GPU's; a file.
+ * There are no routes to objects, as no store is known; they are served as files are.
+ */
+enum explain_part {
+    PART_ALLOCATED,
+    PART_REGISTERED,
+    PART_CUDA,
+    PART_VULKAN,
+    PART_FILE,
+    PART_OBJECT,
+    N_PARTS
+};
+#define PART_FIRST_GPU     PART_CUDA
+#define PART_FIRST_STORAGE PART_FILE
 
 /* The memory of a rank, as it reports it to rank 0. */
 struct explain_memory {
     uint32_t parts;           /* bits by enum explain_part: its regions */
-    char device[N_PARTS][48]; /* GPU memory: which GPU */
-    char why[N_PARTS][176];   /* GPU memory: why there is none */
+    char device[N_PARTS][48]; /* GPU memory: which GPU; storage: what reads and writes it */
+    char why[N_PARTS][176];   /* GPU memory: why there is none; storage: how, or why by that */
 };
 
 const char *explain_part_name(enum explain_part part);
 
 /*
  * Make a region of each kind of memory; of GPU memory, which starts the drivers, only if
- * is_reporter. False: there is not even one of host memory.
+ * is_reporter, as for files what reads and writes them. False: there is not even one of host
+ * memory.
  */
 bool explain_open(bool is_reporter, struct explain_memory *memory_p);
 

@@ -8,12 +8,12 @@
 #include "launcher/explain.h"
 #include "launcher/inspect.h"
 #include "launcher/job.h"
+#include "launcher/storage_facts.h"
 #include "launcher/table.h"
 #include "nixlrun.h"
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <link.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,79 +112,47 @@ static void tell_gpus(const char *name, enum nixl_mem_kind kind)
     } while (tell_gpu(name, kind, number) && ++i < MAX_GPUS);
 }
 
-/* ---- etcd ------------------------------------------------------------------------------------ */
+/* ---- libcurl and etcd ------------------------------------------------------------------------ */
 
-/* The loaded object whose file name begins with "libcurl"; ends the search. */
-static int find_curl(struct dl_phdr_info *info, size_t nbytes, void *arg)
+/* The libcurl that a module has brought in, once. */
+static void tell_curl(void)
 {
-    const char *slash = strrchr(info->dlpi_name, '/');
-    char *path = arg;
+    static bool is_told;
+    char path[PATH_MAX], version[CURL_VERSION_NBYTES];
 
-    (void)nbytes;
-    if (slash == NULL || strncmp(slash + 1, "libcurl", strlen("libcurl")) != 0) {
-        return 0;
+    if (!is_told && storage_curl_find(path, version)) {
+        printf("libraries\tlibcurl\t%s\t%s\n", version, table_cell(path));
+        is_told = true;
     }
-    snprintf(path, PATH_MAX, "%s", info->dlpi_name);
-    return 1;
 }
 
 /* Is the library's module for etcd there? A query about a place in etcd loads it. */
 static void tell_etcd(void)
 {
-    char text[64], path[PATH_MAX] = "", version[32] = "";
-    const char *(*curl_version)(void) = NULL;
-    void *curl = NULL;
+    char text[64];
 
     if (nixl_publish_query("etcd://localhost:2379", "info", text, sizeof(text)) ==
         NIXL_E_UNSUPPORTED) {
         printf("missing\tnames in etcd\t%s\n", table_cell(strdupa(nixl_last_error()->text)));
-        return;
-    }
-    if (dl_iterate_phdr(find_curl, path) != 0) {
-        curl = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-    }
-    if (curl != NULL) {
-        *(void **)&curl_version = dlsym(curl, "curl_version");
-    }
-    if (curl_version != NULL) {
-        sscanf(curl_version(), "libcurl/%31s", version);
-        printf("libraries\tlibcurl\t%s\t%s\n", version, table_cell(path));
+    } else {
+        tell_curl();
     }
 }
 
 /* ---- storage --------------------------------------------------------------------------------- */
 
-/* By what files would be read and written, and why by that. */
+/* By what storage would be read and written here, and why by that, or how. */
 static void tell_storage(void)
 {
-    struct nixl_file_params params = NIXL_FILE_PARAMS_INIT;
-    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
-    struct nixl_region *region;
+    struct storage_facts facts;
 
-    params.fd = memfd_create("nixlrun-info", MFD_CLOEXEC);
-    params.nbytes = 1;
-    if (nixl_region_open_file(NULL, NULL, &params, &region) != NIXL_OK) {
-        printf("storage\tfiles\t\t%s\n", table_cell(strdupa(nixl_last_error()->text)));
-    } else {
-        if (nixl_region_query(0, region, NIXL_FOREVER, &info) == NIXL_OK) {
-            printf("storage\tfiles\t%s\t%s\n", info.device, table_cell(info.note));
-        }
-        (void)nixl_region_close(region, NIXL_FOREVER);
-    }
-    if (params.fd >= 0) {
-        close(params.fd);
-    }
-}
-
-/* Is the module for objects there? A URL that no store has is refused by it. */
-static void tell_objects(void)
-{
-    struct nixl_region *region;
-
-    if (nixl_region_open_object(NULL, "s3:///", NULL, &region) == NIXL_E_UNSUPPORTED) {
-        printf("storage\tobjects\t\t%s\n", table_cell(strdupa(nixl_last_error()->text)));
-    } else {
-        printf("storage\tobjects\ts3\t\n");
+    storage_facts_find(&facts);
+    printf("storage\tfiles\t%s\t%s\n", facts.file_by, table_cell(facts.file_why));
+    printf("storage\tobjects\t%s\t%s\n", facts.object_by, table_cell(facts.object_why));
+    printf("storage\tGPU memory\tstaged\t"
+           "through page-locked host memory: nixlrun does not use cuFile\n");
+    if (facts.object_by[0] != '\0') {
+        tell_curl();
     }
 }
 
@@ -198,7 +166,6 @@ static int tell_rank(void)
     tell_transports();
     tell_etcd();
     tell_storage();
-    tell_objects();
     fflush(stdout);
     tell_gpus("cuda", NIXL_MEM_CUDA);
     tell_gpus("vulkan", NIXL_MEM_VULKAN);

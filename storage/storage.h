@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_STORAGE_ABI 2
+#define NXR_STORAGE_ABI 3
 
 enum nxr_storage_action {
     NXR_STORAGE_READ,
@@ -100,6 +100,9 @@ struct nxr_storage_engine {
     void (*file_remove)(int slot);
     void (*pin)(void *addr, size_t nbytes);
     void (*unpin)(void *addr);
+
+    /* NULL, or after start(): what of the kernel it uses, for people. */
+    void (*describe)(char *text, size_t text_nbytes);
 };
 
 extern const struct nxr_storage_engine nxr_storage_threads;

@@ -57,6 +57,12 @@ enum nxr_method {
     NXR_METHOD_MESSAGE, /* the owner's library places and fetches the bytes */
     NXR_METHOD_RMA,     /* the network moves them, if the transfer is large */
     NXR_METHOD_DEVICE,  /* a GPU copies, or what stands in for one */
+
+    /* By what its owner reads and writes storage: for reports, never the method of a segment. */
+    NXR_METHOD_URING,
+    NXR_METHOD_THREADS,
+    NXR_METHOD_S3,
+    NXR_N_METHODS
 };
 
 /*
@@ -79,12 +85,14 @@ enum nxr_key_mark {
     NXR_KEY_REGISTERED = 1, /* the owner's own memory, which has no descriptor */
     NXR_KEY_OWN = 2,        /* the library's: no call of the program names it */
     NXR_KEY_EXTENTS = 4, /* no memory: it says how many extents the region has (region/extents.h) */
+    NXR_KEY_STORAGE = 7 << 3, /* of storage: nxr_key_storage(); 0: not known */
 };
+#define NXR_KEY_STORAGE_SHIFT 3
 
 /* All that there are. */
 #define NXR_MEM_FLAGS  (NIXL_MEM_NUMA | NIXL_MEM_HUGE | NIXL_MEM_PINNED | NIXL_MEM_POPULATE)
 #define NXR_ACCESS_ALL (NIXL_ACCESS_NO_PUT | NIXL_ACCESS_NO_GET)
-#define NXR_KEY_MARKS  (NXR_KEY_REGISTERED | NXR_KEY_OWN | NXR_KEY_EXTENTS)
+#define NXR_KEY_MARKS  (NXR_KEY_REGISTERED | NXR_KEY_OWN | NXR_KEY_EXTENTS | NXR_KEY_STORAGE)
 
 /* How device memory is exported to other processes on its host. */
 enum nxr_export_type {

@@ -219,12 +219,12 @@ struct nixl_region_info {
     int32_t kind;            /**< enum nixl_mem_kind */
     uint32_t flags;          /**< of enum nixl_mem_flag: those that the memory has */
     int is_registered;       /**< 1: the owner's own memory; 0: allocated by the library */
-    char transport[16];      /**< as in nixl_route_query(); "device": own GPU memory */
-    char method[24];         /**< memcpy, process_vm, bounce, message, rma, or device */
+    char transport[16];      /**< as in nixl_route_query_segment() */
+    char method[24];         /**< memcpy, process_vm, bounce...; own storage: its engine */
     char note[160];          /**< why a flag is missing or a method fell back; "" if it did not */
     uint64_t latency_ns;     /**< expected: a small put_notify, one way; 0: not known */
     uint64_t bandwidth_mbps; /**< expected: MB/s of a large put; 0: not known */
-    char device[48];         /**< GPU memory: "GPU-" and a UUID; own storage: its engine; or "" */
+    char device[48];         /**< GPU memory: "GPU-" and a UUID; storage: its engine; or "" */
     uint32_t access;         /**< of enum nixl_access: what the owner's peers may not do */
     uint64_t offset;         /**< nixl_region_query_extent(): where the extent begins; else 0 */
     uint32_t nextents;       /**< of the segment; 1: it is one piece of memory */

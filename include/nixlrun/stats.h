@@ -58,8 +58,10 @@ struct nixl_stats {
     size_t struct_nbytes;
     int rank;           /**< the peer; -1: none, or several */
     unsigned op;        /**< an enum nixl_stats_op, or NIXL_STATS_ANY: several */
-    char transport[16]; /**< "self", "shm", "tcp"..., "staging", "device"; "": none, or several */
-    char method[12];    /**< as in nixl_route_info; "": none, or several */
+    /** "self", "shm", "tcp"..., "staging", "device", "storage"; "": none, or several */
+    char transport[16];
+    /** as in nixl_route_info; of storage, its owner's engine; "": none, or several */
+    char method[12];
     unsigned reserved;
     uint64_t nops;      /**< operations that succeeded */
     uint64_t nbytes;    /**< their bytes */

@@ -95,6 +95,8 @@ bool nxr_key_is_sound(const struct nxr_key *key)
     return key->generation != 0 && key->nbytes != 0 && key->nbytes <= INT64_MAX &&
            key->id < NXR_N_REGION_IDS && nxr_memory_kind((enum nixl_mem_kind)key->kind) != NULL &&
            (key->flags & ~NXR_MEM_FLAGS) == 0 && (key->marks & ~NXR_KEY_MARKS) == 0 &&
+           ((key->marks & NXR_KEY_STORAGE) == 0 ||
+            nxr_memory_kind((enum nixl_mem_kind)key->kind)->is_storage) &&
            (key->access & ~NXR_ACCESS_ALL) == 0 && key->addr <= UINT64_MAX - key->nbytes &&
            ((key->marks & NXR_KEY_EXTENTS) == 0 || wire_is_whole(key));
 }

@@ -118,10 +118,42 @@ void nxr_route_expect(const struct nxr_segment *segment, uint64_t *latency_ns_p,
                         bandwidth_mbps_p);
 }
 
+const char nxr_storage_route[] = "storage";
+
+/* The last ones are names of storage engines. */
+static const char *const route_method_names[NXR_N_METHODS] = {
+    [NXR_METHOD_NONE] = "",
+    [NXR_METHOD_MEMCPY] = "memcpy",
+    [NXR_METHOD_PROCESS_VM] = "process_vm",
+    [NXR_METHOD_BOUNCE] = "bounce",
+    [NXR_METHOD_MESSAGE] = "message",
+    [NXR_METHOD_RMA] = "rma",
+    [NXR_METHOD_DEVICE] = "device",
+    [NXR_METHOD_URING] = "io_uring",
+    [NXR_METHOD_THREADS] = "threads",
+    [NXR_METHOD_S3] = "s3",
+};
+
 const char *nxr_method_name(enum nxr_method method)
 {
-    static const char *const names[] = {"",        "memcpy", "process_vm", "bounce",
-                                        "message", "rma",    "device"};
+    return route_method_names[method];
+}
 
-    return names[method];
+enum nxr_method nxr_key_storage(const struct nxr_key *key)
+{
+    unsigned number = (key->marks & NXR_KEY_STORAGE) >> NXR_KEY_STORAGE_SHIFT;
+
+    return number != 0 && number < NXR_N_METHODS - NXR_METHOD_DEVICE
+               ? (enum nxr_method)(NXR_METHOD_DEVICE + number)
+               : NXR_METHOD_NONE;
+}
+
+uint8_t nxr_storage_marks(const char *engine)
+{
+    for (unsigned method = NXR_METHOD_DEVICE + 1; method < NXR_N_METHODS; method++) {
+        if (strcmp(engine, route_method_names[method]) == 0) {
+            return (uint8_t)((method - NXR_METHOD_DEVICE) << NXR_KEY_STORAGE_SHIFT);
+        }
+    }
+    return 0;
 }

@@ -21,6 +21,16 @@ const struct nxr_transport *nxr_route_choose(enum nixl_scope_kind scope, char *w
 const char *nxr_method_name(enum nxr_method method);
 
 /*
+ * By what the owner reads and writes a segment that is storage. NXR_METHOD_NONE: it is none, or it
+ * is not known. In a key it is its marks; nxr_storage_marks() are those of an engine.
+ */
+enum nxr_method nxr_key_storage(const struct nxr_key *key);
+uint8_t nxr_storage_marks(const char *engine);
+
+/* What own storage is reached by, in reports: no processor and no GPU copies it. */
+extern const char nxr_storage_route[];
+
+/*
  * The next usable transport, from *index_p on, that reaches memory of that kind of peers of that
  * scope. NULL: there are no more.
  */

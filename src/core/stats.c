@@ -251,13 +251,31 @@ static enum nxr_stats_op stats_op_of(enum nxr_op_kind kind)
                                 : NXR_STATS_ATOMIC;
 }
 
+/* Own storage is a route of its own: no device copies it. */
+static const char *stats_transport(const struct nxr_segment *segment,
+                                   const struct nxr_transport *transport)
+{
+    return segment->method == NXR_METHOD_DEVICE && nxr_key_storage(&segment->key) != NXR_METHOD_NONE
+               ? nxr_storage_route
+               : transport->name;
+}
+
+/* Storage is counted by what its owner reads and writes it. */
+static enum nxr_method stats_method(const struct nxr_segment *segment)
+{
+    enum nxr_method storage = nxr_key_storage(&segment->key);
+
+    return storage != NXR_METHOD_NONE ? storage : segment->method;
+}
+
 void nxr_stats_moved(const struct nxr_segment *segment, enum nxr_op_kind kind, size_t nbytes)
 {
     if (nxr_stats_is_piece) {
         return;
     }
-    nxr_stats_count(nxr_stats_entry_of(segment->peer, stats_op_of(kind), segment->transport->name,
-                                       segment->method),
+    nxr_stats_count(nxr_stats_entry_of(segment->peer, stats_op_of(kind),
+                                       stats_transport(segment, segment->transport),
+                                       stats_method(segment)),
                     nbytes);
 }
 
@@ -280,7 +298,8 @@ void nxr_stats_time(struct nxr_stats_histogram *histogram, int64_t ns)
 static enum nxr_method stats_method_of(const struct nxr_op *op,
                                        const struct nxr_transport *transport)
 {
-    return transport == op->segment->transport ? op->segment->method : NXR_METHOD_NONE;
+    return transport == op->segment->transport ? stats_method(op->segment)
+                                               : nxr_key_storage(&op->segment->key);
 }
 
 static enum nxr_trace_kind stats_trace_kind_of(enum nxr_op_kind kind)
@@ -309,8 +328,9 @@ void nxr_stats_begin(struct nxr_op *op, const struct nxr_transport *transport)
 {
     bool is_timed = op->nbytes >= TIMED_NBYTES || n_untimed++ % TIMED_EVERY == 0;
 
-    op->stats = nxr_stats_entry_of(op->segment->peer, stats_op_of(op->kind), transport->name,
-                                   stats_method_of(op, transport));
+    op->stats =
+        nxr_stats_entry_of(op->segment->peer, stats_op_of(op->kind),
+                           stats_transport(op->segment, transport), stats_method_of(op, transport));
     op->began_ns = is_timed ? nxr_now_ns() : 0;
     op->began_ticks = nxr_trace_has(stats_trace_kind_of(op->kind)) ? nxr_ticks() : 0;
     NXR_PROBE5(start, op, (int)op->kind, op->segment->peer->rank, op->nbytes, transport->name);

@@ -234,7 +234,11 @@ static int move_now(struct nxr_segment *segment, enum nxr_op_kind kind, uint64_t
         return status;
     }
     set_piece(&move->pieces[0], segment->addr + offset, kind, local, nbytes);
-    return device_move_run(move);
+    status = device_move_run(move);
+    if (status == NIXL_OK) {
+        nxr_stats_moved(segment, kind, nbytes);
+    }
+    return status;
 }
 
 int nxr_device_put(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes)

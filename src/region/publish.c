@@ -10,6 +10,7 @@
 #include "control/dispatch.h"
 #include "memory/memory.h"
 #include "core/carrier.h"
+#include "core/route.h"
 #include "nixlrun.h"
 #include "region/region.h"
 #include "util/debug.h"
@@ -162,7 +163,8 @@ static struct nxr_key key_of(const char *name, const struct nxr_memory *memory)
         .kind = (uint8_t)memory->kind->kind,
         .flags = (uint8_t)memory->flags,
         .marks = (memory->is_registered ? NXR_KEY_REGISTERED : 0) |
-                 (is_own_name(name) ? NXR_KEY_OWN : 0),
+                 (is_own_name(name) ? NXR_KEY_OWN : 0) |
+                 (memory->kind->is_storage ? nxr_storage_marks(memory->device) : 0),
         .access = (uint8_t)memory->access,
     };
 }

@@ -37,7 +37,10 @@ const char *nxr_segment_method(const struct nxr_segment *segment)
     return nxr_method_name(segment->method);
 }
 
-/* The GPU that holds the memory, as far as its owner has reported it. `own`: this rank's memory. */
+/*
+ * The GPU that holds the memory, or the engine that reads and writes it, as far as its owner has
+ * reported it. `own`: this rank's memory.
+ */
 static void fill_device(const struct nxr_memory *own, const struct nxr_segment *segment,
                         char text[NXR_DEVICE_ID_NBYTES])
 {
@@ -46,8 +49,19 @@ static void fill_device(const struct nxr_memory *own, const struct nxr_segment *
     } else if (segment->export.type != NXR_EXPORT_NONE) {
         nxr_device_id_text(segment->export.device, text);
     } else {
-        text[0] = '\0';
+        snprintf(text, NXR_DEVICE_ID_NBYTES, "%s", nxr_method_name(nxr_key_storage(&segment->key)));
     }
+}
+
+static void fill_route(const struct nxr_segment *segment, struct nixl_region_info *info)
+{
+    bool is_own_storage = segment->method == NXR_METHOD_DEVICE && nxr_segment_is_storage(segment);
+
+    snprintf(info->transport, sizeof(info->transport), "%s",
+             is_own_storage ? nxr_storage_route : segment->transport->name);
+    snprintf(info->method, sizeof(info->method), "%s",
+             is_own_storage ? nxr_method_name(nxr_key_storage(&segment->key))
+                            : nxr_segment_method(segment));
 }
 
 static void fill_info(const struct nxr_memory *own, const struct nxr_segment *segment,
@@ -60,14 +74,15 @@ static void fill_info(const struct nxr_memory *own, const struct nxr_segment *se
     info->access = segment->key.access;
     info->nextents = 1;
     fill_device(own, segment, info->device);
-    snprintf(info->transport, sizeof(info->transport), "%s", segment->transport->name);
-    snprintf(info->method, sizeof(info->method), "%s", nxr_segment_method(segment));
+    fill_route(segment, info);
     if (own != NULL) {
         snprintf(info->note, sizeof(info->note), "%s", own->note);
     } else {
         nxr_segment_copy_note(segment, info->note, sizeof(info->note));
     }
-    nxr_route_expect(segment, &info->latency_ns, &info->bandwidth_mbps);
+    if (!nxr_segment_is_storage(segment)) { /* of which nothing is known */
+        nxr_route_expect(segment, &info->latency_ns, &info->bandwidth_mbps);
+    }
 }
 
 /* What is asked for: a segment, or one of its extents. */

@@ -80,9 +80,12 @@ static bool is_own_device(const struct between *between)
     return between != NULL && between->segment->transport == &nxr_transport_device;
 }
 
-static void ask_own_device(struct nixl_route_info *info)
+/* Own storage goes the same way, but no device copies it. */
+static void ask_own_device(const struct between *between, struct nixl_route_info *info)
 {
-    snprintf(info->transport, sizeof(info->transport), "%s", nxr_transport_device.name);
+    snprintf(info->transport, sizeof(info->transport), "%s",
+             nxr_segment_is_storage(between->segment) ? nxr_storage_route
+                                                      : nxr_transport_device.name);
     info->is_usable = 1;
     info->is_chosen = 1;
     info->nrails = 1;
@@ -106,7 +109,7 @@ static bool route_query_ask(unsigned index, const struct nxr_peer *peer,
     } else if (index < n) {
         nxr_net_ask(index - nxr_n_transports, peer, info);
     } else {
-        ask_own_device(info);
+        ask_own_device(between, info);
     }
     pthread_mutex_unlock(&nxr_job.lock);
     return true;
@@ -166,6 +169,27 @@ static void tell_why_staged(const struct between *between, struct nixl_route_inf
 }
 
 /*
+ * Storage: how its bytes come to its owner, and by what that reads and writes it. How long that
+ * takes is not known: transports' figures are those of memory.
+ */
+static void tell_how_storage(const struct nxr_segment *segment, const struct nxr_transport *mover,
+                             struct nixl_route_info *info)
+{
+    const char *engine = nxr_method_name(nxr_key_storage(&segment->key));
+    bool is_own = segment->transport == &nxr_transport_device;
+
+    info->latency_ns = info->bandwidth_mbps = 0;
+    snprintf(info->method, sizeof(info->method), "%s",
+             mover == &nxr_transport_staging ? "staged"
+             : is_own                        ? engine
+                                             : nxr_segment_method(segment));
+    if (!is_own || mover == &nxr_transport_staging) {
+        snprintf(info->why, sizeof(info->why), "%s reads and writes it%s%s",
+                 is_own ? "this rank" : "its owner", engine[0] != '\0' ? " by " : "", engine);
+    }
+}
+
+/*
  * How the chosen transport moves the bytes, how long that takes, and why no better method is used.
  */
 static void route_query_tell_how(const struct between *between, struct nixl_route_info *info)
@@ -173,6 +197,10 @@ static void route_query_tell_how(const struct between *between, struct nixl_rout
     const struct nxr_segment *segment = between->segment;
     const struct nxr_transport *mover = nxr_segment_mover(segment, between->local);
 
+    if (nxr_segment_is_storage(segment)) {
+        tell_how_storage(segment, mover, info);
+        return;
+    }
     nxr_route_expect_between(segment, between->local, &info->latency_ns, &info->bandwidth_mbps);
     snprintf(info->method, sizeof(info->method), "%s",
              mover == &nxr_transport_staging  ? "staged"

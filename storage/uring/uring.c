@@ -377,6 +377,13 @@ static void uring_stop(void)
     memset(uring.buffers, 0, sizeof(uring.buffers));
 }
 
+static void uring_describe(char *text, size_t text_nbytes)
+{
+    snprintf(text, text_nbytes, "%s files, %s staging buffers; waiting threads sleep %s the ring",
+             uring.has_files ? "registered" : "unregistered",
+             uring.has_buffers ? "registered" : "unregistered", uring.has_futex ? "in" : "beside");
+}
+
 NIXL_API extern const struct nxr_storage_engine nxr_storage_uring;
 
 const struct nxr_storage_engine nxr_storage_uring = {
@@ -393,4 +400,5 @@ const struct nxr_storage_engine nxr_storage_uring = {
     .file_remove = uring_file_remove,
     .pin = uring_pin,
     .unpin = uring_unpin,
+    .describe = uring_describe,
 };

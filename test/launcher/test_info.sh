@@ -92,7 +92,8 @@ result $? "and nothing is missing of TCP" "$work/rows"
 has "$work/rows" '^storage: objects objects need the module for S3, which is built with libcurl' "and of S3"
 
 # Files: by io_uring where it is there and permitted, else by threads, and why.
-has "$work/rows" '^storage: files (io_uring|threads .+)$' "it says by what files are read and written"
+has "$work/rows" '^storage: files (io_uring|threads) .+$' "it says by what files are read and written"
+has "$work/rows" '^storage: GPU memory staged .*cuFile$' "and how from GPUs"
 NIXLRUN_STORAGE=threads asks --info
 has "$work/rows" '^storage: files threads NIXLRUN_STORAGE is threads$' "and why by that"
 
@@ -198,10 +199,18 @@ has "$work/rows" "^refused: $host $host any any self reaches only the rank itsel
 asks --explain --json -np 3
 [ "$rc" = 0 ] && [ ! -s "$work/err" ]
 result $? "--explain --json" "$work/err"
-finds 'keys_unsorted == ["nixlrun", "hosts", "gpu_memory", "routes", "refused"]' "JSON has every table"
+finds 'keys_unsorted == ["nixlrun", "hosts", "gpu_memory", "storage", "routes", "refused"]' "JSON has every table"
 finds '.hosts == [{"name": "'"$host"'", "ranks": "0-2"}]' "JSON has the host"
 finds '.routes | map(select(.source == "host" and (.target | test("^host")))) |
     length == 2 and .[0].transport == "shm" and .[0].rails == 1' "JSON has the routes"
+
+finds '.storage | length == 2 and .[0].what == "file" and .[0].by != "" and .[0].why != "" and .[1].what == "objects"' \
+    "JSON has what reads and writes storage"
+finds '(.storage[0].by) as $by | .routes[] | select(.target == "file" and .source == "host") |
+    .transport == "shm" and .latency_ns == null and .note == "its owner reads and writes it by " + $by' "and the routes to it"
+asks --explain -x NIXLRUN_STORAGE=threads
+has "$work/rows" "^storage: file $host threads NIXLRUN_STORAGE is threads$" "it says why threads read and write files"
+has "$work/rows" "^routes: $host $host host file shm bounce 1 its owner reads and writes it by threads$" "and that they do"
 
 asks --explain -x NIXLRUN_PROCESS_VM=0
 has "$work/rows" "^routes: $host $host host host, registered shm bounce .*NIXLRUN_PROCESS_VM is off$" \
@@ -259,12 +268,13 @@ with_gpu gpu:2
 [ "$rc" = 0 ] && [ ! -s "$work/err" ]
 result $? "a GPU is explained" "$work/err"
 finds '.gpu_memory[] | select(.kind == "cuda") | .usable and .hosts == "gpu" and (.uuid | startswith("GPU-"))' "the host has it"
-finds '[.routes[] | select(.source != "host" or .target != "host, registered") |
+finds '[.routes[] | select((.source != "host" or .target != "host, registered") and .target != "file") |
     [.source, .target, .transport, .method]] == [["host", "host, allocated", "shm", "memcpy"], ["host", "cuda", "cuda_ipc", "device"],
     ["cuda", "host, allocated", "shm", "device"], ["cuda", "host, registered", "shm", "staged"],
     ["cuda", "cuda", "cuda_ipc", "device"]]' "each pair of memories has its way"
-finds '.routes | all(.latency_ns > 0 and .bandwidth_mb_s > 0 and .rails > 0)' "and what is expected of it"
-finds '.routes[] | select(.method == "staged") | .note == "shm does not move cuda memory by itself"' \
+finds '.routes | map(select(.target != "file")) | all(.latency_ns > 0 and .bandwidth_mb_s > 0 and .rails > 0)' "and what is expected of it"
+finds '[.routes[] | select(.source == "cuda" and .target == "file")] | length == 1 and .[0].method == "staged"' "files are staged"
+finds '.routes[] | select(.method == "staged" and .target != "file") | .note == "shm does not move cuda memory by itself"' \
     "pieces through host memory have their reason"
 finds '[.refused[] | select(.transport == "shm") | [.source, .target, .why]] ==
     [["any", "cuda", "reaches only host memory"]]' "a transport is refused for one kind"
@@ -277,10 +287,10 @@ if ls "$top_builddir"/src/.libs/nixlrun/nixlrun_*.so >/dev/null 2>&1; then
     with_gpu gpu:1 b:1 c:1
     finds '[.gpu_memory[] | select(.usable | not) | [.kind, .hosts]] == [["cuda", "b, c"], ["vulkan", "gpu, b, c"]]' \
         "hosts without share a line"
-    finds '[.routes[] | select(.from != .to and (.source == "cuda" or .target == "cuda")) | [.from, .to, .method]] ==
+    finds '[.routes[] | select(.from != .to and (.source == "cuda" or .target == "cuda") and .target != "file") | [.from, .to, .method]] ==
         [["gpu", "b", "staged"], ["gpu", "b", "staged"], ["gpu", "c", "staged"], ["gpu", "c", "staged"],
         ["b", "gpu", "staged"], ["c", "gpu", "staged"]]' "between hosts it is staged"
-    finds '[.routes[] | select(.method == "staged") | .note] | all(test("^cuda memory goes through host memory"))' \
+    finds '[.routes[] | select(.method == "staged" and .target != "file") | .note] | all(test("^cuda memory goes through host memory"))' \
         "and the reason is told"
 fi
 LP_NUM_THREADS=1 NIXLRUN_VULKAN_CPU=1 asks --explain --json

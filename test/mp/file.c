@@ -305,20 +305,63 @@ static void refused(void)
     mpt_barrier();
 }
 
+/* The route to own storage, and to a peer's, names what reads and writes it. */
+static void routed(const char *engine)
+{
+    struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
+    bool is_found = false;
+
+    for (unsigned i = 0; nixl_route_query_segment(next, region, NULL, i, &route) == NIXL_OK; i++) {
+        if (route.is_chosen) {
+            is_found = true;
+            MPT_TRUE(next == rank
+                         ? strcmp(route.transport, "storage") == 0 &&
+                               strcmp(route.method, engine) == 0
+                         : strstr(route.why, "its owner reads and writes it by ") != NULL &&
+                               strstr(route.why, engine) != NULL);
+            MPT_EQ(route.latency_ns, 0);
+        }
+    }
+    MPT_TRUE(is_found);
+}
+
+/* So do the counters. */
+static void counted(const char *engine)
+{
+    struct nixl_stats stats = NIXL_STATS_INIT;
+    uint64_t n = 0;
+
+    MPT_OK(nixl_put(next, region, 0, out, 4096));
+    for (unsigned i = 0; nixl_stats_query(i, &stats) == NIXL_OK; i++) {
+        if (stats.rank == next && stats.op == NIXL_STATS_PUT && strcmp(stats.method, engine) == 0) {
+            MPT_TRUE(next != rank || strcmp(stats.transport, "storage") == 0);
+            n += stats.nops;
+        }
+    }
+    MPT_TRUE(n > 0);
+}
+
 static void queried(const char *engine)
 {
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    char theirs[48];
 
     MPT_OK(nixl_region_query(next, region, MPT_PATIENCE, &info));
     MPT_EQ(info.kind, NIXL_MEM_FILE);
     MPT_EQ(info.nbytes, FILE_NBYTES);
-    info = (struct nixl_region_info)NIXL_REGION_INFO_INIT;
-    MPT_OK(nixl_region_query(rank, region, MPT_PATIENCE, &info));
     MPT_TRUE(strcmp(info.device, "io_uring") == 0 || strcmp(info.device, "threads") == 0);
     if (engine != NULL) {
         MPT_TEXT(info.device, engine);
     }
-    MPT_EQ(strcmp(info.device, "threads") == 0, info.note[0] != '\0');
+    snprintf(theirs, sizeof(theirs), "%s", info.device);
+    info = (struct nixl_region_info)NIXL_REGION_INFO_INIT;
+    MPT_OK(nixl_region_query(rank, region, MPT_PATIENCE, &info));
+    MPT_TEXT(info.device, theirs);
+    MPT_TEXT(info.transport, "storage");
+    MPT_TEXT(info.method, theirs);
+    MPT_TRUE(info.note[0] != '\0' && info.latency_ns == 0);
+    routed(theirs);
+    counted(theirs);
 }
 
 int main(int argc, char **argv)

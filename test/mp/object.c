@@ -342,9 +342,12 @@ static void queried(void)
     MPT_OK(nixl_region_query(next, region, MPT_PATIENCE, &info));
     MPT_EQ(info.kind, NIXL_MEM_OBJECT);
     MPT_EQ(info.nbytes, (uint64_t)N_OBJECTS * NBYTES);
+    MPT_TEXT(info.device, "s3");
     info = (struct nixl_region_info)NIXL_REGION_INFO_INIT;
     MPT_OK(nixl_region_query(rank, region, MPT_PATIENCE, &info));
     MPT_TEXT(info.device, "s3");
+    MPT_TEXT(info.transport, "storage");
+    MPT_TEXT(info.method, "s3");
     MPT_TRUE(strstr(info.note, "bucket") != NULL);
 }
 

@@ -448,7 +448,11 @@ static void memory_fill(struct nxr_memory *memory, struct nxr_file *file, uint32
     memory->is_registered = true;
     snprintf(memory->device, sizeof(memory->device), "%s", engine->name);
     if (memory->note[0] == '\0') {
-        snprintf(memory->note, sizeof(memory->note), "%.150s", why_not);
+        if (why_not[0] == '\0' && engine->describe != NULL) {
+            engine->describe(memory->note, sizeof(memory->note));
+        } else {
+            snprintf(memory->note, sizeof(memory->note), "%.150s", why_not);
+        }
     }
     file->slot = engine->file_add(file->fd);
     file->direct_slot = file->direct_fd >= 0 ? engine->file_add(file->direct_fd) : -1;

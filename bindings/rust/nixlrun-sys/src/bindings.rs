@@ -421,7 +421,9 @@ extern "C" {
     #[doc = ""]
     #[doc = " The chosen one has a method: memcpy, process_vm, bounce, message, rma, device (a GPU copies), or"]
     #[doc = " staged (in pieces through host memory); `why` then says why it is not a better one, or \"\". A rank"]
-    #[doc = " reaches its own GPU memory by the transport \"device\", which serves nothing else."]
+    #[doc = " reaches its own GPU memory by the transport \"device\", which serves nothing else, and its own"]
+    #[doc = " files and objects by \"storage\", whose method is what reads and writes them: io_uring, threads or"]
+    #[doc = " s3. Of those of other ranks `why` says that. For storage no times and rates are expected."]
     #[doc = ""]
     #[doc = " @param local   any address of host or CUDA memory, or in a Vulkan region; NULL: host memory"]
     #[doc = " @param index   0, 1, ... until NIXL_E_NOT_FOUND"]
@@ -713,9 +715,9 @@ pub struct nixl_region_info {
     pub flags: u32,
     #[doc = " 1: the owner's own memory; 0: allocated by the library"]
     pub is_registered: ::std::os::raw::c_int,
-    #[doc = " as in nixl_route_query(); \"device\": own GPU memory"]
+    #[doc = " as in nixl_route_query_segment()"]
     pub transport: [::std::os::raw::c_char; 16usize],
-    #[doc = " memcpy, process_vm, bounce, message, rma, or device"]
+    #[doc = " memcpy, process_vm, bounce...; own storage: its engine"]
     pub method: [::std::os::raw::c_char; 24usize],
     #[doc = " why a flag is missing or a method fell back; \"\" if it did not"]
     pub note: [::std::os::raw::c_char; 160usize],
@@ -723,7 +725,7 @@ pub struct nixl_region_info {
     pub latency_ns: u64,
     #[doc = " expected: MB/s of a large put; 0: not known"]
     pub bandwidth_mbps: u64,
-    #[doc = " GPU memory: \"GPU-\" and a UUID; own storage: its engine; or \"\""]
+    #[doc = " GPU memory: \"GPU-\" and a UUID; storage: its engine; or \"\""]
     pub device: [::std::os::raw::c_char; 48usize],
     #[doc = " of enum nixl_access: what the owner's peers may not do"]
     pub access: u32,
@@ -3540,9 +3542,9 @@ pub struct nixl_stats {
     pub rank: ::std::os::raw::c_int,
     #[doc = " an enum nixl_stats_op, or NIXL_STATS_ANY: several"]
     pub op: ::std::os::raw::c_uint,
-    #[doc = " \"self\", \"shm\", \"tcp\"..., \"staging\", \"device\"; \"\": none, or several"]
+    #[doc = " \"self\", \"shm\", \"tcp\"..., \"staging\", \"device\", \"storage\"; \"\": none, or several"]
     pub transport: [::std::os::raw::c_char; 16usize],
-    #[doc = " as in nixl_route_info; \"\": none, or several"]
+    #[doc = " as in nixl_route_info; of storage, its owner's engine; \"\": none, or several"]
     pub method: [::std::os::raw::c_char; 12usize],
     pub reserved: ::std::os::raw::c_uint,
     #[doc = " operations that succeeded"]
