@@ -118,13 +118,13 @@ static std::vector<Memory> read_memories(nb::handle memory, bool is_written)
 }
 
 /*
- * Open `file` or `objects`, allocate `nbytes`, or register `memory`, or, with none of them, open the
+ * Open what is `stored`, allocate `nbytes`, or register `memory`, or, with none of them, open the
  * name.
  */
 static void region_init(Region *region, nb::object context, nb::handle name, nb::handle nbytes,
                         nb::handle memory, const char *kind, nb::handle numa_node, bool huge,
                         bool pinned, bool populate, nb::handle device, bool no_put, bool no_get,
-                        nb::handle file, nb::handle objects)
+                        nb::handle stored)
 {
     RegionParams made(nb::cast<Context &>(context), kind, device, no_put, no_get);
     const std::string label = region_label(name);
@@ -139,11 +139,8 @@ static void region_init(Region *region, nb::object context, nb::handle name, nb:
         made.params.flags |= NIXL_MEM_NUMA;
         made.params.numa_node = read_int_slow(numa_node, "numa_node");
     }
-    if (!file.is_none()) {
-        check(open_file(&handle, given, nbytes.is_none() ? 0 : read_u64(nbytes, "nbytes"), file,
-                        &made.params));
-    } else if (!objects.is_none()) {
-        handle = open_objects(name, objects, &made.params);
+    if (!stored.is_none()) {
+        handle = open_stored(name, stored, &made.params);
     } else if (!memory.is_none()) {
         registered = read_memories(memory, !no_put);
         made.params.kind = NIXL_MEM_AUTO; /* of each memory, as its driver says */
@@ -561,7 +558,7 @@ void bind_region(nb::module_ &module)
              "memory"_a.none() = none, nb::kw_only(), "kind"_a = "host",
              "numa_node"_a.none() = none, "huge"_a = false, "pinned"_a = false,
              "populate"_a = false, "device"_a.none() = none, "no_put"_a = false, "no_get"_a = false,
-             "file"_a.none() = none, "objects"_a.none() = none);
+             "stored"_a.none() = none);
     type.def_ro("name", &Region::name).def_ro("context", &Region::context);
     type.def_prop_ro("nbytes", [](const Region &region) { return region.nbytes; });
     type.def_prop_ro("addr", [](const Region &region) { return (uintptr_t)region.addr; });

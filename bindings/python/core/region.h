@@ -52,19 +52,9 @@ struct RegionUse {
 /* Wait until no question about a region's objects is asked any more; TimedOutError. */
 void questions_wait(const std::shared_ptr<Questions> &questions, int64_t timeout_ns);
 
-/*
- * Open a file as a region, as keyword arguments give it: (path or None, descriptor, flags, offset,
- * mode). Returns a status (storage.cpp).
- */
-int open_file(struct nixl_region **handle_p, const char *name, uint64_t nbytes, nb::handle file,
-              const struct nixl_mem_params *made);
-
-/*
- * Open objects: (URL, flags, number of objects, bytes of each, keys or None, bytes of a part,
- * connections, then endpoint, AWS's region and certificates, each a text or None). Raises failures.
- */
-struct nixl_region *open_objects(nb::handle name, nb::handle objects,
-                                 const struct nixl_mem_params *made);
+/* Open a file, a directory or objects, as a tuple says (storage.cpp). Raises failures. */
+struct nixl_region *open_stored(nb::handle name, nb::handle stored,
+                                const struct nixl_mem_params *made);
 
 } // namespace nx
 

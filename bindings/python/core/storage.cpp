@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions of what is stored: files, and objects of an S3 store.
+ * Regions of what is stored: files, directories of them, and objects of an S3 store.
  *
  * Calls that ask a store are made aside. Invariant: a question that nobody waits for any more, after
  * Ctrl-C, keeps its region open until it has ended.
@@ -9,49 +9,40 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstring>
 #include <mutex>
 
 namespace nx
 {
 
+/* A str, or bytes of a path. */
 static std::string text_of(nb::handle text, const char *name)
 {
-    if (!nb::isinstance<nb::str>(text)) {
+    std::string read;
+
+    if (nb::isinstance<nb::bytes>(text)) {
+        read.assign(nb::cast<nb::bytes>(text).c_str(), nb::cast<nb::bytes>(text).size());
+    } else if (nb::isinstance<nb::str>(text)) {
+        read = nb::cast<std::string>(text);
+    } else {
         fail_type(std::string(name) + " is not a str");
     }
-    std::string read = nb::cast<std::string>(text);
-
     if (read.find('\0') != std::string::npos) {
         fail_value(std::string(name) + " has a zero byte");
     }
     return read;
 }
 
-int open_file(struct nixl_region **handle_p, const char *name, uint64_t nbytes, nb::handle file,
-              const struct nixl_mem_params *made)
+/* 0: as the library has it. */
+static uint32_t read_u32(nb::handle number, const char *name)
 {
-    const nb::tuple given = nb::cast<nb::tuple>(file);
-    const bool has_path = !given[0].is_none();
-    const nb::bytes path = has_path ? nb::cast<nb::bytes>(given[0]) : nb::bytes("", 0);
-    struct nixl_file_params params = NIXL_FILE_PARAMS_INIT;
+    const uint64_t value = read_u64(number, name);
 
-    if (strlen(path.c_str()) != path.size()) {
-        fail_value("the path has a zero byte");
+    if (value > UINT32_MAX) {
+        fail_value(std::string(name) + " is " + std::to_string(value) + "; allowed: up to " +
+                   std::to_string(UINT32_MAX));
     }
-    params.fd = read_int_slow(given[1], "fd");
-    params.flags = (uint32_t)read_u64(given[2], "flags");
-    params.nbytes = nbytes;
-    params.offset = read_u64(given[3], "offset");
-    params.mode = (uint32_t)read_u64(given[4], "mode");
-    params.access = made->access;
-    params.context = made->context;
-    Unlocked unlocked;
-
-    return nixl_region_open_file(name, has_path ? path.c_str() : nullptr, &params, handle_p);
+    return (uint32_t)value;
 }
-
-/* ---- opening objects ------------------------------------------------------------------------- */
 
 /* A text that may be None. */
 struct OptionalText {
@@ -71,52 +62,113 @@ struct OptionalText {
     }
 };
 
+/* The keys of a table of objects; none: the library numbers them. */
+struct Keys {
+    std::vector<std::string> texts;
+    std::vector<const char *> pointers;
+
+    void read(nb::handle given)
+    {
+        if (given.is_none()) {
+            return;
+        }
+        for (nb::handle key : nb::iter(given)) {
+            texts.push_back(text_of(key, "a key"));
+        }
+        for (const std::string &key : texts) {
+            pointers.push_back(key.c_str());
+        }
+    }
+    const char *const *get() const
+    {
+        return pointers.empty() ? nullptr : pointers.data();
+    }
+};
+
+/* ---- files and directories ------------------------------------------------------------------- */
+
+/* ("file", path or None, descriptor, flags, nbytes, offset, mode) */
+static struct nixl_region *open_file(const OptionalText &name, const nb::tuple &given,
+                                     const struct nixl_mem_params *made)
+{
+    struct nixl_file_params params = NIXL_FILE_PARAMS_INIT;
+    struct nixl_region *region;
+    OptionalText path;
+    int status;
+
+    path.read(given[1], "the path");
+    params.fd = read_int_slow(given[2], "fd");
+    params.flags = (uint32_t)read_u64(given[3], "flags");
+    params.nbytes = read_u64(given[4], "nbytes");
+    params.offset = read_u64(given[5], "offset");
+    params.mode = (uint32_t)read_u64(given[6], "mode");
+    params.access = made->access;
+    params.context = made->context;
+    {
+        Unlocked unlocked;
+        status = nixl_region_open_file(name.get(), path.get(), &params, &region);
+    }
+    check(status);
+    return region;
+}
+
+/* ("directory", path, flags, number of objects, bytes of each, keys or None, mode, descriptors) */
+static struct nixl_region *open_directory(const OptionalText &name, const nb::tuple &given,
+                                          const struct nixl_mem_params *made)
+{
+    struct nixl_directory_params params = NIXL_DIRECTORY_PARAMS_INIT;
+    const std::string path = text_of(given[1], "the path");
+    struct nixl_region *region;
+    Keys keys;
+    int status;
+
+    params.flags = (uint32_t)read_u64(given[2], "flags");
+    keys.read(given[5]);
+    params.keys = keys.get();
+    params.nobjects = params.keys ? keys.texts.size() : read_u64(given[3], "nobjects");
+    params.object_nbytes = read_u64(given[4], "object_nbytes");
+    params.mode = (uint32_t)read_u64(given[6], "mode");
+    params.ndescriptors = read_u32(given[7], "ndescriptors");
+    params.access = made->access;
+    params.context = made->context;
+    {
+        Unlocked unlocked;
+        status = nixl_region_open_directory(name.get(), path.c_str(), &params, &region);
+    }
+    check(status);
+    return region;
+}
+
+/* ---- opening objects ------------------------------------------------------------------------- */
+
 /* What nixl_region_open_object() is about. */
 struct ObjectOpening {
     OptionalText name, endpoint, aws_region, ca_file;
     std::string url;
-    std::vector<std::string> keys;
-    std::vector<const char *> key_texts;
+    Keys keys;
     struct nixl_object_params params = NIXL_OBJECT_PARAMS_INIT;
     std::mutex lock;
     bool is_left = false; /* nobody waits for it any more */
     struct nixl_region *region = nullptr;
 
-    void read(nb::handle objects);
-    void read_keys(nb::handle given);
+    void read(const nb::tuple &given);
     int run();
     void leave();
 };
 
-void ObjectOpening::read_keys(nb::handle given)
+void ObjectOpening::read(const nb::tuple &given)
 {
-    if (given.is_none()) {
-        return;
-    }
-    for (nb::handle key : nb::iter(given)) {
-        keys.push_back(text_of(key, "a key"));
-    }
-    for (const std::string &key : keys) {
-        key_texts.push_back(key.c_str());
-    }
-    params.nobjects = keys.size();
-    params.keys = key_texts.data();
-}
-
-void ObjectOpening::read(nb::handle objects)
-{
-    const nb::tuple given = nb::cast<nb::tuple>(objects);
-
-    url = text_of(given[0], "the URL");
-    params.flags = (uint32_t)read_u64(given[1], "flags");
-    params.nobjects = read_u64(given[2], "nobjects");
-    params.object_nbytes = read_u64(given[3], "object_nbytes");
-    read_keys(given[4]);
-    params.part_nbytes = read_u64(given[5], "part_nbytes");
-    params.nconnections = (uint32_t)std::min<uint64_t>(read_u64(given[6], "nconnections"), 65535);
-    endpoint.read(given[7], "the endpoint");
-    aws_region.read(given[8], "aws_region");
-    ca_file.read(given[9], "ca_file");
+    url = text_of(given[1], "the URL");
+    params.flags = (uint32_t)read_u64(given[2], "flags");
+    keys.read(given[5]);
+    params.keys = keys.get();
+    params.nobjects = params.keys ? keys.texts.size() : read_u64(given[3], "nobjects");
+    params.object_nbytes = read_u64(given[4], "object_nbytes");
+    params.part_nbytes = read_u64(given[6], "part_nbytes");
+    params.nconnections = read_u32(given[7], "nconnections");
+    endpoint.read(given[8], "the endpoint");
+    aws_region.read(given[9], "aws_region");
+    ca_file.read(given[10], "ca_file");
     params.endpoint = endpoint.get();
     params.region = aws_region.get();
     params.ca_file = ca_file.get();
@@ -150,13 +202,17 @@ void ObjectOpening::leave()
     }
 }
 
-struct nixl_region *open_objects(nb::handle name, nb::handle objects,
-                                 const struct nixl_mem_params *made)
+/*
+ * ("object", URL, flags, number of objects, bytes of each, keys or None, bytes of a part,
+ * connections, then endpoint, AWS's region and certificates, each a text or None)
+ */
+static struct nixl_region *open_objects(const OptionalText &name, const nb::tuple &given,
+                                        const struct nixl_mem_params *made)
 {
     auto opening = std::make_shared<ObjectOpening>();
 
-    opening->name.read(name, "the name");
-    opening->read(objects);
+    opening->name = name;
+    opening->read(given);
     opening->params.access = made->access;
     opening->params.context = made->context;
     try {
@@ -166,6 +222,24 @@ struct nixl_region *open_objects(nb::handle name, nb::handle objects,
         throw;
     }
     return opening->region;
+}
+
+struct nixl_region *open_stored(nb::handle name, nb::handle stored,
+                                const struct nixl_mem_params *made)
+{
+    static const char *const whats[] = {"file", "directory", "object", nullptr};
+    const nb::tuple given = nb::cast<nb::tuple>(stored);
+    OptionalText label;
+
+    label.read(name, "the name");
+    switch (read_word(nb::cast<const char *>(given[0]), whats, "what")) {
+    case 0:
+        return open_file(label, given, made);
+    case 1:
+        return open_directory(label, given, made);
+    default:
+        return open_objects(label, given, made);
+    }
 }
 
 /* ---- questions about objects ----------------------------------------------------------------- */

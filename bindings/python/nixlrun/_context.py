@@ -23,6 +23,16 @@ if TYPE_CHECKING:
     Side = Union[Blocks, Sequence[Blocks]]
 
 
+def check_table(nobjects: Optional[Int], keys: Optional[Sequence[Any]]) -> None:
+    """What a table of objects has: keys, or a number of them."""
+    if isinstance(keys, (str, bytes)):
+        raise TypeError("keys is one text; allowed: a sequence of them")
+    if keys is not None and nobjects is not None and len(keys) != int(nobjects):
+        raise ValueError(f"nobjects is {nobjects}, and there are {len(keys)} keys")
+    if (keys is not None and not keys) or (nobjects is not None and int(nobjects) < 1):
+        raise ValueError("there are no objects; allowed: at least one, or None for what is there")
+
+
 class ContextBase(_core.Context):
     """What contexts of both flavours, blocking and asyncio, have in common."""
 
@@ -152,12 +162,67 @@ class ContextBase(_core.Context):
             self._region_type(
                 self,
                 name,
-                nbytes,
-                file=(path, fd, flags, offset, mode),
+                stored=("file", path, fd, flags, nbytes or 0, offset, mode),
                 no_put=no_put,
                 no_get=no_get,
             )
         )
+
+    def _open_directory(
+        self,
+        name: Optional[str],
+        path: Union[str, bytes, os.PathLike[Any]],
+        object_nbytes: Optional[Int] = None,
+        *,
+        nobjects: Optional[Int] = None,
+        keys: Optional[Sequence[Union[str, bytes, os.PathLike[Any]]]] = None,
+        create: bool = False,
+        read_only: bool = False,
+        in_place: bool = False,
+        mode: int = 0o600,
+        ndescriptors: Optional[Int] = None,
+        no_put: bool = False,
+        no_get: bool = False,
+    ) -> Any:
+        """Publish files of a directory of this host as one region of kind "object".
+
+        It is a table of files with the same room: file i lies at the offsets from ``i *
+        object_nbytes`` on. Without ``nobjects`` and ``keys`` it has all files that are there, in
+        the order of their paths; object_list() and object_stat() tell which. A put of all
+        ``object_nbytes`` of a file, in whatever pieces by one rank, replaces it in one step. Gets
+        read any range of a file up to its own end.
+
+        Args:
+            name: as of region(); None: for this rank alone.
+            object_nbytes: room of each; None: of the largest that is there.
+            nobjects: the files are named by their numbers as 16 hexadecimal digits.
+            keys: or these are their paths in the directory.
+            create: make the directory, not its parents, if there is none.
+            in_place: puts write any range of a file, at once.
+            mode: of files that are made, less the umask.
+            ndescriptors: of files that stay open, at most; None: 256.
+
+        Raises:
+            NotFoundError: no such directory; without object_nbytes: no such file.
+            InvalidArgumentError: not a directory, or one without files, and no table was given; a
+                path that leads out of it.
+            AccessError, NameInUseError, RangeError, LimitError, StorageError.
+        """
+        check_table(nobjects, keys)
+        flags = sum(1 << i for i, is_set in enumerate((create, read_only, in_place)) if is_set)
+        paths = None if keys is None else [os.fsencode(key) for key in keys]
+        return self._keep(
+            self._region_type(
+                self,
+                name,
+                stored=(
+                    "directory", os.fsencode(path), flags, nobjects or 0, object_nbytes or 0,
+                    paths, mode, ndescriptors or 0,
+                ),
+                no_put=no_put,
+                no_get=no_get,
+            )
+        )  # fmt: skip
 
     def _open_object(
         self,
@@ -213,20 +278,15 @@ class ContextBase(_core.Context):
             UnsupportedError: libcurl is not installed, or the library has no module for S3.
             InvalidArgumentError, NameInUseError, RangeError, LimitError, StorageError.
         """
-        if isinstance(keys, str):
-            raise TypeError("keys is one str; allowed: a sequence of them")
-        if keys is not None and nobjects is not None and len(keys) != int(nobjects):
-            raise ValueError(f"nobjects is {nobjects}, and there are {len(keys)} keys")
-        if (keys is not None and not keys) or (nobjects is not None and int(nobjects) < 1):
-            raise ValueError("there are no objects; allowed: at least one, or None for the URL's")
+        check_table(nobjects, keys)
         flags = sum(1 << i for i, is_set in enumerate((read_only, md5, anonymous)) if is_set)
         return self._keep(
             self._region_type(
                 self,
                 name,
-                objects=(
-                    url, flags, nobjects or 0, object_nbytes or 0, keys, part_nbytes or 0,
-                    nconnections or 0, endpoint, aws_region,
+                stored=(
+                    "object", url, flags, nobjects or 0, object_nbytes or 0, keys,
+                    part_nbytes or 0, nconnections or 0, endpoint, aws_region,
                     None if ca_file is None else os.fspath(ca_file),
                 ),
                 no_put=no_put,
@@ -369,6 +429,22 @@ class Context(ContextBase):
             no_put: bool = False,
             no_get: bool = False,
         ) -> Region: ...
+        def open_directory(
+            self,
+            name: Optional[str],
+            path: Union[str, bytes, os.PathLike[Any]],
+            object_nbytes: Optional[Int] = None,
+            *,
+            nobjects: Optional[Int] = None,
+            keys: Optional[Sequence[Union[str, bytes, os.PathLike[Any]]]] = None,
+            create: bool = False,
+            read_only: bool = False,
+            in_place: bool = False,
+            mode: int = 0o600,
+            ndescriptors: Optional[Int] = None,
+            no_put: bool = False,
+            no_get: bool = False,
+        ) -> Region: ...
         def open_object(
             self,
             name: Optional[str],
@@ -395,6 +471,7 @@ class Context(ContextBase):
         register = ContextBase._register
         open = ContextBase._open
         open_file = ContextBase._open_file
+        open_directory = ContextBase._open_directory
         open_object = ContextBase._open_object
         prepare_put = ContextBase._prepare_put
         prepare_get = ContextBase._prepare_get

@@ -202,8 +202,7 @@ class RegionBase:
         device: Union[str, int, None] = None,
         no_put: bool = False,
         no_get: bool = False,
-        file: Optional[tuple[Any, ...]] = None,
-        objects: Optional[tuple[Any, ...]] = None,
+        stored: Optional[tuple[Any, ...]] = None,
     ) -> None: ...
     @property
     def name(self) -> str: ...

@@ -177,17 +177,17 @@ class Region(RegionBase):
         return Signal(self, offset)
 
     def object_stat(self, number: Int = 0, *, timeout: Timeout = DEFAULT) -> ObjectInfo:
-        """What the store has of an object; of a region that open_object() has made here.
+        """What is stored of an object; of a region that open_object() or open_directory() has made.
 
         Raises:
-            NotFoundError: no such object is in the store.
+            NotFoundError: there is no such object.
             RangeError: the region has not so many objects.
             InvalidArgumentError: not such a region. AccessError, StorageError, TimedOutError.
         """
         return ObjectInfo(*_core.object_stat(self, number, timeout))
 
     def object_delete(self, number: Int = 0, *, timeout: Timeout = DEFAULT) -> None:
-        """Remove an object from the store, as object_stat(); one that is not there is no failure.
+        """Remove an object, as object_stat(); one that is not there is no failure.
 
         Raises:
             AccessError: the region is only read.
@@ -197,7 +197,7 @@ class Region(RegionBase):
     def object_list(
         self, after: Optional[str] = None, *, timeout: Timeout = DEFAULT
     ) -> list[ObjectInfo]:
-        """All objects in the store whose keys begin with the URL's path, in the store's order.
+        """All objects whose keys begin with the URL's path, or all files of the directory, in order.
 
         Also those that are none of the region's. ``after``: those behind this key, which is without
         the URL's path. Failures are those of object_stat().

@@ -193,7 +193,7 @@ class RegionInfo(NamedTuple):
 
 
 class ObjectInfo(NamedTuple):
-    """What an S3 store has at a key.
+    """What an S3 store has at a key, or a directory at a path.
 
     ``number`` is that of the object in the region, None if it is none of the region's;
     ``modified`` is in seconds since 1970; ``etag`` names this version; ``key`` is what follows the

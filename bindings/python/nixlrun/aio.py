@@ -690,11 +690,28 @@ class Context(ContextBase):
             no_put: bool = False,
             no_get: bool = False,
         ) -> Region: ...
+        def open_directory(
+            self,
+            name: Optional[str],
+            path: Union[str, bytes, os.PathLike[Any]],
+            object_nbytes: Optional[Int] = None,
+            *,
+            nobjects: Optional[Int] = None,
+            keys: Optional[Sequence[Union[str, bytes, os.PathLike[Any]]]] = None,
+            create: bool = False,
+            read_only: bool = False,
+            in_place: bool = False,
+            mode: int = 0o600,
+            ndescriptors: Optional[Int] = None,
+            no_put: bool = False,
+            no_get: bool = False,
+        ) -> Region: ...
     else:
         region = ContextBase._region
         register = ContextBase._register
         open = ContextBase._open
         open_file = ContextBase._open_file
+        open_directory = ContextBase._open_directory
 
     async def open_object(
         self,

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files as regions: opened by one rank, used by all; what is durable, and what a file cannot do."""
+"""Files and directories as regions: opened by one rank, used by all; durable; what they cannot do."""
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -125,3 +126,66 @@ async def test_awaited(job):
     assert back == b"bytes"
     await team.barrier()
     path.unlink()
+
+
+@pytest.mark.ranks(2)
+def test_a_directory_is_one_region(job):
+    path, team = place(job)
+    other, data = 1 - job.rank, np.random.default_rng(job.rank).integers(0, 256, 6000, np.uint8)
+    if job.rank == 0:
+        blocks = job.open_directory("blocks", path, 3000, nobjects=8, create=True)
+        assert blocks.kind == "object" and blocks.nbytes == 24000
+    else:
+        blocks = job.open("blocks")
+    team.barrier()
+    blocks.put(0, data[:1000], job.rank * 6000)
+    blocks.put(0, data[1000:], job.rank * 6000 + 1000, durable=True, tag=7)
+    job.start_flush(0, durable=True).wait()
+    team.barrier()
+    part = bytearray(20)
+    blocks.get(0, part, job.rank * 6000 + 2990)
+    assert part == data[2990:3010].tobytes()
+    if job.rank == 0:
+        job.recv(other, 7)
+        assert [info.number for info in blocks.object_list()] == [0, 1, 2, 3]
+        assert (path / f"{1:016x}").read_bytes() == data[3000:].tobytes()
+        info = blocks.object_stat(3)
+        assert (info.nbytes, info.key) == (3000, f"{3:016x}") and info.etag
+        blocks.object_delete(0)
+        with pytest.raises(nixlrun.NotFoundError):
+            blocks.object_stat(0)
+    team.barrier()
+    blocks.close()
+    if job.rank == 0:
+        with job.open_directory(None, os.fsencode(path)) as there:  # all that is there
+            assert [there.object_stat(i).key for i in range(3)] == [f"{i:016x}" for i in (1, 2, 3)]
+            assert there.nbytes == 9000
+        shutil.rmtree(path)
+    team.barrier()
+
+
+@pytest.mark.ranks(1)
+def test_paths_and_refusals_of_a_directory(job):
+    path, _ = place(job)
+    keys = ["layer.0/ä b", os.fsdecode(b"bytes-\xff"), Path("layer.1") / "k"]
+    path.mkdir()
+    (path / "layer.0").mkdir()
+    (path / "layer.1").mkdir()
+    with job.open_directory("d", path, 100, keys=keys, in_place=True, ndescriptors=2) as files:
+        files.put(0, b"xyz", 210)
+        files.put(0, bytes(100))
+        assert files.object_stat(2).nbytes == 13 and files.object_stat(0).key == keys[0]
+        files.put(0, b"z", 100)
+        assert files.object_stat(1).key == keys[1]
+    assert (path / "layer.1" / "k").read_bytes() == bytes(10) + b"xyz"
+    with job.open_directory("d", path, read_only=True) as files:
+        with pytest.raises(nixlrun.AccessError):
+            files.object_delete(0)
+    for kwargs, why in (({"keys": ["../out"]}, nixlrun.InvalidArgumentError),
+                        ({"keys": ["a\0b"]}, ValueError), ({"keys": "ab"}, TypeError),
+                        ({"nobjects": 0}, ValueError), ({"nobjects": 2, "keys": ["a"]}, ValueError)):
+        with pytest.raises(why):
+            job.open_directory("d", path, 100, **kwargs)
+    with pytest.raises(nixlrun.NotFoundError):
+        job.open_directory("d", path / "none", 100, nobjects=1)
+    shutil.rmtree(path)

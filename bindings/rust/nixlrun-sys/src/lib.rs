@@ -33,7 +33,7 @@ macro_rules! sized {
 }
 
 sized! {
-    nixl_blocks nixl_context_params nixl_cq_params nixl_error nixl_event nixl_file_params
+    nixl_blocks nixl_context_params nixl_cq_params nixl_directory_params nixl_error nixl_event nixl_file_params
     nixl_grant_info nixl_grant_params nixl_init_params
     nixl_mem_params nixl_note nixl_object_info nixl_object_params nixl_op nixl_pair_info nixl_peer_info nixl_reduce_args
     nixl_region_info nixl_route_info nixl_stats nixl_strided_args nixl_vector_args nixl_xfer_info

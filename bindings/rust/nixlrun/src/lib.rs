@@ -27,7 +27,7 @@
 //! |---|---|
 //! | [`Job`], [`Context`], [`Rank`] | joining and leaving; components; what is known of a rank |
 //! | [`Region`], [`Slice`], [`Memory`] | memory: allocated, registered, opened, of any kind |
-//! | [`File`], [`Objects`] | what is stored, as regions |
+//! | [`File`], [`Directory`], [`Objects`] | what is stored, as regions |
 //! | [`Op`], [`Request`], [`scope`] | what goes with an operation; starting them |
 //! | [`Signal`], [`AtomicOp`] | words |
 //! | [`Transfer`], [`Blocks`] | many pieces at once |
@@ -70,6 +70,7 @@ mod buffer;
 mod channel;
 mod collective;
 mod context;
+mod directory;
 mod error;
 mod executor;
 mod file;
@@ -99,6 +100,7 @@ pub use buffer::{Bf16, Buffer, BufferMut, Element, Plain, Word, F16};
 pub use channel::{Consumer, Item, Producer, Slot};
 pub use collective::ReduceOp;
 pub use context::Context;
+pub use directory::Directory;
 pub use error::{Code, Error, Failed, Result};
 pub use executor::{block_on, Driver};
 pub use file::File;

@@ -2,7 +2,7 @@
 //! Objects of an S3 store as regions, and questions about them.
 use crate::abort_on_panic;
 use crate::context::Context;
-use crate::error::{check, text_in, Result};
+use crate::error::{check, text_in, Error, Result};
 use crate::job::c_text;
 use crate::region::{name_pointer, Region};
 use crate::time::nanoseconds;
@@ -133,7 +133,7 @@ impl Objects {
     }
 }
 
-/// What a store has at a key.
+/// What a store has at a key, or a directory at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ObjectInfo {
@@ -145,7 +145,8 @@ pub struct ObjectInfo {
     pub modified: SystemTime,
     /// How the store names this version.
     pub etag: String,
-    /// Behind the URL's path; of a region of one object: the whole key.
+    /// Behind the URL's path; of a region of one object: the whole key. What is not UTF-8 of a path
+    /// is U+FFFD.
     pub key: String,
 }
 
@@ -187,6 +188,11 @@ impl Context {
             Some(keys) => Some(keys.iter().map(|key| c_text(key)).collect::<Result<_>>()?),
             None => None,
         };
+        if keys.as_ref().map_or(false, Vec::is_empty) {
+            let text = "there are no keys; allowed: at least one".into();
+
+            return Err(Error::invalid("nixl_region_open_object", text));
+        }
         let keys: Option<Vec<*const c_char>> =
             keys.as_ref().map(|keys| keys.iter().map(|key| key.as_ptr()).collect());
         let mut pointer = ptr::null_mut();
@@ -225,9 +231,10 @@ unsafe extern "C" fn collect(info: *const sys::nixl_object_info, arg: *mut c_voi
 }
 
 impl Region {
-    /// Ask the store for an object of a region that [`Context::open_object`] has made here.
+    /// What is stored of an object of a region that [`Context::open_object`] or
+    /// [`Context::open_directory`] has made here.
     ///
-    /// [`Code::NotFound`](crate::Code::NotFound): no such object is in the store.
+    /// [`Code::NotFound`](crate::Code::NotFound): there is no such object.
     pub fn object_stat(&self, number: u64, timeout: Option<Duration>) -> Result<ObjectInfo> {
         let mut info: sys::nixl_object_info = sys::zeroed();
 
@@ -239,7 +246,7 @@ impl Region {
         Ok(ObjectInfo::of(&info))
     }
 
-    /// Remove an object from the store. One that is not there is no failure.
+    /// Remove an object. One that is not there is no failure.
     pub fn object_delete(&self, number: u64, timeout: Option<Duration>) -> Result<()> {
         // SAFETY: an open region.
         let status =
@@ -247,7 +254,7 @@ impl Region {
         check(status, "nixl_object_delete")
     }
 
-    /// All objects in the store whose keys begin with the URL's path, as the store orders them,
+    /// All objects whose keys begin with the URL's path, or all files of the directory, in order,
     /// behind the key `after`, which is without that path; those that are none of the region's,
     /// too.
     pub fn object_list(

@@ -42,7 +42,7 @@ pub enum Kind {
     Auto,
     /// A file or a block device: see [`Context::open_file`].
     File,
-    /// Objects of an S3 store: see [`Context::open_object`].
+    /// Objects of an S3 store, or files of a directory: see [`Context::open_object`].
     Object,
 }
 

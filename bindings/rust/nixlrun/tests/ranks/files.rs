@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files as regions: opened by one rank, used by all; what is durable, and what a file cannot do.
+//! Files and directories as regions: opened by one rank, used by all; what is durable, and what a file cannot do.
 use crate::{other, ranks};
-use nixlrun::{Blocks, Code, File, Kind, Op};
+use nixlrun::{Blocks, Code, Directory, File, Kind, Op};
 use std::os::unix::io::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -73,4 +73,38 @@ ranks!(descriptors_and_refusals, 1, |job| {
     let refused = memory.put_with(0, 0, &[1u8], &Op::new().durable()).expect_err("memory");
     assert_eq!(refused.code(), Code::Unsupported);
     std::fs::remove_file(&path).expect("the file");
+});
+
+ranks!(directories, 2, |job| {
+    let peer = other(job);
+    let path = path("directory");
+    let table = Directory::new().table(4, 3000).create();
+    let blocks = job.open_directory("blocks", &path, &table)?;
+    let world = job.team_world(SOON)?;
+    let data: Vec<u8> = (0..3000).map(|i| (i * 3 + job.rank() as usize) as u8).collect();
+    let mut back = [0u8; 10];
+
+    world.barrier()?;
+    blocks.put(peer, 6000, &data[..1000])?;
+    blocks.put_with(peer, 7000, &data[1000..], &Op::new().durable().note(7, b""))?;
+    job.recv(Some(peer), Some(7), SOON)?;
+    blocks.get(peer, 6500, &mut back)?;
+    assert_eq!(back, data[500..510]);
+    let there = blocks.object_list(None, SOON)?;
+    assert_eq!(there.iter().map(|info| info.number).collect::<Vec<_>>(), [Some(2)]);
+    assert_eq!(std::fs::metadata(path.join(&there[0].key)).expect("a file").len(), 3000);
+    world.barrier()?;
+    drop(blocks);
+    let keyed = Directory::new().keys(["0000000000000002", "other"], 3000).in_place();
+    let keyed = job.open_directory(None, &path, &keyed)?;
+    keyed.put(job.rank(), 3010, b"x")?;
+    assert_eq!(keyed.object_stat(1, SOON)?.nbytes, 11);
+    keyed.object_delete(1, SOON)?;
+    let all = job.open_directory(None, &path, &Directory::new().read_only())?;
+    assert_eq!(all.nbytes(), 3000);
+    assert_eq!(all.object_delete(0, SOON).expect_err("read only").code(), Code::Access);
+    let missing = job.open_directory(None, "/nonexistent/directory", &Directory::new());
+    assert_eq!(missing.map(|_| ()).expect_err("missing").code(), Code::NotFound);
+    world.barrier()?;
+    std::fs::remove_dir_all(&path).expect("the directory");
 });

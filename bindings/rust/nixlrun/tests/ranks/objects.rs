@@ -79,6 +79,8 @@ ranks!(refused_objects, 1, |job| {
     assert_eq!(bad.code(), Code::InvalidArg);
     let zero = refused(&url, &Objects::new().keys(["a\0b"], 1)).expect_err("a zero byte");
     assert_eq!(zero.code(), Code::InvalidArg);
+    let none = refused(&url, &Objects::new().keys(Vec::<String>::new(), 1)).expect_err("no keys");
+    assert_eq!(none.code(), Code::InvalidArg);
     let memory = job.region("memory", 64)?;
     assert_eq!(memory.object_stat(0, SOON).expect_err("memory").code(), Code::InvalidArg);
 });
