@@ -84,11 +84,11 @@ static void report_size(struct bench *bench, uint64_t nbytes, struct turns *turn
 
     sample_stats(turns->plain, N_TURNS, &plain);
     sample_stats(turns->traced, N_TURNS, &traced);
-    row.what = "put, nothing traced";
+    row.what = "put untraced";
     row.value = plain.median_ns;
     row.min = plain.min_ns;
     report_row(bench, &row);
-    row.what = "put, traced";
+    row.what = "put traced";
     row.value = traced.median_ns;
     row.min = traced.min_ns;
     row.limit_name = "untraced";

@@ -150,7 +150,7 @@ gives 0 "attaching" -np 1 "$bench" attach --iters 9 --csv
 [ "$(awk -F, '$1 == "attach" && $8 > 0' "$work/out" | wc -l)" = 3 ]
 result $? "times three ways to attach" "$work/out"
 gives 0 "tracing" -np 1 "$bench" trace --sizes 8,4K --csv
-[ "$(awk -F, '$1 == "trace" && $8 >= 0' "$work/out" | wc -l)" = 6 ]
+[ "$(awk -F, '$1 == "trace" && NF == 26 && $8 + 0 >= 0 && $7 == "ns"' "$work/out" | wc -l)" = 6 ]
 result $? "times an event of a trace" "$work/out"
 gives 2 "a trace of two ranks" -np 2 "$bench" trace
 gives 2 "a place that is no etcd" -np 1 "$bench" attach --etcd file:/tmp
