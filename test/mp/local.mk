@@ -17,6 +17,7 @@ mp_programs = \
 	%D%/bad_channel \
 	%D%/bad_grant \
 	%D%/bad_pair \
+	%D%/bad_storage \
 	%D%/bad_xfer \
 	%D%/bad_env \
 	%D%/closed \
@@ -94,6 +95,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_bad_grant_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_bad_pair_LDFLAGS = $(mp_link)
 %C%_bad_pair_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
+%C%_bad_storage_LDFLAGS = $(mp_link)
+%C%_bad_storage_LDADD = $(mp_libs)
 %C%_bad_xfer_LDFLAGS = $(mp_link)
 %C%_bad_xfer_LDADD = $(mp_libs)
 %C%_bad_env_LDFLAGS = $(mp_link)
