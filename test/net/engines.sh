@@ -3,6 +3,7 @@
 # What an engine's tests on several hosts share; read by `.` behind lib.sh, with the name in $engine.
 # shellcheck disable=SC2154  # variables of lib.sh
 
+three=h0:2,h1:2,h2:1 # where most jobs run
 run() {
     on_hosts on h0 timeout -k 5 240 "$nixlrun" --engine "$engine" "$@" \
         >"$work/out" 2>"$work/err" </dev/null
@@ -202,7 +203,6 @@ SCRIPT
 
 # What both engines must do.
 common() {
-    three=h0:2,h1:2,h2:1
     gives 0 "five ranks on three hosts" --host "$three" --tag-output \
         sh -c 'echo "$PMIX_RANK $(uname -n)"; echo "error $PMIX_RANK" >&2'
     [ "$(sort "$work/out" | tr '\n' '|')" = "[0] 0 h0|[1] 1 h0|[2] 2 h1|[3] 3 h1|[4] 4 h2|" ]

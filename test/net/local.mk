@@ -62,6 +62,6 @@ EXTRA_PROGRAMS += %D%/broken %D%/callers %D%/cut_off %D%/dead_link %D%/farewell 
 
 net_tests = %D%/dead_link.mp %D%/engine.mp %D%/faults.mp %D%/hostile.mp %D%/hosts.mp %D%/loopback.mp \
 	%D%/rails.mp %D%/ranks.mp %D%/relay.mp
-EXTRA_DIST += $(net_tests) %D%/asan.mp %D%/tsan.mp %D%/beds.sh %D%/soak/run \
+EXTRA_DIST += $(net_tests) %D%/asan.mp %D%/tsan.mp %D%/beds.sh %D%/soak/run %D%/soak/kills \
 	%D%/soak/death.mp %D%/soak/links.mp %D%/soak/ranks.mp
 TESTS += $(net_tests)

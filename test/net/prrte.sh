@@ -6,12 +6,15 @@
 #     make test-programs
 #     debootstrap --variant=minbase --include=libprrte-bin,openssh-client,openssh-server sid SID \
 #         http://deb.debian.org/debian
-#     top_srcdir=SOURCE SOURCE/test/net/prrte.sh SID
+#     top_srcdir=SOURCE SOURCE/test/net/prrte.sh SID [PART...]
 #
+# A PART is a function of engines.sh, such as restarts; without any, all is tested.
 # Only prterun and its daemons live in the chroot; ranks leave it, to find the libraries they were
 # linked with. Hosts are reached by ssh if it is there, else by an agent of this script. What the hosts have
 # in /proc, /dev, /run, /tmp and where the trees lie is seen in it.
 sid=$(realpath "$1")
+shift
+parts=$*
 top_builddir=${top_builddir:-.}
 top_srcdir=${top_srcdir:-.}
 engine=prrte
@@ -102,6 +105,11 @@ PATH=$work/bin:$PATH
 export PATH
 if [ -x "$sid/usr/sbin/sshd" ]; then start_sshd; else write_agent; fi
 
+if [ -n "$parts" ]; then
+    for part in $parts; do $part; done
+    finish
+    exit 0
+fi
 common
 lost_daemon
 on_hosts on h0 timeout -k 5 120 prterun --allow-run-as-root --host h0:2,h1:2 -np 4 \
