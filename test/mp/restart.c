@@ -6,8 +6,8 @@
  * depends on the rank and on the incarnation, so that what is left of a former process is noticed.
  *
  * At the end the process must have as many descriptors as after the first return, and about as
- * much memory. The time from the end of nixl_init() to the first bytes that have arrived and are
- * right is printed.
+ * much memory. The times from the end of nixl_init() to the first bytes that have arrived and are
+ * right are printed.
  */
 #include "mptest.h"
 
@@ -90,7 +90,8 @@ struct known {
 };
 
 static struct known known[MOST_RANKS];
-static int64_t slowest_ns;
+static int64_t *times; /* until the first bytes of each return */
+static int n_times;
 static unsigned char fetched[SLOT_NBYTES];
 
 /* Take its bytes of that round out of the slot here. */
@@ -107,7 +108,6 @@ static void meet(int rank, uint32_t incarnation)
 {
     struct known *of = &known[rank];
     struct nixl_note note;
-    int64_t took_ns;
 
     nixl_note_init(&note);
     MPT_OK(nixl_notify_recv(rank, TAG_HELLO, UINT64_MAX, MPT_PATIENCE, &note));
@@ -115,8 +115,9 @@ static void meet(int rank, uint32_t incarnation)
     memcpy(&of->hello, note.payload, sizeof(of->hello));
     MPT_EQ(of->hello.incarnation, incarnation);
     take_slot(rank, &of->hello);
-    took_ns = mpt_now_ns() - of->hello.joined_at;
-    slowest_ns = incarnation > 0 && took_ns > slowest_ns ? took_ns : slowest_ns;
+    if (incarnation > 0) {
+        times[n_times++] = mpt_now_ns() - of->hello.joined_at;
+    }
 }
 
 /* Prepare a transfer that gets its bytes. */
@@ -217,12 +218,27 @@ static struct use measure(int n_fds_at_most)
     return (struct use){mpt_n_descriptors(), mpt_resident_kib()};
 }
 
+static int compare_times(const void *a, const void *b)
+{
+    int64_t first = *(const int64_t *)a, second = *(const int64_t *)b;
+
+    return (first > second) - (first < second);
+}
+
+/* In ms: of that part of the returns, the slowest. */
+static double time_of(double part)
+{
+    return n_times > 0 ? (double)times[(int)(part * (n_times - 1))] / 1e6 : 0;
+}
+
 static void boss(int n_kills)
 {
     struct use first, last;
     uint64_t random = 17;
     int n_fds;
 
+    times = calloc((size_t)n_kills + 1, sizeof(*times));
+    MPT_TRUE(times != NULL);
     for (int rank = 1; rank < nixl_size(); rank++) {
         struct nixl_peer_info info = NIXL_PEER_INFO_INIT;
 
@@ -261,9 +277,12 @@ static void boss(int n_kills)
     for (int rank = 1; rank < nixl_size(); rank++) {
         MPT_OK(nixl_notify(rank, TAG_END, NULL, 0, MPT_PATIENCE));
     }
-    printf("%d kills and returns: first bytes after %.3f ms at most; descriptors %d, then %d; "
-           "memory %ld KiB, then %ld\n",
-           n_kills, (double)slowest_ns / 1e6, first.n_fds, last.n_fds, first.kib, last.kib);
+    qsort(times, (size_t)n_times, sizeof(*times), compare_times);
+    printf("%d kills and returns: first bytes after %.3f ms (median), %.3f ms (of 99 %%), %.3f ms "
+           "at most; descriptors %d, then %d; memory %ld KiB, then %ld\n",
+           n_kills, time_of(0.5), time_of(0.99), time_of(1), first.n_fds, last.n_fds, first.kib,
+           last.kib);
+    free(times);
 }
 
 /* nixlrun must not start a rank again that has found a fault. */
