@@ -39,7 +39,7 @@ install() {
     try "$1" -m pip install -q --disable-pip-version-check --no-deps --no-index --force-reinstall \
         "$build"/wheel/nixlrun-*"-$tag"-*.whl
 }
-tag=$("$python" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
+tag=$("$python" -c 'import sys; print("cp%d%d" % min(sys.version_info[:2], (3, 12)))')
 rm -f "$build"/wheel/nixlrun-*-"$tag"-*.whl "$build"/wheel/nixlrun-*.tar.gz
 verdict "$(in_tree wheel; install "$python")" "make wheel, and pip installs it"
 cd "$scratch"

@@ -25,7 +25,7 @@ static nb::object read_index(nb::handle value, const char *name)
 
     if (index == nullptr) {
         PyErr_Clear();
-        fail_type(std::string(name) + " must be an int, not " + Py_TYPE(value.ptr())->tp_name);
+        fail_type(std::string(name) + " must be an int, not " + type_text(value));
     }
     return nb::steal(index);
 }
@@ -62,8 +62,7 @@ int64_t read_timeout_slow(nb::handle value)
     seconds = PyFloat_AsDouble(value.ptr());
     if (seconds == -1 && PyErr_Occurred()) {
         PyErr_Clear();
-        fail_type(std::string("timeout must be seconds, None or DEFAULT, not ") +
-                  Py_TYPE(value.ptr())->tp_name);
+        fail_type(std::string("timeout must be seconds, None or DEFAULT, not ") + type_text(value));
     }
     if (std::isnan(seconds) || seconds < 0) {
         fail_value("timeout is " + text_of(value) +

@@ -50,6 +50,12 @@ nb::object exception_of(const Detail &detail);
 [[noreturn]] void fail_value(const std::string &text);
 [[noreturn]] void fail_closed(const std::string &what);
 
+/* The name of an object's type, for texts of failures. */
+inline std::string type_text(nb::handle object)
+{
+    return nb::cast<std::string>(object.type().attr("__name__"));
+}
+
 /* What a call with a timeout of 0 has found; None raises. */
 nb::object must_find(nb::object found, const char *operation);
 

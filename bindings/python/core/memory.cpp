@@ -170,7 +170,7 @@ void Memory::acquire_other(nb::handle object, bool is_written)
     }
     fail_type(std::string("memory must be an object with the buffer protocol, "
                           "__cuda_array_interface__ or __dlpack__, not ") +
-              Py_TYPE(object.ptr())->tp_name);
+              type_text(object));
 }
 
 nb::object make_dlpack(void *addr, size_t nbytes, int device_type, int device, nb::object owner)

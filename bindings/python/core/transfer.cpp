@@ -82,7 +82,7 @@ static void side_add(Side *side, nb::tuple entry, bool is_remote, bool is_writte
         side->regions.push_back(memory);
     } else if (is_remote) {
         fail_type(std::string("the memory of a remote side must be a Region, not ") +
-                  Py_TYPE(memory.ptr())->tp_name);
+                  type_text(memory));
     } else {
         side->memories.emplace_back(memory, is_written);
         blocks.addr = side->memories.back().addr;
