@@ -30,6 +30,23 @@ static nb::object read_index(nb::handle value, const char *name)
     return nb::steal(index);
 }
 
+std::string read_text(nb::handle value, const char *name)
+{
+    std::string text;
+
+    if (nb::isinstance<nb::bytes>(value)) {
+        text.assign(nb::cast<nb::bytes>(value).c_str(), nb::cast<nb::bytes>(value).size());
+    } else if (nb::isinstance<nb::str>(value)) {
+        text = nb::cast<std::string>(value);
+    } else {
+        fail_type(std::string(name) + " must be a str, not " + type_text(value));
+    }
+    if (text.find('\0') != std::string::npos) {
+        fail_value(std::string(name) + " has a zero byte");
+    }
+    return text;
+}
+
 int read_int_slow(nb::handle value, const char *name)
 {
     int overflow;

@@ -51,6 +51,9 @@ static void channel_init(Channel *channel, nb::object context, const std::string
     static const char *const roles[] = {"consumer", "producer", nullptr};
     auto call = std::make_shared<OpenCall>();
 
+    if (name.find('\0') != std::string::npos) {
+        fail_value("name has a zero byte");
+    }
     nb::cast<Context &>(context).handle();
     call->name = name;
     call->peer = peer.is_none() ? NIXL_ANY_RANK : read_rank(peer);

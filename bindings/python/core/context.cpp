@@ -29,6 +29,9 @@ static void context_open(Context *context, const std::string &name, nb::handle t
     struct nixl_context_params params = NIXL_CONTEXT_PARAMS_INIT;
     struct nixl_context *handle;
 
+    if (name.find('\0') != std::string::npos) {
+        fail_value("name has a zero byte");
+    }
     params.timeout_ns = timeout.ptr() == default_timeout ? 0 : read_timeout(timeout);
     check(nixl_context_open(name.c_str(), &params, &handle));
     new (context) Context();

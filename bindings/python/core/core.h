@@ -92,6 +92,9 @@ inline uint64_t read_u64(nb::handle value, const char *name)
                                                          : read_u64_slow(value, name);
 }
 
+/* A str, or bytes of a path, without a zero byte. */
+std::string read_text(nb::handle value, const char *name);
+
 /* The one object that means "the default timeout". */
 extern PyObject *default_timeout;
 extern int64_t default_timeout_ns;

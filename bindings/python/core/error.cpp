@@ -86,6 +86,13 @@ void fail_closed(const std::string &what)
 
 void bind_errors(nb::module_ &module)
 {
+    nb::register_exception_translator([](const std::exception_ptr &raised, void *) {
+        try {
+            std::rethrow_exception(raised);
+        } catch (const std::bad_cast &) {
+            PyErr_SetString(PyExc_TypeError, "an argument has a wrong type");
+        }
+    });
     module.def(
         "strerror", [](int status) { return std::string(nixl_strerror(status)); }, "status"_a);
     module.def("statuses", [] {

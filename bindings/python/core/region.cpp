@@ -34,7 +34,7 @@ struct RegionParams {
 
 static std::string region_label(nb::handle name)
 {
-    return name.is_none() ? "" : nb::cast<std::string>(name);
+    return name.is_none() ? "" : read_text(name, "name");
 }
 
 /* The number that CUDA gives the GPU of an address; -1: no CUDA. */

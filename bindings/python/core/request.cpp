@@ -72,6 +72,9 @@ void Start::set_queue(nb::handle object, nb::handle user)
         return;
     }
     queue_object = nb::borrow(object);
+    if (!nb::isinstance<Queue>(object)) {
+        fail_type("queue must be a Queue, not " + type_text(object));
+    }
     queue = nb::cast<Queue *>(object);
     op.cq = queue->handle();
     op.user_data = queue->next_id++;
@@ -111,6 +114,10 @@ void Start::set_signal(nb::handle signal)
     if (signal.is_none()) {
         return;
     }
+    if (!nb::isinstance<nb::tuple>(signal) || nb::len(signal) != 4 ||
+        !nb::isinstance<Region>(signal[0]) || !nb::isinstance<nb::str>(signal[3])) {
+        fail_type("signal must be what Signal.adding() or Signal.setting() gives");
+    }
     nb::tuple parts = nb::cast<nb::tuple>(signal);
     op.flags |= NIXL_OP_SIGNAL;
     op.signal_region = nb::cast<Region &>(parts[0]).handle();
@@ -125,7 +132,7 @@ void Start::set_grant(nb::handle token)
     if (token.is_none()) {
         return;
     }
-    grant = nb::cast<std::string>(token);
+    grant = read_text(token, "grant");
     op.flags |= NIXL_OP_GRANT;
     op.grant = grant.c_str();
     is_plain = false;
@@ -366,6 +373,9 @@ static nb::object request_wait_any(nb::sequence requests, nb::handle timeout)
     int status;
 
     for (nb::handle object : requests) {
+        if (!nb::isinstance<Request>(object)) {
+            fail_type("requests must be Requests, not " + type_text(object));
+        }
         Request *request = nb::cast<Request *>(object);
 
         if (request->test()) {

@@ -14,24 +14,6 @@
 namespace nx
 {
 
-/* A str, or bytes of a path. */
-static std::string text_of(nb::handle text, const char *name)
-{
-    std::string read;
-
-    if (nb::isinstance<nb::bytes>(text)) {
-        read.assign(nb::cast<nb::bytes>(text).c_str(), nb::cast<nb::bytes>(text).size());
-    } else if (nb::isinstance<nb::str>(text)) {
-        read = nb::cast<std::string>(text);
-    } else {
-        fail_type(std::string(name) + " is not a str");
-    }
-    if (read.find('\0') != std::string::npos) {
-        fail_value(std::string(name) + " has a zero byte");
-    }
-    return read;
-}
-
 /* 0: as the library has it. */
 static uint32_t read_u32(nb::handle number, const char *name)
 {
@@ -53,7 +35,7 @@ struct OptionalText {
     {
         is_given = !given.is_none();
         if (is_given) {
-            text = text_of(given, name);
+            text = read_text(given, name);
         }
     }
     const char *get() const
@@ -73,7 +55,7 @@ struct Keys {
             return;
         }
         for (nb::handle key : nb::iter(given)) {
-            texts.push_back(text_of(key, "a key"));
+            texts.push_back(read_text(key, "a key"));
         }
         for (const std::string &key : texts) {
             pointers.push_back(key.c_str());
@@ -117,7 +99,7 @@ static struct nixl_region *open_directory(const OptionalText &name, const nb::tu
                                           const struct nixl_mem_params *made)
 {
     struct nixl_directory_params params = NIXL_DIRECTORY_PARAMS_INIT;
-    const std::string path = text_of(given[1], "the path");
+    const std::string path = read_text(given[1], "the path");
     struct nixl_region *region;
     Keys keys;
     int status;
@@ -158,7 +140,7 @@ struct ObjectOpening {
 
 void ObjectOpening::read(const nb::tuple &given)
 {
-    url = text_of(given[1], "the URL");
+    url = read_text(given[1], "the URL");
     params.flags = (uint32_t)read_u64(given[2], "flags");
     keys.read(given[5]);
     params.keys = keys.get();
@@ -231,7 +213,7 @@ struct nixl_region *open_stored(nb::handle name, nb::handle stored,
     const nb::tuple given = nb::cast<nb::tuple>(stored);
     OptionalText label;
 
-    label.read(name, "the name");
+    label.read(name, "name");
     switch (read_word(nb::cast<const char *>(given[0]), whats, "what")) {
     case 0:
         return open_file(label, given, made);

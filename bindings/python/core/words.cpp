@@ -48,6 +48,9 @@ static nb::object start_atomic(nb::object self, nb::handle rank, const char *op_
 {
     const AtomicWord word = atomic_word(*nb::inst_ptr<Region>(self), rank, offset, dtype);
     const auto op_code = (enum nixl_atomic_op)read_word(op_name, atomic_ops, "op");
+    if (value.is_none() && strcmp(op_name, "fetch") != 0) {
+        fail_type(std::string("op '") + op_name + "' needs a value");
+    }
     const uint64_t operand = value.is_none() ? 0 : read_value(value, word.type);
     auto request = std::make_unique<Request>();
     Start start;

@@ -35,6 +35,8 @@ def log_to(logger: Optional[logging.Logger]) -> None:
     waits for a handler.
     """
     global _thread
+    if logger is not None and not hasattr(logger, "getChild"):
+        raise TypeError(f"logger must be a logging.Logger or None, not {type(logger).__name__}")
     with _lock:
         if _thread is not None:
             _core.log_stop()

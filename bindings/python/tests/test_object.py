@@ -140,7 +140,7 @@ def test_what_is_refused(job):
         job.open_object("store", url, 1, keys=[])
     with pytest.raises(TypeError, match="sequence"):
         job.open_object("store", url, 1, keys="ab")
-    with pytest.raises(TypeError, match="URL is not a str"):
+    with pytest.raises(TypeError, match="URL must be a str"):
         job.open_object("store", 5, 1)
     with pytest.raises(nixlrun.InvalidArgumentError, match="open_object"):
         job.region("memory", 64).object_stat()

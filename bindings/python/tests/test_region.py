@@ -345,3 +345,25 @@ def test_a_buffer_lent_by_a_token(job):
             nixlrun.pair_read(token[:-1], got)
         nixlrun.pair_decline(job.recv(0, 2).payload.decode())
     job.team().barrier()
+
+
+@pytest.mark.ranks(1)
+def test_arguments_of_a_wrong_type(job):
+    box = job.region("box", 64)
+    for call, why in (
+        (lambda: job.region(5, 64), "name must be a str, not int"),
+        (lambda: job.open_file(5, "/tmp/x", 1), "name must be a str, not int"),
+        (lambda: box.put(0, b"x", signal=5), "Signal.adding"),
+        (lambda: box.put(0, b"x", signal=(1, 2)), "Signal.adding"),
+        (lambda: box.put(0, b"x", grant=5), "grant must be a str, not int"),
+        (lambda: box.start_put(0, b"x", queue=5), "queue must be a Queue, not int"),
+        (lambda: nixlrun.wait_any([1]), "must be Requests, not int"),
+        (lambda: box.atomic(0, "add", 0), "op 'add' needs a value"),
+        (lambda: nixlrun.log_to(5), "logging.Logger"),
+    ):
+        with pytest.raises(TypeError, match=why):
+            call()
+    for call in (lambda: job.region("a\0b", 64), lambda: job.context("a\0b")):
+        with pytest.raises(ValueError, match="zero byte"):
+            call()
+    assert box.atomic(0, "fetch", 0) == 0
