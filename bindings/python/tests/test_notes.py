@@ -196,6 +196,7 @@ def test_debug_dump_says_what_a_thread_waits_for(job):
             text = file.read().decode()
     assert text.startswith(f"rank {job.rank} of 2 on host "), text
     assert f"for tag 77 from rank {1 - job.rank}" in text, text
+    job.team().barrier()  # the other one has seen its thread wait, too
     job.notify(1 - job.rank, 77)
     waiter.join()
     with pytest.raises(ValueError):
