@@ -438,6 +438,8 @@ struct nxr_device_copy {
      */
     const void *origin;
 
+    const void *owner; /* for nxr_device_copy_cancel(); NULL: nobody cancels it */
+
     /* Set by the caller of nxr_device_copy_begin(): called once, from whichever thread polls. */
     void (*ended)(struct nxr_device_copy *copy, int status);
     bool is_unattended; /* no thread waits for it: the GPU must wake this process at its end */
@@ -456,6 +458,12 @@ struct nxr_device_copy {
  * NIXL_E_TRANSPORT. Threads: any.
  */
 int nxr_device_copy_begin(struct nxr_device_copy *copy);
+
+/*
+ * Let the copies of that owner end early, if their kind can do that: with NIXL_E_CANCELED, or as
+ * they would have. What cannot be stopped goes on. Threads: any.
+ */
+void nxr_device_copy_cancel(const void *owner);
 
 /* The same, and wait until it has ended. */
 int nxr_device_copy(const struct nxr_range *dst_range, void *dst, const struct nxr_range *src_range,

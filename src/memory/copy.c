@@ -136,6 +136,17 @@ int nxr_device_copy_begin(struct nxr_device_copy *copy)
     return NIXL_INPROGRESS;
 }
 
+void nxr_device_copy_cancel(const void *owner)
+{
+    pthread_mutex_lock(&device_copy_lock);
+    for (struct nxr_device_copy *copy = copies; copy != NULL; copy = copy->next) {
+        if (copy->owner == owner && engine_of(copy)->copy_cancel != NULL) {
+            engine_of(copy)->copy_cancel(copy);
+        }
+    }
+    pthread_mutex_unlock(&device_copy_lock);
+}
+
 /* Remove a copy that has ended from the list. Caller holds the lock. */
 static void take_out(struct nxr_device_copy **link)
 {

@@ -148,6 +148,12 @@ struct nxr_memory_kind {
     void (*copy_arm)(struct nxr_device_copy *copy);
 
     /*
+     * The copy is to end soon, with NIXL_E_CANCELED if it has not ended yet: then its memory is not
+     * used any more. NULL: what has begun cannot be stopped. As copy_test().
+     */
+    void (*copy_cancel)(struct nxr_device_copy *copy);
+
+    /*
      * Make host memory accessible to the device, page-locked if possible, so that copies are fast;
      * repeating it is harmless. Copies work even if it fails. Lasts until unpin(), which does
      * nothing for memory that was not pinned.

@@ -219,12 +219,24 @@ static void set_piece(struct nxr_device_piece *piece, char *there, enum nxr_op_k
                                 : (struct nxr_device_piece){local, there, nbytes};
 }
 
+/* What can be stopped becomes a request, which has a deadline. */
+static bool can_stop(const struct nxr_segment *segment)
+{
+    const struct nxr_memory_kind *kind = nxr_memory_kind((enum nixl_mem_kind)segment->key.kind);
+
+    return segment->method == NXR_METHOD_DEVICE && kind != NULL && kind->copy_cancel != NULL;
+}
+
 static int move_now(struct nxr_segment *segment, enum nxr_op_kind kind, uint64_t offset,
                     void *local, size_t nbytes)
 {
-    struct device_move *move = device_move_move_new(1);
+    struct device_move *move;
     int status;
 
+    if (can_stop(segment)) {
+        return NIXL_E_AGAIN;
+    }
+    move = device_move_move_new(1);
     if (move == NULL) {
         return NIXL_E_NO_MEMORY;
     }
@@ -269,6 +281,7 @@ int nxr_device_start(struct nxr_op *op)
         return status;
     }
     move->op = op;
+    move->copy.owner = op;
     move->copy.stream = op->stream;
     for (size_t i = 0; i < n_pieces; i++) {
         set_piece(&move->pieces[i], op->segment->addr + pieces[i].offset, op->kind, pieces[i].local,
@@ -288,10 +301,11 @@ int nxr_device_start(struct nxr_op *op)
     return status;
 }
 
-/* A copy that a GPU has started cannot be canceled. */
+/* A copy that a GPU, or a disk, has started cannot be canceled; a request to a store can. */
 int nxr_device_cancel(struct nxr_op *op)
 {
     op->is_cancelled = true;
+    nxr_device_copy_cancel(op);
     return NIXL_INPROGRESS;
 }
 

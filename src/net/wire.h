@@ -12,7 +12,7 @@
 #include "transports/network.h"
 
 #define NXR_NET_MAGIC   0x4e52584eu /* "NXRN" */
-#define NXR_NET_VERSION 9u
+#define NXR_NET_VERSION 10u
 
 struct nxr_net_head {
     uint32_t magic;
@@ -119,7 +119,7 @@ struct nxr_net_stamp { /* CREDIT, FLUSH, FLUSHED, HEARD, PING, PONG */
 };
 
 struct nxr_net_stage {
-    uint64_t generation;
+    uint64_t generation; /* 0: end the copy of that slot early, if that can be done */
     uint64_t offset;
     uint64_t nbytes;
     uint32_t id;

@@ -146,6 +146,7 @@ static int serve_device(struct served_buffer *served_by, unsigned index,
     nxr_staging_copy(&copy->copy, &copy->piece, work->is_put, data, addr, work->nbytes, device);
     copy->copy.ended = bounce_server_copy_ended;
     copy->copy.origin = served_by->peer;
+    copy->copy.owner = copy;
     atomic_store(&copy->is_busy, true);
     atomic_fetch_add(&served_by->n_copies, 1);
     status = nxr_device_copy_begin(&copy->copy);
@@ -197,6 +198,19 @@ static int serve_chunk(struct served_buffer *served_by, unsigned index)
     return status;
 }
 
+/* The initiator has given up a chunk that is being copied: end it early, if that can be done. */
+static void stop_if_wanted(struct served_buffer *served_by, unsigned index)
+{
+    struct nxr_bounce_chunk *chunk = &served_by->buffer->chunks[index];
+    uint32_t wanted = 1;
+
+    if (atomic_load_explicit(&chunk->must_stop, memory_order_relaxed) == 1 &&
+        atomic_load_explicit(&served_by->copies[index].is_busy, memory_order_acquire) &&
+        atomic_compare_exchange_strong(&chunk->must_stop, &wanted, 2)) {
+        nxr_device_copy_cancel(&served_by->copies[index]);
+    }
+}
+
 /* Serve a chunk if it is posted. Was it? */
 static bool serve_if_posted(struct served_buffer *served_by, unsigned index)
 {
@@ -204,6 +218,7 @@ static bool serve_if_posted(struct served_buffer *served_by, unsigned index)
     uint32_t state = NXR_BOUNCE_POSTED;
     int status;
 
+    stop_if_wanted(served_by, index);
     /* A chunk that is being copied is not looked at, whatever the peer writes there. */
     if (atomic_load_explicit(&chunk->state, memory_order_relaxed) != NXR_BOUNCE_POSTED ||
         atomic_load_explicit(&served_by->copies[index].is_busy, memory_order_acquire) ||

@@ -31,6 +31,7 @@ struct nxr_bounce_chunk {
     uint64_t generation;
     uint64_t offset;
     uint64_t nbytes;
+    _Atomic uint32_t must_stop; /* 1: the initiator has given it up while it is served; 2: seen */
 };
 
 struct nxr_bounce_buffer {

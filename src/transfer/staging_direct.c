@@ -11,6 +11,7 @@
 #include "transfer/staging_pipeline.h"
 #include "core/progress.h"
 #include "core/service.h"
+#include "memory/memory.h"
 #include "net/clients.h"
 #include "transfer/window.h"
 
@@ -63,7 +64,12 @@ static size_t direct_small_nbytes(const struct nxr_op *op)
 
 static int direct_aim(struct staging_slot *slot, const struct nxr_op *op, size_t nbytes)
 {
-    slot->is_asked_for = nxr_staging_is_needed(op->segment) && nbytes > direct_small_nbytes(op);
+    const struct nxr_memory_kind *kind = nxr_memory_kind((enum nixl_mem_kind)op->segment->key.kind);
+    /* A get inside messages could not be stopped at the owner, which may ask a store for long. */
+    bool may_stop = op->kind == NXR_OP_GET && kind->copy_cancel != NULL;
+
+    slot->is_asked_for =
+        nxr_staging_is_needed(op->segment) && (may_stop || nbytes > direct_small_nbytes(op));
     return slot->is_asked_for ? direct_need_window(slot->pipeline) : NIXL_OK;
 }
 
@@ -140,10 +146,19 @@ void nxr_staging_direct_register(void)
     nxr_net_register(NXR_NET_STAGED, direct_take_answer, false);
 }
 
-/* An owner that lives answers what it was asked. */
+/* An owner that lives answers what it was asked; it ends its copy early, if it can. */
 static bool direct_take_back(struct staging_slot *slot, bool is_gone)
 {
-    return is_gone && atomic_exchange(&slot->is_asked, false);
+    const struct nxr_net_stage stop = {.slot = (uint16_t)staging_index(slot)};
+
+    if (is_gone) {
+        return atomic_exchange(&slot->is_asked, false);
+    }
+    if (slot->is_asked_for && atomic_load(&slot->is_asked) && !slot->is_stopping) {
+        slot->is_stopping = nxr_net_ask_owner(slot->job->op->segment, NXR_NET_STAGE, &stop,
+                                              sizeof(stop)) == NIXL_OK;
+    }
+    return false;
 }
 
 const struct staging_end nxr_staging_direct = {

@@ -87,6 +87,7 @@ static int buffer_ask(struct staging_slot *slot)
     chunk->generation = op->segment->key.generation;
     chunk->offset = slot->offset;
     chunk->nbytes = slot->nbytes;
+    atomic_store_explicit(&chunk->must_stop, 0, memory_order_relaxed);
     slot->pipeline->has_asked = true;
     atomic_store_explicit(&chunk->state, NXR_BOUNCE_POSTED, memory_order_release);
     return NIXL_INPROGRESS;
@@ -107,10 +108,16 @@ static int buffer_look(struct staging_slot *slot)
 
 static bool buffer_take_back(struct staging_slot *slot, bool is_gone)
 {
+    struct nxr_bounce_chunk *chunk = chunk_of(slot);
     uint32_t state = NXR_BOUNCE_POSTED;
 
-    return atomic_compare_exchange_strong(&chunk_of(slot)->state, &state, NXR_BOUNCE_FREE) ||
-           is_gone;
+    if (atomic_compare_exchange_strong(&chunk->state, &state, NXR_BOUNCE_FREE) || is_gone) {
+        return true;
+    }
+    if (state == NXR_BOUNCE_SERVING && atomic_exchange(&chunk->must_stop, 1) == 0) {
+        slot->pipeline->has_asked = true; /* once: the owner ends it early, if it can */
+    }
+    return false;
 }
 
 /* Tell the owner that there is work, if it sleeps. */

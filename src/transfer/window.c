@@ -138,6 +138,7 @@ static int copy_slot(struct net_peer *np, const struct nxr_net_stage *stage)
     nxr_staging_copy(&copy->work.copy, &copy->piece, stage->is_put != 0,
                      nxr_staging_slot(&window->memory, stage->slot), addr, stage->nbytes, device);
     copy->work.copy.origin = nxr_net_peer(np);
+    copy->work.copy.owner = nxr_staging_slot(&window->memory, stage->slot);
     copy->work.prepare = pin_window;
     copy->work.done = window_copied;
     nxr_work_add(&copy->work);
@@ -147,8 +148,16 @@ static int copy_slot(struct net_peer *np, const struct nxr_net_stage *stage)
 static void window_take_stage(struct net_peer *np, const struct nxr_net_record *record)
 {
     const struct nxr_net_stage *stage = nxr_net_body(record);
-    int status = copy_slot(np, stage);
+    struct window *window = window_of(np);
+    int status;
 
+    if (stage->generation == 0) {
+        if (window != NULL && stage->slot < NXR_STAGING_SLOTS) {
+            nxr_work_stop(nxr_staging_slot(&window->memory, stage->slot));
+        }
+        return;
+    }
+    status = copy_slot(np, stage);
     if (status != NIXL_INPROGRESS) {
         window_answer(np, stage->slot, status);
     }

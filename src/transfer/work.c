@@ -77,6 +77,29 @@ void nxr_work_add(struct net_work *work)
     atomic_store_explicit(&has_works, true, memory_order_release);
 }
 
+/* Without memory for it, the copy just goes on. */
+void nxr_work_stop(const void *owner)
+{
+    struct net_work *stop = calloc(1, sizeof(*stop));
+
+    if (stop != NULL) {
+        stop->is_stop = true;
+        stop->copy.owner = owner;
+        n_works++;
+        nxr_list_append(&works, &stop->link);
+        atomic_store_explicit(&has_works, true, memory_order_release);
+    }
+}
+
+static void work_stop(struct net_work *stop)
+{
+    nxr_device_copy_cancel(stop->copy.owner);
+    nxr_net_lock();
+    n_works--;
+    nxr_net_unlock();
+    free(stop);
+}
+
 static void work_finish(struct net_work *work, int status)
 {
     nxr_net_lock();
@@ -114,6 +137,10 @@ static void works_run(void)
     while (atomic_load_explicit(&has_works, memory_order_acquire) && (work = next_work()) != NULL) {
         int status;
 
+        if (work->is_stop) {
+            work_stop(work);
+            continue;
+        }
         if (work->prepare != NULL) {
             work->prepare(work);
         }

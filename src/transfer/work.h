@@ -15,6 +15,7 @@ struct net_work {
     struct nxr_device_copy copy;
     void (*prepare)(struct net_work *work); /* before the copy begins, without the lock; or NULL */
     void (*done)(struct net_work *work, int status); /* under the lock */
+    bool is_stop; /* it is none, but ends the copy of copy.owner early (nxr_work_stop) */
 };
 
 /* What this folder's owners keep of each peer. Lock: nxr_net.lock. */
@@ -40,5 +41,8 @@ bool nxr_works_are_under_way(void);
 
 /* Queue a copy. It begins after the round, without the lock. */
 void nxr_work_add(struct net_work *work);
+
+/* After those: end the copy of that owner (copy.owner) early, if that can be done. */
+void nxr_work_stop(const void *owner);
 
 #endif

@@ -196,10 +196,26 @@ static void request_judge(struct s3_request *request, CURLcode code)
     }
 }
 
+static bool is_canceled(const struct s3_request *request)
+{
+    return request->io->is_canceled != NULL && atomic_load(request->io->is_canceled);
+}
+
+static void request_cancel(struct s3_request *request)
+{
+    request->io->error = ECANCELED;
+    snprintf(request->io->why, sizeof(request->io->why), "given up");
+    request_end(request);
+}
+
 static void request_begin(struct s3_request *request)
 {
     int error = ENOMEM;
 
+    if (is_canceled(request)) { /* when nobody looked */
+        request_cancel(request);
+        return;
+    }
     if (request->easy == NULL) {
         request->easy = easy_take();
     }
@@ -217,18 +233,6 @@ static void request_begin(struct s3_request *request)
     }
     request->store->n_active++;
     queue_add(&s3.active, request);
-}
-
-static bool is_canceled(const struct s3_request *request)
-{
-    return request->io->is_canceled != NULL && atomic_load(request->io->is_canceled);
-}
-
-static void request_cancel(struct s3_request *request)
-{
-    request->io->error = ECANCELED;
-    snprintf(request->io->why, sizeof(request->io->why), "given up");
-    request_end(request);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */

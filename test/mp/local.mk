@@ -61,6 +61,7 @@ mp_programs = \
 	%D%/no_device \
 	%D%/object \
 	%D%/object_fail \
+	%D%/object_late \
 	%D%/odd_process \
 	%D%/other_user \
 	%D%/precedence \
@@ -186,6 +187,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_object_LDADD = $(mp_libs)
 %C%_object_fail_LDFLAGS = $(mp_link)
 %C%_object_fail_LDADD = $(mp_libs)
+%C%_object_late_LDFLAGS = $(mp_link)
+%C%_object_late_LDADD = $(mp_libs)
 %C%_odd_process_LDFLAGS = $(mp_link)
 %C%_odd_process_LDADD = $(mp_libs)
 %C%_other_user_LDFLAGS = $(mp_link)

@@ -14,6 +14,7 @@ those that follow it every other one, gets a fault; WHAT says which:
     denied       403 AccessDenied, every time       key   403 InvalidAccessKeyId, every time
     joined       the end of an upload in parts answers 200 and InternalError, every time
     silent       never an answer, every time        down  HTTP 503, every time
+    hushed       likewise, to all but questions about the bucket
 """
 import datetime
 import http.client
@@ -23,7 +24,7 @@ import sys
 import threading
 
 upper, what = sys.argv[1:]
-EVERY_TIME = ("vanish", "denied", "key", "joined", "silent", "down", "region", "skew")
+EVERY_TIME = ("vanish", "denied", "key", "joined", "silent", "hushed", "down", "region", "skew")
 lock = threading.Lock()
 tries: dict = {}
 checksums: dict = {}
@@ -97,7 +98,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.refuse(404, "NoSuchBucket")
         elif what == "joined" and self.command == "POST" and "uploadId=" in self.path:
             self.refuse(200, "InternalError")
-        elif what == "silent":
+        elif what == "silent" or (what == "hushed" and "list-type" not in self.path):
             threading.Event().wait(30)
             self.close_connection = True
         else:

@@ -3,7 +3,7 @@
 # Objects of an S3 store that has its faults: errors that are tried again, and those that are not; cuts at
 # every byte; credentials from variables, files and services; clocks; an owner that is killed. Usage:
 # test_s3.sh; finds the trees by top_srcdir and top_builddir. Prints TAP.
-# needs: test/mp/object_fail examples/kv_transfer
+# needs: test/mp/object_fail test/mp/object_late examples/kv_transfer
 # shellcheck disable=SC2086  # $without is words
 set -u
 src=${top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -13,6 +13,15 @@ if [ -z "${OBJECT_URL-}" ]; then
     [ -x "${S3_TEST_PYTHON:-$build/python}/bin/moto_server" ] ||
         { echo "1..0 # SKIP there is no moto_server; ./quickstart packages check makes it"; exit 0; }
     exec "$src/test/storage/with-s3" moto "$0"
+fi
+# As a command of its own: "late HOW HOST", two ranks, of which the first, on host a, has the objects; see object_late.c
+if [ "${1-}" = late ]; then
+    rc=0
+    "$build/launcher/nixlrun" --oversubscribe --on-failure continue \
+        -n 1 -x NIXLRUN_HOSTID=a "$build/test/mp/object_late" "$2" : \
+        -n 1 -x NIXLRUN_HOSTID="$3" "$build/test/mp/object_late" "$2" || rc=$?
+    [ "$2:$rc" = late:0 ] || [ "$2:$rc" = killed:137 ]
+    exit
 fi
 . "$src/test/tap.sh"
 server=${OBJECT_URL#http://}
@@ -82,6 +91,17 @@ verdict "$(OBJECT_URL=https://$server/bucket AWS_MAX_ATTEMPTS=1 passes "$fail" o
     "a server without TLS"
 verdict "$(OBJECT_URL=http://$server/another passes "$fail" open NOT_FOUND 'no such bucket')" "no such bucket"
 verdict "$(OBJECT_URL=ftp://$server/x passes "$fail" open INVALID 'allowed: s3://')" "what is no URL of a store"
+
+# ---- a store that does not answer --------------------------------------------------------------------
+
+verdict "$(through hushed "$build/test/mp/object_late" late)" "deadlines and cancel hold, whatever the store does"
+verdict "$(through hushed sh "$0" late late a)" "and for other ranks of the host"
+verdict "$(through hushed sh "$0" late killed a)" "an owner that is killed meanwhile: the others learn it at once"
+for transport in tcp ucx ofi; do
+    [ -e "$build/src/.libs/nixlrun/nixlrun_$transport.so" ] || continue
+    verdict "$(through hushed env NIXLRUN_TRANSPORTS=self,$transport sh "$0" late late b)" "and for another host, by $transport"
+done
+verdict "$(through hushed env NIXLRUN_TRANSPORTS=self,tcp sh "$0" late killed b)" "an owner of another host that is killed"
 
 # ---- credentials -------------------------------------------------------------------------------------
 

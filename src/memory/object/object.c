@@ -111,6 +111,7 @@ const struct nxr_memory_kind nxr_memory_object = {
     .copy_start = nxr_object_copy_start,
     .copy_test = nxr_object_copy_test,
     .copy_arm = nxr_object_copy_arm,
+    .copy_cancel = nxr_object_copy_cancel,
     .pin = object_pin,
     .unpin = object_unpin,
     .expect = object_expect,

@@ -71,6 +71,8 @@ struct object_copy {
     _Atomic uint32_t left;     /* requests and parts that it waits for; and OBJECT_ARMED */
     _Atomic int status;        /* the first failure */
     struct nxr_object_io sync; /* SYNC: of the engine, once the uploads are over */
+    bool is_sync;              /* SYNC: it is in set->syncs */
+    atomic_bool is_canceled;
 };
 
 static inline struct nxr_object_set *nxr_object_set_of(const struct nxr_range *range)
@@ -117,6 +119,7 @@ void nxr_objects_release(struct nxr_memory *memory);
 int nxr_object_copy_start(struct nxr_device_copy *copy);
 int nxr_object_copy_test(struct nxr_device_copy *copy);
 void nxr_object_copy_arm(struct nxr_device_copy *copy);
+void nxr_object_copy_cancel(struct nxr_device_copy *copy);
 
 /*
  * The uploads that a SYNC waits for are over, with that status: it has ended, or a request is added
@@ -143,6 +146,9 @@ struct object_bytes {
 };
 int nxr_object_upload_take(struct nxr_object_set *set, const struct object_bytes *bytes,
                            struct object_copy *copy, struct nxr_object_io **list_p);
+
+/* Give up the uploads whose parts the copy waits for. Holds set->lock. */
+void nxr_object_uploads_cancel(struct nxr_object_set *set, const struct object_copy *copy);
 
 /* Are all uploads with lower numbers over? Holds set->lock. */
 bool nxr_object_uploads_are_over(const struct nxr_object_set *set, uint64_t mark);

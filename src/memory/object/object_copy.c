@@ -29,6 +29,7 @@ static struct object_copy *object_copy_new(struct nxr_object_set *set)
         made->set = set;
         atomic_init(&made->left, 1); /* while it is being made */
         atomic_init(&made->status, NIXL_OK);
+        atomic_init(&made->is_canceled, false);
     }
     return made;
 }
@@ -59,7 +60,7 @@ static void object_move_ended(struct nxr_object_io *io)
                  io->action == NXR_OBJECT_WRITE ? "put" : "get", (unsigned long long)io->nbytes,
                  (unsigned long long)io->offset);
         nxr_object_fail(copy->set, what, move->key, io->error, io->why);
-        status = NIXL_E_STORAGE;
+        status = io->error == ECANCELED ? NIXL_E_CANCELED : NIXL_E_STORAGE;
     }
     free(move);
     nxr_object_copy_leave(copy, status);
@@ -83,6 +84,7 @@ static struct object_move *object_move_new(struct object_copy *copy, uint64_t ob
                                       .nbytes = nbytes,
                                       .offset = offset,
                                       .object_nbytes = set->object_nbytes,
+                                      .is_canceled = &copy->is_canceled,
                                       .ended = object_move_ended};
     return move;
 }
@@ -252,6 +254,7 @@ static void object_copy_sync(struct object_copy *made)
         nxr_object_copy_synced(made, nxr_object_lost_report(set), &list);
     } else {
         nxr_list_append(&set->syncs, &made->link);
+        made->is_sync = true;
         nxr_object_timer_set(set, &list);
     }
     pthread_mutex_unlock(&set->lock);
@@ -318,4 +321,22 @@ void nxr_object_copy_arm(struct nxr_device_copy *copy)
     if ((atomic_fetch_or(&made->left, OBJECT_ARMED) & ~OBJECT_ARMED) == 0) {
         nxr_device_ended();
     }
+}
+
+void nxr_object_copy_cancel(struct nxr_device_copy *copy)
+{
+    struct object_copy *made = copy->state[0];
+    struct nxr_object_set *set = made->set;
+
+    atomic_store(&made->is_canceled, true);
+    pthread_mutex_lock(&set->lock);
+    if (made->is_sync) {
+        made->is_sync = false;
+        nxr_list_remove(&made->link);
+        nxr_object_copy_leave(made, NIXL_E_CANCELED);
+    } else {
+        nxr_object_uploads_cancel(set, made);
+    }
+    pthread_mutex_unlock(&set->lock);
+    set->engine->wake();
 }

@@ -48,6 +48,7 @@ struct object_upload {
     unsigned n_unsent; /* parts that are not PART_SENT */
     unsigned n_ios;    /* requests under way */
     bool is_creating, is_named, is_failed, is_over;
+    atomic_bool is_canceled; /* whoever waits for it gives it up */
     struct object_copy *last_waiter;
     struct nxr_object_io io;      /* CREATE, COMPLETE, ABORT */
     struct nxr_object_part *sent; /* what the store has said of the parts */
@@ -80,6 +81,7 @@ static void syncs_check(struct nxr_object_set *set, struct nxr_object_io **list_
                 lost = nxr_object_lost_report(set);
             }
             nxr_list_remove(link);
+            copy->is_sync = false;
             nxr_object_copy_synced(copy, lost, list_p);
         }
     }
@@ -186,6 +188,7 @@ static void upload_submit(struct object_upload *upload, struct nxr_object_io *io
     io->store = upload->set->store;
     io->key = upload->key;
     io->upload = upload->name;
+    io->is_canceled = io->action != NXR_OBJECT_ABORT ? &upload->is_canceled : NULL;
     io->next = *list_p;
     *list_p = io;
     upload->n_ios++;
@@ -206,6 +209,12 @@ static void upload_leave(struct nxr_object_set *set, struct nxr_object_io *list)
     }
 }
 
+/* What those that wait for it are told, once it has failed. */
+static int upload_status(const struct object_upload *upload)
+{
+    return atomic_load(&upload->is_canceled) ? NIXL_E_CANCELED : NIXL_E_STORAGE;
+}
+
 /* The first failure. Those that wait for parts which are not under way are told now. */
 static void upload_fail(struct object_upload *upload, const char *what, int error, const char *why)
 {
@@ -221,11 +230,11 @@ static void upload_fail(struct object_upload *upload, const char *what, int erro
         struct object_part *part = &upload->parts[i];
 
         if (part->state != PART_SENDING) {
-            waiter_leave(&part->waiter, NIXL_E_STORAGE);
+            waiter_leave(&part->waiter, upload_status(upload));
             part_drop(part, upload_part_nbytes(set, i));
         }
     }
-    waiter_leave(&upload->last_waiter, NIXL_E_STORAGE);
+    waiter_leave(&upload->last_waiter, upload_status(upload));
 }
 
 static void upload_io_ended(struct nxr_object_io *io)
@@ -273,9 +282,9 @@ static void part_ended(struct nxr_object_io *io)
     if (io->error != 0) {
         /* Set the reason before the status: a waiter reads it as soon as the status is set. */
         upload_fail(upload, "put", io->error, io->why);
-        waiter_leave(&part->waiter, NIXL_E_STORAGE);
+        waiter_leave(&part->waiter, upload_status(upload));
     } else if (upload->is_failed) {
-        waiter_leave(&part->waiter, NIXL_E_STORAGE);
+        waiter_leave(&part->waiter, upload_status(upload));
     } else if (--upload->n_unsent > 0) {
         waiter_leave(&part->waiter, NIXL_OK);
     } else if (set->n_parts > 1) {
@@ -311,6 +320,9 @@ static void upload_ask(struct object_upload *upload, enum nxr_object_action acti
                                         .parts = upload->sent,
                                         .n_parts = upload->set->n_parts,
                                         .ended = upload_io_ended};
+    if (action == NXR_OBJECT_ABORT && upload->set->is_closing) {
+        upload->io.until = nxr_now_ns() + NXR_OBJECT_GIVE_UP_NS;
+    }
     upload_submit(upload, &upload->io, list_p);
 }
 
@@ -480,6 +492,30 @@ int nxr_object_upload_take(struct nxr_object_set *set, const struct object_bytes
 }
 
 /* ---- giving up ------------------------------------------------------------------------------- */
+
+static bool upload_has_waiter(const struct object_upload *upload, const struct object_copy *copy)
+{
+    bool has = upload->last_waiter == copy;
+
+    for (unsigned i = 0; i < upload->set->n_parts && !has; i++) {
+        has = upload->parts[i].waiter == copy;
+    }
+    return has;
+}
+
+/* Requests of theirs are under way, which end at the engine's next turn. */
+void nxr_object_uploads_cancel(struct nxr_object_set *set, const struct object_copy *copy)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &set->uploads) {
+        struct object_upload *upload = nxr_list_entry(link, struct object_upload, link);
+
+        if (upload_has_waiter(upload, copy)) {
+            atomic_store(&upload->is_canceled, true);
+        }
+    }
+}
 
 /* Give up those of which no byte has come for a while. True: others are there. */
 static bool uploads_look(struct nxr_object_set *set, struct nxr_object_io **list_p)
