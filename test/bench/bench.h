@@ -62,6 +62,7 @@ struct bench_options {
     const char *plot;             /* the file of a picture; NULL: none */
     const char *publish, *attach; /* where to meet the other process; NULL: ranks of a job */
     const char *etcd;             /* where a name is published for `attach', too; NULL: nowhere */
+    const char *object;           /* the URL of a place for objects; NULL: none */
     const struct bench_test *tests[BENCH_MAX_TESTS];
     int n_tests;
 };
@@ -395,6 +396,7 @@ void test_death(struct bench *bench);
 void test_memory(struct bench *bench);
 void test_alloc(struct bench *bench);
 void test_storage(struct bench *bench);
+void test_objects(struct bench *bench);
 void test_contact(struct bench *bench);
 void test_attach(struct bench *bench);
 void test_trace(struct bench *bench);

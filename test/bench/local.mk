@@ -16,6 +16,7 @@ bin_PROGRAMS += %D%/nixl_bench
 	%D%/bench_memory.c \
 	%D%/bench_move.c \
 	%D%/bench_notify.c \
+	%D%/bench_object.c \
 	%D%/bench_extents.c \
 	%D%/bench_grant.c \
 	%D%/bench_pair.c \

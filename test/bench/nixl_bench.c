@@ -77,6 +77,8 @@ const struct bench_test bench_tests[] = {
      BENCH_MAX_RANKS, false, false},
     {"storage", "reading and writing a file past the page cache, beside fio", test_storage, 1, 1,
      false, false},
+    {"objects", "putting and getting objects of an S3 store, beside curl", test_objects, 1, 1,
+     false, false},
     {"contact", "the first notification of all ranks to all", test_contact, 1, BENCH_MAX_RANKS,
      true, false},
     {"attach", "attaching to a process that was started separately", test_attach, 1, 1, true,

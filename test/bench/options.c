@@ -85,6 +85,7 @@ static void print_help(void)
         "                        tcp://HOST:PORT\n"
         "      --attach WHERE    the other one\n"
         "      --etcd WHERE      `attach' also by a name in that etcd, such as etcd://HOST:2379\n"
+        "      --object URL      `objects' in that store, such as s3://BUCKET/PATH\n"
         "      --tcp             measure one host as if between hosts, beside TCP\n"
         "      --no-pin          do not bind each rank to a core of its own\n"
         "      --check           exit 1 if a goal is missed\n"
@@ -394,6 +395,9 @@ static void parse_option(struct bench_options *options, int option, char *text)
     case 'E':
         options->etcd = parse_etcd(text);
         break;
+    case 'O':
+        options->object = text;
+        break;
     case 'C':
     case 'J':
         options->format = option == 'C' ? FORMAT_CSV : FORMAT_JSON;
@@ -425,19 +429,31 @@ static void check_apart(const struct bench_options *options)
 
 void options_parse(struct bench_options *options, int argc, char **argv)
 {
-    static const struct option names[] = {
-        {"sizes", required_argument, NULL, 's'},   {"alignment", required_argument, NULL, 'a'},
-        {"budget", required_argument, NULL, 'b'},  {"iters", required_argument, NULL, 'i'},
-        {"window", required_argument, NULL, 'w'},  {"seconds", required_argument, NULL, 'S'},
-        {"registered", no_argument, NULL, 'r'},    {"memory", required_argument, NULL, 'M'},
-        {"no-pin", no_argument, NULL, 'P'},        {"tcp", no_argument, NULL, 'T'},
-        {"publish", required_argument, NULL, 'u'}, {"attach", required_argument, NULL, 'A'},
-        {"etcd", required_argument, NULL, 'E'},    {"check", no_argument, NULL, 'K'},
-        {"csv", no_argument, NULL, 'C'},           {"json", no_argument, NULL, 'J'},
-        {"help", no_argument, NULL, 'h'},          {"version", no_argument, NULL, 'V'},
-        {"fresh", no_argument, NULL, 'f'},         {"single", no_argument, NULL, '1'},
-        {"plot", required_argument, NULL, 'p'},    {"pattern", required_argument, NULL, 'q'},
-        {"threads", required_argument, NULL, 't'}, {NULL, 0, NULL, 0}};
+    static const struct option names[] = {{"sizes", required_argument, NULL, 's'},
+                                          {"alignment", required_argument, NULL, 'a'},
+                                          {"budget", required_argument, NULL, 'b'},
+                                          {"iters", required_argument, NULL, 'i'},
+                                          {"window", required_argument, NULL, 'w'},
+                                          {"seconds", required_argument, NULL, 'S'},
+                                          {"registered", no_argument, NULL, 'r'},
+                                          {"memory", required_argument, NULL, 'M'},
+                                          {"no-pin", no_argument, NULL, 'P'},
+                                          {"tcp", no_argument, NULL, 'T'},
+                                          {"publish", required_argument, NULL, 'u'},
+                                          {"attach", required_argument, NULL, 'A'},
+                                          {"object", required_argument, NULL, 'O'},
+                                          {"etcd", required_argument, NULL, 'E'},
+                                          {"check", no_argument, NULL, 'K'},
+                                          {"csv", no_argument, NULL, 'C'},
+                                          {"json", no_argument, NULL, 'J'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {"version", no_argument, NULL, 'V'},
+                                          {"fresh", no_argument, NULL, 'f'},
+                                          {"single", no_argument, NULL, '1'},
+                                          {"plot", required_argument, NULL, 'p'},
+                                          {"pattern", required_argument, NULL, 'q'},
+                                          {"threads", required_argument, NULL, 't'},
+                                          {NULL, 0, NULL, 0}};
     int option;
 
     *options = (struct bench_options){.budget_ns = 300000000,

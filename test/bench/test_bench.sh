@@ -158,6 +158,16 @@ has "$work/err" "--etcd is 'file:/tmp'; allowed: etcd://" "is refused"
 gives 0 "storage" -np 1 "$bench" storage --sizes 64K --csv
 [ "$(awk -F, '$1 == "storage" && /(read|write) at random/ && $8 > 0 && NF == 26' "$work/out" | wc -l)" = 6 ]
 result $? "storage reads and writes at each depth" "$work/out"
+gives 1 "objects without a store" -np 1 "$bench" objects
+has "$work/err" "objects needs --object URL" "is refused"
+if [ -x "${S3_TEST_PYTHON:-$top_builddir/python}/bin/moto_server" ] &&
+    [ -e "$top_builddir/storage/s3/.libs/nixlrun_s3.so" ]; then
+    # shellcheck disable=SC2016  # the inner shell's
+    "$top_srcdir/test/storage/with-s3" moto sh -c '"$1" -np 1 "$2" objects --object "$OBJECT_URL" --csv' \
+        objects "$nixlrun" "$bench" >"$work/out" 2>"$work/err"
+    [ "$(awk -F, '$1 == "objects" && $8 > 0' "$work/out" | wc -l)" = 7 ]
+    result $? "objects are put and got" "$work/out" "$work/err"
+fi
 LP_NUM_THREADS=1 gives 0 "alloc" -np 2 "$bench" alloc --sizes 4K,1M --iters 3 --csv
 [ "$(awk -F, '$1 == "alloc" && /host: (allocate|close)/ && $8 > 0' "$work/out" | wc -l)" = 4 ]
 result $? "times every kind of memory" "$work/out"
