@@ -22,7 +22,7 @@ python_tests = conftest.py kv_engine.py rank.py test_aio.py test_attach.py test_
 	test_kv_connector.py test_life.py test_memory.py test_notes.py test_object.py test_region.py test_team.py \
 	test_transfer.py vllm_real.py vllm_standin.py
 python_bench = README bench.py choose/bench.py choose/build_cffi.py choose/nanobind.cpp c_side.c \
-	peers_nixl.py peers_nixl_net
+	peers_nixl.py peers_nixl_file.py peers_nixl_net
 EXTRA_DIST += %D%/python/CMakeLists.txt %D%/python/README.md %D%/python/pyproject.toml \
 	%D%/python/launcher.py %D%/python/make-wheel %D%/python/requirements.txt \
 	$(python_core:%=%D%/python/core/%) $(python_modules:%=%D%/python/nixlrun/%) \
