@@ -62,6 +62,7 @@ enum nxr_method {
     NXR_METHOD_URING,
     NXR_METHOD_THREADS,
     NXR_METHOD_S3,
+    NXR_METHOD_DIRECTORY,
     NXR_N_METHODS
 };
 

@@ -60,8 +60,9 @@ NIXL_API int nixl_route_query(int rank, unsigned index,
  * The chosen one has a method: memcpy, process_vm, bounce, message, rma, device (a GPU copies), or
  * staged (in pieces through host memory); `why` then says why it is not a better one, or "". A rank
  * reaches its own GPU memory by the transport "device", which serves nothing else, and its own
- * files and objects by "storage", whose method is what reads and writes them: io_uring, threads or
- * s3. Of those of other ranks `why` says that. For storage no times and rates are expected.
+ * files and objects by "storage", whose method is what reads and writes them: io_uring, threads, s3
+ * or directory. Of those of other ranks `why` says that. For storage no times and rates are
+ * expected.
  *
  * @param local   any address of host or CUDA memory, or in a Vulkan region; NULL: host memory
  * @param index   0, 1, ... until NIXL_E_NOT_FOUND

@@ -328,7 +328,12 @@ static void queried(const char *how)
     MPT_OK(nixl_region_query(rank, region, MPT_PATIENCE, &info));
     MPT_EQ(info.kind, NIXL_MEM_OBJECT);
     MPT_TEXT(info.device, "directory");
+    MPT_TEXT(info.transport, "storage");
+    MPT_TEXT(info.method, "directory");
     MPT_TRUE(strstr(info.note, how) != NULL);
+    info = (struct nixl_region_info)NIXL_REGION_INFO_INIT;
+    MPT_OK(nixl_region_query(next, region, MPT_PATIENCE, &info));
+    MPT_TEXT(info.device, "directory");
 }
 
 static void close_all(void)
