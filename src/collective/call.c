@@ -339,13 +339,37 @@ static int call_run_planned(struct nixl_team *team, const struct nxr_call *call)
     return status;
 }
 
+/* It has failed, or it has waited for others, or it was timed (began_ns is not 0). */
+static void __attribute__((noinline))
+call_count_times(struct nixl_team *team, struct nxr_stats_named *record, int status,
+                 int64_t began_ns)
+{
+    if (status != NIXL_OK) {
+        nxr_stats_add(&record->n[NXR_STATS_FAILED], 1);
+    } else if (began_ns != 0) {
+        nxr_stats_add_time(&record->complete, nxr_now_ns() - began_ns);
+    }
+    if (team->waited_ns != 0) {
+        nxr_stats_add_time(&record->wait, team->waited_ns);
+        team->waited_ns = 0;
+    }
+}
+
 static inline int call_run_counted(struct nixl_team *team, const struct nxr_call *call)
 {
+    struct nxr_stats_named *record = nxr_team_record(team);
+    size_t nbytes = call_nbytes(call);
+    bool is_timed = nxr_team_is_timed(record, nbytes);
+    int64_t began_ns = __builtin_expect(is_timed, 0) ? nxr_now_ns() : 0;
     int status = __builtin_expect(call->plan != NULL, 0) ? call_run_planned(team, call)
                                                          : call_run(team, call);
 
     if (__builtin_expect(status == NIXL_OK, 1)) {
-        nxr_team_count(team, call_nbytes(call));
+        nxr_stats_add(&record->n[NXR_STATS_OPS], 1);
+        nxr_stats_add(&record->n[NXR_STATS_NBYTES], nbytes);
+    }
+    if (__builtin_expect(status != NIXL_OK || began_ns != 0 || team->waited_ns != 0, 0)) {
+        call_count_times(team, record, status, began_ns);
     }
     return status;
 }

@@ -110,8 +110,10 @@ int nxr_team_find_segment(struct nixl_team *team, struct nixl_region *region, in
     pthread_mutex_unlock(&nxr_job.lock);
     if (status == NIXL_OK) {
         const struct nxr_team_wait wait = {team, team_rank};
+        int64_t since_ns = nxr_now_ns();
 
         status = nxr_wait_as(is_found, &finding, nxr_team_left(team), nxr_team_describe, &wait);
+        nxr_team_waited(team, since_ns);
     }
     if (finding.status != NIXL_OK) {
         return finding.status;
@@ -405,9 +407,11 @@ static int mailbox_move_pieces(struct swapping *swapping)
         if (status == NIXL_OK && !can_send(swapping) &&
             (swapping->in.n_left > 0 || swapping->out.n_left > 0)) {
             const struct nxr_team_wait wait = {team, swapping_awaits(swapping)};
+            int64_t since_ns = nxr_now_ns();
 
             status =
                 nxr_wait_as(can_go_on, swapping, nxr_team_left(team), nxr_team_describe, &wait);
+            nxr_team_waited(team, since_ns);
             status = status == NIXL_OK ? swapping->status : nxr_team_break(team, status, -1);
         }
     }

@@ -14,6 +14,7 @@
 #include "collective/trial_table.h"
 #include "core/observe.h"
 #include "core/stats.h"
+#include "util/clock.h"
 
 #define NXR_TEAM_OPEN 0x6e78722d7465616dull
 
@@ -69,27 +70,43 @@ struct nixl_team {
     /* Where calls are counted, by operation, hashed with linear probing. */
     struct {
         const char *operation; /* NULL: free */
-        struct nxr_stats_lane *lane;
+        struct nxr_stats_named *record;
     } counted[NXR_TEAM_COUNTED];
+    int64_t waited_ns; /* for others in the call under way, as far as it was long */
 
     struct nxr_list link; /* of all open teams, or the retired ones */
 };
 
+/* Small calls take less than what reading a clock twice costs: one in so many is timed. */
+#define NXR_TEAM_TIMED_EVERY  32
+#define NXR_TEAM_TIMED_NBYTES 65536
+
 /* Find out where the call under way counts, from `slot` on. */
-struct nxr_stats_lane *nxr_team_count_as(struct nixl_team *team, unsigned slot);
+struct nxr_stats_named *nxr_team_count_as(struct nixl_team *team, unsigned slot);
 void nxr_team_count_end(struct nixl_team *team);
 
-/* The call under way has succeeded. */
-static inline void nxr_team_count(struct nixl_team *team, size_t nbytes)
+/* Where the call under way counts. */
+static inline struct nxr_stats_named *nxr_team_record(struct nixl_team *team)
 {
     unsigned slot = (unsigned)((uintptr_t)team->operation >> 3) % NXR_TEAM_COUNTED;
-    struct nxr_stats_lane *lane = team->counted[slot].lane;
 
-    if (__builtin_expect(team->counted[slot].operation != team->operation, 0)) {
-        lane = nxr_team_count_as(team, slot);
-    }
-    nxr_stats_add(&lane->n[NXR_LANE_PUTS], 1);
-    nxr_stats_add(&lane->n[NXR_LANE_PUT_NBYTES], nbytes);
+    return __builtin_expect(team->counted[slot].operation != team->operation, 0)
+               ? nxr_team_count_as(team, slot)
+               : team->counted[slot].record;
+}
+
+/* A call of that size begins: is it one that is timed? The first of its kind is. */
+static inline bool nxr_team_is_timed(const struct nxr_stats_named *record, size_t nbytes)
+{
+    uint64_t n = atomic_load_explicit(&record->n[NXR_STATS_OPS], memory_order_relaxed);
+
+    return n % NXR_TEAM_TIMED_EVERY == 0 || nbytes >= NXR_TEAM_TIMED_NBYTES;
+}
+
+/* It has waited for others since then. */
+static inline void nxr_team_waited(struct nixl_team *team, int64_t since_ns)
+{
+    team->waited_ns += nxr_now_ns() - since_ns;
 }
 
 /* Start a call on the team. */
@@ -98,6 +115,7 @@ static inline void nxr_team_begin(struct nixl_team *team, const char *operation,
     team->operation = operation;
     team->timeout_ns = timeout_ns;
     team->deadline = 0;
+    team->waited_ns = 0;
 }
 
 /*

@@ -214,10 +214,10 @@ void nxr_team_describe(const void *about, struct nxr_wait_record *record)
 /* ---- counting -------------------------------------------------------------------------------- */
 
 /* "nixl_barrier_x" counts as "barrier". */
-static struct nxr_stats_lane *take_lane_of(const char *operation)
+static struct nxr_stats_named *take_record_of(const char *operation, int size)
 {
     static const char prefix[] = "nixl_";
-    char name[32];
+    char name[NXR_STATS_NAME];
     size_t nbytes;
 
     operation += strncmp(operation, prefix, strlen(prefix)) == 0 ? strlen(prefix) : 0;
@@ -226,28 +226,32 @@ static struct nxr_stats_lane *take_lane_of(const char *operation)
     if (nbytes > 2 && strcmp(name + nbytes - 2, "_x") == 0) {
         name[nbytes - 2] = '\0';
     }
-    return nxr_stats_lane_take_collective(name);
+    return nxr_stats_named_take(&(const struct nxr_stats_key){.op = NXR_STATS_COLLECTIVE,
+                                                              .peer = NXR_STATS_NO_PEER,
+                                                              .transport = name,
+                                                              .name = name,
+                                                              .n_members = (unsigned)size});
 }
 
-struct nxr_stats_lane *nxr_team_count_as(struct nixl_team *team, unsigned slot)
+struct nxr_stats_named *nxr_team_count_as(struct nixl_team *team, unsigned slot)
 {
     for (int i = 0; i < NXR_TEAM_COUNTED - 1 && team->counted[slot].operation != NULL; i++) {
         if (team->counted[slot].operation == team->operation) {
-            return team->counted[slot].lane;
+            return team->counted[slot].record;
         }
         slot = (slot + 1) % NXR_TEAM_COUNTED;
     }
-    nxr_stats_lane_give(team->counted[slot].lane);
+    nxr_stats_named_give(team->counted[slot].record);
     team->counted[slot].operation = team->operation;
-    team->counted[slot].lane = take_lane_of(team->operation);
-    return team->counted[slot].lane;
+    team->counted[slot].record = take_record_of(team->operation, team->size);
+    return team->counted[slot].record;
 }
 
 void nxr_team_count_end(struct nixl_team *team)
 {
     for (int i = 0; i < NXR_TEAM_COUNTED; i++) {
-        nxr_stats_lane_give(team->counted[i].lane);
+        nxr_stats_named_give(team->counted[i].record);
         team->counted[i].operation = NULL;
-        team->counted[i].lane = NULL;
+        team->counted[i].record = NULL;
     }
 }

@@ -35,6 +35,7 @@ __thread bool nxr_stats_is_piece NXR_TLS_MODEL;
 /* Where counts go that have no row. */
 static struct nxr_stats_row stats_no_row;
 static struct nxr_stats_lane stats_no_lane;
+static struct nxr_stats_named stats_no_named;
 static struct nxr_stats_times stats_no_times;
 static struct nxr_stats_entry stats_no_entry = {.row = &stats_no_row, .times = &stats_no_times};
 
@@ -177,14 +178,14 @@ void nxr_stats_peer_end(struct nxr_peer *peer)
 /* ---- lanes ----------------------------------------------------------------------------------- */
 
 /* One that a thread has given back counts on. Caller holds stats_lock. */
-static struct nxr_stats_lane *stats_find_lane(int peer, const char *transport, bool is_collective)
+static struct nxr_stats_lane *stats_find_lane(int peer, const char *transport)
 {
     uint32_t n = atomic_load_explicit(&stats_head->n_lanes, memory_order_relaxed);
 
     for (uint32_t i = 0; i < n; i++) {
         struct nxr_stats_lane *lane = &nxr_stats_lanes(stats_head)[i];
 
-        if (lane->peer == peer && lane->is_collective == is_collective &&
+        if (lane->peer == peer &&
             strncmp(lane->transport, transport, sizeof(lane->transport) - 1) == 0 &&
             atomic_load_explicit(&lane->is_taken, memory_order_acquire) == 0) {
             return lane;
@@ -193,7 +194,7 @@ static struct nxr_stats_lane *stats_find_lane(int peer, const char *transport, b
     return NULL;
 }
 
-static struct nxr_stats_lane *stats_make_lane(int peer, const char *transport, bool is_collective)
+static struct nxr_stats_lane *stats_make_lane(int peer, const char *transport)
 {
     uint32_t max = stats_head->max_lanes;
     uint32_t number = stats_take_number(&stats_head->n_lanes, max);
@@ -204,41 +205,98 @@ static struct nxr_stats_lane *stats_make_lane(int peer, const char *transport, b
     }
     lane = &nxr_stats_lanes(stats_head)[number];
     lane->peer = peer;
-    lane->is_collective = is_collective;
     lane->serial = n_serials++;
     strncpy(lane->transport, transport, sizeof(lane->transport) - 1);
     atomic_store_explicit(&lane->is_ready, 1, memory_order_release);
     return lane;
 }
 
-static struct nxr_stats_lane *stats_take_lane(int peer, const char *transport, bool is_collective)
+struct nxr_stats_lane *nxr_stats_lane_take(int peer, const char *transport)
 {
     struct nxr_stats_lane *lane = &stats_no_lane;
 
     pthread_mutex_lock(&stats_lock);
     if (stats_head != NULL) {
-        lane = stats_find_lane(peer, transport, is_collective);
-        lane = lane != NULL ? lane : stats_make_lane(peer, transport, is_collective);
+        lane = stats_find_lane(peer, transport);
+        lane = lane != NULL ? lane : stats_make_lane(peer, transport);
         atomic_store_explicit(&lane->is_taken, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&stats_lock);
     return lane;
 }
 
-struct nxr_stats_lane *nxr_stats_lane_take(int peer, const char *transport)
-{
-    return stats_take_lane(peer, transport, false);
-}
-
-struct nxr_stats_lane *nxr_stats_lane_take_collective(const char *name)
-{
-    return stats_take_lane(NXR_STATS_NO_PEER, name, true);
-}
-
 void nxr_stats_lane_give(struct nxr_stats_lane *lane)
 {
     if (lane != NULL) {
         atomic_store_explicit(&lane->is_taken, 0, memory_order_release);
+    }
+}
+
+/* ---- what has a name ------------------------------------------------------------------------- */
+
+/* Is it alike, and has been given back? */
+static bool stats_is_free_of(const struct nxr_stats_named *named, const struct nxr_stats_key *key)
+{
+    return named->op == key->op && named->peer == key->peer && named->n_members == key->n_members &&
+           strncmp(named->transport, key->transport, sizeof(named->transport) - 1) == 0 &&
+           strncmp(named->name, key->name, sizeof(named->name) - 1) == 0 &&
+           atomic_load_explicit(&named->is_taken, memory_order_acquire) == 0;
+}
+
+/* Caller holds stats_lock. */
+static struct nxr_stats_named *stats_find_named(const struct nxr_stats_key *key)
+{
+    uint32_t n = atomic_load_explicit(&stats_head->n_named, memory_order_relaxed);
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct nxr_stats_named *named = &nxr_stats_named(stats_head)[i];
+
+        if (stats_is_free_of(named, key)) {
+            return named;
+        }
+    }
+    return NULL;
+}
+
+/* Caller holds stats_lock. */
+static struct nxr_stats_named *stats_make_named(const struct nxr_stats_key *key)
+{
+    uint32_t max = stats_head->max_named;
+    uint32_t number = stats_take_number(&stats_head->n_named, max);
+    struct nxr_stats_named *named;
+
+    if (number == max) {
+        return &stats_no_named;
+    }
+    named = &nxr_stats_named(stats_head)[number];
+    named->op = key->op;
+    named->peer = key->peer;
+    named->n_members = key->n_members;
+    named->serial = n_serials++;
+    strncpy(named->transport, key->transport, sizeof(named->transport) - 1);
+    strncpy(named->name, key->name, sizeof(named->name) - 1);
+    atomic_store_explicit(&named->is_ready, 1, memory_order_release);
+    return named;
+}
+
+struct nxr_stats_named *nxr_stats_named_take(const struct nxr_stats_key *key)
+{
+    struct nxr_stats_named *named = &stats_no_named;
+
+    pthread_mutex_lock(&stats_lock);
+    if (stats_head != NULL) {
+        named = stats_find_named(key);
+        named = named != NULL ? named : stats_make_named(key);
+        atomic_store_explicit(&named->is_taken, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&stats_lock);
+    return named;
+}
+
+void nxr_stats_named_give(struct nxr_stats_named *named)
+{
+    if (named != NULL) {
+        atomic_store_explicit(&named->is_taken, 0, memory_order_release);
     }
 }
 

@@ -7,7 +7,9 @@
  *   - what a transport or network completes otherwise within a call: nxr_stats_moved(), unless it
  *     is a piece of an operation that takes time (nxr_stats_is_piece);
  *   - operations that take time, from start to end: nxr_stats_begin(), nxr_stats_end();
- *   - notifications under the lock that they need anyway.
+ *   - notifications under the lock that they need anyway;
+ *   - collectives, items of channels and what rails carry in records of their own
+ *     (nxr_stats_named_take()), by the one thread that uses such a thing at the time.
  * Times cost two readings of the clock, so of short operations only one in eight is timed.
  *
  * Without a page all of it goes to rows that nobody reads.
@@ -51,9 +53,19 @@ void nxr_stats_peer_end(struct nxr_peer *peer);
 /* The lane of the calling thread for copies to that peer, until it is given back. Never NULL. */
 struct nxr_stats_lane *nxr_stats_lane_take(int peer, const char *transport);
 
-/* One for calls of a collective, which one thread at a time makes. */
-struct nxr_stats_lane *nxr_stats_lane_take_collective(const char *name);
 void nxr_stats_lane_give(struct nxr_stats_lane *lane);
+
+/* What has a name: see struct nxr_stats_named. */
+struct nxr_stats_key {
+    enum nxr_stats_op op;
+    int peer; /* or NXR_STATS_NO_PEER */
+    const char *transport, *name;
+    unsigned n_members; /* of a team; else 0 */
+};
+
+/* The record for one such thing, until it is given back. Never NULL; takes a leaf lock. */
+struct nxr_stats_named *nxr_stats_named_take(const struct nxr_stats_key *key);
+void nxr_stats_named_give(struct nxr_stats_named *named); /* NULL: nothing */
 
 /* The name of the transport that serves a peer; "": none is chosen yet. */
 static inline const char *nxr_peer_transport_name(const struct nxr_peer *peer)

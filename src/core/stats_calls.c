@@ -20,6 +20,10 @@ _Static_assert(NIXL_STATS_PUT == (int)NXR_STATS_PUT && NIXL_STATS_GET == (int)NX
                    NIXL_STATS_COLLECTIVE == (int)NXR_STATS_COLLECTIVE &&
                    NIXL_STATS_WAIT == (int)NXR_STATS_WAIT &&
                    NIXL_STATS_WAKE == (int)NXR_STATS_WAKE &&
+                   NIXL_STATS_CHANNEL_SEND == (int)NXR_STATS_CHANNEL_SEND &&
+                   NIXL_STATS_CHANNEL_RECEIVE == (int)NXR_STATS_CHANNEL_RECEIVE &&
+                   NIXL_STATS_RAIL_SEND == (int)NXR_STATS_RAIL_SEND &&
+                   NIXL_STATS_RAIL_RECEIVE == (int)NXR_STATS_RAIL_RECEIVE &&
                    NIXL_STATS_NBUCKETS == NXR_STATS_N_BUCKETS,
                "include/nixlrun/stats.h and util/stats_page.h agree");
 
@@ -44,12 +48,15 @@ static void stats_fill(const struct nxr_stats_sum *sum, struct nixl_stats *stats
         .nrequests = sum->n[NXR_STATS_REQUESTS],
         .nretries = sum->n[NXR_STATS_RETRIES],
         .nstages = sum->n[NXR_STATS_STAGES],
+        .nmembers = sum->n_members,
     };
 
     memcpy(stats.transport, sum->transport, sizeof(stats.transport));
     memcpy(stats.method, sum->method, sizeof(stats.method));
+    memcpy(stats.name, sum->name, sizeof(stats.name));
     stats_fill_times(&stats.post, sum->post_ns, sum->max_post_ns, sum->post);
     stats_fill_times(&stats.complete, sum->complete_ns, sum->max_complete_ns, sum->complete);
+    stats_fill_times(&stats.wait, sum->wait_ns, sum->max_wait_ns, sum->wait);
     nxr_struct_write(&stats_type, &stats, stats_p);
 }
 
@@ -98,7 +105,7 @@ static bool stats_matches(const struct nxr_stats_sum *sum, int rank, unsigned op
                           const char *transport)
 {
     return (rank == NIXL_ANY_RANK || sum->peer == rank) &&
-           (op == NIXL_STATS_ANY || sum->op == op) &&
+           (op == NIXL_STATS_ANY ? sum->op < NXR_STATS_CHANNEL_SEND : sum->op == op) &&
            (transport == NULL || strcmp(sum->transport, transport) == 0);
 }
 
@@ -113,9 +120,9 @@ int nixl_stats_sum(int rank, unsigned op, const char *transport, struct nixl_sta
     }
     if (status == NIXL_OK && op >= NXR_STATS_N_OPS && op != NIXL_STATS_ANY) {
         return nxr_fail(NIXL_E_INVALID_ARG, "nixl_stats_sum", rank, "", 0,
-                        "operation %u; allowed: NIXL_STATS_PUT (0) to NIXL_STATS_WAKE (%d), "
-                        "NIXL_STATS_ANY",
-                        op, NIXL_STATS_WAKE);
+                        "operation %u; allowed: NIXL_STATS_PUT (0) to NIXL_STATS_RAIL_RECEIVE "
+                        "(%d), NIXL_STATS_ANY",
+                        op, NIXL_STATS_RAIL_RECEIVE);
     }
     if (status == NIXL_OK) {
         status = stats_begin_call("nixl_stats_sum", stats_p, &reading);

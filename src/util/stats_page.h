@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The counters of a rank, a section of its observation page (util/observe.h): rows of counters and
- * times, each for one peer, path and operation, and lanes, in which a single thread counts copies
- * to one peer. Rows and lanes are given out one by one and stay until the page is dropped: all
- * numbers only grow, so a reader needs no lock and subtracts two readings.
+ * times, each for one peer, path and operation; lanes, in which a single thread counts copies to
+ * one peer; and records of what has a name: collectives, channels, rails of networks. They are
+ * given out one by one and stay until the page is dropped: all numbers only grow, so a reader needs
+ * no lock and subtracts two readings.
  *
  * The owner alone writes. What is read is checked: a count beyond the arrays is cut, and texts get
  * an end. Memory is used only where something was counted.
@@ -16,9 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_STATS_VERSION   1u
+#define NXR_STATS_VERSION   2u
 #define NXR_STATS_N_BUCKETS 40 /* of a histogram: bucket i has times from 2^i ns; the last, more */
 #define NXR_STATS_NO_PEER   (-1)
+#define NXR_STATS_NAME      64 /* bytes of a name, with its end; longer ones are cut */
 
 /* In the order of enum nixl_stats_op. */
 enum nxr_stats_op {
@@ -30,6 +32,10 @@ enum nxr_stats_op {
     NXR_STATS_COLLECTIVE,
     NXR_STATS_WAIT,
     NXR_STATS_WAKE,
+    NXR_STATS_CHANNEL_SEND, /* from here on: bytes that others have counted as well */
+    NXR_STATS_CHANNEL_RECEIVE,
+    NXR_STATS_RAIL_SEND,
+    NXR_STATS_RAIL_RECEIVE,
     NXR_STATS_N_OPS
 };
 
@@ -69,17 +75,13 @@ enum nxr_stats_lane_counter {
     NXR_LANE_N_COUNTERS
 };
 
-/*
- * Copies through memory that is mapped here, by one thread to one peer; or calls of one collective
- * on one team.
- */
+/* Copies through memory that is mapped here, by one thread to one peer. */
 struct nxr_stats_lane {
     _Alignas(64) _Atomic uint32_t is_ready;
     _Atomic uint32_t is_taken; /* by a thread; else the next one may count on here */
     int32_t peer;
     uint32_t serial;
-    char transport[16];     /* or the name of a collective */
-    uint32_t is_collective; /* counts calls of it, as puts, with their bytes */
+    char transport[16];
     _Alignas(64) _Atomic uint64_t n[NXR_LANE_N_COUNTERS];
 };
 _Static_assert(sizeof(struct nxr_stats_lane) == 128, "two cache lines");
@@ -95,6 +97,26 @@ struct nxr_stats_times {
     struct nxr_stats_histogram post, complete;
 };
 
+/*
+ * What has a name, of which one thread at a time writes: the calls of a collective on one team, one
+ * end of a channel, or its part for one peer, a connection to a peer by one rail. Several that are
+ * alike have a record each.
+ */
+struct nxr_stats_named {
+    _Alignas(64) _Atomic uint32_t is_ready;
+    _Atomic uint32_t is_taken; /* by such a thing; else the next one that is alike counts on here */
+    uint32_t op;               /* enum nxr_stats_op */
+    int32_t peer;
+    uint32_t serial;
+    uint32_t n_members; /* of the team */
+    char transport[16]; /* of a rail; of a collective its name, too */
+    char name[NXR_STATS_NAME];
+    _Alignas(64) _Atomic uint64_t n[NXR_STATS_N_COUNTERS];
+    struct nxr_stats_histogram complete; /* the whole, of those timed */
+    struct nxr_stats_histogram wait;     /* for others within it */
+};
+_Static_assert(sizeof(struct nxr_stats_named) % 64 == 0, "whole cache lines");
+
 #define NXR_STATS_N_LONGEST 10
 
 /* One of the longest waits. */
@@ -107,12 +129,12 @@ struct nxr_stats_wait {
 };
 
 struct nxr_stats_head {
-    uint32_t max_rows, max_lanes;
-    uint64_t rows_at, lanes_at, times_at; /* bytes from the beginning of the section */
-    uint64_t nbytes;                      /* of the section */
-    int64_t began_ns;                     /* CLOCK_MONOTONIC */
-    _Atomic uint32_t n_rows, n_lanes;
-    _Atomic uint64_t n_lost; /* wanted rows and lanes that had no room: their counts are missing */
+    uint32_t max_rows, max_lanes, max_named, unused;
+    uint64_t rows_at, lanes_at, times_at, named_at; /* bytes from the beginning of the section */
+    uint64_t nbytes;                                /* of the section */
+    int64_t began_ns;                               /* CLOCK_MONOTONIC */
+    _Atomic uint32_t n_rows, n_lanes, n_named, unused_too;
+    _Atomic uint64_t n_lost; /* wanted rows, lanes, records that had no room: they are missing */
     struct nxr_stats_wait longest[NXR_STATS_N_LONGEST];
 };
 
@@ -137,6 +159,11 @@ static inline struct nxr_stats_lane *nxr_stats_lanes(const struct nxr_stats_head
 static inline struct nxr_stats_times *nxr_stats_times_of(const struct nxr_stats_head *head)
 {
     return (struct nxr_stats_times *)((char *)head + head->times_at);
+}
+
+static inline struct nxr_stats_named *nxr_stats_named(const struct nxr_stats_head *head)
+{
+    return (struct nxr_stats_named *)((char *)head + head->named_at);
 }
 
 /* The bucket of a time. */
@@ -169,17 +196,30 @@ static inline void nxr_stats_add_shared(_Atomic uint64_t *counter, uint64_t n)
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
+/* A time, by the only thread that writes the histogram. */
+static inline void nxr_stats_add_time(struct nxr_stats_histogram *histogram, int64_t ns)
+{
+    uint64_t time = ns > 0 ? (uint64_t)ns : 0;
+
+    nxr_stats_add(&histogram->n[nxr_stats_bucket(ns)], 1);
+    nxr_stats_add(&histogram->sum_ns, time);
+    if (time > atomic_load_explicit(&histogram->max_ns, memory_order_relaxed)) {
+        atomic_store_explicit(&histogram->max_ns, time, memory_order_relaxed);
+    }
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* The sum of all rows and lanes of one peer, path and operation. */
+/* The sum of all rows, lanes and records of one peer, path, operation and name. */
 struct nxr_stats_sum {
     int32_t peer;
     uint32_t op;
     uint32_t serial; /* of the first of them */
-    char transport[16], method[12];
+    uint32_t n_members;
+    char transport[16], method[12], name[NXR_STATS_NAME];
     uint64_t n[NXR_STATS_N_COUNTERS];
-    uint64_t post_ns, complete_ns, max_post_ns, max_complete_ns;
-    uint64_t post[NXR_STATS_N_BUCKETS], complete[NXR_STATS_N_BUCKETS];
+    uint64_t post_ns, complete_ns, wait_ns, max_post_ns, max_complete_ns, max_wait_ns;
+    uint64_t post[NXR_STATS_N_BUCKETS], complete[NXR_STATS_N_BUCKETS], wait[NXR_STATS_N_BUCKETS];
 };
 
 /* What a section holds; `sums` are allocated, in the order of their making. */

@@ -30,7 +30,7 @@ Test(abi, sizes_are_pinned)
     cr_expect(eq(sz, sizeof(struct nixl_cq_params), 24));
     cr_expect(eq(sz, sizeof(struct nixl_cq_entry), 40));
     cr_expect(eq(sz, sizeof(struct nixl_xfer_info), 72));
-    cr_expect(eq(sz, sizeof(struct nixl_stats), 784));
+    cr_expect(eq(sz, sizeof(struct nixl_stats), 1200));
 }
 
 Test(abi, fields_are_where_they_were)
@@ -72,6 +72,8 @@ Test(abi, fields_are_where_they_were)
     cr_expect(eq(sz, offsetof(struct nixl_stats, nops), 48));
     cr_expect(eq(sz, offsetof(struct nixl_stats, post), 96));
     cr_expect(eq(sz, offsetof(struct nixl_stats, complete), 440));
+    cr_expect(eq(sz, offsetof(struct nixl_stats, name), 784));
+    cr_expect(eq(sz, offsetof(struct nixl_stats, wait), 856));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, is_usable), 24));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, latency_ns), 32));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, nrails), 48));

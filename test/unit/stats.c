@@ -201,3 +201,89 @@ Test(stats, hostile_sections_are_refused)
     cr_expect(eq(sz, strlen(reading.sums[0].transport), 15));
     nxr_stats_reading_free(&reading);
 }
+
+/* One for each thing that is in use; one that has ended leaves its record to the next alike. */
+Test(stats, what_has_a_name_is_added_up_by_it)
+{
+    const struct nxr_stats_key two = {NXR_STATS_COLLECTIVE, NXR_STATS_NO_PEER, "barrier", "barrier",
+                                      2};
+    const struct nxr_stats_key four = {NXR_STATS_COLLECTIVE, NXR_STATS_NO_PEER, "barrier",
+                                       "barrier", 4};
+    struct nxr_stats_named *first = nxr_stats_named_take(&two),
+                           *second = nxr_stats_named_take(&two);
+    struct nxr_stats_named *other = nxr_stats_named_take(&four);
+    struct nxr_stats_totals totals;
+    struct nxr_stats_reading reading;
+
+    cr_expect(first != second && first != other);
+    nxr_stats_add(&first->n[NXR_STATS_OPS], 1);
+    nxr_stats_add(&second->n[NXR_STATS_OPS], 2);
+    nxr_stats_add(&other->n[NXR_STATS_OPS], 4);
+    nxr_stats_add_time(&first->wait, 1000);
+    nxr_stats_add_time(&second->wait, 3000);
+    nxr_stats_add_time(&second->complete, -1);
+    nxr_stats_named_give(first);
+    nxr_stats_named_give(NULL);
+    cr_expect(eq(ptr, nxr_stats_named_take(&two), first));
+    reading = read_own();
+    cr_assert(eq(sz, reading.n_sums, 2));
+    cr_expect(eq(str, (char *)reading.sums[0].name, (char *)"barrier"));
+    cr_expect(eq(u32, reading.sums[0].n_members, 2));
+    cr_expect(eq(u64, reading.sums[0].n[NXR_STATS_OPS], 3));
+    cr_expect(eq(u64, reading.sums[0].wait_ns, 4000));
+    cr_expect(eq(u64, reading.sums[0].max_wait_ns, 3000));
+    cr_expect(eq(u64, reading.sums[0].complete[0], 1));
+    cr_expect(eq(u32, reading.sums[1].n_members, 4));
+    nxr_stats_reading_free(&reading);
+    cr_assert(nxr_stats_read_totals(own_head(), own_head()->nbytes, &totals));
+    cr_expect(eq(u64, totals.nops[NXR_STATS_COLLECTIVE], 7));
+}
+
+Test(stats, records_of_long_names_have_room_or_count_nowhere)
+{
+    char name[201];
+    struct nxr_stats_key key = {NXR_STATS_CHANNEL_SEND, 3, "", name, 0};
+    struct nxr_stats_head *head = own_head();
+    struct nxr_stats_reading reading;
+
+    memset(name, 'n', 200);
+    name[200] = '\0';
+    nxr_stats_add(&nxr_stats_named_take(&key)->n[NXR_STATS_OPS], 1);
+    name[199] = 'x'; /* as far as names are kept it is the same */
+    nxr_stats_add(&nxr_stats_named_take(&key)->n[NXR_STATS_OPS], 1);
+    reading = read_own();
+    cr_assert(eq(sz, reading.n_sums, 1));
+    cr_expect(eq(sz, strlen(reading.sums[0].name), NXR_STATS_NAME - 1));
+    cr_expect(eq(u64, reading.sums[0].n[NXR_STATS_OPS], 2));
+    nxr_stats_reading_free(&reading);
+    head->n_named = head->max_named;
+    nxr_stats_add(&nxr_stats_named_take(&key)->n[NXR_STATS_OPS], 1);
+    cr_expect(eq(u64, head->n_lost, 1));
+    nxr_stats_close();
+    nxr_stats_named_give(nxr_stats_named_take(&key));
+}
+
+Test(stats, hostile_records_are_refused)
+{
+    struct nxr_stats_head *head = own_head();
+    const struct nxr_stats_head good = *head;
+    struct nxr_stats_reading reading;
+
+    head->named_at = 8;
+    cr_expect(not(nxr_stats_read(head, head->nbytes, &reading)));
+    head->named_at = UINT64_MAX - 63;
+    cr_expect(not(nxr_stats_read(head, head->nbytes, &reading)));
+    head->named_at = good.named_at;
+    head->max_named = UINT32_MAX;
+    cr_expect(not(nxr_stats_read(head, head->nbytes, &reading)));
+    head->max_named = good.max_named;
+    head->n_named = UINT32_MAX;
+    nxr_stats_named(head)[0].is_ready = 1;
+    nxr_stats_named(head)[0].op = NXR_STATS_N_OPS;
+    nxr_stats_named(head)[1].is_ready = 1;
+    memset(nxr_stats_named(head)[1].name, 'x', NXR_STATS_NAME);
+    cr_assert(nxr_stats_read(head, head->nbytes, &reading));
+    cr_assert(eq(sz, reading.n_sums, 1));
+    cr_expect(eq(sz, strlen(reading.sums[0].name), NXR_STATS_NAME - 1));
+    nxr_stats_reading_free(&reading);
+}

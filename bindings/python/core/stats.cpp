@@ -21,8 +21,9 @@ static nb::dict times_dict(const struct nixl_stats_times &times)
 }
 
 /* The names of the operations, in the order of enum nixl_stats_op. */
-static const char *const stats_ops[] = {"put",     "get",        "atomic", "notify",
-                                        "receive", "collective", "wait",   "wake"};
+static const char *const stats_ops[] = {
+    "put",  "get",  "atomic",       "notify",          "receive",   "collective",
+    "wait", "wake", "channel_send", "channel_receive", "rail_send", "rail_receive"};
 
 static nb::dict stats_dict(const struct nixl_stats &stats)
 {
@@ -32,6 +33,9 @@ static nb::dict stats_dict(const struct nixl_stats &stats)
     dict["op"] = stats.op == NIXL_STATS_ANY ? "" : stats_ops[stats.op];
     dict["transport"] = nb::str(stats.transport);
     dict["method"] = nb::str(stats.method);
+    dict["name"] = nb::steal(
+        PyUnicode_DecodeUTF8(stats.name, (Py_ssize_t)strlen(stats.name), "replace"));
+    dict["members"] = stats.nmembers;
     dict["nops"] = stats.nops;
     dict["nbytes"] = stats.nbytes;
     dict["nfailed"] = stats.nfailed;
@@ -40,6 +44,7 @@ static nb::dict stats_dict(const struct nixl_stats &stats)
     dict["nstages"] = stats.nstages;
     dict["post"] = times_dict(stats.post);
     dict["complete"] = times_dict(stats.complete);
+    dict["wait"] = times_dict(stats.wait);
     return dict;
 }
 
@@ -69,7 +74,7 @@ static nb::dict stats_sum(nb::handle rank, const std::string &op, const std::str
     }
     if (number == NIXL_STATS_ANY && !op.empty()) {
         throw nb::value_error("op is one of put, get, atomic, notify, receive, collective, wait, "
-                              "wake");
+                              "wake, channel_send, channel_receive, rail_send, rail_receive");
     }
     status = nixl_stats_sum(rank.is_none() ? NIXL_ANY_RANK : read_rank(rank), number,
                             transport.empty() ? nullptr : transport.c_str(), &stats);

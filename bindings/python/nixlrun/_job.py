@@ -245,7 +245,10 @@ class JobBase(_Base):
     def stats_sum(
         self, rank: Optional[Int] = None, op: str = "", transport: str = ""
     ) -> Stats:
-        """The sum of all counters of a rank, an operation, a transport; without one: of all."""
+        """The sum of all counters of a rank, an operation, a transport; without one: of all.
+
+        Without an operation, channels and rails are left out: they count the same bytes again.
+        """
         return as_stats(_core.stats_sum(rank, op, transport))
 
     def abort(self, exit_code: int = 1, why: str = "") -> NoReturn:

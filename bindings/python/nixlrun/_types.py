@@ -254,10 +254,14 @@ class Times(NamedTuple):
 class Stats(NamedTuple):
     """The counters of one peer, path and operation, which only grow.
 
-    ``op`` is "put", "get", "atomic", "notify", "receive", "collective", "wait" or "wake"; in a sum
-    over several, op, transport and method are "" and rank is -1. Of operations that take time, one
-    in eight is timed, and each large one: ``post`` until a transport has accepted it, ``complete``
-    until it has ended.
+    ``op`` is "put", "get", "atomic", "notify", "receive", "collective", "wait", "wake",
+    "channel_send", "channel_receive", "rail_send" or "rail_receive"; in a sum over several, op,
+    transport and method are "" and rank is -1. Of operations that take time, one in eight is timed,
+    and each large one: ``post`` until a transport has accepted it, ``complete`` until it has ended.
+
+    ``name`` is that of a collective, whose teams have so many ``members``, of a channel, or of a
+    rail of a network. ``wait``: how long collectives waited for other members, or a channel was
+    full or empty.
     """
 
     rank: int
@@ -272,14 +276,18 @@ class Stats(NamedTuple):
     nstages: int
     post: Times
     complete: Times
+    name: str = ""
+    members: int = 0
+    wait: Times = Times(0, 0, 0, ())
 
 
 def as_stats(given: dict[str, Any]) -> Stats:
     """Counters as the extension module gives them."""
-    for name in ("post", "complete"):
-        given[name]["timed"] = given[name].pop("count")
-    post, complete = Times(**given.pop("post")), Times(**given.pop("complete"))
-    return Stats(**given, post=post, complete=complete)
+    times = {}
+    for name in ("post", "complete", "wait"):
+        of_it = given.pop(name)
+        times[name] = Times(timed=of_it.pop("count"), **of_it)
+    return Stats(**given, **times)
 
 
 def entries(blocks: Union[Blocks, Sequence[Blocks]]) -> list[tuple[Any, ...]]:

@@ -18,6 +18,7 @@ pub const NIXL_GRANT_USES_MAX: u32 = 16777214;
 pub const NIXL_GRANT_PIECES_MAX: u32 = 65536;
 pub const NIXL_NO_COLOR: i32 = -1;
 pub const NIXL_STATS_ANY: i32 = -1;
+pub const NIXL_STATS_NAME_NBYTES: u32 = 64;
 pub const NIXL_STATS_NBUCKETS: u32 = 40;
 pub type __int32_t = ::std::os::raw::c_int;
 pub type __uint32_t = ::std::os::raw::c_uint;
@@ -3502,12 +3503,20 @@ pub const NIXL_STATS_ATOMIC: nixl_stats_op = 2;
 pub const NIXL_STATS_NOTIFY: nixl_stats_op = 3;
 #[doc = " notifications taken from it"]
 pub const NIXL_STATS_RECEIVE: nixl_stats_op = 4;
-#[doc = " calls, of no peer; transport: the name, \"barrier\""]
+#[doc = " calls, of no peer; name and transport: \"barrier\""]
 pub const NIXL_STATS_COLLECTIVE: nixl_stats_op = 5;
 #[doc = " waits that slept; of no peer"]
 pub const NIXL_STATS_WAIT: nixl_stats_op = 6;
 #[doc = " times that a thread of the peer was woken from its sleep"]
 pub const NIXL_STATS_WAKE: nixl_stats_op = 7;
+#[doc = " items published in a channel; name: the channel"]
+pub const NIXL_STATS_CHANNEL_SEND: nixl_stats_op = 8;
+#[doc = " items received from one"]
+pub const NIXL_STATS_CHANNEL_RECEIVE: nixl_stats_op = 9;
+#[doc = " what a network has sent to the peer; name: the rail"]
+pub const NIXL_STATS_RAIL_SEND: nixl_stats_op = 10;
+#[doc = " ... and received from it"]
+pub const NIXL_STATS_RAIL_RECEIVE: nixl_stats_op = 11;
 #[doc = " What is counted."]
 pub type nixl_stats_op = ::std::os::raw::c_uint;
 #[doc = " Times of operations. Bucket i has those from 2^i ns to less than 2^(i+1) ns; the first also what"]
@@ -3532,9 +3541,24 @@ pub struct nixl_stats_times {
 #[doc = " transport accepts it, `complete` the time from its start until it has ended. Of waits,"]
 #[doc = " `complete` is how long they took."]
 #[doc = ""]
+#[doc = " Collectives have counters for each team size: `complete` is the time of calls, of one in 32, and"]
+#[doc = " of each with 64 KiB or more; `wait` the time within a call in which it waited for other members,"]
+#[doc = " of all calls that waited for longer than about a microsecond. Channels have counters for each"]
+#[doc = " name and peer: `wait` are the times for which a thread slept in nixl_channel_acquire() for a free"]
+#[doc = " slot, or in nixl_channel_recv() for an item, and `nretries` is how often there was none at first;"]
+#[doc = " a consumer for any rank counts these for no peer."]
+#[doc = ""]
+#[doc = " Rails are what a network spreads its bytes over: network interfaces or adapters. Their operations"]
+#[doc = " are messages, and pieces of reads and writes, with the bytes of the network's own protocol;"]
+#[doc = " `nretries` is how often a rail had no room, `nfailed` how often a connection by it has failed."]
+#[doc = " What an adapter writes into the memory of this rank, or reads from it, only the other one counts."]
+#[doc = " UCX tells neither how it spreads bytes nor, here, from whom they come: it has one rail, \"ucx\","]
+#[doc = " and what is received counts for no peer."]
+#[doc = ""]
 #[doc = " What the library moves for itself is counted as well where it uses puts, gets or atomics. A"]
 #[doc = " prepared transfer counts as the puts or gets that its transport carries out for it, which may be"]
-#[doc = " one for many blocks. Direct copies inside of collectives and channels count as neither."]
+#[doc = " one for many blocks. Direct copies inside of collectives and channels count as neither put nor"]
+#[doc = " get."]
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct nixl_stats {
@@ -3562,12 +3586,19 @@ pub struct nixl_stats {
     pub nstages: u64,
     pub post: nixl_stats_times,
     pub complete: nixl_stats_times,
+    #[doc = " of a collective, channel or rail, cut; else \"\""]
+    pub name: [::std::os::raw::c_char; 64usize],
+    #[doc = " of the teams of a collective; else 0"]
+    pub nmembers: ::std::os::raw::c_uint,
+    pub reserved_too: ::std::os::raw::c_uint,
+    #[doc = " of collectives and channels"]
+    pub wait: nixl_stats_times,
 }
 extern "C" {
     #[must_use]
-    #[doc = " The counters one by one, in the order in which they were first used. A pair of peer, path and"]
-    #[doc = " operation keeps its index until nixl_finalize(); new ones come at the end. Others can read the"]
-    #[doc = " same without this process: `nixlrun top`, `nixlrun --stats`, `nixlrun --metrics`."]
+    #[doc = " The counters one by one, in the order in which they were first used. Those of one peer, path,"]
+    #[doc = " operation and name keep their index until nixl_finalize(); new ones come at the end. Others can"]
+    #[doc = " read the same without this process: `nixlrun top`, `nixlrun --stats`, `nixlrun --metrics`."]
     #[doc = ""]
     #[doc = " @param index    0, 1, ... until NIXL_E_NOT_FOUND"]
     #[doc = " @param stats_p  made with NIXL_STATS_INIT"]
@@ -3584,7 +3615,7 @@ extern "C" {
     #[doc = " The sum of all counters that match."]
     #[doc = ""]
     #[doc = " @param rank       a peer; NIXL_ANY_RANK: all, and none"]
-    #[doc = " @param op         an enum nixl_stats_op; NIXL_STATS_ANY: all"]
+    #[doc = " @param op         an enum nixl_stats_op; NIXL_STATS_ANY: all up to NIXL_STATS_WAKE"]
     #[doc = " @param transport  its name; NULL: all"]
     #[doc = " @param stats_p    made with NIXL_STATS_INIT; zeros if nothing was counted"]
     #[doc = " @return NIXL_OK, NIXL_E_INVALID_ARG, NIXL_E_NO_MEMORY"]

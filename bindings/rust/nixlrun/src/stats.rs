@@ -26,9 +26,17 @@ pub enum StatsOp {
     Wait,
     /// Times that a thread of the peer was woken.
     Wake,
+    /// Items published in a channel for the peer.
+    ChannelSend,
+    /// Items received from it.
+    ChannelReceive,
+    /// What a network has sent to the peer by one of its rails.
+    RailSend,
+    /// What it has received from it.
+    RailReceive,
 }
 
-const OPS: [(StatsOp, sys::nixl_stats_op); 8] = [
+const OPS: [(StatsOp, sys::nixl_stats_op); 12] = [
     (StatsOp::Put, sys::NIXL_STATS_PUT),
     (StatsOp::Get, sys::NIXL_STATS_GET),
     (StatsOp::Atomic, sys::NIXL_STATS_ATOMIC),
@@ -37,6 +45,10 @@ const OPS: [(StatsOp, sys::nixl_stats_op); 8] = [
     (StatsOp::Collective, sys::NIXL_STATS_COLLECTIVE),
     (StatsOp::Wait, sys::NIXL_STATS_WAIT),
     (StatsOp::Wake, sys::NIXL_STATS_WAKE),
+    (StatsOp::ChannelSend, sys::NIXL_STATS_CHANNEL_SEND),
+    (StatsOp::ChannelReceive, sys::NIXL_STATS_CHANNEL_RECEIVE),
+    (StatsOp::RailSend, sys::NIXL_STATS_RAIL_SEND),
+    (StatsOp::RailReceive, sys::NIXL_STATS_RAIL_RECEIVE),
 ];
 
 const ANY_OP: u32 = u32::MAX;
@@ -83,6 +95,12 @@ pub struct Stats {
     pub post: StatsTimes,
     /// Until it has ended.
     pub complete: StatsTimes,
+    /// Of a collective, a channel, or a rail of a network; else "".
+    pub name: String,
+    /// Of the teams of a collective; else 0.
+    pub nmembers: u32,
+    /// How long collectives waited for other members, or a channel was full or empty.
+    pub wait: StatsTimes,
 }
 
 impl StatsTimes {
@@ -111,6 +129,9 @@ impl Stats {
             nstages: stats.nstages,
             post: StatsTimes::of(&stats.post),
             complete: StatsTimes::of(&stats.complete),
+            name: text_in(&stats.name),
+            nmembers: stats.nmembers,
+            wait: StatsTimes::of(&stats.wait),
         }
     }
 }
