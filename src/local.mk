@@ -302,6 +302,7 @@ endif
 	%D%/channel/attached_lane.c \
 	%D%/channel/channel.c %D%/channel/channel.h \
 	%D%/channel/channel_move.c \
+	%D%/channel/count.c \
 	%D%/channel/lane.c
 %C%_libnxr_channel_la_CFLAGS = $(AM_CFLAGS)
 

@@ -378,6 +378,7 @@ static void attached_lane_drop(struct nixl_channel *channel, unsigned number)
     struct nxr_attached_lane *lane = channel->lanes[number].attached;
 
     nxr_lane_drop_credit(channel, number);
+    nxr_stats_named_give(channel->lanes[number].counted);
     pthread_mutex_lock(&nxr_channels_lock);
     channel->n_lanes--;
     memmove(&channel->lanes[number], &channel->lanes[channel->n_lanes], sizeof(*channel->lanes));
@@ -462,6 +463,7 @@ int nxr_attached_lanes_close(struct nixl_channel *channel, int64_t timeout_ns)
     nxr_list_splice(&channel->attached.closing, &channel->attached.made);
     while (channel->n_lanes > channel->n_own_lanes && channel->n_own_lanes > 0) {
         channel->n_lanes--;
+        nxr_stats_named_give(channel->lanes[channel->n_lanes].counted);
         nxr_list_append(&channel->attached.closing,
                         &channel->lanes[channel->n_lanes].attached->link);
     }

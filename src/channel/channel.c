@@ -65,6 +65,7 @@ static struct nixl_channel *channel_new(void)
 
 static void channel_drop(struct nixl_channel *channel)
 {
+    nxr_channel_count_end(channel);
     nxr_attached_lanes_free(channel);
     free(channel->lanes);
     free(channel->staging);

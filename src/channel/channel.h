@@ -14,6 +14,7 @@
 #define NXR_CHANNEL_CHANNEL_H
 
 #include "core/job.h"
+#include "core/stats.h"
 #include "util/list.h"
 
 #define NXR_CHANNEL_OPEN 0x6e78722d6368616eull
@@ -97,6 +98,7 @@ struct nxr_lane {
     _Atomic unsigned n_deaths;
     _Atomic uint32_t dead;
     unsigned n_deaths_told; /* of these, the number that nixl_channel_recv() has reported */
+    struct nxr_stats_named *counted; /* its items; NULL: none came yet */
 };
 
 /* Offsets of a lane's parts in the ledger, and of a slot in the slots. */
@@ -116,8 +118,9 @@ struct nixl_channel {
     char *ledger_bytes; /* own or mapped; NULL: neither */
     char *slot_bytes;   /* likewise */
     char *name;
-    bool is_closing;      /* a close has started; it may be called again */
-    struct nxr_list link; /* of the open, or the retired ones */
+    struct nxr_stats_named *counted; /* producer: its items; a consumer of any rank: waits */
+    bool is_closing;                 /* a close has started; it may be called again */
+    struct nxr_list link;            /* of the open, or the retired ones */
 
     /* Producer. */
     struct nixl_region *credit;
@@ -269,6 +272,44 @@ int nxr_attached_lanes_close(struct nixl_channel *channel, int64_t timeout_ns);
 
 /* Free what is left, but for regions. */
 void nxr_attached_lanes_free(struct nixl_channel *channel);
+
+/* ---- counting (count.c) ---------------------------------------------------------------------- */
+
+/* The record for what an end has with a rank, or -1. Never NULL. */
+struct nxr_stats_named *nxr_channel_count_as(const struct nixl_channel *channel, int rank);
+
+/* The producer's; what a consumer has from that lane; what it waits for (of its only producer). */
+static inline struct nxr_stats_named *nxr_channel_counted(struct nixl_channel *channel)
+{
+    if (__builtin_expect(channel->counted == NULL, 0)) {
+        channel->counted = nxr_channel_count_as(channel, channel->peer);
+    }
+    return channel->counted;
+}
+
+static inline struct nxr_stats_named *nxr_channel_lane_counted(struct nixl_channel *channel,
+                                                               unsigned lane)
+{
+    if (__builtin_expect(channel->lanes[lane].counted == NULL, 0)) {
+        channel->lanes[lane].counted = nxr_channel_count_as(channel, channel->lanes[lane].number);
+    }
+    return channel->lanes[lane].counted;
+}
+
+static inline struct nxr_stats_named *nxr_channel_waits_counted(struct nixl_channel *channel)
+{
+    return channel->producer != NULL ? nxr_channel_lane_counted(channel, 0)
+                                     : nxr_channel_counted(channel);
+}
+
+static inline void nxr_channel_count(struct nxr_stats_named *record, uint64_t nbytes)
+{
+    nxr_stats_add(&record->n[NXR_STATS_OPS], 1);
+    nxr_stats_add(&record->n[NXR_STATS_NBYTES], nbytes);
+}
+
+/* The end is closed: others that are alike may count on. */
+void nxr_channel_count_end(const struct nixl_channel *channel);
 
 /* ---- both ends ------------------------------------------------------------------------------- */
 

@@ -138,12 +138,16 @@ static int call_channel_acquire(struct nixl_channel *channel, int64_t timeout_ns
         return nxr_fail_timeout(operation, channel->peer, timeout_ns);
     }
     if (!channel_move_has_room(channel)) {
+        struct nxr_stats_named *counted = nxr_channel_counted(channel);
+
+        nxr_stats_add(&counted->n[NXR_STATS_RETRIES], timeout_ns > 0);
         status = nxr_wait_as(has_room_or_ended, channel, timeout_ns, nxr_describe_reason,
                              &(const struct nxr_reason){.kind = NXR_WAIT_CHANNEL_ROOM,
                                                         .peer = channel->peer,
                                                         .call = operation,
                                                         .object = channel->name,
-                                                        .value = channel->nslots});
+                                                        .value = channel->nslots,
+                                                        .times = &counted->wait});
     }
     if (status == NIXL_E_TIMEOUT) {
         return nxr_fail(status, operation, channel->peer, "", 0,
@@ -217,6 +221,7 @@ static int call_channel_publish(struct nixl_channel *channel, size_t nbytes)
             return nxr_fail_inner(status, operation, channel->peer);
         }
     }
+    nxr_channel_count(nxr_channel_counted(channel), nbytes);
     channel->n_published++;
     channel->publish = nxr_slot_after(channel, channel->publish);
     channel->is_acquired = false;
@@ -345,12 +350,17 @@ static int call_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, v
     receive.ended = channel->peer;
     receive.lane = channel_move_find_item(channel);
     if (receive.lane == channel->n_lanes || channel_move_has_news(channel)) {
+        struct nxr_stats_named *counted = nxr_channel_waits_counted(channel);
+
+        nxr_stats_add(&counted->n[NXR_STATS_RETRIES],
+                      timeout_ns > 0 && receive.lane == channel->n_lanes);
         status = nxr_wait_as(
             channel_move_look, &receive, timeout_ns, nxr_describe_reason,
             &(const struct nxr_reason){.kind = NXR_WAIT_CHANNEL_ITEM,
                                        .peer = channel->producer != NULL ? channel->peer : -1,
                                        .call = operation,
-                                       .object = channel->name});
+                                       .object = channel->name,
+                                       .times = &counted->wait});
     }
     if (status != NIXL_OK) {
         return status == NIXL_INPROGRESS ? status
@@ -370,6 +380,7 @@ static int call_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, v
     if (rank_p != NULL) {
         *rank_p = lane->number;
     }
+    nxr_channel_count(nxr_channel_lane_counted(channel, receive.lane), stamp->nbytes);
     lane->n_received++;
     channel_move_trace(channel, lane->number, NXR_TRACE_TAKEN, lane->n_received, stamp->nbytes);
     lane->receive = nxr_slot_after(channel, lane->receive);

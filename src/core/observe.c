@@ -241,13 +241,26 @@ static void observe_trace(const struct nxr_waiting *waiting)
                                                 .peer = record->peer});
 }
 
+/* Where the waits of one thing are counted as well, of which a thread at a time is the user. */
+static struct nxr_stats_histogram *observe_times_of(const struct nxr_waiting *waiting)
+{
+    const struct nxr_reason *reason = waiting->about;
+
+    return waiting->describe == nxr_describe_reason ? reason->times : NULL;
+}
+
 void nxr_waiting_ends(struct nxr_waiting *waiting)
 {
     static const struct nxr_wait_record none = {.peer = -1};
     const struct nxr_wait_record *record = waiting->record;
+    struct nxr_stats_histogram *times = observe_times_of(waiting);
+    int64_t waited_ns = nxr_now_ns() - waiting->since_ns;
 
-    nxr_stats_waited(waiting->since_ns, nxr_now_ns() - waiting->since_ns,
-                     record != NULL ? record->call : NULL, record != NULL ? record->peer : -1);
+    if (times != NULL) {
+        nxr_stats_add_time(times, waited_ns);
+    }
+    nxr_stats_waited(waiting->since_ns, waited_ns, record != NULL ? record->call : NULL,
+                     record != NULL ? record->peer : -1);
     if (record != NULL) {
         NXR_PROBE3(wait_end, record->call, (int)record->kind, record->peer);
         if (nxr_trace_has(NXR_TRACE_WAIT)) {

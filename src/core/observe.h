@@ -11,6 +11,8 @@
 
 #include "util/observe.h"
 
+struct nxr_stats_histogram;
+
 /* Make the page of this rank, which nxr_job describes. NIXL_OK, NIXL_E_NO_MEMORY, NIXL_E_LIMIT. */
 int nxr_observe_open(void);
 void nxr_observe_close(void);
@@ -61,6 +63,7 @@ struct nxr_reason {
     int peer;         /* -1: none is known */
     const char *object;
     uint64_t value;
+    struct nxr_stats_histogram *times; /* how long it was, if it slept; NULL: not wanted */
 };
 void nxr_describe_reason(const void *about, struct nxr_wait_record *record);
 

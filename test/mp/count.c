@@ -9,6 +9,7 @@
 #include <string.h>
 
 static struct nixl_region *region;
+static struct nixl_channel *producer, *consumer;
 static char bytes[64];
 static struct nixl_team *team;
 
@@ -26,6 +27,7 @@ static void count_one(char what, struct nixl_note *note)
 {
     const uint64_t one = 1;
     uint64_t old;
+    void *slot;
 
     switch (what) {
     case 'p':
@@ -36,6 +38,15 @@ static void count_one(char what, struct nixl_note *note)
         break;
     case 'a':
         MPT_OK(nixl_atomic(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, &old));
+        break;
+    case 'b':
+        MPT_OK(nixl_barrier(team, MPT_PATIENCE));
+        break;
+    case 'i':
+        MPT_OK(nixl_channel_acquire(producer, MPT_PATIENCE, &slot));
+        MPT_OK(nixl_channel_publish(producer, 8));
+        MPT_OK(nixl_channel_recv(consumer, MPT_PATIENCE, &slot, NULL, NULL));
+        MPT_OK(nixl_channel_release(consumer, slot));
         break;
     default:
         MPT_OK(nixl_notify(0, 1, bytes, 8, MPT_PATIENCE));
@@ -70,10 +81,14 @@ int main(int argc, char **argv)
     MPT_OK(nixl_init(NULL));
     MPT_OK(nixl_region_alloc("count", 4096, NULL, &region));
     MPT_OK(nixl_team_world(MPT_PATIENCE, &team));
+    MPT_OK(nixl_channel_open("count", 0, NIXL_CHANNEL_CONSUMER, 64, 4, NULL, &consumer));
+    MPT_OK(nixl_channel_open("count", 0, NIXL_CHANNEL_PRODUCER, 64, 4, NULL, &producer));
     nixl_note_init(&note);
     count_collectives(1);
     count_one(argv[1][0], &note); /* the first one has more to do */
     count_them(argv[1][0], atoi(argv[2]), &note);
+    MPT_OK(nixl_channel_close(producer, MPT_PATIENCE));
+    MPT_OK(nixl_channel_close(consumer, MPT_PATIENCE));
     MPT_OK(nixl_team_free(team));
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
     MPT_OK(nixl_finalize());
