@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_NETWORK_ABI        13
+#define NXR_NETWORK_ABI        14
 #define NXR_NET_ADDRESS_NBYTES 768 /* the longest address of a rank in one network */
 #define NXR_NET_KEY_NBYTES     512 /* the longest key of registered memory */
 #define NXR_NET_HEADER_NBYTES  256 /* the longest message in front of bulk; see send() */
@@ -66,6 +66,12 @@ struct nxr_net_op {
      * call takes. "" or NULL: host memory, or not known.
      */
     const char *pci;
+};
+
+/* Where is counted what one rail carries to and from one peer; transports/rail.h adds to it. */
+struct nxr_stats_named;
+struct nxr_net_rail {
+    struct nxr_stats_named *sent, *received; /* NULL: nowhere */
 };
 
 enum nxr_net_log { NXR_NET_ERROR, NXR_NET_WARN, NXR_NET_INFO, NXR_NET_DEBUG };
@@ -108,6 +114,15 @@ struct nxr_net_core {
 
     void (*log)(enum nxr_net_log level, const char *format, ...)
         __attribute__((format(printf, 2, 3)));
+
+    /*
+     * Begin and end counting for a rail, named as users know it, and the peer of an endpoint, or
+     * NULL for one that is not known. May be called outside of progress(). rail_open() is NULL:
+     * nothing is counted. `rail_p` is to be closed before its endpoint is.
+     */
+    void (*rail_open)(const char *network, void *peer, const char *name,
+                      struct nxr_net_rail *rail_p);
+    void (*rail_close)(struct nxr_net_rail *rail);
 
     /* The user's NIXLRUN_* that concern this network; "" if not set, never NULL. */
     const char *devices;  /* NIXLRUN_NET_DEVICES: names, comma separated; "" for all */

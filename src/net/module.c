@@ -6,6 +6,7 @@
 #include "net/connect.h"
 #include "net/in.h"
 #include "net/move.h"
+#include "core/stats.h"
 #include "core/subsystem.h"
 #include "region/region.h"
 #include "core/route.h"
@@ -65,6 +66,26 @@ static void net_module_ended(struct nxr_net_op *op, int status)
     NXR_ASSERT(ended != NULL && status != NIXL_INPROGRESS && status != NIXL_E_AGAIN);
     mine->ended = NULL;
     ended(mine, status);
+}
+
+static void net_module_rail_open(const char *network, void *peer, const char *name,
+                                 struct nxr_net_rail *rail_p)
+{
+    const struct net_peer *np = peer;
+    struct nxr_stats_key key = {.op = NXR_STATS_RAIL_SEND,
+                                .peer = np != NULL ? np->peer->rank : NXR_STATS_NO_PEER,
+                                .transport = network,
+                                .name = name};
+
+    rail_p->sent = nxr_stats_named_take(&key);
+    key.op = NXR_STATS_RAIL_RECEIVE;
+    rail_p->received = nxr_stats_named_take(&key);
+}
+
+static void net_module_rail_close(struct nxr_net_rail *rail)
+{
+    nxr_stats_named_give(rail->sent);
+    nxr_stats_named_give(rail->received);
 }
 
 /* ---- loading --------------------------------------------------------------------------------- */
@@ -169,6 +190,8 @@ static bool net_module_open_all(struct net nets[N_NAMES], struct nxr_full_card *
         .ended = net_module_ended,
         .ep_failed = nxr_net_ep_failed,
         .log = log_for_module,
+        .rail_open = net_module_rail_open,
+        .rail_close = net_module_rail_close,
         .devices = nxr_env.net_devices,
         .provider = nxr_env.ofi_provider,
         .announce = nxr_env.announce,

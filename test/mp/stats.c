@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LARGE     (4 << 20)
@@ -156,6 +157,157 @@ static void collectives(void)
     MPT_OK(nixl_team_free(world));
 }
 
+/* The counters of a name; zeros if there are none. */
+static struct nixl_stats named(unsigned op, int rank, const char *name)
+{
+    struct nixl_stats one = NIXL_STATS_INIT;
+
+    for (unsigned i = 0; nixl_stats_query(i, &one) == NIXL_OK; i++) {
+        if (one.op == op && one.rank == rank && strcmp(one.name, name) == 0) {
+            return one;
+        }
+    }
+    return (struct nixl_stats)NIXL_STATS_INIT;
+}
+
+/*
+ * Each team size has its own counters of a collective. Some calls are timed, all large ones are; a
+ * member that waits for one that comes late counts that wait.
+ */
+static void collective_times(void)
+{
+    static const int64_t late_ns = 30000000;
+    const struct timespec late = {.tv_nsec = late_ns};
+    struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
+    struct nixl_stats before, now;
+    struct nixl_team *world, *alone;
+
+    MPT_OK(nixl_team_world(MPT_PATIENCE, &world));
+    MPT_OK(nixl_team_split(world, nixl_rank(), 0, MPT_PATIENCE, &alone));
+    for (int i = 0; i < 64; i++) {
+        MPT_OK(nixl_barrier(alone, MPT_PATIENCE));
+        MPT_OK(nixl_barrier(world, MPT_PATIENCE));
+    }
+    now = named(NIXL_STATS_COLLECTIVE, -1, "barrier");
+    MPT_TRUE(now.nmembers == 1 || now.nmembers == (unsigned)nixl_size());
+    MPT_TRUE(now.nops >= 64 && now.complete.count >= 2 && now.complete.count <= now.nops);
+    MPT_TRUE(now.complete.sum_ns >= now.complete.max_ns && now.complete.max_ns > 0);
+    MPT_TEXT(now.transport, "barrier");
+    args.src = bytes;
+    args.dst = calloc(1, 65536);
+    args.count = 16384;
+    args.type = NIXL_TYPE_UINT32;
+    MPT_OK(nixl_allreduce(world, &args, MPT_PATIENCE));
+    MPT_OK(nixl_allreduce(world, &args, MPT_PATIENCE));
+    now = named(NIXL_STATS_COLLECTIVE, -1, "allreduce");
+    MPT_EQ(now.nops, 2);
+    MPT_EQ(now.complete.count, 2);
+    free(args.dst);
+    MPT_OK(nixl_barrier(world, MPT_PATIENCE));
+    before = named(NIXL_STATS_COLLECTIVE, -1, "broadcast");
+    if (nixl_rank() == 0) {
+        nanosleep(&late, NULL);
+    }
+    MPT_OK(nixl_broadcast(world, 0, bytes, 8, MPT_PATIENCE));
+    now = named(NIXL_STATS_COLLECTIVE, -1, "broadcast");
+    MPT_EQ(now.nops - before.nops, 1);
+    if (nixl_rank() != 0) {
+        MPT_TRUE(now.wait.count > before.wait.count);
+        MPT_TRUE(now.wait.sum_ns - before.wait.sum_ns > (uint64_t)late_ns / 2);
+    }
+    MPT_OK(nixl_barrier(world, MPT_PATIENCE));
+    MPT_OK(nixl_team_free(alone));
+    MPT_OK(nixl_team_free(world));
+}
+
+#define N_ITEMS 20
+
+static void send_items(struct nixl_channel *channel)
+{
+    void *slot;
+
+    for (int i = 0; i < N_ITEMS; i++) {
+        MPT_OK(nixl_channel_acquire(channel, MPT_PATIENCE, &slot));
+        MPT_OK(nixl_channel_publish(channel, 10));
+    }
+}
+
+static void take_items(struct nixl_channel *channel)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    void *slot;
+    size_t nbytes;
+    int rank;
+
+    MPT_STATUS(nixl_channel_recv(channel, 0, &slot, &nbytes, &rank), NIXL_INPROGRESS);
+    mpt_barrier();
+    nanosleep(&pause, NULL); /* the slots are full meanwhile */
+    for (int i = 0; i < N_ITEMS; i++) {
+        MPT_OK(nixl_channel_recv(channel, MPT_PATIENCE, &slot, &nbytes, &rank));
+        MPT_OK(nixl_channel_release(channel, slot));
+    }
+    MPT_STATUS(nixl_channel_recv(channel, 50000000, &slot, &nbytes, &rank), NIXL_E_TIMEOUT);
+}
+
+/* Items, bytes, and how often and for how long a channel was full or empty, at both ends. */
+static void channels(void)
+{
+    struct nixl_channel *channel = NULL;
+    struct nixl_stats now;
+    int role = nixl_rank() > 1 ? -1 : nixl_rank();
+
+    if (nixl_size() < 2) {
+        return;
+    }
+    if (role == 1) {
+        MPT_OK(nixl_channel_open("counted", 0, NIXL_CHANNEL_CONSUMER, 64, 4, NULL, &channel));
+        take_items(channel);
+    } else if (role == 0) {
+        MPT_OK(nixl_channel_open("counted", 1, NIXL_CHANNEL_PRODUCER, 64, 4, NULL, &channel));
+        mpt_barrier();
+        send_items(channel);
+    } else {
+        mpt_barrier();
+    }
+    mpt_barrier();
+    if (role == 0) {
+        now = named(NIXL_STATS_CHANNEL_SEND, 1, "counted");
+        MPT_TRUE(now.nretries >= 1 && now.nretries <= N_ITEMS);
+        MPT_TRUE(now.wait.count >= 1 && now.wait.sum_ns > 5000000);
+    } else if (role == 1) {
+        now = named(NIXL_STATS_CHANNEL_RECEIVE, 0, "counted");
+        MPT_TRUE(now.nretries >= 1);
+        MPT_TRUE(now.wait.count >= 1 && now.wait.max_ns > 40000000);
+    }
+    if (role >= 0) {
+        MPT_EQ(now.nops, N_ITEMS);
+        MPT_EQ(now.nbytes, 10 * N_ITEMS);
+        MPT_OK(nixl_channel_close(channel, MPT_PATIENCE));
+    }
+    mpt_barrier();
+}
+
+/* With a network, its rails carry at least what was put; without one there is none. What an adapter
+ * writes is counted by who has sent it. */
+static void rails(void)
+{
+    struct nixl_stats sent = sum_of(next_rank, NIXL_STATS_RAIL_SEND);
+    struct nixl_stats received = sum_of(NIXL_ANY_RANK, NIXL_STATS_RAIL_RECEIVE);
+    struct nixl_stats put = NIXL_STATS_INIT;
+    uint64_t nbytes = 0;
+
+    for (unsigned i = 0; nixl_stats_query(i, &put) == NIXL_OK; i++) {
+        if (put.op == NIXL_STATS_PUT && put.rank == next_rank &&
+            (strcmp(put.transport, "tcp") == 0 || strcmp(put.transport, "ofi") == 0 ||
+             strcmp(put.transport, "ucx") == 0)) {
+            nbytes += put.nbytes;
+        }
+    }
+    MPT_EQ(sent.nbytes > 0, nbytes > 0);
+    MPT_TRUE(sent.nbytes >= nbytes && (received.nbytes > 0) == (nbytes > 0));
+    MPT_TRUE(sent.nops <= sent.nbytes && (sent.nops > 0) == (nbytes > 0));
+}
+
 /* What is listed one by one adds up, and keeps its place. */
 static void list(void)
 {
@@ -211,6 +363,10 @@ int main(int argc, char **argv)
     atomics();
     threads();
     collectives();
+    collective_times();
+    channels();
+    mpt_barrier();
+    rails();
     list();
     bad_calls();
     mpt_barrier();

@@ -42,8 +42,11 @@ static ssize_t ofi_message_post(struct nxr_net_ep *ep, struct nxr_ofi_slot *slot
         slot->under_way[rail->index] += rc == 0;
     }
     if (rc == 0) {
+        nxr_rail_sent(&ep->paths[rail->index].count, 1, nbytes);
         ep->told_seq = slot->frame.ack;
         ep->untold_nbytes = 0;
+    } else {
+        nxr_rail_was_full(&ep->paths[rail->index].count);
     }
     return rc;
 }
@@ -165,6 +168,7 @@ bool nxr_ofi_send_control(struct nxr_net_ep *ep, unsigned path, enum nxr_ofi_fra
         fi_send(rail->ep, &control->frame, nxr_ofi_frame_nbytes(control->frame.nbytes),
                 nxr_ofi_mr_desc(rail->controls_mr), ep->paths[path].addr, control) == 0;
     if (control->is_busy) {
+        nxr_rail_sent(&ep->paths[path].count, 1, nxr_ofi_frame_nbytes(control->frame.nbytes));
         ep->told_seq = ep->taken_seq;
         ep->untold_nbytes = 0;
     }
@@ -288,6 +292,7 @@ void nxr_ofi_take(struct nxr_ofi_rail *rail, const void *bytes, size_t nbytes)
         return;
     }
     ep->ran_at = nxr_ofi.now;
+    nxr_rail_received(&ep->paths[rail->index].count, 1, nbytes);
     nxr_ofi_path_moved(ep, rail->index);
     acknowledged(ep, frame->ack);
     if (frame->type == NXR_OFI_DATA) {

@@ -15,6 +15,7 @@
 #include "address.h"
 #include "frame.h"
 #include "transports/network.h"
+#include "transports/rail.h"
 #include "util/list.h"
 #include "util/locality.h"
 
@@ -98,6 +99,7 @@ struct nxr_ofi_path {
     uint64_t fence; /* number of the last FENCE */
     int64_t fence_at;
     int probe_error; /* of connect(), when the last probe ended; 0: none has; or NXR_OFI_TAKEN */
+    struct nxr_net_rail count; /* open while the core has the peer */
 };
 
 /* A peer: what the core calls an endpoint, or a process that has sent us something. */

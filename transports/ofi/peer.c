@@ -145,6 +145,11 @@ int nxr_ofi_ep_open(const void *bytes, size_t nbytes, void *peer, struct nxr_net
     ep->close_at = 0;
     ep->is_open = true;
     ep->cookie = peer;
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        if (ep->paths[i].theirs >= 0) {
+            nxr_rail_open(nxr_ofi.core, "ofi", peer, nxr_ofi.rails[i].device, &ep->paths[i].count);
+        }
+    }
     nxr_ofi_repair_within(0);
     *ep_p = ep;
     return NIXL_OK;
@@ -240,8 +245,16 @@ static void ofi_peer_forget(struct nxr_net_ep *ep)
     ep->is_failed = true;
 }
 
+static void ofi_peer_uncount(struct nxr_net_ep *ep)
+{
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        nxr_rail_close(nxr_ofi.core, &ep->paths[i].count);
+    }
+}
+
 void nxr_ofi_ep_close(struct nxr_net_ep *ep, bool is_orderly)
 {
+    ofi_peer_uncount(ep);
     ep->is_open = false;
     ep->cookie = NULL;
     nxr_ofi.n_to_tell -= ep->must_tell;
@@ -314,6 +327,7 @@ void nxr_ofi_peers_free(void)
             struct nxr_net_ep *ep = nxr_list_entry(link, struct nxr_net_ep, hash_link);
 
             ofi_peer_forget(ep);
+            ofi_peer_uncount(ep);
             nxr_ofi_outbox_free(ep);
             free(ep);
         }

@@ -113,6 +113,7 @@ void nxr_ofi_path_failed(struct nxr_net_ep *ep, unsigned index, const char *why)
     if (ep->is_failed || !ep->paths[index].is_proven) {
         return;
     }
+    nxr_rail_failed(&ep->paths[index].count);
     nxr_ofi.core->log(NXR_NET_INFO, "ofi: a connection by %s has failed: %s",
                       nxr_ofi.rails[index].device, why);
     if (ep->broken_at == 0) {

@@ -287,6 +287,7 @@ bool nxr_ofi_post_pieces(struct nxr_net_ep *ep)
             continue;
         }
         blocked |= 1u << path;
+        nxr_rail_was_full(&ep->paths[path].count);
         if (piece != NULL) {
             nxr_list_prepend(&ep->waiting, &piece->link);
         }
@@ -347,6 +348,11 @@ void nxr_ofi_piece_done(struct nxr_ofi_piece *piece, const char *why)
         return;
     }
     nxr_ofi_path_moved(ep, path);
+    if (rma->is_write) {
+        nxr_rail_sent(&ep->paths[path].count, 1, piece->nbytes);
+    } else {
+        nxr_rail_received(&ep->paths[path].count, 1, piece->nbytes);
+    }
     free_piece(piece);
     if (--rma->n_pieces == 0 && (rma->cut == rma->nbytes || rma->status != NIXL_OK)) {
         ofi_rma_finish(rma, rma->status);

@@ -70,6 +70,15 @@ struct nxr_tcp_conn *nxr_tcp_conn_new(int fd, enum nxr_tcp_stage stage)
     return conn;
 }
 
+void nxr_tcp_conn_count(struct nxr_tcp_conn *conn)
+{
+    const struct nxr_net_ep *ep = conn->process->ep;
+    char name[IF_NAMESIZE];
+
+    nxr_tcp_name_of_source(conn->watch.fd, name, sizeof(name));
+    nxr_rail_open(nxr_tcp.core, "tcp", ep != NULL ? ep->peer : NULL, name, &conn->rail);
+}
+
 /* ---- the end --------------------------------------------------------------------------------- */
 
 void nxr_tcp_conn_close(struct nxr_tcp_conn *conn)
@@ -82,6 +91,7 @@ void nxr_tcp_conn_close(struct nxr_tcp_conn *conn)
     conn->stage = NXR_TCP_DEAD;
     nxr_tcp_cool(conn);
     nxr_tcp_conn_wants_room(conn, false);
+    nxr_rail_close(nxr_tcp.core, &conn->rail);
     nxr_tcp_timer_end(&conn->timer);
     nxr_list_remove(&conn->process_link);
     nxr_tcp_process_let_go(conn->process);
@@ -242,6 +252,7 @@ static void become_open(struct nxr_tcp_conn *conn)
     nxr_tcp_ends_text(conn->watch.fd, conn->ends, sizeof(conn->ends));
     nxr_tcp_timer_end(&conn->timer);
     nxr_list_append(&process->conns, &conn->process_link);
+    nxr_tcp_conn_count(conn);
     if (process->ep != NULL && process->ep->conn == NULL && !process->ep->has_failed) {
         nxr_tcp_ep_adopt(process->ep, conn);
     }

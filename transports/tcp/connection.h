@@ -4,6 +4,7 @@
 #define NXR_TCP_CONNECTION_H
 
 #include "tcp.h"
+#include "transports/rail.h"
 
 enum nxr_tcp_stage {
     NXR_TCP_CONNECTING,   /* own: connect() is in progress */
@@ -21,19 +22,20 @@ struct nxr_tcp_conn {
     struct nxr_list process_link;    /* nxr_tcp_process.conns */
     struct nxr_tcp_process *process; /* its other end, while it is open; else NULL */
     enum nxr_tcp_stage stage;
-    bool is_own;           /* made by this process */
-    bool is_hot;           /* in nxr_tcp.hot */
-    bool wants_room;       /* the kernel's send buffer is full */
-    bool is_muted;         /* epoll does not report its input: it is hot */
-    bool is_heard_out;     /* after another connection of its peer was closed */
-    bool drops;            /* its input is read and dropped */
-    unsigned n_finds;      /* reads that found something since the last sleep */
-    unsigned n_empty;      /* reads in a row that found nothing, while it is hot */
-    unsigned found_at;     /* number of its last event */
-    uint32_t rank;         /* of the peer; known after its hello */
-    uint64_t answer;       /* ... and the `answer` that it has shown */
-    char ends[128];        /* in words, once it is open: a broken socket cannot be queried */
-    struct nxr_net_ep *ep; /* the endpoint that sends on it, or that it is being made for */
+    bool is_own;              /* made by this process */
+    bool is_hot;              /* in nxr_tcp.hot */
+    bool wants_room;          /* the kernel's send buffer is full */
+    bool is_muted;            /* epoll does not report its input: it is hot */
+    bool is_heard_out;        /* after another connection of its peer was closed */
+    bool drops;               /* its input is read and dropped */
+    unsigned n_finds;         /* reads that found something since the last sleep */
+    unsigned n_empty;         /* reads in a row that found nothing, while it is hot */
+    unsigned found_at;        /* number of its last event */
+    uint32_t rank;            /* of the peer; known after its hello */
+    uint64_t answer;          /* ... and the `answer` that it has shown */
+    char ends[128];           /* in words, once it is open: a broken socket cannot be queried */
+    struct nxr_net_ep *ep;    /* the endpoint that sends on it, or that it is being made for */
+    struct nxr_net_rail rail; /* counts it, once it is open */
 
     /* Input: a hello, an incomplete message, or bulk. */
     size_t read_nbytes; /* how much to read when it is not known what comes */
@@ -48,6 +50,9 @@ struct nxr_tcp_conn {
 
 /* Take ownership of a socket; it is closed if that fails. NULL: no memory, or no room. */
 struct nxr_tcp_conn *nxr_tcp_conn_new(int fd, enum nxr_tcp_stage stage);
+
+/* Count what moves on an open one for the peer of its process's endpoint, if there is one. */
+void nxr_tcp_conn_count(struct nxr_tcp_conn *conn);
 
 /* Close it without reporting: only the owner of its bulk learns it. progress() frees it. */
 void nxr_tcp_conn_close(struct nxr_tcp_conn *conn);

@@ -22,7 +22,7 @@
 
 static void close_timer_rings(struct nxr_tcp_timer *timer);
 
-/* Send on a connection that the process has made. */
+/* Send on a connection that the process has made; all of them are known to be of this peer now. */
 static void adopt_any(struct nxr_net_ep *ep)
 {
     struct nxr_list *link, *after;
@@ -30,6 +30,7 @@ static void adopt_any(struct nxr_net_ep *ep)
     nxr_list_for_each (link, after, &ep->process->conns) {
         struct nxr_tcp_conn *conn = nxr_list_entry(link, struct nxr_tcp_conn, process_link);
 
+        nxr_tcp_conn_count(conn);
         if (ep->conn == NULL && conn->ep == NULL && !conn->drops) {
             nxr_tcp_ep_adopt(ep, conn);
         }

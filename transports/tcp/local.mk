@@ -5,7 +5,7 @@ pkglib_LTLIBRARIES += %D%/nixlrun_tcp.la
 	transports/host_token.c transports/host_token.h \
 	transports/interface.c transports/interface.h \
 	transports/reason.c transports/reason.h \
-	transports/tcp_health.c transports/tcp_health.h \
+	transports/rail.h transports/tcp_health.c transports/tcp_health.h \
 	%D%/connect.c \
 	%D%/connection.c %D%/connection.h \
 	%D%/endpoint.c \

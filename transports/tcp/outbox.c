@@ -107,6 +107,7 @@ static size_t tcp_outbox_hand_over(struct nxr_tcp_conn *conn, struct iovec *part
     do {
         nbytes = sendmsg(conn->watch.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     } while (nbytes < 0 && errno == EINTR);
+    nxr_rail_sent(&conn->rail, 0, nbytes > 0 ? (uint64_t)nbytes : 0);
     return nbytes > 0 ? (size_t)nbytes : 0;
 }
 
@@ -122,6 +123,7 @@ static size_t send_short(struct nxr_tcp_conn *conn, const struct nxr_tcp_out *ou
     memcpy(whole, &out->frame, sizeof(out->frame));
     memcpy(whole + sizeof(out->frame), out->bytes, out->frame.nbytes);
     nbytes = send(conn->watch.fd, whole, whole_nbytes(out), MSG_NOSIGNAL | MSG_DONTWAIT);
+    nxr_rail_sent(&conn->rail, 0, nbytes > 0 ? (uint64_t)nbytes : 0);
     return nbytes > 0 ? (size_t)nbytes : 0;
 }
 
@@ -169,8 +171,10 @@ int nxr_tcp_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const 
     if (ep->conn != NULL && ep->n_outs == 0) {
         n_sent = tcp_outbox_send_now(ep->conn, &out);
         if (n_sent == whole_nbytes(&out)) {
+            nxr_rail_sent(&ep->conn->rail, 1, 0);
             return NIXL_OK;
         }
+        nxr_rail_was_full(&ep->conn->rail);
         ep->n_sent = n_sent;
         nxr_tcp_conn_wants_room(ep->conn, true);
     }
@@ -211,6 +215,7 @@ int nxr_tcp_flush(struct nxr_net_ep *ep)
         n = tcp_outbox_advance(ep, tcp_outbox_hand_over(ep->conn, parts, n_parts));
     }
     if (ep->conn != NULL) {
+        nxr_rail_sent(&ep->conn->rail, (uint64_t)n, 0);
         nxr_tcp_conn_wants_room(ep->conn, ep->n_outs > 0);
     }
     return n;

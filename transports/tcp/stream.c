@@ -92,6 +92,7 @@ static size_t take_frames(struct nxr_tcp_conn *conn, const unsigned char *bytes,
             return at;
         }
         at += sizeof(frame) + frame.nbytes;
+        nxr_rail_received(&conn->rail, 1, 0);
         if (frame.bulk_nbytes == 0) {
             nxr_tcp.core->received(message, frame.nbytes);
         } else {
@@ -128,10 +129,14 @@ static ssize_t read_some(struct nxr_tcp_conn *conn, void *where, size_t nbytes)
     ssize_t n_read = recv(conn->watch.fd, where, nbytes, MSG_DONTWAIT);
 
     if (__builtin_expect(n_read > 0, 1)) {
+        nxr_rail_received(&conn->rail, 0, (uint64_t)n_read);
         return n_read;
     }
     if (n_read < 0 && (errno == EAGAIN || errno == EINTR)) {
         return 0;
+    }
+    if (n_read < 0) { /* a peer that leaves closes it */
+        nxr_rail_failed(&conn->rail);
     }
     nxr_tcp_conn_lost(conn, n_read == 0 ? "closed by the other end" : strerror(errno));
     return -1;

@@ -258,6 +258,7 @@ static ucs_status_t piece_came(void *arg, const void *header, size_t header_nbyt
     struct nxr_ucx_sender *sender = bulk_sender(header, header_nbytes, param);
 
     (void)arg;
+    nxr_rail_received(&nxr_ucx.rail, 1, nbytes);
     if (sender != NULL && sender->skip > 0) {
         sender->skip -= nbytes < sender->skip ? nbytes : sender->skip;
     } else if (sender != NULL && !nxr_list_is_empty(&sender->bulks)) {

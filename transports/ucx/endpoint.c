@@ -62,6 +62,7 @@ static void ucx_endpoint_fail(struct nxr_net_ep *ep, ucs_status_t status)
     if (!ep->has_failed) {
         ep->has_failed = true;
         ep->failure = status;
+        nxr_rail_failed(&ep->rail);
         nxr_ucx_bulks_stop(ep, NIXL_E_TRANSPORT);
         nxr_ucx_bulks_cut(ep->sender);
         if (!ep->is_closing) {
@@ -101,6 +102,7 @@ int nxr_ucx_ep_open(const void *address, size_t nbytes, void *peer, struct nxr_n
     memcpy(ep->address, contents, envelope.nbytes);
     ep->address_nbytes = envelope.nbytes;
     ep->peer = peer;
+    nxr_rail_open(nxr_ucx.core, "ucx", peer, "ucx", &ep->rail);
     nxr_list_init(&ep->operations);
     nxr_list_init(&ep->bulks);
     nxr_list_init(&ep->bulk_link);
@@ -275,6 +277,7 @@ static void close_by_force(struct nxr_net_ep *ep)
 static void ucx_endpoint_free_ep(struct nxr_net_ep *ep)
 {
     nxr_list_remove(&ep->link);
+    nxr_rail_close(nxr_ucx.core, &ep->rail);
     nxr_ucx_sender_let_go(ep->sender);
     free(ep);
 }
@@ -402,6 +405,7 @@ void nxr_ucx_endpoints_free(void)
         struct nxr_net_ep *ep = nxr_list_entry(link, struct nxr_net_ep, link);
 
         nxr_ucx_cancel_all(ep);
+        nxr_rail_close(nxr_ucx.core, &ep->rail);
         nxr_ucx_sender_let_go(ep->sender);
         free(ep);
     }

@@ -6,7 +6,7 @@ pkglib_LTLIBRARIES += %D%/nixlrun_ucx.la
 %C%_nixlrun_ucx_la_SOURCES = \
 	transports/interface.c transports/interface.h \
 	transports/reason.c transports/reason.h \
-	transports/tcp_health.c transports/tcp_health.h \
+	transports/rail.h transports/tcp_health.c transports/tcp_health.h \
 	%D%/bulk.c \
 	%D%/devices.c \
 	%D%/endpoint.c \

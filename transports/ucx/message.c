@@ -40,6 +40,7 @@ static ucs_status_t message_came(void *arg, const void *header, size_t header_nb
 {
     (void)arg;
     nxr_ucx_heard(header, header_nbytes);
+    nxr_rail_received(&nxr_ucx.rail, 1, nbytes);
     /* This module sends no plain message by rendezvous, so such a message is not accepted. */
     if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {
         nxr_ucx.core->received(bytes, nbytes);
@@ -80,6 +81,7 @@ static ucs_status_t bulk_offered(void *arg, const void *header, size_t header_nb
     void *memory = nxr_ucx.core->incoming(header, header_nbytes, nbytes, &cookie);
 
     (void)arg;
+    nxr_rail_received(&nxr_ucx.rail, 1, header_nbytes + nbytes);
     if (memory == NULL) {
         return UCS_OK;
     }
@@ -154,8 +156,8 @@ static int send_first(struct nxr_net_ep *ep, const void *bytes, size_t nbytes)
     return UCS_PTR_STATUS(request) == UCS_ERR_NO_RESOURCE ? NIXL_E_AGAIN : NIXL_E_TRANSPORT;
 }
 
-int nxr_ucx_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
-                 size_t bulk_nbytes, struct nxr_net_op *op)
+static int message_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
+                        size_t bulk_nbytes, struct nxr_net_op *op)
 {
     ucp_request_param_t param = {
         .op_attr_mask =
@@ -186,4 +188,17 @@ int nxr_ucx_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const 
         request = ucp_am_send_nbx(ep->ucp, NXR_UCX_BULK, bytes, nbytes, bulk, bulk_nbytes, &param);
     }
     return nxr_ucx_started(ep, op, request);
+}
+
+int nxr_ucx_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
+                 size_t bulk_nbytes, struct nxr_net_op *op)
+{
+    int status = message_send(ep, bytes, nbytes, bulk, bulk_nbytes, op);
+
+    if (status == NIXL_OK || status == NIXL_INPROGRESS) {
+        nxr_rail_sent(&ep->rail, 1, nbytes + bulk_nbytes);
+    } else if (status == NIXL_E_AGAIN) {
+        nxr_rail_was_full(&ep->rail);
+    }
+    return status;
 }

@@ -170,6 +170,7 @@ int nxr_ucx_write(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offse
     if (UCS_PTR_IS_ERR(request)) {
         return NIXL_E_TRANSPORT;
     }
+    nxr_rail_sent(&ep->rail, 1, nbytes);
     return nxr_ucx_started(ep, op, ucp_ep_flush_nbx(ep->ucp, &flush_param));
 }
 
@@ -188,6 +189,7 @@ int nxr_ucx_read(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset
     if (status != NIXL_OK) {
         return status;
     }
+    nxr_rail_received(&ep->rail, 1, nbytes);
     return nxr_ucx_started(ep, op,
                            ucp_get_nbx(ep->ucp, dst, nbytes, key->base + offset, key->ucp, &param));
 }

@@ -215,6 +215,7 @@ static int ucx_open(const struct nxr_net_core *core, char *why, size_t why_nbyte
             snprintf(why, why_nbytes, "no random number to name this process (getrandom)");
         } else {
             nxr_ucx_fill_attr();
+            nxr_rail_open(core, "ucx", NULL, "ucx", &nxr_ucx.rail);
             return NIXL_OK;
         }
     }
@@ -236,6 +237,7 @@ static void ucx_close(void)
     nxr_ucx_endpoints_free();
     nxr_ucx_messages_stop();
     forget_senders();
+    nxr_rail_close(nxr_ucx.core, &nxr_ucx.rail);
     nxr_ucx_log_tell();
     nxr_ucx_log_stop();
     nxr_ucx.core = NULL;

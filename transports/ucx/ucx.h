@@ -7,6 +7,7 @@
 #define NXR_UCX_H
 
 #include "transports/network.h"
+#include "transports/rail.h"
 #include "util/list.h"
 
 #include <ucp/api/ucp.h>
@@ -97,6 +98,7 @@ struct nxr_ucx {
      */
     struct nxr_list bulk_eps, heads, cut;
 
+    struct nxr_net_rail rail; /* what arrives: UCX does not tell from whom */
     struct nxr_net_attr attr;
     unsigned kinds; /* NXR_UCX_HAS_* */
     unsigned n_devices;
@@ -165,13 +167,14 @@ struct nxr_net_ep {
     bool is_connected; /* the other host has accepted the connection */
     bool is_open;      /* everything may be sent */
     bool has_failed;
-    bool is_closing;       /* the core has closed it */
-    bool is_orderly;       /* ... and what was accepted is still being sent */
-    bool has_flushed;      /* ... and the flush that waits for that was started */
-    void *flush;           /* the request that a step of opening waits for, or of its close */
-    int64_t deadline_ns;   /* of an orderly close; 0: it has not begun */
-    ucs_status_t failure;  /* why, if has_failed */
-    size_t address_nbytes; /* UCX's own address */
+    bool is_closing;          /* the core has closed it */
+    bool is_orderly;          /* ... and what was accepted is still being sent */
+    bool has_flushed;         /* ... and the flush that waits for that was started */
+    void *flush;              /* the request that a step of opening waits for, or of its close */
+    int64_t deadline_ns;      /* of an orderly close; 0: it has not begun */
+    ucs_status_t failure;     /* why, if has_failed */
+    struct nxr_net_rail rail; /* what is sent, while the core has it */
+    size_t address_nbytes;    /* UCX's own address */
     unsigned char address[];
 };
 
