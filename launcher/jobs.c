@@ -459,16 +459,20 @@ static int jobs_kill(int argc, char **argv)
 
 /* ---- top ------------------------------------------------------------------------------------- */
 
-/* "[--once] JOB" */
+/* "[--once] [--items] JOB" */
 static int jobs_top(int argc, char **argv)
 {
-    bool is_once = argc > 0 && strcmp(argv[0], "--once") == 0;
+    bool is_once = false, shows_items = false;
     struct processes processes;
     const struct process *job;
     pid_t pid;
 
-    argc -= is_once;
-    argv += is_once;
+    while (argc > 0 && (strcmp(argv[0], "--once") == 0 || strcmp(argv[0], "--items") == 0)) {
+        is_once |= strcmp(argv[0], "--once") == 0;
+        shows_items |= strcmp(argv[0], "--items") == 0;
+        argc--;
+        argv++;
+    }
     if (argc != 1) {
         fputs("nixlrun: top: which job? 'nixlrun ps' lists them\n", stderr);
         return LAUNCH_EXIT_USAGE;
@@ -477,7 +481,7 @@ static int jobs_top(int argc, char **argv)
     job = job_named(&processes, "top", argv[0]);
     pid = job != NULL ? job->pid : 0;
     processes_free(&processes);
-    return pid != 0 ? top_run(pid, is_once) : LAUNCH_EXIT_USAGE;
+    return pid != 0 ? top_run(pid, is_once, shows_items) : LAUNCH_EXIT_USAGE;
 }
 
 /* ---- the command line ------------------------------------------------------------------------ */
@@ -490,7 +494,7 @@ static const struct {
 } job_commands[] = {
     {"ps", {"-w", "--waits"}, ", -w", jobs_ps},
     {"kill", {"-s", "--signal"}, ", -s SIGNAL", jobs_kill},
-    {"top", {"--once", "--once"}, ", --once", jobs_top},
+    {"top", {"--once", "--items"}, ", --once, --items", jobs_top},
 };
 #define N_JOB_COMMANDS (sizeof(job_commands) / sizeof(job_commands[0]))
 

@@ -113,6 +113,8 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/stats_end.c \
 	%D%/stats_read.c \
 	%D%/stats_show.c \
+	%D%/stats_items.c \
+	%D%/stats_named.c \
 	%D%/stats_sum.c \
 	%D%/metrics.c \
 	%D%/metrics_parse.c \

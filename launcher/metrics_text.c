@@ -11,22 +11,53 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* Which counters a metric is of. */
+enum metric_about { ABOUT_PEER, ABOUT_COLLECTIVE, ABOUT_CHANNEL, ABOUT_RAIL };
+
 struct metric {
     const char *name, *unit, *help;
     enum nxr_stats_counter counter;
+    enum metric_about about;
 };
 
 static const struct metric counters[] = {
-    {"nixlrun_operations", "", "Operations that succeeded.", NXR_STATS_OPS},
-    {"nixlrun_moved_bytes", "bytes", "Bytes of these operations.", NXR_STATS_NBYTES},
+    {"nixlrun_operations", "", "Operations that succeeded.", NXR_STATS_OPS, ABOUT_PEER},
+    {"nixlrun_moved_bytes", "bytes", "Bytes of these operations.", NXR_STATS_NBYTES, ABOUT_PEER},
     {"nixlrun_failed_operations", "", "Operations that failed after they had been started.",
-     NXR_STATS_FAILED},
-    {"nixlrun_requests", "", "Operations that were not done within their call.",
-     NXR_STATS_REQUESTS},
+     NXR_STATS_FAILED, ABOUT_PEER},
+    {"nixlrun_requests", "", "Operations that were not done within their call.", NXR_STATS_REQUESTS,
+     ABOUT_PEER},
     {"nixlrun_retries", "", "Times that an operation found no room and had to wait.",
-     NXR_STATS_RETRIES},
-    {"nixlrun_stages", "", "Pieces that went through a staging buffer.", NXR_STATS_STAGES},
+     NXR_STATS_RETRIES, ABOUT_PEER},
+    {"nixlrun_stages", "", "Pieces that went through a staging buffer.", NXR_STATS_STAGES,
+     ABOUT_PEER},
+    {"nixlrun_collectives", "", "Calls of collectives that succeeded.", NXR_STATS_OPS,
+     ABOUT_COLLECTIVE},
+    {"nixlrun_collective_bytes", "bytes", "Bytes that their callers gave.", NXR_STATS_NBYTES,
+     ABOUT_COLLECTIVE},
+    {"nixlrun_failed_collectives", "", "Calls of collectives that failed.", NXR_STATS_FAILED,
+     ABOUT_COLLECTIVE},
+    {"nixlrun_channel_items", "", "Items published in a channel, or received from it.",
+     NXR_STATS_OPS, ABOUT_CHANNEL},
+    {"nixlrun_channel_bytes", "bytes", "Bytes of these items.", NXR_STATS_NBYTES, ABOUT_CHANNEL},
+    {"nixlrun_channel_stalls", "", "Times that all slots were full, or that there was no item.",
+     NXR_STATS_RETRIES, ABOUT_CHANNEL},
+    {"nixlrun_rail_operations", "", "Messages, and pieces of reads and writes.", NXR_STATS_OPS,
+     ABOUT_RAIL},
+    {"nixlrun_rail_bytes", "bytes", "Bytes of these, with those of the network's protocol.",
+     NXR_STATS_NBYTES, ABOUT_RAIL},
+    {"nixlrun_rail_retries", "", "Times that a rail had no room.", NXR_STATS_RETRIES, ABOUT_RAIL},
+    {"nixlrun_rail_failures", "", "Connections by a rail that have failed.", NXR_STATS_FAILED,
+     ABOUT_RAIL},
 };
+
+static enum metric_about metrics_about(const struct nxr_stats_sum *sum)
+{
+    return sum->op < NXR_STATS_CHANNEL_SEND
+               ? (sum->op == NXR_STATS_COLLECTIVE ? ABOUT_COLLECTIVE : ABOUT_PEER)
+           : sum->op <= NXR_STATS_CHANNEL_RECEIVE ? ABOUT_CHANNEL
+                                                  : ABOUT_RAIL;
+}
 
 static void metrics_describe(FILE *out, bool is_open, const struct metric *metric, const char *type)
 {
@@ -61,20 +92,44 @@ static void metrics_rank_labels(FILE *out, const struct stats_rank *rank)
     metrics_label(out, "host", rank->host);
 }
 
+static void metrics_direction(FILE *out, bool is_sent)
+{
+    fprintf(out, ",direction=\"%s\"", is_sent ? "send" : "receive");
+}
+
 static void metrics_labels(FILE *out, const struct stats_rank *rank,
                            const struct nxr_stats_sum *sum)
 {
+    enum metric_about about = metrics_about(sum);
+
     fputc('{', out);
     metrics_rank_labels(out, rank);
+    if (about == ABOUT_COLLECTIVE) {
+        fputc(',', out);
+        metrics_label(out, "collective", sum->name);
+        fprintf(out, ",members=\"%u\"", sum->n_members);
+        return;
+    }
     if (sum->peer >= 0) {
         fprintf(out, ",peer=\"%d\"", sum->peer);
     } else {
         fputs(",peer=\"\"", out);
     }
-    fprintf(out, ",operation=\"%s\",", nxr_stats_op_name(sum->op));
-    metrics_label(out, "transport", sum->transport);
     fputc(',', out);
-    metrics_label(out, "method", sum->method);
+    if (about == ABOUT_CHANNEL) {
+        metrics_label(out, "channel", sum->name);
+        metrics_direction(out, sum->op == NXR_STATS_CHANNEL_SEND);
+    } else if (about == ABOUT_RAIL) {
+        metrics_label(out, "transport", sum->transport);
+        fputc(',', out);
+        metrics_label(out, "rail", sum->name);
+        metrics_direction(out, sum->op == NXR_STATS_RAIL_SEND);
+    } else {
+        fprintf(out, "operation=\"%s\",", nxr_stats_op_name(sum->op));
+        metrics_label(out, "transport", sum->transport);
+        fputc(',', out);
+        metrics_label(out, "method", sum->method);
+    }
 }
 
 /* Ranks of another job of the library, which this job has spawned, would have the same labels. */
@@ -91,9 +146,11 @@ static void metrics_counter(FILE *out, const struct stats_job *job, bool is_open
         const struct nxr_stats_reading *reading = &job->ranks[i].reading;
 
         for (size_t j = 0; metrics_is_shown(job, i) && j < reading->n_sums; j++) {
-            fprintf(out, "%s_total", metric->name);
-            metrics_labels(out, &job->ranks[i], &reading->sums[j]);
-            fprintf(out, "} %" PRIu64 "\n", reading->sums[j].n[metric->counter]);
+            if (metrics_about(&reading->sums[j]) == metric->about) {
+                fprintf(out, "%s_total", metric->name);
+                metrics_labels(out, &job->ranks[i], &reading->sums[j]);
+                fprintf(out, "} %" PRIu64 "\n", reading->sums[j].n[metric->counter]);
+            }
         }
     }
 }
@@ -137,24 +194,54 @@ static void metrics_histogram_of(FILE *out, const char *name, const struct stats
     fprintf(out, "} %" PRIu64 "\n", all);
 }
 
-static void metrics_histogram(FILE *out, const struct stats_job *job, bool is_open, bool is_post)
-{
-    const struct metric metric = {
-        is_post ? "nixlrun_post_seconds" : "nixlrun_complete_seconds", "seconds",
-        is_post ? "Time until a transport has accepted an operation, of those timed."
-                : "Time from the start of an operation to its end, of those timed; of waits, all.",
-        NXR_STATS_OPS};
+/* The histograms of a metric's counters: which of their times. */
+enum metric_times { TIMES_POST, TIMES_COMPLETE, TIMES_WAIT };
 
-    metrics_describe(out, is_open, &metric, "histogram");
+static struct times metrics_times(const struct nxr_stats_sum *sum, enum metric_times which)
+{
+    return which == TIMES_POST       ? (struct times){sum->post, sum->post_ns}
+           : which == TIMES_COMPLETE ? (struct times){sum->complete, sum->complete_ns}
+                                     : (struct times){sum->wait, sum->wait_ns};
+}
+
+static const struct {
+    struct metric metric;
+    enum metric_times times;
+} histograms[] = {
+    {{"nixlrun_post_seconds", "seconds",
+      "Time until a transport has accepted an operation, of those timed.", 0, ABOUT_PEER},
+     TIMES_POST},
+    {{"nixlrun_complete_seconds", "seconds",
+      "Time from the start of an operation to its end, of those timed; of waits, all.", 0,
+      ABOUT_PEER},
+     TIMES_COMPLETE},
+    {{"nixlrun_collective_seconds", "seconds", "Time of calls of collectives, of those timed.", 0,
+      ABOUT_COLLECTIVE},
+     TIMES_COMPLETE},
+    {{"nixlrun_collective_wait_seconds", "seconds",
+      "Time in calls of collectives that waited for others for longer than a microsecond.", 0,
+      ABOUT_COLLECTIVE},
+     TIMES_WAIT},
+    {{"nixlrun_channel_wait_seconds", "seconds",
+      "Time that a thread slept for a free slot of a channel, or for an item.", 0, ABOUT_CHANNEL},
+     TIMES_WAIT},
+};
+
+static void metrics_histogram(FILE *out, const struct stats_job *job, bool is_open, size_t which)
+{
+    const struct metric *metric = &histograms[which].metric;
+
+    metrics_describe(out, is_open, metric, "histogram");
     for (size_t i = 0; i < job->n; i++) {
         const struct nxr_stats_reading *reading = &job->ranks[i].reading;
 
         for (size_t j = 0; metrics_is_shown(job, i) && j < reading->n_sums; j++) {
             const struct nxr_stats_sum *sum = &reading->sums[j];
-            const struct times times = {is_post ? sum->post : sum->complete,
-                                        is_post ? sum->post_ns : sum->complete_ns};
+            const struct times times = metrics_times(sum, histograms[which].times);
 
-            metrics_histogram_of(out, metric.name, &job->ranks[i], sum, &times);
+            if (metrics_about(sum) == metric->about) {
+                metrics_histogram_of(out, metric->name, &job->ranks[i], sum, &times);
+            }
         }
     }
 }
@@ -163,9 +250,10 @@ static void metrics_histogram(FILE *out, const struct stats_job *job, bool is_op
 
 static void metrics_ranks(FILE *out, const struct stats_job *job, bool is_open)
 {
-    static const struct metric size = {"nixlrun_job_ranks", "", "Ranks of the job.", 0};
+    static const struct metric size = {"nixlrun_job_ranks", "", "Ranks of the job.", 0, ABOUT_PEER};
     static const struct metric up = {"nixlrun_rank_joined", "",
-                                     "1: between nixl_init and nixl_finalize, 0: it has left.", 0};
+                                     "1: between nixl_init and nixl_finalize, 0: it has left.", 0,
+                                     ABOUT_PEER};
 
     metrics_describe(out, is_open, &size, "gauge");
     fprintf(out, "nixlrun_job_ranks %d\n", job->n > 0 ? job->ranks[0].size : 0);
@@ -183,8 +271,9 @@ void metrics_write(FILE *out, const struct stats_job *job, bool is_open)
     for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
         metrics_counter(out, job, is_open, &counters[i]);
     }
-    metrics_histogram(out, job, is_open, true);
-    metrics_histogram(out, job, is_open, false);
+    for (size_t i = 0; i < sizeof(histograms) / sizeof(histograms[0]); i++) {
+        metrics_histogram(out, job, is_open, i);
+    }
     if (is_open) {
         fputs("# EOF\n", out);
     }

@@ -6,6 +6,8 @@
  *
  *   stats_read.c     reads the pages of a job
  *   stats_sum.c      adds up: pairs of ranks, routes, the longest waits
+ *   stats_items.c    adds up what has a name: collectives, channels, rails
+ *   stats_named.c    shows these
  *   stats_show.c     the table at the end of a job, as text and as JSON
  *   stats_end.c      --stats
  *   top.c            nixlrun top
@@ -82,6 +84,56 @@ struct stats_sums {
 struct stats_sums stats_sums_make(const struct stats_job *job);
 void stats_sums_free(struct stats_sums *sums);
 
+/* ---- what has a name ------------------------------------------------------------------------- */
+
+enum stats_item_kind { STATS_COLLECTIVE, STATS_CHANNEL, STATS_RAIL };
+
+/* What one side has counted. */
+struct stats_side {
+    uint64_t n, nbytes, n_failed;
+    uint64_t n_stalls;                              /* it found no room, or no item */
+    uint64_t n_timed, complete_ns, max_complete_ns; /* of these the whole time is known */
+    uint64_t n_waits, wait_ns, max_wait_ns;
+};
+
+struct stats_item {
+    enum stats_item_kind kind;
+    char name[NXR_STATS_NAME], transport[16];
+    uint32_t members;      /* of the teams of a collective */
+    int from, to;          /* of a channel, -1: any rank; `from` is the rank of a rail */
+    struct stats_side out; /* of collectives all of it */
+    struct stats_side in;  /* what was received */
+};
+
+/* By kind, and what has moved the most first. */
+struct stats_items {
+    struct stats_item *items;
+    size_t n;
+};
+
+static inline bool stats_is_item(const struct nxr_stats_sum *sum)
+{
+    return sum->op == NXR_STATS_COLLECTIVE || sum->op >= NXR_STATS_CHANNEL_SEND;
+}
+
+/* Of the first of the jobs. */
+struct stats_items stats_items_make(const struct stats_job *job);
+void stats_items_free(struct stats_items *items);
+
+/* The same one in another reading; NULL: it was not there. */
+const struct stats_item *stats_items_find(const struct stats_items *items,
+                                          const struct stats_item *like);
+
+/* "allreduce of 4", "channel tokens, 0 to 1", "rank 0 by tcp/eth0". */
+enum { STATS_ITEM_NBYTES = 160 };
+void stats_item_text(const struct stats_item *item, char text[STATS_ITEM_NBYTES]);
+
+/* As text; nothing, if there is none. As tables of JSON: of each rank and peer. */
+void stats_named_show(FILE *out, const struct stats_job *job);
+struct table;
+enum { STATS_NAMED_TABLES = 3 };
+void stats_named_fill(struct table *tables, const struct stats_job *job);
+
 /* ---- showing --------------------------------------------------------------------------------- */
 
 enum { STATS_TEXT_NBYTES = 32 };
@@ -119,7 +171,10 @@ int metrics_parse(const char *text, char address[METRICS_ADDRESS_NBYTES], int *p
 
 /* ---- nixlrun top ----------------------------------------------------------------------------- */
 
-/* Show the job of that nixlrun until it has ended or the user quits; or once. Exit code. */
-int top_run(pid_t nixlrun, bool is_once);
+/*
+ * Show the job of that nixlrun until it has ended or the user quits; or once. Its ranks, or what
+ * has a name, which the user can change. Returns the exit code.
+ */
+int top_run(pid_t nixlrun, bool is_once, bool shows_items);
 
 #endif

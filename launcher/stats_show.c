@@ -192,6 +192,7 @@ static void show_text(FILE *out, const struct stats_job *job, struct stats_sums 
         show_matrix(out, sums);
         show_routes(out, sums);
     }
+    stats_named_show(out, job);
     show_longest(out, sums);
 }
 
@@ -276,14 +277,19 @@ static void show_json(FILE *out, const struct stats_job *job, const struct stats
     struct table tables[] = {{"ranks", rank_columns, NULL, 0},
                              {"counters", counter_columns, NULL, 0},
                              {"pairs", pair_columns, NULL, 0},
-                             {"longest_waits", wait_columns, NULL, 0}};
+                             {"longest_waits", wait_columns, NULL, 0},
+                             {.name = NULL},
+                             {.name = NULL},
+                             {.name = NULL}};
     struct table_writer writer = {out, true};
     uint64_t all = sums->nbytes[NXR_STATS_PUT] + sums->nbytes[NXR_STATS_GET];
 
     for (size_t i = 0; i < job->n; i++) {
         show_rank(&tables[0], &job->ranks[i]);
         for (size_t j = 0; j < job->ranks[i].reading.n_sums; j++) {
-            show_counter(&tables[1], job->ranks[i].rank, &job->ranks[i].reading.sums[j]);
+            if (!stats_is_item(&job->ranks[i].reading.sums[j])) {
+                show_counter(&tables[1], job->ranks[i].rank, &job->ranks[i].reading.sums[j]);
+            }
         }
     }
     for (size_t i = 0; i < sums->n_pairs; i++) {
@@ -292,6 +298,7 @@ static void show_json(FILE *out, const struct stats_job *job, const struct stats
     for (size_t i = 0; i < sums->n_longest; i++) {
         show_wait(&tables[3], &sums->longest[i]);
     }
+    stats_named_fill(&tables[4], job);
     table_begin(&writer, "nixlrun", NIXLRUN_VERSION);
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
         table_write(&writer, &tables[i], "");

@@ -129,6 +129,9 @@ static void sum_take_total(struct stats_sums *sums, const struct nxr_stats_sum *
 {
     sums->nops[sum->op] += sum->n[NXR_STATS_OPS];
     sums->nbytes[sum->op] += sum->n[NXR_STATS_NBYTES];
+    if (sum->op >= NXR_STATS_CHANNEL_SEND) {
+        return; /* the same operations again, further down; stats_named.c shows their troubles */
+    }
     sums->n_failed += sum->n[NXR_STATS_FAILED];
     sums->n_retries += sum->n[NXR_STATS_RETRIES];
     sums->n_stages += sum->n[NXR_STATS_STAGES];

@@ -128,8 +128,9 @@ static void top_rank(FILE *out, const struct stats_rank *rank, const struct top_
 struct top {
     pid_t nixlrun;
     struct stats_job before, now;
-    size_t first; /* rank at the top, by index */
+    size_t first; /* line at the top, by index */
     bool has_before;
+    bool shows_items; /* collectives, channels and rails in place of ranks */
 };
 
 static double top_seconds(const struct top *top)
@@ -150,14 +151,66 @@ static void top_head(FILE *out, const struct top *top, const struct top_rates *a
     }
     fprintf(out, "%snixlrun top%s  job %d  ranks %d  %s%s\n", has_color ? BOLD : "",
             has_color ? PLAIN : "", (int)top->nixlrun, top->now.n > 0 ? top->now.ranks[0].size : 0,
-            clock, top->has_before ? "  q quits" : "  in all");
+            clock, top->has_before ? "  q quits, v: collectives, channels, rails" : "  in all");
     fprintf(out, "put %s%s  get %s%s  operations %s%s  notifications %s%s\n\n",
             stats_bytes_text(all->put, put), per, stats_bytes_text(all->get, get), per,
             stats_count_text(all->ops, ops), per, stats_count_text(all->notes, notes), per);
+    if (top->shows_items) {
+        fprintf(out, "%9s %7s%-2s %4s%-2s %7s  %s\n", "operations", "bytes", per, "stall", per,
+                top->has_before ? "waiting" : "waited", "collective, channel or rail");
+        return;
+    }
     fprintf(out, "%5s %-7s %7s%-2s %7s%-2s %4s%-2s %4s%-2s %4s%-2s %7s\n", "rank", "state", "put",
             per, "get", per, "ops", per, "note", per, "wait", per,
             top->has_before ? "waiting" : "waited");
 }
+
+/* ---- what has a name ------------------------------------------------------------------------- */
+
+/* Both sides together, since `then`, each second; without an earlier reading in all. */
+static void top_item(FILE *out, const struct stats_item *item, const struct stats_item *then,
+                     double seconds)
+{
+    static const struct stats_item none;
+    const struct stats_item *before = then != NULL ? then : &none;
+    double per = seconds > 0 ? seconds : 1;
+    double nops = top_more(item->out.n + item->in.n, before->out.n + before->in.n, per);
+    double nbytes =
+        top_more(item->out.nbytes + item->in.nbytes, before->out.nbytes + before->in.nbytes, per);
+    double stalls = top_more(item->out.n_stalls + item->in.n_stalls,
+                             before->out.n_stalls + before->in.n_stalls, per);
+    const struct top_rates rates = {.waiting =
+                                        top_more(item->out.wait_ns + item->in.wait_ns,
+                                                 before->out.wait_ns + before->in.wait_ns, per) /
+                                        1e9,
+                                    .is_rate = seconds > 0};
+    char ops_text[STATS_TEXT_NBYTES], bytes_text[STATS_TEXT_NBYTES], stalls_text[STATS_TEXT_NBYTES];
+    char waiting[STATS_TEXT_NBYTES], name[STATS_ITEM_NBYTES];
+
+    stats_item_text(item, name);
+    fprintf(out, "%10s %9s %7s %7s  %s\n", stats_count_text(nops, ops_text),
+            stats_bytes_text(nbytes, bytes_text), stats_count_text(stalls, stalls_text),
+            top_waiting(&rates, waiting), name);
+}
+
+static void top_items(FILE *out, const struct top *top, size_t n_rows)
+{
+    struct stats_items before = {.items = NULL}, now = stats_items_make(&top->now);
+
+    if (top->has_before) {
+        before = stats_items_make(&top->before);
+    }
+    for (size_t i = top->first; i < now.n && i - top->first < n_rows; i++) {
+        top_item(out, &now.items[i], stats_items_find(&before, &now.items[i]), top_seconds(top));
+    }
+    if (now.n == 0) {
+        fputs("no collectives, channels or networks are used so far\n", out);
+    }
+    stats_items_free(&before);
+    stats_items_free(&now);
+}
+
+/* ---- a picture ------------------------------------------------------------------------------- */
 
 static void top_draw(FILE *out, const struct top *top, size_t n_rows, bool has_color)
 {
@@ -176,7 +229,11 @@ static void top_draw(FILE *out, const struct top *top, size_t n_rows, bool has_c
         most = rates.put + rates.get > most ? rates.put + rates.get : most;
     }
     top_head(out, top, &all, has_color);
-    for (size_t i = top->first; i < top->now.n && i < top->first + n_rows; i++) {
+    if (top->shows_items) {
+        top_items(out, top, n_rows);
+        return;
+    }
+    for (size_t i = top->first; i < top->now.n && i - top->first < n_rows; i++) {
         const struct stats_rank *rank = &top->now.ranks[i];
         struct top_rates rates =
             top_rates_of(rank, top->has_before ? top_find(&top->before, rank) : NULL, seconds);
@@ -185,12 +242,18 @@ static void top_draw(FILE *out, const struct top *top, size_t n_rows, bool has_c
     }
 }
 
+/* Only the last processes of ranks, and without what ranks alone do not show. */
+static struct stats_job top_read(const struct top *top)
+{
+    return stats_job_read(top->nixlrun, !top->shows_items);
+}
+
 /* ---- once ------------------------------------------------------------------------------------ */
 
 static int top_print(struct top *top)
 {
-    top->now = stats_job_read(top->nixlrun, true);
-    top_draw(stdout, top, top->now.n, false);
+    top->now = top_read(top);
+    top_draw(stdout, top, SIZE_MAX - 1, false);
     stats_job_free(&top->now);
     return 0;
 }
@@ -236,9 +299,37 @@ static void top_paint(const struct top *top, const struct top_screen *screen)
     free(text);
 }
 
+/* What is shown has changed: begin anew, since an earlier reading may lack it. */
+static void top_read_again(struct top *top)
+{
+    if (top->has_before) {
+        stats_job_free(&top->before);
+    }
+    stats_job_free(&top->now);
+    top->has_before = false;
+    top->now = top_read(top);
+}
+
+static size_t top_n_lines(const struct top *top)
+{
+    struct stats_items items;
+    size_t n = top->now.n;
+
+    if (top->shows_items) {
+        items = stats_items_make(&top->now);
+        n = items.n;
+        stats_items_free(&items);
+    }
+    return n;
+}
+
 static void top_scroll(struct top *top, enum top_key key)
 {
-    if (key == TOP_KEY_DOWN && top->first + 1 < top->now.n) {
+    if (key == TOP_KEY_VIEW) {
+        top->shows_items = !top->shows_items;
+        top->first = 0;
+        top_read_again(top);
+    } else if (key == TOP_KEY_DOWN && top->first + 1 < top_n_lines(top)) {
         top->first++;
     } else if (key == TOP_KEY_UP && top->first > 0) {
         top->first--;
@@ -265,7 +356,7 @@ static void top_watch(struct top *top, struct top_screen *screen)
         }
         top->before = top->now;
         top->has_before = true;
-        top->now = stats_job_read(top->nixlrun, true);
+        top->now = top_read(top);
         if (top->now.n == 0 && kill(top->nixlrun, 0) != 0 && errno == ESRCH) {
             return;
         }
@@ -273,15 +364,15 @@ static void top_watch(struct top *top, struct top_screen *screen)
     }
 }
 
-int top_run(pid_t nixlrun, bool is_once)
+int top_run(pid_t nixlrun, bool is_once, bool shows_items)
 {
-    struct top top = {.nixlrun = nixlrun};
+    struct top top = {.nixlrun = nixlrun, .shows_items = shows_items};
     struct top_screen screen;
 
     if (is_once || !top_screen_open(&screen)) {
         return top_print(&top);
     }
-    top.now = stats_job_read(nixlrun, true);
+    top.now = top_read(&top);
     top_paint(&top, &screen);
     top_watch(&top, &screen);
     top_screen_close();

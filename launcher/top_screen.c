@@ -125,7 +125,7 @@ void top_screen_show(const char *text)
     screen_write("\033[J", 3);
 }
 
-/* "q", Ctrl-C and Ctrl-D quit; arrows, j and k scroll. */
+/* "q", Ctrl-C and Ctrl-D quit; arrows, j and k scroll; v shows something else. */
 static enum top_key screen_key(void)
 {
     char keys[16];
@@ -143,7 +143,7 @@ static enum top_key screen_key(void)
     if (keys[0] == 'k' || (n >= 3 && memcmp(keys, "\033[A", 3) == 0)) {
         return TOP_KEY_UP;
     }
-    return TOP_KEY_NONE;
+    return keys[0] == 'v' || keys[0] == '\t' ? TOP_KEY_VIEW : TOP_KEY_NONE;
 }
 
 static enum top_key screen_signal(struct top_screen *screen)

@@ -14,7 +14,7 @@ struct top_screen {
     bool has_color;
 };
 
-enum top_key { TOP_KEY_NONE, TOP_KEY_QUIT, TOP_KEY_UP, TOP_KEY_DOWN, TOP_KEY_SIZE };
+enum top_key { TOP_KEY_NONE, TOP_KEY_QUIT, TOP_KEY_UP, TOP_KEY_DOWN, TOP_KEY_VIEW, TOP_KEY_SIZE };
 
 /* False: standard input or output is no terminal, or one that cannot do it. */
 bool top_screen_open(struct top_screen *screen);

@@ -74,7 +74,9 @@ TEXT
 # ---- --stats ---------------------------------------------------------------------------------------------
 
 verdict "$("$nixlrun" -np 2 --stats "$program" >"$scratch/out" 2>"$scratch/err" </dev/null || echo "code $?"
-    wants "$scratch/err" 'statistics of 2 ranks: .* moved in 80.*k puts and 4 gets; .* atomics, 60 collectives, [0-9]+ waits' \
+    wants "$scratch/err" 'statistics of 2 ranks: .* moved in 80.*k puts and [0-9]+ gets; .* atomics, [0-9]+ collectives, [0-9]+ waits' \
+        '^ +2 +[0-9]+ .*% +barrier$' '^ +1 +[0-9]+ .*% +barrier$' \
+        '^ +0 +1 +20 +200 B +[1-9][0-9]* +[0-9.]+ ms +[1-9][0-9]* +[0-9.]+ ms +counted$' \
         '^ +0 +- +40\.. MiB$' '^ +0 +1 +40\.. MiB +50\.0% .* shm/memcpy' 'longest waits' \
         'ms  nixl_')" "--stats prints totals, matrix, routes and waits"
 verdict "$("$nixlrun" -np 2 --stats="$scratch/counts.json" "$program" >"$scratch/out" 2>"$scratch/err" </dev/null ||
@@ -82,6 +84,12 @@ verdict "$("$nixlrun" -np 2 --stats="$scratch/counts.json" "$program" >"$scratch
     jq -e '.ranks | length == 2 and all(.state == "finished")' "$scratch/counts.json" >/dev/null || echo "ranks"
     jq -e '([.pairs[].bytes] | add) == ([.counters[] | select(.operation == "put" or .operation == "get").bytes] | add)' \
         "$scratch/counts.json" >/dev/null || echo "the bytes of pairs and of counters differ"
+    jq -e '[.collectives[] | select(.collective == "barrier" and .members == 2)] | length == 2 and
+        all(.calls > 0 and .timed > 0 and .complete_ns >= .max_complete_ns)' "$scratch/counts.json" >/dev/null || echo "collectives"
+    jq -e '[.channels[] | select(.channel == "counted")] | length == 2 and all(.items == 20 and .bytes == 200 and .stalls > 0)' \
+        "$scratch/counts.json" >/dev/null || echo "channels"
+    jq -e '.rails == []' "$scratch/counts.json" >/dev/null || echo "rails of a job without a network"
+    jq -e '[.counters[] | select(.operation == "collective")] == []' "$scratch/counts.json" >/dev/null || echo "counted twice"
     jq -e '.longest_waits | length > 0 and length <= 10' "$scratch/counts.json" >/dev/null || echo "waits"
     [ -s "$scratch/err" ] && cat "$scratch/err")" "--stats=FILE.json writes JSON that adds up, and nothing else"
 verdict "$("$nixlrun" -np 1 --stats=json "$program" 2>&1 >/dev/null </dev/null | jq -e '.ranks[0].rank == 0' >/dev/null ||
@@ -89,6 +97,9 @@ verdict "$("$nixlrun" -np 1 --stats=json "$program" 2>&1 >/dev/null </dev/null |
 verdict "$("$nixlrun" -np 20 --oversubscribe --stats "$program" >"$scratch/out" 2>"$scratch/err" </dev/null ||
     cat "$scratch/err"
     wants "$scratch/err" '^ +0-1 +2-3 +4-5' '^ +18-19 ')" "above 16 ranks the matrix is condensed"
+verdict "$(NIXLRUN_TRANSPORTS=tcp "$nixlrun" -np 2 --stats="$scratch/tcp.json" "$program" >"$scratch/out" 2>&1 </dev/null || cat "$scratch/out"
+    jq -e '[.rails[] | select(.transport == "tcp" and .rail != "" and .bytes > 40000000)] | length == 4' \
+        "$scratch/tcp.json" >/dev/null || jq -c '.rails' "$scratch/tcp.json")" "rails of a network are counted, both ways"
 verdict "$(refused 2 "--stats '/nowhere/x': .*No such file" -np 1 --stats=/nowhere/x true
     refused 2 "allowed: nothing, json" -np 1 --stats= true)" "a file that cannot be written is refused before the start"
 verdict "$(refused 0 'no statistics: no rank of this job has called nixl_init' -np 1 --stats true)" \
@@ -110,17 +121,20 @@ victim=$("$nixlrun" ps "$job" | awk '$1 == 1 { print $2 }')
 verdict "$("$nixlrun" top --once "$job" >"$scratch/top" 2>&1 || echo "code $?"
     wants "$scratch/top" "nixlrun top  job $job  ranks 2 .* in all" '^ +0 runs +40\.. MiB' '^ +1 runs .*#'
     grep -q "$(printf '\033')" "$scratch/top" && echo "it is colored")" "top --once prints what was counted so far"
+verdict "$("$nixlrun" top --items --once "$job" >"$scratch/top" 2>&1 || echo "code $?"
+    wants "$scratch/top" 'waited  collective, channel or rail' '  barrier of 2$' '  channel counted, 0 to 1$')" \
+    "top --items prints collectives and channels"
 [ "${victim:-0}" -gt 1 ] && kill -STOP "$victim"
 verdict "$("$nixlrun" top "$job" 2>&1 </dev/null | grep -q '^ *1 runs' || echo "nothing of a stopped rank")" \
     "without a terminal top prints once, of a stopped rank, too"
 [ "${victim:-0}" -gt 1 ] && kill -CONT "$victim"
-verdict "$(refused 2 'which job' top; refused 2 "'1' is no job" top 1; refused 2 "'-x' is not known; allowed: --help, --once" top -x
+verdict "$(refused 2 'which job' top; refused 2 "'1' is no job" top 1; refused 2 "'-x' is not known; allowed: --help, --once, --items" top -x
     refused 2 'which job' top --once)" "bad command lines of top are refused"
 if command -v script >/dev/null; then
-    verdict "$( (sleep 2.5; printf q) | TERM=xterm timeout 60 script -qec "stty rows 24 cols 80; $nixlrun top $job" \
+    verdict "$( (sleep 2.5; printf v; sleep 1.5; printf q) | TERM=xterm timeout 60 script -qec "stty rows 24 cols 80; $nixlrun top $job" \
         "$scratch/typescript" >/dev/null 2>&1 || echo "code $?"
         tr '\033' 'E' <"$scratch/typescript" >"$scratch/screen"
-        wants "$scratch/screen" 'E\[\?1049h' 'q quits' 'E\[\?1049l' '/s')" "top shows rates in a terminal, q quits"
+        wants "$scratch/screen" 'E\[\?1049h' 'q quits' 'E\[\?1049l' '/s' 'barrier of 2')" "top shows rates in a terminal, q quits"
     verdict "$( (sleep 1.5; printf q) | NO_COLOR=1 TERM=xterm timeout 60 script -qec "$nixlrun top $job" \
         "$scratch/typescript" >/dev/null 2>&1
         tr '\033' 'E' <"$scratch/typescript" | grep -E 'E\[(31|32|1)m')" "NO_COLOR is obeyed"
@@ -139,6 +153,10 @@ else
         grep -q 'text/plain; version=0.0.4' "$scratch/type" || cat "$scratch/type"
         wants "$scratch/body" '^nixlrun_job_ranks 2$' '^# TYPE nixlrun_moved_bytes_total counter$' \
             '^nixlrun_moved_bytes_total\{rank="0",incarnation="0",host="[^"]*",peer="1",operation="put",transport="shm",method="memcpy"\} 42[0-9]*$' \
+            '^nixlrun_collectives_total\{rank="0",incarnation="0",host="[^"]*",collective="barrier",members="2"\} [0-9]+$' \
+            '^nixlrun_channel_items_total\{.*,peer="1",channel="counted",direction="send"\} 20$' \
+            '^nixlrun_channel_wait_seconds_count\{.*direction="receive"\} [1-9]' \
+            '^nixlrun_collective_seconds_bucket\{.*collective="allreduce",members="2",le="\+Inf"\} 2$' \
             '^nixlrun_rank_joined\{rank="1".*\} 1$' '^nixlrun_complete_seconds_bucket\{.*le="\+Inf"\} [0-9]+$')" \
         "--metrics serves what the ranks count"
     if command -v promtool >/dev/null; then

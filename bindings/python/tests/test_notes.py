@@ -226,6 +226,8 @@ def test_stats_count_what_went_where(job):
     assert sum(row.nbytes for row in rows) == after.nbytes and rows[0].method == "memcpy"
     with pytest.raises(ValueError, match="one of put"):
         job.stats_sum(op="gut")
+    barriers = [row for row in job.stats() if row.name == "barrier" and row.members == 2]
+    assert barriers and barriers[0].op == "collective" and barriers[0].complete.timed > 0
     job.team().barrier()
 
 
