@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "launcher/explain_measured.h"
 #include "launcher/explain_tell.h"
 #include "launcher/storage_facts.h"
 #include "launcher/table.h"
@@ -167,6 +168,22 @@ static const char *explain_line_list_devices(char *lines, char text[ROW_NBYTES])
     return table_cell(text);
 }
 
+/* Between host memories, figures that were measured here replace the expected ones. */
+static void explain_line_measure(int rank, int source, int target, struct nixl_route_info *chosen)
+{
+    static const char note[] = "measured by nixl_bench tune";
+    char why[sizeof(chosen->why)];
+
+    if (explain_line_kinds[source].kind != NIXL_MEM_HOST ||
+        explain_line_kinds[target].kind != NIXL_MEM_HOST ||
+        !explain_measured(nixl_scope(rank) == NIXL_SCOPE_LOCAL, chosen->transport,
+                          &chosen->latency_ns, &chosen->bandwidth_mbps)) {
+        return;
+    }
+    memcpy(why, chosen->why, sizeof(why));
+    snprintf(chosen->why, sizeof(chosen->why), "%s%s%.200s", note, why[0] != '\0' ? "; " : "", why);
+}
+
 /* From one memory of this rank to one of another. */
 static bool tell_pair(int rank, int source, int target, bool (*tell)(char *row))
 {
@@ -191,6 +208,7 @@ static bool tell_pair(int rank, int source, int target, bool (*tell)(char *row))
         snprintf(chosen.transport, sizeof(chosen.transport), "none");
         snprintf(chosen.why, sizeof(chosen.why), "%s", nixl_last_error()->text);
     }
+    explain_line_measure(rank, source, target, &chosen);
     refusals.is_asked[source][target] = true;
     snprintf(row, sizeof(row), "routes\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", rank,
              explain_line_kinds[source].source, explain_line_kinds[target].name, chosen.transport,

@@ -5,9 +5,11 @@
 
 /*
  * nixlrun-inspect --info writes rows: the name of a table of info.c, then cells, a tab before each.
- * nixlrun-inspect --explain [--json] is the program of a job: its rank 0 prints what nixlrun shows.
+ * nixlrun-inspect --explain [--json] [--measured=FILE] is the program of a job: its rank 0 prints
+ * what nixlrun shows. FILE is what nixl_bench tune has written.
  */
-#define INSPECT_PROGRAM "nixlrun-inspect"
+#define INSPECT_MEASURED "--measured="
+#define INSPECT_PROGRAM  "nixlrun-inspect"
 
 /* The last line of --info. */
 #define INSPECT_END "end"

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "launcher/explain.h"
+#include "launcher/explain_measured.h"
 #include "launcher/inspect.h"
 #include "launcher/job.h"
 #include "launcher/storage_facts.h"
@@ -216,7 +217,12 @@ static int tell_info(void)
 
 int main(int argc, char **argv)
 {
+    static const char measured[] = INSPECT_MEASURED;
     bool is_explain = argc > 1 && strcmp(argv[1], "--explain") == 0;
+
+    if (is_explain && strncmp(argv[argc - 1], measured, sizeof(measured) - 1) == 0) {
+        explain_measured_open(argv[--argc] + sizeof(measured) - 1);
+    }
 
     if (argc == 3 && strcmp(argv[1], "--names") == 0) {
         return tell_names(argv[2]);

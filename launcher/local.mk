@@ -167,6 +167,7 @@ pkglibexec_PROGRAMS += %D%/nixlrun-rank
 # The rank that --info and --explain start, a program by the public calls only.
 pkglibexec_PROGRAMS += %D%/nixlrun-inspect
 %C%_nixlrun_inspect_SOURCES = %D%/explain.c %D%/explain.h \
+	%D%/explain_measured.c %D%/explain_measured.h \
 	%D%/explain_tell.c %D%/explain_tell.h %D%/inspect_main.c %D%/storage_facts.c \
 	%D%/storage_facts.h %D%/table.c
 %C%_nixlrun_inspect_LDADD = $(nixlrun_la)

@@ -176,16 +176,30 @@ static int run_job(void)
     engine_local_run(job, main_places);
 }
 
+#define MAX_EXPLAIN_WORDS 3 /* of nixlrun-inspect (inspect.h), without the last one */
+
 /* A job whose program is our own. */
 static int run_explain(void)
 {
-    static char path[PATH_MAX];
+    static char path[PATH_MAX], measured[sizeof(INSPECT_MEASURED) + PATH_MAX];
+    static char *words[MAX_EXPLAIN_WORDS + 2];
+    char **argv = options.job.apps[0].argv, why[WHY_NBYTES];
+    struct nxr_env env;
+    size_t n = 0;
 
     if (!helper_find(INSPECT_PROGRAM, path)) {
         fprintf(stderr, "nixlrun: %s is missing: run 'make install'\n", path);
         return LAUNCH_EXIT_FAILED;
     }
-    options.job.apps[0].argv[0] = path;
+    for (n = 0; argv[n] != NULL && n < MAX_EXPLAIN_WORDS; n++) {
+        words[n] = argv[n];
+    }
+    words[0] = path;
+    if (nxr_env_parse(&env, why, sizeof(why)) == NIXL_OK && env.coll_table_file[0] != '\0') {
+        snprintf(measured, sizeof(measured), "%s%s", INSPECT_MEASURED, env.coll_table_file);
+        words[n] = measured;
+    }
+    options.job.apps[0].argv = words;
     return run_job();
 }
 

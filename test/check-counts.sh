@@ -67,7 +67,7 @@ share 8 "counting an atomic addition"
 bound n 668 "a notification with its receive"
 share 12 "counting a notification"
 bound c 7420 "one of each collective in turn, of a team of one,"
-bound b 175 "a barrier of one"
+bound b 177 "a barrier of one"
 bound i 759 "an item through a channel"
 export NIXLRUN_TRACE=all
 bound p 301 "a put of 8 bytes that is traced"

@@ -4,8 +4,9 @@
  * ranks on this machine. It is no job itself: it starts one for each value of each limit, as the
  * caller starts his, with NIXLRUN_COLL_TABLE in the environment, and reads the rows. Values take
  * turns (A B C A B C), and a limit is changed only where that is clearly faster, and again when the
- * best value and the default are measured once more. What is found goes to stdout or behind what a
- * file has, as the library reads it.
+ * best value and the default are measured once more. Then it measures each transport between the
+ * first two ranks, for nixlrun --explain: as comments, which the library skips. What is found goes
+ * to stdout or behind what a file has, as the library reads it.
  */
 #include "config.h"
 
@@ -79,6 +80,11 @@ static const struct {
 #undef TUNE_LIMIT
 };
 
+/* What shows the latency and the bandwidth of a transport: the two rows of such a job. */
+#define ROUTE_NBYTES (16 << 20)
+static const struct trial route_trial = {"", "put_notify", "8,16M", {0}, "put_notify one way"};
+static const char *const route_names[] = {"shm", "ucx", "ofi", "tcp"};
+
 struct tune {
     char **command; /* how a job is started */
     int n_words;
@@ -111,9 +117,14 @@ static void fail(int code, const char *format, ...)
 
 /* ---- a job ----------------------------------------------------------------------------------- */
 
-/* In the child: the caller's command, this program, the tests of the trial. */
-static void start_job(const struct tune *tune, const struct trial *trial, const char *table)
+/*
+ * In the child: the caller's command, this program, the tests of the trial; by that transport only,
+ * unless it is NULL. If there is one, the job may fail: its messages are dropped.
+ */
+static void start_job(const struct tune *tune, const struct trial *trial, const char *table,
+                      const char *transport)
 {
+    int nowhere = transport != NULL ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
     char *words[MAX_WORDS], tests[LINE_NBYTES], *rest = tests, *word;
     int n = 0;
 
@@ -132,6 +143,12 @@ static void start_job(const struct tune *tune, const struct trial *trial, const 
     words[n++] = (char *)"--sizes";
     words[n++] = (char *)trial->sizes;
     words[n] = NULL;
+    if (transport != NULL) {
+        setenv("NIXLRUN_TRANSPORTS", transport, 1);
+    }
+    if (nowhere >= 0) {
+        dup2(nowhere, STDERR_FILENO);
+    }
     setenv("NIXLRUN_COLL_TABLE", table, 1);
     unsetenv("NIXLRUN_COLL_TABLE_FILE");
     execvp(words[0], words);
@@ -204,21 +221,20 @@ static bool read_rows(struct tune *tune, int fd, const char *way, struct rows *r
     return got == 0;
 }
 
-static void run_job(struct tune *tune, const struct trial *trial, size_t value, struct rows *rows)
+/* Start a job and take its rows. *is_late_p: it was killed since it took too long. */
+static bool try_job(struct tune *tune, const struct trial *trial, const char *table,
+                    const char *transport, struct rows *rows, bool *is_late_p)
 {
-    char table[TABLE_NBYTES + 64];
-    int n_before = rows->n, fds[2], status;
+    int fds[2], status;
     bool is_done;
     pid_t child;
 
-    snprintf(table, sizeof(table), "%s%s%s=%zu", tune->table, tune->table[0] != '\0' ? "," : "",
-             trial->limit, value);
     if (pipe2(fds, O_CLOEXEC) != 0 || (child = fork()) < 0) {
         fail(EXIT_FAILED, "cannot start a job: %s", strerror(errno));
     }
     if (child == 0) {
         dup2(fds[1], STDOUT_FILENO);
-        start_job(tune, trial, table);
+        start_job(tune, trial, table, transport);
     }
     close(fds[1]);
     is_done = read_rows(tune, fds[0], trial->way, rows);
@@ -228,11 +244,23 @@ static void run_job(struct tune *tune, const struct trial *trial, size_t value, 
     }
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    if (!is_done) {
+    *is_late_p = !is_done;
+    return is_done && WIFEXITED(status) && WEXITSTATUS(status) == 0 && rows->n > 0;
+}
+
+static void run_job(struct tune *tune, const struct trial *trial, size_t value, struct rows *rows)
+{
+    char table[TABLE_NBYTES + 64];
+    int n_before = rows->n;
+    bool is_good, is_late;
+
+    snprintf(table, sizeof(table), "%s%s%s=%zu", tune->table, tune->table[0] != '\0' ? "," : "",
+             trial->limit, value);
+    is_good = try_job(tune, trial, table, NULL, rows, &is_late);
+    if (is_late) {
         fail(EXIT_FAILED, "a job with %s took more than 120 s", table);
     }
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || rows->n == 0 ||
-        (rows->n_rounds > 0 && rows->n != n_before)) {
+    if (!is_good || (rows->n_rounds > 0 && rows->n != n_before)) {
         fail(EXIT_FAILED, "a job with %s failed; check the command given", table);
     }
     rows->n_rounds++;
@@ -388,13 +416,40 @@ static void measure_all(struct tune *tune, FILE *text)
     }
 }
 
+/* ---- routes ---------------------------------------------------------------------------------- */
+
+/*
+ * Each transport that serves the job alone, as comments. If shared memory does, all ranks are on
+ * one host.
+ */
+static void measure_routes(struct tune *tune, FILE *text)
+{
+    static struct rows rows;
+    bool is_same_host = false, is_late;
+
+    for (size_t i = 0; i < sizeof(route_names) / sizeof(route_names[0]); i++) {
+        rows = (struct rows){.n = 0};
+        if (!try_job(tune, &route_trial, tune->table, route_names[i], &rows, &is_late) ||
+            rows.n != 2) {
+            fprintf(stderr, "route by %s: not measured: no job runs by it alone\n", route_names[i]);
+            continue;
+        }
+        is_same_host |= strcmp(route_names[i], "shm") == 0;
+        fprintf(stderr, "route by %s: %.0f ns, %.0f MB/s\n", route_names[i], rows.ns[0][0],
+                1e3 * ROUTE_NBYTES / rows.ns[1][0]);
+        fprintf(text, "# route %s %s %.0f %.0f\n", is_same_host ? "same" : "other", route_names[i],
+                rows.ns[0][0], 1e3 * ROUTE_NBYTES / rows.ns[1][0]);
+    }
+}
+
 /* ---- the command line ------------------------------------------------------------------------ */
 
 static void print_help(void)
 {
     printf("Usage: nixl_bench tune [OPTION...] COMMAND...\n"
            "Measure the limits between the algorithms of collectives for the jobs that COMMAND\n"
-           "starts, such as `nixlrun -np 4', and print them for NIXLRUN_COLL_TABLE_FILE.\n\n"
+           "starts, such as `nixlrun -np 4', and print them for NIXLRUN_COLL_TABLE_FILE, with the\n"
+           "latency and bandwidth of each transport, which nixlrun --explain shows.\n\n"
            "  -o, --output FILE     append them to FILE instead of writing to stdout\n"
            "      --rounds N        jobs for each value, in turns (default 3, at most %d)\n"
            "  -h, --help            this text\n",
@@ -463,6 +518,7 @@ int tune_main(int argc, char **argv)
         fail(EXIT_FAILED, "cannot write '%s': %s", output, strerror(errno));
     }
     measure_all(&tune, lines);
+    measure_routes(&tune, lines);
     fclose(lines);
     fprintf(file, "# by nixl_bench tune:");
     for (int i = 0; i < tune.n_words; i++) {

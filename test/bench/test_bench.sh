@@ -194,6 +194,11 @@ tunes 0 "^cells_up_to: 32768 1.00, 2048 [0-9.]+," "tune measures every value" --
 [ "$(grep -Ec '^(# )?[a-z_]+(=[0-9]+|: no value is faster)' "$work/table")" -ge 8 ] &&
     grep -qx 'ranks 2' "$work/table"
 result $? "tune writes a section" "$work/table"
+grep -Eq '^# route same shm [1-9][0-9]* [1-9][0-9]*$' "$work/table" &&
+    grep -Eq '^# route same tcp [1-9][0-9]* [1-9][0-9]*$' "$work/table"
+result $? "tune measures routes" "$work/table"
+NIXLRUN_COLL_TABLE_FILE=$work/table "$nixlrun" --explain --json >"$work/out" 2>"$work/err"
+has "$work/out" '"transport": "shm".*"note": "measured by nixl_bench tune' "--explain shows what was measured"
 echo flat_up_to=7 >>"$work/table"
 NIXLRUN_COLL_TABLE_FILE=$work/table gives 0 "its file is taken" -np 2 "$bench" allreduce $small
 echo flat_up_to=1 >>"$work/table"
@@ -209,12 +214,18 @@ case ,$NIXLRUN_COLL_TABLE, in
 *,flat_up_to=2,*) mkdir "$0.lucky" 2>/dev/null && ns=50 ;;
 esac
 case " $* " in *" --fresh "*) ;; *) exit 1 ;; esac
+case ${NIXLRUN_TRANSPORTS:-} in
+shm | ucx | ofi) exit 1 ;;
+tcp) printf '%s\n' "put_notify,put_notify one way,2,8,0,0,ns,5000" "put_notify,put_notify one way,2,16777216,0,0,ns,16777216"; exit 0 ;;
+esac
 echo "allreduce,made up any buffers,4,8,0,0,ns,$ns"
 END
 chmod +x "$work/job"
 tunes 0 "^reduce_piece: 16384 once more 0.50, taken" "tune takes what helps twice" --rounds 1 \
     --output "$work/made_up" "$work/job"
 has "$work/err" "^flat_up_to: 2 once more 1.00, not taken" "and not what helped once"
+has "$work/made_up" '^# route other tcp 5000 1000$' "routes to another host are told by what has no shared memory"
+has "$work/err" '^route by shm: not measured: no job runs by it alone$' "and that others were not measured"
 [ "$(grep -v '^#' "$work/made_up" | tr '\n' ' ')" = 'ranks 4 reduce_piece=16384 ' ]
 result $? "its file has one limit" "$work/made_up"
 finish

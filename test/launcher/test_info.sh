@@ -215,6 +215,13 @@ has "$work/rows" "^routes: $host $host host file shm bounce 1 its owner reads an
 asks --explain -x NIXLRUN_PROCESS_VM=0
 has "$work/rows" "^routes: $host $host host host, registered shm bounce .*NIXLRUN_PROCESS_VM is off$" \
     "it says why a method is not the best"
+printf '%s\n' '# route other shm 1 2' '# route same shm 1 1' '# route same shm 4321 8765' '# route same tcp 5 6' '# route same shm x' \
+    >"$work/measured"
+NIXLRUN_COLL_TABLE_FILE=$work/measured asks --explain
+[ "$rc" = 0 ] && [ ! -s "$work/err" ]
+result $? "--explain with a file of nixl_bench tune" "$work/err"
+has "$work/rows" "^routes: $host $host host host, allocated shm memcpy 4321 8765 1 .*measured by nixl_bench tune" \
+    "shows the figures that were measured last"
 asks --explain -x NIXLRUN_TRANSPORTS=self
 [ "$rc" = 0 ]
 result $? "ranks that do not reach each other are explained" "$work/err"
