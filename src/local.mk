@@ -76,10 +76,11 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/core/stats.c %D%/core/stats.h %D%/core/stats_calls.c \
 	%D%/core/subsystem.c %D%/core/subsystem.h \
 	%D%/core/token.c %D%/core/token.h %D%/core/token_use.c \
+	%D%/core/nvtx.c %D%/core/nvtx.h \
 	%D%/core/trace.c %D%/core/trace.h \
 	%D%/core/wait.c %D%/core/wait.h \
 	%D%/core/wireup.h
-%C%_libnxr_core_la_CFLAGS = $(AM_CFLAGS)
+%C%_libnxr_core_la_CFLAGS = $(AM_CFLAGS) $(NVTX_CFLAGS)
 
 %C%_libnxr_memory_la_SOURCES = \
 	%D%/memory/choose.c %D%/memory/choose.h \

@@ -38,6 +38,7 @@
 
 static struct nxr_trace_head *trace_head; /* NULL: none */
 static atomic_uint trace_generation;      /* another one with each section, and with its end */
+static _Atomic uint32_t recorded_kinds;   /* those of nxr_job.trace_kinds that it has */
 static uint64_t filled_rings;             /* trace_lock: bits of those whose memory was asked for */
 static pthread_mutex_t trace_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t trace_key; /* gives a thread's ring back */
@@ -349,11 +350,20 @@ static inline void trace_wrote(uint64_t end)
     }
 }
 
+/* For NVTX events are made that the trace was not asked for. */
+static bool trace_is_for_nvtx(uint64_t kind)
+{
+    return (atomic_load_explicit(&recorded_kinds, memory_order_acquire) & (1u << kind)) == 0;
+}
+
 void nxr_trace_record(const struct nxr_traced *traced)
 {
     uint64_t end = traced->end != 0 ? traced->end : nxr_ticks();
     struct nxr_trace_event *event;
 
+    if (__builtin_expect(nxr_nvtx_is_on, 0) && trace_is_for_nvtx(traced->kind)) {
+        return;
+    }
     if (__builtin_expect(trace_own.generation !=
                              atomic_load_explicit(&trace_generation, memory_order_relaxed),
                          0) &&
@@ -382,6 +392,12 @@ int nxr_trace_call(const struct nxr_traced_call *call, int status)
     uint64_t end = nxr_ticks();
     struct nxr_trace_event *event;
 
+    if (__builtin_expect(nxr_nvtx_is_on, 0)) {
+        nxr_nvtx_pop();
+        if (trace_is_for_nvtx(call->about >> 40)) {
+            return status;
+        }
+    }
     /* The last nixl_finalize() may have come meanwhile: it makes another generation. */
     if (__builtin_expect(trace_own.filled_generation !=
                              atomic_load_explicit(&trace_generation, memory_order_relaxed),
@@ -407,16 +423,13 @@ int nxr_trace_call(const struct nxr_traced_call *call, int status)
     return status;
 }
 
-void nxr_trace_open(void)
+/* Make the section for these kinds. */
+static void trace_open_section(uint32_t kinds)
 {
-    uint32_t kinds = trace_kinds_of(nxr_env.trace);
     uint32_t n_events = nxr_trace_ring_events(nxr_env.trace_events);
     size_t nbytes = nxr_trace_section_nbytes(n_events);
     struct nxr_trace_head *head;
 
-    if (kinds == 0) {
-        return;
-    }
     if (!trace_may_have(nbytes)) {
         nxr_warn(CORE,
                  "nothing is traced: rings of %zu bytes exceed half the limit of file sizes "
@@ -439,16 +452,28 @@ void nxr_trace_open(void)
     pair_ticks = FIRST_PAIR_TICKS;
     trace_add_pair();
     (void)trace_prepare_call();
-    nxr_job.trace_kinds = kinds;
+    atomic_store_explicit(&recorded_kinds, kinds, memory_order_release);
+}
+
+void nxr_trace_open(void)
+{
+    uint32_t kinds = trace_kinds_of(nxr_env.trace);
+    bool has_nvtx = nxr_nvtx_open();
+
+    if (kinds != 0) {
+        trace_open_section(kinds);
+    }
+    nxr_job.trace_kinds = has_nvtx ? (1u << NXR_TRACE_N_KINDS) - 1 : atomic_load(&recorded_kinds);
 }
 
 void nxr_trace_close(void)
 {
+    nxr_job.trace_kinds = 0;
     if (trace_head == NULL) {
         return;
     }
     trace_add_pair();
-    nxr_job.trace_kinds = 0;
+    atomic_store(&recorded_kinds, 0);
     pthread_mutex_lock(&trace_lock);
     atomic_fetch_add(&trace_generation, 1);
     trace_head = NULL;

@@ -11,6 +11,7 @@
 #define NXR_CORE_TRACE_H
 
 #include "core/job.h"
+#include "core/nvtx.h"
 #include "util/ticks.h"
 #include "util/trace_page.h"
 
@@ -41,6 +42,15 @@ struct nxr_traced {
 
 /* Record it. Only if nxr_trace_has() its kind. */
 void nxr_trace_record(const struct nxr_traced *traced);
+
+/* The beginning of a call, in ticks. */
+static inline uint64_t nxr_trace_begin(const char *name, int peer, uint64_t nbytes)
+{
+    if (__builtin_expect(nxr_nvtx_is_on, 0)) {
+        nxr_nvtx_push(name, peer, nbytes);
+    }
+    return nxr_ticks();
+}
 
 /* Kind, form and peer in one word: one store, most of it constant. */
 static inline uint64_t nxr_trace_about(enum nxr_trace_kind kind, enum nxr_trace_form form, int peer)
@@ -80,7 +90,7 @@ int nxr_trace_call(const struct nxr_traced_call *call, int status);
             const struct nxr_traced_call nxr_traced = {                                            \
                 .name = (_name),                                                                   \
                 .about = nxr_trace_about((_kind), (_form), (_peer)),                               \
-                .begin = nxr_ticks(),                                                              \
+                .begin = nxr_trace_begin((_name), (_peer), (_nbytes)),                             \
                 .nbytes = (_nbytes),                                                               \
                 .tag = (_tag)};                                                                    \
                                                                                                    \

@@ -247,3 +247,15 @@ EXTRA_DIST += %D%/vulkan.mp
 
 dist_check_SCRIPTS += %D%/harness.sh
 TESTS += %D%/harness.sh
+
+# A tool for NVTX, and its test. The rpath is never used: it makes libtool build a shared object.
+if HAVE_NVTX
+check_LTLIBRARIES += %D%/nvtx_tool.la
+%C%_nvtx_tool_la_SOURCES = %D%/nvtx_tool.c
+%C%_nvtx_tool_la_CFLAGS = $(AM_CFLAGS) $(NVTX_CFLAGS)
+%C%_nvtx_tool_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+else
+EXTRA_DIST += %D%/nvtx_tool.c
+endif
+dist_check_SCRIPTS += %D%/test_nvtx.sh
+TESTS += %D%/test_nvtx.sh
