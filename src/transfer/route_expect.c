@@ -67,7 +67,9 @@ void nxr_route_expect_between(const struct nxr_segment *segment, const void *loc
     const struct nxr_range *here = nxr_range_find(local);
     struct nxr_copy_rate rate;
 
-    if (mover == &nxr_transport_staging) {
+    if (nxr_segment_is_storage(segment)) {
+        rate = (struct nxr_copy_rate){0}; /* transports' figures are those of memory */
+    } else if (mover == &nxr_transport_staging) {
         rate = staged(segment, here);
     } else if (segment->method == NXR_METHOD_DEVICE || mover == &nxr_transport_device) {
         rate = copied(here,

@@ -170,7 +170,7 @@ static void tell_why_staged(const struct between *between, struct nixl_route_inf
 
 /*
  * Storage: how its bytes come to its owner, and by what that reads and writes it. How long that
- * takes is not known: transports' figures are those of memory.
+ * takes is not known.
  */
 static void tell_how_storage(const struct nxr_segment *segment, const struct nxr_transport *mover,
                              struct nixl_route_info *info)
