@@ -362,7 +362,7 @@ static void list_part(enum explain_part part)
                 members[other].last_listed = part;
             }
         }
-        if (part >= PART_FIRST_STORAGE) {
+        if (explain_part_is_storage(part)) {
             table_add(&explain_tables[EXPLAIN_STORAGE],
                       (const char *const[]){explain_part_name(part), hosts, first->device[part],
                                             table_cell(first->why[part])});

@@ -22,6 +22,11 @@ enum explain_part {
 #define PART_FIRST_GPU     PART_CUDA
 #define PART_FIRST_STORAGE PART_FILE
 
+static inline bool explain_part_is_storage(enum explain_part part)
+{
+    return part == PART_FILE || part == PART_OBJECT;
+}
+
 /* The memory of a rank, as it reports it to rank 0. */
 struct explain_memory {
     uint32_t parts;           /* bits by enum explain_part: its regions */

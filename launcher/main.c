@@ -191,7 +191,7 @@ static int run_explain(void)
         fprintf(stderr, "nixlrun: %s is missing: run 'make install'\n", path);
         return LAUNCH_EXIT_FAILED;
     }
-    for (n = 0; argv[n] != NULL && n < MAX_EXPLAIN_WORDS; n++) {
+    for (n = 0; n < MAX_EXPLAIN_WORDS && argv[n] != NULL; n++) {
         words[n] = argv[n];
     }
     words[0] = path;

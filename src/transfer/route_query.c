@@ -108,7 +108,7 @@ static bool route_query_ask(unsigned index, const struct nxr_peer *peer,
         ask_local(index, peer, between, info);
     } else if (index < n) {
         nxr_net_ask(index - nxr_n_transports, peer, info);
-    } else {
+    } else if (between != NULL) { /* so is_own_device() says */
         ask_own_device(between, info);
     }
     pthread_mutex_unlock(&nxr_job.lock);
