@@ -74,7 +74,7 @@ static void take_flushed(struct net_peer *np, const struct nxr_net_record *recor
         return;
     }
     np->flush_heard = flushed->value;
-    np->has_bulk_unheard &= np->flush_heard != np->flush_asked || np->is_dirty;
+    np->has_late_unheard &= np->flush_heard != np->flush_asked || np->is_dirty;
     nxr_net.must_wake = true;
 }
 

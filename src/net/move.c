@@ -40,6 +40,7 @@ int nxr_net_append_put(struct net_peer *np, const struct nxr_segment *segment, u
         .is_own = (segment->key.marks & NXR_KEY_OWN) != 0,
     };
     nxr_copy(put + 1, src, nbytes);
+    np->has_late_unheard |= segment->key.kind != NIXL_MEM_HOST; /* a copy of its owner's writes */
     return NIXL_OK;
 }
 

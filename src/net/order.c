@@ -96,8 +96,9 @@ void nxr_net_refusal_heard(struct nxr_peer *peer)
 }
 
 /*
- * Messages arrive in order. Bytes that move beside them do not, and RMA reads access memory while
- * earlier messages may still wait for the target's core.
+ * Messages arrive in order. Bytes that move beside them do not; nor do those that the target's
+ * device or storage writes land before the next message is taken, or in order among each other; and
+ * RMA reads access memory while earlier messages may still wait for the target's core.
  */
 int nxr_net_fence(struct nxr_peer *peer)
 {
@@ -105,7 +106,7 @@ int nxr_net_fence(struct nxr_peer *peer)
     int status;
 
     net_lock();
-    if (np->has_bulk_unheard || np->n_writes > 0 || net_uses_rma(np->bulk)) {
+    if (np->has_late_unheard || np->n_writes > 0 || net_uses_rma(np->bulk)) {
         status = net_order_advance(np);
     } else {
         status = np->is_dead ? NIXL_E_PEER_LOST : NIXL_OK;

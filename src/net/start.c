@@ -123,7 +123,7 @@ static bool go_put_bulk(struct net_move *move)
                             .flush = nxr_net_flush_of_bulk(np),
                             .may_wait = user->is_followed};
 
-    np->has_bulk_unheard = true;
+    np->has_late_unheard = true;
     move->is_at_module = true;
     if (nxr_net_send_bulk(np, NXR_NET_BULK_PUT, &put, sizeof(put), &bulk) != NIXL_OK) {
         nxr_net_flush_lost(np);

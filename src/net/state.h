@@ -174,7 +174,8 @@ struct net_peer {
     unsigned n_writes;     /* RMA puts that have not ended */
     uint64_t rma_nbytes;   /* under way by RMA, for operations of this process */
     uint64_t rma_window;   /* most of these at a time; 0: not measured yet */
-    bool has_bulk_unheard; /* bulk was sent after the last answered flush */
+    bool has_late_unheard; /* what may land late was sent after the last answered flush: bulk, and
+                              puts into memory of devices and storage */
 
     /*
      * Puts and signals of the peer that were dropped here. While is_late, its notifications are
