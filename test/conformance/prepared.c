@@ -239,6 +239,18 @@ static void a_broken_team_starts_nothing(void)
     MPT_OK(nixl_team_free(team));
 }
 
+/* Other ranks that a preparation waits for: those that share memory with this one. */
+static bool is_beside_others(void)
+{
+    struct nixl_team *node;
+    bool is_beside;
+
+    MPT_OK(nixl_team_node(MPT_PATIENCE, &node));
+    is_beside = nixl_team_size(node) > 1;
+    MPT_OK(nixl_team_free(node));
+    return is_beside;
+}
+
 static void a_preparation_is_waited_for(void)
 {
     struct nixl_coll *coll = NULL;
@@ -255,7 +267,7 @@ static void a_preparation_is_waited_for(void)
     MPT_STATUS(nixl_barrier_x(conf_world, &op, NULL), NIXL_E_INVALID_ARG);
     op = op_prepare(&coll);
     op.timeout_ns = NIXL_AT_ONCE;
-    if (conf.size > 1 && nixl_local_size() > 1) {
+    if (is_beside_others()) {
         MPT_STATUS(nixl_barrier_x(conf_world, &op, NULL), NIXL_E_AGAIN);
     }
     MPT_TRUE(coll == NULL && req == NULL);
