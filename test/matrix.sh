@@ -79,7 +79,8 @@ cat "$@" | awk '
         print "A number: all of so many passed, in all runs together; n/m: n of m passed. -: none is made for"
         print "that: it needs a second rank or threads, looks at memory with the processor, or the operation"
         print "takes host memory only. staged: through host memory. cuda: in make check the stand-in for its"
-        print "driver; test/gpu/run is for GPUs."
+        print "driver; test/gpu/run is for GPUs. object: files of a directory, written in place; as in a file, no"
+        print "word changes there, so atomics and signals are refused."
         missing = ""
         for (k = 1; k <= n_names["kind"]; k++)
             for (w = 1; w <= n_names["kind"]; w++)

@@ -63,7 +63,9 @@ struct segment {
     char *addr;           /* as the library names its memory */
     unsigned char *bytes; /* the same, where the processor can read and write it; or NULL */
     size_t nbytes;
-    void *own; /* registered: what was malloc'ed */
+    void *own;       /* registered: what was malloc'ed */
+    char *directory; /* of files: its path */
+    unsigned n_files;
 };
 struct segment conf_segment(const char *name, size_t nbytes);
 
@@ -74,6 +76,10 @@ void conf_drop(struct segment *segment);
 /* Where segments are files (file.c). */
 struct segment conf_file_segment(const char *name, size_t nbytes, uint32_t access);
 void conf_file_unmap(struct segment *segment);
+
+/* Where they are files of a directory (directory.c). */
+struct segment conf_directory_segment(const char *name, size_t nbytes, uint32_t access);
+void conf_directory_remove(struct segment *segment);
 
 /* The same once all ranks are here: no put of theirs to it comes too late. */
 void conf_end(struct segment *segment);

@@ -9,7 +9,7 @@ EXTRA_PROGRAMS += %D%/conformance
 	%D%/close.c \
 	%D%/collective.c \
 	%D%/data.c \
-	%D%/event.c \
+	%D%/directory.c %D%/event.c \
 	%D%/extended.c %D%/extents.c %D%/extents.h %D%/extents_xfer.c \
 	%D%/exchange.c %D%/exchange.h \
 	%D%/file.c \
@@ -40,8 +40,8 @@ EXTRA_PROGRAMS += %D%/litmus
 %C%_litmus_LDFLAGS = $(mp_link)
 %C%_litmus_LDADD = $(mp_libs)
 
-conformance_tests = %D%/allocated.mp %D%/bounce.mp %D%/cuda.mp %D%/file.mp %D%/launchers.mp \
-	%D%/litmus.mp %D%/registered.mp
+conformance_tests = %D%/allocated.mp %D%/bounce.mp %D%/cuda.mp %D%/directory.mp %D%/file.mp \
+	%D%/launchers.mp %D%/litmus.mp %D%/registered.mp
 EXTRA_DIST += $(conformance_tests)
 TESTS += $(conformance_tests)
 if HAVE_VULKAN

@@ -13,8 +13,9 @@
  * forbidden   not dumpable, so that the kernel refuses process_vm_* without CAP_SYS_PTRACE
  * method=M    other ranks' segments must be reached in this way: memcpy, process_vm or bounce
  * transport=T ... by this transport, if their ranks are on this host: shm if not given
- * segment=K   segments are memory of that kind: host, vulkan, cuda or file
- * local=K     so is local memory, where guarantees make it of any kind but file
+ * segment=K   segments are memory of that kind: host, vulkan, cuda, file, or object: files of a
+ *             directory, written in place
+ * local=K     so is local memory, where guarantees make it of any kind but file and object
  * mapped      the processor reads and writes segments of that kind; else only guarantees that do
  *             not look at them with it are run
  * direct      files are read and written past the page cache
@@ -86,6 +87,9 @@ struct segment conf_segment_with(const char *name, size_t nbytes, uint32_t acces
     if (conf.segment_kind == NIXL_MEM_FILE) {
         return conf_file_segment(name, nbytes, access);
     }
+    if (conf.segment_kind == NIXL_MEM_OBJECT) {
+        return conf_directory_segment(name, nbytes, access);
+    }
     params.access = access;
     if (conf.is_registered) {
         MPT_EQ(posix_memalign(&segment.own, 64, nbytes), 0);
@@ -108,6 +112,8 @@ void conf_drop(struct segment *segment)
     MPT_OK(nixl_region_close(segment->region, MPT_PATIENCE));
     if (conf.segment_kind == NIXL_MEM_FILE) {
         conf_file_unmap(segment);
+    } else if (conf.segment_kind == NIXL_MEM_OBJECT) {
+        conf_directory_remove(segment);
     }
     free(segment->own);
     *segment = (struct segment){0};
@@ -173,8 +179,13 @@ static bool is_blind(const struct guarantee *table)
            table == conf_job || table == conf_access;
 }
 
-/* Guarantees of these tables hold for files, too: no word changes, and no pointer is needed. */
-static bool is_of_files(const struct guarantee *table)
+static bool is_storage(enum nixl_mem_kind kind)
+{
+    return kind == NIXL_MEM_FILE || kind == NIXL_MEM_OBJECT;
+}
+
+/* Guarantees of these tables hold for storage, too: no word changes, and no pointer is needed. */
+static bool is_of_storage(const struct guarantee *table)
 {
     return table == conf_kinds || table == conf_data || table == conf_order ||
            table == conf_request || table == conf_close || table == conf_event ||
@@ -189,8 +200,8 @@ static bool is_wanted(const struct guarantee *table, const struct guarantee *gua
         ((guarantee->needs & CONF_THREADS) && conf.is_single) ||
         ((guarantee->needs & CONF_PEERS) && conf.size < 2) ||
         ((guarantee->needs & CONF_HOST) && conf.segment_kind != NIXL_MEM_HOST) ||
-        (conf.segment_kind == NIXL_MEM_FILE &&
-         (!is_of_files(table) || (guarantee->needs & CONF_WORDS)))) {
+        (is_storage(conf.segment_kind) &&
+         (!is_of_storage(table) || (guarantee->needs & CONF_WORDS)))) {
         return false;
     }
     for (int i = 0; i < n_left_out; i++) {
@@ -248,7 +259,8 @@ static enum nixl_mem_kind kind_named(const char *name)
     } kinds[] = {{"host", NIXL_MEM_HOST},
                  {"vulkan", NIXL_MEM_VULKAN},
                  {"cuda", NIXL_MEM_CUDA},
-                 {"file", NIXL_MEM_FILE}};
+                 {"file", NIXL_MEM_FILE},
+                 {"object", NIXL_MEM_OBJECT}};
     size_t i = 0;
 
     while (i < sizeof(kinds) / sizeof(kinds[0]) && strcmp(name, kinds[i].name) != 0) {
@@ -265,7 +277,7 @@ static bool is_kind_there(enum nixl_mem_kind kind)
     struct nixl_region *region;
     int status;
 
-    if (kind == NIXL_MEM_FILE) {
+    if (is_storage(kind)) {
         return true;
     }
     params.kind = kind;
