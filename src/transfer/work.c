@@ -65,6 +65,7 @@ struct net_atomic_work {
 static struct nxr_list works = {&works, &works}; /* to begin after the round */
 static unsigned n_works;                         /* works and words that have not ended */
 static atomic_bool has_works;                    /* read without the lock */
+static bool are_taken;                           /* a thread begins them, one after the other */
 
 static void works_run(void);
 static void work_ended(struct nxr_device_copy *copy, int status);
@@ -116,6 +117,24 @@ static void work_ended(struct nxr_device_copy *copy, int status)
     works_run();
 }
 
+/*
+ * May this thread begin works? One at a time does, in their order, so that a stop finds the copy
+ * that it is meant for begun; it takes what is added meanwhile, too.
+ */
+static bool works_take(void)
+{
+    bool may;
+
+    if (!atomic_load_explicit(&has_works, memory_order_acquire)) {
+        return false;
+    }
+    nxr_net_lock();
+    may = !are_taken;
+    are_taken = true;
+    nxr_net_unlock();
+    return may;
+}
+
 static struct net_work *next_work(void)
 {
     struct nxr_list *link;
@@ -123,6 +142,7 @@ static struct net_work *next_work(void)
     nxr_net_lock();
     link = nxr_list_pop(&works);
     if (link == NULL) {
+        are_taken = false;
         atomic_store_explicit(&has_works, false, memory_order_relaxed);
     }
     nxr_net_unlock();
@@ -134,7 +154,10 @@ static void works_run(void)
     struct net_work *work;
 
     nxr_device_atomics_run();
-    while (atomic_load_explicit(&has_works, memory_order_acquire) && (work = next_work()) != NULL) {
+    if (!works_take()) {
+        return;
+    }
+    while ((work = next_work()) != NULL) {
         int status;
 
         if (work->is_stop) {

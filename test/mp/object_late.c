@@ -4,7 +4,7 @@
  * whatever it does, at its owner, rank 0, and at the last rank; what was given up leaves the region
  * in order. The store is that of OBJECT_URL, and answers only questions about the bucket.
  * Arguments, one of:
- *     late     deadlines, cancel, completion queues, prepared transfers, questions, closing
+ *     late     deadlines, cancel, completion queues, prepared transfers, flushes, questions, closing
  *     killed   the owner dies while puts and gets of the other rank are under way
  */
 #include "mptest.h"
@@ -127,6 +127,34 @@ static void prepared(enum nixl_xfer_op kind)
     soon("canceling a prepared transfer");
 }
 
+/* A durable flush waits for what the store has not got; and after its deadline nothing is left. */
+static void flushed(void)
+{
+    struct nixl_op durable = NIXL_OP_INIT;
+    struct nixl_req *put = NULL, *flush = NULL;
+
+    durable.flags = NIXL_OP_DURABLE;
+    durable.timeout_ns = SHORT_NS;
+    MPT_EQ(nixl_put_x(0, objects, 0, out, NBYTES, NULL, &put), NIXL_INPROGRESS);
+    begin();
+    MPT_EQ(nixl_flush_x(0, objects, &durable, NULL), NIXL_E_TIMEOUT);
+    soon("a durable flush with a deadline");
+    begin();
+    MPT_EQ(nixl_flush_x(0, objects, &durable, &flush), NIXL_INPROGRESS);
+    MPT_EQ(nixl_req_wait(&flush, MPT_PATIENCE), NIXL_E_TIMEOUT);
+    soon("the request of a durable flush with a deadline");
+    begin();
+    MPT_EQ(nixl_put_x(0, objects, NBYTES, out, NBYTES, &durable, NULL), NIXL_E_TIMEOUT);
+    soon("a durable put with a deadline");
+    MPT_EQ(nixl_req_test(&put), NIXL_INPROGRESS);
+    begin();
+    MPT_OK(nixl_req_cancel(&put, MPT_PATIENCE, NULL));
+    durable.timeout_ns = 0;
+    MPT_EQ(nixl_flush_x(0, objects, &durable, NULL), NIXL_E_STORAGE); /* they are lost: once */
+    MPT_OK(nixl_flush_x(0, objects, &durable, NULL));
+    soon("a durable flush of what was given up");
+}
+
 static void asked(void)
 {
     struct nixl_object_info info = NIXL_OBJECT_INFO_INIT;
@@ -148,6 +176,7 @@ static void late(void)
         queued();
         prepared(NIXL_XFER_PUT);
         prepared(NIXL_XFER_GET);
+        flushed();
     }
     if (rank == 0) {
         asked();
