@@ -5,7 +5,9 @@
 #include "attach_calls.h"
 #include "test/mp/mptest.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,8 @@ enum {
     N_ITEMS = 100,
     N_BLOCKS = 64,
     BLOCK = 64,
+    N_FILES = 16, /* of a directory */
+    FILE_NBYTES = NBYTES / N_FILES,
     TAG_TURN = 1000, /* the other side's turn */
     TAG_NOTIFIED,    /* what a put is notified with */
     TAG_TOKEN,       /* the token of an exposed buffer */
@@ -44,7 +48,9 @@ static void take_turn(int rank)
 
 struct regions {
     struct nixl_region *data, *words, *registered, *file;
-    void *memory; /* that is registered */
+    struct nixl_region *directory; /* NULL: there is nowhere to make one */
+    void *memory;                  /* that is registered */
+    char *path;                    /* of the directory */
 };
 
 /* A file of no name, so that nothing is left of it; if the root is only read, one in memory. */
@@ -65,11 +71,43 @@ static struct nixl_region *make_file(void)
     return region;
 }
 
+/* Files that are replaced as a whole. The root of a container may be read-only. */
+static void make_directory(struct regions *regions)
+{
+    struct nixl_directory_params params = NIXL_DIRECTORY_PARAMS_INIT;
+    const char *base = getenv("TMPDIR");
+
+    MPT_TRUE(asprintf(&regions->path, "%s/attach-XXXXXX", base != NULL ? base : "/tmp") > 0);
+    if (mkdtemp(regions->path) == NULL) {
+        MPT_EQ(errno, EROFS);
+        return;
+    }
+    params.nobjects = N_FILES;
+    params.object_nbytes = FILE_NBYTES;
+    MPT_OK(nixl_region_open_directory("attach.directory", regions->path, &params,
+                                      &regions->directory));
+}
+
+static void remove_directory(struct regions *regions)
+{
+    char path[PATH_MAX];
+
+    if (regions->directory != NULL) {
+        for (unsigned i = 0; i < N_FILES; i++) {
+            snprintf(path, sizeof(path), "%s/%016x", regions->path, i);
+            MPT_EQ(unlink(path), 0);
+        }
+        MPT_EQ(rmdir(regions->path), 0);
+    }
+    free(regions->path);
+}
+
 static struct regions regions_open(bool is_owner)
 {
     struct regions regions = {.data = NULL};
 
     if (!is_owner) {
+        MPT_OK(nixl_region_open("attach.directory", &regions.directory));
         MPT_OK(nixl_region_open("attach.data", &regions.data));
         MPT_OK(nixl_region_open("attach.words", &regions.words));
         MPT_OK(nixl_region_open("attach.registered", &regions.registered));
@@ -83,6 +121,7 @@ static struct regions regions_open(bool is_owner)
     MPT_OK(nixl_region_register("attach.registered", regions.memory, NBYTES, NULL,
                                 &regions.registered));
     regions.file = make_file();
+    make_directory(&regions);
     return regions;
 }
 
@@ -92,6 +131,9 @@ static void regions_close(struct regions *regions)
     MPT_OK(nixl_region_close(regions->words, MPT_PATIENCE));
     MPT_OK(nixl_region_close(regions->registered, MPT_PATIENCE));
     MPT_OK(nixl_region_close(regions->file, MPT_PATIENCE));
+    if (regions->directory != NULL) {
+        MPT_OK(nixl_region_close(regions->directory, MPT_PATIENCE));
+    }
     free(regions->memory);
 }
 
@@ -251,6 +293,57 @@ static void serve_file(int rank, struct regions *regions)
     }
 }
 
+/* ---- files of a directory -------------------------------------------------------------------- */
+
+/* All of them, by a durable prepared transfer and back; and one by pieces. */
+static void visit_directory(int rank, struct regions *regions)
+{
+    struct nixl_blocks local = NIXL_BLOCKS_INIT, remote = NIXL_BLOCKS_INIT;
+    unsigned char *there = malloc(NBYTES), *back = malloc(NBYTES);
+    struct nixl_op op = NIXL_OP_INIT;
+    struct nixl_xfer *xfer;
+
+    MPT_TRUE(there != NULL && back != NULL);
+    op.flags = NIXL_OP_DURABLE | NIXL_OP_NOTE;
+    op.tag = TAG_NOTIFIED;
+    mpt_fill(there, NBYTES, 21);
+    local.addr = there;
+    remote.region = regions->directory;
+    local.block_nbytes = remote.block_nbytes = local.stride = remote.stride = FILE_NBYTES;
+    local.nblocks = remote.nblocks = N_FILES;
+    MPT_OK(nixl_xfer_create(NIXL_XFER_PUT, rank, &local, 1, &remote, 1, &xfer));
+    MPT_OK(nixl_xfer_start_x(xfer, &op, NULL));
+    MPT_OK(nixl_xfer_free(xfer));
+    take_turn(rank);
+    MPT_OK(nixl_get(rank, regions->directory, 0, back, NBYTES));
+    MPT_CHECK(back, NBYTES, 21);
+    mpt_fill(there, NBYTES, 22);
+    MPT_OK(nixl_put(rank, regions->directory, 100, there + 100, NBYTES - 100));
+    MPT_OK(nixl_get(rank, regions->directory, 0, back, FILE_NBYTES));
+    MPT_CHECK(back, FILE_NBYTES, 21); /* its first bytes have not come */
+    op.flags = NIXL_OP_NOTE;
+    MPT_OK(nixl_put_x(rank, regions->directory, 0, there, 100, &op, NULL));
+    take_turn(rank);
+    free(there);
+    free(back);
+}
+
+static void serve_directory(int rank, struct regions *regions)
+{
+    unsigned char *bytes = malloc(NBYTES);
+    struct nixl_note note;
+
+    MPT_TRUE(bytes != NULL);
+    for (uint64_t turn = 21; turn <= 22; turn++) {
+        nixl_note_init(&note);
+        MPT_OK(nixl_notify_recv(rank, TAG_NOTIFIED, UINT64_MAX, MPT_PATIENCE, &note));
+        MPT_OK(nixl_get(nixl_rank(), regions->directory, 0, bytes, NBYTES));
+        MPT_CHECK(bytes, NBYTES, turn);
+        give_turn(rank);
+    }
+    free(bytes);
+}
+
 /* ---- channels -------------------------------------------------------------------------------- */
 
 static void produce(int rank, const char *name)
@@ -375,6 +468,9 @@ void attach_calls_visit(int rank)
     visit_data(rank, &theirs);
     visit_transfer(rank, &theirs);
     visit_file(rank, &theirs);
+    if (nixl_region_is_published(rank, theirs.directory, MPT_PATIENCE) == NIXL_OK) {
+        visit_directory(rank, &theirs);
+    }
     produce(rank, "to");
     consume(rank, "from");
     use_token(rank);
@@ -393,11 +489,15 @@ void attach_calls_serve(int rank)
     serve_data(rank, &own);
     serve_transfer(rank, &own);
     serve_file(rank, &own);
+    if (own.directory != NULL) {
+        serve_directory(rank, &own);
+    }
     consume(rank, "to");
     produce(rank, "from");
     expose(rank, &own, rank);
     expose(rank, &own, NIXL_ANY_RANK);
     take_turn(rank);
     regions_close(&own);
+    remove_directory(&own);
     give_turn(rank);
 }
