@@ -4,6 +4,7 @@
 
 #include "launcher/pages.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,9 +51,11 @@ bool pages_next(struct pages *pages)
             continue;
         }
         pages->fd = openat(dirfd(pages->fds), entry->d_name, O_RDONLY | O_CLOEXEC);
+        errno = 0;
         if (pages->fd >= 0 && nxr_observe_map(pages->fd, &pages->page)) {
             return true;
         }
+        pages->n_unmapped += errno == ENOMEM;
         pages->page.head = NULL;
         page_close(pages);
     }

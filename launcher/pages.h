@@ -19,6 +19,7 @@ struct pages {
     DIR *fds;                     /* NULL: it has ended, or may not be read */
     int fd;                       /* of the present page, which the walk closes; -1: none */
     struct nxr_observe_page page; /* the present one */
+    int n_unmapped;               /* left out: there is no address space left for them */
 };
 
 /* Begin a walk; pages_end() must follow. */

@@ -48,7 +48,8 @@ struct trace_host {
 struct trace_events {
     struct nxr_trace_event *all;
     size_t n;
-    uint64_t n_lost; /* overwritten, or of threads that had no ring */
+    uint64_t n_lost;    /* overwritten */
+    uint64_t n_without; /* of threads that found no ring */
 };
 
 struct trace_job {
@@ -57,11 +58,12 @@ struct trace_job {
     struct trace_host *hosts;
     int n_hosts;
     int64_t end_ns; /* of the last event, or of the reading */
+    int n_unread;   /* pages of processes for which nixlrun has no address space */
 };
 
 /* What was written. */
 struct trace_sums {
-    uint64_t n_events, n_lost;
+    uint64_t n_events, n_lost, n_without;
 };
 
 /* ---- trace_read.c ---------------------------------------------------------------------------- */

@@ -54,16 +54,32 @@ static void clocks_text(const struct trace_job *job, char *text, size_t nbytes)
 static void trace_say(const struct launch_job *job, const struct trace_job *traced,
                       const struct trace_sums *sums)
 {
-    char shown[VALUE_SHOWN_NBYTES], clocks[160], lost[128] = "";
+    char shown[VALUE_SHOWN_NBYTES], clocks[160], lost[128] = "", without[128] = "";
 
     clocks_text(traced, clocks, sizeof(clocks));
     if (sums->n_lost > 0) {
         snprintf(lost, sizeof(lost), "; %" PRIu64 " earlier ones are lost (--trace-events)",
                  sums->n_lost);
     }
-    sink_say("trace: %" PRIu64 " events of %zu %s%s in %s, for https://ui.perfetto.dev%s",
+    if (sums->n_without > 0) {
+        snprintf(without, sizeof(without),
+                 "; %" PRIu64 " of threads beyond the first %d of a rank are lost", sums->n_without,
+                 NXR_TRACE_MAX_THREADS);
+    }
+    sink_say("trace: %" PRIu64 " events of %zu %s%s in %s, for https://ui.perfetto.dev%s%s",
              sums->n_events, traced->n, traced->n == 1 ? "process" : "processes", clocks,
-             value_show(job->trace, shown), lost);
+             value_show(job->trace, shown), lost, without);
+}
+
+/* All rings of a process are mapped, also those that no thread uses. */
+static void trace_say_unread(const struct trace_job *traced)
+{
+    if (traced->n_unread > 0) {
+        sink_say("--trace: %d %s missing: nixlrun has no address space left for %s (ulimit -v); "
+                 "allow more, or set --trace-events lower",
+                 traced->n_unread, traced->n_unread == 1 ? "process is" : "processes are",
+                 traced->n_unread == 1 ? "it" : "them");
+    }
 }
 
 static bool trace_write_all(FILE *out, const struct trace_job *traced, struct trace_sums *sums)
@@ -80,7 +96,7 @@ static bool trace_write_all(FILE *out, const struct trace_job *traced, struct tr
 
 bool trace_end(const struct launch_job *job)
 {
-    struct trace_sums sums = {0, 0};
+    struct trace_sums sums = {.n_events = 0};
     char shown[VALUE_SHOWN_NBYTES];
     struct trace_job traced;
     bool is_written;
@@ -94,12 +110,13 @@ bool trace_end(const struct launch_job *job)
     is_written = out != NULL && trace_write_all(out, &traced, &sums);
     if (!is_written) {
         sink_say("--trace %s: cannot write it: %s", value_show(job->trace, shown), strerror(errno));
-    } else if (traced.n == 0) {
+    } else if (traced.n == 0 && traced.n_unread == 0) {
         sink_say(
             "--trace %s: nothing was recorded: no rank has called nixl_init, or none could record",
             value_show(job->trace, shown));
     } else {
         trace_say(job, &traced, &sums);
+        trace_say_unread(&traced);
     }
     if (out != NULL) {
         fclose(out);

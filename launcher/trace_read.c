@@ -125,6 +125,7 @@ struct trace_job trace_read(void)
             pages.page.head = NULL; /* it is ours */
         }
     }
+    job.n_unread = pages.n_unmapped;
     pages_end(&pages);
     if (job.n > 1) {
         qsort(job.ranks, job.n, sizeof(*job.ranks), trace_compare_ranks);
@@ -220,7 +221,7 @@ struct trace_events trace_events_of(const struct trace_job *job, const struct tr
     struct trace_events events = {.all = NULL};
     uint32_t n = atomic_load_explicit(&rank->trace->n_rings, memory_order_acquire);
 
-    events.n_lost = atomic_load_explicit(&rank->trace->n_without_ring, memory_order_relaxed);
+    events.n_without = atomic_load_explicit(&rank->trace->n_without_ring, memory_order_relaxed);
     for (uint32_t i = 0; i < n && i < NXR_TRACE_MAX_THREADS; i++) {
         read_ring(job, rank, i, &events);
     }

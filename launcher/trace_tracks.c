@@ -375,6 +375,12 @@ static void write_losses(const struct tracks *tracks, const struct trace_events 
             &(const struct perfetto_note){.key = "events", .number = (int64_t)events->n_lost});
         tracks->sums->n_lost += events->n_lost;
     }
+    if (events->n_without > 0) {
+        write_moment(
+            tracks, tracks->process, (int64_t)first_ns, "events of more threads than are recorded",
+            &(const struct perfetto_note){.key = "events", .number = (int64_t)events->n_without});
+        tracks->sums->n_without += events->n_without;
+    }
     if (!tracks->rank->has_left) {
         write_moment(tracks, tracks->process, (int64_t)last_ns,
                      "last event: the rank did not call nixl_finalize", NULL);

@@ -222,7 +222,7 @@ struct nxr_observe_page {
 
 /*
  * Map the page behind a descriptor, whose head was checked. False: it is none, or of another
- * version; nothing is mapped.
+ * version; nothing is mapped. errno is ENOMEM only if there is no address space left for it.
  */
 bool nxr_observe_map(int fd, struct nxr_observe_page *page_p);
 void nxr_observe_unmap(const struct nxr_observe_page *page);

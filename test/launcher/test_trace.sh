@@ -109,6 +109,20 @@ verdict "$(trace 0 -np 2 --trace-events 64 "$program" wrap; says '; 9[0-9]{3} ea
     counts 0 'slice rank 0 0 nixl_init')" "rings that wrap keep the last events, and say how many are lost"
 verdict "$(trace 0 -np 2 "$program" threads; counts 30 'slice rank 0 0 nixl_put rank=1 bytes=8'
     n=$(grep -c '^thread rank 0 ' "$scratch/lines"); [ "$n" -ge 4 ] || echo "$n threads")" "each thread has a track"
+# The main thread and one of the library may have rings, too.
+verdict "$(trace 0 -np 2 "$program" crowd; says '; [6-9]0 of threads beyond the first 64 of a rank are lost$'
+    grep -q -e --trace-events "$scratch/err" && cat "$scratch/err"
+    counts 1 'instant rank 0 events of more threads than are recorded events=[6-9]0')" "events of more threads than have rings are told"
+# A trace of 256 MiB for each of 4 ranks; sanitizers reserve more than any limit.
+if [ -n "$(sed -n 's/^SAN_CFLAGS = //p' "$build/Makefile")" ]; then
+    verdict "" "traces for which there is no address space # SKIP built with a sanitizer"
+else
+    # shellcheck disable=SC2016  # for the shells of the ranks
+    verdict "$(ulimit -S -v 700000
+        trace 0 -np 4 --oversubscribe sh -c 'ulimit -S -v unlimited && exec "$0" "$@"' "$program" threads
+        says 'trace: [0-9]+ events of [12] process' '--trace: [23] processes are missing: .* address space .*ulimit -v')" \
+        "traces for which there is no address space are told"
+fi
 
 # 20000 events are 313 pages.
 verdict "$(trace 0 -np 2 "$program" faults; n=$(sed -n 's/^\([0-9]*\) faults$/\1/p' "$scratch/out")

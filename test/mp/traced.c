@@ -9,6 +9,7 @@
  *   kill     rank 1 waits for a notification that nobody sends, and is killed meanwhile
  *   wrap     rank 0 makes 10000 puts
  *   threads  rank 0 puts from 3 threads
+ *   crowd    rank 0 puts from 70 threads at a time
  *   faults   rank 0 makes 20000 puts and prints how many page faults it had meanwhile
  *   N        rank 0 times N puts of 8 bytes and prints the nanoseconds of one
  */
@@ -133,6 +134,32 @@ static void put_from_threads(void)
     }
 }
 
+#define N_CROWD 70
+
+static pthread_barrier_t crowd_meets;
+
+/* None gives its ring back before all have asked for one. */
+static void *put_in_crowd(void *arg)
+{
+    put_often(10);
+    pthread_barrier_wait(&crowd_meets);
+    return arg;
+}
+
+static void put_from_crowd(void)
+{
+    pthread_t threads[N_CROWD];
+
+    MPT_EQ(pthread_barrier_init(&crowd_meets, NULL, N_CROWD), 0);
+    for (int i = 0; i < N_CROWD; i++) {
+        MPT_EQ(pthread_create(&threads[i], NULL, put_in_crowd, NULL), 0);
+    }
+    for (int i = 0; i < N_CROWD; i++) {
+        MPT_EQ(pthread_join(threads[i], NULL), 0);
+    }
+    MPT_EQ(pthread_barrier_destroy(&crowd_meets), 0);
+}
+
 static int64_t now_ns(void)
 {
     struct timespec now;
@@ -190,6 +217,8 @@ int main(int argc, char **argv)
         put_often(10000);
     } else if (strcmp(argv[1], "threads") == 0 && me == 0) {
         put_from_threads();
+    } else if (strcmp(argv[1], "crowd") == 0 && me == 0) {
+        put_from_crowd();
     } else if (strcmp(argv[1], "faults") == 0 && me == 0) {
         count_faults();
     } else if (me == 0 && atoi(argv[1]) > 0) {
