@@ -204,11 +204,12 @@ static const char *show_number(uint64_t number, char text[TABLE_NUMBER_NBYTES])
     return text;
 }
 
+/* How it ended, for the job is over. */
 static const char *show_life(uint32_t life)
 {
     return life == NXR_OBSERVE_LEFT      ? "finished"
            : life == NXR_OBSERVE_LEAVING ? "leaving"
-           : life == NXR_OBSERVE_RUNNING ? "running"
+           : life == NXR_OBSERVE_RUNNING ? "ended"
                                          : "joining";
 }
 

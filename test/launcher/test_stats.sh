@@ -111,8 +111,22 @@ verdict "$([ "${victim:-0}" -gt 1 ] && kill -9 "$victim"
     ends 137
     jq -e '[.counters[] | select(.rank == 1 and .operation == "put").operations] | add > 40000' \
         "$scratch/killed.json" >/dev/null || jq -c '.ranks' "$scratch/killed.json"
-    jq -e '.ranks[1].state == "running"' "$scratch/killed.json" >/dev/null || echo "state")" \
+    jq -e '.ranks[1].state == "ended"' "$scratch/killed.json" >/dev/null || echo "state")" \
     "what a killed rank has counted is there"
+
+# of_killed FILTER: an expression of jq that holds for what rank 1 has left behind
+of_killed() {
+    jq -e "$1" "$scratch/killed.json" >/dev/null || { echo "not $1:"; jq -c '.ranks, .collectives, .channels, .rails' "$scratch/killed.json"; }
+}
+for transports in shm tcp; do
+    verdict "$(NIXLRUN_TRANSPORTS=$transports "$nixlrun" -np 2 --on-failure continue --stats="$scratch/killed.json" "$program" die \
+        >"$scratch/out" 2>&1 </dev/null; [ $? = 137 ] || cat "$scratch/out"
+        of_killed '[.ranks[] | .state] == ["finished", "ended"]'
+        of_killed '[.collectives[] | select(.rank == 1 and .members == 2 and .calls > 0)] | length >= 3'
+        of_killed '[.channels[] | select(.rank == 1)] | length == 1 and all(.channel == "counted" and .items == 20 and .bytes == 200)'
+        of_killed '[.rails[] | select(.rank == 1 and .bytes > 40000000)] | length == if "'"$transports"'" == "tcp" then 2 else 0 end'
+        )" "collectives, channels and rails of a rank killed are there, by $transports"
+done
 
 # ---- top -------------------------------------------------------------------------------------------------
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counters: every operation is counted once, with its bytes, for the peer and the path that it
- * takes; by several threads, too. Argument "stay": when all was done, say so and wait to be ended,
- * for the tests of what reads counters from outside.
+ * takes; by several threads, too. For the tests of what reads counters from outside the argument
+ * "stay": when all was done, say so and wait to be ended; or "die": then rank 1 kills itself, when
+ * all others have come so far.
  */
 #include "test/mp/mptest.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,26 +224,60 @@ static void collective_times(void)
 
 #define N_ITEMS 20
 
+/* Does a thread of this rank sleep in that call? */
+static bool sleeps_in(const char *call)
+{
+    char text[4096];
+    int fds[2];
+    ssize_t nbytes;
+
+    MPT_EQ(pipe(fds), 0);
+    MPT_OK(nixl_debug_dump(fds[1]));
+    nbytes = read(fds[0], text, sizeof(text) - 1);
+    MPT_TRUE(close(fds[0]) == 0 && close(fds[1]) == 0);
+    text[nbytes > 0 ? nbytes : 0] = '\0';
+    return strstr(text, call) != NULL;
+}
+
+/* Let the consumer begin when the producer has slept for some time since all slots were full. */
+static void *let_consume(void *arg)
+{
+    const struct timespec look = {.tv_nsec = 1000000}, some_time = {.tv_nsec = 10000000};
+    int64_t n_left = MPT_PATIENCE / look.tv_nsec;
+
+    while (!sleeps_in("nixl_channel_acquire")) {
+        MPT_TRUE(n_left-- > 0);
+        nanosleep(&look, NULL);
+    }
+    nanosleep(&some_time, NULL);
+    MPT_OK(nixl_notify(1, 97, NULL, 0, MPT_PATIENCE));
+    return arg;
+}
+
 static void send_items(struct nixl_channel *channel)
 {
+    pthread_t thread;
     void *slot;
 
+    MPT_EQ(pthread_create(&thread, NULL, let_consume, NULL), 0);
     for (int i = 0; i < N_ITEMS; i++) {
         MPT_OK(nixl_channel_acquire(channel, MPT_PATIENCE, &slot));
         MPT_OK(nixl_channel_publish(channel, 10));
     }
+    MPT_EQ(pthread_join(thread, NULL), 0);
 }
 
 static void take_items(struct nixl_channel *channel)
 {
-    const struct timespec pause = {.tv_nsec = 20000000};
+    struct nixl_note note;
     void *slot;
     size_t nbytes;
     int rank;
 
     MPT_STATUS(nixl_channel_recv(channel, 0, &slot, &nbytes, &rank), NIXL_INPROGRESS);
     mpt_barrier();
-    nanosleep(&pause, NULL); /* the slots are full meanwhile */
+    nixl_note_init(&note);
+    MPT_OK(nixl_notify_recv(0, 97, UINT64_MAX, MPT_PATIENCE, &note)); /* the slots are full */
     for (int i = 0; i < N_ITEMS; i++) {
         MPT_OK(nixl_channel_recv(channel, MPT_PATIENCE, &slot, &nbytes, &rank));
         MPT_OK(nixl_channel_release(channel, slot));
@@ -344,6 +380,22 @@ static void bad_calls(void)
     MPT_STATUS(nixl_stats_sum(0, NIXL_STATS_PUT, NULL, &stats), NIXL_E_INVALID_ARG);
 }
 
+static void await_death(void)
+{
+    struct nixl_note note;
+
+    nixl_note_init(&note);
+    if (nixl_rank() == 1) {
+        for (int i = 1; i < nixl_size(); i++) {
+            MPT_OK(nixl_notify_recv(NIXL_ANY_RANK, 98, UINT64_MAX, MPT_PATIENCE, &note));
+        }
+        raise(SIGKILL);
+    }
+    MPT_OK(nixl_notify(1, 98, NULL, 0, MPT_PATIENCE));
+    MPT_STATUS(nixl_notify_recv(1, 99, UINT64_MAX, MPT_PATIENCE, &note), NIXL_E_PEER_LOST);
+    MPT_OK(nixl_finalize());
+}
+
 int main(int argc, char **argv)
 {
     mpt_start();
@@ -376,6 +428,10 @@ int main(int argc, char **argv)
         for (;;) {
             pause();
         }
+    }
+    if (argc > 1 && strcmp(argv[1], "die") == 0) {
+        await_death();
+        return mpt_passed();
     }
     MPT_OK(nixl_region_close(own, MPT_PATIENCE));
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
