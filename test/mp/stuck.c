@@ -12,6 +12,7 @@
 
 static struct nixl_team *world;
 static struct nixl_region *words;
+static struct nixl_channel *items;
 static int rank;
 
 static void await_tag(int from, uint64_t tag)
@@ -95,14 +96,13 @@ static void full_queues(void)
 
 static void full_channel(void)
 {
-    struct nixl_channel *channel;
     void *slot;
 
     MPT_OK(nixl_channel_open("items", 1 - rank,
                              rank == 0 ? NIXL_CHANNEL_PRODUCER : NIXL_CHANNEL_CONSUMER, 64, 4, NULL,
-                             &channel));
-    while (rank == 0 && nixl_channel_acquire(channel, NIXL_FOREVER, &slot) == NIXL_OK) {
-        MPT_OK(nixl_channel_publish(channel, 8));
+                             &items));
+    while (rank == 0 && nixl_channel_acquire(items, NIXL_FOREVER, &slot) == NIXL_OK) {
+        MPT_OK(nixl_channel_publish(items, 8));
     }
     meet();
 }
