@@ -166,7 +166,6 @@ static int make_all(int root, const char *path, const struct nxr_beneath_making 
         if (at != root) {
             close(at);
         }
-        at = root;
         if (next < 0) {
             return -next;
         }

@@ -99,7 +99,7 @@ static void do_get(struct nxr_object_io *io)
     uint64_t done = 0;
     int error = opened == NULL ? errno : 0;
 
-    while (error == 0 && done < io->nbytes) {
+    while (opened != NULL && error == 0 && done < io->nbytes) {
         ssize_t n = pread(opened->fd, (char *)io->memory + done, io->nbytes - done,
                           (off_t)(io->offset + done));
 
@@ -116,8 +116,9 @@ static void do_get(struct nxr_object_io *io)
     }
     request_fail(io, "", error);
     if (error == ENODATA) {
+        done += io->offset;
         snprintf(io->why, sizeof(io->why), "the file ends at %llu: it is shorter, or was truncated",
-                 (unsigned long long)(io->offset + done));
+                 (unsigned long long)done);
     }
 }
 
@@ -416,7 +417,8 @@ static int root_open(const struct nxr_object_settings *settings, int *root_p, ch
 static int directory_open(const struct nxr_object_settings *settings,
                           struct nxr_object_store **store_p, char *why, size_t why_nbytes)
 {
-    struct nxr_object_store *store = calloc(1, sizeof(*store) + strlen(settings->path) + 1);
+    size_t path_nbytes = strlen(settings->path) + 1;
+    struct nxr_object_store *store = calloc(1, sizeof(*store) + path_nbytes);
     int status;
 
     if (store == NULL) {
@@ -430,7 +432,7 @@ static int directory_open(const struct nxr_object_settings *settings,
         errno = error;
         return status;
     }
-    strcpy(store->path, settings->path);
+    memcpy(store->path, settings->path, path_nbytes);
     store->file_mode = (mode_t)settings->mode;
     store->directory_mode = mode_of_directories((mode_t)settings->mode);
     store->is_read_only = settings->is_read_only;

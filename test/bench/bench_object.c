@@ -152,7 +152,9 @@ static void object_report(struct object_bench *objects, const char *what, uint64
                           double *turns, double *curls, int n_curls)
 {
     qsort(turns, N_TURNS, sizeof(*turns), object_compare);
-    qsort(curls, (size_t)n_curls, sizeof(*curls), object_compare);
+    if (n_curls > 0) {
+        qsort(curls, (size_t)n_curls, sizeof(*curls), object_compare);
+    }
     report_row(objects->bench, &(struct bench_row){.test = "objects",
                                                    .what = what,
                                                    .nbytes = nbytes,

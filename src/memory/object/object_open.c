@@ -204,7 +204,8 @@ static int table_of_all(struct set_opening *opening)
     }
     set->n_objects = set->keys != NULL ? n : 0;
     n = 0;
-    for (listed = listing.first; listed != NULL && status == NIXL_OK; listed = listed->next) {
+    for (listed = listing.first; listed != NULL && n < set->n_objects && status == NIXL_OK;
+         listed = listed->next) {
         set->keys[n] = strdup(listed->key);
         status = set->keys[n++] != NULL ? NIXL_OK : set_no_memory(opening);
     }
