@@ -78,8 +78,8 @@ struct nixl_stats_times {
  */
 struct nixl_stats {
     size_t struct_nbytes;
-    int rank;           /**< the peer; -1: none, or several */
-    unsigned op;        /**< an enum nixl_stats_op, or NIXL_STATS_ANY: several */
+    int rank;    /**< the peer; -1: none, or several */
+    unsigned op; /**< an enum nixl_stats_op, or NIXL_STATS_ANY: several */
     /** "self", "shm", "tcp"..., "staging", "device", "storage"; "": none, or several */
     char transport[16];
     /** as in nixl_route_info; of storage, its owner's engine; "": none, or several */

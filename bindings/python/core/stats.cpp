@@ -33,8 +33,8 @@ static nb::dict stats_dict(const struct nixl_stats &stats)
     dict["op"] = stats.op == NIXL_STATS_ANY ? "" : stats_ops[stats.op];
     dict["transport"] = nb::str(stats.transport);
     dict["method"] = nb::str(stats.method);
-    dict["name"] = nb::steal(
-        PyUnicode_DecodeUTF8(stats.name, (Py_ssize_t)strlen(stats.name), "replace"));
+    dict["name"] =
+        nb::steal(PyUnicode_DecodeUTF8(stats.name, (Py_ssize_t)strlen(stats.name), "replace"));
     dict["members"] = stats.nmembers;
     dict["nops"] = stats.nops;
     dict["nbytes"] = stats.nbytes;
