@@ -539,6 +539,9 @@ static int init_leave(void)
     int status;
 
     nxr_observe_set_life(NXR_OBSERVE_LEAVING);
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_publish_leave();
+    pthread_mutex_unlock(&nxr_job.lock);
     status = part();
     nxr_teams_free_all();
     pthread_mutex_lock(&nxr_job.lock); /* the service thread reads is_leaving under it */

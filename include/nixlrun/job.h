@@ -56,7 +56,8 @@ NIXL_API int nixl_init(const struct nixl_init_params *params) NIXL_MUST_CHECK;
 /**
  * Leave the job. The last of the counted calls completes the puts of this process, waits until the
  * living ranks have made theirs too, then closes all regions, which other ranks may use until then,
- * and frees everything. Requests that were not waited for end.
+ * and frees everything. Requests that were not waited for end. Who asks for a region that this
+ * process has not published by then gets NIXL_E_PEER_LOST at once.
  *
  * It waits without limit, unless NIXLRUN_FINALIZE_TIMEOUT is set; in an elastic job (nixlrun
  * --elastic) for no other rank. A rank that leaves before the others is lost to them like one that

@@ -237,8 +237,10 @@ struct nixl_region_info {
 /**
  * Query a rank's segment of the region; waits until the owner has published it. Forgets a stale
  * segment, so that the region can be used again after its owner made a new one of the same name.
- * @return NIXL_OK, NIXL_E_TIMEOUT or NIXL_INPROGRESS (0), NIXL_E_PEER_LOST,
- *         NIXL_E_INVALID_ARG (also: another rank, and the region has no name),
+ * @return NIXL_OK, NIXL_E_TIMEOUT or NIXL_INPROGRESS (0),
+ *         NIXL_E_PEER_LOST (the rank has died or left; or it is in nixl_finalize(), and has not
+ *         published the region), NIXL_E_INVALID_ARG (also: another rank, and the region has no
+ *         name),
  *         NIXL_E_UNSUPPORTED (no transport reaches that rank; the detail says why)
  * Threads: any.
  */

@@ -114,7 +114,6 @@ int nxr_question_ask(struct nxr_peer *peer, union nxr_wire_message *message, int
 
 static void question_register(void)
 {
-    nxr_control_register(NXR_WIRE_PROBED, nxr_question_answered);
     nxr_control_register(NXR_WIRE_DECIDED, nxr_question_answered);
     nxr_control_register(NXR_WIRE_GRANT, nxr_question_answered);
     nxr_control_register(NXR_WIRE_BECAUSE, nxr_question_answered);

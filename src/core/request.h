@@ -110,8 +110,8 @@ struct nixl_req *nxr_request_new(const char *operation, const struct nxr_req_own
                                  void *owned);
 
 /*
- * The owner of a request without a peer is about to end it with a failure: what its caller is told,
- * and the rank that it is about; -1: none.
+ * A request is about to end with a failure: what its caller is told, and the rank that it is about;
+ * -1: none. With NIXL_E_PEER_LOST this does not mean that the rank has died.
  */
 void nxr_request_keep_failure(struct nixl_req *req, int rank, const char *why);
 

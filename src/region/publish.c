@@ -68,6 +68,27 @@ static struct nxr_published *publish_make(const struct nxr_peer *peer, const cha
     return NULL;
 }
 
+/*
+ * Is there none of that name, for ever? In its last nixl_finalize() this rank's program publishes
+ * nothing any more; the library itself still does.
+ */
+static bool publish_is_never(const char *name)
+{
+    return atomic_load(&nxr_job.state) == NXR_STATE_LEAVING && name[0] != NXR_REGION_INTERNAL &&
+           name[0] != NXR_WINDOW_NAME;
+}
+
+/* Answer that there is none, and will be none. */
+static void publish_refuse(struct nxr_peer *peer, const struct nxr_conn *conn, uint64_t ask)
+{
+    union nxr_wire_message message;
+
+    nxr_wire_init(&message, NXR_WIRE_PROBED);
+    message.probed.ask = ask;
+    message.probed.is_published = false;
+    (conn != NULL ? nxr_carrier_first() : peer->carrier)->send(peer, &message);
+}
+
 static int compare_names(const void *a, const void *b)
 {
     return strcmp(((const struct nxr_published *)a)->name, ((const struct nxr_published *)b)->name);
@@ -124,6 +145,16 @@ static void send_key(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask,
     (conn != NULL ? nxr_carrier_first() : peer->carrier)->send_key(peer, conn, &message, published);
 }
 
+static struct parked_ask take_parked(struct parked_ask *waiting)
+{
+    struct parked_ask taken = *waiting;
+
+    nxr_list_remove(&waiting->link);
+    nxr_list_remove(&waiting->conn_link);
+    free(waiting);
+    return taken;
+}
+
 static void answer_parked(struct nxr_published *published)
 {
     struct nxr_list *link, *after;
@@ -132,16 +163,27 @@ static void answer_parked(struct nxr_published *published)
         struct parked_ask *waiting = nxr_list_entry(link, struct parked_ask, link);
 
         if (strcmp(waiting->name, published->name) == 0) {
-            struct nxr_conn *conn = waiting->conn;
-            struct nxr_peer *peer = waiting->peer;
-            uint64_t ask = waiting->ask;
+            const struct parked_ask ask = take_parked(waiting);
 
-            nxr_list_remove(&waiting->link);
-            nxr_list_remove(&waiting->conn_link);
-            free(waiting);
-            send_key(peer, conn, ask, published);
+            send_key(ask.peer, ask.conn, ask.ask, published);
             /* Sending may have closed a connection and unparked others: begin again. */
             after = publish_parked.next;
+        }
+    }
+}
+
+void nxr_publish_leave(void)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &publish_parked) {
+        struct parked_ask *waiting = nxr_list_entry(link, struct parked_ask, link);
+
+        if (publish_is_never(waiting->name)) {
+            const struct parked_ask ask = take_parked(waiting);
+
+            publish_refuse(ask.peer, ask.conn, ask.ask);
+            after = publish_parked.next; /* see answer_parked() */
         }
     }
 }
@@ -393,6 +435,10 @@ void nxr_publish_ask(const struct nxr_control_source *source, uint64_t ask, cons
     }
     if (published != NULL) {
         send_key(peer, source->conn, ask, published);
+        return;
+    }
+    if (publish_is_never(name)) {
+        publish_refuse(peer, source->conn, ask);
         return;
     }
     waiting = calloc(1, sizeof(*waiting));

@@ -81,6 +81,12 @@ void nxr_publish_make_by(const char *prefix, nxr_publish_maker *maker);
 /* A peer asks for a name: answer, or park the question. */
 void nxr_publish_ask(const struct nxr_control_source *source, uint64_t ask, const char *name);
 
+/*
+ * This rank's program is in its last nixl_finalize() and publishes nothing any more: tell those who
+ * wait for a name, and from now on those who ask for one that there is none.
+ */
+void nxr_publish_leave(void);
+
 /* Does anyone, here or elsewhere, wait for a name that is not published yet? */
 bool nxr_publish_is_awaited(void);
 

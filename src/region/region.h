@@ -62,6 +62,7 @@ struct nxr_region_segment {
     unsigned n_maps;          /* pointers that nixl_region_map() gave out */
     size_t inherited_nbytes;  /* own memory closed while mapped: freed with the last pointer */
     bool is_open;             /* transport->segment_close() is still to be called */
+    bool is_never;            /* the owner leaves without such a region: not READY, FAILED */
 
     struct nxr_extents *_Atomic extents; /* a whole (extents.h); set before it is READY */
     struct nxr_region_segment *whole;    /* an extent: of this whole; else NULL */
@@ -265,6 +266,7 @@ struct nxr_list *nxr_region_asks(const struct nxr_peer *peer);
 void nxr_region_send_ask(struct nxr_list *ask_link);
 void nxr_region_published(struct nxr_published *published);
 nxr_control_taker nxr_region_take_key;
+nxr_control_taker nxr_region_take_probed; /* and passes on what answers nxr_region_probe() */
 
 /*
  * Fail all segments that wait for that peer's answer; nxr_region_peer_lost() also makes its ready

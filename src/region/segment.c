@@ -392,6 +392,7 @@ static void segment_register(void)
     nxr_host_paths.lose_process_vm = segment_lose_process_vm;
     nxr_control_register(NXR_WIRE_KEY, nxr_region_take_key);
     nxr_control_register(NXR_WIRE_CLOSED, segment_take_closed);
+    nxr_control_register(NXR_WIRE_PROBED, nxr_region_take_probed);
 }
 
 const struct nxr_subsystem nxr_region_subsystem = {

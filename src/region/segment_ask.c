@@ -7,6 +7,7 @@
 
 #include "core/service.h"
 #include "control/dispatch.h"
+#include "control/question.h"
 #include "control/wire.h"
 #include "region/extents.h"
 #include "region/segment.h"
@@ -18,10 +19,12 @@
 #include "util/status.h"
 #include "core/wait.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t segment_ask_last_ask;
+/* Beside the numbers of questions, which may have the same answer. */
+static uint64_t segment_ask_last_ask = NXR_QUESTION_OTHERS;
 
 /* What this folder keeps of a peer. */
 struct region_peer {
@@ -210,6 +213,44 @@ void nxr_region_take_key(const struct nxr_control_source *source,
     }
 }
 
+/* Why a segment that is_never has none. */
+static void segment_say_never(const struct nxr_region_segment *segment, char *why, size_t nbytes)
+{
+    snprintf(why, nbytes,
+             "%s has called nixl_finalize() without publishing region '%s', and publishes none any "
+             "more",
+             nxr_rank_name(segment->rank), nxr_region_label(segment->region->name));
+}
+
+/*
+ * The owner leaves, but has not left. What waits gets the status of a rank that has, with a reason
+ * of its own, so that nobody takes the owner for dead.
+ */
+static void segment_never_comes(struct nxr_region_segment *segment)
+{
+    struct nxr_list *link, *after;
+    char why[NXR_WHY_NBYTES];
+
+    segment->is_never = true;
+    segment_say_never(segment, why, sizeof(why));
+    nxr_list_for_each (link, after, &segment->waiting) {
+        nxr_request_keep_failure(nxr_list_entry(link, struct nixl_req, link), segment->rank, why);
+    }
+    nxr_segment_fail(segment, NIXL_E_PEER_LOST);
+}
+
+void nxr_region_take_probed(const struct nxr_control_source *source,
+                            const union nxr_wire_message *message)
+{
+    struct nxr_region_segment *segment = find_asking(source->peer, message->probed.ask);
+
+    if (message->probed.ask <= NXR_QUESTION_OTHERS) {
+        nxr_question_answered(source, message);
+    } else if (segment != NULL && message->probed.is_published == 0) {
+        segment_never_comes(segment);
+    }
+}
+
 void nxr_region_published(struct nxr_published *published)
 {
     struct nxr_peer *self = nxr_job.peers[nxr_job.rank];
@@ -340,6 +381,7 @@ int nxr_region_fail_segment(const char *operation, const struct nxr_region_segme
 {
     struct nxr_peer *peer = nxr_peer_find(segment->rank);
     const char *name = segment->region != NULL ? nxr_region_label(segment->region->name) : "?";
+    char why[NXR_WHY_NBYTES];
 
     if (segment->region != NULL && !nxr_region_is_named(segment->region) &&
         segment->rank != nxr_job.rank) {
@@ -358,6 +400,10 @@ int nxr_region_fail_segment(const char *operation, const struct nxr_region_segme
         return nxr_fail(NIXL_E_STALE, operation, segment->rank, segment->segment.transport->name, 0,
                         "%s has closed region '%s'; nixl_region_query() finds a new one",
                         nxr_peer_name(peer), name);
+    }
+    if (segment->is_never) {
+        segment_say_never(segment, why, sizeof(why));
+        return nxr_fail(NIXL_E_PEER_LOST, operation, segment->rank, "", 0, "%s", why);
     }
     if (segment->status == NIXL_E_UNSUPPORTED) {
         return nxr_peer_fail_unreached(operation, peer);

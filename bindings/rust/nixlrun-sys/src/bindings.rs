@@ -125,7 +125,8 @@ extern "C" {
 extern "C" {
     #[doc = " Leave the job. The last of the counted calls completes the puts of this process, waits until the"]
     #[doc = " living ranks have made theirs too, then closes all regions, which other ranks may use until then,"]
-    #[doc = " and frees everything. Requests that were not waited for end."]
+    #[doc = " and frees everything. Requests that were not waited for end. Who asks for a region that this"]
+    #[doc = " process has not published by then gets NIXL_E_PEER_LOST at once."]
     #[doc = ""]
     #[doc = " It waits without limit, unless NIXLRUN_FINALIZE_TIMEOUT is set; in an elastic job (nixlrun"]
     #[doc = " --elastic) for no other rank. A rank that leaves before the others is lost to them like one that"]
@@ -740,8 +741,10 @@ extern "C" {
     #[must_use]
     #[doc = " Query a rank's segment of the region; waits until the owner has published it. Forgets a stale"]
     #[doc = " segment, so that the region can be used again after its owner made a new one of the same name."]
-    #[doc = " @return NIXL_OK, NIXL_E_TIMEOUT or NIXL_INPROGRESS (0), NIXL_E_PEER_LOST,"]
-    #[doc = "         NIXL_E_INVALID_ARG (also: another rank, and the region has no name),"]
+    #[doc = " @return NIXL_OK, NIXL_E_TIMEOUT or NIXL_INPROGRESS (0),"]
+    #[doc = "         NIXL_E_PEER_LOST (the rank has died or left; or it is in nixl_finalize(), and has not"]
+    #[doc = "         published the region), NIXL_E_INVALID_ARG (also: another rank, and the region has no"]
+    #[doc = "         name),"]
     #[doc = "         NIXL_E_UNSUPPORTED (no transport reaches that rank; the detail says why)"]
     #[doc = " Threads: any."]
     pub fn nixl_region_query(
