@@ -8,6 +8,7 @@
 #include "config.h"
 
 #include "channel/channel.h"
+#include "core/context.h"
 #include "core/subsystem.h"
 #include "core/trace.h"
 #include "region/region.h"
@@ -215,6 +216,18 @@ static void channel_place_slots(struct nixl_channel *channel)
     }
 }
 
+static int check_slots(const struct nixl_channel *channel, const struct nixl_region *slots)
+{
+    if ((slots->memory.access & NIXL_ACCESS_NO_PUT) == 0 && slots->context->id == 0) {
+        return NIXL_OK;
+    }
+    return nxr_fail(NIXL_E_INVALID_ARG, "nixl_channel_open", channel->peer, "", 0,
+                    slots->context->id != 0
+                        ? "params->context is not NULL: names of channels are in no context"
+                        : "access NIXL_ACCESS_NO_PUT: producers put into the slots; allowed: 0 or "
+                          "NIXL_ACCESS_NO_GET");
+}
+
 /*
  * The consumer's own memory: the ledger comes first, and is filled before the slots can be found.
  */
@@ -244,15 +257,12 @@ static int open_consumer(struct nixl_channel *channel, const struct nixl_mem_par
     }
     channel_list(channel); /* a producer may connect and die at once */
     status = nixl_region_alloc(name, slots_nbytes, params, &channel->slots);
-    if (status == NIXL_OK && (channel->slots->memory.access & NIXL_ACCESS_NO_PUT) != 0) {
-        status = nxr_fail(NIXL_E_INVALID_ARG, "nixl_channel_open", channel->peer, "", 0,
-                          "access NIXL_ACCESS_NO_PUT: producers put into the slots; allowed: 0 or "
-                          "NIXL_ACCESS_NO_GET");
-    }
     if (status == NIXL_OK) {
         channel_place_slots(channel);
-        status =
-            channel->peer == NIXL_ANY_RANK ? nxr_attached_lanes_open(channel, params) : NIXL_OK;
+        status = check_slots(channel, channel->slots);
+    }
+    if (status == NIXL_OK && channel->peer == NIXL_ANY_RANK) {
+        status = nxr_attached_lanes_open(channel, params);
     }
     if (status == NIXL_OK) {
         channel->producer = channel->peer != NIXL_ANY_RANK ? nxr_peer_get(channel->peer) : NULL;

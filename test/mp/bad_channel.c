@@ -63,6 +63,26 @@ static void every_call_refuses(struct nixl_channel *channel)
     MPT_TRUE(slot == NULL && nbytes == 3);
 }
 
+/* Its producers would not find it, and wait. */
+static void slots_are_in_no_context(void)
+{
+    struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
+    struct nixl_context *context;
+    struct nixl_channel *channel = NULL;
+
+    MPT_OK(nixl_context_open("mine", NULL, &context));
+    params.context = context;
+    MPT_STATUS(
+        nixl_channel_open("mine", nixl_rank(), NIXL_CHANNEL_CONSUMER, 64, 4, &params, &channel),
+        NIXL_E_INVALID_ARG);
+    MPT_TRUE(strstr(nixl_last_error()->text, "context") != NULL);
+    MPT_STATUS(
+        nixl_channel_open("mine", NIXL_ANY_RANK, NIXL_CHANNEL_CONSUMER, 64, 4, &params, &channel),
+        NIXL_E_INVALID_ARG);
+    MPT_TRUE(channel == NULL);
+    MPT_OK(nixl_context_close(context)); /* nothing is left in it */
+}
+
 static void bad_calls(void)
 {
     struct nixl_channel *in = NULL, *out = NULL;
@@ -139,6 +159,7 @@ int main(void)
     MPT_OK(nixl_init(NULL));
     bad_opens();
     bad_calls();
+    slots_are_in_no_context();
     an_item_is_no_longer_than_its_slot();
     mpt_barrier();
     MPT_OK(nixl_finalize());
