@@ -133,10 +133,13 @@ typedef int nixl_object_list_fn(const struct nixl_object_info *info, void *arg);
 
 /**
  * Call `each` for the objects in the store whose keys begin with the URL's path, as the store
- * orders them; those that are in no number of the region, too. `each` may call the library.
+ * orders them; those that are in no number of the region, too. `each` may call the library. The
+ * list is collected first, about 120 bytes and the key for each object, and `each` is called when
+ * all of it has come in time. For a part of it: a region of a longer path.
  *
  * @param after  go on behind this key, without the URL's path; NULL: from the first on
- * Other parameters and returns as nixl_object_stat(); NIXL_E_CANCELED: `each` has ended it.
+ * Other parameters and returns as nixl_object_stat(); NIXL_E_CANCELED: `each` has ended it;
+ * NIXL_E_NO_MEMORY: for the list.
  */
 NIXL_API int nixl_object_list(struct nixl_region *region, const char *after, int64_t timeout_ns,
                               nixl_object_list_fn *each, void *arg) NIXL_MUST_CHECK;

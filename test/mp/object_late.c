@@ -4,7 +4,8 @@
  * whatever it does, at its owner, rank 0, and at the last rank; what was given up leaves the region
  * in order. The store is that of OBJECT_URL, and answers only questions about the bucket.
  * Arguments, one of:
- *     late     deadlines, cancel, completion queues, prepared transfers, flushes, questions, closing
+ *     late     deadlines, cancel, completion queues, prepared transfers, flushes, questions, and
+ *              closing
  *     killed   the owner dies while puts and gets of the other rank are under way
  */
 #include "mptest.h"

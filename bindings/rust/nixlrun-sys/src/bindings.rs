@@ -1026,10 +1026,13 @@ pub type nixl_object_list_fn = ::std::option::Option<
 extern "C" {
     #[must_use]
     #[doc = " Call `each` for the objects in the store whose keys begin with the URL's path, as the store"]
-    #[doc = " orders them; those that are in no number of the region, too. `each` may call the library."]
+    #[doc = " orders them; those that are in no number of the region, too. `each` may call the library. The"]
+    #[doc = " list is collected first, about 120 bytes and the key for each object, and `each` is called when"]
+    #[doc = " all of it has come in time. For a part of it: a region of a longer path."]
     #[doc = ""]
     #[doc = " @param after  go on behind this key, without the URL's path; NULL: from the first on"]
-    #[doc = " Other parameters and returns as nixl_object_stat(); NIXL_E_CANCELED: `each` has ended it."]
+    #[doc = " Other parameters and returns as nixl_object_stat(); NIXL_E_CANCELED: `each` has ended it;"]
+    #[doc = " NIXL_E_NO_MEMORY: for the list."]
     pub fn nixl_object_list(
         region: *mut nixl_region,
         after: *const ::std::os::raw::c_char,
