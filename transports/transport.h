@@ -426,6 +426,7 @@ struct nxr_device_copy {
     const struct nxr_range *dst, *src; /* NULL: host memory */
     void *stream;                      /* a CUDA stream of the user's; NULL: one of our own */
     void *state[8];                    /* the kind's, from start to end */
+    size_t nbytes_touched;             /* the kind's: if it fails, what it may have moved */
 
     /* If not NULL: not a copy but this reduction, by the device of dst (src/memory/reduce.h). */
     const struct nxr_device_reduction *reduction;

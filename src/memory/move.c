@@ -105,7 +105,7 @@ static void device_move_move_ended(struct nxr_device_copy *copy, int status)
     device_move_leave(move);
     if (move->op != NULL) {
         atomic_fetch_sub(&nxr_n_at_devices, 1);
-        move->op->nbytes_done = status == NIXL_OK ? move->op->nbytes : 0;
+        move->op->nbytes_done = status == NIXL_OK ? move->op->nbytes : copy->nbytes_touched;
         nxr_op_done(move->op, status);
         free(move);
         return;

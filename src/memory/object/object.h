@@ -67,11 +67,12 @@ struct object_upload;
 struct object_copy {
     struct nxr_list link; /* SYNC: in set->syncs */
     struct nxr_object_set *set;
-    uint64_t mark;             /* SYNC: uploads with lower numbers are waited for */
-    _Atomic uint32_t left;     /* requests and parts that it waits for; and OBJECT_ARMED */
-    _Atomic int status;        /* the first failure */
-    struct nxr_object_io sync; /* SYNC: of the engine, once the uploads are over */
-    bool is_sync;              /* SYNC: it is in set->syncs */
+    uint64_t mark;                 /* SYNC: uploads with lower numbers are waited for */
+    _Atomic uint32_t left;         /* requests and parts that it waits for; and OBJECT_ARMED */
+    _Atomic int status;            /* the first failure */
+    _Atomic size_t nbytes_touched; /* what requests that ended have moved, or may have moved */
+    struct nxr_object_io sync;     /* SYNC: of the engine, once the uploads are over */
+    bool is_sync;                  /* SYNC: it is in set->syncs */
     atomic_bool is_canceled;
 };
 

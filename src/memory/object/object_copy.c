@@ -55,6 +55,9 @@ static void object_move_ended(struct nxr_object_io *io)
     char what[48];
     int status = NIXL_OK;
 
+    if (io->error != ECANCELED || io->action != NXR_OBJECT_WRITE) { /* else it was not begun */
+        atomic_fetch_add(&copy->nbytes_touched, (size_t)io->nbytes);
+    }
     if (io->error != 0) {
         snprintf(what, sizeof(what), "%s of %llu at %llu",
                  io->action == NXR_OBJECT_WRITE ? "put" : "get", (unsigned long long)io->nbytes,
@@ -310,6 +313,7 @@ int nxr_object_copy_test(struct nxr_device_copy *copy)
         return NIXL_INPROGRESS;
     }
     status = atomic_load(&made->status);
+    copy->nbytes_touched = atomic_load(&made->nbytes_touched);
     free(made);
     return status;
 }
