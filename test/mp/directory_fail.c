@@ -246,7 +246,13 @@ static void look_at(const char *owner)
         MPT_OK(nixl_object_delete(region, i, MPT_PATIENCE));
     }
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
-    MPT_EQ(rmdir(owner), 0);
+    /* The lock of a file that the dead rank had not finished lasts until the kernel has closed it. */
+    for (int64_t end_ns = mpt_now_ns() + MPT_PATIENCE; rmdir(owner) != 0;) {
+        MPT_EQ(errno, ENOTEMPTY);
+        MPT_LT(mpt_now_ns(), end_ns);
+        MPT_OK(nixl_region_open_directory(NULL, owner, &params, &region));
+        MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    }
 }
 
 static void killed(void)
