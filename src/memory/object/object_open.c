@@ -174,6 +174,20 @@ static int set_probe(struct set_opening *opening)
 
 /* ---- tables of a directory ------------------------------------------------------------------- */
 
+/* The keys of what was listed become those of the table. */
+static int table_keep(struct set_opening *opening, const struct object_listed *listed)
+{
+    struct nxr_object_set *set = opening->set;
+
+    for (uint64_t i = 0; i < set->n_objects && listed != NULL; i++, listed = listed->next) {
+        set->keys[i] = strdup(listed->key);
+        if (set->keys[i] == NULL) {
+            return set_no_memory(opening);
+        }
+    }
+    return NIXL_OK;
+}
+
 /* Of all that is there: keys, and the size of the largest. */
 static int table_of_all(struct set_opening *opening)
 {
@@ -203,11 +217,8 @@ static int table_of_all(struct set_opening *opening)
                             set->label, n > 0 ? " with bytes" : "");
     }
     set->n_objects = set->keys != NULL ? n : 0;
-    n = 0;
-    for (listed = listing.first; listed != NULL && n < set->n_objects && status == NIXL_OK;
-         listed = listed->next) {
-        set->keys[n] = strdup(listed->key);
-        status = set->keys[n++] != NULL ? NIXL_OK : set_no_memory(opening);
+    if (status == NIXL_OK) {
+        status = table_keep(opening, listing.first);
     }
     set->object_nbytes = set->object_nbytes != 0 ? set->object_nbytes : largest;
     nxr_object_listing_free(&listing);
