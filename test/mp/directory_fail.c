@@ -246,7 +246,7 @@ static void look_at(const char *owner)
         MPT_OK(nixl_object_delete(region, i, MPT_PATIENCE));
     }
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
-    /* The lock of a file that the dead rank had not finished lasts until the kernel has closed it. */
+    /* The dead rank's lock of a file that it had not finished lasts until the kernel closes it. */
     for (int64_t end_ns = mpt_now_ns() + MPT_PATIENCE; rmdir(owner) != 0;) {
         MPT_EQ(errno, ENOTEMPTY);
         MPT_LT(mpt_now_ns(), end_ns);

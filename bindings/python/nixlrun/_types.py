@@ -281,13 +281,14 @@ class Stats(NamedTuple):
     wait: Times = Times(0, 0, 0, ())
 
 
+def _times(given: dict[str, Any]) -> Times:
+    return Times(timed=given.pop("count"), **given)
+
+
 def as_stats(given: dict[str, Any]) -> Stats:
     """Counters as the extension module gives them."""
-    times = {}
-    for name in ("post", "complete", "wait"):
-        of_it = given.pop(name)
-        times[name] = Times(timed=of_it.pop("count"), **of_it)
-    return Stats(**given, **times)
+    post, complete, wait = (_times(given.pop(name)) for name in ("post", "complete", "wait"))
+    return Stats(**given, post=post, complete=complete, wait=wait)
 
 
 def entries(blocks: Union[Blocks, Sequence[Blocks]]) -> list[tuple[Any, ...]]:
