@@ -68,8 +68,8 @@ struct nixl_stats_times {
  * are messages, and pieces of reads and writes, with the bytes of the network's own protocol;
  * `nretries` is how often a rail had no room, `nfailed` how often a connection by it has failed.
  * What an adapter writes into the memory of this rank, or reads from it, only the other one counts.
- * UCX tells neither how it spreads bytes nor, here, from whom they come: it has one rail, "ucx",
- * and what is received counts for no peer.
+ * UCX reports neither how it spreads bytes over its lanes nor who sent them. So it has one rail,
+ * "ucx", and what it receives counts for no peer.
  *
  * What the library moves for itself is counted as well where it uses puts, gets or atomics. A
  * prepared transfer counts as the puts or gets that its transport carries out for it, which may be

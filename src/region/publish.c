@@ -69,10 +69,10 @@ static struct nxr_published *publish_make(const struct nxr_peer *peer, const cha
 }
 
 /*
- * Is there none of that name, for ever? In its last nixl_finalize() this rank's program publishes
- * nothing any more; the library itself still does.
+ * Can no region of that name be published any more? Once the last nixl_finalize() has begun, the
+ * program publishes nothing; the library still does.
  */
-static bool publish_is_never(const char *name)
+static bool publish_is_over(const char *name)
 {
     return atomic_load(&nxr_job.state) == NXR_STATE_LEAVING && name[0] != NXR_REGION_INTERNAL &&
            name[0] != NXR_WINDOW_NAME;
@@ -179,7 +179,7 @@ void nxr_publish_leave(void)
     nxr_list_for_each (link, after, &publish_parked) {
         struct parked_ask *waiting = nxr_list_entry(link, struct parked_ask, link);
 
-        if (publish_is_never(waiting->name)) {
+        if (publish_is_over(waiting->name)) {
             const struct parked_ask ask = take_parked(waiting);
 
             publish_refuse(ask.peer, ask.conn, ask.ask);
@@ -437,7 +437,7 @@ void nxr_publish_ask(const struct nxr_control_source *source, uint64_t ask, cons
         send_key(peer, source->conn, ask, published);
         return;
     }
-    if (publish_is_never(name)) {
+    if (publish_is_over(name)) {
         publish_refuse(peer, source->conn, ask);
         return;
     }

@@ -98,7 +98,7 @@ struct nxr_ucx {
      */
     struct nxr_list bulk_eps, heads, cut;
 
-    struct nxr_net_rail rail; /* what arrives: UCX does not tell from whom */
+    struct nxr_net_rail rail; /* received bytes; UCX does not report who sent them */
     struct nxr_net_attr attr;
     unsigned kinds; /* NXR_UCX_HAS_* */
     unsigned n_devices;

@@ -243,7 +243,7 @@ class _Inbox:
         self._kept.append(note)
 
     def _give_back(self, note: Note) -> None:
-        """A task was canceled behind its arrival: it goes to who waits now, or is the oldest."""
+        """Pass on what arrived for a canceled task: to a receiver, or as the oldest that is kept."""
         woken: list[_Waiter] = []
         self._deliver(note, woken)
         if woken:
