@@ -58,12 +58,14 @@ static void object_move_ended(struct nxr_object_io *io)
     if (io->error != ECANCELED || io->action != NXR_OBJECT_WRITE) { /* else it was not begun */
         atomic_fetch_add(&copy->nbytes_touched, (size_t)io->nbytes);
     }
-    if (io->error != 0) {
+    if (io->error == ECANCELED) { /* maybe since another one has failed, which is the reason */
+        status = NIXL_E_CANCELED;
+    } else if (io->error != 0) {
         snprintf(what, sizeof(what), "%s of %llu at %llu",
                  io->action == NXR_OBJECT_WRITE ? "put" : "get", (unsigned long long)io->nbytes,
                  (unsigned long long)io->offset);
         nxr_object_fail(copy->set, what, move->key, io->error, io->why);
-        status = io->error == ECANCELED ? NIXL_E_CANCELED : NIXL_E_STORAGE;
+        status = NIXL_E_STORAGE;
     }
     free(move);
     nxr_object_copy_leave(copy, status);

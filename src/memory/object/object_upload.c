@@ -224,7 +224,9 @@ static void upload_fail(struct object_upload *upload, const char *what, int erro
         return;
     }
     upload->is_failed = true;
-    nxr_object_fail(set, what, upload->key, error, why);
+    if (error != ECANCELED) { /* else another one may have failed, which is the reason */
+        nxr_object_fail(set, what, upload->key, error, why);
+    }
     nxr_object_lost_add(set, upload->object, error, why);
     for (unsigned i = 0; i < set->n_parts; i++) {
         struct object_part *part = &upload->parts[i];
