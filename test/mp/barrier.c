@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A barrier over all ranks, made of the library's own notifications. One thread at a time may
- * call it.
+ * What tests wait for: a notification, and a barrier over all ranks that is made of notifications,
+ * which one thread at a time may call.
  */
 #include "mptest.h"
 
 #define BARRIER_TAG 0xba00000000000000ull
 
-static void expect_tag(int rank, uint64_t tag)
+void mpt_hear(int from, uint64_t tag)
 {
     static _Thread_local struct nixl_note note;
 
     nixl_note_init(&note);
-    MPT_OK(nixl_notify_recv(rank, tag, UINT64_MAX, MPT_PATIENCE, &note));
+    MPT_OK(nixl_notify_recv(from, tag, UINT64_MAX, MPT_PATIENCE, &note));
 }
 
 void mpt_barrier(void)
@@ -23,11 +23,11 @@ void mpt_barrier(void)
 
     if (nixl_rank() != 0) {
         MPT_OK(nixl_notify(0, tag, NULL, 0, MPT_PATIENCE));
-        expect_tag(0, tag);
+        mpt_hear(0, tag);
         return;
     }
     for (int rank = 1; rank < size; rank++) {
-        expect_tag(rank, tag);
+        mpt_hear(rank, tag);
     }
     for (int rank = 1; rank < size; rank++) {
         MPT_OK(nixl_notify(rank, tag, NULL, 0, MPT_PATIENCE));

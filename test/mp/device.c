@@ -23,14 +23,6 @@ static struct nixl_region *here; /* memory of the device to put from and to get 
 static unsigned char *bytes;     /* what goes there, on the host */
 static int rank, size, next, prev;
 
-static void hear(int from, uint64_t tag)
-{
-    static struct nixl_note note;
-
-    nixl_note_init(&note);
-    MPT_OK(nixl_notify_recv(from, tag, UINT64_MAX, MPT_PATIENCE, &note));
-}
-
 static void end(int status, struct nixl_req **req)
 {
     MPT_OK(status == NIXL_INPROGRESS ? nixl_req_wait(req, MPT_PATIENCE) : status);
@@ -63,7 +55,7 @@ static void put_at_once(struct nixl_region *part, uint64_t number)
 
     prepare(number * 64 + (uint64_t)rank, nbytes);
     MPT_OK(nixl_put_notify(next, part, 0, here_at(0), nbytes, TAG_PUT, NULL, 0, MPT_PATIENCE));
-    hear(prev, TAG_PUT);
+    mpt_hear(prev, TAG_PUT);
     expect_part(part, rank, number * 64 + (uint64_t)prev, nbytes);
 }
 
@@ -78,7 +70,7 @@ static void put_in_pieces(struct nixl_region *part, uint64_t number)
         statuses[i] = nixl_put_x(next, part, i * SLICE, here_at(i * SLICE), SLICE, NULL, &reqs[i]);
     }
     MPT_OK(nixl_notify(next, TAG_PUT, NULL, 0, MPT_PATIENCE));
-    hear(prev, TAG_PUT);
+    mpt_hear(prev, TAG_PUT);
     expect_part(part, rank, number * 64 + (uint64_t)prev, NBYTES);
     for (size_t i = 0; i < N_REQS; i++) {
         end(statuses[i], &reqs[i]);
@@ -95,7 +87,7 @@ static void get_back(struct nixl_region *part, uint64_t number)
     mpt_barrier();
     MPT_OK(nixl_get_notify(next, part, 0, here_at(0), nbytes, TAG_READ, NULL, 0, MPT_PATIENCE));
     expect_part(here, rank, number * 64 + (uint64_t)next, nbytes);
-    hear(prev, TAG_READ);
+    mpt_hear(prev, TAG_READ);
     expect_part(part, next, number * 64 + (uint64_t)next, nbytes);
 }
 

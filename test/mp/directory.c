@@ -38,21 +38,6 @@ static const char *path_to(const char *name)
     return path;
 }
 
-static void has(const char *text)
-{
-    if (strstr(nixl_last_error()->text, text) == NULL) {
-        mpt_fail(__FILE__, __LINE__, "'%s' is not in: %s", text, nixl_last_error()->text);
-    }
-}
-
-static void hear(int from, uint64_t tag)
-{
-    static struct nixl_note note;
-
-    nixl_note_init(&note);
-    MPT_OK(nixl_notify_recv(from, tag, UINT64_MAX, MPT_PATIENCE, &note));
-}
-
 static const char *const *keys(void)
 {
     static char names[N_FILES][40];
@@ -96,7 +81,7 @@ static bool is_there(uint64_t file)
 
     if (status != NIXL_OK) {
         MPT_EQ(status, NIXL_E_NOT_FOUND);
-        has("no such file");
+        MPT_HAS("no such file");
         return false;
     }
     MPT_EQ(info.object, file);
@@ -143,9 +128,9 @@ static void round_trips(void)
     check_own(0, NBYTES, 10 + (uint64_t)prev);
     MPT_STATUS(nixl_get(rank, region, 5 * (uint64_t)NBYTES, in, 10), NIXL_E_STORAGE);
     MPT_EQ(nixl_last_error()->native_code, ENOENT);
-    has(keys()[5]);
+    MPT_HAS(keys()[5]);
     MPT_STATUS(nixl_get(next, region, 5 * (uint64_t)NBYTES, in, 10), NIXL_E_STORAGE);
-    has("no such file");
+    MPT_HAS("no such file");
     mpt_barrier();
 }
 
@@ -192,12 +177,12 @@ static void changed_by_others(void)
     MPT_EQ(truncate(former, 100), 0);
     MPT_STATUS(nixl_get(rank, region, place, in, NBYTES), NIXL_E_STORAGE);
     MPT_EQ(nixl_last_error()->native_code, ENODATA);
-    has("ends at 100");
+    MPT_HAS("ends at 100");
     MPT_EQ(unlink(former), 0);
     MPT_STATUS(nixl_get(rank, region, place, in, NBYTES), NIXL_E_STORAGE);
     MPT_EQ(mkdir(former, 0700), 0);
     MPT_STATUS(nixl_put(rank, region, place, out, NBYTES), NIXL_E_STORAGE);
-    has("a directory");
+    MPT_HAS("a directory");
     MPT_EQ(rmdir(former), 0);
     MPT_EQ(mkfifo(former, 0600), 0);
     MPT_STATUS(nixl_get(rank, region, place, in, NBYTES), NIXL_E_STORAGE);
@@ -215,7 +200,7 @@ static void notified(uint32_t flags)
     op.tag = 7;
     mpt_fill(out, NBYTES, 1000 + (uint64_t)rank + flags);
     MPT_TRUE(nixl_put_x(next, region, 9 * (uint64_t)NBYTES, out, NBYTES, &op, &req) >= 0);
-    hear(prev, 7);
+    mpt_hear(prev, 7);
     check_own(9, NBYTES, 1000 + (uint64_t)prev + flags);
     MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
     MPT_OK(nixl_object_delete(region, 9, MPT_PATIENCE));
@@ -301,7 +286,7 @@ static void half(void)
     op.flags = NIXL_OP_DURABLE;
     MPT_OK(nixl_put(next, region, 0, out, 1));
     MPT_STATUS(nixl_flush_x(next, region, &op, NULL), NIXL_E_STORAGE);
-    has("only 1 of its");
+    MPT_HAS("only 1 of its");
     MPT_OK(nixl_flush_x(next, region, &op, NULL));
     mpt_barrier();
     MPT_EQ(n_listed(NULL), 0);

@@ -37,21 +37,6 @@ static const char *path_to(const char *name)
     return path;
 }
 
-static void has(const char *text)
-{
-    if (strstr(nixl_last_error()->text, text) == NULL) {
-        mpt_fail(__FILE__, __LINE__, "'%s' is not in: %s", text, nixl_last_error()->text);
-    }
-}
-
-static void hear(int from, uint64_t tag)
-{
-    static struct nixl_note note;
-
-    nixl_note_init(&note);
-    MPT_OK(nixl_notify_recv(from, tag, UINT64_MAX, MPT_PATIENCE, &note));
-}
-
 /* ---- what is refused ------------------------------------------------------------------------- */
 
 static void refuse_key(const char *key, int status, const char *text)
@@ -62,7 +47,7 @@ static void refuse_key(const char *key, int status, const char *text)
     params.object_nbytes = 100;
     params.keys = one;
     MPT_STATUS(nixl_region_open_directory("directory", dir, &params, &region), status);
-    has(text);
+    MPT_HAS(text);
 }
 
 /* A name of the table that leads out, by links that are made before or after. */
@@ -75,10 +60,10 @@ static void leads_out(const char *key)
     params.keys = one;
     MPT_OK(nixl_region_open_directory("directory", dir, &params, &region));
     MPT_STATUS(nixl_get(rank, region, 0, in, 10), NIXL_E_STORAGE);
-    has(key);
+    MPT_HAS(key);
     if (strchr(key, '/') != NULL) {
         MPT_STATUS(nixl_put(rank, region, 0, in, 100), NIXL_E_STORAGE);
-        has(key);
+        MPT_HAS(key);
     }
     MPT_STATUS(
         nixl_object_stat(region, 0, MPT_PATIENCE, &(struct nixl_object_info)NIXL_OBJECT_INFO_INIT),
@@ -91,10 +76,10 @@ static void refused(void)
     static char name[300];
 
     MPT_STATUS(nixl_region_open_directory("directory", dir, NULL, &region), NIXL_E_NOT_FOUND);
-    has("NIXL_DIRECTORY_CREATE");
+    MPT_HAS("NIXL_DIRECTORY_CREATE");
     params.flags = NIXL_DIRECTORY_CREATE;
     MPT_STATUS(nixl_region_open_directory("directory", dir, &params, &region), NIXL_E_INVALID_ARG);
-    has("holds no file");
+    MPT_HAS("holds no file");
     MPT_STATUS(nixl_region_open_directory("directory", "/dev/null", &params, &region),
                NIXL_E_INVALID_ARG);
     memset(name, 'x', 256);
@@ -147,8 +132,8 @@ static void full(void)
         }
         MPT_EQ(nixl_last_error()->status, NIXL_E_STORAGE);
         MPT_EQ(nixl_last_error()->native_code, ENOSPC);
-        has("No space left");
-        has("000000000000000");
+        MPT_HAS("No space left");
+        MPT_HAS("000000000000000");
         mpt_fill(out, MIB, 6); /* there is no room for the former and the new one */
         MPT_STATUS(nixl_put(size - 1, region, 0, out, MIB), NIXL_E_STORAGE);
         MPT_OK(nixl_get(size - 1, region, 0, in, MIB));
@@ -196,9 +181,9 @@ static void disk(void)
     }
     if (rank == 0) {
         MPT_EQ(nixl_last_error()->native_code, EIO);
-        has(is_sync ? "fdatasync of '0000000000000001'" : "000000000000000");
-        has("Input/output error");
-        has("nixlrun-directory");
+        MPT_HAS(is_sync ? "fdatasync of '0000000000000001'" : "000000000000000");
+        MPT_HAS("Input/output error");
+        MPT_HAS("nixlrun-directory");
     }
     mpt_barrier();
     if (rank == size - 1 && strcmp(how, "write") == 0) { /* nothing came to be */
@@ -215,7 +200,7 @@ static void disk(void)
 static void *die(void *arg)
 {
     (void)arg;
-    hear(0, 1);
+    mpt_hear(0, 1);
     raise(SIGKILL);
     return NULL;
 }

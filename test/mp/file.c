@@ -59,14 +59,6 @@ static void check_own(uint64_t offset, size_t nbytes, uint64_t seed)
     free(bytes);
 }
 
-static void hear(int from, uint64_t tag)
-{
-    static struct nixl_note note;
-
-    nixl_note_init(&note);
-    MPT_OK(nixl_notify_recv(from, tag, UINT64_MAX, MPT_PATIENCE, &note));
-}
-
 /* ---- what works ------------------------------------------------------------------------------ */
 
 /* Sizes and places that are aligned and that are not, through the page cache and past it. */
@@ -133,7 +125,7 @@ static void notified(uint32_t flags)
         mpt_fill(out, nbytes, (uint64_t)(1000 + i + rank));
         status = nixl_put_x(next, region, 4096, out, nbytes, &op, &req);
         MPT_TRUE(status >= 0);
-        hear(prev, 7);
+        mpt_hear(prev, 7);
         check_own(4096, nbytes, (uint64_t)(1000 + i + prev));
         MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
         mpt_barrier();
@@ -197,7 +189,7 @@ static void prepared(void)
         op.flags = NIXL_OP_NOTE;
         op.tag = 9;
         MPT_OK(nixl_xfer_start_x(put, &op, NULL));
-        hear(prev, 9);
+        mpt_hear(prev, 9);
         MPT_OK(nixl_xfer_start_x(get, NULL, NULL));
         MPT_CHECK(in, (size_t)N_BLOCKS * BLOCK, 77 + (uint64_t)rank);
     }
@@ -247,7 +239,7 @@ static void woken(void)
             MPT_TRUE(nixl_get_x(rank, region, 0, in, LARGE, NULL, &req) >= 0);
         }
         MPT_OK(nixl_notify(next, 11, NULL, 0, MPT_PATIENCE));
-        hear(prev, 11);
+        mpt_hear(prev, 11);
         if (i % 3 == 0) {
             MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
         }

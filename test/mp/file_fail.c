@@ -38,20 +38,13 @@ static const char *path_to(const char *name)
     return path;
 }
 
-static void has(const char *text)
-{
-    if (strstr(nixl_last_error()->text, text) == NULL) {
-        mpt_fail(__FILE__, __LINE__, "'%s' is not in: %s", text, nixl_last_error()->text);
-    }
-}
-
 /* The last call has failed for that reason, which its detail tells. */
 static void failed(int error, const char *path)
 {
     MPT_EQ(nixl_last_error()->status, NIXL_E_STORAGE);
     MPT_EQ(nixl_last_error()->native_code, error);
-    has(path);
-    has(error == ENODATA ? "truncated" : error == EFBIG ? "ulimit -f" : strerror(error));
+    MPT_HAS(path);
+    MPT_HAS(error == ENODATA ? "truncated" : error == EFBIG ? "ulimit -f" : strerror(error));
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -75,7 +68,7 @@ static void cannot_open(const struct opening *what)
     MPT_STATUS(nixl_region_open_file("region", what->name != NULL ? path_to(what->name) : NULL,
                                      &params, &region),
                what->status);
-    has(what->text);
+    MPT_HAS(what->text);
     MPT_TRUE(region == NULL);
 }
 
@@ -153,7 +146,7 @@ static void descriptors(void)
     MPT_OK(nixl_get(rank, region, 0, in, 4096));
     MPT_CHECK_BYTES(in, 4096, 0);
     MPT_STATUS(nixl_put(rank, region, 0, out, 1), NIXL_E_STORAGE);
-    has("reading only");
+    MPT_HAS("reading only");
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }
 
@@ -176,7 +169,7 @@ static void limits(void)
     MPT_STATUS(nixl_put(rank, region, 4000, out, 100), NIXL_E_STORAGE);
     failed(EFBIG, "limited");
     MPT_STATUS(nixl_region_open_file("other", path_to("made"), &params, &other), NIXL_E_LIMIT);
-    has("ulimit -f");
+    MPT_HAS("ulimit -f");
     MPT_EQ(size_of("made"), -1);
     MPT_STATUS(nixl_region_open_file("other", path_to("some"), &params, &other), NIXL_E_LIMIT);
     MPT_EQ(size_of("some"), 4096);
@@ -206,7 +199,7 @@ static void flags(void)
     params.flags = NIXL_FILE_EXCLUSIVE;
     MPT_OK(nixl_region_open_file("region", path_to("some"), &params, &region));
     MPT_STATUS(nixl_region_open_file("other", path_to("some"), &params, &other), NIXL_E_IN_USE);
-    has("NIXL_FILE_EXCLUSIVE");
+    MPT_HAS("NIXL_FILE_EXCLUSIVE");
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
     params.flags = NIXL_FILE_CREATE | NIXL_FILE_TRUNCATE | NIXL_FILE_PREALLOCATE;
     params.nbytes = 100000;
@@ -368,7 +361,7 @@ static void full_cases(void)
         params.nbytes = 8 * MIB;
         MPT_STATUS(nixl_region_open_file("more", path, &params, &region), NIXL_E_STORAGE);
         MPT_EQ(nixl_last_error()->native_code, ENOSPC);
-        has("NIXL_FILE_PREALLOCATE");
+        MPT_HAS("NIXL_FILE_PREALLOCATE");
         MPT_EQ(access(path, F_OK), -1);
     }
     mpt_barrier();

@@ -119,6 +119,13 @@ void mpt_compare_text(const char *file, int line, const char *what, const char *
     }
 }
 
+void mpt_error_has(const char *file, int line, const char *text)
+{
+    if (strstr(nixl_last_error()->text, text) == NULL) {
+        mpt_fail(file, line, "'%s' is not in: %s", text, nixl_last_error()->text);
+    }
+}
+
 /* ---- places -------------------------------------------------------------------------------- */
 
 int mpt_host_of(int rank)

@@ -109,6 +109,9 @@ void mpt_check_team(struct nixl_team *team, uint64_t seed, size_t nwords);
  */
 void mpt_finalize(void);
 
+/* Receive a notification of that rank and tag. */
+void mpt_hear(int from, uint64_t tag);
+
 /* All ranks meet; made of notifications with tags that start with 0xba. */
 void mpt_barrier(void);
 
@@ -153,6 +156,7 @@ void mpt_status(const char *file, int line, const char *call, int status, int ex
 void mpt_compare(const char *file, int line, const char *what, intmax_t a, intmax_t b, bool holds);
 void mpt_true(const char *file, int line, const char *what, bool holds);
 void mpt_compare_text(const char *file, int line, const char *what, const char *a, const char *b);
+void mpt_error_has(const char *file, int line, const char *text);
 
 /* A call of the library and the status that it must return. */
 #define MPT_STATUS(_call, _expected) mpt_status(__FILE__, __LINE__, #_call, (_call), (_expected))
@@ -170,5 +174,6 @@ void mpt_compare_text(const char *file, int line, const char *what, const char *
 #define MPT_GE(_a, _b)   MPT_COMPARE(_a, >=, _b)
 #define MPT_TRUE(_a)     mpt_true(__FILE__, __LINE__, #_a, !!(_a))
 #define MPT_TEXT(_a, _b) mpt_compare_text(__FILE__, __LINE__, #_a, (_a), (_b))
+#define MPT_HAS(_text)   mpt_error_has(__FILE__, __LINE__, (_text)) /* nixl_last_error() does */
 
 #endif

@@ -21,14 +21,6 @@ static char url[1024];
 static int rank, size, next, prev;
 static unsigned char *out, *in;
 
-static void hear(int from, uint64_t tag)
-{
-    static struct nixl_note note;
-
-    nixl_note_init(&note);
-    MPT_OK(nixl_notify_recv(from, tag, UINT64_MAX, MPT_PATIENCE, &note));
-}
-
 static void open_objects(void)
 {
     object_params.nobjects = N_OBJECTS;
@@ -151,7 +143,7 @@ static void notified(uint32_t flags)
     op.tag = 7;
     mpt_fill(out, NBYTES, 1000 + (uint64_t)rank + flags);
     MPT_TRUE(nixl_put_x(next, region, 8 * (uint64_t)NBYTES, out, NBYTES, &op, &req) >= 0);
-    hear(prev, 7);
+    mpt_hear(prev, 7);
     MPT_TRUE(is_there(region, 8));
     MPT_OK(nixl_get(rank, region, 8 * (uint64_t)NBYTES, in, NBYTES));
     MPT_CHECK(in, NBYTES, 1000 + (uint64_t)prev + flags);
