@@ -125,7 +125,7 @@ static void start_job(const struct tune *tune, const struct trial *trial, const 
                       const char *transport)
 {
     int nowhere = transport != NULL ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
-    char *words[MAX_WORDS], tests[LINE_NBYTES], *rest = tests, *word;
+    char *words[MAX_WORDS], tests[LINE_NBYTES], *rest = tests, *word, allowed[64];
     int n = 0;
 
     for (int i = 0; i < tune->n_words; i++) {
@@ -144,7 +144,8 @@ static void start_job(const struct tune *tune, const struct trial *trial, const 
     words[n++] = (char *)trial->sizes;
     words[n] = NULL;
     if (transport != NULL) {
-        setenv("NIXLRUN_TRANSPORTS", transport, 1);
+        snprintf(allowed, sizeof(allowed), "self,%s", transport);
+        setenv("NIXLRUN_TRANSPORTS", allowed, 1);
     }
     if (nowhere >= 0) {
         dup2(nowhere, STDERR_FILENO);
@@ -425,6 +426,7 @@ static void measure_all(struct tune *tune, FILE *text)
 static void measure_routes(struct tune *tune, FILE *text)
 {
     static struct rows rows;
+    const int n_ranks = tune->n_ranks; /* those rows have two */
     bool is_same_host = false, is_late;
 
     for (size_t i = 0; i < sizeof(route_names) / sizeof(route_names[0]); i++) {
@@ -440,6 +442,7 @@ static void measure_routes(struct tune *tune, FILE *text)
         fprintf(text, "# route %s %s %.0f %.0f\n", is_same_host ? "same" : "other", route_names[i],
                 rows.ns[0][0], 1e3 * ROUTE_NBYTES / rows.ns[1][0]);
     }
+    tune->n_ranks = n_ranks;
 }
 
 /* ---- the command line ------------------------------------------------------------------------ */

@@ -215,8 +215,8 @@ case ,$NIXLRUN_COLL_TABLE, in
 esac
 case " $* " in *" --fresh "*) ;; *) exit 1 ;; esac
 case ${NIXLRUN_TRANSPORTS:-} in
-shm | ucx | ofi) exit 1 ;;
-tcp) printf '%s\n' "put_notify,put_notify one way,2,8,0,0,ns,5000" "put_notify,put_notify one way,2,16777216,0,0,ns,16777216"; exit 0 ;;
+self,shm | self,ucx | self,ofi) exit 1 ;;
+self,tcp) printf '%s\n' "put_notify,put_notify one way,2,8,0,0,ns,5000" "put_notify,put_notify one way,2,16777216,0,0,ns,16777216"; exit 0 ;;
 esac
 echo "allreduce,made up any buffers,4,8,0,0,ns,$ns"
 END
