@@ -13,6 +13,7 @@
 #include "core/life.h"
 #include "core/service.h"
 #include "core/subsystem.h"
+#include "core/wait.h"
 #include "util/clock.h"
 
 #include <limits.h>
@@ -20,7 +21,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOK_NS (1 * NXR_S) /* for the end of an attachment of which the message was lost */
+#define LOOK_NS    (1 * NXR_S)    /* for the end of an attachment of which the message was lost */
+#define MESSAGE_NS (100 * NXR_MS) /* what the message may take from the time that its end is seen */
 
 /* A table that was outgrown. */
 struct old_table {
@@ -126,6 +128,7 @@ static void attached_unlink(struct nxr_peer *peer, int64_t now)
     nxr_subsystems_peer_unlink(peer);
     nxr_inflight_free_of(peer);
     nxr_late_free(peer, now);
+    nxr_wake_self(); /* nixl_detach() may wait for this: the peer's answer may have been lost */
 }
 
 /* Tell the peer that no thread here uses its memory any more, once that is so. */
@@ -162,14 +165,24 @@ static int64_t attached_wind_up(struct nxr_peer *peer, int64_t now)
     return now + NXR_LATE_NS;
 }
 
-/* The message that the peer has ended the attachment may have been lost. */
+/*
+ * The message that the peer has ended the attachment may have been lost. If it is only on its way,
+ * it must be taken, since the peer waits for the answer.
+ */
 static int64_t attached_look(struct nxr_peer *peer, int64_t now)
 {
-    if (nxr_peer_is_local(peer) &&
-        atomic_load_explicit(&peer->in.credit->has_detached, memory_order_acquire)) {
-        nxr_life_left_locked(peer->rank);
+    if (!nxr_peer_is_local(peer) ||
+        !atomic_load_explicit(&peer->in.credit->has_detached, memory_order_acquire)) {
+        return now + LOOK_NS;
     }
-    return now + LOOK_NS;
+    if (peer->missed_at == 0) {
+        peer->missed_at = now + MESSAGE_NS;
+    }
+    if (peer->missed_at > now) {
+        return peer->missed_at;
+    }
+    nxr_life_left_locked(peer->rank);
+    return now;
 }
 
 static int64_t attached_tick(int64_t now)

@@ -96,6 +96,7 @@ struct nxr_peer {
     bool is_joined;               /* of an attached peer: the program knows its number */
     bool is_detached;             /* this process has ended the attachment */
     bool is_released;             /* nothing here uses the memory of an attached peer any more */
+    int64_t missed_at;            /* when the message of its end counts as lost; 0: it lives */
     int64_t ended_at;             /* when an attached peer was found to have ended; 0: it lives */
     struct nxr_list late_link;    /* among the attached peers that are to be freed */
     struct nxr_identity identity; /* its incarnation is certain once it has a card; before: 0 */

@@ -100,6 +100,13 @@ int nxr_packet_receive(int socket, struct nxr_packet *packet)
                          .msg_controllen = sizeof(control)};
     ssize_t nbytes = recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
+    /*
+     * The other end has closed the connection before it read everything; what it had sent before is
+     * still here, behind this error.
+     */
+    if (nbytes < 0 && errno == ECONNRESET) {
+        nbytes = recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    }
     if (nbytes <= 0) {
         return nbytes < 0 && (errno == EAGAIN || errno == EINTR) ? NIXL_E_AGAIN : NIXL_E_PEER_LOST;
     }

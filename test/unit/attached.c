@@ -156,3 +156,22 @@ Test(attached, a_peer_that_something_refers_to_is_not_freed)
     tick_in(100 * NXR_S);
     cr_expect(not(nxr_is_rank(number)));
 }
+
+/* The peer waits for the answer to the message, so that must be taken before its end is known. */
+Test(attached, the_message_of_an_end_has_time_to_arrive)
+{
+    struct nxr_peer *peer = attach(7);
+    struct nxr_ring_credit in = {.has_detached = true}, out = {0};
+
+    peer->in.credit = &in;
+    peer->out.credit = &out;
+    peer->control = nxr_job.control;
+    atomic_store(&peer->connection, NXR_CONNECTION_UP);
+    tick_in(0);
+    cr_expect(not(nxr_peer_is_lost(peer)));
+    tick_in(NXR_S);
+    cr_expect(nxr_peer_is_lost(peer), "it was lost");
+    atomic_store(&peer->connection, NXR_CONNECTION_NONE);
+    peer->control = NULL;
+    end(peer);
+}

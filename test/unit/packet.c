@@ -68,3 +68,19 @@ Test(packet, a_broken_connection_is_no_lack_of_messages)
     close(ends[1]);
     close(unconnected);
 }
+
+Test(packet, what_was_sent_before_a_reset_is_received)
+{
+    struct nxr_packet packet;
+    int ends[2];
+
+    cr_assert(zero(int, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)));
+    cr_assert(eq(int, (int)send(ends[0], "last", 4, MSG_NOSIGNAL), 4));
+    cr_assert(eq(int, (int)send(ends[1], "unread", 6, MSG_NOSIGNAL), 6));
+    close(ends[0]);
+    cr_assert(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_OK));
+    cr_expect(eq(sz, packet.nbytes, 4));
+    cr_expect(zero(int, memcmp(packet.bytes, "last", 4)));
+    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_E_PEER_LOST));
+    close(ends[1]);
+}
