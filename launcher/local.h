@@ -48,6 +48,7 @@ struct rank {
     bool (*start_again)(struct rank *rank);
     pmix_byte_object_t card;  /* of the process that has joined; no bytes: none */
     struct upcall *meeting;   /* it waits for the other ranks (server_meet.c); NULL: it does not */
+    struct upcall *leaving;   /* likewise, in nixl_finalize() */
     struct stream streams[2]; /* stdout, stderr */
     struct inlet inlet;       /* stdin */
 };

@@ -26,9 +26,12 @@
 
 /* Turns of PMIx's thread: more than it needs to read a message and to pass it on to us. */
 #define LAST_TURNS 10
+#define TURN_NS    (2 * NXR_S) /* a turn takes microseconds, unless PMIx's thread is stuck */
 
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t turn_over = PTHREAD_COND_INITIALIZER;
 static struct upcall *queue_first, **queue_last = &queue_first; /* guarded by queue_lock */
+static uint64_t n_turns_asked, n_turns;                         /* likewise */
 
 static void queue_ready(struct loop_fd *watch, uint32_t events);
 static struct loop_fd queue_watch = {.fd = -1, .ready = queue_ready};
@@ -70,25 +73,51 @@ void server_serve(void)
     }
 }
 
-/*
- * Make a call that PMIx serves on its thread, between two polls of its connections. The value that
- * it stores is not used.
- */
-static void wait_for_a_turn(void)
+static void turn_ended(pmix_status_t status, void *arg)
 {
-    pmix_value_t value = {.type = PMIX_BOOL, .data.flag = true};
-    pmix_proc_t proc;
-    char nspace[64];
+    (void)status;
+    (void)arg;
+    pthread_mutex_lock(&queue_lock);
+    n_turns++;
+    pthread_cond_signal(&turn_over);
+    pthread_mutex_unlock(&queue_lock);
+}
 
-    snprintf(nspace, sizeof(nspace), "nixlrun.%d", (int)getpid());
-    PMIX_LOAD_PROCID(&proc, nspace, 0);
-    PMIx_Store_internal(&proc, "nixlrun.turn", &value);
+/*
+ * Make a call that PMIx serves on its thread, between two polls of its connections; it changes
+ * nothing, since there is no such client. False: the thread is stuck. PMIx 4.2 may lock what it has
+ * freed when ranks of a program die in PMIx_Fence().
+ */
+static bool wait_for_a_turn(void)
+{
+    const struct timespec until = nxr_timespec(nxr_deadline(TURN_NS));
+    pmix_proc_t nobody;
+    bool is_late, was_stuck;
+
+    pthread_mutex_lock(&queue_lock);
+    was_stuck = n_turns < n_turns_asked;
+    n_turns_asked += !was_stuck;
+    pthread_mutex_unlock(&queue_lock);
+    if (was_stuck) {
+        return false;
+    }
+    PMIX_LOAD_PROCID(&nobody, "nixlrun.turn", 0);
+    PMIx_server_deregister_client(&nobody, turn_ended, NULL);
+    pthread_mutex_lock(&queue_lock);
+    while (n_turns < n_turns_asked &&
+           pthread_cond_clockwait(&turn_over, &queue_lock, CLOCK_MONOTONIC, &until) == 0) {
+    }
+    is_late = n_turns < n_turns_asked;
+    pthread_mutex_unlock(&queue_lock);
+    if (is_late) {
+        sink_say("PMIx's thread in nixlrun does not answer: what ranks ask for may be lost");
+    }
+    return !is_late;
 }
 
 void server_hear_out(const struct rank *rank)
 {
-    for (int i = 0; i < LAST_TURNS && rank->is_connected; i++) {
-        wait_for_a_turn();
+    for (int i = 0; i < LAST_TURNS && rank->is_connected && wait_for_a_turn(); i++) {
         server_serve();
     }
 }

@@ -90,8 +90,8 @@ uint64_t server_last_change(void);
 void iof_deliver(const struct rank *rank, int which, const char *data, size_t nbytes);
 
 /*
- * Does this call ask to meet the other ranks? It is answered when all living ranks of the space
- * have asked, or when the rank ends.
+ * Does this call ask to meet the other ranks, to join or to leave? It is answered when all living
+ * ranks of the space have asked, or when the rank ends.
  */
 bool meet_wants(const struct upcall *call);
 void meet_come(struct upcall *call);

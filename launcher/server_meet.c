@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The meeting of a space's ranks (util/meet.h). Each rank's request is kept with the rank; when
- * every living rank of the space has made one, all are answered with the cards of all.
+ * The meetings of a space's ranks (util/meet.h), when they join and when they leave. Each rank's
+ * request is kept with the rank; when every living rank of the space has made one, all are
+ * answered: those that join with the cards of all.
  */
 #include "config.h"
 
@@ -150,17 +151,65 @@ static void answer_late(struct rank *rank)
     free(cards.bytes);
 }
 
+/* ---- leaving --------------------------------------------------------------------------------- */
+
+static void leave_answer(struct rank *rank, pmix_status_t status)
+{
+    struct upcall *call = rank->leaving;
+    pmix_info_t *info;
+    bool yes = true;
+
+    rank->leaving = NULL;
+    if (call == NULL) {
+        return;
+    }
+    PMIX_INFO_CREATE(info, 1);
+    PMIX_INFO_LOAD(info, NXR_MEET_LEAVE_KEY, &yes, PMIX_BOOL);
+    upcall_answer_info(call, status, info, 1);
+}
+
+/* Have all ranks asked that are still awaited? Then they may go. */
+static void leave_look(struct space *space)
+{
+    for (int i = 0; i < space->n_ranks; i++) {
+        const struct rank *rank = &space->ranks[i];
+
+        if (rank->state != RANK_ENDED && !rank->has_left && rank->leaving == NULL) {
+            return;
+        }
+    }
+    for (int i = 0; i < space->n_ranks; i++) {
+        leave_answer(&space->ranks[i], PMIX_SUCCESS);
+    }
+}
+
+static void leave_come(struct rank *rank, struct upcall *call)
+{
+    leave_answer(rank, PMIX_ERR_TIMEOUT); /* it has given up waiting, and tries again */
+    rank->leaving = call;
+    leave_look(rank->space);
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
 void meet_look(struct space *space)
 {
     if (space->n_meeting > 0 && space->n_meeting == space->n_live) {
         answer_all(space);
     }
+    leave_look(space);
+}
+
+static bool is_about(const struct upcall *call, const char *key)
+{
+    return strcmp(call->queries[0].keys[0], key) == 0;
 }
 
 bool meet_wants(const struct upcall *call)
 {
     return call->n_queries == 1 && call->queries[0].keys != NULL &&
-           call->queries[0].keys[0] != NULL && strcmp(call->queries[0].keys[0], NXR_MEET_KEY) == 0;
+           call->queries[0].keys[0] != NULL &&
+           (is_about(call, NXR_MEET_KEY) || is_about(call, NXR_MEET_LEAVE_KEY));
 }
 
 /* The rank has started another process as itself: the others consider it lost. */
@@ -176,6 +225,8 @@ void meet_rank_left(struct rank *rank)
     rank->met_pid = 0;
     rank->has_left = rank->has_joined;
     meet_drop_card(rank);
+    leave_answer(rank, PMIX_ERR_UNREACH);
+    leave_look(rank->space);
 }
 
 /*
@@ -220,8 +271,13 @@ void meet_come(struct upcall *call)
     if (who != NULL && who->value.type == PMIX_PROC && who->value.data.proc != NULL) {
         rank = rank_find(who->value.data.proc);
     }
-    if (rank == NULL || rank->state == RANK_ENDED || card_of(call).bytes == NULL) {
+    if (rank == NULL || rank->state == RANK_ENDED ||
+        (is_about(call, NXR_MEET_KEY) && card_of(call).bytes == NULL)) {
         upcall_answer(call, PMIX_ERR_BAD_PARAM);
+        return;
+    }
+    if (is_about(call, NXR_MEET_LEAVE_KEY)) {
+        leave_come(rank, call);
         return;
     }
     if (is_replaced(rank, call)) {
@@ -247,5 +303,6 @@ void meet_rank_ended(struct rank *rank)
     if (rank->meeting != NULL) {
         upcall_answer(take_question(rank), PMIX_ERR_UNREACH);
     }
+    leave_answer(rank, PMIX_ERR_UNREACH);
     meet_drop_card(rank);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for all ranks, by a query to nixlrun or by PMIx's fence. No state, no lock. */
+/* Waiting for all ranks, by queries to nixlrun or by PMIx's fence. No state, no lock. */
 #include "config.h"
 
 #include "boot/meeting.h"
@@ -67,7 +67,7 @@ pmix_status_t nxr_meeting_by_fence(const char *nspace, bool may_be_early, int64_
     }
 }
 
-/* ---- by nixlrun ------------------------------------------------------------------------------ */
+/* ---- by nixlrun: to join --------------------------------------------------------------------- */
 
 /*
  * A query and its answer. It has two holders: the waiting thread, which may give up first, and PMIx
@@ -90,11 +90,9 @@ static void question_release(struct question *question)
     }
 }
 
-/* The query, with this rank's card. NULL: no memory. */
-static pmix_query_t *query_new(const pmix_proc_t *self, const void *card, size_t nbytes)
+/* A query of the launcher itself, with room for more qualifiers behind two. NULL: no memory. */
+static pmix_query_t *query_new(const char *key, const pmix_proc_t *self, size_t n_more)
 {
-    pmix_byte_object_t object = {.bytes = (char *)(uintptr_t)card, .size = nbytes};
-    pid_t pid = getpid();
     bool yes = true;
     pmix_query_t *query;
     pmix_status_t status;
@@ -103,16 +101,28 @@ static pmix_query_t *query_new(const pmix_proc_t *self, const void *card, size_t
     if (query == NULL) {
         return NULL;
     }
-    PMIX_ARGV_APPEND(status, query->keys, NXR_MEET_KEY);
+    PMIX_ARGV_APPEND(status, query->keys, key);
     if (status != PMIX_SUCCESS) {
         PMIX_QUERY_FREE(query, 1);
         return NULL;
     }
-    PMIX_QUERY_QUALIFIERS_CREATE(query, 4);
+    PMIX_QUERY_QUALIFIERS_CREATE(query, 2 + n_more);
     PMIX_INFO_LOAD(&query->qualifiers[0], PMIX_QUERY_REFRESH_CACHE, &yes, PMIX_BOOL);
     PMIX_INFO_LOAD(&query->qualifiers[1], PMIX_PROCID, self, PMIX_PROC);
-    PMIX_INFO_LOAD(&query->qualifiers[2], NXR_MEET_KEY, &object, PMIX_BYTE_OBJECT);
-    PMIX_INFO_LOAD(&query->qualifiers[3], PMIX_PROC_PID, &pid, PMIX_PID);
+    return query;
+}
+
+/* The query by which a rank joins, with its card. NULL: no memory. */
+static pmix_query_t *query_to_join(const pmix_proc_t *self, const void *card, size_t nbytes)
+{
+    pmix_byte_object_t object = {.bytes = (char *)(uintptr_t)card, .size = nbytes};
+    pmix_query_t *query = query_new(NXR_MEET_KEY, self, 2);
+    pid_t pid = getpid();
+
+    if (query != NULL) {
+        PMIX_INFO_LOAD(&query->qualifiers[2], NXR_MEET_KEY, &object, PMIX_BYTE_OBJECT);
+        PMIX_INFO_LOAD(&query->qualifiers[3], PMIX_PROC_PID, &pid, PMIX_PID);
+    }
     return query;
 }
 
@@ -124,7 +134,7 @@ static struct question *question_new(const pmix_proc_t *self, const void *card, 
         return NULL;
     }
     atomic_init(&question->holders, 2);
-    question->query = query_new(self, card, nbytes);
+    question->query = query_to_join(self, card, nbytes);
     question->call = question->query != NULL ? nxr_call_new() : NULL;
     if (question->call == NULL) {
         atomic_store(&question->holders, 1);
@@ -191,4 +201,51 @@ pmix_status_t nxr_meeting_of_cards(const pmix_proc_t *self, const void *card, si
     }
     question_release(question);
     return status;
+}
+
+/* ---- by nixlrun: to leave -------------------------------------------------------------------- */
+
+struct leaving {
+    pmix_query_t *query;
+    pmix_op_cbfunc_t ended_fn;
+    void *arg;
+};
+
+static void leaving_end(struct leaving *leaving, pmix_status_t status)
+{
+    leaving->ended_fn(status, leaving->arg);
+    PMIX_QUERY_FREE(leaving->query, 1);
+    free(leaving);
+}
+
+static void all_leave(pmix_status_t status, pmix_info_t *info, size_t n_info, void *arg,
+                      pmix_release_cbfunc_t release_fn, void *release_arg)
+{
+    (void)info;
+    (void)n_info;
+    if (release_fn != NULL) {
+        release_fn(release_arg);
+    }
+    leaving_end(arg, status);
+}
+
+void nxr_meeting_to_leave(const pmix_proc_t *self, pmix_op_cbfunc_t ended_fn, void *arg)
+{
+    struct leaving *leaving = malloc(sizeof(*leaving));
+    pmix_query_t *query = query_new(NXR_MEET_LEAVE_KEY, self, 0);
+    pmix_status_t status;
+
+    if (leaving == NULL || query == NULL) {
+        free(leaving);
+        if (query != NULL) {
+            PMIX_QUERY_FREE(query, 1);
+        }
+        ended_fn(PMIX_ERR_NOMEM, arg);
+        return;
+    }
+    *leaving = (struct leaving){query, ended_fn, arg};
+    status = PMIx_Query_info_nb(query, 1, all_leave, leaving);
+    if (status != PMIX_SUCCESS) { /* no callback follows */
+        leaving_end(leaving, status);
+    }
 }

@@ -30,8 +30,14 @@ pmix_status_t nxr_meeting_of_cards(const pmix_proc_t *self, const void *card, si
 pmix_status_t nxr_meeting_by_fence(const char *nspace, bool may_be_early, int64_t timeout_ns);
 
 /*
- * Start PMIx's fence over all ranks: a barrier under every engine as long as no rank has died.
- * `ended_fn` is called once, perhaps within this call.
+ * Under nixlrun: say that this rank leaves, as `self`. `ended_fn` is called once, perhaps within
+ * this call: PMIX_SUCCESS when all ranks that live have said so, or another status.
+ */
+void nxr_meeting_to_leave(const pmix_proc_t *self, pmix_op_cbfunc_t ended_fn, void *arg);
+
+/*
+ * Under other launchers: start PMIx's fence over all ranks, a barrier under every engine as long as
+ * no rank has died. `ended_fn` is called once, perhaps within this call.
  */
 void nxr_meeting_fence(const char *nspace, pmix_op_cbfunc_t ended_fn, void *arg);
 

@@ -375,7 +375,11 @@ static void pmix_fence(nxr_wireup_fence_fn *fence_fn, void *arg)
         return;
     }
     *fence = (struct fence){fence_fn, arg};
-    nxr_meeting_fence(myself.nspace, boot_fence_ended, fence);
+    if (is_of_nixlrun(myself.nspace)) {
+        nxr_meeting_to_leave(&myself, boot_fence_ended, fence);
+    } else {
+        nxr_meeting_fence(myself.nspace, boot_fence_ended, fence);
+    }
 }
 
 /* ---- cards of others ------------------------------------------------------------------------- */

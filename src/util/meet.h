@@ -10,13 +10,18 @@
  * another one of the same rank which has ended without leaving PMIx is refused
  * (NXR_MEET_RESTARTED). PMIx's own fence would wait for a rank that died before PMIx_Init, and
  * would fail if a rank died in it.
+ *
+ * In their last nixl_finalize() they ask for NXR_MEET_LEAVE_KEY, likewise with PMIX_PROCID, and are
+ * answered when all that live and have not left have asked. Not by a fence: in PMIx 4.2 the server
+ * completes one twice, and frees it twice, when two ranks die in it.
  */
 #ifndef NXR_UTIL_MEET_H
 #define NXR_UTIL_MEET_H
 
 #include <stdint.h>
 
-#define NXR_MEET_KEY "nixlrun.meet"
+#define NXR_MEET_KEY       "nixlrun.meet"
+#define NXR_MEET_LEAVE_KEY "nixlrun.leave"
 
 #define NXR_MEET_RESTARTED (PMIX_EXTERNAL_ERR_BASE - 1)
 

@@ -34,6 +34,7 @@ mp_programs = \
 	%D%/fault_first \
 	%D%/fault_flush \
 	%D%/fault_grant \
+	%D%/fault_leave \
 	%D%/fault_init \
 	%D%/fault_launcher \
 	%D%/fault_pair \
@@ -127,6 +128,9 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_fault_first_LDADD = $(mp_libs)
 %C%_fault_flush_LDFLAGS = $(mp_link)
 %C%_fault_flush_LDADD = $(mp_libs)
+%C%_fault_leave_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
+%C%_fault_leave_LDFLAGS = $(mp_link)
+%C%_fault_leave_LDADD = $(mp_libs) $(PMIX_LIBS)
 %C%_fault_grant_LDFLAGS = $(mp_link)
 %C%_fault_grant_LDADD = $(mp_libs)
 %C%_fault_init_SOURCES = %D%/fault_init.c test/net/bed.c test/net/bed.h
