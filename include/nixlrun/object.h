@@ -59,7 +59,8 @@ struct nixl_object_params {
  * part of it, when all its bytes have come. Until then gets see the former object, and nothing of
  * the new one. A put that covers whole objects, or brings the last bytes of one, has ended when the
  * store has acknowledged the object and its etag; a failure is that put's. Other puts have ended
- * when the owner has their bytes. An object of which no byte comes for 10 s is given up.
+ * when the owner has their bytes. An object of which no byte comes for 10 s is given up, and one of
+ * a canceled put mostly at once.
  *
  * NIXL_OP_DURABLE: the operation ends when every object that the region has begun to collect is in
  * the store; it fails with NIXL_E_STORAGE if one was given up, or could not be put.

@@ -50,6 +50,7 @@ struct nxr_object_set {
     struct nxr_list syncs;                         /* struct object_copy */
     struct nxr_list lost;                          /* struct object_lost */
     uint64_t next_number;                          /* of an upload */
+    uint64_t n_puts;                               /* copies that have put */
     uint64_t collected_nbytes;                     /* in buffers */
     unsigned n_requests;                           /* of uploads, and the timer */
     bool has_timer, is_closing;
@@ -68,6 +69,7 @@ struct object_copy {
     struct nxr_list link; /* SYNC: in set->syncs */
     struct nxr_object_set *set;
     uint64_t mark;                 /* SYNC: uploads with lower numbers are waited for */
+    uint64_t number;               /* of a put, never given twice in its set */
     _Atomic uint32_t left;         /* requests and parts that it waits for; and OBJECT_ARMED */
     _Atomic int status;            /* the first failure */
     _Atomic size_t nbytes_touched; /* what requests that ended have moved, or may have moved */
@@ -148,8 +150,12 @@ struct object_bytes {
 int nxr_object_upload_take(struct nxr_object_set *set, const struct object_bytes *bytes,
                            struct object_copy *copy, struct nxr_object_io **list_p);
 
-/* Give up the uploads whose parts the copy waits for. Holds set->lock. */
-void nxr_object_uploads_cancel(struct nxr_object_set *set, const struct object_copy *copy);
+/*
+ * Give up the uploads whose parts the copy waits for, and those that wait for more bytes behind the
+ * copy's. Holds set->lock.
+ */
+void nxr_object_uploads_cancel(struct nxr_object_set *set, const struct object_copy *copy,
+                               struct nxr_object_io **list_p);
 
 /* Are all uploads with lower numbers over? Holds set->lock. */
 bool nxr_object_uploads_are_over(const struct nxr_object_set *set, uint64_t mark);

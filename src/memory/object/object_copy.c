@@ -212,6 +212,7 @@ static int object_copy_put(struct object_copy *made, const struct nxr_device_cop
         return object_copy_move(made, copy, true);
     }
     pthread_mutex_lock(&set->lock);
+    made->number = ++set->n_puts;
     for (size_t i = 0; i < copy->n_pieces && status == NIXL_OK; i++) {
         status = object_put_piece(made, copy->origin, &copy->pieces[i], &list);
     }
@@ -333,6 +334,7 @@ void nxr_object_copy_cancel(struct nxr_device_copy *copy)
 {
     struct object_copy *made = copy->state[0];
     struct nxr_object_set *set = made->set;
+    struct nxr_object_io *list = NULL;
 
     atomic_store(&made->is_canceled, true);
     pthread_mutex_lock(&set->lock);
@@ -341,8 +343,11 @@ void nxr_object_copy_cancel(struct nxr_device_copy *copy)
         nxr_list_remove(&made->link);
         nxr_object_copy_leave(made, NIXL_E_CANCELED);
     } else {
-        nxr_object_uploads_cancel(set, made);
+        nxr_object_uploads_cancel(set, made, &list);
     }
     pthread_mutex_unlock(&set->lock);
+    if (list != NULL) {
+        set->engine->submit(list);
+    }
     set->engine->wake();
 }

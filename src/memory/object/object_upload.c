@@ -45,6 +45,7 @@ struct object_upload {
     uint64_t number, object;
     const void *origin;
     int64_t touched_ns;
+    uint64_t toucher;  /* the number of the copy that put the latest bytes */
     unsigned n_unsent; /* parts that are not PART_SENT */
     unsigned n_ios;    /* requests under way */
     bool is_creating, is_named, is_failed, is_over;
@@ -480,6 +481,7 @@ int nxr_object_upload_take(struct nxr_object_set *set, const struct object_bytes
         return NIXL_E_NO_MEMORY;
     }
     upload->touched_ns = nxr_now_ns();
+    upload->toucher = copy->number;
     if (outcome != OBJECT_SPAN_ADDED) {
         upload_give_up(upload, "too many objects are put in pieces at once, or in too many pieces",
                        list_p);
@@ -505,8 +507,12 @@ static bool upload_has_waiter(const struct object_upload *upload, const struct o
     return has;
 }
 
-/* Requests of theirs are under way, which end at the engine's next turn. */
-void nxr_object_uploads_cancel(struct nxr_object_set *set, const struct object_copy *copy)
+/*
+ * Those of which requests are under way end at the engine's next turn. Of one that waits for more
+ * bytes behind this copy's, no more come.
+ */
+void nxr_object_uploads_cancel(struct nxr_object_set *set, const struct object_copy *copy,
+                               struct nxr_object_io **list_p)
 {
     struct nxr_list *link, *after;
 
@@ -515,6 +521,8 @@ void nxr_object_uploads_cancel(struct nxr_object_set *set, const struct object_c
 
         if (upload_has_waiter(upload, copy)) {
             atomic_store(&upload->is_canceled, true);
+        } else if (upload->n_ios == 0 && upload->toucher == copy->number) {
+            upload_give_up(upload, "the put was canceled", list_p);
         }
     }
 }
