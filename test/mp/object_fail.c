@@ -7,6 +7,8 @@
  *     object_fail lost TEXT          a put and then a get fail, with TEXT in the message
  *     object_fail large [TEXT]       an object in parts is put; or fails, with TEXT in the message
  *     object_fail killed             rank 0 puts for ever, also in parts, until it is killed
+ *     object_fail crash              an object in parts cannot be put, as the store dies; after a
+ *                                    line on the standard input, the same region puts it
  */
 #include "mptest.h"
 
@@ -15,6 +17,8 @@
 #include <string.h>
 
 enum { N_OBJECTS = 64, NBYTES = 3000, LARGE = 11 << 20, PART = 5 << 20 };
+
+#define CRASH_NS (30 * INT64_C(1000000000))
 
 static struct nixl_object_params fail_params = NIXL_OBJECT_PARAMS_INIT;
 static const char *url;
@@ -103,6 +107,15 @@ static void large(const char *text)
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }
 
+/* What a put of the whole object says, which has so long. */
+static int put_within(struct nixl_region *region, int64_t timeout_ns)
+{
+    struct nixl_req *req = NULL;
+    int status = nixl_put_x(0, region, 0, out, LARGE, NULL, &req);
+
+    return status == NIXL_INPROGRESS ? nixl_req_wait(&req, timeout_ns) : status;
+}
+
 /* Every version of an object has one byte throughout, so that a mixture would be seen. */
 static void killed(void)
 {
@@ -122,6 +135,27 @@ static void killed(void)
         }
         MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
     }
+}
+
+/* The version that fails is 'b' throughout, the one that comes behind it 'c'. */
+static void crash(void)
+{
+    struct nixl_region *region = open_large();
+    int64_t until;
+    int status;
+
+    memset(out, 'b', LARGE);
+    MPT_STATUS(put_within(region, CRASH_NS), NIXL_E_STORAGE);
+    printf("failed: %s\n", nixl_last_error()->text);
+    fflush(stdout);
+    MPT_TRUE(getchar() == '\n');
+    memset(out, 'c', LARGE);
+    until = mpt_now_ns() + MPT_PATIENCE;
+    do { /* a store that has just begun may refuse it */
+        status = put_within(region, MPT_PATIENCE);
+    } while (status == NIXL_E_STORAGE && mpt_now_ns() < until);
+    MPT_OK(status);
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }
 
 static int status_named(const char *name)
@@ -156,6 +190,8 @@ int main(int argc, char **argv)
         lost(argv[2]);
     } else if (strcmp(what, "large") == 0) {
         large(argc > 2 ? argv[2] : NULL);
+    } else if (strcmp(what, "crash") == 0) {
+        crash();
     } else if (strcmp(what, "killed") == 0) {
         killed();
     } else {

@@ -14,6 +14,8 @@ check_LTLIBRARIES += %D%/old_kernel.la
 %C%_old_kernel_la_LDFLAGS = $(AM_LDFLAGS) -module -shared -avoid-version -rpath /nowhere
 %C%_old_kernel_la_LIBADD = -ldl
 EXTRA_DIST += %D%/old-kernel
+dist_check_SCRIPTS += %D%/test_s3_killed.sh
+TESTS += %D%/test_s3_killed.sh
 # What a failure of power leaves.
 check_LTLIBRARIES += %D%/power_record.la
 %C%_power_record_la_SOURCES = %D%/power_record.c

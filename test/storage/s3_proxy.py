@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store that has its faults: stands between a client and an S3 server. s3_proxy.py HOST:PORT WHAT
+"""A store that has its faults: stands between a client and an S3 server. s3_proxy.py HOST:PORT WHAT [PID]
 
 Prints "port N", and what it has done when it gets SIGTERM. The first attempt of each request, and of
 those that follow it every other one, gets a fault; WHAT says which:
@@ -15,15 +15,22 @@ those that follow it every other one, gets a fault; WHAT says which:
     joined       the end of an upload in parts answers 200 and InternalError, every time
     silent       never an answer, every time        down  HTTP 503, every time
     hushed       likewise, to all but questions about the bucket
+    kill-create, kill-part, kill-complete
+                 the server, process PID, is killed when the first request of that phase of an upload in
+                 parts has come, that of the second part; the request is not answered
+    done-create, done-complete
+                 likewise, but when the server has done what was requested
 """
 import datetime
 import http.client
 import http.server
+import os
 import signal
 import sys
 import threading
 
-upper, what = sys.argv[1:]
+upper, what, *victim = sys.argv[1:]
+moment, _, phase = what.partition("-")
 EVERY_TIME = ("vanish", "denied", "key", "joined", "silent", "hushed", "down", "region", "skew")
 lock = threading.Lock()
 tries: dict = {}
@@ -51,7 +58,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             counts["requests"] += 1
             key = (self.command, self.path, self.headers.get("Range"))
             tries[key] = tries.get(key, 0) + 1
-            if what in EVERY_TIME or tries[key] % 2 == 1:
+            if what in EVERY_TIME or (moment == what and tries[key] % 2 == 1):
                 counts["faults"] += 1
                 return True, counts["faults"] - 1
             return False, 0
@@ -105,6 +112,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return False
         return True
 
+    def is_last(self, now):
+        """Is this the request, and the moment, at which the server is killed? Then it is."""
+        begins = {"create": "POST uploads", "part": "PUT partNumber=2&", "complete": "POST uploadId="}.get(phase)
+        with lock:
+            request = "%s %s" % (self.command, self.path.partition("?")[2])
+            if now != moment or not victim or not request.startswith(begins):
+                return False
+            os.kill(int(victim.pop()), signal.SIGKILL)
+            counts["faults"] += 1
+        self.close_connection = True
+        return True
+
     def forward(self):
         faulty, number = self.is_faulty()
         nbytes = int(self.headers.get("Content-Length", "0"))
@@ -114,7 +133,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             return
         body = self.rfile.read(nbytes)
-        if faulty and self.fault():
+        if self.is_last("kill") or (faulty and self.fault()):
             return
         connection = http.client.HTTPConnection(upper, timeout=60)
         connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
@@ -122,7 +141,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             connection.putheader(name, value)
         connection.endheaders(body)
         answer = connection.getresponse()
-        self.answer(answer, answer.read(), faulty, number)
+        data = answer.read()
+        if self.is_last("done"):
+            return
+        self.answer(answer, data, faulty, number)
         connection.close()
 
     def answer(self, answer, body, faulty, number):

@@ -95,6 +95,8 @@ def main():
         status, answer = ask("GET", rest[0] + "/" + urllib.parse.quote(rest[1]))
         if status == 404:
             return 44
+        if status != 200:
+            print("HTTP %d %s" % (status, answer[:300]), file=sys.stderr)
         sys.stdout.buffer.write(answer)
         return 0 if status == 200 else 1
     elif what == "uploads":
