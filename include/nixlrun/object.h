@@ -108,6 +108,7 @@ struct nixl_object_info {
 
 /**
  * Ask the store for an object of a region that this rank has opened by nixl_region_open_object().
+ * Only its owner asks; another rank sends that one a message, or opens the same URL itself.
  *
  * @param object      0 .. nobjects - 1
  * @param timeout_ns  after which the question is given up

@@ -125,7 +125,8 @@ static int object_check_region(const char *operation, const struct nixl_region *
         region->memory.kind != &nxr_memory_object) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "not a region that this rank has opened by nixl_region_open_object() or "
-                        "nixl_region_open_directory()");
+                        "nixl_region_open_directory(); only the owner of objects can ask for them: "
+                        "send it a message, or open the same URL or directory here");
     }
     return NIXL_OK;
 }

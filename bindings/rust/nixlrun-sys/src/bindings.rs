@@ -989,6 +989,7 @@ pub struct nixl_object_info {
 extern "C" {
     #[must_use]
     #[doc = " Ask the store for an object of a region that this rank has opened by nixl_region_open_object()."]
+    #[doc = " Only its owner asks; another rank sends that one a message, or opens the same URL itself."]
     #[doc = ""]
     #[doc = " @param object      0 .. nobjects - 1"]
     #[doc = " @param timeout_ns  after which the question is given up"]
