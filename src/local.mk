@@ -323,6 +323,7 @@ endif
 	%D%/collective/half.c %D%/collective/half.h \
 	%D%/collective/host_call.c \
 	%D%/collective/later.c %D%/collective/later.h \
+	%D%/collective/leaving.c %D%/collective/leaving.h \
 	%D%/collective/making.c %D%/collective/making.h \
 	%D%/collective/node.c %D%/collective/node.h \
 	%D%/collective/node_alltoall.c \

@@ -32,9 +32,10 @@ extern "C" {
  *
  * A timeout is for the whole call; with 0 the call returns NIXL_E_AGAIN and has no effect, unless
  * the team has only one member. Returns: NIXL_OK; NIXL_E_INVALID_ARG; NIXL_E_TIMEOUT;
- * NIXL_E_PEER_LOST: a member has died, its rank is in nixl_last_error(); NIXL_E_CANCELED: the
- * team is broken; NIXL_E_UNSUPPORTED, NIXL_E_NO_MEMORY, NIXL_E_TRANSPORT as nixl_put(): the
- * team is broken. Threads: any, one collective of a team at a time.
+ * NIXL_E_PEER_LOST: a member has died, or is in nixl_finalize() and has not begun the call; its
+ * rank is in nixl_last_error(); NIXL_E_CANCELED: the team is broken; NIXL_E_UNSUPPORTED,
+ * NIXL_E_NO_MEMORY, NIXL_E_TRANSPORT as nixl_put(): the team is broken. Threads: any, one
+ * collective of a team at a time.
  *
  * The _x calls only start the collective. They return NIXL_INPROGRESS and a request for
  * nixl_req_test() and the like, or NIXL_OK, already complete, and no request. Those of one team run

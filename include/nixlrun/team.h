@@ -21,7 +21,8 @@ extern "C" {
  * until each member has freed its own handle. All members of a team call its collectives in the
  * same order; a team runs one at a time, in any thread, and several teams run at the same time. A
  * member that dies ends the collectives of the team with NIXL_E_PEER_LOST on all others;
- * nixl_team_shrink() makes a team of the survivors.
+ * nixl_team_shrink() makes a team of the survivors. So does, after a second or two, a member that
+ * is waited for in a call that it has not begun, and is in nixl_finalize().
  *
  * The members that make a team agree on the outcome: all survivors get NIXL_OK, or all get the same
  * error, whichever members die meanwhile. If a member dies at the very end, all may get a team that
@@ -51,7 +52,7 @@ struct nixl_req;
  * @return NIXL_E_INVALID_ARG    team_p is NULL, or the timeout is negative; on all members:
  *                               NIXLRUN_COLL_TABLE or its file differs between members
  * @return NIXL_E_TIMEOUT        a member did not call in time
- * @return NIXL_E_PEER_LOST      a member has died
+ * @return NIXL_E_PEER_LOST      a member has died, or leaves the job without having called
  * @return NIXL_E_CANCELED       this rank is leaving the job
  * @return NIXL_E_IN_USE         another call or request is making a team of the same ranks
  * @return NIXL_E_UNSUPPORTED    no transport reaches a member
@@ -131,8 +132,8 @@ NIXL_API int nixl_team_split_x(struct nixl_team *team, int color, int key, const
 
 /**
  * A team of the living members of @p team, in the same order; @p team may be broken, or have lost
- * no member. A member that dies during the call is left out too: the survivors agree on the
- * remaining members, and get no NIXL_E_PEER_LOST.
+ * no member. A member that dies during the call is left out too, and one that is in
+ * nixl_finalize(): the others agree on the remaining members, and get no NIXL_E_PEER_LOST.
  * Collective: the living members. Otherwise as nixl_team_world().
  */
 NIXL_API int nixl_team_shrink(struct nixl_team *team, int64_t timeout_ns,

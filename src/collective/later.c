@@ -74,6 +74,9 @@ static void *work(void *arg)
         int status = later_run(team, later);
 
         req->lost_rank = atomic_load(&team->lost_rank);
+        if (status == NIXL_E_PEER_LOST && atomic_load(&team->lost_leaves)) {
+            nxr_request_keep_failure(req, req->lost_rank, nixl_last_error()->text);
+        }
         if (later->call.plan != NULL) {
             atomic_fetch_sub(&later->call.plan->n_started, 1);
         }
@@ -81,6 +84,7 @@ static void *work(void *arg)
         /* Once the request has ended, the caller may use the team, or free it. */
         atomic_fetch_sub_explicit(&team->n_later, 1, memory_order_release);
         nxr_request_end(req, status);
+        nxr_leaving_end_work();
     }
     return NULL;
 }
@@ -178,6 +182,7 @@ int nxr_later_start(struct nixl_team *team, const char *operation, const struct 
         atomic_fetch_add(&call->plan->n_started, 1);
     }
     atomic_fetch_add(&team->n_later, 1);
+    nxr_leaving_begin_work();
     pthread_mutex_lock(&queue->lock);
     nxr_list_append(&queue->queue, &later->link);
     pthread_cond_signal(&queue->wanted);

@@ -162,9 +162,9 @@ static void tell_broken(const struct nixl_team *team, const struct nxr_mailbox *
             cause == NIXL_E_PEER_LOST ? nxr_team_rank_of(team, atomic_load(&team->lost_rank)) : -1;
 
         nxr_fail_quiet_begin();
-        status =
-            nixl_signal_set(rank, post->region, nxr_mailbox_word_offset(team->size),
-                            nxr_mailbox_broken_word(cause < 0 ? cause : NIXL_E_CANCELED, lost));
+        status = nixl_signal_set(rank, post->region, nxr_mailbox_word_offset(team->size),
+                                 nxr_mailbox_broken_word(cause < 0 ? cause : NIXL_E_CANCELED, lost,
+                                                         atomic_load(&team->lost_leaves)));
         nxr_fail_quiet_end();
     }
     if (status != NIXL_OK) {

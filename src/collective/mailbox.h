@@ -87,16 +87,25 @@ static inline bool nxr_mailbox_is_broken(const struct nxr_mailbox *post, int siz
     return post->region != NULL && nxr_mailbox_read_word(post, size) != 0;
 }
 
+#define NXR_MAILBOX_LEAVES 0x8000u /* in that word: the lost member is in nixl_finalize() */
+
 /* The word that says so: the status, and which member is lost, by its team rank; -1: none. */
-static inline uint64_t nxr_mailbox_broken_word(int status, int lost_member)
+static inline uint64_t nxr_mailbox_broken_word(int status, int lost_member, bool leaves)
 {
-    return (uint64_t)(uint32_t)(lost_member + 1) << 16 | (uint64_t)-status;
+    return (uint64_t)(uint32_t)(lost_member + 1) << 16 | (leaves ? NXR_MAILBOX_LEAVES : 0) |
+           (uint64_t)-status;
 }
 
 /* ... with which status. */
 static inline int nxr_mailbox_cause(const struct nxr_mailbox *post, int size)
 {
     return -(int)(nxr_mailbox_read_word(post, size) & INT16_MAX);
+}
+
+/* ... whether the lost member is only leaving. */
+static inline bool nxr_mailbox_leaves(const struct nxr_mailbox *post, int size)
+{
+    return (nxr_mailbox_read_word(post, size) & NXR_MAILBOX_LEAVES) != 0;
 }
 
 /* ... and which member is lost. */

@@ -162,6 +162,7 @@ static void *making_make(void *arg)
     if (req != NULL) {
         nxr_request_end(req, status);
     }
+    nxr_leaving_end_work();
     nxr_wake_self();
     return NULL;
 }
@@ -191,9 +192,11 @@ static struct nxr_making *making_new(const struct nxr_wanted *wanted)
     making->wanted.ranks = ranks;
     making->call = call;
     nxr_list_append(&makings, &making->link);
+    nxr_leaving_begin_work();
     if (nxr_thread_start(&making->thread, STACK_NBYTES, making_make, making) == 0) {
         return making;
     }
+    nxr_leaving_end_work();
     nxr_list_remove(&making->link);
 err_free:
     free(ranks);

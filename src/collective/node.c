@@ -194,7 +194,7 @@ static int node_sleep_once(struct nixl_team *team, int member, uint64_t phase,
     struct nxr_node_line *line = &node->lines[node->me];
     uint32_t doorbell = atomic_load_explicit(&line->doorbell, memory_order_acquire);
     int64_t left = nxr_team_left(team);
-    int64_t longest = nxr_waiting_sleeps(waiting, MAX_SLEEP_NS);
+    int64_t longest = nxr_waiting_sleeps(waiting, nxr_leaving_sleep(&team->leaving, MAX_SLEEP_NS));
     struct timespec timeout = nxr_timespec(left < longest ? left : longest);
     int status = NIXL_OK;
 

@@ -28,12 +28,19 @@
 #define NXR_NODE_SLOT_NBYTES (1024u << 10)
 #define NXR_NODE_MAX         2000 /* members: a slot has a piece for each */
 
+/* What has become of a member that a team has lost. */
+enum nxr_loss {
+    NXR_LOSS_DIED,
+    NXR_LOSS_LEFT,
+    NXR_LOSS_LEAVES, /* it is in its last nixl_finalize(), and answers until that ends */
+};
+
 struct nxr_node_head {
     _Atomic uint32_t needs_full_fence;                   /* a member has no membarrier */
     _Atomic uint64_t kernels_since;                      /* phase, or 0: see nxr_node_kernels() */
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t n_asleep; /* approximate: wakers check the lines */
     _Alignas(NXR_LINE_NBYTES) _Atomic int32_t broken;    /* 0, or why: NIXL_E_* */
-    _Atomic int32_t lost_has_left;                       /* it has left the job, not died */
+    _Atomic int32_t loss;                                /* PEER_LOST: enum nxr_loss */
     _Atomic int32_t lost_member;                         /* ... its team rank, or -1: unknown */
 };
 

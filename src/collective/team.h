@@ -9,6 +9,7 @@
 #ifndef NXR_COLLECTIVE_TEAM_H
 #define NXR_COLLECTIVE_TEAM_H
 
+#include "collective/leaving.h"
 #include "collective/node.h"
 #include "collective/mailbox.h"
 #include "collective/trial_table.h"
@@ -54,6 +55,7 @@ struct nixl_team {
 
     _Atomic int broken; /* NIXL_OK, or why */
     _Atomic int lost_rank;
+    atomic_bool lost_leaves;   /* it is in nixl_finalize(), and not lost otherwise */
     _Atomic int cause;         /* why others have broken it; NIXL_OK: not reported */
     _Atomic int n_deaths_seen; /* of the job's deaths, those that were checked */
 
@@ -73,6 +75,7 @@ struct nixl_team {
         struct nxr_stats_named *record;
     } counted[NXR_TEAM_COUNTED];
     int64_t waited_ns; /* for others in the call under way, as far as it was long */
+    struct nxr_leaving leaving;
 
     struct nxr_list link; /* of all open teams, or the retired ones */
 };
@@ -116,6 +119,7 @@ static inline void nxr_team_begin(struct nixl_team *team, const char *operation,
     team->timeout_ns = timeout_ns;
     team->deadline = 0;
     team->waited_ns = 0;
+    team->leaving.awaited = 0;
 }
 
 /*
@@ -218,7 +222,7 @@ int nxr_team_find_segment(struct nixl_team *team, struct nixl_region *region, in
  * NIXL_E_PEER_LOST finds the loss everywhere. What may come from another job is not recorded: this
  * process learns of it by itself. Takes job.lock.
  */
-void nxr_team_hear_of_loss(const struct nixl_team *team, int team_rank, bool has_left);
+void nxr_team_hear_of_loss(struct nixl_team *team, int team_rank, enum nxr_loss loss);
 
 /* ---- making teams (team_make.c; what is wanted: making.h) ------------------------------------ */
 

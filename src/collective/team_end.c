@@ -84,8 +84,10 @@ int nxr_team_fail_lost(const struct nixl_team *team, const char *operation, int 
     return nxr_fail(NIXL_E_PEER_LOST, operation, rank, "", 0, "%s of the team %s%s",
                     team_rank >= 0 ? nxr_identity_name(&team->members[team_rank]) : "a member",
                     lost[0] != '\0' ? "is lost: "
-                    : has_left      ? "has left"
-                                    : "has died",
+                    : team->lost_leaves && !has_left
+                        ? "has called nixl_finalize(), and takes part in no call any more"
+                    : has_left ? "has left"
+                               : "has died",
                     lost);
 }
 
@@ -97,11 +99,12 @@ int nxr_team_end(struct nixl_team *team, int status)
     status = nxr_team_explain(team, status);
     nxr_node_wait_visits(team);
     /* Every rank learns by itself of a death in its job, but not of one in another. */
-    if (status == NIXL_E_PEER_LOST ? team->is_mixed : status != NIXL_E_CANCELED) {
+    if (status == NIXL_E_PEER_LOST ? team->is_mixed || atomic_load(&team->lost_leaves)
+                                   : status != NIXL_E_CANCELED) {
         nxr_team_tell_hosts(team);
     }
     if (status == NIXL_E_PEER_LOST) {
-        if (team->is_mixed && !nxr_team_has_lost_one(team)) {
+        if (team->is_mixed && !atomic_load(&team->lost_leaves) && !nxr_team_has_lost_one(team)) {
             (void)nxr_wait(team_has_lost_one, team, NEWS_NS);
         }
         return nxr_team_fail_lost(team, team->operation, atomic_load(&team->lost_rank));

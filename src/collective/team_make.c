@@ -390,6 +390,9 @@ static struct nxr_verdict propose(const struct attempt *attempt, int status)
         if (lost >= 0) {
             proposal.member = lost;
             proposal.has_left = nixl_peer_state(all->ranks[lost]) == NIXL_PEER_FINISHED;
+            if (atomic_load(&all->lost_leaves) && !proposal.has_left) {
+                proposal.cause = NXR_VERDICT_LEAVES;
+            }
         } else {
             proposal.status = NIXL_E_TRANSPORT;
         }
@@ -406,7 +409,10 @@ static int fail_make(const struct attempt *attempt, const struct nxr_verdict *ve
     char why[200];
 
     if (verdict->status == NIXL_E_PEER_LOST && attempt->all != NULL) {
-        nxr_team_hear_of_loss(attempt->all, verdict->member, verdict->has_left != 0);
+        nxr_team_hear_of_loss(attempt->all, verdict->member,
+                              verdict->cause == NXR_VERDICT_LEAVES ? NXR_LOSS_LEAVES
+                              : verdict->has_left != 0             ? NXR_LOSS_LEFT
+                                                                   : NXR_LOSS_DIED);
         return nxr_rank_is_lost(rank) ? nxr_peer_fail_lost(operation, rank, "")
                                       : nxr_team_fail_lost(attempt->all, operation, rank);
     }

@@ -15,13 +15,13 @@
 
 #include <stdlib.h>
 
-/* The ranks of the living members, in order. Returns how many. */
+/* The ranks of the living members that do not leave, in order. Returns how many. */
 static int find_living(const struct nixl_team *team, int *ranks)
 {
     int n = 0;
 
     for (int i = 0; i < team->size; i++) {
-        if (!nxr_team_has_lost(team, i)) {
+        if (!nxr_team_has_lost(team, i) && !nxr_leaving_is_known(team->ranks[i])) {
             ranks[n++] = team->ranks[i];
         }
     }

@@ -37,8 +37,11 @@ void nxr_team_break_node(struct nixl_team *team, int status, int lost_rank)
     if (lost_rank >= 0) {
         const struct nxr_peer *peer = nxr_peer_find(lost_rank);
 
-        atomic_store(&node->head->lost_has_left,
-                     peer != NULL && atomic_load(&peer->state) == NIXL_PEER_FINISHED);
+        atomic_store(&node->head->loss,
+                     atomic_load(&team->lost_leaves) ? NXR_LOSS_LEAVES
+                     : peer != NULL && atomic_load(&peer->state) == NIXL_PEER_FINISHED
+                         ? NXR_LOSS_LEFT
+                         : NXR_LOSS_DIED);
         atomic_store(&node->head->lost_member, nxr_team_rank_of(team, lost_rank));
     }
     atomic_compare_exchange_strong(&node->head->broken, &whole, status);
@@ -107,11 +110,16 @@ bool nxr_team_has_lost_one(struct nixl_team *team)
     return false;
 }
 
-void nxr_team_hear_of_loss(const struct nixl_team *team, int team_rank, bool has_left)
+void nxr_team_hear_of_loss(struct nixl_team *team, int team_rank, enum nxr_loss loss)
 {
     int rank = team_rank >= 0 && team_rank < team->size ? team->ranks[team_rank] : -1;
     struct nxr_peer *peer;
 
+    if (loss == NXR_LOSS_LEAVES) {
+        atomic_store(&team->lost_leaves, true);
+        nxr_leaving_hear(rank);
+        return;
+    }
     if (rank < 0 || team->is_mixed) {
         return;
     }
@@ -119,7 +127,7 @@ void nxr_team_hear_of_loss(const struct nixl_team *team, int team_rank, bool has
     peer = nxr_peer_get_locked(rank);
     if (peer == NULL || !nxr_identity_is(&peer->identity, &team->members[team_rank])) {
         /* another process has taken its place */
-    } else if (has_left) {
+    } else if (loss == NXR_LOSS_LEFT) {
         nxr_life_left_locked(rank);
     } else {
         nxr_life_lost_locked(rank);
@@ -128,11 +136,11 @@ void nxr_team_hear_of_loss(const struct nixl_team *team, int team_rank, bool has
 }
 
 /* A member reports that this one is lost. */
-static int team_lose(struct nixl_team *team, int team_rank, bool has_left)
+static int team_lose(struct nixl_team *team, int team_rank, enum nxr_loss loss)
 {
     bool is_member = team_rank >= 0 && team_rank < team->size;
 
-    nxr_team_hear_of_loss(team, team_rank, has_left);
+    nxr_team_hear_of_loss(team, team_rank, loss);
     return nxr_team_break(team, NIXL_E_PEER_LOST, is_member ? team->ranks[team_rank] : -1);
 }
 
@@ -144,13 +152,15 @@ static int look_at_others(struct nixl_team *team)
 
     if (status == NIXL_E_PEER_LOST) {
         return team_lose(team, atomic_load(&head->lost_member),
-                         atomic_load(&head->lost_has_left) != 0);
+                         (enum nxr_loss)atomic_load(&head->loss));
     }
     if (status == NIXL_OK && !team->is_boot_borrowed &&
         nxr_mailbox_is_broken(&team->boot, team->size)) {
         status = nxr_mailbox_cause(&team->boot, team->size);
         if (status == NIXL_E_PEER_LOST) {
-            return team_lose(team, nxr_mailbox_lost(&team->boot, team->size), false);
+            return team_lose(team, nxr_mailbox_lost(&team->boot, team->size),
+                             nxr_mailbox_leaves(&team->boot, team->size) ? NXR_LOSS_LEAVES
+                                                                         : NXR_LOSS_DIED);
         }
     }
     if (status != NIXL_OK) {
@@ -158,6 +168,13 @@ static int look_at_others(struct nixl_team *team)
         return nxr_team_break(team, NIXL_E_CANCELED, -1);
     }
     return NIXL_OK;
+}
+
+/* The member that is waited for has begun to leave without its part of the call. */
+static int team_lose_leaving(struct nixl_team *team, int team_rank)
+{
+    atomic_store(&team->lost_leaves, true);
+    return nxr_team_break(team, NIXL_E_PEER_LOST, team->ranks[team_rank]);
 }
 
 int nxr_team_look(struct nixl_team *team, int team_rank)
@@ -179,6 +196,10 @@ int nxr_team_look(struct nixl_team *team, int team_rank)
     }
     if (status == NIXL_OK && team_rank >= 0 && nxr_team_has_lost(team, team_rank)) {
         status = nxr_team_break(team, NIXL_E_PEER_LOST, team->ranks[team_rank]);
+    }
+    if (status == NIXL_OK && team_rank >= 0 &&
+        nxr_leaving_never_comes(&team->leaving, team->ranks[team_rank])) {
+        status = team_lose_leaving(team, team_rank);
     }
     if (status == NIXL_OK && team->timeout_ns > 0 && nxr_team_left(team) <= 1 &&
         nxr_now_ns() >= team->deadline) {

@@ -5,6 +5,9 @@
 
 #include "core/subsystem.h"
 
+/* In the last finalize, with all puts complete: who waits for this rank need not any more. */
+void nxr_leaving_say(void);
+
 /* Free all teams and forget everything (last finalize). */
 void nxr_teams_free_all(void);
 

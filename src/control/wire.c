@@ -207,6 +207,7 @@ static bool is_verdict(const struct nxr_verdict *verdict)
     return is_outcome(verdict->status) && verdict->member >= (is_loss ? 0 : -1) &&
            verdict->has_left <= (is_loss ? 1u : 0u) &&
            (verdict->cause == NXR_VERDICT_STATUS ||
+            (verdict->cause == NXR_VERDICT_LEAVES && is_loss && verdict->has_left == 0) ||
             (verdict->cause == NXR_VERDICT_TABLES && verdict->status == NIXL_E_INVALID_ARG &&
              verdict->member >= 0));
 }

@@ -13,7 +13,7 @@
 #include "transports/transport.h"
 
 #define NXR_WIRE_MAGIC   0x5752584eu /* "NXRW" */
-#define NXR_WIRE_VERSION 15u
+#define NXR_WIRE_VERSION 16u
 #define NXR_WIRE_MAX_FDS 3
 #define NXR_WIRE_REMOTE  (-1) /* in place of a number of descriptors: it came over a network */
 
@@ -135,6 +135,7 @@ struct nxr_verdict {
 enum nxr_verdict_cause {
     NXR_VERDICT_STATUS,
     NXR_VERDICT_TABLES, /* INVALID_ARG: `member` has other limits than the first member */
+    NXR_VERDICT_LEAVES, /* PEER_LOST: `member` is not lost yet, but in its last nixl_finalize() */
 };
 
 struct nxr_wire_verdict { /* PROPOSE, DECIDED */

@@ -38,6 +38,7 @@ static uint32_t free_ids[NXR_N_REGION_IDS];         /* ids that were given back,
 static uint32_t n_free_ids;
 static uint32_t n_used_ids; /* ids from here on were never used */
 static uint64_t last_generation;
+static const char *publish_ended; /* a name of the library's own that is not awaited any more */
 
 /* What makes regions whose names begin with the prefix when they are asked for. */
 static struct {
@@ -74,8 +75,10 @@ static struct nxr_published *publish_make(const struct nxr_peer *peer, const cha
  */
 static bool publish_is_over(const char *name)
 {
-    return atomic_load(&nxr_job.state) == NXR_STATE_LEAVING && name[0] != NXR_REGION_INTERNAL &&
-           name[0] != NXR_WINDOW_NAME;
+    if (name[0] == NXR_REGION_INTERNAL || name[0] == NXR_WINDOW_NAME) {
+        return publish_ended != NULL && strcmp(name, publish_ended) == 0;
+    }
+    return atomic_load(&nxr_job.state) == NXR_STATE_LEAVING;
 }
 
 /* Answer that there is none, and will be none. */
@@ -186,6 +189,12 @@ void nxr_publish_leave(void)
             after = publish_parked.next; /* see answer_parked() */
         }
     }
+}
+
+void nxr_publish_end(const char *name)
+{
+    publish_ended = name;
+    nxr_publish_leave();
 }
 
 /* Does the library itself make regions of that name? The last are those of channels. */
@@ -533,4 +542,5 @@ void nxr_publish_reset(void)
 {
     n_free_ids = 0;
     n_used_ids = 0;
+    publish_ended = NULL;
 }

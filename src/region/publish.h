@@ -87,6 +87,12 @@ void nxr_publish_ask(const struct nxr_control_source *source, uint64_t ask, cons
  */
 void nxr_publish_leave(void);
 
+/*
+ * The library of this rank, too, publishes no region of that name, a constant, any more: tell those
+ * who wait for it, and who ask. One name until the last nixl_finalize() is over. job.lock.
+ */
+void nxr_publish_end(const char *name);
+
 /* Does anyone, here or elsewhere, wait for a name that is not published yet? */
 bool nxr_publish_is_awaited(void);
 

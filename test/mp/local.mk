@@ -55,6 +55,7 @@ mp_programs = \
 	%D%/hostile_net \
 	%D%/large \
 	%D%/late_ask \
+	%D%/late_team \
 	%D%/leave \
 	%D%/lean \
 	%D%/leave_race \
@@ -176,6 +177,7 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_large_LDFLAGS = $(mp_link)
 %C%_large_LDADD = $(mp_libs)
 %C%_late_ask_LDADD = $(mp_libs)
+%C%_late_team_LDADD = $(mp_libs)
 %C%_lean_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 %C%_lean_LDFLAGS = $(mp_link)
 %C%_lean_LDADD = $(mp_libs) $(PMIX_LIBS) -ldl

@@ -2849,7 +2849,8 @@ extern "C" {
 #[doc = " until each member has freed its own handle. All members of a team call its collectives in the"]
 #[doc = " same order; a team runs one at a time, in any thread, and several teams run at the same time. A"]
 #[doc = " member that dies ends the collectives of the team with NIXL_E_PEER_LOST on all others;"]
-#[doc = " nixl_team_shrink() makes a team of the survivors."]
+#[doc = " nixl_team_shrink() makes a team of the survivors. So does, after a second or two, a member that"]
+#[doc = " is waited for in a call that it has not begun, and is in nixl_finalize()."]
 #[doc = ""]
 #[doc = " The members that make a team agree on the outcome: all survivors get NIXL_OK, or all get the same"]
 #[doc = " error, whichever members die meanwhile. If a member dies at the very end, all may get a team that"]
@@ -2879,7 +2880,7 @@ extern "C" {
     #[doc = " @return NIXL_E_INVALID_ARG    team_p is NULL, or the timeout is negative; on all members:"]
     #[doc = "                               NIXLRUN_COLL_TABLE or its file differs between members"]
     #[doc = " @return NIXL_E_TIMEOUT        a member did not call in time"]
-    #[doc = " @return NIXL_E_PEER_LOST      a member has died"]
+    #[doc = " @return NIXL_E_PEER_LOST      a member has died, or leaves the job without having called"]
     #[doc = " @return NIXL_E_CANCELED       this rank is leaving the job"]
     #[doc = " @return NIXL_E_IN_USE         another call or request is making a team of the same ranks"]
     #[doc = " @return NIXL_E_UNSUPPORTED    no transport reaches a member"]
@@ -3003,8 +3004,8 @@ extern "C" {
 extern "C" {
     #[must_use]
     #[doc = " A team of the living members of @p team, in the same order; @p team may be broken, or have lost"]
-    #[doc = " no member. A member that dies during the call is left out too: the survivors agree on the"]
-    #[doc = " remaining members, and get no NIXL_E_PEER_LOST."]
+    #[doc = " no member. A member that dies during the call is left out too, and one that is in"]
+    #[doc = " nixl_finalize(): the others agree on the remaining members, and get no NIXL_E_PEER_LOST."]
     #[doc = " Collective: the living members. Otherwise as nixl_team_world()."]
     pub fn nixl_team_shrink(
         team: *mut nixl_team,

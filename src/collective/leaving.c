@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asking ranks whether they leave, and answering. Owns the handle of the region that is asked for,
+ * the same for all teams, so that a rank keeps one question of each peer at most. Lock: job.lock.
+ */
+#include "config.h"
+
+#include "collective/leaving.h"
+#include "collective/teams.h"
+#include "region/publish.h"
+#include "region/region.h"
+#include "util/clock.h"
+
+#include <stdatomic.h>
+
+/* How long a wait lasts before it asks, and how often it looks for the answer. */
+#define LOOK_NS  (1 * NXR_S)
+#define AGAIN_NS (20 * NXR_MS)
+
+/* A rank that leaves has answered when a waiter has looked so often. */
+#define ANSWER_LOOKS 4
+
+static const char leaving_name[] = {NXR_REGION_INTERNAL, 'l', 'e', 'f', 't', '\0'};
+
+static struct nixl_region *_Atomic leaving_region; /* NULL until it is first asked for */
+static bool leaving_is_said;                       /* the program has left */
+static _Atomic int leaving_n_working;
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+/* Has the rank answered? With `renew` it is asked again, for it may have come back since. */
+static bool leaving_ask(int rank, bool renew)
+{
+    struct nxr_region_segment *segment;
+    struct nixl_region *region;
+    bool is_never = false;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    region = atomic_load(&leaving_region);
+    if (region == NULL) {
+        region = nxr_region_open(leaving_name);
+        atomic_store(&leaving_region, region);
+    }
+    if (region != NULL && nxr_region_want_segment(region, rank, renew, &segment) == NIXL_OK) {
+        is_never = segment->is_never;
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    return is_never;
+}
+
+/* Where the answer of a rank is; NULL: it was not asked. job.lock */
+static struct nxr_region_segment *_Atomic *leaving_place(int rank)
+{
+    struct nixl_region *region = atomic_load(&leaving_region);
+    struct nxr_segment_chunk *chunk =
+        region != NULL ? atomic_load(&region->chunks[rank / NXR_SEGMENTS_PER_CHUNK]) : NULL;
+
+    return chunk != NULL ? &chunk->segments[rank % NXR_SEGMENTS_PER_CHUNK] : NULL;
+}
+
+bool nxr_leaving_is_known(int rank)
+{
+    const struct nxr_region_segment *segment;
+    struct nxr_region_segment *_Atomic *place;
+    bool is_never;
+
+    if (atomic_load(&leaving_region) == NULL) {
+        return false;
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    place = leaving_place(rank);
+    segment = place != NULL ? atomic_load(place) : NULL;
+    is_never = segment != NULL && segment->is_never;
+    pthread_mutex_unlock(&nxr_job.lock);
+    return is_never;
+}
+
+void nxr_leaving_hear(int rank)
+{
+    if (rank >= 0 && rank != nxr_job.rank) {
+        (void)leaving_ask(rank, false);
+    }
+}
+
+void nxr_leaving_peer_ended(struct nxr_peer *peer)
+{
+    struct nxr_region_segment *_Atomic *place = leaving_place(peer->rank);
+
+    if (place != NULL) {
+        nxr_region_drop_segment(place);
+    }
+}
+
+bool nxr_leaving_never_comes(struct nxr_leaving *leaving, int rank)
+{
+    int64_t now = nxr_now_ns();
+
+    if (leaving->awaited != rank + 1) {
+        *leaving = (struct nxr_leaving){.awaited = rank + 1, .look_at = now + LOOK_NS};
+    }
+    if (leaving->was_seen) {
+        return true;
+    }
+    if (now >= leaving->look_at && rank != nxr_job.rank) {
+        leaving->was_seen = leaving_ask(rank, leaving->n_looks == 0);
+        leaving->n_looks += leaving->n_looks < ANSWER_LOOKS;
+        leaving->look_at = now + AGAIN_NS;
+    }
+    return false;
+}
+
+int64_t nxr_leaving_sleep(const struct nxr_leaving *leaving, int64_t longest_ns)
+{
+    bool is_soon = leaving->awaited != 0 && leaving->n_looks > 0 && leaving->n_looks < ANSWER_LOOKS;
+
+    return is_soon && longest_ns > AGAIN_NS ? AGAIN_NS : longest_ns;
+}
+
+/* ---- answering ------------------------------------------------------------------------------- */
+
+/* job.lock */
+static void leaving_answer(void)
+{
+    if (leaving_is_said && atomic_load(&leaving_n_working) == 0) {
+        nxr_publish_end(leaving_name);
+    }
+}
+
+void nxr_leaving_begin_work(void)
+{
+    atomic_fetch_add(&leaving_n_working, 1);
+}
+
+void nxr_leaving_end_work(void)
+{
+    if (atomic_fetch_sub(&leaving_n_working, 1) == 1 &&
+        atomic_load(&nxr_job.state) == NXR_STATE_LEAVING) {
+        pthread_mutex_lock(&nxr_job.lock);
+        leaving_answer();
+        pthread_mutex_unlock(&nxr_job.lock);
+    }
+}
+
+void nxr_leaving_say(void)
+{
+    pthread_mutex_lock(&nxr_job.lock);
+    leaving_is_said = true;
+    leaving_answer();
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+/* The handle is closed together with all others. */
+void nxr_leaving_stop(void)
+{
+    pthread_mutex_lock(&nxr_job.lock);
+    atomic_store(&leaving_region, NULL);
+    leaving_is_said = false;
+    pthread_mutex_unlock(&nxr_job.lock);
+}

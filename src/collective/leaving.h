@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks that are in their last nixl_finalize(), seen by those that wait for them. Such a rank lives
+ * and answers until the others have come, so it is not lost; but its program begins nothing any
+ * more, so a call that waits for its part would wait for ever, and it for the caller.
+ *
+ * A wait that has lasted LOOK_NS asks the member for a region that nobody ever publishes. The
+ * answer comes when the member's program has left and what it had started in the background has
+ * ended: there will be none. All that the member has done for a team is visible before that.
+ */
+#ifndef NXR_COLLECTIVE_LEAVING_H
+#define NXR_COLLECTIVE_LEAVING_H
+
+#include "core/job.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A call's wait for a member; all zero when the call begins. */
+struct nxr_leaving {
+    int awaited;     /* 1 + the rank; 0: none */
+    int64_t look_at; /* when to look next */
+    int n_looks;     /* the first one asks */
+    bool was_seen;   /* the last look has found that it leaves */
+};
+
+/*
+ * The caller has waited in vain for something that only that rank does. True: it never will. It was
+ * leaving when the caller last looked, and has not done it since. Takes job.lock.
+ */
+bool nxr_leaving_never_comes(struct nxr_leaving *leaving, int rank);
+
+/*
+ * Is that rank known to be leaving, by a wait of this process or by nxr_leaving_hear()? The latter
+ * has heard it from another rank, and verifies it. Take job.lock.
+ */
+bool nxr_leaving_is_known(int rank);
+void nxr_leaving_hear(int rank);
+
+/* That peer has ended: if it comes back, it is not leaving any more. Caller holds job.lock. */
+void nxr_leaving_peer_ended(struct nxr_peer *peer);
+
+/* How long the waiter may sleep, at most longest_ns: the answer does not wake it. */
+int64_t nxr_leaving_sleep(const struct nxr_leaving *leaving, int64_t longest_ns);
+
+/* This process begins, and ends, work for a team that goes on during nixl_finalize(). */
+void nxr_leaving_begin_work(void);
+void nxr_leaving_end_work(void);
+
+/* The last nixl_finalize() has ended; it began with nxr_leaving_say() (teams.h). */
+void nxr_leaving_stop(void);
+
+#endif
