@@ -15,7 +15,7 @@ refuses() {
     [ "$(cat "$scratch/out")" = "$want" ] || cat "$scratch/out"
 }
 
-echo 1..7
+echo 1..8
 sed -n "/^packages='/,/^'/p" "$src/quickstart" | sed '1d;$d' >"$scratch/list"
 verdict "$(LC_ALL=C sort -uc -k1,1 "$scratch/list" 2>&1
     grep -vE '^[a-z0-9.+-]+ +(run|check|ci)$' "$scratch/list" || :
@@ -58,6 +58,24 @@ verdict "$("$src/test/run-check.sh" "$scratch" >"$scratch/out" && echo "a failur
     grep -q recheck "$src/test/run-check.sh" && echo "a test that fails is run again")" \
     "what fails once has failed, and the words of its log are told"
 
+# Two tests at a time, each of which prints in the middle of a line of the other.
+mkfifo "$scratch/a" "$scratch/b"
+cat >"$scratch/Makefile" <<'TEXT'
+check: a b
+a b:
+	@printf 'PASS: $@ 1 - one, '; timeout 20 ./meet $@; echo two
+.PHONY: a b
+TEXT
+cat >"$scratch/meet" <<'TEXT'
+#!/bin/sh
+if [ "$1" = a ]; then echo a >a && read -r line <b; else read -r line <a && echo b >b; fi
+TEXT
+chmod +x "$scratch/meet"
+verdict "$("$src/test/run-check.sh" "$scratch" >"$scratch/out" || echo "code $?"
+    for line in 'PASS: a 1 - one, two' 'PASS: b 1 - one, two'; do
+        grep -qxF "$line" "$scratch/out" || cat "$scratch/out"
+    done)" "lines of tests that run at a time are whole"
+
 cat >"$scratch/log" <<'TEXT'
 PASS: test/conformance/a.mp 1 - conformance np=1 shm: put: one (1 ms)
 PASS: test/conformance/a.mp 2 - conformance np=2 shm: put: one (1 ms)
@@ -67,6 +85,8 @@ PASS: test/conformance/b.mp 1 - conformance local=cuda np=2 shm+cuda_ipc: put: o
 PASS: test/conformance/b.mp 2 - conformance local=cuda np=2 shm+cuda_ipc: put between kinds: two (1 ms)
 SKIP: test/conformance/c.mp 1 - conformance segment=vulkan np=2 shm+vulkan_ipc # SKIP no device
 PASS: test/mp/hello.mp 1 - hello np=2 shm
+PASS: test/conformance/d.mp 1 - conformance segment= ms)
+PASS: test/conformance/d.mp 2 - conformance segment=file loPASS: test/mp/hello.mp 1 - hello np=2 shm
 TEXT
 cat >"$scratch/want" <<'TEXT'
 host -> host self 1 -
@@ -78,4 +98,5 @@ TEXT
 verdict "$("$src/test/matrix.sh" "$scratch/log" | sed -n -e '/^local/d' -e '/ -> /p' |
     sed 's/  */ /g' >"$scratch/rows"
     "$src/test/matrix.sh" /dev/null >/dev/null && echo "nothing at all is no failure"
+    [ "$("$src/test/matrix.sh" "$scratch/log" | grep -c '^matrix: a line is cut')" = 2 ] || echo "cut lines are not told"
     diff "$scratch/rows" "$scratch/want")" "the matrix has what passed, failed, was skipped, is missing"

@@ -1,11 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The matrix of operation, transport and kind of memory, from the lines of the conformance program in
-# what "make check" printed. Usage: matrix.sh LOG ... The exit code is 1 if there is no such line.
+# what "make check" printed. A line that is cut, so that it names no kind of memory, is no row: it is
+# told. Usage: matrix.sh LOG ... The exit code is 1 if there is no such line.
 set -eu
 cat "$@" | awk '
+    BEGIN { split("host cuda vulkan file object", known); for (k in known) is_kind[known[k]] = 1 }
+
     # Of "conformance segment=cuda np=2 shm+cuda_ipc A=1": sets way and kinds, the two names of a row.
-    # Local memory is of the kind in "local=" only for guarantees between kinds.
+    # Local memory is of the kind in "local=" only for guarantees between kinds. 0: the line is cut.
     function read_job(job, is_between, n, words, i, key, part, near, method, is_registered, is_alone) {
         n = split(job, words, " ")
         part = near = "host"
@@ -22,6 +25,7 @@ cat "$@" | awk '
                 way = words[++i]
             }
         }
+        if (way == "" || !(part in is_kind) || !(near in is_kind)) return 0
         if (part near == "hosthost") sub(/[+][a-z]*_ipc/, "", way)
         if (!index(job, " hosts=")) sub(/^shm[+]/, "", way)
         if (is_alone) way = "self"
@@ -32,6 +36,7 @@ cat "$@" | awk '
         note("kind", kind, near)
         note("kind", kind, part)
         is_run[near, part] = 1
+        return 1
     }
 
     function note(list, names, name) {
@@ -49,7 +54,10 @@ cat "$@" | awk '
         reason = line
         operation = n >= 3 ? parts[2] : "job"
         if (result == "SKIP:") sub(/ # SKIP.*/, "", parts[1])
-        read_job(parts[1], sub(/ between kinds$/, "", operation) || result == "SKIP:")
+        if (!read_job(parts[1], sub(/ between kinds$/, "", operation) || result == "SKIP:")) {
+            print "matrix: a line is cut, or names no kind of memory: " $0
+            next
+        }
         note("kinds", all_kinds, kinds)
         note("ways", all_ways, way)
         is_row[kinds, way] = 1

@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Run "make check" in a build folder and print what it prints; then, each line after "  | ", what the
 # failing tests said of their failures. Two tests run at a time, beside those that want to be alone (see
-# "limited"). Usage: run-check.sh BUILD [MAKE-ARGUMENT ...]
+# "limited"); what a test prints is held until it ends (-O), for two that print into one file cut each
+# other's lines. Usage: run-check.sh BUILD [MAKE-ARGUMENT ...]
 set -u
 build=$1
 shift
 
 log=$build/run-check.log
 status=0
-make -C "$build" -k -j2 check "$@" >"$log" 2>&1 </dev/null || status=$?
+make -C "$build" -k -j2 -Otarget check "$@" >"$log" 2>&1 </dev/null || status=$?
 cat "$log"
 
 # words FILE: what a test's log says of its failures.
