@@ -85,6 +85,7 @@ dist_peers_DATA = \
 	%D%/peers/collective_nixlrun.c \
 	%D%/peers/collective_shmem.c \
 	%D%/peers/pair.h \
+	%D%/peers/pair.py \
 	%D%/peers/peer.h \
 	%D%/peers/peer_mpi.c \
 	%D%/peers/peer_nixl.py \
