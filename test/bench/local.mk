@@ -87,6 +87,7 @@ dist_peers_DATA = \
 	%D%/peers/pair.h \
 	%D%/peers/pair.py \
 	%D%/peers/peer.h \
+	%D%/peers/peer_mooncake.py \
 	%D%/peers/peer_mpi.c \
 	%D%/peers/peer_nixl.py \
 	%D%/peers/peer_nixlrun.c \

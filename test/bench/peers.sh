@@ -21,8 +21,8 @@ usage() {
 Usage: nixl_bench peers [OPTION...]
        nixl_bench peers --network [OPTION...]
 
-Measure nixlrun beside UCX, libfabric, Open MPI, its OpenSHMEM, MPICH and NVIDIA NIXL, as far as
-they are installed, in turns on this host; with --network between two hosts made of namespaces.
+Measure nixlrun beside UCX, libfabric, Open MPI, its OpenSHMEM, MPICH, NVIDIA NIXL and Mooncake, as
+far as they are installed, in turns on this host; with --network between two hosts made of namespaces.
 The measuring programs are compiled against what is installed, into a temporary folder.
 
   --list            which peers are here, which are not and how to install them; measure nothing
@@ -39,7 +39,7 @@ The measuring programs are compiled against what is installed, into a temporary 
   --state near|far  wait for the two cores to lie so to each other. Default: take what comes
   --patience S      seconds to wait for that before each run. Default: 60
   --keep FILE       keep every measured line, with its state, as CSV
-  --python PROGRAM  the python in which NIXL is installed. Default: python3
+  --python PROGRAM  the python in which NIXL and Mooncake are installed. Default: python3
   --build DIR       a build folder of nixlrun to measure, in place of this one
   -h, --help        this text
 EOF
@@ -49,7 +49,7 @@ default_ranks=2
 for n in 4 8 16 32; do
     [ $n -gt "$(nproc)" ] || default_ranks=$default_ranks,$n
 done
-choices=peers,collectives,own all_peers=ucx,ofi,openmpi,oshmem,mpich,nixl default_only=peers
+choices=peers,collectives,own all_peers=ucx,ofi,openmpi,oshmem,mpich,nixl,mooncake default_only=peers
 parse_options "$@"
 
 export SHMEM_SYMMETRIC_SIZE=200M
@@ -65,6 +65,7 @@ offer "Open MPI" "$(version_of "$openmpi_run" --version)" "$openmpi_cc" peer_mpi
 offer OpenSHMEM "$(version_of oshmem_info --version)" oshcc peer_shmem oshmem "openmpi-bin libopenmpi-dev"
 offer MPICH "$(version_of "$mpich_run" --version)" "$mpich_cc" peer_mpi mpich "mpich libmpich-dev"
 offer_python "NVIDIA NIXL" peer_nixl.py nixl nixl
+offer_python Mooncake peer_mooncake.py mooncake mooncake-transfer-engine-non-cuda
 if [ $is_list = yes ]; then
     say_peers
     exit 0
@@ -95,6 +96,7 @@ peer_turn() {
     run mpich "" mpich "$mpich_run" -np 2
     run ofi "" ofi
     run nixl "" nixl
+    run mooncake "" mooncake
 }
 
 peer_columns='nixlrun|nixlrun
@@ -103,7 +105,8 @@ Open MPI|openmpi
 its OpenSHMEM|oshmem
 MPICH|mpich
 libfabric|ofi
-NIXL (Python)|nixl'
+NIXL (Python)|nixl
+Mooncake (Python, TCP)|mooncake'
 peer_rows='put 8 B, visible at the target|put|8
 get 8 B|get|8
 put 8 B in a window of 64|put_window|8
@@ -112,6 +115,7 @@ the same by a signal|put_notify|8|nixlrun-signal
 message of 8 B, one way|send|8
 messages of 8 B in a row, each|send_window|8
 fetch and add of 8 B|fetch_add|8
+write 64 KiB, put it, then the target reads all of it|fresh_put_read|65536
 put 1 MiB|put|1048576
 put 1 MiB, then the target reads all of it|put_read|1048576
 write 1 MiB, put it, then the target reads all of it|fresh_put_read|1048576

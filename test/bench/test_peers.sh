@@ -27,7 +27,7 @@ verdict "$(refuses "unknown option '--frob'; see --help" --frob
     refuses "--ranks is '1'; allowed: numbers from 2" --ranks 1
     refuses "--state is 'here'; allowed: near, far or any" --state here
     refuses "--only has 'all'; allowed: peers,collectives,own" --only all
-    refuses "--peers has 'gpi'; allowed: ucx,ofi,openmpi,oshmem,mpich,nixl" --peers gpi
+    refuses "--peers has 'gpi'; allowed: ucx,ofi,openmpi,oshmem,mpich,nixl,mooncake" --peers gpi
     refuses "--json '/nowhere/x': No such file or directory" --json /nowhere/x
     refuses "--build: there is no folder '/nowhere'" --build /nowhere
     refuses "there is no nixlrun in '/usr'; name the build folder by --build" --build /usr)" "bad options are refused, in words"
@@ -53,7 +53,8 @@ verdict "$(PATH=$scratch/bin "$bench" peers --list --python "$scratch/bin/python
     for line in 'missing  Open MPI: no mpicc.openmpi (Debian: apt-get install openmpi-bin libopenmpi-dev)' \
         'missing  OpenSHMEM: no oshcc (Debian: apt-get install openmpi-bin libopenmpi-dev)' \
         'missing  MPICH: no mpicc.mpich (Debian: apt-get install mpich libmpich-dev)' \
-        "missing  NVIDIA NIXL: $scratch/bin/python3: ModuleNotFoundError: none (pip install nixl, and name its python by --python)"; do
+        "missing  NVIDIA NIXL: $scratch/bin/python3: ModuleNotFoundError: none (pip install nixl, and name its python by --python)" \
+        "missing  Mooncake: $scratch/bin/python3: ModuleNotFoundError: none (pip install mooncake-transfer-engine-non-cuda, and name its python by --python)"; do
         grep -qxF "$line" "$scratch/out" || { echo "no '$line'"; cat "$scratch/out" "$scratch/err"; }
     done)" "what is missing is named, with what installs it"
 
@@ -86,6 +87,56 @@ verdict "$(measures --markdown
 verdict "$(measures --only collectives --ranks 2 --goals
     grep -q '^allreduce/2 8 ' "$scratch/out" && grep -q '^Goals of collectives of 2 ranks' "$scratch/out" || cat "$scratch/out")" \
     "collectives are measured, and held against goals"
+
+# Mooncake's calls are looked at with a stand-in for its wheel, which has them, and copies with
+# process_vm; or fails. The wheel itself: pip install mooncake-transfer-engine-non-cuda.
+python=$build/python/bin/python3
+if [ -x "$python" ]; then
+    mkdir -p "$scratch/wheels/mooncake" "$scratch/wheels/mooncake_transfer_engine_stand_in-1.2.dist-info"
+    printf 'Metadata-Version: 2.1\nName: mooncake-transfer-engine-stand-in\nVersion: 1.2\n' \
+        >"$scratch/wheels/mooncake_transfer_engine_stand_in-1.2.dist-info/METADATA"
+    cat >"$scratch/wheels/mooncake/engine.py" <<'TEXT'
+import ctypes, os
+
+class Extent(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_size_t), ("nbytes", ctypes.c_size_t)]
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+class TransferEngine:
+    def initialize(self, *name):
+        return 0 if name == ("127.0.0.1", "P2PHANDSHAKE", "tcp", "") else -1
+    def register_memory(self, address, nbytes):
+        return 0
+    def get_rpc_port(self):
+        return os.getpid()
+    def copy(self, call, other, here, there, nbytes):
+        if os.environ.get("STAND_IN_FAILS") and nbytes > 8:
+            return -5
+        near, far = ctypes.byref(Extent(here, nbytes)), ctypes.byref(Extent(there, nbytes))
+        n = getattr(libc, call)(int(other.split(":")[1]), near, 1, far, 1, 0)
+        return 0 if n == nbytes else -1
+    def transfer_sync_write(self, *what):
+        return self.copy("process_vm_writev", *what)
+    def transfer_sync_read(self, *what):
+        return self.copy("process_vm_readv", *what)
+    def batch_transfer_sync_write(self, other, *lists):
+        return min(self.transfer_sync_write(other, *what) for what in zip(*lists))
+    def batch_transfer_sync_read(self, other, *lists):
+        return min(self.transfer_sync_read(other, *what) for what in zip(*lists))
+TEXT
+    export PYTHONPATH="$scratch/wheels"
+    verdict "$(measures --peers mooncake --python "$python" --sizes 4096 --keep "$scratch/lines"
+        grep -qx 'found    Mooncake 1.2' "$scratch/err" || cat "$scratch/err"
+        for op in put get put_window get_window put_notify put_read fresh_put_read; do
+            grep -q "^mooncake,$op,4096,[0-9.]*,[0-9.]*,[0-9.]*,[a-z-]*$" "$scratch/lines" || { cat "$scratch/lines" "$scratch/err"; break; }
+        done)" "Mooncake is measured beside nixlrun"
+    verdict "$(STAND_IN_FAILS=1 measures --peers mooncake --python "$python" --sizes 4096
+        grep -q '^# mooncake gave nothing: .*\(write: error -5\|the other rank has ended\)' "$scratch/err" || cat "$scratch/err")" \
+        "... and if a transfer fails, that is told"
+else
+    verdict "" "Mooncake is measured beside nixlrun # SKIP there is no $build/python; ./quickstart packages check makes it"
+fi
 
 # shellcheck disable=SC2086
 "$bench" peers $quick --budget 2000 --peers openmpi >"$scratch/out" 2>"$scratch/err" </dev/null &
