@@ -32,10 +32,10 @@ states() {
         }' "$lines" | sort -k1,1rn -k2,2rn | cut -d' ' -f3
 }
 
-# Which peers have no figure in the state of a table.
-say_gaps() { # STATE
+# Which peers have no figure in states, a regular expression.
+say_gaps() { # STATES
     local names
-    names=$(awk -F, -v state="$1" '{ all[$1] = 1 } $7 == state { has[$1] = 1 }
+    names=$(awk -F, -v states="^($1)$" '{ all[$1] = 1 } $7 ~ states { has[$1] = 1 }
         END { for (name in all) if (!(name in has)) printf "%s ", name }' "$lines")
     [ -z "$names" ] || echo "# the cores lay otherwise in every turn of: $names(more turns: --repeat)" >&2
 }
@@ -81,20 +81,22 @@ print_tables() {
     for state in $(states); do
         print_table "$state"
     done
+    say_gaps "$(states | paste -s -d '|')"
     [ -s "$lines" ] || echo "no peer has given a figure" >&2
 }
 
 # markdown_table COLUMNS ROWS: a table as README.md has it, of the first state. COLUMNS: lines
 # TITLE|LANE LANE..., of which the fastest counts; ROWS: lines TEXT|OPERATION|BYTES[|LANE...], where
-# LANE... replace the lanes of the columns, one each. A column without a figure is left out.
+# LANE... replace the lanes of the columns, one each. A column without a figure is left out. A figure that
+# exists only of turns in which the cores moved is marked.
 markdown_table() {
     local state
     state=$(states | head -n 1)
-    say_gaps "$state"
+    say_gaps "$state|mixed"
     printf '%s\n' "$1" >"$work/columns"
     printf '%s\n' "$2" >"$work/rows"
     awk -F, -v state="$state" "$functions"'
-        function best(lanes, key, n, list, i, value, least) {
+        function best(values, lanes, key, n, list, i, value, least) {
             n = split(lanes, list, " ")
             least = ""
             for (i = 1; i <= n; i++)
@@ -106,14 +108,20 @@ markdown_table() {
         }
         FILENAME ~ /columns$/ { split($0, part, "|"); title[++n_columns] = part[1]; lanes[n_columns] = part[2]; next }
         FILENAME ~ /rows$/ { row[++n_rows] = $0; next }
-        $7 == state { values[$1, $2 "|" $3] = values[$1, $2 "|" $3] " " $4 }
+        $7 == state { steady[$1, $2 "|" $3] = steady[$1, $2 "|" $3] " " $4 }
+        $7 == "mixed" { moved[$1, $2 "|" $3] = moved[$1, $2 "|" $3] " " $4 }
         END {
             for (r = 1; r <= n_rows; r++) {
                 n = split(row[r], part, "|")
                 for (c = 1; c <= n_columns; c++) {
                     which = n < 4 ? lanes[c] : part[3 + c]
-                    cell[r, c] = best(which, part[2] "|" part[3])
-                    if (cell[r, c] != "") { is_shown[c] = 1; has[r] = 1 }
+                    time = best(steady, which, part[2] "|" part[3])
+                    mark = ""
+                    if (time == "") { time = best(moved, which, part[2] "|" part[3]); mark = "\\*" }
+                    if (time == "") continue
+                    cell[r, c] = show(time, "µs") mark
+                    is_shown[c] = has[r] = 1
+                    is_marked = is_marked || (mark != "" && state != "mixed")
                 }
             }
             head = "| operation |"; rule = "|---|"
@@ -125,9 +133,10 @@ markdown_table() {
                 split(row[r], part, "|")
                 line = "| " part[1] " |"
                 for (c = 1; c <= n_columns; c++)
-                    if (is_shown[c]) line = line (cell[r, c] == "" ? " |" : " " show(cell[r, c], "µs") " |")
+                    if (is_shown[c]) line = line (cell[r, c] == "" ? " |" : " " cell[r, c] " |")
                 print line
             }
+            if (is_marked) print "\n\\*: the cores lay otherwise after each run than before, so that it compares poorly."
         }' "$work/columns" "$work/rows" "$lines"
 }
 
@@ -135,8 +144,8 @@ markdown_table() {
 markdown_head() {
     local machine
     machine=$(sed -n 's/^model name[[:space:]]*: *//p' /proc/cpuinfo | head -n 1)
-    printf '%s, %s cores (%s), %s; medians of %s turns.\n\n' "${machine:-$(uname -m)}" "$(nproc)" \
-        "$(state_words "$(states | head -n 1)")" "$(IFS=,; echo "${found[*]}" | sed 's/,/, /g')" "$repeat"
+    printf '%s, %s cores (%s), %s; medians of %s turn%s.\n\n' "${machine:-$(uname -m)}" "$(nproc)" \
+        "$(state_words "$(states | head -n 1)")" "$(IFS=,; echo "${found[*]}" | sed 's/,/, /g')" "$repeat" "$([ "$repeat" = 1 ] || echo s)"
 }
 
 # report COLUMNS ROWS TITLE GOALS...: what came of turns, in the form that is wanted; with --goals,

@@ -88,6 +88,29 @@ verdict "$(measures --only collectives --ranks 2 --goals
     grep -q '^allreduce/2 8 ' "$scratch/out" && grep -q '^Goals of collectives of 2 ranks' "$scratch/out" || cat "$scratch/out")" \
     "collectives are measured, and held against goals"
 
+# tables COMMAND: what peers_report.sh says of these turns: in those of ofi the cores moved, in those of
+# mpich they lay otherwise than in the rest.
+printf '%s,9,8,12,%s\n' nixlrun,put,8 near ucx,put,8 near ofi,put,8 mixed mpich,put,8 far >"$scratch/turns"
+tables() {
+    # shellcheck disable=SC2016
+    bash -c 'work=$2 lines=$2/turns repeat=1; . "$1/test/bench/peers_report.sh"; '"$1" - "$src" "$scratch" >"$scratch/out" 2>"$scratch/err" ||
+        echo "code $?"
+}
+columns="nixlrun|nixlrun
+UCX|ucx
+libfabric|ofi
+MPICH|mpich"
+export columns
+verdict "$(tables 'markdown_table "$columns" "put 8 B|put|8"'
+    for line in '| operation | nixlrun | UCX | libfabric |' '| put 8 B | 9.0 ns | 9.0 ns | 9.0 ns\* |'; do
+        grep -qxF "$line" "$scratch/out" || cat "$scratch/out"
+    done
+    grep -q '^\\\*: the cores lay otherwise after' "$scratch/out" || echo "the mark is not explained"
+    [ "$(cat "$scratch/err")" = "# the cores lay otherwise in every turn of: mpich (more turns: --repeat)" ] || cat "$scratch/err"
+    tables 'print_tables'
+    [ "$(cat "$scratch/err")" = "# the cores lay otherwise in every turn of: ofi (more turns: --repeat)" ] || cat "$scratch/err")" \
+    "what was measured while the cores moved is marked, and what has no figure is named"
+
 # Mooncake's calls are looked at with a stand-in for its wheel, which has them, and copies with
 # process_vm; or fails. The wheel itself: pip install mooncake-transfer-engine-non-cuda.
 python=$build/python/bin/python3
