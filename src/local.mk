@@ -304,7 +304,8 @@ endif
 	%D%/channel/channel.c %D%/channel/channel.h \
 	%D%/channel/channel_move.c \
 	%D%/channel/count.c \
-	%D%/channel/lane.c
+	%D%/channel/lane.c \
+	%D%/channel/producer.c
 %C%_libnxr_channel_la_CFLAGS = $(AM_CFLAGS)
 
 %C%_libnxr_collective_la_SOURCES = \

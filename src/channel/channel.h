@@ -107,6 +107,8 @@ static inline uint64_t nxr_lane_line_at(unsigned lane)
     return sizeof(struct nxr_ledger_head) + lane * sizeof(struct nxr_lane_line);
 }
 
+#define NXR_CHANNEL_LINE 64 /* slots begin on lines of their own */
+
 struct nixl_channel {
     _Atomic uint64_t magic; /* NXR_CHANNEL_OPEN while open */
     enum nixl_channel_role role;
@@ -179,6 +181,12 @@ void nxr_channel_credit_name(char *text, const char *name, const struct nxr_iden
 /* All open ends, and its lock, under which no other is taken. */
 extern pthread_mutex_t nxr_channels_lock;
 extern struct nxr_list nxr_channels_open;
+
+/*
+ * Open the consumer's memory for a producer's end, and take a lane in it. NIXL_OK, or a recorded
+ * failure; what was opened is closed with the channel. (producer.c)
+ */
+int nxr_channel_open_producer(struct nixl_channel *channel);
 
 /* Close a region handle, if there is one. NIXL_OK: it is closed, and *region_p is NULL. */
 int nxr_channel_close_region(struct nixl_region **region_p, int64_t timeout_ns);
