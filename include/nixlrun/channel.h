@@ -37,14 +37,17 @@ enum nixl_channel_role {
  * allocates the slots of each when it opens its end, and frees them in nixl_channel_recv() when the
  * process has ended and all its items are given back.
  *
- * @param name          1 .. NIXL_CHANNEL_NAME_MAX bytes; a consumer has one channel of that name
+ * @param name          1 .. NIXL_CHANNEL_NAME_MAX bytes; a consumer has one channel of that name in
+ *                      each context
  * @param peer          the other end's rank, may be the caller; NIXL_ANY_RANK, for a consumer: any
  *                      number of producers, each with nslots of its own
  * @param role          of this end
  * @param slot_nbytes   > 0, the same at both ends
  * @param nslots        > 0, the same at both ends
  * @param params        consumer: the kind of memory for the slots; NULL for default host memory.
- *                      Producer: NULL
+ *                      Producer: NULL. Both: with `context`, the name is in that context, where the
+ *                      other end is found only if it names it too; it stays open until both ends
+ *                      are closed. A producer's params name nothing else.
  * @param channel_p     the end, to be closed with nixl_channel_close()
  * @return NIXL_OK
  * @return NIXL_E_INVALID_ARG    a bad name, rank, role, size or number; ends that differ

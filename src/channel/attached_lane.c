@@ -18,6 +18,7 @@
 #include "config.h"
 
 #include "channel/channel.h"
+#include "core/context.h"
 #include "core/service.h"
 #include "region/publish.h"
 #include "region/region.h"
@@ -53,12 +54,16 @@ uint64_t nxr_attached_lane_id(const struct nxr_peer *consumer)
     return nxr_hash(bytes, sizeof(bytes));
 }
 
-/* The channel and the id in the name of a lane's slots. False: it is not such a name. */
-static bool attached_lane_parse(const char *name, char *channel, uint64_t *id_p)
+/* The context, channel and id in the name of a lane's slots. False: it is no such name. */
+static bool attached_lane_parse(const char *name, uint64_t *context_p, char *channel,
+                                uint64_t *id_p)
 {
-    size_t nbytes = strlen(name), tail = strlen(SLOTS_TAIL) + ID_DIGITS;
+    const char *scope = name;
+    size_t nbytes, tail = strlen(SLOTS_TAIL) + ID_DIGITS;
     const char *at;
 
+    name = nxr_region_label(name);
+    nbytes = strlen(name);
     if (nbytes <= strlen(PREFIX) + tail || nbytes - strlen(PREFIX) - tail > NIXL_CHANNEL_NAME_MAX) {
         return false;
     }
@@ -68,6 +73,13 @@ static bool attached_lane_parse(const char *name, char *channel, uint64_t *id_p)
         return false;
     }
     *id_p = strtoull(at + strlen(SLOTS_TAIL), NULL, 16);
+    *context_p = 0;
+    if (name != scope) {
+        char digits[NXR_SCOPE_NBYTES];
+
+        snprintf(digits, sizeof(digits), "%s", scope + 1);
+        *context_p = strtoull(digits, NULL, 16);
+    }
     snprintf(channel, NIXL_CHANNEL_NAME_MAX + 1, "%.*s", (int)(at - name - (int)strlen(PREFIX)),
              name + strlen(PREFIX));
     return true;
@@ -75,15 +87,16 @@ static bool attached_lane_parse(const char *name, char *channel, uint64_t *id_p)
 
 /* ---- the question ---------------------------------------------------------------------------- */
 
-/* The channel of that name that takes attached producers, or NULL. nxr_channels_lock. */
-static struct nixl_channel *attached_lanes_channel(const char *name)
+/* The channel of that name that takes attached producers; NULL: none. nxr_channels_lock. */
+static struct nixl_channel *attached_lanes_channel(uint64_t context, const char *name)
 {
     struct nxr_list *link, *after;
 
     nxr_list_for_each (link, after, &nxr_channels_open) {
         struct nixl_channel *channel = nxr_list_entry(link, struct nixl_channel, link);
 
-        if (channel->attached.is_open && strcmp(channel->name, name) == 0) {
+        if (channel->attached.is_open && channel->context->id == context &&
+            strcmp(channel->name, name) == 0) {
             return channel;
         }
     }
@@ -151,13 +164,13 @@ static struct nxr_published *attached_lane_asked(const struct nxr_peer *peer, co
     char channel_name[NIXL_CHANNEL_NAME_MAX + 1];
     struct nixl_channel *channel;
     bool is_wanted = false;
-    uint64_t id;
+    uint64_t context, id;
 
-    if (!nxr_peer_is_attached(peer) || !attached_lane_parse(name, channel_name, &id)) {
+    if (!nxr_peer_is_attached(peer) || !attached_lane_parse(name, &context, channel_name, &id)) {
         return NULL;
     }
     pthread_mutex_lock(&nxr_channels_lock);
-    channel = attached_lanes_channel(channel_name);
+    channel = attached_lanes_channel(context, channel_name);
     if (channel != NULL) {
         is_wanted = attached_lane_want(channel, peer, id);
     }
@@ -225,7 +238,8 @@ static void attached_lane_make(const struct nixl_channel *channel, struct nxr_at
     int status;
 
     nxr_attached_lane_region_name(name, channel->name, "ledger", lane->id);
-    status = nixl_region_alloc(name, nxr_stamp_in(1, channel->nslots, 1, 0), NULL, &lane->ledger);
+    status = nxr_channel_alloc_region(channel, name, nxr_stamp_in(1, channel->nslots, 1, 0),
+                                      &lane->ledger);
     if (status != NIXL_OK) {
         nxr_warn(CORE, "cannot take %s into channel '%s': %s", nxr_identity_name(&lane->producer),
                  channel->name, nixl_last_error()->text);
@@ -242,7 +256,7 @@ static void attached_lane_make(const struct nixl_channel *channel, struct nxr_at
                  channel->name, nixl_last_error()->text);
         ledger_head->status = status;
         lane->is_refused = true;
-        status = nixl_region_alloc(name, sizeof(head), NULL, &slots);
+        status = nxr_channel_alloc_region(channel, name, sizeof(head), &slots);
     }
     lane->slots = status == NIXL_OK ? slots : NULL;
 }

@@ -15,6 +15,7 @@
 #include "util/handle.h"
 #include "util/hash.h"
 #include "util/status.h"
+#include "util/struct.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,6 +88,24 @@ static void unmap(struct nixl_region *region, int rank, char *bytes)
     if (bytes != NULL) {
         nixl_region_unmap(rank, region, bytes);
     }
+}
+
+int nxr_channel_alloc_region(const struct nixl_channel *channel, const char *name, size_t nbytes,
+                             struct nixl_region **region_p)
+{
+    struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
+
+    params.context = channel->context;
+    return nixl_region_alloc(name, nbytes, &params, region_p);
+}
+
+int nxr_channel_open_region(const struct nixl_channel *channel, const char *name,
+                            struct nixl_region **region_p)
+{
+    struct nixl_op op = NIXL_OP_INIT;
+
+    op.context = channel->context;
+    return nixl_region_open_x(name, &op, region_p);
 }
 
 int nxr_channel_close_region(struct nixl_region **region_p, int64_t timeout_ns)
@@ -215,14 +234,12 @@ static void channel_place_slots(struct nixl_channel *channel)
 
 static int check_slots(const struct nixl_channel *channel, const struct nixl_region *slots)
 {
-    if ((slots->memory.access & NIXL_ACCESS_NO_PUT) == 0 && slots->context->id == 0) {
+    if ((slots->memory.access & NIXL_ACCESS_NO_PUT) == 0) {
         return NIXL_OK;
     }
     return nxr_fail(NIXL_E_INVALID_ARG, "nixl_channel_open", channel->peer, "", 0,
-                    slots->context->id != 0
-                        ? "params->context is not NULL: names of channels are in no context"
-                        : "access NIXL_ACCESS_NO_PUT: producers put into the slots; allowed: 0 or "
-                          "NIXL_ACCESS_NO_GET");
+                    "access NIXL_ACCESS_NO_PUT: producers put into the slots; allowed: 0 or "
+                    "NIXL_ACCESS_NO_GET");
 }
 
 /*
@@ -242,7 +259,7 @@ static int open_consumer(struct nixl_channel *channel, const struct nixl_mem_par
                         "no memory for %u lanes", channel->n_lanes);
     }
     nxr_channel_region_name(name, channel->name, "ledger");
-    status = nixl_region_alloc(name, ledger_nbytes, NULL, &channel->ledger);
+    status = nxr_channel_alloc_region(channel, name, ledger_nbytes, &channel->ledger);
     if (status != NIXL_OK) {
         return status;
     }
@@ -270,27 +287,54 @@ static int open_consumer(struct nixl_channel *channel, const struct nixl_mem_par
     return status;
 }
 
+/* The context that they name. Those of a producer's end name nothing else, for it has no slots. */
+static int channel_read_params(const char *operation, int peer, enum nixl_channel_role role,
+                               const struct nixl_mem_params *theirs,
+                               struct nixl_context **context_p)
+{
+    static const struct nxr_struct_type type =
+        NXR_STRUCT_TYPE(nixl_mem_params, NIXL_MEM_PARAMS_INIT, kind);
+    struct nixl_mem_params ours = NIXL_MEM_PARAMS_INIT;
+    int status = nxr_struct_read(operation, "params", &type, theirs, &ours);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (role == NIXL_CHANNEL_PRODUCER &&
+        ((ours.kind != NIXL_MEM_NONE && ours.kind != NIXL_MEM_HOST) || ours.flags != 0 ||
+         ours.device != NULL || ours.vulkan != NULL || ours.access != 0)) {
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, peer, "", 0,
+                        "params name memory, which the consumer's end chooses; allowed for a "
+                        "producer: NULL, or a context alone");
+    }
+    *context_p = nxr_context_check(operation, ours.context);
+    return *context_p != NULL ? NIXL_OK : NIXL_E_INVALID_ARG;
+}
+
 static int call_channel_open(const char *name, int peer, enum nixl_channel_role role,
                              size_t slot_nbytes, size_t nslots,
                              const struct nixl_mem_params *params, struct nixl_channel **channel_p)
 {
     const char *operation = "nixl_channel_open";
     int status = check_open(operation, name, peer, role, slot_nbytes, nslots);
+    struct nixl_context *context = &nxr_context_default;
     struct nixl_channel *channel;
 
+    if (status == NIXL_OK && channel_p == NULL) {
+        status = nxr_fail(NIXL_E_INVALID_ARG, operation, peer, "", 0, "channel_p is NULL");
+    }
+    if (status == NIXL_OK && params != NULL) {
+        status = channel_read_params(operation, peer, role, params, &context);
+    }
     if (status != NIXL_OK) {
         return status;
-    }
-    if (channel_p == NULL || (role == NIXL_CHANNEL_PRODUCER && params != NULL)) {
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, peer, "", 0, "%s",
-                        channel_p == NULL ? "channel_p is NULL"
-                                          : "params are for the consumer's end");
     }
     channel = channel_new();
     if (channel == NULL || (channel->name = strdup(name)) == NULL) {
         free(channel);
         return nxr_fail(NIXL_E_NO_MEMORY, operation, peer, "", 0, "no memory for a channel");
     }
+    channel->context = context;
     channel->role = role;
     channel->peer = peer;
     channel->slot_nbytes = slot_nbytes;

@@ -120,6 +120,7 @@ struct nixl_channel {
     char *ledger_bytes; /* own or mapped; NULL: neither */
     char *slot_bytes;   /* likewise */
     char *name;
+    struct nixl_context *context;    /* that the name is in, and the regions' events are for */
     struct nxr_stats_named *counted; /* producer: its items; a consumer of any rank: waits */
     bool is_closing;                 /* a close has started; it may be called again */
     struct nxr_list link;            /* of the open, or the retired ones */
@@ -181,6 +182,12 @@ void nxr_channel_credit_name(char *text, const char *name, const struct nxr_iden
 /* All open ends, and its lock, under which no other is taken. */
 extern pthread_mutex_t nxr_channels_lock;
 extern struct nxr_list nxr_channels_open;
+
+/* Make, and open, a region in the channel's context. As nixl_region_alloc(), nixl_region_open(). */
+int nxr_channel_alloc_region(const struct nixl_channel *channel, const char *name, size_t nbytes,
+                             struct nixl_region **region_p);
+int nxr_channel_open_region(const struct nixl_channel *channel, const char *name,
+                            struct nixl_region **region_p);
 
 /*
  * Open the consumer's memory for a producer's end, and take a lane in it. NIXL_OK, or a recorded

@@ -409,7 +409,7 @@ static void find_credit(const struct nixl_channel *channel, unsigned number, int
 
     lane->is_credit_asked = true;
     nxr_channel_credit_name(name, channel->name, &nxr_job.self, !nxr_is_own_rank(lane->number));
-    status = nixl_region_open(name, &lane->credit);
+    status = nxr_channel_open_region(channel, name, &lane->credit);
     while (status == NIXL_OK && !nxr_lane_has_closed(lane)) {
         status = nixl_region_query(rank, lane->credit, ASK_NS, &info);
         if (status == NIXL_OK) {

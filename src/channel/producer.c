@@ -101,9 +101,9 @@ static int map_consumer(struct nixl_channel *channel)
 /* Open the consumer's two regions of these names. */
 static int open_theirs(struct nixl_channel *channel, const char *ledger, const char *slots)
 {
-    int status = nixl_region_open(ledger, &channel->ledger);
+    int status = nxr_channel_open_region(channel, ledger, &channel->ledger);
 
-    return status == NIXL_OK ? nixl_region_open(slots, &channel->slots) : status;
+    return status == NIXL_OK ? nxr_channel_open_region(channel, slots, &channel->slots) : status;
 }
 
 /* Wait for the two regions, and read the head of the ledger. */
@@ -199,7 +199,7 @@ int nxr_channel_open_producer(struct nixl_channel *channel)
     }
     nxr_channel_credit_name(name, channel->name, &channel->consumer->identity,
                             nxr_peer_is_attached(channel->consumer));
-    status = nixl_region_alloc(name, NXR_CHANNEL_LINE, NULL, &channel->credit);
+    status = nxr_channel_alloc_region(channel, name, NXR_CHANNEL_LINE, &channel->credit);
     if (status == NIXL_OK) {
         channel->credit_word = nixl_region_addr(channel->credit);
         nxr_channel_region_name(ledger, channel->name, "ledger");

@@ -40,7 +40,7 @@ static uint32_t n_used_ids; /* ids from here on were never used */
 static uint64_t last_generation;
 static const char *publish_ended; /* a name of the library's own that is not awaited any more */
 
-/* What makes regions whose names begin with the prefix when they are asked for. */
+/* What makes regions whose names begin, in any context, with the prefix when they are asked for. */
 static struct {
     const char *prefix;
     nxr_publish_maker *make;
@@ -62,7 +62,8 @@ void nxr_publish_make_by(const char *prefix, nxr_publish_maker *maker)
 static struct nxr_published *publish_make(const struct nxr_peer *peer, const char *name)
 {
     for (size_t i = 0; i < NXR_PUBLISH_MAKERS && publish_makers[i].prefix != NULL; i++) {
-        if (strncmp(name, publish_makers[i].prefix, strlen(publish_makers[i].prefix)) == 0) {
+        if (strncmp(nxr_region_label(name), publish_makers[i].prefix,
+                    strlen(publish_makers[i].prefix)) == 0) {
             return publish_makers[i].make(peer, name);
         }
     }

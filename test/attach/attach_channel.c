@@ -8,7 +8,9 @@
  * Rank 0 of the consuming job receives; its other ranks produce too. Items are of changing size,
  * and their bytes depend on the process and the item's number. A producer closes its end and opens
  * it again now and then, and ends as its word says: only one that ends without closing its end is
- * reported, once and behind its last item. `detached` is one that the consumer detaches.
+ * reported, once and behind its last item. `detached` is one that the consumer detaches. With
+ * CHANNEL_CONTEXT=NAME the channel is in that context, and the consumer has one of the same name,
+ * with smaller slots, in none.
  */
 #include "attach_figures.h"
 #include "test/mp/mptest.h"
@@ -43,6 +45,7 @@ struct seen {
 };
 
 static const char *where, *name;
+static struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT; /* the context, if it is in one */
 
 static size_t size_of(const struct head *head)
 {
@@ -60,7 +63,7 @@ static struct nixl_channel *open_end(int rank)
 {
     struct nixl_channel *channel;
 
-    MPT_OK(nixl_channel_open("items", rank, NIXL_CHANNEL_PRODUCER, SLOT_NBYTES, N_SLOTS, NULL,
+    MPT_OK(nixl_channel_open("items", rank, NIXL_CHANNEL_PRODUCER, SLOT_NBYTES, N_SLOTS, &params,
                              &channel));
     return channel;
 }
@@ -185,11 +188,15 @@ static void consume(int n_producers)
     int n_most = nixl_size() + n_producers + 1;
     struct figures goal;
     struct seen *seen = calloc((size_t)n_most, sizeof(*seen));
-    struct nixl_channel *channel;
+    struct nixl_channel *channel, *other = NULL;
 
     MPT_TRUE(seen != NULL);
+    if (params.context != NULL) {
+        MPT_OK(
+            nixl_channel_open("items", NIXL_ANY_RANK, NIXL_CHANNEL_CONSUMER, 8, 1, NULL, &other));
+    }
     MPT_OK(nixl_channel_open("items", NIXL_ANY_RANK, NIXL_CHANNEL_CONSUMER, SLOT_NBYTES, N_SLOTS,
-                             NULL, &channel));
+                             &params, &channel));
     MPT_OK(nixl_publish(where, name, SCHEMA));
     goal = figures_now("before");
     say_published();
@@ -222,6 +229,9 @@ static void consume(int n_producers)
     figures_now("after");
     MPT_OK(nixl_unpublish(where, name));
     MPT_OK(nixl_channel_close(channel, MPT_PATIENCE));
+    if (other != NULL) {
+        MPT_OK(nixl_channel_close(other, MPT_PATIENCE));
+    }
     free(seen);
 }
 
@@ -253,7 +263,7 @@ static void narrow(void)
 
     signal(SIGXFSZ, SIG_IGN);
     MPT_OK(nixl_channel_open("items", NIXL_ANY_RANK, NIXL_CHANNEL_CONSUMER, SLOT_NBYTES, N_SLOTS,
-                             NULL, &channel));
+                             &params, &channel));
     set_largest_file(LITTLE);
     MPT_OK(nixl_publish(where, name, SCHEMA));
     say_published();
@@ -275,10 +285,10 @@ static void squeeze(void)
     int rank;
 
     MPT_OK(nixl_attach(where, name, SCHEMA, MPT_PATIENCE, &rank));
-    MPT_EQ(nixl_channel_open("items", rank, NIXL_CHANNEL_PRODUCER, SLOT_NBYTES + 1, N_SLOTS, NULL,
-                             &channel),
+    MPT_EQ(nixl_channel_open("items", rank, NIXL_CHANNEL_PRODUCER, SLOT_NBYTES + 1, N_SLOTS,
+                             &params, &channel),
            NIXL_E_INVALID_ARG);
-    MPT_EQ(nixl_channel_open("items", rank, NIXL_CHANNEL_PRODUCER, SLOT_NBYTES, N_SLOTS, NULL,
+    MPT_EQ(nixl_channel_open("items", rank, NIXL_CHANNEL_PRODUCER, SLOT_NBYTES, N_SLOTS, &params,
                              &channel),
            NIXL_E_NO_MEMORY);
     puts(nixl_last_error()->text);
@@ -294,6 +304,9 @@ int main(int argc, char **argv)
     where = argv[2];
     name = argv[3];
     MPT_OK(nixl_init(NULL));
+    if (getenv("CHANNEL_CONTEXT") != NULL) {
+        MPT_OK(nixl_context_open(getenv("CHANNEL_CONTEXT"), NULL, &params.context));
+    }
     if (strcmp(argv[1], "consume") == 0 && nixl_rank() > 0) {
         struct head head = {.pid = getpid(), .how = CLOSE, .n_items = 200};
 

@@ -27,6 +27,16 @@ for np in 1 3; do
         "attached producers beside $((np - 1)) ranks: none loses an item, ends are told once"
 done
 
+CHANNEL_CONTEXT=kv
+export CHANNEL_CONTEXT
+begin serve "$nixlrun" -np 3 --oversubscribe "$channel" consume "$where" k 4
+published serve
+begin a "$channel" produce "$where" k 200 close
+begin b "$nixlrun" -np 2 --oversubscribe "$channel" produce "$where" k 100 close
+begin c "$channel" produce "$where" k 100 die
+unset CHANNEL_CONTEXT
+verdict "$(passed serve; passed a; passed b; ended c | grep -v 137)" "in a context, beside a channel of the same name"
+
 begin serve env NIXLRUN_TRANSPORTS=self,shm "$channel" consume "$where" m 600
 published serve
 verdict "$(says 'mptest: passed' "$channel" produce "$where" m 3 close 600; passed serve)" \

@@ -38,6 +38,7 @@ static void bad_opens(void)
     }
     MPT_STATUS(nixl_channel_open("bad", 0, (enum nixl_channel_role)2, 64, 4, NULL, &none),
                NIXL_E_INVALID_ARG);
+    params.flags = NIXL_MEM_POPULATE;
     MPT_STATUS(nixl_channel_open("bad", 0, NIXL_CHANNEL_PRODUCER, 64, 4, &params, &none),
                NIXL_E_INVALID_ARG);
     params.struct_nbytes--;
@@ -63,24 +64,48 @@ static void every_call_refuses(struct nixl_channel *channel)
     MPT_TRUE(slot == NULL && nbytes == 3);
 }
 
-/* Its producers would not find it, and wait. */
-static void slots_are_in_no_context(void)
+/* Two channels of one name, in different contexts, and what a producer's params may not be. */
+static void contexts_keep_apart(void)
 {
-    struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
+    struct nixl_mem_params mine = NIXL_MEM_PARAMS_INIT, wrong = NIXL_MEM_PARAMS_INIT;
+    struct nixl_channel *in[2], *out[2], *none = NULL;
     struct nixl_context *context;
-    struct nixl_channel *channel = NULL;
+    int me = nixl_rank(), rank;
+    size_t nbytes;
+    void *slot;
 
     MPT_OK(nixl_context_open("mine", NULL, &context));
-    params.context = context;
-    MPT_STATUS(
-        nixl_channel_open("mine", nixl_rank(), NIXL_CHANNEL_CONSUMER, 64, 4, &params, &channel),
-        NIXL_E_INVALID_ARG);
-    MPT_TRUE(strstr(nixl_last_error()->text, "context") != NULL);
-    MPT_STATUS(
-        nixl_channel_open("mine", NIXL_ANY_RANK, NIXL_CHANNEL_CONSUMER, 64, 4, &params, &channel),
-        NIXL_E_INVALID_ARG);
-    MPT_TRUE(channel == NULL);
-    MPT_OK(nixl_context_close(context)); /* nothing is left in it */
+    mine.context = wrong.context = context;
+    wrong.access = NIXL_ACCESS_NO_GET;
+    MPT_OK(nixl_channel_open("same", me, NIXL_CHANNEL_CONSUMER, 64, 4, NULL, &in[0]));
+    MPT_OK(nixl_channel_open("same", NIXL_ANY_RANK, NIXL_CHANNEL_CONSUMER, 8, 2, &mine, &in[1]));
+    MPT_STATUS(nixl_channel_open("same", me, NIXL_CHANNEL_CONSUMER, 64, 4, &mine, &none),
+               NIXL_E_NAME_IN_USE);
+    MPT_STATUS(nixl_channel_open("same", me, NIXL_CHANNEL_PRODUCER, 8, 2, &wrong, &none),
+               NIXL_E_INVALID_ARG);
+    MPT_HAS("a context alone");
+    MPT_OK(nixl_channel_open("same", me, NIXL_CHANNEL_PRODUCER, 64, 4, NULL, &out[0]));
+    MPT_OK(nixl_channel_open("same", me, NIXL_CHANNEL_PRODUCER, 8, 2, &mine, &out[1]));
+    for (size_t i = 0; i < 20; i++) { /* more than there are slots: credit comes back */
+        struct nixl_channel *to = out[i % 2], *at = in[i % 2];
+
+        MPT_OK(nixl_channel_acquire(to, MPT_PATIENCE, &slot));
+        *(uint64_t *)slot = i;
+        MPT_OK(nixl_channel_publish(to, sizeof(uint64_t)));
+        MPT_STATUS(nixl_channel_recv(in[1 - i % 2], 0, &slot, &nbytes, &rank), NIXL_INPROGRESS);
+        MPT_OK(nixl_channel_recv(at, MPT_PATIENCE, &slot, &nbytes, &rank));
+        MPT_EQ(*(uint64_t *)slot, i);
+        MPT_OK(nixl_channel_release(at, slot));
+    }
+    for (int i = 0; i < 2; i++) {
+        MPT_OK(nixl_channel_close(out[i], MPT_PATIENCE));
+        MPT_OK(nixl_channel_close(in[i], MPT_PATIENCE));
+    }
+    MPT_OK(nixl_context_close(context));
+    MPT_STATUS(nixl_channel_open("same", me, NIXL_CHANNEL_CONSUMER, 64, 4, &mine, &none),
+               NIXL_E_INVALID_ARG);
+    MPT_HAS("not open");
+    MPT_TRUE(none == NULL);
 }
 
 static void bad_calls(void)
@@ -159,7 +184,7 @@ int main(void)
     MPT_OK(nixl_init(NULL));
     bad_opens();
     bad_calls();
-    slots_are_in_no_context();
+    contexts_keep_apart();
     an_item_is_no_longer_than_its_slot();
     mpt_barrier();
     MPT_OK(nixl_finalize());
