@@ -93,6 +93,7 @@ has "$work/rows" '^storage: objects objects need the module for S3, which is bui
 
 # Files: by io_uring where it is there and permitted, else by threads, and why.
 has "$work/rows" '^storage: files (io_uring|threads) .+$' "it says by what files are read and written"
+has "$work/rows" '^storage: directories threads up to 32 threads' "and by what those of a directory"
 has "$work/rows" '^storage: GPU memory staged .*cuFile$' "and how from GPUs"
 NIXLRUN_STORAGE=threads asks --info
 has "$work/rows" '^storage: files threads NIXLRUN_STORAGE is threads$' "and why by that"
