@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static FILE *kept; /* rows for a picture; NULL: none is asked for */
+static FILE *kept;                            /* rows for a picture; NULL: none is asked for */
+static bool has_limits, has_goals, has_cores; /* of the table so far, for its legend */
 
 static struct bench_derived derive(const struct bench_row *row)
 {
@@ -133,6 +134,25 @@ static void print_table_row(const struct bench_row *row, const struct bench_deri
     printf("\n");
 }
 
+/* What the table's words mean, of those that it has. */
+static void print_legend(void)
+{
+    if (has_limits) {
+        printf(
+            "limit: the best of this machine for the same work without nixlrun; ratio: the row's "
+            "median divided by it\n");
+    }
+    if (has_goals) {
+        printf("goal: what the ratio, or where there is no limit the row's value, is to keep to: "
+               "ok or "
+               "MISSED\n");
+    }
+    if (has_cores) {
+        printf("cores of ranks 0 and 1: near: they share a cache; far: they share none; same core: "
+               "two threads of one\n");
+    }
+}
+
 /* Of operations that were timed one by one. */
 static void print_percentiles(const struct bench_row *row)
 {
@@ -213,6 +233,9 @@ void report_row(struct bench *bench, const struct bench_row *row)
         return;
     }
     bench->n_missed += derived.has_goal && !derived.is_met;
+    has_limits |= row->limit > 0;
+    has_goals |= derived.has_goal;
+    has_cores |= row->flag_ns > 0;
     switch (bench->options.format) {
     case FORMAT_TABLE:
         print_table_row(row, &derived);
@@ -237,6 +260,9 @@ void report_end(struct bench *bench)
 {
     if (bench->rank == 0 && bench->options.format == FORMAT_JSON) {
         report_json_end(stdout);
+    }
+    if (bench->rank == 0 && bench->options.format == FORMAT_TABLE) {
+        print_legend();
     }
     fflush(stdout);
     if (kept != NULL) {
