@@ -15,6 +15,7 @@
 #include "attach_figures.h"
 #include "test/mp/mptest.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@
 #define SLOT_NBYTES 20000
 #define N_SLOTS     4
 #define N_UNTIL_NEW 37
+#define N_MANY      500 /* producers, whose peers and lanes must have been freed */
 #define TAG_TURN    1
 #define LITTLE      (64 << 10) /* less than N_SLOTS slots, and more than their ledger */
 
@@ -172,7 +174,7 @@ static void settle(struct nixl_channel *channel, const struct figures *goal)
     int64_t deadline = mpt_now_ns() + MPT_PATIENCE;
     void *slot;
 
-    while (!figures_are_within(goal, 8)) {
+    while (!figures_are_within(goal, 8) || !figures_heap_is_within(goal)) {
         int status = nixl_channel_recv(channel, 20 * MPT_MS, &slot, NULL, NULL);
 
         MPT_TRUE(status == NIXL_E_TIMEOUT || status == NIXL_OK); /* of one that was detached */
@@ -186,6 +188,7 @@ static void settle(struct nixl_channel *channel, const struct figures *goal)
 static void consume(int n_producers)
 {
     int n_most = nixl_size() + n_producers + 1;
+    struct nixl_event event = NIXL_EVENT_INIT;
     struct figures goal;
     struct seen *seen = calloc((size_t)n_most, sizeof(*seen));
     struct nixl_channel *channel, *other = NULL;
@@ -220,11 +223,15 @@ static void consume(int n_producers)
             MPT_OK(nixl_channel_release(channel, slot));
         }
         n_ended += has_ended;
+        while (nixl_event_recv(0, &event) == NIXL_OK) { /* else they are kept */
+        }
         if (has_ended && rank >= nixl_size()) { /* which the producer may do at the same time */
             MPT_OK(nixl_detach(rank, MPT_PATIENCE));
         }
     }
     goal.descriptors += 4; /* of ranks of this job */
+    /* Handles are kept for reuse, as many as were in use at once; networks keep more. */
+    goal.kib = n_producers < N_MANY ? LONG_MAX : goal.kib + 320 + n_producers / 2;
     settle(channel, &goal);
     figures_now("after");
     MPT_OK(nixl_unpublish(where, name));

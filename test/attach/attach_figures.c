@@ -58,6 +58,11 @@ bool figures_are_within(const struct figures *goal, long more_mappings)
            count_lines("/proc/self/maps") <= goal->mappings + more_mappings;
 }
 
+bool figures_heap_is_within(const struct figures *goal)
+{
+    return allocated_kib() <= goal->kib;
+}
+
 void figures_check_growth(const struct figures *before, const struct figures *after, long n)
 {
     MPT_TRUE(after->descriptors <= before->descriptors + 4);
