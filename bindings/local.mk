@@ -14,17 +14,17 @@ EXTRA_DIST += $(rust_files:%=%D%/rust/%) $(rust_sources:%=%D%/rust/nixlrun/src/%
 # The Python package. pip builds it against an installed library; "make wheel" makes a wheel with a
 # copy of what this build tree has, for which nothing needs to be installed.
 python_core = argument.cpp attach.cpp channel.cpp context.cpp context.h core.h error.cpp job.cpp log.cpp memory.cpp stats.cpp \
-	module.cpp pair.cpp queue.cpp region.cpp region.h request.cpp request.h storage.cpp team.cpp transfer.cpp \
+	module.cpp pair.cpp queue.cpp region.cpp region.h request.cpp request.h storage.cpp team.cpp threads.h transfer.cpp \
 	wait.cpp words.cpp
 python_modules = __init__.py _channel.py _context.py _core.pyi _errors.py _grant.py _job.py _log.py _region.py \
 	_team.py _transfer.py _types.py _version.py aio.py py.typed
 python_tests = conftest.py kv_engine.py rank.py test_aio.py test_attach.py test_file.py test_grant.py test_interrupt.py \
 	test_kv_connector.py test_life.py test_memory.py test_notes.py test_object.py test_region.py test_team.py \
-	test_transfer.py vllm_real.py vllm_standin.py
+	test_threads.py test_transfer.py vllm_real.py vllm_standin.py
 python_bench = README bench.py choose/bench.py choose/build_cffi.py choose/nanobind.cpp c_side.c \
 	peers_nixl.py peers_nixl_file.py peers_nixl_net
 EXTRA_DIST += %D%/python/CMakeLists.txt %D%/python/README.md %D%/python/pyproject.toml \
-	%D%/python/launcher.py %D%/python/make-wheel %D%/python/requirements.txt \
+	%D%/python/free_threaded.sh %D%/python/launcher.py %D%/python/make-wheel %D%/python/requirements.txt \
 	$(python_core:%=%D%/python/core/%) $(python_modules:%=%D%/python/nixlrun/%) \
 	$(python_tests:%=%D%/python/tests/%) $(python_bench:%=%D%/python/bench/%)
 

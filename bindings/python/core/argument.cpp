@@ -11,7 +11,7 @@ namespace nx
 {
 
 PyObject *default_timeout;
-int64_t default_timeout_ns = (int64_t)60 * 1000 * 1000 * 1000;
+Shared<int64_t> default_timeout_ns{(int64_t)60 * 1000 * 1000 * 1000};
 
 static std::string text_of(nb::handle value)
 {
@@ -223,9 +223,9 @@ void bind_arguments(nb::module_ &module)
         "set_default_timeout",
         [](nb::handle seconds) { default_timeout_ns = read_timeout(seconds); }, "seconds"_a.none());
     module.def("default_timeout", []() -> nb::object {
-        return default_timeout_ns == NIXL_FOREVER
-                   ? nb::none()
-                   : nb::object(nb::float_(default_timeout_ns / 1e9));
+        const int64_t ns = default_timeout_ns;
+
+        return ns == NIXL_FOREVER ? nb::none() : nb::object(nb::float_((double)ns / 1e9));
     });
 }
 

@@ -15,12 +15,13 @@ struct Channel : Handle {
     size_t slot_nbytes = 0;
     size_t nviews = 0;
 
-    struct nixl_channel *handle() const
+    std::string what() const
     {
-        if (channel == nullptr || !is_of_this_life()) {
-            fail_closed("channel '" + name + "'");
-        }
-        return channel;
+        return "channel '" + name + "'";
+    }
+    [[noreturn]] void fail_used() const
+    {
+        nx::fail_used(what(), users.count());
     }
 };
 
@@ -71,7 +72,8 @@ static void channel_init(Channel *channel, nb::object context, const std::string
 static nb::object channel_acquire(nb::object self, int64_t timeout_ns)
 {
     Channel *channel = nb::inst_ptr<Channel>(self);
-    struct nixl_channel *handle = channel->handle();
+    Use use(channel);
+    struct nixl_channel *handle = channel->channel;
     void *slot = nullptr;
     int status = nixl_channel_acquire(handle, 0, &slot);
 
@@ -88,7 +90,9 @@ static nb::object channel_acquire(nb::object self, int64_t timeout_ns)
 
 static nb::object channel_recv(nb::object self, int64_t timeout_ns)
 {
-    struct nixl_channel *handle = nb::inst_ptr<Channel>(self)->handle();
+    Channel *channel = nb::inst_ptr<Channel>(self);
+    Use use(channel);
+    struct nixl_channel *handle = channel->channel;
     void *slot = nullptr;
     size_t nbytes = 0;
     int rank = -1;
@@ -109,11 +113,9 @@ static nb::object channel_recv(nb::object self, int64_t timeout_ns)
 static void channel_close(Channel *channel, nb::handle timeout)
 {
     const int64_t timeout_ns = read_timeout(timeout);
-    struct nixl_channel *handle = channel->channel;
     int status;
 
-    if (handle == nullptr || !channel->is_of_this_life()) {
-        channel->channel = nullptr;
+    if (channel->users.is_closed() || channel->made != life) {
         return;
     }
     if (channel->nviews > 0) {
@@ -122,55 +124,59 @@ static void channel_close(Channel *channel, nb::handle timeout)
                                 "them before it is closed")
                                    .c_str());
     }
-    channel->channel = nullptr;
-    try {
-        status =
-            wait_in_slices(timeout_ns, [&](int64_t ns) { return nixl_channel_close(handle, ns); });
-    } catch (...) {
-        channel->channel = handle;
-        throw;
+    Closing closing(channel);
+
+    if (!closing.is_mine()) {
+        return;
     }
+    status = wait_in_slices(timeout_ns,
+                            [&](int64_t ns) { return nixl_channel_close(channel->channel, ns); });
     if (status != NIXL_OK) {
-        channel->channel = handle;
         fail(status == NIXL_INPROGRESS ? plain_detail(NIXL_E_TIMEOUT, -1, "nixl_channel_close")
                                        : last_detail(status));
     }
+    closing.done();
 }
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-/* The channel's handle, if the slot is held and nothing points into it. */
-static struct nixl_channel *slot_handle(const Slot &slot)
+/* The channel, if the slot is held and nothing points into it. */
+static Channel *slot_channel(const Slot &slot)
 {
-    Channel *channel = nb::inst_ptr<Channel>(slot.channel);
-
     if (slot.addr == nullptr) {
         fail_closed("the slot");
     }
     if (slot.nviews > 0) {
         throw nb::buffer_error("the slot has views: release them first");
     }
-    return channel->handle();
+    return nb::inst_ptr<Channel>(slot.channel);
 }
 
 static void slot_publish(Slot &slot, nb::handle nbytes)
 {
-    struct nixl_channel *handle = slot_handle(slot);
     const uint64_t size = nbytes.is_none() ? slot.nbytes : read_u64(nbytes, "nbytes");
+    Channel *channel = slot_channel(slot);
+    Use use(channel);
+    void *addr = std::exchange(slot.addr, nullptr); /* nobody else publishes or shows it */
     int status;
 
     {
         Unlocked unlocked;
-        status = nixl_channel_publish(handle, size);
+        status = nixl_channel_publish(channel->channel, size);
     }
-    check(status);
-    slot.addr = nullptr;
+    if (status != NIXL_OK) {
+        slot.addr = addr;
+        fail(status);
+    }
 }
 
 static void slot_release(Slot &slot)
 {
     if (slot.addr != nullptr) {
-        check(nixl_channel_release(slot_handle(slot), slot.addr));
+        Channel *channel = slot_channel(slot);
+        Use use(channel);
+
+        check(nixl_channel_release(channel->channel, slot.addr));
         slot.addr = nullptr;
     }
 }
@@ -179,8 +185,9 @@ static int slot_getbuffer(PyObject *object, Py_buffer *view, int flags)
 {
     Slot *slot = nb::inst_ptr<Slot>(object);
     Channel *channel = nb::inst_ptr<Channel>(slot->channel);
+    Locked locked;
 
-    if (slot->addr == nullptr || channel->channel == nullptr || !channel->is_of_this_life()) {
+    if (slot->addr == nullptr || channel->is_closed()) {
         PyErr_SetString(PyExc_BufferError, "the slot was given back, or its channel is closed");
         return -1;
     }
@@ -190,17 +197,18 @@ static int slot_getbuffer(PyObject *object, Py_buffer *view, int flags)
     }
     slot->nviews++;
     channel->nviews++;
-    nviews++;
+    nviews += 1;
     return 0;
 }
 
 static void slot_releasebuffer(PyObject *object, Py_buffer *)
 {
     Slot *slot = nb::inst_ptr<Slot>(object);
+    Locked locked;
 
     slot->nviews--;
     nb::inst_ptr<Channel>(slot->channel)->nviews--;
-    nviews--;
+    nviews -= 1;
 }
 
 static PyType_Slot slot_slots[] = {
@@ -226,28 +234,29 @@ void bind_channel(nb::module_ &module)
         [](nb::object self, nb::handle timeout) {
             return must_find(channel_acquire(self, read_timeout(timeout)), "nixl_channel_acquire");
         },
-        "timeout"_a.none() = none);
+        "timeout"_a.none() = none, guarded);
     type.def(
         "_recv",
         [](nb::object self, nb::handle timeout) {
             return must_find(channel_recv(self, read_timeout(timeout)), "nixl_channel_recv");
         },
-        "timeout"_a.none() = none);
-    type.def("_try_acquire", [](nb::object self) { return channel_acquire(self, 0); });
-    type.def("_try_recv", [](nb::object self) { return channel_recv(self, 0); });
-    type.def("_close", &channel_close, "timeout"_a.none());
+        "timeout"_a.none() = none, guarded);
+    type.def(
+        "_try_acquire", [](nb::object self) { return channel_acquire(self, 0); }, guarded);
+    type.def(
+        "_try_recv", [](nb::object self) { return channel_recv(self, 0); }, guarded);
+    type.def("_close", &channel_close, "timeout"_a.none(), guarded);
     type.def_ro("name", &Channel::name).def_ro("slot_nbytes", &Channel::slot_nbytes);
     type.def_ro("is_producer", &Channel::is_producer);
-    type.def_prop_ro("is_closed", [](const Channel &channel) {
-        return channel.channel == nullptr || !channel.is_of_this_life();
-    });
+    type.def_prop_ro("is_closed", [](const Channel &channel) { return channel.is_closed(); });
     slot.def_ro("rank", &Slot::rank).def_ro("nbytes", &Slot::nbytes);
     slot.def("__len__", [](const Slot &self) { return self.nbytes; });
-    slot.def("publish", &slot_publish, "nbytes"_a.none() = none,
+    slot.def("publish", &slot_publish, "nbytes"_a.none() = none, guarded,
              "Producer: hand it over, with its first nbytes. BufferError: views of it exist.");
-    slot.def("release", &slot_release,
+    slot.def("release", &slot_release, guarded,
              "Consumer: give it back to its producer. BufferError: views of it exist.");
-    slot.def_prop_ro("is_held", [](const Slot &self) { return self.addr != nullptr; });
+    slot.def_prop_ro(
+        "is_held", [](const Slot &self) { return self.addr != nullptr; }, guarded);
 }
 
 } // namespace nx

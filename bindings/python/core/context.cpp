@@ -41,10 +41,19 @@ static void context_open(Context *context, const std::string &name, nb::handle t
 
 static void context_close(Context *context)
 {
-    if (!context->is_closed && context->is_of_this_life() && context->context != nullptr) {
+    if (context->context == nullptr) { /* the job, whose calls nixl_finalize() waits for */
+        context->is_left = true;
+        return;
+    }
+    Closing closing(context);
+
+    if (!closing.is_mine()) {
+        return;
+    }
+    if (context->is_of_this_life()) {
         check(nixl_context_close(context->context));
     }
-    context->is_closed = true;
+    closing.done();
 }
 
 static void context_notify(Context &context, nb::handle rank, nb::handle tag, nb::handle message,
@@ -53,6 +62,7 @@ static void context_notify(Context &context, nb::handle rank, nb::handle tag, nb
     struct nixl_op op = NIXL_OP_INIT;
     const int target = read_rank(rank);
     const int64_t timeout_ns = read_timeout(timeout);
+    Use use(&context);
     Memory payload;
     int status;
 
@@ -79,6 +89,7 @@ static void context_post(Context &context, nb::handle rank, nb::handle tag, nb::
     const int target = read_rank(rank);
     const uint64_t number = read_u64(tag, "tag");
     struct nixl_req *none = nullptr;
+    Use use(&context);
     Memory payload;
 
     op.context = context.handle();
@@ -116,6 +127,7 @@ static nb::object context_recv(Context &context, nb::handle rank, nb::handle tag
     const int sender = rank.is_none() ? NIXL_ANY_RANK : read_rank(rank);
     const uint64_t wanted = tag.is_none() ? 0 : read_u64(tag, "tag");
     const uint64_t bits = tag.is_none() ? 0 : mask.is_none() ? UINT64_MAX : read_u64(mask, "mask");
+    Use use(&context);
     struct nixl_note note;
     int status;
 
@@ -139,6 +151,7 @@ static nb::object context_event(Context &context, int64_t timeout_ns)
 {
     struct nixl_op op = NIXL_OP_INIT;
     struct nixl_event event = NIXL_EVENT_INIT;
+    Use use(&context);
     int status;
 
     op.context = context.handle();
@@ -159,6 +172,7 @@ static void context_flush(Context &context, nb::handle rank, bool with_gets, boo
     struct nixl_op op = NIXL_OP_INIT;
     const int target = rank.is_none() ? NIXL_ALL_RANKS : read_rank(rank);
     const int64_t timeout_ns = read_timeout(timeout);
+    Use use(&context);
 
     op.context = context.handle();
     op.flags = (with_gets ? NIXL_OP_GETS : 0) | (durable ? NIXL_OP_DURABLE : 0);
@@ -170,6 +184,7 @@ static nb::object context_start_flush(Context &context, nb::handle rank, bool wi
                                       bool durable, nb::handle queue, nb::handle data)
 {
     const int target = rank.is_none() ? NIXL_ALL_RANKS : read_rank(rank);
+    Use use(&context);
     Start start;
 
     start.set_queue(queue, data);
@@ -268,9 +283,7 @@ void bind_context(nb::module_ &module)
     type.def("__init__", [](Context *context) { new (context) Context(); });
     type.def("__init__", &context_open, "name"_a, "timeout"_a.none() = usual);
     type.def("_close", &context_close);
-    type.def_prop_ro("is_closed", [](const Context &context) {
-        return context.is_closed || !context.is_of_this_life();
-    });
+    type.def_prop_ro("is_closed", [](const Context &context) { return context.is_closed(); });
     type.def("notify", &context_notify, "rank"_a.none(), "tag"_a.none(), "msg"_a.none() = none,
              "timeout"_a.none() = usual,
              R"(Send a rank a tag and up to NOTE_MAX bytes, behind all earlier puts to it.
@@ -298,7 +311,7 @@ Raises:
     request. PeerLostError, TimedOutError.)");
     type.def("start_flush", &context_start_flush, "rank"_a.none() = none, nb::kw_only(),
              "gets"_a = false, "durable"_a = false, "queue"_a.none() = none, "data"_a.none() = none,
-             "Start a flush(); returns a Request.");
+             guarded, "Start a flush(); returns a Request.");
     hide(type, {"notify", "recv", "try_recv", "event", "try_event", "flush"});
 }
 

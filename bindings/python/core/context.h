@@ -11,14 +11,26 @@ namespace nx
 /* A context of the library; the job is the default one, whose handle is NULL. */
 struct Context : Handle {
     struct nixl_context *context = nullptr;
-    bool is_closed = false;
+    Shared<bool> is_left{false}; /* of the job, which closes by itself */
     std::string name;
 
+    bool is_closed() const
+    {
+        return is_left || Handle::is_closed();
+    }
+    std::string what() const
+    {
+        return name.empty() ? "the job" : "context '" + name + "'";
+    }
+    [[noreturn]] void fail_used() const
+    {
+        nx::fail_used(what(), users.count());
+    }
     /* The handle, or ClosedError. */
     struct nixl_context *handle() const
     {
-        if (__builtin_expect(is_closed || !is_of_this_life(), 0)) {
-            fail_closed(name.empty() ? "the job" : "context '" + name + "'");
+        if (__builtin_expect(is_closed(), 0)) {
+            fail_closed(what());
         }
         return context;
     }

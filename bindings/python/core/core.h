@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the extension module share: how arguments are read, how failures become
- * exceptions, and how a call waits.
+ * exceptions, and how a call waits. threads.h says how calls of several threads are kept apart.
  *
- * Invariants. The GIL is held everywhere but inside Unlocked. A handle of the library is used only
- * if `is_live` of its owner says so: nixl_finalize() frees all handles, and raises `nx::life`.
- * Memory that an operation uses is held by a Memory object until the operation has ended.
+ * Invariants. A handle of the library is used only within a Use of its owner, which nixl_finalize()
+ * and closing wait for or refuse. Memory that an operation uses is held by a Memory object until the
+ * operation has ended.
  */
 #ifndef NIXLRUN_PYTHON_CORE_H
 #define NIXLRUN_PYTHON_CORE_H
@@ -13,6 +13,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nixlrun.h>
+
+#include "threads.h"
 
 #include <chrono>
 #include <cstdint>
@@ -27,8 +29,9 @@ using namespace nb::literals;
 namespace nx
 {
 
-constexpr size_t LOCKED_NBYTES = 4096;         /* copies up to this keep the GIL */
-constexpr int64_t SLICE_NS = 50 * 1000 * 1000; /* a wait of the main thread looks for signals */
+constexpr size_t LOCKED_NBYTES = 4096;              /* copies up to this keep the GIL */
+constexpr int64_t MAIN_SLICE_NS = 50 * 1000 * 1000; /* the main thread looks for signals */
+constexpr int64_t SLICE_NS = 500 * 1000 * 1000;     /* others look whether the job is closed */
 
 /* ---- failures (error.cpp) -------------------------------------------------------------------- */
 
@@ -48,7 +51,6 @@ nb::object exception_of(const Detail &detail);
 [[noreturn]] void fail(int status);
 [[noreturn]] void fail_type(const std::string &text);
 [[noreturn]] void fail_value(const std::string &text);
-[[noreturn]] void fail_closed(const std::string &what);
 
 /* The name of an object's type, for texts of failures. */
 inline std::string type_text(nb::handle object)
@@ -97,14 +99,16 @@ std::string read_text(nb::handle value, const char *name);
 
 /* The one object that means "the default timeout". */
 extern PyObject *default_timeout;
-extern int64_t default_timeout_ns;
+extern Shared<int64_t> default_timeout_ns;
 
 /* Seconds, None for no limit, or DEFAULT. */
 int64_t read_timeout_slow(nb::handle value);
 inline int64_t read_timeout(nb::handle value)
 {
-    return __builtin_expect(value.ptr() == default_timeout, 1) ? default_timeout_ns
-                                                               : read_timeout_slow(value);
+    if (__builtin_expect(value.ptr() == default_timeout, 1)) {
+        return default_timeout_ns;
+    }
+    return read_timeout_slow(value);
 }
 /* The same for struct nixl_op, where 0 is the default: NIXL_AT_ONCE. */
 int64_t op_timeout(int64_t timeout_ns);
@@ -199,24 +203,23 @@ nb::object make_dlpack(void *addr, size_t nbytes, int device_type, int device, n
 
 /* ---- waiting (wait.cpp) ---------------------------------------------------------------------- */
 
-/* Without the GIL, as long as it lives. */
-using Unlocked = nb::gil_scoped_release;
-
 bool is_main_thread();
 int64_t now_ns();
 /* Raise what a signal handler raised, such as KeyboardInterrupt. */
 void check_signals();
-/* Waits of the main thread were cut; give the text of the last one the whole time. */
-[[noreturn]] void fail_timeout(int64_t timeout_ns, bool was_cut);
+/* ClosedError if the job is being closed. */
+void check_leaving();
+/* A wait was cut into slices; give the text of the last one the whole time. */
+[[noreturn]] void fail_timeout(int64_t timeout_ns, int64_t slice_ns);
 
 /*
  * Call `call(ns)` until it returns another status than "in progress" or "timed out", or the time is
- * over. The main thread does so in slices, so that a signal is noticed. Returns its status;
+ * over: in slices, so that a signal, or the end of the job, is noticed. Returns its status;
  * NIXL_INPROGRESS if a timeout of 0 found nothing, and NIXL_E_TIMEOUT raises.
  */
 template <typename Call> int wait_in_slices(int64_t timeout_ns, Call call)
 {
-    const bool is_cut = is_main_thread() && timeout_ns > SLICE_NS;
+    const int64_t most = is_main_thread() ? MAIN_SLICE_NS : SLICE_NS;
     const int64_t begin = timeout_ns == NIXL_FOREVER || timeout_ns == 0 ? 0 : now_ns();
 
     for (;;) {
@@ -227,11 +230,11 @@ template <typename Call> int wait_in_slices(int64_t timeout_ns, Call call)
         if (timeout_ns != NIXL_FOREVER && timeout_ns != 0) {
             left = timeout_ns - (now_ns() - begin);
         }
-        if (!is_cut) {
+        if (timeout_ns <= most) {
             slice = left;
         } else {
             /* The last slice is a whole one, whose length the text of the failure has. */
-            slice = left > SLICE_NS && left < 2 * SLICE_NS ? left - SLICE_NS : SLICE_NS;
+            slice = left > most && left < 2 * most ? left - most : most;
         }
         {
             Unlocked unlocked;
@@ -244,9 +247,10 @@ template <typename Call> int wait_in_slices(int64_t timeout_ns, Call call)
             return NIXL_INPROGRESS;
         }
         if (left <= slice) {
-            fail_timeout(timeout_ns, is_cut);
+            fail_timeout(timeout_ns, timeout_ns > most ? most : 0);
         }
         check_signals();
+        check_leaving();
     }
 }
 
@@ -272,18 +276,8 @@ template <typename State> void run_aside(const std::shared_ptr<State> &state)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-extern uint64_t life; /* grows when nixl_finalize() frees all handles */
-extern size_t nviews; /* views of regions' memory that exist */
+extern Shared<size_t> nviews; /* views of regions' memory that exist */
 bool is_forked();
-
-/* What an object that owns a handle derives from. */
-struct Handle {
-    uint64_t made = life;
-    bool is_of_this_life() const
-    {
-        return made == life;
-    }
-};
 
 /*
  * Call methods by names with an underscore, as the flavours of a class take them; in texts they

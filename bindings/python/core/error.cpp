@@ -47,6 +47,7 @@ nb::object exception_of(const Detail &detail)
 
 void fail(const Detail &detail)
 {
+    stay_at_exit();
     nb::object error = exception_of(detail);
 
     PyErr_SetObject((PyObject *)Py_TYPE(error.ptr()), error.ptr());
@@ -78,10 +79,20 @@ void fail_value(const std::string &text)
 
 void fail_closed(const std::string &what)
 {
+    stay_at_exit();
     nb::object type = nb::module_::import_("nixlrun._errors").attr("ClosedError");
 
     PyErr_SetString(type.ptr(), (what + " is closed").c_str());
     throw nb::python_error();
+}
+
+void fail_used(const std::string &what, size_t n)
+{
+    Detail detail = plain_detail(NIXL_E_IN_USE, -1, "");
+
+    detail.text = what + " is used by " + std::to_string(n) +
+                  " call(s) in other threads: end them before it is closed";
+    fail(detail);
 }
 
 void bind_errors(nb::module_ &module)

@@ -31,7 +31,20 @@ struct FinalizeCall {
     }
 };
 
-/* Whether handles have gone: the last of counted calls frees them, even if it fails. */
+/*
+ * Before the last job is closed: wait for the calls of other threads. At the exit of the program
+ * those that do not end are left alone.
+ */
+static void job_leave(bool is_exit)
+{
+    if (!leave_begin(is_exit)) {
+        throw nb::buffer_error((std::to_string(calls_in_progress()) +
+                                " thread(s) are in calls: end them before the job is closed")
+                                   .c_str());
+    }
+}
+
+/* Handles have gone if this was the last of counted calls, even if it fails. */
 static void job_finalize()
 {
     auto call = std::make_shared<FinalizeCall>();
@@ -40,12 +53,10 @@ static void job_finalize()
     try {
         result = call_aside(call, [](void *state) { return ((FinalizeCall *)state)->run(); });
     } catch (...) {
-        life++; /* it goes on by itself */
+        leave_end(true); /* it goes on by itself */
         throw;
     }
-    if (nixl_rank() < 0) {
-        life++;
-    }
+    leave_end(nixl_rank() < 0);
     if (result.status != NIXL_OK) {
         fail(result.detail);
     }
@@ -207,6 +218,7 @@ void bind_job(nb::module_ &module)
     module.attr("NOTE_MAX") = NIXL_NOTE_MAX;
     module.attr("NAME_MAX") = NIXL_NAME_MAX;
     module.def("init", &job_init);
+    module.def("leave", &job_leave, "is_exit"_a);
     module.def("finalize", &job_finalize);
     module.def("is_forked", &is_forked);
     module.def("rank", [] { return job_number(nixl_rank); });
@@ -230,7 +242,7 @@ void bind_job(nb::module_ &module)
             nixl_job_end(code, why.empty() ? nullptr : why.c_str());
         },
         "code"_a, "why"_a);
-    module.def("views", [] { return nviews; });
+    module.def("views", [] { return (size_t)nviews; });
 }
 
 } // namespace nx

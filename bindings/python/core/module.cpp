@@ -2,6 +2,10 @@
 /* The extension module: its parts, in an order in which each finds the types that it uses. */
 #include "core.h"
 
+#ifdef NB_FREE_THREADED
+PyObject *nx::module_lock;
+#endif
+
 void nx::hide(nb::handle type, std::initializer_list<const char *> names)
 {
     for (const char *name : names) {
@@ -12,6 +16,9 @@ void nx::hide(nb::handle type, std::initializer_list<const char *> names)
 
 NB_MODULE(_core, module)
 {
+#ifdef NB_FREE_THREADED
+    nx::module_lock = nb::dict().release().ptr(); /* any object that nobody else locks */
+#endif
     nb::set_leak_warnings(false); /* a program that exits need not free its regions */
     nx::bind_errors(module);
     nx::bind_arguments(module);

@@ -11,7 +11,8 @@ static nb::tuple pair_expose(nb::object self, nb::handle rank, nb::handle offset
 {
     static const char *const uses[] = {"read", "write", nullptr};
     Region *region = nb::inst_ptr<Region>(self);
-    struct nixl_region *handle = region->handle();
+    Use used(region);
+    struct nixl_region *handle = region->region;
     const int partner = rank.is_none() ? NIXL_ANY_RANK : read_rank(rank);
     const uint64_t at = read_u64(offset, "offset");
     const uint64_t size = read_u64(nbytes, "nbytes");
@@ -74,9 +75,9 @@ static void pair_decline(const std::string &token)
 void bind_pair(nb::module_ &module)
 {
     module.def("pair_expose", &pair_expose, "region"_a, "rank"_a.none(), "offset"_a, "nbytes"_a,
-               "use"_a, "lifetime"_a.none());
+               "use"_a, "lifetime"_a.none(), guarded);
     module.def("pair_query", &pair_query, "token"_a);
-    module.def("start_pair", &start_pair, "token"_a, "memory"_a, "is_read"_a);
+    module.def("start_pair", &start_pair, "token"_a, "memory"_a, "is_read"_a, guarded);
     module.def("pair_decline", &pair_decline, "token"_a);
 }
 

@@ -17,14 +17,16 @@ static nb::object *nothing; /* the Drained without anything */
 
 struct nixl_cq *Queue::handle() const
 {
-    if (cq == nullptr || !is_of_this_life()) {
-        fail_closed("the queue");
+    if (is_closed()) {
+        fail_closed(what());
     }
     return cq;
 }
 
 Queue::~Queue()
 {
+    CountedUnderGil counted;
+
     if (cq != nullptr && is_of_this_life() && !is_forked() && started.empty()) {
         (void)nixl_cq_close(cq);
     }
@@ -121,7 +123,8 @@ struct QueueWaiting {
 static nb::object queue_drain(Queue &queue, nb::handle timeout, size_t max)
 {
     struct nixl_cq_entry entries[BATCH];
-    struct nixl_cq *cq = queue.handle();
+    Use use(&queue);
+    struct nixl_cq *cq = queue.cq;
     const int64_t timeout_ns = read_timeout(timeout);
     QueueWaiting waiting(&queue);
     size_t n = 0;
@@ -136,10 +139,11 @@ static nb::object queue_drain(Queue &queue, nb::handle timeout, size_t max)
     }
     Lists lists;
     size_t taken = 0;
-    for (nb::object &request : queue.ended) {
+    std::vector<nb::object> ended;
+    ended.swap(queue.ended); /* meanwhile more may end */
+    for (nb::object &request : ended) {
         lists.done.append(request);
     }
-    queue.ended.clear();
     while (status == NIXL_OK) {
         queue_take(&queue, entries, n, &lists);
         taken += n;
@@ -186,12 +190,14 @@ static void queue_close(Queue &queue, nb::handle timeout)
     const int64_t timeout_ns = read_timeout(timeout);
     Lists lists;
 
-    if (queue.cq == nullptr || !queue.is_of_this_life()) {
-        queue.started.clear();
-        queue.cq = nullptr;
+    if (queue.users.is_closed() || queue.made != life) {
+        std::unordered_map<uint64_t, nb::object> dropped;
+
+        dropped.swap(queue.started); /* giving up an object may call Python */
         return;
     }
     QueueWaiting waiting(&queue);
+    Closing closing(&queue); /* nothing is started with it any more */
     for (auto &entry : queue.started) {
         check(nixl_cq_cancel(queue.cq, entry.first));
     }
@@ -208,6 +214,7 @@ static void queue_close(Queue &queue, nb::handle timeout)
         queue_take(&queue, entries, n, &lists);
     }
     check(nixl_cq_close(queue.cq));
+    closing.done();
     queue.cq = nullptr;
 }
 
@@ -240,24 +247,24 @@ events of its context.)");
     type.def("__init__", &queue_open, "context"_a, nb::kw_only(), "notes"_a = false,
              "events"_a = false, "reports_ended"_a = true);
     type.def("drain", &queue_drain, "timeout"_a.none() = nb::object(nb::int_(0)), "max"_a = 1024,
+             guarded,
              R"(Everything that ended, was notified or was lost since the last call, as a Drained.
 
 By default at once: with a timeout it waits for the first of it, and then raises TimedOutError if
 there is nothing. Takes about ``max`` entries. What has ended within its start is reported, too.)");
     type.def(
-        "arm", &queue_arm,
+        "arm", &queue_arm, guarded,
         R"(Say that the caller is about to sleep on fileno(). True: sleep; False: drain() first.)");
-    type.def("fileno", &queue_fileno,
+    type.def("fileno", &queue_fileno, guarded,
              R"(A descriptor for select, epoll and event loops. Neither read nor close it.
 
 It becomes readable when there is something to drain, if arm() was called since it was last
 readable.)");
-    type.def("close", &queue_close, "timeout"_a.none() = nb::borrow(default_timeout),
+    type.def("close", &queue_close, "timeout"_a.none() = nb::borrow(default_timeout), guarded,
              "Cancel what it would report, wait until no byte moves any more, and close it.");
-    type.def_prop_ro("pending", [](const Queue &queue) { return queue.started.size(); });
-    type.def_prop_ro("is_closed", [](const Queue &queue) {
-        return queue.cq == nullptr || !queue.is_of_this_life();
-    });
+    type.def_prop_ro(
+        "pending", [](const Queue &queue) { return queue.started.size(); }, guarded);
+    type.def_prop_ro("is_closed", [](const Queue &queue) { return queue.is_closed(); });
 }
 
 } // namespace nx

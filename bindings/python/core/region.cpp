@@ -164,32 +164,23 @@ static void region_close(Region *region, nb::handle timeout)
     const int64_t timeout_ns = read_timeout(timeout);
     int status;
 
-    if (region->region == nullptr || !region->is_of_this_life()) {
-        region->region = nullptr;
+    if (region->made != life) {
         region->registered.clear();
         return;
     }
-    if (region->nviews > 0) {
-        throw nb::buffer_error(("region '" + region->name + "' has " +
-                                std::to_string(region->nviews) +
-                                " view(s) or calls in other threads: end them before it is closed")
-                                   .c_str());
+    Closing closing(region); /* other threads find it closed */
+
+    if (!closing.is_mine()) {
+        return;
     }
-    struct nixl_region *handle = region->region;
-    region->region = nullptr; /* other threads find it closed */
-    try {
-        questions_wait(region->questions, timeout_ns);
-        status =
-            wait_in_slices(timeout_ns, [&](int64_t ns) { return nixl_region_close(handle, ns); });
-    } catch (...) {
-        region->region = handle;
-        throw;
-    }
+    questions_wait(region->questions, timeout_ns);
+    status = wait_in_slices(timeout_ns,
+                            [&](int64_t ns) { return nixl_region_close(region->region, ns); });
     if (status != NIXL_OK) {
-        region->region = handle;
         fail(status == NIXL_INPROGRESS ? plain_detail(NIXL_E_TIMEOUT, -1, "nixl_region_close")
                                        : last_detail(status));
     }
+    closing.done();
     region->addr = nullptr;
     region->registered.clear();
 }
@@ -200,16 +191,19 @@ static void view_end(void *arg) noexcept
 {
     nb::object object = nb::steal((PyObject *)arg);
 
-    nb::inst_ptr<Region>(object)->nviews--;
-    nviews--;
+    nb::inst_ptr<Region>(object)->users.leave();
+    nviews -= 1;
 }
 
 /* An object that keeps the region open as long as it lives. */
 static nb::object view_begin(nb::object object)
 {
-    nb::inst_ptr<Region>(object)->nviews++;
-    nviews++;
-    return nb::capsule(object.release().ptr(), view_end);
+    nb::object view = nb::capsule(object.ptr(), view_end);
+
+    (void)nb::inst_ptr<Region>(object)->users.enter(); /* the caller uses it */
+    nviews += 1;
+    (void)object.release(); /* view_end() takes it */
+    return view;
 }
 
 static int region_getbuffer(PyObject *object, Py_buffer *view, int flags)
@@ -217,28 +211,30 @@ static int region_getbuffer(PyObject *object, Py_buffer *view, int flags)
     Region *region = nb::inst_ptr<Region>(object);
 
     try {
-        region->handle();
+        Use use(region);
+
         if (region->addr == nullptr || region->kind != NIXL_MEM_HOST) {
             PyErr_Format(PyExc_BufferError, "region '%s' has no host memory here",
                          region->name.c_str());
             return -1;
         }
+        if (PyBuffer_FillInfo(view, object, region->addr, (Py_ssize_t)region->nbytes, 0, flags) !=
+            0) {
+            return -1;
+        }
+        (void)region->users.enter();
+        nviews += 1;
+        return 0;
     } catch (nb::python_error &error) {
         error.restore();
         return -1;
     }
-    if (PyBuffer_FillInfo(view, object, region->addr, (Py_ssize_t)region->nbytes, 0, flags) != 0) {
-        return -1;
-    }
-    region->nviews++;
-    nviews++;
-    return 0;
 }
 
 static void region_releasebuffer(PyObject *object, Py_buffer *)
 {
-    nb::inst_ptr<Region>(object)->nviews--;
-    nviews--;
+    nb::inst_ptr<Region>(object)->users.leave();
+    nviews -= 1;
 }
 
 static PyType_Slot region_slots[] = {
@@ -250,9 +246,9 @@ static PyType_Slot region_slots[] = {
 static nb::dict region_cuda_array(nb::handle_t<Region> self)
 {
     Region *region = nb::inst_ptr<Region>(self);
+    Use use(region);
     nb::dict array;
 
-    region->handle();
     if (region->kind != NIXL_MEM_CUDA) {
         throw nb::attribute_error("only CUDA memory has __cuda_array_interface__");
     }
@@ -272,8 +268,8 @@ static nb::object region_tensor(nb::object self)
 {
     Region *region = nb::inst_ptr<Region>(self);
     const bool is_cuda = region->kind == NIXL_MEM_CUDA;
+    Use use(region);
 
-    region->handle();
     if (region->addr == nullptr || region->kind == NIXL_MEM_VULKAN) {
         throw nb::buffer_error("the region has no memory here that a tensor could show");
     }
@@ -300,9 +296,9 @@ static nb::tuple region_dlpack_device(const Region &region)
 static nb::dict region_query(Region &region, nb::handle rank, nb::handle timeout, nb::handle extent)
 {
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    Use use(&region);
     struct nixl_region *handle = region.handle();
     const int owner = read_rank(rank);
-    RegionUse use(&region);
     const uint64_t number = extent.is_none() ? 0 : read_u64(extent, "extent");
     nb::dict known;
     int status = wait_in_slices(read_timeout(timeout), [&](int64_t ns) {
@@ -335,9 +331,9 @@ static nb::dict region_query(Region &region, nb::handle rank, nb::handle timeout
 
 static bool region_is_published(Region &region, nb::handle rank, nb::handle timeout)
 {
+    Use use(&region);
     struct nixl_region *handle = region.handle();
     const int owner = read_rank(rank);
-    RegionUse use(&region);
     int status = wait_in_slices(read_timeout(timeout), [&](int64_t ns) {
         return nixl_region_is_published(owner, handle, ns);
     });
@@ -382,12 +378,12 @@ static void region_put(Region &region, nb::handle rank, nb::handle source, nb::h
                        nb::handle tag, nb::handle message, nb::handle signal, nb::handle stream,
                        nb::handle grant, bool durable, nb::handle timeout)
 {
-    struct nixl_region *handle = region.handle();
+    Use use(&region);
+    struct nixl_region *handle = region.region;
     const int target = read_rank(rank);
     const uint64_t at = read_u64(offset, "offset");
     const int64_t timeout_ns = read_timeout(timeout);
     Memory memory(source, false);
-    RegionUse use(&region);
 
     if (__builtin_expect(tag.is_none() && signal.is_none() && stream.is_none() && grant.is_none() &&
                              !durable,
@@ -412,12 +408,12 @@ static void region_get(Region &region, nb::handle rank, nb::handle destination, 
                        nb::handle tag, nb::handle message, nb::handle stream, nb::handle grant,
                        nb::handle timeout)
 {
-    struct nixl_region *handle = region.handle();
+    Use use(&region);
+    struct nixl_region *handle = region.region;
     const int owner = read_rank(rank);
     const uint64_t at = read_u64(offset, "offset");
     const int64_t timeout_ns = read_timeout(timeout);
     Memory memory(destination, true);
-    RegionUse use(&region);
 
     if (__builtin_expect(tag.is_none() && stream.is_none() && grant.is_none(), 1)) {
         check_copy(tag, message);
@@ -438,7 +434,8 @@ static nb::object region_start(nb::object self, bool is_put, nb::handle rank, nb
                                nb::handle offset, Start *start)
 {
     Region *region = nb::inst_ptr<Region>(self);
-    struct nixl_region *handle = region->handle();
+    Use use(region);
+    struct nixl_region *handle = region->region;
     const int peer = read_rank(rank);
     const uint64_t at = read_u64(offset, "offset");
     Memory held(memory, !is_put);
@@ -534,7 +531,7 @@ failures are those of put(); after a failure dst may hold some of the data.)");
     type.def("start_put", &region_start_put, "rank"_a.none(), "src"_a.none(),
              "offset"_a.none() = zero, nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none,
              "signal"_a.none() = none, "stream"_a.none() = none, "grant"_a.none() = none,
-             "durable"_a = false, "queue"_a.none() = none, "data"_a.none() = none,
+             "durable"_a = false, "queue"_a.none() = none, "data"_a.none() = none, guarded,
              R"(Start a put; returns a Request. ``src`` must not change until it has ended.
 
 Up to 128 KiB are copied within the call on one host. ``queue``: the queue that reports the end;
@@ -542,7 +539,7 @@ None: Request.wait(). ``data``: any object, which the request carries. Otherwise
     type.def("start_get", &region_start_get, "rank"_a.none(), "dst"_a.none(),
              "offset"_a.none() = zero, nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none,
              "stream"_a.none() = none, "grant"_a.none() = none, "queue"_a.none() = none,
-             "data"_a.none() = none,
+             "data"_a.none() = none, guarded,
              R"(Start a get; returns a Request. ``dst`` must not be touched until it has ended.
 
 Otherwise as get() and start_put().)");
@@ -561,14 +558,13 @@ void bind_region(nb::module_ &module)
              "stored"_a.none() = none);
     type.def_ro("name", &Region::name).def_ro("context", &Region::context);
     type.def_prop_ro("nbytes", [](const Region &region) { return region.nbytes; });
-    type.def_prop_ro("addr", [](const Region &region) { return (uintptr_t)region.addr; });
+    type.def_prop_ro(
+        "addr", [](const Region &region) { return (uintptr_t)region.addr; }, guarded);
     type.def_prop_ro("kind", [](const Region &region) { return kinds[region.kind]; });
-    type.def_prop_ro("is_closed", [](const Region &region) {
-        return region.region == nullptr || !region.is_of_this_life();
-    });
-    type.def_prop_ro("views", [](const Region &region) { return region.nviews; });
+    type.def_prop_ro("is_closed", [](const Region &region) { return region.is_closed(); });
+    type.def_prop_ro("views", [](const Region &region) { return region.users.count(); });
     type.def("__len__", [](const Region &region) { return region.nbytes; });
-    type.def("_close", &region_close, "timeout"_a.none());
+    type.def("_close", &region_close, "timeout"_a.none(), guarded);
     type.def("_query", &region_query, "rank"_a, "timeout"_a.none() = usual,
              "extent"_a.none() = nb::none());
     type.def("is_published", &region_is_published, "rank"_a, "timeout"_a.none() = usual);

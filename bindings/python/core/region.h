@@ -14,39 +14,33 @@ struct Region : Handle {
     struct nixl_region *region = nullptr;
     nb::object context;
     std::string name;
-    void *addr = nullptr; /* of this rank's segment; NULL: there is none */
+    void *addr = nullptr; /* of this rank's segment; NULL: there is none, or it is closed */
     size_t nbytes = 0;
     int kind = NIXL_MEM_NONE;
-    int device = -1;                /* of CUDA memory */
-    std::vector<Memory> registered; /* what keeps the memory of a registered region */
-    size_t nviews = 0;              /* buffers and tensors that point into the segment, and calls */
+    int device = -1;                      /* of CUDA memory */
+    std::vector<Memory> registered;       /* what keeps the memory of a registered region */
     std::shared_ptr<Questions> questions; /* NULL: there was none */
 
     Region() = default;
     Region(const Region &) = delete;
 
+    std::string what() const
+    {
+        return "region '" + name + "'";
+    }
+    [[noreturn]] void fail_used() const
+    {
+        throw nb::buffer_error((what() + " has " + std::to_string(users.count()) +
+                                " view(s) or calls in other threads: end them before it is closed")
+                                   .c_str());
+    }
     struct nixl_region *handle() const
     {
-        if (__builtin_expect(region == nullptr || !is_of_this_life(), 0)) {
-            fail_closed("region '" + name + "'");
+        if (__builtin_expect(is_closed(), 0)) {
+            fail_closed(what());
         }
         return region;
     }
-};
-
-/* A call that uses a region, so that no other thread closes it meanwhile. */
-struct RegionUse {
-    Region *region;
-
-    explicit RegionUse(Region *used) : region(used)
-    {
-        region->nviews++;
-    }
-    ~RegionUse()
-    {
-        region->nviews--;
-    }
-    RegionUse(const RegionUse &) = delete;
 };
 
 /* Wait until no question about a region's objects is asked any more; TimedOutError. */

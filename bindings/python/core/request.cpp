@@ -6,6 +6,8 @@
 #include "request.h"
 #include "region.h"
 
+#include <mutex>
+
 namespace nx
 {
 
@@ -24,41 +26,60 @@ static int req_wait(struct nixl_req **req_p, int64_t timeout_ns, int *outcome_p)
     });
 }
 
-/* Operations in progress whose Request is gone. */
-static auto &orphans = *new std::vector<std::unique_ptr<Operation>>; /* outlives Python */
+/*
+ * Operations in progress whose Request is gone. They outlive Python. The lock is a leaf: what an
+ * operation holds is given up without it, since that may call Python.
+ */
+static auto &orphans = *new std::vector<std::unique_ptr<Operation>>;
+static auto &orphans_lock = *new std::mutex;
+static std::atomic<size_t> norphans;
 static uint64_t orphans_life;
 
 static void orphans_reap()
 {
+    std::vector<std::unique_ptr<Operation>> ended;
+
+    if (is_leaving) {
+        return; /* nixl_finalize() ends them */
+    }
+    std::lock_guard<std::mutex> guard(orphans_lock);
+
     if (orphans_life != life) {
         for (auto &orphan : orphans) {
             orphan->req = nullptr;
         }
-        orphans.clear();
+        ended.swap(orphans);
         orphans_life = life;
     }
     for (size_t i = orphans.size(); i-- > 0;) {
         if (nixl_req_test(&orphans[i]->req) != NIXL_INPROGRESS) {
+            ended.push_back(std::move(orphans[i]));
             orphans.erase(orphans.begin() + (ptrdiff_t)i);
         }
     }
+    norphans = orphans.size();
 }
 
 static void orphans_add(std::unique_ptr<Operation> operation)
 {
     orphans_reap();
+    std::lock_guard<std::mutex> guard(orphans_lock);
+
     orphans.push_back(std::move(operation));
+    norphans = orphans.size();
 }
 
 Request::~Request()
 {
+    CountedUnderGil counted;
+
     if (status != NIXL_INPROGRESS || queue != nullptr || operation->req == nullptr) {
         return;
     }
-    if (is_forked() || !is_of_this_life()) {
+    if (is_forked() || made != life) {
         return;
     }
-    if (nixl_req_test(&operation->req) == NIXL_INPROGRESS) {
+    if (is_leaving || nixl_req_test(&operation->req) == NIXL_INPROGRESS) {
         orphans_add(std::move(operation));
     }
 }
@@ -76,6 +97,7 @@ void Start::set_queue(nb::handle object, nb::handle user)
         fail_type("queue must be a Queue, not " + type_text(object));
     }
     queue = nb::cast<Queue *>(object);
+    queue_use.begin(queue);
     op.cq = queue->handle();
     op.user_data = queue->next_id++;
     is_plain = false;
@@ -120,6 +142,7 @@ void Start::set_signal(nb::handle signal)
     }
     nb::tuple parts = nb::cast<nb::tuple>(signal);
     op.flags |= NIXL_OP_SIGNAL;
+    signal_use.begin(nb::cast<Region *>(parts[0]));
     op.signal_region = nb::cast<Region &>(parts[0]).handle();
     op.signal_offset = read_u64(parts[1], "the offset of the signal");
     op.signal_value = read_u64(parts[2], "the value of the signal");
@@ -157,7 +180,7 @@ void Start::set_stream(nb::handle stream)
 
 void request_prepare(Request *request, nb::object self, Start *start)
 {
-    if (!orphans.empty()) {
+    if (norphans > 0) {
         orphans_reap();
     }
     request->data = start->data;
@@ -313,9 +336,13 @@ static nb::object request_finish(Request &request, nb::handle timeout)
     } catch (...) {
         int status = NIXL_OK;
 
-        if (request.status == NIXL_INPROGRESS && request.is_of_this_life()) {
-            Unlocked unlocked;
-            status = nixl_req_cancel(&request.operation->req, CANCEL_NS, nullptr);
+        if (request.status == NIXL_INPROGRESS && !request.is_waiting && request.is_of_this_life()) {
+            request.is_waiting = true;
+            {
+                Unlocked unlocked;
+                status = nixl_req_cancel(&request.operation->req, CANCEL_NS, nullptr);
+            }
+            request.is_waiting = false;
         }
         if (request.status == NIXL_INPROGRESS && status == NIXL_OK) {
             request.end(NIXL_E_CANCELED, plain_detail(NIXL_E_CANCELED, -1, request.name));
@@ -430,29 +457,36 @@ void bind_request(nb::module_ &module)
 It holds its buffers until it has ended, even if it is dropped. ``data`` is what the caller gave
 with the start.)");
 
-    type.def_prop_ro("done", &Request::test, "Whether it has ended; never waits.");
+    type.def_prop_ro("done", &Request::test, guarded, "Whether it has ended; never waits.");
     type.def(
         "wait",
         [](Request &request, nb::handle timeout) { return request.wait(read_timeout(timeout)); },
-        nb::arg("timeout").none() = nb::none(),
+        nb::arg("timeout").none() = nb::none(), guarded,
         "Wait until it has ended, and return its result(). TimedOutError leaves it in progress.");
-    type.def("_finish", &request_finish, "timeout"_a.none());
-    type.def("result", &Request::result,
+    type.def("_finish", &request_finish, "timeout"_a.none(), guarded);
+    type.def("result", &Request::result, guarded,
              "What it has given: a word's old value, a team, or None. Raises what has ended it.");
     type.def("cancel", &request_cancel, nb::arg("timeout").none() = nb::handle(default_timeout),
-             R"(Stop it: when the call returns, no byte moves any more.
+             guarded, R"(Stop it: when the call returns, no byte moves any more.
 
 Returns what had happened: "untouched", "partial" or "done". One that a queue reports gives
 "requested": its end comes by the queue.)");
-    type.def_rw("data", &Request::data, nb::arg().none());
-    type.def("__repr__", [](Request &request) {
-        return std::string("<Request ") + request.name + ": " +
-               (request.status == NIXL_INPROGRESS ? "in progress"
-                : request.status == NIXL_OK       ? "done"
-                                                  : request.detail.text) +
-               ">";
-    });
-    module.def("wait_any", &request_wait_any, "requests"_a, nb::arg("timeout").none() = nb::none());
+    type.def_prop_rw(
+        "data", [](const Request &request) { return request.data; },
+        [](Request &request, nb::object data) { std::swap(request.data, data); }, guarded,
+        nb::arg("data").none());
+    type.def(
+        "__repr__",
+        [](Request &request) {
+            return std::string("<Request ") + request.name + ": " +
+                   (request.status == NIXL_INPROGRESS ? "in progress"
+                    : request.status == NIXL_OK       ? "done"
+                                                      : request.detail.text) +
+                   ">";
+        },
+        guarded);
+    module.def("wait_any", &request_wait_any, "requests"_a, nb::arg("timeout").none() = nb::none(),
+               guarded);
 }
 
 } // namespace nx

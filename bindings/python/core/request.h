@@ -57,6 +57,7 @@ struct Start {
     Queue *queue = nullptr;
     nb::object queue_object;
     nb::object data;
+    Use queue_use, signal_use;
 
     void set_queue(nb::handle queue, nb::handle data);
     void set_context(struct nixl_context *context);
@@ -139,6 +140,14 @@ struct Queue : Handle {
     Queue() = default;
     Queue(const Queue &) = delete;
     ~Queue();
+    std::string what() const
+    {
+        return "the queue";
+    }
+    [[noreturn]] void fail_used() const
+    {
+        nx::fail_used(what(), users.count());
+    }
     struct nixl_cq *handle() const;
 };
 

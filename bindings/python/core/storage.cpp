@@ -387,9 +387,11 @@ static nb::list object_list(Region &region, nb::handle after, nb::handle timeout
 
 void bind_storage(nb::module_ &module)
 {
-    module.def("object_stat", &object_stat, "region"_a, "number"_a, "timeout"_a.none());
-    module.def("object_delete", &object_delete, "region"_a, "number"_a, "timeout"_a.none());
-    module.def("object_list", &object_list, "region"_a, "after"_a.none(), "timeout"_a.none());
+    module.def("object_stat", &object_stat, "region"_a, "number"_a, "timeout"_a.none(), guarded);
+    module.def("object_delete", &object_delete, "region"_a, "number"_a, "timeout"_a.none(),
+               guarded);
+    module.def("object_list", &object_list, "region"_a, "after"_a.none(), "timeout"_a.none(),
+               guarded);
 }
 
 } // namespace nx

@@ -15,14 +15,24 @@ struct Team : Handle {
 
     ~Team()
     {
+        CountedUnderGil counted;
+
         if (team != nullptr && is_of_this_life() && !is_forked()) {
             (void)nixl_team_free(team);
         }
     }
+    std::string what() const
+    {
+        return "the team";
+    }
+    [[noreturn]] void fail_used() const
+    {
+        nx::fail_used(what(), users.count());
+    }
     struct nixl_team *handle() const
     {
-        if (team == nullptr || !is_of_this_life()) {
-            fail_closed("the team");
+        if (is_closed()) {
+            fail_closed(what());
         }
         return team;
     }
@@ -55,6 +65,11 @@ static nb::object start_team(nb::object context, const char *how, nb::handle of,
     static const char *const ways[] = {"world", "node", "create", "split", "reform", nullptr};
     const int way = read_word(how, ways, "how");
     struct nixl_context *handle = nb::cast<Context &>(context).handle();
+    Use use(&nb::cast<Context &>(context));
+    Use parent_use;
+    if (!of.is_none()) {
+        parent_use.begin(&nb::cast<Team &>(of));
+    }
     struct nixl_team *parent = of.is_none() ? nullptr : nb::cast<Team &>(of).handle();
     const std::vector<int> list = way == 2 || way == 4 ? read_ranks(ranks) : std::vector<int>();
     auto request = std::make_unique<Request>();
@@ -93,7 +108,8 @@ static void team_init(Team *team, nb::capsule made)
 /* No request can be had: it is cut into slices, which a later call continues. */
 static nb::object team_shrink(Team &team, nb::handle timeout)
 {
-    struct nixl_team *old = team.handle();
+    Use use(&team);
+    struct nixl_team *old = team.team;
     struct nixl_team *made = nullptr;
     int status = wait_in_slices(read_timeout(timeout),
                                 [&](int64_t ns) { return nixl_team_shrink(old, ns, &made); });
@@ -107,9 +123,15 @@ static nb::object team_shrink(Team &team, nb::handle timeout)
 
 static void team_free(Team *team)
 {
-    if (team->team != nullptr && team->is_of_this_life()) {
+    Closing closing(team);
+
+    if (!closing.is_mine()) {
+        return;
+    }
+    if (team->is_of_this_life()) {
         check(nixl_team_free(team->team));
     }
+    closing.done();
     team->team = nullptr;
 }
 
@@ -139,6 +161,8 @@ struct Prepared : Handle {
     Prepared(const Prepared &) = delete;
     ~Prepared()
     {
+        CountedUnderGil counted;
+
         if (coll != nullptr && is_of_this_life() && !is_forked() &&
             nixl_coll_free(coll) == NIXL_E_IN_USE) {
             (void)new std::vector<Memory>(std::move(held)); /* a start goes on: they stay */
@@ -146,13 +170,21 @@ struct Prepared : Handle {
     }
     bool is_freed() const
     {
-        return coll == nullptr || !is_of_this_life() ||
-               nb::inst_ptr<Team>(team)->team == nullptr; /* which frees them */
+        return coll == nullptr || is_closed() ||
+               nb::inst_ptr<Team>(team)->is_closed(); /* which frees them */
+    }
+    std::string what() const
+    {
+        return "the prepared collective";
+    }
+    [[noreturn]] void fail_used() const
+    {
+        nx::fail_used(what(), users.count());
     }
     struct nixl_coll *handle() const
     {
         if (is_freed()) {
-            fail_closed("the prepared collective");
+            fail_closed(what());
         }
         return coll;
     }
@@ -161,6 +193,7 @@ struct Prepared : Handle {
 /* What collectives have in common: the request keeps the team and the memory. */
 struct Collective {
     std::unique_ptr<Request> request = std::make_unique<Request>();
+    Use use;
     Start start;
     Prepared *prepared = nullptr; /* what is made, if it is not started */
     Memory none;                  /* of an argument that is None */
@@ -171,6 +204,7 @@ struct Collective {
     {
         Team *of = nb::inst_ptr<Team>(self);
 
+        use.begin(of);
         team = of->handle();
         size = of->size();
         rank = of->rank();
@@ -492,6 +526,8 @@ static nb::object prepared_start(nb::object self, nb::handle queue, nb::handle d
 {
     Prepared *prepared = nb::inst_ptr<Prepared>(self);
     struct nixl_coll *coll = prepared->handle();
+    Use use(prepared);
+    Use team_use(nb::inst_ptr<Team>(prepared->team));
     auto request = std::make_unique<Request>();
     Start start;
 
@@ -505,11 +541,19 @@ static nb::object prepared_start(nb::object self, nb::handle queue, nb::handle d
 
 static void prepared_free(Prepared *prepared)
 {
-    if (!prepared->is_freed()) {
+    Closing closing(prepared);
+    std::vector<Memory> held; /* giving it up may call Python */
+
+    if (!closing.is_mine()) {
+        return;
+    }
+    if (prepared->coll != nullptr && prepared->is_of_this_life() &&
+        !nb::inst_ptr<Team>(prepared->team)->is_closed()) {
         check(nixl_coll_free(prepared->coll));
     }
+    closing.done();
     prepared->coll = nullptr;
-    prepared->held.clear();
+    held.swap(prepared->held);
 }
 
 static void bind_prepared(nb::module_ &module)
@@ -517,27 +561,28 @@ static void bind_prepared(nb::module_ &module)
     nb::class_<Prepared> type(module, "Prepared");
 
     type.def(nb::init<>());
-    type.def("_start", &prepared_start, "queue"_a.none(), "data"_a.none());
-    type.def("free", &prepared_free);
-    type.def_prop_ro("is_freed", &Prepared::is_freed);
+    type.def("_start", &prepared_start, "queue"_a.none(), "data"_a.none(), guarded);
+    type.def("free", &prepared_free, guarded);
+    type.def_prop_ro("is_freed", &Prepared::is_freed, guarded);
 }
 
 static void bind_collectives(nb::module_ &module)
 {
-    module.def("start_barrier", &start_barrier, "team"_a, "queue"_a.none(), "data"_a.none());
+    module.def("start_barrier", &start_barrier, "team"_a, "queue"_a.none(), "data"_a.none(),
+               guarded);
     module.def("start_broadcast", &start_broadcast, "team"_a, "buf"_a, "root"_a, "queue"_a.none(),
-               "data"_a.none());
+               "data"_a.none(), guarded);
     module.def("start_gather", &start_gather, "team"_a, "src"_a.none(), "dst"_a.none(), "root"_a,
-               "queue"_a.none(), "data"_a.none());
+               "queue"_a.none(), "data"_a.none(), guarded);
     module.def("start_scatter", &start_scatter, "team"_a, "src"_a.none(), "dst"_a.none(), "root"_a,
-               "queue"_a.none(), "data"_a.none());
+               "queue"_a.none(), "data"_a.none(), guarded);
     module.def("start_alltoall", &start_alltoall, "team"_a, "src"_a.none(), "dst"_a.none(),
-               "queue"_a.none(), "data"_a.none());
+               "queue"_a.none(), "data"_a.none(), guarded);
     module.def("start_vector", &start_vector, "team"_a, "name"_a, "src"_a.none(),
                "src_counts"_a.none(), "dst"_a.none(), "dst_counts"_a.none(), "root"_a,
-               "queue"_a.none(), "data"_a.none());
+               "queue"_a.none(), "data"_a.none(), guarded);
     module.def("start_reduce", &start_reduce, "team"_a, "name"_a, "src"_a.none(), "dst"_a.none(),
-               "op"_a, "root"_a, "dtype"_a.none(), "queue"_a.none(), "data"_a.none());
+               "op"_a, "root"_a, "dtype"_a.none(), "queue"_a.none(), "data"_a.none(), guarded);
 }
 
 void bind_team(nb::module_ &module)
@@ -545,15 +590,13 @@ void bind_team(nb::module_ &module)
     nb::class_<Team> type(module, "Team");
 
     module.def("start_team", &start_team, "context"_a, "how"_a, "of"_a.none(), "ranks"_a.none(),
-               "color"_a, "key"_a, "make"_a, "queue"_a.none(), "data"_a.none());
+               "color"_a, "key"_a, "make"_a, "queue"_a.none(), "data"_a.none(), guarded);
     type.def("__init__", &team_init, "made"_a);
-    type.def("_shrink", &team_shrink, "timeout"_a.none());
-    type.def("free", &team_free);
-    type.def_prop_ro("size", &Team::size).def_prop_ro("rank", &Team::rank);
-    type.def("translate", &team_translate, "team_rank"_a, "to"_a.none() = nb::none());
-    type.def_prop_ro("is_freed", [](const Team &team) {
-        return team.team == nullptr || !team.is_of_this_life();
-    });
+    type.def("_shrink", &team_shrink, "timeout"_a.none(), guarded);
+    type.def("free", &team_free, guarded);
+    type.def_prop_ro("size", &Team::size, guarded).def_prop_ro("rank", &Team::rank, guarded);
+    type.def("translate", &team_translate, "team_rank"_a, "to"_a.none() = nb::none(), guarded);
+    type.def_prop_ro("is_freed", [](const Team &team) { return team.is_closed(); });
     bind_prepared(module);
     bind_collectives(module);
 }

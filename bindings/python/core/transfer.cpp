@@ -26,10 +26,18 @@ struct Transfer : Handle {
     Transfer() = default;
     Transfer(const Transfer &) = delete;
     ~Transfer();
+    std::string what() const
+    {
+        return "the transfer";
+    }
+    [[noreturn]] void fail_used() const
+    {
+        nx::fail_used(what(), users.count());
+    }
     struct nixl_xfer *handle() const
     {
-        if (xfer == nullptr || !is_of_this_life()) {
-            fail_closed("the transfer");
+        if (is_closed()) {
+            fail_closed(what());
         }
         return xfer;
     }
@@ -37,6 +45,8 @@ struct Transfer : Handle {
 
 Transfer::~Transfer()
 {
+    CountedUnderGil counted;
+
     if (xfer != nullptr && is_of_this_life() && !is_forked()) {
         if (nixl_xfer_free(xfer) == NIXL_E_IN_USE) {
             new std::array<Side, 2>(std::move(sides)); /* still read or written: never released */
@@ -221,7 +231,8 @@ static nb::object transfer_start(nb::object self, nb::handle tag, nb::handle mes
                                  nb::handle queue, nb::handle data)
 {
     Transfer *transfer = nb::inst_ptr<Transfer>(self);
-    struct nixl_xfer *xfer = transfer->handle();
+    Use use(transfer);
+    struct nixl_xfer *xfer = transfer->xfer;
     auto request = std::make_unique<Request>();
     Start start;
 
@@ -243,7 +254,8 @@ static nb::object transfer_start(nb::object self, nb::handle tag, nb::handle mes
 static void transfer_run(Transfer &transfer, nb::handle tag, nb::handle message, nb::handle grant,
                          bool durable, nb::handle timeout)
 {
-    struct nixl_xfer *xfer = transfer.handle();
+    Use use(&transfer);
+    struct nixl_xfer *xfer = transfer.xfer;
     const int64_t timeout_ns = read_timeout(timeout);
     Start start;
 
@@ -294,11 +306,18 @@ static nb::dict transfer_info(Transfer &transfer)
 
 static void transfer_close(Transfer *transfer)
 {
-    if (transfer->xfer != nullptr && transfer->is_of_this_life()) {
+    Closing closing(transfer);
+    std::array<Side, 2> sides; /* giving them up may call Python */
+
+    if (!closing.is_mine()) {
+        return;
+    }
+    if (transfer->is_of_this_life()) {
         check(nixl_xfer_free(transfer->xfer));
     }
+    closing.done();
     transfer->xfer = nullptr;
-    transfer->sides = {};
+    std::swap(sides, transfer->sides);
 }
 
 /* ---- grants: blocks that are lent ------------------------------------------------------------ */
@@ -397,20 +416,18 @@ void bind_transfer(nb::module_ &module)
     type.def("__init__", &transfer_init, "context"_a, "op"_a, "rank"_a, "local"_a, "remote"_a);
     type.def("_start", &transfer_start, "tag"_a.none() = none, "msg"_a.none() = none,
              "signal"_a.none() = none, "grant"_a.none() = none, "durable"_a = false,
-             "queue"_a.none() = none, "data"_a.none() = none);
+             "queue"_a.none() = none, "data"_a.none() = none, guarded);
     type.def("run", &transfer_run, nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none,
              "grant"_a.none() = none, "durable"_a = false,
-             "timeout"_a.none() = nb::borrow(default_timeout));
+             "timeout"_a.none() = nb::borrow(default_timeout), guarded);
     hide(type, {"run"});
-    type.def("set_index", &transfer_set_index, "side"_a, "entry"_a, "index"_a);
-    type.def("_info", &transfer_info);
-    type.def("close", &transfer_close);
-    type.def_prop_ro("is_closed", [](const Transfer &transfer) {
-        return transfer.xfer == nullptr || !transfer.is_of_this_life();
-    });
+    type.def("set_index", &transfer_set_index, "side"_a, "entry"_a, "index"_a, guarded);
+    type.def("_info", &transfer_info, guarded);
+    type.def("close", &transfer_close, guarded);
+    type.def_prop_ro("is_closed", [](const Transfer &transfer) { return transfer.is_closed(); });
     type.def_ro("rank", &Transfer::rank).def_ro("nbytes", &Transfer::nbytes);
     module.def("grant_create", &grant_create, "entry"_a, "rights"_a, "uses"_a.none(),
-               "lifetime"_a.none());
+               "lifetime"_a.none(), guarded);
     module.def("grant_renew", &grant_renew, "token"_a, "lifetime"_a.none());
     module.def("grant_revoke", &grant_revoke, "token"_a, "timeout"_a.none());
     module.def("grant_query", &grant_query, "token"_a);

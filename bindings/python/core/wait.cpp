@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How calls wait: without the GIL, and, in the main thread, in slices or aside, so that Ctrl-C ends
- * them within 100 ms.
+ * How calls wait: without the GIL, and in slices or aside, so that Ctrl-C ends those of the main
+ * thread within 100 ms, and closing the job those of others. How calls are counted.
  */
 #include "core.h"
 
@@ -14,10 +14,11 @@
 namespace nx
 {
 
-uint64_t life = 1;
-size_t nviews = 0;
+Shared<uint64_t> life{1};
+Shared<bool> is_leaving{false};
+Shared<size_t> nviews{0};
 
-static unsigned long main_thread; /* 0: not asked yet */
+static Shared<unsigned long> main_thread{0}; /* 0: not asked yet */
 static pid_t importer = getpid();
 
 bool is_forked()
@@ -60,16 +61,102 @@ static std::string duration(int64_t ns)
     return text;
 }
 
-void fail_timeout(int64_t timeout_ns, bool was_cut)
+void fail_timeout(int64_t timeout_ns, int64_t slice_ns)
 {
     Detail detail = last_detail(NIXL_E_TIMEOUT);
-    const std::string slice = duration(SLICE_NS);
-    const size_t at = was_cut ? detail.text.find(slice) : std::string::npos;
+    const std::string slice = duration(slice_ns);
+    const size_t at = slice_ns > 0 ? detail.text.find(slice) : std::string::npos;
 
     if (at != std::string::npos) {
         detail.text.replace(at, slice.size(), duration(timeout_ns));
     }
     fail(detail);
+}
+
+/* ---- counting calls -------------------------------------------------------------------------- */
+
+constexpr size_t NCOUNTERS = 64;
+static CallCounter counters[NCOUNTERS];
+static std::atomic<size_t> next_counter;
+
+void CallDepth::begin()
+{
+    if (counter == nullptr) {
+        counter = &counters[next_counter.fetch_add(1) % NCOUNTERS];
+    }
+    counter->n.fetch_add(1);
+}
+
+void CallDepth::end()
+{
+    counter->n.fetch_sub(1);
+}
+
+size_t calls_in_progress()
+{
+    size_t n = 0;
+
+    for (const CallCounter &counter : counters) {
+        n += counter.n.load();
+    }
+    return n;
+}
+
+static Shared<bool> is_exiting{false};
+
+void stay_at_exit()
+{
+    if (!is_exiting || is_main_thread()) {
+        return;
+    }
+    nb::gil_scoped_release released;
+
+    if (call_depth.depth > 0) {
+        call_depth.end();
+    }
+    for (;;) {
+        pause();
+    }
+}
+
+void check_leaving()
+{
+    if (is_leaving) {
+        fail_closed("the job");
+    }
+}
+
+/* Calls that wait look for it every SLICE_NS; others end by themselves. */
+constexpr int64_t LEAVE_NS = 4 * SLICE_NS;
+constexpr auto LEAVE_PAUSE = std::chrono::microseconds(200);
+
+bool leave_begin(bool is_exit)
+{
+    const int64_t end = now_ns() + LEAVE_NS;
+
+    (void)is_main_thread(); /* others no longer ask Python */
+    is_exiting = is_exit;
+    is_leaving = true;
+    while (calls_in_progress() > 0 && now_ns() < end) {
+        {
+            nb::gil_scoped_release released;
+            std::this_thread::sleep_for(LEAVE_PAUSE);
+        }
+        if (PyErr_CheckSignals() != 0) {
+            is_leaving = false;
+            throw nb::python_error();
+        }
+    }
+    is_leaving = is_exit || calls_in_progress() == 0;
+    return is_leaving;
+}
+
+void leave_end(bool has_left)
+{
+    if (has_left) {
+        life += 1;
+    }
+    is_leaving = false;
 }
 
 /* ---- calls aside ----------------------------------------------------------------------------- */
@@ -84,6 +171,7 @@ struct Aside {
 
 static void aside_run(Aside *aside, int (*call)(void *state))
 {
+    Counted counted;
     int status = call(aside->state.get());
     CallResult result = {status, status == NIXL_OK ? Detail() : last_detail(status)};
     std::lock_guard<std::mutex> guard(aside->lock);
@@ -110,7 +198,7 @@ CallResult call_aside(std::shared_ptr<void> state, int (*call)(void *state))
             Unlocked unlocked;
             std::unique_lock<std::mutex> guard(aside->lock);
 
-            aside->changed.wait_for(guard, std::chrono::nanoseconds(SLICE_NS),
+            aside->changed.wait_for(guard, std::chrono::nanoseconds(MAIN_SLICE_NS),
                                     [&] { return aside->is_done; });
             if (aside->is_done) {
                 return aside->result;

@@ -46,6 +46,7 @@ static nb::object start_atomic(nb::object self, nb::handle rank, const char *op_
                                nb::handle offset, nb::handle value, const char *dtype,
                                nb::handle queue, nb::handle data)
 {
+    Use use(nb::inst_ptr<Region>(self));
     const AtomicWord word = atomic_word(*nb::inst_ptr<Region>(self), rank, offset, dtype);
     const auto op_code = (enum nixl_atomic_op)read_word(op_name, atomic_ops, "op");
     if (value.is_none() && strcmp(op_name, "fetch") != 0) {
@@ -70,6 +71,7 @@ static nb::object start_compare_swap(nb::object self, nb::handle rank, nb::handl
                                      nb::handle expected, nb::handle desired, const char *dtype,
                                      nb::handle queue, nb::handle data)
 {
+    Use use(nb::inst_ptr<Region>(self));
     const AtomicWord word = atomic_word(*nb::inst_ptr<Region>(self), rank, offset, dtype);
     const uint64_t old_bits = read_value(expected, word.type);
     const uint64_t new_bits = read_value(desired, word.type);
@@ -94,6 +96,7 @@ static nb::object start_signal(nb::object self, nb::handle rank, nb::handle offs
                                nb::handle queue, nb::handle data)
 {
     Region *region = nb::inst_ptr<Region>(self);
+    Use use(region);
     struct nixl_region *handle = region->handle();
     const int target = read_rank(rank);
     const uint64_t at = read_u64(offset, "offset");
@@ -115,12 +118,12 @@ static nb::object start_signal(nb::object self, nb::handle rank, nb::handle offs
 static void raise_signal(Region &region, nb::handle rank, nb::handle offset, const char *op_name,
                          nb::handle value, nb::handle stream, nb::handle timeout)
 {
+    Use use(&region);
     struct nixl_region *handle = region.handle();
     const int target = read_rank(rank);
     const uint64_t at = read_u64(offset, "offset");
     const uint64_t operand = read_u64(value, "value");
     const auto op_code = (enum nixl_signal_op)read_word(op_name, signal_ops, "op");
-    RegionUse use(&region);
     Start start;
 
     start.set_stream(stream);
@@ -130,12 +133,11 @@ static void raise_signal(Region &region, nb::handle rank, nb::handle offset, con
     });
 }
 
-/* The address of a word of this rank's segment. */
+/* The address of a word of this rank's segment; the caller uses the region. */
 static const uint64_t *own_word(const Region &region, nb::handle offset)
 {
     const uint64_t at = read_u64(offset, "offset");
 
-    region.handle();
     if (region.addr == nullptr || at % sizeof(uint64_t) != 0 || at >= region.nbytes ||
         region.nbytes - at < sizeof(uint64_t)) {
         fail_value("offset " + std::to_string(at) + " is no aligned 64-bit word of region '" +
@@ -147,6 +149,7 @@ static const uint64_t *own_word(const Region &region, nb::handle offset)
 
 static uint64_t signal_value(Region &region, nb::handle offset)
 {
+    Use use(&region);
     const uint64_t *word = own_word(region, offset);
 
     if (region.kind != NIXL_MEM_HOST) {
@@ -159,11 +162,11 @@ static nb::object signal_wait(Region &region, nb::handle offset, nb::handle valu
                               const char *compare, nb::handle rank, nb::handle stream,
                               nb::handle timeout)
 {
+    Use use(&region);
     const uint64_t *word = own_word(region, offset);
     const uint64_t wanted = read_u64(value, "value");
     const auto how = (enum nixl_compare)read_word(compare, compares, "compare");
     const int64_t timeout_ns = read_timeout(timeout);
-    RegionUse use(&region);
     uint64_t seen = 0;
     Start start;
     int status;
@@ -197,6 +200,7 @@ static nb::object start_signal_wait(nb::object self, nb::handle offset, nb::hand
                                     nb::handle data)
 {
     Region *region = nb::inst_ptr<Region>(self);
+    Use use(region);
     const uint64_t *word = own_word(*region, offset);
     const uint64_t wanted = read_u64(value, "value");
     const auto how = (enum nixl_compare)read_word(compare, compares, "compare");
@@ -227,15 +231,15 @@ static nb::object signal_wait_any(nb::sequence words, nb::handle value, const ch
     const auto how = (enum nixl_compare)read_word(compare, compares, "compare");
     const int64_t timeout_ns = read_timeout(timeout);
     std::vector<const uint64_t *> all;
-    std::vector<std::unique_ptr<RegionUse>> uses;
+    std::vector<Use> uses;
     size_t index = 0;
     int status;
 
     for (nb::handle word : words) {
         Region &region = nb::cast<Region &>(word[0]);
 
+        uses.emplace_back(&region);
         all.push_back(own_word(region, nb::object(word[1])));
-        uses.push_back(std::make_unique<RegionUse>(&region));
     }
     status = wait_in_slices(timeout_ns, [&](int64_t ns) {
         return nixl_signal_wait_any(all.data(), all.size(), how, wanted, ns, &index, nullptr);
@@ -250,18 +254,18 @@ static nb::object signal_wait_any(nb::sequence words, nb::handle value, const ch
 void bind_words(nb::module_ &module)
 {
     module.def("start_atomic", &start_atomic, "region"_a, "rank"_a, "op"_a, "offset"_a,
-               "value"_a.none(), "dtype"_a, "queue"_a.none(), "data"_a.none());
+               "value"_a.none(), "dtype"_a, "queue"_a.none(), "data"_a.none(), guarded);
     module.def("start_compare_swap", &start_compare_swap, "region"_a, "rank"_a, "offset"_a,
-               "expected"_a, "desired"_a, "dtype"_a, "queue"_a.none(), "data"_a.none());
+               "expected"_a, "desired"_a, "dtype"_a, "queue"_a.none(), "data"_a.none(), guarded);
     module.def("start_signal", &start_signal, "region"_a, "rank"_a, "offset"_a, "op"_a, "value"_a,
-               "stream"_a.none(), "queue"_a.none(), "data"_a.none());
+               "stream"_a.none(), "queue"_a.none(), "data"_a.none(), guarded);
     module.def("raise_signal", &raise_signal, "region"_a, "rank"_a, "offset"_a, "op"_a, "value"_a,
                "stream"_a.none(), "timeout"_a.none());
     module.def("signal_value", &signal_value, "region"_a, "offset"_a);
     module.def("signal_wait", &signal_wait, "region"_a, "offset"_a, "value"_a, "compare"_a,
                "rank"_a.none(), "stream"_a.none(), "timeout"_a.none());
     module.def("start_signal_wait", &start_signal_wait, "region"_a, "offset"_a, "value"_a,
-               "compare"_a, "rank"_a.none(), "queue"_a.none(), "data"_a.none());
+               "compare"_a, "rank"_a.none(), "queue"_a.none(), "data"_a.none(), guarded);
     module.def("signal_wait_any", &signal_wait_any, "words"_a, "value"_a, "compare"_a,
                "timeout"_a.none());
 }

@@ -277,7 +277,12 @@ class JobBase(_Base):
                 + (f", of {', '.join(map(repr, names))}" if names else "")
                 + ": release them before the job is closed"
             )
-        _open_jobs.remove(self)
+        if len(_open_jobs) == 1 and not _core.is_forked():
+            _core.leave(self._is_exiting())
+        try:
+            _open_jobs.remove(self)
+        except ValueError:  # another thread has closed it meanwhile
+            return
         self._close()
         if not _core.is_forked():
             _core.finalize()
