@@ -5,7 +5,7 @@
  * What the module knows of requests, queues, transfers, channels and teams is guarded by one lock:
  * the GIL, or else a critical section that a function takes as its call_guard (Locked). Both are
  * released by Unlocked, and wherever Python may run other code; a comment about the GIL means
- * either. Calls on the way of data (put, get, notify, recv, signals) take no lock. They touch only
+ * either. Calls on the data path (put, get, notify, recv, signals) take no lock. They touch only
  * what does not change while an object is open, the counts here, and objects of their own.
  *
  * Invariants. A handle of the library is used within a Use of its object; closing an object is
