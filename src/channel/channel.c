@@ -320,14 +320,14 @@ static int call_channel_open(const char *name, int peer, enum nixl_channel_role 
     struct nixl_context *context = &nxr_context_default;
     struct nixl_channel *channel;
 
-    if (status == NIXL_OK && channel_p == NULL) {
-        status = nxr_fail(NIXL_E_INVALID_ARG, operation, peer, "", 0, "channel_p is NULL");
-    }
-    if (status == NIXL_OK && params != NULL) {
+    if (status == NIXL_OK && params != NULL && channel_p != NULL) {
         status = channel_read_params(operation, peer, role, params, &context);
     }
     if (status != NIXL_OK) {
         return status;
+    }
+    if (channel_p == NULL) {
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, peer, "", 0, "channel_p is NULL");
     }
     channel = channel_new();
     if (channel == NULL || (channel->name = strdup(name)) == NULL) {
