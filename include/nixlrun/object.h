@@ -59,8 +59,8 @@ struct nixl_object_params {
  * part of it, when all its bytes have come. Until then gets see the former object, and nothing of
  * the new one. A put that covers whole objects, or brings the last bytes of one, has ended when the
  * store has acknowledged the object and its etag; a failure is that put's. Other puts have ended
- * when the owner has their bytes. An object of which no byte comes for 10 s is given up, and one of
- * a canceled put mostly at once.
+ * when the owner has their bytes. The owner gives up an incomplete object after 10 s without a new
+ * byte, and mostly at once if the put is canceled.
  *
  * NIXL_OP_DURABLE: the operation ends when every object that the region has begun to collect is in
  * the store; it fails with NIXL_E_STORAGE if one was given up, or could not be put.
@@ -108,7 +108,7 @@ struct nixl_object_info {
 
 /**
  * Ask the store for an object of a region that this rank has opened by nixl_region_open_object().
- * Only its owner asks; another rank sends that one a message, or opens the same URL itself.
+ * Only the owner may call this; another rank sends it a message, or opens the same URL itself.
  *
  * @param object      0 .. nobjects - 1
  * @param timeout_ns  after which the question is given up

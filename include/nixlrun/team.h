@@ -21,8 +21,8 @@ extern "C" {
  * until each member has freed its own handle. All members of a team call its collectives in the
  * same order; a team runs one at a time, in any thread, and several teams run at the same time. A
  * member that dies ends the collectives of the team with NIXL_E_PEER_LOST on all others;
- * nixl_team_shrink() makes a team of the survivors. So does, after a second or two, a member that
- * is waited for in a call that it has not begun, and is in nixl_finalize().
+ * nixl_team_shrink() makes a team of the survivors. A member in nixl_finalize() breaks the team in
+ * the same way, after a second or two, if a call that it has not begun needs it.
  *
  * The members that make a team agree on the outcome: all survivors get NIXL_OK, or all get the same
  * error, whichever members die meanwhile. If a member dies at the very end, all may get a team that

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that are in their last nixl_finalize(), seen by those that wait for them. Such a rank lives
- * and answers until the others have come, so it is not lost; but its program begins nothing any
- * more, so a call that waits for its part would wait for ever, and it for the caller.
+ * Ranks that are in their last nixl_finalize(), as seen by ranks that wait for them. Such a rank is
+ * alive and answers messages until all ranks have called nixl_finalize(), so it is not lost. But
+ * its program starts no new call: a collective that needs it would wait for ever, and the leaving
+ * rank would wait for ever for the caller.
  *
- * A wait that has lasted LOOK_NS asks the member for a region that nobody ever publishes. The
- * answer comes when the member's program has left and what it had started in the background has
- * ended: there will be none. All that the member has done for a team is visible before that.
+ * After LOOK_NS a wait asks the member for a region that nobody ever publishes. The member answers
+ * "never" once its program has left and its background work has ended. Everything that the member
+ * has done for a team is visible before this answer.
  */
 #ifndef NXR_COLLECTIVE_LEAVING_H
 #define NXR_COLLECTIVE_LEAVING_H

@@ -5,7 +5,7 @@
 
 #include "core/subsystem.h"
 
-/* In the last finalize, with all puts complete: who waits for this rank need not any more. */
+/* In the last finalize, after all puts: ranks that wait for this one need not wait any longer. */
 void nxr_leaving_say(void);
 
 /* Free all teams and forget everything (last finalize). */

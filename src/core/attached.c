@@ -166,8 +166,8 @@ static int64_t attached_wind_up(struct nxr_peer *peer, int64_t now)
 }
 
 /*
- * The message that the peer has ended the attachment may have been lost. If it is only on its way,
- * it must be taken, since the peer waits for the answer.
+ * The message that ends the attachment may have been lost. If it is still on its way, it has to be
+ * received first, because the peer waits for the answer to it.
  */
 static int64_t attached_look(struct nxr_peer *peer, int64_t now)
 {

@@ -54,6 +54,7 @@ static void hear_pids(pid_t *pids, int n)
 int main(int argc, char **argv)
 {
     pid_t pid = getpid(), pids[64];
+    int64_t end_ns;
     int last;
 
     (void)argv;
@@ -70,8 +71,10 @@ int main(int argc, char **argv)
         return 1;
     }
     hear_pids(pids, last);
+    end_ns = mpt_now_ns() + MPT_PATIENCE;
     for (int i = 0; i < last; i++) {
         while (!is_asleep(pids[i])) {
+            MPT_LT(mpt_now_ns(), end_ns);
             sched_yield();
         }
     }

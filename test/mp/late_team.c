@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define N_TEAMS 5
-#define LATE_NS (2500 * MPT_MS) /* longer than a wait lasts until it asks who leaves */
+#define LATE_NS (2500 * MPT_MS) /* a wait asks earlier whether its peer leaves */
 
 static struct nixl_team *teams[N_TEAMS];
 static int leaver;

@@ -151,8 +151,8 @@ int nxr_object_upload_take(struct nxr_object_set *set, const struct object_bytes
                            struct object_copy *copy, struct nxr_object_io **list_p);
 
 /*
- * Give up the uploads whose parts the copy waits for, and those that wait for more bytes behind the
- * copy's. Holds set->lock.
+ * Give up the uploads whose parts the copy waits for, and incomplete ones whose latest bytes it
+ * brought. Holds set->lock.
  */
 void nxr_object_uploads_cancel(struct nxr_object_set *set, const struct object_copy *copy,
                                struct nxr_object_io **list_p);

@@ -508,8 +508,8 @@ static bool upload_has_waiter(const struct object_upload *upload, const struct o
 }
 
 /*
- * Those of which requests are under way end at the engine's next turn. Of one that waits for more
- * bytes behind this copy's, no more come.
+ * Uploads with requests under way end at the engine's next turn. An upload that has only part of
+ * its bytes, the last of them from this copy, gets no more and ends now.
  */
 void nxr_object_uploads_cancel(struct nxr_object_set *set, const struct object_copy *copy,
                                struct nxr_object_io **list_p)

@@ -51,7 +51,7 @@ class Pair:
             os.sched_setaffinity(0, {cores[self.rank % len(cores)]})
 
     def other_ended(self, *_):
-        """In order it does so behind the last barrier; else this rank would wait for ever."""
+        """A peer ends normally after the last barrier. If it ends earlier, this rank must not wait."""
         pid, status = os.waitpid(self.child, os.WNOHANG)
         if pid and status:
             die("the other rank has ended")
