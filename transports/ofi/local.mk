@@ -21,7 +21,7 @@ noinst_LTLIBRARIES += %D%/libnxr_ofi_pure.la
 	transports/host_token.c transports/host_token.h \
 	transports/interface.c transports/interface.h \
 	transports/reason.c transports/reason.h \
-	transports/rail.h transports/tcp_health.c transports/tcp_health.h \
+	transports/rail.h transports/stripe.h transports/tcp_health.c transports/tcp_health.h \
 	%D%/liveness.c \
 	%D%/memory.c \
 	%D%/message.c \

@@ -21,6 +21,7 @@
 #include "repair.h"
 #include "rma.h"
 #include "transports/reason.h"
+#include "transports/stripe.h"
 #include "util/clock.h"
 
 #include <stdio.h>
@@ -30,8 +31,6 @@
 #define QUIET_NS        (400 * NXR_MS) /* ask after this much silence */
 #define SILENT_NS       (900 * NXR_MS) /* cut it after this much, if another path answers */
 #define GIVE_UP_NS      (3 * NXR_S)
-#define FIRST_PAUSE     (50 * NXR_MS)
-#define LAST_PAUSE      (2 * NXR_S)
 #define IDLE_NS         (3 * NXR_S) /* how often a quiet peer is asked whether it lives */
 #define REST_NS         (1 * NXR_S)
 #define FENCE_NS        (200 * NXR_MS)
@@ -81,9 +80,7 @@ static void choose_message_path(struct nxr_net_ep *ep)
 
 static void lengthen_pause(struct nxr_ofi_path *path)
 {
-    path->pause_ns = path->pause_ns == 0               ? FIRST_PAUSE
-                     : 2 * path->pause_ns < LAST_PAUSE ? 2 * path->pause_ns
-                                                       : LAST_PAUSE;
+    path->pause_ns = nxr_rail_longer_pause(path->pause_ns);
 }
 
 static void set_unproven(struct nxr_net_ep *ep, unsigned index)
@@ -93,7 +90,7 @@ static void set_unproven(struct nxr_net_ep *ep, unsigned index)
     path->is_proven = path->is_asked = false;
     lengthen_pause(path);
     path->ping_after = nxr_ofi.now + path->pause_ns;
-    nxr_ofi_repair_within(FIRST_PAUSE);
+    nxr_ofi_repair_within(NXR_RAIL_FIRST_PAUSE);
     if (index == ep->message_path) {
         choose_message_path(ep);
     }
@@ -180,7 +177,7 @@ bool nxr_ofi_reset_rails(void)
             rail->rest_until = nxr_ofi.now + REST_NS;
             nxr_ofi.core->log(NXR_NET_DEBUG, "ofi: %s was closed and opened again", rail->device);
             nxr_ofi_peers_each(rail_closed, i);
-            nxr_ofi_repair_within(FIRST_PAUSE);
+            nxr_ofi_repair_within(NXR_RAIL_FIRST_PAUSE);
             has_reset = true;
         }
         rail->must_reset = rail->must_reset && rail->is_software;

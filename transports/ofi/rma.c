@@ -11,6 +11,7 @@
 #include "outbox.h"
 #include "repair.h"
 #include "rma.h"
+#include "transports/stripe.h"
 
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
@@ -21,11 +22,9 @@
 /*
  * Over two rails of 1 Gbit/s each, a cut transfer took half the time from this size on (4.4 ms for
  * 1 MiB, 281 ms for 64 MiB; one rail would take 8.8 and 561 ms). A piece costs its round trip, 8
- * us. Pieces are short so that a failed rail leaves little behind.
+ * us.
  */
 #define STRIPE_MIN   (128 * 1024)
-#define PIECE_MIN    (64 * 1024)
-#define PIECE_MAX    (512 * 1024)
 #define STRIPE_DEPTH 3   /* pieces under way on each path, if there are several paths */
 #define DEPTH        256 /* ... and if there is one */
 #define MAX_TRIES    8
@@ -217,11 +216,11 @@ static int path_with_room(const struct nxr_net_ep *ep, unsigned blocked, unsigne
 /* How much of an operation goes into one piece. */
 static size_t piece_nbytes(size_t nbytes, unsigned n_paths)
 {
-    size_t share = nbytes / (n_paths > 0 ? n_paths : 1);
     size_t most = nxr_ofi.max_piece_nbytes;
 
     if (n_paths > 1 && nbytes >= STRIPE_MIN) {
-        share = share > PIECE_MAX ? PIECE_MAX : share < PIECE_MIN ? PIECE_MIN : (share + 7) & ~7ul;
+        size_t share = nxr_stripe_piece_nbytes(nbytes, n_paths);
+
         most = share < most ? share : most;
     }
     return most;
