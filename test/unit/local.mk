@@ -313,7 +313,8 @@ fake_net = %D%/net_case.h %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h $(fak
 %C%_table_LDADD = $(unit_launcher_libs)
 %C%_tcp_CFLAGS = $(unit_cflags)
 %C%_tcp_LDADD = transports/tcp/libnxr_tcp_pure.la $(CRITERION_LIBS)
-%C%_tcp_ep_SOURCES = %D%/tcp_ep.c transports/tcp/connect.c transports/tcp/outbox.c transports/reason.c
+%C%_tcp_ep_SOURCES = %D%/tcp_ep.c transports/tcp/connect.c transports/tcp/ops.c \
+	transports/tcp/outbox.c transports/reason.c
 %C%_tcp_ep_CFLAGS = $(unit_cflags)
 %C%_tcp_ep_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=connect -Wl,--wrap=send -Wl,--wrap=sendmsg
 %C%_tcp_ep_LDADD = $(CRITERION_LIBS)

@@ -338,29 +338,6 @@ void nxr_tcp_read_hello(struct nxr_tcp_conn *conn)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static void change_events(struct nxr_tcp_conn *conn)
-{
-    nxr_tcp_watch_change(&conn->watch,
-                         (conn->is_muted ? 0 : EPOLLIN) | (conn->wants_room ? EPOLLOUT : 0));
-}
-
-void nxr_tcp_conn_wants_room(struct nxr_tcp_conn *conn, bool wants_room)
-{
-    if (conn->wants_room != wants_room) {
-        conn->wants_room = wants_room;
-        nxr_tcp.n_blocked += wants_room ? 1 : -1;
-        change_events(conn);
-    }
-}
-
-void nxr_tcp_conn_mute(struct nxr_tcp_conn *conn, bool is_muted)
-{
-    if (conn->is_muted != is_muted) {
-        conn->is_muted = is_muted;
-        change_events(conn);
-    }
-}
-
 /* If the connection is often ready, make it hot, in place of the one that was silent longest. */
 static void warm(struct nxr_tcp_conn *conn)
 {

@@ -64,6 +64,8 @@ void nxr_tcp_read_hello(struct nxr_tcp_conn *conn);
 /* It cannot be used any more: close it, and inform those that depend on it. */
 void nxr_tcp_conn_lost(struct nxr_tcp_conn *conn, const char *why);
 
+/* ---- events.c -------------------------------------------------------------------------------- */
+
 /* Start or stop watching for room in the kernel's send buffer. */
 void nxr_tcp_conn_wants_room(struct nxr_tcp_conn *conn, bool wants_room);
 

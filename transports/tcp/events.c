@@ -3,11 +3,12 @@
  * What the network waits for: descriptors, in one epoll instance whose own descriptor is the
  * network's event fd; and timers, all driven by one timerfd in that instance. Few timers run at
  * once: those of connections that are being made and of endpoints that are being closed. A watch
- * must stay valid until the end of the round in which it is removed. The core's lock.
+ * must stay valid until the end of the round in which it is removed. Other files are called only by
+ * the pointers in watches and timers. The core's lock.
  */
 #include "config.h"
 
-#include "tcp.h"
+#include "connection.h"
 #include "util/clock.h"
 
 #include <sys/epoll.h>
@@ -82,6 +83,31 @@ int nxr_tcp_handle_events(int timeout_ms)
         }
     }
     return n > 0 ? n : 0;
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+static void change_events(struct nxr_tcp_conn *conn)
+{
+    nxr_tcp_watch_change(&conn->watch,
+                         (conn->is_muted ? 0 : EPOLLIN) | (conn->wants_room ? EPOLLOUT : 0));
+}
+
+void nxr_tcp_conn_wants_room(struct nxr_tcp_conn *conn, bool wants_room)
+{
+    if (conn->wants_room != wants_room) {
+        conn->wants_room = wants_room;
+        nxr_tcp.n_blocked += wants_room ? 1 : -1;
+        change_events(conn);
+    }
+}
+
+void nxr_tcp_conn_mute(struct nxr_tcp_conn *conn, bool is_muted)
+{
+    if (conn->is_muted != is_muted) {
+        conn->is_muted = is_muted;
+        change_events(conn);
+    }
 }
 
 /* ---- times ----------------------------------------------------------------------------------- */

@@ -12,6 +12,7 @@ pkglib_LTLIBRARIES += %D%/nixlrun_tcp.la
 	%D%/events.c \
 	%D%/interfaces.c \
 	%D%/listen.c \
+	%D%/ops.c \
 	%D%/outbox.c \
 	%D%/processes.c \
 	%D%/stream.c \

@@ -25,40 +25,6 @@
  */
 #define TURN_NBYTES ((size_t)16 * 1024 * 1024)
 
-/* The module's data of an operation, stored in the scratch of nxr_net_op. */
-struct ended {
-    struct nxr_list link; /* nxr_tcp.ended */
-    intptr_t status;
-};
-
-_Static_assert(sizeof(struct ended) <= sizeof(((struct nxr_net_op *)NULL)->scratch), "it fits");
-
-static void tcp_outbox_end(struct nxr_net_op *op, int status)
-{
-    struct ended *ended = (struct ended *)(void *)op->scratch;
-
-    if (nxr_tcp.is_progressing) {
-        nxr_tcp.core->ended(op, status);
-        return;
-    }
-    ended->status = status;
-    nxr_list_append(&nxr_tcp.ended, &ended->link);
-}
-
-int nxr_tcp_tell_ended(void)
-{
-    struct nxr_list *link;
-    int n = 0;
-
-    while ((link = nxr_list_pop(&nxr_tcp.ended)) != NULL) {
-        struct ended *ended = nxr_list_entry(link, struct ended, link);
-
-        nxr_tcp.core->ended((struct nxr_net_op *)(void *)ended, (int)ended->status);
-        n++;
-    }
-    return n;
-}
-
 static size_t whole_nbytes(const struct nxr_tcp_out *out)
 {
     return sizeof(out->frame) + out->frame.nbytes + out->frame.bulk_nbytes;
@@ -196,7 +162,7 @@ static int tcp_outbox_advance(struct nxr_net_ep *ep, size_t nbytes)
         ep->n_outs--;
     }
     for (int i = 0; i < n; i++) {
-        tcp_outbox_end(ops[i], NIXL_OK);
+        nxr_tcp_op_end(ops[i], NIXL_OK);
     }
     return n;
 }
@@ -228,6 +194,6 @@ void nxr_tcp_outs_end(struct nxr_net_ep *ep, int status)
 
         ep->first = (ep->first + 1) % NXR_TCP_MAX_OUTS;
         ep->n_outs--;
-        tcp_outbox_end(op, status);
+        nxr_tcp_op_end(op, status);
     }
 }

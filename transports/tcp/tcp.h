@@ -222,7 +222,12 @@ int nxr_tcp_flush(struct nxr_net_ep *ep);
 /* End all that waits. */
 void nxr_tcp_outs_end(struct nxr_net_ep *ep, int status);
 
-/* Report operations that ended outside of progress(). */
+/* ---- ops.c ----------------------------------------------------------------------------------- */
+
+/* End an operation: the core is told now, or in the next progress(). */
+void nxr_tcp_op_end(struct nxr_net_op *op, int status);
+
+/* Report operations that ended outside of progress(). Returns how many. */
 int nxr_tcp_tell_ended(void);
 
 #endif
