@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_NETWORK_ABI        14
+#define NXR_NETWORK_ABI        15
 #define NXR_NET_ADDRESS_NBYTES 768 /* the longest address of a rank in one network */
 #define NXR_NET_KEY_NBYTES     512 /* the longest key of registered memory */
 #define NXR_NET_HEADER_NBYTES  256 /* the longest message in front of bulk; see send() */
@@ -178,8 +178,9 @@ struct nxr_net_attr {
     unsigned latency_ns;     /* a small message, one way */
     unsigned bandwidth_mbps; /* MB/s of a large transfer, all rails */
     unsigned n_rails;
-    char library[64];  /* library and version, and where it was loaded from if known */
-    char devices[160]; /* what it uses, in words, such as "tcp on eth0, eth1" */
+    bool has_fixed_rail; /* the first rail carries all messages: if it is cut, the peer is lost */
+    char library[64];    /* library and version, and where it was loaded from if known */
+    char devices[160];   /* what it uses, in words, such as "tcp on eth0, eth1" */
 };
 
 struct nxr_network {

@@ -53,6 +53,21 @@ bool nxr_tcp_health(int fd, char *line, size_t line_nbytes)
     return false;
 }
 
+bool nxr_tcp_acked(int fd, struct nxr_tcp_acked *acked_p)
+{
+    struct tcp_info info = {0};
+    socklen_t nbytes = sizeof(info);
+
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &nbytes) != 0 ||
+        nbytes < offsetof(struct tcp_info, tcpi_bytes_acked) + sizeof(info.tcpi_bytes_acked)) {
+        return false; /* Linux before 4.1 */
+    }
+    *acked_p = (struct nxr_tcp_acked){.nbytes = info.tcpi_bytes_acked,
+                                      .is_awaited = info.tcpi_unacked > 0,
+                                      .round_trip_us = info.tcpi_rtt};
+    return true;
+}
+
 int64_t nxr_tcp_silent_ms(int fd)
 {
     struct tcp_info info = {0};

@@ -27,6 +27,14 @@ bool nxr_tcp_health(int fd, char *line, size_t line_nbytes);
  */
 int64_t nxr_tcp_silent_ms(int fd);
 
+/* What the other host has acknowledged; false: the kernel (before 4.1) does not tell. */
+struct nxr_tcp_acked {
+    uint64_t nbytes;
+    bool is_awaited; /* something was sent that it has not acknowledged */
+    int64_t round_trip_us;
+};
+bool nxr_tcp_acked(int fd, struct nxr_tcp_acked *acked_p);
+
 /*
  * The same as nxr_tcp_health() for all connections of this process whose remote IP address occurs
  * anywhere in `bytes`: libraries reveal neither their sockets nor how they encode addresses. The

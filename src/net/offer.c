@@ -18,6 +18,7 @@ struct nxr_net_offer nxr_net_own_offer(const struct net *net)
         .bandwidth_mbps = net->attr->bandwidth_mbps,
         .n_rails = (uint16_t)net->attr->n_rails,
         .has_adapters = !net->attr->takes_mappings,
+        .has_fixed_rail = net->attr->has_fixed_rail,
     };
 }
 
@@ -63,6 +64,7 @@ static struct nxr_net_offer worse(struct nxr_net_offer mine, struct nxr_net_offe
         .bandwidth_mbps = smaller(mine.bandwidth_mbps, theirs.bandwidth_mbps),
         .n_rails = (uint16_t)smaller(mine.n_rails, theirs.n_rails),
         .has_adapters = mine.has_adapters != 0 && theirs.has_adapters != 0,
+        .has_fixed_rail = mine.has_fixed_rail != 0 || theirs.has_fixed_rail != 0,
     };
 }
 
@@ -94,11 +96,12 @@ bool nxr_net_is_common(const struct net *net, const struct nxr_full_card *card,
 /* ---- the choice ------------------------------------------------------------------------------ */
 
 /*
- * Sockets over several rails: large transfers use all of them, and the failure of one is repaired.
+ * Sockets over several rails: large transfers use all of them, and the failure of any one
+ * is repaired.
  */
 static bool has_spare_rails(const struct nxr_net_offer *offer)
 {
-    return offer->has_adapters == 0 && offer->n_rails > 1;
+    return offer->has_adapters == 0 && offer->n_rails > 1 && offer->has_fixed_rail == 0;
 }
 
 /*

@@ -21,7 +21,7 @@ struct nxr_net_offer {
     uint32_t bandwidth_mbps;
     uint16_t n_rails;
     uint16_t has_adapters; /* 1: adapters move the bytes; 0: the processor does, through sockets */
-    uint32_t unused;
+    uint32_t has_fixed_rail; /* 1: a cut of the first rail is not repaired */
 };
 _Static_assert(sizeof(struct nxr_net_offer) == 16, "fixed on the wire");
 

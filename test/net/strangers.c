@@ -119,10 +119,10 @@ static struct nxr_tcp_hello a_hello(enum nxr_tcp_hello_type type)
                                   .answer = 0x1234};
 }
 
-/* As a rank does, up to the answer. */
-static int greet(void)
+/* As a rank does, up to the answer: for the ordered stream, or for a rail. */
+static int greet_as(enum nxr_tcp_hello_type type)
 {
-    struct nxr_tcp_hello hello = a_hello(NXR_TCP_HELLO), answer;
+    struct nxr_tcp_hello hello = a_hello(type), answer;
     int fd = come();
 
     say(fd, &hello, sizeof(hello));
@@ -132,18 +132,28 @@ static int greet(void)
     return fd;
 }
 
-static int enter(void)
+static int greet(void)
+{
+    return greet_as(NXR_TCP_HELLO);
+}
+
+static int enter_as(enum nxr_tcp_hello_type type)
 {
     struct nxr_tcp_hello confirm = a_hello(NXR_TCP_CONFIRM);
-    int fd = greet();
+    int fd = greet_as(type);
 
     say(fd, &confirm, sizeof(confirm));
     return fd;
 }
 
-static void say_wrong_hello(size_t offset, unsigned char bits)
+static int enter(void)
 {
-    struct nxr_tcp_hello hello = a_hello(NXR_TCP_HELLO);
+    return enter_as(NXR_TCP_HELLO);
+}
+
+static void say_wrong_hello(enum nxr_tcp_hello_type type, size_t offset, unsigned char bits)
+{
+    struct nxr_tcp_hello hello = a_hello(type);
     int fd = come();
 
     ((unsigned char *)&hello)[offset] ^= bits;
@@ -165,11 +175,12 @@ static void without_the_card(void)
     fd = come();
     say(fd, noise, sizeof(noise));
     expect_closed(fd);
-    say_wrong_hello(offsetof(struct nxr_tcp_hello, version), 1);
-    say_wrong_hello(offsetof(struct nxr_tcp_hello, type), 2);
-    say_wrong_hello(offsetof(struct nxr_tcp_hello, to), 1);
+    say_wrong_hello(NXR_TCP_HELLO, offsetof(struct nxr_tcp_hello, version), 1);
+    say_wrong_hello(NXR_TCP_HELLO, offsetof(struct nxr_tcp_hello, type), 2);
+    say_wrong_hello(NXR_TCP_HELLO, offsetof(struct nxr_tcp_hello, to), 1);
     for (size_t i = 0; i < 8; i++) {
-        say_wrong_hello(offsetof(struct nxr_tcp_hello, connect_secret) + i, 1);
+        say_wrong_hello(NXR_TCP_HELLO, offsetof(struct nxr_tcp_hello, connect_secret) + i, 1);
+        say_wrong_hello(NXR_TCP_RAIL, offsetof(struct nxr_tcp_hello, connect_secret) + i, 1);
     }
     fd = come();
     say(fd, request, 3);
@@ -202,6 +213,40 @@ static void with_the_card(void)
     fd = enter();
     say(fd, &frame, sizeof(frame));
     expect_closed(fd);
+}
+
+static void expect_refused(enum nxr_tcp_hello_type type, const void *bytes, size_t nbytes)
+{
+    int fd = enter_as(type);
+
+    say(fd, bytes, nbytes);
+    expect_closed(fd);
+}
+
+/* What belongs to no bulk, or goes by the wrong connection. */
+static void pieces_of_nothing(void)
+{
+    struct {
+        struct nxr_tcp_frame frame;
+        struct nxr_tcp_plan plan;
+        unsigned char message[8];
+    } told = {
+        {NXR_TCP_PLAN_MAGIC, sizeof(told) - sizeof(told.frame), 1 << 20}, {1, 1 << 16, 0}, {0}};
+    const struct nxr_tcp_frame frame = {NXR_TCP_FRAME_MAGIC, 8, 0};
+    const struct nxr_tcp_piece piece = {NXR_TCP_PIECE_MAGIC, 0, 1, 1 << 16};
+    const struct nxr_tcp_ack ack = {NXR_TCP_ACK_MAGIC, 0, 1};
+
+    expect_refused(NXR_TCP_HELLO, &piece, sizeof(piece));
+    expect_refused(NXR_TCP_RAIL, &piece, sizeof(piece));
+    expect_refused(NXR_TCP_HELLO, &ack, sizeof(ack));
+    expect_refused(NXR_TCP_RAIL, &ack, sizeof(ack));
+    expect_refused(NXR_TCP_RAIL, &frame, sizeof(frame));
+    expect_refused(NXR_TCP_RAIL, &told, sizeof(told));
+    close(enter_as(NXR_TCP_RAIL));
+    told.plan.piece_nbytes = 1;
+    expect_refused(NXR_TCP_HELLO, &told, sizeof(told));
+    told.plan = (struct nxr_tcp_plan){.number = 0, .piece_nbytes = 1 << 16};
+    expect_refused(NXR_TCP_HELLO, &told, sizeof(told));
 }
 
 /* Somebody else is still heard. */
@@ -274,6 +319,7 @@ static void be_visited(void)
     nixl_log_set_fn(count_lines, NULL);
     without_the_card();
     with_the_card();
+    pieces_of_nothing();
     held_by_a_child();
     silent_ones();
     no_descriptor();

@@ -92,6 +92,8 @@ unit_programs = \
 	%D%/tcp \
 	%D%/tcp_ep \
 	%D%/tcp_health \
+	%D%/tcp_pieces \
+	%D%/tcp_rails \
 	%D%/thread \
 	%D%/thread_priority \
 	%D%/tmpdir \
@@ -314,13 +316,24 @@ fake_net = %D%/net_case.h %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h $(fak
 %C%_tcp_CFLAGS = $(unit_cflags)
 %C%_tcp_LDADD = transports/tcp/libnxr_tcp_pure.la $(CRITERION_LIBS)
 %C%_tcp_ep_SOURCES = %D%/tcp_ep.c transports/tcp/connect.c transports/tcp/ops.c \
-	transports/tcp/outbox.c transports/reason.c
+	transports/tcp/outbox.c transports/tcp/pieces.c transports/tcp/stripes.c transports/reason.c
 %C%_tcp_ep_CFLAGS = $(unit_cflags)
 %C%_tcp_ep_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=connect -Wl,--wrap=send -Wl,--wrap=sendmsg
-%C%_tcp_ep_LDADD = $(CRITERION_LIBS)
+%C%_tcp_ep_LDADD = transports/tcp/libnxr_tcp_pure.la $(CRITERION_LIBS)
 %C%_tcp_health_SOURCES = %D%/tcp_health.c transports/reason.c transports/tcp_health.c
 %C%_tcp_health_CFLAGS = $(unit_cflags)
 %C%_tcp_health_LDADD = $(CRITERION_LIBS)
+%C%_tcp_pieces_SOURCES = %D%/tcp_pieces.c transports/tcp/ops.c transports/tcp/pieces.c \
+	transports/tcp/stripes.c
+%C%_tcp_pieces_CFLAGS = $(unit_cflags)
+%C%_tcp_pieces_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=send
+%C%_tcp_pieces_LDADD = transports/tcp/libnxr_tcp_pure.la $(CRITERION_LIBS)
+%C%_tcp_rails_SOURCES = %D%/tcp_rails.c transports/tcp/ops.c transports/tcp/outbox.c \
+	transports/tcp/pieces.c transports/tcp/rails.c transports/tcp/stripes.c
+%C%_tcp_rails_CFLAGS = $(unit_cflags)
+%C%_tcp_rails_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=bind -Wl,--wrap=connect -Wl,--wrap=send \
+	-Wl,--wrap=sendmsg
+%C%_tcp_rails_LDADD = transports/tcp/libnxr_tcp_pure.la $(CRITERION_LIBS)
 %C%_thread_CFLAGS = $(unit_cflags)
 %C%_thread_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_token_CFLAGS = $(unit_cflags)

@@ -59,9 +59,10 @@ static struct end plain_host(unsigned n_devices)
     struct end end = {{
         [UCX] = attr(6500, 6000, 1, SOCKETS),
         [OFI] = attr(4300, 8000, n_devices, SOCKETS),
-        [TCP] = attr(3900, 8000, 1, SOCKETS),
+        [TCP] = attr(3900, 8000, n_devices, SOCKETS),
     }};
 
+    end.attr[TCP].has_fixed_rail = true;
     end.attr[TCP].has_rma = end.attr[UCX].is_rma_better = false;
     return end;
 }

@@ -10,6 +10,7 @@
 
 #include "test/unit/unit.h"
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -242,6 +243,139 @@ Test(tcp, frames_are_within_their_limits)
     cr_expect(not(is_frame(NXR_TCP_FRAME_MAGIC, UINT32_MAX, 0)));
     cr_expect(not(is_frame(NXR_TCP_FRAME_MAGIC, 257, 1)), "bulk has a short header");
     cr_expect(not(is_frame(NXR_TCP_FRAME_MAGIC, 8, UINT64_MAX)));
+}
+
+/* ---- rails ----------------------------------------------------------------------------------- */
+
+/* The number of pairs, which both sides see alike. */
+static unsigned n_pairs(const struct nxr_tcp_address *mine, const struct nxr_tcp_address *theirs,
+                        struct nxr_tcp_pair pairs[NXR_TCP_MAX_RAILS])
+{
+    struct nxr_tcp_pair others[NXR_TCP_MAX_RAILS];
+    unsigned n = nxr_tcp_pairs(mine, theirs, pairs);
+
+    cr_expect(eq(uint, nxr_tcp_pairs(theirs, mine, others), n));
+    return n;
+}
+
+Test(tcp, rails_are_pairs_of_addresses_in_one_network)
+{
+    struct nxr_tcp_address mine = an_address(1), theirs = an_address(2);
+    struct nxr_tcp_pair pairs[NXR_TCP_MAX_RAILS];
+
+    add_path(&mine, "10.0.0.1", 24);
+    add_path(&mine, "10.0.1.1", 24);
+    add_path(&mine, "10.0.2.1", 24);
+    add_path(&theirs, "10.0.1.2", 24);
+    add_path(&theirs, "10.0.3.2", 24);
+    cr_expect(eq(uint, n_pairs(&mine, &theirs, pairs), 1));
+    cr_expect(eq(uint, pairs[0].mine, 1));
+    cr_expect(eq(uint, pairs[0].theirs, 0));
+    add_path(&theirs, "10.0.0.2", 24);
+    cr_expect(eq(uint, n_pairs(&mine, &theirs, pairs), 2));
+    add_path(&theirs, "10.0.0.3", 24); /* each address is in one pair only */
+    cr_expect(eq(uint, n_pairs(&mine, &theirs, pairs), 2));
+    add_path(&mine, "10.0.0.4", 24);
+    cr_expect(eq(uint, n_pairs(&mine, &theirs, pairs), 3));
+    theirs.host = mine.host;
+    cr_expect(eq(uint, n_pairs(&mine, &theirs, pairs), 0), "within a host");
+}
+
+Test(tcp, rails_are_of_the_family_that_has_more)
+{
+    struct nxr_tcp_address mine = an_address(1), theirs = an_address(2);
+    struct nxr_tcp_pair pairs[NXR_TCP_MAX_RAILS];
+
+    add_path(&mine, "10.0.0.1", 24);
+    add_path(&mine, "fd00:0:0:1::1", 64);
+    add_path(&theirs, "10.0.0.2", 24);
+    add_path(&theirs, "fd00:0:0:1::2", 64);
+    cr_expect(eq(uint, n_pairs(&mine, &theirs, pairs), 1), "one card has both");
+    add_path(&mine, "fd00:0:0:2::1", 64);
+    add_path(&theirs, "fd00:0:0:2::2", 64);
+    cr_expect(eq(uint, n_pairs(&mine, &theirs, pairs), 2));
+    cr_expect(eq(int, mine.paths[pairs[0].mine].family, 6));
+    mine.paths[2].prefix_nbits = 48; /* the two sides do not call it the same network */
+    cr_expect(eq(uint, n_pairs(&mine, &theirs, pairs), 1));
+}
+
+Test(tcp, there_are_not_more_rails_than_there_is_room_for)
+{
+    struct nxr_tcp_address mine = an_address(1), theirs = an_address(2);
+    struct nxr_tcp_pair pairs[NXR_TCP_MAX_RAILS];
+
+    for (unsigned i = 0; i < NXR_TCP_MAX_PATHS; i++) {
+        char ip[INET_ADDRSTRLEN];
+
+        snprintf(ip, sizeof(ip), "10.0.%u.1", i);
+        add_path(&mine, ip, 24);
+        snprintf(ip, sizeof(ip), "10.0.%u.2", i);
+        add_path(&theirs, ip, 24);
+    }
+    cr_expect(eq(uint, n_pairs(&mine, &theirs, pairs), NXR_TCP_MAX_RAILS));
+}
+
+static bool is_plan(uint64_t number, uint32_t piece_nbytes, uint64_t bulk_nbytes)
+{
+    const struct nxr_tcp_plan plan = {number, piece_nbytes, 0};
+
+    return nxr_tcp_plan_check(&plan, bulk_nbytes, 5) == NULL;
+}
+
+static bool is_plan_frame(uint32_t nbytes, uint64_t bulk_nbytes)
+{
+    const struct nxr_tcp_frame frame = {NXR_TCP_PLAN_MAGIC, nbytes, bulk_nbytes};
+
+    return nxr_tcp_plan_frame_check(&frame) == NULL;
+}
+
+Test(tcp, plans_are_within_their_limits)
+{
+    cr_expect(is_plan_frame(17, 1));
+    cr_expect(is_plan_frame(16 + 256, 1));
+    cr_expect(not(is_plan_frame(16, 1)), "no message");
+    cr_expect(not(is_plan_frame(16 + 257, 1)));
+    cr_expect(not(is_plan_frame(17, 0)));
+    cr_expect(not(is_plan_frame(17, UINT64_MAX)));
+    cr_expect(is_plan(6, 64 << 10, 1));
+    cr_expect(is_plan(UINT64_MAX, 512 << 10, 1 << 30));
+    cr_expect(not(is_plan(5, 64 << 10, 1)), "the number of an earlier one");
+    cr_expect(not(is_plan(0, 64 << 10, 1)));
+    cr_expect(not(is_plan(6, 0, 1)));
+    cr_expect(not(is_plan(6, (64 << 10) - 1, 1)));
+    cr_expect(not(is_plan(6, (512 << 10) + 1, 1)));
+    cr_expect(not(is_plan(6, 64 << 10, UINT64_MAX / 2)), "more pieces than there are indices");
+}
+
+static bool is_piece(uint64_t number, uint64_t nbytes)
+{
+    const struct nxr_tcp_piece piece = {NXR_TCP_PIECE_MAGIC, 0, number, nbytes};
+
+    return nxr_tcp_piece_check(&piece, 5) == NULL;
+}
+
+static bool fits(uint32_t index, uint64_t nbytes)
+{
+    const struct nxr_tcp_piece piece = {NXR_TCP_PIECE_MAGIC, index, 1, nbytes};
+
+    return nxr_tcp_piece_fits(&piece, 2500 << 10, 1000 << 10);
+}
+
+Test(tcp, pieces_are_exactly_those_of_their_plan)
+{
+    cr_expect(is_piece(5, 1));
+    cr_expect(is_piece(1, 512 << 10));
+    cr_expect(not(is_piece(0, 1)));
+    cr_expect(not(is_piece(6, 1)), "before its plan");
+    cr_expect(not(is_piece(5, 0)));
+    cr_expect(not(is_piece(5, (512 << 10) + 1)));
+    cr_expect(fits(0, 1000 << 10));
+    cr_expect(fits(1, 1000 << 10));
+    cr_expect(fits(2, 500 << 10));
+    cr_expect(not(fits(2, 1000 << 10)), "beyond the end");
+    cr_expect(not(fits(0, 500 << 10)), "it would overlap or leave a gap");
+    cr_expect(not(fits(3, 1)));
+    cr_expect(not(fits(UINT32_MAX, 1000 << 10)));
 }
 
 /* ---- what is announced ----------------------------------------------------------------------- */

@@ -173,3 +173,49 @@ unsigned nxr_tcp_order(const struct nxr_tcp_address *mine, const struct nxr_tcp_
     }
     return n;
 }
+
+/* Both are in one network, and call it the same: so each side finds as many pairs. */
+static bool is_pair(const struct nxr_tcp_address *mine, unsigned i,
+                    const struct nxr_tcp_address *theirs, unsigned j)
+{
+    const struct nxr_tcp_path *own = &mine->paths[i], *other = &theirs->paths[j];
+
+    return own->prefix_nbits == other->prefix_nbits && is_near(own, other) &&
+           tcp_address_leads_out(own, theirs) && tcp_address_leads_out(other, mine);
+}
+
+static unsigned pairs_of_family(const struct nxr_tcp_address *mine,
+                                const struct nxr_tcp_address *theirs, unsigned family,
+                                struct nxr_tcp_pair pairs[NXR_TCP_MAX_RAILS])
+{
+    uint32_t taken = 0;
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < mine->n_paths && n < NXR_TCP_MAX_RAILS; i++) {
+        for (unsigned j = 0; j < theirs->n_paths && mine->paths[i].family == family; j++) {
+            if ((taken & 1u << j) == 0 && is_pair(mine, i, theirs, j)) {
+                taken |= 1u << j;
+                pairs[n++] = (struct nxr_tcp_pair){(uint8_t)i, (uint8_t)j};
+                break;
+            }
+        }
+    }
+    return n;
+}
+
+unsigned nxr_tcp_pairs(const struct nxr_tcp_address *mine, const struct nxr_tcp_address *theirs,
+                       struct nxr_tcp_pair pairs[NXR_TCP_MAX_RAILS])
+{
+    struct nxr_tcp_pair six[NXR_TCP_MAX_RAILS];
+    unsigned n = pairs_of_family(mine, theirs, 4, pairs);
+    unsigned n_six = pairs_of_family(mine, theirs, 6, six);
+
+    if (mine->host == theirs->host) {
+        return 0;
+    }
+    if (n_six > n) {
+        memcpy(pairs, six, n_six * sizeof(six[0]));
+        n = n_six;
+    }
+    return n;
+}

@@ -10,8 +10,9 @@
 #include "util/announce.h"
 
 #define NXR_TCP_MAX_PATHS      16
+#define NXR_TCP_MAX_RAILS      8
 #define NXR_TCP_ADDRESS_MAGIC  0x6174786eu /* "nxta" */
-#define NXR_TCP_LAYOUT_VERSION 1
+#define NXR_TCP_LAYOUT_VERSION 2
 
 /* An IP address of the process, and the port that it listens on. */
 struct nxr_tcp_path {
@@ -68,5 +69,19 @@ void nxr_tcp_address_tell(const struct nxr_tcp_address *own, const struct nxr_an
  */
 unsigned nxr_tcp_order(const struct nxr_tcp_address *mine, const struct nxr_tcp_address *theirs,
                        uint8_t order[NXR_TCP_MAX_PATHS]);
+
+/* An address of this host and one of the other, in the same network, as indices of paths. */
+struct nxr_tcp_pair {
+    uint8_t mine;
+    uint8_t theirs;
+};
+
+/*
+ * The pairs of addresses that may carry pieces beside each other, each address in one pair only, of
+ * the family that has more of them. Returns how many: the other side counts as many. None within a
+ * host.
+ */
+unsigned nxr_tcp_pairs(const struct nxr_tcp_address *mine, const struct nxr_tcp_address *theirs,
+                       struct nxr_tcp_pair pairs[NXR_TCP_MAX_RAILS]);
 
 #endif

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "connection.h"
+#include "rails.h"
 #include "transports/reason.h"
 #include "transports/tcp_health.h"
 #include "util/clock.h"
@@ -54,6 +54,7 @@ struct nxr_tcp_conn *nxr_tcp_conn_new(int fd, enum nxr_tcp_stage stage)
     conn->held = malloc(conn->held_nbytes);
     nxr_list_init(&conn->timer.link);
     nxr_list_init(&conn->process_link);
+    nxr_list_init(&conn->arrivals);
     if (conn->held == NULL ||
         nxr_tcp_watch(&conn->watch, stage == NXR_TCP_CONNECTING ? EPOLLOUT : EPOLLIN) != NIXL_OK) {
         free(conn->held);
@@ -104,6 +105,16 @@ void nxr_tcp_conn_close(struct nxr_tcp_conn *conn)
     nxr_tcp.n_strangers -= was_stranger;
 }
 
+void nxr_tcp_conn_abort(struct nxr_tcp_conn *conn)
+{
+    const struct linger now = {.l_onoff = 1, .l_linger = 0};
+
+    (void)setsockopt(conn->watch.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+    conn->carries = NULL;
+    conn->ep = NULL;
+    nxr_tcp_conn_close(conn);
+}
+
 void nxr_tcp_conns_free(void)
 {
     struct nxr_list *link;
@@ -112,6 +123,7 @@ void nxr_tcp_conns_free(void)
         struct nxr_tcp_conn *conn = nxr_list_entry(link, struct nxr_tcp_conn, link);
 
         nxr_tcp_bulk_end(conn);
+        free(conn->acks);
         free(conn->held);
         free(conn);
     }
@@ -122,6 +134,10 @@ static void attempt_failed(struct nxr_tcp_conn *conn, const char *why, bool is_r
 {
     struct nxr_net_ep *ep = conn->ep;
 
+    if (conn->carries != NULL) {
+        conn->carries->lost(conn->carries, why);
+        return;
+    }
     nxr_tcp_conn_close(conn);
     ep->trying = NULL;
     nxr_tcp_connect_failed(ep, why, is_refusal);
@@ -180,7 +196,13 @@ void nxr_tcp_conn_lost(struct nxr_tcp_conn *conn, const char *why)
     if (conn->stage == NXR_TCP_DEAD) {
         return;
     }
-    if (conn->stage == NXR_TCP_OPEN) {
+    if (conn->stage == NXR_TCP_OPEN && conn->is_rail) {
+        if (conn->carries != NULL) {
+            conn->carries->lost(conn->carries, why);
+        } else {
+            nxr_tcp_conn_close(conn);
+        }
+    } else if (conn->stage == NXR_TCP_OPEN) {
         open_conn_lost(conn, why);
     } else if (conn->is_own) {
         attempt_failed(conn, why, false);
@@ -212,10 +234,10 @@ static bool say(struct nxr_tcp_conn *conn, enum nxr_tcp_hello_type type)
 static void was_made(struct nxr_tcp_conn *conn)
 {
     conn->stage = NXR_TCP_WANTS_ANSWER;
-    if (conn->ep->n_paths > 1) {
+    if (conn->ep->n_paths > 1 || conn->is_rail) {
         nxr_tcp_timer_set(&conn->timer, ANSWER_NS);
     }
-    if (say(conn, NXR_TCP_HELLO)) {
+    if (say(conn, conn->is_rail ? NXR_TCP_RAIL : NXR_TCP_HELLO)) {
         nxr_tcp_watch_change(&conn->watch, EPOLLIN);
     } else {
         nxr_tcp_conn_lost(conn, "it was closed at once");
@@ -251,9 +273,13 @@ static void become_open(struct nxr_tcp_conn *conn)
     conn->process = process;
     nxr_tcp_ends_text(conn->watch.fd, conn->ends, sizeof(conn->ends));
     nxr_tcp_timer_end(&conn->timer);
-    nxr_list_append(&process->conns, &conn->process_link);
+    nxr_list_append(conn->is_rail ? &process->rails : &process->conns, &conn->process_link);
     nxr_tcp_conn_count(conn);
-    if (process->ep != NULL && process->ep->conn == NULL && !process->ep->has_failed) {
+    if (conn->carries != NULL) {
+        conn->carries->proven(conn->carries);
+    } else if (conn->is_rail) {
+        nxr_tcp_rail_accepted(conn);
+    } else if (process->ep != NULL && process->ep->conn == NULL && !process->ep->has_failed) {
         nxr_tcp_ep_adopt(process->ep, conn);
     }
 }
@@ -265,6 +291,7 @@ static void tcp_connection_take_hello(struct nxr_tcp_conn *conn, const struct nx
     nxr_tcp.n_strangers--;
     conn->rank = hello->from;
     conn->answer = hello->answer;
+    conn->is_rail = hello->type == NXR_TCP_RAIL;
     conn->stage = NXR_TCP_WANTS_CONFIRM;
     if (!say(conn, NXR_TCP_ANSWER)) {
         nxr_tcp_conn_lost(conn, "it was closed at once");
@@ -290,8 +317,9 @@ static void tcp_connection_take(struct nxr_tcp_conn *conn, const struct nxr_tcp_
     };
     bool knows_us = conn->is_own ? hello->answer == conn->answer
                                  : hello->connect_secret == nxr_tcp.address.connect_secret;
-    const char *why =
-        nxr_tcp_hello_check(hello, expected[conn->stage], (uint32_t)nxr_tcp.core->rank);
+    bool is_rail = conn->stage == NXR_TCP_WANTS_HELLO && hello->type == NXR_TCP_RAIL;
+    const char *why = nxr_tcp_hello_check(hello, is_rail ? NXR_TCP_RAIL : expected[conn->stage],
+                                          (uint32_t)nxr_tcp.core->rank);
 
     if (why == NULL && !knows_us) {
         why = "it does not know the secret";
@@ -361,6 +389,17 @@ static void warm(struct nxr_tcp_conn *conn)
     nxr_tcp.hot[nxr_tcp.n_hot++] = conn;
 }
 
+static void has_room(struct nxr_tcp_conn *conn)
+{
+    if (conn->carries != NULL) {
+        nxr_tcp_rail_feed(conn->carries);
+    } else if (conn->ep != NULL) {
+        (void)nxr_tcp_flush(conn->ep);
+    } else {
+        nxr_tcp_conn_wants_room(conn, !nxr_tcp_acks_flush(conn));
+    }
+}
+
 static void tcp_connection_is_ready(struct nxr_tcp_watch *watch, uint32_t events)
 {
     struct nxr_tcp_conn *conn = nxr_list_entry(watch, struct nxr_tcp_conn, watch);
@@ -370,8 +409,8 @@ static void tcp_connection_is_ready(struct nxr_tcp_watch *watch, uint32_t events
     } else if (conn->stage != NXR_TCP_OPEN) {
         nxr_tcp_read_hello(conn);
     } else {
-        if ((events & EPOLLOUT) != 0 && conn->ep != NULL) {
-            (void)nxr_tcp_flush(conn->ep);
+        if ((events & EPOLLOUT) != 0) {
+            has_room(conn);
         }
         if ((events & ~(uint32_t)EPOLLOUT) != 0 && conn->stage == NXR_TCP_OPEN) {
             warm(conn);

@@ -15,6 +15,9 @@ enum nxr_tcp_stage {
     NXR_TCP_DEAD,
 };
 
+struct nxr_tcp_rail;
+struct nxr_tcp_arrival;
+
 struct nxr_tcp_conn {
     struct nxr_tcp_watch watch;
     struct nxr_tcp_timer timer;      /* while it is not open */
@@ -23,6 +26,7 @@ struct nxr_tcp_conn {
     struct nxr_tcp_process *process; /* its other end, while it is open; else NULL */
     enum nxr_tcp_stage stage;
     bool is_own;              /* made by this process */
+    bool is_rail;             /* it carries pieces only */
     bool is_hot;              /* in nxr_tcp.hot */
     bool wants_room;          /* the kernel's send buffer is full */
     bool is_muted;            /* epoll does not report its input: it is hot */
@@ -46,6 +50,15 @@ struct nxr_tcp_conn {
     char *bulk; /* where the rest goes; NULL: it is dropped */
     uint64_t bulk_left;
     void *cookie;
+
+    /* Pieces: rails.h. */
+    struct nxr_tcp_rail *carries;    /* of an endpoint here; NULL: none */
+    struct nxr_list arrivals;        /* struct nxr_tcp_arrival, by number */
+    bool is_piece;                   /* the bulk that is being read */
+    struct nxr_tcp_piece piece;      /* ... and its head */
+    struct nxr_tcp_arrival *arrival; /* ... and what it is of; NULL: it is dropped */
+    unsigned char *acks;             /* struct nxr_tcp_ack that wait; NULL: none ever */
+    size_t n_acks;                   /* bytes of them: the first may be half sent */
 };
 
 /* Take ownership of a socket; it is closed if that fails. NULL: no memory, or no room. */
@@ -57,6 +70,9 @@ void nxr_tcp_conn_count(struct nxr_tcp_conn *conn);
 /* Close it without reporting: only the owner of its bulk learns it. progress() frees it. */
 void nxr_tcp_conn_close(struct nxr_tcp_conn *conn);
 void nxr_tcp_conns_free(void);
+
+/* The same for a rail made here: what the kernel has not sent is not sent any more. */
+void nxr_tcp_conn_abort(struct nxr_tcp_conn *conn);
 
 /* Read what has arrived of a hello. */
 void nxr_tcp_read_hello(struct nxr_tcp_conn *conn);

@@ -7,7 +7,7 @@
  */
 #include "config.h"
 
-#include "connection.h"
+#include "rails.h"
 #include "transports/tcp_health.h"
 #include "util/clock.h"
 #include "util/debug.h"
@@ -34,6 +34,9 @@ static void adopt_any(struct nxr_net_ep *ep)
         if (ep->conn == NULL && conn->ep == NULL && !conn->drops) {
             nxr_tcp_ep_adopt(ep, conn);
         }
+    }
+    nxr_list_for_each (link, after, &ep->process->rails) {
+        nxr_tcp_conn_count(nxr_list_entry(link, struct nxr_tcp_conn, process_link));
     }
 }
 
@@ -87,6 +90,24 @@ static void let_go_of_conn(struct nxr_net_ep *ep)
     }
 }
 
+static void let_go_of_rails(struct nxr_net_ep *ep, int status)
+{
+    struct nxr_tcp_rails *rails = ep->rails;
+
+    if (rails == NULL) {
+        return;
+    }
+    ep->rails = NULL;
+    nxr_tcp_timer_end(&rails->timer);
+    for (unsigned i = 1; i < rails->n; i++) {
+        if (rails->at[i].conn != NULL) {
+            nxr_tcp_conn_abort(rails->at[i].conn);
+        }
+    }
+    nxr_tcp_stripes_end(rails, status);
+    free(rails);
+}
+
 void nxr_tcp_ep_fail(struct nxr_net_ep *ep, const char *why)
 {
     if (ep->has_failed) {
@@ -97,6 +118,7 @@ void nxr_tcp_ep_fail(struct nxr_net_ep *ep, const char *why)
     let_go_of_conn(ep);
     nxr_tcp_connect_end(ep);
     nxr_tcp_outs_end(ep, NIXL_E_TRANSPORT);
+    let_go_of_rails(ep, NIXL_E_TRANSPORT);
     if (!ep->is_closing) {
         nxr_list_remove(&ep->link);
         nxr_list_append(&nxr_tcp.failed, &ep->link);
@@ -147,6 +169,7 @@ static void tcp_endpoint_free_ep(struct nxr_net_ep *ep)
     }
     nxr_tcp_connect_end(ep);
     nxr_tcp_outs_end(ep, NIXL_E_CANCELED);
+    let_go_of_rails(ep, NIXL_E_CANCELED);
     nxr_tcp_timer_end(&ep->close_timer);
     if (conn != NULL) {
         conn->ep = NULL;
@@ -170,7 +193,7 @@ static bool tcp_endpoint_is_leaving(struct nxr_net_ep *ep)
     if (ep->has_failed || nxr_now_ns() >= ep->close_at) {
         return false;
     }
-    if (ep->n_outs > 0) {
+    if (ep->n_outs > 0 || nxr_tcp_rails_are_busy(ep)) {
         return true;
     }
     if (ep->conn != NULL && !ep->is_shut) {
@@ -208,6 +231,13 @@ static void shut_out(const struct nxr_net_ep *ep, bool is_orderly)
 
         conn->drops = true;
         if (!is_orderly && conn != ep->conn) {
+            nxr_tcp_conn_close(conn);
+        }
+    }
+    nxr_list_for_each (link, after, &ep->process->rails) {
+        struct nxr_tcp_conn *conn = nxr_list_entry(link, struct nxr_tcp_conn, process_link);
+
+        if (!conn->is_own) {
             nxr_tcp_conn_close(conn);
         }
     }

@@ -199,21 +199,39 @@ static bool is_at(const struct nxr_tcp_path *path, const struct sockaddr_storage
            memcmp(path->ip, ip, path->family == 4 ? 4 : 16) == 0;
 }
 
-void nxr_tcp_name_of_source(int fd, char *name, size_t name_nbytes)
+static int path_at(const struct nxr_tcp_address *address, const struct sockaddr_storage *name)
 {
-    struct sockaddr_storage source = {0};
-    socklen_t nbytes = sizeof(source);
-
-    name[0] = '\0';
-    if (getsockname(fd, (struct sockaddr *)&source, &nbytes) != 0) {
-        return;
-    }
-    for (unsigned i = 0; i < nxr_tcp.address.n_paths; i++) {
-        if (is_at(&nxr_tcp.address.paths[i], &source)) {
-            snprintf(name, name_nbytes, "%s", nxr_tcp.names[i]);
-            return;
+    for (unsigned i = 0; i < address->n_paths; i++) {
+        if (is_at(&address->paths[i], name)) {
+            return (int)i;
         }
     }
+    return -1;
+}
+
+int nxr_tcp_own_path(int fd)
+{
+    struct sockaddr_storage name = {0};
+    socklen_t nbytes = sizeof(name);
+
+    return getsockname(fd, (struct sockaddr *)&name, &nbytes) == 0
+               ? path_at(&nxr_tcp.address, &name)
+               : -1;
+}
+
+int nxr_tcp_other_path(int fd, const struct nxr_tcp_address *theirs)
+{
+    struct sockaddr_storage name = {0};
+    socklen_t nbytes = sizeof(name);
+
+    return getpeername(fd, (struct sockaddr *)&name, &nbytes) == 0 ? path_at(theirs, &name) : -1;
+}
+
+void nxr_tcp_name_of_source(int fd, char *name, size_t name_nbytes)
+{
+    int path = nxr_tcp_own_path(fd);
+
+    snprintf(name, name_nbytes, "%s", path >= 0 ? nxr_tcp.names[path] : "");
 }
 
 void nxr_tcp_ends_text(int fd, char *text, size_t text_nbytes)

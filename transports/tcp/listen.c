@@ -237,3 +237,35 @@ void nxr_tcp_listen_end(void)
         listeners[i].fd = -1;
     }
 }
+
+/* ---- rails ----------------------------------------------------------------------------------- */
+
+/* A rail of the other side whose link was cut is not closed by it in words. */
+void nxr_tcp_rail_accepted(struct nxr_tcp_conn *conn)
+{
+    struct sockaddr_storage name = {0}, other;
+    socklen_t nbytes = sizeof(name);
+    int path = nxr_tcp_own_path(conn->watch.fd);
+    struct nxr_list *link, *after;
+
+    nxr_tcp.core->log(NXR_NET_INFO, "tcp: %s is joined as a rail by the other side",
+                      path >= 0 ? nxr_tcp.names[path] : "an interface");
+    if (getpeername(conn->watch.fd, (struct sockaddr *)&name, &nbytes) != 0) {
+        return;
+    }
+    ((struct sockaddr_in *)(void *)&name)->sin_port = 0; /* at the same place in sockaddr_in6 */
+    nxr_list_for_each (link, after, &conn->process->rails) {
+        struct nxr_tcp_conn *old = nxr_list_entry(link, struct nxr_tcp_conn, process_link);
+
+        memset(&other, 0, sizeof(other));
+        nbytes = sizeof(other);
+        if (old == conn || old->is_own || nxr_tcp_own_path(old->watch.fd) != path ||
+            getpeername(old->watch.fd, (struct sockaddr *)&other, &nbytes) != 0) {
+            continue;
+        }
+        ((struct sockaddr_in *)(void *)&other)->sin_port = 0;
+        if (memcmp(&name, &other, sizeof(name)) == 0) {
+            nxr_tcp_conn_close(old);
+        }
+    }
+}

@@ -5,7 +5,7 @@ pkglib_LTLIBRARIES += %D%/nixlrun_tcp.la
 	transports/host_token.c transports/host_token.h \
 	transports/interface.c transports/interface.h \
 	transports/reason.c transports/reason.h \
-	transports/rail.h transports/tcp_health.c transports/tcp_health.h \
+	transports/rail.h transports/stripe.h transports/tcp_health.c transports/tcp_health.h \
 	%D%/connect.c \
 	%D%/connection.c %D%/connection.h \
 	%D%/endpoint.c \
@@ -14,8 +14,11 @@ pkglib_LTLIBRARIES += %D%/nixlrun_tcp.la
 	%D%/listen.c \
 	%D%/ops.c \
 	%D%/outbox.c \
+	%D%/pieces.c \
 	%D%/processes.c \
+	%D%/rails.c %D%/rails.h \
 	%D%/stream.c \
+	%D%/stripes.c \
 	%D%/tcp.c %D%/tcp.h
 %C%_nixlrun_tcp_la_CFLAGS = $(AM_CFLAGS)
 %C%_nixlrun_tcp_la_LDFLAGS = $(AM_LDFLAGS) -module -shared -avoid-version -no-undefined \

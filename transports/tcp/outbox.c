@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "connection.h"
+#include "rails.h"
 #include "util/debug.h"
 
 #include <errno.h>
@@ -25,9 +25,15 @@
  */
 #define TURN_NBYTES ((size_t)16 * 1024 * 1024)
 
+/* Bytes behind the message: none of bulk that goes in pieces. */
+static size_t behind_nbytes(const struct nxr_tcp_out *out)
+{
+    return out->frame.magic == NXR_TCP_FRAME_MAGIC ? out->frame.bulk_nbytes : 0;
+}
+
 static size_t whole_nbytes(const struct nxr_tcp_out *out)
 {
-    return sizeof(out->frame) + out->frame.nbytes + out->frame.bulk_nbytes;
+    return sizeof(out->frame) + out->frame.nbytes + behind_nbytes(out);
 }
 
 /*
@@ -40,7 +46,7 @@ static int tcp_outbox_gather(const struct nxr_tcp_out *out, size_t skip, size_t 
     const struct iovec all[PARTS_OF_A_MESSAGE] = {
         {(void *)&out->frame, sizeof(out->frame)},
         {(void *)out->bytes, out->frame.nbytes},
-        {(void *)out->bulk, out->frame.bulk_nbytes},
+        {(void *)out->bulk, behind_nbytes(out)},
     };
     int n = 0;
 
@@ -100,7 +106,7 @@ static size_t tcp_outbox_send_now(struct nxr_tcp_conn *conn, const struct nxr_tc
     size_t room = TURN_NBYTES;
     int n_parts;
 
-    if (out->frame.bulk_nbytes == 0 && whole_nbytes(out) <= SHORT_NBYTES) {
+    if (behind_nbytes(out) == 0 && whole_nbytes(out) <= SHORT_NBYTES) {
         return send_short(conn, out);
     }
     n_parts = tcp_outbox_gather(out, 0, &room, parts);
@@ -112,10 +118,34 @@ static struct nxr_tcp_out *out_at(struct nxr_net_ep *ep, unsigned index)
     return &ep->outs[(ep->first + index) % NXR_TCP_MAX_OUTS];
 }
 
+/* Is the ordered stream between two frames, and is nothing to go before a message? */
+static bool is_between(const struct nxr_net_ep *ep)
+{
+    return ep->conn->n_acks == 0 && nxr_tcp_rail_is_between(ep);
+}
+
+/*
+ * Make it a message with a plan, if there is memory for it. Its operation ends with the last piece,
+ * wherever the message is by then.
+ */
+static void tcp_outbox_spread(struct nxr_net_ep *ep, struct nxr_tcp_out *out)
+{
+    struct nxr_tcp_stripe *stripe = nxr_tcp_stripe_new(ep, out->bytes, out->frame.nbytes, out->bulk,
+                                                       out->frame.bulk_nbytes, out->op);
+
+    if (stripe != NULL) {
+        out->frame.magic = NXR_TCP_PLAN_MAGIC;
+        out->frame.nbytes += (uint32_t)sizeof(stripe->plan);
+        out->bytes = &stripe->plan;
+        out->bulk = NULL;
+        out->op = NULL;
+    }
+}
+
 int nxr_tcp_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
                  size_t bulk_nbytes, struct nxr_net_op *op)
 {
-    const struct nxr_tcp_out out = {
+    struct nxr_tcp_out out = {
         .frame = {NXR_TCP_FRAME_MAGIC, (uint32_t)nbytes, bulk_nbytes},
         .bytes = bytes,
         .bulk = bulk,
@@ -134,11 +164,17 @@ int nxr_tcp_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const 
     if (ep->has_failed) {
         return NIXL_E_TRANSPORT;
     }
-    if (ep->conn != NULL && ep->n_outs == 0) {
+    if (bulk_nbytes >= NXR_TCP_STRIPE_MIN && nxr_tcp_rails_are_useful(ep)) {
+        tcp_outbox_spread(ep, &out);
+    }
+    if (ep->conn != NULL && ep->n_outs == 0 && is_between(ep)) {
         n_sent = tcp_outbox_send_now(ep->conn, &out);
         if (n_sent == whole_nbytes(&out)) {
             nxr_rail_sent(&ep->conn->rail, 1, 0);
-            return NIXL_OK;
+            if (out.op == NULL) {
+                nxr_tcp_conn_wants_room(ep->conn, true); /* its pieces follow */
+            }
+            return out.op == NULL ? NIXL_INPROGRESS : NIXL_OK;
         }
         nxr_rail_was_full(&ep->conn->rail);
         ep->n_sent = n_sent;
@@ -162,12 +198,14 @@ static int tcp_outbox_advance(struct nxr_net_ep *ep, size_t nbytes)
         ep->n_outs--;
     }
     for (int i = 0; i < n; i++) {
-        nxr_tcp_op_end(ops[i], NIXL_OK);
+        if (ops[i] != NULL) {
+            nxr_tcp_op_end(ops[i], NIXL_OK);
+        }
     }
     return n;
 }
 
-int nxr_tcp_flush(struct nxr_net_ep *ep)
+static int flush_messages(struct nxr_net_ep *ep)
 {
     struct iovec parts[MAX_PARTS];
     size_t room = TURN_NBYTES, skip = ep->n_sent;
@@ -180,10 +218,29 @@ int nxr_tcp_flush(struct nxr_net_ep *ep)
     if (n_parts > 0) {
         n = tcp_outbox_advance(ep, tcp_outbox_hand_over(ep->conn, parts, n_parts));
     }
-    if (ep->conn != NULL) {
-        nxr_rail_sent(&ep->conn->rail, (uint64_t)n, 0);
-        nxr_tcp_conn_wants_room(ep->conn, ep->n_outs > 0);
+    return n;
+}
+
+/* What is half sent first, then acks, messages, and pieces if no message waits. */
+int nxr_tcp_flush(struct nxr_net_ep *ep)
+{
+    int n = 0;
+
+    if (!nxr_tcp_rail_is_between(ep)) {
+        nxr_tcp_rail_feed(&ep->rails->at[0]);
     }
+    if (nxr_tcp_rail_is_between(ep) && (nxr_tcp_acks_flush(ep->conn) || ep->n_sent > 0)) {
+        n = flush_messages(ep);
+    }
+    if (ep->conn == NULL) {
+        return n;
+    }
+    nxr_rail_sent(&ep->conn->rail, (uint64_t)n, 0);
+    if (ep->n_outs == 0 && ep->conn->n_acks == 0 && nxr_tcp_rail_has_more(ep)) {
+        nxr_tcp_rail_feed(&ep->rails->at[0]);
+    }
+    nxr_tcp_conn_wants_room(ep->conn,
+                            ep->n_outs > 0 || ep->conn->n_acks > 0 || nxr_tcp_rail_has_more(ep));
     return n;
 }
 
@@ -194,6 +251,8 @@ void nxr_tcp_outs_end(struct nxr_net_ep *ep, int status)
 
         ep->first = (ep->first + 1) % NXR_TCP_MAX_OUTS;
         ep->n_outs--;
-        nxr_tcp_op_end(op, status);
+        if (op != NULL) {
+            nxr_tcp_op_end(op, status);
+        }
     }
 }

@@ -44,6 +44,7 @@ struct nxr_tcp_process *nxr_tcp_process_get(uint64_t answer)
     if (process == NULL && (process = calloc(1, sizeof(*process))) != NULL) {
         process->answer = answer;
         nxr_list_init(&process->conns);
+        nxr_list_init(&process->rails);
         nxr_list_append(bucket_of(answer), &process->link);
     }
     return process;
@@ -51,7 +52,8 @@ struct nxr_tcp_process *nxr_tcp_process_get(uint64_t answer)
 
 void nxr_tcp_process_let_go(struct nxr_tcp_process *process)
 {
-    if (process != NULL && process->ep == NULL && nxr_list_is_empty(&process->conns)) {
+    if (process != NULL && process->ep == NULL && nxr_list_is_empty(&process->conns) &&
+        nxr_list_is_empty(&process->rails)) {
         nxr_list_remove(&process->link);
         free(process);
     }

@@ -11,7 +11,7 @@
  */
 #include "config.h"
 
-#include "connection.h"
+#include "rails.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -25,9 +25,11 @@
 
 void nxr_tcp_bulk_end(struct nxr_tcp_conn *conn)
 {
-    bool was_wanted = conn->has_bulk && conn->bulk != NULL;
+    bool was_wanted = conn->has_bulk && conn->bulk != NULL && !conn->is_piece;
 
     conn->bulk = NULL;
+    conn->arrival = NULL;
+    nxr_tcp_arrivals_end(conn);
     if (was_wanted) {
         nxr_tcp.core->landed(conn->cookie, NIXL_E_TRANSPORT);
     }
@@ -87,6 +89,15 @@ static size_t take_frames(struct nxr_tcp_conn *conn, const unsigned char *bytes,
         const unsigned char *message = bytes + at + sizeof(frame);
 
         memcpy(&frame, bytes + at, sizeof(frame));
+        if (__builtin_expect(frame.magic != NXR_TCP_FRAME_MAGIC || conn->is_rail, 0)) {
+            size_t n_taken = nxr_tcp_take_part(conn, bytes + at, nbytes - at, why_p);
+
+            at += n_taken;
+            if (*why_p != NULL || n_taken == 0) {
+                return at;
+            }
+            continue;
+        }
         *why_p = nxr_tcp_frame_check(&frame);
         if (*why_p != NULL || left < frame.nbytes) {
             return at;
@@ -149,7 +160,13 @@ static ssize_t read_bulk(struct nxr_tcp_conn *conn)
     ssize_t nbytes =
         read_some(conn, conn->bulk != NULL ? (void *)conn->bulk : nxr_tcp.buffer, wanted);
 
-    if (nbytes > 0) {
+    if (nbytes > 0 && conn->is_piece) {
+        const char *why = nxr_tcp_piece_came(conn, (size_t)nbytes);
+
+        if (why != NULL) {
+            nxr_tcp_conn_lost(conn, why);
+        }
+    } else if (nbytes > 0) {
         tcp_stream_bulk_came(conn, (size_t)nbytes);
     }
     return nbytes;

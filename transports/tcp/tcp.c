@@ -2,7 +2,7 @@
 /* The TCP network: its table, its life, and one round of its work. The core's lock. */
 #include "config.h"
 
-#include "connection.h"
+#include "rails.h"
 #include "transports/host_token.h"
 #include "util/random.h"
 #include "util/debug.h"
@@ -55,6 +55,17 @@ static void tcp_describe_devices(char *line, size_t line_nbytes)
     }
 }
 
+/* The most that a peer could be reached by. */
+static unsigned tcp_count_rails(void)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < nxr_tcp.address.n_paths; i++) {
+        n += i == 0 || strcmp(nxr_tcp.names[i], nxr_tcp.names[i - 1]) != 0;
+    }
+    return n < NXR_TCP_MAX_RAILS ? n : NXR_TCP_MAX_RAILS;
+}
+
 static void tcp_fill_attr(void)
 {
     struct nxr_net_attr *attr = &nxr_tcp.attr;
@@ -75,7 +86,8 @@ static void tcp_fill_attr(void)
         .takes_mappings = true,
         .latency_ns = 4000, /* 1.15 times as long as with bare sockets */
         .bandwidth_mbps = 8000,
-        .n_rails = 1,
+        .n_rails = tcp_count_rails(),
+        .has_fixed_rail = true,
     };
     (void)uname(&system);
     snprintf(attr->library, sizeof(attr->library), "%.20s %.40s", system.sysname, system.release);
@@ -202,8 +214,10 @@ static int tcp_address(void *bytes, size_t *nbytes_p)
 static int tcp_reach(const void *bytes, size_t nbytes, unsigned *n_rails_p, char *why,
                      size_t why_nbytes)
 {
+    struct nxr_tcp_pair pairs[NXR_TCP_MAX_RAILS];
     uint8_t order[NXR_TCP_MAX_PATHS];
     struct nxr_tcp_address theirs;
+    unsigned n_pairs;
     const char *reason = nxr_tcp_address_parse(bytes, nbytes, &theirs);
 
     if (reason == NULL && nxr_tcp_order(&nxr_tcp.address, &theirs, order) == 0) {
@@ -213,7 +227,8 @@ static int tcp_reach(const void *bytes, size_t nbytes, unsigned *n_rails_p, char
         snprintf(why, why_nbytes, "%s", reason);
         return NIXL_E_UNSUPPORTED;
     }
-    *n_rails_p = 1;
+    n_pairs = nxr_tcp_pairs(&nxr_tcp.address, &theirs, pairs);
+    *n_rails_p = n_pairs > 0 ? n_pairs : 1;
     return NIXL_OK;
 }
 
@@ -251,6 +266,16 @@ static int tcp_progress(void)
     nxr_tcp_conns_free();
     nxr_tcp.is_progressing = false;
     return n;
+}
+
+/* Rails are made when there is bulk for them. */
+static int tcp_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
+                    size_t bulk_nbytes, struct nxr_net_op *op)
+{
+    if (bulk_nbytes >= NXR_TCP_STRIPE_MIN) {
+        nxr_tcp_rails_use(ep);
+    }
+    return nxr_tcp_send(ep, bytes, nbytes, bulk, bulk_nbytes, op);
 }
 
 static int tcp_event_fd(void)
@@ -354,7 +379,7 @@ const struct nxr_network nxr_network_tcp = {
     .ep_close = nxr_tcp_ep_close,
     .ep_reach = nxr_tcp_ep_reach,
     .ep_state = nxr_tcp_ep_state,
-    .send = nxr_tcp_send,
+    .send = tcp_send,
     .mem_register = no_mem_register,
     .mem_release = no_mem_release,
     .key_open = no_key_open,

@@ -6,7 +6,8 @@
  * An endpoint is what the core sends to; a connection is what two processes talk over. An endpoint
  * always sends on the first connection to its peer that is confirmed, no matter which side made it;
  * input is read from all. So there is one connection between two processes, or, if both connected
- * at the same moment, two that each carry one direction.
+ * at the same moment, two that each carry one direction. Rails, which share bulk with it, come on
+ * top: rails.h.
  */
 #ifndef NXR_TCP_H
 #define NXR_TCP_H
@@ -28,6 +29,7 @@
 #define NXR_TCP_FIRST_NBYTES  ((size_t)4 * 1024) /* ... while little comes, or bulk */
 
 struct nxr_tcp_conn;
+struct nxr_tcp_rails;
 
 /* A descriptor in the epoll instance. */
 struct nxr_tcp_watch {
@@ -56,6 +58,7 @@ struct nxr_net_ep {
     struct nxr_tcp_process *process; /* that it leads to; NULL: it is being closed */
     struct nxr_tcp_conn *conn;       /* to send on; NULL: not yet, or it has failed */
     struct nxr_tcp_conn *trying;     /* the one that is being made */
+    struct nxr_tcp_rails *rails;     /* NULL: no bulk was sent yet that could be spread */
 
     /* Out: a ring, the oldest message at `first`; n_sent bytes of that were sent. */
     struct nxr_tcp_out outs[NXR_TCP_MAX_OUTS];
@@ -92,6 +95,8 @@ struct nxr_tcp_process {
     uint64_t answer;       /* of its address */
     struct nxr_net_ep *ep; /* NULL: none, or it was closed */
     struct nxr_list conns; /* confirmed ones */
+    struct nxr_list rails; /* ... which carry pieces only */
+    uint64_t last_number;  /* of its plans of pieces */
 };
 
 #define NXR_TCP_N_BUCKETS 256
@@ -128,6 +133,10 @@ extern struct nxr_tcp nxr_tcp;
 int nxr_tcp_find_paths(char *why, size_t why_nbytes);
 
 socklen_t nxr_tcp_sockaddr(const struct nxr_tcp_path *path, struct sockaddr_storage *name);
+/* Which path of this process, or of the other one, an end of a connection is at; -1: of none. */
+int nxr_tcp_own_path(int fd);
+int nxr_tcp_other_path(int fd, const struct nxr_tcp_address *theirs);
+
 /* The interface that the kernel has chosen for a connection; "": none yet, or unknown. */
 void nxr_tcp_name_of_source(int fd, char *name, size_t name_nbytes);
 void nxr_tcp_path_text(const struct nxr_tcp_path *path, char *text, size_t text_nbytes);
@@ -160,6 +169,9 @@ void nxr_tcp_listen_end(void);
 
 /* Log a stranger's connection, rate-limited. */
 void nxr_tcp_tell_stranger(int fd, const char *what);
+
+/* Another process has made a rail: it replaces an earlier one between the same addresses. */
+void nxr_tcp_rail_accepted(struct nxr_tcp_conn *conn);
 
 /* ---- processes.c ----------------------------------------------------------------------------- */
 
