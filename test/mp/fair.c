@@ -10,9 +10,11 @@
  * each time: a rank starves if it is far behind in every one of N_EPOCHS, and where each step of a
  * rank waits for another one, a rank that is far ahead in every one starves the others.
  *
- * More ranks than the machine has cores share two of them: with more, a pair that has a core to
- * itself is as far ahead in every epoch as others are behind that share theirs, by the scheduler's
- * choice of places and not by the library's doing.
+ * More ranks than there are cores share two of them: with more, a pair that has a core to itself is
+ * as far ahead in every epoch as others are behind that share theirs, by the scheduler's choice of
+ * places and not by the library's doing. For the same reason the halves of each pair run on
+ * different ones: a pair that shares a core takes a turn of the scheduler for each of its own,
+ * while another one takes thousands within a time slice.
  *
  * A sender of notifications or items that has a core to itself while the others sleep may be far
  * ahead each time: whether a woken process interrupts it is the scheduler's choice (Linux's EEVDF
@@ -425,24 +427,42 @@ static const struct fair_case cases[] = {
     {"signals", run_signals, counts_pairs, 100, NULL, NULL, NULL},
     {"teams", run_teams, counts_all, 500, NULL, NULL, NULL}};
 
+static cpu_set_t few; /* the cores that ranks share; none, where each has one */
+
 /* Before nixl_init(), which counts the cores. */
 static void crowd(void)
 {
     const char *n_ranks = getenv("WORLD_SIZE");
-    cpu_set_t all, few;
+    cpu_set_t all;
 
     MPT_TRUE(n_ranks != NULL);
-    if (atol(n_ranks) <= sysconf(_SC_NPROCESSORS_ONLN)) {
+    MPT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+    if (atol(n_ranks) <= CPU_COUNT(&all)) {
         return;
     }
-    MPT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
-    CPU_ZERO(&few);
     for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&few) < N_CORES; cpu++) {
         if (CPU_ISSET(cpu, &all)) {
             CPU_SET(cpu, &few);
         }
     }
     MPT_EQ(sched_setaffinity(0, sizeof(few), &few), 0);
+}
+
+/* The thread that calls has one of the few cores, others of the rank have all of them. */
+static void take_core(void)
+{
+    int n_before = rank % N_CORES, cpu = 0;
+    cpu_set_t mine;
+
+    if (CPU_COUNT(&few) < N_CORES) {
+        return;
+    }
+    while (!CPU_ISSET(cpu, &few) || n_before-- > 0) {
+        cpu++;
+    }
+    CPU_ZERO(&mine);
+    CPU_SET(cpu, &mine);
+    MPT_EQ(sched_setaffinity(0, sizeof(mine), &mine), 0);
 }
 
 int main(int argc, char **argv)
@@ -460,6 +480,7 @@ int main(int argc, char **argv)
     MPT_OK(nixl_init(NULL));
     rank = nixl_rank();
     size = nixl_size();
+    take_core();
     MPT_EQ(size % 2, 0); /* pairs */
     suspects = malloc((size_t)size * sizeof(*suspects));
     for (int i = 0; i < size; i++) {

@@ -36,7 +36,12 @@ case_ hang '^not ok 1 .*: not done in 15 s$' timeout=15
 too hang '^# rank 0 has not passed: '
 too hang '^#   last words$'
 too hang '^# process .*harness_probe hang ), state S'
-too hang '^#   #.* main '
+if command -v gdb >/dev/null; then
+    too hang '^#   #.* main '
+else
+    n=$((n + 1))
+    echo "ok $n - the stack of one that hangs # SKIP no gdb"
+fi
 case_ silent '^not ok 1 .*: 0 of 1 ranks passed, expected 1$'
 too silent '^# rank 0 has not passed: no word of a check'
 case_ crash '^not ok 1 .*: exit code 134, expected 0$'
