@@ -5,7 +5,8 @@
     nixl_bench compare [--threshold PERCENT] [--all] [--check] OLD.json NEW.json
     nixl_bench plot [--title TEXT] RESULTS.json... PICTURE
 
-It reads what `nixl_bench --json` prints; `-` is standard input. Pictures need matplotlib.
+It reads what `nixl_bench --json` prints, of one run or of several one after another; `-` is
+standard input. Pictures need matplotlib.
 """
 
 import argparse
@@ -14,7 +15,11 @@ import io
 import json
 import math
 import os
+import statistics
 import sys
+
+from noise import FALSE_SHARE, MIN_RUNS, Difference, error_of, raise_variances
+from noise import highest_chance, least_change
 
 PROGRAM = "nixl_bench"
 KINDS = (".svg", ".png", ".html")
@@ -29,22 +34,70 @@ def die(text):
     sys.exit(EXIT_USAGE)
 
 
-def read_results(path):
-    """The object that one run has printed; what is not one ends the program with a line."""
+def read_objects(path):
+    """All JSON that stands in a file, one after another."""
+    decoder, objects, at = json.JSONDecoder(), [], 0
     try:
         with sys.stdin if path == "-" else open(path, encoding="utf-8") as file:
-            results = json.load(file)
+            text = file.read().strip()
+        while at < len(text):
+            value, end = decoder.raw_decode(text, at)
+            objects.append(value)
+            at = end + len(text[end:]) - len(text[end:].lstrip())
     except OSError as error:
         die(f"'{path}': {error.strerror}")
     except ValueError as error:
         die(f"'{path}' is no JSON ({error}); write it by `{PROGRAM} ... --json >{path}'")
-    rows = results.get("rows") if isinstance(results, dict) else None
+    return objects
+
+
+def read_runs(path):
+    """The objects that runs have printed; what is none ends the program with a line."""
+    runs = read_objects(path)
     wanted = ("test", "what", "ranks", "bytes", "unit", "median")
-    if not isinstance(rows, list) or not all(
-        isinstance(row, dict) and all(name in row for name in wanted) for row in rows
-    ):
-        die(f"'{path}' is no result of {PROGRAM}; write it by `{PROGRAM} ... --json >{path}'")
-    return results
+    for run in runs or [None]:
+        rows = run.get("rows") if isinstance(run, dict) else None
+        if not isinstance(rows, list) or not all(
+            isinstance(row, dict) and all(name in row for name in wanted) for row in rows
+        ):
+            die(f"'{path}' is no result of {PROGRAM}; write it by `{PROGRAM} ... --json >{path}'")
+    return runs
+
+
+def key_of(row):
+    names = ("test", "what", "ranks", "bytes", "dst_offset", "src_offset", "unit")
+    return tuple(row.get(name) for name in names)
+
+
+def rows_of(runs):
+    """{key: the row of each run that has it}"""
+    rows = {}
+    for run in runs:
+        for key, row in {key_of(row): row for row in run["rows"]}.items():
+            rows.setdefault(key, []).append(row)
+    return rows
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def middle_of(rows):
+    """One row of several: each number is the median of theirs, and what is none is the last's."""
+    middle = dict(rows[-1])
+    for name in middle:
+        values = [row[name] for row in rows if is_number(row.get(name))]
+        if values and is_number(middle[name]):
+            middle[name] = statistics.median(values)
+    return middle
+
+
+def read_results(path):
+    """One result: that of the run, or the middle of several."""
+    runs = read_runs(path)
+    if len(runs) == 1:
+        return runs[0]
+    return dict(runs[-1], rows=[middle_of(rows) for rows in rows_of(runs).values()])
 
 
 # ---- numbers for people --------------------------------------------------------------------------
@@ -71,108 +124,167 @@ def in_unit(value, unit):
 # ---- compare -------------------------------------------------------------------------------------
 
 
-def key_of(row):
-    names = ("test", "what", "ranks", "bytes", "dst_offset", "src_offset", "unit")
-    return tuple(row.get(name) for name in names)
-
-
-def interval_of(row):
-    """Where the true median lies, as far as one run can tell."""
-    low, high = row.get("median_low"), row.get("median_high")
-    return (low, high) if low is not None and high is not None else (row["median"],) * 2
-
-
 def is_rate(row):
     return row["unit"] == "1/s"
 
 
-def change_of(old, new):
-    """new / old as times: above 1 is slower."""
-    if min(old["median"], new["median"]) <= 0:
-        return 1.0
-    change = new["median"] / old["median"]
-    return 1 / change if is_rate(old) else change
+def values_of(rows, value_of):
+    values = [value_of(row) for row in rows]
+    return values if all(is_number(value) and value > 0 for value in values) else []
 
 
-def limit_change_of(old, new):
-    """The same of the machine's limit, which both runs measured beside; None without one."""
-    if not old.get("limit") or not new.get("limit") or old["limit_name"] != new["limit_name"]:
-        return None
-    change = new["limit"] / old["limit"]
-    return 1 / change if is_rate(old) else change
+def ratio_of(row):
+    """To the limit, which was measured beside it; None without one."""
+    return row["median"] / row["limit"] if row.get("limit") else None
 
 
-def machine_moved(old, new, threshold):
-    """Did the cores lie otherwise to each other, or the limit move as the row did?"""
-    flags = [row.get("flag_ns") or 0 for row in (old, new)]
-    if min(flags) > 0 and max(flags) / min(flags) > OTHER_CORES:
-        return True
-    limit_change = limit_change_of(old, new)
-    if limit_change is None or abs(math.log(limit_change)) < math.log(1 + threshold):
-        return False
-    return (limit_change > 1) == (change_of(old, new) > 1)
+class Pair:
+    """A row of the old runs and of the new ones. Changes are times: above 1 is slower.
+
+    What moves the machine moves the row and its limit, which were measured in turns. So it is their
+    ratio that is tested, unless it is noisier than the row.
+    """
+
+    def __init__(self, old, new):
+        self.runs = (old, new)
+        self.old, self.new = middle_of(old), middle_of(new)
+        self.n_runs = min(len(old), len(new))
+        self.change = self.change_of(lambda row: row["median"]) or 1.0
+        self.limit_change = self.change_of(lambda row: row.get("limit"))
+        self.alone = self.difference_of(lambda row: row["median"])
+        beside = self.difference_of(ratio_of)
+        is_better = beside is not None and beside.variance < self.alone.variance
+        self.difference = beside if is_better else self.alone
+
+    def change_of(self, value_of):
+        old, new = (values_of(rows, value_of) for rows in self.runs)
+        if not old or not new or self.old.get("limit_name") != self.new.get("limit_name"):
+            return None
+        change = statistics.median(new) / statistics.median(old)
+        return 1 / change if is_rate(self.old) else change
+
+    def difference_of(self, value_of):
+        """None: too few runs, or a row without such values."""
+        old, new = (values_of(rows, value_of) for rows in self.runs)
+        if min(len(old), len(new)) < MIN_RUNS or self.change_of(value_of) is None:
+            return None
+        rows = self.runs[0] + self.runs[1]
+        errors = [error_of(row.get("median_low"), row.get("median_high")) for row in rows]
+        return Difference(old, new, errors)
+
+    def is_of_machine(self, threshold):
+        """Did the cores lie otherwise to each other, or has the limit moved as the row did?"""
+        flags = [row.get("flag_ns") or 0 for row in (self.old, self.new)]
+        if min(flags) > 0 and max(flags) / min(flags) > OTHER_CORES:
+            return True
+        change = self.change_of(ratio_of)
+        return change is not None and is_same(change if self.change > 1 else 1 / change, threshold)
+
+    def verdict(self, threshold, highest):
+        """"slower", "faster", "machine", "" for nothing, None for too few runs."""
+        if is_same(max(self.change, 1 / self.change), threshold):
+            return ""
+        if self.n_runs < MIN_RUNS:
+            return None
+        if self.difference is None:
+            return ""
+        if self.difference.chance() > highest and self.alone.chance() > highest:
+            return ""
+        if self.is_of_machine(threshold):
+            return "machine"
+        if self.difference.chance() > highest:
+            return ""
+        return "slower" if self.change > 1 else "faster"
 
 
-def verdict_of(old, new, threshold):
-    """What has changed beyond noise: "slower", "faster", "machine" or "" for nothing."""
-    change = change_of(old, new)
-    (old_low, old_high), (new_low, new_high) = interval_of(old), interval_of(new)
-    if abs(math.log(change)) < math.log(1 + threshold):
-        return ""
-    if new_low <= old_high and old_low <= new_high:
-        return ""
-    if machine_moved(old, new, threshold):
-        return "machine"
-    return "slower" if change > 1 else "faster"
+def is_same(change, threshold):
+    return change < 1 + threshold
+
+
+def in_runs(n):
+    return "1 run" if n == 1 else f"{n} runs"
+
+
+def print_pair(pair, verdict):
+    old, new, spread = pair.old, pair.new, "-"
+    if pair.difference is not None:
+        spread = f"{math.expm1(pair.difference.half_interval()):.0%}"
+    print(
+        f"{new['what']:34.34} {in_bytes(new['bytes']) if new.get('has_bytes', True) else '':>8}"
+        f" {in_unit(old['median'], old['unit']):>9} {in_unit(new['median'], new['unit']):>9}"
+        f" {pair.change:6.2f} {spread:>6}"
+        f" {f'{pair.limit_change:.2f}' if pair.limit_change else '-':>6}"
+        f"  {in_runs(pair.n_runs) if verdict is None else verdict or 'same'}"
+    )
 
 
 def print_comparison(pairs, threshold, shows_all):
-    counts = {"slower": 0, "faster": 0, "machine": 0, "": 0}
-    print(f"{'':34} {'bytes':>8} {'old':>9} {'new':>9} {'ratio':>6} {'limit':>6}  verdict")
-    for old, new in sorted(pairs, key=lambda pair: -change_of(*pair)):
-        verdict = verdict_of(old, new, threshold)
+    """Returns how many rows have each verdict."""
+    differences = [pair.difference for pair in pairs if pair.difference is not None]
+    raise_variances(differences)
+    highest = highest_chance(differences)
+    counts = {"slower": 0, "faster": 0, "machine": 0, "": 0, None: 0}
+    print(
+        f"{'':34} {'bytes':>8} {'old':>9} {'new':>9} {'ratio':>6} {'+-':>6} {'limit':>6}  verdict"
+    )
+    for pair in sorted(pairs, key=lambda pair: -pair.change):
+        verdict = pair.verdict(threshold, highest)
         counts[verdict] += 1
-        if not verdict and not shows_all:
-            continue
-        limit_change = limit_change_of(old, new)
-        print(
-            f"{new['what']:34.34} {in_bytes(new['bytes']) if new.get('has_bytes', True) else '':>8}"
-            f" {in_unit(old['median'], old['unit']):>9} {in_unit(new['median'], new['unit']):>9}"
-            f" {change_of(old, new):6.2f} {f'{limit_change:.2f}' if limit_change else '-':>6}"
-            f"  {verdict or 'same'}"
-        )
+        if verdict != "" or shows_all:
+            print_pair(pair, verdict)
+    same = f"{counts['']} the same within {threshold:.0%} or within noise"
     print(
         f"\n{len(pairs)} rows: {counts['slower']} slower, {counts['faster']} faster, "
-        f"{counts['machine']} as the machine itself (its limit, or its cores), {counts['']} the same within "
-        f"{threshold:.0%} or within noise"
+        f"{counts['machine']} as the machine itself (its limit, or its cores), {same}"
     )
-    return counts["slower"]
+    if differences:
+        print(f"Half of the rows would show a change of {least_change(differences) - 1:.0%}.")
+    return counts
 
 
-def say_machines(old, new):
+def say_too_few(runs, arguments):
+    """What to do where rows have no verdict."""
+    n_runs = " and ".join(in_runs(len(some)) for some in runs)
+    print(
+        f"No verdict: {n_runs}; a change and noise can be told apart by {MIN_RUNS} or more "
+        f"of each, better 5, the old and the new one in turns:\n"
+        f"  {PROGRAM} ... --json >>{arguments.old}; {PROGRAM} ... --json >>{arguments.new}"
+    )
+
+
+def say_machines(old_runs, new_runs):
     for name in ("processor", "cores", "kernel"):
-        values = [results.get("machine", {}).get(name) for results in (old, new)]
+        values = [runs[-1].get("machine", {}).get(name) for runs in (old_runs, new_runs)]
         if values[0] != values[1]:
             print(f"The machines differ: {name} {values[0]} and {values[1]}")
     for name in ("fresh", "single", "hosts"):
-        values = [results.get(name) for results in (old, new)]
+        values = [runs[-1].get(name) for runs in (old_runs, new_runs)]
         if values[0] != values[1]:
             print(f"The runs differ: {name} {values[0]} and {values[1]}")
+    dates = [[run.get("date") or "" for run in runs] for runs in (old_runs, new_runs)]
+    if min(len(old_runs), len(new_runs)) >= MIN_RUNS and (
+        "" < max(dates[0]) < min(dates[1]) or "" < max(dates[1]) < min(dates[0])
+    ):
+        print("The runs were not made in turns: what changed on the machine between them counts.")
 
 
 def compare(arguments):
-    old, new = read_results(arguments.old), read_results(arguments.new)
-    old_rows = {key_of(row): row for row in old["rows"]}
-    new_rows = {key_of(row): row for row in new["rows"]}
-    pairs = [(old_rows[key], row) for key, row in new_rows.items() if key in old_rows]
+    runs = old_runs, new_runs = [read_runs(path) for path in (arguments.old, arguments.new)]
+    old_rows, new_rows = rows_of(old_runs), rows_of(new_runs)
+    pairs = [Pair(old_rows[key], rows) for key, rows in new_rows.items() if key in old_rows]
     if not pairs:
         die(f"'{arguments.old}' and '{arguments.new}' have no row in common")
-    say_machines(old, new)
-    n_slower = print_comparison(pairs, arguments.threshold / 100, arguments.all)
+    say_machines(old_runs, new_runs)
+    counts = print_comparison(pairs, arguments.threshold / 100, arguments.all)
+    is_too_few = all(pair.n_runs < MIN_RUNS for pair in pairs)
+    if counts[None] or is_too_few:
+        say_too_few(runs, arguments)
     alone = [len(rows) - len(pairs) for rows in (old_rows, new_rows)]
     if any(alone):
         print(f"only in '{arguments.old}': {alone[0]}, only in '{arguments.new}': {alone[1]}")
-    return EXIT_SLOWER if arguments.check and n_slower else 0
+    if arguments.check and is_too_few:
+        die(f"--check needs {MIN_RUNS} runs or more of each")
+    return EXIT_SLOWER if arguments.check and counts["slower"] else 0
 
 
 # ---- plot ----------------------------------------------------------------------------------------
@@ -451,13 +563,13 @@ def main():
     parser = Parser(prog=PROGRAM)
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("compare", help="say what changed between two results")
-    one.add_argument("old", metavar="OLD.json")
-    one.add_argument("new", metavar="NEW.json")
+    one.add_argument("old", metavar="OLD.json", help="3 runs or more, one after another")
+    one.add_argument("new", metavar="NEW.json", help="the same, measured in turns with them")
     one.add_argument(
         "--threshold", type=percent, default=5, metavar="PERCENT", help="smaller is no change (5)"
     )
     one.add_argument("--all", action="store_true", help="show the rows that did not change, too")
-    one.add_argument("--check", action="store_true", help="exit 1 if a row is slower")
+    one.add_argument("--check", action="store_true", help="exit 1 if a row is slower; 3 runs needed")
     one.set_defaults(run=compare)
     two = commands.add_parser("plot", help="draw results")
     two.add_argument("files", nargs="+", metavar="FILE", help="results in JSON, then the picture")

@@ -45,9 +45,9 @@ bin_PROGRAMS += %D%/nixl_bench
 %C%_nixl_bench_CPPFLAGS = $(AM_CPPFLAGS) -DBENCH_LIBEXECDIR='"$(pkglibexecdir)"'
 %C%_nixl_bench_LDADD = $(nixlrun_la) src/util/libnxr_util.la $(PMIX_LIBS) -lm
 
-# Beside nixl_bench in the build folder, too. What peers.sh and peers_net.sh source becomes part of them.
+# Beside nixl_bench in the build folder, too. What they source or import from here becomes part of them.
 pkglibexec_SCRIPTS += %D%/nixl_bench-figures %D%/nixl_bench-peers %D%/nixl_bench-peers-net
-EXTRA_DIST += %D%/figures.py %D%/peers.sh %D%/peers_net.sh $(%C%_peers_parts)
+EXTRA_DIST += %D%/figures.py %D%/noise.py %D%/peers.sh %D%/peers_net.sh $(%C%_peers_parts)
 CLEANFILES += %D%/nixl_bench-figures %D%/nixl_bench-peers %D%/nixl_bench-peers-net
 %C%_peers_parts = %D%/turns.sh %D%/peers_report.sh %D%/netpair.sh
 %C%_join = awk -v folder='$(srcdir)/%D%' '\
@@ -60,8 +60,11 @@ CLEANFILES += %D%/nixl_bench-figures %D%/nixl_bench-peers %D%/nixl_bench-peers-n
 %D%/nixl_bench-peers-net: %D%/peers_net.sh $(%C%_peers_parts)
 	$(AM_V_GEN)$(%C%_join) $(srcdir)/%D%/peers_net.sh | $(%C%_paths) >$@.new && chmod +x $@.new && mv $@.new $@
 CLEANFILES += %D%/nixl_bench-peers.new %D%/nixl_bench-peers-net.new %D%/nixl_bench-peers.src
-%D%/nixl_bench-figures: %D%/figures.py
-	$(AM_V_GEN)cp $(srcdir)/%D%/figures.py $@ && chmod +x $@
+%D%/nixl_bench-figures: %D%/figures.py %D%/noise.py
+	$(AM_V_GEN)sed -e '/^from noise import .*Difference/r $(srcdir)/%D%/noise.py' -e '/^from noise import /d' \
+		$(srcdir)/%D%/figures.py >$@.new && \
+		chmod +x $@.new && mv $@.new $@
+CLEANFILES += %D%/nixl_bench-figures.new
 
 dist_check_SCRIPTS += %D%/test_bench.sh %D%/test_bench_net.sh %D%/test_figures.sh %D%/test_peers.sh
 TESTS += %D%/test_bench.sh %D%/test_bench_net.sh %D%/test_figures.sh %D%/test_peers.sh
