@@ -39,6 +39,7 @@ bin_PROGRAMS += %D%/nixl_bench
 	%D%/report_json.c \
 	%D%/sample.c \
 	%D%/stage.c \
+	%D%/storage_load.c %D%/storage_load.h \
 	%D%/traffic.c \
 	%D%/wire.c
 %C%_nixl_bench_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
