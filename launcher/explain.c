@@ -9,6 +9,7 @@
 #include "config.h"
 
 #include "launcher/explain.h"
+#include "launcher/explain_measured.h"
 #include "launcher/explain_tell.h"
 #include "launcher/job.h"
 #include "launcher/table.h"
@@ -47,6 +48,7 @@ enum explain_table {
     EXPLAIN_HOSTS,
     EXPLAIN_GPU_MEMORY,
     EXPLAIN_STORAGE,
+    EXPLAIN_FIGURES,
     EXPLAIN_ROUTES,
     EXPLAIN_REFUSED,
     EXPLAIN_N_TABLES
@@ -65,6 +67,16 @@ static const struct table_column explain_gpu_memory_columns[] = {
 static const struct table_column explain_storage_columns[] = {
     {"what", "what", TABLE_TEXT}, {"hosts", "hosts", TABLE_TEXT}, {"by", "by", TABLE_TEXT},
     {"why", "why", TABLE_TEXT},   {NULL, NULL, TABLE_TEXT},
+};
+static const struct table_column explain_figure_columns[] = {
+    {"host", "host", TABLE_TEXT},
+    {"directory", "directory", TABLE_TEXT},
+    {"by", "by", TABLE_TEXT},
+    {"read_mb_s", "read MB/s", TABLE_NUMBER},
+    {"write_mb_s", "write MB/s", TABLE_NUMBER},
+    {"reads_per_s", "4 KiB reads/s", TABLE_NUMBER},
+    {"writes_per_s", "4 KiB writes/s", TABLE_NUMBER},
+    {NULL, NULL, TABLE_TEXT},
 };
 static const struct table_column route_columns[] = {
     {"from", "from", TABLE_TEXT},
@@ -94,6 +106,7 @@ static struct table explain_tables[EXPLAIN_N_TABLES] = {
     [EXPLAIN_HOSTS] = {.name = "hosts", .columns = host_columns},
     [EXPLAIN_GPU_MEMORY] = {.name = "gpu_memory", .columns = explain_gpu_memory_columns},
     [EXPLAIN_STORAGE] = {.name = "storage", .columns = explain_storage_columns},
+    [EXPLAIN_FIGURES] = {.name = EXPLAIN_STORAGE_TABLE, .columns = explain_figure_columns},
     [EXPLAIN_ROUTES] = {.name = "routes", .columns = route_columns},
     [EXPLAIN_REFUSED] = {.name = "refused", .columns = refused_columns},
 };
@@ -124,7 +137,10 @@ static const char *label_of(int rank)
     return members[members[rank].leader].label;
 }
 
-/* Rank 0: take a row "TABLE\tTO\tCELLS" of a rank; replace ranks by names of hosts. */
+/*
+ * Rank 0: take a row "TABLE\tTO\tCELLS" of a rank; replace ranks by names of hosts. What storage
+ * was measured to do is about one host.
+ */
 static void take_row(int from, char *row)
 {
     char line[NIXL_NOTE_MAX + 512];
@@ -134,7 +150,11 @@ static void take_row(int from, char *row)
     if (row == NULL || rank < 0 || rank >= nixl_size()) {
         return;
     }
-    snprintf(line, sizeof(line), "%s\t%s\t%s\t%s", table, label_of(from), label_of(rank), row);
+    if (strcmp(table, EXPLAIN_STORAGE_TABLE) == 0) {
+        snprintf(line, sizeof(line), "%s\t%s\t%s", table, label_of(from), row);
+    } else {
+        snprintf(line, sizeof(line), "%s\t%s\t%s\t%s", table, label_of(from), label_of(rank), row);
+    }
     table_add_line(explain_tables, EXPLAIN_N_TABLES, line);
 }
 
@@ -214,6 +234,9 @@ static int follow(const struct hello *hello)
             if (!explain_routes(targets[i].rank, targets[i].parts, explain_do_tell)) {
                 return explain_fail("cannot send to rank 0");
             }
+        }
+        if (!explain_figures(explain_do_tell)) {
+            return explain_fail("cannot send to rank 0");
         }
         if (nixl_notify(0, TAG_DONE, NULL, 0, ANSWER_NS) != NIXL_OK) {
             return explain_fail("cannot send to rank 0");
@@ -450,6 +473,7 @@ static int lead(const struct hello *hello, bool is_json)
     for (size_t i = 0; i < n_targets; i++) {
         explain_routes(targets[i].rank, targets[i].parts, explain_do_tell);
     }
+    (void)explain_figures(explain_do_tell);
     for (int rank = 1; rank < nixl_size(); rank++) {
         if (members[rank].leader == rank && members[rank].is_reached) {
             ask_leader(rank);

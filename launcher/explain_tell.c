@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { PART_NBYTES = 4096, MAX_TRANSPORTS = 16, ROW_NBYTES = NIXL_NOTE_MAX };
+enum { PART_NBYTES = 4096, MAX_TRANSPORTS = 16, MAX_MEASURED = 32, ROW_NBYTES = NIXL_NOTE_MAX };
 
 static const struct {
     const char *name;   /* as a target */
@@ -366,4 +366,21 @@ bool explain_routes(int rank, uint32_t parts, bool (*tell)(char *row))
         }
     }
     return tell_refusals(rank, parts & ((1u << PART_FIRST_STORAGE) - 1), tell);
+}
+
+/* ---- figures of storage ---------------------------------------------------------------------- */
+
+bool explain_figures(bool (*tell)(char *row))
+{
+    struct explain_storage found[MAX_MEASURED];
+    size_t n = explain_measured_storage(found, MAX_MEASURED);
+    char cells[MEASURED_CELLS_NBYTES], row[ROW_NBYTES];
+    bool is_told = true;
+
+    for (size_t i = 0; i < n && is_told; i++) {
+        explain_storage_cells(&found[i], cells);
+        snprintf(row, sizeof(row), "%s\t%d\t%s", EXPLAIN_STORAGE_TABLE, nixl_rank(), cells);
+        is_told = tell(row);
+    }
+    return is_told;
 }

@@ -53,4 +53,7 @@ bool explain_is_reached(int rank);
  */
 bool explain_routes(int rank, uint32_t parts, bool (*tell)(char *row));
 
+/* The same of what was measured of files at this rank's host; RANK is this one. */
+bool explain_figures(bool (*tell)(char *row));
+
 #endif

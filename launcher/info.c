@@ -9,6 +9,7 @@
 
 #include "launcher/engine.h"
 #include "launcher/environ.h"
+#include "launcher/explain_measured.h"
 #include "launcher/helper.h"
 #include "launcher/inspect.h"
 #include "launcher/probe.h"
@@ -34,6 +35,7 @@ enum info_table {
     INFO_GPU_MEMORY,
     INFO_SHARING,
     INFO_STORAGE,
+    INFO_FIGURES,
     INFO_ENGINES,
     INFO_MISSING,
     INFO_N_TABLES
@@ -75,6 +77,15 @@ static const struct table_column storage_columns[] = {
     {"why", "why", TABLE_TEXT},
     {NULL, NULL, TABLE_TEXT},
 };
+static const struct table_column info_figure_columns[] = {
+    {"directory", "directory", TABLE_TEXT},
+    {"by", "by", TABLE_TEXT},
+    {"read_mb_s", "read MB/s", TABLE_NUMBER},
+    {"write_mb_s", "write MB/s", TABLE_NUMBER},
+    {"reads_per_s", "4 KiB reads/s", TABLE_NUMBER},
+    {"writes_per_s", "4 KiB writes/s", TABLE_NUMBER},
+    {NULL, NULL, TABLE_TEXT},
+};
 static const struct table_column engine_columns[] = {
     {"name", "name", TABLE_TEXT},       {"usable", "usable", TABLE_FLAG},
     {"version", "version", TABLE_TEXT}, {"program", "program", TABLE_TEXT},
@@ -100,6 +111,8 @@ static const struct {
     [INFO_GPU_MEMORY] = {"gpu_memory", info_gpu_memory_columns, "unknown"},
     [INFO_SHARING] = {"sharing", info_sharing_columns, "unknown"},
     [INFO_STORAGE] = {"storage", storage_columns, "unknown"},
+    [INFO_FIGURES] = {EXPLAIN_STORAGE_TABLE, info_figure_columns,
+                      "none: nixl_bench tune --storage measures some"},
     [INFO_ENGINES] = {"engines", engine_columns, "none"},
     [INFO_MISSING] = {"missing", missing_columns, "nothing"},
 };

@@ -22,7 +22,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MAX_GPUS = 64 };
+enum { MAX_GPUS = 64, MAX_MEASURED = 32 };
 
 static void tell_library(void)
 {
@@ -159,6 +159,25 @@ static void tell_storage(void)
     }
 }
 
+/* What nixl_bench tune has measured of it, by the file that jobs of this user take. */
+static void tell_figures(void)
+{
+    struct explain_storage found[MAX_MEASURED];
+    const char *path = getenv("NIXLRUN_COLL_TABLE_FILE");
+    char cells[MEASURED_CELLS_NBYTES];
+    size_t n;
+
+    if (path == NULL) {
+        return;
+    }
+    explain_measured_open(path);
+    n = explain_measured_storage(found, MAX_MEASURED);
+    for (size_t i = 0; i < n; i++) {
+        explain_storage_cells(&found[i], cells);
+        printf(EXPLAIN_STORAGE_TABLE "\t%s\n", cells);
+    }
+}
+
 /* Drivers of GPUs are started last: if they fail, everything else is already reported. */
 static int tell_rank(void)
 {
@@ -169,6 +188,7 @@ static int tell_rank(void)
     tell_transports();
     tell_etcd();
     tell_storage();
+    tell_figures();
     fflush(stdout);
     tell_gpus("cuda", NIXL_MEM_CUDA);
     tell_gpus("vulkan", NIXL_MEM_VULKAN);

@@ -11,6 +11,7 @@
 #include "config.h"
 
 #include "bench.h"
+#include "tune.h"
 #include "util/clock.h"
 #include "util/coll_table.h"
 
@@ -29,15 +30,12 @@
 
 #define MAX_VALUES     6
 #define MAX_ROWS       64
-#define MAX_ROUNDS     9
 #define MAX_WORDS      256
 #define LINE_NBYTES    512
 #define TABLE_NBYTES   512
 #define JOB_TIMEOUT_NS (120 * NXR_S)
 #define CLEARLY        0.98 /* of the time with the default */
 #define NEARLY_ALL     0.9
-#define EXIT_FAILED    1
-#define EXIT_USAGE     2
 
 /* Which rows show a limit, and which values are tried; what is 0 is none. */
 struct trial {
@@ -90,6 +88,8 @@ struct tune {
     int n_words;
     char program[LINE_NBYTES]; /* this one */
     long n_rounds;
+    const char *output;       /* or NULL */
+    const char *storage;      /* a directory whose files are measured, or NULL */
     int n_ranks;              /* of the job, as its rows tell */
     char table[TABLE_NBYTES]; /* limits that are found already */
 };
@@ -98,12 +98,10 @@ struct tune {
 struct rows {
     int n;
     int n_rounds;
-    double ns[MAX_ROWS][MAX_ROUNDS];
+    double ns[MAX_ROWS][TUNE_MAX_ROUNDS];
 };
 
-static void fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
-
-static void fail(int code, const char *format, ...)
+void tune_fail(int code, const char *format, ...)
 {
     va_list args;
 
@@ -231,7 +229,7 @@ static bool try_job(struct tune *tune, const struct trial *trial, const char *ta
     pid_t child;
 
     if (pipe2(fds, O_CLOEXEC) != 0 || (child = fork()) < 0) {
-        fail(EXIT_FAILED, "cannot start a job: %s", strerror(errno));
+        tune_fail(EXIT_FAILED, "cannot start a job: %s", strerror(errno));
     }
     if (child == 0) {
         dup2(fds[1], STDOUT_FILENO);
@@ -259,10 +257,10 @@ static void run_job(struct tune *tune, const struct trial *trial, size_t value, 
              trial->limit, value);
     is_good = try_job(tune, trial, table, NULL, rows, &is_late);
     if (is_late) {
-        fail(EXIT_FAILED, "a job with %s took more than 120 s", table);
+        tune_fail(EXIT_FAILED, "a job with %s took more than 120 s", table);
     }
     if (!is_good || (rows->n_rounds > 0 && rows->n != n_before)) {
-        fail(EXIT_FAILED, "a job with %s failed; check the command given", table);
+        tune_fail(EXIT_FAILED, "a job with %s failed; check the command given", table);
     }
     rows->n_rounds++;
 }
@@ -452,17 +450,21 @@ static void print_help(void)
     printf("Usage: nixl_bench tune [OPTION...] COMMAND...\n"
            "Measure the limits between the algorithms of collectives for the jobs that COMMAND\n"
            "starts, such as `nixlrun -np 4', and print them for NIXLRUN_COLL_TABLE_FILE, with the\n"
-           "latency and bandwidth of each transport, which nixlrun --explain shows.\n\n"
+           "latency and bandwidth of each transport, which nixlrun --explain shows.\n"
+           "With --storage also how fast files are read and written, which nixlrun --info and\n"
+           "--explain show; without COMMAND nothing else is measured.\n\n"
            "  -o, --output FILE     append them to FILE instead of writing to stdout\n"
            "      --rounds N        jobs for each value, in turns (default 3, at most %d)\n"
+           "      --storage DIR     measure io_uring and threads by files of 256 MiB in DIR\n"
            "  -h, --help            this text\n",
-           MAX_ROUNDS);
+           TUNE_MAX_ROUNDS);
 }
 
-static void parse(struct tune *tune, const char **output_p, int argc, char **argv)
+static void parse(struct tune *tune, int argc, char **argv)
 {
     static const struct option names[] = {{"output", required_argument, NULL, 'o'},
                                           {"rounds", required_argument, NULL, 'r'},
+                                          {"storage", required_argument, NULL, 's'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     int option;
@@ -474,64 +476,83 @@ static void parse(struct tune *tune, const char **output_p, int argc, char **arg
 
         switch (option) {
         case 'o':
-            *output_p = optarg;
+            tune->output = optarg;
+            break;
+        case 's':
+            tune->storage = optarg;
             break;
         case 'r':
             tune->n_rounds = strtol(optarg, &end, 10);
-            if (*end != '\0' || tune->n_rounds < 1 || tune->n_rounds > MAX_ROUNDS) {
-                fail(EXIT_USAGE, "--rounds is '%s'; allowed: a number from 1 to %d", optarg,
-                     MAX_ROUNDS);
+            if (*end != '\0' || tune->n_rounds < 1 || tune->n_rounds > TUNE_MAX_ROUNDS) {
+                tune_fail(EXIT_USAGE, "--rounds is '%s'; allowed: a number from 1 to %d", optarg,
+                          TUNE_MAX_ROUNDS);
             }
             break;
         case 'h':
             print_help();
             exit(EXIT_SUCCESS);
         case ':':
-            fail(EXIT_USAGE, "option '%s' needs a value", argv[optind - 1]);
+            tune_fail(EXIT_USAGE, "option '%s' needs a value", argv[optind - 1]);
         default:
-            fail(EXIT_USAGE, "unknown option '%s'; see nixl_bench tune --help", argv[optind - 1]);
+            tune_fail(EXIT_USAGE, "unknown option '%s'; see nixl_bench tune --help",
+                      argv[optind - 1]);
         }
     }
     tune->command = argv + optind;
     tune->n_words = argc - optind;
-    if (tune->n_words == 0 || tune->n_words > MAX_WORDS - 16) {
-        fail(EXIT_USAGE, "missing launch command, e.g. nixlrun -np 4");
+    if ((tune->n_words == 0 && tune->storage == NULL) || tune->n_words > MAX_WORDS - 16) {
+        tune_fail(EXIT_USAGE, "missing launch command, e.g. nixlrun -np 4, or --storage DIR");
     }
+}
+
+/* Lines of all jobs of that many ranks, if any was started; how they came about. */
+static void write_lines(const struct tune *tune, FILE *file, const char *text)
+{
+    fprintf(file, "# by nixl_bench tune:%s%s", tune->storage != NULL ? " --storage " : "",
+            tune->storage != NULL ? tune->storage : "");
+    for (int i = 0; i < tune->n_words; i++) {
+        fprintf(file, " %s", tune->command[i]);
+    }
+    fprintf(file, "\n");
+    if (tune->n_words > 0) {
+        fprintf(file, "ranks %d\n", tune->n_ranks);
+    }
+    fprintf(file, "%s", text);
 }
 
 int tune_main(int argc, char **argv)
 {
     struct tune tune = {0};
-    const char *output = NULL;
     char *text = NULL;
     size_t text_nbytes;
     ssize_t nbytes;
     FILE *lines, *file = stdout;
 
-    parse(&tune, &output, argc, argv);
+    parse(&tune, argc, argv);
     if (getenv("PMIX_RANK") != NULL) {
-        fail(EXIT_USAGE, "starts jobs itself; it is: nixl_bench tune nixlrun -np 4");
+        tune_fail(EXIT_USAGE, "starts jobs itself; it is: nixl_bench tune nixlrun -np 4");
     }
     nbytes = readlink("/proc/self/exe", tune.program, sizeof(tune.program) - 1);
     lines = open_memstream(&text, &text_nbytes);
     if (nbytes <= 0 || nbytes == sizeof(tune.program) - 1 || lines == NULL) {
-        fail(EXIT_FAILED, "cannot find its own program");
+        tune_fail(EXIT_FAILED, "cannot find its own program");
     }
-    if (output != NULL && (file = fopen(output, "ae")) == NULL) {
-        fail(EXIT_FAILED, "cannot write '%s': %s", output, strerror(errno));
+    if (tune.output != NULL && (file = fopen(tune.output, "ae")) == NULL) {
+        tune_fail(EXIT_FAILED, "cannot write '%s': %s", tune.output, strerror(errno));
     }
-    measure_all(&tune, lines);
-    measure_routes(&tune, lines);
+    if (tune.storage != NULL) {
+        tune_storage(tune.storage, tune.n_rounds, lines);
+    }
+    if (tune.n_words > 0) {
+        measure_all(&tune, lines);
+        measure_routes(&tune, lines);
+    }
     fclose(lines);
-    fprintf(file, "# by nixl_bench tune:");
-    for (int i = 0; i < tune.n_words; i++) {
-        fprintf(file, " %s", tune.command[i]);
-    }
-    fprintf(file, "\nranks %d\n%s", tune.n_ranks, text);
+    write_lines(&tune, file, text);
     free(text);
-    if (fflush(file) != 0 || (output != NULL && fclose(file) != 0)) {
-        fail(EXIT_FAILED, "cannot write '%s': %s", output != NULL ? output : "stdout",
-             strerror(errno));
+    if (fflush(file) != 0 || (tune.output != NULL && fclose(file) != 0)) {
+        tune_fail(EXIT_FAILED, "cannot write '%s': %s",
+                  tune.output != NULL ? tune.output : "stdout", strerror(errno));
     }
     return EXIT_SUCCESS;
 }

@@ -41,6 +41,7 @@ bin_PROGRAMS += %D%/nixl_bench
 	%D%/stage.c \
 	%D%/storage_load.c %D%/storage_load.h \
 	%D%/traffic.c \
+	%D%/tune.h %D%/tune_storage.c \
 	%D%/wire.c
 %C%_nixl_bench_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 %C%_nixl_bench_CPPFLAGS = $(AM_CPPFLAGS) -DBENCH_LIBEXECDIR='"$(pkglibexecdir)"'

@@ -209,6 +209,24 @@ echo flat_up_to=1 >>"$work/table"
 NIXLRUN_COLL_TABLE_FILE=$work/table gives 1 "a bad line is not" -np 2 "$bench" allreduce $small
 has "$work/err" "line [0-9]+ has 'flat_up_to=1'; allowed: flat_up_to=2 to" "is named"
 
+# tune --storage: what reads and writes files of a directory, and nothing else without a command
+mkdir "$work/files"
+tunes 2 "^nixl_bench tune: --storage is '$work/none': No such file" "tune wants a directory" --storage "$work/none"
+tunes 0 "^$work/files: by threads: in order [1-9][0-9]* and [1-9][0-9]* MB/s" "tune measures files" \
+    --rounds 1 --storage "$work/files" --output "$work/storage"
+[ "$(grep -Ec "^# storage (io_uring|threads)( [1-9][0-9]*){4} $work/files$" "$work/storage")" -ge 1 ] &&
+    ! grep -q '^ranks' "$work/storage" && [ -z "$(ls -A "$work/files")" ]
+result $? "for its file, and leaves no other" "$work/storage"
+NIXLRUN_COLL_TABLE_FILE=$work/storage "$nixlrun" --info --json >"$work/out" 2>"$work/err"
+has "$work/out" "\"directory\": \"$work/files\", \"by\": \"threads\", \"read_mb_s\": [1-9]" "--info shows them"
+(
+    ulimit -f 100000 # fewer than 256 MiB, enough for what ranks share
+    exec "$bench" tune --rounds 1 --storage "$work/files" >"$work/out" 2>"$work/err"
+)
+[ $? = 1 ] && grep -q "^nixl_bench tune: .*$work/files/nixl_bench.tune.*ulimit -f" "$work/err" &&
+    [ -z "$(ls -A "$work/files")" ]
+result $? "tune says why a file cannot be written, and leaves none" "$work/err"
+
 # A made-up job: a limit that helps, one that helped once, and others without effect.
 cat >"$work/job" <<'END'
 #!/bin/sh

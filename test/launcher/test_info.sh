@@ -44,7 +44,7 @@ asks --info --json
 [ "$rc" = 0 ] && [ ! -s "$work/err" ]
 result $? "--info --json" "$work/err"
 finds 'keys_unsorted == ["nixlrun", "transports", "devices", "libraries", "interfaces", "gpus",
-    "gpu_memory", "sharing", "storage", "engines", "missing"]' "JSON has every table"
+    "gpu_memory", "sharing", "storage", "storage_figures", "engines", "missing"]' "JSON has every table"
 finds '.transports[] | select(.name == "shm") | .usable and .latency_ns > 0 and .why_not == ""' \
     "JSON has numbers and truths as such"
 finds '.interfaces[] | select(.name == "lo") | .up and .mtu > 0 and .numa_node == null' \
@@ -200,7 +200,7 @@ has "$work/rows" "^refused: $host $host any any self reaches only the rank itsel
 asks --explain --json -np 3
 [ "$rc" = 0 ] && [ ! -s "$work/err" ]
 result $? "--explain --json" "$work/err"
-finds 'keys_unsorted == ["nixlrun", "hosts", "gpu_memory", "storage", "routes", "refused"]' "JSON has every table"
+finds 'keys_unsorted == ["nixlrun", "hosts", "gpu_memory", "storage", "storage_figures", "routes", "refused"]' "JSON has every table"
 finds '.hosts == [{"name": "'"$host"'", "ranks": "0-2"}]' "JSON has the host"
 finds '.routes | map(select(.source == "host" and (.target | test("^host")))) |
     length == 2 and .[0].transport == "shm" and .[0].rails == 1' "JSON has the routes"
@@ -223,6 +223,20 @@ NIXLRUN_COLL_TABLE_FILE=$work/measured asks --explain
 result $? "--explain with a file of nixl_bench tune" "$work/err"
 has "$work/rows" "^routes: $host $host host host, allocated shm memcpy 4321 8765 1 .*measured by nixl_bench tune" \
     "shows the figures that were measured last"
+{
+    printf '# storage threads 1 2 3 4 /mnt/a b\n# storage io_uring 5 6 7 8 /mnt/a b\n'
+    printf '# storage threads 9 10 11 12 /mnt/a b\n# storage threads 1 2 3 /mnt/c\n# storage threads 1 2 3 4 \n'
+    printf '# storage threads 1 2 3 4 /%0130d\n' 0
+} >"$work/measured"
+for action in --info --explain; do
+    NIXLRUN_COLL_TABLE_FILE=$work/measured asks $action --json
+    finds '.storage_figures | length == 2 and (.[0] | .directory == "/mnt/a b" and .by == "threads" and .read_mb_s == 9 and
+        .write_mb_s == 10 and .reads_per_s == 11 and .writes_per_s == 12) and .[1].by == "io_uring"' \
+        "$action shows what was measured of files last, and no bad line"
+done
+finds ".storage_figures[].host == \"$host\"" "of which host"
+asks --info
+has "$work/rows" '^storage_figures: none: nixl_bench tune --storage measures some$' "--info says what measures files"
 asks --explain -x NIXLRUN_TRANSPORTS=self
 [ "$rc" = 0 ]
 result $? "ranks that do not reach each other are explained" "$work/err"
