@@ -47,6 +47,7 @@
 #include "memory/vulkan/kind.h"
 #include "net/net.h"
 #include "pair/pair.h"
+#include "region/leaving.h"
 #include "region/region.h"
 #include "memory/device_atomic.h"
 #include "sync/notify.h"
@@ -545,6 +546,7 @@ static int init_leave(void)
     pthread_mutex_unlock(&nxr_job.lock);
     status = part();
     nxr_teams_free_all();
+    nxr_leaving_stop();
     pthread_mutex_lock(&nxr_job.lock); /* the service thread reads is_leaving under it */
     nxr_job.is_leaving = true;
     pthread_mutex_unlock(&nxr_job.lock);

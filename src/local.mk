@@ -159,6 +159,7 @@ endif
 	%D%/region/segment_ask.c \
 	%D%/region/segment_probe.c \
 	%D%/region/segment_request.c %D%/region/segment_request.h \
+	%D%/region/leaving.c %D%/region/leaving.h \
 	%D%/region/own_atomic.c %D%/region/own_atomic.h \
 	%D%/region/publish.c %D%/region/publish.h \
 	%D%/region/region.c %D%/region/region.h \
@@ -324,7 +325,6 @@ endif
 	%D%/collective/half.c %D%/collective/half.h \
 	%D%/collective/host_call.c \
 	%D%/collective/later.c %D%/collective/later.h \
-	%D%/collective/leaving.c %D%/collective/leaving.h \
 	%D%/collective/making.c %D%/collective/making.h \
 	%D%/collective/node.c %D%/collective/node.h \
 	%D%/collective/node_alltoall.c \

@@ -111,7 +111,6 @@ static void team_register(void)
 const struct nxr_subsystem nxr_teams_subsystem = {
     .name = "teams",
     .register_handlers = team_register,
-    .peer_ended = nxr_leaving_peer_ended,
     .death_known = team_death_known,
     .stop = nxr_agreements_forget,
 };

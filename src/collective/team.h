@@ -9,12 +9,12 @@
 #ifndef NXR_COLLECTIVE_TEAM_H
 #define NXR_COLLECTIVE_TEAM_H
 
-#include "collective/leaving.h"
 #include "collective/node.h"
 #include "collective/mailbox.h"
 #include "collective/trial_table.h"
 #include "core/observe.h"
 #include "core/stats.h"
+#include "region/leaving.h"
 #include "util/clock.h"
 
 #define NXR_TEAM_OPEN 0x6e78722d7465616dull

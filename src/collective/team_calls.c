@@ -450,7 +450,6 @@ void nxr_teams_free_all(void)
     nxr_reforms_stop();
     nxr_makings_stop();
     nxr_teams_drop_all();
-    nxr_leaving_stop();
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */

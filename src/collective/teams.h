@@ -5,9 +5,6 @@
 
 #include "core/subsystem.h"
 
-/* In the last finalize, after all puts: ranks that wait for this one need not wait any longer. */
-void nxr_leaving_say(void);
-
 /* Free all teams and forget everything (last finalize). */
 void nxr_teams_free_all(void);
 

@@ -11,6 +11,7 @@
 #include "core/event.h"
 #include "core/subsystem.h"
 #include "region/extents.h"
+#include "region/leaving.h"
 #include "region/segment.h"
 #include "control/question.h"
 #include "region/region.h"
@@ -372,6 +373,7 @@ static void segment_peer_ended(struct nxr_peer *peer)
 {
     nxr_publish_unpark_remote(peer);
     nxr_region_peer_lost(peer);
+    nxr_leaving_peer_ended(peer);
 }
 
 static void segment_take_closed(const struct nxr_control_source *source,

@@ -9,8 +9,8 @@
  * "never" once its program has left and its background work has ended. Everything that the member
  * has done for a team is visible before this answer.
  */
-#ifndef NXR_COLLECTIVE_LEAVING_H
-#define NXR_COLLECTIVE_LEAVING_H
+#ifndef NXR_REGION_LEAVING_H
+#define NXR_REGION_LEAVING_H
 
 #include "core/job.h"
 
@@ -48,7 +48,10 @@ int64_t nxr_leaving_sleep(const struct nxr_leaving *leaving, int64_t longest_ns)
 void nxr_leaving_begin_work(void);
 void nxr_leaving_end_work(void);
 
-/* The last nixl_finalize() has ended; it began with nxr_leaving_say() (teams.h). */
+/* In the last finalize, with all puts complete: who waits for this rank need not any more. */
+void nxr_leaving_say(void);
+
+/* The last nixl_finalize() is about to close all regions. */
 void nxr_leaving_stop(void);
 
 #endif

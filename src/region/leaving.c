@@ -5,8 +5,7 @@
  */
 #include "config.h"
 
-#include "collective/leaving.h"
-#include "collective/teams.h"
+#include "region/leaving.h"
 #include "region/publish.h"
 #include "region/region.h"
 #include "util/clock.h"
