@@ -523,7 +523,7 @@ static int part(void)
         nxr_warn(CORE, "leaving with incomplete puts: %s",
                  status < 0 ? nixl_last_error()->text : "the timeout is 0");
     }
-    nxr_leaving_say();
+    nxr_leaving_say(nxr_notify_has_held);
     nxr_trace_meets(NXR_TRACE_END);
     status = nxr_job.size > 1 ? nxr_finalize_barrier(nxr_env.elastic ? 0 : nxr_env.finalize_timeout)
                               : NIXL_OK;

@@ -163,7 +163,8 @@ NIXL_API int nixl_team_shrink(struct nixl_team *team, int64_t timeout_ns,
  * @return NIXL_E_INVALID_ARG   a rank is not known or appears twice, the caller's is missing, the
  *                              timeout is 0; a member names other members, or in another order
  * @return NIXL_E_TIMEOUT       a member did not call in time
- * @return NIXL_E_PEER_LOST     a member has died or left, or was not readmitted
+ * @return NIXL_E_PEER_LOST     a member has died or left, was not readmitted, or leaves the job
+ *                              without having called
  * @return NIXL_E_IN_USE        another call or request of this process re-forms a team
  * @return NIXL_E_CANCELED      this rank is leaving the job
  * @return NIXL_E_UNSUPPORTED   no transport reaches a member

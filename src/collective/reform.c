@@ -106,6 +106,40 @@ static int find_lost(const struct nxr_reform *reform, bool *has_left_p)
     return -1;
 }
 
+/*
+ * Note whom this process waits for: who coordinates for all that have not accepted, the others for
+ * it. Returns a member that was awaited before, too, and never comes, for it leaves; -1: none.
+ */
+static int find_leaving(struct nxr_reform *reform)
+{
+    int leaving = -1;
+
+    for (int i = 0; i < reform->size; i++) {
+        struct nxr_reform_member *about = &reform->about[i];
+        bool is_awaited = nxr_reform_is_mine(reform) ? i != reform->me && !about->has_accepted
+                                                     : i == reform->coordinator;
+
+        leaving = is_awaited && about->is_awaited && about->never_comes ? i : leaving;
+        about->is_awaited = is_awaited;
+        about->never_comes = false;
+    }
+    return leaving;
+}
+
+/* Ask those whether they leave. Without the lock. */
+static void look_for_leaving(struct nxr_reform *reform)
+{
+    for (int i = 0; i < reform->size; i++) {
+        struct nxr_reform_member *about = &reform->about[i];
+
+        if (about->is_awaited) {
+            about->never_comes = nxr_leaving_never_comes(&about->leaving, reform->ranks[i]);
+        } else {
+            about->leaving.awaited = 0;
+        }
+    }
+}
+
 /* Say what is due to all that can be reached. Returns who never can; -1: none. */
 static int say_due(struct nxr_reform *reform, int64_t now)
 {
@@ -165,6 +199,9 @@ static void reform_step(struct nxr_reform *reform)
     lost.member = find_lost(reform, &lost.has_left);
     if (lost.member >= 0) {
         nxr_reform_give_up(reform, &lost);
+    } else if ((lost.member = find_leaving(reform)) >= 0) {
+        lost.has_left = true;
+        nxr_reform_give_up(reform, &lost);
     } else if (atomic_load(&reform->is_canceled) || nxr_agreements_are_stopping()) {
         give_up_of(reform, NIXL_E_CANCELED, -1);
     } else if ((member = say_due(reform, now)) >= 0) {
@@ -217,6 +254,7 @@ static enum nxr_reform_state reform_go_on(struct nxr_reform *reform)
     reform->n_news_seen = atomic_load_explicit(&reform->n_news, memory_order_acquire);
     reform->n_deaths_seen = nxr_event_n_deaths();
     look_at_lives(reform);
+    look_for_leaving(reform);
     pthread_mutex_lock(&nxr_job.lock);
     reform_step(reform);
     state = reform->state;

@@ -28,6 +28,7 @@
 
 #include "control/wire.h"
 #include "core/job.h"
+#include "region/leaving.h"
 #include "util/list.h"
 
 enum nxr_reform_state {
@@ -40,8 +41,8 @@ enum nxr_reform_state {
 /* Why an attempt has failed. */
 struct nxr_reform_failure {
     int status;
-    int member; /* its team rank; -1: none */
-    bool has_left;
+    int member;          /* its team rank; -1: none */
+    bool has_left;       /* or is in nixl_finalize() */
     uint32_t cause;      /* enum nxr_reform_cause */
     int other_size;      /* DISAGREES: how many the other one names */
     bool is_other_order; /* ... the same ones in another order */
@@ -58,6 +59,8 @@ struct nxr_reform_member {
     uint64_t list, set;
     int size;
     int64_t refused_at, refused_last; /* when it has said so first, and last */
+    bool is_awaited, never_comes;     /* it was at the last step; it leaves. The caller's thread */
+    struct nxr_leaving leaving;
 };
 
 /* A call under way. */

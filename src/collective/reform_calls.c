@@ -130,6 +130,7 @@ static void *task_run(void *arg)
     if (req != NULL) {
         nxr_request_end(req, status);
     }
+    nxr_leaving_end_work();
     atomic_store_explicit(&task->is_done, true, memory_order_release);
     nxr_wake_self();
     return NULL;
@@ -213,6 +214,7 @@ static int task_start(const struct nxr_reform *wanted, const int *ranks, int siz
     if (status == NIXL_OK) {
         status = nxr_reform_begin(&task->reform, 0);
     }
+    nxr_leaving_begin_work();
     if (status >= NIXL_OK) {
         pthread_mutex_lock(&tasks_lock);
         tasks_reap();
@@ -227,6 +229,7 @@ static int task_start(const struct nxr_reform *wanted, const int *ranks, int siz
                                        "no memory or thread for a team");
     }
     if (!is_started) {
+        nxr_leaving_end_work();
         *req_p = NULL;
         free(req);
         nxr_reform_end(&task->reform);

@@ -2,7 +2,7 @@
 /* Why agreeing on a team has failed, in words: who is lost, is missing, or disagrees. No lock. */
 #include "config.h"
 
-#include "collective/reform.h"
+#include "collective/reform_say.h"
 #include "util/status.h"
 
 #include <stdio.h>
@@ -97,9 +97,11 @@ int nxr_reform_fail(const struct nxr_reform *reform)
         const char *why = nxr_peer_why_lost(rank);
 
         return nxr_fail(failure->status, reform->operation, rank, "", 0, "%s %s%s", name,
-                        why[0] != '\0'      ? "is lost: "
-                        : failure->has_left ? "has left"
-                                            : "has died",
+                        why[0] != '\0'       ? "is lost: "
+                        : !failure->has_left ? "has died"
+                        : !nxr_reform_has_left(rank)
+                            ? "has called nixl_finalize(), and takes part in no call any more"
+                            : "has left",
                         why);
     }
     if (failure->status == NIXL_E_UNSUPPORTED && failure->member >= 0) {

@@ -118,10 +118,14 @@ static void tell_refuser(const struct nxr_reform *reform, int member)
 static void withdraw(const struct nxr_reform *reform)
 {
     const struct nxr_reform_failure *failure = &reform->failure;
+    int member = failure->member >= 0 ? failure->member : reform->me;
+    bool is_gone = failure->status == NIXL_E_PEER_LOST && failure->has_left;
+    bool has_left = is_gone && nxr_reform_has_left(reform->ranks[member]);
     const struct nxr_verdict verdict = {
         .status = failure->status,
-        .member = failure->member >= 0 ? failure->member : reform->me,
-        .has_left = failure->status == NIXL_E_PEER_LOST && failure->has_left,
+        .member = member,
+        .has_left = has_left,
+        .cause = is_gone && !has_left ? NXR_VERDICT_LEAVES : NXR_VERDICT_STATUS,
     };
 
     (void)nxr_agreement_write(reform->epoch, &verdict);

@@ -70,10 +70,13 @@ static void take_withdrawal(struct nxr_reform *reform, int from,
                             const struct nxr_wire_reform *message)
 {
     bool is_loss = message->status == NIXL_E_PEER_LOST && message->member >= 0 &&
-                   message->member < reform->size;
+                   message->member < reform->size && message->member != reform->me;
     const struct nxr_reform_failure lost = {
         .status = NIXL_E_PEER_LOST, .member = message->member, .has_left = message->has_left != 0};
-    const struct nxr_verdict verdict = {.status = message->status,
+    /* This process itself is not lost, whatever a member takes it for. */
+    int status =
+        message->status == NIXL_E_PEER_LOST && !is_loss ? NIXL_E_CANCELED : message->status;
+    const struct nxr_verdict verdict = {.status = status,
                                         .member = is_loss ? message->member : from,
                                         .has_left = is_loss && message->has_left != 0};
 

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "region/leaving.h"
+#include "core/service.h"
 #include "region/publish.h"
 #include "region/region.h"
 #include "util/clock.h"
@@ -22,7 +23,7 @@
 static const char leaving_name[] = {NXR_REGION_INTERNAL, 'l', 'e', 'f', 't', '\0'};
 
 static struct nixl_region *_Atomic leaving_region; /* NULL until it is first asked for */
-static bool leaving_is_said;                       /* the program has left */
+static nxr_leaving_is_held_fn *leaving_is_held;    /* not NULL: the program has left */
 static _Atomic int leaving_n_working;
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -47,7 +48,7 @@ static bool leaving_ask(int rank, bool renew)
     return is_never;
 }
 
-/* Where the answer of a rank is; NULL: it was not asked. job.lock */
+/* Where the answer of a rank is; NULL: it was not asked. */
 static struct nxr_region_segment *_Atomic *leaving_place(int rank)
 {
     struct nixl_region *region = atomic_load(&leaving_region);
@@ -90,9 +91,22 @@ void nxr_leaving_peer_ended(struct nxr_peer *peer)
     }
 }
 
+/*
+ * Has it answered "never"? The first look takes no lock: what a place has held is reused late
+ * (segment.c).
+ */
+static bool leaving_has_answered(int rank)
+{
+    struct nxr_region_segment *_Atomic *place = leaving_place(rank);
+    struct nxr_region_segment *segment = place != NULL ? atomic_load(place) : NULL;
+
+    return segment != NULL && atomic_load(&segment->state) == NXR_SEGMENT_FAILED &&
+           nxr_leaving_is_known(rank);
+}
+
 bool nxr_leaving_never_comes(struct nxr_leaving *leaving, int rank)
 {
-    int64_t now = nxr_now_ns();
+    int64_t now = nxr_coarse_now_ns();
 
     if (leaving->awaited != rank + 1) {
         *leaving = (struct nxr_leaving){.awaited = rank + 1, .look_at = now + LOOK_NS};
@@ -100,7 +114,9 @@ bool nxr_leaving_never_comes(struct nxr_leaving *leaving, int rank)
     if (leaving->was_seen) {
         return true;
     }
-    if (now >= leaving->look_at && rank != nxr_job.rank) {
+    if (leaving->n_looks > 0 && leaving_has_answered(rank)) {
+        leaving->was_seen = true;
+    } else if (now >= leaving->look_at && rank != nxr_job.rank) {
         leaving->was_seen = leaving_ask(rank, leaving->n_looks == 0);
         leaving->n_looks += leaving->n_looks < ANSWER_LOOKS;
         leaving->look_at = now + AGAIN_NS;
@@ -120,7 +136,7 @@ int64_t nxr_leaving_sleep(const struct nxr_leaving *leaving, int64_t longest_ns)
 /* job.lock */
 static void leaving_answer(void)
 {
-    if (leaving_is_said && atomic_load(&leaving_n_working) == 0) {
+    if (leaving_is_held != NULL && !leaving_is_held() && atomic_load(&leaving_n_working) == 0) {
         nxr_publish_end(leaving_name);
     }
 }
@@ -140,12 +156,18 @@ void nxr_leaving_end_work(void)
     }
 }
 
-void nxr_leaving_say(void)
+void nxr_leaving_say(nxr_leaving_is_held_fn *is_held)
 {
     pthread_mutex_lock(&nxr_job.lock);
-    leaving_is_said = true;
+    leaving_is_held = is_held;
     leaving_answer();
+    nxr_service_kick(); /* it looks again while something is held */
     pthread_mutex_unlock(&nxr_job.lock);
+}
+
+void nxr_leaving_look(void)
+{
+    leaving_answer();
 }
 
 /* The handle is closed together with all others. */
@@ -153,6 +175,6 @@ void nxr_leaving_stop(void)
 {
     pthread_mutex_lock(&nxr_job.lock);
     atomic_store(&leaving_region, NULL);
-    leaving_is_said = false;
+    leaving_is_held = NULL;
     pthread_mutex_unlock(&nxr_job.lock);
 }

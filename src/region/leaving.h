@@ -5,9 +5,9 @@
  * its program starts no new call: a collective that needs it would wait for ever, and the leaving
  * rank would wait for ever for the caller.
  *
- * After LOOK_NS a wait asks the member for a region that nobody ever publishes. The member answers
- * "never" once its program has left and its background work has ended. Everything that the member
- * has done for a team is visible before this answer.
+ * After LOOK_NS a wait asks the rank for a region that nobody ever publishes. The rank answers
+ * "never" once its program has left, its background work has ended and what it had to send is sent.
+ * Everything that it has done for the waiter is visible before this answer.
  */
 #ifndef NXR_REGION_LEAVING_H
 #define NXR_REGION_LEAVING_H
@@ -17,11 +17,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A call's wait for a member; all zero when the call begins. */
+/* A call's wait for a rank; all zero when the call begins. */
 struct nxr_leaving {
     int awaited;     /* 1 + the rank; 0: none */
     int64_t look_at; /* when to look next */
-    int n_looks;     /* the first one asks */
+    int n_looks;     /* the first one asks; the answer wakes those in nxr_wait() */
     bool was_seen;   /* the last look has found that it leaves */
 };
 
@@ -41,15 +41,22 @@ void nxr_leaving_hear(int rank);
 /* That peer has ended: if it comes back, it is not leaving any more. Caller holds job.lock. */
 void nxr_leaving_peer_ended(struct nxr_peer *peer);
 
-/* How long the waiter may sleep, at most longest_ns: the answer does not wake it. */
+/* How long a waiter that the answer does not wake may sleep, at most longest_ns. */
 int64_t nxr_leaving_sleep(const struct nxr_leaving *leaving, int64_t longest_ns);
 
-/* This process begins, and ends, work for a team that goes on during nixl_finalize(). */
+/* This process begins, and ends, work for others that goes on during nixl_finalize(). */
 void nxr_leaving_begin_work(void);
 void nxr_leaving_end_work(void);
 
-/* In the last finalize, with all puts complete: who waits for this rank need not any more. */
-void nxr_leaving_say(void);
+/*
+ * In the last finalize, with all puts complete: who waits for this rank need not any more, as soon
+ * as nothing that it sends is held back.
+ */
+typedef bool nxr_leaving_is_held_fn(void);
+void nxr_leaving_say(nxr_leaving_is_held_fn *is_held);
+
+/* What `is_held` has told may be over: answer then. job.lock. */
+void nxr_leaving_look(void);
 
 /* The last nixl_finalize() is about to close all regions. */
 void nxr_leaving_stop(void);

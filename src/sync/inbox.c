@@ -380,21 +380,49 @@ static inline bool may_have(const struct receive *receive)
            nxr_senders_are_gone();
 }
 
-static bool try_receive(void *arg)
+static bool look(struct receive *receive)
 {
-    struct receive *receive = arg;
     bool is_over;
 
-    if (!may_have(receive)) {
-        if (receive->from != NULL && ++receive->n_looks % 16 == 0) {
-            nxr_life_check(receive->from->peer);
-        }
-        return false;
-    }
     nxr_inbox_lock();
     is_over = look_locked(receive);
     nxr_inbox_unlock();
     return is_over;
+}
+
+/* Looks in vain between two looks at whether the sender still lives, and whether it leaves. */
+#define LOOKS_PER_LIFE    16
+#define LOOKS_PER_LEAVING 64 /* or each, if the networks are polled between them */
+
+/*
+ * There is nothing. Will there never be? What the sender had sent before it began to leave was
+ * there when it was seen to.
+ */
+static bool receive_is_in_vain(struct receive *receive)
+{
+    bool is_polling = atomic_load_explicit(&nxr_net_is_open, memory_order_relaxed);
+
+    if (++receive->n_looks % LOOKS_PER_LIFE == 0) {
+        nxr_life_check(receive->from->peer);
+    }
+    if ((receive->n_looks % LOOKS_PER_LEAVING != 0 && !is_polling) ||
+        !nxr_leaving_never_comes(&receive->leaving, receive->rank)) {
+        return false;
+    }
+    receive->lost_rank = receive->rank;
+    receive->lost_leaves = true;
+    receive->status = NIXL_E_PEER_LOST;
+    return true;
+}
+
+static bool try_receive(void *arg)
+{
+    struct receive *receive = arg;
+
+    if (may_have(receive) && look(receive)) {
+        return true;
+    }
+    return receive->from != NULL && receive_is_in_vain(receive);
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */

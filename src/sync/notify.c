@@ -277,9 +277,18 @@ void nxr_notify_retry(void)
     }
 }
 
+bool nxr_notify_has_held(void)
+{
+    return atomic_load(&n_held_in_all) != 0;
+}
+
 int64_t nxr_notify_tick(int64_t now)
 {
-    return atomic_load(&n_held_in_all) != 0 ? now + RETRY_NS : INT64_MAX;
+    if (nxr_notify_has_held()) {
+        return now + RETRY_NS;
+    }
+    nxr_leaving_look();
+    return INT64_MAX;
 }
 
 /* ---- waiting for room ------------------------------------------------------------------------ */

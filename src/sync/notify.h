@@ -42,6 +42,9 @@ void nxr_notify_send_held(struct nxr_peer *peer);
 void nxr_notify_retry(void);
 int64_t nxr_notify_tick(int64_t now);
 
+/* Is any held back? */
+bool nxr_notify_has_held(void);
+
 /* Make the receiving end of a peer's ring; a connected peer may write into it from now on. */
 void nxr_inbox_init(struct nxr_peer *peer);
 void nxr_inbox_add(struct nxr_peer *peer);

@@ -10,6 +10,7 @@
 #include "core/cq.h"
 #include "core/job.h"
 #include "core/observe.h"
+#include "region/leaving.h"
 #include "sync/peer.h"
 #include "util/lock.h"
 
@@ -23,7 +24,9 @@ struct receive {
     struct nixl_note *note;
     size_t room; /* of note->payload */
     unsigned n_looks;
+    struct nxr_leaving leaving; /* of `from` */
     int lost_rank;
+    bool lost_leaves; /* it is in nixl_finalize() */
     int status;
 };
 

@@ -56,6 +56,7 @@ mp_programs = \
 	%D%/large \
 	%D%/late_ask \
 	%D%/late_team \
+	%D%/late_wait \
 	%D%/leave \
 	%D%/lean \
 	%D%/leave_race \
@@ -178,6 +179,7 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_large_LDADD = $(mp_libs)
 %C%_late_ask_LDADD = $(mp_libs)
 %C%_late_team_LDADD = $(mp_libs)
+%C%_late_wait_LDADD = $(mp_libs)
 %C%_lean_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 %C%_lean_LDFLAGS = $(mp_link)
 %C%_lean_LDADD = $(mp_libs) $(PMIX_LIBS) -ldl

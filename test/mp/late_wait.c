@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A rank is in its last nixl_finalize(), which waits for the others. These wait, without a limit of
+ * time, for what it would have to do.
+ *
+ *     late_wait leave|work LEAVER
+ *
+ * leave: notifications from it, and teams re-formed with it. All ends, on each rank with the same
+ * failure; what it had sent before arrives, and the others make a team of their own. work: it has
+ * started to re-form a team, and not waited for that: it is made, however late the others come.
+ */
+#include "mptest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define N_SENT  500             /* more than a ring has room for */
+#define LATE_NS (2500 * MPT_MS) /* a wait asks earlier whether its peer leaves */
+
+static struct nixl_note note;
+static int all[64], n_all, leaver;
+
+static void hear_never(int status)
+{
+    MPT_STATUS(status, NIXL_E_PEER_LOST);
+    MPT_EQ(nixl_last_error()->rank, leaver);
+    MPT_HAS("nixl_finalize");
+    MPT_EQ(nixl_peer_state(leaver), NIXL_PEER_ALIVE);
+}
+
+static void send_all(void)
+{
+    for (int rank = 0; rank < n_all; rank++) {
+        for (uint64_t i = 0; rank != leaver && i < N_SENT; i++) {
+            MPT_OK(nixl_notify(rank, 1, &i, sizeof(i), MPT_PATIENCE));
+        }
+    }
+}
+
+/* A receive of a tag that never comes takes all others out of the way. */
+static void receive_all(void)
+{
+    struct nixl_op op = NIXL_OP_INIT;
+    uint64_t number;
+
+    nixl_note_init(&note);
+    hear_never(nixl_notify_recv(leaver, 9, UINT64_MAX, NIXL_FOREVER, &note));
+    for (uint64_t i = 0; i < N_SENT; i++) {
+        nixl_note_init(&note);
+        MPT_OK(nixl_notify_recv(leaver, 1, UINT64_MAX, 0, &note));
+        memcpy(&number, note.payload, sizeof(number));
+        MPT_EQ(number, i);
+    }
+    nixl_note_init(&note);
+    op.timeout_ns = NIXL_FOREVER;
+    hear_never(nixl_notify_recv_x(leaver, 0, 0, &op, &note));
+    MPT_STATUS(nixl_notify_recv(leaver, 0, 0, 0, &note), NIXL_INPROGRESS);
+    MPT_STATUS(nixl_notify_recv(leaver, 0, 0, 10 * MPT_MS, &note), NIXL_E_TIMEOUT);
+}
+
+static void reform_with(void)
+{
+    struct nixl_team *team = NULL;
+    struct nixl_req *req = NULL;
+
+    hear_never(nixl_team_reform(all, (size_t)n_all, NIXL_FOREVER, &team));
+    MPT_STATUS(nixl_team_reform_x(all, (size_t)n_all, NULL, &team, &req), NIXL_INPROGRESS);
+    hear_never(nixl_req_wait(&req, NIXL_FOREVER));
+    MPT_TRUE(team == NULL);
+}
+
+static void reform_without(void)
+{
+    struct nixl_event event = NIXL_EVENT_INIT;
+    struct nixl_team *rest;
+    int ranks[64], n = 0;
+
+    for (int rank = 0; rank < n_all; rank++) {
+        ranks[n] = rank;
+        n += rank != leaver;
+    }
+    MPT_OK(nixl_team_reform(ranks, (size_t)n, NIXL_FOREVER, &rest));
+    mpt_check_team(rest, 5, 64);
+    MPT_OK(nixl_team_free(rest));
+    MPT_STATUS(nixl_event_recv(0, &event), NIXL_INPROGRESS);
+}
+
+static void come_late(void)
+{
+    struct nixl_team *team = NULL;
+    static uint64_t word;
+
+    MPT_STATUS(nixl_signal_wait(&word, NIXL_COMPARE_NE, 0, (nixl_rank() + 1) % 2 * LATE_NS, NULL),
+               nixl_rank() % 2 == 0 ? NIXL_E_TIMEOUT : NIXL_INPROGRESS);
+    MPT_OK(nixl_team_reform(all, (size_t)n_all, NIXL_FOREVER, &team));
+    MPT_EQ(nixl_team_size(team), n_all);
+}
+
+int main(int argc, char **argv)
+{
+    static struct nixl_team *team;
+    struct nixl_req *req = NULL;
+    bool works;
+
+    mpt_start();
+    MPT_TRUE(argc == 3);
+    works = strcmp(argv[1], "work") == 0;
+    leaver = atoi(argv[2]);
+    MPT_OK(nixl_init(NULL));
+    n_all = nixl_size();
+    for (int rank = 0; rank < n_all; rank++) {
+        all[rank] = rank;
+    }
+    if (nixl_rank() == leaver && works) {
+        MPT_STATUS(nixl_team_reform_x(all, (size_t)n_all, NULL, &team, &req), NIXL_INPROGRESS);
+    } else if (nixl_rank() == leaver) {
+        send_all();
+    } else if (works) {
+        come_late();
+    } else {
+        receive_all();
+        reform_with();
+        reform_without();
+    }
+    MPT_OK(nixl_finalize());
+    return mpt_passed();
+}
