@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nixlrun ps, nixlrun kill and nixlrun top. A job is named by the pid of its nixlrun, which has a
- * guardian; the guardian's children are the ranks, unless an engine of the site starts them. All of
- * it is read from /proc: nothing is kept in files that could be out of date. Names that processes
- * publish in a folder are told by their files, and who holds the lock of one has published it
- * (nixl_attach(3)); those in etcd by the library, which nixlrun-inspect asks.
+ * nixlrun ps, nixlrun kill, nixlrun top and nixlrun --explain=JOB. A job is named by the pid of its
+ * nixlrun, which has a guardian; the guardian's children are the ranks, unless an engine of the
+ * site starts them. All of it is read from /proc: nothing is kept in files that could be out of
+ * date. Names that processes publish in a folder are told by their files, and who holds the lock of
+ * one has published it (nixl_attach(3)); those in etcd by the library, which nixlrun-inspect asks.
  */
 #include "config.h"
 
@@ -16,6 +16,7 @@
 #include "launcher/jobs_attached.h"
 #include "launcher/processes.h"
 #include "launcher/stats.h"
+#include "launcher/table.h"
 #include "launcher/values.h"
 #include "launcher/waits.h"
 #include "launcher/xalloc.h"
@@ -97,6 +98,15 @@ static const struct process *job_find(const struct processes *processes, pid_t p
     return NULL;
 }
 
+/* The pid that a word is; 0: none. */
+static pid_t pid_named(const char *word)
+{
+    char *end;
+    long pid = strtol(word, &end, 10);
+
+    return *end == '\0' && pid > 1 && pid <= INT_MAX ? (pid_t)pid : 0;
+}
+
 static bool job_is_pid(const struct processes *processes, const char *word)
 {
     return job_find(processes, (pid_t)strtol(word, NULL, 10)) != NULL;
@@ -106,10 +116,9 @@ static bool job_is_pid(const struct processes *processes, const char *word)
 static const struct process *job_named(const struct processes *processes, const char *command,
                                        const char *word)
 {
-    char shown[VALUE_SHOWN_NBYTES], *end;
-    long pid = strtol(word, &end, 10);
-    const struct process *job =
-        *end == '\0' && pid > 1 && pid <= INT_MAX ? job_find(processes, (pid_t)pid) : NULL;
+    char shown[VALUE_SHOWN_NBYTES];
+    pid_t pid = pid_named(word);
+    const struct process *job = pid != 0 ? job_find(processes, pid) : NULL;
     const struct process *guardian;
     int n = 0;
 
@@ -193,16 +202,16 @@ static void print_ranks(const struct processes *processes, const struct process 
 }
 
 /* The processes of other jobs that are attached to ranks of this one, as far as they run here. */
-static void print_attached(const struct processes *processes, const struct process *job)
+static void take_attached(const struct processes *processes, const struct process *job,
+                          attached_fn *each, void *arg)
 {
     const struct process *guardian = guardian_of(processes, job);
-    bool has_head = false;
 
     for (size_t i = 0; guardian != NULL && i < processes->n; i++) {
         char *rank = rank_of(&processes->all[i], guardian);
 
         if (rank != NULL) {
-            (void)attached_show(processes->all[i].pid, &has_head);
+            (void)attached_take(processes->all[i].pid, each, arg);
         }
         free(rank);
     }
@@ -211,10 +220,9 @@ static void print_attached(const struct processes *processes, const struct proce
 /* Is it the pid of a process that was started by other means, and has joined? It is shown then. */
 static bool print_other(const char *word)
 {
-    char *end;
-    long pid = strtol(word, &end, 10);
+    pid_t pid = pid_named(word);
 
-    return *end == '\0' && pid > 1 && pid <= INT_MAX && attached_show_process((pid_t)pid) == 0;
+    return pid != 0 && attached_show_process(pid) == 0;
 }
 
 /* Who holds the lock of a name's secret, as text; "dead": nobody. */
@@ -329,6 +337,7 @@ static int jobs_ps(int argc, char **argv)
 {
     struct processes processes;
     const struct process *job;
+    bool has_head = false;
     int code = 0;
 
     if (argc > 0 && is_waits_option(argv[0])) {
@@ -355,9 +364,35 @@ static int jobs_ps(int argc, char **argv)
         code = job != NULL ? 0 : LAUNCH_EXIT_USAGE;
         if (job != NULL) {
             print_ranks(&processes, job);
-            print_attached(&processes, job);
+            take_attached(&processes, job, attached_show, &has_head);
         }
     }
+    processes_free(&processes);
+    return code;
+}
+
+/* ---- explain --------------------------------------------------------------------------------- */
+
+int jobs_explain(const char *word, bool is_json)
+{
+    struct processes processes = processes_read();
+    struct table table = attached_table();
+    const struct process *job = NULL;
+    pid_t pid = pid_named(word);
+    int code = 0;
+
+    if (pid != 0 && !job_is_pid(&processes, word) &&
+        attached_take(pid, attached_tabulate, &table)) {
+        /* a process that was started by other means */
+    } else if ((job = job_named(&processes, "--explain", word)) != NULL) {
+        take_attached(&processes, job, attached_tabulate, &table);
+    } else {
+        code = LAUNCH_EXIT_USAGE;
+    }
+    if (code == 0) {
+        attached_write(&table, is_json);
+    }
+    table_free(&table);
     processes_free(&processes);
     return code;
 }

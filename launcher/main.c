@@ -206,10 +206,10 @@ static int run_explain(void)
 int main(int argc, char **argv)
 {
     char why[WHY_NBYTES];
+    int code;
 
     if (jobs_are_meant(argc, argv)) {
-        int code = jobs_main(argc, argv);
-
+        code = jobs_main(argc, argv);
         return code != 0 ? code : finish_stdout();
     }
     if (options_parse(argc, argv, &options, why, sizeof(why)) != 0) {
@@ -230,6 +230,9 @@ int main(int argc, char **argv)
     case ACTION_INFO:
         info_print(stdout, options.is_json);
         return finish_stdout();
+    case ACTION_EXPLAIN_JOB:
+        code = jobs_explain(options.explained, options.is_json);
+        return code != 0 ? code : finish_stdout();
     case ACTION_EXPLAIN:
         return run_explain();
     case ACTION_RUN:

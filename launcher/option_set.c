@@ -305,11 +305,23 @@ static int set_metrics(struct parser *parser, const struct option *option, const
     return 0;
 }
 
-/* Options that report on the job: statistics, a trace, metrics. */
+/* --explain, or --explain=PID of what runs already. */
+static int set_explain(struct parser *parser, const struct option *option, const char *value)
+{
+    if (value != NULL && (value[0] == '\0' || value[strspn(value, "0123456789")] != '\0')) {
+        return fail_value(parser, option, value, NULL);
+    }
+    parser->options->action = value != NULL ? ACTION_EXPLAIN_JOB : ACTION_EXPLAIN;
+    parser->options->explained = value;
+    return 0;
+}
+
+/* Options that report on a job: statistics, a trace, metrics, how it is reached. */
 static int set_report(struct parser *parser, const struct option *option, const char *value)
 {
     return option->id == OPTION_STATS     ? set_stats(parser, option, value)
            : option->id == OPTION_METRICS ? set_metrics(parser, option, value)
+           : option->id == OPTION_EXPLAIN ? set_explain(parser, option, value)
                                           : set_trace(parser, option, value);
 }
 
@@ -367,9 +379,6 @@ static int set_flag(struct parser *parser, const struct option *option)
     case OPTION_VERSION:
         parser->options->action = ACTION_VERSION;
         break;
-    case OPTION_EXPLAIN:
-        parser->options->action = ACTION_EXPLAIN;
-        break;
     case OPTION_INFO:
         parser->options->action = ACTION_INFO;
         break;
@@ -388,7 +397,7 @@ static int set_flag(struct parser *parser, const struct option *option)
 
 int option_set(struct parser *parser, const struct option *option, const char *value)
 {
-    if (option->id >= OPTION_STATS && option->id <= OPTION_TRACE_EVENTS) {
+    if (option->id >= OPTION_STATS && option->id <= OPTION_EXPLAIN) {
         return set_report(parser, option, value);
     }
     switch (option->id) {

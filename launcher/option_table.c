@@ -351,12 +351,17 @@ const struct option option_table[] = {
     {
         .id = OPTION_EXPLAIN,
         .scope = SCOPE_JOB,
+        .value = VALUE_ATTACHED,
         .names = "explain",
+        .arg = "[=JOB]",
+        .allowed = "nothing, or the pid of a job or process that runs here",
         .topic = "information",
         .brief = "print how the ranks would reach each other",
         .help = "Start the ranks with a program of nixlrun instead of yours, and print how each "
                 "host reaches every other: transport, method, expected latency and bandwidth, "
-                "rails, and why each other transport is not used. Without -n and hosts: 2 ranks.",
+                "rails, and why each other transport is not used. Without -n and hosts: 2 ranks. "
+                "With the pid of a job or process that runs here: how the processes of other jobs "
+                "that are attached to it are reached, and why by no better way.",
     },
     {
         .id = OPTION_INFO,

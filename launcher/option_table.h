@@ -35,7 +35,7 @@ enum option_id {
     OPTION_NO_MPI_HINTS,
     OPTION_DRY_RUN,
     OPTION_TOPOLOGY,
-    OPTION_STATS, /* to OPTION_TRACE_EVENTS: reports on the job */
+    OPTION_STATS, /* to OPTION_EXPLAIN: reports on a job */
     OPTION_METRICS,
     OPTION_TRACE,
     OPTION_TRACE_KINDS,

@@ -251,7 +251,10 @@ static int parse_report(struct parser *parser)
                            options->action == ACTION_INFO ? "--info" : "--explain",
                            value_show(*parser->word, shown));
     }
-    if (options->action == ACTION_INFO) {
+    if (options->action == ACTION_EXPLAIN_JOB && parser->is_np_given) {
+        return parser_fail(parser, "--explain=%s starts no ranks: omit -n", options->explained);
+    }
+    if (options->action != ACTION_EXPLAIN) {
         return 0;
     }
     if (!parser->is_np_given) {

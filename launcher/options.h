@@ -11,6 +11,7 @@
 enum options_action {
     ACTION_RUN,
     ACTION_EXPLAIN,
+    ACTION_EXPLAIN_JOB,
     ACTION_INFO,
     ACTION_HELP,
     ACTION_VERSION,
@@ -21,7 +22,8 @@ struct options {
     enum options_action action;
     const char *help_topic; /* for ACTION_HELP; NULL: the short help */
     const char *topology;   /* file of a recorded machine, only with job.dry_run; or NULL */
-    bool is_json;           /* for ACTION_EXPLAIN and ACTION_INFO */
+    const char *explained;  /* for ACTION_EXPLAIN_JOB: a pid, not checked yet */
+    bool is_json;           /* for ACTION_EXPLAIN, ACTION_EXPLAIN_JOB and ACTION_INFO */
     struct launch_job job;  /* complete only for ACTION_RUN and ACTION_EXPLAIN */
     char **notes;           /* lines that the user should see before the job starts */
     size_t n_notes;

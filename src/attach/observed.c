@@ -8,6 +8,7 @@
 #include "attach/attach.h"
 #include "core/observe.h"
 #include "util/clock.h"
+#include "util/log.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -64,6 +65,13 @@ void nxr_attach_observe(const struct nxr_peer *peer)
         observed = nxr_observe_add_section(NXR_OBSERVE_ATTACHED, NXR_OBSERVE_ATTACHED_VERSION,
                                            sizeof(*observed));
     }
+    snprintf(filled.name, sizeof(filled.name), "%s", nxr_attach_name(peer));
+    snprintf(filled.host, sizeof(filled.host), "%s", peer->card.host);
+    snprintf(filled.transport, sizeof(filled.transport), "%s",
+             transport != NULL ? transport->name : "");
+    observed_note(peer, filled.note, sizeof(filled.note));
+    nxr_info(HOST, "%s, attached by '%s', is reached by %s%s%s", nxr_peer_name(peer), filled.name,
+             filled.transport, filled.note[0] != '\0' ? "; " : "", filled.note);
     record = observed_find(-1);
     if (observed != NULL) {
         atomic_fetch_add(&observed->n, 1);
@@ -71,11 +79,6 @@ void nxr_attach_observe(const struct nxr_peer *peer)
     if (record == NULL) {
         return;
     }
-    snprintf(filled.name, sizeof(filled.name), "%s", nxr_attach_name(peer));
-    snprintf(filled.host, sizeof(filled.host), "%s", peer->card.host);
-    snprintf(filled.transport, sizeof(filled.transport), "%s",
-             transport != NULL ? transport->name : "");
-    observed_note(peer, filled.note, sizeof(filled.note));
     nxr_observe_write_begin(&record->counter);
     memcpy(&record->is_used, &filled.is_used,
            sizeof(filled) - offsetof(struct nxr_attached_record, is_used));

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# nixlrun ps lists attached processes: of a job, of a process started by hand, by which path and why, and no more
-# when they have ended. Usage: test_show.sh; finds the trees by top_srcdir and top_builddir. Prints TAP.
+# nixlrun ps and --explain=PID list attached processes: of a job, of a process started by hand, by which path and
+# why, and no more when they have ended. Usage: test_show.sh; finds the trees by top_srcdir and top_builddir. Prints TAP.
 # needs: test/attach/attach_end
 set -u
 . "${top_srcdir:-$(dirname "$0")/../..}/test/tap.sh"
@@ -25,11 +25,20 @@ begin serve "$end" serve "$where" shown 3
 line serve '^published'
 pid=$(pid_in serve)
 verdict "$(shows '^no process of another job is attached to it' "$pid")" "a process that nobody is attached to"
-begin first "$end" watch "$where" shown
+begin first env NIXLRUN_LOG=info "$end" watch "$where" shown
 line first '^attached'
 verdict "$(shows "^0  *1  *0 of job [0-9a-f]*  *[0-9]* m\\?s  *shm  *shown  *$(uname -n)" "$pid"
     grep -e buffer -e 'no shared' "$scratch/ps")" "an attached process is listed: number, job, path, name, host"
 verdict "$(shows '^0  *1  *0 of job .* shm  *shown' "$(pid_in first)")" "the other end lists it likewise"
+verdict "$("$nixlrun" --explain="$pid" >"$scratch/out" 2>&1 &&
+    grep -q "^  *0  *1  *0 of job [0-9a-f]*  *shown  *$(uname -n)  *shm *$" "$scratch/out" || cat "$scratch/out")" \
+    "nixlrun --explain of a process lists how it is reached"
+verdict "$("$nixlrun" --explain="$pid" --json >"$scratch/out" 2>&1 &&
+    jq -e '.attached | length == 1 and .[0].rank == 0 and .[0].number == 1 and .[0].transport == "shm" and
+        .[0].name == "shown" and .[0].note == ""' "$scratch/out" >"$scratch/jq" || cat "$scratch/out")" \
+    "and does so for programs"
+verdict "$(grep -q "of job [0-9a-f]*, attached by 'shown', is reached by shm" "$scratch/first" || cat "$scratch/first")" \
+    "a process says so in its log"
 
 begin second env NIXLRUN_TRANSPORTS=self,shm "$end" watch "$where" shown
 line second '^attached'
@@ -48,6 +57,8 @@ job=$(awk '/^PPid:/ { print $2 }' "/proc/$job/status")
 job=$(awk '/^PPid:/ { print $2 }' "/proc/$job/status")
 verdict "$(shows '^1  *2  *0 of job [0-9a-f]* .* shm  *job.1' "$job"
     grep -q '^0 *[0-9]* ' "$scratch/ps" || cat "$scratch/ps")" "a job lists what is attached to its ranks"
+verdict "$("$nixlrun" --explain="$job" >"$scratch/out" 2>&1 && grep -q '^  *1  *2  *0 of job .* shm' "$scratch/out" ||
+    cat "$scratch/out")" "and so does nixlrun --explain of the job"
 killed third
 
 if [ "$(id -u)" = 0 ] && unshare --pid --fork --ipc --mount true 2>/dev/null; then
@@ -57,6 +68,8 @@ if [ "$(id -u)" = 0 ] && unshare --pid --fork --ipc --mount true 2>/dev/null; th
     while [ "$(cat "/proc/$inside/comm")" != attach_end ]; do inside=$(pgrep -P "$inside" | tail -1); done
     verdict "$(shows 'no pid names it in this PID namespace: registered memory goes through a buffer' "$inside")" \
         "why a process in another PID namespace is not reached directly"
+    verdict "$("$nixlrun" --explain="$inside" >"$scratch/out" 2>&1 && grep -q 'no pid names it' "$scratch/out" ||
+        cat "$scratch/out")" "nixlrun --explain says why, too"
     kill -9 "$inside"
     ended inside >"$scratch/code"
 else
@@ -65,6 +78,8 @@ fi
 kill -9 "$pid" "$(pid_in second)"
 for rank in $(sed -n 's/^\(\[[^]]*\] \)*pid //p' "$scratch/job"); do kill -9 "$rank" 2>/dev/null; done
 for log in serve second third job; do ended $log >"$scratch/code"; done
+verdict "$("$nixlrun" --explain="$pid" >"$scratch/out" 2>&1; [ $? = 2 ] && grep -q 'is no job' "$scratch/out" ||
+    cat "$scratch/out")" "one that has ended is not explained"
 verdict "$("$nixlrun" ps "$pid" >"$scratch/out" 2>&1; grep -q 'is no job of this user' "$scratch/out" || cat "$scratch/out")" \
     "a process that has ended is no job"
 echo "1..$number"
