@@ -69,7 +69,8 @@ static void print_help(void)
         "  -f, --fresh           write all data before each operation, read it all after: "
         "copy_read,\n"
         "                        nb_read, get_read, put_notify, notify, channel, pattern, "
-        "collectives\n"
+        "collectives,\n"
+        "                        trace\n"
         "      --memory KIND     host (default), cuda or vulkan: where the data lies, at both "
         "ends;\n"
         "                        KIND:KIND: the peer's segment, and this end\n"
@@ -231,7 +232,7 @@ static void check_fresh(const struct bench_options *options)
         test_broadcast,        test_allreduce, test_reduce_scatter, test_scan,
         test_gather,           test_scatter,   test_allgather,      test_alltoall,
         test_alltoall_strided, test_gatherv,   test_scatterv,       test_allgatherv,
-        test_alltoallv};
+        test_alltoallv,        test_trace};
 
     if (!options->is_fresh) {
         return;
@@ -243,7 +244,7 @@ static void check_fresh(const struct bench_options *options)
         if (options->tests[i]->run != test_barrier &&
             !is_one_of(options->tests[i], movers, sizeof(movers) / sizeof(movers[0]))) {
             usage_error("%s has no --fresh; copy_read, nb_read, get_read, put_notify, notify, "
-                        "channel, pattern and collectives have",
+                        "channel, pattern, collectives and trace have",
                         options->tests[i]->name);
         }
     }

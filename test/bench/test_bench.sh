@@ -156,6 +156,9 @@ result $? "times three ways to attach" "$work/out"
 gives 0 "tracing" -np 1 "$bench" trace --sizes 8,4K --csv
 [ "$(awk -F, '$1 == "trace" && NF == 26 && $8 + 0 >= 0 && $7 == "ns"' "$work/out" | wc -l)" = 6 ]
 result $? "times an event of a trace" "$work/out"
+gives 0 "tracing puts of fresh data" -np 1 "$bench" trace --sizes 8,4K --fresh --csv
+[ "$(awk -F, '$1 == "trace" && $7 == "%" && $8 + 0 >= 0' "$work/out" | wc -l)" = 2 ]
+result $? "has the share of an event" "$work/out"
 gives 2 "a trace of two ranks" -np 2 "$bench" trace
 gives 2 "a place that is no etcd" -np 1 "$bench" attach --etcd file:/tmp
 has "$work/err" "--etcd is 'file:/tmp'; allowed: etcd://" "is refused"
