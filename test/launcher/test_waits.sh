@@ -101,6 +101,21 @@ else
     verdict "$([ "${calls:-0}" -gt 1000 ] && [ "$calls" -le $((128 * 25 + 12 * others)) ] ||
         { echo "${calls:-?} with $others other processes"; cat "$scratch/calls"; })" "and at most 25 system calls for each rank"
 fi
+
+# A hundredth of a core for top, which reads the counters once a second: 30 million instructions, of which it may have
+# 12 with its start, and 35 system calls for each rank; a reading after the first takes 15.
+if [ -n "$(sed -n 's/^SAN_CFLAGS = //p' "$build/Makefile")" ] || ! command -v valgrind >/dev/null ||
+    ! strace -c -o "$scratch/calls" true 2>/dev/null; then
+    verdict "" "top of 128 ranks is cheap # SKIP no strace or valgrind, or built with a sanitizer"
+else
+    strace -f -c -o "$scratch/calls" "$nixlrun" top --once "$job" >"$scratch/top" 2>&1
+    calls=$(awk '$NF == "total" { print $4 }' "$scratch/calls")
+    n=$("$build/libtool" --mode=execute valgrind --tool=callgrind --callgrind-out-file="$scratch/lines" "$nixlrun" \
+        top --once "$job" 2>&1 >/dev/null | sed -n 's/.*Collected : \([0-9]*\).*/\1/p')
+    verdict "$(grep -q 'ranks 128' "$scratch/top" || cat "$scratch/top"
+        [ "${calls:-0}" -gt 1000 ] && [ "$calls" -le $((128 * 35)) ] || { echo "${calls:-?} system calls"; cat "$scratch/calls"; }
+        [ "${n:-0}" -gt 1000000 ] && [ "$n" -le 12000000 ] || echo "${n:-?} instructions")" "top of 128 stopped ranks is cheap"
+fi
 end
 
 # ---- the other ways to see it ----------------------------------------------------------------------------
