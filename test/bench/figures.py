@@ -307,8 +307,11 @@ def load_matplotlib():
     return pyplot
 
 
-def label_of(results, path, is_one_of_several):
-    return f"{path}: " if is_one_of_several else ""
+def label_of(path, files):
+    """Which of several files; by its name alone if that tells."""
+    names = [os.path.basename(other) for other, _ in files]
+    name = os.path.basename(path)
+    return "" if len(files) == 1 else f"{name if names.count(name) == 1 else path}: "
 
 
 def series_of(files):
@@ -316,7 +319,7 @@ def series_of(files):
     by_size, others = {}, []
     for path, results in files:
         for row in results["rows"]:
-            label = label_of(results, path, len(files) > 1) + row["what"]
+            label = label_of(path, files) + row["what"]
             if row["unit"] == "ns" and row.get("has_bytes") and row["bytes"] > 0:
                 by_size.setdefault(row["test"], {}).setdefault(label, []).append(row)
             elif row["unit"] == "ns":
@@ -330,7 +333,8 @@ def series_of(files):
 def size_axis(axes, rows):
     sizes = sorted({row["bytes"] for row in rows})
     axes.set_xscale("log", base=2)
-    axes.set_xticks(sizes, [in_bytes(size) for size in sizes], rotation=45, ha="right")
+    labels = [in_bytes(size) + (" B" if size < 1024 else "") for size in sizes]
+    axes.set_xticks(sizes, labels, rotation=45, ha="right")
     axes.tick_params(axis="x", which="minor", bottom=False)
     axes.grid(True, alpha=0.3)
 
@@ -368,6 +372,7 @@ def draw_times(axes, test, series):
 
 def draw_limit(axes, rows, colour, value_of):
     limited = [row for row in rows if row.get("limit")]
+    names = {row["limit_name"] for row in limited}
     if limited:
         axes.plot(
             [row["bytes"] for row in limited],
@@ -375,7 +380,7 @@ def draw_limit(axes, rows, colour, value_of):
             "--",
             color=colour,
             alpha=0.7,
-            label=f"limit: {limited[-1]['limit_name']}",
+            label="limit: " + (names.pop() if len(names) == 1 else "the best of each size"),
             lw=1,
         )
 
@@ -402,17 +407,18 @@ def draw_bandwidth(axes, test, series):
 
 
 def draw_bars(axes, rows):
-    labels = [label for label, _ in rows]
-    axes.barh(labels, [row["median"] for _, row in rows], color="C0", height=0.6)
-    for number, (_, row) in enumerate(rows):
-        axes.text(row["median"], number, " " + in_unit(row["median"], "ns"), va="center", fontsize=7)
+    axes.barh(range(len(rows)), [row["median"] for _, row in rows], color="C0", alpha=0.35)
+    for number, (label, row) in enumerate(rows):
+        text = f"{label}: {in_unit(row['median'], 'ns')}"
+        axes.text(0.01, number, text, transform=axes.get_yaxis_transform(), va="center", fontsize=7)
         if row.get("limit"):
-            axes.plot([row["limit"]] * 2, [number - 0.4, number + 0.4], "k--", lw=1)
+            axes.plot([row["limit"]] * 2, [number - 0.4, number + 0.4], "r--", lw=1, alpha=0.6)
+    axes.set_yticks([])
     axes.set_xscale("log")
-    axes.margins(x=0.2)
     axes.invert_yaxis()
     axes.grid(True, axis="x", alpha=0.3)
-    axes.set_xlabel("time, ns (dashed: the limit)")
+    axes.xaxis.set_major_formatter(lambda value, _: in_unit(value, "ns"))
+    axes.set_xlabel("time (dashed: the limit)")
     axes.set_title("rows without a size")
 
 
@@ -435,7 +441,9 @@ def draw_percentiles(axes, rows):
 
 def draw_matrix(axes, figure, row):
     """Bandwidth of each pair of ranks: rows send, columns receive."""
-    picture = axes.imshow(row["matrix_gb_per_s"], cmap="viridis", vmin=0)
+    cells = [[cell or math.nan for cell in line] for line in row["matrix_gb_per_s"]]  # 0: no traffic
+    picture = axes.imshow(cells, cmap="viridis", vmin=0)
+    axes.locator_params(integer=True)
     axes.set_xlabel("to rank")
     axes.set_ylabel("from rank")
     size = f", {in_bytes(row['bytes'])}" if row.get("has_bytes") else ""
@@ -454,7 +462,7 @@ def panels_of(files):
                 lambda axes, _, test=test, series=series: draw_bandwidth(axes, test, series)
             )
     for path, results in files:
-        prefix = label_of(results, path, len(files) > 1)
+        prefix = label_of(path, files)
         singles = [
             (prefix + row["what"], row) for row in results["rows"] if row.get("p99_99")
         ] if results.get("single") else []
