@@ -29,6 +29,14 @@ enum waits_state {
     WAITS_UNKNOWN, /* on another host, from which nothing was heard */
 };
 
+/* A process of another job that is attached to a rank. */
+struct waits_attached {
+    int number; /* by which the rank's calls name it */
+    int rank;   /* in its job */
+    uint64_t job;
+    char host[72];
+};
+
 struct waits_rank {
     uint64_t job;
     int rank, size;
@@ -43,6 +51,8 @@ struct waits_rank {
     uint32_t n_unrecorded;
     struct nxr_wait_notes notes;     /* n 0 unless they are of these waits */
     struct nxr_wait_flights flights; /* likewise */
+    struct waits_attached *attached;
+    int n_attached;
 };
 
 /* By job, then by rank. */

@@ -121,15 +121,35 @@ static void add_instead(struct line *line, const struct waits_rank *rank,
     }
 }
 
+/* Of which job an attached process is, whose ranks are not looked at. */
+static void add_attached(struct line *line, const struct waits_rank *rank, int number)
+{
+    for (int i = 0; i < rank->n_attached; i++) {
+        const struct waits_attached *attached = &rank->attached[i];
+
+        if (attached->number == number) {
+            line_add(line, " (rank %d of job %08x, host %s)", attached->rank,
+                     (unsigned)(attached->job >> 32), attached->host);
+        }
+    }
+}
+
 static void add_wait(struct line *line, const struct waits_rank *rank, int thread)
 {
     char text[NXR_WAIT_TEXT_NBYTES];
 
     line_add(line, "%s", nxr_wait_text(&rank->threads[thread], rank->size, text));
+    add_attached(line, rank, rank->threads[thread].peer);
     add_instead(line, rank, &rank->threads[thread]);
 }
 
-/* Is anybody in the job not known to wait? */
+/* Does its first thread wait for a process of another job? */
+static bool waits_for_attached(const struct waits_rank *rank)
+{
+    return rank->n_threads > 0 && rank->threads[0].peer >= rank->size;
+}
+
+/* Is anybody in the job, or attached to it, not known to wait? */
 static bool can_anybody_act(const struct waits *waits, int except)
 {
     uint64_t job = waits->ranks[except].job;
@@ -137,6 +157,10 @@ static bool can_anybody_act(const struct waits *waits, int except)
     for (int i = 0; i < waits->n; i++) {
         const struct waits_rank *rank = &waits->ranks[i];
 
+        if (rank->job == job && !is_at_end(rank) &&
+            (rank->n_attached > 0 || waits_for_attached(rank))) {
+            return true;
+        }
         if (i != except && rank->job == job &&
             (rank->state == WAITS_UNKNOWN || rank->state == WAITS_ABSENT ||
              (!is_at_end(rank) && rank->n_threads == 0))) {
@@ -390,7 +414,7 @@ static void say_all_stopped(struct graph *graph)
     }
 }
 
-/* Circles first, then what ends at a rank, then those for which nobody is left. */
+/* Circles first, then what ends at a rank, then those for which nobody of the job is left. */
 static void say_all(struct graph *graph)
 {
     const struct waits *waits = graph->waits;
@@ -409,7 +433,7 @@ static void say_all(struct graph *graph)
     }
     for (int i = 0; i < waits->n; i++) {
         if (!graph->is_told[i] && !is_at_end(&waits->ranks[i]) && waits->ranks[i].n_threads > 0 &&
-            !can_anybody_act(waits, i)) {
+            (waits_for_attached(&waits->ranks[i]) || !can_anybody_act(waits, i))) {
             say_chain(graph, i, false, 0);
         }
     }

@@ -60,6 +60,33 @@ static void take_lists(struct waits_rank *rank, const struct nxr_observe_waits *
     }
 }
 
+/* Texts of a page may lack an end, or hold anything. */
+static void take_attached(struct waits_rank *rank, const struct nxr_observe_page *page)
+{
+    const struct nxr_observe_attached *section =
+        nxr_observe_find(page, NXR_OBSERVE_ATTACHED, NXR_OBSERVE_ATTACHED_VERSION,
+                         sizeof(struct nxr_observe_attached));
+
+    for (int i = 0; section != NULL && i < NXR_OBSERVE_N_ATTACHED; i++) {
+        struct nxr_attached_record record;
+        struct waits_attached *to;
+
+        if (!nxr_observe_read(&record, &section->records[i], sizeof(record)) ||
+            record.is_used == 0) {
+            continue;
+        }
+        rank->attached =
+            x_array(rank->attached, (size_t)rank->n_attached + 1, sizeof(*rank->attached));
+        to = &rank->attached[rank->n_attached++];
+        *to = (struct waits_attached){
+            .number = record.number, .rank = record.rank, .job = record.job};
+        for (size_t k = 0; k + 1 < sizeof(to->host) && record.host[k] != '\0'; k++) {
+            to->host[k] =
+                (char)(record.host[k] > ' ' && record.host[k] <= '~' ? record.host[k] : '?');
+        }
+    }
+}
+
 void waits_add(struct waits *waits, const struct nxr_observe_page *page, pid_t pid,
                enum waits_state state)
 {
@@ -84,6 +111,7 @@ void waits_add(struct waits *waits, const struct nxr_observe_page *page, pid_t p
         rank.n_unrecorded = atomic_load(&section->n_unrecorded);
         take_threads(&rank, section);
         take_lists(&rank, section);
+        take_attached(&rank, page);
     }
     waits->ranks = x_array(waits->ranks, (size_t)waits->n + 1, sizeof(*waits->ranks));
     waits->ranks[waits->n++] = rank;
@@ -123,6 +151,7 @@ void waits_sort(struct waits *waits)
         if (n > 0 && waits->ranks[n - 1].job == rank->job &&
             waits->ranks[n - 1].rank == rank->rank) {
             free(rank->threads);
+            free(rank->attached);
         } else {
             waits->ranks[n++] = *rank;
         }
@@ -338,6 +367,7 @@ void waits_free(struct waits *waits)
 {
     for (int i = 0; i < waits->n; i++) {
         free(waits->ranks[i].threads);
+        free(waits->ranks[i].attached);
     }
     free(waits->ranks);
     *waits = (struct waits){.ranks = NULL};

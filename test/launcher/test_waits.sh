@@ -8,12 +8,13 @@ set -u
 nixlrun=$build/launcher/nixlrun
 export NIXLRUN_NOTE_QUEUE=64K
 
-# begin NP KIND OPTION...: start a job that gets stuck; $job is its pid
+# begin NP KIND OPTION...: start a job that gets stuck; $job is its pid. WHERE as in "begin 2 KIND WHERE": see stuck.c
 begin() {
-    np=$1 kind=$2
+    np=$1 kind=$2 where=
     shift 2
+    case ${1-} in file:*) where=$1; shift ;; esac
     rm -f "$scratch/code" "$scratch/pid"
-    { "$nixlrun" --oversubscribe "$@" -np "$np" "$build/test/mp/stuck" "$kind" >"$scratch/out" 2>&1 &
+    { "$nixlrun" --oversubscribe "$@" -np "$np" "$build/test/mp/stuck" "$kind" "$where" >"$scratch/out" 2>&1 &
         echo $! >"$scratch/pid"; wait $!; echo $? >"$scratch/code"; } </dev/null 2>/dev/null &
     until_is "$scratch/pid" .
     job=$(cat "$scratch/pid")
@@ -65,6 +66,16 @@ stuck 2 dead_peer "rank 0 waits in nixl_signal_wait until the word at offset 0 o
     --on-failure continue
 stuck 2 outside 'rank 0 waits in nixl_barrier for rank 1, which sleeps outside of nixlrun.s calls'
 stuck 2 finalize 'rank 0 waits in nixl_finalize for rank 1, which waits in nixl_notify_recv for tag 42 from rank 0'
+stuck 3 ring 'rank 0 waits in nixl_notify_recv for tag 42 from rank 1, which waits in nixl_notify_recv for tag 42 from rank 2, which waits in nixl_notify_recv for tag 42 from rank 0'
+stuck 3 mixed_ring "rank 0 waits in nixl_notify_recv for tag 42 from rank 1, which waits in nixl_channel_acquire for a free slot of channel 'items', all 4 of which are full, at rank 2, which waits in nixl_barrier for rank 0"
+stuck 3 threads 'rank 0 waits in nixl_notify_recv for tag 1 from rank 1, which waits in nixl_notify_recv for tag 7 from rank 0'
+begin 2 published "file:$scratch"
+"$nixlrun" --oversubscribe -np 2 "$build/test/mp/stuck" attached "file:$scratch" >"$scratch/attached" 2>&1 </dev/null &
+other=$!
+verdict "$(shown '^rank 1 waits in nixl_notify_recv for tag 7 from rank 0, which waits in nixl_notify_recv for tag 42 from the attached process 2 \(rank 0 of job [0-9a-f]{8}, host .+\)$')" \
+    "of a wait for another job, its rank and host are named"
+end
+kill -KILL "$other"
 begin 2 unseen
 verdict "$(shown '^ *queued unmatched: tag 43 from rank 1, 4 bytes$')" "what no call has looked for yet is listed, too"
 end

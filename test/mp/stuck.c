@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Jobs that never end, one of each kind, for test_waits.sh, which looks at them from outside and
- * ends them: stuck KIND. Two ranks, or as many as there are: the others act as rank 1.
+ * ends them: stuck KIND [WHERE]. Two ranks, or as many as there are: the others act as rank 1.
  */
 #include "mptest.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 static struct nixl_team *world;
 static struct nixl_region *words;
 static struct nixl_channel *items;
+static const char *where; /* another job is to be met */
 static int rank;
 
 static void await_tag(int from, uint64_t tag)
@@ -94,17 +96,23 @@ static void full_queues(void)
     }
 }
 
-static void full_channel(void)
+/* From that rank to the next one. */
+static void fill_channel(int first)
 {
     void *slot;
 
-    MPT_OK(nixl_channel_open("items", 1 - rank,
-                             rank == 0 ? NIXL_CHANNEL_PRODUCER : NIXL_CHANNEL_CONSUMER, 64, 4, NULL,
-                             &items));
-    while (rank == 0 && nixl_channel_acquire(items, NIXL_FOREVER, &slot) == NIXL_OK) {
+    MPT_OK(nixl_channel_open("items", rank == first ? first + 1 : first,
+                             rank == first ? NIXL_CHANNEL_PRODUCER : NIXL_CHANNEL_CONSUMER, 64, 4,
+                             NULL, &items));
+    while (rank == first && nixl_channel_acquire(items, NIXL_FOREVER, &slot) == NIXL_OK) {
         MPT_OK(nixl_channel_publish(items, 8));
     }
     meet();
+}
+
+static void full_channel(void)
+{
+    fill_channel(0);
 }
 
 static void stopped_peer(void)
@@ -139,6 +147,73 @@ static void finalize(void)
     }
 }
 
+/* Each waits for the next one. */
+static void ring(void)
+{
+    await_tag((rank + 1) % nixl_size(), 42);
+}
+
+/* A ring of which each link is another call. */
+static void mixed_ring(void)
+{
+    if (rank == 0) {
+        await_tag(1, 42);
+    }
+    if (rank > 0) {
+        fill_channel(1);
+    }
+}
+
+static void *await_first(void *arg)
+{
+    (void)arg;
+    await_tag(1, 1);
+    return NULL;
+}
+
+/* Two threads of rank 0 wait, one for rank 1, which waits for rank 0, the other one for rank 2. */
+static void threads(void)
+{
+    pthread_t thread;
+
+    if (rank == 0) {
+        MPT_EQ(pthread_create(&thread, NULL, await_first, NULL), 0);
+        await_tag(2, 2);
+        MPT_EQ(pthread_join(thread, NULL), 0);
+    }
+    if (rank == 1) {
+        await_tag(0, 7);
+    }
+    while (rank == 2) {
+        pause();
+    }
+}
+
+/* Rank 0 waits for rank 0 of another job, and that one for it; rank 1 for rank 0. */
+static void published(void)
+{
+    if (rank == 0) {
+        MPT_OK(nixl_publish(where, "stuck", NULL));
+        await_tag(NIXL_ANY_RANK, 1);
+        await_tag(nixl_size(), 42);
+    }
+    await_tag(0, 7);
+}
+
+static void attached(void)
+{
+    int peer;
+
+    if (rank == 0) {
+        while (nixl_attach(where, "stuck", NULL, MPT_PATIENCE, &peer) == NIXL_E_NOT_FOUND) {
+            usleep(1000);
+        }
+        MPT_OK(nixl_notify(peer, 1, "here", 4, MPT_PATIENCE));
+        await_tag(peer, 42);
+    }
+    await_tag(0, 7);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -146,7 +221,9 @@ static const struct {
     {"missing", missing},           {"wrong_tag", wrong_tag},     {"wrong_signal", wrong_signal},
     {"some_of_team", some_of_team}, {"full_queues", full_queues}, {"full_channel", full_channel},
     {"stopped_peer", stopped_peer}, {"dead_peer", dead_peer},     {"outside", outside},
-    {"finalize", finalize},         {"unseen", unseen},
+    {"finalize", finalize},         {"unseen", unseen},           {"ring", ring},
+    {"mixed_ring", mixed_ring},     {"threads", threads},         {"published", published},
+    {"attached", attached},
 };
 
 int main(int argc, char **argv)
@@ -154,6 +231,7 @@ int main(int argc, char **argv)
     const char *kind = argc > 1 ? argv[1] : "";
     const char *number = getenv("PMIX_RANK");
 
+    where = argc > 2 ? argv[2] : NULL;
     mpt_start();
     while (strcmp(kind, "init") == 0 && number != NULL && strcmp(number, "1") == 0) {
         pause();

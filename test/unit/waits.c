@@ -104,6 +104,22 @@ Test(waits, a_circle_and_those_that_wait_for_it)
               "rank waits for these\n");
 }
 
+/* Another job is not looked at, so nobody knows that its process will not act. */
+Test(waits, a_process_of_another_job)
+{
+    struct waits waits = make(2);
+
+    add_recv(&waits, 0, 2, 42);
+    add_thread(&waits, 1, NXR_WAIT_NOTE, "nixl_notify_recv", -1);
+    waits.ranks[0].attached = calloc(1, sizeof(struct waits_attached));
+    waits.ranks[0].attached[0] = (struct waits_attached){
+        .number = 2, .rank = 5, .job = UINT64_C(0xabcd) << 32, .host = "node7"};
+    waits.ranks[0].n_attached = 1;
+    explain(&waits);
+    cr_expect_str_eq(said, "rank 0 waits in nixl_notify_recv for tag 42 from the attached process "
+                           "2 (rank 5 of job 0000abcd, host node7)\n");
+}
+
 Test(waits, what_a_wait_comes_down_to)
 {
     struct waits waits = make(5);
