@@ -97,7 +97,7 @@ verdict "$(mkdir sdist
 # Each call of the library is used by the package, or nixlrun-python(7) says that it is not.
 verdict "$(sed '1,/^\.SH NOT REACHABLE/d; /^\.SH SEE ALSO/,$d; s/\\-/-/g' "$src/man/nixlrun-python.7" >absent
     for name in $(sed -nE 's/^ +(nixl_\w+);$/\1/p' "$src/src/libnixlrun.map"); do
-        grep -qwE "$name(_x)?" "$package"/core/*.cpp && used=yes || used=no
+        grep -qwE "$name(_x)?" "$package"/core/*.cpp "$package"/core/*.h && used=yes || used=no
         grep -qw "$name" absent && told=yes || told=no
         [ "$used" != "$told" ] || echo "$name: used: $used, in the manual as not reachable: $told"
     done)" "each call of the library is reachable, or the manual says why not"

@@ -299,6 +299,7 @@ void bind_words(nb::module_ &module);
 void bind_transfer(nb::module_ &module);
 void bind_channel(nb::module_ &module);
 void bind_team(nb::module_ &module);
+void bind_collective(nb::module_ &module);
 void bind_pair(nb::module_ &module);
 void bind_log(nb::module_ &module);
 void bind_stats(nb::module_ &module);

@@ -32,6 +32,7 @@ NB_MODULE(_core, module)
     nx::bind_transfer(module);
     nx::bind_channel(module);
     nx::bind_team(module);
+    nx::bind_collective(module);
     nx::bind_pair(module);
     nx::bind_log(module);
     nx::bind_stats(module);
