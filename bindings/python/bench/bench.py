@@ -7,6 +7,7 @@ nixlrun -np 2 python3 bench.py
 
 import asyncio
 import ctypes
+import importlib.util
 import os
 import shlex
 import statistics
@@ -26,6 +27,7 @@ HERE = Path(__file__).parent
 TURNS = 7
 BLOCK, NBLOCKS, STARTS = 64, 1000, 1000
 WAKES, PAUSE_NS = 60, 2_000_000
+TRIPS, SPIN = 2000, 100e-6
 PLANNED, PLANNED_BLOCK, LAYERS, PLANS = 6_500_000, 16, 64, 50
 
 
@@ -36,7 +38,7 @@ def load_c_side(folder):
     command = ["cc", "-O2", "-shared", "-fPIC", "-o", str(path), str(HERE / "c_side.c")]
     subprocess.check_call(command + shlex.split(flags))
     side = ctypes.CDLL(str(path))
-    side.c_put.restype = ctypes.c_double
+    side.c_put.restype = side.c_round_trips.restype = ctypes.c_double
     return side
 
 
@@ -158,33 +160,29 @@ async def await_times(job, peer, n):
 
 
 async def bare_times(descriptor, n):
-    """The same of eight bytes in a FIFO, by asyncio alone: no await costs less."""
-    loop, times, future = asyncio.get_running_loop(), [], None
+    """The same of eight bytes in a FIFO, by the loop alone: to its callback, and to a future."""
+    loop, called, awaited, future = asyncio.get_running_loop(), [], [], None
 
     def ready():
-        future.set_result(os.read(descriptor, 8))
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        sent = int.from_bytes(os.read(descriptor, 8), sys.byteorder)
+        called.append(now - sent)
+        future.set_result(sent)
 
     loop.add_reader(descriptor, ready)
     for _ in range(n):
         future = loop.create_future()
-        sent = int.from_bytes(await future, sys.byteorder)
-        times.append(time.clock_gettime_ns(time.CLOCK_MONOTONIC) - sent)
+        sent = await future
+        awaited.append(time.clock_gettime_ns(time.CLOCK_MONOTONIC) - sent)
     loop.remove_reader(descriptor)
-    return times
-
-
-def send_bare(descriptor):
-    for _ in range(WAKES):
-        time.sleep(PAUSE_NS / 1e9)
-        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        os.write(descriptor, now.to_bytes(8, sys.byteorder))
+    return called, awaited
 
 
 async def open_fifo(job, team, folder):
     """Rank 0's end for reading, rank 1's for writing."""
     name = bytearray(256)
     if job.rank == 0:
-        path = os.path.join(folder, "fifo")
+        path = os.path.join(folder, type(asyncio.get_running_loop()).__module__)
         os.mkfifo(path)
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         name[: len(path)] = os.fsencode(path)
@@ -198,7 +196,7 @@ async def wake_row(side, folder):
         peer = 1 - job.rank
         team = await job.team()
         fifo = await open_fifo(job, team, folder)
-        ours, bare, theirs = [], [], []
+        ours, called, awaited, theirs = [], [], [], []
         for _ in range(TURNS):
             await team.barrier()
             if job.rank == 1:
@@ -207,9 +205,10 @@ async def wake_row(side, folder):
                 ours += await await_times(job, peer, WAKES)
             await team.barrier()
             if job.rank == 1:
-                send_bare(fifo)
+                assert side.c_send_bare(fifo, WAKES, ctypes.c_int64(PAUSE_NS)) == 0
             else:
-                bare += await bare_times(fifo, WAKES)
+                for times, more in zip((called, awaited), await bare_times(fifo, WAKES)):
+                    times += more
             job._close_queues()  # what takes notifications from the C call
             await team.barrier()
             if job.rank == 1:
@@ -220,10 +219,47 @@ async def wake_row(side, folder):
                 theirs += list(times)
         await team.barrier()
         if job.rank == 0:
-            ours, bare, theirs = (statistics.median(times) for times in (ours, bare, theirs))
+            ours, called, awaited, theirs = (
+                statistics.median(times) for times in (ours, called, awaited, theirs))
             row("await of a notification, p50", ours, theirs,
                 f"goal C + 20 us: C + {(ours - theirs) / 1000:.1f}")
-            row("await of a FIFO by asyncio alone, p50", bare, theirs, "")
+            for what, took in ("a callback", called), ("an await", awaited):
+                row(f"{what} for a FIFO, by the loop alone", took, theirs,
+                    f"C + {(took - theirs) / 1000:.1f}")
+
+
+async def round_trips(job):
+    peer = 1 - job.rank
+    await (await job.team()).barrier()
+    begin = time.perf_counter_ns()
+    for _ in range(TRIPS):
+        if job.rank == 0:
+            await job.notify(peer, 1)
+        await job.recv(peer, 1)
+        if job.rank == 1:
+            await job.notify(peer, 1)
+    took = time.perf_counter_ns() - begin
+    await (await job.team()).barrier()
+    return took / TRIPS
+
+
+async def trip_rows(side):
+    """Notifications to and fro, awaited: by the loop, and spinning before it sleeps."""
+    slow, fast, theirs = [], [], []
+    for _ in range(TURNS):
+        for spin, times in (0, slow), (SPIN, fast):
+            async with nixlrun.aio.Job(spin=spin) as job:
+                times.append(await round_trips(job))
+        async with nixlrun.aio.Job() as job:
+            await (await job.team()).barrier()
+            theirs.append(side.c_round_trips(1 - job.rank, ctypes.c_uint64(2), TRIPS,
+                                             int(job.rank == 0)))
+            await (await job.team()).barrier()
+            rank = job.rank
+    if rank == 0:
+        for name, times in ("", slow), (f", spin={SPIN * 1e6:.0f} us", fast):
+            row(f"round trip of awaits{name}", statistics.median(times),
+                statistics.median(theirs), "")
 
 
 def main():
@@ -244,7 +280,14 @@ def main():
             job.notify(1, 3)
         else:
             job.recv(0, 3)
-        asyncio.run(wake_row(side, folder))
+        runs = [asyncio.run]
+        if importlib.util.find_spec("uvloop"):
+            runs.append(importlib.import_module("uvloop").run)
+        for run in runs:
+            if job.rank == 0:
+                print(f"{run.__module__}:")
+            run(wake_row(side, folder))
+            run(trip_rows(side))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include <nixlrun.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static int64_t now_ns(void)
 {
@@ -82,6 +83,38 @@ int c_send(int rank, uint64_t tag, int n, int64_t pause_ns)
         status = nixl_notify(rank, tag, &now, sizeof(now), NIXL_FOREVER);
     }
     return status;
+}
+
+/* The same into a descriptor, without the library. */
+int c_send_bare(int descriptor, int n, int64_t pause_ns)
+{
+    const struct timespec pause = {.tv_nsec = pause_ns};
+
+    for (int i = 0; i < n; i++) {
+        int64_t now;
+
+        nanosleep(&pause, NULL);
+        now = now_ns();
+        if (write(descriptor, &now, sizeof(now)) != (ssize_t)sizeof(now)) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Round trips of notifications, which `is_first` begins; ns for each, or a negative status. */
+double c_round_trips(int rank, uint64_t tag, int n, int is_first)
+{
+    const int64_t begin = now_ns();
+    struct nixl_note note;
+    int status = NIXL_OK;
+
+    nixl_note_init(&note);
+    for (int i = 0; i < 2 * n && status == NIXL_OK; i++) {
+        status = i % 2 != is_first ? nixl_notify(rank, tag, NULL, 0, NIXL_FOREVER)
+                                   : nixl_notify_recv(rank, tag, UINT64_MAX, NIXL_FOREVER, &note);
+    }
+    return status == NIXL_OK ? (double)(now_ns() - begin) / n : status;
 }
 
 /* Receive them; ns from sending to having each. */

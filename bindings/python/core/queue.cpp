@@ -120,6 +120,33 @@ struct QueueWaiting {
     }
 };
 
+/* Take what there is, behind the first `n` entries. */
+static nb::object queue_take_all(Queue &queue, struct nixl_cq_entry *entries, size_t n, size_t max)
+{
+    Lists lists;
+    size_t taken = 0;
+    std::vector<nb::object> ended;
+
+    ended.swap(queue.ended); /* meanwhile more may end */
+    for (nb::object &request : ended) {
+        lists.done.append(request);
+    }
+    while (n > 0) {
+        queue_take(&queue, entries, n, &lists);
+        taken += n;
+        if (n < BATCH || taken >= max) {
+            break; /* that was all */
+        }
+        n = 0;
+        const int status = nixl_cq_wait(queue.cq, entries, BATCH, 0, &n);
+        if (status < 0) {
+            fail(status);
+        }
+    }
+    return nb::cast(
+        Drained{nb::tuple(lists.done), nb::tuple(lists.notes), nb::tuple(lists.events)});
+}
+
 static nb::object queue_drain(Queue &queue, nb::handle timeout, size_t max)
 {
     struct nixl_cq_entry entries[BATCH];
@@ -137,26 +164,32 @@ static nb::object queue_drain(Queue &queue, nb::handle timeout, size_t max)
         status = wait_in_slices(
             timeout_ns, [&](int64_t ns) { return nixl_cq_wait(cq, entries, BATCH, ns, &n); });
     }
-    Lists lists;
-    size_t taken = 0;
-    std::vector<nb::object> ended;
-    ended.swap(queue.ended); /* meanwhile more may end */
-    for (nb::object &request : ended) {
-        lists.done.append(request);
-    }
-    while (status == NIXL_OK) {
-        queue_take(&queue, entries, n, &lists);
-        taken += n;
-        if (taken >= max) {
-            break;
-        }
-        status = nixl_cq_wait(cq, entries, BATCH, 0, &n);
-    }
     if (status < 0) {
         fail(status);
     }
-    return nb::cast(
-        Drained{nb::tuple(lists.done), nb::tuple(lists.notes), nb::tuple(lists.events)});
+    return queue_take_all(queue, entries, n, max);
+}
+
+/* As drain(), but for a short time, after which it returns without anything, too. */
+static nb::object queue_spin(Queue &queue, nb::handle seconds)
+{
+    struct nixl_cq_entry entries[BATCH];
+    Use use(&queue);
+    struct nixl_cq *cq = queue.cq;
+    const int64_t spin_ns = read_timeout(seconds);
+    QueueWaiting waiting(&queue);
+    size_t n = 0;
+    int status = nixl_cq_wait(cq, entries, BATCH, 0, &n);
+
+    if (status == NIXL_INPROGRESS && queue.ended.empty()) {
+        Unlocked unlocked;
+
+        status = nixl_cq_wait(cq, entries, BATCH, spin_ns, &n);
+    }
+    if (status < 0 && status != NIXL_E_TIMEOUT) {
+        fail(status);
+    }
+    return n == 0 && queue.ended.empty() ? *nothing : queue_take_all(queue, entries, n, SIZE_MAX);
 }
 
 static int queue_fileno(Queue &queue)
@@ -252,6 +285,7 @@ events of its context.)");
 
 By default at once: with a timeout it waits for the first of it, and then raises TimedOutError if
 there is nothing. Takes about ``max`` entries. What has ended within its start is reported, too.)");
+    type.def("_spin", &queue_spin, "seconds"_a, guarded);
     type.def(
         "arm", &queue_arm, guarded,
         R"(Say that the caller is about to sleep on fileno(). True: sleep; False: drain() first.)");

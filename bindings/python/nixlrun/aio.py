@@ -25,6 +25,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+import time
 import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from ._types import Destination, Int, Source, Stream, Timeout
 
 MAX_UNMATCHED = 65536  # notifications that nobody has asked for; then senders wait
+MAX_SPIN = 1e-3  # seconds for which tasks that spin keep the loop; then others have their turn
 
 
 async def drain(queue: Queue, wait_readable: Callable[[int], Awaitable[None]]) -> Drained:
@@ -126,10 +128,16 @@ class _Pump:
     """
 
     def __init__(
-        self, queue: Queue, take: Callable[[Drained, list[_Waiter]], bool], has_notes: bool
+        self,
+        queue: Queue,
+        take: Callable[[Drained, list[_Waiter]], bool],
+        has_notes: bool,
+        spin: float,
     ) -> None:
         self.queue = queue
         self.is_paused = False
+        self.spin = spin
+        self._spins_since: Optional[float] = None  # without a turn of the loop
         self._take = take
         self._has_notes = has_notes
         self._loop = asyncio.get_running_loop()
@@ -157,6 +165,30 @@ class _Pump:
                 waiter.wake_soon()
             self._arm()
 
+    def look(self, waiter: _Waiter) -> bool:
+        """Spin before a task sleeps: whether what it waits for has come meanwhile.
+
+        After MAX_SPIN all must sleep, and others have their turn.
+        """
+        now = time.monotonic()
+        if self._spins_since is None:
+            self._spins_since = now
+            self._loop.call_soon(self._had_turn)
+        elif now - self._spins_since > MAX_SPIN:
+            return False
+        drained = self.queue._spin(self.spin)
+        if drained:
+            woken: list[_Waiter] = []
+            if not self._take(drained, woken):
+                self._pause()
+            for other in woken:
+                if other is not waiter:
+                    other.wake_soon()
+        return waiter.done()
+
+    def _had_turn(self) -> None:
+        self._spins_since = None
+
     def _pause(self) -> None:
         self.is_paused = True
         self._loop.remove_reader(self.queue.fileno())
@@ -176,22 +208,18 @@ class _Pump:
 
 
 class _Receiver:
-    """Waits for one notification that matches."""
+    """Waits for one notification that matches; it has a waiter while it is a receiver of an inbox."""
+
+    __slots__ = ("_mask", "_tag", "rank", "waiter")
+    waiter: _Waiter
 
     def __init__(self, rank: Optional[Int], tag: Optional[Int], mask: Optional[Int]) -> None:
         self.rank = None if rank is None else int(rank)
-        self._tag = None if tag is None else int(tag)
-        self._mask = 2**64 - 1 if mask is None else int(mask)
-        self.waiter: Optional[_Waiter] = None
+        self._tag = 0 if tag is None else int(tag)
+        self._mask = 0 if tag is None else 2**64 - 1 if mask is None else int(mask)
 
-    def matches(self, note: Note) -> bool:
-        if self.rank is not None and note.rank != self.rank:
-            return False
-        return self._tag is None or (note.tag ^ self._tag) & self._mask == 0
-
-    @property
-    def is_waiting(self) -> bool:
-        return self.waiter is not None and not self.waiter.done()
+    def matches(self, rank: int, tag: int) -> bool:
+        return (self.rank is None or self.rank == rank) and (tag ^ self._tag) & self._mask == 0
 
 
 class _Inbox:
@@ -200,14 +228,14 @@ class _Inbox:
     A notification goes to the first receiver that waits for it, or is kept in order.
     """
 
-    def __init__(self, context: ContextBase) -> None:
+    def __init__(self, context: ContextBase, spin: float) -> None:
         self._receivers: list[_Receiver] = []
         self._kept: deque[Note] = deque()
         self._gone: dict[int, str] = {}
         _inboxes.add(self)
         self.listeners: list[asyncio.Queue[Event]] = []
         self.early: deque[Event] = deque()
-        self.pump = _Pump(Queue(context, notes=True, events=True), self._take, True)
+        self.pump = _Pump(Queue(context, notes=True, events=True), self._take, True, spin)
 
     def _take(self, drained: Drained, woken: list[_Waiter]) -> bool:
         events: list[Event] = []
@@ -231,12 +259,13 @@ class _Inbox:
         return LimitError(f"{len(self._kept)} notifications that nobody has asked for are kept")
 
     def _fail(self, receiver: _Receiver, error: Exception) -> None:
-        if receiver.waiter is not None and not receiver.waiter.done():
+        if not receiver.waiter.done():
             receiver.waiter.set_exception(error)
 
     def _deliver(self, note: Note, woken: list[_Waiter]) -> None:
+        rank, tag = note.rank, note.tag
         for receiver in self._receivers:
-            if receiver.waiter is not None and receiver.is_waiting and receiver.matches(note):
+            if receiver.matches(rank, tag) and not receiver.waiter.done():
                 receiver.waiter.set_result(note)
                 woken.append(receiver.waiter)
                 return
@@ -278,7 +307,7 @@ class _Inbox:
 
     def _take_kept(self, receiver: _Receiver) -> Optional[Note]:
         for i, note in enumerate(self._kept):
-            if receiver.matches(note):
+            if receiver.matches(note.rank, note.tag):
                 del self._kept[i]
                 self.pump.resume()
                 return note
@@ -295,14 +324,17 @@ class _Inbox:
             _core.peer_state(receiver.rank)  # raises if there is no such rank
         if self.pump.is_paused:
             raise self._too_many()
-        receiver.waiter = _Waiter(loop=asyncio.get_running_loop())
+        receiver.waiter = waiter = _Waiter(loop=asyncio.get_running_loop())
         self._receivers.append(receiver)
         try:
-            received: Note = await receiver.waiter
+            if self.pump.spin and self.pump.look(waiter):
+                looked: Note = waiter.result()
+                return looked
+            received: Note = await waiter
             return received
         except asyncio.CancelledError:
-            if receiver.waiter.done() and not receiver.waiter.cancelled():
-                self._give_back(receiver.waiter.result())
+            if waiter.done() and not waiter.cancelled():
+                self._give_back(waiter.result())
             raise
         finally:
             self._receivers.remove(receiver)
@@ -646,6 +678,7 @@ class Context(ContextBase):
     _transfer_type = Transfer
     _operations: Optional[_Pump] = None
     _inbox: Optional[_Inbox] = None
+    _spin = 0.0
 
     if TYPE_CHECKING:
 
@@ -858,7 +891,7 @@ class Context(ContextBase):
 
     def _open_inbox(self) -> _Inbox:
         if self._inbox is None:
-            self._inbox = _Inbox(self)
+            self._inbox = _Inbox(self, self._spin)
         return self._inbox
 
     async def _team(self, how: str, **kwargs: Any) -> Any:
@@ -867,10 +900,10 @@ class Context(ContextBase):
     async def _run(self, start: Callable[..., Request], *args: Any, **kwargs: Any) -> Any:
         """Start an operation, and await its end; a task that is canceled waits for that, too."""
         if self._operations is None:
-            self._operations = _Pump(Queue(self, reports_ended=False), _ended, False)
+            self._operations = _Pump(Queue(self, reports_ended=False), _ended, False, self._spin)
         waiter = _Waiter(loop=asyncio.get_running_loop())
         request = start(*args, **kwargs, queue=self._operations.queue, data=waiter)
-        if not request.done:
+        if not request.done and not (self._spin and self._operations.look(waiter)):
             self._operations.resume()
             try:
                 await waiter
@@ -903,11 +936,21 @@ class Job(_JobContext):
 
     Args:
         timeout: as of nixlrun.Job; here it only bounds what is not awaited.
+        spin: seconds, 0 to MAX_SPIN, for which a task that awaits looks for what it waits for
+            before it gives the loop its turn. With 0 it never does. See nixlrun-python(7).
     """
+
+    def __init__(self, timeout: Timeout = DEFAULT, *, spin: float = 0.0) -> None:
+        if not 0 <= spin <= MAX_SPIN:
+            raise ValueError(f"spin is {spin}; it must be 0 to {MAX_SPIN} s")
+        super().__init__(timeout)
+        self._spin = spin
 
     def context(self, name: str) -> Context:
         """Open the context of a name of 1 to 255 bytes."""
-        return Context(name)
+        context = Context(name)
+        context._spin = self._spin
+        return context
 
     def readmit(self, rank: Int, incarnation: Int) -> None:
         """Readmit a rank that nixlrun has started again; see nixlrun.Job.readmit()."""
@@ -973,5 +1016,6 @@ class Job(_JobContext):
 
 
 __all__ = [
-    "MAX_UNMATCHED", "Context", "Job", "Prepared", "Region", "Signal", "Team", "Transfer", "drain",
+    "MAX_SPIN", "MAX_UNMATCHED", "Context", "Job", "Prepared", "Region", "Signal", "Team",
+    "Transfer", "drain",
 ]  # fmt: skip

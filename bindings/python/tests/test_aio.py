@@ -260,3 +260,40 @@ def test_an_interrupted_loop_ends():
             await job.recv(1 - job.rank)
 
     asyncio.run(main())
+
+
+@pytest.mark.ranks(2)
+async def test_spinning_leaves_the_loop_its_turns(job):
+    """What comes within the time is taken where a task awaits; others still have their turns."""
+    with pytest.raises(ValueError, match="spin is 2"):
+        nixlrun.aio.Job(spin=2)
+    other, rounds = 1 - job.rank, 3000
+    turns = 0
+
+    async def count():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with nixlrun.aio.Job(spin=1e-3) as spinning:
+        box = spinning.region("box", 64)
+        counting = asyncio.ensure_future(count())
+        begin = time.monotonic()
+        for i in range(rounds):
+            if spinning.rank == 0:
+                await spinning.notify(other, 1, b"%d" % i)
+                await box.signal(0).at_least(i + 1)
+            else:
+                assert (await spinning.recv(other, 1)).payload == b"%d" % i
+                await box.signal(0).add(other)
+        took = time.monotonic() - begin
+        assert turns > min(rounds, took / 1e-3) / 10
+        waiting = asyncio.ensure_future(spinning.recv(other, 2))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        counting.cancel()
+        await (await spinning.team()).barrier()
+        await box.close()
