@@ -80,18 +80,61 @@ static std::string attach_published(const std::string &where, nb::handle timeout
     return call->text.c_str();
 }
 
-static int attach_attach(const std::string &where, const std::string &name,
-                         const std::string &schema, nb::handle timeout)
+constexpr int64_t ATTACH_MOST_NS = 16 * SLICE_NS;
+
+/* Does nobody want the result any more? */
+static void check_wanted(nb::handle is_wanted)
 {
-    auto call = std::make_shared<AttachCall>(where, name, schema);
+    check_leaving();
+    if (!is_wanted.is_none() && !nb::cast<bool>(is_wanted())) {
+        fail(plain_detail(NIXL_E_CANCELED, -1, "nixl_attach"));
+    }
+}
 
-    call->timeout_ns = read_timeout(timeout);
-    CallResult result = call_aside(call, [](void *state) {
-        auto *attach = (AttachCall *)state;
+/*
+ * Attempts in slices of the time, so that nothing waits for a name that nobody has published when
+ * the job is closed, or the caller does not want it any more. A publisher that is there has longer
+ * and longer to answer.
+ */
+static CallResult attach_in_slices(const AttachCall &wanted, int64_t timeout_ns,
+                                   nb::handle is_wanted, int *rank_p)
+{
+    const int64_t begin = timeout_ns == NIXL_FOREVER ? 0 : now_ns();
+    int64_t most = SLICE_NS;
 
-        return nixl_attach(attach->where.c_str(), attach->name.c_str(), attach->schema.c_str(),
-                           attach->timeout_ns, &attach->rank);
-    });
+    for (;;) {
+        const int64_t left =
+            timeout_ns == NIXL_FOREVER ? timeout_ns : timeout_ns - (now_ns() - begin);
+        const bool is_last = left < 2 * most;
+        auto call = std::make_shared<AttachCall>(wanted);
+
+        call->timeout_ns = !is_last ? most : left > 0 ? left : 0;
+        CallResult result = call_aside(call, [](void *state) {
+            auto *attach = (AttachCall *)state;
+
+            return nixl_attach(attach->where.c_str(), attach->name.c_str(), attach->schema.c_str(),
+                               attach->timeout_ns, &attach->rank);
+        });
+        const bool is_over = result.status != NIXL_E_NOT_FOUND && result.status != NIXL_E_TIMEOUT;
+        if (is_over || is_last) {
+            *rank_p = call->rank;
+            tell_whole_time(&result.detail, timeout_ns, call->timeout_ns);
+            return result;
+        }
+        if (result.status == NIXL_E_TIMEOUT && most < ATTACH_MOST_NS) {
+            most *= 2;
+        }
+        check_wanted(is_wanted);
+    }
+}
+
+static int attach_attach(const std::string &where, const std::string &name,
+                         const std::string &schema, nb::handle timeout, nb::handle is_wanted)
+{
+    int rank = -1;
+    CallResult result =
+        attach_in_slices(AttachCall(where, name, schema), read_timeout(timeout), is_wanted, &rank);
+
     if (result.status == NIXL_INPROGRESS) {
         Detail detail = plain_detail(NIXL_E_TIMEOUT, -1, "nixl_attach");
 
@@ -101,7 +144,7 @@ static int attach_attach(const std::string &where, const std::string &name,
     if (result.status != NIXL_OK) {
         fail(result.detail);
     }
-    return call->rank;
+    return rank;
 }
 
 /* What nixl_attach_rank() is about. */
@@ -164,7 +207,8 @@ void bind_attach(nb::module_ &module)
     module.def("published_at", &attach_published_at, "where"_a, "name"_a);
     module.def("published", &attach_published, "where"_a, "timeout"_a.none());
     module.def("unpublish", &attach_unpublish, "where"_a, "name"_a);
-    module.def("attach", &attach_attach, "where"_a, "name"_a, "schema"_a, "timeout"_a.none());
+    module.def("attach", &attach_attach, "where"_a, "name"_a, "schema"_a, "timeout"_a.none(),
+               "is_wanted"_a.none());
     module.def("attach_rank", &attach_attach_rank, "through"_a, "job"_a, "job_rank"_a,
                "timeout"_a.none());
     module.def("peer_number", &attach_number, "job"_a, "job_rank"_a);

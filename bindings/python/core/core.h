@@ -209,7 +209,8 @@ int64_t now_ns();
 void check_signals();
 /* ClosedError if the job is being closed. */
 void check_leaving();
-/* A wait was cut into slices; give the text of the last one the whole time. */
+/* A wait was cut into slices: give the text of the last one the whole time. */
+void tell_whole_time(Detail *detail, int64_t timeout_ns, int64_t slice_ns);
 [[noreturn]] void fail_timeout(int64_t timeout_ns, int64_t slice_ns);
 
 /*

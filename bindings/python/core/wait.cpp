@@ -61,14 +61,22 @@ static std::string duration(int64_t ns)
     return text;
 }
 
+void tell_whole_time(Detail *detail, int64_t timeout_ns, int64_t slice_ns)
+{
+    const std::string slice = duration(slice_ns);
+    const size_t at = detail->text.find(slice);
+
+    if (at != std::string::npos) {
+        detail->text.replace(at, slice.size(), duration(timeout_ns));
+    }
+}
+
 void fail_timeout(int64_t timeout_ns, int64_t slice_ns)
 {
     Detail detail = last_detail(NIXL_E_TIMEOUT);
-    const std::string slice = duration(slice_ns);
-    const size_t at = slice_ns > 0 ? detail.text.find(slice) : std::string::npos;
 
-    if (at != std::string::npos) {
-        detail.text.replace(at, slice.size(), duration(timeout_ns));
+    if (slice_ns > 0) {
+        tell_whole_time(&detail, timeout_ns, slice_ns);
     }
     fail(detail);
 }

@@ -17,6 +17,7 @@ from ._core import DEFAULT, Drained, Queue
 from ._types import PeerInfo, RouteInfo, Stats, as_stats
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from ._types import Int, Timeout
@@ -218,8 +219,15 @@ class JobBase(_Base):
         rows = (line.split(" ", 2) for line in _core.published(where, timeout).splitlines())
         return [(name, int(pid), host) for name, pid, host in rows]
 
-    def _attach(self, where: str, name: str, schema: str, timeout: Timeout) -> Rank:
-        return Rank(_core.attach(where, name, schema, timeout))
+    def _attach(
+        self,
+        where: str,
+        name: str,
+        schema: str,
+        timeout: Timeout,
+        is_wanted: Optional[Callable[[], bool]] = None,
+    ) -> Rank:
+        return Rank(_core.attach(where, name, schema, timeout, is_wanted))
 
     def _attach_rank(self, through: Int, job: Int, job_rank: Int, timeout: Timeout) -> Rank:
         return Rank(_core.attach_rank(through, job, job_rank, timeout))
@@ -361,8 +369,8 @@ class Job(_JobContext):
 
         All calls about one rank take the number that is returned, which is ``size`` or higher. It
         is the same if the two are attached already. The other process gets a number for this one,
-        too, and both an event "peer_joined". If a signal ends the wait, the attempt goes on by
-        itself.
+        too, and both an event "peer_joined". If a signal ends the wait, an attempt goes on by
+        itself for up to half a second, or up to 8 s if there is a publisher that does not answer.
 
         Args:
             where, name, schema: as of publish(); the schemas must be equal.

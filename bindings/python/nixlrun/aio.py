@@ -968,9 +968,19 @@ class Job(_JobContext):
     ) -> Rank:
         """Attach to the process that has published a name; see nixlrun.Job.attach().
 
-        It is made in a thread, where it goes on for the rest of its time if the task is canceled.
+        It is made in a thread. If the task is canceled, an attempt goes on there for up to half a
+        second, or up to 8 s if there is a publisher that does not answer.
         """
-        rank: Rank = await _in_thread(lambda: self._attach(where, name, schema, timeout))
+        is_canceled = threading.Event()
+        try:
+            rank: Rank = await _in_thread(
+                lambda: self._attach(
+                    where, name, schema, timeout, lambda: not is_canceled.is_set()
+                )
+            )
+        except asyncio.CancelledError:
+            is_canceled.set()
+            raise
         return rank
 
     async def attach_rank(

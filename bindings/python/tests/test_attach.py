@@ -303,6 +303,80 @@ def test_ctrl_c_ends_the_wait(processes):
     assert time.monotonic() - begin < 5
 
 
+def test_nobody_waits_for_an_attach_that_is_not_wanted_any_more(processes):
+    """A task that was canceled, or another thread, hinders neither the loop nor the job's end."""
+    worker = processes.start("""
+    async def main():
+        async with nixlrun.aio.Job() as job:
+            attaching = asyncio.ensure_future(job.attach(where, "nobody", timeout=None))
+            await asyncio.sleep(0.1)
+            attaching.cancel()
+            begin = time.monotonic()
+            try:
+                await attaching
+            except asyncio.CancelledError:
+                print("canceled", time.monotonic() - begin < 0.2)
+            begin = time.monotonic()
+        print("closed", time.monotonic() - begin < 2)
+
+    asyncio.run(main())
+    job = nixlrun.Job()
+    failures = []
+
+    def attach():
+        try:
+            job.attach(where, "nobody", timeout=60)
+        except nixlrun.ClosedError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=attach)
+    thread.start()
+    time.sleep(0.1)
+    begin = time.monotonic()
+    job.close()
+    thread.join()
+    print("closed", time.monotonic() - begin < 2, *failures)
+    """)
+    assert output(worker) == "canceled True\nclosed True\nclosed True the job is closed\n"
+
+
+def test_the_time_of_an_attach_is_told_whole(processes):
+    worker = processes.start("""
+    with nixlrun.Job() as job:
+        for timeout in 0.3, 1.3:
+            begin = time.monotonic()
+            try:
+                job.attach(where, "nobody", timeout=timeout)
+            except nixlrun.NotFoundError as error:
+                print(timeout <= time.monotonic() - begin < timeout + 1, error)
+    """)
+    told = output(worker).splitlines()
+    assert [line.partition(";")[0].split(" within ")[1] for line in told] == ["300 ms", "1.3 s"]
+    assert all(line.startswith("True ") for line in told)
+
+
+def test_a_publisher_that_is_stopped_for_some_time_is_attached(processes):
+    server = processes.start("""
+    with nixlrun.Job() as job:
+        job.publish(where, "server")
+        print("published", flush=True)
+        event(job, "peer_joined")
+        job.recv(tag=1)
+    """)
+    assert server.stdout.readline() == "published\n"
+    os.kill(server.pid, signal.SIGSTOP)
+    worker = processes.start("""
+    with nixlrun.Job() as job:
+        print("attaches", flush=True)
+        job.notify(job.attach(where, "server", timeout=30), 1)
+    """)
+    assert worker.stdout.readline() == "attaches\n"
+    time.sleep(1.2)  # more than one attempt takes
+    os.kill(server.pid, signal.SIGCONT)
+    output(worker)
+    output(server)
+
+
 def test_a_publication_ends_with_its_job(processes, tmp_path):
     output(processes.start("""
     with nixlrun.Job() as job:
