@@ -90,6 +90,7 @@ unit_programs = \
 	%D%/struct \
 	%D%/table \
 	%D%/tcp \
+	%D%/tcp_choice \
 	%D%/tcp_ep \
 	%D%/tcp_health \
 	%D%/tcp_pieces \
@@ -315,6 +316,9 @@ fake_net = %D%/net_case.h %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h $(fak
 %C%_table_LDADD = $(unit_launcher_libs)
 %C%_tcp_CFLAGS = $(unit_cflags)
 %C%_tcp_LDADD = transports/tcp/libnxr_tcp_pure.la $(CRITERION_LIBS)
+%C%_tcp_choice_SOURCES = %D%/tcp_choice.c
+%C%_tcp_choice_CFLAGS = $(unit_cflags)
+%C%_tcp_choice_LDADD = transports/tcp/libnxr_tcp_pure.la $(CRITERION_LIBS)
 %C%_tcp_ep_SOURCES = %D%/tcp_ep.c transports/tcp/connect.c transports/tcp/ops.c \
 	transports/tcp/outbox.c transports/tcp/pieces.c transports/tcp/stripes.c transports/reason.c
 %C%_tcp_ep_CFLAGS = $(unit_cflags)

@@ -481,3 +481,72 @@ Test(tcp_rails, an_endpoint_that_is_being_closed_sends_what_was_accepted)
     cr_expect(not(nxr_tcp_rails_are_busy(&ep)));
     cr_expect(gt(sz, wires[0].n, NBYTES));
 }
+
+/* ---- whether it pays ------------------------------------------------------------------------- */
+
+/* All pieces of the operation arrive; returns those that rail 1 has carried. */
+static unsigned spread_all(void)
+{
+    uint64_t number = begin_spread(SIZE_MAX);
+    unsigned of_first = pieces_arrive(0, &stream), of_second = pieces_arrive(1, &second);
+
+    cr_expect(eq(uint, of_first ^ of_second, 0x1f), "all of plan %lu", (unsigned long)number);
+    cr_expect(nxr_list_is_empty(&ep.rails->stripes));
+    return of_second;
+}
+
+Test(tcp_rails, it_is_measured_with_all_rails_and_with_the_first_in_turns)
+{
+    const struct nxr_tcp_trials *trials;
+
+    open_rails();
+    trials = ep.rails->choice.classes[nxr_tcp_class_of(NBYTES)].trials;
+    cr_expect(eq(uint, spread_all(), 0x1e));
+    cr_expect(eq(uint, spread_all(), 0), "the first alone");
+    cr_expect(eq(uint, spread_all(), 0x1e));
+    cr_expect(eq(uint, trials[NXR_TCP_SPREAD].n, 2));
+    cr_expect(eq(uint, trials[NXR_TCP_ALONE].n, 1));
+    cr_expect(eq(uint, n_ended, 3));
+    rail(1)->lost(rail(1), "reset");
+    cr_expect(eq(uint, trials[NXR_TCP_SPREAD].n, 0), "other rails, other times");
+}
+
+Test(tcp_rails, what_was_found_to_be_slower_is_not_spread)
+{
+    const unsigned char message[40] = {1};
+
+    open_rails();
+    (void)spread_all();
+    cr_expect(ep.rails->is_limited);
+    for (unsigned i = 0; i < NXR_TCP_N_CLASSES; i++) {
+        ep.rails->choice.classes[i].is_whole = true;
+        ep.rails->choice.classes[i].n_to_rest = 1;
+    }
+    give_room(0, SIZE_MAX);
+    cr_expect(
+        eq(int, nxr_tcp_send(&ep, message, sizeof(message), sent_bytes, NBYTES, &op), NIXL_OK));
+    cr_expect(nxr_list_is_empty(&ep.rails->stripes));
+    cr_expect(eq(sz, wires[0].n, sizeof(struct nxr_tcp_frame) + sizeof(message) + NBYTES));
+    cr_expect(not(ep.rails->is_limited), "the kernel queues as much as it wants");
+}
+
+Test(tcp_rails, operations_behind_each_other_are_measured_together)
+{
+    const struct nxr_tcp_trials *trials;
+    uint64_t first, second_number;
+
+    open_rails();
+    trials = ep.rails->choice.classes[nxr_tcp_class_of(NBYTES)].trials;
+    first = begin_spread(SIZE_MAX);
+    second_number = begin_spread(SIZE_MAX);
+    cr_expect(eq(u64, second_number, first + 1));
+    cr_expect(eq(u64, ep.rails->run.nbytes, 2 * NBYTES));
+    cr_expect(not(ep.rails->run.is_mixed));
+    for (unsigned i = 0; i < 5; i++) { /* as much as is tried, and more */
+        (void)begin_spread(0);
+    }
+    cr_expect(eq(u64, ep.rails->run.nbytes, 7 * NBYTES));
+    (void)begin_spread(0);
+    cr_expect(ep.rails->run.is_mixed, "too much");
+    cr_expect(eq(uint, trials[NXR_TCP_SPREAD].n, 0));
+}

@@ -30,5 +30,6 @@ noinst_LTLIBRARIES += %D%/libnxr_tcp_pure.la
 %C%_libnxr_tcp_pure_la_SOURCES = \
 	src/util/announce.c src/util/announce.h \
 	%D%/address.c %D%/address.h \
+	%D%/choice.c %D%/choice.h \
 	%D%/frame.c %D%/frame.h
 %C%_libnxr_tcp_pure_la_CFLAGS = $(AM_CFLAGS)

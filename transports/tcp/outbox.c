@@ -164,7 +164,8 @@ int nxr_tcp_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const 
     if (ep->has_failed) {
         return NIXL_E_TRANSPORT;
     }
-    if (bulk_nbytes >= NXR_TCP_STRIPE_MIN && nxr_tcp_rails_are_useful(ep)) {
+    if (bulk_nbytes >= NXR_TCP_STRIPE_MIN && nxr_tcp_rails_are_useful(ep) &&
+        nxr_tcp_rails_are_faster(ep, bulk_nbytes)) {
         tcp_outbox_spread(ep, &out);
     }
     if (ep->conn != NULL && ep->n_outs == 0 && is_between(ep)) {

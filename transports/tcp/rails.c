@@ -23,16 +23,6 @@
 #define TICK_NS   (100 * NXR_MS) /* while something is under way */
 #define SILENT_NS (900 * NXR_MS) /* without any acknowledgement of the other kernel */
 
-/* Unsent bytes in the kernel: what lies there goes by no other rail. */
-#define UNSENT_NBYTES (256 * 1024)
-
-static void limit_unsent(const struct nxr_tcp_conn *conn)
-{
-    const int limit = UNSENT_NBYTES;
-
-    (void)setsockopt(conn->watch.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &limit, sizeof(limit));
-}
-
 static const char *tcp_rails_name(const struct nxr_tcp_rail *rail)
 {
     return nxr_tcp.names[rail->pair.mine];
@@ -104,12 +94,13 @@ static void tcp_rails_proven(struct nxr_tcp_rail *rail)
     rail->is_open = true;
     rail->pause_ns = 0;
     rail->heard_nbytes = 0;
-    limit_unsent(rail->conn);
+    nxr_tcp_limit_unsent(rail->conn, true);
     nxr_tcp.core->log(NXR_NET_INFO,
                       rail->was_open ? "tcp: %s answers again; used again"
                                      : "tcp: %s is joined as a rail",
                       tcp_rails_name(rail));
     rail->was_open = true;
+    nxr_tcp_choice_renew(&rail->ep->rails->choice);
     nxr_tcp_rail_feed(rail);
 }
 
@@ -144,6 +135,7 @@ static void tcp_rails_lost(struct nxr_tcp_rail *rail, const char *why)
     rail->is_open = false;
     nxr_tcp_conn_abort(conn);
     nxr_tcp_pieces_return(rail);
+    nxr_tcp_choice_renew(&ep->rails->choice);
     pause_rail(rail);
     tcp_rails_watch(ep->rails, !nxr_list_is_empty(&ep->rails->stripes));
     nxr_tcp_rails_feed(ep);
@@ -238,9 +230,6 @@ static bool tcp_rails_open(struct nxr_net_ep *ep)
         ep->rails->at[i].index = i;
         ep->rails->at[i].proven = tcp_rails_proven;
         ep->rails->at[i].lost = tcp_rails_lost;
-    }
-    if (ep->rails->n > 1) {
-        limit_unsent(ep->conn);
     }
     return true;
 }

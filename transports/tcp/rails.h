@@ -13,6 +13,7 @@
 #ifndef NXR_TCP_RAILS_H
 #define NXR_TCP_RAILS_H
 
+#include "choice.h"
 #include "connection.h"
 
 #define NXR_TCP_STRIPE_MIN ((size_t)256 * 1024)
@@ -36,6 +37,7 @@ struct nxr_tcp_stripe {
     uint32_t next;   /* no piece before it waits */
     uint32_t n_left; /* pieces without an ack */
     bool is_taken;   /* the plan has its ack: rails other than 0 may carry pieces */
+    bool is_alone;   /* ... and they carry none of this: NXR_TCP_ALONE */
     size_t message_nbytes;
     struct nxr_tcp_plan plan;                     /* followed by the message: */
     unsigned char message[NXR_NET_HEADER_NBYTES]; /* ... as they go out */
@@ -75,6 +77,18 @@ struct nxr_tcp_rails {
     struct nxr_list stripes; /* by number */
     unsigned n_untaken;      /* plans without an ack */
     struct nxr_tcp_timer timer;
+
+    /* What is spread, and what was since nothing was: that is measured. */
+    struct nxr_tcp_choice choice;
+    struct {
+        int64_t began_at;
+        uint64_t nbytes;
+        unsigned class;
+        enum nxr_tcp_way way;
+        bool is_mixed; /* it tells nothing */
+    } run;
+    bool is_limited; /* the ordered stream, to short queues in the kernel */
+
     unsigned n;
     struct nxr_tcp_rail at[NXR_TCP_MAX_RAILS];
 };
@@ -101,10 +115,17 @@ void nxr_tcp_rails_use(struct nxr_net_ep *ep);
 /* Would bulk for that endpoint be spread? If a rail has failed, it may be used again any time. */
 bool nxr_tcp_rails_are_useful(const struct nxr_net_ep *ep);
 
-/* NULL: no memory, or too many plans have no ack. */
+/*
+ * Is bulk of that length spread? It must be useful. Then it is to be spread at once, or not at all:
+ * NULL if there is no memory, or if too many plans have no ack.
+ */
+bool nxr_tcp_rails_are_faster(struct nxr_net_ep *ep, size_t bulk_nbytes);
 struct nxr_tcp_stripe *nxr_tcp_stripe_new(struct nxr_net_ep *ep, const void *message,
                                           size_t message_nbytes, const void *bulk,
                                           size_t bulk_nbytes, struct nxr_net_op *op);
+
+/* Keep queues of a connection in the kernel short, or not. */
+void nxr_tcp_limit_unsent(const struct nxr_tcp_conn *conn, bool is_limited);
 
 /* Send pieces on a rail, as many as the kernel takes, and watch for room for the rest. */
 void nxr_tcp_rail_feed(struct nxr_tcp_rail *rail);

@@ -13,9 +13,14 @@
 #include "util/clock.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+
+/* Unsent bytes in the kernel: what lies there goes by no other rail. */
+#define UNSENT_NBYTES (256 * 1024)
 
 #define TURN_PIECES 8 /* passed to the kernel for one rail in one turn: 4 MiB */
 
@@ -33,6 +38,55 @@ bool nxr_tcp_rails_are_useful(const struct nxr_net_ep *ep)
     return is_useful;
 }
 
+/* ---- whether it pays ------------------------------------------------------------------------- */
+
+void nxr_tcp_limit_unsent(const struct nxr_tcp_conn *conn, bool is_limited)
+{
+    const int limit = is_limited ? UNSENT_NBYTES : 0; /* 0: as the host wants it */
+
+    (void)setsockopt(conn->watch.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &limit, sizeof(limit));
+}
+
+/* The next operation begins a run, or goes on with it. Returns its way. */
+static enum nxr_tcp_way way_in_run(struct nxr_net_ep *ep, uint64_t nbytes)
+{
+    struct nxr_tcp_rails *rails = ep->rails;
+    unsigned class = nxr_tcp_class_of(nbytes);
+
+    if (nxr_list_is_empty(&rails->stripes) && ep->n_outs == 0) {
+        rails->run.began_at = nxr_now_ns();
+        rails->run.nbytes = nbytes;
+        rails->run.class = class;
+        rails->run.way = nxr_tcp_choose(&rails->choice, nbytes);
+        rails->run.is_mixed = false;
+        return rails->run.way;
+    }
+    rails->run.nbytes += nbytes;
+    rails->run.is_mixed |= class != rails->run.class || rails->run.way == NXR_TCP_WHOLE ||
+                           rails->run.nbytes > NXR_TCP_TRIAL_NBYTES;
+    return rails->run.is_mixed ? nxr_tcp_best(&rails->choice, nbytes) : rails->run.way;
+}
+
+bool nxr_tcp_rails_are_faster(struct nxr_net_ep *ep, size_t bulk_nbytes)
+{
+    bool is_cut = way_in_run(ep, bulk_nbytes) != NXR_TCP_WHOLE;
+
+    if (is_cut != ep->rails->is_limited) {
+        nxr_tcp_limit_unsent(ep->conn, is_cut);
+        ep->rails->is_limited = is_cut;
+    }
+    return is_cut;
+}
+
+/* Nothing is spread any more. */
+static void end_run(struct nxr_tcp_rails *rails)
+{
+    if (!rails->run.is_mixed) {
+        nxr_tcp_learn(&rails->choice, rails->run.class, rails->run.way, rails->run.nbytes,
+                      nxr_now_ns() - rails->run.began_at);
+    }
+}
+
 struct nxr_tcp_stripe *nxr_tcp_stripe_new(struct nxr_net_ep *ep, const void *message,
                                           size_t message_nbytes, const void *bulk,
                                           size_t bulk_nbytes, struct nxr_net_op *op)
@@ -48,6 +102,7 @@ struct nxr_tcp_stripe *nxr_tcp_stripe_new(struct nxr_net_ep *ep, const void *mes
     if (stripe == NULL) {
         return NULL;
     }
+    stripe->is_alone = !ep->rails->run.is_mixed && ep->rails->run.way == NXR_TCP_ALONE;
     stripe->op = op;
     stripe->bytes = bulk;
     stripe->nbytes = bulk_nbytes;
@@ -73,18 +128,21 @@ static struct nxr_tcp_conn *conn_of(const struct nxr_tcp_rail *rail)
 static bool may_carry(const struct nxr_tcp_rail *rail, const struct nxr_tcp_stripe *stripe)
 {
     const struct nxr_tcp_rails *rails = rail->ep->rails;
-    bool is_alone = true;
+    bool is_only = true;
 
+    if (stripe->is_alone && rail->index > 0) {
+        return false;
+    }
     if (rail->n_unheard == NXR_TCP_MAX_UNHEARD) {
         return false;
     }
     if (stripe->is_taken || rail->index > 0) {
         return stripe->is_taken;
     }
-    for (unsigned i = 1; i < rails->n; i++) {
-        is_alone &= !rails->at[i].is_open;
+    for (unsigned i = 1; !stripe->is_alone && i < rails->n; i++) {
+        is_only &= !rails->at[i].is_open;
     }
-    return is_alone || stripe->next == 0 || rail->ep->is_closing;
+    return is_only || stripe->next == 0 || rail->ep->is_closing;
 }
 
 /* The next operation with a piece that the rail may carry; NULL: none. */
@@ -285,6 +343,9 @@ static const char *take_piece_ack(struct nxr_tcp_rail *rail, struct nxr_tcp_stri
     }
     if (--stripe->n_left == 0) {
         nxr_list_remove(&stripe->link);
+        if (nxr_list_is_empty(&rail->ep->rails->stripes)) {
+            end_run(rail->ep->rails);
+        }
         nxr_tcp_op_end(stripe->op, NIXL_OK);
         free(stripe);
     }
