@@ -4,6 +4,7 @@
  *
  *     rails put|get [BOUND_S]
  *     rails gone
+ *     rails first
  *
  * Rank 0 moves a large block to or from the last rank, on another host. The .mp file has limited
  * the rate of the rails, so that the cut comes while bytes are on their way. On a slow machine it
@@ -16,6 +17,9 @@
  *
  * gone: puts, and the interface of rank 0 loses its address too, so that the rail cannot be opened
  * again. As long as that lasts rank 0 must not be kept busy by it.
+ *
+ * first: puts, and rail 0 of tcp is cut, for less than NIXLRUN_PEER_TIMEOUT: what it carries waits,
+ * and nobody is lost.
  */
 #include "test/net/bed.h"
 
@@ -38,7 +42,7 @@
 static atomic_uint n_paused, n_back;
 
 static int other;
-static bool is_put, is_gone;
+static bool is_put, is_gone, is_first;
 static int64_t bound_ns;
 static struct nixl_region *region;
 static unsigned char *memory;
@@ -123,8 +127,8 @@ static bool move_block(uint64_t seed, int cut_host)
     unsigned n_paused_before = n_paused, n_back_before = n_back;
     struct nixl_req *req = NULL;
     int64_t began_ns = mpt_now_ns(), cut_ns;
+    int status, cut_rail = is_first ? 0 : 1;
     bool is_in_time = true;
-    int status;
 
     if (is_put) {
         mpt_fill(memory, NBYTES, seed);
@@ -136,9 +140,13 @@ static bool move_block(uint64_t seed, int cut_host)
                     : nixl_get_x(other, region, 0, memory, NBYTES, NULL, &req);
     MPT_TRUE(status == NIXL_INPROGRESS || status == NIXL_OK); /* OK: the thread was frozen in it */
     if (cut_host >= 0) {
-        bed_link("cut h%d 1", cut_host);
+        bed_link("cut h%d %d", cut_host, cut_rail);
         if (is_gone) {
             bed_link("strip h%d 1", cut_host);
+        }
+        if (is_first) {
+            rest();
+            bed_link("join h%d 0", cut_host);
         }
         status = status == NIXL_INPROGRESS ? nixl_req_test(&req) : status;
         is_in_time = status == NIXL_INPROGRESS;
@@ -148,7 +156,7 @@ static bool move_block(uint64_t seed, int cut_host)
     MPT_OK(nixl_flush(other, MPT_PATIENCE));
     printf("%s: %.3f s, %.3f s after the cut\n", is_put ? "put" : "get",
            (double)(mpt_now_ns() - began_ns) / MPT_S, (double)(mpt_now_ns() - cut_ns) / MPT_S);
-    if (cut_host >= 0) {
+    if (cut_host >= 0 && !is_first) {
         MPT_LT(mpt_now_ns() - cut_ns, bound_ns);
         if (is_gone) {
             rest();
@@ -214,7 +222,8 @@ int main(int argc, char **argv)
     mpt_start();
     MPT_TRUE(argc == 2 || argc == 3);
     is_gone = strcmp(argv[1], "gone") == 0;
-    is_put = is_gone || strcmp(argv[1], "put") == 0;
+    is_first = strcmp(argv[1], "first") == 0;
+    is_put = is_gone || is_first || strcmp(argv[1], "put") == 0;
     n_blocks = is_gone ? 3 : n_blocks; /* rank 1 is not the one that rests */
     bound_ns = argc == 3 ? atoi(argv[2]) * MPT_S : MPT_PATIENCE;
     setenv("NIXLRUN_LOG", "info", 1);
