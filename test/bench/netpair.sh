@@ -34,14 +34,14 @@ netpair_up() {
         ip -n "$host" link set lo up
         touch "$directory/$host"
         unshare --uts="$directory/$host" hostname "$host" || return 1
-        netpair_await_links "$host" || return 1
+        netpair_await_links "$host" "$n" || return 1
     done
 }
 
-# A new link is down for a moment, and libraries pass over it then.
+# netpair_await_links HOST N: a new link is down for a moment, and libraries pass over it then.
 netpair_await_links() {
     local deadline=$((SECONDS + 10))
-    until [ "$(ip -n "$1" -br link show type veth | awk '$2 != "UP"' | wc -l)" = 0 ]; do
+    until [ "$(ip -n "$1" -br link show type veth | awk '$2 == "UP"' | wc -l)" = "$2" ]; do
         [ $SECONDS -lt $deadline ] || return 1
         sleep 0.05
     done

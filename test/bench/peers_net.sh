@@ -22,8 +22,8 @@ MPICH, as far as they are installed, in turns. The hosts are namespaces of this 
 which needs root and iproute2; Open MPI starts nixlrun's ranks, too.
 
   --list            which peers are here, which are not and how to install them; measure nothing
-  --only LIST       of: peers, collectives, own (nixl_bench beside TCP), rails (two of 1 Gbit/s
-                    against one). Default: peers
+  --only LIST       of: peers, collectives, own (nixl_bench beside TCP), rails (two and
+                    four of 1 Gbit/s against one). Default: peers
   --peers LIST      of: $all_peers. Default: all that are installed
   --ranks LIST      numbers of ranks of the collectives, half on each host. Default: 2
   --sizes LIST      bytes, such as 8,1048576. Default: depends on what is measured
@@ -242,39 +242,54 @@ if is_chosen own; then
     done
 fi
 
-# ---- two rails of 1 Gbit/s against one ----
+# ---- several rails of 1 Gbit/s against one ----
 
-rail_goal=1.8
 rail_size=16M
+rail_goals="2:1.9 4:3.7" # how many, and how many times as fast as one
 
-# rails N OPERATION: the nanoseconds of it over so many rails
+# rails TRANSPORT N OPERATION: the nanoseconds of it over so many rails; nothing if there is no figure
 rails() {
-    local host state=down
-    [ "$1" = 1 ] || state=up
+    local host rail state
     for host in "${hosts[@]}"; do
-        ip -n "$host" link set veth1 $state
+        for rail in 1 2 3; do
+            state=down
+            [ "$rail" -ge "$2" ] || state=up
+            ip -n "$host" link set "veth$rail" $state
+        done
     done
-    bench auto "$2" --sizes $rail_size --iters 5 --csv | awk -F, -v test="$2" '$1 == test { print $8 }'
+    for host in "${hosts[@]}"; do
+        netpair_await_links "$host" "$2" || return 1
+    done
+    bench "$1" "$3" --sizes $rail_size --iters 15 --csv | awk -F, -v test="$3" '$1 == test { print $8 }'
+}
+
+# rails_verdict TRANSPORT OPERATION N GOAL ONE MANY
+rails_verdict() {
+    awk -v what="$1 $2" -v n="$3" -v goal="$4" -v one="$5" -v many="$6" 'BEGIN {
+        if (one <= 0 || many <= 0) {
+            printf "%-6s %-14s %d rails: not measured\n", "-", what, n
+            exit
+        }
+        printf "%-6s %-14s one %.1f ms, %d rails %.1f ms: %.2f times  allowed from %.2f\n",
+               (one / many >= goal ? "PASS" : "FAIL"), what, one / 1e6, n, many / 1e6, one / many, goal
+    }'
 }
 
 if is_chosen rails; then
     echo
-    echo "Two rails of 1 Gbit/s against one, $rail_size"
+    echo "Two and four rails of 1 Gbit/s against one, $rail_size"
     netpair_down
-    if ! netpair_up "$work" 2 || ! netpair_limit 1gbit; then
-        fail "cannot make two rails of 1 Gbit/s"
+    if ! netpair_up "$work" 4 || ! netpair_limit 1gbit; then
+        fail "cannot make four rails of 1 Gbit/s"
     fi
-    for op in put_flush get; do
-        with_one=$(rails 1 $op)
-        with_two=$(rails 2 $op)
-        awk -v op=$op -v one="$with_one" -v two="$with_two" -v goal=$rail_goal 'BEGIN {
-            if (one <= 0 || two <= 0) {
-                printf "%-6s %-12s not measured\n", "-", op
-                exit
-            }
-            printf "%-6s %-12s one %.1f ms, two %.1f ms: %.2f times  allowed from %.2f\n",
-                   (one / two >= goal ? "PASS" : "FAIL"), op, one / 1e6, two / 1e6, one / two, goal
-        }'
+    for transport in tcp ofi; do
+        for op in put_flush get; do
+            with_one=$(rails $transport 1 $op)
+            for goal in $rail_goals; do
+                with_many=$(rails $transport "${goal%:*}" $op)
+                rails_verdict $transport $op "${goal%:*}" "${goal#*:}" "$with_one" "$with_many"
+            done
+        done
     done
 fi
 write_json true
