@@ -271,7 +271,8 @@ endif
 	%D%/sync/put_notify.c \
 	%D%/sync/receive.c %D%/sync/receive.h \
 	%D%/sync/senders.c %D%/sync/senders.h \
-	%D%/sync/signal_wait.c \
+	%D%/sync/signal_say.c \
+	%D%/sync/signal_wait.c %D%/sync/signal_wait.h \
 	%D%/sync/stream_signal.c %D%/sync/stream_signal.h \
 	%D%/sync/atomic.c %D%/sync/atomic.h \
 	%D%/sync/extended.c \

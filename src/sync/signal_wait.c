@@ -13,13 +13,12 @@
 #include "core/job.h"
 #include "core/trace.h"
 #include "region/region.h"
+#include "sync/signal_wait.h"
 #include "sync/stream_signal.h"
 #include "transports/transport.h"
 #include "util/clock.h"
 #include "util/status.h"
 #include "core/wait.h"
-
-#include <stdio.h>
 
 /* How soon a sleeping waiter checks words that GPUs may store to: the first time, and at most. */
 #define FIRST_LOOK_NS (200 * NXR_US)
@@ -31,35 +30,6 @@
  */
 static __thread unsigned told_of_start NXR_TLS_MODEL;
 static __thread int n_deaths_told NXR_TLS_MODEL;
-
-struct signal_wait {
-    const char *operation;
-    const uint64_t *const *words; /* where they lie; NULL: at `base`, `stride` bytes apart */
-    const char *base;
-    size_t stride;
-    size_t n_words;
-    enum nixl_type type;
-    enum nixl_compare compare;
-    uint64_t value; /* its bits */
-    size_t index;
-    uint64_t seen; /* its bits */
-    const struct nxr_peer
-        *awaited; /* the only peer whose loss ends the wait; NULL: any loss, once */
-    bool is_lost; /* a rank has died, and no signal was found */
-};
-
-static inline const void *word_at(const struct signal_wait *wait, size_t i)
-{
-    return wait->words != NULL ? (const void *)wait->words[i] : wait->base + i * wait->stride;
-}
-
-/* Acquire: pairs with the signal's atomic, which follows the put of the data. */
-static inline uint64_t load_word(const void *word, enum nixl_type type)
-{
-    return nxr_type_nbytes(type) == sizeof(uint64_t)
-               ? atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_acquire)
-               : atomic_load_explicit((const _Atomic uint32_t *)word, memory_order_acquire);
-}
 
 /* A number that orders as the value of the type with these bits does. */
 static inline uint64_t order_of(uint64_t bits, enum nixl_type type)
@@ -95,7 +65,7 @@ static inline bool is_true(uint64_t seen, enum nixl_compare compare, uint64_t va
 }
 
 /* Does that word compare true? If so, it becomes the result of the wait. */
-static inline bool take_if_true(struct signal_wait *wait, size_t i, uint64_t seen)
+static inline bool take_if_true(struct nxr_signal_wait *wait, size_t i, uint64_t seen)
 {
     if (!is_true(order_of(seen, wait->type), wait->compare, order_of(wait->value, wait->type))) {
         return false;
@@ -115,7 +85,7 @@ static bool has_untold_death(void)
 /*
  * Is a loss known that ends the wait? Asked before the words: what lost ranks had raised is seen.
  */
-static inline bool signal_wait_is_lost(const struct signal_wait *wait)
+static inline bool signal_wait_is_lost(const struct nxr_signal_wait *wait)
 {
     return wait->awaited != NULL ? nxr_peer_is_lost(wait->awaited)
                                  : nxr_event_n_deaths() > n_deaths_told && has_untold_death();
@@ -123,11 +93,11 @@ static inline bool signal_wait_is_lost(const struct signal_wait *wait)
 
 static bool is_raised(void *arg)
 {
-    struct signal_wait *wait = arg;
+    struct nxr_signal_wait *wait = arg;
     bool is_lost = signal_wait_is_lost(wait);
 
     for (size_t i = 0; i < wait->n_words; i++) {
-        if (take_if_true(wait, i, load_word(word_at(wait, i), wait->type))) {
+        if (take_if_true(wait, i, nxr_signal_load(nxr_signal_word(wait, i), wait->type))) {
             return true;
         }
     }
@@ -135,74 +105,10 @@ static bool is_raised(void *arg)
     return wait->is_lost;
 }
 
-/* ---- failures -------------------------------------------------------------------------------- */
-
-#define NUMBER_NBYTES 24
-
-static const char *number_text(uint64_t bits, enum nixl_type type, char text[NUMBER_NBYTES])
-{
-    bool is_signed = type == NIXL_TYPE_INT32 || type == NIXL_TYPE_INT64;
-    int64_t number = type == NIXL_TYPE_INT32 ? (int32_t)(uint32_t)bits : (int64_t)bits;
-
-    if (is_signed) {
-        snprintf(text, NUMBER_NBYTES, "%lld", (long long)number);
-    } else {
-        snprintf(text, NUMBER_NBYTES, "%llu", (unsigned long long)bits);
-    }
-    return text;
-}
-
-/* "signal is 0; waiting for >= 1". A word in device memory is not read again for that. */
-static void signal_wait_describe(const struct signal_wait *wait, char *text, size_t nbytes)
-{
-    static const char *const compare_texts[] = {"==", "!=", "<", "<=", ">", ">="};
-    const void *first = word_at(wait, 0);
-    const char *compare = compare_texts[wait->compare];
-    char wanted[NUMBER_NBYTES], seen[NUMBER_NBYTES] = "in device memory";
-
-    number_text(wait->value, wait->type, wanted);
-    if (nxr_range_find(first) == NULL) {
-        number_text(load_word(first, wait->type), wait->type, seen);
-    }
-    if (wait->n_words == 1) {
-        snprintf(text, nbytes, "signal is %s; waiting for %s %s", seen, compare, wanted);
-    } else {
-        snprintf(text, nbytes, "none of %zu signals is %s %s; the first is %s", wait->n_words,
-                 compare, wanted, seen);
-    }
-}
-
-/* The rank that died may be the one that would have raised the signal: the caller has to know. */
-static int fail_lost(const char *operation, const struct signal_wait *wait)
-{
-    int rank = wait->awaited != NULL ? wait->awaited->rank : nxr_event_death(n_deaths_told++);
-    const struct nxr_peer *peer = nxr_is_rank(rank) ? nxr_peer_find(rank) : NULL;
-    bool has_left = peer != NULL && atomic_load(&peer->state) == NIXL_PEER_FINISHED;
-    char text[128];
-
-    signal_wait_describe(wait, text, sizeof(text));
-    return nxr_fail(NIXL_E_PEER_LOST, operation, rank, "", 0, "%s has %s: %s", nxr_rank_name(rank),
-                    has_left ? "left the job" : "died", text);
-}
-
-static int fail_wait(const char *operation, int status, const struct signal_wait *wait,
-                     int64_t timeout_ns)
-{
-    char text[128];
-
-    if (status != NIXL_E_TIMEOUT) {
-        return nxr_fail(status, operation, -1, "", 0, "a word in device memory cannot be read: %s",
-                        nixl_strerror(status));
-    }
-    signal_wait_describe(wait, text, sizeof(text));
-    return nxr_fail(status, operation, -1, "", 0, "after %s: %s", nxr_duration(timeout_ns).text,
-                    text);
-}
-
 /* ---- checks ---------------------------------------------------------------------------------- */
 
 /* Are there no words, or is one NULL or misaligned? Of an array, the first two are checked. */
-static bool has_bad_word(const struct signal_wait *wait)
+static bool has_bad_word(const struct nxr_signal_wait *wait)
 {
     size_t mask = nxr_type_nbytes(wait->type) - 1;
     bool is_bad = wait->n_words == 0;
@@ -217,7 +123,7 @@ static bool has_bad_word(const struct signal_wait *wait)
     return is_bad;
 }
 
-static inline int check_wait(const char *operation, const struct signal_wait *wait,
+static inline int check_wait(const char *operation, const struct nxr_signal_wait *wait,
                              int64_t timeout_ns)
 {
     int status = nxr_check_ready(operation);
@@ -241,38 +147,15 @@ static inline int check_wait(const char *operation, const struct signal_wait *wa
     return NIXL_OK;
 }
 
-/* ---- for observers --------------------------------------------------------------------------- */
-
-static void describe_signal(const void *about, struct nxr_wait_record *record)
-{
-    const struct signal_wait *wait = about;
-    const void *word = word_at(wait, 0);
-    struct nxr_region_location place;
-    bool is_signed = wait->type == NIXL_TYPE_INT32 || wait->type == NIXL_TYPE_INT64;
-
-    nxr_describe(record, NXR_WAIT_SIGNAL, wait->operation,
-                 wait->awaited != NULL ? wait->awaited->rank : -1);
-    record->values[NXR_WAIT_SIGNAL_SEEN] =
-        nxr_range_is_device(word) ? wait->seen : load_word(word, wait->type);
-    record->values[NXR_WAIT_SIGNAL_WANTED] = wait->value;
-    record->values[NXR_WAIT_SIGNAL_PLACE] = (uintptr_t)word;
-    record->values[NXR_WAIT_SIGNAL_COMPARE] = (uint64_t)wait->compare | (is_signed ? 256 : 0);
-    record->values[NXR_WAIT_SIGNAL_N_WORDS] = wait->n_words;
-    if (nxr_region_find_own(word, nxr_type_nbytes(wait->type), &place)) {
-        record->values[NXR_WAIT_SIGNAL_PLACE] = place.offset;
-        nxr_describe_object(record, place.name);
-    }
-}
-
 /* ---- words in device memory ------------------------------------------------------------------ */
 
 #define FIRST_PAUSE_NS (2 * NXR_US) /* between two checks of words in device memory */
 #define LAST_PAUSE_NS  (200 * NXR_US)
 
-static bool is_any_device(const struct signal_wait *wait)
+static bool is_any_device(const struct nxr_signal_wait *wait)
 {
     for (size_t i = 0; i < wait->n_words; i++) {
-        if (nxr_range_find(word_at(wait, i)) != NULL) {
+        if (nxr_range_find(nxr_signal_word(wait, i)) != NULL) {
             return true;
         }
     }
@@ -280,10 +163,10 @@ static bool is_any_device(const struct signal_wait *wait)
 }
 
 /* NIXL_OK: a word compares true. NIXL_INPROGRESS: none does. Other: one cannot be read. */
-static int look_at_all(struct signal_wait *wait)
+static int look_at_all(struct nxr_signal_wait *wait)
 {
     for (size_t i = 0; i < wait->n_words; i++) {
-        const void *word = word_at(wait, i);
+        const void *word = nxr_signal_word(wait, i);
         const struct nxr_range *range = nxr_range_find(word);
         uint64_t seen = 0;
         int status = NIXL_OK;
@@ -291,7 +174,7 @@ static int look_at_all(struct signal_wait *wait)
         if (range != NULL) {
             status = nxr_device_copy(NULL, &seen, range, word, nxr_type_nbytes(wait->type));
         } else {
-            seen = load_word(word, wait->type);
+            seen = nxr_signal_load(word, wait->type);
         }
         if (status != NIXL_OK) {
             return status;
@@ -308,7 +191,7 @@ static bool signal_wait_has_changed(void *arg)
     return atomic_load(&nxr_device_n_changes) != *(const uint64_t *)arg;
 }
 
-static int wait_device_turns(struct signal_wait *wait, int64_t timeout_ns,
+static int wait_device_turns(struct nxr_signal_wait *wait, int64_t timeout_ns,
                              struct nxr_waiting *waiting)
 {
     int64_t deadline = nxr_deadline(timeout_ns), pause_ns = FIRST_PAUSE_NS;
@@ -338,10 +221,10 @@ static int wait_device_turns(struct signal_wait *wait, int64_t timeout_ns,
     }
 }
 
-static int wait_device(struct signal_wait *wait, int64_t timeout_ns)
+static int wait_device(struct nxr_signal_wait *wait, int64_t timeout_ns)
 {
     struct nxr_waiting waiting = {
-        .describe = describe_signal, .about = wait, .since_ns = nxr_now_ns()};
+        .describe = nxr_signal_describe, .about = wait, .since_ns = nxr_now_ns()};
     int status = wait_device_turns(wait, timeout_ns, &waiting);
 
     nxr_waiting_ends(&waiting);
@@ -354,10 +237,10 @@ static int wait_device(struct signal_wait *wait, int64_t timeout_ns)
  * A GPU that stores into a word wakes no waiter. If this process has device memory, the waiter
  * checks again after a while, which grows.
  */
-static int wait_looking(struct signal_wait *wait, int64_t timeout_ns)
+static int wait_looking(struct nxr_signal_wait *wait, int64_t timeout_ns)
 {
     struct nxr_waiting waiting = {
-        .describe = describe_signal, .about = wait, .since_ns = nxr_now_ns()};
+        .describe = nxr_signal_describe, .about = wait, .since_ns = nxr_now_ns()};
     int64_t deadline = nxr_deadline(timeout_ns), look_after = FIRST_LOOK_NS, left, turn;
     int status;
 
@@ -372,7 +255,7 @@ static int wait_looking(struct signal_wait *wait, int64_t timeout_ns)
     return status;
 }
 
-static int wait_signals(const char *operation, struct signal_wait *wait, int64_t timeout_ns)
+static int wait_signals(const char *operation, struct nxr_signal_wait *wait, int64_t timeout_ns)
 {
     bool is_looking = atomic_load_explicit(&nxr_range_bounds, memory_order_relaxed) != 0;
     int status;
@@ -385,14 +268,16 @@ static int wait_signals(const char *operation, struct signal_wait *wait, int64_t
     status = is_any_device(wait) ? wait_device(wait, timeout_ns)
              : is_looking && timeout_ns > 0
                  ? wait_looking(wait, timeout_ns)
-                 : nxr_wait_as(is_raised, wait, timeout_ns, describe_signal, wait);
+                 : nxr_wait_as(is_raised, wait, timeout_ns, nxr_signal_describe, wait);
     if (status == NIXL_OK && wait->is_lost) {
-        return fail_lost(operation, wait);
+        return nxr_signal_fail_lost(operation, wait,
+                                    wait->awaited != NULL ? wait->awaited->rank
+                                                          : nxr_event_death(n_deaths_told++));
     }
     if (status == NIXL_OK || status == NIXL_INPROGRESS) {
         return status;
     }
-    return fail_wait(operation, status, wait, timeout_ns);
+    return nxr_signal_fail_wait(operation, status, wait, timeout_ns);
 }
 
 /*
@@ -415,7 +300,7 @@ static inline bool signal_wait_look_closely(const uint64_t *word, enum nixl_comp
 static int call_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t value,
                             int64_t timeout_ns, uint64_t *seen_p)
 {
-    struct signal_wait wait = {
+    struct nxr_signal_wait wait = {
         .words = &word, .n_words = 1, .type = NIXL_TYPE_UINT64, .compare = compare, .value = value};
     int status = check_wait("nixl_signal_wait", &wait, timeout_ns);
 
@@ -441,7 +326,7 @@ int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t v
 }
 
 /* Let a completion queue wait. */
-static int watch_signal(const char *operation, const struct signal_wait *wait,
+static int watch_signal(const char *operation, const struct nxr_signal_wait *wait,
                         const struct nxr_form *form)
 {
     const struct nxr_cq_watch watch = {.word = wait->words[0],
@@ -465,7 +350,7 @@ static int watch_signal(const char *operation, const struct signal_wait *wait,
 }
 
 /* The rank that the wait depends on; its death must be noticed. */
-static int signal_wait_await(const char *operation, struct signal_wait *wait, int rank)
+static int signal_wait_await(const char *operation, struct nxr_signal_wait *wait, int rank)
 {
     struct nxr_peer *peer = nxr_peer_get(rank);
 
@@ -485,7 +370,7 @@ static int call_signal_wait_x(const uint64_t *word, enum nixl_compare compare, u
                               const struct nixl_op *op, uint64_t *seen_p)
 {
     static const char operation[] = "nixl_signal_wait_x";
-    struct signal_wait wait = {
+    struct nxr_signal_wait wait = {
         .words = &word, .n_words = 1, .type = NIXL_TYPE_UINT64, .compare = compare, .value = value};
     struct nxr_form form;
     int status = nxr_form_read(operation, op, NIXL_OP_STREAM | NIXL_OP_RANK, NIXL_FOREVER, &form);
@@ -517,7 +402,7 @@ int nixl_signal_wait_x(const uint64_t *word, enum nixl_compare compare, uint64_t
 }
 
 /* A wait whose arguments were checked; seen_p is of the wait's type. */
-static int wait_for_one_of(const char *operation, struct signal_wait *wait, int64_t timeout_ns,
+static int wait_for_one_of(const char *operation, struct nxr_signal_wait *wait, int64_t timeout_ns,
                            size_t *index_p, void *seen_p)
 {
     int status = check_wait(operation, wait, timeout_ns);
@@ -534,7 +419,7 @@ static int wait_for_one_of(const char *operation, struct signal_wait *wait, int6
     return status;
 }
 
-static int wait_for_any(const char *operation, struct signal_wait *wait, int64_t timeout_ns,
+static int wait_for_any(const char *operation, struct nxr_signal_wait *wait, int64_t timeout_ns,
                         size_t *index_p, void *seen_p)
 {
     return NXR_TRACED(NXR_TRACE_SIGNAL, operation, -1, 0, wait->value,
@@ -545,16 +430,16 @@ int nixl_signal_wait_any(const uint64_t *const *words, size_t nwords, enum nixl_
                          uint64_t value, int64_t timeout_ns, size_t *index_p, uint64_t *seen_p)
 {
     static const uint64_t *const none[] = {NULL};
-    struct signal_wait wait = {.words = words != NULL ? words : none,
-                               .n_words = words != NULL ? nwords : 0,
-                               .type = NIXL_TYPE_UINT64,
-                               .compare = compare,
-                               .value = value};
+    struct nxr_signal_wait wait = {.words = words != NULL ? words : none,
+                                   .n_words = words != NULL ? nwords : 0,
+                                   .type = NIXL_TYPE_UINT64,
+                                   .compare = compare,
+                                   .value = value};
 
     return wait_for_any("nixl_signal_wait_any", &wait, timeout_ns, index_p, seen_p);
 }
 
-static int wait_words(const char *operation, struct signal_wait *wait, const void *value,
+static int wait_words(const char *operation, struct nxr_signal_wait *wait, const void *value,
                       int64_t timeout_ns, size_t *index_p, void *seen_p)
 {
     int status = nxr_check_ready(operation);
@@ -578,7 +463,7 @@ static int wait_words(const char *operation, struct signal_wait *wait, const voi
 int nixl_word_wait(const void *word, enum nixl_type type, enum nixl_compare compare,
                    const void *value, int64_t timeout_ns, void *seen_p)
 {
-    struct signal_wait wait = {.base = word, .n_words = 1, .type = type, .compare = compare};
+    struct nxr_signal_wait wait = {.base = word, .n_words = 1, .type = type, .compare = compare};
 
     return wait_words("nixl_word_wait", &wait, value, timeout_ns, NULL, seen_p);
 }
@@ -587,7 +472,7 @@ int nixl_word_wait_any(const void *base, size_t stride, size_t nwords, enum nixl
                        enum nixl_compare compare, const void *value, int64_t timeout_ns,
                        size_t *index_p, void *seen_p)
 {
-    struct signal_wait wait = {
+    struct nxr_signal_wait wait = {
         .base = base, .stride = stride, .n_words = nwords, .type = type, .compare = compare};
 
     return wait_words("nixl_word_wait_any", &wait, value, timeout_ns, index_p, seen_p);
