@@ -61,7 +61,7 @@ static void take_lists(struct waits_rank *rank, const struct nxr_observe_waits *
 }
 
 /* Texts of a page may lack an end, or hold anything. */
-static void take_attached(struct waits_rank *rank, const struct nxr_observe_page *page)
+static void rank_take_attached(struct waits_rank *rank, const struct nxr_observe_page *page)
 {
     const struct nxr_observe_attached *section =
         nxr_observe_find(page, NXR_OBSERVE_ATTACHED, NXR_OBSERVE_ATTACHED_VERSION,
@@ -111,7 +111,7 @@ void waits_add(struct waits *waits, const struct nxr_observe_page *page, pid_t p
         rank.n_unrecorded = atomic_load(&section->n_unrecorded);
         take_threads(&rank, section);
         take_lists(&rank, section);
-        take_attached(&rank, page);
+        rank_take_attached(&rank, page);
     }
     waits->ranks = x_array(waits->ranks, (size_t)waits->n + 1, sizeof(*waits->ranks));
     waits->ranks[waits->n++] = rank;

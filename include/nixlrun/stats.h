@@ -58,7 +58,7 @@ struct nixl_stats_times {
  * `complete` is how long they took.
  *
  * Collectives have counters for each team size: `complete` is the time of calls, of one in 32, and
- * of each with 64 KiB or more; `wait` the time within a call in which it waited for other members,
+ * of each with 256 KiB or more; `wait` the time within a call in which it waited for other members,
  * of all calls that waited for longer than about a microsecond. Channels have counters for each
  * name and peer: `wait` are the times for which a thread slept in nixl_channel_acquire() for a free
  * slot, or in nixl_channel_recv() for an item, and `nretries` is how often there was none at first;

@@ -113,7 +113,7 @@ int nxr_team_find_segment(struct nixl_team *team, struct nixl_region *region, in
         int64_t since_ns = nxr_now_ns();
 
         status = nxr_wait_as(is_found, &finding, nxr_team_left(team), nxr_team_describe, &wait);
-        nxr_team_waited(team, since_ns);
+        nxr_team_waited(team, since_ns, nxr_now_ns());
     }
     if (finding.status != NIXL_OK) {
         return finding.status;
@@ -411,7 +411,7 @@ static int mailbox_move_pieces(struct swapping *swapping)
 
             status =
                 nxr_wait_as(can_go_on, swapping, nxr_team_left(team), nxr_team_describe, &wait);
-            nxr_team_waited(team, since_ns);
+            nxr_team_waited(team, since_ns, nxr_now_ns());
             status = status == NIXL_OK ? swapping->status : nxr_team_break(team, status, -1);
         }
     }

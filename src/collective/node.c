@@ -228,11 +228,12 @@ static int64_t node_spin_time(const struct nxr_node *node)
     return nxr_job.spin_ns * (node->is_crowded ? CROWD_FACTOR : node->size - 1);
 }
 
+/* *now_p: when the clock was read last; the caller has read it before. */
 static int node_wait_long(struct nixl_team *team, int member, uint64_t phase,
-                          struct nxr_waiting *waiting)
+                          struct nxr_waiting *waiting, int64_t *now_p)
 {
     const struct nxr_node *node = &team->node;
-    int64_t spin_until = waiting->since_ns + node_spin_time(node);
+    int64_t spin_until = *now_p + node_spin_time(node);
 
     for (;;) {
         int status;
@@ -248,8 +249,10 @@ static int node_wait_long(struct nixl_team *team, int member, uint64_t phase,
             }
         }
         status = nxr_team_look(team, team->local[member]);
-        if (status == NIXL_OK && nxr_now_ns() >= spin_until) {
+        *now_p = nxr_now_ns();
+        if (status == NIXL_OK && *now_p >= spin_until) {
             status = node_sleep_once(team, member, phase, waiting);
+            *now_p = nxr_now_ns();
         }
         if (status != NIXL_OK) {
             return nxr_node_has_reached(node, member, phase) ? NIXL_OK : status;
@@ -262,11 +265,12 @@ int nxr_node_wait_slow(struct nixl_team *team, int member, uint64_t phase)
     const struct nxr_team_wait wait = {team, team->local[member]};
     struct nxr_waiting waiting = {
         .describe = nxr_team_describe, .about = &wait, .since_ns = nxr_now_ns()};
+    int64_t now = waiting.since_ns;
     int status =
         NXR_TRACED_STEP(NXR_TRACE_COLLECTIVE, "waits for a member", team->ranks[wait.team_rank], 0,
-                        node_wait_long(team, member, phase, &waiting));
+                        node_wait_long(team, member, phase, &waiting, &now));
 
-    nxr_team_waited(team, waiting.since_ns);
+    nxr_team_waited(team, waiting.since_ns, now);
     nxr_waiting_ends(&waiting);
     return status;
 }

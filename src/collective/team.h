@@ -82,7 +82,7 @@ struct nixl_team {
 
 /* Small calls take less than what reading a clock twice costs: one in so many is timed. */
 #define NXR_TEAM_TIMED_EVERY  32
-#define NXR_TEAM_TIMED_NBYTES 65536
+#define NXR_TEAM_TIMED_NBYTES (256u << 10)
 
 /* Find out where the call under way counts, from `slot` on. */
 struct nxr_stats_named *nxr_team_count_as(struct nixl_team *team, unsigned slot);
@@ -106,10 +106,10 @@ static inline bool nxr_team_is_timed(const struct nxr_stats_named *record, size_
     return n % NXR_TEAM_TIMED_EVERY == 0 || nbytes >= NXR_TEAM_TIMED_NBYTES;
 }
 
-/* It has waited for others since then. */
-static inline void nxr_team_waited(struct nixl_team *team, int64_t since_ns)
+/* It has waited for others from then until then. */
+static inline void nxr_team_waited(struct nixl_team *team, int64_t since_ns, int64_t until_ns)
 {
-    team->waited_ns += nxr_now_ns() - since_ns;
+    team->waited_ns += until_ns - since_ns;
 }
 
 /* Start a call on the team. */

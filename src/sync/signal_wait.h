@@ -47,7 +47,7 @@ void nxr_signal_describe(const void *about, struct nxr_wait_record *record);
  */
 int nxr_signal_fail_lost(const char *operation, const struct nxr_signal_wait *wait, int rank);
 
-/* Record that it has timed out, or that a word in device memory cannot be read. Returns `status`. */
+/* Record that it timed out, or that a word in device memory cannot be read. Returns `status`. */
 int nxr_signal_fail_wait(const char *operation, int status, const struct nxr_signal_wait *wait,
                          int64_t timeout_ns);
 

@@ -196,8 +196,8 @@ static void collective_times(void)
     MPT_TRUE(now.complete.sum_ns >= now.complete.max_ns && now.complete.max_ns > 0);
     MPT_TEXT(now.transport, "barrier");
     args.src = bytes;
-    args.dst = calloc(1, 65536);
-    args.count = 16384;
+    args.dst = calloc(1, 262144);
+    args.count = 65536;
     args.type = NIXL_TYPE_UINT32;
     MPT_OK(nixl_allreduce(world, &args, MPT_PATIENCE));
     MPT_OK(nixl_allreduce(world, &args, MPT_PATIENCE));
