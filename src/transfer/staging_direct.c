@@ -15,8 +15,9 @@
 #include "net/clients.h"
 #include "transfer/window.h"
 
-static int direct_open(struct pipeline *pipeline)
+static int direct_open(struct pipeline *pipeline, const struct nxr_segment *segment)
 {
+    (void)segment;
     return nxr_staging_map(&pipeline->memory);
 }
 

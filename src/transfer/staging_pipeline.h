@@ -63,8 +63,11 @@ struct staging_end {
     bool is_polled;  /* only look() finds answers: progress drives the pipeline while it has jobs */
     bool takes_host; /* local host memory goes through the slots, too */
 
-    /* Provide memory for the slots, and set piece_nbytes if it is not NXR_STAGING_NBYTES. */
-    int (*open)(struct pipeline *pipeline);
+    /*
+     * Provide memory for the slots, and set piece_nbytes if it is not NXR_STAGING_NBYTES. The first
+     * operation is one on that segment.
+     */
+    int (*open)(struct pipeline *pipeline, const struct nxr_segment *segment);
 
     /*
      * A piece is about to begin: set is_asked_for. NIXL_OK; NIXL_INPROGRESS: not yet, a later round

@@ -8,12 +8,15 @@
 #include "transfer/staging_pipeline.h"
 #include "transfer/staging_buffer.h"
 #include "host/conn.h"
+#include "memory/memory.h"
 #include "util/env.h"
 #include "util/log.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#define STORAGE_FACTOR 8
 
 static struct nxr_bounce_buffer *buffer_of(const struct pipeline *pipeline)
 {
@@ -33,10 +36,23 @@ static void buffer_send(struct nxr_peer *peer, const union nxr_wire_message *mes
     pthread_mutex_unlock(&nxr_job.lock);
 }
 
-/* Create a buffer and offer it to the owner. */
-static int buffer_open(struct pipeline *pipeline)
+/*
+ * How large a chunk is. Those for storage are larger: each of them is a request to a device, which
+ * takes longer than a copy.
+ */
+static size_t buffer_chunk_nbytes(const struct nxr_segment *segment)
 {
-    size_t chunk_nbytes = nxr_env.bounce_bytes / NXR_STAGING_SLOTS / 4096 * 4096;
+    const struct nxr_memory_kind *kind = nxr_memory_kind((enum nixl_mem_kind)segment->key.kind);
+    bool is_storage = kind != NULL && kind->is_storage;
+    size_t nbytes = nxr_env.bounce_bytes * (is_storage ? STORAGE_FACTOR : 1);
+
+    return nbytes / NXR_STAGING_SLOTS / 4096 * 4096;
+}
+
+/* Create a buffer and offer it to the owner. */
+static int buffer_open(struct pipeline *pipeline, const struct nxr_segment *segment)
+{
+    size_t chunk_nbytes = buffer_chunk_nbytes(segment);
     union nxr_wire_message message;
     void *addr = MAP_FAILED;
     size_t nbytes;

@@ -118,10 +118,12 @@ static struct staging_job *pipeline_next_job(struct pipeline *pipeline)
     return found;
 }
 
-/* Provide the memory of the slots, pinned for copies of that device memory, if any. */
-static int staging_need_memory(struct pipeline *pipeline, const struct nxr_range *device)
+/* Provide the memory of the slots, pinned for copies of local device memory, if any. */
+static int staging_need_memory(struct pipeline *pipeline, const struct staging_job *job)
 {
-    int status = pipeline->memory.addr == NULL ? pipeline->end->open(pipeline) : NIXL_OK;
+    const struct nxr_range *device = job->range;
+    int status =
+        pipeline->memory.addr == NULL ? pipeline->end->open(pipeline, job->op->segment) : NIXL_OK;
 
     if (status == NIXL_OK && device != NULL) {
         nxr_staging_pin(&pipeline->memory, device);
@@ -159,7 +161,7 @@ static int slot_fill(struct staging_slot *slot, struct staging_job *job)
     bool is_copied = job->range != NULL || pipeline->end->takes_host;
     const struct nxr_piece rest = staging_job_rest(job);
     size_t nbytes = rest.nbytes;
-    int status = is_copied ? staging_need_memory(pipeline, job->range) : NIXL_OK;
+    int status = is_copied ? staging_need_memory(pipeline, job) : NIXL_OK;
 
     nbytes = nbytes < pipeline->piece_nbytes ? nbytes : pipeline->piece_nbytes;
     if (status == NIXL_OK) {

@@ -333,6 +333,27 @@ static void counted(const char *engine)
     MPT_TRUE(n > 0);
 }
 
+static uint64_t n_staged(void)
+{
+    struct nixl_stats stats = NIXL_STATS_INIT;
+    uint64_t n = 0;
+
+    for (unsigned i = 0; nixl_stats_query(i, &stats) == NIXL_OK; i++) {
+        n += stats.rank == next && stats.op == NIXL_STATS_PUT ? stats.nstages : 0;
+    }
+    return n;
+}
+
+/* A file of a peer is written in pieces that are worth a request to a device. */
+static void staged(void)
+{
+    uint64_t before = n_staged(), n;
+
+    MPT_OK(nixl_put(next, region, 0, out, 2 << 20));
+    n = n_staged() - before;
+    MPT_TRUE(next == rank ? n == 0 : n > 0 && n <= 8);
+}
+
 static void queried(const char *engine)
 {
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
@@ -391,6 +412,7 @@ int main(int argc, char **argv)
         device(kind);
     } else {
         queried(engine);
+        staged();
         round_trips();
         neighbours();
         notified(0);
