@@ -15,7 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define N_TURNS  3
 #define LEAST_NS 300000000ll  /* of a turn */
 #define MOST_NS  5000000000ll /* ... both times */
 #define GOAL     (1 / 0.95)   /* of fio's rate */
@@ -41,7 +40,6 @@ static const int depths[] = {1, 8, 64};
 struct storage {
     struct bench *bench;
     const struct storage_case *how;
-    char path[400];
     struct storage_load load;
 };
 
@@ -72,7 +70,7 @@ static bool turn_of_fio(struct storage *storage, struct storage_turn *turn_p)
              "exec fio --minimal --terse-version=3 --name=fio --filename='%s' --size=%llu --rw=%s "
              "--bs=%llu --iodepth=%d --ioengine=io_uring --direct=1 --thread --time_based "
              "--runtime=%lldms --norandommap --randrepeat=0 --fallocate=none 2>/dev/null",
-             storage->path, (unsigned long long)STORAGE_FILE_NBYTES, how->fio,
+             storage_load_path(), (unsigned long long)STORAGE_FILE_NBYTES, how->fio,
              (unsigned long long)how->nbytes, storage->load.depth,
              (long long)storage->load.turn_ns / 1000000);
     pipe = popen(command, "r");
@@ -110,11 +108,11 @@ static void report_case(struct storage *storage, struct storage_turn *turns,
                         struct storage_turn *fios, int n_fios)
 {
     const struct storage_case *how = storage->how;
-    const struct storage_turn *own = &turns[N_TURNS / 2];
+    const struct storage_turn *own = &turns[STORAGE_N_TURNS / 2];
     const struct storage_turn *fio = n_fios > 0 ? &fios[n_fios / 2] : own;
     char what[64], note[160];
 
-    qsort(turns, N_TURNS, sizeof(*turns), compare_turns);
+    qsort(turns, STORAGE_N_TURNS, sizeof(*turns), compare_turns);
     qsort(fios, (size_t)n_fios, sizeof(*fios), compare_turns);
     snprintf(what, sizeof(what), "%s (%d under way)", how->name, storage->load.depth);
     snprintf(note, sizeof(note), "%.3f s of processors per GiB", own->cpu);
@@ -128,7 +126,7 @@ static void report_case(struct storage *storage, struct storage_turn *turns,
                                                    .unit = "ns",
                                                    .value = own->op_ns,
                                                    .min = turns[0].op_ns,
-                                                   .p99 = turns[N_TURNS - 1].op_ns,
+                                                   .p99 = turns[STORAGE_N_TURNS - 1].op_ns,
                                                    .bytes_per_op = (double)how->nbytes,
                                                    .limit_name = n_fios > 0 ? "fio" : NULL,
                                                    .limit = n_fios > 0 ? fio->op_ns : 0,
@@ -138,40 +136,27 @@ static void report_case(struct storage *storage, struct storage_turn *turns,
 
 static void run_case(struct storage *storage)
 {
-    struct storage_turn turns[N_TURNS], fios[N_TURNS];
+    struct storage_turn turns[STORAGE_N_TURNS], fios[STORAGE_N_TURNS];
     int n_fios = 0;
 
-    for (int i = 0; i < N_TURNS; i++) {
+    for (int i = 0; i < STORAGE_N_TURNS; i++) {
         turns[i] = storage_load_turn(&storage->load);
         n_fios += turn_of_fio(storage, &fios[n_fios]);
     }
     report_case(storage, turns, fios, n_fios);
 }
 
-/* ---- the file -------------------------------------------------------------------------------- */
+/* ---- the test -------------------------------------------------------------------------------- */
 
-static char storage_path[400]; /* to be removed; "": nothing */
-
-static void remove_file(void)
+int64_t storage_turn_ns(const struct bench *bench)
 {
-    if (storage_path[0] != '\0') {
-        (void)unlink(storage_path);
-        storage_path[0] = '\0';
-    }
+    int64_t ns = bench->options.budget_ns / (2 * STORAGE_N_TURNS);
+
+    ns = ns < LEAST_NS ? LEAST_NS : ns;
+    return ns > MOST_NS ? MOST_NS : ns;
 }
 
-static void storage_open(struct storage *storage)
-{
-    const char *dir = getenv("TMPDIR");
-
-    snprintf(storage_path, sizeof(storage_path), "%s/nixl_bench.storage.%d",
-             dir != NULL ? dir : "/var/tmp", (int)getpid());
-    snprintf(storage->path, sizeof(storage->path), "%s", storage_path);
-    atexit(remove_file);
-    bench_check(storage_load_open(&storage->load, storage->path), "nixl_region_open_file");
-}
-
-static bool is_asked_for(const struct bench *bench, uint64_t nbytes)
+bool storage_is_asked_for(const struct bench *bench, uint64_t nbytes)
 {
     bool is_found = bench->options.n_sizes == 0;
 
@@ -185,10 +170,12 @@ void test_storage(struct bench *bench)
 {
     struct storage storage = {.bench = bench};
 
-    storage.load.turn_ns = bench->options.budget_ns / (2 * N_TURNS);
-    storage.load.turn_ns = storage.load.turn_ns < LEAST_NS ? LEAST_NS : storage.load.turn_ns;
-    storage.load.turn_ns = storage.load.turn_ns > MOST_NS ? MOST_NS : storage.load.turn_ns;
-    storage_open(&storage);
+    if (bench->size > 1) {
+        storage_of_peer(bench);
+        return;
+    }
+    storage.load.turn_ns = storage_turn_ns(bench);
+    storage_load_make(&storage.load, NULL);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         for (size_t j = 0; j < sizeof(depths) / sizeof(depths[0]); j++) {
             storage.how = &cases[i];
@@ -196,11 +183,11 @@ void test_storage(struct bench *bench)
             storage.load.is_random = storage.how->is_random;
             storage.load.is_put = storage.how->is_put;
             storage.load.depth = depths[j];
-            if (is_asked_for(bench, storage.how->nbytes)) {
+            if (storage_is_asked_for(bench, storage.how->nbytes)) {
                 run_case(&storage);
             }
         }
     }
     storage_load_close(&storage.load);
-    remove_file();
+    storage_load_remove();
 }

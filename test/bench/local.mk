@@ -24,6 +24,7 @@ bin_PROGRAMS += %D%/nixl_bench
 	%D%/bench_pattern.c \
 	%D%/bench_signal.c \
 	%D%/bench_storage.c \
+	%D%/bench_storage_peer.c \
 	%D%/bench_team.c \
 	%D%/bench_trace.c \
 	%D%/bench_tune.c \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A file that is read and written with some requests under way, each of which starts the next one
- * when it ends. No state of its own.
+ * when it ends. State: the path of a
+ * file that is to be removed.
  */
 #include "config.h"
 
@@ -9,6 +10,7 @@
 #include "storage_load.h"
 #include "util/clock.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -16,7 +18,7 @@
 
 #define GIB 1073741824.0
 
-static double cpu_seconds(void)
+double storage_cpu_seconds(void)
 {
     struct rusage usage;
 
@@ -46,6 +48,9 @@ static bool begin(struct storage_load *load, uint64_t number)
     struct nixl_op op = NIXL_OP_INIT;
     int rank = load->rank, status;
 
+    if (load->is_rewritten && load->is_put) {
+        memset(memory, (int)load->at, nbytes);
+    }
     op.cq = load->cq;
     op.user_data = number;
     status = load->is_put ? nixl_put_x(rank, load->region, offset, memory, nbytes, &op, NULL)
@@ -74,7 +79,7 @@ struct storage_turn storage_load_turn(struct storage_load *load)
 {
     struct nixl_cq_entry entries[STORAGE_MAX_DEPTH];
     int64_t start = nxr_now_ns(), end = start + load->turn_ns;
-    double cpu = cpu_seconds(), ns;
+    double cpu = storage_cpu_seconds(), ns;
     uint64_t n_done = 0;
     int n_flying = 0;
 
@@ -93,9 +98,13 @@ struct storage_turn storage_load_turn(struct storage_load *load)
             n_done += go_on(load, entries[i].user_data, end, &n_flying);
         }
     }
+    if (load->is_put) {
+        bench_check(nixl_flush(load->rank, BENCH_TIMEOUT_NS), "nixl_flush");
+    }
     ns = (double)(nxr_now_ns() - start);
-    cpu = cpu_seconds() - cpu;
+    cpu = storage_cpu_seconds() - cpu;
     return (struct storage_turn){
+        .n_ops = n_done,
         .op_ns = ns / (double)n_done,
         .cpu = cpu * GIB / ((double)n_done * (double)load->nbytes),
     };
@@ -114,7 +123,7 @@ void storage_load_prepare(struct storage_load *load, int rank, struct nixl_regio
     memset(load->memory, 0x5a, STORAGE_MAX_DEPTH * STORAGE_MAX_NBYTES);
 }
 
-int storage_load_open(struct storage_load *load, const char *path)
+int storage_load_open(struct storage_load *load, const char *name, const char *path)
 {
     struct nixl_file_params params = NIXL_FILE_PARAMS_INIT;
     struct nixl_region *region;
@@ -122,7 +131,7 @@ int storage_load_open(struct storage_load *load, const char *path)
 
     params.flags = NIXL_FILE_CREATE | NIXL_FILE_NEW | NIXL_FILE_DIRECT | NIXL_FILE_PREALLOCATE;
     params.nbytes = STORAGE_FILE_NBYTES;
-    status = nixl_region_open_file(NULL, path, &params, &region);
+    status = nixl_region_open_file(name, path, &params, &region);
     if (status != NIXL_OK) {
         return status;
     }
@@ -135,6 +144,36 @@ int storage_load_open(struct storage_load *load, const char *path)
         (void)unlink(path);
     }
     return status;
+}
+
+static char storage_path[400]; /* "": nothing */
+
+static void remove_at_exit(void)
+{
+    if (storage_path[0] != '\0') {
+        (void)unlink(storage_path);
+        storage_path[0] = '\0';
+    }
+}
+
+void storage_load_make(struct storage_load *load, const char *name)
+{
+    const char *dir = getenv("TMPDIR");
+
+    snprintf(storage_path, sizeof(storage_path), "%s/nixl_bench.storage.%d",
+             dir != NULL ? dir : "/var/tmp", (int)getpid());
+    atexit(remove_at_exit);
+    bench_check(storage_load_open(load, name, storage_path), "nixl_region_open_file");
+}
+
+const char *storage_load_path(void)
+{
+    return storage_path;
+}
+
+void storage_load_remove(void)
+{
+    remove_at_exit();
 }
 
 void storage_load_close(struct storage_load *load)

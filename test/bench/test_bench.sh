@@ -165,6 +165,9 @@ has "$work/err" "--etcd is 'file:/tmp'; allowed: etcd://" "is refused"
 gives 0 "storage" -np 1 "$bench" storage --sizes 64K --csv
 [ "$(awk -F, '$1 == "storage" && /(read|write) at random/ && $8 > 0 && NF == 26' "$work/out" | wc -l)" = 6 ]
 result $? "storage reads and writes at each depth" "$work/out"
+gives 0 "storage of a peer" -np 2 "$bench" storage --sizes 64K --csv
+[ "$(awk -F, '$1 == "storage" && /file: (put|get) at random/ && $8 > 0 && $13 == "file" && NF == 26' "$work/out" | wc -l)" = 2 ]
+result $? "puts into and gets from a peer's file" "$work/out"
 gives 1 "objects without a store" -np 1 "$bench" objects
 has "$work/err" "objects needs --object URL" "is refused"
 if [ -x "${S3_TEST_PYTHON:-$top_builddir/python}/bin/moto_server" ] &&

@@ -33,6 +33,10 @@ for network in tcp ucx ofi; do
     [ "$rc" = 0 ] && grep -q '^notify from 1 sender ' "$work/out"
     result $? "$network: rate and idle" "$work/out" "$work/err"
 done
+on_both tcp storage --sizes 1M --csv
+[ "$rc" = 0 ] &&
+    [ "$(awk -F, '/peer.s file: (put|get) in order/ && $8 > 0 && $13 == "slower of both" && $15 > 0' "$work/out" | wc -l)" = 2 ]
+result $? "a peer's file is held against the network and the file" "$work/out" "$work/err"
 on_both ucx copy_read
 [ "$rc" = 2 ] && grep -q "copy_read runs with all ranks on one host" "$work/err"
 result $? "a test of shared memory is refused" "$work/out" "$work/err"

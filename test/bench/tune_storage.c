@@ -69,7 +69,7 @@ static void measure_engine(const char *engine, const char *dir, struct answer *a
     snprintf(path, sizeof(path), "%s/nixl_bench.tune.%d", dir, (int)getpid());
     setenv("NIXLRUN_STORAGE", engine, 1);
     unsetenv("NIXLRUN_COLL_TABLE_FILE");
-    if (nixl_init(NULL) != NIXL_OK || storage_load_open(&load, path) != NIXL_OK) {
+    if (nixl_init(NULL) != NIXL_OK || storage_load_open(&load, NULL, path) != NIXL_OK) {
         keep_why(answer);
         return;
     }
