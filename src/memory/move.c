@@ -5,16 +5,18 @@
  *
  * While a copy is in progress its segment is entered: n_copies keeps it open here. A slot in the
  * owner's page keeps the owner from freeing it; an imported segment has such a slot for as long
- * as it is open. No lock.
+ * as it is open. Lock: that of device_moves, a leaf.
  */
 #include "config.h"
 
 #include "memory/memory.h"
 #include "core/progress.h"
 #include "core/wait.h"
+#include "util/spare.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A copy in progress, of an operation or for a caller that waits. */
 struct device_move {
@@ -98,6 +100,17 @@ bool nxr_device_serves(const struct nxr_segment *segment, const struct nxr_range
 
 /* ---- beginning and ending -------------------------------------------------------------------- */
 
+static struct nxr_spares device_moves; /* with one piece */
+
+static void device_move_free(struct device_move *move)
+{
+    if (move->copy.n_pieces == 1) {
+        nxr_spare_give(&device_moves, move);
+    } else {
+        free(move);
+    }
+}
+
 static void device_move_move_ended(struct nxr_device_copy *copy, int status)
 {
     struct device_move *move = nxr_list_entry(copy, struct device_move, copy);
@@ -107,12 +120,12 @@ static void device_move_move_ended(struct nxr_device_copy *copy, int status)
         atomic_fetch_sub(&nxr_n_at_devices, 1);
         move->op->nbytes_done = status == NIXL_OK ? move->op->nbytes : copy->nbytes_touched;
         nxr_op_done(move->op, status);
-        free(move);
+        device_move_free(move);
         return;
     }
     atomic_store_explicit(&move->status, status, memory_order_release);
     if (atomic_exchange(&move->is_left, true)) {
-        free(move);
+        device_move_free(move);
     } else {
         nxr_wake_self();
     }
@@ -120,9 +133,13 @@ static void device_move_move_ended(struct nxr_device_copy *copy, int status)
 
 static struct device_move *device_move_move_new(size_t n_pieces)
 {
-    struct device_move *move = calloc(1, sizeof(*move) + n_pieces * sizeof(move->pieces[0]));
+    struct device_move *move;
+    size_t nbytes = sizeof(*move) + n_pieces * sizeof(move->pieces[0]);
+
+    move = n_pieces == 1 ? nxr_spare_take(&device_moves, nbytes) : malloc(nbytes);
 
     if (move != NULL) {
+        memset(move, 0, nbytes);
         move->copy.pieces = move->pieces;
         move->copy.n_pieces = n_pieces;
         move->copy.ended = device_move_move_ended;
@@ -149,7 +166,7 @@ static int device_move_run(struct device_move *move)
 
     if (status != NIXL_INPROGRESS) {
         device_move_leave(move);
-        free(move);
+        device_move_free(move);
         return status;
     }
     (void)nxr_wait_as(device_move_is_over, move, NIXL_FOREVER, nxr_describe_reason,
@@ -158,7 +175,7 @@ static int device_move_run(struct device_move *move)
     if (!atomic_exchange(&move->is_left, true)) {
         return status; /* its end is still being reported, and frees it */
     }
-    free(move);
+    device_move_free(move);
     return status;
 }
 
@@ -242,7 +259,7 @@ static int move_now(struct nxr_segment *segment, enum nxr_op_kind kind, uint64_t
     }
     status = device_move_aim(move, segment, kind, local);
     if (status != NIXL_OK) {
-        free(move);
+        device_move_free(move);
         return status;
     }
     set_piece(&move->pieces[0], segment->addr + offset, kind, local, nbytes);
@@ -277,7 +294,7 @@ int nxr_device_start(struct nxr_op *op)
     }
     status = device_move_aim(move, op->segment, op->kind, op->local);
     if (status != NIXL_OK) {
-        free(move);
+        device_move_free(move);
         return status;
     }
     move->op = op;
@@ -296,7 +313,7 @@ int nxr_device_start(struct nxr_op *op)
     if (status != NIXL_INPROGRESS) {
         atomic_fetch_sub(&nxr_n_at_devices, 1);
         device_move_leave(move);
-        free(move);
+        device_move_free(move);
     }
     return status;
 }

@@ -16,6 +16,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/list.h \
 	%D%/loader.c %D%/loader.h \
 	%D%/lock.h \
+	%D%/spare.h \
 	%D%/log.c %D%/log.h %D%/log_limit.c %D%/log_limit.h \
 	%D%/meet.h \
 	%D%/module.c %D%/module.h \

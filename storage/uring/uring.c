@@ -49,6 +49,7 @@ static struct {
     _Atomic uint32_t *doorbell;          /* what the ring waits for; NULL: nothing */
     bool is_file[N_FILES];
     struct iovec buffers[N_BUFFERS]; /* registered; iov_base is NULL: free */
+    int n_buffers;                   /* those from here on are free */
 } uring = {.lock = PTHREAD_MUTEX_INITIALIZER, .end = &uring.first};
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -56,7 +57,7 @@ static struct {
 /* The registered buffer that holds the memory, or -1. */
 static int buffer_find(const void *memory, size_t nbytes)
 {
-    for (int i = 0; uring.has_buffers && i < N_BUFFERS; i++) {
+    for (int i = 0; i < uring.n_buffers; i++) {
         const struct iovec *buffer = &uring.buffers[i];
         size_t offset = (size_t)((const char *)memory - (const char *)buffer->iov_base);
 
@@ -278,6 +279,10 @@ static void buffer_set(int index, void *addr, size_t nbytes)
 
     if (io_uring_register_buffers_update_tag(&uring.ring, (unsigned)index, &iovec, NULL, 1) == 1) {
         uring.buffers[index] = iovec;
+        uring.n_buffers = index < uring.n_buffers ? uring.n_buffers : index + 1;
+    }
+    while (uring.n_buffers > 0 && uring.buffers[uring.n_buffers - 1].iov_base == NULL) {
+        uring.n_buffers--;
     }
 }
 
@@ -299,7 +304,7 @@ static void uring_pin(void *addr, size_t nbytes)
 static void uring_unpin(void *addr)
 {
     pthread_mutex_lock(&uring.lock);
-    for (int i = 0; uring.has_buffers && i < N_BUFFERS; i++) {
+    for (int i = uring.n_buffers - 1; i >= 0; i--) {
         if (uring.buffers[i].iov_base == addr && addr != NULL) {
             uring.buffers[i] = (struct iovec){NULL, 0};
             buffer_set(i, NULL, 0);
@@ -375,6 +380,7 @@ static void uring_stop(void)
     io_uring_queue_exit(&uring.ring);
     memset(uring.is_file, 0, sizeof(uring.is_file));
     memset(uring.buffers, 0, sizeof(uring.buffers));
+    uring.n_buffers = 0;
 }
 
 static void uring_describe(char *text, size_t text_nbytes)

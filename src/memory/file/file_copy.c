@@ -6,13 +6,14 @@
  * blocks are at least as large as pages, so that the two never meet in a page of one copy. Host
  * memory that is not aligned for direct I/O is copied to or from memory that is.
  *
- * A copy is freed by nxr_file_copy_test(), once no request is left. Requests end in any thread. No
- * lock: copy.c lets one thread at a time test and arm.
+ * A copy is freed by nxr_file_copy_test(), once no request is left. Requests end in any thread.
+ * Lock: that of file_copies, a leaf; copy.c lets one thread at a time test and arm.
  */
 #include "config.h"
 
 #include "memory/file/file.h"
 #include "util/copy.h"
+#include "util/spare.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -36,9 +37,11 @@ struct file_copy {
     struct nxr_file *file;
     _Atomic uint32_t left; /* requests; and ARMED */
     _Atomic int status;    /* the first failure */
-    size_t n_ios;
+    size_t n_ios, room;
     struct file_io ios[];
 };
+
+static struct nxr_spares file_copies; /* of one request */
 
 static int n_armed_files; /* copies, of those that are armed and not yet tested; lock: see above */
 
@@ -234,15 +237,22 @@ static void file_copy_free(struct file_copy *made)
     for (size_t i = 0; i < made->n_ios; i++) {
         free(made->ios[i].aligned);
     }
-    free(made);
+    if (made->room == 1) {
+        nxr_spare_give(&file_copies, made);
+    } else {
+        free(made);
+    }
 }
 
 /* A copy with room for n requests. */
 static struct file_copy *file_copy_new(struct nxr_file *file, size_t n)
 {
-    struct file_copy *made = malloc(sizeof(*made) + n * sizeof(made->ios[0]));
+    struct file_copy *made;
+    size_t nbytes = sizeof(*made) + n * sizeof(made->ios[0]);
 
+    made = n == 1 ? nxr_spare_take(&file_copies, nbytes) : malloc(nbytes);
     if (made != NULL) {
+        made->room = n;
         made->file = file;
         atomic_init(&made->left, (uint32_t)n);
         atomic_init(&made->status, NIXL_OK);
@@ -338,7 +348,7 @@ int nxr_file_copy_start(struct nxr_device_copy *copy)
         return NIXL_E_NO_MEMORY;
     }
     if (made->n_ios == 0) {
-        free(made);
+        file_copy_free(made);
         return NIXL_OK;
     }
     copy->state[0] = made;
