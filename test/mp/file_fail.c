@@ -5,7 +5,7 @@
  *   open     what cannot be opened, and what a call that fails leaves behind
  *   changed  files that others truncate, seal or remove while they are regions
  *   full     a file system without space, in SMALL_DISK
- *   disk     requests that end with EIO, as BAD_DISK says
+ *   disk     requests that end with EIO or EDQUOT, as BAD_DISK says
  *   killed   the owner dies while it is written to: what was flushed durably is in the file
  */
 #include "config.h"
@@ -380,9 +380,11 @@ static void disk_cases(void)
         MPT_CHECK(in, 3 * MIB, 8);
     } else if (rank == size - 1) {
         works(region, 0);
-        if (strcmp(how, "write") == 0) {
-            puts_fail(region, MIB + 5, 100, EIO, "disk");
-            puts_fail(region, 0, 3 * MIB, EIO, "disk");
+        if (strcmp(how, "write") == 0 || strcmp(how, "quota") == 0) {
+            int error = how[0] == 'q' ? EDQUOT : EIO;
+
+            puts_fail(region, MIB + 5, 100, error, "disk");
+            puts_fail(region, 0, 3 * MIB, error, "disk");
         } else if (strcmp(how, "read") == 0) {
             gets_fail(region, MIB + 5, 100, EIO, "disk");
             gets_fail(region, 0, 3 * MIB, EIO, "disk");

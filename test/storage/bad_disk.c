@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A disk that fails, for programs that are started with this library in LD_PRELOAD. BAD_DISK says
- * how: "read", "write": requests that touch the second MiB of any file end with EIO; "sync":
- * fdatasync() does; "hold": fdatasync() first reads a byte from the FIFO that BAD_DISK_HOLD names,
- * if there is one; "short": requests of more than 1000 bytes move only a part of them.
+ * how: "read", "write": requests that touch the second MiB of any file end with EIO; "quota":
+ * writes there with EDQUOT; "sync": fdatasync() ends with EIO; "hold": fdatasync() first reads a
+ * byte from the FIFO that BAD_DISK_HOLD names, if there is one; "short": requests of more than 1000
+ * bytes move only a part of them.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -53,8 +54,8 @@ __attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *bytes,
 {
     pwrite_fn *real = (pwrite_fn *)dlsym(RTLD_NEXT, "pwrite");
 
-    if (is_bad("write", nbytes, offset)) {
-        errno = EIO;
+    if (is_bad("write", nbytes, offset) || is_bad("quota", nbytes, offset)) {
+        errno = does("quota") ? EDQUOT : EIO;
         return -1;
     }
     return real(fd, bytes, less(nbytes), offset);
