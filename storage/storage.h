@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_STORAGE_ABI 3
+#define NXR_STORAGE_ABI 4
 
 enum nxr_storage_action {
     NXR_STORAGE_READ,
@@ -74,8 +74,11 @@ struct nxr_storage_engine {
     /* Nothing is under way. Undoes start(). */
     void (*stop)(void);
 
-    /* Begin all requests of a list, in any order. Each ends, whatever happens. */
-    void (*submit)(struct nxr_storage_io *list);
+    /*
+     * Begin all requests of a list, or of none, in any order. Each ends, whatever happens.
+     * has_more: the thread submits again at once, at last without, so these may wait for it.
+     */
+    void (*submit)(struct nxr_storage_io *list, bool has_more);
 
     /* End what is done; never blocks. How many ended. */
     int (*poll)(void);

@@ -19,6 +19,7 @@
 #include "core/progress.h"
 #include "util/clock.h"
 #include "util/lock.h"
+#include "util/status.h"
 #include "core/wait.h"
 
 #include <pthread.h>
@@ -96,6 +97,30 @@ static bool is_long(const struct nxr_device_copy *copy)
 {
     return copy->n_pieces > 1 || (copy->n_pieces == 1 && copy->pieces[0].nbytes >= LONG_NBYTES) ||
            (copy->reduction != NULL && copy->reduction->nbytes >= LONG_NBYTES);
+}
+
+static __thread struct nxr_device_gather *gather NXR_TLS_MODEL; /* NULL: there is none */
+
+void nxr_device_gather_begin(struct nxr_device_gather *begun)
+{
+    *begun = (struct nxr_device_gather){.outer = gather};
+    gather = begun;
+}
+
+bool nxr_device_gathers(const struct nxr_memory_kind *kind)
+{
+    if (gather != NULL) {
+        gather->kind = kind;
+    }
+    return gather != NULL;
+}
+
+void nxr_device_gather_end(struct nxr_device_gather *begun)
+{
+    gather = begun->outer;
+    if (begun->kind != NULL) {
+        begun->kind->copy_go();
+    }
 }
 
 int nxr_device_copy_begin(struct nxr_device_copy *copy)

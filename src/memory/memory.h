@@ -135,6 +135,9 @@ struct nxr_memory_kind {
     /* NIXL_INPROGRESS; or NIXL_OK or a failure once, at the end. One thread at a time. */
     int (*copy_test)(struct nxr_device_copy *copy);
 
+    /* Of storage: begin what waits since nxr_device_gathers(); NULL: nothing does. */
+    void (*copy_go)(void);
+
     /* Of storage: find out what has ended, before its copies are tested; or NULL. */
     void (*copy_poll)(void);
 
@@ -238,6 +241,20 @@ bool nxr_memory_page_lock(void *addr, size_t nbytes, char *why, size_t why_nbyte
 
 /* Host memory is about to be unmapped: unpin it from all GPUs. */
 void nxr_memory_unpin(void *addr);
+
+/*
+ * Copies that this thread begins until the end of it may be handed to storage together, which is
+ * cheaper. Nothing waits for one of them meanwhile. The struct is the caller's; they may be nested.
+ */
+struct nxr_device_gather {
+    struct nxr_device_gather *outer;
+    const struct nxr_memory_kind *kind; /* whose copy_go() is due; NULL: none is */
+};
+void nxr_device_gather_begin(struct nxr_device_gather *begun);
+void nxr_device_gather_end(struct nxr_device_gather *begun);
+
+/* For a kind of storage: may a copy wait for more? Then its copy_go() is called at the end. */
+bool nxr_device_gathers(const struct nxr_memory_kind *kind);
 
 extern const struct nxr_subsystem nxr_memory_subsystem;
 

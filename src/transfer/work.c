@@ -151,12 +151,14 @@ static struct net_work *next_work(void)
 
 static void works_run(void)
 {
+    struct nxr_device_gather gather;
     struct net_work *work;
 
     nxr_device_atomics_run();
     if (!works_take()) {
         return;
     }
+    nxr_device_gather_begin(&gather);
     while ((work = next_work()) != NULL) {
         int status;
 
@@ -173,6 +175,7 @@ static void works_run(void)
             nxr_device_atomics_run(); /* words that waited for this copy */
         }
     }
+    nxr_device_gather_end(&gather);
 }
 
 /* Wait for all copies; no more begin. */

@@ -61,9 +61,12 @@ static void pool_stop(void)
     nxr_pool_stop(&pool);
 }
 
-static void pool_submit(struct nxr_storage_io *list)
+static void pool_submit(struct nxr_storage_io *list, bool has_more)
 {
-    nxr_pool_submit(&pool, list);
+    (void)has_more;
+    if (list != NULL) {
+        nxr_pool_submit(&pool, list);
+    }
 }
 
 /* The threads end their requests themselves, and who submitted one is told by that. */

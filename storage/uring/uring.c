@@ -27,11 +27,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define N_ENTRIES    256
-#define MAX_FLYING   512 /* the kernel gives the ring that many completions */
-#define N_FILES      64
-#define N_BUFFERS    64
-#define REAP_AT_ONCE 64
+#define N_ENTRIES     256
+#define MAX_FLYING    512 /* the kernel gives the ring that many completions */
+#define N_FILES       64
+#define N_BUFFERS     64
+#define REAP_AT_ONCE  64
+#define MOST_GATHERED 16 /* requests that wait for more */
 
 /* Headers of older kernels lack them. */
 #define OP_FUTEX_WAIT    51
@@ -90,11 +91,11 @@ static void sqe_fill(struct io_uring_sqe *sqe, struct nxr_storage_io *io)
 }
 
 /*
- * Hand over what waits, as far as it fits. What the kernel does not take now, for want of memory,
- * stays in the ring until the next call: poll() comes here while anything is there. Caller holds
- * the lock.
+ * Hand over what waits, as far as it fits, unless there are few and more follow. What the kernel
+ * does not take now, for want of memory, stays in the ring until the next call: poll() comes here
+ * while anything is there. Caller holds the lock.
  */
-static void uring_push(void)
+static void uring_push(bool has_more)
 {
     while (uring.first != NULL && uring.n_flying < MAX_FLYING) {
         struct nxr_storage_io *io = uring.first;
@@ -111,19 +112,19 @@ static void uring_push(void)
         sqe_fill(sqe, io);
         uring.n_flying++;
     }
-    if (io_uring_sq_ready(&uring.ring) > 0) {
+    if (io_uring_sq_ready(&uring.ring) > (has_more ? MOST_GATHERED - 1 : 0)) {
         (void)io_uring_submit(&uring.ring);
     }
 }
 
-static void uring_submit(struct nxr_storage_io *list)
+static void uring_submit(struct nxr_storage_io *list, bool has_more)
 {
     pthread_mutex_lock(&uring.lock);
     *uring.end = list;
     while (*uring.end != NULL) {
         uring.end = &(*uring.end)->next;
     }
-    uring_push();
+    uring_push(has_more);
     pthread_mutex_unlock(&uring.lock);
 }
 
@@ -171,7 +172,7 @@ static int uring_poll(void)
     io = io_uring_cq_ready(&uring.ring) > 0 ? uring_reap() : NULL;
     if ((uring.first != NULL && uring.n_flying < MAX_FLYING) ||
         io_uring_sq_ready(&uring.ring) > 0) {
-        uring_push();
+        uring_push(false);
     }
     pthread_mutex_unlock(&uring.lock);
     while (io != NULL) {

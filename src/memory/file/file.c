@@ -132,6 +132,7 @@ const struct nxr_memory_kind nxr_memory_file = {
     .unimport = file_unimport,
     .copy_start = nxr_file_copy_start,
     .copy_test = nxr_file_copy_test,
+    .copy_go = nxr_file_copy_go,
     .copy_poll = nxr_file_copy_poll,
     .copy_sleep = nxr_file_copy_sleep,
     .copy_arm = nxr_file_copy_arm,

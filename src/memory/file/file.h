@@ -63,6 +63,7 @@ void nxr_file_close(struct nxr_file *file);
 
 /* As in struct nxr_memory_kind. */
 int nxr_file_copy_start(struct nxr_device_copy *copy);
+void nxr_file_copy_go(void);
 void nxr_file_copy_poll(void);
 bool nxr_file_copy_sleep(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns);
 int nxr_file_copy_test(struct nxr_device_copy *copy);

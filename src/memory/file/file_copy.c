@@ -12,6 +12,7 @@
 #include "config.h"
 
 #include "memory/file/file.h"
+#include "memory/file/kind.h"
 #include "util/copy.h"
 #include "util/spare.h"
 
@@ -59,7 +60,7 @@ static void file_io_aim(struct file_io *io, bool is_direct)
 static void file_io_again(struct file_io *io)
 {
     io->io.next = NULL;
-    nxr_file_engine(NULL)->submit(&io->io);
+    nxr_file_engine(NULL)->submit(&io->io, false);
 }
 
 /* Its last byte has been moved. */
@@ -325,7 +326,16 @@ static void file_copy_submit(struct file_copy *made)
         made->ios[i].io.next = &made->ios[i + 1].io;
     }
     made->ios[made->n_ios - 1].io.next = NULL;
-    nxr_file_engine(NULL)->submit(&made->ios[0].io);
+    nxr_file_engine(NULL)->submit(&made->ios[0].io, nxr_device_gathers(&nxr_memory_file));
+}
+
+void nxr_file_copy_go(void)
+{
+    const struct nxr_storage_engine *engine = nxr_file_engine(NULL);
+
+    if (engine != NULL) {
+        engine->submit(NULL, false);
+    }
 }
 
 int nxr_file_copy_start(struct nxr_device_copy *copy)
