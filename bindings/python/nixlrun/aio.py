@@ -360,7 +360,7 @@ def _ended(drained: Drained, woken: list[_Waiter]) -> bool:
 async def _in_thread(call: Callable[[], Any], undo: Optional[Callable[[Any], None]] = None) -> Any:
     """Make a call that may wait for others, in a thread that dies with the process.
 
-    ``undo`` gets the result if the task was canceled meanwhile.
+    ``undo`` gets the result if the task was canceled, or the loop was closed, meanwhile.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
@@ -381,8 +381,11 @@ async def _in_thread(call: Callable[[], Any], undo: Optional[Callable[[Any], Non
             result = call()
         except BaseException as failure:
             error = failure
-        if not loop.is_closed():
+        try:
             loop.call_soon_threadsafe(tell, result, error)
+        except RuntimeError:  # the loop has been closed: nobody gets the result
+            if undo is not None and error is None:
+                undo(result)
 
     threading.Thread(target=run, name="nixlrun-aio", daemon=True).start()
     return await future

@@ -232,6 +232,21 @@ async def drained(job, wait_readable):
     queue.close()
 
 
+def test_a_thread_that_outlives_its_loop_undoes_its_call():
+    import threading
+
+    go_on, undone = threading.Event(), threading.Event()
+
+    async def main():
+        task = asyncio.ensure_future(nixlrun.aio._in_thread(go_on.wait, lambda _: undone.set()))
+        await asyncio.sleep(0)
+        return task
+
+    assert asyncio.run(main()).cancelled()
+    go_on.set()
+    assert undone.wait(20)
+
+
 @pytest.mark.ranks(2)
 def test_trio(job):
     trio = pytest.importorskip("trio")
