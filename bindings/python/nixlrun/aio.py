@@ -23,19 +23,17 @@ For trio, anyio and others, drain() awaits a queue by their own ``wait_readable`
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import threading
-import time
-import weakref
-from collections import deque
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _core
 from ._context import ContextBase
 from ._core import DEFAULT, Drained, Event, Note, Queue, Request
-from ._errors import AgainError, LimitError, PeerLostError, TimedOutError
+from ._errors import AgainError, TimedOutError
 from ._grant import Grant
+from ._inbox import MAX_UNMATCHED, Inbox, Receiver, inboxes
 from ._job import JobBase, Rank, is_failure, warn_of_views, with_job
+from ._pump import MAX_SPIN, Pump, Waiter, in_thread
 from ._region import RegionBase, SignalBase
 from ._team import PreparedBase, TeamBase
 from ._transfer import TransferBase
@@ -52,9 +50,6 @@ if TYPE_CHECKING:
     from ._team import Counts
     from ._types import Destination, Int, Source, Stream, Timeout
 
-MAX_UNMATCHED = 65536  # notifications that nobody has asked for; then senders wait
-MAX_SPIN = 1e-3  # seconds for which tasks that spin keep the loop; then others have their turn
-
 
 async def drain(queue: Queue, wait_readable: Callable[[int], Awaitable[None]]) -> Drained:
     """What a queue has to report; waits for the first of it by ``wait_readable(descriptor)``.
@@ -69,326 +64,13 @@ async def drain(queue: Queue, wait_readable: Callable[[int], Awaitable[None]]) -
             await wait_readable(queue.fileno())
 
 
-class _Waiter(asyncio.Future[Any]):
-    """A future whose task goes on within the callback of the loop that has ended it.
-
-    This saves a turn of the loop, which polls all descriptors, between an arrival and the code that
-    awaits it. set_result() is followed by wake(), which only a callback of the loop may call.
-    """
-
-    _waiting: Optional[tuple[Callable[[Any], object], contextvars.Context]] = None
-
-    def add_done_callback(
-        self, fn: Callable[[Any], object], /, *, context: Optional[contextvars.Context] = None
-    ) -> None:
-        """The first one is the task's, or shield()'s; others are called as of any future."""
-        if self._waiting is None and not self.done():
-            self._waiting = (fn, context or contextvars.copy_context())
-        else:
-            super().add_done_callback(fn, context=context)
-
-    def remove_done_callback(self, fn: Callable[[Any], object], /) -> int:
-        """As of any future."""
-        if self._waiting is not None and self._waiting[0] == fn:
-            self._waiting = None
-            return 1 + super().remove_done_callback(fn)
-        return super().remove_done_callback(fn)
-
-    def wake(self) -> None:
-        """Go on with the task that awaits it."""
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            waiting[1].run(waiting[0], self)
-
-    def wake_soon(self) -> None:
-        """The same in the next turn of the loop."""
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            self.get_loop().call_soon(waiting[0], self, context=waiting[1])
-
-    def cancel(self, msg: Optional[Any] = None) -> bool:
-        """As of any future."""
-        is_canceled = super().cancel(msg)
-        if is_canceled:
-            self.wake_soon()
-        return is_canceled
-
-    def set_exception(self, exception: Union[type[BaseException], BaseException], /) -> None:
-        """As of any future."""
-        super().set_exception(exception)
-        self.wake_soon()
-
-
-class _Pump:
-    """Takes what a queue reports, whenever its descriptor is readable, and passes it on.
-
-    `take` ends the futures of what it is given, and lists them; False: it takes no more until
-    resume(). A queue of operations alone is not watched while there are none, since notifications
-    make all descriptors readable.
-    """
-
-    def __init__(
-        self,
-        queue: Queue,
-        take: Callable[[Drained, list[_Waiter]], bool],
-        has_notes: bool,
-        spin: float,
-    ) -> None:
-        self.queue = queue
-        self.is_paused = False
-        self.spin = spin
-        self._spins_since: Optional[float] = None  # without a turn of the loop
-        self._take = take
-        self._has_notes = has_notes
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(queue.fileno(), self._ready)
-        self._arm()
-
-    def _arm(self) -> None:
-        if not (self.queue.is_closed or self.is_paused or self.queue.arm()):
-            self._loop.call_soon(self._ready)
-
-    def _ready(self) -> None:
-        if self.queue.is_closed or self.is_paused:
-            return
-        drained = self.queue.drain()
-        woken: list[_Waiter] = []
-        if not self._take(drained, woken):
-            self._pause()
-        elif not (drained or self._has_notes or self.queue.pending):
-            self._pause()
-        try:
-            while woken:
-                woken.pop(0).wake()
-        finally:
-            for waiter in woken:  # KeyboardInterrupt or SystemExit in a task
-                waiter.wake_soon()
-            self._arm()
-
-    def look(self, waiter: _Waiter) -> bool:
-        """Spin before a task sleeps: whether what it waits for has come meanwhile.
-
-        After MAX_SPIN all must sleep, and others have their turn.
-        """
-        now = time.monotonic()
-        if self._spins_since is None:
-            self._spins_since = now
-            self._loop.call_soon(self._had_turn)
-        elif now - self._spins_since > MAX_SPIN:
-            return False
-        drained = self.queue._spin(self.spin)
-        if drained:
-            woken: list[_Waiter] = []
-            if not self._take(drained, woken):
-                self._pause()
-            for other in woken:
-                if other is not waiter:
-                    other.wake_soon()
-        return waiter.done()
-
-    def _had_turn(self) -> None:
-        self._spins_since = None
-
-    def _pause(self) -> None:
-        self.is_paused = True
-        self._loop.remove_reader(self.queue.fileno())
-
-    def resume(self) -> None:
-        """Go on after `take` has returned False, or with the first operation."""
-        if self.is_paused:
-            self.is_paused = False
-            self._loop.add_reader(self.queue.fileno(), self._ready)
-            self._arm()
-
-    def close(self) -> None:
-        if not self.queue.is_closed:
-            if not self.is_paused:
-                self._loop.remove_reader(self.queue.fileno())
-            self.queue.close()
-
-
-class _Receiver:
-    """Waits for one notification that matches; it has a waiter while it is a receiver of an inbox."""
-
-    __slots__ = ("_mask", "_tag", "rank", "waiter")
-    waiter: _Waiter
-
-    def __init__(self, rank: Optional[Int], tag: Optional[Int], mask: Optional[Int]) -> None:
-        self.rank = None if rank is None else int(rank)
-        self._tag = 0 if tag is None else int(tag)
-        self._mask = 0 if tag is None else 2**64 - 1 if mask is None else int(mask)
-
-    def matches(self, rank: int, tag: int) -> bool:
-        return (self.rank is None or self.rank == rank) and (tag ^ self._tag) & self._mask == 0
-
-
-class _Inbox:
-    """The notifications and events of a context, for those that wait for them.
-
-    A notification goes to the first receiver that waits for it, or is kept in order.
-    """
-
-    def __init__(self, context: ContextBase, spin: float) -> None:
-        self._receivers: list[_Receiver] = []
-        self._kept: deque[Note] = deque()
-        self._gone: dict[int, str] = {}
-        _inboxes.add(self)
-        self.listeners: list[asyncio.Queue[Event]] = []
-        self.early: deque[Event] = deque()
-        self.pump = _Pump(Queue(context, notes=True, events=True), self._take, True, spin)
-
-    def _take(self, drained: Drained, woken: list[_Waiter]) -> bool:
-        events: list[Event] = []
-        while True:
-            for note in drained.notes:
-                self._deliver(note, woken)
-            if not drained.events:
-                break
-            # What a rank had sent before it died comes before its end.
-            events.extend(drained.events)
-            drained = self.pump.queue.drain()
-        for event in events:
-            self._tell(event)
-        if len(self._kept) < MAX_UNMATCHED:
-            return True
-        for receiver in self._receivers:
-            self._fail(receiver, self._too_many())
-        return False
-
-    def _too_many(self) -> LimitError:
-        return LimitError(f"{len(self._kept)} notifications that nobody has asked for are kept")
-
-    def _fail(self, receiver: _Receiver, error: Exception) -> None:
-        if not receiver.waiter.done():
-            receiver.waiter.set_exception(error)
-
-    def _deliver(self, note: Note, woken: list[_Waiter]) -> None:
-        rank, tag = note.rank, note.tag
-        for receiver in self._receivers:
-            if receiver.matches(rank, tag) and not receiver.waiter.done():
-                receiver.waiter.set_result(note)
-                woken.append(receiver.waiter)
-                return
-        self._kept.append(note)
-
-    def _give_back(self, note: Note) -> None:
-        """Pass on what arrived for a canceled task: to a receiver, or as the oldest that is kept."""
-        woken: list[_Waiter] = []
-        self._deliver(note, woken)
-        if woken:
-            woken[0].wake_soon()
-        else:
-            self._kept.appendleft(self._kept.pop())
-
-    def _tell(self, event: Event) -> None:
-        if event.type in ("peer_lost", "peer_left"):
-            self.mark_gone(event.rank, event.type)
-        for listener in self.listeners:
-            listener.put_nowait(event)
-        if not self.listeners:
-            self.early.append(event)
-
-    def mark_gone(self, rank: int, why: str) -> None:
-        """End what waits for it; `why` is the type of an event, or "detached", which has none."""
-        self._gone.setdefault(rank, why)
-        for receiver in self._receivers:
-            if receiver.rank == rank:
-                self._fail(receiver, self._lost(rank))
-
-    def mark_back(self, rank: int) -> None:
-        """It was readmitted: what the former process had sent is dropped."""
-        self._gone.pop(rank, None)
-        self._kept = deque(note for note in self._kept if note.rank != rank)
-
-    def _lost(self, rank: int) -> PeerLostError:
-        error = PeerLostError(f"rank {rank} {_GONE[self._gone[rank]]}")
-        error.rank = rank
-        return error
-
-    def _take_kept(self, receiver: _Receiver) -> Optional[Note]:
-        for i, note in enumerate(self._kept):
-            if receiver.matches(note.rank, note.tag):
-                del self._kept[i]
-                self.pump.resume()
-                return note
-        return None
-
-    async def receive(self, receiver: _Receiver) -> Note:
-        """The oldest notification that matches."""
-        note = self._take_kept(receiver)
-        if note is not None:
-            return note
-        if receiver.rank is not None and receiver.rank in self._gone:
-            raise self._lost(receiver.rank)
-        if receiver.rank is not None:
-            _core.peer_state(receiver.rank)  # raises if there is no such rank
-        if self.pump.is_paused:
-            raise self._too_many()
-        receiver.waiter = waiter = _Waiter(loop=asyncio.get_running_loop())
-        self._receivers.append(receiver)
-        try:
-            if self.pump.spin and self.pump.look(waiter):
-                looked: Note = waiter.result()
-                return looked
-            received: Note = await waiter
-            return received
-        except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():
-                self._give_back(waiter.result())
-            raise
-        finally:
-            self._receivers.remove(receiver)
-
-
-_GONE = {
-    "peer_lost": "has died, and all that it had sent was received",
-    "peer_left": "has left, and all that it had sent was received",
-    "detached": "was detached by this process",
-}
-_inboxes: weakref.WeakSet[_Inbox] = weakref.WeakSet()
-
-
-def _ended(drained: Drained, woken: list[_Waiter]) -> bool:
+def _ended(drained: Drained, woken: list[Waiter]) -> bool:
     for request in drained.done:
         waiter = request.data
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
             woken.append(waiter)
     return True
-
-
-async def _in_thread(call: Callable[[], Any], undo: Optional[Callable[[Any], None]] = None) -> Any:
-    """Make a call that may wait for others, in a thread that dies with the process.
-
-    ``undo`` gets the result if the task was canceled, or the loop was closed, meanwhile.
-    """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Any] = loop.create_future()
-
-    def tell(result: Any, error: Optional[BaseException]) -> None:
-        if future.done():
-            if undo is not None and error is None:
-                undo(result)
-            return
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)
-
-    def run() -> None:
-        result, error = None, None
-        try:
-            result = call()
-        except BaseException as failure:
-            error = failure
-        try:
-            loop.call_soon_threadsafe(tell, result, error)
-        except RuntimeError:  # the loop has been closed: nobody gets the result
-            if undo is not None and error is None:
-                undo(result)
-
-    threading.Thread(target=run, name="nixlrun-aio", daemon=True).start()
-    return await future
 
 
 def _close_unused(region: Region) -> None:
@@ -465,15 +147,15 @@ class Region(RegionBase):
 
     async def object_stat(self, number: Int = 0) -> ObjectInfo:
         """What the store has of an object; see nixlrun.Region.object_stat(). Made in a thread."""
-        return ObjectInfo(*await _in_thread(lambda: _core.object_stat(self, number, DEFAULT)))
+        return ObjectInfo(*await in_thread(lambda: _core.object_stat(self, number, DEFAULT)))
 
     async def object_delete(self, number: Int = 0) -> None:
         """Remove an object from the store; see nixlrun.Region.object_delete()."""
-        await _in_thread(lambda: _core.object_delete(self, number, DEFAULT))
+        await in_thread(lambda: _core.object_delete(self, number, DEFAULT))
 
     async def object_list(self, after: Optional[str] = None) -> list[ObjectInfo]:
         """All objects whose keys begin with the URL's path; see nixlrun.Region.object_list()."""
-        listed: list[ObjectInfo] = await _in_thread(lambda: self._object_list(after, DEFAULT))
+        listed: list[ObjectInfo] = await in_thread(lambda: self._object_list(after, DEFAULT))
         return listed
 
     async def close(self) -> None:
@@ -481,7 +163,7 @@ class Region(RegionBase):
         try:
             self._close(0)
         except TimedOutError:
-            await _in_thread(lambda: self._close(None))
+            await in_thread(lambda: self._close(None))
         self._forget()
 
     async def _run(self, start: Callable[..., Request], *args: Any, **kwargs: Any) -> Any:
@@ -679,8 +361,8 @@ class Context(ContextBase):
     _region_type = Region
     _team_type = Team
     _transfer_type = Transfer
-    _operations: Optional[_Pump] = None
-    _inbox: Optional[_Inbox] = None
+    _operations: Optional[Pump] = None
+    _inbox: Optional[Inbox] = None
     _spin = 0.0
 
     if TYPE_CHECKING:
@@ -773,7 +455,7 @@ class Context(ContextBase):
         It is made in a thread, since it waits for the store. If the task is canceled, what the
         thread has opened is closed.
         """
-        region: Region = await _in_thread(
+        region: Region = await in_thread(
             lambda: self._open_object(
                 name, url, object_nbytes, nobjects=nobjects, keys=keys, read_only=read_only,
                 md5=md5, anonymous=anonymous, part_nbytes=part_nbytes, nconnections=nconnections,
@@ -786,15 +468,15 @@ class Context(ContextBase):
 
     async def prepare_put(self, rank: Int, local: Side, remote: Side) -> Transfer:
         """Prepare a transfer to one rank's segments; see nixlrun.Job.prepare_put()."""
-        return self._prepared(await _in_thread(lambda: self._prepare_put(rank, local, remote)))
+        return self._prepared(await in_thread(lambda: self._prepare_put(rank, local, remote)))
 
     async def prepare_get(self, rank: Int, local: Side, remote: Side) -> Transfer:
         """Prepare a transfer from one rank's segments; see nixlrun.Job.prepare_get()."""
-        return self._prepared(await _in_thread(lambda: self._prepare_get(rank, local, remote)))
+        return self._prepared(await in_thread(lambda: self._prepare_get(rank, local, remote)))
 
     async def revoke(self, grant: Grant) -> None:
         """End a grant, and wait until those who had begun have ended; see Grant.revoke()."""
-        await _in_thread(lambda: grant.revoke(None))
+        await in_thread(lambda: grant.revoke(None))
 
     def _prepared(self, transfer: Transfer) -> Transfer:
         transfer._context = self
@@ -808,7 +490,7 @@ class Context(ContextBase):
         try:
             self._post(rank, tag, msg)
         except AgainError:
-            await _in_thread(lambda: self._notify(rank, tag, msg, None))
+            await in_thread(lambda: self._notify(rank, tag, msg, None))
 
     async def recv(
         self,
@@ -817,7 +499,7 @@ class Context(ContextBase):
         mask: Optional[Int] = None,
     ) -> Note:
         """The oldest notification that matches; arguments and failures as of notes()."""
-        return await self._open_inbox().receive(_Receiver(rank, tag, mask))
+        return await self._open_inbox().receive(Receiver(rank, tag, mask))
 
     async def notes(
         self,
@@ -840,7 +522,7 @@ class Context(ContextBase):
             LimitError: too many notifications that do not match are kept.
         """
         inbox = self._open_inbox()
-        receiver = _Receiver(rank, tag, mask)
+        receiver = Receiver(rank, tag, mask)
         while True:
             yield await inbox.receive(receiver)
 
@@ -892,9 +574,9 @@ class Context(ContextBase):
             self._inbox.pump.close()
             self._inbox = None
 
-    def _open_inbox(self) -> _Inbox:
+    def _open_inbox(self) -> Inbox:
         if self._inbox is None:
-            self._inbox = _Inbox(self, self._spin)
+            self._inbox = Inbox(self, self._spin)
         return self._inbox
 
     async def _team(self, how: str, **kwargs: Any) -> Any:
@@ -903,8 +585,8 @@ class Context(ContextBase):
     async def _run(self, start: Callable[..., Request], *args: Any, **kwargs: Any) -> Any:
         """Start an operation, and await its end; a task that is canceled waits for that, too."""
         if self._operations is None:
-            self._operations = _Pump(Queue(self, reports_ended=False), _ended, False, self._spin)
-        waiter = _Waiter(loop=asyncio.get_running_loop())
+            self._operations = Pump(Queue(self, reports_ended=False), _ended, False, self._spin)
+        waiter = Waiter(loop=asyncio.get_running_loop())
         request = start(*args, **kwargs, queue=self._operations.queue, data=waiter)
         if not request.done and not (self._spin and self._operations.look(waiter)):
             self._operations.resume()
@@ -918,7 +600,7 @@ class Context(ContextBase):
     @staticmethod
     async def _cancel(request: Request) -> None:
         if not request.done:
-            request.data = waiter = _Waiter(loop=asyncio.get_running_loop())
+            request.data = waiter = Waiter(loop=asyncio.get_running_loop())
             request.cancel()
         while not request.done:
             try:
@@ -958,12 +640,12 @@ class Job(_JobContext):
     def readmit(self, rank: Int, incarnation: Int) -> None:
         """Readmit a rank that nixlrun has started again; see nixlrun.Job.readmit()."""
         super().readmit(rank, incarnation)
-        for inbox in _inboxes:
+        for inbox in inboxes:
             inbox.mark_back(int(rank))
 
     async def published(self, where: str, timeout: Timeout = DEFAULT) -> list[tuple[str, int, str]]:
         """The names that are published there; see nixlrun.Job.published(). Made in a thread."""
-        rows: list[tuple[str, int, str]] = await _in_thread(lambda: self._published(where, timeout))
+        rows: list[tuple[str, int, str]] = await in_thread(lambda: self._published(where, timeout))
         return rows
 
     async def attach(
@@ -976,7 +658,7 @@ class Job(_JobContext):
         """
         is_canceled = threading.Event()
         try:
-            rank: Rank = await _in_thread(
+            rank: Rank = await in_thread(
                 lambda: self._attach(
                     where, name, schema, timeout, lambda: not is_canceled.is_set()
                 )
@@ -990,7 +672,7 @@ class Job(_JobContext):
         self, through: Int, job: Int, job_rank: Int, timeout: Timeout = DEFAULT
     ) -> Rank:
         """Attach to another rank of a job that is attached; see nixlrun.Job.attach_rank()."""
-        rank: Rank = await _in_thread(
+        rank: Rank = await in_thread(
             lambda: self._attach_rank(through, job, job_rank, timeout)
         )
         return rank
@@ -998,16 +680,16 @@ class Job(_JobContext):
     async def detach(self, rank: Int, timeout: Timeout = DEFAULT) -> None:
         """End an attachment; see nixlrun.Job.detach()."""
         try:
-            await _in_thread(lambda: self._detach(rank, timeout))
+            await in_thread(lambda: self._detach(rank, timeout))
         finally:
             if int(rank) >= self.size:
-                for inbox in _inboxes:
+                for inbox in inboxes:
                     inbox.mark_gone(int(rank), "detached")
 
     async def close(self) -> None:
         """Leave the job: cancel what is awaited, and wait for the other living ranks."""
         self._close_queues()
-        await _in_thread(self._leave)
+        await in_thread(self._leave)
 
     async def __aenter__(self) -> Job:
         return self

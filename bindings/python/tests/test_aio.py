@@ -189,7 +189,7 @@ async def test_waiting_uses_no_thread_and_no_time(job):
 
 @pytest.mark.ranks(1)
 async def test_unmatched_notes_make_senders_wait_and_receivers_hear_of_it(job):
-    nixlrun.aio.MAX_UNMATCHED = 100
+    nixlrun._inbox.MAX_UNMATCHED = 100
     for i in range(150):
         await job.notify(0, i)
     with pytest.raises(nixlrun.LimitError):
@@ -238,7 +238,7 @@ def test_a_thread_that_outlives_its_loop_undoes_its_call():
     go_on, undone = threading.Event(), threading.Event()
 
     async def main():
-        task = asyncio.ensure_future(nixlrun.aio._in_thread(go_on.wait, lambda _: undone.set()))
+        task = asyncio.ensure_future(nixlrun._pump.in_thread(go_on.wait, lambda _: undone.set()))
         await asyncio.sleep(0)
         return task
 

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The notifications and events of a context, for the tasks of asyncio that ask for them."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Optional
+
+from . import _core
+from ._core import Drained, Event, Note, Queue
+from ._errors import LimitError, PeerLostError
+from ._pump import Pump, Waiter
+
+if TYPE_CHECKING:
+    from ._context import ContextBase
+    from ._types import Int
+
+MAX_UNMATCHED = 65536  # notifications that nobody has asked for; then senders wait
+
+
+class Receiver:
+    """Waits for one notification that matches; among the receivers of an inbox it has a waiter."""
+
+    __slots__ = ("_mask", "_tag", "rank", "waiter")
+    waiter: Waiter
+
+    def __init__(self, rank: Optional[Int], tag: Optional[Int], mask: Optional[Int]) -> None:
+        self.rank = None if rank is None else int(rank)
+        self._tag = 0 if tag is None else int(tag)
+        self._mask = 0 if tag is None else 2**64 - 1 if mask is None else int(mask)
+
+    def matches(self, rank: int, tag: int) -> bool:
+        return (self.rank is None or self.rank == rank) and (tag ^ self._tag) & self._mask == 0
+
+
+class Inbox:
+    """The notifications and events of a context, for those that wait for them.
+
+    A notification goes to the first receiver that waits for it, or is kept in order.
+    """
+
+    def __init__(self, context: ContextBase, spin: float) -> None:
+        self._receivers: list[Receiver] = []
+        self._kept: deque[Note] = deque()
+        self._gone: dict[int, str] = {}
+        inboxes.add(self)
+        self.listeners: list[asyncio.Queue[Event]] = []
+        self.early: deque[Event] = deque()
+        self.pump = Pump(Queue(context, notes=True, events=True), self._take, True, spin)
+
+    def _take(self, drained: Drained, woken: list[Waiter]) -> bool:
+        events: list[Event] = []
+        while True:
+            for note in drained.notes:
+                self._deliver(note, woken)
+            if not drained.events:
+                break
+            # What a rank had sent before it died comes before its end.
+            events.extend(drained.events)
+            drained = self.pump.queue.drain()
+        for event in events:
+            self._tell(event)
+        if len(self._kept) < MAX_UNMATCHED:
+            return True
+        for receiver in self._receivers:
+            self._fail(receiver, self._too_many())
+        return False
+
+    def _too_many(self) -> LimitError:
+        return LimitError(f"{len(self._kept)} notifications that nobody has asked for are kept")
+
+    def _fail(self, receiver: Receiver, error: Exception) -> None:
+        if not receiver.waiter.done():
+            receiver.waiter.set_exception(error)
+
+    def _deliver(self, note: Note, woken: list[Waiter]) -> None:
+        rank, tag = note.rank, note.tag
+        for receiver in self._receivers:
+            if receiver.matches(rank, tag) and not receiver.waiter.done():
+                receiver.waiter.set_result(note)
+                woken.append(receiver.waiter)
+                return
+        self._kept.append(note)
+
+    def _give_back(self, note: Note) -> None:
+        """Pass on what a canceled task was given: to a receiver, or as the oldest that is kept."""
+        woken: list[Waiter] = []
+        self._deliver(note, woken)
+        if woken:
+            woken[0].wake_soon()
+        else:
+            self._kept.appendleft(self._kept.pop())
+
+    def _tell(self, event: Event) -> None:
+        if event.type in ("peer_lost", "peer_left"):
+            self.mark_gone(event.rank, event.type)
+        for listener in self.listeners:
+            listener.put_nowait(event)
+        if not self.listeners:
+            self.early.append(event)
+
+    def mark_gone(self, rank: int, why: str) -> None:
+        """End what waits for it; `why` is the type of an event, or "detached", which has none."""
+        self._gone.setdefault(rank, why)
+        for receiver in self._receivers:
+            if receiver.rank == rank:
+                self._fail(receiver, self._lost(rank))
+
+    def mark_back(self, rank: int) -> None:
+        """It was readmitted: what the former process had sent is dropped."""
+        self._gone.pop(rank, None)
+        self._kept = deque(note for note in self._kept if note.rank != rank)
+
+    def _lost(self, rank: int) -> PeerLostError:
+        error = PeerLostError(f"rank {rank} {_GONE[self._gone[rank]]}")
+        error.rank = rank
+        return error
+
+    def _take_kept(self, receiver: Receiver) -> Optional[Note]:
+        for i, note in enumerate(self._kept):
+            if receiver.matches(note.rank, note.tag):
+                del self._kept[i]
+                self.pump.resume()
+                return note
+        return None
+
+    async def receive(self, receiver: Receiver) -> Note:
+        """The oldest notification that matches."""
+        note = self._take_kept(receiver)
+        if note is not None:
+            return note
+        if receiver.rank is not None and receiver.rank in self._gone:
+            raise self._lost(receiver.rank)
+        if receiver.rank is not None:
+            _core.peer_state(receiver.rank)  # raises if there is no such rank
+        if self.pump.is_paused:
+            raise self._too_many()
+        receiver.waiter = waiter = Waiter(loop=asyncio.get_running_loop())
+        self._receivers.append(receiver)
+        try:
+            if self.pump.spin and self.pump.look(waiter):
+                looked: Note = waiter.result()
+                return looked
+            received: Note = await waiter
+            return received
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self._give_back(waiter.result())
+            raise
+        finally:
+            self._receivers.remove(receiver)
+
+
+_GONE = {
+    "peer_lost": "has died, and all that it had sent was received",
+    "peer_left": "has left, and all that it had sent was received",
+    "detached": "was detached by this process",
+}
+inboxes: weakref.WeakSet[Inbox] = weakref.WeakSet()

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How tasks of asyncio wait for a queue, and for calls that are made in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ._core import Drained, Queue
+
+MAX_SPIN = 1e-3  # seconds for which tasks that spin keep the loop; then others have their turn
+
+
+class Waiter(asyncio.Future[Any]):
+    """A future whose task goes on within the callback of the loop that has ended it.
+
+    This saves a turn of the loop, which polls all descriptors, between an arrival and the code that
+    awaits it. set_result() is followed by wake(), which only a callback of the loop may call.
+    """
+
+    _waiting: Optional[tuple[Callable[[Any], object], contextvars.Context]] = None
+
+    def add_done_callback(
+        self, fn: Callable[[Any], object], /, *, context: Optional[contextvars.Context] = None
+    ) -> None:
+        """The first one is the task's, or shield()'s; others are called as of any future."""
+        if self._waiting is None and not self.done():
+            self._waiting = (fn, context or contextvars.copy_context())
+        else:
+            super().add_done_callback(fn, context=context)
+
+    def remove_done_callback(self, fn: Callable[[Any], object], /) -> int:
+        """As of any future."""
+        if self._waiting is not None and self._waiting[0] == fn:
+            self._waiting = None
+            return 1 + super().remove_done_callback(fn)
+        return super().remove_done_callback(fn)
+
+    def wake(self) -> None:
+        """Go on with the task that awaits it."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting[1].run(waiting[0], self)
+
+    def wake_soon(self) -> None:
+        """The same in the next turn of the loop."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            self.get_loop().call_soon(waiting[0], self, context=waiting[1])
+
+    def cancel(self, msg: Optional[Any] = None) -> bool:
+        """As of any future."""
+        is_canceled = super().cancel(msg)
+        if is_canceled:
+            self.wake_soon()
+        return is_canceled
+
+    def set_exception(self, exception: Union[type[BaseException], BaseException], /) -> None:
+        """As of any future."""
+        super().set_exception(exception)
+        self.wake_soon()
+
+
+class Pump:
+    """Takes what a queue reports, whenever its descriptor is readable, and passes it on.
+
+    `take` ends the futures of what it is given, and lists them; False: it takes no more until
+    resume(). A queue of operations alone is not watched while there are none, since notifications
+    make all descriptors readable.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        take: Callable[[Drained, list[Waiter]], bool],
+        has_notes: bool,
+        spin: float,
+    ) -> None:
+        self.queue = queue
+        self.is_paused = False
+        self.spin = spin
+        self._spins_since: Optional[float] = None  # without a turn of the loop
+        self._take = take
+        self._has_notes = has_notes
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(queue.fileno(), self._ready)
+        self._arm()
+
+    def _arm(self) -> None:
+        if not (self.queue.is_closed or self.is_paused or self.queue.arm()):
+            self._loop.call_soon(self._ready)
+
+    def _ready(self) -> None:
+        if self.queue.is_closed or self.is_paused:
+            return
+        drained = self.queue.drain()
+        woken: list[Waiter] = []
+        if not self._take(drained, woken):
+            self._pause()
+        elif not (drained or self._has_notes or self.queue.pending):
+            self._pause()
+        try:
+            while woken:
+                woken.pop(0).wake()
+        finally:
+            for waiter in woken:  # KeyboardInterrupt or SystemExit in a task
+                waiter.wake_soon()
+            self._arm()
+
+    def look(self, waiter: Waiter) -> bool:
+        """Spin before a task sleeps: whether what it waits for has come meanwhile.
+
+        After MAX_SPIN all must sleep, and others have their turn.
+        """
+        now = time.monotonic()
+        if self._spins_since is None:
+            self._spins_since = now
+            self._loop.call_soon(self._had_turn)
+        elif now - self._spins_since > MAX_SPIN:
+            return False
+        drained = self.queue._spin(self.spin)
+        if drained:
+            woken: list[Waiter] = []
+            if not self._take(drained, woken):
+                self._pause()
+            for other in woken:
+                if other is not waiter:
+                    other.wake_soon()
+        return waiter.done()
+
+    def _had_turn(self) -> None:
+        self._spins_since = None
+
+    def _pause(self) -> None:
+        self.is_paused = True
+        self._loop.remove_reader(self.queue.fileno())
+
+    def resume(self) -> None:
+        """Go on after `take` has returned False, or with the first operation."""
+        if self.is_paused:
+            self.is_paused = False
+            self._loop.add_reader(self.queue.fileno(), self._ready)
+            self._arm()
+
+    def close(self) -> None:
+        if not self.queue.is_closed:
+            if not self.is_paused:
+                self._loop.remove_reader(self.queue.fileno())
+            self.queue.close()
+
+
+async def in_thread(call: Callable[[], Any], undo: Optional[Callable[[Any], None]] = None) -> Any:
+    """Make a call that may wait for others, in a thread that dies with the process.
+
+    ``undo`` gets the result if the task was canceled, or the loop was closed, meanwhile.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def tell(result: Any, error: Optional[BaseException]) -> None:
+        if future.done():
+            if undo is not None and error is None:
+                undo(result)
+            return
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = call()
+        except BaseException as failure:
+            error = failure
+        try:
+            loop.call_soon_threadsafe(tell, result, error)
+        except RuntimeError:  # the loop has been closed: nobody gets the result
+            if undo is not None and error is None:
+                undo(result)
+
+    threading.Thread(target=run, name="nixlrun-aio", daemon=True).start()
+    return await future
