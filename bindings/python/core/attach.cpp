@@ -2,6 +2,8 @@
 /* Processes of other jobs: publishing a name, attaching by it, detaching. */
 #include "core.h"
 
+#include <algorithm>
+
 namespace nx
 {
 
@@ -80,7 +82,8 @@ static std::string attach_published(const std::string &where, nb::handle timeout
     return call->text.c_str();
 }
 
-constexpr int64_t ATTACH_MOST_NS = 16 * SLICE_NS;
+constexpr int64_t ATTACH_MOST_NS = 3 * SLICE_NS; /* less than closing the job waits */
+constexpr int64_t ATTACH_LEAST_NS = 1000 * 1000;
 
 /* Does nobody want the result any more? */
 static void check_wanted(nb::handle is_wanted)
@@ -105,10 +108,14 @@ static CallResult attach_in_slices(const AttachCall &wanted, int64_t timeout_ns,
     for (;;) {
         const int64_t left =
             timeout_ns == NIXL_FOREVER ? timeout_ns : timeout_ns - (now_ns() - begin);
-        const bool is_last = left < 2 * most;
+        const bool is_last = left <= most;
         auto call = std::make_shared<AttachCall>(wanted);
 
-        call->timeout_ns = !is_last ? most : left > 0 ? left : 0;
+        if (is_last) { /* 0 would mean something else */
+            call->timeout_ns = timeout_ns == 0 ? 0 : std::max(left, ATTACH_LEAST_NS);
+        } else { /* the last one is a whole one, whose length the text of the failure has */
+            call->timeout_ns = left < 2 * most ? left - most : most;
+        }
         CallResult result = call_aside(call, [](void *state) {
             auto *attach = (AttachCall *)state;
 
@@ -122,7 +129,7 @@ static CallResult attach_in_slices(const AttachCall &wanted, int64_t timeout_ns,
             return result;
         }
         if (result.status == NIXL_E_TIMEOUT && most < ATTACH_MOST_NS) {
-            most *= 2;
+            most += SLICE_NS;
         }
         check_wanted(is_wanted);
     }

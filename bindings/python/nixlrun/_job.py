@@ -370,7 +370,7 @@ class Job(_JobContext):
         All calls about one rank take the number that is returned, which is ``size`` or higher. It
         is the same if the two are attached already. The other process gets a number for this one,
         too, and both an event "peer_joined". If a signal ends the wait, an attempt goes on by
-        itself for up to half a second, or up to 8 s if there is a publisher that does not answer.
+        itself for up to half a second, or 1.5 s if there is a publisher that does not answer.
 
         Args:
             where, name, schema: as of publish(); the schemas must be equal.

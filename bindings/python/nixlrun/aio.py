@@ -654,7 +654,7 @@ class Job(_JobContext):
         """Attach to the process that has published a name; see nixlrun.Job.attach().
 
         It is made in a thread. If the task is canceled, an attempt goes on there for up to half a
-        second, or up to 8 s if there is a publisher that does not answer.
+        second, or 1.5 s if there is a publisher that does not answer.
         """
         is_canceled = threading.Event()
         try:
