@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of the Python package beside the same calls of C, in one process and in turns.
 
-nixlrun -np 2 python3 bench.py
+nixlrun -np 2 python3 bench.py [C_SIDE.so]
+
+C_SIDE.so: c_side.c, compiled before, for machines without a compiler.
 """
 
 import asyncio
@@ -33,10 +35,13 @@ PLANNED, PLANNED_BLOCK, LAYERS, PLANS = 6_500_000, 16, 64, 50
 
 def load_c_side(folder):
     """Compile the C side against the library that the package has loaded."""
-    flags = subprocess.check_output(["pkg-config", "--cflags", "--libs", "nixlrun"], text=True)
     path = Path(folder) / "c_side.so"
-    command = ["cc", "-O2", "-shared", "-fPIC", "-o", str(path), str(HERE / "c_side.c")]
-    subprocess.check_call(command + shlex.split(flags))
+    if len(sys.argv) > 1:
+        path = Path(sys.argv[1]).resolve()
+    else:
+        flags = subprocess.check_output(["pkg-config", "--cflags", "--libs", "nixlrun"], text=True)
+        command = ["cc", "-O2", "-shared", "-fPIC", "-o", str(path), str(HERE / "c_side.c")]
+        subprocess.check_call(command + shlex.split(flags))
     side = ctypes.CDLL(str(path))
     side.c_put.restype = side.c_round_trips.restype = ctypes.c_double
     return side
