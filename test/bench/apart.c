@@ -3,20 +3,37 @@
  * Two processes that are started separately, in place of two ranks of a job: the one that publishes
  * acts as rank 0, the one that attaches as rank 1. They run the tests between two ranks on one host
  * with the same options, which their schema states.
+ *
+ * No launcher ends the one when the other has died, and what waits in memory that both map would
+ * never know. So a thread looks whether the other one lives, each LOOK_MS.
  */
 #include "config.h"
 
 #include "bench.h"
+#include "util/clock.h"
 
+#include <pthread.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <poll.h>
+#include <unistd.h>
 
 #define NAME         "nixl_bench"
+#define SOON_NS      1000000000 /* attaching that takes longer is told */
+#define LOOK_MS      200
 #define SCHEMA_MAX   4096
 #define WHERE_NBYTES 512
 
+static struct {
+    pthread_t thread;
+    int end_fd; /* readable: the thread is to end */
+    int peer;
+} watch;
+
 bool apart_is_possible(const struct bench_test *test)
 {
-    return test->min_ranks == 2 && test->max_ranks == 2 && !test->is_alone;
+    return test->min_ranks == 2 && test->max_ranks == 2 && !test->is_alone &&
+           test->run != test_death; /* which needs one that is told to die */
 }
 
 /* What both must have been given. */
@@ -57,6 +74,51 @@ static int await_other(const char *where, const char *schema)
     return event.rank;
 }
 
+/* Attach, as soon as the other one has published. */
+static int attach_to_other(const char *where, const char *schema)
+{
+    int64_t began_ns = nxr_now_ns();
+    int peer, status = nixl_attach(where, NAME, schema, SOON_NS, &peer);
+
+    if (status != NIXL_OK && nxr_now_ns() - began_ns >= SOON_NS) { /* nobody has published so far */
+        fprintf(stderr, "nixl_bench: waits up to %lld s for: nixl_bench --publish %s ...\n",
+                BENCH_TIMEOUT_NS / 1000000000, where);
+        status = nixl_attach(where, NAME, schema, BENCH_TIMEOUT_NS, &peer);
+    }
+    bench_check(status, "nixl_attach");
+    return peer;
+}
+
+static void *watch_other(void *arg)
+{
+    struct pollfd end = {.fd = watch.end_fd, .events = POLLIN};
+
+    (void)arg;
+    while (poll(&end, 1, LOOK_MS) == 0) {
+        if (nixl_peer_state(watch.peer) == NIXL_PEER_LOST) { /* one that detaches has finished */
+            bench_die("the other nixl_bench has died");
+        }
+    }
+    return NULL;
+}
+
+static void watch_begin(int peer)
+{
+    watch.peer = peer;
+    watch.end_fd = eventfd(0, EFD_CLOEXEC);
+    if (watch.end_fd < 0 || pthread_create(&watch.thread, NULL, watch_other, NULL) != 0) {
+        bench_die("no thread to look after the other nixl_bench");
+    }
+}
+
+static void watch_end(void)
+{
+    if (eventfd_write(watch.end_fd, 1) == 0) {
+        pthread_join(watch.thread, NULL);
+    }
+    close(watch.end_fd);
+}
+
 void apart_open(struct bench *bench)
 {
     const struct bench_options *options = &bench->options;
@@ -71,19 +133,17 @@ void apart_open(struct bench *bench)
     make_schema(options, schema);
     bench->size = 2;
     bench->rank = options->publish != NULL ? 0 : 1;
-    if (options->publish != NULL) {
-        bench->peer = await_other(options->publish, schema);
-    } else {
-        bench_check(nixl_attach(options->attach, NAME, schema, BENCH_TIMEOUT_NS, &bench->peer),
-                    "nixl_attach");
-    }
+    bench->peer = options->publish != NULL ? await_other(options->publish, schema)
+                                           : attach_to_other(options->attach, schema);
     if (nixl_scope(bench->peer) != NIXL_SCOPE_LOCAL) {
         bench_die("nixl_bench: --publish and --attach measure two processes that share memory, and "
                   "these do not");
     }
+    watch_begin(bench->peer);
 }
 
 void apart_close(const struct bench *bench)
 {
+    watch_end();
     (void)nixl_detach(bench->peer, BENCH_TIMEOUT_NS); /* the other one may have left */
 }

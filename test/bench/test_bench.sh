@@ -71,6 +71,33 @@ timeout $limit "$bench" --attach "file:$work/meet" get $small >"$work/second" 2>
 result $? "a process that was given another test is refused" "$work/second"
 kill $!
 wait
+# One that is killed ends the other, wherever that waits: in a call, or on memory that both have mapped. Both have met
+# when the name is gone again.
+for victim in attach publish; do
+    timeout $limit "$bench" --publish "file:$work/meet" put --sizes 1M --budget 100s >"$work/out" 2>"$work/err" &
+    publish=$!
+    for _ in $(seq 600); do [ ! -e "$work/meet/nixl_bench.entry" ] || break; sleep 0.05; done
+    timeout $limit "$bench" --attach "file:$work/meet" put --sizes 1M --budget 100s >"$work/second" 2>&1 &
+    attach=$!
+    for _ in $(seq 600); do [ -e "$work/meet/nixl_bench.entry" ] || break; sleep 0.05; done
+    if [ $victim = attach ]; then
+        kill -KILL "$(pgrep -P $attach)"
+        wait $publish
+    else
+        kill -KILL "$(pgrep -P $publish)"
+        wait $attach
+    fi
+    [ $? = 1 ] && grep -q "the other nixl_bench has died" "$work/err" "$work/second"
+    result $? "one ends when the other ($victim) is killed" "$work/err" "$work/second"
+    wait
+done
+# shellcheck disable=SC2086
+timeout $limit "$bench" --attach "file:$work/meet" put $small >"$work/second" 2>&1 &
+for _ in $(seq 600); do grep -q "waits up to 60 s for: nixl_bench --publish file:$work/meet" "$work/second" && break; sleep 0.05; done
+# shellcheck disable=SC2086
+timeout $limit "$bench" --publish "file:$work/meet" put $small >"$work/out" 2>"$work/err" && wait $! &&
+    grep -q 'waits up to' "$work/second"
+result $? "one that attaches says what it waits for" "$work/err" "$work/second"
 collectives="barrier broadcast reduce allreduce reduce_scatter scan gather scatter allgather alltoall
     gatherv scatterv allgatherv alltoallv"
 for ranks in 2 5; do
