@@ -93,21 +93,32 @@ int nxr_net_put_notify(struct nxr_segment *segment, const struct nxr_put_notify 
 }
 
 /*
- * Until half of the ring's slots were consumed since the last credit that was sent at once, the
- * sender has at least half of the ring left: the credit may wait for another message or for the
- * next round.
+ * Does the sender need to know at once what was consumed? Until half of the ring's slots were
+ * consumed since the last credit that went out, and while it knows of room for any notification, it
+ * may wait for another message or for the next round.
  */
+static bool is_urgent(const struct net_peer *np, uint64_t taken)
+{
+    return taken - np->rx_sent >= NXR_RING_SLOTS / 2 ||
+           np->ring.tail + nxr_ring_slots_of(NXR_RING_MAX_NBYTES) > np->rx_sent + NXR_RING_SLOTS;
+}
+
+/* A credit that waits has gone out if no message waits any more. */
 void nxr_net_send_credit(struct nxr_peer *peer)
 {
     struct net_peer *np = net_peer_at(peer);
     struct nxr_net_stamp *credit;
 
     net_lock();
+    if (np->batch == NULL) {
+        np->rx_sent = np->rx_told;
+    }
     credit = nxr_net_begin_answer(np, NXR_NET_CREDIT, sizeof(*credit));
     if (credit != NULL) {
         credit->value = atomic_load_explicit(&peer->in.credit->taken, memory_order_acquire);
-        if (credit->value - np->rx_pushed >= NXR_RING_SLOTS / 2) {
-            np->rx_pushed = credit->value;
+        np->rx_told = credit->value;
+        if (is_urgent(np, credit->value)) {
+            np->rx_sent = credit->value;
             nxr_net_push(np, false);
         } else {
             nxr_net_cork(np);

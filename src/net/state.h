@@ -189,8 +189,9 @@ struct net_peer {
     /* Notifications: our use of the peer's ring for us, and our own ring for it. */
     uint64_t tx_tail;
     uint64_t tx_limit;
-    bool wants_credit;  /* a notification found no room */
-    uint64_t rx_pushed; /* slots consumed of our ring, as in the last credit sent at once */
+    bool wants_credit; /* a notification found no room */
+    uint64_t rx_told;  /* slots consumed of our ring, as in the last credit, */
+    uint64_t rx_sent;  /* ... and as in the last one that is known to have gone out */
     struct nxr_ring_tx ring;
 
     /* Incoming. */

@@ -360,6 +360,33 @@ Test(note, credit_makes_room, .init = start, .fini = stop)
     cr_expect(not(np->wants_credit));
 }
 
+/* The own program has taken that many slots of what the peer has sent. Returns the credits sent. */
+static uint32_t take_slots_of(uint64_t n_slots)
+{
+    atomic_store(&np->peer->in.credit->taken, n_slots);
+    nxr_net_send_credit(np->peer);
+    return fake_n_sent(NXR_NET_CREDIT);
+}
+
+Test(note, credit_goes_with_answers_while_half_of_the_ring_is_left, .init = start, .fini = stop)
+{
+    const struct nxr_message answer = {0, 1, NULL, 0, false};
+    uint64_t n_slots = 0;
+
+    for (uint32_t i = 0; i < 8; i++) {
+        cr_expect(eq(u32, take_slots_of(n_slots += NXR_RING_SLOTS / 2 - 1), i), "it waits");
+        cr_expect(eq(int, nxr_net_notify(np->peer, &answer), NIXL_OK));
+        cr_expect(eq(u32, fake_n_sent(NXR_NET_CREDIT), i + 1), "with the answer");
+        nxr_net.n_user_rounds++; /* it waits for the next one: no burst */
+    }
+    cr_expect(eq(u32, take_slots_of(n_slots += NXR_RING_SLOTS / 2 - 1), 8));
+    cr_expect(eq(u32, take_slots_of(n_slots + 1), 10), "what waits, and this, at once");
+    fake_round();
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_CREDIT), 10));
+    np->ring.tail = n_slots + 1 + NXR_RING_SLOTS - 32; /* more has come that is not taken yet */
+    cr_expect(eq(u32, take_slots_of(n_slots + 65), 11), "the peer has no room for long ones");
+}
+
 Test(order, fence_costs_nothing_where_messages_move_everything, .init = start, .fini = stop)
 {
     struct nixl_region *region = fake_region(1, false);
