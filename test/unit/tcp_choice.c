@@ -12,7 +12,7 @@ static struct nxr_tcp_choice choice;
 /* One operation by itself; it takes so long if it is measured. Returns its way. */
 static enum nxr_tcp_way operate(uint64_t nbytes, int64_t spread_ns, int64_t alone_ns)
 {
-    enum nxr_tcp_way way = nxr_tcp_choose(&choice, nbytes);
+    enum nxr_tcp_way way = nxr_tcp_choose(&choice, nbytes, 2);
 
     if (way != NXR_TCP_WHOLE) {
         nxr_tcp_learn(&choice, nxr_tcp_class_of(nbytes), way, nbytes,
@@ -47,6 +47,7 @@ Test(tcp_choice, classes_of_sizes)
     cr_expect(eq(uint, nxr_tcp_class_of(512 * KIB), 1));
     cr_expect(eq(uint, nxr_tcp_class_of(4096 * KIB - 1), 3));
     cr_expect(eq(uint, nxr_tcp_class_of(4096 * KIB), 4));
+    cr_expect(eq(uint, nxr_tcp_class_of(32 * 1024 * KIB), NXR_TCP_N_CLASSES - 1));
     cr_expect(eq(uint, nxr_tcp_class_of(UINT64_MAX), NXR_TCP_N_CLASSES - 1));
 }
 
@@ -54,11 +55,22 @@ Test(tcp_choice, bulk_is_spread_until_both_ways_are_known)
 {
     cr_expect(eq(int, (int)nxr_tcp_best(&choice, NBYTES), NXR_TCP_SPREAD));
     for (unsigned i = 0; i < 2 * NXR_TCP_N_TRIALS; i++) {
-        (void)nxr_tcp_choose(&choice, NBYTES); /* none is by itself */
+        (void)nxr_tcp_choose(&choice, NBYTES, 2); /* none is by itself */
     }
-    cr_expect(eq(int, (int)nxr_tcp_choose(&choice, NBYTES), NXR_TCP_SPREAD));
-    cr_expect(eq(int, (int)nxr_tcp_choose(&choice, NXR_TCP_TRIAL_NBYTES + 1), NXR_TCP_SPREAD));
-    cr_expect(eq(uint, choice.classes[4].n_begun, 0), "too long to try");
+    cr_expect(eq(int, (int)nxr_tcp_choose(&choice, NBYTES, 2), NXR_TCP_SPREAD));
+}
+
+/* Ten gigabytes by one slow rail would take minutes. */
+Test(tcp_choice, what_takes_too_long_by_the_first_alone_is_not_tried)
+{
+    const uint64_t nbytes = 64 * 1024 * KIB;
+
+    cr_expect(eq(int, (int)nxr_tcp_choose(&choice, nbytes, 2), NXR_TCP_SPREAD));
+    cr_expect(eq(int, (int)nxr_tcp_choose(&choice, nbytes, 2), NXR_TCP_SPREAD), "unknown");
+    nxr_tcp_learn(&choice, nxr_tcp_class_of(nbytes), NXR_TCP_SPREAD, nbytes, 101 * NXR_MS);
+    cr_expect(eq(int, (int)nxr_tcp_choose(&choice, nbytes, 2), NXR_TCP_SPREAD));
+    cr_expect(eq(int, (int)nxr_tcp_choose(&choice, nbytes / 2, 4), NXR_TCP_SPREAD));
+    cr_expect(eq(int, (int)nxr_tcp_choose(&choice, nbytes / 2, 2), NXR_TCP_ALONE));
 }
 
 Test(tcp_choice, slow_networks_spread_and_fast_ones_do_not)
@@ -68,8 +80,8 @@ Test(tcp_choice, slow_networks_spread_and_fast_ones_do_not)
     try_both(256 * KIB, 86000, 61000);
     cr_expect(eq(int, (int)operate(256 * KIB, 0, 0), NXR_TCP_WHOLE));
     cr_expect(eq(int, (int)operate(NBYTES, 0, 0), NXR_TCP_SPREAD), "each class by itself");
-    try_both(4096 * KIB, 950000, 1000000);
-    cr_expect(eq(int, (int)operate(4096 * KIB, 0, 0), NXR_TCP_WHOLE), "it hardly helps");
+    try_both(32 * 1024 * KIB, 9500000, 10000000);
+    cr_expect(eq(int, (int)operate(32 * 1024 * KIB, 0, 0), NXR_TCP_WHOLE), "it hardly helps");
     cr_expect(eq(int, (int)operate(UINT64_MAX, 0, 0), NXR_TCP_WHOLE), "of the same class");
 }
 

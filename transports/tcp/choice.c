@@ -5,6 +5,8 @@
 
 #define FIRST_NBYTES ((uint64_t)256 * 1024) /* of class 0 */
 
+#define FS_OF_NS 1e6
+
 #define ENOUGH_TRIALS 3 /* of each way, for medians */
 
 unsigned nxr_tcp_class_of(uint64_t nbytes)
@@ -32,14 +34,24 @@ static void begin_rest(struct nxr_tcp_class *class)
     class->rest = 2 * rest < NXR_TCP_LAST_REST ? 2 * rest : NXR_TCP_LAST_REST;
 }
 
-enum nxr_tcp_way nxr_tcp_choose(struct nxr_tcp_choice *choice, uint64_t nbytes)
+/* Would it take too long by the first rail alone, if that is no faster than the others? */
+static bool is_too_long(const struct nxr_tcp_class *class, uint64_t nbytes, unsigned n_rails)
+{
+    const struct nxr_tcp_trials *spread = &class->trials[NXR_TCP_SPREAD];
+    uint64_t fs;
+
+    if (spread->n == 0) {
+        return nbytes > NXR_TCP_TRIAL_NBYTES;
+    }
+    fs = spread->fs[spread->n / 2];
+    return (double)fs * (double)nbytes * n_rails > (double)NXR_TCP_TRIAL_NS * FS_OF_NS;
+}
+
+enum nxr_tcp_way nxr_tcp_choose(struct nxr_tcp_choice *choice, uint64_t nbytes, unsigned n_rails)
 {
     struct nxr_tcp_class *class = &choice->classes[nxr_tcp_class_of(nbytes)];
     enum nxr_tcp_way way;
 
-    if (nbytes > NXR_TCP_TRIAL_NBYTES) {
-        return nxr_tcp_best(choice, nbytes);
-    }
     if (class->n_to_rest > 0) {
         class->n_to_rest--;
         return nxr_tcp_best(choice, nbytes);
@@ -48,6 +60,9 @@ enum nxr_tcp_way nxr_tcp_choose(struct nxr_tcp_choice *choice, uint64_t nbytes)
         class->trials[NXR_TCP_SPREAD].n = class->trials[NXR_TCP_ALONE].n = 0;
     }
     way = class->n_begun % 2 == 0 ? NXR_TCP_SPREAD : NXR_TCP_ALONE;
+    if (way == NXR_TCP_ALONE && is_too_long(class, nbytes, n_rails)) {
+        return NXR_TCP_SPREAD; /* a shorter one may be tried */
+    }
     if (++class->n_begun == 2 * NXR_TCP_N_TRIALS) {
         begin_rest(class);
     }
@@ -80,7 +95,7 @@ void nxr_tcp_learn(struct nxr_tcp_choice *choice, unsigned class, enum nxr_tcp_w
     if (way == NXR_TCP_WHOLE || of->trials[way].n == NXR_TCP_N_TRIALS) {
         return; /* nothing to compare with, or enough: it rests */
     }
-    add_trial(&of->trials[way], (uint64_t)took_ns * 1000000 / nbytes);
+    add_trial(&of->trials[way], (uint64_t)((double)took_ns * FS_OF_NS / (double)nbytes));
     if (of->n_begun > 0 && is_clear(spread, alone)) {
         of->is_whole = false;
         begin_rest(of);

@@ -9,6 +9,8 @@
 #ifndef NXR_TCP_CHOICE_H
 #define NXR_TCP_CHOICE_H
 
+#include "util/clock.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -18,10 +20,14 @@ enum nxr_tcp_way {
     NXR_TCP_WHOLE,  /* behind its message, without pieces or acks */
 };
 
-/* Longer bulk is not sent to measure. */
+/*
+ * Operations that go one behind the other are measured together, up to so many bytes. By the first
+ * rail alone goes only what takes no longer than that, if the others carry nothing.
+ */
 #define NXR_TCP_TRIAL_NBYTES ((uint64_t)16 * 1024 * 1024)
+#define NXR_TCP_TRIAL_NS     (200 * NXR_MS)
 
-#define NXR_TCP_N_CLASSES 5 /* sizes from 256 KiB, 512 KiB, 1 MiB, 2 MiB, 4 MiB */
+#define NXR_TCP_N_CLASSES 8 /* sizes from 256 KiB, 512 KiB, 1 MiB, ... 32 MiB */
 #define NXR_TCP_N_TRIALS  5 /* of each of the two ways, in turns, before each rest */
 #define NXR_TCP_REST      256
 #define NXR_TCP_LAST_REST 4096 /* operations; a rest is twice as long as the one before */
@@ -41,8 +47,11 @@ struct nxr_tcp_choice {
 
 unsigned nxr_tcp_class_of(uint64_t nbytes);
 
-/* By which way the next operation goes, and by which way one that cannot be measured. */
-enum nxr_tcp_way nxr_tcp_choose(struct nxr_tcp_choice *choice, uint64_t nbytes);
+/*
+ * By which way the next operation goes, if there are up to so many rails, and by which way one that
+ * cannot be measured.
+ */
+enum nxr_tcp_way nxr_tcp_choose(struct nxr_tcp_choice *choice, uint64_t nbytes, unsigned n_rails);
 enum nxr_tcp_way nxr_tcp_best(const struct nxr_tcp_choice *choice, uint64_t nbytes);
 
 /* Operations of a class, of so many bytes in all, went by one way, and took so long. */

@@ -57,7 +57,7 @@ static enum nxr_tcp_way way_in_run(struct nxr_net_ep *ep, uint64_t nbytes)
         rails->run.began_at = nxr_now_ns();
         rails->run.nbytes = nbytes;
         rails->run.class = class;
-        rails->run.way = nxr_tcp_choose(&rails->choice, nbytes);
+        rails->run.way = nxr_tcp_choose(&rails->choice, nbytes, rails->n);
         rails->run.is_mixed = false;
         return rails->run.way;
     }
