@@ -230,8 +230,12 @@ static void consume(int n_producers)
         }
     }
     goal.descriptors += 4; /* of ranks of this job */
-    /* Handles are kept for reuse, as many as were in use at once; networks keep more. */
-    goal.kib = n_producers < N_MANY ? LONG_MAX : goal.kib + 320 + n_producers / 2;
+    /*
+     * Handles are kept for reuse, as many as were in use at once; networks keep more. A number
+     * costs less than 128 bytes: its place in the table of peers, of which former ones are kept, in
+     * the list of deaths, and in the tables of regions.
+     */
+    goal.kib = n_producers < N_MANY ? LONG_MAX : goal.kib + 320 + n_producers / 8;
     settle(channel, &goal);
     figures_now("after");
     MPT_OK(nixl_unpublish(where, name));
