@@ -54,7 +54,7 @@ extern "C" {
     _x(E_TRANSPORT, -18, "the transport failed")                                                   \
     _x(E_INTERNAL, -19, "internal error")                                                          \
     _x(E_EXPIRED, -20, "the lifetime is over")                                                     \
-    _x(E_ACCESS, -21, "the region does not allow that access")                                     \
+    _x(E_ACCESS, -21, "access is not permitted")                                                   \
     _x(E_STORAGE, -22, "the storage failed")
 /* clang-format on */
 

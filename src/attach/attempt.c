@@ -46,6 +46,12 @@ static int attempt_meets_other(struct nxr_attempt *attempt)
     return nxr_attempt_refuse(attempt, NIXL_E_ACCESS);
 }
 
+/* What an entry says of the process there; without one it may be any program. */
+static const char *attempt_is_of(const struct nxr_attempt *attempt)
+{
+    return attempt->where.kind == NXR_WHERE_PORT ? "" : ", which has published it,";
+}
+
 /* Wait for the publisher's message. */
 static int attempt_receive(struct nxr_attempt *attempt, union nxr_intro_message *message_p)
 {
@@ -54,7 +60,7 @@ static int attempt_receive(struct nxr_attempt *attempt, union nxr_intro_message 
 
     do {
         if (!nxr_reach_await(attempt, POLLIN)) {
-            NXR_SAY(attempt, "%s, which has published it, does not answer", attempt->who);
+            NXR_SAY(attempt, "%s%s does not answer", attempt->who, attempt_is_of(attempt));
             return NIXL_E_TIMEOUT;
         }
         status = nxr_intro_receive(&attempt->intro, message_p, &why);
@@ -67,8 +73,8 @@ static int attempt_receive(struct nxr_attempt *attempt, union nxr_intro_message 
         return nxr_attempt_refuse(attempt, NIXL_E_UNSUPPORTED);
     }
     if (status != NIXL_OK) {
-        NXR_SAY(attempt, "%s, which has published it, closed the connection before it answered",
-                attempt->who);
+        NXR_SAY(attempt, "%s%s closed the connection before it answered", attempt->who,
+                attempt_is_of(attempt));
         return NIXL_E_NOT_FOUND;
     }
     return NIXL_OK;

@@ -13,6 +13,7 @@
 #include "util/log.h"
 #include "util/random.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -21,6 +22,9 @@
 #define STEP_NS     (5 * NXR_S)    /* an attacher must take its next step within this */
 #define PATIENCE_NS (200 * NXR_MS) /* ... or within this if others wait */
 #define MAX_VISITS  64             /* introductions at one time */
+
+#define SHOWN_NBYTES 120 /* of a schema */
+#define WHY_NBYTES   480
 
 struct visit {
     struct nxr_list link;
@@ -170,14 +174,39 @@ static void visit_take(struct visit *visit, const struct nxr_peer *peer)
     visit_send(visit, &message);
 }
 
-static void visit_take_proof(struct visit *visit, const union nxr_intro_message *message)
+/* "its schema is 'A' (1 bytes), and 'kv' is published with 'B' (1 bytes)"; long ones are cut. */
+static void visit_say_schema(const struct nxr_intro_prove *prove, const char *name,
+                             const char *schema, char *why, size_t nbytes)
+{
+    snprintf(why, nbytes,
+             "its schema is '%.*s' (%u bytes), and '%s' is published with '%.*s' (%zu bytes)",
+             prove->schema_nbytes < SHOWN_NBYTES ? (int)prove->schema_nbytes : SHOWN_NBYTES,
+             prove->schema, prove->schema_nbytes, name, SHOWN_NBYTES, schema, strlen(schema));
+}
+
+/* Log why an attacher that has tried to prove itself is not taken. */
+static void visit_say_refusal(const struct visit *visit, const struct nxr_intro_prove *prove,
+                              enum nxr_intro_refusal refusal, const char *schema)
 {
     static const char *const reasons[NXR_INTRO_N_REFUSALS] = {
         [NXR_INTRO_NAME] = "this process has not published it",
         [NXR_INTRO_PROOF] = "it does not know the secret",
-        [NXR_INTRO_SCHEMA] = "its schema is another one",
         [NXR_INTRO_ROOM] = "no memory or no descriptor for one more",
     };
+    char why[WHY_NBYTES] = "";
+
+    if (refusal == NXR_INTRO_SCHEMA && schema != NULL) {
+        visit_say_schema(prove, visit->talk.name, schema, why, sizeof(why));
+    } else {
+        snprintf(why, sizeof(why), "%s", reasons[refusal] != NULL ? reasons[refusal] : "");
+    }
+    nxr_log(refusal == NXR_INTRO_NAME ? NIXL_LOG_INFO : NIXL_LOG_WARN, HOST,
+            "%s wants to attach by '%s' and is refused: %s",
+            nxr_identity_name(&visit->talk.attacher), visit->talk.name, why);
+}
+
+static void visit_take_proof(struct visit *visit, const union nxr_intro_message *message)
+{
     struct nxr_full_card card;
     const struct nxr_met met = {&card, message->prove.number, message->prove.job_size,
                                 visit->talk.name};
@@ -190,9 +219,7 @@ static void visit_take_proof(struct visit *visit, const union nxr_intro_message 
         refusal = NXR_INTRO_ROOM;
     }
     if (refusal != 0) {
-        nxr_log(refusal == NXR_INTRO_NAME ? NIXL_LOG_INFO : NIXL_LOG_WARN, HOST,
-                "%s wants to attach by '%s' and is refused: %s",
-                nxr_identity_name(&visit->talk.attacher), visit->talk.name, reasons[refusal]);
+        visit_say_refusal(visit, &message->prove, refusal, schema);
         visit_refuse(visit, refusal, schema);
         return;
     }

@@ -50,6 +50,9 @@ verdict "$(says "^-11: .*process $(pid_in first) has published the name and live
     "$end" publish "$where" name "schema two")" "a second publisher is refused while the first lives"
 verdict "$(says "^-1: .*its schema is 'schema one' (10 bytes), and this process asks for 'schema two'" \
     "$end" try "$where" name "schema two")" "another schema is refused, and both are quoted"
+quotes="its schema is 'schema two' (10 bytes), and 'name' is published with 'schema one' (10 bytes)"
+verdict "$(line first "by 'name' and is refused: $quotes")" \
+    "the publisher logs who is refused, and quotes both"
 verdict "$(says "^-6: nobody has published 'nam' .* published there: 'name'" \
     "$end" try "$where" nam "schema one")" "an unknown name is refused, and those there are listed"
 verdict "$(says "^-12: .*NIXLRUN_TRANSPORTS of one of the two excludes shm; ucx: excluded" \

@@ -122,7 +122,7 @@ class ExpiredError(Error):
 
 
 class AccessError(Error, PermissionError):
-    """The region does not allow that access; nothing moved."""
+    """Access is not permitted: by a region, a file, a store, or who has published a name."""
 
 
 class StorageError(Error, OSError):

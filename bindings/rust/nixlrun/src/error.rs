@@ -59,7 +59,7 @@ codes! {
     Transport NIXL_E_TRANSPORT "The transport failed."
     Internal NIXL_E_INTERNAL "An error in the library."
     Expired NIXL_E_EXPIRED "The lifetime is over."
-    Access NIXL_E_ACCESS "The region does not allow that access."
+    Access NIXL_E_ACCESS "Access is not permitted."
     Storage NIXL_E_STORAGE "The storage failed; the text has path and reason."
 }
 
