@@ -71,7 +71,8 @@ NIXL_API int nixl_channel_open(const char *name, int peer, enum nixl_channel_rol
  * @return NIXL_OK
  * @return NIXL_INPROGRESS (timeout 0), NIXL_E_TIMEOUT   all slots are full
  * @return NIXL_E_STALE          the consumer has closed its end
- * @return NIXL_E_PEER_LOST      the consumer has died
+ * @return NIXL_E_PEER_LOST      the consumer has died; or all slots are full, and it is in
+ *                               nixl_finalize(): after a second or two
  * @return NIXL_E_INVALID_ARG    not a producer's end, slot_p NULL, a negative timeout
  */
 NIXL_API int nixl_channel_acquire(struct nixl_channel *channel, int64_t timeout_ns,
@@ -94,7 +95,8 @@ NIXL_API int nixl_channel_publish(struct nixl_channel *channel, size_t nbytes) N
  * @return NIXL_INPROGRESS (timeout 0), NIXL_E_TIMEOUT   there is no item
  * @return NIXL_E_STALE          there is no item, and the producer has closed its end (never with
  *                               NIXL_ANY_RANK)
- * @return NIXL_E_PEER_LOST      there is no item, and the producer has died. With NIXL_ANY_RANK:
+ * @return NIXL_E_PEER_LOST      there is no item, and the producer has died, or is in
+ *                               nixl_finalize(): after a second or two. With NIXL_ANY_RANK:
  *                               once for each process that dies without closing its end (an
  *                               attached one: that has opened its end and was not detached), after
  *                               all that it had published and before what the next process of that

@@ -46,7 +46,7 @@ struct nixl_note {
  * @return NIXL_E_NO_MEMORY      for the library's state of the rank or the message; nothing was
  *                               sent
  * @return NIXL_E_UNSUPPORTED    no transport reaches that rank
- * @return NIXL_E_PEER_LOST      the peer is dead
+ * @return NIXL_E_PEER_LOST      the peer is dead; or there is no room, and it is in nixl_finalize()
  * @return NIXL_E_STALE          an earlier put or signal to that rank was dropped, as its region
  *                               had been closed; nothing was sent. Told by the first call that
  *                               would order something behind it.

@@ -9,6 +9,7 @@
 
 #include "channel/channel.h"
 #include "core/trace.h"
+#include "region/leaving.h"
 #include "region/region.h"
 #include "util/clock.h"
 #include "util/hash.h"
@@ -118,14 +119,30 @@ static bool channel_move_has_room(struct nixl_channel *channel)
     return channel->n_published - channel->n_given_back < channel->nslots;
 }
 
+struct acquire {
+    struct nixl_channel *channel;
+    bool leaves; /* the consumer gives nothing back any more */
+    struct nxr_leaving leaving;
+};
+
 static bool has_room_or_ended(void *arg)
 {
-    return channel_move_has_room(arg) || consumer_state(arg) != NIXL_OK;
+    struct acquire *acquire = arg;
+
+    if (channel_move_has_room(acquire->channel)) {
+        return true;
+    }
+    if (consumer_state(acquire->channel) != NIXL_OK) {
+        return true;
+    }
+    acquire->leaves = nxr_leaving_is_in_vain(&acquire->leaving, acquire->channel->peer);
+    return acquire->leaves;
 }
 
 static int call_channel_acquire(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p)
 {
     const char *operation = "nixl_channel_acquire";
+    struct acquire acquire = {.channel = channel};
     int status = check_end(operation, channel, NIXL_CHANNEL_PRODUCER);
 
     if (status != NIXL_OK) {
@@ -141,7 +158,7 @@ static int call_channel_acquire(struct nixl_channel *channel, int64_t timeout_ns
         struct nxr_stats_named *counted = nxr_channel_counted(channel);
 
         nxr_stats_add(&counted->n[NXR_STATS_RETRIES], timeout_ns > 0);
-        status = nxr_wait_as(has_room_or_ended, channel, timeout_ns, nxr_describe_reason,
+        status = nxr_wait_as(has_room_or_ended, &acquire, timeout_ns, nxr_describe_reason,
                              &(const struct nxr_reason){.kind = NXR_WAIT_CHANNEL_ROOM,
                                                         .peer = channel->peer,
                                                         .call = operation,
@@ -157,6 +174,9 @@ static int call_channel_acquire(struct nixl_channel *channel, int64_t timeout_ns
     }
     if (status == NIXL_OK) {
         status = consumer_state(channel);
+    }
+    if (status == NIXL_OK && acquire.leaves) {
+        return nxr_leaving_fail(operation, channel->peer);
     }
     if (status != NIXL_OK) {
         return status == NIXL_INPROGRESS ? status : fail_end(operation, channel->peer, status);
@@ -280,6 +300,8 @@ struct receive {
     unsigned lane; /* n_lanes: none */
     int state;     /* NIXL_OK, or why nothing more comes from `ended` */
     int ended;
+    bool leaves; /* the only producer publishes nothing any more */
+    struct nxr_leaving leaving;
 };
 
 /* Has the only producer ended? Checked before its items, so that none of them is missed. */
@@ -323,7 +345,12 @@ static bool channel_move_look(void *arg)
         receive->ended = channel->lanes[dead].number;
         return true;
     }
-    return receive->lane < channel->n_lanes || receive->state != NIXL_OK;
+    if (receive->lane < channel->n_lanes || receive->state != NIXL_OK) {
+        return true;
+    }
+    receive->leaves =
+        channel->producer != NULL && nxr_leaving_is_in_vain(&receive->leaving, channel->peer);
+    return receive->leaves;
 }
 
 static int call_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p,
@@ -367,6 +394,9 @@ static int call_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, v
                                          : nxr_fail(status, operation, channel->peer, "", 0,
                                                     "no item of channel '%s' within %s",
                                                     channel->name, nxr_duration(timeout_ns).text);
+    }
+    if (receive.leaves) {
+        return nxr_leaving_fail(operation, channel->peer);
     }
     if (receive.lane == channel->n_lanes) {
         return fail_end(operation, receive.ended, receive.state);

@@ -10,6 +10,7 @@
 #include "region/publish.h"
 #include "region/region.h"
 #include "util/clock.h"
+#include "util/status.h"
 
 #include <stdatomic.h>
 
@@ -109,7 +110,8 @@ bool nxr_leaving_never_comes(struct nxr_leaving *leaving, int rank)
     int64_t now = nxr_coarse_now_ns();
 
     if (leaving->awaited != rank + 1) {
-        *leaving = (struct nxr_leaving){.awaited = rank + 1, .look_at = now + LOOK_NS};
+        *leaving = (struct nxr_leaving){
+            .awaited = rank + 1, .look_at = now + LOOK_NS, .n_calls = leaving->n_calls};
     }
     if (leaving->was_seen) {
         return true;
@@ -122,6 +124,16 @@ bool nxr_leaving_never_comes(struct nxr_leaving *leaving, int rank)
         leaving->look_at = now + AGAIN_NS;
     }
     return false;
+}
+
+int nxr_leaving_fail(const char *operation, int rank)
+{
+    if (nxr_rank_is_lost(rank)) {
+        return nxr_peer_fail_lost(operation, rank, "");
+    }
+    return nxr_fail(NIXL_E_PEER_LOST, operation, rank, "", 0,
+                    "%s has called nixl_finalize(), and takes part in nothing any more",
+                    nxr_rank_name(rank));
 }
 
 int64_t nxr_leaving_sleep(const struct nxr_leaving *leaving, int64_t longest_ns)

@@ -13,6 +13,7 @@
 #define NXR_REGION_LEAVING_H
 
 #include "core/job.h"
+#include "core/poll.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,6 +24,7 @@ struct nxr_leaving {
     int64_t look_at; /* when to look next */
     int n_looks;     /* the first one asks; the answer wakes those in nxr_wait() */
     bool was_seen;   /* the last look has found that it leaves */
+    unsigned n_calls;
 };
 
 /*
@@ -30,6 +32,20 @@ struct nxr_leaving {
  * leaving when the caller last looked, and has not done it since. Takes job.lock.
  */
 bool nxr_leaving_never_comes(struct nxr_leaving *leaving, int rank);
+
+/* Looks of a wait that spins between two of these, unless networks are polled between any two. */
+#define NXR_LEAVING_LOOKS 64
+
+/* The same for each look of nxr_wait(), which may do no more in most of them than in a load. */
+static inline bool nxr_leaving_is_in_vain(struct nxr_leaving *leaving, int rank)
+{
+    return (++leaving->n_calls % NXR_LEAVING_LOOKS == 0 ||
+            atomic_load_explicit(&nxr_net_is_open, memory_order_relaxed)) &&
+           nxr_leaving_never_comes(leaving, rank);
+}
+
+/* Record that a call fails because that rank takes part in nothing any more. Returns PEER_LOST. */
+int nxr_leaving_fail(const char *operation, int rank);
 
 /*
  * Is that rank known to be leaving, by a wait of this process or by nxr_leaving_hear()? The latter

@@ -390,23 +390,16 @@ static bool look(struct receive *receive)
     return is_over;
 }
 
-/* Looks in vain between two looks at whether the sender still lives, and whether it leaves. */
-#define LOOKS_PER_LIFE    16
-#define LOOKS_PER_LEAVING 64 /* or each, if the networks are polled between them */
-
 /*
  * There is nothing. Will there never be? What the sender had sent before it began to leave was
  * there when it was seen to.
  */
 static bool receive_is_in_vain(struct receive *receive)
 {
-    bool is_polling = atomic_load_explicit(&nxr_net_is_open, memory_order_relaxed);
-
-    if (++receive->n_looks % LOOKS_PER_LIFE == 0) {
+    if (++receive->n_looks % 16 == 0) {
         nxr_life_check(receive->from->peer);
     }
-    if ((receive->n_looks % LOOKS_PER_LEAVING != 0 && !is_polling) ||
-        !nxr_leaving_never_comes(&receive->leaving, receive->rank)) {
+    if (!nxr_leaving_is_in_vain(&receive->leaving, receive->rank)) {
         return false;
     }
     receive->lost_rank = receive->rank;

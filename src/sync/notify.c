@@ -56,6 +56,7 @@ struct send {
     struct nxr_peer *peer;
     const struct nxr_message *message;
     int status; /* NIXL_E_AGAIN while there is no room */
+    struct nxr_leaving leaving;
 };
 
 int nxr_notify_check(const char *operation, int rank, const void *msg, size_t nbytes,
@@ -298,7 +299,8 @@ static bool try_send(void *arg)
 {
     struct send *send = arg;
 
-    if (nxr_life_check(send->peer)) {
+    if (nxr_life_check(send->peer) ||
+        nxr_leaving_is_in_vain(&send->leaving, send->peer->rank)) { /* it takes none any more */
         send->status = NIXL_E_PEER_LOST;
         return true;
     }
@@ -323,7 +325,8 @@ static int fail_send(const char *operation, int status, const struct nxr_peer *p
 {
     switch (status) {
     case NIXL_E_PEER_LOST:
-        return nxr_peer_fail_lost(operation, peer->rank, "");
+        return nxr_peer_is_lost(peer) ? nxr_peer_fail_lost(operation, peer->rank, "")
+                                      : nxr_leaving_fail(operation, peer->rank);
     case NIXL_E_UNSUPPORTED:
         return nxr_peer_fail_unreached(operation, peer);
     case NIXL_E_AGAIN:

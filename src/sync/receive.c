@@ -68,12 +68,9 @@ int nxr_receive_fail(const struct receive *receive, int status, int64_t timeout_
             return nxr_fail(status, receive->operation, -1, "", 0,
                             "all other ranks have left or died: nobody is left who could send");
         }
-        if (receive->lost_leaves && !nxr_rank_is_lost(receive->lost_rank)) {
-            return nxr_fail(status, receive->operation, receive->lost_rank, "", 0,
-                            "%s has called nixl_finalize(), and sends nothing any more",
-                            nxr_rank_name(receive->lost_rank));
-        }
-        return nxr_peer_fail_lost(receive->operation, receive->lost_rank, "");
+        return receive->lost_leaves
+                   ? nxr_leaving_fail(receive->operation, receive->lost_rank)
+                   : nxr_peer_fail_lost(receive->operation, receive->lost_rank, "");
     case NIXL_E_TRUNCATED:
         return nxr_fail(status, receive->operation, receive->rank, "", 0,
                         "the payload is larger than the %zu bytes of the note", receive->room);

@@ -5,8 +5,9 @@
  *
  *     late_wait leave|work LEAVER
  *
- * leave: notifications from it, and teams re-formed with it. All ends, on each rank with the same
- * failure; what it had sent before arrives, and the others make a team of their own. work: it has
+ * leave: notifications from it, and room for more to it; items of a channel, and room in one; teams
+ * re-formed with it. All ends, on each rank with the same failure; what it had sent before arrives,
+ * and the others make a team of their own. work: it has
  * started to re-form a team, and not waited for that: it is made, however late the others come.
  */
 #include "mptest.h"
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define N_SLOTS 4
 #define N_SENT  500             /* more than a ring has room for */
 #define LATE_NS (2500 * MPT_MS) /* a wait asks earlier whether its peer leaves */
 
@@ -58,6 +60,53 @@ static void receive_all(void)
     MPT_STATUS(nixl_notify_recv(leaver, 0, 0, 10 * MPT_MS, &note), NIXL_E_TIMEOUT);
 }
 
+/* One of the others has a channel from the leaving rank, and one to it. */
+static void open_both(int peer, struct nixl_channel **from_p, struct nixl_channel **to_p)
+{
+    bool leaves = nixl_rank() == leaver;
+
+    MPT_OK(nixl_channel_open("up", peer, leaves ? NIXL_CHANNEL_PRODUCER : NIXL_CHANNEL_CONSUMER, 64,
+                             N_SLOTS, NULL, leaves ? to_p : from_p));
+    MPT_OK(nixl_channel_open("down", peer, leaves ? NIXL_CHANNEL_CONSUMER : NIXL_CHANNEL_PRODUCER,
+                             64, N_SLOTS, NULL, leaves ? from_p : to_p));
+}
+
+static void fill(struct nixl_channel *channel)
+{
+    void *slot;
+
+    for (int i = 0; i < N_SLOTS; i++) {
+        MPT_OK(nixl_channel_acquire(channel, MPT_PATIENCE, &slot));
+        MPT_OK(nixl_channel_publish(channel, 8));
+    }
+}
+
+static void use_channels(struct nixl_channel *from, struct nixl_channel *to)
+{
+    void *slot;
+
+    fill(to);
+    hear_never(nixl_channel_acquire(to, NIXL_FOREVER, &slot));
+    for (int i = 0; i < N_SLOTS; i++) {
+        MPT_OK(nixl_channel_recv(from, MPT_PATIENCE, &slot, NULL, NULL));
+        MPT_OK(nixl_channel_release(from, slot));
+    }
+    hear_never(nixl_channel_recv(from, NIXL_FOREVER, &slot, NULL, NULL));
+    MPT_STATUS(nixl_channel_recv(from, 0, &slot, NULL, NULL), NIXL_INPROGRESS);
+}
+
+/* It takes no notification any more. */
+static void send_in_vain(void)
+{
+    static char payload[NIXL_NOTE_MAX];
+    int status;
+
+    do {
+        status = nixl_notify(leaver, 1, payload, sizeof(payload), NIXL_FOREVER);
+    } while (status == NIXL_OK);
+    hear_never(status);
+}
+
 static void reform_with(void)
 {
     struct nixl_team *team = NULL;
@@ -99,13 +148,16 @@ static void come_late(void)
 int main(int argc, char **argv)
 {
     static struct nixl_team *team;
+    struct nixl_channel *from = NULL, *to = NULL;
     struct nixl_req *req = NULL;
     bool works;
+    int mate;
 
     mpt_start();
     MPT_TRUE(argc == 3);
     works = strcmp(argv[1], "work") == 0;
     leaver = atoi(argv[2]);
+    mate = leaver == 0 ? 1 : 0;
     MPT_OK(nixl_init(NULL));
     n_all = nixl_size();
     for (int rank = 0; rank < n_all; rank++) {
@@ -114,11 +166,20 @@ int main(int argc, char **argv)
     if (nixl_rank() == leaver && works) {
         MPT_STATUS(nixl_team_reform_x(all, (size_t)n_all, NULL, &team, &req), NIXL_INPROGRESS);
     } else if (nixl_rank() == leaver) {
+        open_both(mate, &from, &to);
+        fill(to);
         send_all();
     } else if (works) {
         come_late();
     } else {
+        if (nixl_rank() == mate) {
+            open_both(leaver, &from, &to);
+        }
         receive_all();
+        if (nixl_rank() == mate) {
+            use_channels(from, to);
+        }
+        send_in_vain();
         reform_with();
         reform_without();
     }

@@ -1580,7 +1580,7 @@ extern "C" {
     #[doc = " @return NIXL_E_NO_MEMORY      for the library's state of the rank or the message; nothing was"]
     #[doc = "                               sent"]
     #[doc = " @return NIXL_E_UNSUPPORTED    no transport reaches that rank"]
-    #[doc = " @return NIXL_E_PEER_LOST      the peer is dead"]
+    #[doc = " @return NIXL_E_PEER_LOST      the peer is dead; or there is no room, and it is in nixl_finalize()"]
     #[doc = " @return NIXL_E_STALE          an earlier put or signal to that rank was dropped, as its region"]
     #[doc = "                               had been closed; nothing was sent. Told by the first call that"]
     #[doc = "                               would order something behind it."]
@@ -2536,7 +2536,8 @@ extern "C" {
     #[doc = " @return NIXL_OK"]
     #[doc = " @return NIXL_INPROGRESS (timeout 0), NIXL_E_TIMEOUT   all slots are full"]
     #[doc = " @return NIXL_E_STALE          the consumer has closed its end"]
-    #[doc = " @return NIXL_E_PEER_LOST      the consumer has died"]
+    #[doc = " @return NIXL_E_PEER_LOST      the consumer has died; or all slots are full, and it is in"]
+    #[doc = "                               nixl_finalize(): after a second or two"]
     #[doc = " @return NIXL_E_INVALID_ARG    not a producer's end, slot_p NULL, a negative timeout"]
     pub fn nixl_channel_acquire(
         channel: *mut nixl_channel,
@@ -2563,7 +2564,8 @@ extern "C" {
     #[doc = " @return NIXL_INPROGRESS (timeout 0), NIXL_E_TIMEOUT   there is no item"]
     #[doc = " @return NIXL_E_STALE          there is no item, and the producer has closed its end (never with"]
     #[doc = "                               NIXL_ANY_RANK)"]
-    #[doc = " @return NIXL_E_PEER_LOST      there is no item, and the producer has died. With NIXL_ANY_RANK:"]
+    #[doc = " @return NIXL_E_PEER_LOST      there is no item, and the producer has died, or is in"]
+    #[doc = "                               nixl_finalize(): after a second or two. With NIXL_ANY_RANK:"]
     #[doc = "                               once for each process that dies without closing its end (an"]
     #[doc = "                               attached one: that has opened its end and was not detached), after"]
     #[doc = "                               all that it had published and before what the next process of that"]
