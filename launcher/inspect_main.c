@@ -12,6 +12,7 @@
 #include "launcher/storage_facts.h"
 #include "launcher/table.h"
 #include "nixlrun.h"
+#include "util/env.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -163,14 +164,14 @@ static void tell_storage(void)
 static void tell_figures(void)
 {
     struct explain_storage found[MAX_MEASURED];
-    const char *path = getenv("NIXLRUN_COLL_TABLE_FILE");
-    char cells[MEASURED_CELLS_NBYTES];
+    char cells[MEASURED_CELLS_NBYTES], why[256];
+    struct nxr_env env;
     size_t n;
 
-    if (path == NULL) {
+    if (nxr_env_parse(&env, why, sizeof(why)) != NIXL_OK || env.coll_table_file[0] == '\0') {
         return;
     }
-    explain_measured_open(path);
+    explain_measured_open(env.coll_table_file);
     n = explain_measured_storage(found, MAX_MEASURED);
     for (size_t i = 0; i < n; i++) {
         explain_storage_cells(&found[i], cells);

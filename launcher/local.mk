@@ -164,13 +164,13 @@ pkglibexec_PROGRAMS += %D%/nixlrun-rank
 	%D%/rank_waits.h %D%/rank_world.c %D%/rank_world.h %D%/waits.h %D%/waits_read.c %D%/world.c %D%/world.h
 %C%_nixlrun_rank_LDADD = src/util/libnxr_util.la
 
-# The rank that --info and --explain start, a program by the public calls only.
+# The rank that --info and --explain start: the public calls, and the table of variables.
 pkglibexec_PROGRAMS += %D%/nixlrun-inspect
 %C%_nixlrun_inspect_SOURCES = %D%/explain.c %D%/explain.h \
 	%D%/explain_measured.c %D%/explain_measured.h \
 	%D%/explain_tell.c %D%/explain_tell.h %D%/inspect_main.c %D%/storage_facts.c \
 	%D%/storage_facts.h %D%/table.c
-%C%_nixlrun_inspect_LDADD = $(nixlrun_la)
+%C%_nixlrun_inspect_LDADD = $(nixlrun_la) src/util/libnxr_util.la
 
 bashcompletiondir = $(bashcompdir)
 dist_bashcompletion_DATA = %D%/completion/nixlrun
