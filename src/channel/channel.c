@@ -23,6 +23,9 @@
 
 pthread_mutex_t nxr_channels_lock = PTHREAD_MUTEX_INITIALIZER;
 struct nxr_list nxr_channels_open = {&nxr_channels_open, &nxr_channels_open};
+
+/* Those that nixl_finalize() has found open: their regions are closed, nothing reads their lanes. */
+static struct nxr_list channels_left = {&channels_left, &channels_left};
 static struct nxr_handle_cache channel_handles =
     NXR_HANDLE_CACHE(channel_handles, struct nixl_channel, link, 64);
 
@@ -367,30 +370,50 @@ int nixl_channel_open(const char *name, int peer, enum nixl_channel_role role, s
                       call_channel_open(name, peer, role, slot_nbytes, nslots, params, channel_p));
 }
 
-/* The regions are closed together with all others. */
+/* Before the regions are closed, together with all others. Deaths are still noted until then. */
+static void channels_quiesce(void)
+{
+    struct nxr_list *link;
+
+    pthread_mutex_lock(&nxr_channels_lock);
+    while ((link = nxr_list_pop(&nxr_channels_open)) != NULL) {
+        nxr_list_append(&channels_left, link);
+    }
+    pthread_mutex_unlock(&nxr_channels_lock);
+}
+
 void nxr_channels_free(void)
 {
     struct nxr_list *link;
 
-    while ((link = nxr_list_pop(&nxr_channels_open)) != NULL) {
+    while ((link = nxr_list_pop(&channels_left)) != NULL) {
         channel_drop(nxr_list_entry(link, struct nixl_channel, link));
         free(nxr_list_entry(link, struct nixl_channel, link));
     }
     nxr_handles_free(&channel_handles);
 }
 
-static bool channel_peer_is_used(struct nxr_peer *peer)
+/* Does a channel of the list refer to the peer? nxr_channels_lock. */
+static bool channels_use(struct nxr_list *channels, const struct nxr_peer *peer)
 {
     struct nxr_list *link, *after;
     bool is_used = false;
 
-    pthread_mutex_lock(&nxr_channels_lock);
-    nxr_list_for_each (link, after, &nxr_channels_open) {
+    nxr_list_for_each (link, after, channels) {
         const struct nixl_channel *channel = nxr_list_entry(link, struct nixl_channel, link);
 
         is_used |= channel->producer == peer || channel->consumer == peer ||
                    nxr_attached_lanes_use(channel, peer);
     }
+    return is_used;
+}
+
+static bool channel_peer_is_used(struct nxr_peer *peer)
+{
+    bool is_used;
+
+    pthread_mutex_lock(&nxr_channels_lock);
+    is_used = channels_use(&nxr_channels_open, peer) || channels_use(&channels_left, peer);
     pthread_mutex_unlock(&nxr_channels_lock);
     return is_used;
 }
@@ -442,5 +465,6 @@ const struct nxr_subsystem nxr_channel_subsystem = {
     .peer_ended = channel_peer_ended,
     .death_known = channel_death_known,
     .peer_is_used = channel_peer_is_used,
+    .quiesce = channels_quiesce,
     .stop = nxr_channels_free,
 };
