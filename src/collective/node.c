@@ -270,6 +270,9 @@ int nxr_node_wait_slow(struct nixl_team *team, int member, uint64_t phase)
         NXR_TRACED_STEP(NXR_TRACE_COLLECTIVE, "waits for a member", team->ranks[wait.team_rank], 0,
                         node_wait_long(team, member, phase, &waiting, &now));
 
+    if (team->node.is_crowded) {
+        now = nxr_now_ns(); /* others may have had the core for long since then */
+    }
     nxr_team_waited(team, waiting.since_ns, now);
     nxr_waiting_ends(&waiting);
     return status;

@@ -173,5 +173,7 @@ Test(attached, the_message_of_an_end_has_time_to_arrive)
     cr_expect(nxr_peer_is_lost(peer), "it was lost");
     atomic_store(&peer->connection, NXR_CONNECTION_NONE);
     peer->control = NULL;
+    peer->in.credit = NULL; /* the teardown outlives them */
+    peer->out.credit = NULL;
     end(peer);
 }
