@@ -10,7 +10,7 @@
  *     gather   publish; when ARGUMENT processes are attached at once, have each put its bytes
  *     member   attach to such a one, and do what it says
  *     beside   attach while another thread makes calls, none of which may wait for that
- *     try      attach with ARGUMENT as schema, within a second; says how that ended
+ *     try      attach with ARGUMENT as schema, within three seconds; says how that ended
  *     awaited  the same, within the patience of the tests
  *     publish  publish with ARGUMENT as schema, and wait until stdin ends; says how that ended
  *     several  publish NAME and another name at the same port
@@ -523,7 +523,7 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "beside") == 0) {
         beside();
     } else if (strcmp(what, "try") == 0) {
-        try_it(MPT_S);
+        try_it(3 * MPT_S);
     } else if (strcmp(what, "awaited") == 0) {
         try_it(MPT_PATIENCE);
     } else if (strcmp(what, "publish") == 0) {

@@ -288,6 +288,7 @@ static void die_in_the_midst(void)
     for (int i = 0; i < WARM_UP; i++) {
         MPT_OK(sum_floats(world, &src.gpu, &dst.gpu, 4096));
     }
+    mpt_barrier(); /* all have warmed up */
     if (nixl_rank() == 1) {
         MPT_EQ(pthread_create(&thread, NULL, shoot, &delay), 0);
     }

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* All that may wait for a sender that is within a long message, or that does not read them. */
-#define MAX_ACKS_NBYTES (2 * NXR_TCP_MAX_UNHEARD * sizeof(struct nxr_tcp_ack))
+enum { MAX_ACKS_NBYTES = 2 * NXR_TCP_MAX_UNHEARD * sizeof(struct nxr_tcp_ack) };
 
 /* ---- acks ------------------------------------------------------------------------------------ */
 
