@@ -130,6 +130,9 @@ static const struct nxr_range *find_in_table(const void *addr)
     const struct nxr_range *found = NULL;
     size_t index;
 
+    if (atomic_load_explicit(&nxr_range_bounds, memory_order_acquire) == 0) {
+        return NULL; /* there is no range */
+    }
     pthread_rwlock_rdlock(&range_lock);
     index = find_index((uintptr_t)addr);
     if (index < n_ranges && ranges[index]->addr <= (uintptr_t)addr) {
