@@ -7,6 +7,7 @@
 
 #include "launcher/foreign_copy.h"
 #include "launcher/rank_pages.h"
+#include "util/file_limit.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -29,8 +30,7 @@ static const struct nxr_observe_section *section_of(struct nxr_observe_head *hea
         }
     }
     section.offset = head->sections[n - 1].offset + head->sections[n - 1].nbytes;
-    if (n == NXR_OBSERVE_N_SECTIONS ||
-        ftruncate(fd, (off_t)(section.offset + section.nbytes)) != 0) {
+    if (n == NXR_OBSERVE_N_SECTIONS || nxr_file_resize(fd, section.offset + section.nbytes) != 0) {
         return NULL;
     }
     head->sections[n] = section;

@@ -10,6 +10,7 @@
 #include "launcher/foreign_copy.h"
 #include "launcher/rank_waits.h"
 #include "launcher/xalloc.h"
+#include "util/file_limit.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -35,7 +36,7 @@ static void copy_make(struct copy *copy)
     int fd = memfd_create(NXR_OBSERVE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     void *memory = MAP_FAILED;
 
-    if (fd >= 0 && ftruncate(fd, (off_t)COPY_NBYTES) == 0 &&
+    if (fd >= 0 && nxr_file_resize(fd, COPY_NBYTES) == 0 &&
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) == 0) {
         memory = mmap(NULL, COPY_NBYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }

@@ -215,7 +215,7 @@ struct birth {
  */
 static int guardian_become_program(void *arg)
 {
-    static const int reset[] = {SIGPIPE, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGCHLD};
+    static const int reset[] = {SIGPIPE, SIGXFSZ, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGCHLD};
     struct birth *birth = arg;
     struct sigaction action = {.sa_handler = SIG_DFL};
     int end_signal = birth->payload->end_signal;

@@ -31,6 +31,8 @@
 #define FDS_OF_OUR_OWN 32 /* about 20, and what the start of a rank has open for a moment */
 #define LINGER_NS      (500 * NXR_MS)
 
+#define PMIX_FILE_NBYTES (4u << 20) /* what it shares with the ranks, up to 4.2 */
+
 struct session session;
 
 /* Processes that a rank left behind may hold its pipes: kill them, and soon stop waiting. */
@@ -38,27 +40,42 @@ static struct loop_timer local_linger_timer;
 static bool is_lingering;
 
 /*
- * Raise the limit of descriptors for all ranks: if a PMIx server runs out of them, ranks wait until
- * their timeout. Only the soft limit, and only ours: the guardian keeps the user's. False after a
- * line on stderr.
+ * Raise a limit as far as we may. Only the soft one, and only ours: the guardian keeps the user's.
+ * Returns what it is then; RLIM_INFINITY if there is none.
  */
-static bool raise_limits(const struct launch_job *job)
+static rlim_t raise_limit(int resource)
 {
     struct rlimit limit;
-    rlim_t per_rank = FDS_PER_RANK + (job->stdin_mode == STDIN_ALL);
-    rlim_t needed = (rlim_t)job->np * per_rank + FDS_OF_OUR_OWN;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        return true;
+    if (getrlimit(resource, &limit) != 0) {
+        return RLIM_INFINITY;
     }
     if (limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
+        setrlimit(resource, &limit);
     }
-    if (limit.rlim_cur < needed) {
+    return limit.rlim_cur;
+}
+
+/*
+ * If a PMIx server runs out of descriptors, or of room in its files, ranks wait until their
+ * timeout. False after a line on stderr.
+ */
+static bool raise_limits(const struct launch_job *job)
+{
+    rlim_t per_rank = FDS_PER_RANK + (job->stdin_mode == STDIN_ALL);
+    rlim_t needed = (rlim_t)job->np * per_rank + FDS_OF_OUR_OWN;
+    rlim_t fds = raise_limit(RLIMIT_NOFILE), file = raise_limit(RLIMIT_FSIZE);
+
+    if (fds < needed) {
         sink_say("%d ranks need %llu file descriptors of nixlrun, the limit is %llu: raise it "
                  "(ulimit -n)",
-                 job->np, (unsigned long long)needed, (unsigned long long)limit.rlim_cur);
+                 job->np, (unsigned long long)needed, (unsigned long long)fds);
+        return false;
+    }
+    if (file < PMIX_FILE_NBYTES) {
+        sink_say("PMIx makes files of %u bytes, the limit is %llu: raise it (ulimit -f)",
+                 PMIX_FILE_NBYTES, (unsigned long long)file);
         return false;
     }
     return true;

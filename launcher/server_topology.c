@@ -9,6 +9,7 @@
 #include "config.h"
 
 #include "launcher/server.h"
+#include "util/file_limit.h"
 #include "util/topology.h"
 
 #include <fcntl.h>
@@ -90,7 +91,7 @@ static void server_topology_make(void)
     if (fd >= 0) {
         /* Reserve the space now: with a full disk, writing to the mapping would raise SIGBUS. */
         if (hwloc_shmem_topology_get_length(topology, &shared.nbytes, 0) == 0 &&
-            posix_fallocate(fd, 0, (off_t)shared.nbytes) == 0) {
+            nxr_file_may_have(shared.nbytes) && posix_fallocate(fd, 0, (off_t)shared.nbytes) == 0) {
             shared.address = write_file(topology, fd, shared.nbytes);
         }
         close(fd);

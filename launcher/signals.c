@@ -36,6 +36,7 @@ void signals_block(sigset_t *before_p)
 
     sigaction(SIGCHLD, &usual, NULL);  /* if it is ignored, children cannot be waited for */
     sigaction(SIGPIPE, &ignore, NULL); /* a write error shows the same, in the right place */
+    sigaction(SIGXFSZ, &ignore, NULL); /* likewise; PMIx makes files of some MiB */
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof(signals_served) / sizeof(signals_served[0]); i++) {
         struct sigaction now;

@@ -24,7 +24,7 @@
 pthread_mutex_t nxr_channels_lock = PTHREAD_MUTEX_INITIALIZER;
 struct nxr_list nxr_channels_open = {&nxr_channels_open, &nxr_channels_open};
 
-/* Those that nixl_finalize() has found open: their regions are closed, nothing reads their lanes. */
+/* Those that nixl_finalize() has found open: nothing reads their lanes, which are closed. */
 static struct nxr_list channels_left = {&channels_left, &channels_left};
 static struct nxr_handle_cache channel_handles =
     NXR_HANDLE_CACHE(channel_handles, struct nixl_channel, link, 64);

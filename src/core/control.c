@@ -4,6 +4,7 @@
 
 #include "core/control.h"
 #include "util/barrier.h"
+#include "util/file_limit.h"
 #include "util/log.h"
 #include "util/status.h"
 
@@ -69,9 +70,10 @@ int nxr_control_create(const struct nxr_identity *owner, int size,
         nxr_error(HOST, "cannot create the control page: %m");
         return status;
     }
-    if (ftruncate(fd, (off_t)nbytes) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0) {
+    if (nxr_file_resize(fd, nbytes) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0) {
         status = nxr_status_of_errno(errno);
-        nxr_error(HOST, "cannot size the control page to %zu bytes: %m", nbytes);
+        nxr_error(HOST, "cannot size the control page to %zu bytes: %m%s", nbytes,
+                  nxr_file_limit_note(errno));
         goto err_close;
     }
     control = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -225,10 +227,9 @@ int nxr_rings_page_create(struct nxr_rings *rings_p, int *fd_p)
     if (fd < 0) {
         return nxr_status_of_errno(errno);
     }
-    status =
-        ftruncate(fd, (off_t)nxr_rings_page_nbytes()) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0
-            ? nxr_status_of_errno(errno)
-            : rings_page_mmap(fd, rings_p);
+    status = nxr_file_resize(fd, nxr_rings_page_nbytes()) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0
+                 ? nxr_status_of_errno(errno)
+                 : rings_page_mmap(fd, rings_p);
     if (status != NIXL_OK) {
         close(fd);
         return status;

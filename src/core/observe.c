@@ -12,6 +12,7 @@
 #include "core/subsystem.h"
 #include "core/trace.h"
 #include "util/clock.h"
+#include "util/file_limit.h"
 #include "util/log.h"
 #include "util/probe.h"
 #include "util/status.h"
@@ -50,7 +51,7 @@ static int observe_make(void)
     int fd = memfd_create(NXR_OBSERVE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     void *memory = MAP_FAILED;
 
-    if (fd >= 0 && ftruncate(fd, (off_t)whole_pages(1)) == 0 &&
+    if (fd >= 0 && nxr_file_resize(fd, whole_pages(1)) == 0 &&
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) == 0) {
         memory = mmap(NULL, NXR_OBSERVE_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
@@ -129,7 +130,7 @@ static void *add_section_locked(const struct nxr_observe_section *wanted)
     section.offset =
         n == 0 ? whole_pages(1) : page->sections[n - 1].offset + page->sections[n - 1].nbytes;
     if (n == NXR_OBSERVE_N_SECTIONS ||
-        ftruncate(page_fd, (off_t)(section.offset + section.nbytes)) != 0) {
+        nxr_file_resize(page_fd, section.offset + section.nbytes) != 0) {
         return NULL;
     }
     memory = mmap(NULL, section.nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, page_fd,

@@ -12,13 +12,13 @@
 #include "core/observe.h"
 #include "core/trace.h"
 #include "util/env.h"
+#include "util/file_limit.h"
 #include "util/log.h"
 #include "util/status.h"
 
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -163,10 +163,7 @@ static uint32_t trace_kinds_of(const char *list)
 /* Beyond that limit the kernel does not refuse more, but kills the process. */
 static bool trace_may_have(size_t nbytes)
 {
-    struct rlimit limit;
-
-    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-           limit.rlim_cur / 2 > nbytes;
+    return nxr_file_may_have(2 * nbytes);
 }
 
 /* ---- rings and names ------------------------------------------------------------------------- */

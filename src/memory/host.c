@@ -9,6 +9,7 @@
 #include "memory/memory.h"
 #include "transports/transport.h"
 #include "util/available.h"
+#include "util/file_limit.h"
 #include "util/log.h"
 #include "util/status.h"
 
@@ -48,35 +49,24 @@ static size_t page_nbytes(void)
 
 static int host_memory_explain(int error, size_t nbytes, char *why, size_t why_nbytes)
 {
-    struct rlimit space = {RLIM_INFINITY, RLIM_INFINITY}, file = space;
+    struct rlimit space = {RLIM_INFINITY, RLIM_INFINITY};
 
     getrlimit(RLIMIT_AS, &space);
-    getrlimit(RLIMIT_FSIZE, &file);
     snprintf(why, why_nbytes, "cannot allocate %zu bytes: %s%s%s", nbytes, strerror(error),
              space.rlim_cur != RLIM_INFINITY ? " (ulimit -v is set)" : "",
-             file.rlim_cur != RLIM_INFINITY ? " (ulimit -f is set and counts here)" : "");
+             nxr_file_limit_note(error));
     return nxr_status_of_errno(error);
 }
 
-/*
- * A memfd of a fixed size. ftruncate() beyond RLIMIT_FSIZE would raise a signal, so the limit is
- * checked first.
- */
+/* A memfd of a fixed size. */
 static int make_memfd(size_t nbytes, unsigned flags)
 {
-    struct rlimit file;
-    int fd, error;
+    int fd = memfd_create("nixlrun-region", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags), error;
 
-    if (getrlimit(RLIMIT_FSIZE, &file) == 0 && file.rlim_cur != RLIM_INFINITY &&
-        nbytes > file.rlim_cur) {
-        errno = EFBIG;
-        return -1;
-    }
-    fd = memfd_create("nixlrun-region", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
     if (fd < 0) {
         return -1;
     }
-    if (nbytes > INT64_MAX || ftruncate(fd, (off_t)nbytes) != 0 ||
+    if (nbytes > INT64_MAX || nxr_file_resize(fd, nbytes) != 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
         error = nbytes > INT64_MAX ? ENOMEM : errno;
         close(fd);

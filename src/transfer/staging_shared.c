@@ -10,8 +10,10 @@
 #include "host/conn.h"
 #include "memory/memory.h"
 #include "util/env.h"
+#include "util/file_limit.h"
 #include "util/log.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -61,12 +63,13 @@ static int buffer_open(struct pipeline *pipeline, const struct nxr_segment *segm
     chunk_nbytes = chunk_nbytes > 0 ? chunk_nbytes : 4096;
     nbytes = NXR_BOUNCE_HEAD_NBYTES + NXR_STAGING_SLOTS * chunk_nbytes;
     fd = memfd_create("nixlrun-bounce", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd >= 0 && ftruncate(fd, (off_t)nbytes) == 0 &&
+    if (fd >= 0 && nxr_file_resize(fd, nbytes) == 0 &&
         fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) == 0) {
         addr = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     }
     if (addr == MAP_FAILED) {
-        nxr_error(HOST, "cannot create a bounce buffer of %zu bytes: %m", nbytes);
+        nxr_error(HOST, "cannot create a bounce buffer of %zu bytes: %m%s", nbytes,
+                  nxr_file_limit_note(errno));
         if (fd >= 0) {
             close(fd);
         }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Exit codes and the line that says why; what ends a job and what does not.
-# needs: test/launcher/pmix_events
+# needs: test/launcher/pmix_events test/mp/hello
 # shellcheck disable=SC1091,SC2016 # $PMIX_RANK is for the ranks' shells
 . "$top_srcdir/test/launcher/lib.sh"
 
@@ -31,6 +31,18 @@ has "$work/err" '^nixlrun: 16 ranks need [0-9]+ file descriptors of nixlrun, the
 result $? "in one line" "$work/err"
 timeout -k 5 "$limit" prlimit --nofile=64 "$nixlrun" -np 8 "$events" quick >"$work/out" 2>"$work/err" </dev/null
 result $? "as few as are enough" "$work/out" "$work/err"
+
+# Memory files count against the limit of file sizes, too; its signal would end nixlrun or a rank.
+timeout -k 5 "$limit" prlimit --fsize=1000000:1000000 "$nixlrun" -np 2 true >"$work/out" 2>"$work/err" </dev/null
+[ $? = 1 ]
+result $? "too small files for PMIx: nothing starts" "$work/out" "$work/err"
+has "$work/err" '^nixlrun: PMIx makes files of 4194304 bytes, the limit is 1000000: raise it' "and is told"
+timeout -k 5 "$limit" prlimit --fsize=65536:8000000 "$nixlrun" -np 2 "$clients/../mp/hello" >"$work/out" 2>"$work/err" </dev/null
+[ $? = 1 ]
+result $? "ranks with small files fail in words" "$work/out" "$work/err"
+has "$work/err" "ulimit -f is set and counts here" "which name the limit"
+timeout -k 5 "$limit" prlimit --fsize=4194304:4194304 "$nixlrun" -np 2 "$clients/../mp/hello" >"$work/out" 2>"$work/err" </dev/null
+result $? "files as large as are enough" "$work/out" "$work/err"
 
 gives 127 "a program that is not there" -np 2 /nowhere/program
 has "$work/err" "^nixlrun: cannot run '/nowhere/program': No such file or directory$" "is named"
