@@ -146,10 +146,12 @@ NIXL_API int nixl_team_shrink(struct nixl_team *team, int64_t timeout_ns,
  * members in that order. Former teams are left as they are, to be freed.
  *
  * The members agree within the timeout, or the call fails on all that have called, with an error
- * that names who is missing, lost, or names other members. Nothing is left of a call that has
- * failed: it can be repeated at once, with the same or other members. A process takes part in one
- * such call at a time in each context. Members that disagree have a second to learn of a death that
- * explains it.
+ * that names who is missing, lost, or names other members. Not all need get the same error: if two
+ * are lost, each of the others is told of one. Nothing is left of a call that has failed: it can be
+ * repeated at once, with the same or other members, also while others are still in the one that
+ * fails. Members that name different ones have a second to learn who has died, or is in
+ * nixl_finalize(), which explains it; then their calls fail. A process takes part in one such call
+ * at a time in each context.
  *
  * Once all have called, the team is made within a second even if the time is over meanwhile. If
  * that is not enough, or a member does not answer then (SIGSTOP), some members may have a team that

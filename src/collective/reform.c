@@ -22,8 +22,8 @@
 #define SILENT_NS (1 * NXR_S)    /* then the coordinator does not answer */
 
 /*
- * How long members may disagree: one may have called again already after a death of which the other
- * is about to learn.
+ * How long members may disagree: one may have called again already after a death, or without a
+ * member that leaves, of which the other is about to learn.
  */
 #define DISAGREE_NS (1 * NXR_S)
 
@@ -126,13 +126,21 @@ static int find_leaving(struct nxr_reform *reform)
     return leaving;
 }
 
-/* Ask those whether they leave. Without the lock. */
+/*
+ * Ask those whether they leave, at once if others seem to know it already: those have called again,
+ * and wait only so long for this attempt to fail, too. Without the lock.
+ */
 static void look_for_leaving(struct nxr_reform *reform)
 {
+    bool is_disputed = atomic_load(&reform->is_disputed);
+
     for (int i = 0; i < reform->size; i++) {
         struct nxr_reform_member *about = &reform->about[i];
 
         if (about->is_awaited) {
+            if (is_disputed || nxr_leaving_is_known(reform->ranks[i])) {
+                nxr_leaving_hurry(&about->leaving, reform->ranks[i]);
+            }
             about->never_comes = nxr_leaving_never_comes(&about->leaving, reform->ranks[i]);
         } else {
             about->leaving.awaited = 0;
@@ -246,10 +254,21 @@ static void look_at_lives(const struct nxr_reform *reform)
     }
 }
 
+/* How long to sleep until something is to be said or looked for. */
+static int64_t reform_sleep(const struct nxr_reform *reform)
+{
+    int64_t sleep_ns = nxr_left(reform->timeout_ns, reform->deadline);
+
+    sleep_ns = sleep_ns < AGAIN_NS ? sleep_ns : AGAIN_NS;
+    for (int i = 0; i < reform->size; i++) {
+        sleep_ns = nxr_leaving_sleep(&reform->about[i].leaving, sleep_ns);
+    }
+    return sleep_ns;
+}
+
 static enum nxr_reform_state reform_go_on(struct nxr_reform *reform)
 {
     enum nxr_reform_state state;
-    int64_t left_ns;
 
     reform->n_news_seen = atomic_load_explicit(&reform->n_news, memory_order_acquire);
     reform->n_deaths_seen = nxr_event_n_deaths();
@@ -260,8 +279,7 @@ static enum nxr_reform_state reform_go_on(struct nxr_reform *reform)
     state = reform->state;
     pthread_mutex_unlock(&nxr_job.lock);
     if (state == NXR_REFORM_GATHERING || state == NXR_REFORM_ACCEPTED) {
-        left_ns = nxr_left(reform->timeout_ns, reform->deadline);
-        (void)nxr_wait(reform_has_news, reform, left_ns < AGAIN_NS ? left_ns : AGAIN_NS);
+        (void)nxr_wait(reform_has_news, reform, reform_sleep(reform));
     }
     return state;
 }

@@ -8,7 +8,8 @@
  *   PROPOSE   the coordinator has called; it says so again, and who has not, from time to time
  *   ACCEPT    the member has the same list. From now on it can end its call only by telling so
  *   REFUSE    the answer of either to a JOIN or PROPOSE with another list. It may be that one of
- *             them does not know of a death yet, so this fails the call only after a while
+ *             them does not know yet of a death, or of a member in nixl_finalize(), for which it
+ *             looks now. So this fails the call only after a while
  *   COMMIT    all have accepted: the team is made, with the epoch as the number of the call
  *             (those who have refused are told by an ABORT without epoch, that names their list)
  *   ABORT     the sender has given up: why. If its time was over it may call again, and the others
@@ -83,6 +84,7 @@ struct nxr_reform {
     int64_t heard_at;                        /* when the coordinator was heard last; 0: never */
     uint64_t missing[NXR_REFORM_NAMED / 64]; /* ... who was missing then */
 
+    atomic_bool is_disputed; /* a member has another list, maybe as it knows who leaves */
     _Atomic uint32_t n_news; /* what wakes the caller: messages */
     uint32_t n_news_seen;
     int n_deaths_seen;

@@ -35,6 +35,10 @@ static void take_other_list(struct nxr_reform *reform, struct nxr_peer *peer,
         answer.reform.epoch = message->epoch;
         (void)nxr_reform_send(peer, &answer);
     }
+    if (member >= 0) {
+        atomic_store(&reform->is_disputed, true);
+        nxr_reform_news(reform);
+    }
     /* Members that do not coordinate leave it to the one that does. */
     if (member >= 0 && (nxr_reform_is_mine(reform) || member == reform->coordinator)) {
         struct nxr_reform_member *about = &reform->about[member];
@@ -46,7 +50,6 @@ static void take_other_list(struct nxr_reform *reform, struct nxr_peer *peer,
         about->list = message->list;
         about->set = message->set;
         about->size = message->size;
-        nxr_reform_news(reform);
     }
 }
 

@@ -105,6 +105,16 @@ static bool leaving_has_answered(int rank)
            nxr_leaving_is_known(rank);
 }
 
+void nxr_leaving_hurry(struct nxr_leaving *leaving, int rank)
+{
+    if (leaving->awaited != rank + 1) {
+        *leaving = (struct nxr_leaving){.awaited = rank + 1, .n_calls = leaving->n_calls};
+    }
+    if (leaving->n_looks == 0) {
+        leaving->look_at = 0;
+    }
+}
+
 bool nxr_leaving_never_comes(struct nxr_leaving *leaving, int rank)
 {
     int64_t now = nxr_coarse_now_ns();

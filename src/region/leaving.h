@@ -33,6 +33,12 @@ struct nxr_leaving {
  */
 bool nxr_leaving_never_comes(struct nxr_leaving *leaving, int rank);
 
+/*
+ * There is reason to ask at once: that rank was seen leaving before, or another rank seems to have
+ * seen it. The next nxr_leaving_never_comes() does not wait for LOOK_NS.
+ */
+void nxr_leaving_hurry(struct nxr_leaving *leaving, int rank);
+
 /* Looks of a wait that spins between two of these, unless networks are polled between any two. */
 #define NXR_LEAVING_LOOKS 64
 

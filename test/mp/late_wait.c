@@ -3,12 +3,13 @@
  * A rank is in its last nixl_finalize(), which waits for the others. These wait, without a limit of
  * time, for what it would have to do.
  *
- *     late_wait leave|work LEAVER
+ *     late_wait leave|work LEAVER [MATE]
  *
  * leave: notifications from it, and room for more to it; items of a channel, and room in one; teams
  * re-formed with it. All ends, on each rank with the same failure; what it had sent before arrives,
- * and the others make a team of their own. work: it has
- * started to re-form a team, and not waited for that: it is made, however late the others come.
+ * and the others make a team of their own. MATE has the channels, so that it fails to re-form two
+ * teams with LEAVER while the others wait for it in the next one. work: LEAVER has started to
+ * re-form a team, and not waited for that: it is made, however late the others come.
  */
 #include "mptest.h"
 
@@ -154,10 +155,10 @@ int main(int argc, char **argv)
     int mate;
 
     mpt_start();
-    MPT_TRUE(argc == 3);
+    MPT_TRUE(argc == 3 || argc == 4);
     works = strcmp(argv[1], "work") == 0;
     leaver = atoi(argv[2]);
-    mate = leaver == 0 ? 1 : 0;
+    mate = argc == 4 ? atoi(argv[3]) : leaver == 0 ? 1 : 0;
     MPT_OK(nixl_init(NULL));
     n_all = nixl_size();
     for (int rank = 0; rank < n_all; rank++) {
