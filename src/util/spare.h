@@ -37,7 +37,9 @@ static inline void *nxr_spare_take(struct nxr_spares *spares, size_t nbytes)
 
 static inline void nxr_spare_give(struct nxr_spares *spares, void *block)
 {
-#ifndef __SANITIZE_ADDRESS__
+#ifdef __SANITIZE_ADDRESS__
+    (void)spares;
+#else
     nxr_spin_lock(&spares->lock);
     if (spares->n < NXR_MAX_SPARES) {
         spares->blocks[spares->n++] = block;
