@@ -187,6 +187,28 @@ static int judge_ended(int rank)
     return ending_code(wait_status);
 }
 
+/*
+ * Asked to end the job, srun exits with the code of a rank. If the end of each rank is known, and
+ * none has ended so, it is the code of PMIx_Abort after all.
+ */
+static bool is_code_of_nobody(int code)
+{
+    if (!WIFEXITED(foreign.wait_status) || code <= LAUNCH_EXIT_FAILED || code >= 128) {
+        return false;
+    }
+    for (int rank = 0; rank < foreign.job->np; rank++) {
+        const struct member *member = &foreign_ranks.members[rank];
+        bool is_ended = member->state == MEMBER_ENDED;
+
+        if ((!is_ended && !member->is_gone) ||
+            (is_ended && ending_code(member->wait_status) == code) ||
+            (member->is_gone && member->gone_code == code)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* The first rank that failed was killed: by a third party, or by the engine as the job aborts? */
 static int judge_suspect(int code)
 {
@@ -197,6 +219,9 @@ static int judge_suspect(int code)
         return 128 + foreign.end_signal;
     }
     if (is_own_code(code) && !is_ended && (cause < 0 || !has_not_started(cause))) {
+        return judge_abort(code);
+    }
+    if (is_code_of_nobody(code)) {
         return judge_abort(code);
     }
     if (cause >= 0 && !is_ended) {

@@ -246,6 +246,13 @@ Test(verdict, a_slow_abort_blames_no_rank)
     cr_expect_str_eq(case_signals(), "15 18 kill all 9 ");
 }
 
+/* It was asked when the first of the killed ranks had reported that. */
+Test(verdict, an_abort_that_slurm_is_slow_to_end_blames_no_rank)
+{
+    abort_blames_nobody(&engine_slurm, (enum heard[]){HEARD_KILL, HEARD_KILL, HEARD_GONE},
+                        60 * NXR_S);
+}
+
 /* ---- no rank explains the end ---------------------------------------------------------------- */
 
 Test(verdict, a_host_without_address_is_told)
