@@ -146,8 +146,8 @@ NIXL_API int nixl_team_shrink(struct nixl_team *team, int64_t timeout_ns,
  * members in that order. Former teams are left as they are, to be freed.
  *
  * The members agree within the timeout, or the call fails on all that have called, with an error
- * that names who is missing, lost, or names other members. Not all need get the same error: if two
- * are lost, each of the others is told of one. Nothing is left of a call that has failed: it can be
+ * that names who is missing, lost, or names other members. The errors may differ: if two members
+ * are lost, each caller learns of one of them. A failed call leaves nothing behind: it can be
  * repeated at once, with the same or other members, also while others are still in the one that
  * fails. Members that name different ones have a second to learn who has died, or is in
  * nixl_finalize(), which explains it; then their calls fail. A process takes part in one such call

@@ -107,8 +107,9 @@ static int find_lost(const struct nxr_reform *reform, bool *has_left_p)
 }
 
 /*
- * Note whom this process waits for: who coordinates for all that have not accepted, the others for
- * it. Returns a member that was awaited before, too, and never comes, for it leaves; -1: none.
+ * Note whom this process waits for. The coordinator waits for all members that have not accepted,
+ * the others wait for the coordinator. Returns a member that was already awaited and never comes
+ * because it is leaving; -1: none.
  */
 static int find_leaving(struct nxr_reform *reform)
 {

@@ -84,7 +84,7 @@ struct nxr_reform {
     int64_t heard_at;                        /* when the coordinator was heard last; 0: never */
     uint64_t missing[NXR_REFORM_NAMED / 64]; /* ... who was missing then */
 
-    atomic_bool is_disputed; /* a member has another list, maybe as it knows who leaves */
+    atomic_bool is_disputed; /* a member has another list: it may know who is leaving */
     _Atomic uint32_t n_news; /* what wakes the caller: messages */
     uint32_t n_news_seen;
     int n_deaths_seen;

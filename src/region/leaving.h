@@ -2,8 +2,8 @@
 /*
  * Ranks that are in their last nixl_finalize(), as seen by ranks that wait for them. Such a rank is
  * alive and answers messages until all ranks have called nixl_finalize(), so it is not lost. But
- * its program starts no new call: a collective that needs it would wait for ever, and the leaving
- * rank would wait for ever for the caller.
+ * its program starts no new call. A collective that needs it would never end, and neither would its
+ * nixl_finalize(), which waits for the caller.
  *
  * After LOOK_NS a wait asks the rank for a region that nobody ever publishes. The rank answers
  * "never" once its program has left, its background work has ended and what it had to send is sent.
@@ -71,8 +71,8 @@ void nxr_leaving_begin_work(void);
 void nxr_leaving_end_work(void);
 
 /*
- * In the last finalize, with all puts complete: who waits for this rank need not any more, as soon
- * as nothing that it sends is held back.
+ * Called in the last nixl_finalize(), when all puts are complete: tells ranks that wait for this
+ * one to stop, as soon as none of its notifications is held back.
  */
 typedef bool nxr_leaving_is_held_fn(void);
 void nxr_leaving_say(nxr_leaving_is_held_fn *is_held);

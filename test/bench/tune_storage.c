@@ -122,7 +122,7 @@ static int compare_ns(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median of a case's turns, in what is told of it: MB/s, or requests in a second. */
+/* The median of a case's turns, in the unit of its column: MB/s, or requests per second. */
 static double figure_of(struct answer *answers, long n, int index)
 {
     double ns[TUNE_MAX_ROUNDS], median;
