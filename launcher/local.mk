@@ -100,6 +100,7 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/server_iof.c \
 	%D%/server_meet.c \
 	%D%/server_query.c \
+	%D%/server_queue.c \
 	%D%/server_topology.c \
 	%D%/server_upcalls.c \
 	%D%/server_upcalls.h \

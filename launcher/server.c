@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PMIx server: its start, the queue from its threads to ours, and events to clients. The queue has
- * the only lock of the launcher. PMIx_server_finalize is never called: in PMIx 4.2 it hangs if
- * clients were killed while they connected; nixlrun exits by _exit after its own cleanup.
+ * PMIx server: its start, and events to clients. PMIx_server_finalize is never called: in PMIx 4.2
+ * it hangs if clients were killed while they connected; nixlrun exits by _exit after its own
+ * cleanup.
  */
 #include "config.h"
 
@@ -12,178 +12,14 @@
 #include "util/meet.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-/* Turns of PMIx's thread: more than it needs to read a message and to pass it on to us. */
-#define LAST_TURNS 10
-#define TURN_NS    (2 * NXR_S) /* a turn takes microseconds, unless PMIx's thread is stuck */
-
-static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t turn_over = PTHREAD_COND_INITIALIZER;
-static struct upcall *queue_first, **queue_last = &queue_first; /* guarded by queue_lock */
-static uint64_t n_turns_asked, n_turns;                         /* likewise */
-
-static void queue_ready(struct loop_fd *watch, uint32_t events);
-static struct loop_fd queue_watch = {.fd = -1, .ready = queue_ready};
-
-/* ---- upcalls --------------------------------------------------------------------------------- */
-
-pmix_status_t upcall_queue(const struct upcall *call)
-{
-    struct upcall *copy = malloc(sizeof(*copy));
-    uint64_t one = 1;
-
-    if (copy == NULL) {
-        return PMIX_ERR_NOMEM;
-    }
-    *copy = *call;
-    copy->next = NULL;
-    pthread_mutex_lock(&queue_lock);
-    *queue_last = copy;
-    queue_last = &copy->next;
-    pthread_mutex_unlock(&queue_lock);
-    if (write(queue_watch.fd, &one, sizeof(one)) < 0) {
-        return PMIX_SUCCESS; /* the counter is full: the loop is awake */
-    }
-    return PMIX_SUCCESS;
-}
-
-void server_serve(void)
-{
-    struct upcall *call, *next;
-
-    pthread_mutex_lock(&queue_lock);
-    call = queue_first;
-    queue_first = NULL;
-    queue_last = &queue_first;
-    pthread_mutex_unlock(&queue_lock);
-    for (; call != NULL; call = next) {
-        next = call->next;
-        call->serve(call);
-    }
-}
-
-static void turn_ended(pmix_status_t status, void *arg)
-{
-    (void)status;
-    (void)arg;
-    pthread_mutex_lock(&queue_lock);
-    n_turns++;
-    pthread_cond_signal(&turn_over);
-    pthread_mutex_unlock(&queue_lock);
-}
-
-/*
- * Make a call that PMIx serves on its thread, between two polls of its connections; it changes
- * nothing, since there is no such client. False: the thread is stuck. PMIx 4.2 may lock what it has
- * freed when ranks of a program die in PMIx_Fence().
- */
-static bool wait_for_a_turn(void)
-{
-    const struct timespec until = nxr_timespec(nxr_deadline(TURN_NS));
-    pmix_proc_t nobody;
-    bool is_late, was_stuck;
-
-    pthread_mutex_lock(&queue_lock);
-    was_stuck = n_turns < n_turns_asked;
-    n_turns_asked += !was_stuck;
-    pthread_mutex_unlock(&queue_lock);
-    if (was_stuck) {
-        return false;
-    }
-    PMIX_LOAD_PROCID(&nobody, "nixlrun.turn", 0);
-    PMIx_server_deregister_client(&nobody, turn_ended, NULL);
-    pthread_mutex_lock(&queue_lock);
-    while (n_turns < n_turns_asked &&
-           pthread_cond_clockwait(&turn_over, &queue_lock, CLOCK_MONOTONIC, &until) == 0) {
-    }
-    is_late = n_turns < n_turns_asked;
-    pthread_mutex_unlock(&queue_lock);
-    if (is_late) {
-        sink_say("PMIx's thread in nixlrun does not answer: what ranks ask for may be lost");
-    }
-    return !is_late;
-}
-
-void server_hear_out(const struct rank *rank)
-{
-    for (int i = 0; i < LAST_TURNS && rank->is_connected && wait_for_a_turn(); i++) {
-        server_serve();
-    }
-}
-
-static void queue_ready(struct loop_fd *watch, uint32_t events)
-{
-    uint64_t count;
-
-    (void)events;
-    if (read(watch->fd, &count, sizeof(count)) > 0) {
-        server_serve();
-    }
-}
-
-static void upcall_free(struct upcall *call)
-{
-    loop_timer_clear(&call->timer);
-    free(call->text);
-    free(call->own_procs);
-    free(call);
-}
-
-void upcall_answer(struct upcall *call, pmix_status_t status)
-{
-    /* 4.2 passes no function with some upcalls, so each is tested */
-    if (call->op_done != NULL) {
-        call->op_done(status, call->done_arg);
-    } else if (call->info_done != NULL) {
-        call->info_done(status, NULL, 0, call->done_arg, NULL, NULL);
-    } else if (call->lookup_done != NULL) {
-        call->lookup_done(status, NULL, 0, call->done_arg);
-    } else if (call->spawn_done != NULL) {
-        call->spawn_done(status, NULL, call->done_arg);
-    } else if (call->modex_done != NULL) {
-        call->modex_done(status, NULL, 0, call->done_arg, NULL, NULL);
-    }
-    upcall_free(call);
-}
-
-struct answer {
-    pmix_info_t *info;
-    size_t n;
-};
-
-static void answer_release(void *arg)
-{
-    struct answer *answer = arg;
-
-    PMIX_INFO_FREE(answer->info, answer->n);
-    free(answer);
-}
-
-void upcall_answer_info(struct upcall *call, pmix_status_t status, pmix_info_t *info, size_t n)
-{
-    struct answer *answer = malloc(sizeof(*answer));
-
-    if (answer == NULL || call->info_done == NULL) {
-        free(answer);
-        PMIX_INFO_FREE(info, n);
-        upcall_answer(call, PMIX_ERR_NOMEM);
-        return;
-    }
-    *answer = (struct answer){.info = info, .n = n};
-    call->info_done(status, info, n, call->done_arg, answer_release, answer);
-    upcall_free(call);
-}
 
 const pmix_info_t *info_find(const pmix_info_t *info, size_t n_info, const char *key)
 {
@@ -287,9 +123,7 @@ int server_open(void)
     char nspace[64];
     pmix_status_t status;
 
-    queue_watch.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (queue_watch.fd < 0 || loop_watch(&queue_watch, EPOLLIN) != 0) {
-        sink_say("cannot create an event descriptor: %s", strerror(errno));
+    if (upcalls_open() != 0) {
         return -1;
     }
     snprintf(nspace, sizeof(nspace), "nixlrun.%d", (int)getpid());

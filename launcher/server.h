@@ -47,7 +47,7 @@ struct upcall {
     struct loop_timer timer; /* for a request that waits */
 };
 
-/* Any thread: queue a copy of `call`, allocated here. Returns the status for PMIx. */
+/* server_queue.c. Any thread: queue a copy of `call`, allocated here. Returns the status for PMIx. */
 pmix_status_t upcall_queue(const struct upcall *call);
 
 void upcall_answer(struct upcall *call, pmix_status_t status);
@@ -61,6 +61,9 @@ int64_t info_timeout_ns(const pmix_info_t *info, size_t n_info);
 
 /* Is the rank among the processes that the call names? None named: the caller's whole namespace. */
 bool upcall_means(const struct upcall *call, const struct rank *rank);
+
+/* Open the queue of upcalls. Returns 0, or -1 after a line on stderr. */
+int upcalls_open(void);
 
 /* Start the server with its files in session.tmpdir. Returns 0, or -1 after a line on stderr. */
 int server_open(void);
