@@ -34,7 +34,7 @@ struct upcall {
     const pmix_query_t *queries;
     size_t n_queries;
     char **keys;
-    char *text;             /* ours: freed with the upcall */
+    char *text;             /* ours: freed with the upcall. The name of a spawned namespace */
     pmix_proc_t *own_procs; /* ours, too */
     char *blob;
     size_t blob_nbytes;
@@ -45,11 +45,17 @@ struct upcall {
     pmix_modex_cbfunc_t modex_done;
     void *done_arg;
     struct loop_timer timer; /* for a request that waits */
+    pmix_status_t status;    /* the answer: ours, freed with the upcall */
+    pmix_info_t *answer;
+    size_t n_answer;
+    pmix_pdata_t *found; /* of a look-up */
+    size_t n_found;
 };
 
-/* server_queue.c. Any thread: queue a copy of `call`, allocated here. Returns the status for PMIx. */
+/* Any thread: queue a copy of `call`, allocated here. Returns the status for PMIx. */
 pmix_status_t upcall_queue(const struct upcall *call);
 
+/* Answer: PMIx's thread gives the answer, soon, and frees the upcall and `info`, which is ours. */
 void upcall_answer(struct upcall *call, pmix_status_t status);
 void upcall_answer_info(struct upcall *call, pmix_status_t status, pmix_info_t *info, size_t n);
 

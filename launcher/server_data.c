@@ -95,10 +95,9 @@ static pmix_data_range_t range_of(const pmix_info_t *info, size_t n_info)
 /* Answer a look-up with the values that are there. */
 static void answer_found(struct upcall *call, size_t n_found)
 {
-    pmix_pdata_t *found;
     size_t n = 0;
 
-    PMIX_PDATA_CREATE(found, n_found);
+    PMIX_PDATA_CREATE(call->found, n_found);
     for (char **key = call->keys; *key != NULL && n < n_found; key++) {
         struct item **link = data_find_item(*key, &call->from);
         pmix_value_t *value;
@@ -107,18 +106,16 @@ static void answer_found(struct upcall *call, size_t n_found)
         if (*link == NULL) {
             continue;
         }
-        found[n].proc = (*link)->owner;
-        PMIX_LOAD_KEY(found[n].key, *key);
-        value = &found[n].value;
+        call->found[n].proc = (*link)->owner;
+        PMIX_LOAD_KEY(call->found[n].key, *key);
+        value = &call->found[n].value;
         PMIX_VALUE_XFER(status, value, &(*link)->value);
         n += status == PMIX_SUCCESS ? 1 : 0;
         if ((*link)->persistence == PMIX_PERSIST_FIRST_READ) {
             remove_item(link);
         }
     }
-    call->lookup_done(PMIX_SUCCESS, found, n, call->done_arg);
-    call->lookup_done = NULL;
-    PMIX_PDATA_FREE(found, n_found);
+    call->n_found = n;
     upcall_answer(call, PMIX_SUCCESS);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The upcalls of PMIx: the queue from its threads to ours, and the answers. The queue has the only
- * lock of the launcher.
+ * The upcalls of PMIx: the queue from its threads to ours, and the way back, by which its thread
+ * gives our answers. The queue has the only lock of the launcher.
  */
 #include "config.h"
 
@@ -63,6 +63,18 @@ void server_serve(void)
     }
 }
 
+/*
+ * Have a function called on PMIx's thread, between two polls of its connections. It is the end of a
+ * call that changes nothing, since there is no such client.
+ */
+static void on_pmix_thread(pmix_op_cbfunc_t function, void *arg)
+{
+    pmix_proc_t nobody;
+
+    PMIX_LOAD_PROCID(&nobody, "nixlrun.turn", 0);
+    PMIx_server_deregister_client(&nobody, function, arg);
+}
+
 static void turn_ended(pmix_status_t status, void *arg)
 {
     (void)status;
@@ -74,14 +86,12 @@ static void turn_ended(pmix_status_t status, void *arg)
 }
 
 /*
- * Make a call that PMIx serves on its thread, between two polls of its connections; it changes
- * nothing, since there is no such client. False: the thread is stuck. PMIx 4.2 may lock what it has
- * freed when ranks of a program die in PMIx_Fence().
+ * Wait until PMIx's thread has polled its connections once more. False: it is stuck. PMIx 4.2 may
+ * lock what it has freed when ranks of a program die in PMIx_Fence().
  */
 static bool wait_for_a_turn(void)
 {
     const struct timespec until = nxr_timespec(nxr_deadline(TURN_NS));
-    pmix_proc_t nobody;
     bool is_late, was_stuck;
 
     pthread_mutex_lock(&queue_lock);
@@ -91,8 +101,7 @@ static bool wait_for_a_turn(void)
     if (was_stuck) {
         return false;
     }
-    PMIX_LOAD_PROCID(&nobody, "nixlrun.turn", 0);
-    PMIx_server_deregister_client(&nobody, turn_ended, NULL);
+    on_pmix_thread(turn_ended, NULL);
     pthread_mutex_lock(&queue_lock);
     while (n_turns < n_turns_asked &&
            pthread_cond_clockwait(&turn_over, &queue_lock, CLOCK_MONOTONIC, &until) == 0) {
@@ -122,57 +131,67 @@ static void queue_ready(struct loop_fd *watch, uint32_t events)
     }
 }
 
+/* ---- answers --------------------------------------------------------------------------------- */
+
 static void upcall_free(struct upcall *call)
 {
-    loop_timer_clear(&call->timer);
+    if (call->answer != NULL) {
+        PMIX_INFO_FREE(call->answer, call->n_answer);
+    }
+    if (call->found != NULL) {
+        PMIX_PDATA_FREE(call->found, call->n_found);
+    }
     free(call->text);
     free(call->own_procs);
     free(call);
 }
 
-void upcall_answer(struct upcall *call, pmix_status_t status)
+static void release_answer(void *arg)
 {
-    /* 4.2 passes no function with some upcalls, so each is tested */
+    upcall_free(arg);
+}
+
+/* On PMIx's thread. 4.2 passes no function with some upcalls, so each is tested. */
+static void give_answer(pmix_status_t status, void *arg)
+{
+    struct upcall *call = arg;
+
+    (void)status;
+    if (call->info_done != NULL) {
+        call->info_done(call->status, call->answer, call->n_answer, call->done_arg, release_answer,
+                        call);
+        return;
+    }
     if (call->op_done != NULL) {
-        call->op_done(status, call->done_arg);
-    } else if (call->info_done != NULL) {
-        call->info_done(status, NULL, 0, call->done_arg, NULL, NULL);
+        call->op_done(call->status, call->done_arg);
     } else if (call->lookup_done != NULL) {
-        call->lookup_done(status, NULL, 0, call->done_arg);
+        call->lookup_done(call->status, call->found, call->n_found, call->done_arg);
     } else if (call->spawn_done != NULL) {
-        call->spawn_done(status, NULL, call->done_arg);
+        call->spawn_done(call->status, call->text, call->done_arg);
     } else if (call->modex_done != NULL) {
-        call->modex_done(status, NULL, 0, call->done_arg, NULL, NULL);
+        call->modex_done(call->status, call->blob, call->blob_nbytes, call->done_arg, free,
+                         call->blob);
     }
     upcall_free(call);
 }
 
-struct answer {
-    pmix_info_t *info;
-    size_t n;
-};
-
-static void answer_release(void *arg)
+/*
+ * PMIx 4.2 puts the answer to a query or a look-up into its list of what it sends to that client,
+ * on the thread that answers and without a lock. Its own thread sends from that list, so that a
+ * message may be lost. That thread gives all answers, therefore.
+ */
+void upcall_answer(struct upcall *call, pmix_status_t status)
 {
-    struct answer *answer = arg;
-
-    PMIX_INFO_FREE(answer->info, answer->n);
-    free(answer);
+    loop_timer_clear(&call->timer);
+    call->status = status;
+    on_pmix_thread(give_answer, call);
 }
 
 void upcall_answer_info(struct upcall *call, pmix_status_t status, pmix_info_t *info, size_t n)
 {
-    struct answer *answer = malloc(sizeof(*answer));
-
-    if (answer == NULL || call->info_done == NULL) {
-        free(answer);
-        PMIX_INFO_FREE(info, n);
-        upcall_answer(call, PMIX_ERR_NOMEM);
-        return;
-    }
-    *answer = (struct answer){.info = info, .n = n};
-    call->info_done(status, info, n, call->done_arg, answer_release, answer);
-    upcall_free(call);
+    call->answer = info;
+    call->n_answer = n;
+    upcall_answer(call, status);
 }
 
 int upcalls_open(void)

@@ -110,8 +110,6 @@ static pmix_status_t up_abort(const pmix_proc_t *proc, void *object, int status,
 
 static void do_fence(struct upcall *call)
 {
-    call->modex_done(PMIX_SUCCESS, call->blob, call->blob_nbytes, call->done_arg, free, call->blob);
-    call->modex_done = NULL;
     upcall_answer(call, PMIX_SUCCESS);
 }
 

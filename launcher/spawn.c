@@ -186,8 +186,7 @@ void spawn_rank_started(struct rank *rank)
         return;
     }
     space->spawn = NULL;
-    call->spawn_done(PMIX_SUCCESS, space->nspace, call->done_arg);
-    call->spawn_done = NULL;
+    call->text = x_strdup(space->nspace);
     upcall_answer(call, PMIX_SUCCESS);
 }
 

@@ -100,6 +100,7 @@ unit_programs = \
 	%D%/tmpdir \
 	%D%/token \
 	%D%/trace \
+	%D%/upcall \
 	%D%/values \
 	%D%/vm \
 	%D%/waits \
@@ -200,6 +201,9 @@ foreign_wraps = -Wl,--wrap=clock_gettime -Wl,--wrap=guardian_signal -Wl,--wrap=g
 %C%_foreign_output_LDADD = $(unit_launcher_libs)
 %C%_frame_CFLAGS = $(unit_cflags)
 %C%_frame_LDADD = $(unit_launcher_libs)
+%C%_upcall_CFLAGS = $(unit_cflags) $(PMIX_CFLAGS)
+%C%_upcall_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=PMIx_server_deregister_client
+%C%_upcall_LDADD = $(unit_launcher_libs)
 %C%_init_CFLAGS = $(unit_cflags)
 %C%_init_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=epoll_ctl -Wl,--wrap=eventfd
 %C%_init_LDADD = $(floor_src) $(CRITERION_LIBS)
