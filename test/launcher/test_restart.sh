@@ -56,6 +56,7 @@ gives 124 "--timeout ends a job in which a rank waits" -np 1 --timeout 0.5 --on-
 has "$work/err" 'rank 0 .*: ended with code 3, waits to be started again$' "and says that it does"
 
 for signal in TERM INT HUP; do
+    : >"$work/err" # what the last one wrote must not be taken for this one's
     "$nixlrun" --oversubscribe -np 2 --on-failure restart=1,600 sh -c 'exit 3' >"$work/out" 2>"$work/err" </dev/null &
     pid=$!
     until [ "$(grep -c 'it is started again' "$work/err")" = 2 ]; do sleep 0.02; done
