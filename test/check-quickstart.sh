@@ -47,7 +47,7 @@ verdict "$("$src/test/results.sh" "$scratch/log" >"$scratch/out" && echo "a fail
     "results are summed, and failures are told"
 
 # A Makefile whose check fails.
-printf 'check:\n\t@cat lines; false\n' >"$scratch/Makefile"
+printf 'check:\n\t@cat lines; false\nlist-tests:\n\t@echo a.mp\n' >"$scratch/Makefile"
 printf '%s\n' 'PASS: b 1 - two' 'FAIL: a.mp 1 - one' >"$scratch/lines"
 printf '%s\n' 'not ok 1 - one' '# for a reason' 'ok 2 - x' '# said of x' >"$scratch/a.log"
 verdict "$("$src/test/run-check.sh" "$scratch" >"$scratch/out" && echo "a failure is no failure"
@@ -62,8 +62,11 @@ verdict "$("$src/test/run-check.sh" "$scratch" >"$scratch/out" && echo "a failur
 mkfifo "$scratch/a" "$scratch/b"
 cat >"$scratch/Makefile" <<'TEXT'
 check: a b
+	@echo '$(TESTS)'
 a b:
 	@printf 'PASS: $@ 1 - one, '; timeout 20 ./meet $@; echo two
+list-tests:
+	@printf 'a\ntest/net/b\nc\nd\n'
 .PHONY: a b
 TEXT
 cat >"$scratch/meet" <<'TEXT'
@@ -72,9 +75,9 @@ if [ "$1" = a ]; then echo a >a && read -r line <b; else read -r line <a && echo
 TEXT
 chmod +x "$scratch/meet"
 verdict "$("$src/test/run-check.sh" "$scratch" >"$scratch/out" || echo "code $?"
-    for line in 'PASS: a 1 - one, two' 'PASS: b 1 - one, two'; do
+    for line in 'PASS: a 1 - one, two' 'PASS: b 1 - one, two' 'a c test/net/b d '; do
         grep -qxF "$line" "$scratch/out" || cat "$scratch/out"
-    done)" "lines of tests that run at a time are whole"
+    done)" "lines of tests that run at a time are whole, and tests that wait run beside others"
 
 cat >"$scratch/log" <<'TEXT'
 PASS: test/conformance/a.mp 1 - conformance np=1 shm: put: one (1 ms)
