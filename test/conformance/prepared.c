@@ -230,6 +230,7 @@ static void a_broken_team_starts_nothing(void)
 
     MPT_OK(nixl_team_world(MPT_PATIENCE, &team));
     MPT_OK(nixl_barrier_x(team, &op, NULL));
+    mpt_barrier(); /* a team that breaks ends what others still prepare */
     if (conf.rank == 0) {
         MPT_STATUS(nixl_coll_start(coll, MPT_MS), NIXL_E_TIMEOUT);
     }
