@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Run "make check" in a build folder and print what it prints; then, each line after "  | ", what the
 # failing tests said of their failures. Three tests run at a time, on two cores: those of several hosts
-# mostly wait (test/net/hosts.mp 290 of 340 s). Those that want to be alone are (see "limited"). What a test
+# mostly wait, for dead peers and slow links. Those that want to be alone are (see "limited"). What a test
 # prints is held until it ends (-O), for two that print into one file cut each other's lines.
 # Usage: run-check.sh BUILD [MAKE-ARGUMENT ...]
 set -u
