@@ -228,6 +228,16 @@ static int tell_names(const char *where)
                : LAUNCH_EXIT_FAILED;
 }
 
+/* Have the library open the networks, too, that it would leave closed here as slower than tcp. */
+static void name_all_networks(void)
+{
+    const char *wanted = getenv("NIXLRUN_TRANSPORTS");
+
+    if (wanted == NULL || wanted[0] == '\0') {
+        setenv("NIXLRUN_TRANSPORTS", "self,shm,cuda_ipc,vulkan_ipc,ucx,ofi,tcp", 1);
+    }
+}
+
 static int tell_info(void)
 {
     int status;
@@ -252,6 +262,7 @@ int main(int argc, char **argv)
     }
     setenv("NIXLRUN_OPEN_NETWORKS", "1", 0);
     if (argc == 2 && strcmp(argv[1], "--info") == 0) {
+        name_all_networks();
         return tell_info();
     }
     if (is_explain && (argc == 2 || (argc == 3 && strcmp(argv[2], "--json") == 0))) {

@@ -10,6 +10,7 @@
 #include "core/subsystem.h"
 #include "region/region.h"
 #include "core/route.h"
+#include "util/adapters.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -24,6 +25,7 @@ struct net_state nxr_net;
 
 static const char *const names[] = {"ucx", "ofi", "tcp"};
 #define N_NAMES (sizeof(names) / sizeof(names[0]))
+#define TCP     (N_NAMES - 1)
 static struct nxr_net_core core;
 static pthread_mutex_t opening_lock = PTHREAD_MUTEX_INITIALIZER; /* outside of job.lock */
 
@@ -150,14 +152,37 @@ static void unload(struct net *net)
     net->module = NULL;
 }
 
-static void start_network(struct net *net, const char *name, struct nxr_full_card *card)
+/*
+ * Opening UCX and libfabric takes up to half a second, all of it for their adapters. Without
+ * adapters, and with one rail, a pair never prefers them to tcp (net_offer_is_better(): what is
+ * worse at either end counts), so they are opened only if the user names them.
+ */
+static bool net_module_is_needless(const struct net nets[N_NAMES], const char *name)
 {
+    const struct net *tcp = &nets[TCP];
+    bool is_listed = nxr_env.transports[0] != '\0' && nxr_env.transports[0] != '^';
+    bool is_meant = strcmp(name, "ofi") == 0 && nxr_env.ofi_provider[0] != '\0';
+
+    return tcp->is_open && tcp->attr->n_rails == 1 && !is_listed && !is_meant &&
+           !nxr_adapters_exist("");
+}
+
+static void start_network(struct net nets[N_NAMES], unsigned index, struct nxr_full_card *card)
+{
+    struct net *net = &nets[index];
+    const char *name = names[index];
     int status = NIXL_E_UNSUPPORTED;
 
+    net->index = index;
     net->name = name;
     nxr_list_init(&net->free_outs);
     if (!nxr_route_is_allowed(name)) {
         snprintf(net->why, sizeof(net->why), "excluded by NIXLRUN_TRANSPORTS");
+    } else if (net_module_is_needless(nets, name)) {
+        snprintf(net->why, sizeof(net->why),
+                 "not opened: tcp is faster over one interface without RDMA adapters; a list in "
+                 "NIXLRUN_TRANSPORTS that names %s opens it",
+                 name);
     } else {
         status = net_module_load(net, name);
     }
@@ -200,9 +225,8 @@ static bool net_module_open_all(struct net nets[N_NAMES], struct nxr_full_card *
         .wants_devices = strcmp(nxr_env.net_gpu, "never") != 0,
         .wants_copied = strcmp(nxr_env.net_gpu, "always") == 0,
     };
-    for (unsigned i = 0; i < N_NAMES; i++) {
-        nets[i].index = i;
-        start_network(&nets[i], names[i], card);
+    for (unsigned i = N_NAMES; i-- > 0;) { /* tcp, the last, decides whether others are needed */
+        start_network(nets, i, card);
         is_any_open |= nets[i].is_open;
     }
     card->head.flags |= (uint32_t)NXR_NET_VERSION << NXR_CARD_NET_SHIFT;

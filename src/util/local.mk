@@ -2,6 +2,7 @@
 # What library and launcher share: log, environment table, status texts, time. Needs nothing above it.
 noinst_LTLIBRARIES += %D%/libnxr_util.la
 %C%_libnxr_util_la_SOURCES = \
+	%D%/adapters.c %D%/adapters.h \
 	%D%/announce.c %D%/announce.h \
 	%D%/available.c %D%/available.h \
 	%D%/barrier.c %D%/barrier.h \

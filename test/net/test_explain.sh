@@ -76,7 +76,12 @@ finds '([.gpu_memory[] | select(.kind == "vulkan" and .usable) | .hosts] | . == 
 explain -x NIXLRUN_NET_DEVICES=eth1
 between '.transport == "tcp" and .rails == 1 and (.devices | test("eth1"))' "TCP over a single one"
 finds '[.refused[] | select(.from != .to and (.transport | test("ucx|ofi"))) | .why] |
-    length == 4 and all(test("^tcp is expected to be faster"))' "the others are refused with a reason"
+    length == 4 and all(test("^not opened: tcp is faster over one interface without RDMA adapters"))' \
+    "the others are not even opened, and why"
+explain -x NIXLRUN_NET_DEVICES=eth1 -x NIXLRUN_TRANSPORTS=self,shm,ucx,ofi,tcp
+between '.transport == "tcp" and .rails == 1' "TCP is what is chosen then, too"
+finds '[.refused[] | select(.from != .to and (.transport | test("ucx|ofi"))) | .why] |
+    length == 4 and all(test("^tcp is expected to be faster"))' "where the user names the others"
 explain -x NIXLRUN_TRANSPORTS=ofi,self,shm -x NIXLRUN_NET_DEVICES=eth1
 between '.transport == "ofi" and .rails == 1 and (.devices | test("eth1"))' \
     "or the one that the user names"

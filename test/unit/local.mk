@@ -28,6 +28,7 @@ unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
 # One program a line, sorted: two changes that each add a test rarely conflict.
 unit_programs = \
 	%D%/abi \
+	%D%/adapters \
 	%D%/atomic \
 	%D%/atomic_ring \
 	%D%/attach \
@@ -121,6 +122,8 @@ TESTS += $(unit_programs)
 %C%_attached_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_HOST
 %C%_attached_CFLAGS = $(unit_cflags)
 %C%_attached_LDADD = $(floor_host) $(CRITERION_LIBS)
+%C%_adapters_CFLAGS = $(unit_cflags)
+%C%_adapters_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_available_CFLAGS = $(unit_cflags)
 %C%_available_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_bounce_CFLAGS = $(unit_cflags)

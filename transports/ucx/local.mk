@@ -4,6 +4,7 @@
 if HAVE_UCX
 pkglib_LTLIBRARIES += %D%/nixlrun_ucx.la
 %C%_nixlrun_ucx_la_SOURCES = \
+	src/util/adapters.c src/util/adapters.h \
 	transports/interface.c transports/interface.h \
 	transports/reason.c transports/reason.h \
 	transports/rail.h transports/tcp_health.c transports/tcp_health.h \

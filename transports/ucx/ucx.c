@@ -11,10 +11,10 @@
 
 #include "envelope.h"
 #include "ucx.h"
+#include "util/adapters.h"
 #include "util/debug.h"
 #include "util/random.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,19 +70,6 @@ static ucs_status_t open_context_for(bool has_rdma, const char *devices)
     return status;
 }
 
-static bool has_adapters(void)
-{
-    DIR *folder = opendir("/sys/class/infiniband");
-    const struct dirent *entry = NULL;
-
-    if (folder != NULL) {
-        while ((entry = readdir(folder)) != NULL && entry->d_name[0] == '.') {
-        }
-        closedir(folder);
-    }
-    return entry != NULL;
-}
-
 /*
  * What TCP needs depends on whether there is anything else, and UCX reports that only after it was
  * set up: the user may have chosen TCP although there are adapters. The same holds for the devices:
@@ -91,7 +78,7 @@ static bool has_adapters(void)
  */
 static ucs_status_t open_context(void)
 {
-    bool may_have_rdma = has_adapters(), has_rdma;
+    bool may_have_rdma = nxr_adapters_exist(""), has_rdma;
     ucs_status_t status = open_context_for(may_have_rdma, "");
     char devices[NXR_UCX_LIST_NBYTES];
 
