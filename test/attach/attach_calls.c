@@ -415,15 +415,21 @@ static void use_token(int rank)
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-/* What should reach the other side: ATTACH_OVER, a transport. */
-static bool is_over_shm(void)
+/*
+ * What should reach the other side: ATTACH_OVER, a transport; "host": shm on this host, else tcp.
+ */
+static const char *wanted_to(const char *host, const char *own_host)
 {
-    return getenv("ATTACH_OVER") == NULL;
+    const char *wanted = getenv("ATTACH_OVER");
+
+    if (wanted != NULL && strcmp(wanted, "host") == 0) {
+        return strcmp(host, own_host) == 0 ? "shm" : "tcp";
+    }
+    return wanted != NULL ? wanted : "shm";
 }
 
-static void ask_route(int rank)
+static void ask_route(int rank, const char *wanted)
 {
-    const char *wanted = is_over_shm() ? "shm" : getenv("ATTACH_OVER");
     struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
     int i = 0;
 
@@ -439,18 +445,22 @@ static void ask_about(int rank)
 {
     struct nixl_peer_info info = NIXL_PEER_INFO_INIT, mine = NIXL_PEER_INFO_INIT;
     struct nixl_team *team;
+    const char *wanted;
+    bool is_over_shm;
     int ranks[2];
 
     MPT_TRUE(rank >= nixl_size());
-    MPT_EQ(nixl_scope(rank), is_over_shm() ? NIXL_SCOPE_LOCAL : NIXL_SCOPE_REMOTE);
     MPT_EQ(nixl_peer_state(rank), NIXL_PEER_ALIVE);
     MPT_OK(nixl_peer_query(rank, &info));
     MPT_OK(nixl_peer_query(nixl_rank(), &mine));
     MPT_EQ(info.rank, rank);
     MPT_TRUE(info.job != mine.job);
     MPT_TRUE(nixl_host(rank) != NULL && strcmp(nixl_host(rank), info.host) == 0);
-    MPT_TRUE(!is_over_shm() || strcmp(info.host, mine.host) == 0);
-    ask_route(rank);
+    wanted = wanted_to(info.host, mine.host);
+    is_over_shm = strcmp(wanted, "shm") == 0;
+    MPT_EQ(nixl_scope(rank), is_over_shm ? NIXL_SCOPE_LOCAL : NIXL_SCOPE_REMOTE);
+    MPT_TRUE(!is_over_shm || strcmp(info.host, mine.host) == 0);
+    ask_route(rank, wanted);
     ranks[0] = nixl_rank();
     ranks[1] = rank;
     MPT_EQ(nixl_team_create(ranks, 2, MPT_PATIENCE, &team), NIXL_E_INVALID_ARG);

@@ -17,7 +17,9 @@ EXTRA_PROGRAMS += %D%/attach_end %D%/attach_jobs %D%/attach_team %D%/confined %D
 %C%_hostile_LDFLAGS = $(mp_link)
 %C%_hostile_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 dist_check_SCRIPTS += %D%/test_attach.sh %D%/test_containers.sh %D%/test_etcd.sh %D%/test_hosts.sh %D%/test_jobs.sh %D%/test_nat.sh %D%/test_port.sh %D%/test_shared.sh %D%/test_team.sh \
-	%D%/test_channel.sh %D%/test_show.sh
+	%D%/test_channel.sh %D%/test_show.sh \
+	%D%/test_engines.sh
 EXTRA_DIST += %D%/beds.sh %D%/etcd_proxy.py %D%/lib.sh
 TESTS += %D%/test_attach.sh %D%/test_containers.sh %D%/test_etcd.sh %D%/test_hosts.sh %D%/test_jobs.sh %D%/test_nat.sh %D%/test_port.sh %D%/test_shared.sh %D%/test_team.sh \
-	%D%/test_channel.sh %D%/test_show.sh
+	%D%/test_channel.sh %D%/test_show.sh \
+	%D%/test_engines.sh
