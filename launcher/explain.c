@@ -70,12 +70,7 @@ static const struct table_column explain_storage_columns[] = {
 };
 static const struct table_column explain_figure_columns[] = {
     {"host", "host", TABLE_TEXT},
-    {"directory", "directory", TABLE_TEXT},
-    {"by", "by", TABLE_TEXT},
-    {"read_mb_s", "read MB/s", TABLE_NUMBER},
-    {"write_mb_s", "write MB/s", TABLE_NUMBER},
-    {"reads_per_s", "4 KiB reads/s", TABLE_NUMBER},
-    {"writes_per_s", "4 KiB writes/s", TABLE_NUMBER},
+    EXPLAIN_STORAGE_COLUMNS,
     {NULL, NULL, TABLE_TEXT},
 };
 static const struct table_column route_columns[] = {

@@ -42,4 +42,13 @@ void explain_storage_cells(const struct explain_storage *storage,
 
 #define EXPLAIN_STORAGE_TABLE "storage_figures"
 
+/* The columns of these cells. */
+#define EXPLAIN_STORAGE_COLUMNS                                                                    \
+    {"directory", "directory", TABLE_TEXT}, {"by", "by", TABLE_TEXT},                              \
+        {"read_mb_s", "read MB/s", TABLE_NUMBER}, {"write_mb_s", "write MB/s", TABLE_NUMBER},      \
+        {"reads_per_s", "4 KiB reads/s", TABLE_NUMBER},                                            \
+    {                                                                                              \
+        "writes_per_s", "4 KiB writes/s", TABLE_NUMBER                                             \
+    }
+
 #endif

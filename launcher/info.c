@@ -78,12 +78,7 @@ static const struct table_column storage_columns[] = {
     {NULL, NULL, TABLE_TEXT},
 };
 static const struct table_column info_figure_columns[] = {
-    {"directory", "directory", TABLE_TEXT},
-    {"by", "by", TABLE_TEXT},
-    {"read_mb_s", "read MB/s", TABLE_NUMBER},
-    {"write_mb_s", "write MB/s", TABLE_NUMBER},
-    {"reads_per_s", "4 KiB reads/s", TABLE_NUMBER},
-    {"writes_per_s", "4 KiB writes/s", TABLE_NUMBER},
+    EXPLAIN_STORAGE_COLUMNS,
     {NULL, NULL, TABLE_TEXT},
 };
 static const struct table_column engine_columns[] = {
