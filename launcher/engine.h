@@ -94,6 +94,8 @@ struct engine {
 
 extern const struct engine engine_slurm, engine_prrte, engine_openmpi, engine_flux;
 
+enum { ENGINE_NAME_NBYTES = 24 };
+
 /*
  * Choose the engine for a job: by --engine, else by the allocation that we are in, else by what the
  * hosts need. Runs engines with --version. `is_recorded`: the job is placed on a recorded machine.
@@ -103,11 +105,12 @@ extern const struct engine engine_slurm, engine_prrte, engine_openmpi, engine_fl
 int engine_choose(const struct launch_job *job, bool is_recorded, struct engine_task *task,
                   char *why, size_t why_nbytes);
 
+/* Its name for --engine. */
+void engine_name(enum launch_engine id, char name[ENGINE_NAME_NBYTES]);
+
 /* The command that starts the job. */
 void engine_build(const struct engine_task *task, struct engine_command *command);
 void engine_command_free(struct engine_command *command);
-
-enum { ENGINE_NAME_NBYTES = 24 };
 
 /*
  * Look for engine number `index` of the table. `name` is its name for --engine; path and version in

@@ -173,12 +173,12 @@ static int choose_auto(const struct launch_job *job, struct engine_task *task, c
 static int choose_named(const struct launch_job *job, struct engine_task *task, char *why,
                         size_t why_nbytes)
 {
-    char word[WORD_NBYTES], reason[64];
+    char word[ENGINE_NAME_NBYTES], reason[64];
 
     for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
         if (engines[i]->id == job->engine && !find_engine(engines[i], task)) {
-            snprintf(reason, sizeof(reason), "--engine %s",
-                     nth_word(engine_words, (int)job->engine, word));
+            engine_name(job->engine, word);
+            snprintf(reason, sizeof(reason), "--engine %s", word);
             return fail_not_found(engines[i], reason, why, why_nbytes);
         }
     }
@@ -366,6 +366,11 @@ int engine_choose(const struct launch_job *job, bool is_recorded, struct engine_
     return check_foreign(task, why, why_nbytes) != 0 ? -1 : check_pmix(task, why, why_nbytes);
 }
 
+void engine_name(enum launch_engine id, char name[ENGINE_NAME_NBYTES])
+{
+    nth_word(engine_words, (int)id, name);
+}
+
 void engine_build(const struct engine_task *task, struct engine_command *command)
 {
     *command = (struct engine_command){0};
@@ -382,7 +387,7 @@ bool engine_look(size_t index, struct engine_task *task, char name[ENGINE_NAME_N
         return false;
     }
     engine = engines[index];
-    nth_word(engine_words, (int)engine->id, name);
+    engine_name(engine->id, name);
     why[0] = '\0';
     *task = (struct engine_task){0};
     if (!find_engine(engine, task)) {

@@ -46,6 +46,7 @@ enum tag {
 
 enum explain_table {
     EXPLAIN_HOSTS,
+    EXPLAIN_UNREACHED,
     EXPLAIN_GPU_MEMORY,
     EXPLAIN_STORAGE,
     EXPLAIN_FIGURES,
@@ -57,6 +58,11 @@ enum explain_table {
 static const struct table_column host_columns[] = {
     {"name", "name", TABLE_TEXT},
     {"ranks", "ranks", TABLE_TEXT},
+    {NULL, NULL, TABLE_TEXT},
+};
+static const struct table_column unreached_columns[] = {
+    {"name", "name", TABLE_TEXT},
+    {"why", "why", TABLE_TEXT},
     {NULL, NULL, TABLE_TEXT},
 };
 static const struct table_column explain_gpu_memory_columns[] = {
@@ -99,6 +105,7 @@ static const struct table_column refused_columns[] = {
 
 static struct table explain_tables[EXPLAIN_N_TABLES] = {
     [EXPLAIN_HOSTS] = {.name = "hosts", .columns = host_columns},
+    [EXPLAIN_UNREACHED] = {.name = "unreached", .columns = unreached_columns},
     [EXPLAIN_GPU_MEMORY] = {.name = "gpu_memory", .columns = explain_gpu_memory_columns},
     [EXPLAIN_STORAGE] = {.name = "storage", .columns = explain_storage_columns},
     [EXPLAIN_FIGURES] = {.name = EXPLAIN_STORAGE_TABLE, .columns = explain_figure_columns},
@@ -411,6 +418,24 @@ static size_t plan(int leader, struct target targets[MAX_TARGETS])
     return n;
 }
 
+void explain_add_lost(char *host, char *why)
+{
+    table_add(&explain_tables[EXPLAIN_UNREACHED],
+              (const char *const[]){table_cell(host), table_cell(why)});
+}
+
+/* Nothing of this job is on a lost host, so no transport has been tried: one row says all. */
+static void add_lost_routes(int leader)
+{
+    const struct table *lost = &explain_tables[EXPLAIN_UNREACHED];
+
+    for (size_t i = 0; i < lost->n_rows; i++) {
+        table_add(&explain_tables[EXPLAIN_ROUTES],
+                  (const char *const[]){label_of(leader), lost->rows[i][0], "host", "host", "none",
+                                        "", "", "", "", "", lost->rows[i][1]});
+    }
+}
+
 static void print(bool is_json)
 {
     struct table_writer writer = {.out = stdout, .is_json = is_json};
@@ -469,9 +494,11 @@ static int lead(const struct hello *hello, bool is_json)
         explain_routes(targets[i].rank, targets[i].parts, explain_do_tell);
     }
     (void)explain_figures(explain_do_tell);
+    add_lost_routes(0);
     for (int rank = 1; rank < nixl_size(); rank++) {
         if (members[rank].leader == rank && members[rank].is_reached) {
             ask_leader(rank);
+            add_lost_routes(rank);
         }
     }
     explain_let_go();

@@ -248,25 +248,57 @@ static int tell_info(void)
     return fflush(stdout) == 0 && ferror(stdout) == 0 ? status : LAUNCH_EXIT_FAILED;
 }
 
+/* ---- nixlrun --explain ----------------------------------------------------------------------- */
+
+/* What is behind `mark`, if the word begins with it; or NULL. */
+static char *value_of(char *word, const char *mark)
+{
+    size_t nbytes = strlen(mark);
+
+    return strncmp(word, mark, nbytes) == 0 ? word + nbytes : NULL;
+}
+
+/* The words behind --explain. Returns an exit code, or -1: there is one that we do not know. */
+static int tell_routes(char **words)
+{
+    bool is_json = *words != NULL && strcmp(*words, "--json") == 0;
+
+    for (words += is_json; *words != NULL; words++) {
+        char *file = value_of(*words, INSPECT_MEASURED), *host = value_of(*words, INSPECT_LOST),
+             *why;
+
+        if (file != NULL) {
+            explain_measured_open(file);
+        } else if (host != NULL && (why = strchr(host, '=')) != NULL) {
+            *why++ = '\0';
+            explain_add_lost(host, why);
+        } else {
+            return -1;
+        }
+    }
+    return explain(is_json);
+}
+
 int main(int argc, char **argv)
 {
-    static const char measured[] = INSPECT_MEASURED;
-    bool is_explain = argc > 1 && strcmp(argv[1], "--explain") == 0;
-
-    if (is_explain && strncmp(argv[argc - 1], measured, sizeof(measured) - 1) == 0) {
-        explain_measured_open(argv[--argc] + sizeof(measured) - 1);
-    }
+    int status = -1;
 
     if (argc == 3 && strcmp(argv[1], "--names") == 0) {
         return tell_names(argv[2]);
+    }
+    if (argc == 2 && strcmp(argv[1], INSPECT_THERE) == 0) {
+        return 0;
     }
     setenv("NIXLRUN_OPEN_NETWORKS", "1", 0);
     if (argc == 2 && strcmp(argv[1], "--info") == 0) {
         name_all_networks();
         return tell_info();
     }
-    if (is_explain && (argc == 2 || (argc == 3 && strcmp(argv[2], "--json") == 0))) {
-        return explain(argc == 3);
+    if (argc > 1 && strcmp(argv[1], "--explain") == 0) {
+        status = tell_routes(argv + 2);
+    }
+    if (status >= 0) {
+        return status;
     }
     fprintf(stderr, "%s is internal to nixlrun; run nixlrun --info or nixlrun --explain\n",
             INSPECT_PROGRAM);

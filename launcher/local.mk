@@ -90,6 +90,7 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/rank_report.h \
 	%D%/rank_waits.c \
 	%D%/rank_waits.h \
+	%D%/reach.c %D%/reach.h \
 	%D%/report.c \
 	%D%/report.h \
 	%D%/restart.c \

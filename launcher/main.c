@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "launcher/allocation.h"
 #include "launcher/engine.h"
 #include "launcher/help.h"
 #include "launcher/helper.h"
@@ -14,11 +15,13 @@
 #include "launcher/jobs.h"
 #include "launcher/options.h"
 #include "launcher/placement.h"
+#include "launcher/reach.h"
 #include "launcher/report.h"
 #include "launcher/trace.h"
 #include "launcher/values.h"
 #include "launcher/xalloc.h"
 #include "nixlrun.h"
+#include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
 
@@ -130,6 +133,49 @@ static void warn_unknown(const struct launch_job *job)
     }
 }
 
+#define EXPLAIN_LIMIT_NS (300 * NXR_S) /* hosts answer in seconds, drivers of GPUs in a minute */
+
+/* The job of --explain ends, unless it may have to wait in a queue first. */
+static void limit_explain(const struct engine_task *task)
+{
+    bool may_queue = task->engine->id == ENGINE_SLURM || task->engine->id == ENGINE_FLUX;
+
+    if (options.job.timeout_ns == INT64_MAX && (!may_queue || allocation_engine() != ENGINE_AUTO)) {
+        options.job.timeout_ns = EXPLAIN_LIMIT_NS;
+    }
+}
+
+/*
+ * The hosts on which the engine starts no rank stay out of the job of --explain, which lists them.
+ * Returns 0, or an exit code if no host is left.
+ */
+static int leave_out_lost(const struct engine_task *task)
+{
+    struct launch_job *job = &options.job;
+    struct launch_app *app = &job->apps[0];
+    struct reach_lost *lost;
+    size_t n = reach_hosts(task, job, &lost), n_words = 0;
+
+    limit_explain(task);
+    for (size_t i = 0; i < n && job->np == 0; i++) {
+        fprintf(stderr, "nixlrun: --explain: no rank can be started on host %s: %s\n", lost[i].host,
+                lost[i].why);
+    }
+    while (app->argv[n_words] != NULL) {
+        n_words++;
+    }
+    app->argv = memcpy(x_calloc(n_words + n + 1, sizeof(*app->argv)), app->argv,
+                       n_words * sizeof(*app->argv));
+    for (size_t i = 0; i < n; i++) {
+        if (asprintf(&app->argv[n_words + i], INSPECT_LOST "%s=%s", lost[i].host, lost[i].why) <
+            0) {
+            x_checked(NULL);
+        }
+    }
+    free(lost);
+    return n > 0 && job->np == 0 ? LAUNCH_EXIT_FAILED : 0;
+}
+
 static int run_job(void)
 {
     static struct engine_task task; /* the engine points into it */
@@ -158,6 +204,10 @@ static int run_job(void)
         struct engine_command command;
         int exit_code;
 
+        if (options.action == ACTION_EXPLAIN && !job->dry_run &&
+            (exit_code = leave_out_lost(&task)) != 0) {
+            return exit_code;
+        }
         engine_build(&task, &command);
         exit_code = run_foreign(&task, &command);
         engine_command_free(&command);

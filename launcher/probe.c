@@ -64,9 +64,8 @@ static bool read_answer(int fd, char *answer, size_t answer_nbytes)
     }
 }
 
-bool probe_ask(const char *path, const char *arg, char *answer, size_t answer_nbytes)
+bool probe_run(const char *path, const char *const argv[], char *answer, size_t answer_nbytes)
 {
-    char *argv[] = {(char *)path, (char *)arg, NULL};
     posix_spawn_file_actions_t actions;
     int fds[2], error, status = -1;
     bool is_whole;
@@ -79,7 +78,7 @@ bool probe_ask(const char *path, const char *arg, char *answer, size_t answer_nb
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, fds[1], 1);
     posix_spawn_file_actions_adddup2(&actions, fds[1], 2);
-    error = posix_spawn(&pid, path, &actions, NULL, argv, environ);
+    error = posix_spawn(&pid, path, &actions, NULL, (char *const *)argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     close(fds[1]);
     is_whole = error == 0 && read_answer(fds[0], answer, answer_nbytes);
@@ -91,6 +90,13 @@ bool probe_ask(const char *path, const char *arg, char *answer, size_t answer_nb
         waitpid(pid, &status, 0);
     }
     return is_whole && WIFEXITED(status);
+}
+
+bool probe_ask(const char *path, const char *arg, char *answer, size_t answer_nbytes)
+{
+    const char *const argv[] = {path, arg, NULL};
+
+    return probe_run(path, argv, answer, answer_nbytes);
 }
 
 bool probe_version(const char *answer, const char *mark, char version[PROBE_VERSION_NBYTES])

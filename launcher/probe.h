@@ -18,6 +18,9 @@ bool probe_find(const char *name, char path[PATH_MAX]);
  */
 bool probe_ask(const char *path, const char *arg, char *answer, size_t answer_nbytes);
 
+/* The same with any arguments; argv[0] is the program's name. */
+bool probe_run(const char *path, const char *const argv[], char *answer, size_t answer_nbytes);
+
 enum { PROBE_VERSION_NBYTES = 16 };
 
 /* Copy the first N.N... after `mark` in an answer. Returns false if there is none. */

@@ -200,7 +200,8 @@ has "$work/rows" "^refused: $host $host any any self reaches only the rank itsel
 asks --explain --json -np 3
 [ "$rc" = 0 ] && [ ! -s "$work/err" ]
 result $? "--explain --json" "$work/err"
-finds 'keys_unsorted == ["nixlrun", "hosts", "gpu_memory", "storage", "storage_figures", "routes", "refused"]' "JSON has every table"
+finds 'keys_unsorted == ["nixlrun", "hosts", "unreached", "gpu_memory", "storage", "storage_figures", "routes",
+    "refused"]' "JSON has every table"
 finds '.hosts == [{"name": "'"$host"'", "ranks": "0-2"}]' "JSON has the host"
 finds '.routes | map(select(.source == "host" and (.target | test("^host")))) |
     length == 2 and .[0].transport == "shm" and .[0].rails == 1' "JSON has the routes"

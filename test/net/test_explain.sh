@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# nixlrun --explain and --info on hosts of their own, through Open MPI's mpirun: the routes between
-# hosts, their rails, and why a network is not taken.
+# nixlrun --explain and --info on hosts of their own, through Open MPI's mpirun: the routes between hosts,
+# their rails, why a network is not taken, and which hosts the engine does not reach.
 bed=nxwhy
 needs="mpirun.openmpi jq"
-hosts_options="-n 2 -r 2"
+hosts_options="-n 5 -r 2"
 . "$top_srcdir/test/net/lib.sh"
 
 # explain ARG...: by two ranks on h0 and one on h1; $rc, and JSON in $work/out
@@ -101,6 +101,37 @@ finds '[.refused[] | select(.from != .to and .transport == "ofi") | .why] | leng
 explain -x NIXLRUN_TRANSPORTS=self,shm
 gives_json "hosts that do not reach each other are explained"
 finds '[.routes[] | select(.from != .to) | .transport] == ["none"]' "by the one that prints"
+
+# Of four other hosts the link of the first is down, the second does not answer, the third has no
+# nixlrun, and only the last can be explained.
+on_hosts cut h2
+on_hosts on h4 mount -t tmpfs tmpfs "$build/launcher"
+cat >"$work/rsh.lost" <<SCRIPT
+#!/bin/sh
+case " \$* " in *" h3 "*) exec sleep 86397.$$ ;; esac
+exec $work/rsh "\$@"
+SCRIPT
+chmod +x "$work/rsh.lost"
+OMPI_MCA_plm_rsh_agent=$work/rsh.lost
+explain --host h2:1,h3:2,h4:1
+gives_json "hosts that cannot be reached do not keep the others from being explained"
+finds '.hosts == [{"name": "h0", "ranks": "0-1"}, {"name": "h1", "ranks": "2"}]' "whose ranks are left"
+finds '.unreached | map(.name) == ["h2", "h3", "h4"]' "each lost host is listed"
+finds '.unreached[0].why | test("unable to complete a TCP connection.* h2")' "one has no network"
+finds '.unreached[1].why == "nothing has been started there within 15 s"' "one does not answer"
+finds '.unreached[2].why | test("did not start .*nixlrun must be installed at the same path")' \
+    "one has no nixlrun"
+finds '[.routes[] | select(.to == "h3") | [.from, .transport, .note]] ==
+    [["h0", "none", "nothing has been started there within 15 s"],
+     ["h1", "none", "nothing has been started there within 15 s"]]' "and so are the routes to it"
+! grep -qsz -e '^86397' /proc/[0-9]*/cmdline
+result $? "nothing is left of the attempts"
+on_hosts on h0 timeout -k 5 60 "$nixlrun" --engine openmpi --explain --host h2,h4 \
+    >"$work/out" 2>"$work/err" </dev/null
+[ $? = 1 ] && [ ! -s "$work/out" ]
+result $? "if no host is left, the explanation fails" "$work/err" "$work/out"
+has "$work/err" '^nixlrun: --explain: no rank can be started on host h2: A process or daemon' "with the reasons"
+OMPI_MCA_plm_rsh_agent=$work/rsh
 
 on_hosts on h1 "$nixlrun" --info --json >"$work/out" 2>"$work/err" </dev/null
 finds '.transports | map(select(.usable and (.name | test("_ipc$") | not)) | .name) ==
