@@ -15,7 +15,7 @@
 static struct {
     int fd;    /* of the page; 0: not found yet */
     pid_t pid; /* its process */
-    bool is_sent, is_stopped, was_active;
+    bool is_sent, is_stopped, is_absent;
     uint32_t life;
     int n_threads;
     int64_t since_ns[RANK_WAITS_THREADS];
@@ -147,6 +147,20 @@ void rank_waits_end(rank_waits_send_fn *send)
     waits_free(&waits);
 }
 
+/* It has not called nixl_init(), or is not to call it. */
+static void tell_absent(pid_t pid, rank_waits_send_fn *send)
+{
+    const char *text = getenv("PMIX_RANK");
+    int rank = text != NULL ? atoi(text) : 0;
+    const struct rank_waits_head head = {
+        .rank = rank, .size = rank + 1, .pid = (int32_t)pid, .state = WAITS_LETTER_ABSENT};
+
+    if (!told.is_absent) {
+        told.is_absent = true;
+        send(pid, 0, &head, sizeof(head));
+    }
+}
+
 void rank_waits_look(pid_t pid, rank_waits_send_fn *send)
 {
     struct waits waits = {.now_ns = nxr_now_ns()};
@@ -156,7 +170,11 @@ void rank_waits_look(pid_t pid, rank_waits_send_fn *send)
     if (told.fd == 0) {
         find_page(pid);
     }
-    letter = told.fd > 0 ? process_letter(told.pid) : '?';
+    if (told.fd == 0) {
+        tell_absent(pid, send);
+        return;
+    }
+    letter = process_letter(told.pid);
     if (letter == '?' || !nxr_observe_map(told.fd, &page)) {
         return;
     }

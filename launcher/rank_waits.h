@@ -9,7 +9,7 @@
  *   n+1, n+2 the notes and the flights, with the first RANK_WAITS_LISTED entries
  *
  * Times are durations until then. Sent when a wait lasts RANK_WAITS_LONG_NS, ends after that, or
- * the process is stopped or continues: nothing is sent of a rank that never waits for so long.
+ * the process is stopped or continues, and once of a program that has not called nixl_init().
  */
 #ifndef NIXLRUN_LAUNCHER_RANK_WAITS_H
 #define NIXLRUN_LAUNCHER_RANK_WAITS_H
@@ -30,7 +30,7 @@ struct rank_waits_head {
     uint64_t job;
     int32_t rank, size, pid;
     uint32_t incarnation, life, n_threads;
-    uint32_t state; /* letter of the process, as in /proc */
+    uint32_t state; /* letter of the process, as in /proc, or WAITS_LETTER_ABSENT */
 };
 
 /* What of a record, of notes and of flights is sent. */

@@ -44,6 +44,7 @@ struct waits_rank {
     pid_t pid; /* 0: unknown */
     enum waits_state state;
     uint32_t life;                   /* enum nxr_observe_life */
+    bool is_told;                    /* by its nixlrun-rank */
     bool is_kept;                    /* from a descriptor of nixlrun, not of the process itself */
     char host[72];                   /* "": this one */
     struct nxr_wait_record *threads; /* those that wait, checked; by time */
@@ -54,6 +55,9 @@ struct waits_rank {
     struct waits_attached *attached;
     int n_attached;
 };
+
+/* All that is known of a rank whose nixlrun-rank has told of no wait. */
+#define WAITS_TOLD_TEXT "is in no wait of a second or more"
 
 /* By job, then by rank. */
 struct waits {
@@ -75,6 +79,9 @@ void waits_free(struct waits *waits);
 /* Add what a page says of a rank. `state`: of its process. */
 void waits_add(struct waits *waits, const struct nxr_observe_page *page, pid_t pid,
                enum waits_state state);
+
+/* The letter of a process that has not called nixl_init(), in place of one of /proc. */
+#define WAITS_LETTER_ABSENT 'A'
 
 /* Of a process in that state, a letter as in /proc. */
 enum waits_state waits_state_of(char letter);

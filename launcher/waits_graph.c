@@ -76,7 +76,7 @@ static bool is_missing(const struct waits_rank *rank, const struct nxr_wait_reco
 {
     switch ((enum nxr_wait_kind)record->kind) {
     case NXR_WAIT_START:
-        return rank->state == WAITS_ABSENT ||
+        return rank->state == WAITS_ABSENT || rank->state == WAITS_UNKNOWN ||
                (rank->life == NXR_OBSERVE_JOINING && !waits_at(rank, NXR_WAIT_START, 0));
     case NXR_WAIT_FINALIZE:
         return rank->state != WAITS_DEAD && rank->state != WAITS_LEFT &&
@@ -215,6 +215,10 @@ static void add_end(struct line *line, const struct waits *waits, int i)
     case WAITS_RUNS:
     case WAITS_SLEEPS:
         break;
+    }
+    if (rank->n_threads == 0 && rank->is_told) {
+        line_add(line, WAITS_TOLD_TEXT);
+        return;
     }
     if (rank->n_threads == 0) {
         line_add(line, "%s outside of nixlrun's calls",

@@ -19,6 +19,7 @@
 #define GUARDIAN_NAME "nixlrun-guard"
 #define RANK_VARIABLE "PMIX_RANK"
 #define MOST_DEPTH    64 /* generations between the guardian and a rank */
+#define MOST_RANKS    (1 << 20)
 
 /* ---- a rank ---------------------------------------------------------------------------------- */
 
@@ -190,6 +191,8 @@ enum waits_state waits_state_of(char letter)
     case 'Z':
     case 'X':
         return WAITS_DEAD;
+    case WAITS_LETTER_ABSENT:
+        return WAITS_ABSENT;
     default:
         return WAITS_SLEEPS;
     }
@@ -296,6 +299,7 @@ static void add_kept(struct waits *waits, const struct processes *processes, pid
 
         waits_add(waits, &pages.page, head->pid, state_of_kept(head, process));
         waits->ranks[waits->n - 1].is_kept = true;
+        waits->ranks[waits->n - 1].is_told = head->mirrored != 0;
         if (process != NULL && waits->ranks[waits->n - 1].state != WAITS_LEFT) {
             is_known[process - processes->all] = true;
         }
@@ -341,6 +345,49 @@ static void add_all_absent(struct waits *waits, const struct processes *processe
     }
 }
 
+/* ---- ranks of other hosts -------------------------------------------------------------------- */
+
+/* A rank that has no page yet is told of without its job, which the others know. */
+static void name_job(struct waits *waits)
+{
+    uint64_t job = 0;
+
+    for (int i = 0; i < waits->n; i++) {
+        job = waits->ranks[i].job != 0 ? waits->ranks[i].job : job;
+    }
+    for (int i = 0; i < waits->n; i++) {
+        if (waits->ranks[i].job == 0) {
+            waits->ranks[i].job = job;
+        }
+    }
+}
+
+/* Of which no nixlrun-rank has told so far: those that are missing in the job of the first rank. */
+static void add_unknown(struct waits *waits)
+{
+    const struct waits_rank first = waits->n > 0 ? waits->ranks[0] : (struct waits_rank){0};
+    int n = waits->n, size = 0;
+    bool is_told = false;
+
+    for (int i = 0; i < n && waits->ranks[i].job == first.job; i++) {
+        size = waits->ranks[i].size > size ? waits->ranks[i].size : size;
+        is_told |= waits->ranks[i].is_told;
+    }
+    if (!is_told || size > MOST_RANKS) {
+        return;
+    }
+    for (int rank = 0, i = 0; rank < size; rank++) {
+        if (i < n && waits->ranks[i].job == first.job && waits->ranks[i].rank == rank) {
+            i++;
+            continue;
+        }
+        waits->ranks = x_array(waits->ranks, (size_t)waits->n + 1, sizeof(*waits->ranks));
+        waits->ranks[waits->n++] = (struct waits_rank){
+            .job = first.job, .rank = rank, .size = size, .state = WAITS_UNKNOWN};
+    }
+    waits_sort(waits);
+}
+
 struct waits waits_of(pid_t nixlrun, const struct processes *processes)
 {
     struct waits waits = {.now_ns = nxr_now_ns()};
@@ -350,7 +397,9 @@ struct waits waits_of(pid_t nixlrun, const struct processes *processes)
     add_living(&waits, processes, nixlrun, is_known);
     free(is_known);
     add_all_absent(&waits, processes, nixlrun);
+    name_job(&waits);
     waits_sort(&waits);
+    add_unknown(&waits);
     return waits;
 }
 

@@ -13,6 +13,9 @@
 
 static const char *state_text(const struct waits_rank *rank)
 {
+    if (rank->is_told && (rank->state == WAITS_RUNS || rank->state == WAITS_SLEEPS)) {
+        return WAITS_TOLD_TEXT;
+    }
     switch (rank->state) {
     case WAITS_ABSENT:
         return "has not called nixl_init";

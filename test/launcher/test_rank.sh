@@ -15,9 +15,10 @@ run() {
     rc=$?
 }
 
-# framed FILE: what is in it, in one line, readable
+# framed FILE: what is in it, in one line, readable; without what is told of waits after a second
 framed() {
-    tr '\020' '@' <"$1" | sed -E "s/^@r([0-9]+) $(uname -n) [0-9]+ /@r\1 HOST PID /" | tr '\n' '|'
+    tr '\020' '@' <"$1" | sed -E "s/^@r([0-9]+) $(uname -n) [0-9]+ /@r\1 HOST PID /
+        / w 0 [0-9a-f]*@\.\$/d" | tr '\n' '|'
 }
 
 # writes WHICH TEXT NAME: the frames on stdout (out) or stderr (err)
@@ -122,4 +123,5 @@ result $? "the program dies with the engine"
 
 gives 0 "--beat" --beat sleep 6
 writes err '@r2 HOST PID s 0@.|@r2 HOST PID a 0@.|@r2 HOST PID e 0@.|' "is a sign of life every 5 s"
+has "$work/err" '^.r2 .* w 0 [0-9a-f]*4100000000000000.\.$' "and that the program has not joined is told"
 echo "1..$n_lines"

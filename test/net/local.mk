@@ -15,6 +15,8 @@ EXTRA_PROGRAMS += %D%/relay %D%/relay_test
 %C%_relay_test_LDFLAGS = $(mp_link)
 %C%_relay_test_LDADD = $(mp_libs)
 
+dist_check_SCRIPTS += %D%/test_waits.sh
+TESTS += %D%/test_waits.sh
 dist_check_SCRIPTS += %D%/links %D%/test_beds.sh %D%/test_explain.sh %D%/test_links.sh %D%/test_observe.sh
 TESTS += %D%/test_beds.sh %D%/test_explain.sh %D%/test_links.sh %D%/test_observe.sh
 

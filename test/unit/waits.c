@@ -308,13 +308,62 @@ Test(waits, long_waits_are_reported)
             cr_expect(eq(u64, rank->flights.n, 1));
         }
     }
-    cr_expect(eq(int, waits.n, 1));
+    cr_assert(eq(int, waits.n, 3));
+    cr_expect(eq(int, (int)waits.ranks[0].state, WAITS_UNKNOWN), "nothing was heard of it");
+    cr_expect(eq(int, (int)waits.ranks[2].state, WAITS_UNKNOWN));
     waits_free(&waits);
     foreign_waits_ended(1);
     waits = waits_read(getpid());
-    cr_assert(eq(int, waits.n, 1));
-    cr_expect(eq(int, (int)waits.ranks[0].state, WAITS_DEAD));
+    cr_assert(eq(int, waits.n, 3));
+    cr_expect(eq(int, (int)waits.ranks[1].state, WAITS_DEAD));
     waits_free(&waits);
+}
+
+Test(waits, a_program_that_has_not_joined_is_reported)
+{
+    static const struct launch_job job = {.np = 2};
+    struct nxr_observe_waits *page;
+    struct nxr_observe_head *head;
+    struct waits waits;
+    int fd;
+
+    setenv("PMIX_RANK", "0", 1);
+    rank_waits_look(getpid(), send);
+    rank_waits_look(getpid(), send);
+    cr_assert(eq(int, parts.n, 1), "it is reported once");
+    foreign.job = &job;
+    foreign_waits_take(0, "far", 0, parts.digits[0]);
+
+    page = make_page(&fd); /* another one waits for it */
+    head = (struct nxr_observe_head *)((char *)page - NXR_OBSERVE_PAGE);
+    head->life = NXR_OBSERVE_JOINING;
+    head->mirrored = 'S';
+    page->records[0].kind = NXR_WAIT_START;
+    page->records[0].peer = -1;
+    page->records[0].since_ns = nxr_now_ns();
+    strcpy(page->records[0].call, "nixl_init");
+    page->records[0].is_used = 1;
+    waits = waits_read(getpid());
+    cr_assert(eq(int, waits.n, 3));
+    cr_expect(eq(u64, waits.ranks[0].job, JOB), "it belongs to the job of the others");
+    cr_expect(eq(int, (int)waits.ranks[0].state, WAITS_ABSENT));
+    waits_explain(&waits, hear);
+    cr_expect_str_eq(said,
+                     "rank 1 waits in nixl_init for rank 0, which has not called nixl_init\n");
+    waits_free(&waits);
+    close(fd);
+}
+
+Test(waits, of_a_rank_that_tells_of_no_wait_nothing_else_is_known)
+{
+    struct waits waits = make(2);
+
+    add_recv(&waits, 0, 1, 42);
+    waits.ranks[1].is_told = true;
+    explain(&waits);
+    cr_expect_str_eq(said,
+                     "rank 0 waits in nixl_notify_recv for tag 42 from rank 1, which is in no "
+                     "wait of a second or more\n");
 }
 
 /* A process that left and has joined again has two pages, of which nixlrun keeps both. */
