@@ -34,6 +34,7 @@ struct stats_rank {
     uint32_t incarnation;
     pid_t pid;
     uint32_t life; /* enum nxr_observe_life */
+    char letter;   /* of its process, on another host; 0: ask /proc */
     char host[64];
     struct nxr_stats_totals totals;
     struct nxr_stats_reading reading; /* empty if only totals were read */
@@ -176,5 +177,8 @@ int metrics_parse(const char *text, char address[METRICS_ADDRESS_NBYTES], int *p
  * has a name, which the user can change. Returns the exit code.
  */
 int top_run(pid_t nixlrun, bool is_once, bool shows_items);
+
+/* What a rank does, in a word. */
+const char *top_state(const struct stats_rank *rank);
 
 #endif

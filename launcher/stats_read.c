@@ -25,7 +25,8 @@ static void stats_take(struct stats_job *job, const struct nxr_observe_page *pag
                               .size = head->size,
                               .incarnation = head->incarnation,
                               .pid = head->pid,
-                              .life = atomic_load_explicit(&head->life, memory_order_acquire)};
+                              .life = atomic_load_explicit(&head->life, memory_order_acquire),
+                              .letter = (char)head->mirrored};
     size_t nbytes;
 
     if (section == NULL) {

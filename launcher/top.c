@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "launcher/processes.h"
 #include "launcher/stats.h"
 #include "launcher/top_screen.h"
 #include "util/clock.h"
@@ -74,14 +75,27 @@ static struct top_rates top_rates_of(const struct stats_rank *rank, const struct
     };
 }
 
-/* By kill(), which says of a process of another namespace only that it is not there. */
-static const char *top_state(const struct stats_rank *rank)
+/* What /proc does not show may be a process of somebody else. */
+static char top_letter(const struct stats_rank *rank)
 {
+    char letter = rank->letter != 0 ? rank->letter : process_letter(rank->pid);
+
+    return letter == '?' && kill(rank->pid, 0) != 0 && errno == ESRCH ? 'X' : letter;
+}
+
+const char *top_state(const struct stats_rank *rank)
+{
+    char letter;
+
     if (rank->life == NXR_OBSERVE_LEFT) {
         return "left";
     }
-    if (kill(rank->pid, 0) != 0 && errno == ESRCH) {
+    letter = top_letter(rank);
+    if (letter == 'X' || letter == 'Z') {
         return "ended";
+    }
+    if (letter == 'T' || letter == 't') {
+        return "stopped";
     }
     return rank->life == NXR_OBSERVE_JOINING   ? "joining"
            : rank->life == NXR_OBSERVE_LEAVING ? "leaving"
@@ -113,7 +127,7 @@ static void top_rank(FILE *out, const struct stats_rank *rank, const struct top_
     char put[STATS_TEXT_NBYTES], get[STATS_TEXT_NBYTES], ops[STATS_TEXT_NBYTES];
     char notes[STATS_TEXT_NBYTES], waits[STATS_TEXT_NBYTES], waiting[STATS_TEXT_NBYTES];
     const char *state = top_state(rank);
-    bool is_bad = strcmp(state, "ended") == 0;
+    bool is_bad = strcmp(state, "ended") == 0 || strcmp(state, "stopped") == 0;
 
     fprintf(out, "%5d %s%-7s%s %9s %9s %6s %6s %6s %7s  ", rank->rank,
             is_bad && has_color ? RED : "", state, is_bad && has_color ? PLAIN : "",
@@ -143,15 +157,18 @@ static void top_head(FILE *out, const struct top *top, const struct top_rates *a
     char put[STATS_TEXT_NBYTES], get[STATS_TEXT_NBYTES], ops[STATS_TEXT_NBYTES];
     char notes[STATS_TEXT_NBYTES], clock[16] = "";
     const char *per = top->has_before ? "/s" : "";
+    const char *keys = !top->has_before   ? "in all"
+                       : top->shows_items ? "q quits, v: ranks"
+                                          : "q quits, v: collectives, rails";
     time_t now = time(NULL);
     struct tm parts;
 
     if (localtime_r(&now, &parts) != NULL) {
         strftime(clock, sizeof(clock), "%H:%M:%S", &parts);
     }
-    fprintf(out, "%snixlrun top%s  job %d  ranks %d  %s%s\n", has_color ? BOLD : "",
+    fprintf(out, "%snixlrun top%s  job %d  ranks %d  %s  %s\n", has_color ? BOLD : "",
             has_color ? PLAIN : "", (int)top->nixlrun, top->now.n > 0 ? top->now.ranks[0].size : 0,
-            clock, top->has_before ? "  q quits, v: collectives, channels, rails" : "  in all");
+            clock, keys);
     fprintf(out, "put %s%s  get %s%s  operations %s%s  notifications %s%s\n\n",
             stats_bytes_text(all->put, put), per, stats_bytes_text(all->get, get), per,
             stats_count_text(all->ops, ops), per, stats_count_text(all->notes, notes), per);

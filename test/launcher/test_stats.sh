@@ -139,8 +139,8 @@ verdict "$("$nixlrun" top --items --once "$job" >"$scratch/top" 2>&1 || echo "co
     wants "$scratch/top" 'waited  collective, channel or rail' '  barrier of 2$' '  channel counted, 0 to 1$')" \
     "top --items prints collectives and channels"
 [ "${victim:-0}" -gt 1 ] && kill -STOP "$victim"
-verdict "$("$nixlrun" top "$job" 2>&1 </dev/null | grep -q '^ *1 runs' || echo "nothing of a stopped rank")" \
-    "without a terminal top prints once, of a stopped rank, too"
+verdict "$("$nixlrun" top "$job" 2>&1 </dev/null | grep -q '^ *1 stopped' || echo "nothing of a stopped rank")" \
+    "without a terminal top prints once, and that a rank is stopped"
 [ "${victim:-0}" -gt 1 ] && kill -CONT "$victim"
 verdict "$(refused 2 'which job' top; refused 2 "'1' is no job" top 1; refused 2 "'-x' is not known; allowed: --help, --once, --items" top -x
     refused 2 'which job' top --once)" "bad command lines of top are refused"
@@ -148,7 +148,7 @@ if command -v script >/dev/null; then
     verdict "$( (sleep 2.5; printf v; sleep 1.5; printf q) | TERM=xterm timeout 60 script -qec "stty rows 24 cols 80; $nixlrun top $job" \
         "$scratch/typescript" >/dev/null 2>&1 || echo "code $?"
         tr '\033' 'E' <"$scratch/typescript" >"$scratch/screen"
-        wants "$scratch/screen" 'E\[\?1049h' 'q quits' 'E\[\?1049l' '/s' 'barrier of 2')" "top shows rates in a terminal, q quits"
+        wants "$scratch/screen" 'E\[\?1049h' 'q quits, v: collectives, rails' 'q quits, v: ranks' 'E\[\?1049l' '/s' 'barrier of 2')" "top shows rates in a terminal, q quits"
     verdict "$( (sleep 1.5; printf q) | NO_COLOR=1 TERM=xterm timeout 60 script -qec "$nixlrun top $job" \
         "$scratch/typescript" >/dev/null 2>&1
         tr '\033' 'E' <"$scratch/typescript" | grep -E 'E\[(31|32|1)m')" "NO_COLOR is obeyed"

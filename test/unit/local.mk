@@ -188,6 +188,9 @@ unit_programs += %D%/rendezvous
 unit_programs += %D%/reach
 %C%_reach_CFLAGS = $(unit_cflags)
 %C%_reach_LDADD = $(unit_launcher_libs)
+unit_programs += %D%/top
+%C%_top_CFLAGS = $(unit_cflags)
+%C%_top_LDADD = $(unit_launcher_libs)
 foreign_case = %D%/foreign_case.c %D%/foreign_case.h
 foreign_wraps = -Wl,--wrap=clock_gettime -Wl,--wrap=guardian_signal -Wl,--wrap=guardian_start \
 	-Wl,--wrap=guardian_kill_all -Wl,--wrap=getaddrinfo -Wl,--wrap=freeaddrinfo
