@@ -106,6 +106,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/memory/device.h \
 	%D%/memory/device_atomic.c %D%/memory/device_atomic.h \
 	%D%/memory/export.c \
+	%D%/memory/file/engine.h \
 	%D%/memory/file/file.c %D%/memory/file/file.h \
 	%D%/memory/file/file_copy.c \
 	%D%/memory/file/file_engine.c \

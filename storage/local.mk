@@ -2,6 +2,7 @@
 # What reads and writes files. The engines of threads and of directories are part of it.
 noinst_LTLIBRARIES += %D%/libnxr_storage.la
 %C%_libnxr_storage_la_SOURCES = %D%/object.h %D%/storage.h %D%/threads/threads.c \
+	%D%/move.c %D%/move.h \
 	%D%/directory/beneath.c %D%/directory/beneath.h \
 	%D%/directory/delay.c \
 	%D%/directory/directory.c %D%/directory/directory.h \

@@ -1,140 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies between files and host memory: cutting them into requests, and ending them.
- *
- * With direct I/O, whole blocks go past the page cache and the bytes at unaligned ends through it;
- * blocks are at least as large as pages, so that the two never meet in a page of one copy. Host
- * memory that is not aligned for direct I/O is copied to or from memory that is.
- *
- * A copy is freed by nxr_file_copy_test(), once no request is left. Requests end in any thread.
- * Lock: that of file_copies, a leaf; copy.c lets one thread at a time test and arm.
+ * Copies between files and host memory: as many requests as storage/move.h cuts them into, and
+ * their end. A copy is freed by nxr_file_copy_test(), once no request is left. Requests end in any
+ * thread. Lock: that of file_copies, a leaf.
  */
 #include "config.h"
 
 #include "memory/file/file.h"
 #include "memory/file/kind.h"
-#include "util/copy.h"
 #include "util/spare.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#define IO_NBYTES ((uint64_t)1 << 20) /* of one request: long ones are served in parallel */
-#define ARMED     (1u << 31)          /* in file_copy.left: wake the library at the end */
-
-struct file_copy;
-
-struct file_io {
-    struct nxr_storage_io io;
-    struct file_copy *copy;
-    char *local;     /* where the bytes come from or go to */
-    char *aligned;   /* memory that stands in for it; NULL: none */
-    uint64_t nbytes; /* of the whole request; io.nbytes: what is left of it */
-    bool is_direct;
-};
+#define ARMED (1u << 31) /* in file_copy.left: wake the library at the end */
 
 struct file_copy {
     struct nxr_file *file;
     _Atomic uint32_t left; /* requests; and ARMED */
     _Atomic int status;    /* the first failure */
-    size_t n_ios, room;
-    struct file_io ios[];
+    size_t n_moves, room;
+    struct nxr_storage_move moves[];
 };
 
 static struct nxr_spares file_copies; /* of one request */
 
-static int n_armed_files; /* copies, of those that are armed and not yet tested; lock: see above */
-
 /* ---- the end of a request -------------------------------------------------------------------- */
 
-static void file_io_aim(struct file_io *io, bool is_direct)
+/* Bytes up to that place of the file have been put. */
+static void file_note_end(struct nxr_file *file, uint64_t end)
 {
-    const struct nxr_file *file = io->copy->file;
+    uint64_t written = atomic_load_explicit(&file->written, memory_order_relaxed);
 
-    io->is_direct = is_direct;
-    io->io.fd = is_direct ? file->direct_fd : file->fd;
-    io->io.slot = is_direct ? file->direct_slot : file->slot;
-}
-
-static void file_io_again(struct file_io *io)
-{
-    io->io.next = NULL;
-    nxr_file_engine(NULL)->submit(&io->io, false);
-}
-
-/* Its last byte has been moved. */
-static void file_io_complete(struct file_io *io)
-{
-    struct nxr_file *file = io->copy->file;
-    uint64_t end = io->io.offset + io->io.nbytes, written;
-
-    if (io->io.action == NXR_STORAGE_READ && io->aligned != NULL) {
-        nxr_copy(io->local, io->aligned, io->nbytes);
-    }
-    if (io->io.action == NXR_STORAGE_WRITE) {
-        written = atomic_load_explicit(&file->written, memory_order_relaxed);
-        while (written < end && !atomic_compare_exchange_weak(&file->written, &written, end)) {
-        }
+    while (written < end && !atomic_compare_exchange_weak(&file->written, &written, end)) {
     }
 }
 
-static const char *action_name(enum nxr_storage_action action)
+static void file_move_ended(struct nxr_storage_move *move, int error)
 {
-    return action == NXR_STORAGE_READ    ? "read"
-           : action == NXR_STORAGE_WRITE ? "write"
-                                         : "fdatasync";
-}
-
-/* What went wrong, or 0: some bytes were moved, or it is to be tried again. */
-static int file_io_error(const struct file_io *io)
-{
-    int64_t result = io->io.result;
-
-    if (result == -ECANCELED || result == -EAGAIN || result == -EINTR ||
-        (result == -EINVAL && io->is_direct)) {
-        return 0;
-    }
-    if (result == 0 && io->io.action != NXR_STORAGE_SYNC) {
-        return io->io.action == NXR_STORAGE_READ ? ENODATA : EIO;
-    }
-    return result < 0 ? (int)-result : 0;
-}
-
-/* Is it not over yet? Then it is begun again, with what is left. */
-static bool file_io_goes_on(struct file_io *io)
-{
-    int64_t result = io->io.result;
-
-    if (result < 0) {
-        file_io_aim(io, io->is_direct && result != -EINVAL);
-        file_io_again(io);
-        return true;
-    }
-    if ((uint64_t)result >= io->io.nbytes) {
-        return false;
-    }
-    io->io.offset += (uint64_t)result;
-    io->io.memory = (char *)io->io.memory + result;
-    io->io.nbytes -= (size_t)result;
-    file_io_aim(io, io->is_direct && (uint64_t)result % io->copy->file->block_nbytes == 0);
-    file_io_again(io);
-    return true;
-}
-
-static void file_io_ended(struct nxr_storage_io *ended)
-{
-    struct file_io *io = (struct file_io *)ended; /* its first member */
-    struct file_copy *copy = io->copy;
-    int error = file_io_error(io), none = NIXL_OK;
+    struct file_copy *copy = move->owner;
+    const struct nxr_storage_io *io = &move->io;
+    int none = NIXL_OK;
 
     if (error != 0) {
-        nxr_file_fail(copy->file, error, action_name(io->io.action), io->io.nbytes, io->io.offset);
+        nxr_file_fail(copy->file, error, nxr_storage_action_name(io->action), io->nbytes,
+                      io->offset);
         atomic_compare_exchange_strong(&copy->status, &none, NIXL_E_STORAGE);
-    } else if (file_io_goes_on(io)) {
-        return;
-    } else {
-        file_io_complete(io);
+    } else if (io->action == NXR_STORAGE_WRITE) {
+        file_note_end(copy->file, io->offset + io->nbytes);
     }
     /* With the last one, the copy may be freed. */
     if (atomic_fetch_sub(&copy->left, 1) == (ARMED | 1)) {
@@ -144,100 +58,36 @@ static void file_io_ended(struct nxr_storage_io *ended)
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 
-/* The first part of these bytes that one request can move. */
-static uint64_t file_cut(const struct nxr_file *file, uint64_t offset, uint64_t nbytes,
-                         bool *is_direct_p)
-{
-    uint64_t block = file->block_nbytes, beyond = offset % block;
+/* Where a piece lies in the file, and in memory. */
+struct file_place {
+    uint64_t offset;
+    char *memory;
+};
 
-    *is_direct_p = false;
-    if (file->direct_fd >= 0 && beyond != 0) {
-        nbytes = nbytes < block - beyond ? nbytes : block - beyond;
-    } else if (file->direct_fd >= 0 && nbytes >= block) {
-        *is_direct_p = true;
-        nbytes -= nbytes % block;
-    }
-    return nbytes < IO_NBYTES ? nbytes : IO_NBYTES;
+static struct file_place file_place_of(const struct nxr_file *file,
+                                       const struct nxr_device_piece *piece, bool is_put)
+{
+    const char *there = is_put ? piece->dst : piece->src;
+
+    return (struct file_place){file->start + (uint64_t)(there - file->base),
+                               is_put ? (char *)(uintptr_t)piece->src : piece->dst};
 }
 
 static size_t file_count(const struct nxr_file *file, const struct nxr_device_copy *copy,
                          bool is_put)
 {
     size_t n = 0;
-    bool is_direct;
 
     for (size_t i = 0; i < copy->n_pieces; i++) {
-        const struct nxr_device_piece *piece = &copy->pieces[i];
-        const char *there = is_put ? piece->dst : piece->src;
-        uint64_t offset = file->start + (uint64_t)(there - file->base), left = piece->nbytes;
-
-        for (; left > 0; n++) {
-            uint64_t part = file_cut(file, offset, left, &is_direct);
-
-            offset += part;
-            left -= part;
-        }
+        n += nxr_storage_count(&file->opened, file_place_of(file, &copy->pieces[i], is_put).offset,
+                               copy->pieces[i].nbytes);
     }
     return n;
 }
 
-/* Provide memory that direct I/O can take. */
-static bool file_io_align(struct file_io *io)
-{
-    void *aligned;
-
-    if (!io->is_direct || (uintptr_t)io->local % NXR_FILE_MEMORY_NBYTES == 0) {
-        return true;
-    }
-    if (posix_memalign(&aligned, NXR_FILE_BLOCK_NBYTES, io->nbytes) != 0) {
-        return false;
-    }
-    io->aligned = aligned;
-    io->io.memory = aligned;
-    if (io->io.action == NXR_STORAGE_WRITE) {
-        nxr_copy(aligned, io->local, io->nbytes);
-    }
-    return true;
-}
-
-/* Fill the requests of one piece from *n_p on. False: no memory. */
-static bool file_copy_fill(struct file_copy *made, const struct nxr_device_piece *piece,
-                           bool is_put, size_t *n_p)
-{
-    const struct nxr_file *file = made->file;
-    const char *there = is_put ? piece->dst : piece->src;
-    char *local = is_put ? (char *)(uintptr_t)piece->src : piece->dst;
-    uint64_t offset = file->start + (uint64_t)(there - file->base), left = piece->nbytes;
-
-    while (left > 0) {
-        struct file_io *io = &made->ios[(*n_p)++];
-        bool is_direct;
-        uint64_t part = file_cut(file, offset, left, &is_direct);
-
-        *io = (struct file_io){.io = {.action = is_put ? NXR_STORAGE_WRITE : NXR_STORAGE_READ,
-                                      .offset = offset,
-                                      .memory = local,
-                                      .nbytes = part,
-                                      .ended = file_io_ended},
-                               .copy = made,
-                               .local = local,
-                               .nbytes = part};
-        file_io_aim(io, is_direct);
-        if (!file_io_align(io)) {
-            return false;
-        }
-        offset += part;
-        local += part;
-        left -= part;
-    }
-    return true;
-}
-
 static void file_copy_free(struct file_copy *made)
 {
-    for (size_t i = 0; i < made->n_ios; i++) {
-        free(made->ios[i].aligned);
-    }
+    nxr_storage_clear(made->moves, made->n_moves);
     if (made->room == 1) {
         nxr_spare_give(&file_copies, made);
     } else {
@@ -249,7 +99,7 @@ static void file_copy_free(struct file_copy *made)
 static struct file_copy *file_copy_new(struct nxr_file *file, size_t n)
 {
     struct file_copy *made;
-    size_t nbytes = sizeof(*made) + n * sizeof(made->ios[0]);
+    size_t nbytes = sizeof(*made) + n * sizeof(made->moves[0]);
 
     made = n == 1 ? nxr_spare_take(&file_copies, nbytes) : malloc(nbytes);
     if (made != NULL) {
@@ -257,9 +107,14 @@ static struct file_copy *file_copy_new(struct nxr_file *file, size_t n)
         made->file = file;
         atomic_init(&made->left, (uint32_t)n);
         atomic_init(&made->status, NIXL_OK);
-        made->n_ios = 0;
+        made->n_moves = 0;
     }
     return made;
+}
+
+static struct nxr_storage_moving file_moving(struct file_copy *made, bool is_put)
+{
+    return (struct nxr_storage_moving){&made->file->opened, is_put, made, file_move_ended};
 }
 
 static struct file_copy *file_copy_cut(struct nxr_file *file, const struct nxr_device_copy *copy,
@@ -268,7 +123,11 @@ static struct file_copy *file_copy_cut(struct nxr_file *file, const struct nxr_d
     struct file_copy *made = file_copy_new(file, file_count(file, copy, is_put));
 
     for (size_t i = 0; made != NULL && i < copy->n_pieces; i++) {
-        if (!file_copy_fill(made, &copy->pieces[i], is_put, &made->n_ios)) {
+        const struct nxr_storage_moving moving = file_moving(made, is_put);
+        struct file_place place = file_place_of(file, &copy->pieces[i], is_put);
+
+        if (!nxr_storage_cut(&moving, place.offset, place.memory, copy->pieces[i].nbytes,
+                             made->moves, &made->n_moves)) {
             file_copy_free(made);
             return NULL;
         }
@@ -281,10 +140,10 @@ static struct file_copy *file_copy_sync(struct nxr_file *file)
     struct file_copy *made = file_copy_new(file, 1);
 
     if (made != NULL) {
-        made->ios[0] = (struct file_io){.io = {.action = NXR_STORAGE_SYNC, .ended = file_io_ended},
-                                        .copy = made};
-        file_io_aim(&made->ios[0], false);
-        made->n_ios = 1;
+        const struct nxr_storage_moving moving = file_moving(made, true);
+
+        nxr_storage_cut_sync(&moving, &made->moves[0]);
+        made->n_moves = 1;
     }
     return made;
 }
@@ -319,25 +178,6 @@ static int file_check_put(struct nxr_file *file, const struct nxr_device_copy *c
     return NIXL_OK;
 }
 
-/* All requests as one list. */
-static void file_copy_submit(struct file_copy *made)
-{
-    for (size_t i = 0; i + 1 < made->n_ios; i++) {
-        made->ios[i].io.next = &made->ios[i + 1].io;
-    }
-    made->ios[made->n_ios - 1].io.next = NULL;
-    nxr_file_engine(NULL)->submit(&made->ios[0].io, nxr_device_gathers(&nxr_memory_file));
-}
-
-void nxr_file_copy_go(void)
-{
-    const struct nxr_storage_engine *engine = nxr_file_engine(NULL);
-
-    if (engine != NULL) {
-        engine->submit(NULL, false);
-    }
-}
-
 int nxr_file_copy_start(struct nxr_device_copy *copy)
 {
     bool is_put = copy->dst != NULL && copy->dst->kind->kind == NIXL_MEM_FILE;
@@ -357,25 +197,13 @@ int nxr_file_copy_start(struct nxr_device_copy *copy)
     if (made == NULL) {
         return NIXL_E_NO_MEMORY;
     }
-    if (made->n_ios == 0) {
+    if (made->n_moves == 0) {
         file_copy_free(made);
         return NIXL_OK;
     }
     copy->state[0] = made;
-    file_copy_submit(made);
+    nxr_storage_begin(made->moves, made->n_moves, nxr_device_gathers(&nxr_memory_file));
     return NIXL_INPROGRESS;
-}
-
-void nxr_file_copy_poll(void)
-{
-    (void)nxr_file_engine(NULL)->poll();
-}
-
-bool nxr_file_copy_sleep(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns)
-{
-    const struct nxr_storage_engine *engine = nxr_file_engine(NULL);
-
-    return engine != NULL && engine->sleep != NULL && engine->sleep(word, value, timeout_ns);
 }
 
 int nxr_file_copy_test(struct nxr_device_copy *copy)
@@ -387,8 +215,8 @@ int nxr_file_copy_test(struct nxr_device_copy *copy)
     if ((left & ~ARMED) != 0) {
         return NIXL_INPROGRESS;
     }
-    if ((left & ARMED) != 0 && --n_armed_files == 0) {
-        nxr_file_engine(NULL)->disarm();
+    if ((left & ARMED) != 0) {
+        nxr_file_engine_disarm();
     }
     status = atomic_load(&made->status);
     file_copy_free(made);
@@ -399,10 +227,8 @@ void nxr_file_copy_arm(struct nxr_device_copy *copy)
 {
     struct file_copy *made = copy->state[0];
 
-    n_armed_files++;
     if ((atomic_fetch_or(&made->left, ARMED) & ~ARMED) == 0) {
         nxr_device_ended();
-        return;
     }
-    nxr_file_engine(NULL)->arm();
+    nxr_file_engine_arm();
 }

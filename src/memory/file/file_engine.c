@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The storage engine of the process: which one, and why. It is started with the first file and
- * stopped by the last finalize. Lock: engine_lock.
+ * stopped by the last finalize. Locks: engine_lock; armed_lock for arming it, in which the engine's
+ * own is taken, inside of that of copy.c.
  */
 #include "config.h"
 
 #include "core/service.h"
-#include "memory/file/file.h"
+#include "memory/file/engine.h"
 #include "util/env.h"
 #include "util/log.h"
 #include "util/module.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +20,8 @@ static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct nxr_storage_engine *_Atomic file_engine;
 static struct nxr_storage_core file_engine_core;
 static char why_not_uring[200]; /* constant once the engine is started */
+static pthread_mutex_t armed_lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned n_armed_copies;
 
 static int uring_start(const struct nxr_storage_engine **engine_p, char *why, size_t why_nbytes)
 {
@@ -97,4 +101,48 @@ const struct nxr_storage_engine *nxr_file_engine(const char **why_p)
         *why_p = why_not_uring;
     }
     return atomic_load_explicit(&file_engine, memory_order_acquire);
+}
+
+/* ---- what the kinds have in common ----------------------------------------------------------- */
+
+void nxr_file_engine_go(void)
+{
+    const struct nxr_storage_engine *engine = nxr_file_engine(NULL);
+
+    if (engine != NULL) {
+        engine->submit(NULL, false);
+    }
+}
+
+void nxr_file_engine_poll(void)
+{
+    const struct nxr_storage_engine *engine = nxr_file_engine(NULL);
+
+    if (engine != NULL) {
+        (void)engine->poll();
+    }
+}
+
+bool nxr_file_engine_sleep(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns)
+{
+    const struct nxr_storage_engine *engine = nxr_file_engine(NULL);
+
+    return engine != NULL && engine->sleep != NULL && engine->sleep(word, value, timeout_ns);
+}
+
+void nxr_file_engine_arm(void)
+{
+    pthread_mutex_lock(&armed_lock);
+    n_armed_copies++;
+    nxr_file_engine(NULL)->arm();
+    pthread_mutex_unlock(&armed_lock);
+}
+
+void nxr_file_engine_disarm(void)
+{
+    pthread_mutex_lock(&armed_lock);
+    if (--n_armed_copies == 0) {
+        nxr_file_engine(NULL)->disarm();
+    }
+    pthread_mutex_unlock(&armed_lock);
 }

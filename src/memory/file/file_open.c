@@ -102,9 +102,7 @@ static struct nxr_file *file_new(const char *path)
     struct nxr_file *file = calloc(1, sizeof(*file) + strlen(path) + 1);
 
     if (file != NULL) {
-        file->fd = file->direct_fd = -1;
-        file->slot = file->direct_slot = -1;
-        file->block_nbytes = NXR_FILE_BLOCK_NBYTES;
+        file->opened = (struct nxr_storage_file)NXR_STORAGE_FILE_NONE;
         memcpy(file->path, path, strlen(path) + 1);
     }
     return file;
@@ -153,8 +151,9 @@ static int open_given(struct opening *opening)
                               "params->fd is not open for reading; allowed: O_RDWR, or O_RDONLY");
     }
     file->is_read_only = file->is_read_only || (flags & O_ACCMODE) == O_RDONLY;
-    file->fd = reopen(opening->params->fd, flags_of(file));
-    return file->fd >= 0 ? NIXL_OK : opening_fail(opening, "cannot open the descriptor again");
+    file->opened.fd = reopen(opening->params->fd, flags_of(file));
+    return file->opened.fd >= 0 ? NIXL_OK
+                                : opening_fail(opening, "cannot open the descriptor again");
 }
 
 /* Without O_NONBLOCK, a FIFO without a writer would block the call. */
@@ -166,25 +165,25 @@ static int open_path(struct opening *opening)
 
     for (int i = 0; i < MAX_TRIES; i++) {
         if (!opening_wants(opening, NIXL_FILE_NEW)) {
-            file->fd = open(file->path, flags);
+            file->opened.fd = open(file->path, flags);
         } else {
             errno = ENOENT;
         }
-        if (file->fd >= 0 || errno != ENOENT || !opening_wants(opening, NIXL_FILE_CREATE)) {
+        if (file->opened.fd >= 0 || errno != ENOENT || !opening_wants(opening, NIXL_FILE_CREATE)) {
             break;
         }
-        file->fd = open(file->path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, mode);
-        opening->was_made = file->fd >= 0;
-        if (file->fd >= 0 || errno != EEXIST || opening_wants(opening, NIXL_FILE_NEW)) {
+        file->opened.fd = open(file->path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, mode);
+        opening->was_made = file->opened.fd >= 0;
+        if (file->opened.fd >= 0 || errno != EEXIST || opening_wants(opening, NIXL_FILE_NEW)) {
             break;
         }
     }
-    if (file->fd < 0) {
+    if (file->opened.fd < 0) {
         return opening_fail(opening, errno == ENOENT && !opening_wants(opening, NIXL_FILE_CREATE)
                                          ? "cannot open (NIXL_FILE_CREATE would make it)"
                                          : "cannot open");
     }
-    (void)fcntl(file->fd, F_SETFL, fcntl(file->fd, F_GETFL) & ~O_NONBLOCK);
+    (void)fcntl(file->opened.fd, F_SETFL, fcntl(file->opened.fd, F_GETFL) & ~O_NONBLOCK);
     return NIXL_OK;
 }
 
@@ -226,7 +225,7 @@ static int file_size(struct opening *opening)
     struct stat stat;
     uint64_t nbytes;
 
-    if (fstat(file->fd, &stat) != 0) {
+    if (fstat(file->opened.fd, &stat) != 0) {
         return opening_fail(opening, "fstat");
     }
     if (S_ISREG(stat.st_mode)) {
@@ -241,7 +240,7 @@ static int file_size(struct opening *opening)
                               : S_ISSOCK(stat.st_mode) ? "a socket"
                                                        : "a character device");
     }
-    if (ioctl(file->fd, BLKGETSIZE64, &nbytes) != 0) {
+    if (ioctl(file->opened.fd, BLKGETSIZE64, &nbytes) != 0) {
         return opening_fail(opening, "BLKGETSIZE64");
     }
     file->first_nbytes = nbytes;
@@ -258,15 +257,15 @@ static int file_lock(struct opening *opening)
         return NIXL_OK;
     }
     if (file->is_block_device) {
-        int fd = reopen(file->fd, flags_of(file) | O_EXCL);
+        int fd = reopen(file->opened.fd, flags_of(file) | O_EXCL);
 
         if (fd < 0) {
             return opening_fail(opening, "NIXL_FILE_EXCLUSIVE");
         }
-        close(file->fd);
-        file->fd = fd;
+        close(file->opened.fd);
+        file->opened.fd = fd;
     }
-    return flock(file->fd, LOCK_EX | LOCK_NB) == 0
+    return flock(file->opened.fd, LOCK_EX | LOCK_NB) == 0
                ? NIXL_OK
                : opening_fail(opening, "NIXL_FILE_EXCLUSIVE: another has it");
 }
@@ -320,13 +319,13 @@ static int file_extend(struct opening *opening)
                               (unsigned long long)end, (unsigned long long)limit.rlim_cur);
     }
     if (end > file->first_nbytes) {
-        if (ftruncate(file->fd, (off_t)end) != 0) {
+        if (ftruncate(file->opened.fd, (off_t)end) != 0) {
             return opening_fail(opening, "cannot extend");
         }
         opening->was_extended = true;
     }
     if (opening_wants(opening, NIXL_FILE_PREALLOCATE)) {
-        error = posix_fallocate(file->fd, (off_t)file->start, (off_t)file->nbytes);
+        error = posix_fallocate(file->opened.fd, (off_t)file->start, (off_t)file->nbytes);
         if (error != 0) {
             errno = error;
             return opening_fail(opening, "NIXL_FILE_PREALLOCATE: cannot reserve the space");
@@ -344,14 +343,14 @@ static void open_direct(struct opening *opening, struct nxr_memory *memory)
     if (!opening_wants(opening, NIXL_FILE_DIRECT)) {
         return;
     }
-    file->direct_fd = reopen(file->fd, flags_of(file) | O_DIRECT);
-    if (file->direct_fd < 0) {
+    file->opened.direct_fd = reopen(file->opened.fd, flags_of(file) | O_DIRECT);
+    if (file->opened.direct_fd < 0) {
         snprintf(memory->note, sizeof(memory->note),
                  "through the page cache: this file system has no direct I/O (%s)",
                  strerror(errno));
-    } else if (file->is_block_device && ioctl(file->fd, BLKSSZGET, &sector) == 0 &&
-               sector > (int)NXR_FILE_BLOCK_NBYTES) {
-        file->block_nbytes = (uint32_t)sector;
+    } else if (file->is_block_device && ioctl(file->opened.fd, BLKSSZGET, &sector) == 0 &&
+               sector > (int)NXR_STORAGE_BLOCK_NBYTES) {
+        file->opened.block_nbytes = (uint32_t)sector;
     }
 }
 
@@ -410,11 +409,11 @@ static void file_free(struct nxr_file *file)
     if (file->base != NULL) {
         munmap(file->base, file->reserved_nbytes);
     }
-    if (file->direct_fd >= 0) {
-        close(file->direct_fd);
+    if (file->opened.direct_fd >= 0) {
+        close(file->opened.direct_fd);
     }
-    if (file->fd >= 0) {
-        close(file->fd);
+    if (file->opened.fd >= 0) {
+        close(file->opened.fd);
     }
     free(file);
 }
@@ -426,7 +425,8 @@ static void file_undo(struct opening *opening)
 
     if (opening->was_made) {
         unlink(file->path);
-    } else if (opening->was_extended && ftruncate(file->fd, (off_t)file->first_nbytes) != 0) {
+    } else if (opening->was_extended &&
+               ftruncate(file->opened.fd, (off_t)file->first_nbytes) != 0) {
         nxr_warn(MEMORY, "%s: cannot cut it to the %llu bytes that it had: %m", file->path,
                  (unsigned long long)file->first_nbytes);
     }
@@ -454,8 +454,10 @@ static void memory_fill(struct nxr_memory *memory, struct nxr_file *file, uint32
             snprintf(memory->note, sizeof(memory->note), "%.150s", why_not);
         }
     }
-    file->slot = engine->file_add(file->fd);
-    file->direct_slot = file->direct_fd >= 0 ? engine->file_add(file->direct_fd) : -1;
+    file->opened.engine = engine;
+    file->opened.slot = engine->file_add(file->opened.fd);
+    file->opened.direct_slot =
+        file->opened.direct_fd >= 0 ? engine->file_add(file->opened.direct_fd) : -1;
 }
 
 int nxr_file_open(const char *path, const struct nixl_file_params *params,
@@ -496,7 +498,7 @@ static void file_cut_end(const struct nxr_file *file)
 
     end = end > file->first_nbytes ? end : file->first_nbytes;
     if (file->must_truncate && !file->is_block_device && !file->is_read_only &&
-        ftruncate(file->fd, (off_t)end) != 0) {
+        ftruncate(file->opened.fd, (off_t)end) != 0) {
         nxr_warn(MEMORY, "%s: cannot cut it to %llu bytes: %m", file->path,
                  (unsigned long long)end);
     }
@@ -508,8 +510,8 @@ void nxr_file_close(struct nxr_file *file)
 
     file_cut_end(file);
     if (engine != NULL) {
-        engine->file_remove(file->slot);
-        engine->file_remove(file->direct_slot);
+        engine->file_remove(file->opened.slot);
+        engine->file_remove(file->opened.direct_slot);
     }
     file_free(file);
 }
