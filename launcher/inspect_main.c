@@ -150,8 +150,8 @@ static void tell_storage(void)
 
     storage_facts_find(&facts);
     printf("storage\tfiles\t%s\t%s\n", facts.file_by, table_cell(facts.file_why));
-    printf("storage\tdirectories\tthreads\t"
-           "up to 32 threads of the owner open, read and write files of a directory\n");
+    printf("storage\tdirectories\t%s\tas files; up to 32 threads of the owner open and name them\n",
+           facts.file_by);
     printf("storage\tobjects\t%s\t%s\n", facts.object_by, table_cell(facts.object_why));
     printf("storage\tGPU memory\tstaged\t"
            "through page-locked host memory: nixlrun does not use cuFile\n");

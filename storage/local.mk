@@ -4,6 +4,7 @@ noinst_LTLIBRARIES += %D%/libnxr_storage.la
 %C%_libnxr_storage_la_SOURCES = %D%/object.h %D%/storage.h %D%/threads/threads.c \
 	%D%/move.c %D%/move.h \
 	%D%/directory/beneath.c %D%/directory/beneath.h \
+	%D%/directory/bytes.c \
 	%D%/directory/delay.c \
 	%D%/directory/directory.c %D%/directory/directory.h \
 	%D%/directory/opened.c %D%/directory/opened.h \

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_OBJECT_ABI    2
+#define NXR_OBJECT_ABI    3
 #define NXR_OBJECT_SYMBOL "nxr_object_engine"
 
 #define NXR_OBJECT_ETAG_NBYTES   80
@@ -43,6 +43,7 @@ enum nxr_object_action {
 };
 
 struct nxr_object_store;
+struct nxr_storage_engine;
 
 /* What the store has told about an object. */
 struct nxr_object_found {
@@ -98,7 +99,9 @@ struct nxr_object_settings {
     unsigned n_descriptors; /* that stay open */
     bool must_make;         /* the directory, if it is not there */
     bool is_read_only;
-    bool writes_in_place; /* by WRITE, and never by PUT */
+    bool writes_in_place;                   /* by WRITE, and never by PUT */
+    bool is_direct;                         /* past the page cache, where the file system can */
+    const struct nxr_storage_engine *files; /* what reads and writes them; it is started */
 
     /* Of S3: */
     const char *url; /* s3://BUCKET/PATH or http[s]://HOST[:PORT]/BUCKET/PATH */

@@ -110,4 +110,7 @@ struct nxr_storage_engine {
 
 extern const struct nxr_storage_engine nxr_storage_threads;
 
+/* No whole engine: its submit() does the requests in the thread that calls it, and may block. */
+extern const struct nxr_storage_engine nxr_storage_blocking;
+
 #endif

@@ -62,7 +62,6 @@ enum nxr_method {
     NXR_METHOD_URING,
     NXR_METHOD_THREADS,
     NXR_METHOD_S3,
-    NXR_METHOD_DIRECTORY,
     NXR_N_METHODS
 };
 

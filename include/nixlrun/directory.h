@@ -18,8 +18,10 @@ extern "C" {
 /** How nixl_region_open_directory() opens a directory; any of these together, except as said. */
 enum nixl_directory_flag {
     NIXL_DIRECTORY_CREATE = 1,    /**< make the directory, not its parents, if there is none */
-    NIXL_DIRECTORY_READ_ONLY = 2, /**< only get; implies NIXL_ACCESS_NO_PUT; not with the others */
+    NIXL_DIRECTORY_READ_ONLY = 2, /**< only get; implies NIXL_ACCESS_NO_PUT; not with _CREATE or
+                                       _IN_PLACE */
     NIXL_DIRECTORY_IN_PLACE = 4,  /**< puts write any range of a file, at once; see below */
+    NIXL_DIRECTORY_DIRECT = 8,    /**< past the page cache (O_DIRECT), where the file system can */
 };
 
 struct nixl_directory_params {
@@ -32,7 +34,7 @@ struct nixl_directory_params {
     const char *const *keys; /**< nobjects paths in the directory; NULL: see below */
 
     uint32_t mode;         /**< permissions of files that are made, less the umask; 0: 0600 */
-    uint32_t ndescriptors; /**< of files that stay open, at most; 0: 256 */
+    uint32_t ndescriptors; /**< files that stay open, at most; 0: 256 */
 
     struct nixl_context *context; /**< where its name and its events belong; NULL: the default */
 };
@@ -65,6 +67,10 @@ struct nixl_directory_params {
  *
  * Gets read any range of a file up to its own end, which may come before object_nbytes.
  *
+ * Bytes are moved by what moves those of nixl_region_open_file(), as NIXLRUN_STORAGE says; with
+ * NIXL_DIRECTORY_DIRECT past the page cache, for which places, sizes and memory need no alignment.
+ * The region's note says if the file system has no direct I/O.
+ *
  * @param name      as nixl_region_alloc(); NULL: for this rank alone
  * @param path      of the directory
  * @param params    NULL: all files that are there
@@ -76,6 +82,7 @@ struct nixl_directory_params {
  * @return NIXL_E_ACCESS       not permitted, or the file system is mounted for reading only
  * @return NIXL_E_NAME_IN_USE  this rank has an open region of that name
  * @return NIXL_E_RANGE        more bytes than a region can have
+ * @return NIXL_E_NO_DEVICE    NIXLRUN_STORAGE asks for io_uring, and there is none
  * @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY
  * @return NIXL_E_STORAGE      the system failed otherwise: nixl_last_error() has path and reason,
  *                             and its native_code the errno

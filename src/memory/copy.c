@@ -72,15 +72,15 @@ static const struct nxr_memory_kind *engine_of(const struct nxr_device_copy *cop
 /* Let the kinds of storage find out what has ended. Caller holds the lock. */
 static void poll_storage(void)
 {
-    const struct nxr_memory_kind *polled = NULL;
+    void (*polled)(void) = NULL; /* kinds may share one */
 
     for (const struct nxr_device_copy *copy = copies; copy != NULL && n_of_storage > 0;
          copy = copy->next) {
-        const struct nxr_memory_kind *engine = engine_of(copy);
+        void (*poll)(void) = engine_of(copy)->copy_poll;
 
-        if (engine->copy_poll != NULL && engine != polled) {
-            engine->copy_poll();
-            polled = engine;
+        if (poll != NULL && poll != polled) {
+            poll();
+            polled = poll;
         }
     }
 }

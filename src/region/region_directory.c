@@ -17,16 +17,17 @@ static const char opens_directory[] = "nixl_region_open_directory";
 
 static int directory_check_flags(uint32_t flags)
 {
-    const uint32_t all = NIXL_DIRECTORY_CREATE | NIXL_DIRECTORY_READ_ONLY | NIXL_DIRECTORY_IN_PLACE;
+    const uint32_t writing = NIXL_DIRECTORY_CREATE | NIXL_DIRECTORY_IN_PLACE;
+    const uint32_t all = writing | NIXL_DIRECTORY_READ_ONLY | NIXL_DIRECTORY_DIRECT;
 
     if ((flags & ~all) != 0) {
         return nxr_fail(NIXL_E_INVALID_ARG, opens_directory, -1, "", 0,
                         "directory flags %#x; allowed: NIXL_DIRECTORY_CREATE (%#x), _READ_ONLY "
-                        "(%#x) and _IN_PLACE (%#x)",
+                        "(%#x), _IN_PLACE (%#x) and _DIRECT (%#x)",
                         flags, NIXL_DIRECTORY_CREATE, NIXL_DIRECTORY_READ_ONLY,
-                        NIXL_DIRECTORY_IN_PLACE);
+                        NIXL_DIRECTORY_IN_PLACE, NIXL_DIRECTORY_DIRECT);
     }
-    if ((flags & NIXL_DIRECTORY_READ_ONLY) != 0 && flags != NIXL_DIRECTORY_READ_ONLY) {
+    if ((flags & NIXL_DIRECTORY_READ_ONLY) != 0 && (flags & writing) != 0) {
         return nxr_fail(NIXL_E_INVALID_ARG, opens_directory, -1, "", 0,
                         "NIXL_DIRECTORY_READ_ONLY excludes _CREATE and _IN_PLACE");
     }

@@ -139,6 +139,16 @@ int nxr_beneath_open(int root, const char *path, int flags, mode_t mode)
     return open_by_steps(root, path, flags, mode);
 }
 
+int nxr_beneath_open_direct(int fd, bool is_writable)
+{
+    char path[32];
+    int direct_fd;
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    direct_fd = open(path, (is_writable ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC | O_NOCTTY);
+    return direct_fd < 0 ? -errno : direct_fd;
+}
+
 /* ---- directories ----------------------------------------------------------------------------- */
 
 /* Make the directories of a path, as far as they are not there. 0 or an errno. */

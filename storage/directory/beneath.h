@@ -25,6 +25,12 @@ bool nxr_beneath_is_name(const char *name, char *why, size_t why_nbytes);
 int nxr_beneath_open(int root, const char *path, int flags, mode_t mode);
 
 /*
+ * Open what a descriptor has open once more, past the page cache. A descriptor, or -errno: the file
+ * system cannot, or it may not be opened so again.
+ */
+int nxr_beneath_open_direct(int fd, bool is_writable);
+
+/*
  * Open the directory in which a name lies; *base_p is its last part. With `made`, which is called
  * for each, directories that are not there are made. A descriptor, or -errno.
  */

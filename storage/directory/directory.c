@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The engine of objects that are files of a directory. Calls that may block run in a pool of
- * threads; bytes that the kernel has in memory are read at once, by whoever asks for them. An
- * object that is put is written without its name, and gets it when it is complete. No lock of its
- * own: see directory.h.
+ * threads, bytes.c reads and writes. An object that is put is written without its name, and gets it
+ * when it is complete. No lock of its own: see directory.h.
  */
 #include "config.h"
 
@@ -18,18 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
-
-#define AT_ONCE_NBYTES ((uint64_t)128 << 10) /* larger ones are read by several threads */
 
 static void request_run(void *item);
 
 static struct nxr_pool request_pool =
     NXR_POOL_INIT(request_run, offsetof(struct nxr_object_io, next));
 
-/* A request has failed, or not. */
-static void request_fail(struct nxr_object_io *io, const char *what, int error)
+void nxr_directory_fail(struct nxr_object_io *io, const char *what, int error)
 {
     io->error = error;
     if (error != 0) {
@@ -38,123 +33,10 @@ static void request_fail(struct nxr_object_io *io, const char *what, int error)
     }
 }
 
-static void request_end(struct nxr_object_io *io)
+void nxr_directory_end(struct nxr_object_io *io)
 {
     io->next = NULL;
     io->ended(io);
-}
-
-/* ---- bytes ----------------------------------------------------------------------------------- */
-
-/* Make a file that is not there, and the directories that it lies in. A descriptor, or -errno. */
-static int file_make(struct nxr_object_store *store, const char *name)
-{
-    const char *base;
-    int parent = nxr_directory_parent(store, name, &base), fd;
-
-    if (parent < 0) {
-        return parent;
-    }
-    fd = nxr_beneath_open(parent, base, O_RDWR | O_CREAT | O_NONBLOCK, store->file_mode);
-    close(parent);
-    if (fd >= 0) {
-        nxr_unsynced_add_parent(&store->unsynced, name, strlen(name));
-    }
-    return fd;
-}
-
-/* O_NONBLOCK: a FIFO of that name would block the thread. */
-static int file_open(struct nxr_object_store *store, const char *name, bool is_writable)
-{
-    int flags = (is_writable ? O_RDWR : O_RDONLY) | O_NONBLOCK;
-    int fd = nxr_beneath_open(store->root, name, flags, 0);
-
-    if ((fd == -EMFILE || fd == -ENFILE) && nxr_opened_shrink(&store->opened) > 0) {
-        fd = nxr_beneath_open(store->root, name, flags, 0);
-    }
-    return fd == -ENOENT && is_writable ? file_make(store, name) : fd;
-}
-
-/* The file of a request; NULL: errno says why. */
-static struct nxr_opened *file_of(struct nxr_object_io *io, bool is_writable)
-{
-    struct nxr_object_store *store = io->store;
-    struct nxr_opened *opened = nxr_opened_find(&store->opened, io->key, is_writable);
-    int fd;
-
-    if (opened != NULL) {
-        return opened;
-    }
-    fd = file_open(store, io->key, is_writable);
-    if (fd < 0) {
-        errno = -fd;
-        return NULL;
-    }
-    return nxr_opened_add(&store->opened, io->key, fd, is_writable);
-}
-
-static void do_get(struct nxr_object_io *io)
-{
-    struct nxr_opened *opened = file_of(io, false);
-    uint64_t done = 0;
-    int error = opened == NULL ? errno : 0;
-
-    while (opened != NULL && error == 0 && done < io->nbytes) {
-        ssize_t n = pread(opened->fd, (char *)io->memory + done, io->nbytes - done,
-                          (off_t)(io->offset + done));
-
-        if (n > 0) {
-            done += (uint64_t)n;
-        } else if (n == 0) {
-            error = ENODATA;
-        } else if (errno != EINTR) {
-            error = errno;
-        }
-    }
-    if (opened != NULL) {
-        nxr_opened_release(&io->store->opened, opened);
-    }
-    request_fail(io, "", error);
-    if (error == ENODATA) {
-        done += io->offset;
-        snprintf(io->why, sizeof(io->why), "the file ends at %llu: it is shorter, or was truncated",
-                 (unsigned long long)done);
-    }
-}
-
-/* Read what is in the page cache. False: nothing is done. */
-static bool get_at_once(struct nxr_object_io *io)
-{
-    const struct iovec into = {io->memory, io->nbytes};
-    struct nxr_opened *opened;
-    ssize_t n;
-
-    if (io->nbytes > AT_ONCE_NBYTES) {
-        return false;
-    }
-    opened = nxr_opened_find(&io->store->opened, io->key, false);
-    if (opened == NULL) {
-        return false;
-    }
-    n = preadv2(opened->fd, &into, 1, (off_t)io->offset, RWF_NOWAIT);
-    nxr_opened_release(&io->store->opened, opened);
-    io->error = 0;
-    return n == (ssize_t)io->nbytes;
-}
-
-static void do_write(struct nxr_object_io *io)
-{
-    struct nxr_opened *opened = file_of(io, true);
-    int error = opened == NULL ? errno : 0;
-
-    if (opened != NULL) {
-        const struct nxr_unfinished file = {.fd = opened->fd};
-
-        error = nxr_unfinished_write(&file, io->memory, io->nbytes, io->offset);
-        nxr_unsynced_add_file(&io->store->unsynced, io->key);
-        nxr_opened_release(&io->store->opened, opened);
-    }
-    request_fail(io, "", error);
 }
 
 /* ---- whole objects --------------------------------------------------------------------------- */
@@ -175,34 +57,18 @@ static void do_put(struct nxr_object_io *io)
     int error = nxr_unfinished_make(io->store, &unfinished);
 
     if (error != 0) {
-        request_fail(io, "cannot make a file", error);
+        nxr_directory_fail(io, "cannot make a file", error);
         return;
     }
-    error = nxr_unfinished_write(&unfinished, io->memory, io->nbytes, 0);
+    error = nxr_bytes_write(io, &unfinished);
     if (error == 0) {
         error = nxr_unfinished_publish(io->store, &unfinished, io->key);
     }
     if (error == 0) {
-        tell_found(io, unfinished.fd);
+        tell_found(io, unfinished.file.fd);
     }
     nxr_unfinished_drop(io->store, &unfinished);
-    request_fail(io, "", error);
-}
-
-/* An upload's name is its descriptor, and the name of the file if it has one. */
-static void upload_name(struct nxr_object_io *io, const struct nxr_unfinished *unfinished)
-{
-    snprintf(io->upload, NXR_OBJECT_UPLOAD_NBYTES, "%d/%s", unfinished->fd, unfinished->name);
-}
-
-static struct nxr_unfinished upload_of(const struct nxr_object_io *io)
-{
-    struct nxr_unfinished unfinished = {.fd = -1, .name = ""};
-    char *end;
-
-    unfinished.fd = (int)strtol(io->upload, &end, 10);
-    snprintf(unfinished.name, sizeof(unfinished.name), "%.31s", *end == '/' ? end + 1 : "");
-    return unfinished;
+    nxr_directory_fail(io, "", error);
 }
 
 static void do_create(struct nxr_object_io *io)
@@ -211,39 +77,35 @@ static void do_create(struct nxr_object_io *io)
     int error = nxr_unfinished_make(io->store, &unfinished);
 
     if (error == 0) {
-        upload_name(io, &unfinished);
+        nxr_unfinished_to_upload(&unfinished, io->upload);
     }
-    request_fail(io, "cannot make a file", error);
-}
-
-static void do_part(struct nxr_object_io *io)
-{
-    const struct nxr_unfinished unfinished = upload_of(io);
-
-    request_fail(io, "", nxr_unfinished_write(&unfinished, io->memory, io->nbytes, io->offset));
+    nxr_directory_fail(io, "cannot make a file", error);
 }
 
 /* If it fails, ABORT follows. */
 static void do_complete(struct nxr_object_io *io)
 {
-    struct nxr_unfinished unfinished = upload_of(io);
-    int error = nxr_unfinished_publish(io->store, &unfinished, io->key);
+    struct nxr_unfinished unfinished;
+    int error;
 
+    nxr_unfinished_of_upload(io->store, io->upload, &unfinished);
+    error = nxr_unfinished_publish(io->store, &unfinished, io->key);
     if (error == 0) {
-        tell_found(io, unfinished.fd);
+        tell_found(io, unfinished.file.fd);
         nxr_unfinished_drop(io->store, &unfinished);
     } else {
-        upload_name(io, &unfinished);
+        nxr_unfinished_to_upload(&unfinished, io->upload);
     }
-    request_fail(io, "", error);
+    nxr_directory_fail(io, "", error);
 }
 
 static void do_abort(struct nxr_object_io *io)
 {
-    struct nxr_unfinished unfinished = upload_of(io);
+    struct nxr_unfinished unfinished;
 
+    nxr_unfinished_of_upload(io->store, io->upload, &unfinished);
     nxr_unfinished_drop(io->store, &unfinished);
-    request_fail(io, "", 0);
+    nxr_directory_fail(io, "", 0);
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */
@@ -264,7 +126,7 @@ static void do_head(struct nxr_object_io *io)
         }
         close(fd);
     }
-    request_fail(io, "", error == ENOTDIR ? ENOENT : error);
+    nxr_directory_fail(io, "", error == ENOTDIR ? ENOENT : error);
 }
 
 static void do_delete(struct nxr_object_io *io)
@@ -281,7 +143,7 @@ static void do_delete(struct nxr_object_io *io)
             nxr_opened_drop(&io->store->opened, io->key);
         }
     }
-    request_fail(io, "", error == ENOENT || error == ENOTDIR ? 0 : error);
+    nxr_directory_fail(io, "", error == ENOENT || error == ENOTDIR ? 0 : error);
 }
 
 static void do_sync(struct nxr_object_io *io)
@@ -289,17 +151,17 @@ static void do_sync(struct nxr_object_io *io)
     char what[200] = "";
     int error = nxr_unsynced_sync(&io->store->unsynced, what, sizeof(what));
 
-    request_fail(io, what, error);
+    nxr_directory_fail(io, what, error);
 }
 
 static void do_list(struct nxr_object_io *io)
 {
-    request_fail(io, "cannot list", nxr_directory_walk(io->store, io));
+    nxr_directory_fail(io, "cannot list", nxr_directory_walk(io->store, io));
 }
 
 static void do_nothing(struct nxr_object_io *io)
 {
-    request_fail(io, "", 0);
+    nxr_directory_fail(io, "", 0);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -307,12 +169,12 @@ static void do_nothing(struct nxr_object_io *io)
 static void request_run(void *item)
 {
     static void (*const actions[])(struct nxr_object_io *) = {
-        [NXR_OBJECT_GET] = do_get,           [NXR_OBJECT_PUT] = do_put,
-        [NXR_OBJECT_CREATE] = do_create,     [NXR_OBJECT_PART] = do_part,
+        [NXR_OBJECT_GET] = nxr_bytes_move,   [NXR_OBJECT_PUT] = do_put,
+        [NXR_OBJECT_CREATE] = do_create,     [NXR_OBJECT_PART] = nxr_bytes_move,
         [NXR_OBJECT_COMPLETE] = do_complete, [NXR_OBJECT_ABORT] = do_abort,
         [NXR_OBJECT_HEAD] = do_head,         [NXR_OBJECT_DELETE] = do_delete,
         [NXR_OBJECT_LIST] = do_list,         [NXR_OBJECT_PROBE] = do_nothing,
-        [NXR_OBJECT_DELAY] = do_nothing,     [NXR_OBJECT_WRITE] = do_write,
+        [NXR_OBJECT_DELAY] = do_nothing,     [NXR_OBJECT_WRITE] = nxr_bytes_move,
         [NXR_OBJECT_SYNC] = do_sync};
     struct nxr_object_io *io = item;
 
@@ -321,7 +183,7 @@ static void request_run(void *item)
     } else {
         actions[io->action](io);
     }
-    request_end(io);
+    nxr_directory_end(io);
 }
 
 /* Begin those that may block, then do at once what does not. */
@@ -331,15 +193,19 @@ static void directory_submit(struct nxr_object_io *list)
 
     while (list != NULL) {
         struct nxr_object_io *io = list;
+        enum nxr_bytes_begun begun;
 
         list = io->next;
         io->next = NULL;
         if (io->action == NXR_OBJECT_DELAY) {
             nxr_delay_begin(io);
-        } else if (io->action == NXR_OBJECT_GET && get_at_once(io)) {
+            continue;
+        }
+        begun = nxr_bytes_begin(io);
+        if (begun == NXR_BYTES_OVER) {
             *done_end = io;
             done_end = &io->next;
-        } else {
+        } else if (begun == NXR_BYTES_BLOCK) {
             *slow_end = io;
             slow_end = &io->next;
         }
@@ -351,7 +217,7 @@ static void directory_submit(struct nxr_object_io *list)
         struct nxr_object_io *io = done;
 
         done = io->next;
-        request_end(io);
+        nxr_directory_end(io);
     }
 }
 
@@ -414,6 +280,19 @@ static int root_open(const struct nxr_object_settings *settings, int *root_p, ch
     return NIXL_OK;
 }
 
+/* Can a file that is made there have direct I/O? 0, or an errno. */
+static int direct_try(struct nxr_object_store *store)
+{
+    struct nxr_unfinished unfinished;
+    int error = nxr_unfinished_make(store, &unfinished);
+
+    if (error == 0) {
+        error = unfinished.file.direct_fd < 0 ? -unfinished.file.direct_fd : 0;
+        nxr_unfinished_drop(store, &unfinished);
+    }
+    return error;
+}
+
 static int directory_open(const struct nxr_object_settings *settings,
                           struct nxr_object_store **store_p, char *why, size_t why_nbytes)
 {
@@ -436,13 +315,13 @@ static int directory_open(const struct nxr_object_settings *settings,
     store->file_mode = (mode_t)settings->mode;
     store->directory_mode = mode_of_directories((mode_t)settings->mode);
     store->is_read_only = settings->is_read_only;
+    nxr_opened_cache_init(&store->opened, store->root, settings);
+    nxr_unsynced_init(&store->unsynced, store->root);
     if (!settings->is_read_only) {
         store->has_unnamed = nxr_unfinished_can_be_unnamed(store->root);
         nxr_unfinished_clean(store->root);
+        store->direct_error = settings->is_direct ? direct_try(store) : 0;
     }
-    nxr_opened_cache_init(&store->opened, store->root, settings->n_descriptors,
-                          settings->writes_in_place);
-    nxr_unsynced_init(&store->unsynced, store->root);
     *store_p = store;
     return NIXL_OK;
 }
@@ -463,16 +342,23 @@ static const char *directory_path(const struct nxr_object_store *store)
 
 static void directory_describe(const struct nxr_object_store *store, char *text, size_t text_nbytes)
 {
-    snprintf(text, text_nbytes, "%.90s%s", store->path,
-             store->is_read_only             ? ", only read"
-             : store->opened.writes_in_place ? ", written in place"
-             : store->has_unnamed            ? ", written as a whole"
-                                             : ", written as a whole, by files of other names");
+    int n = snprintf(text, text_nbytes, "%.60s%s%s", store->path,
+                     store->is_read_only             ? ", only read"
+                     : store->opened.writes_in_place ? ", written in place"
+                     : store->has_unnamed            ? ", written as a whole"
+                                          : ", written as a whole, by files of other names",
+                     store->opened.is_direct && store->direct_error == 0 ? ", by direct I/O" : "");
+
+    if (store->direct_error != 0 && n > 0 && (size_t)n < text_nbytes) {
+        snprintf(text + n, text_nbytes - (size_t)n,
+                 ", through the page cache: this file system has no direct I/O (%s)",
+                 strerror(store->direct_error));
+    }
 }
 
 static const char *directory_libraries(void)
 {
-    return "threads";
+    return "";
 }
 
 static int directory_start(char *why, size_t why_nbytes)

@@ -2,6 +2,7 @@
 /* Descriptors that stay open: see opened.h, also for the lock. */
 #include "config.h"
 
+#include "storage/directory/beneath.h"
 #include "storage/directory/opened.h"
 #include "util/hash.h"
 
@@ -11,14 +12,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-void nxr_opened_cache_init(struct nxr_opened_cache *cache, int root, unsigned max,
-                           bool writes_in_place)
+void nxr_opened_cache_init(struct nxr_opened_cache *cache, int root,
+                           const struct nxr_object_settings *settings)
 {
     pthread_mutex_init(&cache->lock, NULL);
+    pthread_cond_init(&cache->was_released, NULL);
     cache->root = root;
-    cache->n = 0;
-    cache->max = max;
-    cache->writes_in_place = writes_in_place;
+    cache->n = cache->n_in_use = 0;
+    cache->max = settings->n_descriptors;
+    cache->writes_in_place = settings->writes_in_place;
+    cache->is_direct = settings->is_direct;
+    cache->engine = settings->files;
     nxr_list_init(&cache->by_use);
     for (int i = 0; i < NXR_OPENED_BUCKETS; i++) {
         nxr_list_init(&cache->by_name[i]);
@@ -27,8 +31,17 @@ void nxr_opened_cache_init(struct nxr_opened_cache *cache, int root, unsigned ma
 
 static void opened_free(struct nxr_opened *opened)
 {
-    close(opened->fd);
+    if (opened->file.direct_fd >= 0) {
+        close(opened->file.direct_fd);
+    }
+    close(opened->file.fd);
     free(opened);
+}
+
+static void opened_use(struct nxr_opened_cache *cache, struct nxr_opened *opened)
+{
+    cache->n_in_use += opened->n_users == 0;
+    opened->n_users++;
 }
 
 /* Take it out; it is closed when its last user has released it. Caller holds the lock. */
@@ -75,7 +88,7 @@ static bool opened_is_current(const struct nxr_opened_cache *cache, const struct
 {
     struct stat stat;
 
-    return fstat(opened->fd, &stat) == 0 && stat.st_nlink > 0 &&
+    return fstat(opened->file.fd, &stat) == 0 && stat.st_nlink > 0 &&
            (cache->writes_in_place || (stat.st_ctim.tv_sec == opened->changed.tv_sec &&
                                        stat.st_ctim.tv_nsec == opened->changed.tv_nsec));
 }
@@ -93,7 +106,7 @@ struct nxr_opened *nxr_opened_find(struct nxr_opened_cache *cache, const char *n
         opened = NULL;
     }
     if (opened != NULL) {
-        opened->n_users++;
+        opened_use(cache, opened);
         nxr_list_remove(&opened->by_use);
         nxr_list_append(&cache->by_use, &opened->by_use);
     }
@@ -121,10 +134,11 @@ static unsigned cache_trim(struct nxr_opened_cache *cache, unsigned max)
     return n;
 }
 
-struct nxr_opened *nxr_opened_add(struct nxr_opened_cache *cache, const char *name, int fd,
-                                  bool is_writable)
+/* A file that nobody uses. NULL, with errno; fd is closed. */
+static struct nxr_opened *opened_new(const struct nxr_opened_cache *cache, const char *name, int fd,
+                                     bool is_writable)
 {
-    struct nxr_opened *opened = NULL, *former;
+    struct nxr_opened *opened = NULL;
     struct stat stat;
     int error = fstat(fd, &stat) != 0 ? errno : 0;
 
@@ -140,12 +154,28 @@ struct nxr_opened *nxr_opened_add(struct nxr_opened_cache *cache, const char *na
         errno = error;
         return NULL;
     }
-    opened->fd = fd;
-    opened->n_users = 1;
+    opened->file = (struct nxr_storage_file)NXR_STORAGE_FILE_NONE;
+    opened->file.engine = cache->engine;
+    opened->file.fd = fd;
+    if (cache->is_direct) { /* without, it goes through the page cache */
+        opened->file.direct_fd = nxr_beneath_open_direct(fd, is_writable);
+    }
     opened->is_writable = is_writable;
     opened->changed = stat.st_ctim;
     memcpy(opened->name, name, strlen(name) + 1);
+    return opened;
+}
+
+struct nxr_opened *nxr_opened_add(struct nxr_opened_cache *cache, const char *name, int fd,
+                                  bool is_writable)
+{
+    struct nxr_opened *opened = opened_new(cache, name, fd, is_writable), *former;
+
+    if (opened == NULL) {
+        return NULL;
+    }
     pthread_mutex_lock(&cache->lock);
+    opened_use(cache, opened);
     former = opened_look(cache, name);
     if (former != NULL) {
         opened_remove(cache, former);
@@ -161,8 +191,12 @@ struct nxr_opened *nxr_opened_add(struct nxr_opened_cache *cache, const char *na
 void nxr_opened_release(struct nxr_opened_cache *cache, struct nxr_opened *opened)
 {
     pthread_mutex_lock(&cache->lock);
-    if (--opened->n_users == 0 && opened_is_dropped(opened)) {
-        opened_free(opened);
+    if (--opened->n_users == 0) {
+        cache->n_in_use--;
+        if (opened_is_dropped(opened)) {
+            opened_free(opened);
+        }
+        pthread_cond_broadcast(&cache->was_released);
     }
     (void)cache_trim(cache, cache->max);
     pthread_mutex_unlock(&cache->lock);
@@ -180,18 +214,23 @@ void nxr_opened_drop(struct nxr_opened_cache *cache, const char *name)
     pthread_mutex_unlock(&cache->lock);
 }
 
-unsigned nxr_opened_shrink(struct nxr_opened_cache *cache)
+bool nxr_opened_shrink(struct nxr_opened_cache *cache)
 {
-    unsigned n;
+    bool is_any;
 
     pthread_mutex_lock(&cache->lock);
-    n = cache_trim(cache, 0);
+    is_any = cache_trim(cache, 0) > 0;
+    if (!is_any && cache->n_in_use > 0) {
+        pthread_cond_wait(&cache->was_released, &cache->lock);
+        is_any = true;
+    }
     pthread_mutex_unlock(&cache->lock);
-    return n;
+    return is_any;
 }
 
 void nxr_opened_cache_end(struct nxr_opened_cache *cache)
 {
-    (void)nxr_opened_shrink(cache);
+    (void)cache_trim(cache, 0);
+    pthread_cond_destroy(&cache->was_released);
     pthread_mutex_destroy(&cache->lock);
 }

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptors of files that are used again and again: a table by name with a limit, from which the
+ * Files that are used again and again, and stay open: a table by name with a limit, from which the
  * one that was used least recently is closed. A file that was replaced, removed or renamed
- * meanwhile, by whomever, is opened anew. Lock: cache->lock, a leaf.
+ * meanwhile, by whomever, is opened anew. With direct I/O each has two descriptors. Lock:
+ * cache->lock, a leaf.
  */
 #ifndef NXR_DIRECTORY_OPENED_H
 #define NXR_DIRECTORY_OPENED_H
 
+#include "storage/move.h"
+#include "storage/object.h"
 #include "util/list.h"
 
 #include <pthread.h>
@@ -18,7 +21,7 @@
 
 struct nxr_opened {
     struct nxr_list by_name, by_use; /* not in them: it was dropped */
-    int fd;
+    struct nxr_storage_file file;
     unsigned n_users;
     bool is_writable;
     struct timespec changed; /* its inode, when it was opened */
@@ -27,15 +30,19 @@ struct nxr_opened {
 
 struct nxr_opened_cache {
     pthread_mutex_t lock;
+    pthread_cond_t was_released; /* one that somebody has used */
     int root;
     unsigned n, max;
+    unsigned n_in_use;    /* files that have users, those that were dropped, too */
     bool writes_in_place; /* then a change of an inode says nothing of its name */
+    bool is_direct;
+    const struct nxr_storage_engine *engine;
     struct nxr_list by_use;
     struct nxr_list by_name[NXR_OPENED_BUCKETS];
 };
 
-void nxr_opened_cache_init(struct nxr_opened_cache *cache, int root, unsigned max,
-                           bool writes_in_place);
+void nxr_opened_cache_init(struct nxr_opened_cache *cache, int root,
+                           const struct nxr_object_settings *settings);
 void nxr_opened_cache_end(struct nxr_opened_cache *cache); /* nobody uses one */
 
 /* The file of that name, if it is open and still has that name; NULL: no. It is to be released. */
@@ -50,7 +57,10 @@ void nxr_opened_release(struct nxr_opened_cache *cache, struct nxr_opened *opene
 /* The name means another file now, or none. */
 void nxr_opened_drop(struct nxr_opened_cache *cache, const char *name);
 
-/* Close all that nobody uses: descriptors have run out. How many there were. */
-unsigned nxr_opened_shrink(struct nxr_opened_cache *cache);
+/*
+ * Descriptors have run out: close all that nobody uses, or else wait until somebody has released
+ * one. False: none is open. What a user does must not depend on the calling thread.
+ */
+bool nxr_opened_shrink(struct nxr_opened_cache *cache);
 
 #endif

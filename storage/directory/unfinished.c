@@ -69,16 +69,16 @@ static int make_named(struct nxr_object_store *store, struct nxr_unfinished *unf
         if (error != 0) {
             return error;
         }
-        unfinished->fd =
+        unfinished->file.fd =
             openat(store->root, unfinished->name,
                    O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, store->file_mode);
-        if (unfinished->fd >= 0 && is_kept(unfinished->fd)) {
+        if (unfinished->file.fd >= 0 && is_kept(unfinished->file.fd)) {
             return 0;
         }
         error = errno;
-        if (unfinished->fd >= 0) {
+        if (unfinished->file.fd >= 0) {
             (void)unlinkat(store->root, unfinished->name, 0);
-            close(unfinished->fd);
+            close(unfinished->file.fd);
         } else if (error != EEXIST) {
             return error;
         }
@@ -86,33 +86,24 @@ static int make_named(struct nxr_object_store *store, struct nxr_unfinished *unf
     return EBUSY;
 }
 
-int nxr_unfinished_make(struct nxr_object_store *store, struct nxr_unfinished *unfinished)
+static int make_unnamed(struct nxr_object_store *store, struct nxr_unfinished *unfinished)
 {
-    unfinished->name[0] = '\0';
-    if (!store->has_unnamed) {
-        return make_named(store, unfinished);
-    }
-    unfinished->fd = openat(store->root, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, store->file_mode);
-    return unfinished->fd < 0 ? errno : 0;
+    unfinished->file.fd =
+        openat(store->root, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, store->file_mode);
+    return unfinished->file.fd < 0 ? errno : 0;
 }
 
-int nxr_unfinished_write(const struct nxr_unfinished *unfinished, const char *bytes,
-                         uint64_t nbytes, uint64_t offset)
+int nxr_unfinished_make(struct nxr_object_store *store, struct nxr_unfinished *unfinished)
 {
-    while (nbytes > 0) {
-        ssize_t n = pwrite(unfinished->fd, bytes, nbytes, (off_t)offset);
+    int error;
 
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return n < 0 ? errno : EIO;
-        }
-        bytes += n;
-        nbytes -= (uint64_t)n;
-        offset += (uint64_t)n;
+    *unfinished = (struct nxr_unfinished){.file = NXR_STORAGE_FILE_NONE};
+    unfinished->file.engine = store->opened.engine;
+    error = store->has_unnamed ? make_unnamed(store, unfinished) : make_named(store, unfinished);
+    if (error == 0 && store->opened.is_direct) { /* without, it goes through the page cache */
+        unfinished->file.direct_fd = nxr_beneath_open_direct(unfinished->file.fd, true);
     }
-    return 0;
+    return error;
 }
 
 void nxr_unfinished_drop(struct nxr_object_store *store, struct nxr_unfinished *unfinished)
@@ -120,9 +111,31 @@ void nxr_unfinished_drop(struct nxr_object_store *store, struct nxr_unfinished *
     if (unfinished->name[0] != '\0') {
         (void)unlinkat(store->root, unfinished->name, 0);
     }
-    close(unfinished->fd);
-    unfinished->fd = -1;
+    if (unfinished->file.direct_fd >= 0) {
+        close(unfinished->file.direct_fd);
+    }
+    close(unfinished->file.fd);
+    unfinished->file.fd = unfinished->file.direct_fd = -1;
 }
+
+/* ---- uploads --------------------------------------------------------------------------------- */
+
+void nxr_unfinished_to_upload(const struct nxr_unfinished *unfinished, char *upload)
+{
+    snprintf(upload, NXR_OBJECT_UPLOAD_NBYTES, "%d/%d/%s", unfinished->file.fd,
+             unfinished->file.direct_fd, unfinished->name);
+}
+
+void nxr_unfinished_of_upload(const struct nxr_object_store *store, const char *upload,
+                              struct nxr_unfinished *unfinished)
+{
+    *unfinished = (struct nxr_unfinished){.file = NXR_STORAGE_FILE_NONE};
+    unfinished->file.engine = store->opened.engine;
+    (void)sscanf(upload, "%d/%d/%31s", &unfinished->file.fd, &unfinished->file.direct_fd,
+                 unfinished->name);
+}
+
+/* ---- directories ----------------------------------------------------------------------------- */
 
 struct parent_making {
     struct nxr_beneath_making making;
@@ -152,8 +165,8 @@ static int give_name(struct nxr_object_store *store, struct nxr_unfinished *unfi
     char path[32];
     int error;
 
-    path_of_descriptor(unfinished->fd, path);
-    (void)flock(unfinished->fd, LOCK_EX | LOCK_NB);
+    path_of_descriptor(unfinished->file.fd, path);
+    (void)flock(unfinished->file.fd, LOCK_EX | LOCK_NB);
     do {
         error = name_invent(unfinished->name);
         if (error == 0 &&
@@ -175,7 +188,7 @@ static int publish_first(struct nxr_object_store *store, struct nxr_unfinished *
     int outcome;
 
     if (unfinished->name[0] == '\0') {
-        path_of_descriptor(unfinished->fd, path);
+        path_of_descriptor(unfinished->file.fd, path);
         outcome = linkat(AT_FDCWD, path, parent, base, AT_SYMLINK_FOLLOW);
     } else {
         outcome = renameat2(store->root, unfinished->name, parent, base, RENAME_NOREPLACE);
@@ -189,7 +202,7 @@ static int publish_first(struct nxr_object_store *store, struct nxr_unfinished *
 static int publish_over(struct nxr_object_store *store, struct nxr_unfinished *unfinished,
                         int parent, const char *base)
 {
-    int error = fdatasync(unfinished->fd) == 0 ? 0 : errno;
+    int error = fdatasync(unfinished->file.fd) == 0 ? 0 : errno;
 
     if (error == 0 && unfinished->name[0] == '\0') {
         error = give_name(store, unfinished);

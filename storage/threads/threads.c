@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A storage engine of threads that call pread(), pwrite() and fdatasync(): a pool (util/pool.h). No
- * lock of its own.
+ * A storage engine of threads that call pread(), pwrite() and fdatasync(): a pool (util/pool.h);
+ * and the same by the thread that asks, if that is one of a pool itself. No lock of its own.
  */
 #include "config.h"
 
@@ -114,4 +114,21 @@ const struct nxr_storage_engine nxr_storage_threads = {
     .file_remove = pool_file_remove,
     .pin = pool_pin,
     .unpin = pool_unpin,
+};
+
+static void blocking_submit(struct nxr_storage_io *list, bool has_more)
+{
+    (void)has_more;
+    while (list != NULL) {
+        struct nxr_storage_io *io = list;
+
+        list = io->next; /* `ended` may submit it again */
+        pool_run(io);
+    }
+}
+
+const struct nxr_storage_engine nxr_storage_blocking = {
+    .abi = NXR_STORAGE_ABI,
+    .name = "blocking",
+    .submit = blocking_submit,
 };

@@ -62,7 +62,7 @@ struct segment conf_directory_segment(const char *name, size_t nbytes, uint32_t 
              0);
     MPT_TRUE(mkdtemp(segment.directory) != NULL);
     make_files(&segment, nbytes / segment.n_files);
-    params.flags = NIXL_DIRECTORY_IN_PLACE;
+    params.flags = NIXL_DIRECTORY_IN_PLACE | (conf.is_direct ? NIXL_DIRECTORY_DIRECT : 0);
     params.access = access;
     params.nobjects = segment.n_files;
     params.object_nbytes = nbytes / segment.n_files;

@@ -93,10 +93,11 @@ has "$work/rows" '^storage: objects objects need the module for S3, which is bui
 
 # Files: by io_uring where it is there and permitted, else by threads, and why.
 has "$work/rows" '^storage: files (io_uring|threads) .+$' "it says by what files are read and written"
-has "$work/rows" '^storage: directories threads up to 32 threads' "and by what those of a directory"
+has "$work/rows" '^storage: directories (io_uring|threads) as files; up to 32 threads' "and by what those of a directory"
 has "$work/rows" '^storage: GPU memory staged .*cuFile$' "and how from GPUs"
 NIXLRUN_STORAGE=threads asks --info
 has "$work/rows" '^storage: files threads NIXLRUN_STORAGE is threads$' "and why by that"
+has "$work/rows" '^storage: directories threads as files' "and directories by the same"
 
 # GPU memory, where the drivers are and where they are not; and a build, or a machine, without Vulkan.
 left_out='this build of nixlrun has no Vulkan|no Vulkan loader'

@@ -75,8 +75,9 @@ static void bad_directories(void)
     MPT_STATUS(nixl_region_open_directory("d", "", NULL, &other), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_region_open_directory("\1", "/tmp", NULL, &other), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_region_open_directory("d", "/tmp", NULL, NULL), NIXL_E_INVALID_ARG);
-    params.flags = 8;
+    params.flags = 16;
     MPT_STATUS(nixl_region_open_directory("d", "/tmp", &params, &other), NIXL_E_INVALID_ARG);
+    MPT_TRUE(strstr(nixl_last_error()->text, "_DIRECT (0x8)") != NULL);
     params.flags = NIXL_DIRECTORY_READ_ONLY | NIXL_DIRECTORY_CREATE;
     MPT_STATUS(nixl_region_open_directory("d", "/tmp", &params, &other), NIXL_E_INVALID_ARG);
     MPT_TRUE(strstr(nixl_last_error()->text, "excludes") != NULL);

@@ -6,7 +6,9 @@
  *   place    files are written in place
  *   all      a region of all files that are there
  *   half     a file of which only a part is put
- * and "old": the kernel has no openat2().
+ *   many     more files at once than there are descriptors
+ * and any of "old": the kernel has no openat2(); "direct": past the page cache; "engine=NAME":
+ * another engine than io_uring.
  */
 #include "config.h"
 
@@ -18,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,7 +30,9 @@ static struct nixl_region *region;
 static struct nixl_directory_params params = NIXL_DIRECTORY_PARAMS_INIT;
 static char dir[400]; /* of this rank */
 static int rank, size, next, prev;
-static bool is_old; /* the kernel: no symbolic link is followed */
+static bool is_old;     /* the kernel: no symbolic link is followed */
+static uint32_t direct; /* a flag, or 0 */
+static const char *engine = "io_uring";
 static unsigned char *out, *in;
 
 static const char *path_to(const char *name)
@@ -52,7 +57,7 @@ static const char *const *keys(void)
 
 static void open_directory(uint32_t flags)
 {
-    params.flags = flags;
+    params.flags = flags | direct;
     params.nobjects = N_FILES;
     params.object_nbytes = NBYTES;
     params.keys = keys();
@@ -312,13 +317,14 @@ static void queried(const char *how)
 
     MPT_OK(nixl_region_query(rank, region, MPT_PATIENCE, &info));
     MPT_EQ(info.kind, NIXL_MEM_OBJECT);
-    MPT_TEXT(info.device, "directory");
+    MPT_TEXT(info.device, engine);
     MPT_TEXT(info.transport, "storage");
-    MPT_TEXT(info.method, "directory");
+    MPT_TEXT(info.method, engine);
     MPT_TRUE(strstr(info.note, how) != NULL);
+    MPT_EQ(strstr(info.note, "direct I/O") != NULL, direct != 0);
     info = (struct nixl_region_info)NIXL_REGION_INFO_INIT;
     MPT_OK(nixl_region_query(next, region, MPT_PATIENCE, &info));
-    MPT_TEXT(info.device, "directory");
+    MPT_TEXT(info.device, engine);
 }
 
 static void close_all(void)
@@ -382,6 +388,61 @@ static void place(void)
     close_all();
 }
 
+/* ---- few descriptors ------------------------------------------------------------------------- */
+
+enum { N_MANY = 200, MANY_NBYTES = 10000 };
+
+/* All files at once: of a prepared transfer each block is one, at an unaligned end of it. */
+static void move_many(enum nixl_xfer_op kind, unsigned char *memory)
+{
+    struct nixl_blocks local = NIXL_BLOCKS_INIT, remote = NIXL_BLOCKS_INIT;
+    struct nixl_xfer *xfer;
+
+    local.addr = memory;
+    remote.region = region;
+    local.block_nbytes = remote.block_nbytes = MANY_NBYTES;
+    local.stride = remote.stride = MANY_NBYTES;
+    local.nblocks = remote.nblocks = N_MANY;
+    MPT_OK(nixl_xfer_create(kind, rank, &local, 1, &remote, 1, &xfer));
+    MPT_GE(nixl_xfer_start(xfer, NULL), NIXL_OK); /* or it is in progress */
+    MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));
+    MPT_OK(nixl_xfer_free(xfer));
+}
+
+/*
+ * The process may open only a few more files than it has: files that nobody uses are closed for
+ * those that are wanted, and if all are used, they are waited for.
+ */
+static void many(void)
+{
+    struct rlimit limit, few;
+    int fd;
+
+    params.flags = NIXL_DIRECTORY_CREATE | NIXL_DIRECTORY_IN_PLACE | direct;
+    params.nobjects = N_MANY;
+    params.object_nbytes = MANY_NBYTES;
+    params.ndescriptors = N_MANY;
+    MPT_OK(nixl_region_open_directory("directory", dir, &params, &region));
+    mpt_fill(out, (size_t)N_MANY * MANY_NBYTES, 7);
+    move_many(NIXL_XFER_PUT, out);
+    MPT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    MPT_TRUE(fd >= 0);
+    MPT_EQ(close(fd), 0);
+    few = limit;
+    few.rlim_cur = (rlim_t)fd + 8;
+    MPT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (int i = 0; i < 3; i++) {
+        memset(in, 0, (size_t)N_MANY * MANY_NBYTES);
+        move_many(NIXL_XFER_GET, in);
+        MPT_CHECK(in, (size_t)N_MANY * MANY_NBYTES, 7);
+        mpt_fill(out, (size_t)N_MANY * MANY_NBYTES, 7);
+        move_many(NIXL_XFER_PUT, out);
+    }
+    MPT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
 /* ---- all files that are there ---------------------------------------------------------------- */
 
 static void write_file(const char *name, size_t nbytes, uint64_t seed)
@@ -423,7 +484,7 @@ static void all(void)
     MPT_EQ(symlink("../../etc/passwd", path_to("b/out")), 0);
     MPT_EQ(symlink(".", path_to("loop")), 0);
     MPT_EQ(mkfifo(path_to("fifo"), 0600), 0);
-    params.flags = NIXL_DIRECTORY_READ_ONLY;
+    params.flags = NIXL_DIRECTORY_READ_ONLY | direct;
     MPT_OK(nixl_region_open_directory("directory", dir, &params, &region));
     mpt_barrier();
     n_files = is_old ? 4 : 5;
@@ -448,7 +509,7 @@ static void all(void)
     mpt_barrier();
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
     MPT_EQ(access(path_to(".nixlrun-0123456789abcdef"), F_OK), 0); /* only read: left alone */
-    params.flags = 0;
+    params.flags = direct;
     MPT_OK(nixl_region_open_directory("directory", dir, &params, &region));
     MPT_EQ(access(path_to(".nixlrun-0123456789abcdef"), F_OK), -1);
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
@@ -469,12 +530,16 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"whole", whole}, {"place", place}, {"all", all}, {"half", half}};
+    } cases[] = {{"whole", whole}, {"place", place}, {"all", all}, {"half", half}, {"many", many}};
     const char *base = getenv("TMPDIR");
 
     mpt_start();
     MPT_TRUE(argc >= 2);
-    is_old = argc > 2 && strcmp(argv[2], "old") == 0;
+    for (int i = 2; i < argc; i++) {
+        is_old = is_old || strcmp(argv[i], "old") == 0;
+        direct = strcmp(argv[i], "direct") == 0 ? NIXL_DIRECTORY_DIRECT : direct;
+        engine = strncmp(argv[i], "engine=", 7) == 0 ? argv[i] + 7 : engine;
+    }
     MPT_OK(nixl_init(NULL));
     rank = nixl_rank();
     size = nixl_size();

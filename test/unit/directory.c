@@ -106,8 +106,9 @@ Test(directory, descriptors)
     struct nxr_opened_cache cache;
     struct nxr_opened *opened[3];
     static const char *const names[] = {"a", "b", "c"};
+    const struct nxr_object_settings settings = {.n_descriptors = 2, .files = &nxr_storage_threads};
 
-    nxr_opened_cache_init(&cache, root, 2, false);
+    nxr_opened_cache_init(&cache, root, &settings);
     for (int i = 0; i < 3; i++) { /* all are used: none can be closed */
         make_file(names[i]);
         opened[i] = nxr_opened_add(&cache, names[i], openat(root, names[i], O_RDONLY), false);

@@ -405,10 +405,12 @@ TESTS += %D%/etcd
 %C%_etcd_CFLAGS = $(unit_cflags)
 %C%_etcd_LDADD = $(floor_etcd) $(JANSSON_LIBS) $(NETTLE_LIBS) $(CRITERION_LIBS)
 endif
-EXTRA_PROGRAMS += %D%/directory %D%/object_part %D%/s3
-TESTS += %D%/directory %D%/object_part %D%/s3
+EXTRA_PROGRAMS += %D%/directory %D%/object_part %D%/s3 %D%/storage_move
+TESTS += %D%/directory %D%/object_part %D%/s3 %D%/storage_move
 %C%_directory_CFLAGS = $(unit_cflags)
 %C%_directory_LDADD = $(floor_storage) $(NETTLE_LIBS) $(CRITERION_LIBS)
+%C%_storage_move_CFLAGS = $(unit_cflags)
+%C%_storage_move_LDADD = $(floor_storage) $(NETTLE_LIBS) $(CRITERION_LIBS)
 %C%_object_part_CFLAGS = $(unit_cflags)
 %C%_object_part_LDADD = $(floor_memory) $(CRITERION_LIBS)
 %C%_s3_CFLAGS = $(unit_cflags)

@@ -179,6 +179,7 @@ class ContextBase(_core.Context):
         create: bool = False,
         read_only: bool = False,
         in_place: bool = False,
+        direct: bool = False,
         mode: int = 0o600,
         ndescriptors: Optional[Int] = None,
         no_put: bool = False,
@@ -199,6 +200,7 @@ class ContextBase(_core.Context):
             keys: or these are their paths in the directory.
             create: make the directory, not its parents, if there is none.
             in_place: puts write any range of a file, at once.
+            direct: past the page cache, where the file system can.
             mode: of files that are made, less the umask.
             ndescriptors: of files that stay open, at most; None: 256.
 
@@ -209,7 +211,8 @@ class ContextBase(_core.Context):
             AccessError, NameInUseError, RangeError, LimitError, StorageError.
         """
         check_table(nobjects, keys)
-        flags = sum(1 << i for i, is_set in enumerate((create, read_only, in_place)) if is_set)
+        given = (create, read_only, in_place, direct)
+        flags = sum(1 << i for i, is_set in enumerate(given) if is_set)
         paths = None if keys is None else [os.fsencode(key) for key in keys]
         return self._keep(
             self._region_type(
@@ -440,6 +443,7 @@ class Context(ContextBase):
             create: bool = False,
             read_only: bool = False,
             in_place: bool = False,
+            direct: bool = False,
             mode: int = 0o600,
             ndescriptors: Optional[Int] = None,
             no_put: bool = False,

@@ -169,7 +169,7 @@ class RegionInfo(NamedTuple):
 
     ``kind`` is "host", "cuda", "vulkan", "file" or "object"; ``method`` says how bytes move:
     "memcpy", "process_vm", "bounce", "message", "rma" or "device", or, of own storage, "io_uring",
-    "threads", "s3" or "directory", as ``device`` does for the storage of all ranks; ``note`` why it
+    "threads" or "s3", as ``device`` does for the storage of all ranks; ``note`` why it
     is not a better one. ``nextents`` is 1 for memory in one piece; ``offset`` is where an extent begins that was
     asked for.
     """

@@ -419,6 +419,7 @@ class Context(ContextBase):
             create: bool = False,
             read_only: bool = False,
             in_place: bool = False,
+            direct: bool = False,
             mode: int = 0o600,
             ndescriptors: Optional[Int] = None,
             no_put: bool = False,

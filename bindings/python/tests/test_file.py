@@ -171,14 +171,15 @@ def test_paths_and_refusals_of_a_directory(job):
     path.mkdir()
     (path / "layer.0").mkdir()
     (path / "layer.1").mkdir()
-    with job.open_directory("d", path, 100, keys=keys, in_place=True, ndescriptors=2) as files:
+    with job.open_directory("d", path, 100, keys=keys, in_place=True, direct=True,
+                            ndescriptors=2) as files:
         files.put(0, b"xyz", 210)
         files.put(0, bytes(100))
         assert files.object_stat(2).nbytes == 13 and files.object_stat(0).key == keys[0]
         files.put(0, b"z", 100)
         assert files.object_stat(1).key == keys[1]
     assert (path / "layer.1" / "k").read_bytes() == bytes(10) + b"xyz"
-    with job.open_directory("d", path, read_only=True) as files:
+    with job.open_directory("d", path, read_only=True, direct=True) as files:
         with pytest.raises(nixlrun.AccessError):
             files.object_delete(0)
     for kwargs, why in (({"keys": ["../out"]}, nixlrun.InvalidArgumentError),

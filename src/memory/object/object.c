@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "memory/file/engine.h"
 #include "memory/object/kind.h"
 #include "memory/object/object.h"
 
@@ -110,6 +111,7 @@ const struct nxr_memory_kind nxr_memory_object = {
     .unimport = object_unimport,
     .copy_start = nxr_object_copy_start,
     .copy_test = nxr_object_copy_test,
+    .copy_poll = nxr_file_engine_poll,
     .copy_arm = nxr_object_copy_arm,
     .copy_cancel = nxr_object_copy_cancel,
     .pin = object_pin,

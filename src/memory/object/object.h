@@ -35,7 +35,8 @@ struct nxr_object_set {
     unsigned n_parts; /* of an object */
     const struct nxr_object_engine *engine;
     struct nxr_object_store *store;
-    bool is_single; /* the key is `prefix` */
+    bool is_directory; /* its bytes are moved by the storage engine */
+    bool is_single;    /* the key is `prefix` */
     bool is_read_only;
     bool writes_in_place;      /* puts write at once where they belong; there are no uploads */
     char *prefix;              /* of all keys, with its slash */

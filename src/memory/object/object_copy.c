@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include "memory/file/engine.h"
 #include "memory/object/object.h"
 #include "util/clock.h"
 
@@ -310,10 +311,14 @@ int nxr_object_copy_start(struct nxr_device_copy *copy)
 int nxr_object_copy_test(struct nxr_device_copy *copy)
 {
     struct object_copy *made = copy->state[0];
+    uint32_t left = atomic_load(&made->left);
     int status;
 
-    if ((atomic_load(&made->left) & ~OBJECT_ARMED) != 0) {
+    if ((left & ~OBJECT_ARMED) != 0) {
         return NIXL_INPROGRESS;
+    }
+    if ((left & OBJECT_ARMED) != 0 && made->set->is_directory) {
+        nxr_file_engine_disarm();
     }
     status = atomic_load(&made->status);
     copy->nbytes_touched = atomic_load(&made->nbytes_touched);
@@ -327,6 +332,9 @@ void nxr_object_copy_arm(struct nxr_device_copy *copy)
 
     if ((atomic_fetch_or(&made->left, OBJECT_ARMED) & ~OBJECT_ARMED) == 0) {
         nxr_device_ended();
+    }
+    if (made->set->is_directory) {
+        nxr_file_engine_arm();
     }
 }
 

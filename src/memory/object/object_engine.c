@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "memory/file/engine.h"
 #include "memory/object/kind.h"
 #include "memory/object/object.h"
 #include "util/log.h"
@@ -59,7 +60,11 @@ int nxr_object_engine_start(char *why, size_t why_nbytes)
 
 int nxr_objects_start_directory(char *why, size_t why_nbytes)
 {
-    int status = NIXL_OK;
+    int status = nxr_file_engine_start(why, why_nbytes);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
 
     pthread_mutex_lock(&object_engine_lock);
     if (!atomic_load(&has_directory_engine)) {

@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "memory/file/engine.h"
 #include "memory/object/kind.h"
 #include "memory/object/object_ask.h"
 #include "util/clock.h"
@@ -117,7 +118,9 @@ static int set_store_directory(struct set_opening *opening, const char *path)
         .n_descriptors = params->ndescriptors != 0 ? params->ndescriptors : 256,
         .must_make = (params->flags & NIXL_DIRECTORY_CREATE) != 0,
         .is_read_only = opening->set->is_read_only,
-        .writes_in_place = opening->set->writes_in_place};
+        .writes_in_place = opening->set->writes_in_place,
+        .is_direct = (params->flags & NIXL_DIRECTORY_DIRECT) != 0,
+        .files = nxr_file_engine(NULL)};
     int status = opening->set->engine->open(&settings, &opening->set->store, opening->why,
                                             opening->why_nbytes);
 
@@ -350,6 +353,7 @@ static struct nxr_object_set *set_new(const char *url, const struct nixl_object_
         nxr_list_init(&set->by_object[i]);
     }
     set->engine = nxr_object_engine_now(directory != NULL);
+    set->is_directory = directory != NULL;
     set->is_single = params->nobjects == 0 && directory == NULL;
     set->n_objects = set->is_single ? 1 : params->nobjects;
     set->object_nbytes = params->object_nbytes;
@@ -413,6 +417,7 @@ static int set_open_steps(struct set_opening *opening, const char *url)
 static void objects_fill(struct nxr_memory *memory, const struct set_opening *opening)
 {
     const struct nxr_object_set *set = opening->set;
+    const char *why_not = "";
     char where[140];
 
     memory->kind = &nxr_memory_object;
@@ -423,10 +428,11 @@ static void objects_fill(struct nxr_memory *memory, const struct set_opening *op
     memory->access = opening->params->access | (set->is_read_only ? NIXL_ACCESS_NO_PUT : 0);
     memory->range = set->range;
     memory->is_registered = true;
-    snprintf(memory->device, sizeof(memory->device), "%s", set->engine->name);
+    snprintf(memory->device, sizeof(memory->device), "%s",
+             set->is_directory ? nxr_file_engine(&why_not)->name : set->engine->name);
     set->engine->describe(set->store, where, sizeof(where));
-    snprintf(memory->note, sizeof(memory->note), "%.130s%s", where,
-             opening->is_denied ? "; may not list" : "");
+    snprintf(memory->note, sizeof(memory->note), "%.139s%s%s%s", where,
+             opening->is_denied ? "; may not list" : "", why_not[0] != '\0' ? "; " : "", why_not);
 }
 
 static int objects_open(const char *url, struct set_opening *opening, struct nxr_memory *memory_p,

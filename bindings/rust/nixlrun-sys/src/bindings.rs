@@ -1045,10 +1045,13 @@ extern "C" {
 }
 #[doc = " make the directory, not its parents, if there is none"]
 pub const NIXL_DIRECTORY_CREATE: nixl_directory_flag = 1;
-#[doc = " only get; implies NIXL_ACCESS_NO_PUT; not with the others"]
+#[doc = " only get; implies NIXL_ACCESS_NO_PUT; not with _CREATE or"]
+#[doc = "_IN_PLACE"]
 pub const NIXL_DIRECTORY_READ_ONLY: nixl_directory_flag = 2;
 #[doc = " puts write any range of a file, at once; see below"]
 pub const NIXL_DIRECTORY_IN_PLACE: nixl_directory_flag = 4;
+#[doc = " past the page cache (O_DIRECT), where the file system can"]
+pub const NIXL_DIRECTORY_DIRECT: nixl_directory_flag = 8;
 #[doc = " How nixl_region_open_directory() opens a directory; any of these together, except as said."]
 pub type nixl_directory_flag = ::std::os::raw::c_uint;
 #[repr(C)]
@@ -1067,7 +1070,7 @@ pub struct nixl_directory_params {
     pub keys: *const *const ::std::os::raw::c_char,
     #[doc = " permissions of files that are made, less the umask; 0: 0600"]
     pub mode: u32,
-    #[doc = " of files that stay open, at most; 0: 256"]
+    #[doc = " files that stay open, at most; 0: 256"]
     pub ndescriptors: u32,
     #[doc = " where its name and its events belong; NULL: the default"]
     pub context: *mut nixl_context,
@@ -1097,6 +1100,10 @@ extern "C" {
     #[doc = ""]
     #[doc = " Gets read any range of a file up to its own end, which may come before object_nbytes."]
     #[doc = ""]
+    #[doc = " Bytes are moved by what moves those of nixl_region_open_file(), as NIXLRUN_STORAGE says; with"]
+    #[doc = " NIXL_DIRECTORY_DIRECT past the page cache, for which places, sizes and memory need no alignment."]
+    #[doc = " The region's note says if the file system has no direct I/O."]
+    #[doc = ""]
     #[doc = " @param name      as nixl_region_alloc(); NULL: for this rank alone"]
     #[doc = " @param path      of the directory"]
     #[doc = " @param params    NULL: all files that are there"]
@@ -1108,6 +1115,7 @@ extern "C" {
     #[doc = " @return NIXL_E_ACCESS       not permitted, or the file system is mounted for reading only"]
     #[doc = " @return NIXL_E_NAME_IN_USE  this rank has an open region of that name"]
     #[doc = " @return NIXL_E_RANGE        more bytes than a region can have"]
+    #[doc = " @return NIXL_E_NO_DEVICE    NIXLRUN_STORAGE asks for io_uring, and there is none"]
     #[doc = " @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY"]
     #[doc = " @return NIXL_E_STORAGE      the system failed otherwise: nixl_last_error() has path and reason,"]
     #[doc = "                             and its native_code the errno"]

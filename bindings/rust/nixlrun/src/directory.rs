@@ -64,7 +64,7 @@ impl Directory {
         self.flag(sys::NIXL_DIRECTORY_CREATE)
     }
 
-    /// Only for reading; not with the others.
+    /// Only for reading; not with `create` or `in_place`.
     pub fn read_only(self) -> Directory {
         self.flag(sys::NIXL_DIRECTORY_READ_ONLY)
     }
@@ -72,6 +72,11 @@ impl Directory {
     /// Puts write any range of a file, at once; else a file is replaced as a whole, in one step.
     pub fn in_place(self) -> Directory {
         self.flag(sys::NIXL_DIRECTORY_IN_PLACE)
+    }
+
+    /// Past the page cache, where the file system can.
+    pub fn direct(self) -> Directory {
+        self.flag(sys::NIXL_DIRECTORY_DIRECT)
     }
 
     /// Permissions of files that are made, less the umask; else 0600.

@@ -95,7 +95,7 @@ ranks!(directories, 2, |job| {
     assert_eq!(std::fs::metadata(path.join(&there[0].key)).expect("a file").len(), 3000);
     world.barrier()?;
     drop(blocks);
-    let keyed = Directory::new().keys(["0000000000000002", "other"], 3000).in_place();
+    let keyed = Directory::new().keys(["0000000000000002", "other"], 3000).in_place().direct();
     let keyed = job.open_directory(None, &path, &keyed)?;
     keyed.put(job.rank(), 3010, b"x")?;
     assert_eq!(keyed.object_stat(1, SOON)?.nbytes, 11);
