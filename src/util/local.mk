@@ -11,6 +11,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/coll_table.c %D%/coll_table.h %D%/coll_table_file.c \
 	%D%/copy.c %D%/copy.h %D%/copy_x86.c %D%/copy_x86.h \
 	%D%/cuda_dyn.c %D%/cuda_dyn.def %D%/cuda_dyn.h %D%/cuda_types.h \
+	%D%/cufile_dyn.c %D%/cufile_dyn.h \
 	%D%/env.c %D%/env.def %D%/env.h \
 	%D%/file_limit.c %D%/file_limit.h \
 	%D%/handle.c %D%/handle.h \

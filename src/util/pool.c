@@ -58,7 +58,8 @@ static void *pool_work(void *arg)
 /* Start a thread. Caller holds the lock. Returns 0 or an errno. */
 static int pool_add(struct nxr_pool *pool)
 {
-    int error = nxr_thread_start(&pool->threads[pool->n_threads], STACK_NBYTES, pool_work, pool);
+    size_t stack_nbytes = pool->stack_nbytes != 0 ? pool->stack_nbytes : STACK_NBYTES;
+    int error = nxr_thread_start(&pool->threads[pool->n_threads], stack_nbytes, pool_work, pool);
 
     if (error == 0) {
         pool->n_threads++;

@@ -17,6 +17,7 @@
 struct nxr_pool {
     void (*run)(void *item); /* in any thread of the pool; the item may be gone afterwards */
     size_t next_at;          /* offset of an item's pointer to the next one */
+    size_t stack_nbytes;     /* of a thread; 0: enough for system calls */
     pthread_mutex_t lock;
     pthread_cond_t has_work;
     void *first, *last; /* items that no thread has taken */
