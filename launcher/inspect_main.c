@@ -231,11 +231,7 @@ static int tell_names(const char *where)
 /* Have the library open the networks, too, that it would leave closed here as slower than tcp. */
 static void name_all_networks(void)
 {
-    const char *wanted = getenv("NIXLRUN_TRANSPORTS");
-
-    if (wanted == NULL || wanted[0] == '\0') {
-        setenv("NIXLRUN_TRANSPORTS", "self,shm,cuda_ipc,vulkan_ipc,ucx,ofi,tcp", 1);
-    }
+    setenv("NIXLRUN_TRANSPORTS", "self,shm,cuda_ipc,vulkan_ipc,ucx,ofi,tcp", 0);
 }
 
 static int tell_info(void)
