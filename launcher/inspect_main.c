@@ -153,8 +153,7 @@ static void tell_storage(void)
     printf("storage\tdirectories\t%s\tas files; up to 32 threads of the owner open and name them\n",
            facts.file_by);
     printf("storage\tobjects\t%s\t%s\n", facts.object_by, table_cell(facts.object_why));
-    printf("storage\tGPU memory\tstaged\t"
-           "through page-locked host memory: nixlrun does not use cuFile\n");
+    printf("storage\tGPU memory\t%s\t%s\n", facts.gpu_by, table_cell(facts.gpu_why));
     if (facts.object_by[0] != '\0') {
         tell_curl();
     }

@@ -4,6 +4,8 @@
 
 #include "launcher/storage_facts.h"
 #include "nixlrun.h"
+#include "util/cufile_dyn.h"
+#include "util/env.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -91,9 +93,33 @@ static void find_objects(struct storage_facts *facts)
     }
 }
 
+/* Is cuFile there? Its driver is not opened for that. */
+static void find_cufile(struct storage_facts *facts)
+{
+    char why[120] = "", name[64];
+    struct nxr_env env;
+    bool is_known = nxr_env_parse(&env, why, sizeof(why)) == NIXL_OK;
+
+    snprintf(facts->gpu_by, sizeof(facts->gpu_by), "staged");
+    if (is_known && strcmp(env.cufile, "never") == 0) {
+        snprintf(why, sizeof(why), "NIXLRUN_CUFILE is never");
+    } else if (nxr_cufile_load(why, sizeof(why)) == NIXL_OK) {
+        bool is_always = is_known && strcmp(env.cufile, "always") == 0;
+
+        nxr_cufile_name(name, sizeof(name));
+        snprintf(facts->gpu_by, sizeof(facts->gpu_by), is_always ? "cuFile" : "measured");
+        snprintf(facts->gpu_why, sizeof(facts->gpu_why), "files with NIXL_FILE_DIRECT %s %s%s",
+                 is_always ? "by" : "by the faster of host memory and", name,
+                 nxr_cufile_has_nvfs() ? "" : " (no nvidia-fs: compatibility mode)");
+        return;
+    }
+    snprintf(facts->gpu_why, sizeof(facts->gpu_why), "through page-locked host memory: %s", why);
+}
+
 void storage_facts_find(struct storage_facts *facts)
 {
     *facts = (struct storage_facts){0};
     find_files(facts);
     find_objects(facts);
+    find_cufile(facts);
 }

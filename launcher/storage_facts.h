@@ -16,6 +16,7 @@ struct nixl_region;
 struct storage_facts {
     char file_by[16], file_why[160];
     char object_by[16], object_why[160];
+    char gpu_by[16], gpu_why[160]; /* between files and memory of GPUs */
 };
 
 /* Start what reads and writes them; the library is initialized. */

@@ -110,7 +110,9 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/memory/file/file.c %D%/memory/file/file.h \
 	%D%/memory/file/file_copy.c \
 	%D%/memory/file/file_engine.c \
+	%D%/memory/file/file_gpu.c %D%/memory/file/file_gpu.h \
 	%D%/memory/file/file_open.c \
+	%D%/memory/file/file_trial.c %D%/memory/file/file_trial.h \
 	%D%/memory/file/kind.h \
 	%D%/memory/host.c \
 	%D%/memory/kind.c \

@@ -2,6 +2,7 @@
 # What reads and writes files. The engines of threads and of directories are part of it.
 noinst_LTLIBRARIES += %D%/libnxr_storage.la
 %C%_libnxr_storage_la_SOURCES = %D%/object.h %D%/storage.h %D%/threads/threads.c \
+	%D%/cufile/cufile.c %D%/cufile/cufile.h \
 	%D%/move.c %D%/move.h \
 	%D%/directory/beneath.c %D%/directory/beneath.h \
 	%D%/directory/bytes.c \

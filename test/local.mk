@@ -14,6 +14,7 @@ include test/bench/local.mk
 include test/launcher/local.mk
 include test/examples/local.mk
 include test/cuda/local.mk
+include test/cufile/local.mk
 include test/fuzz/local.mk
 include test/manual/local.mk
 include test/check.mk

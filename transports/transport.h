@@ -62,6 +62,7 @@ enum nxr_method {
     NXR_METHOD_URING,
     NXR_METHOD_THREADS,
     NXR_METHOD_S3,
+    NXR_METHOD_CUFILE, /* of single operations with GPU memory */
     NXR_N_METHODS
 };
 
@@ -251,6 +252,10 @@ static inline void nxr_stats_lane_count(const struct nxr_segment *segment,
  */
 void nxr_stats_moved(const struct nxr_segment *segment, enum nxr_op_kind kind, size_t nbytes);
 
+/* The same, by another method than the segment's; NONE: by that. */
+void nxr_stats_moved_by(const struct nxr_segment *segment, enum nxr_op_kind kind, size_t nbytes,
+                        enum nxr_method by);
+
 /*
  * The same with a slot that belongs to no thread, for whatever outlives the call: a copy that
  * continues, or device memory that is open here and must not be freed before it is closed.
@@ -426,6 +431,7 @@ struct nxr_device_copy {
     void *stream;                      /* a CUDA stream of the user's; NULL: one of our own */
     void *state[8];                    /* the kind's, from start to end */
     size_t nbytes_touched;             /* the kind's: if it fails, what it may have moved */
+    enum nxr_method by;                /* the kind's: by what, if not as the segment's key says */
 
     /* If not NULL: not a copy but this reduction, by the device of dst (src/memory/reduce.h). */
     const struct nxr_device_reduction *reduction;

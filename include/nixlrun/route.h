@@ -61,8 +61,8 @@ NIXL_API int nixl_route_query(int rank, unsigned index,
  * staged (in pieces through host memory); `why` then says why it is not a better one, or "". A rank
  * reaches its own GPU memory by the transport "device", which serves nothing else, and its own
  * files and objects by "storage", whose method is what reads and writes them: io_uring, threads, s3
- * or directory. Of those of other ranks `why` says that. For storage no times and rates are
- * expected.
+ * or directory; with memory of a GPU, staged or cuFile, or both, and `why` says what was measured.
+ * Of those of other ranks `why` says that. For storage no times and rates are expected.
  *
  * @param local   any address of host or CUDA memory, or in a Vulkan region; NULL: host memory
  * @param index   0, 1, ... until NIXL_E_NOT_FOUND

@@ -132,6 +132,7 @@ static const char *const route_method_names[NXR_N_METHODS] = {
     [NXR_METHOD_URING] = "io_uring",
     [NXR_METHOD_THREADS] = "threads",
     [NXR_METHOD_S3] = "s3",
+    [NXR_METHOD_CUFILE] = "cuFile",
 };
 
 const char *nxr_method_name(enum nxr_method method)

@@ -326,15 +326,21 @@ static enum nxr_method stats_method(const struct nxr_segment *segment)
     return storage != NXR_METHOD_NONE ? storage : segment->method;
 }
 
-void nxr_stats_moved(const struct nxr_segment *segment, enum nxr_op_kind kind, size_t nbytes)
+void nxr_stats_moved_by(const struct nxr_segment *segment, enum nxr_op_kind kind, size_t nbytes,
+                        enum nxr_method by)
 {
     if (nxr_stats_is_piece) {
         return;
     }
     nxr_stats_count(nxr_stats_entry_of(segment->peer, stats_op_of(kind),
                                        stats_transport(segment, segment->transport),
-                                       stats_method(segment)),
+                                       by != NXR_METHOD_NONE ? by : stats_method(segment)),
                     nbytes);
+}
+
+void nxr_stats_moved(const struct nxr_segment *segment, enum nxr_op_kind kind, size_t nbytes)
+{
+    nxr_stats_moved_by(segment, kind, nbytes, NXR_METHOD_NONE);
 }
 
 void nxr_stats_time(struct nxr_stats_histogram *histogram, int64_t ns)
@@ -392,6 +398,14 @@ void nxr_stats_begin(struct nxr_op *op, const struct nxr_transport *transport)
     op->began_ns = is_timed ? nxr_now_ns() : 0;
     op->began_ticks = nxr_trace_has(stats_trace_kind_of(op->kind)) ? nxr_ticks() : 0;
     NXR_PROBE5(start, op, (int)op->kind, op->segment->peer->rank, op->nbytes, transport->name);
+}
+
+void nxr_stats_by(struct nxr_op *op, enum nxr_method by)
+{
+    if (op->stats != NULL && by != NXR_METHOD_NONE) {
+        op->stats =
+            nxr_stats_entry_of(op->segment->peer, stats_op_of(op->kind), op->stats->transport, by);
+    }
 }
 
 void nxr_stats_posted(const struct nxr_stats_post *post)

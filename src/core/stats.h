@@ -118,6 +118,9 @@ static inline struct nxr_stats_post nxr_stats_post_of(const struct nxr_op *op)
 
 void nxr_stats_posted(const struct nxr_stats_post *post);
 
+/* It was done by that, and not as its segment says; NONE: as it says. */
+void nxr_stats_by(struct nxr_op *op, enum nxr_method by);
+
 /* It has ended; counted only if it was begun. Others may try what a transport does not support. */
 void nxr_stats_end(struct nxr_op *op, int status);
 

@@ -68,6 +68,20 @@ struct nxr_memory_streams {
                 size_t why_nbytes);
 };
 
+/* An operation between storage and memory of a device. */
+struct nxr_memory_between {
+    const struct nxr_range *storage, *device;
+    const void *memory; /* some of the device's */
+    bool is_put;        /* into the storage */
+    uint64_t nbytes;
+};
+
+/* How bytes go between them: the method's name, and why it is not another. */
+struct nxr_memory_how {
+    char method[24];
+    char why[256];
+};
+
 #define NXR_N_MEM_KINDS (NIXL_MEM_OBJECT + 1) /* of enum nixl_mem_kind, with those that are none */
 
 /* Why an operation on storage has failed. */
@@ -188,6 +202,17 @@ struct nxr_memory_kind {
 
     /* For streams of the user's; NULL: the kind has none. */
     const struct nxr_memory_streams *streams;
+
+    /*
+     * Of storage that copy_start() may copy from and to device memory: such an operation is staged,
+     * as copy_start() wanted it. What stage_begin() returns is given to stage_end(), with the bytes
+     * that were moved, 0 if it has failed; NULL: nobody wants to know. NULL: all are staged.
+     */
+    void *(*stage_begin)(const struct nxr_memory_between *between);
+    void (*stage_end)(void *begun, uint64_t nbytes);
+
+    /* How bytes go between it and device memory; is_put and nbytes are not read. Or NULL. */
+    void (*how)(const struct nxr_memory_between *between, struct nxr_memory_how *how);
 
     /*
      * Storage: the last failure of that memory, or with NULL of any of the kind. NULL: it is no

@@ -11,6 +11,7 @@
 
 #include "memory/memory.h"
 #include "core/progress.h"
+#include "core/stats.h"
 #include "core/wait.h"
 #include "util/spare.h"
 
@@ -119,6 +120,7 @@ static void device_move_move_ended(struct nxr_device_copy *copy, int status)
     if (move->op != NULL) {
         atomic_fetch_sub(&nxr_n_at_devices, 1);
         move->op->nbytes_done = status == NIXL_OK ? move->op->nbytes : copy->nbytes_touched;
+        nxr_stats_by(move->op, copy->by);
         nxr_op_done(move->op, status);
         device_move_free(move);
         return;
@@ -158,12 +160,14 @@ static bool device_move_is_over(void *arg)
 
 /*
  * Start a copy and wait for it; takes ownership of the move. A GPU's copy cannot be stopped, and
- * both sides are in use until it has ended: so the wait has no timeout.
+ * both sides are in use until it has ended: so the wait has no timeout. *by_p: by what it was done,
+ * as in struct nxr_device_copy.
  */
-static int device_move_run(struct device_move *move)
+static int device_move_run(struct device_move *move, enum nxr_method *by_p)
 {
     int status = nxr_device_copy_begin(&move->copy);
 
+    *by_p = move->copy.by;
     if (status != NIXL_INPROGRESS) {
         device_move_leave(move);
         device_move_free(move);
@@ -183,6 +187,7 @@ int nxr_device_copy(const struct nxr_range *dst_range, void *dst, const struct n
                     const void *src, size_t nbytes)
 {
     struct device_move *move = device_move_move_new(1);
+    enum nxr_method by;
 
     if (move == NULL) {
         return NIXL_E_NO_MEMORY;
@@ -190,7 +195,7 @@ int nxr_device_copy(const struct nxr_range *dst_range, void *dst, const struct n
     move->copy.dst = dst_range;
     move->copy.src = src_range;
     move->pieces[0] = (struct nxr_device_piece){dst, src, nbytes};
-    return device_move_run(move);
+    return device_move_run(move, &by);
 }
 
 /* ---- segments -------------------------------------------------------------------------------- */
@@ -248,6 +253,7 @@ static int move_now(struct nxr_segment *segment, enum nxr_op_kind kind, uint64_t
                     void *local, size_t nbytes)
 {
     struct device_move *move;
+    enum nxr_method by;
     int status;
 
     if (can_stop(segment)) {
@@ -263,9 +269,9 @@ static int move_now(struct nxr_segment *segment, enum nxr_op_kind kind, uint64_t
         return status;
     }
     set_piece(&move->pieces[0], segment->addr + offset, kind, local, nbytes);
-    status = device_move_run(move);
+    status = device_move_run(move, &by);
     if (status == NIXL_OK) {
-        nxr_stats_moved(segment, kind, nbytes);
+        nxr_stats_moved_by(segment, kind, nbytes, by);
     }
     return status;
 }

@@ -168,13 +168,31 @@ static void tell_why_staged(const struct between *between, struct nixl_route_inf
     }
 }
 
+/* Own storage with memory of a GPU: does the kind of storage say how? */
+static bool tell_how_with_device(const struct between *between, struct nixl_route_info *info)
+{
+    const struct nxr_memory_between both = {.storage = nxr_range_find(between->segment->addr),
+                                            .device = nxr_range_find(between->local),
+                                            .memory = between->local};
+    struct nxr_memory_how how = {.method = ""};
+
+    if (both.storage == NULL || both.device == NULL || both.storage->kind->how == NULL) {
+        return false;
+    }
+    both.storage->kind->how(&both, &how);
+    memcpy(info->method, how.method, sizeof(info->method));
+    memcpy(info->why, how.why, sizeof(info->why));
+    return true;
+}
+
 /*
  * Storage: how its bytes come to its owner, and by what that reads and writes it. How long that
  * takes is not known.
  */
-static void tell_how_storage(const struct nxr_segment *segment, const struct nxr_transport *mover,
+static void tell_how_storage(const struct between *between, const struct nxr_transport *mover,
                              struct nixl_route_info *info)
 {
+    const struct nxr_segment *segment = between->segment;
     const char *engine = nxr_method_name(nxr_key_storage(&segment->key));
     bool is_own = segment->transport == &nxr_transport_device;
 
@@ -183,6 +201,9 @@ static void tell_how_storage(const struct nxr_segment *segment, const struct nxr
              mover == &nxr_transport_staging ? "staged"
              : is_own                        ? engine
                                              : nxr_segment_method(segment));
+    if (is_own && tell_how_with_device(between, info)) {
+        return;
+    }
     if (!is_own || mover == &nxr_transport_staging) {
         snprintf(info->why, sizeof(info->why), "%s reads and writes it%s%s",
                  is_own ? "this rank" : "its owner", engine[0] != '\0' ? " by " : "", engine);
@@ -198,7 +219,7 @@ static void route_query_tell_how(const struct between *between, struct nixl_rout
     const struct nxr_transport *mover = nxr_segment_mover(segment, between->local);
 
     if (nxr_segment_is_storage(segment)) {
-        tell_how_storage(segment, mover, info);
+        tell_how_storage(between, mover, info);
         return;
     }
     nxr_route_expect_between(segment, between->local, &info->latency_ns, &info->bandwidth_mbps);

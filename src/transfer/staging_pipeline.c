@@ -69,11 +69,41 @@ static void pipeline_count(struct pipeline *pipeline, uint32_t change)
     }
 }
 
+/* Own storage whose kind may do it without staging is told what that takes. */
+static void staging_watch(struct staging_job *job)
+{
+    const struct nxr_op *op = job->op;
+    const struct nxr_memory_between between = {
+        .storage =
+            op->segment->method == NXR_METHOD_DEVICE ? nxr_range_find(op->segment->addr) : NULL,
+        .device = job->range,
+        .memory = op->pieces != NULL ? op->pieces[0].local : op->local,
+        .is_put = op->kind == NXR_OP_PUT,
+        .nbytes = op->nbytes};
+
+    if (between.storage != NULL && between.device != NULL &&
+        between.storage->kind->stage_begin != NULL) {
+        job->watched = between.storage->kind->stage_begin(&between);
+    }
+}
+
+/* The kind is that of the segment's key, as the region may have been closed. */
+static void staging_watch_end(const struct staging_job *job, int status)
+{
+    const struct nxr_op *op = job->op;
+
+    if (job->watched != NULL) {
+        nxr_memory_kind((enum nixl_mem_kind)op->segment->key.kind)
+            ->stage_end(job->watched, status == NIXL_OK ? op->nbytes : 0);
+    }
+}
+
 static void pipeline_end_job(struct pipeline *pipeline, struct staging_job *job)
 {
     struct nxr_op *op = job->op;
     int status = atomic_load(&job->status);
 
+    staging_watch_end(job, status);
     free(job);
     pipeline_count(pipeline, -1u);
     atomic_fetch_sub_explicit(&op->segment->n_copies, 1, memory_order_release);
@@ -252,6 +282,7 @@ int nxr_staging_start(struct nxr_op *op)
     job->op = op;
     job->range = nxr_range_find(op->local);
     job->issued = job->next_at = op->nbytes_done; /* the copy thread has begun it */
+    staging_watch(job);
     atomic_fetch_add(&op->segment->n_copies, 1);
     pipeline_count(pipeline, 1);
     pthread_mutex_lock(&pipeline->lock);

@@ -37,6 +37,7 @@ struct staging_job {
     uint64_t next_at;              /* ... or of the only piece: bytes assigned of it */
     unsigned n_pieces;             /* in slots */
     _Atomic int status;            /* the first failure: no further piece begins */
+    void *watched;                 /* what the storage's stage_begin() returned */
 };
 
 /* A slot, and the piece in it. */

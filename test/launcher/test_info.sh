@@ -94,7 +94,12 @@ has "$work/rows" '^storage: objects objects need the module for S3, which is bui
 # Files: by io_uring where it is there and permitted, else by threads, and why.
 has "$work/rows" '^storage: files (io_uring|threads) .+$' "it says by what files are read and written"
 has "$work/rows" '^storage: directories (io_uring|threads) as files; up to 32 threads' "and by what those of a directory"
-has "$work/rows" '^storage: GPU memory staged .*cuFile$' "and how from GPUs"
+has "$work/rows" '^storage: GPU memory (staged through page-locked host memory: no libcufile.so.0|measured .*)$' \
+    "and how from GPUs"
+LD_LIBRARY_PATH=$top_builddir/test/cuda/.libs:$top_builddir/test/cufile/.libs asks --info
+has "$work/rows" '^storage: GPU memory measured files with .* by the faster of host memory and cuFile 1\.13( \(no .*\))?$' "by cuFile, too"
+NIXLRUN_CUFILE=never asks --info
+has "$work/rows" '^storage: GPU memory staged .*: NIXLRUN_CUFILE is never$' "and where that is forbidden"
 NIXLRUN_STORAGE=threads asks --info
 has "$work/rows" '^storage: files threads NIXLRUN_STORAGE is threads$' "and why by that"
 has "$work/rows" '^storage: directories threads as files' "and directories by the same"

@@ -45,6 +45,7 @@ mp_programs = \
 	%D%/fault_wait \
 	%D%/file \
 	%D%/file_fail \
+	%D%/file_gpu \
 	%D%/file_durable \
 	%D%/first_flush \
 	%D%/grant_cases \
@@ -160,6 +161,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_harness_probe_LDADD = $(mp_libs)
 %C%_file_LDFLAGS = $(mp_link)
 %C%_file_LDADD = $(mp_libs)
+%C%_file_gpu_LDFLAGS = $(mp_link)
+%C%_file_gpu_LDADD = $(mp_libs)
 %C%_file_fail_LDFLAGS = $(mp_link)
 %C%_file_fail_LDADD = $(mp_libs)
 %C%_file_durable_LDFLAGS = $(mp_link)
@@ -248,7 +251,7 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_unload_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'
 %C%_unload_LDADD = -ldl
 
-mp_tests = %D%/abort.mp %D%/aside.mp %D%/bad_input.mp %D%/cuda.mp %D%/directory.mp %D%/fair.mp %D%/fault.mp %D%/file.mp %D%/hello.mp %D%/life.mp %D%/limits.mp %D%/object.mp %D%/odd.mp %D%/reform.mp %D%/restart.mp %D%/stats.mp %D%/stress.mp
+mp_tests = %D%/abort.mp %D%/aside.mp %D%/bad_input.mp %D%/cuda.mp %D%/directory.mp %D%/fair.mp %D%/fault.mp %D%/file.mp %D%/file_gpu.mp %D%/hello.mp %D%/life.mp %D%/limits.mp %D%/object.mp %D%/odd.mp %D%/reform.mp %D%/restart.mp %D%/stats.mp %D%/stress.mp
 EXTRA_DIST += $(mp_tests) %D%/asan.mp %D%/tsan.mp
 TESTS += $(mp_tests)
 

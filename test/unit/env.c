@@ -157,6 +157,7 @@ Test(env, flags_have_words)
         cr_expect(not(env.process_vm), "%s", off[i]);
     }
     refused("NIXLRUN_STORAGE", "uring", "auto, io_uring, threads");
+    refused("NIXLRUN_CUFILE", "1", "auto, never, always");
     refused("NIXLRUN_PROCESS_VM", "2", "0, 1, no or yes");
     refused("NIXLRUN_PROCESS_VM", "maybe", "0, 1, no or yes");
 }

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "memory/file/file.h"
+#include "memory/file/file_gpu.h"
 #include "memory/file/kind.h"
 
 #include <errno.h>
@@ -44,6 +45,12 @@ static void file_why(const struct nxr_range *range, struct nxr_storage_why *why)
 static int file_start(char *why, size_t why_nbytes)
 {
     return nxr_file_engine_start(why, why_nbytes);
+}
+
+static void file_stop(void)
+{
+    nxr_file_gpu_stop();
+    nxr_file_engine_stop();
 }
 
 static int file_alloc(size_t nbytes, const struct nixl_mem_params *params,
@@ -123,7 +130,7 @@ const struct nxr_memory_kind nxr_memory_file = {
     .name = "file",
     .is_storage = true,
     .start = file_start,
-    .stop = nxr_file_engine_stop,
+    .stop = file_stop,
     .alloc = file_alloc,
     .adopt = file_adopt,
     .release = file_release,
@@ -140,5 +147,8 @@ const struct nxr_memory_kind nxr_memory_file = {
     .unpin = file_unpin,
     .expect = file_expect,
     .pci = file_pci,
+    .stage_begin = nxr_file_stage_begin,
+    .stage_end = nxr_file_stage_end,
+    .how = nxr_file_how,
     .why = file_why,
 };

@@ -13,6 +13,7 @@
 #include "storage/move.h"
 
 #include <pthread.h>
+#include <sys/types.h>
 
 struct nxr_file {
     struct nxr_range *range;
@@ -26,9 +27,17 @@ struct nxr_file {
     _Atomic uint64_t written; /* the end of the last byte that was put, in the file */
     struct nxr_storage_file opened;
 
+    /* For memory of GPUs (file_gpu.c), from the first operation with some on; lock: ways_lock. */
+    _Atomic int cufile_slot;           /* or one of enum nxr_file_cufile */
+    struct nxr_storage_file by_cufile; /* constant while there is a slot */
+    dev_t device;                      /* that the file system is on */
+    char cufile_why[160];              /* why it was refused */
+
     struct nxr_storage_why why; /* of the last request that failed; file_failure_lock */
     char path[];                /* as it was given, or as the kernel tells it */
 };
+
+enum nxr_file_cufile { NXR_FILE_REFUSED = -1, NXR_FILE_UNTRIED = -2 }; /* no slots */
 
 static inline struct nxr_file *nxr_file_of(const struct nxr_range *range)
 {

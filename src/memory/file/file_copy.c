@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies between files and host memory: as many requests as storage/move.h cuts them into, and
- * their end. A copy is freed by nxr_file_copy_test(), once no request is left. Requests end in any
- * thread. Lock: that of file_copies, a leaf.
+ * Copies between files and host memory, and by cuFile those between files and memory of GPUs: as
+ * many requests as storage/move.h cuts them into, and their end. A copy is freed by
+ * nxr_file_copy_test(), once no request is left. Requests end in any thread. Lock: that of
+ * file_copies, a leaf.
  */
 #include "config.h"
 
+#include "core/wait.h"
 #include "memory/file/file.h"
+#include "memory/file/file_gpu.h"
 #include "memory/file/kind.h"
+#include "storage/cufile/cufile.h"
 #include "util/spare.h"
 
 #include <errno.h>
@@ -18,8 +22,10 @@
 
 struct file_copy {
     struct nxr_file *file;
-    _Atomic uint32_t left; /* requests; and ARMED */
-    _Atomic int status;    /* the first failure */
+    struct nxr_file_way *way; /* of a GPU's, by cuFile; NULL: by the engine, with host memory */
+    uint64_t nbytes;          /* of a GPU's */
+    _Atomic uint32_t left;    /* requests; and ARMED */
+    _Atomic int status;       /* the first failure */
     size_t n_moves, room;
     struct nxr_storage_move moves[];
 };
@@ -41,7 +47,9 @@ static void file_move_ended(struct nxr_storage_move *move, int error)
 {
     struct file_copy *copy = move->owner;
     const struct nxr_storage_io *io = &move->io;
+    bool must_wake = copy->way != NULL; /* no engine does, in which a thread may sleep */
     int none = NIXL_OK;
+    uint32_t left;
 
     if (error != 0) {
         nxr_file_fail(copy->file, error, nxr_storage_action_name(io->action), io->nbytes,
@@ -51,8 +59,11 @@ static void file_move_ended(struct nxr_storage_move *move, int error)
         file_note_end(copy->file, io->offset + io->nbytes);
     }
     /* With the last one, the copy may be freed. */
-    if (atomic_fetch_sub(&copy->left, 1) == (ARMED | 1)) {
+    left = atomic_fetch_sub(&copy->left, 1);
+    if (left == (ARMED | 1)) {
         nxr_device_ended();
+    } else if (left == 1 && must_wake) {
+        nxr_wake_self();
     }
 }
 
@@ -73,13 +84,13 @@ static struct file_place file_place_of(const struct nxr_file *file,
                                is_put ? (char *)(uintptr_t)piece->src : piece->dst};
 }
 
-static size_t file_count(const struct nxr_file *file, const struct nxr_device_copy *copy,
-                         bool is_put)
+static size_t file_count(const struct nxr_file *file, const struct nxr_storage_file *opened,
+                         const struct nxr_device_copy *copy, bool is_put)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < copy->n_pieces; i++) {
-        n += nxr_storage_count(&file->opened, file_place_of(file, &copy->pieces[i], is_put).offset,
+        n += nxr_storage_count(opened, file_place_of(file, &copy->pieces[i], is_put).offset,
                                copy->pieces[i].nbytes);
     }
     return n;
@@ -105,6 +116,7 @@ static struct file_copy *file_copy_new(struct nxr_file *file, size_t n)
     if (made != NULL) {
         made->room = n;
         made->file = file;
+        made->way = NULL;
         atomic_init(&made->left, (uint32_t)n);
         atomic_init(&made->status, NIXL_OK);
         made->n_moves = 0;
@@ -114,14 +126,21 @@ static struct file_copy *file_copy_new(struct nxr_file *file, size_t n)
 
 static struct nxr_storage_moving file_moving(struct file_copy *made, bool is_put)
 {
-    return (struct nxr_storage_moving){&made->file->opened, is_put, made, file_move_ended};
+    const struct nxr_file *file = made->file;
+
+    return (struct nxr_storage_moving){made->way != NULL ? &file->by_cufile : &file->opened, is_put,
+                                       made, file_move_ended};
 }
 
-static struct file_copy *file_copy_cut(struct nxr_file *file, const struct nxr_device_copy *copy,
-                                       bool is_put)
+static struct file_copy *file_copy_cut(struct nxr_file *file, struct nxr_file_way *way,
+                                       const struct nxr_device_copy *copy, bool is_put)
 {
-    struct file_copy *made = file_copy_new(file, file_count(file, copy, is_put));
+    const struct nxr_storage_file *opened = way != NULL ? &file->by_cufile : &file->opened;
+    struct file_copy *made = file_copy_new(file, file_count(file, opened, copy, is_put));
 
+    if (made != NULL) {
+        made->way = way;
+    }
     for (size_t i = 0; made != NULL && i < copy->n_pieces; i++) {
         const struct nxr_storage_moving moving = file_moving(made, is_put);
         struct file_place place = file_place_of(file, &copy->pieces[i], is_put);
@@ -148,7 +167,7 @@ static struct file_copy *file_copy_sync(struct nxr_file *file)
     return made;
 }
 
-/* ---- the kind's functions -------------------------------------------------------------------- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 /*
  * May the file be changed there? A write beyond RLIMIT_FSIZE would raise SIGXFSZ in whatever thread
@@ -178,6 +197,71 @@ static int file_check_put(struct nxr_file *file, const struct nxr_device_copy *c
     return NIXL_OK;
 }
 
+/* ---- memory of GPUs -------------------------------------------------------------------------- */
+
+/* Does it consist of whole blocks? */
+static bool copy_is_of_blocks(const struct nxr_file *file, const struct nxr_device_copy *copy,
+                              bool is_put)
+{
+    for (size_t i = 0; i < copy->n_pieces; i++) {
+        const struct nxr_device_piece *piece = &copy->pieces[i];
+        const char *there = is_put ? piece->dst : piece->src;
+
+        if ((file->start + (uint64_t)(there - file->base)) % file->opened.block_nbytes != 0 ||
+            piece->nbytes % file->opened.block_nbytes != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Begin a copy by cuFile. NIXL_E_UNSUPPORTED: it goes through host memory, by staging. */
+static int gpu_copy_start(struct nxr_device_copy *copy, bool is_put)
+{
+    const struct nxr_range *range = is_put ? copy->dst : copy->src;
+    struct nxr_file *file = nxr_file_of(range);
+    struct nxr_memory_between between = {.storage = range,
+                                         .device = is_put ? copy->src : copy->dst,
+                                         .memory =
+                                             is_put ? copy->pieces[0].src : copy->pieces[0].dst,
+                                         .is_put = is_put};
+    struct nxr_file_way *way;
+    struct file_copy *made;
+    char why[1];
+
+    for (size_t i = 0; i < copy->n_pieces; i++) {
+        between.nbytes += copy->pieces[i].nbytes;
+    }
+    way = nxr_file_way_of(&between, why, sizeof(why));
+    if (way == NULL || !copy_is_of_blocks(file, copy, is_put) ||
+        (is_put && file_check_put(file, copy) != NIXL_OK) || !nxr_file_way_take(way)) {
+        return NIXL_E_UNSUPPORTED;
+    }
+    made = file_copy_cut(file, way, copy, is_put);
+    if (made == NULL) {
+        nxr_file_way_end(way, NXR_FILE_BY_CUFILE, 0);
+        return NIXL_E_NO_MEMORY;
+    }
+    made->nbytes = between.nbytes;
+    copy->by = NXR_METHOD_CUFILE;
+    copy->state[0] = made;
+    nxr_storage_begin(made->moves, made->n_moves, false);
+    return NIXL_INPROGRESS;
+}
+
+/* The last request of a copy by cuFile has ended. */
+static void gpu_copy_end(const struct file_copy *made, int status)
+{
+    char why[sizeof(made->file->cufile_why)];
+
+    nxr_file_way_end(made->way, NXR_FILE_BY_CUFILE, status == NIXL_OK ? made->nbytes : 0);
+    if (nxr_cufile_has_failed(atomic_load(&made->file->cufile_slot), why, sizeof(why))) {
+        nxr_file_way_refuse(made->way, why);
+    }
+}
+
+/* ---- the kind's functions -------------------------------------------------------------------- */
+
 int nxr_file_copy_start(struct nxr_device_copy *copy)
 {
     bool is_put = copy->dst != NULL && copy->dst->kind->kind == NIXL_MEM_FILE;
@@ -185,15 +269,17 @@ int nxr_file_copy_start(struct nxr_device_copy *copy)
     struct file_copy *made;
     int status;
 
-    if ((copy->dst != NULL && copy->src != NULL) || copy->reduction != NULL ||
-        copy->stream != NULL) {
-        return NIXL_E_UNSUPPORTED; /* staging goes through host memory */
+    if (copy->reduction != NULL || copy->stream != NULL) {
+        return NIXL_E_UNSUPPORTED; /* staging waits for the stream */
+    }
+    if (copy->dst != NULL && copy->src != NULL) {
+        return gpu_copy_start(copy, is_put);
     }
     status = is_put && !copy->is_sync ? file_check_put(file, copy) : NIXL_OK;
     if (status != NIXL_OK) {
         return status;
     }
-    made = copy->is_sync ? file_copy_sync(file) : file_copy_cut(file, copy, is_put);
+    made = copy->is_sync ? file_copy_sync(file) : file_copy_cut(file, NULL, copy, is_put);
     if (made == NULL) {
         return NIXL_E_NO_MEMORY;
     }
@@ -219,6 +305,9 @@ int nxr_file_copy_test(struct nxr_device_copy *copy)
         nxr_file_engine_disarm();
     }
     status = atomic_load(&made->status);
+    if (made->way != NULL) {
+        gpu_copy_end(made, status);
+    }
     file_copy_free(made);
     return status;
 }

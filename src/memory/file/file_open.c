@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "memory/file/file.h"
+#include "memory/file/file_gpu.h"
 #include "memory/file/kind.h"
 #include "util/log.h"
 
@@ -103,6 +104,7 @@ static struct nxr_file *file_new(const char *path)
 
     if (file != NULL) {
         file->opened = (struct nxr_storage_file)NXR_STORAGE_FILE_NONE;
+        atomic_init(&file->cufile_slot, NXR_FILE_UNTRIED);
         memcpy(file->path, path, strlen(path) + 1);
     }
     return file;
@@ -509,6 +511,7 @@ void nxr_file_close(struct nxr_file *file)
     const struct nxr_storage_engine *engine = nxr_file_engine(NULL);
 
     file_cut_end(file);
+    nxr_file_gpu_close(file);
     if (engine != NULL) {
         engine->file_remove(file->opened.slot);
         engine->file_remove(file->opened.direct_slot);
