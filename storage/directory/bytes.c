@@ -54,7 +54,7 @@ static int file_make(struct nxr_object_store *store, const char *name)
     return fd;
 }
 
-/* O_NONBLOCK: a FIFO of that name would block the thread. */
+/* O_NONBLOCK: a FIFO of that name would block the thread. nxr_opened_add() takes it off a file. */
 static int file_open(struct nxr_object_store *store, const char *name, bool is_writable)
 {
     int flags = (is_writable ? O_RDWR : O_RDONLY) | O_NONBLOCK;

@@ -7,6 +7,7 @@
 #include "util/hash.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -154,6 +155,8 @@ static struct nxr_opened *opened_new(const struct nxr_opened_cache *cache, const
         errno = error;
         return NULL;
     }
+    /* With O_NONBLOCK, io_uring ends a request that would have to wait with EAGAIN. */
+    (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     opened->file = (struct nxr_storage_file)NXR_STORAGE_FILE_NONE;
     opened->file.engine = cache->engine;
     opened->file.fd = fd;

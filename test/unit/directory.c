@@ -111,8 +111,10 @@ Test(directory, descriptors)
     nxr_opened_cache_init(&cache, root, &settings);
     for (int i = 0; i < 3; i++) { /* all are used: none can be closed */
         make_file(names[i]);
-        opened[i] = nxr_opened_add(&cache, names[i], openat(root, names[i], O_RDONLY), false);
+        opened[i] =
+            nxr_opened_add(&cache, names[i], openat(root, names[i], O_RDONLY | O_NONBLOCK), false);
         cr_assert(opened[i] != NULL);
+        cr_expect(eq(int, fcntl(opened[i]->file.fd, F_GETFL) & O_NONBLOCK, 0));
     }
     cr_expect(eq(int, (int)cache.n, 3));
     for (int i = 0; i < 3; i++) {
