@@ -6,6 +6,7 @@
  *   full     a file system without space, in SMALL_DISK
  *   disk     requests that end with EIO, as BAD_DISK says
  *   killed   an owner dies in the middle of puts
+ * and "direct": past the page cache.
  */
 #include "config.h"
 
@@ -27,6 +28,7 @@ static struct nixl_region *region;
 static struct nixl_directory_params params = NIXL_DIRECTORY_PARAMS_INIT;
 static char dir[400]; /* of this rank */
 static int rank, size;
+static uint32_t direct; /* a flag, or 0 */
 static unsigned char *out, *in;
 
 static const char *path_to(const char *name)
@@ -77,7 +79,7 @@ static void refused(void)
 
     MPT_STATUS(nixl_region_open_directory("directory", dir, NULL, &region), NIXL_E_NOT_FOUND);
     MPT_HAS("NIXL_DIRECTORY_CREATE");
-    params.flags = NIXL_DIRECTORY_CREATE;
+    params.flags = NIXL_DIRECTORY_CREATE | direct;
     MPT_STATUS(nixl_region_open_directory("directory", dir, &params, &region), NIXL_E_INVALID_ARG);
     MPT_HAS("holds no file");
     MPT_STATUS(nixl_region_open_directory("directory", "/dev/null", &params, &region),
@@ -116,7 +118,7 @@ static void full(void)
         mpt_skip("no right to mount a small file system");
     }
     snprintf(dir, sizeof(dir), "%s/%d", disk, rank);
-    params.flags = NIXL_DIRECTORY_CREATE;
+    params.flags = NIXL_DIRECTORY_CREATE | direct;
     params.nobjects = 8;
     params.object_nbytes = MIB;
     params.keys = NULL;
@@ -165,7 +167,7 @@ static void disk(void)
     struct nixl_op op = NIXL_OP_INIT;
     bool is_sync = strcmp(how, "sync") == 0;
 
-    params.flags = NIXL_DIRECTORY_CREATE;
+    params.flags = NIXL_DIRECTORY_CREATE | direct;
     params.nobjects = 2;
     params.object_nbytes = 4 * MIB;
     params.keys = NULL;
@@ -245,7 +247,7 @@ static void killed(void)
     static struct nixl_note note;
     int status = NIXL_OK;
 
-    params.flags = NIXL_DIRECTORY_CREATE;
+    params.flags = NIXL_DIRECTORY_CREATE | direct;
     params.nobjects = 4;
     params.object_nbytes = MIB;
     params.keys = NULL;
@@ -288,7 +290,8 @@ int main(int argc, char **argv)
     const char *base = getenv("TMPDIR");
 
     mpt_start();
-    MPT_TRUE(argc == 2);
+    MPT_TRUE(argc == 2 || argc == 3);
+    direct = argc == 3 && strcmp(argv[2], "direct") == 0 ? NIXL_DIRECTORY_DIRECT : 0;
     MPT_OK(nixl_init(NULL));
     rank = nixl_rank();
     size = nixl_size();
