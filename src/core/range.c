@@ -127,11 +127,13 @@ static void look_for_driver(void)
 
 static const struct nxr_range *find_in_table(const void *addr)
 {
+    uint64_t bounds = atomic_load_explicit(&nxr_range_bounds, memory_order_acquire);
+    uint32_t unit = (uint32_t)((uintptr_t)addr >> NXR_RANGE_UNIT_BITS);
     const struct nxr_range *found = NULL;
     size_t index;
 
-    if (atomic_load_explicit(&nxr_range_bounds, memory_order_acquire) == 0) {
-        return NULL; /* there is no range */
+    if (unit - (uint32_t)bounds >= (uint32_t)(bounds >> 32)) {
+        return NULL; /* it is in no range, or there is none */
     }
     pthread_rwlock_rdlock(&range_lock);
     index = find_index((uintptr_t)addr);

@@ -15,6 +15,7 @@
 #include "core/stats.h"
 #include "util/clock.h"
 #include "util/env.h"
+#include "util/spare.h"
 #include "util/status.h"
 #include "core/wait.h"
 
@@ -28,6 +29,7 @@ static struct nxr_list resolving = {&resolving, &resolving}; /* by age */
 static struct nxr_follower *due;                             /* what they follow is ordered */
 static atomic_bool has_due;
 _Atomic uint32_t nxr_n_done_unseen;
+static struct nxr_spares request_spares;
 
 bool nxr_request_any_done(void)
 {
@@ -450,7 +452,7 @@ void nxr_request_free(struct nixl_req *req)
         atomic_fetch_sub(&req->peer->n_requests, 1);
     }
     free(req->why);
-    free(req);
+    nxr_spare_give(&request_spares, req);
 }
 
 static bool request_peer_is_used(struct nxr_peer *peer)
@@ -504,7 +506,7 @@ void nxr_request_has_begun(struct nixl_req *req, struct nxr_peer *peer)
 struct nixl_req *nxr_request_new(const char *operation, const struct nxr_req_owner *owner,
                                  void *owned)
 {
-    struct nixl_req *req = malloc(sizeof(*req));
+    struct nixl_req *req = nxr_spare_take(&request_spares, sizeof(*req));
 
     if (req == NULL) {
         return NULL;
