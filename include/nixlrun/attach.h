@@ -210,6 +210,8 @@ NIXL_API int nixl_attach_rank(int through, uint64_t job, int job_rank, int64_t t
  * @return NIXL_OK           the other process has learned of it, or has ended
  * @return NIXL_INPROGRESS   the timeout is 0: it learns of it soon
  * @return NIXL_E_TIMEOUT    it has not answered in time. The attachment is ended nevertheless
+ * @return NIXL_E_CANCELED   another thread has called it with 0 meanwhile, which ends the wait, and
+ *                           for which that returns NIXL_INPROGRESS. It is ended nevertheless
  * @return NIXL_E_INVALID_ARG, NIXL_E_NOT_INIT
  * @return NIXL_E_PEER_LOST  the number has been detached before
  * Threads: any.

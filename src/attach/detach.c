@@ -23,7 +23,9 @@
 struct attach_peer {
     char name[NIXL_PUBLISH_NAME_MAX + 1]; /* under which the two have met */
     bool is_asking;           /* this process attaches to it, and has not heard from it yet */
+    bool is_awaited;          /* a call waits until it knows that this process has detached it */
     atomic_bool has_answered; /* it knows that this process has detached it */
+    atomic_bool is_given_up;  /* nobody waits for that any more */
 };
 static struct nxr_peer_slot attach_slot = {.nbytes = sizeof(struct attach_peer)};
 
@@ -153,20 +155,43 @@ static void detach_begin(struct nxr_peer *peer, bool may_wait, bool *is_known_p)
     nxr_subsystems_peer_detached(peer);
 }
 
+/*
+ * Another thread's call has begun to detach the peer: end its wait. False: none waits. Caller holds
+ * job.lock.
+ */
+static bool detach_give_up(struct nxr_peer *peer)
+{
+    struct attach_peer *ap = attach_peer_of(peer);
+
+    if (!ap->is_awaited) {
+        return false;
+    }
+    atomic_store(&ap->is_given_up, true);
+    nxr_wake_self();
+    return true;
+}
+
+/* A wait for a process to learn that it was detached. */
+struct detaching {
+    struct nxr_identity identity;
+    bool is_given_up; /* by another thread's call */
+};
+
 /* Has the other process learned of the end, or does it learn nothing any more? */
 static bool detach_is_known(void *arg)
 {
-    const struct nxr_identity *identity = arg;
+    struct detaching *detaching = arg;
     struct nxr_peer *peer;
     bool is_known;
 
     pthread_mutex_lock(&nxr_job.lock);
-    peer = nxr_attached_find(nxr_attached_number(identity));
+    peer = nxr_attached_find(nxr_attached_number(&detaching->identity));
     is_known = peer == NULL || !peer->is_detached ||
                atomic_load(&attach_peer_of(peer)->has_answered) || nxr_peer_is_gone_locked(peer) ||
                (nxr_peer_is_remote(peer) && nxr_peer_is_lost(peer));
+    detaching->is_given_up = !is_known && attach_peer_of(peer)->is_given_up;
     pthread_mutex_unlock(&nxr_job.lock);
-    return is_known;
+    return is_known || detaching->is_given_up;
 }
 
 /* End what detach_begin() has left, if it has. */
@@ -176,33 +201,43 @@ static void detach_end(int rank)
 
     pthread_mutex_lock(&nxr_job.lock);
     peer = nxr_attached_find(rank);
+    if (peer != NULL) {
+        attach_peer_of(peer)->is_awaited = false;
+    }
     if (peer != NULL && !nxr_peer_is_lost(peer)) {
         nxr_attached_end(peer);
     }
     pthread_mutex_unlock(&nxr_job.lock);
 }
 
-static int detach_wait(int rank, struct nxr_identity *identity, int64_t timeout_ns)
+static int detach_wait(int rank, struct detaching *detaching, int64_t timeout_ns)
 {
+    static const char operation[] = "nixl_detach";
     int status = nxr_wait_as(
-        detach_is_known, identity, timeout_ns, nxr_describe_reason,
-        &(const struct nxr_reason){.kind = NXR_WAIT_ATTACH, .peer = rank, .call = "nixl_detach"});
+        detach_is_known, detaching, timeout_ns, nxr_describe_reason,
+        &(const struct nxr_reason){.kind = NXR_WAIT_ATTACH, .peer = rank, .call = operation});
 
     detach_end(rank);
-    return status != NIXL_E_TIMEOUT
+    if (status == NIXL_E_TIMEOUT) {
+        return nxr_fail(status, operation, rank, "", 0,
+                        "%s did not answer within %s; the attachment is ended nevertheless",
+                        nxr_identity_name(&detaching->identity), nxr_duration(timeout_ns).text);
+    }
+    return !detaching->is_given_up
                ? status
-               : nxr_fail(status, "nixl_detach", rank, "", 0,
-                          "%s did not answer within %s; the attachment is ended nevertheless",
-                          nxr_identity_name(identity), nxr_duration(timeout_ns).text);
+               : nxr_fail(NIXL_E_CANCELED, operation, rank, "", 0,
+                          "another call has ended the wait for %s; the attachment is ended "
+                          "nevertheless",
+                          nxr_identity_name(&detaching->identity));
 }
 
 static int call_detach(int rank, int64_t timeout_ns)
 {
     static const char operation[] = "nixl_detach";
     int status = nxr_check_ready(operation);
-    struct nxr_identity identity;
+    struct detaching detaching = {.is_given_up = false};
     struct nxr_peer *peer;
-    bool is_known = false, was_detached = true;
+    bool is_known = false, was_detached = true, is_over = false;
 
     if (status != NIXL_OK) {
         return status;
@@ -219,15 +254,21 @@ static int call_detach(int rank, int64_t timeout_ns)
     peer = nxr_attached_find(rank);
     if (peer != NULL && !peer->is_detached) {
         was_detached = false;
-        identity = peer->identity;
+        detaching.identity = peer->identity;
         detach_begin(peer, timeout_ns > 0, &is_known);
+        attach_peer_of(peer)->is_awaited = !is_known;
+    } else if (peer != NULL && timeout_ns == 0) {
+        is_over = detach_give_up(peer);
     }
     pthread_mutex_unlock(&nxr_job.lock);
+    if (is_over) {
+        return NIXL_INPROGRESS;
+    }
     if (was_detached) {
         return peer == NULL ? nxr_fail_rank(operation, rank)
                             : nxr_peer_fail_lost(operation, rank, "");
     }
-    return is_known ? NIXL_OK : detach_wait(rank, &identity, timeout_ns);
+    return is_known ? NIXL_OK : detach_wait(rank, &detaching, timeout_ns);
 }
 
 int nixl_detach(int rank, int64_t timeout_ns)

@@ -14,7 +14,8 @@
  *     awaited  the same, within the patience of the tests
  *     publish  publish with ARGUMENT as schema, and wait until stdin ends; says how that ended
  *     several  publish NAME and another name at the same port
- *     stopped  attach, stop the publisher, detach; continue it, and detach
+ *     stopped  attach, stop the publisher, detach; continue it, attach, stop it, and detach in two
+ *              threads, one of which does not wait; continue it
  *     names    print the names that are published there
  *     refusals calls with arguments that are not allowed
  * Under a launcher each rank publishes NAME.RANK, and attaches to NAME.0 and to NAME.1. A publisher
@@ -420,11 +421,22 @@ static void several(void)
     }
 }
 
+static void *detach_patiently(void *rank_p)
+{
+    int rank = *(int *)rank_p;
+
+    MPT_EQ(nixl_detach(rank, MPT_PATIENCE), NIXL_E_CANCELED);
+    printf("%s\n", nixl_last_error()->text);
+    return NULL;
+}
+
 /* The publisher prints its pid first. */
 static void stopped(void)
 {
     pid_t pid = (pid_t)number_of_argument();
+    const int64_t until = mpt_now_ns() + MPT_PATIENCE;
     int rank = attach_to(name_of(0));
+    pthread_t thread;
 
     mpt_bring(pid, SIGSTOP, "T");
     MPT_EQ(nixl_detach(rank, 50 * MPT_MS), NIXL_E_TIMEOUT);
@@ -433,7 +445,16 @@ static void stopped(void)
     mpt_bring(pid, SIGCONT, "SR");
     rank = attach_to(name_of(0));
     say_hello(rank);
-    MPT_OK(nixl_detach(rank, MPT_PATIENCE));
+    mpt_bring(pid, SIGSTOP, "T");
+    MPT_EQ(pthread_create(&thread, NULL, detach_patiently, &rank), 0);
+    while (nixl_peer_state(rank) == NIXL_PEER_ALIVE) { /* the other call has not begun */
+        MPT_LT(mpt_now_ns(), until);
+        usleep(100);
+    }
+    MPT_EQ(nixl_detach(rank, 0), NIXL_INPROGRESS);
+    MPT_EQ(pthread_join(thread, NULL), 0);
+    MPT_EQ(nixl_detach(rank, 0), NIXL_E_PEER_LOST);
+    mpt_bring(pid, SIGCONT, "SR");
 }
 
 /* The names that are published there, one process more than this one's. */

@@ -1985,6 +1985,8 @@ extern "C" {
     #[doc = " @return NIXL_OK           the other process has learned of it, or has ended"]
     #[doc = " @return NIXL_INPROGRESS   the timeout is 0: it learns of it soon"]
     #[doc = " @return NIXL_E_TIMEOUT    it has not answered in time. The attachment is ended nevertheless"]
+    #[doc = " @return NIXL_E_CANCELED   another thread has called it with 0 meanwhile, which ends the wait, and"]
+    #[doc = "                           for which that returns NIXL_INPROGRESS. It is ended nevertheless"]
     #[doc = " @return NIXL_E_INVALID_ARG, NIXL_E_NOT_INIT"]
     #[doc = " @return NIXL_E_PEER_LOST  the number has been detached before"]
     #[doc = " Threads: any."]
