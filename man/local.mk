@@ -34,7 +34,7 @@ man_aliases = %D%/nixl_publish.3 %D%/nixl_publish_list.3 %D%/nixl_publish_query.
 	%D%/nixl_region_of.3 %D%/nixl_region_nbytes.3 \
 	%D%/nixl_region_open.3 %D%/nixl_region_query.3 %D%/nixl_region_query_extent.3 \
 	%D%/nixl_region_register.3 %D%/nixl_region_register_extents.3 \
-	%D%/nixl_region_unmap.3 %D%/nixl_req_cancel.3 %D%/nixl_req_detach.3 %D%/nixl_req_test.3 \
+	%D%/nixl_region_unmap.3 %D%/nixl_question_cancel.3 %D%/nixl_req_cancel.3 %D%/nixl_req_detach.3 %D%/nixl_req_test.3 \
 	%D%/nixl_req_wait.3 %D%/nixl_req_wait_any.3 %D%/nixl_route_query_segment.3 %D%/nixl_scope.3 %D%/nixl_signal_add.3 %D%/nixl_signal_set.3 \
 	%D%/nixl_signal_wait.3 %D%/nixl_stats_sum.3 %D%/nixl_signal_wait_any.3 %D%/nixl_size.3 \
 	%D%/nixl_word_wait.3 %D%/nixl_word_wait_any.3 \

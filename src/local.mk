@@ -55,7 +55,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/core/identity.c %D%/core/identity.h \
 	%D%/core/inflight.c \
 	%D%/core/job.c %D%/core/job.h \
-	%D%/core/late.c %D%/core/late.h \
+	%D%/core/asking.c %D%/core/asking.h %D%/core/late.c %D%/core/late.h \
 	%D%/core/life.c %D%/core/life.h \
 	%D%/core/node.c %D%/core/node.h \
 	%D%/core/observe.c %D%/core/observe.h \

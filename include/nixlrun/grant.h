@@ -86,6 +86,7 @@ NIXL_API int nixl_grant_create(const struct nixl_blocks *blocks,
  * the job nor attached; the lifetime is not above 0
  * @return NIXL_E_STALE        the grant has ended, or no use is left; the detail says why
  * @return NIXL_E_PEER_LOST, NIXL_E_UNSUPPORTED, NIXL_E_TIMEOUT  as nixl_region_is_published()
+ * @return NIXL_E_CANCELED     nixl_question_cancel() has ended it; perhaps it was renewed
  * Threads: any.
  */
 NIXL_API int nixl_grant_renew(const char *token, int64_t lifetime_ns) NIXL_MUST_CHECK;

@@ -81,6 +81,7 @@ struct nixl_object_params {
  * @return NIXL_E_NAME_IN_USE  this rank has an open region of that name
  * @return NIXL_E_RANGE        more bytes than a region can have, or than objects of 10,000 parts
  * @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY
+ * @return NIXL_E_CANCELED     nixl_question_cancel() has ended it
  * @return NIXL_E_STORAGE      the store failed otherwise: nixl_last_error() says how
  * Later failures end puts, gets and flushes with NIXL_E_STORAGE at the rank that called, with key
  * and reason, and an errno as native_code: ENOENT for a get of an object that is not there.
@@ -118,6 +119,7 @@ struct nixl_object_info {
  * @return NIXL_E_INVALID_ARG  not such a region of this rank; a bad info_p
  * @return NIXL_E_RANGE        the region has not so many objects
  * @return NIXL_E_TIMEOUT, NIXL_E_ACCESS, NIXL_E_STORAGE
+ * @return NIXL_E_CANCELED     nixl_question_cancel() has ended it
  * Threads: any.
  */
 NIXL_API int nixl_object_stat(struct nixl_region *region, uint64_t object, int64_t timeout_ns,
@@ -140,7 +142,7 @@ typedef int nixl_object_list_fn(const struct nixl_object_info *info, void *arg);
  * all of it has come in time. For a part of it: a region of a longer path.
  *
  * @param after  go on behind this key, without the URL's path; NULL: from the first on
- * Other parameters and returns as nixl_object_stat(); NIXL_E_CANCELED: `each` has ended it;
+ * Other parameters and returns as nixl_object_stat(); NIXL_E_CANCELED: `each` has ended it, too;
  * NIXL_E_NO_MEMORY: for the list.
  */
 NIXL_API int nixl_object_list(struct nixl_region *region, const char *after, int64_t timeout_ns,

@@ -62,6 +62,19 @@ NIXL_API int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns,
  */
 NIXL_API int nixl_req_detach(struct nixl_req **req_p);
 
+/**
+ * End the questions that a thread asks, which is in nixl_region_open_object(),
+ * nixl_region_open_directory(), nixl_object_stat(), nixl_object_delete(), nixl_object_list(),
+ * nixl_grant_query() or nixl_grant_renew(): that call returns NIXL_E_CANCELED soon, unless its
+ * answer comes just then. Whether the other side has done what was asked is not known.
+ * @param thread  what gettid() gives that thread; 0: all of this process
+ * @return NIXL_OK             it asks something, or one of them does
+ * @return NIXL_INPROGRESS     it asks nothing now; perhaps it is about to, or between two questions
+ * @return NIXL_E_INVALID_ARG  a negative number; NIXL_E_NOT_INIT
+ * Threads: any; never waits.
+ */
+NIXL_API int nixl_question_cancel(int64_t thread);
+
 #ifdef __cplusplus
 }
 #endif

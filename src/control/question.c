@@ -4,6 +4,7 @@
 
 #include "control/question.h"
 #include "control/dispatch.h"
+#include "core/asking.h"
 #include "core/subsystem.h"
 #include "core/service.h"
 #include "control/wire.h"
@@ -16,7 +17,11 @@ struct question {
     struct nxr_peer *peer;
     union nxr_wire_message *message; /* the question, then the answer */
     _Atomic int status;              /* NIXL_INPROGRESS until it is answered */
+    struct nxr_asking *asking;       /* NULL: nobody cancels it */
 };
+
+/* A connection is waited for so long before the thread looks whether it is canceled. */
+#define LOOK_NS (50 * NXR_MS)
 
 static struct nxr_list questions = {&questions, &questions};
 static uint64_t question_last_ask;
@@ -57,12 +62,17 @@ void nxr_questions_end(struct nxr_peer *peer)
     }
 }
 
+static bool question_is_canceled(const struct question *question)
+{
+    return question->asking != NULL && nxr_asking_is_canceled(question->asking);
+}
+
 static bool question_is_answered(void *arg)
 {
     const struct question *question = arg;
 
     return atomic_load_explicit(&question->status, memory_order_acquire) != NIXL_INPROGRESS ||
-           nxr_peer_is_lost(question->peer);
+           nxr_peer_is_lost(question->peer) || question_is_canceled(question);
 }
 
 /*
@@ -85,31 +95,77 @@ static bool question_send(struct question *question)
     return is_up;
 }
 
-int nxr_question_ask(struct nxr_peer *peer, union nxr_wire_message *message, int64_t timeout_ns)
+/* Connect to the peer, as nxr_peer_connect(). */
+static int question_connect(const struct question *question, int64_t timeout_ns, int64_t deadline)
 {
-    struct question question = {.peer = peer, .message = message};
-    int64_t deadline = nxr_deadline(timeout_ns);
-    int status = nxr_peer_connect(peer, timeout_ns), answer;
+    for (;;) {
+        const int64_t left = nxr_left(timeout_ns, deadline);
+        const bool is_last = question->asking == NULL || left <= LOOK_NS;
+        int status = nxr_peer_connect(question->peer, is_last ? left : LOOK_NS);
 
-    nxr_list_init(&question.link);
-    atomic_init(&question.status, NIXL_INPROGRESS);
+        if (question_is_canceled(question)) {
+            return NIXL_E_CANCELED;
+        }
+        if (is_last || status != NIXL_E_TIMEOUT) {
+            return status;
+        }
+    }
+}
+
+static int question_ask(struct question *question, int64_t timeout_ns)
+{
+    struct nxr_peer *peer = question->peer;
+    int64_t deadline = nxr_deadline(timeout_ns);
+    int status = question_connect(question, timeout_ns, deadline), answer;
+
+    nxr_list_init(&question->link);
+    atomic_init(&question->status, NIXL_INPROGRESS);
     if (status != NIXL_OK || nxr_peer_is_lost(peer)) {
         return status == NIXL_OK ? NIXL_E_PEER_LOST : status;
     }
-    if (!question_send(&question)) {
+    if (!question_send(question)) {
         return nxr_peer_is_lost(peer) ? NIXL_E_PEER_LOST : NIXL_E_UNSUPPORTED;
     }
-    status = nxr_wait_as(question_is_answered, &question, nxr_left(timeout_ns, deadline),
+    status = nxr_wait_as(question_is_answered, question, nxr_left(timeout_ns, deadline),
                          nxr_describe_reason,
                          &(const struct nxr_reason){.kind = NXR_WAIT_ANSWER, .peer = peer->rank});
     pthread_mutex_lock(&nxr_job.lock);
-    nxr_list_remove(&question.link);
+    nxr_list_remove(&question->link);
     pthread_mutex_unlock(&nxr_job.lock);
-    answer = atomic_load(&question.status);
+    answer = atomic_load(&question->status);
     if (answer != NIXL_INPROGRESS) {
         return answer;
     }
-    return nxr_peer_is_lost(peer) ? NIXL_E_PEER_LOST : status;
+    if (nxr_peer_is_lost(peer)) {
+        return NIXL_E_PEER_LOST;
+    }
+    return question_is_canceled(question) ? NIXL_E_CANCELED : status;
+}
+
+int nxr_question_ask(struct nxr_peer *peer, union nxr_wire_message *message, int64_t timeout_ns)
+{
+    struct question question = {.peer = peer, .message = message};
+
+    return question_ask(&question, timeout_ns);
+}
+
+static void wake_asking(struct nxr_asking *asking)
+{
+    (void)asking;
+    nxr_wake_self();
+}
+
+int nxr_question_ask_openly(struct nxr_peer *peer, union nxr_wire_message *message,
+                            int64_t timeout_ns)
+{
+    struct nxr_asking asking;
+    struct question question = {.peer = peer, .message = message, .asking = &asking};
+    int status;
+
+    nxr_asking_begin(&asking, wake_asking);
+    status = question_ask(&question, timeout_ns);
+    nxr_asking_end(&asking);
+    return status;
 }
 
 static void question_register(void)

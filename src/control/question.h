@@ -19,6 +19,10 @@ union nxr_wire_message;
  */
 int nxr_question_ask(struct nxr_peer *peer, union nxr_wire_message *message, int64_t timeout_ns);
 
+/* The same for a public call that nixl_question_cancel() may end: NIXL_E_CANCELED. */
+int nxr_question_ask_openly(struct nxr_peer *peer, union nxr_wire_message *message,
+                            int64_t timeout_ns);
+
 /*
  * An answer has come: the handler of its type, unless that has one of its own, which passes on what
  * is not its own. Numbers of questions are below NXR_QUESTION_OTHERS. Caller holds job.lock.

@@ -120,6 +120,8 @@ static int fail_ask(const char *operation, int rank, int status)
         return nxr_peer_fail_lost(operation, rank, "");
     case NIXL_E_UNSUPPORTED:
         return nxr_peer_fail_unreached(operation, nxr_peer_find(rank));
+    case NIXL_E_CANCELED:
+        return nxr_fail(status, operation, rank, "", 0, "nixl_question_cancel() has ended it");
     default:
         return nxr_fail(status, operation, rank, "", 0,
                         "%s, which owns the grant, has not answered within %s "
@@ -137,7 +139,7 @@ static int ask_owner(const char *operation, const struct nxr_token *token, int r
     if (status != NIXL_OK) {
         return status;
     }
-    status = nxr_question_ask(nxr_peer_find(rank), message, nxr_env.op_timeout);
+    status = nxr_question_ask_openly(nxr_peer_find(rank), message, nxr_env.op_timeout);
     return status == NIXL_OK ? status : fail_ask(operation, rank, status);
 }
 

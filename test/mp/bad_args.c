@@ -464,6 +464,7 @@ static void bad_timeouts(void)
     for (size_t i = 0; i < sizeof(timeouts) / sizeof(timeouts[0]); i++) {
         int64_t bad = timeouts[i];
 
+        MPT_STATUS(nixl_question_cancel(bad), NIXL_E_INVALID_ARG);
         MPT_STATUS(nixl_notify(0, 1, NULL, 0, bad), NIXL_E_INVALID_ARG);
         MPT_STATUS(nixl_notify_recv(0, 0, 0, bad, &note), NIXL_E_INVALID_ARG);
         MPT_STATUS(nixl_put_notify(0, region, 0, memory, 8, 1, NULL, 0, bad), NIXL_E_INVALID_ARG);

@@ -310,6 +310,7 @@ void mpt_every_call(struct nixl_region *region, int expected)
     MPT_STATUS(nixl_debug_dump(2), expected);
     MPT_TRUE(nixl_host(0) == NULL);
     MPT_STATUS(nixl_rank_kill(0), expected);
+    MPT_STATUS(nixl_question_cancel(0), expected);
     MPT_STATUS(nixl_route_query(0, 0, &route), expected);
     MPT_STATUS(nixl_route_query_segment(0, region, NULL, 0, &route), expected);
     MPT_STATUS(nixl_stats_query(0, &stats), expected);

@@ -4,7 +4,8 @@
  *
  *     fault_stop timeouts|words|copy|kill|serving
  *
- * timeouts  every call with a timeout comes back; what needs no answer works
+ * timeouts  every call with a timeout comes back; what needs no answer works; a question ends when
+ *           another thread says so
  * words     words of its registered memory: what has timed out, or was canceled, is not done later
  * copy      a peer that is stopped in the middle of a put: close says so, and succeeds when it
  *           goes on
@@ -13,6 +14,7 @@
  *           NIXLRUN_OP_TIMEOUT=500ms): the put ends with NIXL_E_TIMEOUT when nothing moves any
  *           more
  */
+#define _GNU_SOURCE /* gettid */
 #include "mptest.h"
 
 #include <pthread.h>
@@ -28,6 +30,7 @@
 #define TAG_NEVER 0xfc02
 #define TAG_FILL  0xfc03
 #define TAG_DONE  0xfc04
+#define TAG_TOKEN 0xfc05
 
 #define NBYTES (48u << 20)
 
@@ -60,6 +63,51 @@ static void send_pid(void)
         MPT_GE(mpt_now_ns() - _start_ns, (_timeout_ns));                                           \
     } while (0)
 
+/* ---- questions ------------------------------------------------------------------------------- */
+
+static char token[NIXL_TOKEN_MAX + 1];
+static _Atomic int64_t asking_thread;
+
+static void *ask_for_grant(void *arg)
+{
+    struct nixl_grant_info info = NIXL_GRANT_INFO_INIT;
+
+    atomic_store(&asking_thread, gettid());
+    MPT_STATUS(nixl_grant_query(token, &info), NIXL_E_CANCELED);
+    MPT_HAS("nixl_question_cancel() has ended it");
+    return arg;
+}
+
+/* The owner is stopped; the other thread asks soon. */
+static void check_question(void)
+{
+    const int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
+    pthread_t thread;
+    int status;
+
+    MPT_EQ(nixl_question_cancel(gettid()), NIXL_INPROGRESS);
+    MPT_EQ(pthread_create(&thread, NULL, ask_for_grant, NULL), 0);
+    do {
+        MPT_LT(mpt_now_ns(), end_ns);
+        status = atomic_load(&asking_thread) == 0 ? NIXL_INPROGRESS
+                                                  : nixl_question_cancel(asking_thread);
+    } while (status == NIXL_INPROGRESS);
+    MPT_OK(status);
+    MPT_EQ(pthread_join(thread, NULL), 0);
+    MPT_EQ(nixl_question_cancel(0), NIXL_INPROGRESS);
+}
+
+static void lend(struct nixl_region *region, struct nixl_req **req_p)
+{
+    struct nixl_blocks blocks = NIXL_BLOCKS_INIT;
+
+    blocks.region = region;
+    blocks.block_nbytes = 64;
+    blocks.nblocks = 1;
+    MPT_EQ(nixl_grant_create(&blocks, NULL, token, sizeof(token), req_p), NIXL_INPROGRESS);
+    MPT_OK(nixl_notify(0, TAG_TOKEN, token, sizeof(token), MPT_PATIENCE));
+}
+
 static void check_timeouts(struct nixl_region *region, pid_t pid)
 {
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
@@ -84,6 +132,7 @@ static void check_timeouts(struct nixl_region *region, pid_t pid)
     MPT_OK(nixl_region_open("unknown", &unknown));
     TIMES_OUT(nixl_region_query(1, unknown, 20 * MPT_MS, &info), 20 * MPT_MS);
     TIMES_OUT(nixl_event_recv(20 * MPT_MS, &event), 20 * MPT_MS);
+    check_question();
     MPT_EQ(nixl_peer_state(1), NIXL_PEER_ALIVE);
     MPT_EQ(kill(pid, SIGCONT), 0);
     MPT_OK(nixl_notify(1, TAG_DONE, &n_sent, 8, NIXL_FOREVER));
@@ -109,14 +158,21 @@ static void count_notes(void)
 static void test_timeouts(void)
 {
     struct nixl_region *region = NULL;
+    struct nixl_req *lent = NULL;
 
     MPT_OK(nixl_region_alloc("stop", 64, NULL, &region));
     mpt_barrier();
     if (nixl_rank() == 0) {
+        nixl_note_init(&note);
+        MPT_OK(nixl_notify_recv(1, TAG_TOKEN, UINT64_MAX, MPT_PATIENCE, &note));
+        memcpy(token, note.payload, sizeof(token));
         check_timeouts(region, receive_pid());
     } else {
+        lend(region, &lent);
         send_pid();
         count_notes();
+        MPT_OK(nixl_grant_revoke(token, MPT_PATIENCE));
+        MPT_STATUS(nixl_req_wait(&lent, MPT_PATIENCE), NIXL_E_CANCELED);
     }
     mpt_barrier();
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));

@@ -21,7 +21,6 @@ struct AttachCall {
     int64_t timeout_ns = 0;
     int rank = -1;
 
-    AttachCall() = default;
     AttachCall(const std::string &place, const std::string &who, const std::string &what)
         : where(text_of(place, "where")), name(text_of(who, "name")),
           schema(text_of(what, "schema"))
@@ -63,44 +62,17 @@ static void attach_unpublish(const std::string &where, const std::string &name)
     check(status);
 }
 
-static std::string attach_published(const std::string &where, nb::handle timeout)
-{
-    static const size_t room = 256 * 1024;
-    auto call = std::make_shared<AttachCall>(where, "", "");
-
-    call->timeout_ns = read_timeout(timeout);
-    call->text.resize(room);
-    CallResult result = call_aside(call, [](void *state) {
-        auto *list = (AttachCall *)state;
-
-        return nixl_publish_list(list->where.c_str(), list->timeout_ns, list->text.data(),
-                                 list->text.size(), nullptr);
-    });
-    if (result.status != NIXL_OK) {
-        fail(result.detail);
-    }
-    return call->text.c_str();
-}
+/* ---- attaching ------------------------------------------------------------------------------- */
 
 constexpr int64_t ATTACH_MOST_NS = 3 * SLICE_NS; /* less than closing the job waits */
 constexpr int64_t ATTACH_LEAST_NS = 1000 * 1000;
 
-/* Does nobody want the result any more? */
-static void check_wanted(nb::handle is_wanted)
-{
-    check_leaving();
-    if (!is_wanted.is_none() && !nb::cast<bool>(is_wanted())) {
-        fail(plain_detail(NIXL_E_CANCELED, -1, "nixl_attach"));
-    }
-}
-
 /*
- * Attempts in slices of the time, so that nothing waits for a name that nobody has published when
- * the job is closed, or the caller does not want it any more. A publisher that is there has longer
- * and longer to answer.
+ * Attempts in slices of the time, so that nothing waits for others when the job is closed, or
+ * nobody wants the result any more. Who is there and does not answer has longer and longer for it.
  */
-static CallResult attach_in_slices(const AttachCall &wanted, int64_t timeout_ns,
-                                   nb::handle is_wanted, int *rank_p)
+template <typename Call>
+static std::shared_ptr<Call> attach_in_slices(const Call &wanted, int64_t timeout_ns)
 {
     const int64_t begin = timeout_ns == NIXL_FOREVER ? 0 : now_ns();
     int64_t most = SLICE_NS;
@@ -109,79 +81,100 @@ static CallResult attach_in_slices(const AttachCall &wanted, int64_t timeout_ns,
         const int64_t left =
             timeout_ns == NIXL_FOREVER ? timeout_ns : timeout_ns - (now_ns() - begin);
         const bool is_last = left <= most;
-        auto call = std::make_shared<AttachCall>(wanted);
+        auto call = std::make_shared<Call>(wanted);
 
         if (is_last) { /* 0 would mean something else */
             call->timeout_ns = timeout_ns == 0 ? 0 : std::max(left, ATTACH_LEAST_NS);
         } else { /* the last one is a whole one, whose length the text of the failure has */
             call->timeout_ns = left < 2 * most ? left - most : most;
         }
-        CallResult result = call_aside(call, [](void *state) {
-            auto *attach = (AttachCall *)state;
-
-            return nixl_attach(attach->where.c_str(), attach->name.c_str(), attach->schema.c_str(),
-                               attach->timeout_ns, &attach->rank);
-        });
-        const bool is_over = result.status != NIXL_E_NOT_FOUND && result.status != NIXL_E_TIMEOUT;
-        if (is_over || is_last) {
-            *rank_p = call->rank;
+        const int64_t attempted = now_ns();
+        CallResult result = call_aside(call, [](void *state) { return ((Call *)state)->run(); });
+        if (is_last || call->is_final(result.status, now_ns() - attempted)) {
+            if (result.status == NIXL_OK) {
+                return call;
+            }
             tell_whole_time(&result.detail, timeout_ns, call->timeout_ns);
-            return result;
+            if (result.status == NIXL_INPROGRESS) {
+                result.detail = plain_detail(NIXL_E_TIMEOUT, -1, "nixl_attach");
+                result.detail.text = "no living process has published '" + wanted.name + "' in '" +
+                                     wanted.where + "' yet";
+            }
+            fail(result.detail);
         }
         if (result.status == NIXL_E_TIMEOUT && most < ATTACH_MOST_NS) {
             most += SLICE_NS;
         }
-        check_wanted(is_wanted);
+        check_leaving();
     }
 }
+
+struct AttachName : AttachCall {
+    using AttachCall::AttachCall;
+    int run()
+    {
+        return nixl_attach(where.c_str(), name.c_str(), schema.c_str(), timeout_ns, &rank);
+    }
+    static bool is_final(int status, int64_t)
+    {
+        return status != NIXL_E_NOT_FOUND && status != NIXL_E_TIMEOUT;
+    }
+};
 
 static int attach_attach(const std::string &where, const std::string &name,
-                         const std::string &schema, nb::handle timeout, nb::handle is_wanted)
+                         const std::string &schema, nb::handle timeout)
 {
-    int rank = -1;
-    CallResult result =
-        attach_in_slices(AttachCall(where, name, schema), read_timeout(timeout), is_wanted, &rank);
-
-    if (result.status == NIXL_INPROGRESS) {
-        Detail detail = plain_detail(NIXL_E_TIMEOUT, -1, "nixl_attach");
-
-        detail.text = "no living process has published '" + name + "' in '" + where + "' yet";
-        fail(detail);
-    }
-    if (result.status != NIXL_OK) {
-        fail(result.detail);
-    }
-    return rank;
+    return attach_in_slices(AttachName(where, name, schema), read_timeout(timeout))->rank;
 }
 
-/* What nixl_attach_rank() is about. */
-struct AttachRankCall {
-    int through;
-    uint64_t job;
-    int job_rank;
-    int64_t timeout_ns;
-    int rank = -1;
+struct AttachRank : AttachCall {
+    int through = -1, job_rank = -1;
+    uint64_t job = 0;
+
+    AttachRank() : AttachCall("", "", "")
+    {
+    }
+    int run()
+    {
+        return nixl_attach_rank(through, job, job_rank, timeout_ns, &rank);
+    }
+    /* What may change is tried again for all of the time. */
+    bool is_final(int status, int64_t took_ns) const
+    {
+        return status == NIXL_OK || took_ns < timeout_ns;
+    }
 };
 
 static int attach_attach_rank(nb::handle through, nb::handle job, nb::handle job_rank,
                               nb::handle timeout)
 {
-    auto call = std::make_shared<AttachRankCall>();
+    AttachRank wanted;
 
-    call->through = read_rank(through);
-    call->job = read_u64(job, "job");
-    call->job_rank = read_rank(job_rank);
-    call->timeout_ns = read_timeout(timeout);
-    CallResult result = call_aside(call, [](void *state) {
-        auto *attach = (AttachRankCall *)state;
+    wanted.through = read_rank(through);
+    wanted.job = read_u64(job, "job");
+    wanted.job_rank = read_rank(job_rank);
+    return attach_in_slices(wanted, read_timeout(timeout))->rank;
+}
 
-        return nixl_attach_rank(attach->through, attach->job, attach->job_rank, attach->timeout_ns,
-                                &attach->rank);
-    });
-    if (result.status != NIXL_OK) {
-        fail(result.detail);
+struct AttachList : AttachCall {
+    using AttachCall::AttachCall;
+    int run()
+    {
+        return nixl_publish_list(where.c_str(), timeout_ns, text.data(), text.size(), nullptr);
     }
-    return call->rank;
+    static bool is_final(int status, int64_t)
+    {
+        return status != NIXL_E_TIMEOUT;
+    }
+};
+
+static std::string attach_published(const std::string &where, nb::handle timeout)
+{
+    static const size_t room = 256 * 1024;
+    AttachList wanted(where, "", "");
+
+    wanted.text.resize(room);
+    return attach_in_slices(wanted, read_timeout(timeout))->text.c_str();
 }
 
 static int attach_number(nb::handle job, nb::handle job_rank)
@@ -192,17 +185,29 @@ static int attach_number(nb::handle job, nb::handle job_rank)
     return rank;
 }
 
+struct Detaching {
+    int rank;
+    int64_t timeout_ns;
+    int run()
+    {
+        return nixl_detach(rank, timeout_ns);
+    }
+};
+
+/* If a signal ends the wait, so does the call. */
 static void attach_detach(nb::handle rank, nb::handle timeout)
 {
-    auto call = std::make_shared<AttachCall>();
+    auto call = std::make_shared<Detaching>();
+    CallResult result;
 
     call->rank = read_rank(rank);
     call->timeout_ns = read_timeout(timeout);
-    CallResult result = call_aside(call, [](void *state) {
-        auto *attach = (AttachCall *)state;
-
-        return nixl_detach(attach->rank, attach->timeout_ns);
-    });
+    try {
+        result = call_aside(call, [](void *state) { return ((Detaching *)state)->run(); });
+    } catch (...) {
+        (void)nixl_detach(call->rank, 0);
+        throw;
+    }
     if (result.status != NIXL_OK && result.status != NIXL_INPROGRESS) {
         fail(result.detail);
     }
@@ -214,8 +219,7 @@ void bind_attach(nb::module_ &module)
     module.def("published_at", &attach_published_at, "where"_a, "name"_a);
     module.def("published", &attach_published, "where"_a, "timeout"_a.none());
     module.def("unpublish", &attach_unpublish, "where"_a, "name"_a);
-    module.def("attach", &attach_attach, "where"_a, "name"_a, "schema"_a, "timeout"_a.none(),
-               "is_wanted"_a.none());
+    module.def("attach", &attach_attach, "where"_a, "name"_a, "schema"_a, "timeout"_a.none());
     module.def("attach_rank", &attach_attach_rank, "through"_a, "job"_a, "job_rank"_a,
                "timeout"_a.none());
     module.def("peer_number", &attach_number, "job"_a, "job_rank"_a);

@@ -29,9 +29,9 @@ using namespace nb::literals;
 namespace nx
 {
 
-constexpr size_t LOCKED_NBYTES = 4096;              /* copies up to this keep the GIL */
-constexpr int64_t MAIN_SLICE_NS = 50 * 1000 * 1000; /* the main thread looks for signals */
-constexpr int64_t SLICE_NS = 500 * 1000 * 1000;     /* others look whether the job is closed */
+constexpr size_t LOCKED_NBYTES = 4096;               /* copies up to this keep the GIL */
+constexpr int64_t SHORT_SLICE_NS = 50 * 1000 * 1000; /* looking for signals, or for Cancel */
+constexpr int64_t SLICE_NS = 500 * 1000 * 1000;      /* others look whether the job is closed */
 
 /* ---- failures (error.cpp) -------------------------------------------------------------------- */
 
@@ -207,8 +207,10 @@ bool is_main_thread();
 int64_t now_ns();
 /* Raise what a signal handler raised, such as KeyboardInterrupt. */
 void check_signals();
-/* ClosedError if the job is being closed. */
+/* ClosedError if the job is being closed, CanceledError if nobody wants this thread's call. */
 void check_leaving();
+/* How long this thread waits before it looks again for what may end its wait. */
+int64_t slice_of_thread();
 /* A wait was cut into slices: give the text of the last one the whole time. */
 void tell_whole_time(Detail *detail, int64_t timeout_ns, int64_t slice_ns);
 [[noreturn]] void fail_timeout(int64_t timeout_ns, int64_t slice_ns);
@@ -220,7 +222,7 @@ void tell_whole_time(Detail *detail, int64_t timeout_ns, int64_t slice_ns);
  */
 template <typename Call> int wait_in_slices(int64_t timeout_ns, Call call)
 {
-    const int64_t most = is_main_thread() ? MAIN_SLICE_NS : SLICE_NS;
+    const int64_t most = slice_of_thread();
     const int64_t begin = timeout_ns == NIXL_FOREVER || timeout_ns == 0 ? 0 : now_ns();
 
     for (;;) {
@@ -305,6 +307,7 @@ void bind_pair(nb::module_ &module);
 void bind_log(nb::module_ &module);
 void bind_stats(nb::module_ &module);
 void bind_storage(nb::module_ &module);
+void bind_wait(nb::module_ &module);
 
 } // namespace nx
 

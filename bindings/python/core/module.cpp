@@ -22,6 +22,7 @@ NB_MODULE(_core, module)
     nb::set_leak_warnings(false); /* a program that exits need not free its regions */
     nx::bind_errors(module);
     nx::bind_arguments(module);
+    nx::bind_wait(module);
     nx::bind_job(module);
     nx::bind_attach(module);
     nx::bind_context(module);

@@ -238,11 +238,12 @@ void questions_wait(const std::shared_ptr<Questions> &questions, int64_t timeout
 
     while (questions != nullptr) {
         const int64_t left =
-            timeout_ns == NIXL_FOREVER ? SLICE_NS : timeout_ns - (now_ns() - begin);
+            timeout_ns == NIXL_FOREVER ? slice_of_thread() : timeout_ns - (now_ns() - begin);
         {
             Unlocked unlocked;
             std::unique_lock<std::mutex> guard(questions->lock);
-            const auto slice = std::chrono::nanoseconds(std::clamp<int64_t>(left, 0, SLICE_NS));
+            const auto slice =
+                std::chrono::nanoseconds(std::clamp<int64_t>(left, 0, slice_of_thread()));
 
             if (questions->changed.wait_for(guard, slice, [&] { return questions->n == 0; })) {
                 return;
@@ -252,6 +253,7 @@ void questions_wait(const std::shared_ptr<Questions> &questions, int64_t timeout
             fail(plain_detail(NIXL_E_TIMEOUT, -1, "nixl_region_close"));
         }
         check_signals();
+        check_leaving();
     }
 }
 

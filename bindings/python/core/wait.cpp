@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <mutex>
+#include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
 
@@ -127,11 +128,55 @@ void stay_at_exit()
     }
 }
 
+/*
+ * By which other threads end the waits of one that makes a call for a task (nixlrun/_pump.py). It
+ * looks every SHORT_SLICE_NS, where a wait is cut into slices.
+ */
+struct Cancel {
+    std::atomic<bool> is_set{false};
+};
+static thread_local const Cancel *cancel_of_thread;
+
+static nb::object cancel_run(const Cancel &cancel, nb::callable call)
+{
+    struct Bound {
+        explicit Bound(const Cancel *of)
+        {
+            cancel_of_thread = of;
+        }
+        ~Bound()
+        {
+            cancel_of_thread = nullptr;
+        }
+    } bound(&cancel);
+
+    return call();
+}
+
+int64_t slice_of_thread()
+{
+    return is_main_thread() || cancel_of_thread != nullptr ? SHORT_SLICE_NS : SLICE_NS;
+}
+
 void check_leaving()
 {
     if (is_leaving) {
         fail_closed("the job");
     }
+    if (cancel_of_thread != nullptr && cancel_of_thread->is_set) {
+        fail(plain_detail(NIXL_E_CANCELED, -1, ""));
+    }
+}
+
+void bind_wait(nb::module_ &module)
+{
+    nb::class_<Cancel> type(module, "Cancel");
+
+    type.def(nb::init<>());
+    type.def("run", &cancel_run, "call"_a);
+    type.def("set", [](Cancel &cancel) { cancel.is_set = true; });
+    module.def(
+        "question_cancel", [](int64_t thread) { (void)nixl_question_cancel(thread); }, "thread"_a);
 }
 
 /* Calls that wait look for it every SLICE_NS; others end by themselves. */
@@ -173,6 +218,7 @@ struct Aside {
     std::mutex lock;
     std::condition_variable changed;
     bool is_done = false;
+    std::atomic<int64_t> thread{0}; /* once it runs */
     CallResult result;
     std::shared_ptr<void> state;
 };
@@ -180,6 +226,7 @@ struct Aside {
 static void aside_run(Aside *aside, int (*call)(void *state))
 {
     Counted counted;
+    aside->thread = syscall(SYS_gettid);
     int status = call(aside->state.get());
     CallResult result = {status, status == NIXL_OK ? Detail() : last_detail(status)};
     std::lock_guard<std::mutex> guard(aside->lock);
@@ -206,13 +253,20 @@ CallResult call_aside(std::shared_ptr<void> state, int (*call)(void *state))
             Unlocked unlocked;
             std::unique_lock<std::mutex> guard(aside->lock);
 
-            aside->changed.wait_for(guard, std::chrono::nanoseconds(MAIN_SLICE_NS),
+            aside->changed.wait_for(guard, std::chrono::nanoseconds(SHORT_SLICE_NS),
                                     [&] { return aside->is_done; });
             if (aside->is_done) {
                 return aside->result;
             }
         }
-        check_signals();
+        try {
+            check_signals();
+        } catch (...) {
+            if (aside->thread != 0) {
+                (void)nixl_question_cancel(aside->thread);
+            }
+            throw;
+        }
     }
 }
 

@@ -17,7 +17,6 @@ from ._core import DEFAULT, Drained, Queue
 from ._types import PeerInfo, RouteInfo, Stats, as_stats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import TracebackType
 
     from ._types import Int, Timeout
@@ -219,15 +218,8 @@ class JobBase(_Base):
         rows = (line.split(" ", 2) for line in _core.published(where, timeout).splitlines())
         return [(name, int(pid), host) for name, pid, host in rows]
 
-    def _attach(
-        self,
-        where: str,
-        name: str,
-        schema: str,
-        timeout: Timeout,
-        is_wanted: Optional[Callable[[], bool]] = None,
-    ) -> Rank:
-        return Rank(_core.attach(where, name, schema, timeout, is_wanted))
+    def _attach(self, where: str, name: str, schema: str, timeout: Timeout) -> Rank:
+        return Rank(_core.attach(where, name, schema, timeout))
 
     def _attach_rank(self, through: Int, job: Int, job_rank: Int, timeout: Timeout) -> Rank:
         return Rank(_core.attach_rank(through, job, job_rank, timeout))
@@ -273,6 +265,10 @@ class JobBase(_Base):
         sys.stderr.flush()
         _core.job_end(exit_code, why)
         raise SystemExit(exit_code)
+
+    def _is_last(self) -> bool:
+        """Whether closing it leaves the job."""
+        return _open_jobs == [self]
 
     def _leave(self) -> None:
         """Leave the job, if it was not left yet."""

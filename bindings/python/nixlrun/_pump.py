@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Optional, Union
+
+from ._core import Cancel, question_cancel
+from ._errors import CanceledError, ClosedError, Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,35 +159,99 @@ class Pump:
             self.queue.close()
 
 
-async def in_thread(call: Callable[[], Any], undo: Optional[Callable[[Any], None]] = None) -> Any:
+class _Call:
+    """A call that is made in a thread for a task."""
+
+    PAUSE = 0.02  # seconds between two looks whether the library asks something for it
+
+    def __init__(self, stop: Optional[Callable[[], object]]) -> None:
+        self.cancel = Cancel()
+        self.loop = asyncio.get_running_loop()
+        self.ended = self.loop.create_future()
+        self.thread: Optional[int] = None
+        self.is_of_closed_job = False
+        self._stop = stop
+
+    def end(self) -> None:
+        """Have it end soon, since nobody takes what it returns."""
+        self.cancel.set()
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        """End what it waits for in one piece: by ``stop``, or, until it has ended, its questions."""
+        with contextlib.suppress(Error, ValueError, RuntimeError):  # the job or the loop is closed
+            if self._stop is not None:
+                self._stop()
+            elif self.thread is not None and not self.ended.done():
+                question_cancel(self.thread)
+                self.loop.call_later(self.PAUSE, self.interrupt)
+
+
+_calls: set[_Call] = set()  # under way
+
+
+def interrupt_calls() -> None:
+    """The job is being closed: end the calls that do not look whether it is."""
+    for call in list(_calls):
+        call.is_of_closed_job = True
+        call.interrupt()
+
+
+async def in_thread(
+    call: Callable[[], Any],
+    undo: Optional[Callable[[Any], None]] = None,
+    *,
+    stop: Optional[Callable[[], object]] = None,
+    is_awaited: bool = False,
+) -> Any:
     """Make a call that may wait for others, in a thread that dies with the process.
 
-    ``undo`` gets the result if the task was canceled, or the loop was closed, meanwhile.
+    If the task is canceled, or its loop closed, the call ends where it waits in slices, or asks
+    something; ``stop`` ends what it waits for otherwise. ``undo`` gets the result of a call that
+    has succeeded for all that. ``is_awaited``: a task that is canceled goes on when it has ended.
     """
-    loop = asyncio.get_running_loop()
+    under_way = _Call(stop)
+    loop, ended = under_way.loop, under_way.ended
     future: asyncio.Future[Any] = loop.create_future()
 
     def tell(result: Any, error: Optional[BaseException]) -> None:
+        _calls.discard(under_way)
+        if not ended.done():
+            ended.set_result(None)
         if future.done():
             if undo is not None and error is None:
                 undo(result)
             return
         if error is None:
             future.set_result(result)
+        elif under_way.is_of_closed_job and isinstance(error, CanceledError):
+            future.set_exception(ClosedError("the job is closed"))
         else:
             future.set_exception(error)
 
     def run() -> None:
         result, error = None, None
         try:
-            result = call()
+            result = under_way.cancel.run(call)
         except BaseException as failure:
             error = failure
         try:
             loop.call_soon_threadsafe(tell, result, error)
         except RuntimeError:  # the loop has been closed: nobody gets the result
+            _calls.discard(under_way)
             if undo is not None and error is None:
                 undo(result)
 
-    threading.Thread(target=run, name="nixlrun-aio", daemon=True).start()
-    return await future
+    _calls.add(under_way)
+    thread = threading.Thread(target=run, name="nixlrun-aio", daemon=True)
+    thread.start()
+    under_way.thread = thread.native_id
+    try:
+        return await future
+    except BaseException as error:
+        if not ended.done():
+            under_way.end()
+        while is_awaited and isinstance(error, asyncio.CancelledError) and not ended.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(ended)
+        raise

@@ -23,17 +23,16 @@ For trio, anyio and others, drain() awaits a queue by their own ``wait_readable`
 from __future__ import annotations
 
 import asyncio
-import threading
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _core
 from ._context import ContextBase
 from ._core import DEFAULT, Drained, Event, Note, Queue, Request
 from ._errors import AgainError, TimedOutError
-from ._grant import Grant
+from ._grant import Grant, GrantInfo, grant_info, grant_renew
 from ._inbox import MAX_UNMATCHED, Inbox, Receiver, inboxes
 from ._job import JobBase, Rank, is_failure, warn_of_views, with_job
-from ._pump import MAX_SPIN, Pump, Waiter, in_thread
+from ._pump import MAX_SPIN, Pump, Waiter, in_thread, interrupt_calls
 from ._region import RegionBase, SignalBase
 from ._team import PreparedBase, TeamBase
 from ._transfer import TransferBase
@@ -159,11 +158,14 @@ class Region(RegionBase):
         return listed
 
     async def close(self) -> None:
-        """Revoke this rank's segment, and free the region; see nixlrun.Region.close()."""
+        """Revoke this rank's segment, and free the region; see nixlrun.Region.close().
+
+        If the task is canceled, the region is open here, and revoked: close it again.
+        """
         try:
             self._close(0)
         except TimedOutError:
-            await in_thread(lambda: self._close(None))
+            await in_thread(lambda: self._close(None), is_awaited=True)
         self._forget()
 
     async def _run(self, start: Callable[..., Request], *args: Any, **kwargs: Any) -> Any:
@@ -476,8 +478,23 @@ class Context(ContextBase):
         return self._prepared(await in_thread(lambda: self._prepare_get(rank, local, remote)))
 
     async def revoke(self, grant: Grant) -> None:
-        """End a grant, and wait until those who had begun have ended; see Grant.revoke()."""
+        """End a grant, and wait until those who had begun have ended; see Grant.revoke().
+
+        If the task is canceled, it is revoked, but the blocks are perhaps still in use.
+        """
         await in_thread(lambda: grant.revoke(None))
+
+    async def grant_info(self, token: str) -> GrantInfo:
+        """Ask the owner of a grant about it; see nixlrun.grant_info(). Made in a thread."""
+        info: GrantInfo = await in_thread(lambda: grant_info(token))
+        return info
+
+    async def grant_renew(self, token: str, lifetime: Optional[float]) -> None:
+        """Let a grant live for these seconds from now on; see nixlrun.grant_renew().
+
+        Made in a thread. If the task is canceled, it may be renewed.
+        """
+        await in_thread(lambda: grant_renew(token, lifetime))
 
     def _prepared(self, transfer: Transfer) -> Transfer:
         transfer._context = self
@@ -487,11 +504,12 @@ class Context(ContextBase):
         """Send a rank a tag and up to NOTE_MAX bytes, behind all earlier puts to it.
 
         Returns when the library has it; waits only if 1024 notifications for that rank are kept.
+        If the task is canceled meanwhile, it is given up, unless it was sent just then.
         """
         try:
             self._post(rank, tag, msg)
         except AgainError:
-            await in_thread(lambda: self._notify(rank, tag, msg, None))
+            await in_thread(lambda: self._notify(rank, tag, msg, None), is_awaited=True)
 
     async def recv(
         self,
@@ -657,39 +675,45 @@ class Job(_JobContext):
         It is made in a thread. If the task is canceled, an attempt goes on there for up to half a
         second, or 1.5 s if there is a publisher that does not answer.
         """
-        is_canceled = threading.Event()
-        try:
-            rank: Rank = await in_thread(
-                lambda: self._attach(
-                    where, name, schema, timeout, lambda: not is_canceled.is_set()
-                )
-            )
-        except asyncio.CancelledError:
-            is_canceled.set()
-            raise
+        rank: Rank = await in_thread(lambda: self._attach(where, name, schema, timeout))
         return rank
 
     async def attach_rank(
         self, through: Int, job: Int, job_rank: Int, timeout: Timeout = DEFAULT
     ) -> Rank:
-        """Attach to another rank of a job that is attached; see nixlrun.Job.attach_rank()."""
+        """Attach to another rank of a job that is attached; see nixlrun.Job.attach_rank().
+
+        If the task is canceled, an attempt goes on as one of attach(); with a timeout of 0 to its
+        end.
+        """
         rank: Rank = await in_thread(
             lambda: self._attach_rank(through, job, job_rank, timeout)
         )
         return rank
 
     async def detach(self, rank: Int, timeout: Timeout = DEFAULT) -> None:
-        """End an attachment; see nixlrun.Job.detach()."""
+        """End an attachment; see nixlrun.Job.detach().
+
+        If the task is canceled, it is ended nevertheless, and the other process learns of it soon.
+        """
+        is_attached = int(rank) >= self.size
         try:
-            await in_thread(lambda: self._detach(rank, timeout))
+            await in_thread(
+                lambda: self._detach(rank, timeout), stop=lambda: self._detach(rank, 0)
+            )
         finally:
-            if int(rank) >= self.size:
+            if is_attached:
                 for inbox in inboxes:
                     inbox.mark_gone(int(rank), "detached")
 
     async def close(self) -> None:
-        """Leave the job: cancel what is awaited, and wait for the other living ranks."""
+        """Leave the job: cancel what is awaited, and wait for the other living ranks.
+
+        If the task is canceled, a thread goes on leaving.
+        """
         self._close_queues()
+        if self._is_last():
+            interrupt_calls()
         await in_thread(self._leave)
 
     async def __aenter__(self) -> Job:

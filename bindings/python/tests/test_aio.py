@@ -5,6 +5,7 @@ import asyncio
 import contextvars
 import os
 import signal
+import threading
 import time
 
 import numpy as np
@@ -151,6 +152,54 @@ async def test_timeouts_and_cancels(job):
     assert (await job.recv(other)).tag == 1
 
 
+async def threads_end():
+    """The calls that are made in threads have ended."""
+    until = time.monotonic() + 10
+    while any(thread.name == "nixlrun-aio" for thread in threading.enumerate()):
+        assert time.monotonic() < until
+        await asyncio.sleep(0.005)
+
+
+@pytest.mark.ranks(2)
+async def test_what_waits_in_a_thread_ends_with_its_task(job):
+    other = 1 - job.rank
+    team = await job.team()
+    box = job.region("box", 64)
+    if job.rank == 0:
+        missing = job.open("missing")
+        for wait in (job.prepare_get(other, nixlrun.Blocks(box, 64), nixlrun.Blocks(missing, 64)),
+                     job.prepare_put(other, nixlrun.Blocks(box, 64), nixlrun.Blocks(missing, 64))):
+            begin = time.monotonic()
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(wait, 0.05)
+            await threads_end()
+            assert time.monotonic() - begin < 5  # NIXLRUN_RESOLVE_TIMEOUT is 10 s
+    await team.barrier()
+    if job.rank == 0:
+        sent = 0
+        while True:  # until the library takes no more
+            waiting = asyncio.ensure_future(job.notify(other, sent, b"sent"))
+            done, _ = await asyncio.wait({waiting}, timeout=0.3)
+            if not done:
+                break
+            sent += 1
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await threads_end()
+        await box.signal().set(other, sent)
+        await job.notify(other, sent, b"last")
+    else:
+        until = time.monotonic() + 20
+        while box.signal().value == 0:  # without the loop, which would take notifications
+            assert time.monotonic() < until
+            time.sleep(0.001)
+        for tag in range(box.signal().value):
+            assert (await job.recv()).tag == tag
+        assert (await job.recv()).payload == b"last"
+    await team.barrier()
+
+
 @pytest.mark.ranks(2, options=["--on-failure", "continue"], rc=137)
 async def test_a_death_wakes_who_waits(job):
     box = job.region("box", 64)
@@ -174,8 +223,6 @@ async def test_a_death_wakes_who_waits(job):
 
 @pytest.mark.ranks(2)
 async def test_waiting_uses_no_thread_and_no_time(job):
-    import threading
-
     other = 1 - job.rank
     before = threading.active_count()
     waiter = asyncio.ensure_future(job.recv(other, 5))
@@ -233,8 +280,6 @@ async def drained(job, wait_readable):
 
 
 def test_a_thread_that_outlives_its_loop_undoes_its_call():
-    import threading
-
     go_on, undone = threading.Event(), threading.Event()
 
     async def main():
@@ -261,8 +306,6 @@ def test_anyio(job):
 
 @pytest.mark.ranks(2, rc=130, says="KeyboardInterrupt")
 def test_an_interrupted_loop_ends():
-    import threading
-
     def interrupt(loop):
         os.kill(os.getpid(), signal.SIGINT)
         # asyncio loses a signal that comes between its last look and its sleep: wake it.

@@ -12,6 +12,7 @@ import pytest
 
 import nixlrun
 from conftest import NIXLRUN
+from test_interrupt import stop
 
 PRELUDE = """
 import asyncio, os, signal, sys, threading, time
@@ -340,6 +341,103 @@ def test_nobody_waits_for_an_attach_that_is_not_wanted_any_more(processes):
     assert output(worker) == "canceled True\nclosed True\nclosed True the job is closed\n"
 
 
+STOP = f"""
+sys.path.insert(0, {os.path.dirname(__file__)!r})
+from test_interrupt import stop
+"""
+
+CANCELED = STOP + """
+async def cancel(task, name):
+    begin = time.monotonic()
+    task.cancel()
+    try:
+        await task
+    except asyncio.CancelledError:
+        print(name, "canceled", time.monotonic() - begin < 0.2)
+
+async def threads_end():
+    begin = time.monotonic()
+    while any(thread.name == "nixlrun-aio" for thread in threading.enumerate()):
+        assert time.monotonic() - begin < 10
+        await asyncio.sleep(0.01)
+    return time.monotonic() - begin < 2.5
+"""
+
+STOPPED = """
+with nixlrun.Job(timeout=20) as job:
+    if job.rank == 0:
+        job.publish(where, "server")
+    print(os.getpid() if job.rank == 0 else "there", flush=True)
+    job.recv(tag=1, timeout=30)
+"""
+
+
+def test_what_asks_a_stopped_process_ends_with_its_task(processes):
+    """Nothing waits on behind a task that is canceled, and nothing keeps the job from its end."""
+    server = processes.start(STOPPED, nranks=2)
+    pid = int(next(line for line in server.stdout if line.strip().isdigit()))
+    worker = processes.start(CANCELED + f"""
+async def main():
+    async with nixlrun.aio.Job() as job:
+        other = await job.attach(where, "server", timeout=20)
+        info = other.info()
+        stop({pid})
+        asking = asyncio.ensure_future(job.attach_rank(other, info.job, 1, timeout=None))
+        detaching = asyncio.ensure_future(job.detach(other, timeout=None))
+        while other.state == "alive":
+            await asyncio.sleep(0.001)
+        await cancel(detaching, "detach")
+        asking.cancel()
+        print("ended", await threads_end())
+
+        other = await attach_again(job)
+        asking = asyncio.ensure_future(job.attach_rank(other, info.job, 1, timeout=None))
+        await asyncio.sleep(0.1)
+        await cancel(asking, "attach_rank")
+        print("ended", await threads_end())
+        asking = asyncio.ensure_future(job.attach_rank(other, info.job, 1, timeout=None))
+        detaching = asyncio.ensure_future(job.detach(other, timeout=None))
+        await asyncio.sleep(0.1)
+        begin = time.monotonic()
+    print("closed", time.monotonic() - begin < 2)
+    print(*(type(failed).__name__
+            for failed in await asyncio.gather(asking, detaching, return_exceptions=True)))
+
+async def attach_again(job):
+    os.kill({pid}, signal.SIGCONT)
+    other = await job.attach(where, "server", timeout=20)
+    stop({pid})
+    return other
+
+asyncio.run(asyncio.wait_for(main(), 30))
+""")
+    told = output(worker).splitlines()
+    os.kill(pid, signal.SIGKILL)
+    assert told[:5] == ["detach canceled True", "ended True", "attach_rank canceled True",
+                        "ended True", "closed True"], told
+    assert told[5].split()[1] == "ClosedError", told
+
+
+def test_ctrl_c_ends_a_detach(processes):
+    server = processes.start(STOPPED, nranks=1)
+    pid = int(server.stdout.readline())
+    worker = processes.start(STOP + f"""
+with nixlrun.Job() as job:
+    other = job.attach(where, "server", timeout=20)
+    stop({pid})
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    begin = time.monotonic()
+    try:
+        job.detach(other, timeout=None)
+    except KeyboardInterrupt:
+        print("interrupted", time.monotonic() - begin < 5)
+    begin = time.monotonic()
+print("closed", time.monotonic() - begin < 1)
+""")
+    assert output(worker) == "interrupted True\nclosed True\n"
+    os.kill(pid, signal.SIGKILL)
+
+
 def test_the_time_of_an_attach_is_told_whole(processes):
     worker = processes.start("""
     with nixlrun.Job() as job:
@@ -364,7 +462,7 @@ def test_a_publisher_that_is_stopped_for_some_time_is_attached(processes):
         job.recv(tag=1)
     """)
     assert server.stdout.readline() == "published\n"
-    os.kill(server.pid, signal.SIGSTOP)
+    stop(server.pid)
     worker = processes.start("""
     with nixlrun.Job() as job:
         print("attaches", flush=True)

@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Grants: blocks that are lent by a token."""
 
+import asyncio
+import os
+import signal
+import time
+
 import pytest
 
 import nixlrun
+from test_aio import threads_end
+from test_interrupt import stop
 
 PAGE, SOON = 512, 20
 
@@ -75,6 +82,32 @@ async def test_asyncio(job):
         await transfer.run(tag=2, grant=token)
         with pytest.raises(nixlrun.AccessError):
             await kv.get(0, bytearray(64), grant=token)
+
+
+@pytest.mark.ranks(2)
+async def test_questions_to_a_stopped_owner_end_with_their_task(job):
+    kv = job.region("kv", 4096)
+    team = await job.team()
+    if job.rank == 0:
+        grant = job.grant(nixlrun.Blocks(kv, 4096), "read")
+        await job.notify(1, os.getpid(), grant.token.encode())
+    else:
+        note = await job.recv(0)
+        token = note.payload.decode()
+        assert (await job.grant_info(token)).state == "open"
+        await job.grant_renew(token, 60)
+        stop(note.tag)
+        for ask in job.grant_info(token), job.grant_renew(token, 70):
+            begin = time.monotonic()
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(ask, 0.1)
+            await threads_end()
+            assert time.monotonic() - begin < 5
+        os.kill(note.tag, signal.SIGCONT)
+        assert (await job.grant_info(token)).left > 50
+        with pytest.raises(nixlrun.InvalidArgumentError):
+            await job.grant_info("nonsense")
+    await team.barrier()
 
 
 @pytest.mark.ranks(1)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import nixlrun
+from test_aio import threads_end
 from test_interrupt import check
 
 URL = os.environ.get("OBJECT_URL", "")
@@ -183,19 +184,37 @@ def test_ctrl_c_while_a_store_is_silent(job):
     gate = Gate()
     check(lambda: job.open_object("left", gate.url + "/x", 64))
     gate.is_open.set()
-    until = time.monotonic() + 20
-    while True:
-        try:  # what was left is opened and closed behind us
-            store = job.open_object("left", gate.url + "/x", 64)
-            break
-        except nixlrun.NameInUseError:
-            assert time.monotonic() < until
+    store = job.open_object("left", gate.url + "/x", 64, nobjects=1)
     gate.is_open.clear()
     check(store.object_stat)
-    with pytest.raises(nixlrun.TimedOutError):
-        store.close(timeout=0.05)  # the question is still asked
+    store.close(timeout=5)  # the question is not asked any more
     gate.is_open.set()
-    store.close()
+
+
+@pytest.mark.ranks(1)
+async def test_what_asks_a_silent_store_ends_with_its_task(job):
+    gate = Gate()
+    gate.is_open.set()
+    store = await job.open_object("store", gate.url + "/silent", 64, nobjects=2)
+    gate.is_open.clear()
+    for ask in (store.object_stat, store.object_delete, store.object_list,
+                lambda: job.open_object("other", gate.url + "/silent", 64)):
+        begin = time.monotonic()
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(ask(), 0.1)
+        await threads_end()
+        assert time.monotonic() - begin < 5  # all of them would wait for 30 s at least
+    gate.is_open.set()
+    store2 = await job.open_object("other", gate.url + "/silent", 64, nobjects=2)
+    await store2.close()
+    gate.is_open.clear()
+    asking = [asyncio.ensure_future(store.object_stat(i)) for i in range(2)]
+    await asyncio.sleep(0.1)
+    begin = time.monotonic()
+    await job.close()
+    assert time.monotonic() - begin < 1.5
+    for failed in await asyncio.gather(*asking, return_exceptions=True):
+        assert isinstance(failed, nixlrun.ClosedError)
 
 
 @pytest.mark.ranks(2)

@@ -25,12 +25,27 @@ static void question_ended(struct nxr_object_io *io)
     pthread_mutex_unlock(&question->lock);
 }
 
-/* Wait until the request has ended, or it is time. Holds the lock. False: the latter. */
+static void question_wake(struct nxr_asking *asking)
+{
+    struct object_question *question = nxr_list_entry(asking, struct object_question, asking);
+
+    pthread_mutex_lock(&question->lock);
+    pthread_cond_signal(&question->has_ended);
+    pthread_mutex_unlock(&question->lock);
+}
+
+/*
+ * Wait until the request has ended, or it is time, or it is canceled. Holds the lock. False: it has
+ * not ended.
+ */
 static bool question_wait(struct object_question *question, int64_t until)
 {
     struct timespec time = {.tv_sec = until / NXR_S, .tv_nsec = until % NXR_S};
 
     while (!question->is_over) {
+        if (nxr_asking_is_canceled(&question->asking)) {
+            return false;
+        }
         if (until == INT64_MAX) {
             pthread_cond_wait(&question->has_ended, &question->lock);
         } else if (pthread_cond_timedwait(&question->has_ended, &question->lock, &time) ==
@@ -40,6 +55,26 @@ static bool question_wait(struct object_question *question, int64_t until)
         }
     }
     return true;
+}
+
+/*
+ * Cancel the request, and wait for its end. Holds the lock. False: the time is over; true: it was
+ * canceled, or the answer has come just in time.
+ */
+static bool question_give_up(const struct nxr_object_set *set, struct object_question *question)
+{
+    bool is_late = !nxr_asking_is_canceled(&question->asking);
+
+    atomic_store(&question->is_canceled, true);
+    set->engine->wake();
+    while (!question->is_over) {
+        pthread_cond_wait(&question->has_ended, &question->lock);
+    }
+    if (question->io.error != ECANCELED) {
+        return true;
+    }
+    snprintf(question->io.why, sizeof(question->io.why), "nixl_question_cancel() has ended it");
+    return !is_late;
 }
 
 bool nxr_object_ask(const struct nxr_object_set *set, struct object_question *question,
@@ -59,16 +94,13 @@ bool nxr_object_ask(const struct nxr_object_set *set, struct object_question *qu
     question->io.is_canceled = &question->is_canceled;
     question->io.ended = question_ended;
     question->io.next = NULL;
+    nxr_asking_begin(&question->asking, question_wake);
     set->engine->submit(&question->io);
     pthread_mutex_lock(&question->lock);
-    is_in_time = question_wait(question, nxr_deadline(timeout_ns));
-    if (!is_in_time) {
-        atomic_store(&question->is_canceled, true);
-        set->engine->wake();
-        (void)question_wait(question, INT64_MAX);
-        is_in_time = question->io.error != ECANCELED; /* the answer came just in time */
-    }
+    is_in_time =
+        question_wait(question, nxr_deadline(timeout_ns)) || question_give_up(set, question);
     pthread_mutex_unlock(&question->lock);
+    nxr_asking_end(&question->asking);
     pthread_cond_destroy(&question->has_ended);
     pthread_mutex_destroy(&question->lock);
     return is_in_time;
@@ -244,10 +276,8 @@ int nxr_objects_list(const struct nxr_memory *memory, const char *after, int64_t
         status = question_fail(set, &question.io, is_in_time, answer);
     } else {
         status = listing_hand_over(set, &listing, each, arg);
-    }
-    nxr_object_listing_free(&listing);
-    if (status == NIXL_E_CANCELED) {
         snprintf(answer->why, sizeof(answer->why), "each() has ended the list");
     }
+    nxr_object_listing_free(&listing);
     return status;
 }

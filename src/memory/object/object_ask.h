@@ -3,6 +3,7 @@
 #ifndef NXR_MEMORY_OBJECT_OBJECT_ASK_H
 #define NXR_MEMORY_OBJECT_OBJECT_ASK_H
 
+#include "core/asking.h"
 #include "memory/object/object.h"
 
 struct object_question {
@@ -10,13 +11,14 @@ struct object_question {
     pthread_mutex_t lock;
     pthread_cond_t has_ended;
     bool is_over;
-    atomic_bool is_canceled;
-    void *arg; /* the caller's */
+    atomic_bool is_canceled;  /* for the engine */
+    struct nxr_asking asking; /* nixl_question_cancel() ends it */
+    void *arg;                /* the caller's */
 };
 
 /*
- * Have a request answered. io->error and io->why are the outcome. False: it was given up after
- * `timeout_ns`.
+ * Have a request answered. io->error and io->why are the outcome; ECANCELED: that of
+ * nixl_question_cancel(). False: it was given up after `timeout_ns`.
  */
 bool nxr_object_ask(const struct nxr_object_set *set, struct object_question *question,
                     int64_t timeout_ns);

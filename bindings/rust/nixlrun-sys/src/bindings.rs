@@ -960,6 +960,7 @@ extern "C" {
     #[doc = " @return NIXL_E_NAME_IN_USE  this rank has an open region of that name"]
     #[doc = " @return NIXL_E_RANGE        more bytes than a region can have, or than objects of 10,000 parts"]
     #[doc = " @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY"]
+    #[doc = " @return NIXL_E_CANCELED     nixl_question_cancel() has ended it"]
     #[doc = " @return NIXL_E_STORAGE      the store failed otherwise: nixl_last_error() says how"]
     #[doc = " Later failures end puts, gets and flushes with NIXL_E_STORAGE at the rank that called, with key"]
     #[doc = " and reason, and an errno as native_code: ENOENT for a get of an object that is not there."]
@@ -1000,6 +1001,7 @@ extern "C" {
     #[doc = " @return NIXL_E_INVALID_ARG  not such a region of this rank; a bad info_p"]
     #[doc = " @return NIXL_E_RANGE        the region has not so many objects"]
     #[doc = " @return NIXL_E_TIMEOUT, NIXL_E_ACCESS, NIXL_E_STORAGE"]
+    #[doc = " @return NIXL_E_CANCELED     nixl_question_cancel() has ended it"]
     #[doc = " Threads: any."]
     pub fn nixl_object_stat(
         region: *mut nixl_region,
@@ -1033,7 +1035,7 @@ extern "C" {
     #[doc = " all of it has come in time. For a part of it: a region of a longer path."]
     #[doc = ""]
     #[doc = " @param after  go on behind this key, without the URL's path; NULL: from the first on"]
-    #[doc = " Other parameters and returns as nixl_object_stat(); NIXL_E_CANCELED: `each` has ended it;"]
+    #[doc = " Other parameters and returns as nixl_object_stat(); NIXL_E_CANCELED: `each` has ended it, too;"]
     #[doc = " NIXL_E_NO_MEMORY: for the list."]
     pub fn nixl_object_list(
         region: *mut nixl_region,
@@ -1189,6 +1191,18 @@ extern "C" {
     #[doc = " has completed. Sets *req_p NULL. @return NIXL_OK, NIXL_E_INVALID_ARG (req_p is NULL). Threads:"]
     #[doc = " any."]
     pub fn nixl_req_detach(req_p: *mut *mut nixl_req) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    #[doc = " End the questions that a thread asks, which is in nixl_region_open_object(),"]
+    #[doc = " nixl_region_open_directory(), nixl_object_stat(), nixl_object_delete(), nixl_object_list(),"]
+    #[doc = " nixl_grant_query() or nixl_grant_renew(): that call returns NIXL_E_CANCELED soon, unless its"]
+    #[doc = " answer comes just then. Whether the other side has done what was asked is not known."]
+    #[doc = " @param thread  what gettid() gives that thread; 0: all of this process"]
+    #[doc = " @return NIXL_OK             it asks something, or one of them does"]
+    #[doc = " @return NIXL_INPROGRESS     it asks nothing now; perhaps it is about to, or between two questions"]
+    #[doc = " @return NIXL_E_INVALID_ARG  a negative number; NIXL_E_NOT_INIT"]
+    #[doc = " Threads: any; never waits."]
+    pub fn nixl_question_cancel(thread: i64) -> ::std::os::raw::c_int;
 }
 #[doc = " A completion queue of a context. It reports the operations whose struct nixl_op names it, and, if"]
 #[doc = " it was opened so, the notifications and events of its context, which then go to this queue"]
@@ -2798,6 +2812,7 @@ extern "C" {
     #[doc = " the job nor attached; the lifetime is not above 0"]
     #[doc = " @return NIXL_E_STALE        the grant has ended, or no use is left; the detail says why"]
     #[doc = " @return NIXL_E_PEER_LOST, NIXL_E_UNSUPPORTED, NIXL_E_TIMEOUT  as nixl_region_is_published()"]
+    #[doc = " @return NIXL_E_CANCELED     nixl_question_cancel() has ended it; perhaps it was renewed"]
     #[doc = " Threads: any."]
     pub fn nixl_grant_renew(
         token: *const ::std::os::raw::c_char,

@@ -116,7 +116,7 @@ pub use prepared::Prepared;
 pub use queue::Queue;
 pub use rank::{PeerInfo, Rank, Route, Scope as RankScope, State};
 pub use region::{Kind, Mapping, Memory, Region, RegionInfo, Registered, Slice};
-pub use request::{wait_any, Outcome, Request};
+pub use request::{cancel_questions, wait_any, Outcome, Request};
 pub use scope::{scope, Filled, Pending, Scope};
 pub use signal::{signal_wait_any, AtomicOp, Change, Compare, Signal};
 pub use stats::{Stats, StatsOp, StatsTimes};

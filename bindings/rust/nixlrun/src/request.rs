@@ -210,3 +210,15 @@ pub fn wait_any<T>(requests: &mut [Request<T>], timeout: Option<Duration>) -> Re
     requests[index].observe(status);
     Ok(index)
 }
+
+/// End the questions to stores and to owners of grants that a thread asks, by the number that
+/// `gettid()` gives it; `None`: those of all threads. Their calls return
+/// [`Code::Canceled`](crate::Code::Canceled) soon, unless the answer comes just then. False: nothing
+/// is asked now, though the thread may be about to.
+pub fn cancel_questions(thread: Option<i32>) -> Result<bool> {
+    // SAFETY: it touches nothing of the caller's.
+    let status = unsafe { sys::nixl_question_cancel(thread.map_or(0, i64::from)) };
+
+    crate::error::check(status.min(0), "nixl_question_cancel")?;
+    Ok(status == 0)
+}
