@@ -50,6 +50,9 @@ void questions_wait(const std::shared_ptr<Questions> &questions, int64_t timeout
 struct nixl_region *open_stored(nb::handle name, nb::handle stored,
                                 const struct nixl_mem_params *made);
 
+/* put(), get() and what starts them: methods of Region (move.cpp). */
+void bind_moves(nb::class_<Region> &type);
+
 } // namespace nx
 
 #endif
