@@ -157,6 +157,19 @@ class Memory
         release();
     }
 
+    /* By the buffer protocol; false: it has none, or refuses, and nothing is held. */
+    bool take_buffer(PyObject *object, bool is_written)
+    {
+        is_buffer = PyObject_GetBuffer(object, &view,
+                                       PyBUF_SIMPLE | (is_written ? PyBUF_WRITABLE : 0)) == 0;
+        if (__builtin_expect(!is_buffer, 0)) {
+            PyErr_Clear();
+            return false;
+        }
+        addr = view.buf;
+        nbytes = (size_t)view.len;
+        return true;
+    }
     void release()
     {
         if (is_buffer) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The extension module: its parts, in an order in which each finds the types that it uses. */
-#include "core.h"
+#include "usual.h"
 
 #ifdef NB_FREE_THREADED
 PyObject *nx::module_lock;
@@ -12,6 +12,22 @@ void nx::hide(nb::handle type, std::initializer_list<const char *> names)
         nb::setattr(type, (std::string("_") + name).c_str(), type.attr(name));
         nb::delattr(type, name);
     }
+}
+
+void nx::bind_usual(nb::handle type, PyMethodDef *method, PyObject **general_p)
+{
+    *general_p = nb::object(type.attr(method->ml_name)).release().ptr();
+    nb::setattr(type, method->ml_name,
+                nb::steal(PyDescr_NewMethod((PyTypeObject *)type.ptr(), method)));
+}
+
+PyObject *nx::call_general(PyObject *general, PyObject *self, PyObject *const *args,
+                           Py_ssize_t nargs, PyObject *names)
+{
+    std::vector<PyObject *> all{self};
+
+    all.insert(all.end(), args, args + nargs + (names == nullptr ? 0 : PyTuple_Size(names)));
+    return PyObject_Vectorcall(general, all.data(), (size_t)nargs + 1, names);
 }
 
 NB_MODULE(_core, module)

@@ -2,6 +2,9 @@
 /* Put and get: methods of regions. */
 #include "region.h"
 #include "request.h"
+#include "usual.h"
+
+#include <climits>
 
 namespace nx
 {
@@ -141,19 +144,57 @@ static nb::object region_start_get(nb::object self, nb::handle rank, nb::handle 
     return region_start(self, false, rank, destination, offset, &start);
 }
 
-/* ---- the methods ----------------------------------------------------------------------------- */
+/* ---- the usual form -------------------------------------------------------------------------- */
 
-void bind_moves(nb::class_<Region> &type)
+static PyObject *general_put, *general_get; /* as nanobind calls them */
+
+/* A whole number from 0 to `most`; -1: something else. */
+static inline int64_t small_number(PyObject *number, long most)
 {
-    nb::object none = nb::none();
-    nb::object usual = nb::borrow(default_timeout);
-    nb::object zero = nb::int_(0);
+    int overflow = 0;
+    long value = PyLong_Check(number) ? PyLong_AsLongAndOverflow(number, &overflow) : -1;
 
-    type.def("put", &region_put, "rank"_a.none(), "src"_a.none(), "offset"_a.none() = zero,
-             nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none, "signal"_a.none() = none,
-             "stream"_a.none() = none, "grant"_a.none() = none, "durable"_a = false,
-             "timeout"_a.none() = usual,
-             R"(Copy bytes from local memory into a rank's segment of the region.
+    return overflow == 0 && value >= 0 && value <= most ? value : -1;
+}
+
+/* put(rank, src[, offset]) and get(rank, dst[, offset]) of buffers, without keywords. */
+template <bool IS_PUT>
+static PyObject *region_move(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                             PyObject *names)
+{
+    PyObject *general = IS_PUT ? general_put : general_get;
+    int64_t rank = -1, offset = 0;
+
+    if (names == nullptr && (nargs == 2 || nargs == 3)) {
+        rank = small_number(args[0], INT32_MAX);
+        offset = nargs == 3 ? small_number(args[2], LONG_MAX) : 0;
+    }
+    Memory memory;
+    if (__builtin_expect(rank < 0 || offset < 0 || !nb::inst_ready(self) ||
+                             !memory.take_buffer(args[1], !IS_PUT),
+                         0)) {
+        return call_general(general, self, args, nargs, names);
+    }
+    return call_usual([&] {
+        Region *region = nb::inst_ptr<Region>(self);
+        Use use(region);
+        struct nixl_region *handle = region->region;
+
+        run(default_timeout_ns, memory.nbytes, {&memory}, [&](struct nixl_req **req_p) {
+            return IS_PUT ? nixl_put_x((int)rank, handle, (uint64_t)offset, memory.addr,
+                                       memory.nbytes, nullptr, req_p)
+                          : nixl_get_x((int)rank, handle, (uint64_t)offset, memory.addr,
+                                       memory.nbytes, nullptr, req_p);
+        });
+        return nb::none();
+    });
+}
+
+static PyMethodDef usual_put = USUAL_METHOD(
+    "put", region_move<true>,
+    "put($self, rank, src, offset=0, *, tag=None, msg=None, signal=None, stream=None, grant=None, "
+    "durable=False, timeout=...)\n--\n\n"
+    R"(Copy bytes from local memory into a rank's segment of the region.
 
 The rank makes no call, and may compute. When put() returns, ``src`` may be reused; a notification,
 a signal or flush() makes the data visible. An aligned put of 1, 2, 4 or 8 bytes is never torn.
@@ -176,15 +217,35 @@ Raises:
     StaleError: the owner has closed the region; Region.info() finds its successor.
     PeerLostError: the rank has died; how much arrived is unknown.
     TimedOutError, UnsupportedError, BufferError.)");
-    type.def("get", &region_get, "rank"_a.none(), "dst"_a.none(), "offset"_a.none() = zero,
-             nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none, "stream"_a.none() = none,
-             "grant"_a.none() = none, "timeout"_a.none() = usual,
-             R"(Copy bytes from a rank's segment of the region into local memory.
+
+static PyMethodDef usual_get =
+    USUAL_METHOD("get", region_move<false>,
+                 "get($self, rank, dst, offset=0, *, tag=None, msg=None, stream=None, grant=None, "
+                 "timeout=...)\n--\n\n"
+                 R"(Copy bytes from a rank's segment of the region into local memory.
 
 When get() returns, ``dst``, a writable buffer or tensor, holds the data; its size says how many
 bytes. A notification of tag and msg goes to the rank after its last byte was read. A get may
 overtake an earlier put to the same rank unless flush() is called between them. Arguments and
 failures are those of put(); after a failure dst may hold some of the data.)");
+
+/* ---- the methods ----------------------------------------------------------------------------- */
+
+void bind_moves(nb::class_<Region> &type)
+{
+    nb::object none = nb::none();
+    nb::object usual = nb::borrow(default_timeout);
+    nb::object zero = nb::int_(0);
+
+    type.def("put", &region_put, "rank"_a.none(), "src"_a.none(), "offset"_a.none() = zero,
+             nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none, "signal"_a.none() = none,
+             "stream"_a.none() = none, "grant"_a.none() = none, "durable"_a = false,
+             "timeout"_a.none() = usual);
+    type.def("get", &region_get, "rank"_a.none(), "dst"_a.none(), "offset"_a.none() = zero,
+             nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none, "stream"_a.none() = none,
+             "grant"_a.none() = none, "timeout"_a.none() = usual);
+    bind_usual(type, &usual_put, &general_put);
+    bind_usual(type, &usual_get, &general_get);
     hide(type, {"put", "get"});
     type.def("start_put", &region_start_put, "rank"_a.none(), "src"_a.none(),
              "offset"_a.none() = zero, nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none,

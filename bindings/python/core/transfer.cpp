@@ -2,7 +2,9 @@
 /* Entries of blocks, whose indices may be arrays of numpy: prepared transfers, and grants. */
 #include "region.h"
 #include "request.h"
+#include "usual.h"
 
+#include <algorithm>
 #include <array>
 
 namespace nx
@@ -113,18 +115,38 @@ static void side_add(Side *side, nb::tuple entry, bool is_remote, bool is_writte
     side->entries.push_back(blocks);
 }
 
+/* Do all numbers of blocks keep to a limit? Without a branch, so that a compiler takes several. */
+static bool index_is_within(const uint64_t *index, uint64_t n, uint64_t limit)
+{
+    const uint64_t top = (uint64_t)1 << 63;
+    uint64_t seen = 0;
+
+    for (uint64_t i = 0; i < n; i++) {
+        seen |= index[i] | (limit - index[i]); /* what is larger than the limit wraps */
+    }
+    return (seen & top) == 0;
+}
+
 /* The greatest number of a block; the caller has checked that there is one. */
 static uint64_t blocks_last(const struct nixl_blocks &blocks)
 {
-    uint64_t last = 0;
+    return blocks.index == nullptr ? blocks.nblocks - 1
+                                   : *std::max_element(blocks.index, blocks.index + blocks.nblocks);
+}
 
-    if (blocks.index == nullptr) {
-        return blocks.nblocks - 1;
+/* Is each block within so many bytes? A limit is below 2**63: no buffer is larger. */
+static bool blocks_are_within(const struct nixl_blocks &blocks, size_t nbytes)
+{
+    if (nbytes < blocks.block_nbytes || nbytes - blocks.block_nbytes < blocks.offset) {
+        return false;
     }
-    for (uint64_t i = 0; i < blocks.nblocks; i++) {
-        last = blocks.index[i] > last ? blocks.index[i] : last;
+    if (blocks.stride == 0) {
+        return true;
     }
-    return last;
+    const uint64_t limit = (nbytes - blocks.block_nbytes - blocks.offset) / blocks.stride;
+
+    return blocks.index == nullptr ? blocks.nblocks - 1 <= limit
+                                   : index_is_within(blocks.index, blocks.nblocks, limit);
 }
 
 /* Memory of the caller's has a known size, which the library does not see. */
@@ -137,18 +159,14 @@ static void side_check(const Side &side)
             continue;
         }
         const size_t nbytes = side.memories[at++].nbytes;
-        if (blocks.nblocks == 0) {
+        if (blocks.nblocks == 0 || blocks_are_within(blocks, nbytes)) {
             continue;
         }
-        const uint64_t last = blocks_last(blocks);
-        const unsigned __int128 begin = blocks.offset + (unsigned __int128)last * blocks.stride;
-        if (begin + blocks.block_nbytes > nbytes) {
-            PyErr_SetString(PyExc_IndexError, ("block number " + std::to_string(last) +
-                                               " goes beyond the local buffer of " +
-                                               std::to_string(nbytes) + " bytes")
-                                                  .c_str());
-            throw nb::python_error();
-        }
+        PyErr_SetString(PyExc_IndexError,
+                        ("block number " + std::to_string(blocks_last(blocks)) +
+                         " goes beyond the local buffer of " + std::to_string(nbytes) + " bytes")
+                            .c_str());
+        throw nb::python_error();
     }
 }
 
@@ -250,6 +268,41 @@ static nb::object transfer_start(nb::object self, nb::handle tag, nb::handle mes
                              return nixl_xfer_start_x(xfer, op, req_p);
                          });
 }
+
+static PyObject *general_start;
+
+/* start() without an argument. */
+static PyObject *transfer_usual_start(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                                      PyObject *names)
+{
+    if (nargs > 0 || names != nullptr || !nb::inst_ready(self)) {
+        return call_general(general_start, self, args, nargs, names);
+    }
+    return call_usual([&] {
+        Locked locked;
+        nb::handle none(Py_None);
+
+        return transfer_start(nb::borrow(self), none, none, none, none, false, none, none);
+    });
+}
+
+static PyMethodDef usual_start = USUAL_METHOD(
+    "start", transfer_usual_start,
+    "start($self, *, tag=None, msg=None, signal=None, grant=None, durable=False, queue=None, "
+    "data=None)\n--\n\n"
+    R"(Start it: indices and local memory must not change until the request has ended.
+
+Args:
+    tag, msg: a notification to the rank behind the last byte.
+    signal: of a put: Signal.adding() or setting(), which happens behind the data.
+    grant: the token of Job.grant(), if the rank has lent its blocks.
+    durable: of a put into files: it ends, and what follows it comes, when all of its bytes are on
+        the medium.
+    queue: the queue that reports the end; None: the request is waited for.
+
+Raises:
+    RangeError, IndexError: an index points outside of a segment or buffer; nothing moved.
+    InUseError: the last start has not ended.)");
 
 static void transfer_run(Transfer &transfer, nb::handle tag, nb::handle message, nb::handle grant,
                          bool durable, nb::handle timeout)
@@ -414,9 +467,10 @@ void bind_transfer(nb::module_ &module)
     nb::object none = nb::none();
 
     type.def("__init__", &transfer_init, "context"_a, "op"_a, "rank"_a, "local"_a, "remote"_a);
-    type.def("_start", &transfer_start, "tag"_a.none() = none, "msg"_a.none() = none,
+    type.def("start", &transfer_start, nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none,
              "signal"_a.none() = none, "grant"_a.none() = none, "durable"_a = false,
              "queue"_a.none() = none, "data"_a.none() = none, guarded);
+    bind_usual(type, &usual_start, &general_start);
     type.def("run", &transfer_run, nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none,
              "grant"_a.none() = none, "durable"_a = false,
              "timeout"_a.none() = nb::borrow(default_timeout), guarded);

@@ -330,8 +330,9 @@ class Transfer:
         local: Sequence[tuple[Any, ...]],
         remote: Sequence[tuple[Any, ...]],
     ) -> None: ...
-    def _start(
+    def start(
         self,
+        *,
         tag: Optional[Int] = None,
         msg: Optional[Source] = None,
         signal: Optional[SignalChange] = None,

@@ -3,6 +3,7 @@
 
 import array
 import gc
+import inspect
 
 import numpy as np
 import pytest

@@ -85,7 +85,11 @@ def test_bad_transfers(job):
     for bad in (Blocks(mine, BLOCK, stride=BLOCK, count=11), Blocks(mine, BLOCK, offset=10 * BLOCK),
                 Blocks(mine, BLOCK, stride=2**63, count=3),
                 Blocks(mine, BLOCK, stride=BLOCK, index=np.array([-1])),
-                Blocks(mine, BLOCK, stride=BLOCK, index=np.array([10]))):
+                Blocks(mine, BLOCK, stride=BLOCK, index=np.array([10])),
+                Blocks(mine, BLOCK, stride=BLOCK, index=np.array([3, 2**63 + 5, 1], np.uint64)),
+                Blocks(mine, BLOCK, offset=1, stride=BLOCK, index=np.array([0, 9])),
+                Blocks(mine, BLOCK, stride=10 * BLOCK, index=np.array([0, 1])),
+                Blocks(mine, 11 * BLOCK), Blocks(mine, BLOCK, offset=2**64 - 1)):
         with pytest.raises(IndexError, match="beyond the local buffer"):
             job.prepare_put(0, bad, whole)
     with pytest.raises(nixlrun.InvalidArgumentError, match="bytes"):
