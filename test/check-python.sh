@@ -49,8 +49,11 @@ want = '$(sed -n 's/^#define NIXLRUN_VERSION "\(.*\)"/\1/p' "$build/include/nixl
 assert nixlrun.__version__ == nixlrun.library_version() == want, (nixlrun.__version__, want)
 for name in nixlrun.__all__:
     assert getattr(nixlrun, name).__doc__ or name.isupper() or name[0] == '_', name
-assert 'numpy' not in __import__('sys').modules")" \
-    "it has the version of the library, texts for all names, and imports no numpy"
+assert 'numpy' not in __import__('sys').modules"
+    try "$python" -S -c "import sys; sys.path += [sys.argv[1]]; import nixlrun
+assert not {'typing', 're', 'asyncio', 'logging'} & set(sys.modules)" \
+        "$("$python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')")" \
+    "it has the version of the library, texts for all names, and imports no numpy, nor typing"
 
 verdict "$(try "$python" -m mypy --config-file "$package/pyproject.toml" --cache-dir "$scratch/mypy" \
     "$package/nixlrun")" "mypy --strict finds nothing"

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Optional
 
 from . import _core
 from ._core import DEFAULT, Slot
 from ._errors import StaleError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
+    from typing import Optional
 
     from ._types import Source, Timeout
 

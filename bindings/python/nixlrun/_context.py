@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _core
 from ._core import DEFAULT, Event, Note, Queue, Request
@@ -14,9 +13,11 @@ from ._team import Team
 from ._transfer import Transfer
 from ._types import Blocks, entries
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
+    from typing import Any, Optional, Union
 
     from ._types import Int, Source, Timeout
 

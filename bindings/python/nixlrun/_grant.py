@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from . import _core
 from ._core import DEFAULT, Request
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, NamedTuple, Optional
+
     from ._types import Blocks, Int, Timeout
+else:
+    from ._named import NamedTuple
 
 _RIGHTS = {"read": 1, "write": 2, "both": 3}
 

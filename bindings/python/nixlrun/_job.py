@@ -8,7 +8,6 @@ import os
 import sys
 import types
 import warnings
-from typing import IO, TYPE_CHECKING, Any, NoReturn, Optional, Union
 
 from . import _core
 from ._channel import Channel
@@ -16,8 +15,10 @@ from ._context import Context, ContextBase
 from ._core import DEFAULT, Drained, Queue
 from ._types import PeerInfo, RouteInfo, Stats, as_stats
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import IO, Any, NoReturn, Optional, Union
 
     from ._types import Int, Timeout
 

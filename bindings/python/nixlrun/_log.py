@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import atexit
 import threading
-from typing import TYPE_CHECKING, Optional
 
 from . import _core
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import logging
+    from typing import Optional
 
 _LEVELS = (40, 30, 20, 10, 5)  # of logging: ERROR, WARNING, INFO, DEBUG, and trace below that
 _lock = threading.Lock()

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Optional, Union
 
 from . import _core
 from ._core import DEFAULT, Request
 from ._types import ObjectInfo, RegionInfo
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Any
+    from typing import Any, Optional, Union
 
     from ._context import ContextBase
     from ._core import AtomicOp, Compare, DType, SignalOp

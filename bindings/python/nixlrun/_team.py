@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Optional
 
 from . import _core
 from ._core import DEFAULT, Request
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
-    from typing import Any
+    from typing import Any, Optional
 
     from ._context import ContextBase
     from ._core import DType, ReduceOp

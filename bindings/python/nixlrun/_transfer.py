@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Optional
 
 from . import _core
 from ._types import TransferInfo
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import Optional
 
 
 class TransferBase(_core.Transfer):

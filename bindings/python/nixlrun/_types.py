@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 from . import _core
 from ._core import DEFAULT, Default
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
+    from typing import Any, NamedTuple, Optional, Protocol, Union
 
     from _typeshed import ReadableBuffer, WriteableBuffer
 
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     ]
     Timeout: TypeAlias = Union[float, None, Default]
     Stream: TypeAlias = Any
+else:
+    from ._named import NamedTuple
 
 __all__ = [
     "DEFAULT",
