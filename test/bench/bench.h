@@ -59,6 +59,7 @@ struct bench_options {
     const char *patterns[BENCH_MAX_PATTERNS];
     int n_patterns;
     int n_threads;                /* of each rank, in patterns */
+    int n_pairs;                  /* that send in patterns made of pairs; 0: all */
     const char *plot;             /* the file of a picture; NULL: none */
     const char *publish, *attach; /* where to meet the other process; NULL: ranks of a job */
     const char *etcd;             /* where a name is published for `attach', too; NULL: nowhere */
@@ -340,8 +341,14 @@ struct traffic {
 };
 
 bool traffic_is_name(const char *text);
-/* By the name of a pattern, `nbytes` for each pair that it has, or from a file with a matrix. */
-void traffic_make(struct traffic *traffic, const char *pattern, int size, uint64_t nbytes);
+/* Is each rank in one pair at most? */
+bool traffic_has_pairs(const char *pattern);
+/*
+ * By the name of a pattern, `nbytes` for each pair that it has, or from a file with a matrix. Of
+ * patterns made of pairs only the first n_pairs; 0: all.
+ */
+void traffic_make(struct traffic *traffic, const char *pattern, int size, int n_pairs,
+                  uint64_t nbytes);
 void traffic_free(struct traffic *traffic);
 uint64_t traffic_between(const struct traffic *traffic, int from, int to);
 /* What a rank sends to the ranks below `up_to`, and receives from them. */

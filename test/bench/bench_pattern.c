@@ -230,7 +230,7 @@ static void pattern_read(struct bench *bench, const char *name, uint64_t nbytes)
     if (bench->rank != 0) {
         stage_barrier(bench);
     }
-    traffic_make(&pattern.traffic, name, bench->size, nbytes);
+    traffic_make(&pattern.traffic, name, bench->size, bench->options.n_pairs, nbytes);
     if (traffic_total(&pattern.traffic) == 0) {
         bench_die("nixl_bench: the pattern '%s' moves no bytes between %d ranks", name,
                   bench->size);

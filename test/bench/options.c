@@ -18,6 +18,7 @@
 
 #define MAX_NBYTES  (8ull << 30)
 #define MAX_WINDOW  1024
+#define MAX_PAIRS   1000000
 #define EXIT_USAGE  2
 #define LIST_NBYTES 64
 
@@ -62,7 +63,7 @@ static void print_help(void)
         "\nOptions:\n"
         "  -s, --sizes LIST      bytes, such as 8,4K,1M,256M (default: by test)\n"
         "  -a, --alignment LIST  offsets DST[:SRC] from a page, such as 0,1,8:8, or `all'\n"
-        "  -b, --budget TIME     target time of a row, such as 300ms (default)\n"
+        "  -b, --budget TIME     target time of a row, such as 300ms (default); or --duration\n"
         "  -i, --iters N         samples of a row, instead of a budget\n"
         "      --single          time each operation alone: percentiles up to p99.99\n"
         "  -r, --registered      use registered malloc memory instead of allocated regions\n"
@@ -77,6 +78,7 @@ static void print_help(void)
         "  -w, --window N        puts or gets in flight of put_nb, get_nb (default 64)\n"
         "      --pattern LIST    of `pattern': pair, all_pairs, many_to_one, one_to_many, ring,\n"
         "                        bisection, tp, or a file with a matrix of bytes (default ring)\n"
+        "      --pairs N         only the first N pairs of pair, bisection and tp send\n"
         "      --threads N       threads of each rank that send in a pattern (default 1)\n"
         "      --seconds S       how long `idle' waits (default 3)\n"
         "      --publish WHERE   measure between two processes that are started separately: wait "
@@ -345,7 +347,8 @@ static void parse_option(struct bench_options *options, int option, char *text)
     case 'b':
         if (nxr_env_parse_time(text, &options->budget_ns) != 0 || options->budget_ns <= 0 ||
             options->budget_ns > 600 * 1000000000ll) {
-            usage_error("--budget is '%s'; allowed: a time up to 600s, such as 300ms", text);
+            usage_error("--budget or --duration is '%s'; allowed: a time up to 600s, such as 300ms",
+                        text);
         }
         break;
     case 'i':
@@ -383,6 +386,9 @@ static void parse_option(struct bench_options *options, int option, char *text)
         break;
     case 'q':
         parse_patterns(options, text);
+        break;
+    case 'n':
+        options->n_pairs = (int)parse_number("--pairs", text, 1, MAX_PAIRS);
         break;
     case 't':
         options->n_threads = (int)parse_number("--threads", text, 1, BENCH_MAX_THREADS);
@@ -428,33 +434,49 @@ static void check_apart(const struct bench_options *options)
     }
 }
 
+/* Patterns of other names have no pairs that could be left out. */
+static void check_pairs(const struct bench_options *options)
+{
+    bool has_pairs = options->n_patterns > 0;
+
+    for (int i = 0; i < options->n_patterns; i++) {
+        has_pairs = has_pairs && traffic_has_pairs(options->patterns[i]);
+    }
+    if (options->n_pairs > 0 && !has_pairs) {
+        usage_error("--pairs needs --pattern with pair, bisection or tp, and no other");
+    }
+}
+
+static const struct option long_options[] = {{"sizes", required_argument, NULL, 's'},
+                                             {"alignment", required_argument, NULL, 'a'},
+                                             {"budget", required_argument, NULL, 'b'},
+                                             {"duration", required_argument, NULL, 'b'},
+                                             {"iters", required_argument, NULL, 'i'},
+                                             {"window", required_argument, NULL, 'w'},
+                                             {"seconds", required_argument, NULL, 'S'},
+                                             {"registered", no_argument, NULL, 'r'},
+                                             {"memory", required_argument, NULL, 'M'},
+                                             {"no-pin", no_argument, NULL, 'P'},
+                                             {"tcp", no_argument, NULL, 'T'},
+                                             {"publish", required_argument, NULL, 'u'},
+                                             {"attach", required_argument, NULL, 'A'},
+                                             {"object", required_argument, NULL, 'O'},
+                                             {"etcd", required_argument, NULL, 'E'},
+                                             {"check", no_argument, NULL, 'K'},
+                                             {"csv", no_argument, NULL, 'C'},
+                                             {"json", no_argument, NULL, 'J'},
+                                             {"help", no_argument, NULL, 'h'},
+                                             {"version", no_argument, NULL, 'V'},
+                                             {"fresh", no_argument, NULL, 'f'},
+                                             {"single", no_argument, NULL, '1'},
+                                             {"plot", required_argument, NULL, 'p'},
+                                             {"pattern", required_argument, NULL, 'q'},
+                                             {"pairs", required_argument, NULL, 'n'},
+                                             {"threads", required_argument, NULL, 't'},
+                                             {NULL, 0, NULL, 0}};
+
 void options_parse(struct bench_options *options, int argc, char **argv)
 {
-    static const struct option names[] = {{"sizes", required_argument, NULL, 's'},
-                                          {"alignment", required_argument, NULL, 'a'},
-                                          {"budget", required_argument, NULL, 'b'},
-                                          {"iters", required_argument, NULL, 'i'},
-                                          {"window", required_argument, NULL, 'w'},
-                                          {"seconds", required_argument, NULL, 'S'},
-                                          {"registered", no_argument, NULL, 'r'},
-                                          {"memory", required_argument, NULL, 'M'},
-                                          {"no-pin", no_argument, NULL, 'P'},
-                                          {"tcp", no_argument, NULL, 'T'},
-                                          {"publish", required_argument, NULL, 'u'},
-                                          {"attach", required_argument, NULL, 'A'},
-                                          {"object", required_argument, NULL, 'O'},
-                                          {"etcd", required_argument, NULL, 'E'},
-                                          {"check", no_argument, NULL, 'K'},
-                                          {"csv", no_argument, NULL, 'C'},
-                                          {"json", no_argument, NULL, 'J'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {"version", no_argument, NULL, 'V'},
-                                          {"fresh", no_argument, NULL, 'f'},
-                                          {"single", no_argument, NULL, '1'},
-                                          {"plot", required_argument, NULL, 'p'},
-                                          {"pattern", required_argument, NULL, 'q'},
-                                          {"threads", required_argument, NULL, 't'},
-                                          {NULL, 0, NULL, 0}};
     int option;
 
     *options = (struct bench_options){.budget_ns = 300000000,
@@ -464,7 +486,7 @@ void options_parse(struct bench_options *options, int argc, char **argv)
                                       .there = NIXL_MEM_HOST,
                                       .here = NIXL_MEM_HOST};
     opterr = 0;
-    while ((option = getopt_long(argc, argv, ":s:a:b:i:w:rfhV", names, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, ":s:a:b:i:w:rfhV", long_options, NULL)) != -1) {
         switch (option) {
         case 'h':
             if (speaks()) {
@@ -498,6 +520,7 @@ void options_parse(struct bench_options *options, int argc, char **argv)
     check_apart(options);
     check_memory(options);
     check_fresh(options);
+    check_pairs(options);
     if (!options->is_single && options->n_samples > BENCH_MAX_SAMPLES) {
         usage_error("--iters is '%ld'; allowed: a number from 1 to %d, with --single to %d",
                     options->n_samples, BENCH_MAX_SAMPLES, BENCH_MAX_SINGLES);

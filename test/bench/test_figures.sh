@@ -44,6 +44,20 @@ result $? "a matrix of other ranks is refused" "$work/err"
 run -np 4 --oversubscribe "$bench" pattern --pattern "$work/matrix"
 [ "$rc" = 1 ] && grep -q "has 9 numbers; allowed: 4 rows of 4" "$work/err"
 result $? "and one that is too short" "$work/err"
+gives 0 "one pair of two" -np 4 --oversubscribe "$bench" pattern --sizes 64K --duration 20ms \
+    --pattern pair,bisection,tp --pairs 1 --json
+"$python" - "$work/out" <<'END'
+import json, sys
+pairs = [[(a, b) for a, line in enumerate(row["matrix_gb_per_s"]) for b, cell in enumerate(line) if cell > 0]
+         for row in json.load(open(sys.argv[1]))["rows"]]
+assert pairs == [[(0, 1)], [(0, 2), (2, 0)], [(0, 2)]], pairs
+END
+result $? "sends alone" "$work/out"
+run -np 4 --oversubscribe "$bench" pattern --pattern tp --pairs 3
+[ "$rc" = 1 ] && grep -q "nixl_bench: --pairs is 3; allowed: 1 to 2, for 4 ranks" "$work/err"
+result $? "more pairs than there are are refused" "$work/err"
+gives 2 "pairs of a ring" -np 4 --oversubscribe "$bench" pattern --pairs 1
+has "$work/err" "^nixl_bench: --pairs needs --pattern with pair, bisection or tp" "are refused"
 gives 2 "an unknown pattern" -np 2 "$bench" pattern --pattern "$work/nosuch"
 has "$work/err" "^nixl_bench: --pattern has '.*nosuch'; allowed: pair, all_pairs," "is refused"
 gives 2 "no threads" -np 2 "$bench" pattern --threads 0

@@ -28,6 +28,20 @@ bool traffic_is_name(const char *text)
     return false;
 }
 
+bool traffic_has_pairs(const char *pattern)
+{
+    return strcmp(pattern, "pair") == 0 || strcmp(pattern, "bisection") == 0 ||
+           strcmp(pattern, "tp") == 0;
+}
+
+/* The number of the pair that two ranks are: neighbours, or the same place in two halves. */
+static int pair_number(const char *name, int from, int to)
+{
+    int lower = from < to ? from : to;
+
+    return strcmp(name, "pair") == 0 ? lower / 2 : lower;
+}
+
 /* Does rank `from` send to rank `to` in the pattern? */
 static bool pattern_has(const char *name, int size, int from, int to)
 {
@@ -99,7 +113,8 @@ static void read_matrix(struct traffic *traffic, FILE *file, const char *path)
     }
 }
 
-void traffic_make(struct traffic *traffic, const char *pattern, int size, uint64_t nbytes)
+void traffic_make(struct traffic *traffic, const char *pattern, int size, int n_pairs,
+                  uint64_t nbytes)
 {
     size_t n_cells = (size_t)size * (size_t)size;
     FILE *file;
@@ -109,10 +124,15 @@ void traffic_make(struct traffic *traffic, const char *pattern, int size, uint64
     if (traffic->nbytes == NULL) {
         bench_die("nixl_bench: no memory for the bytes between %d ranks", size);
     }
+    if (n_pairs > size / 2) {
+        bench_die("nixl_bench: --pairs is %d; allowed: 1 to %d, for %d ranks", n_pairs, size / 2,
+                  size);
+    }
     if (traffic_is_name(pattern)) {
         for (size_t cell = 0; cell < n_cells; cell++) {
-            bool has =
-                pattern_has(pattern, size, (int)(cell / (size_t)size), (int)(cell % (size_t)size));
+            int from = (int)(cell / (size_t)size), to = (int)(cell % (size_t)size);
+            bool has = pattern_has(pattern, size, from, to) &&
+                       (n_pairs == 0 || pair_number(pattern, from, to) < n_pairs);
 
             traffic->nbytes[cell] = has ? nbytes : 0;
         }
