@@ -103,7 +103,7 @@ static inline bool nxr_team_is_timed(const struct nxr_stats_named *record, size_
 {
     uint64_t n = atomic_load_explicit(&record->n[NXR_STATS_OPS], memory_order_relaxed);
 
-    return n % NXR_TEAM_TIMED_EVERY == 0 || nbytes >= NXR_TEAM_TIMED_NBYTES;
+    return NXR_STATS_COUNTS && (n % NXR_TEAM_TIMED_EVERY == 0 || nbytes >= NXR_TEAM_TIMED_NBYTES);
 }
 
 /* It has waited for others from then until then. */

@@ -329,7 +329,7 @@ static enum nxr_method stats_method(const struct nxr_segment *segment)
 void nxr_stats_moved_by(const struct nxr_segment *segment, enum nxr_op_kind kind, size_t nbytes,
                         enum nxr_method by)
 {
-    if (nxr_stats_is_piece) {
+    if (nxr_stats_is_piece || !NXR_STATS_COUNTS) {
         return;
     }
     nxr_stats_count(nxr_stats_entry_of(segment->peer, stats_op_of(kind),
@@ -390,11 +390,13 @@ static void stats_trace(const struct nxr_op *op, const char *transport, int stat
 
 void nxr_stats_begin(struct nxr_op *op, const struct nxr_transport *transport)
 {
-    bool is_timed = op->nbytes >= TIMED_NBYTES || n_untimed++ % TIMED_EVERY == 0;
+    bool is_timed =
+        NXR_STATS_COUNTS && (op->nbytes >= TIMED_NBYTES || n_untimed++ % TIMED_EVERY == 0);
 
-    op->stats =
-        nxr_stats_entry_of(op->segment->peer, stats_op_of(op->kind),
-                           stats_transport(op->segment, transport), stats_method_of(op, transport));
+    op->stats = !NXR_STATS_COUNTS ? NULL
+                                  : nxr_stats_entry_of(op->segment->peer, stats_op_of(op->kind),
+                                                       stats_transport(op->segment, transport),
+                                                       stats_method_of(op, transport));
     op->began_ns = is_timed ? nxr_now_ns() : 0;
     op->began_ticks = nxr_trace_has(stats_trace_kind_of(op->kind)) ? nxr_ticks() : 0;
     NXR_PROBE5(start, op, (int)op->kind, op->segment->peer->rank, op->nbytes, transport->name);
@@ -468,9 +470,12 @@ static void stats_keep_wait(const struct nxr_stats_wait *wait)
 void nxr_stats_waited(int64_t began_ns, int64_t waited_ns, const char *call, int peer)
 {
     const struct nxr_stats_entry *entry =
-        nxr_stats_entry_of(NULL, NXR_STATS_WAIT, "", NXR_METHOD_NONE);
+        NXR_STATS_COUNTS ? nxr_stats_entry_of(NULL, NXR_STATS_WAIT, "", NXR_METHOD_NONE) : NULL;
     struct nxr_stats_wait wait = {.peer = peer, .began_ns = began_ns, .waited_ns = waited_ns};
 
+    if (entry == NULL) {
+        return;
+    }
     nxr_stats_add_shared(&entry->row->n[NXR_STATS_OPS], 1);
     nxr_stats_time(&entry->times->complete, waited_ns);
     if (call == NULL || stats_head == NULL ||

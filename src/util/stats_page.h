@@ -176,12 +176,22 @@ static inline unsigned nxr_stats_bucket(int64_t ns)
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
+/* -DNXR_UNCOUNTED: a library that counts nothing, for test/bench/counters.sh alone. */
+#ifdef NXR_UNCOUNTED
+#define NXR_STATS_COUNTS false
+#else
+#define NXR_STATS_COUNTS true
+#endif
+
 /*
  * By the only thread that writes the counter at the time. Compilers make three instructions of an
  * atomic load, an addition and an atomic store; one does the same, and readers see whole numbers.
  */
 static inline void nxr_stats_add(_Atomic uint64_t *counter, uint64_t n)
 {
+    if (!NXR_STATS_COUNTS) {
+        return;
+    }
 #if defined(__x86_64__)
     __asm__("addq %1, %0" : "+m"(*counter) : "er"(n) : "cc");
 #else
@@ -193,7 +203,9 @@ static inline void nxr_stats_add(_Atomic uint64_t *counter, uint64_t n)
 /* By one of several. */
 static inline void nxr_stats_add_shared(_Atomic uint64_t *counter, uint64_t n)
 {
-    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+    if (NXR_STATS_COUNTS) {
+        atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+    }
 }
 
 /* A time, by the only thread that writes the histogram. */

@@ -50,7 +50,7 @@ bin_PROGRAMS += %D%/nixl_bench
 
 # Beside nixl_bench in the build folder, too. What they source or import from here becomes part of them.
 pkglibexec_SCRIPTS += %D%/nixl_bench-figures %D%/nixl_bench-peers %D%/nixl_bench-peers-net
-EXTRA_DIST += %D%/figures.py %D%/noise.py %D%/peers.sh %D%/peers_net.sh $(%C%_peers_parts)
+EXTRA_DIST += %D%/counters.sh %D%/figures.py %D%/noise.py %D%/peers.sh %D%/peers_net.sh $(%C%_peers_parts)
 CLEANFILES += %D%/nixl_bench-figures %D%/nixl_bench-peers %D%/nixl_bench-peers-net
 %C%_peers_parts = %D%/turns.sh %D%/peers_report.sh %D%/netpair.sh
 %C%_join = awk -v folder='$(srcdir)/%D%' '\
