@@ -100,7 +100,8 @@ NIXL_API int nixl_channel_publish(struct nixl_channel *channel, size_t nbytes) N
  *                               once for each process that dies without closing its end (an
  *                               attached one: that has opened its end and was not detached), after
  *                               all that it had published and before what the next process of that
- *                               rank publishes; the rank is in nixl_last_error()
+ *                               rank publishes; the rank is in nixl_last_error(). It is -1 if all
+ *                               others that live are in nixl_finalize(), as nixl_notify_recv() says
  * @return NIXL_E_INVALID_ARG    not a consumer's end, slot_p NULL, a negative timeout
  */
 NIXL_API int nixl_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p,

@@ -98,7 +98,9 @@ NIXL_API int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offs
  *                             everything that arrived before; the rank is in nixl_last_error().
  *                             In an elastic job not for ranks that have left, but each time when
  *                             nobody is left who could send: the rank is -1. With @p rank also if
- *                             that one is in nixl_finalize(), after a second or two
+ *                             that one is in nixl_finalize(), after a second or two; with
+ *                             NIXL_ANY_RANK, and rank -1, if all others that live are, nobody is
+ *                             attached or may attach, and this process never sent to itself
  * @return NIXL_E_STALE        received, and note_p is written, but a put that the sender made
  *                             before it did not arrive: this rank had closed its region, or the
  *                             put failed or was canceled, as the sender had not been told yet

@@ -60,8 +60,9 @@ enum nixl_pair_use {
  * @return NIXL_E_NO_MEMORY
  * The request ends with NIXL_OK: used, and what was written is visible; NIXL_E_CANCELED: canceled
  * by either side, or the region was closed; NIXL_E_EXPIRED; NIXL_E_PEER_LOST: the partner named
- * by @p rank, or the one that had begun, has died; or with the error of the partner's transfer, in
- * which case some bytes may have moved. Threads: any.
+ * by @p rank, or the one that had begun, has died, or @p rank is in nixl_finalize() without having
+ * begun and the request is waited for, after a second or two; or with the error of the partner's
+ * transfer, in which case some bytes may have moved. Threads: any.
  */
 NIXL_API int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size_t nbytes,
                               enum nixl_pair_use use, int64_t lifetime_ns, char *token_p,

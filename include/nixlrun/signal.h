@@ -82,7 +82,11 @@ enum nixl_compare {
  * @return NIXL_INPROGRESS       (timeout 0) it does not
  * @return NIXL_E_TIMEOUT        it did not in time
  * @return NIXL_E_PEER_LOST      it does not, and a rank has died, which nixl_last_error() names:
- *                               once for each death in each thread that waits for signals
+ *                               once for each death in each thread that waits for signals. Also,
+ *                               after a second or two, if all others that live are in
+ *                               nixl_finalize(), nobody is attached or may attach, and this process
+ *                               has no device memory and never wrote to itself by the library: the
+ *                               rank is -1
  * @return NIXL_E_INVALID_ARG    NULL, not aligned, no such comparison, a negative timeout
  * Threads: any.
  */
@@ -95,7 +99,8 @@ NIXL_API int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, u
  * With `cq` the call returns at once, and the queue reports NIXL_CQ_SIGNAL once, when the word
  * compares true; until then the word must stay valid, and it lies in host memory. NIXL_OP_RANK:
  * only the loss of that rank ends the wait, and it always does, however often it was reported
- * before; without it, as nixl_signal_wait(), and a queue reports no loss here.
+ * before; so does its nixl_finalize(), after a second or two; without it, as nixl_signal_wait(),
+ * and a queue reports no loss here.
  *
  * NIXL_OP_STREAM: the stream waits, not the host: work queued after it begins when the word, in
  * host or CUDA memory of a region of this rank, compares true by NIXL_COMPARE_EQ, or by

@@ -130,6 +130,7 @@ static void publication_let_go(const struct publication *publication,
 static void publication_close(struct publication *publication)
 {
     nxr_list_remove(&publication->link);
+    nxr_job.n_published--;
     publication_let_go(publication, &publication->listener);
     publication_let_go(publication, &publication->outer);
 }
@@ -178,6 +179,7 @@ static bool publication_reserve(struct publication *publication)
     is_free = publication_find(publication->text, publication->entry.name) == NULL;
     if (is_free) {
         nxr_list_append(&publications, &publication->link);
+        nxr_job.n_published++;
     }
     pthread_mutex_unlock(&nxr_job.lock);
     return is_free;

@@ -11,6 +11,7 @@
 #include "core/trace.h"
 #include "region/leaving.h"
 #include "region/region.h"
+#include "sync/senders.h"
 #include "util/clock.h"
 #include "util/hash.h"
 #include "util/log.h"
@@ -300,8 +301,9 @@ struct receive {
     unsigned lane; /* n_lanes: none */
     int state;     /* NIXL_OK, or why nothing more comes from `ended` */
     int ended;
-    bool leaves; /* the only producer publishes nothing any more */
+    bool leaves; /* the only producer, or all, publish nothing any more */
     struct nxr_leaving leaving;
+    struct nxr_leaving_all leaving_all;
 };
 
 /* Has the only producer ended? Checked before its items, so that none of them is missed. */
@@ -326,6 +328,22 @@ static bool channel_move_has_news(const struct nixl_channel *channel)
            channel_move_has_lanes(channel);
 }
 
+/* There is no item. Will there never be? */
+static bool channel_is_in_vain(struct receive *receive)
+{
+    const struct nixl_channel *channel = receive->channel;
+
+    if (channel->producer != NULL) {
+        return nxr_leaving_is_in_vain(&receive->leaving, channel->peer);
+    }
+    if (!nxr_leaving_is_time(&receive->leaving_all.n_calls) ||
+        !nxr_senders_never_come(&receive->leaving_all)) {
+        return false;
+    }
+    receive->lane = channel_move_find_item(channel); /* that has come meanwhile */
+    return true;
+}
+
 /* Take an item, or the end of a producer. False: neither. */
 static bool channel_move_look(void *arg)
 {
@@ -348,8 +366,7 @@ static bool channel_move_look(void *arg)
     if (receive->lane < channel->n_lanes || receive->state != NIXL_OK) {
         return true;
     }
-    receive->leaves =
-        channel->producer != NULL && nxr_leaving_is_in_vain(&receive->leaving, channel->peer);
+    receive->leaves = channel_is_in_vain(receive);
     return receive->leaves;
 }
 
@@ -395,8 +412,13 @@ static int call_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, v
                                                     "no item of channel '%s' within %s",
                                                     channel->name, nxr_duration(timeout_ns).text);
     }
-    if (receive.leaves) {
-        return nxr_leaving_fail(operation, channel->peer);
+    if (receive.leaves && receive.lane == channel->n_lanes) {
+        return channel->producer != NULL
+                   ? nxr_leaving_fail(operation, channel->peer)
+                   : nxr_fail(NIXL_E_PEER_LOST, operation, -1, "", 0,
+                              NXR_SENDERS_LEAVE ": nobody is left who could publish in channel "
+                                                "'%s'",
+                              channel->name);
     }
     if (receive.lane == channel->n_lanes) {
         return fail_end(operation, receive.ended, receive.state);

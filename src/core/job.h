@@ -140,8 +140,9 @@ struct nxr_job {
      */
     struct nxr_peer **_Atomic peers;
     struct nxr_peer *_Atomic attached; /* the first in the list of the attached */
-    uint32_t n_inflight_indices;       /* guard indices given out */
-    unsigned n_starts;                 /* how often nixl_init() has made a job */
+    int n_published; /* names by which processes may attach to this one (attach/publish.c) */
+    uint32_t n_inflight_indices; /* guard indices given out */
+    unsigned n_starts;           /* how often nixl_init() has made a job */
 };
 
 extern struct nxr_job nxr_job;

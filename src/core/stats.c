@@ -232,6 +232,27 @@ void nxr_stats_lane_give(struct nxr_stats_lane *lane)
     }
 }
 
+static bool stats_is_move(const struct nxr_stats_row *row, int peer)
+{
+    return row->peer == peer && row->op <= NXR_STATS_NOTIFY;
+}
+
+bool nxr_stats_has_moved(int peer)
+{
+    bool has_moved = stats_head == NULL;
+
+    pthread_mutex_lock(&stats_lock);
+    for (uint32_t i = 0; !has_moved && i < atomic_load(&stats_head->n_rows); i++) {
+        has_moved = stats_is_move(&nxr_stats_rows(stats_head)[i], peer);
+    }
+    for (uint32_t i = 0; !has_moved && i < atomic_load(&stats_head->n_lanes); i++) {
+        has_moved = nxr_stats_lanes(stats_head)[i].peer == peer;
+    }
+    has_moved |= stats_head != NULL && atomic_load(&stats_head->n_lost) != 0;
+    pthread_mutex_unlock(&stats_lock);
+    return has_moved;
+}
+
 /* ---- what has a name ------------------------------------------------------------------------- */
 
 /* Is it alike, and has been given back? */

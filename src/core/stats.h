@@ -34,6 +34,9 @@ struct nxr_stats_entry {
 /* Make the section in the page of this rank; without one nothing is read. */
 void nxr_stats_open(void);
 
+/* Has this process moved, or sent, anything to that peer, or is that not counted? */
+bool nxr_stats_has_moved(int peer);
+
 /* Forget it, before the page is dropped and after all lanes were given back. */
 void nxr_stats_close(void);
 

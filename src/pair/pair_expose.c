@@ -16,6 +16,7 @@
 #include "core/request.h"
 #include "core/trace.h"
 #include "region/extents.h"
+#include "region/leaving.h"
 #include "util/clock.h"
 #include "util/status.h"
 #include "core/wait.h"
@@ -176,19 +177,57 @@ static bool is_of(const struct nixl_req *req)
     return buffer->req == req;
 }
 
-/* End the request if its buffer has ended. */
+/* The request that this thread waits for, and whether the only partner of its buffer leaves. */
+static __thread struct {
+    const struct nixl_req *req;
+    struct nxr_leaving leaving;
+} exposed_wait NXR_TLS_MODEL;
+
+/* Will the only rank that may use the buffer never begin? Takes job.lock, not exposed_lock. */
+static bool expose_is_in_vain(const struct nixl_req *req, int rank)
+{
+    if (rank < 0 || rank == nxr_job.rank) {
+        return false;
+    }
+    if (exposed_wait.req != req) {
+        memset(&exposed_wait, 0, sizeof(exposed_wait));
+        exposed_wait.req = req;
+    }
+    return nxr_leaving_is_in_vain(&exposed_wait.leaving, rank);
+}
+
+/* Take it back, unless the partner has begun before it left. Caller holds the lock. */
+static void exposed_end_in_vain(struct nxr_exposed_buffer *buffer, int rank)
+{
+    uint64_t word = nxr_pair_word(buffer->turn, 0, NXR_PAIR_OPEN);
+    uint64_t ended = nxr_pair_word(buffer->turn, 0, nxr_pair_ended(NIXL_E_PEER_LOST, false));
+    char why[NXR_WHY_NBYTES];
+
+    if (atomic_compare_exchange_strong(&exposed_slot_of(buffer)->word, &word, ended)) {
+        snprintf(why, sizeof(why), NXR_LEAVING_WHY, nxr_rank_name(rank));
+        nxr_request_keep_failure(buffer->req, rank, why);
+        exposed_end(buffer, NIXL_E_PEER_LOST, false, rank);
+    }
+}
+
+/* End the request if its buffer has ended. Called while a thread waits for it. */
 static void expose_look(struct nixl_req *req)
 {
     struct nxr_exposed_buffer *buffer = req->owned;
     uint64_t word = atomic_load_explicit(&exposed_slot_of(buffer)->word, memory_order_acquire);
+    unsigned state = nxr_pair_word_state(word);
+    int rank = needed_rank(buffer, word);
+    bool is_in_vain = state == NXR_PAIR_OPEN && expose_is_in_vain(req, rank);
 
-    if ((nxr_pair_word_state(word) & NXR_PAIR_ENDED) == 0 &&
-        !nxr_rank_is_lost(needed_rank(buffer, word))) {
+    if ((state & NXR_PAIR_ENDED) == 0 && !nxr_rank_is_lost(rank) && !is_in_vain) {
         return;
     }
     pthread_mutex_lock(&exposed_lock);
     if (is_of(req)) {
         exposed_look(buffer);
+    }
+    if (is_of(req) && is_in_vain) {
+        exposed_end_in_vain(buffer, rank);
     }
     pthread_mutex_unlock(&exposed_lock);
 }

@@ -136,14 +136,60 @@ bool nxr_leaving_never_comes(struct nxr_leaving *leaving, int rank)
     return false;
 }
 
+/* Is nothing to be expected of that rank any more? */
+static bool leaving_is_over(int rank, bool *lives_p)
+{
+    const struct nxr_peer *peer = nxr_peer_find(rank);
+
+    *lives_p = peer == NULL || !nxr_peer_is_lost(peer);
+    return !*lives_p || nxr_leaving_is_known(rank);
+}
+
+/* All have been found to be over, but one may have come back since. */
+static bool leaving_are_all_over(void)
+{
+    bool lives, is_any_alive = false;
+
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        if (rank != nxr_job.rank && !leaving_is_over(rank, &lives)) {
+            return false;
+        }
+        is_any_alive |= rank != nxr_job.rank && lives;
+    }
+    return is_any_alive;
+}
+
+bool nxr_leaving_none_comes(struct nxr_leaving_all *leaving)
+{
+    int64_t now = nxr_coarse_now_ns();
+    bool lives;
+
+    if (leaving->look_at == 0) {
+        leaving->look_at = now + LOOK_NS;
+    }
+    if (now < leaving->look_at) {
+        return false;
+    }
+    for (; leaving->n_over < nxr_job.size - 1; leaving->n_over++, leaving->has_asked = false) {
+        int rank = (nxr_job.rank + 1 + leaving->n_over) % nxr_job.size;
+
+        if (!leaving_is_over(rank, &lives) && !leaving_ask(rank, !leaving->has_asked)) {
+            leaving->has_asked = true;
+            leaving->look_at = now + AGAIN_NS;
+            return false;
+        }
+    }
+    leaving->n_over = 0;
+    leaving->look_at = now + AGAIN_NS;
+    return leaving_are_all_over();
+}
+
 int nxr_leaving_fail(const char *operation, int rank)
 {
     if (nxr_rank_is_lost(rank)) {
         return nxr_peer_fail_lost(operation, rank, "");
     }
-    return nxr_fail(NIXL_E_PEER_LOST, operation, rank, "", 0,
-                    "%s has called nixl_finalize(), and takes part in nothing any more",
-                    nxr_rank_name(rank));
+    return nxr_fail(NIXL_E_PEER_LOST, operation, rank, "", 0, NXR_LEAVING_WHY, nxr_rank_name(rank));
 }
 
 int64_t nxr_leaving_sleep(const struct nxr_leaving *leaving, int64_t longest_ns)

@@ -42,13 +42,36 @@ void nxr_leaving_hurry(struct nxr_leaving *leaving, int rank);
 /* Looks of a wait that spins between two of these, unless networks are polled between any two. */
 #define NXR_LEAVING_LOOKS 64
 
-/* The same for each look of nxr_wait(), which may do no more in most of them than in a load. */
+/* Is it time to look, for a wait that counts how often it could? */
+static inline bool nxr_leaving_is_time(unsigned *n_calls)
+{
+    return ++*n_calls % NXR_LEAVING_LOOKS == 0 ||
+           atomic_load_explicit(&nxr_net_is_open, memory_order_relaxed);
+}
+
+/* nxr_leaving_never_comes() for nxr_wait(), most of whose looks may do no more than a load. */
 static inline bool nxr_leaving_is_in_vain(struct nxr_leaving *leaving, int rank)
 {
-    return (++leaving->n_calls % NXR_LEAVING_LOOKS == 0 ||
-            atomic_load_explicit(&nxr_net_is_open, memory_order_relaxed)) &&
-           nxr_leaving_never_comes(leaving, rank);
+    return nxr_leaving_is_time(&leaving->n_calls) && nxr_leaving_never_comes(leaving, rank);
 }
+
+/* A call's wait for something that any rank may do; all zero when the call begins. */
+struct nxr_leaving_all {
+    int n_over;      /* of the others, from the next rank on: lost, or leaving */
+    int64_t look_at; /* when to look next */
+    bool has_asked;  /* the one after these */
+    unsigned n_calls;
+};
+
+/*
+ * Do all other ranks of the job that live leave? One is asked after the other, so that a wait costs
+ * one question as long as there is anybody. What they have done is visible when this is true.
+ * False also if none lives. Takes job.lock.
+ */
+bool nxr_leaving_none_comes(struct nxr_leaving_all *leaving);
+
+/* What is told of it: a format for the rank's name. */
+#define NXR_LEAVING_WHY "%s has called nixl_finalize(), and takes part in nothing any more"
 
 /* Record that a call fails because that rank takes part in nothing any more. Returns PEER_LOST. */
 int nxr_leaving_fail(const char *operation, int rank);

@@ -408,6 +408,21 @@ static bool receive_is_in_vain(struct receive *receive)
     return true;
 }
 
+/* There is nothing from any rank. Will there never be? What has come meanwhile is taken. */
+static bool receive_from_any_is_in_vain(struct receive *receive)
+{
+    if (!nxr_leaving_is_time(&receive->leaving_all.n_calls) ||
+        !nxr_senders_never_come(&receive->leaving_all)) {
+        return false;
+    }
+    if (!look(receive)) {
+        receive->lost_rank = -1;
+        receive->lost_leaves = true;
+        receive->status = NIXL_E_PEER_LOST;
+    }
+    return true;
+}
+
 static bool try_receive(void *arg)
 {
     struct receive *receive = arg;
@@ -415,7 +430,8 @@ static bool try_receive(void *arg)
     if (may_have(receive) && look(receive)) {
         return true;
     }
-    return receive->from != NULL && receive_is_in_vain(receive);
+    return receive->from != NULL ? receive_is_in_vain(receive)
+                                 : receive_from_any_is_in_vain(receive);
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "sync/receive.h"
+#include "sync/senders.h"
 #include "core/cq.h"
 #include "util/clock.h"
 #include "util/status.h"
@@ -65,8 +66,9 @@ int nxr_receive_fail(const struct receive *receive, int status, int64_t timeout_
                         nxr_rank_name(receive->note->rank), (unsigned long long)receive->note->tag);
     case NIXL_E_PEER_LOST:
         if (receive->lost_rank < 0) {
-            return nxr_fail(status, receive->operation, -1, "", 0,
-                            "all other ranks have left or died: nobody is left who could send");
+            return nxr_fail(
+                status, receive->operation, -1, "", 0, "%s: nobody is left who could send",
+                receive->lost_leaves ? NXR_SENDERS_LEAVE : "all other ranks have left or died");
         }
         return receive->lost_leaves
                    ? nxr_leaving_fail(receive->operation, receive->lost_rank)

@@ -24,9 +24,10 @@ struct receive {
     struct nixl_note *note;
     size_t room; /* of note->payload */
     unsigned n_looks;
-    struct nxr_leaving leaving; /* of `from` */
-    int lost_rank;
-    bool lost_leaves; /* it is in nixl_finalize() */
+    struct nxr_leaving leaving;         /* of `from` */
+    struct nxr_leaving_all leaving_all; /* of all, for NIXL_ANY_RANK */
+    int lost_rank;                      /* -1: all are */
+    bool lost_leaves;                   /* it is in nixl_finalize(), or they are */
     int status;
 };
 

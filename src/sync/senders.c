@@ -4,6 +4,7 @@
 
 #include "sync/senders.h"
 #include "core/job.h"
+#include "core/stats.h"
 #include "util/env.h"
 
 atomic_bool nxr_senders_gone;
@@ -28,6 +29,19 @@ static bool senders_has_attached(void)
         peer = atomic_load(&peer->next);
     }
     return peer != NULL;
+}
+
+bool nxr_senders_never_come(struct nxr_leaving_all *leaving)
+{
+    bool may_come;
+
+    if (!nxr_leaving_none_comes(leaving)) {
+        return false;
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    may_come = senders_has_attached() || nxr_job.n_published > 0;
+    pthread_mutex_unlock(&nxr_job.lock);
+    return !may_come && !nxr_stats_has_moved(nxr_job.rank);
 }
 
 void nxr_senders_look(void)

@@ -2,6 +2,7 @@
 /* What a wait for signals says: to observers while it lasts, and when it fails. No state. */
 #include "config.h"
 
+#include "sync/senders.h"
 #include "sync/signal_wait.h"
 #include "core/event.h"
 #include "region/region.h"
@@ -55,6 +56,18 @@ int nxr_signal_fail_lost(const char *operation, const struct nxr_signal_wait *wa
     signal_wait_describe(wait, text, sizeof(text));
     return nxr_fail(NIXL_E_PEER_LOST, operation, rank, "", 0, "%s has %s: %s", nxr_rank_name(rank),
                     has_left ? "left the job" : "died", text);
+}
+
+int nxr_signal_fail_in_vain(const char *operation, const struct nxr_signal_wait *wait)
+{
+    char text[128];
+
+    if (wait->awaited != NULL) {
+        return nxr_leaving_fail(operation, wait->awaited->rank);
+    }
+    signal_wait_describe(wait, text, sizeof(text));
+    return nxr_fail(NIXL_E_PEER_LOST, operation, -1, "", 0,
+                    NXR_SENDERS_LEAVE ": nobody is left who could raise a signal: %s", text);
 }
 
 int nxr_signal_fail_wait(const char *operation, int status, const struct nxr_signal_wait *wait,

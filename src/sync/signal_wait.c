@@ -13,6 +13,7 @@
 #include "core/job.h"
 #include "core/trace.h"
 #include "region/region.h"
+#include "sync/senders.h"
 #include "sync/signal_wait.h"
 #include "sync/stream_signal.h"
 #include "transports/transport.h"
@@ -91,17 +92,33 @@ static inline bool signal_wait_is_lost(const struct nxr_signal_wait *wait)
                                  : nxr_event_n_deaths() > n_deaths_told && has_untold_death();
 }
 
+/*
+ * Will nobody raise a signal any more? Asked before the words, too. GPUs store by themselves, so
+ * without a rank this is not asked in processes that have device memory.
+ */
+static bool signal_wait_is_in_vain(struct nxr_signal_wait *wait)
+{
+    if (wait->awaited != NULL) {
+        return nxr_leaving_is_in_vain(&wait->leaving, wait->awaited->rank);
+    }
+    return nxr_leaving_is_time(&wait->leaving_all.n_calls) &&
+           atomic_load_explicit(&nxr_range_bounds, memory_order_relaxed) == 0 &&
+           nxr_senders_never_come(&wait->leaving_all);
+}
+
 static bool is_raised(void *arg)
 {
     struct nxr_signal_wait *wait = arg;
     bool is_lost = signal_wait_is_lost(wait);
+    bool is_in_vain = signal_wait_is_in_vain(wait);
 
     for (size_t i = 0; i < wait->n_words; i++) {
         if (take_if_true(wait, i, nxr_signal_load(nxr_signal_word(wait, i), wait->type))) {
             return true;
         }
     }
-    wait->is_lost = __builtin_expect(is_lost, 0);
+    wait->is_in_vain = is_in_vain;
+    wait->is_lost = __builtin_expect(is_lost | is_in_vain, 0);
     return wait->is_lost;
 }
 
@@ -269,6 +286,9 @@ static int wait_signals(const char *operation, struct nxr_signal_wait *wait, int
              : is_looking && timeout_ns > 0
                  ? wait_looking(wait, timeout_ns)
                  : nxr_wait_as(is_raised, wait, timeout_ns, nxr_signal_describe, wait);
+    if (status == NIXL_OK && wait->is_in_vain) {
+        return nxr_signal_fail_in_vain(operation, wait);
+    }
     if (status == NIXL_OK && wait->is_lost) {
         return nxr_signal_fail_lost(operation, wait,
                                     wait->awaited != NULL ? wait->awaited->rank

@@ -8,6 +8,7 @@
 
 #include "core/job.h"
 #include "core/wait.h"
+#include "region/leaving.h"
 
 struct nxr_signal_wait {
     const char *operation;
@@ -21,8 +22,11 @@ struct nxr_signal_wait {
     size_t index;
     uint64_t seen; /* its bits */
     const struct nxr_peer
-        *awaited; /* the only peer whose loss ends the wait; NULL: any loss, once */
-    bool is_lost; /* a rank has died, and no signal was found */
+        *awaited;               /* the only peer whose loss ends the wait; NULL: any loss, once */
+    struct nxr_leaving leaving; /* of `awaited` */
+    struct nxr_leaving_all leaving_all; /* of all, if there is none */
+    bool is_lost;                       /* a rank has died, and no signal was found */
+    bool is_in_vain;                    /* those that could raise it are in nixl_finalize() */
 };
 
 static inline const void *nxr_signal_word(const struct nxr_signal_wait *wait, size_t i)
@@ -46,6 +50,9 @@ void nxr_signal_describe(const void *about, struct nxr_wait_record *record);
  * signal. Returns NIXL_E_PEER_LOST.
  */
 int nxr_signal_fail_lost(const char *operation, const struct nxr_signal_wait *wait, int rank);
+
+/* The same, since those that could raise it have called nixl_finalize(). */
+int nxr_signal_fail_in_vain(const char *operation, const struct nxr_signal_wait *wait);
 
 /* Record that it timed out, or that a word in device memory cannot be read. Returns `status`. */
 int nxr_signal_fail_wait(const char *operation, int status, const struct nxr_signal_wait *wait,

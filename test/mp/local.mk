@@ -57,6 +57,7 @@ mp_programs = \
 	%D%/large \
 	%D%/late_ask \
 	%D%/late_team \
+	%D%/late_any \
 	%D%/late_wait \
 	%D%/leave \
 	%D%/lean \
@@ -182,6 +183,7 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_large_LDADD = $(mp_libs)
 %C%_late_ask_LDADD = $(mp_libs)
 %C%_late_team_LDADD = $(mp_libs)
+%C%_late_any_LDADD = $(mp_libs)
 %C%_late_wait_LDADD = $(mp_libs)
 %C%_lean_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 %C%_lean_LDFLAGS = $(mp_link)
@@ -251,7 +253,7 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_unload_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'
 %C%_unload_LDADD = -ldl
 
-mp_tests = %D%/abort.mp %D%/aside.mp %D%/bad_input.mp %D%/cuda.mp %D%/directory.mp %D%/fair.mp %D%/fault.mp %D%/file.mp %D%/file_gpu.mp %D%/hello.mp %D%/life.mp %D%/limits.mp %D%/object.mp %D%/odd.mp %D%/reform.mp %D%/restart.mp %D%/stats.mp %D%/stress.mp
+mp_tests = %D%/abort.mp %D%/aside.mp %D%/bad_input.mp %D%/cuda.mp %D%/directory.mp %D%/fair.mp %D%/fault.mp %D%/file.mp %D%/file_gpu.mp %D%/hello.mp %D%/late.mp %D%/life.mp %D%/limits.mp %D%/object.mp %D%/odd.mp %D%/reform.mp %D%/restart.mp %D%/stats.mp %D%/stress.mp
 EXTRA_DIST += $(mp_tests) %D%/asan.mp %D%/tsan.mp
 TESTS += $(mp_tests)
 

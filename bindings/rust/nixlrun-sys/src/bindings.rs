@@ -1681,7 +1681,9 @@ extern "C" {
     #[doc = "                             everything that arrived before; the rank is in nixl_last_error()."]
     #[doc = "                             In an elastic job not for ranks that have left, but each time when"]
     #[doc = "                             nobody is left who could send: the rank is -1. With @p rank also if"]
-    #[doc = "                             that one is in nixl_finalize(), after a second or two"]
+    #[doc = "                             that one is in nixl_finalize(), after a second or two; with"]
+    #[doc = "                             NIXL_ANY_RANK, and rank -1, if all others that live are, nobody is"]
+    #[doc = "                             attached or may attach, and this process never sent to itself"]
     #[doc = " @return NIXL_E_STALE        received, and note_p is written, but a put that the sender made"]
     #[doc = "                             before it did not arrive: this rank had closed its region, or the"]
     #[doc = "                             put failed or was canceled, as the sender had not been told yet"]
@@ -2410,7 +2412,11 @@ extern "C" {
     #[doc = " @return NIXL_INPROGRESS       (timeout 0) it does not"]
     #[doc = " @return NIXL_E_TIMEOUT        it did not in time"]
     #[doc = " @return NIXL_E_PEER_LOST      it does not, and a rank has died, which nixl_last_error() names:"]
-    #[doc = "                               once for each death in each thread that waits for signals"]
+    #[doc = "                               once for each death in each thread that waits for signals. Also,"]
+    #[doc = "                               after a second or two, if all others that live are in"]
+    #[doc = "                               nixl_finalize(), nobody is attached or may attach, and this process"]
+    #[doc = "                               has no device memory and never wrote to itself by the library: the"]
+    #[doc = "                               rank is -1"]
     #[doc = " @return NIXL_E_INVALID_ARG    NULL, not aligned, no such comparison, a negative timeout"]
     #[doc = " Threads: any."]
     pub fn nixl_signal_wait(
@@ -2428,7 +2434,8 @@ extern "C" {
     #[doc = " With `cq` the call returns at once, and the queue reports NIXL_CQ_SIGNAL once, when the word"]
     #[doc = " compares true; until then the word must stay valid, and it lies in host memory. NIXL_OP_RANK:"]
     #[doc = " only the loss of that rank ends the wait, and it always does, however often it was reported"]
-    #[doc = " before; without it, as nixl_signal_wait(), and a queue reports no loss here."]
+    #[doc = " before; so does its nixl_finalize(), after a second or two; without it, as nixl_signal_wait(),"]
+    #[doc = " and a queue reports no loss here."]
     #[doc = ""]
     #[doc = " NIXL_OP_STREAM: the stream waits, not the host: work queued after it begins when the word, in"]
     #[doc = " host or CUDA memory of a region of this rank, compares true by NIXL_COMPARE_EQ, or by"]
@@ -2593,7 +2600,8 @@ extern "C" {
     #[doc = "                               once for each process that dies without closing its end (an"]
     #[doc = "                               attached one: that has opened its end and was not detached), after"]
     #[doc = "                               all that it had published and before what the next process of that"]
-    #[doc = "                               rank publishes; the rank is in nixl_last_error()"]
+    #[doc = "                               rank publishes; the rank is in nixl_last_error(). It is -1 if all"]
+    #[doc = "                               others that live are in nixl_finalize(), as nixl_notify_recv() says"]
     #[doc = " @return NIXL_E_INVALID_ARG    not a consumer's end, slot_p NULL, a negative timeout"]
     pub fn nixl_channel_recv(
         channel: *mut nixl_channel,
@@ -2661,8 +2669,9 @@ extern "C" {
     #[doc = " @return NIXL_E_NO_MEMORY"]
     #[doc = " The request ends with NIXL_OK: used, and what was written is visible; NIXL_E_CANCELED: canceled"]
     #[doc = " by either side, or the region was closed; NIXL_E_EXPIRED; NIXL_E_PEER_LOST: the partner named"]
-    #[doc = " by @p rank, or the one that had begun, has died; or with the error of the partner's transfer, in"]
-    #[doc = " which case some bytes may have moved. Threads: any."]
+    #[doc = " by @p rank, or the one that had begun, has died, or @p rank is in nixl_finalize() without having"]
+    #[doc = " begun and the request is waited for, after a second or two; or with the error of the partner's"]
+    #[doc = " transfer, in which case some bytes may have moved. Threads: any."]
     pub fn nixl_pair_expose(
         rank: ::std::os::raw::c_int,
         region: *mut nixl_region,
