@@ -65,6 +65,7 @@ struct segment {
     size_t nbytes;
     void *own;       /* registered: what was malloc'ed */
     char *directory; /* of files: its path */
+    char *path;      /* of a file that has a name */
     unsigned n_files;
 };
 struct segment conf_segment(const char *name, size_t nbytes);

@@ -24,6 +24,7 @@ enum { MIB = 1 << 20, FILE_NBYTES = 24 * MIB, LARGE = 9 * MIB, BLOCK = 4096, N_R
 
 static struct nixl_region *file, *gpu;
 static int rank, fd;
+static char path[256]; /* of the file: cuFile opens it again by its name */
 static unsigned char *bytes;
 
 static void open_file(bool is_direct)
@@ -31,12 +32,20 @@ static void open_file(bool is_direct)
     const char *dir = getenv("TMPDIR");
     struct nixl_file_params params = NIXL_FILE_PARAMS_INIT;
 
-    fd = open(dir != NULL ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    snprintf(path, sizeof(path), "%s/file_gpu.XXXXXX", dir != NULL ? dir : "/tmp");
+    fd = mkostemp(path, O_CLOEXEC);
     MPT_TRUE(fd >= 0);
     params.fd = fd;
     params.nbytes = FILE_NBYTES;
     params.flags = is_direct ? NIXL_FILE_DIRECT : 0;
     MPT_OK(nixl_region_open_file(NULL, NULL, &params, &file));
+}
+
+static void close_file(void)
+{
+    MPT_OK(nixl_region_close(file, MPT_PATIENCE));
+    MPT_EQ(close(fd), 0);
+    MPT_EQ(unlink(path), 0);
 }
 
 static void alloc_gpu(void)
@@ -164,9 +173,8 @@ static void always(void)
     truncated();
     /* A file that is closed while it is used, and one that is open at the end. */
     MPT_STATUS(nixl_put_x(rank, file, 0, gpu_at(0), LARGE, NULL, &req), NIXL_INPROGRESS);
-    MPT_OK(nixl_region_close(file, MPT_PATIENCE));
+    close_file();
     MPT_OK(nixl_req_wait(&req, MPT_PATIENCE)); /* the close has waited for it */
-    MPT_EQ(close(fd), 0);
     open_file(true);
     round_trips(300);
 }
@@ -252,9 +260,8 @@ int main(int argc, char **argv)
         MPT_TEXT(how, "disk");
         disk();
     }
-    MPT_OK(nixl_region_close(file, MPT_PATIENCE));
+    close_file();
     MPT_OK(nixl_region_close(gpu, MPT_PATIENCE));
-    MPT_EQ(close(fd), 0);
     mpt_finalize();
     free(bytes);
     return mpt_passed();
