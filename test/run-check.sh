@@ -9,17 +9,15 @@ set -u
 build=$1
 shift
 
-# mixed: all tests, one that mostly waits behind each two others
+# mixed: all tests, one that mostly waits behind each one of the other scripts; make runs programs last
 mixed() {
     make -s --no-print-directory -C "$build" list-tests | awk '
         /^test\/net\// { waits[++n_waits] = $0; next }
-        { others[++n_others] = $0 }
+        /\.(sh|mp)$/ { scripts[++n_scripts] = $0; next }
+        { programs = programs " " $0 }
         END {
-            for (i = 1; i <= n_others; i++) {
-                printf "%s ", others[i]
-                if (i % 2 == 0 && n < n_waits) printf "%s ", waits[++n]
-            }
-            while (n < n_waits) printf "%s ", waits[++n]
+            for (i = 1; i <= n_scripts || i <= n_waits; i++) printf "%s %s ", scripts[i], waits[i]
+            print programs
         }'
 }
 
