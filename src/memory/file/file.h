@@ -27,7 +27,7 @@ struct nxr_file {
     _Atomic uint64_t written; /* the end of the last byte that was put, in the file */
     struct nxr_storage_file opened;
 
-    /* For memory of GPUs (file_gpu.c), from the first operation with some on; lock: ways_lock. */
+    /* For memory of GPUs (file_gpu.c), from the first operation with it on; lock: choices_lock. */
     _Atomic int cufile_slot;           /* or one of enum nxr_file_cufile */
     struct nxr_storage_file by_cufile; /* constant while there is a slot */
     dev_t device;                      /* that the file system is on */

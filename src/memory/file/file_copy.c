@@ -22,10 +22,11 @@
 
 struct file_copy {
     struct nxr_file *file;
-    struct nxr_file_way *way; /* of a GPU's, by cuFile; NULL: by the engine, with host memory */
-    uint64_t nbytes;          /* of a GPU's */
-    _Atomic uint32_t left;    /* requests; and ARMED */
-    _Atomic int status;       /* the first failure */
+    struct nxr_file_choice
+        *choice;           /* of a GPU's, by cuFile; NULL: by the engine, with host memory */
+    uint64_t nbytes;       /* of a GPU's */
+    _Atomic uint32_t left; /* requests; and ARMED */
+    _Atomic int status;    /* the first failure */
     size_t n_moves, room;
     struct nxr_storage_move moves[];
 };
@@ -47,7 +48,7 @@ static void file_move_ended(struct nxr_storage_move *move, int error)
 {
     struct file_copy *copy = move->owner;
     const struct nxr_storage_io *io = &move->io;
-    bool must_wake = copy->way != NULL; /* no engine does, in which a thread may sleep */
+    bool must_wake = copy->choice != NULL; /* no engine does, in which a thread may sleep */
     int none = NIXL_OK;
     uint32_t left;
 
@@ -116,7 +117,7 @@ static struct file_copy *file_copy_new(struct nxr_file *file, size_t n)
     if (made != NULL) {
         made->room = n;
         made->file = file;
-        made->way = NULL;
+        made->choice = NULL;
         atomic_init(&made->left, (uint32_t)n);
         atomic_init(&made->status, NIXL_OK);
         made->n_moves = 0;
@@ -128,18 +129,18 @@ static struct nxr_storage_moving file_moving(struct file_copy *made, bool is_put
 {
     const struct nxr_file *file = made->file;
 
-    return (struct nxr_storage_moving){made->way != NULL ? &file->by_cufile : &file->opened, is_put,
-                                       made, file_move_ended};
+    return (struct nxr_storage_moving){made->choice != NULL ? &file->by_cufile : &file->opened,
+                                       is_put, made, file_move_ended};
 }
 
-static struct file_copy *file_copy_cut(struct nxr_file *file, struct nxr_file_way *way,
+static struct file_copy *file_copy_cut(struct nxr_file *file, struct nxr_file_choice *choice,
                                        const struct nxr_device_copy *copy, bool is_put)
 {
-    const struct nxr_storage_file *opened = way != NULL ? &file->by_cufile : &file->opened;
+    const struct nxr_storage_file *opened = choice != NULL ? &file->by_cufile : &file->opened;
     struct file_copy *made = file_copy_new(file, file_count(file, opened, copy, is_put));
 
     if (made != NULL) {
-        made->way = way;
+        made->choice = choice;
     }
     for (size_t i = 0; made != NULL && i < copy->n_pieces; i++) {
         const struct nxr_storage_moving moving = file_moving(made, is_put);
@@ -225,21 +226,21 @@ static int gpu_copy_start(struct nxr_device_copy *copy, bool is_put)
                                          .memory =
                                              is_put ? copy->pieces[0].src : copy->pieces[0].dst,
                                          .is_put = is_put};
-    struct nxr_file_way *way;
+    struct nxr_file_choice *choice;
     struct file_copy *made;
     char why[1];
 
     for (size_t i = 0; i < copy->n_pieces; i++) {
         between.nbytes += copy->pieces[i].nbytes;
     }
-    way = nxr_file_way_of(&between, why, sizeof(why));
-    if (way == NULL || !copy_is_of_blocks(file, copy, is_put) ||
-        (is_put && file_check_put(file, copy) != NIXL_OK) || !nxr_file_way_take(way)) {
+    choice = nxr_file_choice_of(&between, why, sizeof(why));
+    if (choice == NULL || !copy_is_of_blocks(file, copy, is_put) ||
+        (is_put && file_check_put(file, copy) != NIXL_OK) || !nxr_file_choice_take(choice)) {
         return NIXL_E_UNSUPPORTED;
     }
-    made = file_copy_cut(file, way, copy, is_put);
+    made = file_copy_cut(file, choice, copy, is_put);
     if (made == NULL) {
-        nxr_file_way_end(way, NXR_FILE_BY_CUFILE, 0);
+        nxr_file_choice_end(choice, NXR_FILE_BY_CUFILE, 0);
         return NIXL_E_NO_MEMORY;
     }
     made->nbytes = between.nbytes;
@@ -254,9 +255,9 @@ static void gpu_copy_end(const struct file_copy *made, int status)
 {
     char why[sizeof(made->file->cufile_why)];
 
-    nxr_file_way_end(made->way, NXR_FILE_BY_CUFILE, status == NIXL_OK ? made->nbytes : 0);
+    nxr_file_choice_end(made->choice, NXR_FILE_BY_CUFILE, status == NIXL_OK ? made->nbytes : 0);
     if (nxr_cufile_has_failed(atomic_load(&made->file->cufile_slot), why, sizeof(why))) {
-        nxr_file_way_refuse(made->way, why);
+        nxr_file_choice_refuse(made->choice, why);
     }
 }
 
@@ -305,7 +306,7 @@ int nxr_file_copy_test(struct nxr_device_copy *copy)
         nxr_file_engine_disarm();
     }
     status = atomic_load(&made->status);
-    if (made->way != NULL) {
+    if (made->choice != NULL) {
         gpu_copy_end(made, status);
     }
     file_copy_free(made);

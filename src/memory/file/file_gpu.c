@@ -15,8 +15,8 @@
 
 #define SMALL_NBYTES ((uint64_t)256 << 10) /* smaller operations are a trial of their own */
 
-struct nxr_file_way {
-    struct nxr_file_way *next;
+struct nxr_file_choice {
+    struct nxr_file_choice *next;
     dev_t device; /* this to is_small find it */
     char gpu[32];
     bool is_put, is_small;
@@ -25,8 +25,8 @@ struct nxr_file_way {
     struct nxr_file_trial trial;
 };
 
-static pthread_mutex_t ways_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nxr_file_way *file_ways;
+static pthread_mutex_t choices_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nxr_file_choice *file_choices;
 
 static bool is_asked_for_always(void)
 {
@@ -42,7 +42,7 @@ static void file_keep_slot(struct nxr_file *file, int slot, const char *why)
     int untried = NXR_FILE_UNTRIED;
 
     (void)fstat(file->opened.direct_fd, &stat);
-    pthread_mutex_lock(&ways_lock);
+    pthread_mutex_lock(&choices_lock);
     if (atomic_load(&file->cufile_slot) == NXR_FILE_UNTRIED) {
         file->device = file->is_block_device ? stat.st_rdev : stat.st_dev;
         snprintf(file->cufile_why, sizeof(file->cufile_why), "%s", why);
@@ -56,7 +56,7 @@ static void file_keep_slot(struct nxr_file *file, int slot, const char *why)
     if (!atomic_compare_exchange_strong(&file->cufile_slot, &untried, slot)) {
         nxr_cufile_remove(slot);
     }
-    pthread_mutex_unlock(&ways_lock);
+    pthread_mutex_unlock(&choices_lock);
 }
 
 /* Is the file registered with cuFile, or can it be? */
@@ -85,40 +85,40 @@ void nxr_file_gpu_close(struct nxr_file *file)
     }
 }
 
-/* ---- ways ------------------------------------------------------------------------------------ */
+/* ---- choices --------------------------------------------------------------------------------- */
 
-/* Caller holds ways_lock. */
-static struct nxr_file_way *way_find(const struct nxr_file *file, const char *gpu, bool is_put,
-                                     bool is_small)
+/* Caller holds choices_lock. */
+static struct nxr_file_choice *choice_find(const struct nxr_file *file, const char *gpu,
+                                           bool is_put, bool is_small)
 {
-    struct nxr_file_way *way = file_ways;
+    struct nxr_file_choice *choice = file_choices;
 
-    while (way != NULL && (way->device != file->device || way->is_put != is_put ||
-                           way->is_small != is_small || strcmp(way->gpu, gpu) != 0)) {
-        way = way->next;
+    while (choice != NULL && (choice->device != file->device || choice->is_put != is_put ||
+                              choice->is_small != is_small || strcmp(choice->gpu, gpu) != 0)) {
+        choice = choice->next;
     }
-    return way;
+    return choice;
 }
 
-/* Caller holds ways_lock. NULL: no memory. */
-static struct nxr_file_way *way_make(const struct nxr_file *file, const char *gpu, bool is_put,
-                                     bool is_small)
+/* Caller holds choices_lock. NULL: no memory. */
+static struct nxr_file_choice *choice_make(const struct nxr_file *file, const char *gpu,
+                                           bool is_put, bool is_small)
 {
-    struct nxr_file_way *way = calloc(1, sizeof(*way));
+    struct nxr_file_choice *choice = calloc(1, sizeof(*choice));
 
-    if (way != NULL) {
-        way->device = file->device;
-        snprintf(way->gpu, sizeof(way->gpu), "%s", gpu);
-        way->is_put = is_put;
-        way->is_small = is_small;
-        way->next = file_ways;
-        file_ways = way;
+    if (choice != NULL) {
+        choice->device = file->device;
+        snprintf(choice->gpu, sizeof(choice->gpu), "%s", gpu);
+        choice->is_put = is_put;
+        choice->is_small = is_small;
+        choice->next = file_choices;
+        file_choices = choice;
     }
-    return way;
+    return choice;
 }
 
 /* Can the file and the GPU go by cuFile at all? */
-static bool way_is_there(const struct nxr_memory_between *between, char *why, size_t why_nbytes)
+static bool choice_is_there(const struct nxr_memory_between *between, char *why, size_t why_nbytes)
 {
     struct nxr_file *file = nxr_file_of(between->storage);
     const struct nxr_memory_kind *kind = between->device->kind;
@@ -137,72 +137,72 @@ static bool way_is_there(const struct nxr_memory_between *between, char *why, si
     return false;
 }
 
-struct nxr_file_way *nxr_file_way_of(const struct nxr_memory_between *between, char *why,
-                                     size_t why_nbytes)
+struct nxr_file_choice *nxr_file_choice_of(const struct nxr_memory_between *between, char *why,
+                                           size_t why_nbytes)
 {
     static atomic_bool is_warned;
     const struct nxr_file *file = nxr_file_of(between->storage);
     const char *gpu = between->device->kind->pci(between->device);
     bool is_small = between->nbytes < SMALL_NBYTES;
-    struct nxr_file_way *way;
+    struct nxr_file_choice *choice;
     char reason[160] = "";
 
-    if (!way_is_there(between, reason, sizeof(reason))) {
+    if (!choice_is_there(between, reason, sizeof(reason))) {
         if (is_asked_for_always() && !atomic_exchange(&is_warned, true)) {
             nxr_warn(MEMORY, "NIXLRUN_CUFILE is always, but bytes of GPUs are staged: %s", reason);
         }
         snprintf(why, why_nbytes, "%s", reason);
         return NULL;
     }
-    pthread_mutex_lock(&ways_lock);
-    way = way_find(file, gpu, between->is_put, is_small);
-    if (way == NULL) {
-        way = way_make(file, gpu, between->is_put, is_small);
+    pthread_mutex_lock(&choices_lock);
+    choice = choice_find(file, gpu, between->is_put, is_small);
+    if (choice == NULL) {
+        choice = choice_make(file, gpu, between->is_put, is_small);
     }
-    pthread_mutex_unlock(&ways_lock);
-    return way;
+    pthread_mutex_unlock(&choices_lock);
+    return choice;
 }
 
-/* Caller holds ways_lock. */
-static enum nxr_file_by way_next(const struct nxr_file_way *way)
+/* Caller holds choices_lock. */
+static enum nxr_file_by choice_next(const struct nxr_file_choice *choice)
 {
-    return way->is_refused         ? NXR_FILE_STAGED
+    return choice->is_refused      ? NXR_FILE_STAGED
            : is_asked_for_always() ? NXR_FILE_BY_CUFILE
-                                   : nxr_file_trial_next(&way->trial);
+                                   : nxr_file_trial_next(&choice->trial);
 }
 
-bool nxr_file_way_take(struct nxr_file_way *way)
+bool nxr_file_choice_take(struct nxr_file_choice *choice)
 {
     bool is_taken;
 
-    pthread_mutex_lock(&ways_lock);
-    is_taken = way_next(way) == NXR_FILE_BY_CUFILE;
+    pthread_mutex_lock(&choices_lock);
+    is_taken = choice_next(choice) == NXR_FILE_BY_CUFILE;
     if (is_taken) {
-        nxr_file_trial_begin(&way->trial, NXR_FILE_BY_CUFILE, nxr_now_ns());
+        nxr_file_trial_begin(&choice->trial, NXR_FILE_BY_CUFILE, nxr_now_ns());
     }
-    pthread_mutex_unlock(&ways_lock);
+    pthread_mutex_unlock(&choices_lock);
     return is_taken;
 }
 
-void nxr_file_way_stage(struct nxr_file_way *way)
+void nxr_file_choice_stage(struct nxr_file_choice *choice)
 {
-    pthread_mutex_lock(&ways_lock);
-    nxr_file_trial_begin(&way->trial, NXR_FILE_STAGED, nxr_now_ns());
-    pthread_mutex_unlock(&ways_lock);
+    pthread_mutex_lock(&choices_lock);
+    nxr_file_trial_begin(&choice->trial, NXR_FILE_STAGED, nxr_now_ns());
+    pthread_mutex_unlock(&choices_lock);
 }
 
 /* What has been found out, in words. */
-static void way_tell(const struct nxr_file_way *way, char *text, size_t text_nbytes)
+static void choice_tell(const struct nxr_file_choice *choice, char *text, size_t text_nbytes)
 {
-    const double *rates = way->trial.rates;
+    const double *rates = choice->trial.rates;
 
-    if (way->is_refused) {
-        snprintf(text, text_nbytes, "staged: %.120s", way->why);
+    if (choice->is_refused) {
+        snprintf(text, text_nbytes, "staged: %.120s", choice->why);
     } else if (is_asked_for_always()) {
         snprintf(text, text_nbytes, "by cuFile: NIXLRUN_CUFILE is always");
-    } else if (!nxr_file_trial_is_over(&way->trial)) {
+    } else if (!nxr_file_trial_is_over(&choice->trial)) {
         snprintf(text, text_nbytes, "cuFile is being measured");
-    } else if (way_next(way) == NXR_FILE_BY_CUFILE) {
+    } else if (choice_next(choice) == NXR_FILE_BY_CUFILE) {
         snprintf(text, text_nbytes, "by cuFile, measured faster (%.3g against %.3g GB/s staged)",
                  rates[NXR_FILE_BY_CUFILE], rates[NXR_FILE_STAGED]);
     } else {
@@ -211,47 +211,47 @@ static void way_tell(const struct nxr_file_way *way, char *text, size_t text_nby
     }
 }
 
-void nxr_file_way_end(struct nxr_file_way *way, enum nxr_file_by by, uint64_t nbytes)
+void nxr_file_choice_end(struct nxr_file_choice *choice, enum nxr_file_by by, uint64_t nbytes)
 {
     char text[160] = "";
 
-    pthread_mutex_lock(&ways_lock);
-    if (nxr_file_trial_end(&way->trial, by, nbytes, nxr_now_ns())) {
-        way_tell(way, text, sizeof(text));
+    pthread_mutex_lock(&choices_lock);
+    if (nxr_file_trial_end(&choice->trial, by, nbytes, nxr_now_ns())) {
+        choice_tell(choice, text, sizeof(text));
     }
-    pthread_mutex_unlock(&ways_lock);
+    pthread_mutex_unlock(&choices_lock);
     if (text[0] != '\0') {
-        nxr_info(MEMORY, "GPU %s, files on %u:%u: %s %s go %s", way->gpu,
-                 (unsigned)(way->device >> 8), (unsigned)(way->device & 0xff),
-                 way->is_small ? "small" : "large", way->is_put ? "puts" : "gets", text);
+        nxr_info(MEMORY, "GPU %s, files on %u:%u: %s %s go %s", choice->gpu,
+                 (unsigned)(choice->device >> 8), (unsigned)(choice->device & 0xff),
+                 choice->is_small ? "small" : "large", choice->is_put ? "puts" : "gets", text);
     }
 }
 
-void nxr_file_way_refuse(struct nxr_file_way *way, const char *why)
+void nxr_file_choice_refuse(struct nxr_file_choice *choice, const char *why)
 {
     bool is_new;
 
-    pthread_mutex_lock(&ways_lock);
-    is_new = !way->is_refused;
-    way->is_refused = true;
+    pthread_mutex_lock(&choices_lock);
+    is_new = !choice->is_refused;
+    choice->is_refused = true;
     if (is_new) {
-        snprintf(way->why, sizeof(way->why), "%s", why);
+        snprintf(choice->why, sizeof(choice->why), "%s", why);
     }
-    pthread_mutex_unlock(&ways_lock);
+    pthread_mutex_unlock(&choices_lock);
     if (is_new) {
         nxr_info(MEMORY, "bytes of GPU %s are staged, and not moved by cuFile any more: %s",
-                 way->gpu, why);
+                 choice->gpu, why);
     }
 }
 
 void nxr_file_gpu_stop(void)
 {
-    struct nxr_file_way *way;
+    struct nxr_file_choice *choice;
 
     nxr_cufile_stop();
-    while ((way = file_ways) != NULL) {
-        file_ways = way->next;
-        free(way);
+    while ((choice = file_choices) != NULL) {
+        file_choices = choice->next;
+        free(choice);
     }
 }
 
@@ -260,42 +260,42 @@ void nxr_file_gpu_stop(void)
 void *nxr_file_stage_begin(const struct nxr_memory_between *between)
 {
     char why[1];
-    struct nxr_file_way *way = nxr_file_way_of(between, why, sizeof(why));
+    struct nxr_file_choice *choice = nxr_file_choice_of(between, why, sizeof(why));
 
-    if (way != NULL) {
-        nxr_file_way_stage(way);
+    if (choice != NULL) {
+        nxr_file_choice_stage(choice);
     }
-    return way;
+    return choice;
 }
 
 void nxr_file_stage_end(void *begun, uint64_t nbytes)
 {
-    nxr_file_way_end(begun, NXR_FILE_STAGED, nbytes);
+    nxr_file_choice_end(begun, NXR_FILE_STAGED, nbytes);
 }
 
 /* What has been found out of one direction, by large operations rather than by small ones. */
 static enum nxr_file_by tell_direction(struct nxr_memory_between *between, char *text,
                                        size_t text_nbytes)
 {
-    struct nxr_file_way *large, *small;
+    struct nxr_file_choice *large, *small;
     enum nxr_file_by by;
 
     between->nbytes = SMALL_NBYTES;
-    large = nxr_file_way_of(between, text, text_nbytes);
+    large = nxr_file_choice_of(between, text, text_nbytes);
     between->nbytes = 1;
-    small = large != NULL ? nxr_file_way_of(between, text, text_nbytes) : NULL;
+    small = large != NULL ? nxr_file_choice_of(between, text, text_nbytes) : NULL;
     if (small == NULL) {
         return NXR_FILE_STAGED;
     }
-    pthread_mutex_lock(&ways_lock);
+    pthread_mutex_lock(&choices_lock);
     if (!nxr_file_trial_is_over(&large->trial) && nxr_file_trial_is_over(&small->trial)) {
         large = small;
     }
     by = large->is_refused || is_asked_for_always() || nxr_file_trial_is_over(&large->trial)
-             ? way_next(large)
+             ? choice_next(large)
              : NXR_FILE_STAGED;
-    way_tell(large, text, text_nbytes);
-    pthread_mutex_unlock(&ways_lock);
+    choice_tell(large, text, text_nbytes);
+    pthread_mutex_unlock(&choices_lock);
     return by;
 }
 

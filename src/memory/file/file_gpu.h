@@ -8,7 +8,7 @@
  * Only files with direct I/O go by cuFile, since it passes the page cache by; and only whole blocks
  * do, since cuFile would read, change and write others, and two ranks may put into one block.
  *
- * Lock: ways_lock, a leaf.
+ * Lock: choices_lock, a leaf.
  */
 #ifndef NXR_MEMORY_FILE_FILE_GPU_H
 #define NXR_MEMORY_FILE_FILE_GPU_H
@@ -16,26 +16,26 @@
 #include "memory/file/file.h"
 #include "memory/file/file_trial.h"
 
-struct nxr_file_way;
+struct nxr_file_choice;
 
 /*
- * The way of such operations between a file and a GPU; NULL: all are staged, and one line in `why`
+ * What such operations between a file and a GPU go by; NULL: all are staged, and one line in `why`
  * says the reason. It lives until nxr_file_gpu_stop().
  */
-struct nxr_file_way *nxr_file_way_of(const struct nxr_memory_between *between, char *why,
-                                     size_t why_nbytes);
+struct nxr_file_choice *nxr_file_choice_of(const struct nxr_memory_between *between, char *why,
+                                           size_t why_nbytes);
 
 /* Begin one by cuFile, if its turn is that. False: it has to be staged. */
-bool nxr_file_way_take(struct nxr_file_way *way);
+bool nxr_file_choice_take(struct nxr_file_choice *choice);
 
 /* Begin one that is staged. */
-void nxr_file_way_stage(struct nxr_file_way *way);
+void nxr_file_choice_stage(struct nxr_file_choice *choice);
 
 /* The end of one that began so; nbytes is 0 if it failed. */
-void nxr_file_way_end(struct nxr_file_way *way, enum nxr_file_by by, uint64_t nbytes);
+void nxr_file_choice_end(struct nxr_file_choice *choice, enum nxr_file_by by, uint64_t nbytes);
 
 /* cuFile has failed: nothing goes by it any more. */
-void nxr_file_way_refuse(struct nxr_file_way *way, const char *why);
+void nxr_file_choice_refuse(struct nxr_file_choice *choice, const char *why);
 
 /* As in struct nxr_memory_kind. */
 void *nxr_file_stage_begin(const struct nxr_memory_between *between);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trying two ways: see file_trial.h. */
+/* Trying two movers: see file_trial.h. */
 #include "config.h"
 
 #include "memory/file/file_trial.h"
