@@ -71,5 +71,5 @@ bound b 186 "a barrier of one"
 bound i 759 "an item through a channel"
 export NIXLRUN_TRACE=all
 bound p 301 "a put of 8 bytes that is traced"
-bound n 1250 "a notification with its receive, traced: four events"
+bound n 1320 "a notification with its receive, traced: four events"
 echo "1..$number"

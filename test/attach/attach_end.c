@@ -435,7 +435,8 @@ static void stopped(void)
 {
     pid_t pid = (pid_t)number_of_argument();
     const int64_t until = mpt_now_ns() + MPT_PATIENCE;
-    int rank = attach_to(name_of(0));
+    struct nixl_peer_info info = NIXL_PEER_INFO_INIT;
+    int rank = attach_to(name_of(0)), number;
     pthread_t thread;
 
     mpt_bring(pid, SIGSTOP, "T");
@@ -445,9 +446,10 @@ static void stopped(void)
     mpt_bring(pid, SIGCONT, "SR");
     rank = attach_to(name_of(0));
     say_hello(rank);
+    MPT_OK(nixl_peer_query(rank, &info));
     mpt_bring(pid, SIGSTOP, "T");
     MPT_EQ(pthread_create(&thread, NULL, detach_patiently, &rank), 0);
-    while (nixl_peer_state(rank) == NIXL_PEER_ALIVE) { /* the other call has not begun */
+    while (nixl_peer_number(info.job, info.job_rank, &number) == NIXL_OK) { /* not begun yet */
         MPT_LT(mpt_now_ns(), until);
         usleep(100);
     }

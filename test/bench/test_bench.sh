@@ -32,7 +32,7 @@ refuses "--sizes has '8x'" "a bad size" put --sizes 4K,8x
 refuses "--sizes has '9G'" "a size that is too large" put --sizes 9G
 refuses "--alignment has '4096'" "a bad alignment" put --alignment 4096
 refuses "--alignment has '1:x'" "a bad source alignment" put --alignment 1:x
-refuses "--budget is '0'" "no budget" put --budget 0
+refuses "--budget or --duration is '0'" "no budget" put --budget 0
 refuses "--iters is '-1'" "a negative number of samples" put --iters -1
 refuses "--window is '5000'" "too large a window" put_nb --window 5000
 refuses "--memory is 'gpu'; allowed: KIND or KIND:KIND" "an unknown memory" put --memory gpu
