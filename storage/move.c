@@ -230,13 +230,13 @@ int nxr_storage_run(const struct nxr_storage_file *file, bool is_write, uint64_t
                       .has_ended = PTHREAD_COND_INITIALIZER,
                       .left = nxr_storage_count(file, offset, nbytes)};
     const struct nxr_storage_moving moving = {file, is_write, &run, run_ended};
-    struct nxr_storage_move *moves = malloc(run.left * sizeof(moves[0]));
+    struct nxr_storage_move *moves;
     size_t n = 0;
 
-    if (run.left == 0) {
-        free(moves);
+    if (nbytes == 0) {
         return 0;
     }
+    moves = malloc(run.left * sizeof(moves[0]));
     if (moves == NULL || !nxr_storage_cut(&moving, offset, memory, nbytes, moves, &n)) {
         run.error = ENOMEM;
     } else {

@@ -36,18 +36,27 @@ static const struct {
     {"cuFileWrite", true, offsetof(struct nxr_cufile_functions, Write)},
 };
 
+/* Function pointers are represented as object pointers, which ISO C leaves open and POSIX says. */
+static bool cufile_look_up(void *library, const char *name, void *place)
+{
+    void *address = dlsym(library, name);
+
+    memcpy(place, &address, sizeof(address));
+    return address != NULL;
+}
+
 /* False and the reason in cufile_failure: a function is missing. Caller holds the lock. */
 static bool cufile_fill(void *library)
 {
     for (size_t i = 0; i < sizeof(cufile_entries) / sizeof(cufile_entries[0]); i++) {
-        void *function = dlsym(library, cufile_entries[i].name);
+        void *place = (char *)&nxr_cufile + cufile_entries[i].offset;
 
-        if (function == NULL && cufile_entries[i].is_required) {
+        if (!cufile_look_up(library, cufile_entries[i].name, place) &&
+            cufile_entries[i].is_required) {
             snprintf(cufile_failure, sizeof(cufile_failure), CUFILE_LIBRARY " is too old: no %s",
                      cufile_entries[i].name);
             return false;
         }
-        memcpy((char *)&nxr_cufile + cufile_entries[i].offset, &function, sizeof(function));
     }
     return true;
 }

@@ -160,12 +160,15 @@ static bool get_at_once(struct nxr_object_io *io, const struct nxr_opened *opene
 static bool byte_request_begin(struct nxr_object_io *io, struct nxr_opened *opened)
 {
     struct nxr_unfinished unfinished;
-    const struct nxr_storage_file *file = opened != NULL ? &opened->file : &unfinished.file;
+    const struct nxr_storage_file *file;
     struct byte_request *request;
     size_t n, nbytes;
 
-    if (opened == NULL) {
+    if (opened != NULL) {
+        file = &opened->file;
+    } else {
         nxr_unfinished_of_upload(io->store, io->upload, &unfinished);
+        file = &unfinished.file;
     }
     n = nxr_storage_count(file, io->offset, io->nbytes);
     nbytes = sizeof(*request) + n * sizeof(request->moves[0]);
