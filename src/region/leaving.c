@@ -148,13 +148,15 @@ static bool leaving_is_over(int rank, bool *lives_p)
 /* All have been found to be over, but one may have come back since. */
 static bool leaving_are_all_over(void)
 {
-    bool lives, is_any_alive = false;
+    bool is_any_alive = false;
 
     for (int rank = 0; rank < nxr_job.size; rank++) {
+        bool lives = false;
+
         if (rank != nxr_job.rank && !leaving_is_over(rank, &lives)) {
             return false;
         }
-        is_any_alive |= rank != nxr_job.rank && lives;
+        is_any_alive |= lives;
     }
     return is_any_alive;
 }
