@@ -12,7 +12,7 @@
 /* sources: src/boot/ src/channel/ src/collective/ src/control/ src/core/ src/host/ src/net/ */
 /* sources: src/attach/ src/grant/ src/pair/ src/region/ src/sync/ src/transfer/ src/util/ */
 /* sources: src/ src/memory/ src/memory/file/ src/memory/object/ */
-/* sources: storage/threads/ storage/directory/ */
+/* sources: storage/move.c storage/cufile/ storage/threads/ storage/directory/ */
 /* sources: src/memory/cuda/ src/memory/kernels/ src/memory/vulkan/vulkan_none.c */
 /* sources: transports/ transports/gpu/ transports/self/ transports/shm/ */
 /* sources: test/unit/fake_job.c test/unit/fake_net.c test/unit/fake_message.c */
