@@ -68,13 +68,22 @@ static void add_words(char why[REACH_WHY_NBYTES], const char *line, size_t nbyte
     }
 }
 
+/* mpirun's agent for ssh warns when a child that it starts was faster than itself: no reason. */
+static bool is_harmless(const char *line, size_t nbytes)
+{
+    static const char mark[] = "plm:rsh: Warning: setpgid(";
+
+    return memmem(line, nbytes, mark, sizeof(mark) - 1) != NULL;
+}
+
 /*
  * The first paragraph of what the engine or the rank says. A ruler or an empty line ends it, and so
  * does what mpirun guesses of the cause, and srun's word of its queue.
  */
 static void first_paragraph(const char *text, char why[REACH_WHY_NBYTES])
 {
-    static const char *const needless[] = {"This usually is caused by ", "srun: job "};
+    static const char *const needless[] = {"This usually is caused by ",
+                                           "This is usually caused by ", "srun: job "};
 
     why[0] = '\0';
     while (*text != '\0') {
@@ -90,7 +99,7 @@ static void first_paragraph(const char *text, char why[REACH_WHY_NBYTES])
             if (why[0] != '\0') {
                 return;
             }
-        } else if (!begins_with(word, own_mark)) {
+        } else if (!begins_with(word, own_mark) && !is_harmless(text, nbytes)) {
             add_words(why, text, nbytes);
         }
         text += nbytes + (text[nbytes] == '\n');

@@ -45,7 +45,7 @@ Test(reach, the_first_paragraph_of_an_engine_is_the_reason)
           "to another process:\n"
           "  Local host:    h2\n"
           "  Remote host:   h0\n"
-          "This usually is caused by a firewall on the remote host. Please\n"
+          "This is usually caused by a firewall on the remote host. Please\n"
           "check that any firewall (e.g., iptables) has been disabled\n"
           "nixlrun: mpirun exited with code 1 before any rank started\n",
           "A process or daemon was unable to complete a TCP connection to another process: "
@@ -84,6 +84,11 @@ Test(reach, silence_has_a_limit)
 
     fails(TIMEOUT, "nixlrun: the timeout of 15 s has expired; killing the job\n", silence);
     fails(SIGKILL, "", silence);
+    fails(
+        TIMEOUT,
+        "[h0:14108] plm:rsh: Warning: setpgid(14132,14132) failed in parent with errno=Permission "
+        "denied(13)\n\n",
+        silence);
     fails(TIMEOUT, "Warning: the host does not answer\nnixlrun: the timeout of 15 s has expired\n",
           "Warning: the host does not answer");
 }
