@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks the hosts of a job, before nixlrun --explain starts it, whether a rank can be started there:
- * an engine whose hosts do not all answer starts nothing at all, and some wait for ever. A nixlrun
- * of its own for each host starts one rank there and has a time limit, so that whatever stops the
- * engine on that host is found, and nothing is left behind. Single-threaded, before the event loop.
+ * Finds the hosts on which the engine can start a rank, before nixlrun --explain starts its job: if
+ * one host is silent, an engine starts nothing, and some wait for ever. For each host a nixlrun of
+ * its own starts one rank there, within a time limit. It finds whatever stops the engine on that
+ * host, and leaves nothing behind. Single-threaded, before the event loop.
  */
 #include "config.h"
 

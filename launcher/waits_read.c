@@ -347,7 +347,7 @@ static void add_all_absent(struct waits *waits, const struct processes *processe
 
 /* ---- ranks of other hosts -------------------------------------------------------------------- */
 
-/* A rank that has no page yet is told of without its job, which the others know. */
+/* The report of a rank that has no page yet lacks its job: take it from the other ranks. */
 static void name_job(struct waits *waits)
 {
     uint64_t job = 0;

@@ -70,7 +70,7 @@ struct nxr_leaving_all {
  */
 bool nxr_leaving_none_comes(struct nxr_leaving_all *leaving);
 
-/* What is told of it: a format for the rank's name. */
+/* The words of the error: a format for the rank's name. */
 #define NXR_LEAVING_WHY "%s has called nixl_finalize(), and takes part in nothing any more"
 
 /* Record that a call fails because that rank takes part in nothing any more. Returns PEER_LOST. */

@@ -20,7 +20,7 @@ static inline bool nxr_senders_are_gone(void)
     return atomic_load_explicit(&nxr_senders_gone, memory_order_acquire);
 }
 
-/* What is told of that. */
+/* The words of the error. */
 #define NXR_SENDERS_LEAVE "all other ranks that live have called nixl_finalize()"
 
 /*

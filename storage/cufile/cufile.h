@@ -21,16 +21,17 @@ enum nxr_cufile_state {
     NXR_CUFILE_CLOSED, /* nobody has asked for it */
     NXR_CUFILE_OPENING,
     NXR_CUFILE_READY,
-    NXR_CUFILE_NONE, /* it cannot be had */
+    NXR_CUFILE_NONE, /* not installed, or its driver does not open */
 };
 
 /*
- * Open it if nobody has: in a thread, as that takes long, or before this returns if must_wait. The
- * driver of CUDA is in use; `memory` is device memory. What has become of it. Any thread.
+ * Open cuFile, unless that was done before, and return its state. This takes long: a thread does
+ * it, and the call waits for that thread only if must_wait. CUDA's driver is in use; `memory` is
+ * device memory. Any thread.
  */
 enum nxr_cufile_state nxr_cufile_open(const void *memory, bool must_wait);
 
-/* What it is, as "cuFile 1.13 in compatibility mode (no nvidia-fs)"; or why it cannot be had. */
+/* As "cuFile 1.13 in compatibility mode (no nvidia-fs)"; or the reason why it is not used. */
 void nxr_cufile_tell(char *text, size_t text_nbytes);
 
 /* No request is under way and no file is registered. It may be opened again. */
