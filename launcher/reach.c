@@ -69,7 +69,7 @@ static void add_words(char why[REACH_WHY_NBYTES], const char *line, size_t nbyte
 }
 
 /* mpirun's agent for ssh warns when a child that it starts was faster than itself: no reason. */
-static bool is_harmless(const char *line, size_t nbytes)
+static bool line_is_harmless(const char *line, size_t nbytes)
 {
     static const char mark[] = "plm:rsh: Warning: setpgid(";
 
@@ -99,7 +99,7 @@ static void first_paragraph(const char *text, char why[REACH_WHY_NBYTES])
             if (why[0] != '\0') {
                 return;
             }
-        } else if (!begins_with(word, own_mark) && !is_harmless(text, nbytes)) {
+        } else if (!begins_with(word, own_mark) && !line_is_harmless(text, nbytes)) {
             add_words(why, text, nbytes);
         }
         text += nbytes + (text[nbytes] == '\n');

@@ -456,7 +456,8 @@ static void stopped(void)
     MPT_EQ(nixl_detach(rank, 0), NIXL_INPROGRESS);
     MPT_EQ(pthread_join(thread, NULL), 0);
     MPT_EQ(nixl_detach(rank, 0), NIXL_E_PEER_LOST);
-    mpt_bring(pid, SIGCONT, "SR");
+    MPT_TRUE(pid > 1);
+    MPT_EQ(kill(pid, SIGCONT), 0); /* it ends at once, and may be gone when its state is read */
 }
 
 /* The names that are published there, one process more than this one's. */
