@@ -229,6 +229,7 @@ collective_rows() { # RANKS
 if is_chosen collectives; then
     export PEER_STARTS=$work/starts
     for n in ${ranks//,/ }; do
+        [ $ended = 0 ] || break
         export SHMEM_SYMMETRIC_SIZE=$((80 + 3 * n))M
         run_apart "collectives of $n ranks" collective_turn "$n"
         report "$collective_columns" "$(collective_rows "$n")" "Goals of collectives of $n ranks" collective_goals "$n"
@@ -259,4 +260,4 @@ if is_chosen own; then
     "$nixlrun" -np 128 --oversubscribe "$bench" memory
 fi
 write_json false
-exit 0
+exit $ended

@@ -214,6 +214,7 @@ collective_rows() { # RANKS
 
 if is_chosen collectives; then
     for n in ${ranks//,/ }; do
+        [ $ended = 0 ] || break
         run_apart "collectives of $n ranks" collective_turn "$n"
         report "$collective_columns" "$(collective_rows "$n")" "Goals of collectives of $n ranks on two hosts" collective_goals "$n"
         run_joined
@@ -293,4 +294,4 @@ if is_chosen rails; then
     done
 fi
 write_json true
-exit 0
+exit $ended

@@ -161,19 +161,25 @@ else
     verdict "" "Mooncake is measured beside nixlrun # SKIP there is no $build/python; ./quickstart packages check makes it"
 fi
 
+rm -f "$scratch/lines"
 # shellcheck disable=SC2086
-"$bench" peers $quick --budget 2000 --peers openmpi >"$scratch/out" 2>"$scratch/err" </dev/null &
+"$bench" peers $quick --budget 500 --peers openmpi --keep "$scratch/lines" --json "$scratch/json" \
+    >"$scratch/out" 2>"$scratch/err" </dev/null &
 pid=$!
 verdict "$(tries=0
-    until grep -q 'turn 1 of 1' "$scratch/err"; do
+    until grep -q '^nixlrun,' "$scratch/lines"; do
         tries=$((tries + 1))
-        [ $tries -lt 600 ] || { echo "no turn began"; break; }
+        [ $tries -lt 600 ] || { echo "no run has ended"; break; }
         sleep 0.1
-    done
-    kill -TERM $pid)" "a turn begins"
+    done 2>/dev/null
+    kill -TERM $pid)" "a run ends"
 code=0
 wait $pid || code=$?
 verdict "$([ $code = 143 ] || echo "code $code"
     ls "$scratch/tmp"
     pgrep -f "$scratch/tmp/" || :)" "what is interrupted leaves no file and no process"
+verdict "$(grep -q 'interrupted; this is what was measured' "$scratch/err" || cat "$scratch/err"
+    grep -q '^put ' "$scratch/out" || cat "$scratch/out"
+    python3 -c 'import json, sys; assert json.load(open(sys.argv[1]))["rows"]' "$scratch/json" 2>&1)" \
+    "... and reports what was measured until then"
 echo "1..$number"

@@ -11,7 +11,9 @@
 here=$(cd "$(dirname "$0")" && pwd)
 program_name="nixl_bench peers"
 limit_s=120 # of a run
-child='' # the process of a turn that is under way
+child=''      # the process of a run that is under way
+is_turning=no # turns are under way
+ended=0       # by which code an interrupt has ended them
 
 fail() {
     echo "$program_name: $*" >&2
@@ -84,8 +86,8 @@ parse_options() {
     find_own
     work=$(mktemp -d) || fail "no folder for temporary files"
     trap leave EXIT
-    trap 'exit 130' INT
-    trap 'exit 143' TERM HUP
+    trap 'interrupt 130' INT
+    trap 'interrupt 143' TERM HUP
     lines=${keep:-$work/lines.csv}
     { : >"$lines"; } 2>"$work/errors" || fail "--keep '$lines': $(sed 's/.*: //' "$work/errors")"
     if [ -n "$json" ]; then
@@ -103,9 +105,20 @@ leave() {
     rm -rf "$work"
 }
 
+# The first interrupt of turns ends them, and what was measured until then is reported; the second
+# ends all.
+interrupt() { # CODE
+    [ $is_turning = yes ] && [ $ended = 0 ] || exit "$1"
+    ended=$1
+    [ -z "$child" ] || kill "$child" 2>/dev/null
+    progress_end
+    echo "$program_name: interrupted; this is what was measured until now" >&2
+}
+
 at_exit() { :; } # the script's own, if it has anything to undo
 
-is_chosen() { [[ ,$only, = *,$1,* ]]; }
+# What an interrupt has ended begins nothing more.
+is_chosen() { [ "$ended" = 0 ] && [[ ,$only, = *,$1,* ]]; }
 is_peer() { [[ ,$chosen_peers, = *,$1,* ]]; }
 
 # ---- where things lie ----
@@ -237,7 +250,7 @@ state_of() { # of a flag's nanoseconds
 # wait until the cores lie as wanted, at most --patience seconds; sets $flag and $state
 await_state() {
     local deadline=$((SECONDS + patience))
-    while :; do
+    while [ $ended = 0 ]; do
         flag=$(env -u PEER_NETNS "$work/sentinel")
         state=$(state_of "$flag")
         [ "$want" = any ] || [ "$state" = "$want" ] || [ $SECONDS -ge $deadline ] && return
@@ -263,7 +276,7 @@ run() {
     local name=$1 program=$3 attempt words
     read -ra words <<<"$2"
     shift 3
-    [ -x "$work/$program" ] || return 0
+    [ -x "$work/$program" ] && [ $ended = 0 ] || return 0
     if [ $is_counting = yes ]; then
         n_runs=$((n_runs + repeat))
         return 0
@@ -271,6 +284,7 @@ run() {
     progress "$name"
     for attempt in 1 2 3; do
         run_once "$name" "$@" "$work/$program"
+        [ $ended = 0 ] || return 0 # half of a run compares with none
         if [ "$state" != mixed ] || [ ! -s "$work/out" ]; then
             break
         fi
@@ -283,10 +297,16 @@ run_once() {
     local name=$1 before status=0
     shift
     await_state
+    [ $ended = 0 ] || return
     before=$state
     env PEER_NAME="$name" "${words[@]}" timeout -k 10 $limit_s "$@" >"$work/out" 2>"$work/errors" </dev/null &
     child=$!
     wait $child || status=$?
+    if [ $ended != 0 ]; then
+        wait $child # the signal has ended the first wait, not the run
+        child=''
+        return
+    fi
     child=''
     # Debian's OpenSHMEM crashes when it ends, after its last line: its exit code says nothing.
     if [ $status = 124 ]; then
@@ -306,15 +326,16 @@ is_counting=no what="two ranks"
 # run_turns [COMMAND...]: every peer once, as often as wanted; peer_turn is the caller's.
 run_turns() {
     [ $# -gt 0 ] || set -- peer_turn
+    is_turning=yes
     n_runs=0 n_run=0 is_counting=yes turn=0
     "$@"
     is_counting=no began=$SECONDS
-    for ((turn = 1; turn <= repeat; turn++)); do
+    for ((turn = 1; turn <= repeat && ended == 0; turn++)); do
         [ -t 2 ] || echo "$program_name: $what: turn $turn of $repeat, of $((n_runs / repeat)) runs" >&2
         "$@"
     done
     progress_end
-    n_run=0
+    n_run=0 is_turning=no
 }
 
 # run_apart NAME COMMAND...: turns with lines and tables of their own, for goal; then run_joined
