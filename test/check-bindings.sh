@@ -41,7 +41,7 @@ import sys
 from bindings import ffi, nixl
 
 assert nixl.nixl_version() == int(sys.argv[1]), nixl.nixl_version()
-assert ffi.string(nixl.nixl_strerror(nixl.NIXL_E_PEER_LOST)) == b"the peer has died"
+assert ffi.string(nixl.nixl_strerror(nixl.NIXL_E_PEER_LOST)) == b"the peer has died or left"
 assert nixl.nixl_rank() == nixl.NIXL_E_NOT_INIT
 TEXT
 cat >"$scratch/pair.py" <<'TEXT'
@@ -123,7 +123,7 @@ include!("nixl.rs");
 fn calls_the_library() {
     unsafe {
         let text = std::ffi::CStr::from_ptr(nixl_strerror(nixl_status_NIXL_E_PEER_LOST));
-        assert_eq!(text.to_str().unwrap(), "the peer has died");
+        assert_eq!(text.to_str().unwrap(), "the peer has died or left");
         assert_eq!(nixl_rank(), nixl_status_NIXL_E_NOT_INIT);
     }
     assert_eq!(NIXL_FOREVER as i64, i64::MAX);

@@ -39,8 +39,8 @@ extern "C" {
     _x(E_NOT_INIT, -3, "nixl_init has not been called")                                            \
     _x(E_FORKED, -4, "not usable in a forked child")                                               \
     _x(E_NAME_IN_USE, -5, "the rank has a region of this name")                                    \
-    _x(E_NOT_FOUND, -6, "nothing of that name was found")                                     \
-    _x(E_STALE, -7, "the owner has closed or replaced the region")                                 \
+    _x(E_NOT_FOUND, -6, "nothing of that name was found")                                          \
+    _x(E_STALE, -7, "what it refers to has ended or was replaced")                                 \
     _x(E_TRUNCATED, -8, "the buffer is too small")                                                 \
     _x(E_AGAIN, -9, "would block; nothing has happened")                                           \
     _x(E_TIMEOUT, -10, "timed out")                                                                \
@@ -49,7 +49,7 @@ extern "C" {
     _x(E_NO_DEVICE, -13, "no such device")                                                         \
     _x(E_NO_MEMORY, -14, "out of memory")                                                          \
     _x(E_LIMIT, -15, "a limit of the system or the library is reached")                            \
-    _x(E_PEER_LOST, -16, "the peer has died")                                                      \
+    _x(E_PEER_LOST, -16, "the peer has died or left")                                              \
     _x(E_CANCELED, -17, "canceled")                                                                \
     _x(E_TRANSPORT, -18, "the transport failed")                                                   \
     _x(E_INTERNAL, -19, "internal error")                                                          \

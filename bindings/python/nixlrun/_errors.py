@@ -61,7 +61,7 @@ class NotFoundError(Error, LookupError):
 
 
 class StaleError(Error):
-    """The owner has closed or replaced the region.
+    """What it refers to has ended or was replaced: a region, a grant, an earlier process of a rank.
 
     When receiving a notification, ``note`` is it: it arrived, but a put before it did not.
     """

@@ -45,7 +45,7 @@ codes! {
     Forked NIXL_E_FORKED "The process is a fork of one that is in the job."
     NameInUse NIXL_E_NAME_IN_USE "The rank has a region, context or channel of this name."
     NotFound NIXL_E_NOT_FOUND "Nothing of that name was found."
-    Stale NIXL_E_STALE "The owner has closed or replaced the region."
+    Stale NIXL_E_STALE "What it refers to has ended or was replaced: a region, a grant, a process."
     Truncated NIXL_E_TRUNCATED "The buffer is too small."
     Again NIXL_E_AGAIN "It would block; nothing has happened."
     Timeout NIXL_E_TIMEOUT "It was not done in time."
