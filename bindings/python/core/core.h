@@ -305,6 +305,7 @@ void hide(nb::handle type, std::initializer_list<const char *> names);
 
 void bind_errors(nb::module_ &module);
 void bind_arguments(nb::module_ &module);
+void bind_blocks(nb::module_ &module);
 void bind_job(nb::module_ &module);
 void bind_attach(nb::module_ &module);
 void bind_context(nb::module_ &module);

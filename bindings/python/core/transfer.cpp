@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries of blocks, whose indices may be arrays of numpy: prepared transfers, and grants. */
+#include "blocks.h"
 #include "region.h"
 #include "request.h"
 #include "usual.h"
@@ -80,18 +81,17 @@ static uint32_t read_extent(nb::handle number, const char *what)
     return (uint32_t)value;
 }
 
-/*
- * `entry` is (memory, block_nbytes, offset, stride, count, index, extents, first_extent); memory: a
- * region or a buffer.
- */
-static void side_add(Side *side, nb::tuple entry, bool is_remote, bool is_written)
+/* Add an entry, which must be Blocks; `name`: the argument that has it. */
+static void side_add(Side *side, nb::handle entry, const char *name, bool is_remote,
+                     bool is_written)
 {
     struct nixl_blocks blocks = NIXL_BLOCKS_INIT;
-    nb::object memory = entry[0];
+    const BlocksFields fields(entry, name);
+    nb::handle memory = fields[BLOCKS_MEMORY];
 
     if (nb::isinstance<Region>(memory)) {
-        blocks.region = nb::cast<Region &>(memory).handle();
-        side->regions.push_back(memory);
+        blocks.region = nb::inst_ptr<Region>(memory)->handle();
+        side->regions.push_back(nb::borrow(memory));
     } else if (is_remote) {
         fail_type(std::string("the memory of a remote side must be a Region, not ") +
                   type_text(memory));
@@ -99,20 +99,38 @@ static void side_add(Side *side, nb::tuple entry, bool is_remote, bool is_writte
         side->memories.emplace_back(memory, is_written);
         blocks.addr = side->memories.back().addr;
     }
-    blocks.block_nbytes = read_u64(entry[1], "block_nbytes");
-    blocks.offset = read_u64(entry[2], "offset");
-    blocks.stride = read_u64(entry[3], "stride");
-    blocks.nblocks = read_u64(entry[4], "count");
-    blocks.nextents = read_extent(entry[6], "extents");
-    blocks.first_extent = read_extent(entry[7], "first_extent");
-    if (!nb::object(entry[5]).is_none()) {
-        side->indices.push_back(read_blocks_index(nb::object(entry[5])));
+    blocks.block_nbytes = read_u64(fields[BLOCKS_BLOCK_NBYTES], "block_nbytes");
+    blocks.offset = read_u64(fields[BLOCKS_OFFSET], "offset");
+    blocks.stride = read_u64(fields[BLOCKS_STRIDE], "stride");
+    blocks.nblocks = read_u64(fields[BLOCKS_COUNT], "count");
+    blocks.nextents = read_extent(fields[BLOCKS_EXTENTS], "extents");
+    blocks.first_extent = read_extent(fields[BLOCKS_FIRST_EXTENT], "first_extent");
+    if (!fields[BLOCKS_INDEX].is_none()) {
+        side->indices.push_back(read_blocks_index(fields[BLOCKS_INDEX]));
         blocks.index = (const uint64_t *)side->indices.back().addr;
         blocks.nblocks = side->indices.back().nbytes / sizeof(uint64_t);
     } else {
         side->indices.emplace_back();
     }
     side->entries.push_back(blocks);
+}
+
+/* Fill a side with Blocks, or with a sequence of them. */
+static void side_fill(Side *side, nb::handle given, const char *name, bool is_remote,
+                      bool is_written)
+{
+    if (is_blocks(given)) {
+        side_add(side, given, name, is_remote, is_written);
+        return;
+    }
+    const size_t n = nb::len_hint(given);
+
+    side->entries.reserve(n);
+    side->indices.reserve(n);
+    (is_remote ? side->regions.reserve(n) : side->memories.reserve(n));
+    for (nb::handle entry : nb::iter(given)) {
+        side_add(side, entry, name, is_remote, is_written);
+    }
 }
 
 /* Do all numbers of blocks keep to a limit? Without a branch, so that a compiler takes several. */
@@ -195,7 +213,7 @@ static void resolve(const Transfer &transfer)
 }
 
 static void transfer_init(Transfer *self, nb::object context, const char *op_name, nb::handle rank,
-                          nb::sequence local, nb::sequence remote)
+                          nb::handle local, nb::handle remote)
 {
     static const char *const ops[] = {"put", "get", nullptr};
     const auto op = (enum nixl_xfer_op)read_word(op_name, ops, "op");
@@ -208,12 +226,8 @@ static void transfer_init(Transfer *self, nb::object context, const char *op_nam
     transfer->rank = read_rank(rank);
     transfer->is_put = op == NIXL_XFER_PUT;
     transfer->context = context;
-    for (nb::handle entry : local) {
-        side_add(&here, nb::cast<nb::tuple>(entry), false, op == NIXL_XFER_GET);
-    }
-    for (nb::handle entry : remote) {
-        side_add(&there, nb::cast<nb::tuple>(entry), true, false);
-    }
+    side_fill(&here, local, "local", false, op == NIXL_XFER_GET);
+    side_fill(&there, remote, "remote", true, false);
     resolve(*transfer);
     side_check(here);
     {
@@ -375,7 +389,7 @@ static void transfer_close(Transfer *transfer)
 
 /* ---- grants: blocks that are lent ------------------------------------------------------------ */
 
-static nb::tuple grant_create(nb::tuple entry, unsigned rights, nb::handle uses,
+static nb::tuple grant_create(nb::handle blocks, unsigned rights, nb::handle uses,
                               nb::handle lifetime)
 {
     struct nixl_grant_params params = NIXL_GRANT_PARAMS_INIT;
@@ -384,7 +398,7 @@ static nb::tuple grant_create(nb::tuple entry, unsigned rights, nb::handle uses,
     Side side;
     Start start;
 
-    side_add(&side, entry, true, false);
+    side_add(&side, blocks, "blocks", true, false);
     params.rights = rights;
     if (!uses.is_none()) {
         const uint64_t number = read_u64(uses, "uses");
@@ -466,7 +480,8 @@ void bind_transfer(nb::module_ &module)
     nb::class_<Transfer> type(module, "Transfer");
     nb::object none = nb::none();
 
-    type.def("__init__", &transfer_init, "context"_a, "op"_a, "rank"_a, "local"_a, "remote"_a);
+    type.def("__init__", &transfer_init, "context"_a, "op"_a, "rank"_a, "local"_a.none(),
+             "remote"_a.none());
     type.def("start", &transfer_start, nb::kw_only(), "tag"_a.none() = none, "msg"_a.none() = none,
              "signal"_a.none() = none, "grant"_a.none() = none, "durable"_a = false,
              "queue"_a.none() = none, "data"_a.none() = none, guarded);
@@ -480,7 +495,7 @@ void bind_transfer(nb::module_ &module)
     type.def("close", &transfer_close, guarded);
     type.def_prop_ro("is_closed", [](const Transfer &transfer) { return transfer.is_closed(); });
     type.def_ro("rank", &Transfer::rank).def_ro("nbytes", &Transfer::nbytes);
-    module.def("grant_create", &grant_create, "entry"_a, "rights"_a, "uses"_a.none(),
+    module.def("grant_create", &grant_create, "blocks"_a, "rights"_a, "uses"_a.none(),
                "lifetime"_a.none(), guarded);
     module.def("grant_renew", &grant_renew, "token"_a, "lifetime"_a.none());
     module.def("grant_revoke", &grant_revoke, "token"_a, "timeout"_a.none());

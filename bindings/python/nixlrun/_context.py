@@ -11,7 +11,6 @@ from ._grant import Grant, make_grant
 from ._region import Region
 from ._team import Team
 from ._transfer import Transfer
-from ._types import Blocks, entries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Optional, Union
 
-    from ._types import Int, Source, Timeout
+    from ._types import Blocks, Int, Source, Timeout
 
     Side = Union[Blocks, Sequence[Blocks]]
 
@@ -309,11 +308,11 @@ class ContextBase(_core.Context):
             RangeError, IndexError: a block lies outside of its segment or buffer.
             InvalidArgumentError: the sides differ in size.
         """
-        return self._transfer_type(self, "put", rank, entries(local), entries(remote))
+        return self._transfer_type(self, "put", rank, local, remote)
 
     def _prepare_get(self, rank: Int, local: Side, remote: Side) -> Any:
         """Prepare a transfer from one rank's segments to local memory, as prepare_put()."""
-        return self._transfer_type(self, "get", rank, entries(local), entries(remote))
+        return self._transfer_type(self, "get", rank, local, remote)
 
     def grant(
         self,

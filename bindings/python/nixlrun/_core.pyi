@@ -47,7 +47,7 @@ def stats_sum(rank: Optional[Int], op: str, transport: str) -> dict[str, Any]: .
 def kill(rank: Int) -> None: ...
 def debug_dump(fd: int) -> None: ...
 def grant_create(
-    entry: tuple[Any, ...], rights: int, uses: Optional[Int], lifetime: Optional[float]
+    blocks: Blocks, rights: int, uses: Optional[Int], lifetime: Optional[float]
 ) -> tuple[str, Request]: ...
 def grant_renew(token: str, lifetime: Optional[float]) -> None: ...
 def grant_revoke(token: str, timeout: Timeout) -> None: ...
@@ -321,14 +321,36 @@ def signal_wait_any(
     words: Sequence[tuple[Any, ...]], value: Int, compare: str, timeout: Timeout
 ) -> Optional[int]: ...
 
+class Blocks:
+    memory: Source
+    block_nbytes: Int
+    offset: Int
+    stride: Int
+    count: Int
+    index: Optional[Source]
+    extents: Int
+    first_extent: Int
+    def __init__(
+        self,
+        memory: Source,
+        block_nbytes: Int,
+        offset: Int = 0,
+        stride: Int = 0,
+        count: Int = 1,
+        index: Optional[Source] = None,
+        *,
+        extents: Int = 0,
+        first_extent: Int = 0,
+    ) -> None: ...
+
 class Transfer:
     def __init__(
         self,
         context: Context,
         op: str,
         rank: Int,
-        local: Sequence[tuple[Any, ...]],
-        remote: Sequence[tuple[Any, ...]],
+        local: Union[Blocks, Sequence[Blocks]],
+        remote: Union[Blocks, Sequence[Blocks]],
     ) -> None: ...
     def start(
         self,

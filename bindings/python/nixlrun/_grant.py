@@ -9,7 +9,7 @@ from ._core import DEFAULT, Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NamedTuple, Optional
+    from typing import NamedTuple, Optional
 
     from ._types import Blocks, Int, Timeout
 else:
@@ -76,8 +76,7 @@ def make_grant(
     """See ContextBase.grant()."""
     if right not in _RIGHTS:
         raise ValueError(f"right is {right!r}; allowed: 'read', 'write', 'both'")
-    entry: tuple[Any, ...] = blocks._entry()
-    token, request = _core.grant_create(entry, _RIGHTS[right], uses, lifetime)
+    token, request = _core.grant_create(blocks, _RIGHTS[right], uses, lifetime)
     return Grant(token, request)
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from . import _core
-from ._core import DEFAULT, Default
+from ._core import DEFAULT, Blocks, Default
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,72 +61,6 @@ __all__ = [
 
 ALL_EXTENTS = 2**32 - 1
 """Of Blocks: to the last extent that the segment has when a start begins."""
-
-
-class Blocks:
-    """Blocks of one size: an entry of a side of a prepared transfer.
-
-    Block i begins at ``offset + n * stride``, where n is ``index[i]``, or i without an index.
-
-    Args:
-        memory: a Region, or, on the local side, any contiguous buffer or tensor. It is held as long
-            as the transfer lives.
-        block_nbytes: bytes of a block, > 0.
-        offset: bytes from the start of the memory.
-        stride: bytes from one number to the next; ignored for one block without index.
-        count: number of blocks; ignored with an index.
-        index: a contiguous array of 64-bit integers (numpy, torch on the CPU, ``array("Q")``). It
-            is not copied: its numbers may change between starts.
-        extents: of a region of extents: the same blocks of so many extents, or ALL_EXTENTS, one
-            after the other; ``offset`` counts from the beginning of each. 0: blocks anywhere in the
-            region, each within one extent.
-        first_extent: with ``extents``.
-    """
-
-    __slots__ = (
-        "block_nbytes",
-        "count",
-        "extents",
-        "first_extent",
-        "index",
-        "memory",
-        "offset",
-        "stride",
-    )
-
-    def __init__(
-        self,
-        memory: Source,
-        block_nbytes: Int,
-        offset: Int = 0,
-        stride: Int = 0,
-        count: Int = 1,
-        index: Optional[Source] = None,
-        *,
-        extents: Int = 0,
-        first_extent: Int = 0,
-    ) -> None:
-        self.memory = memory
-        self.block_nbytes = block_nbytes
-        self.offset = offset
-        self.stride = stride
-        self.count = count
-        self.index = index
-        self.extents = extents
-        self.first_extent = first_extent
-
-    def _entry(self) -> tuple[Any, ...]:
-        return (
-            self.memory, self.block_nbytes, self.offset, self.stride, self.count, self.index,
-            self.extents, self.first_extent
-        )  # fmt: skip
-
-    def __repr__(self) -> str:
-        numbers = f"count={self.count}" if self.index is None else f"index={self.index!r}"
-        return (
-            f"Blocks({self.memory!r}, {self.block_nbytes}, offset={self.offset}, "
-            f"stride={self.stride}, {numbers})"
-        )
 
 
 class PeerInfo(NamedTuple):
@@ -291,10 +225,3 @@ def as_stats(given: dict[str, Any]) -> Stats:
     """Counters as the extension module gives them."""
     post, complete, wait = (_times(given.pop(name)) for name in ("post", "complete", "wait"))
     return Stats(**given, post=post, complete=complete, wait=wait)
-
-
-def entries(blocks: Union[Blocks, Sequence[Blocks]]) -> list[tuple[Any, ...]]:
-    """The entries of a side, as the extension module takes them."""
-    if isinstance(blocks, Blocks):
-        return [blocks._entry()]
-    return [entry._entry() for entry in blocks]

@@ -2,6 +2,10 @@
 """Prepared transfers and channels."""
 
 import array
+import copy
+import gc
+import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -70,6 +74,54 @@ def test_get_strided_with_signal_and_queue(job):
     job.team().barrier()
 
 
+def fields(blocks):
+    return [getattr(blocks, name) for name in ("memory", "block_nbytes", "offset", "stride", "count",
+                                               "index", "extents", "first_extent")]
+
+
+def test_blocks_are_what_was_given():
+    memory = b"12345678"
+    assert fields(Blocks(memory, 4)) == [memory, 4, 0, 0, 1, None, 0, 0]
+    by_position = Blocks(memory, 1, 2, 3, 4, memory, extents=5, first_extent=6)
+    assert fields(by_position) == [memory, 1, 2, 3, 4, memory, 5, 6]
+    by_name = Blocks(first_extent=6, extents=5, index=memory, count=4, stride=3, offset=2,
+                     block_nbytes=1, memory=memory)
+    for same in (by_name, copy.copy(by_name), copy.deepcopy(by_name),
+                 pickle.loads(pickle.dumps(by_name))):
+        assert fields(same) == fields(by_position) and type(same) is Blocks
+    assert repr(Blocks(memory, 4)) == "Blocks(b'12345678', 4, offset=0, stride=0, count=1)"
+    assert repr(by_name) == "Blocks(b'12345678', 1, offset=2, stride=3, index=b'12345678')"
+    by_name.offset = 7
+    by_name.__init__(memory, 9)
+    assert fields(by_name) == [memory, 9, 0, 0, 1, None, 0, 0]
+    for given, named in [((), {}), ((memory,), {}), ((memory, 1, 2, 3, 4, None, 0), {}),
+                         ((memory, 1), {"block_nbytes": 2}), ((memory, 1), {"length": 2})]:
+        with pytest.raises(TypeError):
+            Blocks(*given, **named)
+    del by_name.offset
+    with pytest.raises(AttributeError, match="offset"):
+        repr(by_name)
+
+
+def test_blocks_hold_and_give_up_what_they_have():
+    class Named(Blocks):
+        pass
+
+    class Memory(bytearray):
+        pass
+
+    memory = Memory(8)
+    gone = weakref.ref(memory)
+    memory.blocks = Named(memory, 8)  # a cycle
+    blocks = Named(memory, 8)
+    del memory
+    gc.collect()
+    assert gone() is blocks.memory
+    blocks.__init__(b"", 8)
+    gc.collect()
+    assert gone() is None
+
+
 @pytest.mark.ranks(1)
 def test_bad_transfers(job):
     pool = job.region("pool", 10 * BLOCK)
@@ -96,6 +148,16 @@ def test_bad_transfers(job):
         job.prepare_put(0, Blocks(mine, BLOCK), whole)
     with pytest.raises(TypeError, match="must be a Region"):
         job.prepare_put(0, Blocks(mine, BLOCK), Blocks(mine, BLOCK))
+    incomplete = Blocks(mine, BLOCK)
+    del incomplete.stride
+    for bad, text in [(bytes(4), "local must be Blocks"), ([whole, None], "local must be Blocks"),
+                      (None, "not iterable")]:
+        with pytest.raises(TypeError, match=text):
+            job.prepare_put(0, bad, whole)
+    with pytest.raises(AttributeError, match="stride"):
+        job.prepare_put(0, incomplete, whole)
+    with pytest.raises(TypeError, match="blocks must be Blocks"):
+        job.grant((pool, BLOCK))
     with pytest.raises(BufferError):
         job.prepare_get(0, Blocks(bytes(BLOCK), BLOCK), Blocks(pool, BLOCK))
     with pytest.raises(nixlrun.InvalidArgumentError):
