@@ -33,11 +33,11 @@ double c_put(int rank, const char *name, const void *src, int n)
 }
 
 /*
- * Starts of a prepared transfer of indexed blocks, each waited for; ns for each start, and for each
+ * Starts of a prepared transfer of indexed blocks, each waited for; ns of each start, and of each
  * until its end.
  */
 int c_transfer(int rank, const char *name, void *memory, uint64_t nbytes, uint64_t nblocks,
-               const uint64_t *here, const uint64_t *there, int n, double *start_p, double *end_p)
+               const uint64_t *here, const uint64_t *there, int n, double *starts, double *ends)
 {
     struct nixl_blocks local = NIXL_BLOCKS_INIT, remote = NIXL_BLOCKS_INIT;
     struct nixl_region *region;
@@ -54,15 +54,14 @@ int c_transfer(int rank, const char *name, void *memory, uint64_t nbytes, uint64
     local.index = here;
     remote.index = there;
     status = nixl_xfer_create(NIXL_XFER_PUT, rank, &local, 1, &remote, 1, &xfer);
-    *start_p = *end_p = 0;
     for (int i = 0; i < n && status == NIXL_OK; i++) {
         struct nixl_req *req = NULL;
         int64_t begin = now_ns();
 
         status = nixl_xfer_start(xfer, &req);
-        *start_p += (double)(now_ns() - begin) / n;
+        starts[i] = (double)(now_ns() - begin);
         status = status == NIXL_INPROGRESS ? nixl_req_wait(&req, NIXL_FOREVER) : status;
-        *end_p += (double)(now_ns() - begin) / n;
+        ends[i] = (double)(now_ns() - begin);
     }
     (void)nixl_xfer_free(xfer);
     (void)nixl_region_close(region, NIXL_FOREVER);
