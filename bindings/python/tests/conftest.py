@@ -28,9 +28,12 @@ def job():
     """The ranks have it."""
 
 
-def launch(nranks, arguments, options=(), env=None, timeout=50):
-    """Run Python in each rank; returns the finished process, with both streams as stdout."""
-    command = [NIXLRUN, "--timeout", "20s", *options, "-np", str(nranks), sys.executable, *arguments]
+def launch(nranks, arguments, options=(), env=None, timeout=70):
+    """Run Python in each rank; returns the finished process, with both streams as stdout.
+
+    Two ranks that import numpy take 2 s of a core, which is 20 s where 20 processes want each core.
+    """
+    command = [NIXLRUN, "--timeout", "60s", *options, "-np", str(nranks), sys.executable, *arguments]
     return subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
