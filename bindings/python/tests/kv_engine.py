@@ -38,7 +38,12 @@ def installed_vllm():
 
 IS_REAL = installed_vllm() == VLLM
 V1 = "vllm.distributed.kv_transfer.kv_connector"
-PRELOAD = [f"{V1}.factory", f"{V1}.v1.metrics", "vllm.v1.core.kv_cache_manager", "vllm.v1.request"]
+PRELOAD = [
+    f"{V1}.factory",
+    f"{V1}.v1.metrics",
+    "vllm.v1.core.sched.scheduler",
+    "vllm.v1.structured_output",
+]
 PRELOAD = PRELOAD if IS_REAL else ["numpy.random"]
 LIMIT = 20.0
 START_LIMIT = 400.0 if IS_REAL else LIMIT  # it takes a minute to import
@@ -197,9 +202,9 @@ class Process:
         self.at["WORKER"].__dict__.pop("_prepare", None)
 
 
-def _serve(pipe, arguments):
+def _serve(pipe, kind, arguments):
     try:
-        process = Process(*arguments)
+        process = kind(*arguments)
         pipe.send((True, None))
         while True:
             name, given = pipe.recv()
@@ -217,13 +222,13 @@ def _serve(pipe, arguments):
 
 
 class Remote:
-    """Calls a Process."""
+    """Calls a Process, or another kind of it."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, kind=Process):
         context = multiprocessing.get_context("forkserver")  # which has it already
         context.set_forkserver_preload(PRELOAD)
         self.pipe, other = context.Pipe()
-        self.process = context.Process(target=_serve, args=(other, arguments), daemon=True)
+        self.process = context.Process(target=_serve, args=(other, kind, arguments), daemon=True)
         self.process.start()
         other.close()
 

@@ -1,19 +1,81 @@
 # SPDX-License-Identifier: Apache-2.0
 """The KV connector for vLLM of the examples, against vLLM or a stand-in; see kv_engine.py."""
 
+import json
 import sys
+import time
 
 import pytest
 
 np = pytest.importorskip("numpy")
 
-from kv_engine import EXAMPLES, IS_REAL, NHEADS, VLLM, Engine, Shape, installed_vllm  # noqa: E402
+from kv_engine import (  # noqa: E402
+    EXAMPLES,
+    IS_REAL,
+    LIMIT,
+    NHEADS,
+    START_LIMIT,
+    VLLM,
+    Engine,
+    Remote,
+    Shape,
+    installed_vllm,
+)
+from vllm_scheduler import Scheduled  # noqa: E402
 
 
-def test_it_is_vllm_itself():
+def need_vllm():
     if not IS_REAL:
         has = installed_vllm()
         pytest.skip(f"vllm=={VLLM} is not installed{f', but {has}' if has else ''}: a stand-in is")
+
+
+def test_it_is_vllm_itself():
+    need_vllm()
+
+
+def step_until(engine, name, which):
+    """Step until a request has part in what a step returns; its part in all of that."""
+    end = time.monotonic() + LIMIT
+    while True:
+        results = engine("step")
+        if name in results[which]:
+            return [result.get(name) for result in results]
+        assert time.monotonic() < end, f"nothing of {name}"
+        time.sleep(0.002)
+
+
+def test_the_scheduler_of_vllm(tmp_path):
+    need_vllm()
+    p, d = [Remote(tmp_path, name, str(EXAMPLES), kind=Scheduled) for name in ("p", "d")]
+    for engine in (p, d):
+        engine.answer(START_LIMIT)
+    try:
+        p("add", "one", 77, {"do_remote_decode": True})
+        ntokens, theirs, far = step_until(p, "one", 2)
+        assert ntokens == 77 and far["blocks"] == theirs and not p("idle")
+        d("add", "mine", 77, json.loads(json.dumps(far)))
+        ntokens, mine, _ = step_until(d, "mine", 2)
+        assert ntokens == 1  # the last token, whose output is the first of the answer
+        for here, there in zip(d("tokens", mine, 77), p("tokens", theirs, 77)):
+            assert np.array_equal(here, there)
+        end = time.monotonic() + LIMIT
+        while not p("idle"):
+            assert time.monotonic() < end, "the blocks were not given back"
+            p("step")
+        # A load that fails: the scheduler has all tokens computed here.
+        p("add", "two", 77, {"do_remote_decode": True})
+        far = step_until(p, "two", 2)[2]
+        p.process.kill()
+        p.process.join()
+        d("add", "again", 77, json.loads(json.dumps(far)))
+        assert step_until(d, "again", 2)[0] == 77
+        d("step")
+        assert d("idle")
+    finally:
+        for engine in (p, d):
+            engine.process.kill()
+            engine.process.join()
 
 
 @pytest.fixture
