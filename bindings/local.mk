@@ -25,6 +25,7 @@ python_bench = README bench.py choose/bench.py choose/build_cffi.py choose/nanob
 	peers_nixl.py peers_nixl_file.py peers_nixl_net
 EXTRA_DIST += %D%/python/CMakeLists.txt %D%/python/README.md %D%/python/pyproject.toml \
 	%D%/python/free_threaded.sh %D%/python/launcher.py %D%/python/make-wheel %D%/python/requirements.txt \
+	%D%/python/thread_sanitizer.sh \
 	$(python_core:%=%D%/python/core/%) $(python_modules:%=%D%/python/nixlrun/%) \
 	$(python_tests:%=%D%/python/tests/%) $(python_bench:%=%D%/python/bench/%)
 
