@@ -307,6 +307,8 @@ struct nxr_op {
     bool takes_time;  /* the core's: put() or get() has answered NIXL_E_AGAIN */
     bool is_waited;   /* the core's: a blocking call, which nothing of the program can follow yet */
     bool is_followed; /* the core sends something right after this put, or makes progress */
+    bool is_durable;  /* the core's: a put after which its storage is made durable */
+    bool has_synced;  /* the transport's: the bytes are there, and it has tried that, too */
     struct nxr_atomic atomic; /* NXR_OP_ATOMIC: the change; local: where the user wants `fetched` */
     uint64_t fetched;         /* ... the old value, once it has ended */
     bool is_signal;           /* ... the old value is not wanted */
@@ -438,6 +440,9 @@ struct nxr_device_copy {
 
     /* Not a copy: make durable what was written before to dst, which is storage. No pieces. */
     bool is_sync;
+
+    /* Do that, too, when all pieces are in dst; has_synced: the kind's, that it has tried to. */
+    bool is_durable, has_synced;
 
     /*
      * On whose behalf it writes to dst: a peer, or NULL for this rank itself. Storage that is

@@ -154,7 +154,7 @@ static bool goes_on(struct nixl_req *req)
 {
     struct nxr_peer *peer = req->peer;
 
-    if (req->after.segment == NULL) {
+    if (req->after.segment == NULL || req->op.has_synced) {
         return false;
     }
     pthread_mutex_lock(&nxr_requests_lock);
@@ -215,8 +215,8 @@ void nxr_request_end(struct nixl_req *req, int status)
     nxr_list_remove(&req->link);
     nxr_list_remove(&req->age_link);
     is_freed = req->is_freed;
-    req->is_failed_put =
-        status != NIXL_OK && req->is_pending && !req->op.is_waited && !req->owner->is_unflushed;
+    req->is_failed_put = status != NIXL_OK && req->is_pending && !req->op.is_waited &&
+                         !req->owner->is_unflushed && !req->op.has_synced;
     if (is_freed) {
         nxr_request_leave_to_flush(req, status);
         atomic_fetch_sub_explicit(&peer->n_detached, req->owner->has_peer, memory_order_release);

@@ -120,6 +120,7 @@ static void device_move_move_ended(struct nxr_device_copy *copy, int status)
     if (move->op != NULL) {
         atomic_fetch_sub(&nxr_n_at_devices, 1);
         move->op->nbytes_done = status == NIXL_OK ? move->op->nbytes : copy->nbytes_touched;
+        move->op->has_synced = copy->has_synced;
         nxr_stats_by(move->op, copy->by);
         nxr_op_done(move->op, status);
         device_move_free(move);
@@ -306,6 +307,7 @@ int nxr_device_start(struct nxr_op *op)
     move->op = op;
     move->copy.owner = op;
     move->copy.stream = op->stream;
+    move->copy.is_durable = op->is_durable;
     for (size_t i = 0; i < n_pieces; i++) {
         set_piece(&move->pieces[i], op->segment->addr + pieces[i].offset, op->kind, pieces[i].local,
                   pieces[i].nbytes);

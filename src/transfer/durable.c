@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Durable puts, prepared transfers and flushes. A durable put is a request that goes on with a SYNC
- * when its bytes have arrived; a durable flush, or prepared transfer, has one request for each
- * file. Lock: durables_lock, for these two, a leaf.
+ * when its bytes have arrived, unless the kind of storage has done that at once (has_synced); a
+ * durable flush, or prepared transfer, has one request for each file. Lock: durables_lock, for
+ * these two, a leaf.
  */
 #include "config.h"
 
@@ -97,8 +98,11 @@ int nxr_durable_check(const char *operation, enum nxr_op_kind kind, int rank,
 int nxr_durable_put(const char *operation, int rank, struct nixl_region *region,
                     const struct nxr_piece *what, struct nixl_req **req_p)
 {
-    const struct nxr_op put = {
-        .kind = NXR_OP_PUT, .offset = what->offset, .local = what->local, .nbytes = what->nbytes};
+    const struct nxr_op put = {.kind = NXR_OP_PUT,
+                               .offset = what->offset,
+                               .local = what->local,
+                               .nbytes = what->nbytes,
+                               .is_durable = true};
     struct nxr_after after = {.atomic = durable_sync};
     struct nixl_req *req = NULL;
     uint64_t offset = what->offset;

@@ -8,6 +8,8 @@
  *   held    fdatasync waits for a reader of the FIFO in BAD_DISK_HOLD (BAD_DISK=hold): meanwhile
  *           they are under way
  *   killed  ... and meanwhile the owner dies
+ *   behind  one of the writes of the owner's own put waits for a reader of the FIFO, and fdatasync
+ *           fails meanwhile (BAD_DISK=slow): it comes behind all of them
  */
 #include "mptest.h"
 
@@ -429,6 +431,25 @@ static void killed_cases(void)
     }
 }
 
+/* ---- behind ---------------------------------------------------------------------------------- */
+
+static void behind_cases(void)
+{
+    struct nixl_op op = durable_op(NIXL_OP_NOTE);
+    struct nixl_req *req = NULL;
+
+    mpt_fill(out, NBYTES, 4);
+    MPT_EQ(nixl_put_x(0, files[0], 5, out, NBYTES - 10, &op, &req), NIXL_INPROGRESS);
+    MPT_EQ(nixl_req_wait(&req, A_WHILE), NIXL_E_TIMEOUT);
+    hear_nothing(TAG_DURABLE);
+    release();
+    hear(0, TAG_DURABLE, NULL, 0);
+    MPT_OK(nixl_get(0, files[0], 5, in, NBYTES - 10));
+    MPT_CHECK(in, NBYTES - 10, 4);
+    MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
+    MPT_OK(nixl_flush(0, MPT_PATIENCE));
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 int main(int argc, char **argv)
@@ -439,9 +460,10 @@ int main(int argc, char **argv)
     } cases[] = {{"works", works_cases},
                  {"sync", sync_cases},
                  {"held", held_cases},
-                 {"killed", killed_cases}};
+                 {"killed", killed_cases},
+                 {"behind", behind_cases}};
     const char *which = argc > 1 ? argv[1] : "works", *dir = getenv("TMPDIR");
-    bool is_killed = strcmp(which, "killed") == 0;
+    bool is_killed = strcmp(which, "killed") == 0, is_behind = strcmp(which, "behind") == 0;
 
     mpt_start();
     snprintf(hold, sizeof(hold), "%s/hold", dir != NULL ? dir : "/tmp");
@@ -451,7 +473,7 @@ int main(int argc, char **argv)
     size = nixl_size();
     is_owner = rank == 0;
     is_caller = rank == size - 1;
-    if (is_owner && (is_killed || strcmp(which, "held") == 0)) {
+    if (is_owner && (is_killed || is_behind || strcmp(which, "held") == 0)) {
         MPT_EQ(mkfifo(hold, 0600), 0);
     }
     out = calloc(1, NBYTES);

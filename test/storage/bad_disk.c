@@ -3,8 +3,9 @@
  * A disk that fails, for programs that are started with this library in LD_PRELOAD. BAD_DISK says
  * how: "read", "write": requests that touch the second MiB of any file end with EIO; "quota":
  * writes there with EDQUOT; "sync": fdatasync() ends with EIO; "hold": fdatasync() first reads a
- * byte from the FIFO that BAD_DISK_HOLD names, if there is one; "short": requests of more than 1000
- * bytes move only a part of them.
+ * byte from the FIFO that BAD_DISK_HOLD names, if there is one; "slow": so do writes that touch the
+ * second MiB, and fdatasync() ends with EIO meanwhile; "short": requests of more than 1000 bytes
+ * move only a part of them.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,6 +20,8 @@ enum { FIRST_BAD = 1 << 20, END_BAD = 2 << 20, SHORT = 1000 };
 typedef ssize_t pread_fn(int fd, void *bytes, size_t nbytes, off_t offset);
 typedef ssize_t pwrite_fn(int fd, const void *bytes, size_t nbytes, off_t offset);
 typedef int fdatasync_fn(int fd);
+
+static int n_held; /* writes that wait */
 
 static int does(const char *what)
 {
@@ -49,18 +52,6 @@ __attribute__((visibility("default"))) ssize_t pread(int fd, void *bytes, size_t
     return real(fd, bytes, less(nbytes), offset);
 }
 
-__attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *bytes, size_t nbytes,
-                                                      off_t offset)
-{
-    pwrite_fn *real = (pwrite_fn *)dlsym(RTLD_NEXT, "pwrite");
-
-    if (is_bad("write", nbytes, offset) || is_bad("quota", nbytes, offset)) {
-        errno = does("quota") ? EDQUOT : EIO;
-        return -1;
-    }
-    return real(fd, bytes, less(nbytes), offset);
-}
-
 static void wait_for_release(const char *path)
 {
     int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
@@ -73,11 +64,32 @@ static void wait_for_release(const char *path)
     }
 }
 
+__attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *bytes, size_t nbytes,
+                                                      off_t offset)
+{
+    pwrite_fn *real = (pwrite_fn *)dlsym(RTLD_NEXT, "pwrite");
+
+    if (is_bad("write", nbytes, offset) || is_bad("quota", nbytes, offset)) {
+        errno = does("quota") ? EDQUOT : EIO;
+        return -1;
+    }
+    if (is_bad("slow", nbytes, offset)) {
+        ssize_t n;
+
+        __atomic_add_fetch(&n_held, 1, __ATOMIC_SEQ_CST);
+        wait_for_release(getenv("BAD_DISK_HOLD"));
+        n = real(fd, bytes, nbytes, offset);
+        __atomic_sub_fetch(&n_held, 1, __ATOMIC_SEQ_CST);
+        return n;
+    }
+    return real(fd, bytes, less(nbytes), offset);
+}
+
 __attribute__((visibility("default"))) int fdatasync(int fd)
 {
     fdatasync_fn *real = (fdatasync_fn *)dlsym(RTLD_NEXT, "fdatasync");
 
-    if (does("sync")) {
+    if (does("sync") || __atomic_load_n(&n_held, __ATOMIC_SEQ_CST) > 0) {
         errno = EIO;
         return -1;
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies between files and host memory, and by cuFile those between files and memory of GPUs: as
- * many requests as storage/move.h cuts them into, and their end. A copy is freed by
+ * many requests as storage/move.h cuts them into, and their end. Behind the last one of a durable
+ * put its fdatasync is begun at once, by the thread that sees this end. A copy is freed by
  * nxr_file_copy_test(), once no request is left. Requests end in any thread. Lock: that of
  * file_copies, a leaf.
  */
@@ -27,6 +28,8 @@ struct file_copy {
     uint64_t nbytes;       /* of a GPU's */
     _Atomic uint32_t left; /* requests; and ARMED */
     _Atomic int status;    /* the first failure */
+    bool is_durable;       /* a fdatasync follows the others: it is in moves[n_moves] */
+    bool has_synced;       /* ... it was begun */
     size_t n_moves, room;
     struct nxr_storage_move moves[];
 };
@@ -42,6 +45,19 @@ static void file_note_end(struct nxr_file *file, uint64_t end)
 
     while (written < end && !atomic_compare_exchange_weak(&file->written, &written, end)) {
     }
+}
+
+static void file_move_ended(struct nxr_storage_move *move, int error);
+
+/* All bytes of a durable put are in the file. */
+static void file_copy_then_sync(struct file_copy *copy)
+{
+    const struct nxr_storage_moving moving = {&copy->file->opened, true, copy, file_move_ended};
+    struct nxr_storage_move *move = &copy->moves[copy->n_moves];
+
+    copy->has_synced = true;
+    nxr_storage_cut_sync(&moving, move);
+    nxr_storage_begin(move, 1, false);
 }
 
 static void file_move_ended(struct nxr_storage_move *move, int error)
@@ -61,6 +77,13 @@ static void file_move_ended(struct nxr_storage_move *move, int error)
     }
     /* With the last one, the copy may be freed. */
     left = atomic_fetch_sub(&copy->left, 1);
+    if ((left & ~ARMED) == 2 && copy->is_durable) {
+        if (atomic_load(&copy->status) == NIXL_OK) {
+            file_copy_then_sync(copy);
+            return;
+        }
+        left = atomic_fetch_sub(&copy->left, 1);
+    }
     if (left == (ARMED | 1)) {
         nxr_device_ended();
     } else if (left == 1 && must_wake) {
@@ -107,17 +130,22 @@ static void file_copy_free(struct file_copy *made)
     }
 }
 
-/* A copy with room for n requests. */
-static struct file_copy *file_copy_new(struct nxr_file *file, size_t n)
+/* A copy of n requests, and of one more if it is durable. */
+static struct file_copy *file_copy_new(struct nxr_file *file, size_t n, bool is_durable)
 {
     struct file_copy *made;
-    size_t nbytes = sizeof(*made) + n * sizeof(made->moves[0]);
+    size_t nbytes;
+
+    n += is_durable;
+    nbytes = sizeof(*made) + n * sizeof(made->moves[0]);
 
     made = n == 1 ? nxr_spare_take(&file_copies, nbytes) : malloc(nbytes);
     if (made != NULL) {
         made->room = n;
         made->file = file;
         made->choice = NULL;
+        made->is_durable = is_durable;
+        made->has_synced = false;
         atomic_init(&made->left, (uint32_t)n);
         atomic_init(&made->status, NIXL_OK);
         made->n_moves = 0;
@@ -137,7 +165,8 @@ static struct file_copy *file_copy_cut(struct nxr_file *file, struct nxr_file_ch
                                        const struct nxr_device_copy *copy, bool is_put)
 {
     const struct nxr_storage_file *opened = choice != NULL ? &file->by_cufile : &file->opened;
-    struct file_copy *made = file_copy_new(file, file_count(file, opened, copy, is_put));
+    struct file_copy *made = file_copy_new(file, file_count(file, opened, copy, is_put),
+                                           copy->is_durable && is_put && choice == NULL);
 
     if (made != NULL) {
         made->choice = choice;
@@ -157,7 +186,7 @@ static struct file_copy *file_copy_cut(struct nxr_file *file, struct nxr_file_ch
 
 static struct file_copy *file_copy_sync(struct nxr_file *file)
 {
-    struct file_copy *made = file_copy_new(file, 1);
+    struct file_copy *made = file_copy_new(file, 1, false);
 
     if (made != NULL) {
         const struct nxr_storage_moving moving = file_moving(made, true);
@@ -306,6 +335,7 @@ int nxr_file_copy_test(struct nxr_device_copy *copy)
         nxr_file_engine_disarm();
     }
     status = atomic_load(&made->status);
+    copy->has_synced = made->has_synced;
     if (made->choice != NULL) {
         gpu_copy_end(made, status);
     }
