@@ -594,5 +594,5 @@ int nixl_finalize_x(const struct nixl_op *op)
     if (status != NIXL_OK) {
         return status;
     }
-    return init_end(form.op.timeout_ns == 0 ? nxr_env.finalize_timeout : form.timeout_ns);
+    return init_end(form.op->timeout_ns == 0 ? nxr_env.finalize_timeout : form.timeout_ns);
 }

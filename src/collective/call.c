@@ -89,41 +89,43 @@ int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, i
 {
     static const struct nxr_struct_type type =
         NXR_STRUCT_TYPE(nixl_reduce_args, NIXL_REDUCE_ARGS_INIT, op);
-    struct nixl_reduce_args args;
+    struct nixl_reduce_args copy;
+    const struct nixl_reduce_args *args = NULL;
     size_t n_parts = kind == NXR_REDUCE_SCATTER ? (size_t)team->size : 1, nbytes;
     bool wants_dst = kind != NXR_REDUCE || team->me == root;
     int status = check_root(operation, team, root);
 
     if (status == NIXL_OK) {
-        status = nxr_struct_read(operation, "args", &type, theirs, &args);
+        args = nxr_struct_view(operation, "args", &type, theirs, &copy, &status);
     }
+    if (args == NULL) {
+        return status;
+    }
+    status = check_operation(operation, args);
     if (status != NIXL_OK) {
         return status;
     }
-    status = check_operation(operation, &args);
-    if (status != NIXL_OK) {
-        return status;
-    }
-    if (args.is_exclusive != 0 && (kind != NXR_SCAN || args.is_exclusive != 1)) {
+    if (args->is_exclusive != 0 && (kind != NXR_SCAN || args->is_exclusive != 1)) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
-                        "is_exclusive is %d; allowed: 0, and 1 for nixl_scan", args.is_exclusive);
+                        "is_exclusive is %d; allowed: 0, and 1 for nixl_scan", args->is_exclusive);
     }
     call_p->kind = NXR_CALL_REDUCTION;
     call_p->plan = NULL;
     call_p->reduction = (struct nxr_reduction){.kind = kind,
                                                .root = root,
-                                               .is_exclusive = args.is_exclusive != 0,
-                                               .combine = nxr_combine_choose(&args),
-                                               .src = args.src,
-                                               .dst = args.dst};
-    if (__builtin_mul_overflow(args.count, n_parts, &nbytes) ||
+                                               .is_exclusive = args->is_exclusive != 0,
+                                               .combine = nxr_combine_choose(args),
+                                               .src = args->src,
+                                               .dst = args->dst};
+    if (__builtin_mul_overflow(args->count, n_parts, &nbytes) ||
         __builtin_mul_overflow(nbytes, call_p->reduction.combine.element_nbytes, &nbytes)) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
-                        "%zu elements of %zu bytes exceed any memory", args.count,
+                        "%zu elements of %zu bytes exceed any memory", args->count,
                         call_p->reduction.combine.element_nbytes);
     }
     call_p->reduction.nbytes = nbytes;
-    return take_buffers(operation, args.src, nbytes > 0, args.dst, nbytes > 0 && wants_dst, call_p);
+    return take_buffers(operation, args->src, nbytes > 0, args->dst, nbytes > 0 && wants_dst,
+                        call_p);
 }
 
 /* ---- data that moves ------------------------------------------------------------------------- */
@@ -182,24 +184,25 @@ int nxr_call_of_vector(const char *operation, const struct nixl_team *team,
 {
     static const struct nxr_struct_type type =
         NXR_STRUCT_TYPE(nixl_vector_args, NIXL_VECTOR_ARGS_INIT, dst_offsets);
-    struct nixl_vector_args args;
+    struct nixl_vector_args copy;
+    const struct nixl_vector_args *args = NULL;
     bool is_sender = exchange->all_send || is_root(team, exchange);
     bool is_receiver = exchange->all_receive || is_root(team, exchange);
     size_t src_nbytes, dst_nbytes;
     int status = check_root(operation, team, exchange->root);
 
     if (status == NIXL_OK) {
-        status = nxr_struct_read(operation, "args", &type, theirs, &args);
+        args = nxr_struct_view(operation, "args", &type, theirs, &copy, &status);
     }
-    if (status != NIXL_OK) {
+    if (args == NULL) {
         return status;
     }
-    src_nbytes = dst_nbytes = args.nbytes;
+    src_nbytes = dst_nbytes = args->nbytes;
     if (is_sender && exchange->is_private) {
-        status = check_pieces(operation, team, args.src_nbytes, args.src_offsets, &src_nbytes);
+        status = check_pieces(operation, team, args->src_nbytes, args->src_offsets, &src_nbytes);
     }
     if (status == NIXL_OK && is_receiver && exchange->all_send) {
-        status = check_pieces(operation, team, args.dst_nbytes, args.dst_offsets, &dst_nbytes);
+        status = check_pieces(operation, team, args->dst_nbytes, args->dst_offsets, &dst_nbytes);
     }
     if (status != NIXL_OK) {
         return status;
@@ -208,14 +211,14 @@ int nxr_call_of_vector(const char *operation, const struct nixl_team *team,
     call_p->plan = NULL;
     call_p->exchange = *exchange;
     call_p->exchange.is_vector = true;
-    call_p->exchange.src = args.src;
-    call_p->exchange.dst = args.dst;
-    call_p->exchange.nbytes = args.nbytes;
-    call_p->exchange.src_nbytes = args.src_nbytes;
-    call_p->exchange.src_offsets = args.src_offsets;
-    call_p->exchange.dst_nbytes = args.dst_nbytes;
-    call_p->exchange.dst_offsets = args.dst_offsets;
-    return take_buffers(operation, args.src, is_sender && src_nbytes > 0, args.dst,
+    call_p->exchange.src = args->src;
+    call_p->exchange.dst = args->dst;
+    call_p->exchange.nbytes = args->nbytes;
+    call_p->exchange.src_nbytes = args->src_nbytes;
+    call_p->exchange.src_offsets = args->src_offsets;
+    call_p->exchange.dst_nbytes = args->dst_nbytes;
+    call_p->exchange.dst_offsets = args->dst_offsets;
+    return take_buffers(operation, args->src, is_sender && src_nbytes > 0, args->dst,
                         is_receiver && dst_nbytes > 0, call_p);
 }
 
@@ -224,41 +227,43 @@ int nxr_call_of_strided(const char *operation, const struct nixl_team *team,
 {
     static const struct nxr_struct_type type =
         NXR_STRUCT_TYPE(nixl_strided_args, NIXL_STRIDED_ARGS_INIT, dst_stride);
-    struct nixl_strided_args args;
+    struct nixl_strided_args copy;
+    const struct nixl_strided_args *args = NULL;
     size_t n_blocks, nbytes;
-    int status = nxr_struct_read(operation, "args", &type, theirs, &args);
+    int status = NIXL_OK;
 
-    if (status != NIXL_OK) {
+    args = nxr_struct_view(operation, "args", &type, theirs, &copy, &status);
+    if (args == NULL) {
         return status;
     }
-    if (args.block_nbytes == 0) {
+    if (args->block_nbytes == 0) {
         return call_fail(operation, "block_nbytes is 0");
     }
-    if (args.dst_stride < args.block_nbytes) {
+    if (args->dst_stride < args->block_nbytes) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "a dst_stride of %zu bytes; allowed: at least block_nbytes, %zu",
-                        args.dst_stride, args.block_nbytes);
+                        args->dst_stride, args->block_nbytes);
     }
-    if (__builtin_mul_overflow(args.nblocks, (size_t)team->size, &n_blocks) ||
-        __builtin_mul_overflow(n_blocks, args.block_nbytes, &nbytes) ||
-        __builtin_mul_overflow(n_blocks, args.dst_stride, &nbytes) ||
-        __builtin_mul_overflow(n_blocks, args.src_stride, &nbytes)) {
+    if (__builtin_mul_overflow(args->nblocks, (size_t)team->size, &n_blocks) ||
+        __builtin_mul_overflow(n_blocks, args->block_nbytes, &nbytes) ||
+        __builtin_mul_overflow(n_blocks, args->dst_stride, &nbytes) ||
+        __builtin_mul_overflow(n_blocks, args->src_stride, &nbytes)) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
-                        "%zu blocks of %zu bytes for each member exceed any memory", args.nblocks,
-                        args.block_nbytes);
+                        "%zu blocks of %zu bytes for each member exceed any memory", args->nblocks,
+                        args->block_nbytes);
     }
-    if (n_blocks > 0 && (args.src == NULL || args.dst == NULL)) {
-        return call_fail(operation, args.src == NULL ? "src is NULL" : "dst is NULL");
+    if (n_blocks > 0 && (args->src == NULL || args->dst == NULL)) {
+        return call_fail(operation, args->src == NULL ? "src is NULL" : "dst is NULL");
     }
     call_p->kind = NXR_CALL_STRIDED;
     call_p->plan = NULL;
     call_p->has_device = false; /* its blocks are copied to the host one by one */
-    call_p->strided = (struct nxr_strided){.src = args.src,
-                                           .dst = args.dst,
-                                           .block_nbytes = args.block_nbytes,
-                                           .nblocks = args.nblocks,
-                                           .src_stride = args.src_stride,
-                                           .dst_stride = args.dst_stride};
+    call_p->strided = (struct nxr_strided){.src = args->src,
+                                           .dst = args->dst,
+                                           .block_nbytes = args->block_nbytes,
+                                           .nblocks = args->nblocks,
+                                           .src_stride = args->src_stride,
+                                           .dst_stride = args->dst_stride};
     return NIXL_OK;
 }
 

@@ -252,11 +252,11 @@ int nxr_coll_prepare(struct nixl_team *team, const char *operation, const struct
     struct nixl_coll *coll;
     int status;
 
-    if (form->op.coll_p == NULL) {
+    if (form->op->coll_p == NULL) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "NIXL_OP_PREPARE: coll_p, where the handle goes, is NULL");
     }
-    if (req_p != NULL || form->op.cq != NULL) {
+    if (req_p != NULL || form->op->cq != NULL) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "NIXL_OP_PREPARE: a preparation is waited for; allowed: neither a request "
                         "nor a completion queue, which nixl_coll_start_x() takes");
@@ -275,7 +275,7 @@ int nxr_coll_prepare(struct nixl_team *team, const char *operation, const struct
     nxr_list_append(&open_colls, &coll->link);
     pthread_mutex_unlock(&colls_lock);
     atomic_store_explicit(&coll->magic, COLL_OPEN, memory_order_release);
-    *form->op.coll_p = coll;
+    *form->op->coll_p = coll;
     return NIXL_OK;
 }
 
@@ -293,7 +293,7 @@ int nixl_coll_start(struct nixl_coll *coll, int64_t timeout_ns)
 int nixl_coll_start_x(struct nixl_coll *coll, const struct nixl_op *op, struct nixl_req **req_p)
 {
     const char *operation = "nixl_coll_start_x";
-    struct nxr_form form = {.op = NIXL_OP_INIT};
+    struct nxr_form form;
     int status = coll_check(operation, coll);
 
     if (status == NIXL_OK) {

@@ -7,7 +7,7 @@
 #include "core/form.h"
 
 /*
- * Prepare a call that was checked, with all other members: form->op.coll_p is the handle. Returns
+ * Prepare a call that was checked, with all other members: form->op->coll_p is the handle. Returns
  * what the public call returns.
  */
 int nxr_coll_prepare(struct nixl_team *team, const char *operation, const struct nxr_call *call,

@@ -313,9 +313,9 @@ int nixl_team_reform_x(const int *ranks, size_t nranks, const struct nixl_op *op
     if (status != NIXL_OK) {
         return status;
     }
-    is_waited = req_p == NULL && form.op.cq == NULL;
+    is_waited = req_p == NULL && form.op->cq == NULL;
     reform.context = form.context->id;
-    reform.timeout_ns = is_waited || form.op.timeout_ns != 0 ? form.timeout_ns : NIXL_FOREVER;
+    reform.timeout_ns = is_waited || form.op->timeout_ns != 0 ? form.timeout_ns : NIXL_FOREVER;
     status = reform_check(operation, ranks, nranks, reform.timeout_ns, team_p);
     if (status != NIXL_OK) {
         return status;

@@ -44,7 +44,7 @@ int nxr_collective_start_form(struct nixl_team *team, const char *operation,
     struct nixl_req *req = NULL;
     int status;
 
-    if (req_p == NULL && form->op.cq == NULL) {
+    if (req_p == NULL && form->op->cq == NULL) {
         return nxr_collective_run(team, operation, call, form->timeout_ns);
     }
     status = team->size == 1 ? nxr_collective_run(team, operation, call, NIXL_FOREVER)
@@ -56,7 +56,7 @@ int nxr_collective_start(struct nixl_team *team, const char *operation, int stat
                          const struct nxr_call *call, const struct nixl_op *op,
                          struct nixl_req **req_p)
 {
-    struct nxr_form form = {.op = NIXL_OP_INIT};
+    struct nxr_form form;
 
     if (status == NIXL_OK) {
         status = nxr_form_read_start(operation, op, NIXL_OP_PREPARE, req_p, &form);

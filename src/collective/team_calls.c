@@ -169,8 +169,8 @@ static int extended_begin(struct extended *call, const char *operation, const st
     if (status == NIXL_OK) {
         *waiting = (struct waiting){.timeout_ns = call->form.timeout_ns,
                                     .context = call->form.context->id,
-                                    .req_p = req_p != NULL || call->form.op.cq != NULL ? &call->req
-                                                                                       : NULL};
+                                    .req_p = req_p != NULL || call->form.op->cq != NULL ? &call->req
+                                                                                        : NULL};
     }
     return status;
 }

@@ -63,29 +63,30 @@ int nxr_form_read(const char *operation, const struct nixl_op *op, uint32_t allo
     static const struct nixl_op zeros = NIXL_OP_INIT;
     int status = nxr_check_ready(operation);
 
+    form->op = &zeros;
     if (status == NIXL_OK && op != NULL) {
-        status = nxr_struct_read(operation, "op", &type, op, &form->op);
-    }
-    if (status != NIXL_OK || op == NULL) {
-        form->op = zeros;
-    } else {
-        status = form_check(operation, &form->op, allowed);
+        const void *read = nxr_struct_view(operation, "op", &type, op, &form->copy, &status);
+
+        if (read != NULL) {
+            form->op = read;
+            status = form_check(operation, read, allowed);
+        }
     }
     if (status != NIXL_OK) {
         return status;
     }
-    form->context = nxr_context_check(operation, form->op.context);
+    form->context = nxr_context_check(operation, form->op->context);
     if (form->context == NULL) {
         return NIXL_E_INVALID_ARG;
     }
-    form->timeout_ns = form->op.timeout_ns == NIXL_AT_ONCE ? 0
-                       : form->op.timeout_ns > 0           ? form->op.timeout_ns
-                       : default_ns != 0                   ? default_ns
-                                                           : nxr_context_timeout(form->context);
-    return form->op.cq == NULL || nxr_cq_is_open(form->op.cq)
+    form->timeout_ns = form->op->timeout_ns == NIXL_AT_ONCE ? 0
+                       : form->op->timeout_ns > 0           ? form->op->timeout_ns
+                       : default_ns != 0                    ? default_ns
+                                                            : nxr_context_timeout(form->context);
+    return form->op->cq == NULL || nxr_cq_is_open(form->op->cq)
                ? NIXL_OK
                : nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
-                          "the completion queue at %p is not open", (void *)form->op.cq);
+                          "the completion queue at %p is not open", (void *)form->op->cq);
 }
 
 int nxr_form_read_start(const char *operation, const struct nixl_op *op, uint32_t allowed,
@@ -93,7 +94,7 @@ int nxr_form_read_start(const char *operation, const struct nixl_op *op, uint32_
 {
     int status = nxr_form_read(operation, op, allowed, 0, form);
 
-    if (status == NIXL_OK && req_p != NULL && form->op.cq != NULL) {
+    if (status == NIXL_OK && req_p != NULL && form->op->cq != NULL) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "both a request and a completion queue are asked for; allowed: one of "
                         "them");
@@ -104,15 +105,15 @@ int nxr_form_read_start(const char *operation, const struct nixl_op *op, uint32_
 int nxr_form_end(const char *operation, const struct nxr_form *form, int status,
                  struct nixl_req *req, struct nixl_req **req_p)
 {
-    if (status == NIXL_INPROGRESS && req_p == NULL && form->op.cq == NULL) {
+    if (status == NIXL_INPROGRESS && req_p == NULL && form->op->cq == NULL) {
         return nxr_request_complete(operation, req, form->timeout_ns);
     }
     if (status == NIXL_INPROGRESS) {
-        if (form->op.timeout_ns != 0) {
+        if (form->op->timeout_ns != 0) {
             nxr_request_expire(req, nxr_deadline(form->timeout_ns));
         }
-        if (form->op.cq != NULL) {
-            nxr_request_report(req, form->op.cq, form->op.user_data);
+        if (form->op->cq != NULL) {
+            nxr_request_report(req, form->op->cq, form->op->user_data);
             req = NULL;
         }
         nxr_request_leave();

@@ -9,16 +9,20 @@
 #include "core/context.h"
 #include "core/request.h"
 
-/* A struct nixl_op that was read and checked. */
+/*
+ * A struct nixl_op that was read and checked, for the time of the call: `op` may be the caller's
+ * own. A form is never copied, because `op` may point into it.
+ */
 struct nxr_form {
-    struct nixl_op op;
+    const struct nixl_op *op;
     struct nixl_context *context;
-    int64_t timeout_ns; /* how long a call that waits may wait; 0: it only tests */
+    int64_t timeout_ns;  /* how long a call that waits may wait; 0: it only tests */
+    struct nixl_op copy; /* of a caller whose struct has another size; else not written */
 };
 
 static inline bool nxr_form_has(const struct nxr_form *form, enum nixl_op_flag flag)
 {
-    return (form->op.flags & flag) != 0;
+    return (form->op->flags & flag) != 0;
 }
 
 /*
@@ -44,6 +48,17 @@ int nxr_form_end(const char *operation, const struct nxr_form *form, int status,
 static inline bool nxr_form_is_plain(const struct nixl_op *op, struct nixl_req *const *req_p)
 {
     return __builtin_expect(op == NULL && req_p != NULL, 1);
+}
+
+/*
+ * The same of one that asks for these flags besides, and else for nothing: what the flags need is
+ * in `op` itself.
+ */
+static inline bool nxr_form_is_plain_but(const struct nixl_op *op, struct nixl_req *const *req_p,
+                                         uint32_t flags)
+{
+    return op != NULL && req_p != NULL && op->struct_nbytes == sizeof(*op) && op->flags == flags &&
+           op->context == NULL && op->cq == NULL && op->timeout_ns == 0;
 }
 
 /* nxr_form_end() of such a call. */

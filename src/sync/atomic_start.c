@@ -255,7 +255,7 @@ static int call_signal_x(int rank, struct nixl_region *region, uint64_t offset,
     }
     if (status == NIXL_OK) {
         status = nxr_form_has(&form, NIXL_OP_STREAM)
-                     ? nxr_stream_signal(operation, rank, region, &atomic, form.op.stream)
+                     ? nxr_stream_signal(operation, rank, region, &atomic, form.op->stream)
                      : change_start(operation, rank, region, &atomic, true, NULL, &req);
     }
     return nxr_form_end(operation, &form, status, req, req_p);
@@ -304,25 +304,18 @@ static int put_signal_later(const char *operation, int rank, struct nixl_region 
     return atomic_op_leave(operation, status, req, req_p);
 }
 
-int nxr_put_signal_start(const char *operation, int rank, struct nixl_region *region,
-                         const struct nxr_piece *data, struct nixl_region *signal_region,
-                         const struct nxr_atomic *atomic, struct nixl_req **req_p)
+/* The data cannot be moved, and its word changed, in place and at once. */
+static __attribute__((noinline)) int put_signal_start_slow(const char *operation, int rank,
+                                                           struct nixl_region *region,
+                                                           struct nixl_region *signal_region,
+                                                           const struct nxr_put_signal *what,
+                                                           struct nixl_req **req_p)
 {
-    const uint64_t offset = data->offset;
-    const void *src = data->local;
-    const size_t nbytes = data->nbytes;
-    const struct nxr_put_signal what = {
-        .offset = offset, .src = src, .nbytes = nbytes, .atomic = *atomic};
-    struct nxr_put_signal placed = what;
+    struct nxr_put_signal placed = *what;
     struct nxr_segment *word_segment;
-    int status;
+    int status = nxr_atomic_find_segment(operation, rank, signal_region, &placed.atomic, true,
+                                         &word_segment);
 
-    if (nbytes <= NXR_AT_ONCE_NBYTES &&
-        nxr_atomic_put_at_once(rank, region, signal_region, &what)) {
-        return NIXL_OK;
-    }
-    status = nxr_atomic_find_segment(operation, rank, signal_region, &placed.atomic, true,
-                                     &word_segment);
     if (status == NIXL_OK) {
         status = nxr_transfer_report_refusal(operation, word_segment->peer);
     }
@@ -333,16 +326,30 @@ int nxr_put_signal_start(const char *operation, int rank, struct nixl_region *re
     if (nxr_atomic_put_in_one_trip(rank, region, &placed) == NIXL_OK) {
         return NIXL_OK;
     }
-    if (nbytes == 0) {
-        status = check_data(operation, NXR_OP_PUT, rank, region, offset, src, nbytes);
+    if (what->nbytes == 0) {
+        status = check_data(operation, NXR_OP_PUT, rank, region, what->offset, what->src, 0);
         return status == NIXL_OK
-                   ? change_start(operation, rank, signal_region, &what.atomic, true, NULL, req_p)
+                   ? change_start(operation, rank, signal_region, &what->atomic, true, NULL, req_p)
                    : status;
     }
-    if (nxr_transfer_put_here(rank, region, offset, src, nbytes)) {
-        return change_start(operation, rank, signal_region, &what.atomic, true, NULL, req_p);
+    if (nxr_transfer_put_here(rank, region, what->offset, what->src, what->nbytes)) {
+        return change_start(operation, rank, signal_region, &what->atomic, true, NULL, req_p);
     }
     return put_signal_later(operation, rank, region, &placed, word_segment, req_p);
+}
+
+int nxr_put_signal_start(const char *operation, int rank, struct nixl_region *region,
+                         const struct nxr_piece *data, struct nixl_region *signal_region,
+                         const struct nxr_atomic *atomic, struct nixl_req **req_p)
+{
+    const struct nxr_put_signal what = {
+        .offset = data->offset, .src = data->local, .nbytes = data->nbytes, .atomic = *atomic};
+
+    if (what.nbytes <= NXR_AT_ONCE_NBYTES &&
+        nxr_atomic_put_at_once(rank, region, signal_region, &what)) {
+        return NIXL_OK;
+    }
+    return put_signal_start_slow(operation, rank, region, signal_region, &what, req_p);
 }
 
 /* Can the processor change that word of this process? */
@@ -360,22 +367,21 @@ static int check_own_signal(const char *operation, int rank, const uint64_t *sig
     return NIXL_OK;
 }
 
-int nxr_get_signal_start(const char *operation, int rank, struct nixl_region *region,
-                         const struct nxr_piece *data, uint64_t *signal,
-                         const struct nxr_atomic *atomic, struct nixl_req **req_p)
+/* The data is not here yet. */
+static __attribute__((noinline)) int
+get_signal_start_slow(const char *operation, int rank, struct nixl_region *region,
+                      const struct nxr_piece *data, uint64_t *signal,
+                      const struct nxr_atomic *atomic, struct nixl_req **req_p)
 {
     const struct nxr_after after = {.local = signal, .atomic = *atomic};
     const struct nxr_op get = {
         .kind = NXR_OP_GET, .offset = data->offset, .local = data->local, .nbytes = data->nbytes};
     struct nixl_req *req = NULL;
-    int status = check_own_signal(operation, rank, signal);
+    int status =
+        check_data(operation, NXR_OP_GET, rank, region, data->offset, data->local, data->nbytes);
 
-    if (status == NIXL_OK) {
-        status = check_data(operation, NXR_OP_GET, rank, region, data->offset, data->local,
-                            data->nbytes);
-    }
     if (status == NIXL_OK && data->nbytes == 0) {
-        (void)nxr_atomic_apply(signal, &after.atomic);
+        (void)nxr_atomic_apply(signal, atomic);
         nxr_wake_self();
         return NIXL_OK;
     }
@@ -383,6 +389,23 @@ int nxr_get_signal_start(const char *operation, int rank, struct nixl_region *re
         status = nxr_region_request(operation, region, rank, &atomic_op_owner, &get, &after, &req);
     }
     return atomic_op_leave(operation, status, req, req_p);
+}
+
+int nxr_get_signal_start(const char *operation, int rank, struct nixl_region *region,
+                         const struct nxr_piece *data, uint64_t *signal,
+                         const struct nxr_atomic *atomic, struct nixl_req **req_p)
+{
+    int status = check_own_signal(operation, rank, signal);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (nxr_transfer_get_mapped(rank, region, data->offset, data->local, data->nbytes)) {
+        (void)nxr_atomic_apply(signal, atomic);
+        nxr_wake_self();
+        return NIXL_OK;
+    }
+    return get_signal_start_slow(operation, rank, region, data, signal, atomic, req_p);
 }
 
 /* ---- a signal behind a prepared transfer ----------------------------------------------------- */

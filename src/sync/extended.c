@@ -47,9 +47,9 @@ static int moving_off_stream(const struct moving *what, const struct nxr_form *f
     }
     return what->kind == NXR_OP_PUT
                ? nxr_put_signal_start(what->operation, what->rank, what->region, &what->piece,
-                                      form->op.signal_region, &atomic, req_p)
+                                      form->op->signal_region, &atomic, req_p)
                : nxr_get_signal_start(what->operation, what->rank, what->region, &what->piece,
-                                      form->op.signal, &atomic, req_p);
+                                      form->op->signal, &atomic, req_p);
 }
 
 /*
@@ -63,7 +63,7 @@ static int moving_on_stream(const struct moving *what, const struct nxr_form *fo
                         .offset = what->piece.offset,
                         .local = what->piece.local,
                         .nbytes = what->piece.nbytes,
-                        .stream = nxr_stream_of(form->op.stream)};
+                        .stream = nxr_stream_of(form->op->stream)};
     struct nixl_req *req = NULL;
     struct nxr_atomic atomic;
     int status = NIXL_OK;
@@ -78,8 +78,8 @@ static int moving_on_stream(const struct moving *what, const struct nxr_form *fo
         status = nxr_stream_queue(what->operation, what->rank, what->region, &op, &req);
     }
     if (status == NIXL_INPROGRESS && nxr_form_has(form, NIXL_OP_SIGNAL)) {
-        status = nxr_stream_signal(what->operation, what->rank, form->op.signal_region, &atomic,
-                                   form->op.stream);
+        status = nxr_stream_signal(what->operation, what->rank, form->op->signal_region, &atomic,
+                                   form->op->stream);
         if (status != NIXL_OK) {
             (void)nixl_req_detach(&req);
             return status;
@@ -148,7 +148,7 @@ static int granted_check_durable(const struct moving *what)
 static int moving_granted(const struct moving *what, const struct nxr_form *form,
                           struct nixl_req **req_p)
 {
-    const struct nxr_granted granted = {.token = form->op.grant,
+    const struct nxr_granted granted = {.token = form->op->grant,
                                         .kind = what->kind,
                                         .rank = what->rank,
                                         .region = what->region,
@@ -213,13 +213,16 @@ static int moving_start(const struct moving *what, const struct nxr_form *form,
     struct nxr_following following = {NULL, NULL};
     int status = NIXL_E_AGAIN;
 
+    if ((form->op->flags & ~(uint32_t)NIXL_OP_SIGNAL) == 0) { /* nothing else follows */
+        return moving_off_stream(what, form, req_p);
+    }
     if (nxr_form_has(form, NIXL_OP_GRANT)) {
         return moving_granted(what, form, req_p);
     }
     if (nxr_form_has(form, NIXL_OP_DURABLE)) {
         return moving_durable(what, form, req_p);
     }
-    if (form->op.flags == NIXL_OP_NOTE && what->kind == NXR_OP_PUT) {
+    if (form->op->flags == NIXL_OP_NOTE && what->kind == NXR_OP_PUT) {
         status = put_and_notify_at_once(what, form);
     }
     if (status != NIXL_E_AGAIN) {
@@ -248,7 +251,7 @@ static int moving_run(const struct moving *what, const struct nixl_op *op, struc
         status = moving_start(what, &form, &req);
     }
     if (status == NIXL_INPROGRESS && nxr_form_has(&form, NIXL_OP_STREAM) && req_p == NULL &&
-        form.op.cq == NULL) {
+        form.op->cq == NULL) {
         return nixl_req_detach(&req); /* queued: the stream tells when it is done */
     }
     return nxr_form_end(what->operation, &form, status, req, req_p);
@@ -275,11 +278,34 @@ static __attribute__((noinline)) int move_extended(const char *operation, enum n
     return nxr_form_is_plain(op, req_p) ? start_plain(&what, req_p) : moving_run(&what, op, req_p);
 }
 
+/* Data and signal are put at once. False: the call must read its form. */
+static inline bool put_signaled_at_once(int rank, struct nixl_region *region, uint64_t offset,
+                                        const void *src, size_t nbytes, const struct nixl_op *op,
+                                        struct nixl_req *const *req_p)
+{
+    if (nbytes > NXR_AT_ONCE_NBYTES || !nxr_form_is_plain_but(op, req_p, NIXL_OP_SIGNAL) ||
+        (unsigned)op->signal_op > NIXL_SIGNAL_SET) {
+        return false;
+    }
+    const struct nxr_put_signal what = {
+        .offset = offset,
+        .src = src,
+        .nbytes = nbytes,
+        .atomic = nxr_signal_atomic(op->signal_offset, (enum nixl_signal_op)op->signal_op,
+                                    op->signal_value),
+    };
+    return nxr_atomic_put_at_once(rank, region, op->signal_region, &what);
+}
+
 static int call_put_x(int rank, struct nixl_region *region, uint64_t offset, const void *src,
                       size_t nbytes, const struct nixl_op *op, struct nixl_req **req_p)
 {
     if (nxr_form_is_plain(op, req_p) &&
         nxr_transfer_put_mapped(rank, region, offset, src, nbytes)) {
+        *req_p = NULL;
+        return NIXL_OK;
+    }
+    if (put_signaled_at_once(rank, region, offset, src, nbytes, op, req_p)) {
         *req_p = NULL;
         return NIXL_OK;
     }
@@ -360,7 +386,7 @@ static int call_notify_x(int rank, uint64_t tag, const void *msg, size_t nbytes,
         return nxr_form_end(operation, &form, status, NULL, req_p);
     }
     message.context = form.context->id;
-    status = req_p == NULL && form.op.cq == NULL
+    status = req_p == NULL && form.op->cq == NULL
                  ? nxr_notify_send(operation, rank, &message, form.timeout_ns)
                  : hand_over(operation, rank, &message);
     return nxr_form_end(operation, &form, status, NULL, req_p);

@@ -14,11 +14,11 @@ const struct nxr_granting *nxr_granting;
 int nxr_following_atomic(const char *operation, int rank, const struct nxr_form *form,
                          struct nxr_atomic *atomic_p)
 {
-    if (form->op.signal_op != NIXL_SIGNAL_ADD && form->op.signal_op != NIXL_SIGNAL_SET) {
-        return nxr_signal_fail_op(operation, rank, (unsigned)form->op.signal_op);
+    if (form->op->signal_op != NIXL_SIGNAL_ADD && form->op->signal_op != NIXL_SIGNAL_SET) {
+        return nxr_signal_fail_op(operation, rank, (unsigned)form->op->signal_op);
     }
-    *atomic_p = nxr_signal_atomic(form->op.signal_offset, (enum nixl_signal_op)form->op.signal_op,
-                                  form->op.signal_value);
+    *atomic_p = nxr_signal_atomic(form->op->signal_offset, (enum nixl_signal_op)form->op->signal_op,
+                                  form->op->signal_value);
     return NIXL_OK;
 }
 
@@ -64,7 +64,7 @@ int nxr_following_make(const char *operation, int rank, const struct nxr_form *f
     if (nxr_form_has(form, NIXL_OP_SIGNAL)) {
         status = nxr_following_atomic(operation, rank, form, &atomic);
         if (status == NIXL_OK) {
-            status = nxr_signal_reserve(operation, rank, form->op.signal_region, &atomic,
+            status = nxr_signal_reserve(operation, rank, form->op->signal_region, &atomic,
                                         &following->signal);
         }
     }

@@ -14,9 +14,9 @@ struct nxr_following {
 static inline struct nxr_message nxr_following_message(const struct nxr_form *form)
 {
     return (struct nxr_message){.context = form->context->id,
-                                .tag = form->op.tag,
-                                .bytes = form->op.msg,
-                                .nbytes = form->op.msg_nbytes};
+                                .tag = form->op->tag,
+                                .bytes = form->op->msg,
+                                .nbytes = form->op->msg_nbytes};
 }
 
 /* The change of the signal that the form asks for. NIXL_OK or the failure, recorded. */

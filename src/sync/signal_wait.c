@@ -369,8 +369,8 @@ static int watch_signal(const char *operation, const struct nxr_signal_wait *wai
 {
     const struct nxr_cq_watch watch = {.word = wait->words[0],
                                        .value = wait->value,
-                                       .user_data = form->op.user_data,
-                                       .rank = wait->awaited != NULL ? form->op.rank : -1,
+                                       .user_data = form->op->user_data,
+                                       .rank = wait->awaited != NULL ? form->op->rank : -1,
                                        .is_true = is_true,
                                        .compare = wait->compare};
     int status;
@@ -381,7 +381,7 @@ static int watch_signal(const char *operation, const struct nxr_signal_wait *wai
                         "memory only",
                         (const void *)watch.word);
     }
-    status = nxr_cq_watch(form->op.cq, &watch);
+    status = nxr_cq_watch(form->op->cq, &watch);
     return status == NIXL_INPROGRESS
                ? status
                : nxr_fail(status, operation, -1, "", 0, "no memory for a wait");
@@ -414,15 +414,15 @@ static int call_signal_wait_x(const uint64_t *word, enum nixl_compare compare, u
     int status = nxr_form_read(operation, op, NIXL_OP_STREAM | NIXL_OP_RANK, NIXL_FOREVER, &form);
 
     if (status == NIXL_OK && nxr_form_has(&form, NIXL_OP_STREAM)) {
-        return nxr_stream_wait(operation, word, compare, value, form.op.stream);
+        return nxr_stream_wait(operation, word, compare, value, form.op->stream);
     }
     if (status == NIXL_OK) {
         status = check_wait(operation, &wait, form.timeout_ns);
     }
     if (status == NIXL_OK && nxr_form_has(&form, NIXL_OP_RANK)) {
-        status = signal_wait_await(operation, &wait, form.op.rank);
+        status = signal_wait_await(operation, &wait, form.op->rank);
     }
-    if (status != NIXL_OK || form.op.cq != NULL) {
+    if (status != NIXL_OK || form.op->cq != NULL) {
         return status == NIXL_OK ? watch_signal(operation, &wait, &form) : status;
     }
     status = wait_signals(operation, &wait, form.timeout_ns);

@@ -12,7 +12,7 @@ static int xfer_start_granted(const char *operation, struct nixl_xfer *xfer,
                               const struct nxr_form *form, struct nixl_req **req_p)
 {
     const bool is_durable = nxr_form_has(form, NIXL_OP_DURABLE);
-    const struct nxr_granted granted = {.token = form->op.grant,
+    const struct nxr_granted granted = {.token = form->op->grant,
                                         .kind = xfer->kind,
                                         .rank = xfer->rank,
                                         .nbytes = xfer->sides[NIXL_XFER_LOCAL].nbytes,

@@ -508,7 +508,7 @@ static int call_flush_x(int rank, struct nixl_region *region, const struct nixl_
     if (status == NIXL_OK && what.is_durable) {
         status = flush_check_durable(operation, rank, region);
     }
-    if (status == NIXL_OK && req_p == NULL && form.op.cq == NULL && !what.is_durable) {
+    if (status == NIXL_OK && req_p == NULL && form.op->cq == NULL && !what.is_durable) {
         return flush(operation, rank, what.order_of, form.timeout_ns);
     }
     if (status == NIXL_OK) {

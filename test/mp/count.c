@@ -4,6 +4,7 @@
  * as many as the second one says, all in count_them().
  */
 #include "test/mp/mptest.h"
+#include "test/op_form.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 static struct nixl_region *region;
 static struct nixl_channel *producer, *consumer;
 static char bytes[64];
+static uint64_t own_signal;
 static struct nixl_team *team;
 
 /* So many calls of each collective, in turn, of a team of one. */
@@ -26,6 +28,8 @@ static void count_collectives(int n)
 static void count_one(char what, struct nixl_note *note)
 {
     const uint64_t one = 1;
+    struct nixl_req *req;
+    struct nixl_op op;
     uint64_t old;
     void *slot;
 
@@ -35,6 +39,14 @@ static void count_one(char what, struct nixl_note *note)
         break;
     case 'g':
         MPT_OK(nixl_get(0, region, 0, bytes, 8));
+        break;
+    case 's':
+        op = op_signal(region, 64, NIXL_SIGNAL_ADD, 1);
+        MPT_OK(nixl_put_x(0, region, 0, bytes, 8, &op, &req));
+        break;
+    case 'S':
+        op = op_own_signal(&own_signal, NIXL_SIGNAL_ADD, 1);
+        MPT_OK(nixl_get_x(0, region, 0, bytes, 8, &op, &req));
         break;
     case 'a':
         MPT_OK(nixl_atomic(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, &old));
