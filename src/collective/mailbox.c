@@ -310,13 +310,18 @@ static int mailbox_send_piece(struct swapping *swapping)
                       : mailbox_tell(team, post, out->team_rank);
 }
 
-/* Must a member be notified of what was taken? If not, the next piece to it carries that. */
+/*
+ * Must a member be notified of what was taken? If not, the next piece to it carries that. Within a
+ * message half of the slots keep it sending. After the end it is told when a single slot is left:
+ * often a piece of another call goes to it before.
+ */
 static bool owes_news(const struct swapping *swapping)
 {
     const struct nxr_mailbox *post = swapping->post;
     const struct nxr_mailbox_path *path = &post->paths[swapping->in.team_rank];
+    uint32_t n_most = swapping->in.n_left > 0 ? (post->n_slots + 1) / 2 : post->n_slots - 1;
 
-    return path->taken - path->told >= (post->n_slots + 1) / 2;
+    return path->taken - path->told >= (n_most > 0 ? n_most : 1);
 }
 
 /*
@@ -393,13 +398,13 @@ static int mailbox_move_pieces(struct swapping *swapping)
     int status = NIXL_OK;
 
     while (status == NIXL_OK && (swapping->in.n_left > 0 || swapping->out.n_left > 0)) {
-        tell_taken(swapping);
         if (can_send(swapping)) {
             status = mailbox_send_piece(swapping);
             if (status != NIXL_OK) {
                 return fail_member(team, status, swapping->out.team_rank);
             }
         }
+        tell_taken(swapping); /* what the piece has not told */
         while (status == NIXL_OK && can_receive(swapping)) {
             status = mailbox_take_piece(swapping);
             tell_taken(swapping);

@@ -323,6 +323,31 @@ static void channels(void)
     mpt_barrier();
 }
 
+/*
+ * Between two hosts a member says with its own next message what it has taken: one message a round
+ * from each receiver. What the networks say for themselves, and one answer, may come to it.
+ */
+static void broadcasts(void)
+{
+    enum { ROUNDS = 100, OTHER = 20 };
+    struct nixl_team *team;
+    struct nixl_stats before, now;
+    uint64_t value = 0;
+
+    MPT_OK(nixl_team_world(MPT_PATIENCE, &team));
+    MPT_OK(nixl_barrier(team, MPT_PATIENCE));
+    before = sum_of(0, NIXL_STATS_RAIL_SEND);
+    for (uint64_t i = 1; i <= ROUNDS; i++) {
+        value = nixl_rank() == 0 ? i : 0;
+        MPT_OK(nixl_broadcast(team, 0, &value, sizeof(value), MPT_PATIENCE));
+        MPT_EQ(value, i);
+        MPT_OK(nixl_barrier(team, MPT_PATIENCE));
+    }
+    now = sum_of(0, NIXL_STATS_RAIL_SEND);
+    MPT_TRUE(nixl_size() != 2 || nixl_rank() == 0 || now.nops - before.nops <= ROUNDS + OTHER);
+    MPT_OK(nixl_team_free(team));
+}
+
 /* With a network, its rails carry at least what was put; without one there is none. What an adapter
  * writes is counted by who has sent it. */
 static void rails(void)
@@ -416,6 +441,7 @@ int main(int argc, char **argv)
     threads();
     collectives();
     collective_times();
+    broadcasts();
     channels();
     mpt_barrier();
     rails();
