@@ -15,6 +15,8 @@ make_quietly() { try env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s -C "$build"
 
 echo 1..11
 verdict "$(make_quietly install DESTDIR="$scratch/root")" "make install with DESTDIR"
+# The libraries of the build tree were linked again, and away meanwhile. What follows uses those installed.
+"$src/test/limited" --beside
 
 # Where the prefix went, and the two files that contain it moved along.
 nixlcc=$(find "$scratch/root" -name nixlcc -type f)

@@ -13,6 +13,8 @@ test/deaf.sh 2
 test/waits.sh 3
 test/first.sh 60 alone
 test/second.sh 60 alone
+test/install.sh 60 alone
+test/last.sh 60 alone
 TEXT
 
 # a_test NAME <SCRIPT
@@ -25,10 +27,18 @@ limited() {
 }
 # said NAME PATTERN: its output has such a line
 said() { grep -qE -e "$2" "$scratch/$1.out" || { echo "no line '$2' in:"; cat "$scratch/$1.out"; }; }
+# until_true COMMAND...: for 20 s at most
+until_true() {
+    tries=400
+    until "$@" || [ "$tries" = 0 ]; do
+        tries=$((tries - 1))
+        sleep 0.05
+    done
+}
 # gone SECONDS: nobody sleeps for so long
 gone() { if grep -lsz -e "^$1\$" /proc/[0-9]*/cmdline; then echo "a process is left"; fi; }
 
-echo 1..7
+echo 1..9
 mark=86390.$$
 a_test passes <<'TEXT'
 echo "ok 1 - all is well"
@@ -102,3 +112,49 @@ done
 verdict "$(limited first & limited second
     wait
     cat "$scratch/first.out" "$scratch/second.out")" "tests that judge by clocks run alone"
+
+# One is alone until it says that it need not be.
+a_test install <<TEXT
+: >"$scratch/installs"
+sleep 0.5
+[ ! -e "$scratch/beside" ] || echo "another test runs"
+"$scratch/test/limited" --beside
+for ((i = 0; i < 400; i++)); do
+    [ ! -e "$scratch/beside" ] || exit 0
+    sleep 0.05
+done
+echo "no other test runs"
+TEXT
+a_test beside <<TEXT
+: >"$scratch/beside"
+TEXT
+verdict "$(limited install &
+    until_true [ -e "$scratch/installs" ]
+    limited beside
+    wait
+    cat "$scratch/install.out" "$scratch/beside.out")" "one that needs no longer be alone lets others begin"
+
+# Tests that others follow without a gap do not keep it waiting.
+a_test early <<TEXT
+: >"$scratch/early"
+for ((i = 0; i < 400; i++)); do
+    [ ! -e "$scratch/late_comes" ] || break
+    sleep 0.05
+done
+sleep 0.5
+TEXT
+a_test last <<TEXT
+[ ! -e "$scratch/late" ] || echo "one that came later began before"
+TEXT
+a_test late <<TEXT
+: >"$scratch/late"
+TEXT
+one_waits() { grep -q -e "-> FLOCK .*:$(stat -c %i "$scratch/test/limited.lock") " /proc/locks; }
+verdict "$(limited early &
+    until_true [ -e "$scratch/early" ]
+    limited last &
+    until_true one_waits
+    : >"$scratch/late_comes"
+    limited late
+    wait
+    cat "$scratch/last.out")" "tests that come after one that waits to be alone wait behind it"

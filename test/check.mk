@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Test programs are EXTRA_PROGRAMS: "make check" builds those that its tests need, and
 # "make test-programs" builds all. This file is read last.
-CLEANFILES += $(EXTRA_PROGRAMS) test/limited.lock
+CLEANFILES += $(EXTRA_PROGRAMS) test/limited.lock test/limited.lock.gate
 check_SCRIPTS += needed-programs
 needed-programs: $(check_LTLIBRARIES)
 	@needs=`$(top_srcdir)/%D%/needs $(top_srcdir) $(TESTS)` || exit 1; \

@@ -9,16 +9,22 @@ set -u
 build=$1
 shift
 
-# mixed: all tests, one that mostly waits behind each one of the other scripts; make runs programs last
+# mixed: all tests, one that mostly waits behind each one of the other scripts; make runs programs last. First
+# the one that wants to be alone, for which later all others would have to end, and two that end soon, for
+# these may be there before it.
 mixed() {
     make -s --no-print-directory -C "$build" list-tests | awk '
+        NR == FNR { limit[$1] = $2; manner[$1] = $3; next }
+        manner[$0] == "alone" { alone = alone $0 " "; next }
         /^test\/net\// { waits[++n_waits] = $0; next }
+        /\.(sh|mp)$/ && !($0 in limit) && n_short < 2 { short = short $0 " "; n_short++; next }
         /\.(sh|mp)$/ { scripts[++n_scripts] = $0; next }
         { programs = programs " " $0 }
         END {
+            printf "%s%s", alone, short
             for (i = 1; i <= n_scripts || i <= n_waits; i++) printf "%s %s ", scripts[i], waits[i]
             print programs
-        }'
+        }' "${0%/*}/limits" -
 }
 
 log=$build/run-check.log
