@@ -4,7 +4,7 @@
 # their own of each kind and of all kinds, a root that is read-only, no /dev/shm, and system calls that are
 # forbidden; what they share is one folder. Usage: test_containers.sh; finds the trees by top_srcdir and
 # top_builddir. Prints TAP.
-# needs: test/attach/attach_end test/attach/confined
+# needs: test/attach/attach_end test/attach/attach_gpu test/attach/confined
 # shellcheck disable=SC2086 # containers are words
 set -u
 . "${top_srcdir:-$(dirname "$0")/../..}/test/tap.sh"
@@ -94,6 +94,22 @@ fall "all namespaces, calls on others forbidden" "$all $confined" "$all $confine
 # The sockets that killed ones have left go with the next ones.
 rm -f "$shared"/fall.*
 meet "after those that were killed" "$all" "$all"
+
+# ---- memory of GPUs --------------------------------------------------------------------------------------
+
+# gpu WHAT OWNER TAKER METHOD METHOD PATTERN: memory of nixl_region_alloc() and of cuMemAlloc() moves by these
+# methods, with the stand-in for the driver; what the taker prints has PATTERN
+gpu() {
+    begin give $2 "$src/test/cuda/with" "$build/test/attach/attach_gpu" give "$where"
+    begin take $3 "$src/test/cuda/with" "$build/test/attach/attach_gpu" take "$where" "$4" "$5"
+    verdict "$(passed take; line take "$6"; passed give; left_over)" "memory of GPUs: $1"
+}
+pid_why='^cuMemAlloc: .* memory of cudaMalloc() in another PID namespace: share one, or .* use nixl_region_alloc()'
+gpu "network namespaces" "$net" "$net" device device '^cuMemAlloc: cuda_ipc, device'
+gpu "a PID namespace and the host" "$pid" "$none" device bounce "$pid_why"
+gpu "the host and a PID namespace" "$none" "$pid" device bounce "$pid_why"
+gpu "all namespaces" "$all" "$all" device bounce "$pid_why"
+gpu "all namespaces, calls on others forbidden" "$all $confined" "$all $confined" device bounce "$pid_why"
 
 # ---- folders ---------------------------------------------------------------------------------------------
 

@@ -4,12 +4,15 @@
  * is preferred: its legacy handles are opened faster than descriptors (72 us, not 91), need no
  * descriptor in each process, and can be opened even if the owner's GPU is hidden from the peer.
  * Whole blocks of 2 MiB are requested, because smaller allocations share a block, and a peer that
- * opens a handle gets all of the block. If such memory cannot be exported, cuMemCreate() is used.
+ * opens a handle gets all of the block. If such memory cannot be exported, cuMemCreate() is used;
+ * and where NIXLRUN_SHARED_DIR is set, for processes in other containers: the driver finds the
+ * owner of a legacy handle by a pid, which means nothing in another PID namespace.
  * Lock: nxr_cuda.lock.
  */
 #include "config.h"
 
 #include "memory/cuda/cuda.h"
+#include "util/env.h"
 #include "util/log.h"
 
 #include <stdio.h>
@@ -162,9 +165,14 @@ static void cuda_alloc_give_back(const struct nxr_cuda_memory *whole)
 
 static cu_result obtain(struct nxr_cuda_memory *whole, size_t nbytes)
 {
+    bool has_containers = nxr_env.shared_dir != NULL && nxr_env.shared_dir[0] != '\0';
     cu_ipc_handle handle;
     cu_result result;
 
+    if (whole->device->has_vmm && has_containers && cuda_alloc_create(whole, nbytes) == CU_OK) {
+        return CU_OK;
+    }
+    whole->is_vmm = false;
     whole->origin = NXR_CUDA_MALLOC;
     whole->nbytes = (nbytes + BLOCK_NBYTES - 1) / BLOCK_NBYTES * BLOCK_NBYTES;
     result = nxr_cu.MemAlloc(&whole->start, whole->nbytes);

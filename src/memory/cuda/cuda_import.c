@@ -95,8 +95,8 @@ static cu_result open_legacy(struct nxr_import *import, char *why, size_t why_nb
     if (!import->shares_pids) { /* the driver finds the owner by a pid in the handle */
         return cuda_import_refuse(
             why, why_nbytes,
-            "memory of cudaMalloc() is not reached from another PID namespace: start the "
-            "containers with one, or use memory of nixl_region_alloc()");
+            "memory of cudaMalloc() in another PID namespace: share one, or let its owner set "
+            "NIXLRUN_SHARED_DIR and use nixl_region_alloc()");
     }
     memcpy(handle.bytes, import->export.handle, sizeof(handle.bytes));
     result = cuda_import_tell(
