@@ -503,8 +503,8 @@ def draw(pyplot, files, title):
         panel(axes, figure)
     for axes in cells[len(panels) :]:
         axes.set_visible(False)
-    figure.suptitle(title + "\n" + subtitle_of(files), fontsize=8)
-    height = figure.get_figheight()
+    height = figure.get_figheight()  # in inches; a place as a fraction would be over the panels
+    figure.suptitle(title + "\n" + subtitle_of(files), fontsize=8, y=1 - 0.1 / height)
     figure.tight_layout(rect=(0, 0, 1, 1 - 0.25 * (1 + len(files)) / height))
     return figure
 
