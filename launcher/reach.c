@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the hosts on which the engine can start a rank, before nixlrun --explain starts its job: if
- * one host is silent, an engine starts nothing, and some wait for ever. For each host a nixlrun of
- * its own starts one rank there, within a time limit. It finds whatever stops the engine on that
- * host, and leaves nothing behind. Single-threaded, before the event loop.
+ * Finds the hosts on which the engine can start a rank, before nixlrun --explain starts its job.
+ * One host that does not answer keeps an engine from starting anything, and some engines never give
+ * up. So a separate nixlrun starts one rank on each host, within a time limit. This finds whatever
+ * stops the engine on that host, and leaves nothing behind. Single-threaded, before the event loop.
  */
 #include "config.h"
 

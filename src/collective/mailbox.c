@@ -312,8 +312,8 @@ static int mailbox_send_piece(struct swapping *swapping)
 
 /*
  * Must a member be notified of what was taken? If not, the next piece to it carries that. Within a
- * message half of the slots keep it sending. After the end it is told when a single slot is left:
- * often a piece of another call goes to it before.
+ * message, half of the slots keep the sender busy. Behind a message it is told only when it knows
+ * of a single free slot, because a piece of the next call often tells it first.
  */
 static bool owes_news(const struct swapping *swapping)
 {

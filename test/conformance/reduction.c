@@ -293,9 +293,8 @@ static void add_bytes(void *left, const void *right, size_t count, void *arg)
 }
 
 /*
- * Bytes that each rank adds a number of its own to: a pattern that no power of two is a period of.
- * It is kept, for a division at each of many millions of bytes is most of what these guarantees
- * take.
+ * The pattern to which each rank adds a number of its own. No power of two is its period. It is
+ * made once, because a division for each of many millions of bytes dominates these tests.
  */
 static const unsigned char *pattern(size_t nbytes)
 {
@@ -322,8 +321,8 @@ static void fill_own(unsigned char *bytes, size_t nbytes)
     }
 }
 
-/* Where is the first byte that is not the sum of n ranks' bytes from place `first` on? nbytes:
- * nowhere. */
+/* The index of the first byte that is not the sum of n ranks' bytes from `first` on; nbytes if all
+ * are. */
 static size_t first_wrong(const unsigned char *bytes, size_t nbytes, size_t first, size_t n,
                           size_t sum_of_ranks)
 {
