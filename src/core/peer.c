@@ -7,6 +7,7 @@
 #include "core/stats.h"
 #include "core/subsystem.h"
 #include "core/job.h"
+#include "util/debug.h"
 #include "util/env.h"
 #include "util/status.h"
 #include "core/wait.h"
@@ -78,6 +79,7 @@ static struct nxr_peer *peer_new_rank(int rank)
     struct nxr_rings in = {.ring = NULL};
     struct nxr_peer *peer = NULL;
 
+    NXR_ASSERT(rank == nxr_job.rank || !nxr_job.may_return || nxr_is_joined());
     if (rank != nxr_job.rank && (incarnation > 0 || nxr_job.self.incarnation > 0)) {
         (void)peer_new_with_page(rank, &peer);
     } else {

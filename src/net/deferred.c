@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The deferred work of a round, which needs job.lock: greetings, keys, queries for regions,
- * deaths. The thread that ran the round does it, in order.
+ * deaths. The thread that ran the round does it, in order. Before this rank has joined all of it
+ * waits: peers are made out of the cards of the others, which are not here yet.
  */
 #include "config.h"
 
@@ -130,7 +131,7 @@ void nxr_net_run_later(void)
     struct net_later *later;
     int rank;
 
-    if (!atomic_load_explicit(&nxr_net.has_later, memory_order_acquire)) {
+    if (!atomic_load_explicit(&nxr_net.has_later, memory_order_acquire) || !nxr_is_joined()) {
         return;
     }
     pthread_mutex_lock(&nxr_job.lock);

@@ -45,5 +45,5 @@ EXTRA_DIST += %D%/README.md %D%/device_compile.cu %D%/gpu.mp %D%/gpu_device.cu %
 
 # What test/gpu/pack packs beside what is installed.
 gpu-programs: %D%/gpu_collective %D%/gpu_extents %D%/gpu_kill %D%/gpu_kinds %D%/gpu_leave %D%/gpu_litmus %D%/gpu_loose %D%/gpu_reduce %D%/gpu_soak %D%/gpu_speed %D%/gpu_stream \
-	test/conformance/conformance
+	test/attach/attach_gpu test/conformance/conformance
 .PHONY: gpu-programs

@@ -207,6 +207,21 @@ Test(later, nothing_of_a_rank_overtakes_what_waits, .init = start, .fini = stop)
     cr_expect(eq(u64, fake_next_tag(2), 2));
 }
 
+/* Others know this rank as soon as its card is with the launcher; the answer with theirs may come later. */
+Test(later, all_waits_until_this_rank_has_joined, .init = start, .fini = stop)
+{
+    const struct nxr_net_note note = {.tag = 5};
+
+    atomic_store(&nxr_job.state, NXR_STATE_NONE);
+    fake_greet(2);
+    fake_coming(2, NXR_NET_NOTE, &note, sizeof(note), NULL, 0);
+    fake_round();
+    cr_expect(zero(ptr, nxr_peer_find(2)));
+    atomic_store(&nxr_job.state, NXR_STATE_READY);
+    fake_round();
+    cr_expect(eq(u64, fake_next_tag(2), 5));
+}
+
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 static void close_theirs(void)
