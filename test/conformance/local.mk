@@ -42,7 +42,7 @@ EXTRA_PROGRAMS += %D%/litmus
 
 conformance_tests = %D%/allocated.mp %D%/bounce.mp %D%/cuda.mp %D%/directory.mp %D%/file.mp \
 	%D%/launchers.mp %D%/litmus.mp %D%/registered.mp
-EXTRA_DIST += $(conformance_tests)
+EXTRA_DIST += $(conformance_tests) %D%/every.mp
 TESTS += $(conformance_tests)
 if HAVE_VULKAN
 TESTS += %D%/vulkan.mp

@@ -15,7 +15,8 @@
  * transport=T ... by this transport, if their ranks are on this host: shm if not given
  * segment=K   segments are memory of that kind: host, vulkan, cuda, file, or object: files of a
  *             directory, written in place
- * local=K     so is local memory, where guarantees make it of any kind but file and object
+ * local=K     so is local memory, where guarantees make it of any kind but file and object; beside
+ *             segments of host memory only guarantees that make it are run
  * mapped      the processor reads and writes segments of that kind; else only guarantees that do
  *             not look at them with it are run
  * direct      files are read and written past the page cache
@@ -179,6 +180,17 @@ static bool is_blind(const struct guarantee *table)
            table == conf_job || table == conf_access;
 }
 
+/*
+ * Guarantees of these tables move data from and into local memory of the kind that is asked for, or
+ * of every kind. The others are about host memory whatever the kind, so that the walk over host
+ * memory has seen them.
+ */
+static bool is_of_local(const struct guarantee *table)
+{
+    return table == conf_kinds || table == conf_kinds_collective || table == conf_kinds_channel ||
+           table == conf_xfer || table == conf_xfer_data || table == conf_job;
+}
+
 static bool is_storage(enum nixl_mem_kind kind)
 {
     return kind == NIXL_MEM_FILE || kind == NIXL_MEM_OBJECT;
@@ -200,6 +212,8 @@ static bool is_wanted(const struct guarantee *table, const struct guarantee *gua
         ((guarantee->needs & CONF_THREADS) && conf.is_single) ||
         ((guarantee->needs & CONF_PEERS) && conf.size < 2) ||
         ((guarantee->needs & CONF_HOST) && conf.segment_kind != NIXL_MEM_HOST) ||
+        (conf.segment_kind == NIXL_MEM_HOST && conf.local_kind != NIXL_MEM_HOST &&
+         !is_of_local(table)) ||
         (is_storage(conf.segment_kind) &&
          (!is_of_storage(table) || (guarantee->needs & CONF_WORDS)))) {
         return false;

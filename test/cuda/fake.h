@@ -220,6 +220,7 @@ struct fake_stream {
     bool is_working;
     bool is_destroyed;
     pthread_t thread;
+    pthread_cond_t has_work; /* or is_destroyed; only its thread waits */
     struct fake_stream *next;
 };
 

@@ -129,7 +129,7 @@ static void *stream_main(void *arg)
     pthread_mutex_lock(&fake_lock);
     while (stream->first != NULL || !stream->is_destroyed) {
         if (stream->first == NULL) {
-            pthread_cond_wait(&fake_changed, &fake_lock);
+            pthread_cond_wait(&stream->has_work, &fake_lock);
             continue;
         }
         work = stream->first;
@@ -172,6 +172,7 @@ static struct fake_stream *stream_new(struct fake_context *context)
     }
     stream->context = context;
     stream->last_p = &stream->first;
+    pthread_cond_init(&stream->has_work, NULL);
     if (pthread_create(&stream->thread, NULL, stream_main, stream) != 0) {
         free(stream);
         return NULL;
@@ -222,7 +223,7 @@ int fake_stream_add(struct fake_stream *stream, const struct fake_work *work)
     }
     *stream->last_p = copied;
     stream->last_p = &copied->next;
-    pthread_cond_broadcast(&fake_changed);
+    pthread_cond_signal(&stream->has_work);
     return CU_OK;
 }
 
@@ -285,7 +286,7 @@ FAKE_API int cuStreamDestroy_v2(struct fake_stream *stream)
     }
     pthread_mutex_lock(&fake_lock);
     fake_stream_find(stream)->is_destroyed = true;
-    pthread_cond_broadcast(&fake_changed);
+    pthread_cond_signal(&stream->has_work);
     pthread_mutex_unlock(&fake_lock);
     return CU_OK;
 }
