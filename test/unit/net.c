@@ -207,7 +207,7 @@ Test(later, nothing_of_a_rank_overtakes_what_waits, .init = start, .fini = stop)
     cr_expect(eq(u64, fake_next_tag(2), 2));
 }
 
-/* Others know this rank as soon as its card is with the launcher; the answer with theirs may come later. */
+/* Others know this rank once its card is with the launcher; the answer with theirs may be late. */
 Test(later, all_waits_until_this_rank_has_joined, .init = start, .fini = stop)
 {
     const struct nxr_net_note note = {.tag = 5};
