@@ -412,6 +412,22 @@ static inline bool nxr_range_is_device(const void *addr)
     return nxr_range_is_device_at((uintptr_t)addr);
 }
 
+/* Is one of them? Both are compared with one reading of the bounds. */
+static inline bool nxr_range_has_device(const void *one, const void *other)
+{
+    uint64_t bounds = atomic_load_explicit(&nxr_range_bounds, memory_order_relaxed);
+    uint32_t first = (uint32_t)bounds, n_units = (uint32_t)(bounds >> 32);
+
+    if (__builtin_expect((uint32_t)((uintptr_t)one >> NXR_RANGE_UNIT_BITS) - first >= n_units &&
+                             (uint32_t)((uintptr_t)other >> NXR_RANGE_UNIT_BITS) - first >=
+                                 n_units &&
+                             !nxr_loader_has_news(),
+                         1)) {
+        return false;
+    }
+    return nxr_range_is_device_at((uintptr_t)one) || nxr_range_is_device_at((uintptr_t)other);
+}
+
 enum nixl_mem_kind nxr_range_kind(const struct nxr_range *range); /* NIXL_MEM_HOST for NULL */
 
 /* Part of a device copy. */

@@ -17,31 +17,21 @@ static int call_fail(const char *operation, const char *why)
     return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "%s", why);
 }
 
-int nxr_call_check_team(const char *operation, const struct nixl_team *team)
+static int __attribute__((noinline, cold))
+fail_buffers(const char *operation, const void *src, bool has_src)
 {
-    if (__builtin_expect(nxr_is_ready() && nxr_team_is_open(team), 1)) {
-        return NIXL_OK;
-    }
-    return nxr_team_check(operation, team);
-}
-
-/* Is one of the buffers, which may be NULL, device memory? Device memory lies in regions. */
-static bool call_is_device(const void *src, const void *dst)
-{
-    return __builtin_expect(nxr_range_is_device(src) || nxr_range_is_device(dst), 0);
+    return call_fail(operation, has_src && src == NULL ? "src is NULL" : "dst is NULL");
 }
 
 /* Buffers with bytes must not be NULL; one in device memory sets has_device. */
-static int take_buffers(const char *operation, const void *src, bool has_src, const void *dst,
-                        bool has_dst, struct nxr_call *call_p)
+static inline int take_buffers(const char *operation, const void *src, bool has_src,
+                               const void *dst, bool has_dst, struct nxr_call *call_p)
 {
-    if (has_src && src == NULL) {
-        return call_fail(operation, "src is NULL");
+    if (__builtin_expect((has_src && src == NULL) || (has_dst && dst == NULL), 0)) {
+        return fail_buffers(operation, src, has_src);
     }
-    if (has_dst && dst == NULL) {
-        return call_fail(operation, "dst is NULL");
-    }
-    call_p->has_device = call_is_device(has_src ? src : NULL, has_dst ? dst : NULL);
+    call_p->has_device = nxr_range_has_device(has_src ? src : NULL, has_dst ? dst : NULL);
+    call_p->is_plain = !call_p->has_device;
     return NIXL_OK;
 }
 
@@ -91,6 +81,7 @@ int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, i
         NXR_STRUCT_TYPE(nixl_reduce_args, NIXL_REDUCE_ARGS_INIT, op);
     struct nixl_reduce_args copy;
     const struct nixl_reduce_args *args = NULL;
+    struct nxr_reduction *reduction = &call_p->reduction; /* every field is set: it is large */
     size_t n_parts = kind == NXR_REDUCE_SCATTER ? (size_t)team->size : 1, nbytes;
     bool wants_dst = kind != NXR_REDUCE || team->me == root;
     int status = check_root(operation, team, root);
@@ -111,21 +102,24 @@ int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, i
     }
     call_p->kind = NXR_CALL_REDUCTION;
     call_p->plan = NULL;
-    call_p->reduction = (struct nxr_reduction){.kind = kind,
-                                               .root = root,
-                                               .is_exclusive = args->is_exclusive != 0,
-                                               .combine = nxr_combine_choose(args),
-                                               .src = args->src,
-                                               .dst = args->dst};
+    reduction->kind = kind;
+    reduction->root = root;
+    reduction->is_exclusive = args->is_exclusive != 0;
+    reduction->src = args->src;
+    reduction->dst = args->dst;
+    reduction->begins = NULL;
+    nxr_combine_make(args, &reduction->combine);
     if (__builtin_mul_overflow(args->count, n_parts, &nbytes) ||
-        __builtin_mul_overflow(nbytes, call_p->reduction.combine.element_nbytes, &nbytes)) {
+        __builtin_mul_overflow(nbytes, reduction->combine.element_nbytes, &nbytes)) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
                         "%zu elements of %zu bytes exceed any memory", args->count,
-                        call_p->reduction.combine.element_nbytes);
+                        reduction->combine.element_nbytes);
     }
-    call_p->reduction.nbytes = nbytes;
-    return take_buffers(operation, args->src, nbytes > 0, args->dst, nbytes > 0 && wants_dst,
-                        call_p);
+    reduction->nbytes = call_p->nbytes = nbytes;
+    status =
+        take_buffers(operation, args->src, nbytes > 0, args->dst, nbytes > 0 && wants_dst, call_p);
+    call_p->is_plain &= reduction->combine.element_nbytes <= NXR_ELEMENT_MAX;
+    return status;
 }
 
 /* ---- data that moves ------------------------------------------------------------------------- */
@@ -136,8 +130,9 @@ static bool is_root(const struct nixl_team *team, const struct nxr_exchange *exc
 }
 
 int nxr_call_of_exchange(const char *operation, const struct nixl_team *team,
-                         const struct nxr_exchange *exchange, struct nxr_call *call_p)
+                         struct nxr_call *call_p)
 {
+    const struct nxr_exchange *exchange = &call_p->exchange;
     bool is_sender = exchange->all_send || is_root(team, exchange);
     bool is_receiver = exchange->all_receive || is_root(team, exchange);
     size_t all_nbytes;
@@ -152,7 +147,7 @@ int nxr_call_of_exchange(const char *operation, const struct nixl_team *team,
     }
     call_p->kind = NXR_CALL_EXCHANGE;
     call_p->plan = NULL;
-    call_p->exchange = *exchange;
+    call_p->nbytes = exchange->nbytes;
     return take_buffers(operation, exchange->src, is_sender && all_nbytes > 0, exchange->dst,
                         is_receiver && all_nbytes > 0, call_p);
 }
@@ -209,6 +204,7 @@ int nxr_call_of_vector(const char *operation, const struct nixl_team *team,
     }
     call_p->kind = NXR_CALL_EXCHANGE;
     call_p->plan = NULL;
+    call_p->nbytes = args->nbytes;
     call_p->exchange = *exchange;
     call_p->exchange.is_vector = true;
     call_p->exchange.src = args->src;
@@ -258,6 +254,8 @@ int nxr_call_of_strided(const char *operation, const struct nixl_team *team,
     call_p->kind = NXR_CALL_STRIDED;
     call_p->plan = NULL;
     call_p->has_device = false; /* its blocks are copied to the host one by one */
+    call_p->is_plain = false;
+    call_p->nbytes = args->block_nbytes * args->nblocks;
     call_p->strided = (struct nxr_strided){.src = args->src,
                                            .dst = args->dst,
                                            .block_nbytes = args->block_nbytes,
@@ -302,28 +300,6 @@ void nxr_call_keep_arrays(const struct nixl_team *team, struct nxr_call *call, s
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static inline int call_run(struct nixl_team *team, const struct nxr_call *call)
-{
-    if (__builtin_expect(call->kind == NXR_CALL_STRIDED, 0)) {
-        return nxr_strided_alltoall(team, &call->strided);
-    }
-    if (__builtin_expect(call->kind == NXR_CALL_REDUCTION &&
-                             call->reduction.combine.element_nbytes > NXR_ELEMENT_MAX,
-                         0)) {
-        return nxr_whole_reduce(team, &call->reduction);
-    }
-    return nxr_call_run_plain(team, call);
-}
-
-/* What a member gives, or the size of a piece. */
-static inline size_t call_nbytes(const struct nxr_call *call)
-{
-    return call->kind == NXR_CALL_REDUCTION  ? call->reduction.nbytes
-           : call->kind == NXR_CALL_EXCHANGE ? call->exchange.nbytes
-           : call->kind == NXR_CALL_STRIDED  ? call->strided.block_nbytes * call->strided.nblocks
-                                             : 0;
-}
-
 /* All members on the host are known to have host memory, and the call to be no special one. */
 static int call_run_planned(struct nixl_team *team, const struct nxr_call *call)
 {
@@ -331,9 +307,6 @@ static int call_run_planned(struct nixl_team *team, const struct nxr_call *call)
 
     if (call->plan->is_in_cells) {
         return nxr_node_allreduce_cells(team, &call->reduction);
-    }
-    if (!call->plan->is_used) {
-        return call_run(team, call);
     }
     if (!call->plan->has_offers) {
         return nxr_call_run_on_host(team, call);
@@ -344,43 +317,84 @@ static int call_run_planned(struct nixl_team *team, const struct nxr_call *call)
     return status;
 }
 
+static int __attribute__((noinline))
+call_run_special(struct nixl_team *team, const struct nxr_call *call)
+{
+    if (call->plan != NULL && call->plan->is_used) {
+        return call_run_planned(team, call);
+    }
+    if (call->kind == NXR_CALL_STRIDED) {
+        return nxr_strided_alltoall(team, &call->strided);
+    }
+    if (call->kind == NXR_CALL_REDUCTION &&
+        call->reduction.combine.element_nbytes > NXR_ELEMENT_MAX) {
+        return nxr_whole_reduce(team, &call->reduction);
+    }
+    return nxr_call_run_plain(team, call);
+}
+
+static inline int call_run(struct nixl_team *team, const struct nxr_call *call)
+{
+    return __builtin_expect(call->is_plain && !nxr_device_may_be_there(team, call), 1)
+               ? nxr_call_run_on_host(team, call)
+               : call_run_special(team, call);
+}
+
 /* It has failed, or it has waited for others, or it was timed (began_ns is not 0). */
-static void __attribute__((noinline))
-call_count_times(struct nixl_team *team, struct nxr_stats_named *record, int status,
-                 int64_t began_ns)
+static int __attribute__((noinline))
+call_count(struct nixl_team *team, const struct nxr_call *call, struct nxr_stats_named *record,
+           int status, int64_t began_ns)
 {
     if (status != NIXL_OK) {
         nxr_stats_add(&record->n[NXR_STATS_FAILED], 1);
-    } else if (began_ns != 0) {
-        nxr_stats_add_time(&record->complete, nxr_now_ns() - began_ns);
+    } else {
+        nxr_stats_add(&record->n[NXR_STATS_OPS], 1);
+        nxr_stats_add(&record->n[NXR_STATS_NBYTES], call->nbytes);
+        if (began_ns != 0) {
+            nxr_stats_add_time(&record->complete, nxr_now_ns() - began_ns);
+        }
     }
     if (team->waited_ns != 0) {
         nxr_stats_add_time(&record->wait, team->waited_ns);
         team->waited_ns = 0;
     }
+    return status;
+}
+
+static int __attribute__((noinline))
+call_run_timed(struct nixl_team *team, const struct nxr_call *call, struct nxr_stats_named *record)
+{
+    int64_t began_ns = nxr_now_ns();
+
+    return call_count(team, call, record, call_run(team, call), began_ns);
 }
 
 static inline int call_run_counted(struct nixl_team *team, const struct nxr_call *call)
 {
     struct nxr_stats_named *record = nxr_team_record(team);
-    size_t nbytes = call_nbytes(call);
-    bool is_timed = nxr_team_is_timed(record, nbytes);
-    int64_t began_ns = __builtin_expect(is_timed, 0) ? nxr_now_ns() : 0;
-    int status = __builtin_expect(call->plan != NULL, 0) ? call_run_planned(team, call)
-                                                         : call_run(team, call);
+    int status;
 
-    if (__builtin_expect(status == NIXL_OK, 1)) {
-        nxr_stats_add(&record->n[NXR_STATS_OPS], 1);
-        nxr_stats_add(&record->n[NXR_STATS_NBYTES], nbytes);
+    if (__builtin_expect(nxr_team_is_timed(record, call->nbytes), 0)) {
+        return call_run_timed(team, call, record);
     }
-    if (__builtin_expect(status != NIXL_OK || began_ns != 0 || team->waited_ns != 0, 0)) {
-        call_count_times(team, record, status, began_ns);
+    status = call_run(team, call);
+    if (__builtin_expect(status != NIXL_OK || team->waited_ns != 0, 0)) {
+        return call_count(team, call, record, status, 0);
     }
-    return status;
+    nxr_stats_add(&record->n[NXR_STATS_OPS], 1);
+    nxr_stats_add(&record->n[NXR_STATS_NBYTES], call->nbytes);
+    return NIXL_OK;
+}
+
+static int __attribute__((noinline))
+call_run_traced(struct nixl_team *team, const struct nxr_call *call)
+{
+    return NXR_TRACED(NXR_TRACE_COLLECTIVE, team->operation, -1, call->nbytes, 0,
+                      call_run_counted(team, call));
 }
 
 int nxr_call_run(struct nixl_team *team, const struct nxr_call *call)
 {
-    return NXR_TRACED(NXR_TRACE_COLLECTIVE, team->operation, -1, call_nbytes(call), 0,
-                      call_run_counted(team, call));
+    return nxr_trace_has(NXR_TRACE_COLLECTIVE) ? call_run_traced(team, call)
+                                               : call_run_counted(team, call);
 }

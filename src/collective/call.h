@@ -11,7 +11,9 @@ enum nxr_call_kind { NXR_CALL_BARRIER, NXR_CALL_REDUCTION, NXR_CALL_EXCHANGE, NX
 struct nxr_call {
     enum nxr_call_kind kind;
     bool has_device;       /* src or dst is device memory */
+    bool is_plain;         /* no device memory, plan, stride or large element */
     struct nxr_plan *plan; /* it was prepared (plan.h); NULL: it was not */
+    size_t nbytes;         /* for counters: what a member gives, or the size of a piece */
     union {
         struct nxr_reduction reduction; /* its root is a team rank */
         struct nxr_exchange exchange;
@@ -36,16 +38,21 @@ size_t nxr_call_arrays_nbytes(const struct nixl_team *team, const struct nxr_cal
 void nxr_call_keep_arrays(const struct nixl_team *team, struct nxr_call *call, size_t *to);
 
 /* Check the arguments that all calls have, except the timeout. Records the failure. */
-int nxr_call_check_team(const char *operation, const struct nixl_team *team);
+static inline int nxr_call_check_team(const char *operation, const struct nixl_team *team)
+{
+    return __builtin_expect(nxr_is_ready() && nxr_team_is_open(team), 1)
+               ? NIXL_OK
+               : nxr_team_check(operation, team);
+}
 
 /* Make a call from arguments. NIXL_OK, or NIXL_E_INVALID_ARG, recorded for `operation`. */
 int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, int root,
                           const struct nixl_reduce_args *theirs, enum nxr_reduce_kind kind,
                           struct nxr_call *call_p);
 
-/* The same for data of one size. `exchange` has its kind, the buffers and nbytes. */
+/* The same for data of one size. call_p->exchange has its kind, the buffers and nbytes. */
 int nxr_call_of_exchange(const char *operation, const struct nixl_team *team,
-                         const struct nxr_exchange *exchange, struct nxr_call *call_p);
+                         struct nxr_call *call_p);
 
 /* The same for data of different sizes. `exchange` has its kind. */
 int nxr_call_of_vector(const char *operation, const struct nixl_team *team,

@@ -61,6 +61,7 @@ static struct nixl_coll *coll_new(struct nixl_team *team, const char *operation,
     nxr_list_init(&coll->link);
     nxr_call_keep_arrays(team, &coll->call, arrays);
     coll->call.plan = &coll->plan;
+    coll->call.is_plain = false;
     return coll;
 }
 

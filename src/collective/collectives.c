@@ -11,7 +11,7 @@
 
 int nixl_barrier(struct nixl_team *team, int64_t timeout_ns)
 {
-    static const struct nxr_call call = {.kind = NXR_CALL_BARRIER};
+    static const struct nxr_call call = {.kind = NXR_CALL_BARRIER, .is_plain = true};
     int status = nxr_call_check_team("nixl_barrier", team);
 
     return status == NIXL_OK ? nxr_collective_run(team, "nixl_barrier", &call, timeout_ns) : status;
@@ -19,7 +19,7 @@ int nixl_barrier(struct nixl_team *team, int64_t timeout_ns)
 
 int nixl_barrier_x(struct nixl_team *team, const struct nixl_op *op, struct nixl_req **req_p)
 {
-    static const struct nxr_call call = {.kind = NXR_CALL_BARRIER};
+    static const struct nxr_call call = {.kind = NXR_CALL_BARRIER, .is_plain = true};
     int status = nxr_call_check_team("nixl_barrier_x", team);
 
     return nxr_collective_start(team, "nixl_barrier_x", status, &call, op, req_p);
@@ -28,11 +28,11 @@ int nixl_barrier_x(struct nixl_team *team, const struct nixl_op *op, struct nixl
 static int make_broadcast(const char *operation, struct nixl_team *team, int root, void *buf,
                           size_t nbytes, struct nxr_call *call_p)
 {
-    const struct nxr_exchange exchange = {
-        .root = root, .all_receive = true, .src = buf, .dst = buf, .nbytes = nbytes};
     int status = nxr_call_check_team(operation, team);
 
-    return status == NIXL_OK ? nxr_call_of_exchange(operation, team, &exchange, call_p) : status;
+    call_p->exchange = (struct nxr_exchange){
+        .root = root, .all_receive = true, .src = buf, .dst = buf, .nbytes = nbytes};
+    return status == NIXL_OK ? nxr_call_of_exchange(operation, team, call_p) : status;
 }
 
 int nixl_broadcast(struct nixl_team *team, int root, void *buf, size_t nbytes, int64_t timeout_ns)
@@ -156,14 +156,14 @@ static int make_exchange(const char *operation, const struct nixl_team *team,
                          const struct nxr_exchange *kind, int root, const struct buffers *buffers,
                          struct nxr_call *call_p)
 {
-    struct nxr_exchange exchange = *kind;
     int status = nxr_call_check_team(operation, team);
 
-    exchange.root = root;
-    exchange.src = buffers->src;
-    exchange.dst = buffers->dst;
-    exchange.nbytes = buffers->nbytes;
-    return status == NIXL_OK ? nxr_call_of_exchange(operation, team, &exchange, call_p) : status;
+    call_p->exchange = *kind;
+    call_p->exchange.root = root;
+    call_p->exchange.src = buffers->src;
+    call_p->exchange.dst = buffers->dst;
+    call_p->exchange.nbytes = buffers->nbytes;
+    return status == NIXL_OK ? nxr_call_of_exchange(operation, team, call_p) : status;
 }
 
 int nixl_gather(struct nixl_team *team, int root, const void *src, void *dst, size_t nbytes,

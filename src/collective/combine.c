@@ -107,17 +107,18 @@ bool nxr_combine_is_valid(unsigned type, unsigned op)
     return type < NXR_N_TYPES && op < NXR_N_OPS && basic_table[type][op] != NULL;
 }
 
-struct nxr_combine nxr_combine_choose(const struct nixl_reduce_args *args)
+void nxr_combine_make(const struct nixl_reduce_args *args, struct nxr_combine *combine_p)
 {
     if (args->op == NIXL_REDUCE_USER) {
-        return (struct nxr_combine){
+        *combine_p = (struct nxr_combine){
             .user = args->combine,
             .user_arg = args->combine_arg,
             .element_nbytes = args->element_nbytes != 0 ? args->element_nbytes
                                                         : nxr_combine_type_nbytes(args->type),
         };
+        return;
     }
-    return (struct nxr_combine){
+    *combine_p = (struct nxr_combine){
         .fn = loops[args->type][args->op],
         .element_nbytes = nxr_combine_type_nbytes(args->type),
         .type = args->type,

@@ -21,7 +21,7 @@
 /* dst[i] = left[i] OP right[i]; any alignment; dst may be left or right, exactly. */
 typedef void nxr_combine_fn(void *dst, const void *left, const void *right, size_t count);
 
-/* How values are combined; made by nxr_combine_choose(). */
+/* How values are combined; made by nxr_combine_make(). */
 struct nxr_combine {
     nxr_combine_fn *fn;    /* NULL: the caller's */
     nixl_combine_fn *user; /* NULL: fn */
@@ -50,7 +50,15 @@ enum nxr_combine_vectors {
 nxr_combine_fn *nxr_combine_loop(enum nxr_combine_vectors vectors, unsigned type, unsigned op);
 
 /* Choose how to combine, for arguments that were checked. */
-struct nxr_combine nxr_combine_choose(const struct nixl_reduce_args *args);
+void nxr_combine_make(const struct nixl_reduce_args *args, struct nxr_combine *combine_p);
+
+static inline struct nxr_combine nxr_combine_choose(const struct nixl_reduce_args *args)
+{
+    struct nxr_combine combine;
+
+    nxr_combine_make(args, &combine);
+    return combine;
+}
 
 #define NXR_ELEMENT_MAX 256 /* bytes; larger elements of the caller's use nxr_whole_reduce() */
 

@@ -16,8 +16,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define STAGE_NBYTES ((size_t)1 << 20)
-#define PAGE_NBYTES  ((size_t)4096)
+#define PAGE_NBYTES ((size_t)4096)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -25,7 +24,8 @@ size_t nxr_device_stage_nbytes(const struct nixl_team *team)
 {
     size_t least = (size_t)team->size * NXR_ELEMENT_MAX; /* one element for each member */
 
-    return least <= STAGE_NBYTES ? STAGE_NBYTES : (least / PAGE_NBYTES + 1) * PAGE_NBYTES;
+    return least <= NXR_DEVICE_STAGE_LEAST ? NXR_DEVICE_STAGE_LEAST
+                                           : (least / PAGE_NBYTES + 1) * PAGE_NBYTES;
 }
 
 static struct nxr_team_device *make_device(const struct nixl_team *team)

@@ -38,7 +38,8 @@ struct nxr_team_device {
     struct nxr_device_piece pieces[];
 };
 
-/* Bytes of a stage: the same for all members. */
+/* Bytes of a stage, at least NXR_DEVICE_STAGE_LEAST: the same for all members. */
+#define NXR_DEVICE_STAGE_LEAST ((size_t)1 << 20)
 size_t nxr_device_stage_nbytes(const struct nixl_team *team);
 
 /*
@@ -73,7 +74,7 @@ int nxr_device_team_copy(struct nixl_team *team, void *dst, const void *src, siz
  */
 static inline int nxr_team_copy(struct nixl_team *team, void *dst, const void *src, size_t nbytes)
 {
-    if (__builtin_expect(nxr_range_is_device(dst) || nxr_range_is_device(src), 0)) {
+    if (__builtin_expect(nxr_range_has_device(dst, src), 0)) {
         return nxr_device_team_copy(team, dst, src, nbytes);
     }
     nxr_copy(dst, src, nbytes);
@@ -81,15 +82,22 @@ static inline int nxr_team_copy(struct nixl_team *team, void *dst, const void *s
 }
 
 /*
- * Must a call be run by nxr_device_call_run()? Yes if it has device memory, or if it is a reduction
- * whose members cannot know whether another one has device memory and so would run it in pieces or
- * by kernels.
+ * Is it a reduction whose members cannot know whether another one has device memory, and so would
+ * run it in pieces or by kernels?
  */
+static inline bool nxr_device_may_be_there(const struct nixl_team *team,
+                                           const struct nxr_call *call)
+{
+    return call->kind == NXR_CALL_REDUCTION &&
+           ((call->reduction.nbytes > NXR_DEVICE_STAGE_LEAST &&
+             call->reduction.nbytes > nxr_device_stage_nbytes(team)) ||
+            nxr_node_may_have_kernels(&team->node));
+}
+
+/* Must a call be run by nxr_device_call_run()? */
 static inline bool nxr_device_is_asked(const struct nixl_team *team, const struct nxr_call *call)
 {
-    return call->has_device || (call->kind == NXR_CALL_REDUCTION &&
-                                (call->reduction.nbytes > nxr_device_stage_nbytes(team) ||
-                                 nxr_node_may_have_kernels(&team->node)));
+    return call->has_device || nxr_device_may_be_there(team, call);
 }
 
 /* As nxr_call_run(). */
