@@ -104,15 +104,16 @@ static int atomic_find_segment(const char *operation, int rank, struct nixl_regi
                : status;
 }
 
-/* Change a mapped word, and wake threads that wait for it. */
+/* Change a mapped word by a public operation, and wake threads that wait for it. */
 static inline int change_mapped(struct nxr_segment *segment, const struct nxr_atomic *atomic,
                                 uint64_t *fetched_p)
 {
     nxr_inflight_word *word;
     int status = nxr_inflight_enter(segment, &word);
 
+    NXR_ASSERT(atomic->op <= NXR_ATOMIC_COMPARE_SWAP);
     if (__builtin_expect(status == NIXL_OK, 1)) {
-        nxr_stats_lane_count(segment, NXR_LANE_ATOMICS, nxr_atomic_nbytes(atomic));
+        nxr_stats_lane_count(segment, NXR_LANE_ATOMICS, nxr_type_nbytes(atomic->type));
         *fetched_p = nxr_atomic_apply(segment->addr + atomic->offset, atomic);
         nxr_inflight_leave(word);
         if (atomic->op != NIXL_ATOMIC_FETCH) {
@@ -177,8 +178,7 @@ static inline int atomic_change(const char *operation, int rank, struct nixl_reg
 
 /* ---- atomics --------------------------------------------------------------------------------- */
 
-/* Fail: the operation does not exist for the type. */
-static int fail_atomic(const char *operation, int rank, unsigned type, unsigned op)
+int nxr_atomic_fail(const char *operation, int rank, unsigned type, unsigned op)
 {
     if (nxr_type_nbytes(type) == 0) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
@@ -190,28 +190,12 @@ static int fail_atomic(const char *operation, int rank, unsigned type, unsigned 
                         "operation %u; allowed: NIXL_ATOMIC_ADD (0) to NIXL_ATOMIC_FETCH (%d)", op,
                         NIXL_ATOMIC_FETCH);
     }
-    return nxr_fail(
-        NIXL_E_INVALID_ARG, operation, rank, "", 0,
-        "operation %u works on bits; it does not apply to NIXL_TYPE_FLOAT and NIXL_TYPE_DOUBLE",
-        op);
-}
-
-int nxr_atomic_of(const char *operation, int rank, uint64_t offset, enum nixl_type type,
-                  enum nixl_atomic_op op, const void *operand, struct nxr_atomic *atomic_p)
-{
-    if (__builtin_expect((unsigned)op > NIXL_ATOMIC_FETCH || !nxr_atomic_is_valid(type, op), 0)) {
-        *atomic_p = (struct nxr_atomic){0};
-        return fail_atomic(operation, rank, type, op);
-    }
-    if (operand == NULL && op != NIXL_ATOMIC_FETCH) {
-        *atomic_p = (struct nxr_atomic){0};
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "the operand is NULL");
-    }
-    *atomic_p = (struct nxr_atomic){.op = (uint8_t)op, .type = (uint8_t)type, .offset = offset};
-    if (op != NIXL_ATOMIC_FETCH) {
-        atomic_p->operand = nxr_atomic_load_value(operand, nxr_type_nbytes(type));
-    }
-    return NIXL_OK;
+    return nxr_atomic_is_valid(type, op)
+               ? nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "the operand is NULL")
+               : nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
+                          "operation %u works on bits; it does not apply to NIXL_TYPE_FLOAT and "
+                          "NIXL_TYPE_DOUBLE",
+                          op);
 }
 
 int nxr_atomic_of_swap(const char *operation, int rank, uint64_t offset, enum nixl_type type,
@@ -219,7 +203,7 @@ int nxr_atomic_of_swap(const char *operation, int rank, uint64_t offset, enum ni
 {
     if (!nxr_atomic_is_valid(type, NXR_ATOMIC_COMPARE_SWAP)) {
         *atomic_p = (struct nxr_atomic){0};
-        return fail_atomic(operation, rank, type, 0);
+        return nxr_atomic_fail(operation, rank, type, 0);
     }
     if (expected == NULL || desired == NULL) {
         *atomic_p = (struct nxr_atomic){0};

@@ -5,10 +5,29 @@
 
 #include "core/request.h"
 #include "region/region.h"
+#include "util/atomic.h"
+
+/* Fail: the operation does not exist for the type, or its operand is NULL. */
+int nxr_atomic_fail(const char *operation, int rank, unsigned type, unsigned op);
 
 /* Make the change for an atomic, or a compare and swap; or the failure, recorded. */
-int nxr_atomic_of(const char *operation, int rank, uint64_t offset, enum nixl_type type,
-                  enum nixl_atomic_op op, const void *operand, struct nxr_atomic *atomic_p);
+static inline int nxr_atomic_of(const char *operation, int rank, uint64_t offset,
+                                enum nixl_type type, enum nixl_atomic_op op, const void *operand,
+                                struct nxr_atomic *atomic_p)
+{
+    if (__builtin_expect((unsigned)op > NIXL_ATOMIC_FETCH || !nxr_atomic_is_valid(type, op) ||
+                             (operand == NULL && op != NIXL_ATOMIC_FETCH),
+                         0)) {
+        *atomic_p = (struct nxr_atomic){0};
+        return nxr_atomic_fail(operation, rank, type, op);
+    }
+    *atomic_p = (struct nxr_atomic){.op = (uint8_t)op, .type = (uint8_t)type, .offset = offset};
+    if (op != NIXL_ATOMIC_FETCH) {
+        atomic_p->operand = nxr_atomic_load_value(operand, nxr_type_nbytes(type));
+    }
+    return NIXL_OK;
+}
+
 int nxr_atomic_of_swap(const char *operation, int rank, uint64_t offset, enum nixl_type type,
                        const void *expected, const void *desired, struct nxr_atomic *atomic_p);
 

@@ -133,22 +133,16 @@ static struct nxr_op change_op(const struct nxr_atomic *atomic, bool is_signal, 
                            .is_signal = is_signal};
 }
 
-/* Change a word, now or after the puts that are under way. */
-static int change_start(const char *operation, int rank, struct nixl_region *region,
-                        const struct nxr_atomic *atomic, bool is_signal, void *fetched_p,
-                        struct nixl_req **req_p)
+/* Change a word by a request. Apart, since the operation is a large struct. */
+static int __attribute__((noinline))
+change_request(const char *operation, int rank, struct nixl_region *region,
+               const struct nxr_atomic *atomic, bool is_signal, void *fetched_p,
+               struct nixl_req **req_p)
 {
     struct nxr_op op = change_op(atomic, is_signal, fetched_p);
     struct nixl_req *req = NULL;
-    uint64_t fetched;
     int status;
 
-    if (nxr_atomic_change_at_once(rank, region, atomic, is_signal, &fetched)) {
-        if (fetched_p != NULL) {
-            nxr_atomic_store_value(fetched_p, fetched, op.nbytes);
-        }
-        return NIXL_OK;
-    }
     status = nxr_atomic_find_segment(operation, rank, region, &op.atomic, is_signal, &op.segment);
     op.offset = op.atomic.offset;
     if (status == NIXL_OK) {
@@ -157,6 +151,23 @@ static int change_start(const char *operation, int rank, struct nixl_region *reg
     status =
         status == NIXL_OK ? nxr_request_make_at(operation, &atomic_op_owner, &op, &req) : status;
     return atomic_op_leave(operation, status, req, req_p);
+}
+
+/* Change a word, now or after the puts that are under way. */
+static inline int change_start(const char *operation, int rank, struct nixl_region *region,
+                               const struct nxr_atomic *atomic, bool is_signal, void *fetched_p,
+                               struct nixl_req **req_p)
+{
+    uint64_t fetched;
+
+    if (__builtin_expect(!nxr_atomic_change_at_once(rank, region, atomic, is_signal, &fetched),
+                         0)) {
+        return change_request(operation, rank, region, atomic, is_signal, fetched_p, req_p);
+    }
+    if (fetched_p != NULL) {
+        nxr_atomic_store_value(fetched_p, fetched, nxr_type_nbytes(atomic->type));
+    }
+    return NIXL_OK;
 }
 
 int nxr_atomic_start(const char *operation, struct nxr_segment *segment,
