@@ -40,9 +40,9 @@ int nxr_channel_check_open(const char *operation, const struct nixl_channel *cha
     return NIXL_OK;
 }
 
-/* Is the handle open, and the end of that role? */
-static int check_end(const char *operation, const struct nixl_channel *channel,
-                     enum nixl_channel_role role)
+static int __attribute__((noinline))
+check_end_slow(const char *operation, const struct nixl_channel *channel,
+               enum nixl_channel_role role)
 {
     int status = nxr_channel_check_open(operation, channel);
 
@@ -58,6 +58,18 @@ static int check_end(const char *operation, const struct nixl_channel *channel,
                         channel->role == NIXL_CHANNEL_PRODUCER ? "producer" : "consumer");
     }
     return NIXL_OK;
+}
+
+/* Is the handle open, and the end of that role? */
+static inline int check_end(const char *operation, const struct nixl_channel *channel,
+                            enum nixl_channel_role role)
+{
+    bool is_usable =
+        nxr_is_ready() && channel != NULL &&
+        atomic_load_explicit(&channel->magic, memory_order_acquire) == NXR_CHANNEL_OPEN &&
+        !channel->is_closing && channel->role == role;
+
+    return __builtin_expect(is_usable, 1) ? NIXL_OK : check_end_slow(operation, channel, role);
 }
 
 /* An item was published or received: the number of those with that rank. */
@@ -370,42 +382,28 @@ static bool channel_move_look(void *arg)
     return receive->leaves;
 }
 
-static int call_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p,
-                             size_t *nbytes_p, int *rank_p)
+/*
+ * Wait for an item, or take news of a producer first. *lane_p: the lane with an item if one was
+ * seen, then the one to receive from. NIXL_OK, or what the call returns.
+ */
+static int __attribute__((noinline))
+wait_for_item(const char *operation, struct nixl_channel *channel, int64_t timeout_ns,
+              unsigned *lane_p)
 {
-    const char *operation = "nixl_channel_recv";
-    int status = check_end(operation, channel, NIXL_CHANNEL_CONSUMER);
-    struct receive receive = {.channel = channel, .state = NIXL_OK};
-    struct nxr_stamp *stamp;
-    struct nxr_lane *lane;
+    struct receive receive = {
+        .channel = channel, .lane = *lane_p, .state = NIXL_OK, .ended = channel->peer};
+    struct nxr_stats_named *counted = nxr_channel_waits_counted(channel);
+    int status;
 
-    if (status != NIXL_OK) {
-        return status;
-    }
-    if (slot_p == NULL) {
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, channel->peer, "", 0, "slot_p is NULL");
-    }
-    if (timeout_ns < 0) {
-        return nxr_fail_timeout(operation, channel->peer, timeout_ns);
-    }
-    if (channel_move_has_lanes(channel)) {
-        nxr_attached_lanes_update(channel);
-    }
-    receive.ended = channel->peer;
-    receive.lane = channel_move_find_item(channel);
-    if (receive.lane == channel->n_lanes || channel_move_has_news(channel)) {
-        struct nxr_stats_named *counted = nxr_channel_waits_counted(channel);
-
-        nxr_stats_add(&counted->n[NXR_STATS_RETRIES],
-                      timeout_ns > 0 && receive.lane == channel->n_lanes);
-        status = nxr_wait_as(
-            channel_move_look, &receive, timeout_ns, nxr_describe_reason,
-            &(const struct nxr_reason){.kind = NXR_WAIT_CHANNEL_ITEM,
-                                       .peer = channel->producer != NULL ? channel->peer : -1,
-                                       .call = operation,
-                                       .object = channel->name,
-                                       .times = &counted->wait});
-    }
+    nxr_stats_add(&counted->n[NXR_STATS_RETRIES],
+                  timeout_ns > 0 && receive.lane == channel->n_lanes);
+    status = nxr_wait_as(
+        channel_move_look, &receive, timeout_ns, nxr_describe_reason,
+        &(const struct nxr_reason){.kind = NXR_WAIT_CHANNEL_ITEM,
+                                   .peer = channel->producer != NULL ? channel->peer : -1,
+                                   .call = operation,
+                                   .object = channel->name,
+                                   .times = &counted->wait});
     if (status != NIXL_OK) {
         return status == NIXL_INPROGRESS ? status
                                          : nxr_fail(status, operation, channel->peer, "", 0,
@@ -423,7 +421,39 @@ static int call_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, v
     if (receive.lane == channel->n_lanes) {
         return fail_end(operation, receive.ended, receive.state);
     }
-    lane = &channel->lanes[receive.lane];
+    *lane_p = receive.lane;
+    return NIXL_OK;
+}
+
+static int call_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p,
+                             size_t *nbytes_p, int *rank_p)
+{
+    const char *operation = "nixl_channel_recv";
+    int status = check_end(operation, channel, NIXL_CHANNEL_CONSUMER);
+    struct nxr_stamp *stamp;
+    struct nxr_lane *lane;
+    unsigned number;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (slot_p == NULL) {
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, channel->peer, "", 0, "slot_p is NULL");
+    }
+    if (timeout_ns < 0) {
+        return nxr_fail_timeout(operation, channel->peer, timeout_ns);
+    }
+    if (channel_move_has_lanes(channel)) {
+        nxr_attached_lanes_update(channel);
+    }
+    number = channel_move_find_item(channel);
+    if (number == channel->n_lanes || channel_move_has_news(channel)) {
+        status = wait_for_item(operation, channel, timeout_ns, &number);
+        if (status != NIXL_OK) {
+            return status;
+        }
+    }
+    lane = &channel->lanes[number];
     *slot_p = lane->slots + lane->receive * channel->stride;
     stamp = &lane->stamps[lane->receive];
     if (nbytes_p != NULL) {
@@ -432,11 +462,11 @@ static int call_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, v
     if (rank_p != NULL) {
         *rank_p = lane->number;
     }
-    nxr_channel_count(nxr_channel_lane_counted(channel, receive.lane), stamp->nbytes);
+    nxr_channel_count(nxr_channel_lane_counted(channel, number), stamp->nbytes);
     lane->n_received++;
     channel_move_trace(channel, lane->number, NXR_TRACE_TAKEN, lane->n_received, stamp->nbytes);
     lane->receive = nxr_slot_after(channel, lane->receive);
-    channel->next_lane = receive.lane + 1 == channel->n_lanes ? 0 : receive.lane + 1;
+    channel->next_lane = number + 1 == channel->n_lanes ? 0 : number + 1;
     return NIXL_OK;
 }
 
