@@ -65,6 +65,41 @@ static void shm_segment_close(struct nxr_segment *segment)
     }
 }
 
+/* A put or a get of memory that is not mapped here: by process_vm calls, or by the owner. */
+static int __attribute__((noinline))
+shm_move_apart(struct nxr_segment *segment, enum nxr_op_kind kind, uint64_t offset, void *local,
+               size_t nbytes)
+{
+    nxr_inflight_word *word;
+    int status;
+
+    /*
+     * A put of one word must be a single store, but on some processors (seen on AMD's) the kernel
+     * copies it byte by byte. So the owner stores such words into its registered memory, as it does
+     * atomics.
+     */
+    if (kind == NXR_OP_PUT && nxr_host_paths.atomic_serves_put(segment, offset, nbytes)) {
+        status = nxr_host_paths.atomic_put(segment, offset, local, nbytes);
+        if (status == NIXL_OK) {
+            nxr_stats_moved(segment, NXR_OP_PUT, nbytes);
+        }
+        return status;
+    }
+    if (segment->method == NXR_METHOD_BOUNCE) {
+        return NIXL_E_AGAIN;
+    }
+    status = nxr_inflight_enter(segment, &word);
+    if (status != NIXL_OK) {
+        return status;
+    }
+    status = nxr_shm_vm_move(segment, kind, offset, local, nbytes);
+    if (status == NIXL_OK) {
+        nxr_stats_moved(segment, kind, nbytes);
+    }
+    nxr_inflight_leave(word);
+    return status;
+}
+
 static int shm_put(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes)
 {
     nxr_inflight_word *word;
@@ -72,37 +107,16 @@ static int shm_put(struct nxr_segment *segment, uint64_t offset, const void *src
 
     NXR_ASSERT(nxr_segment_may_move(segment, offset, src, nbytes));
     if (__builtin_expect(segment->method != NXR_METHOD_MEMCPY, 0)) {
-        /*
-         * A put of one word must be a single store, but on some processors (seen on AMD's) the
-         * kernel copies it byte by byte. So the owner stores such words into its registered memory,
-         * as it does atomics.
-         */
-        if (nxr_host_paths.atomic_serves_put(segment, offset, nbytes)) {
-            status = nxr_host_paths.atomic_put(segment, offset, src, nbytes);
-            if (status == NIXL_OK) {
-                nxr_stats_moved(segment, NXR_OP_PUT, nbytes);
-            }
-            return status;
-        }
-        if (segment->method == NXR_METHOD_BOUNCE) {
-            return NIXL_E_AGAIN;
-        }
+        return shm_move_apart(segment, NXR_OP_PUT, offset, (void *)src, nbytes);
     }
     status = nxr_inflight_enter(segment, &word);
     if (__builtin_expect(status != NIXL_OK, 0)) {
         return status;
     }
-    if (__builtin_expect(segment->method == NXR_METHOD_MEMCPY, 1)) {
-        nxr_stats_lane_count(segment, NXR_LANE_PUTS, nbytes);
-        nxr_copy(segment->addr + offset, src, nbytes);
-    } else {
-        status = nxr_shm_vm_move(segment, NXR_OP_PUT, offset, (void *)src, nbytes);
-        if (status == NIXL_OK) {
-            nxr_stats_moved(segment, NXR_OP_PUT, nbytes);
-        }
-    }
+    nxr_stats_lane_count(segment, NXR_LANE_PUTS, nbytes);
+    nxr_copy(segment->addr + offset, src, nbytes);
     nxr_inflight_leave(word);
-    return status;
+    return NIXL_OK;
 }
 
 static int shm_get(struct nxr_segment *segment, uint64_t offset, void *dst, size_t nbytes)
@@ -111,24 +125,17 @@ static int shm_get(struct nxr_segment *segment, uint64_t offset, void *dst, size
     int status;
 
     NXR_ASSERT(nxr_segment_may_move(segment, offset, dst, nbytes));
-    if (__builtin_expect(segment->method == NXR_METHOD_BOUNCE, 0)) {
-        return NIXL_E_AGAIN;
+    if (__builtin_expect(segment->method != NXR_METHOD_MEMCPY, 0)) {
+        return shm_move_apart(segment, NXR_OP_GET, offset, dst, nbytes);
     }
     status = nxr_inflight_enter(segment, &word);
     if (__builtin_expect(status != NIXL_OK, 0)) {
         return status;
     }
-    if (__builtin_expect(segment->method == NXR_METHOD_MEMCPY, 1)) {
-        nxr_stats_lane_count(segment, NXR_LANE_GETS, nbytes);
-        nxr_copy(dst, segment->addr + offset, nbytes);
-    } else {
-        status = nxr_shm_vm_move(segment, NXR_OP_GET, offset, dst, nbytes);
-        if (status == NIXL_OK) {
-            nxr_stats_moved(segment, NXR_OP_GET, nbytes);
-        }
-    }
+    nxr_stats_lane_count(segment, NXR_LANE_GETS, nbytes);
+    nxr_copy(dst, segment->addr + offset, nbytes);
     nxr_inflight_leave(word);
-    return status;
+    return NIXL_OK;
 }
 
 static int shm_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
