@@ -112,6 +112,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/memory/file/file_engine.c \
 	%D%/memory/file/file_gpu.c %D%/memory/file/file_gpu.h \
 	%D%/memory/file/file_open.c \
+	%D%/memory/file/file_share.c \
 	%D%/memory/file/file_trial.c %D%/memory/file/file_trial.h \
 	%D%/memory/file/kind.h \
 	%D%/memory/host.c \

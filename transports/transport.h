@@ -58,7 +58,7 @@ enum nxr_method {
     NXR_METHOD_RMA,     /* the network moves them, if the transfer is large */
     NXR_METHOD_DEVICE,  /* a GPU copies, or what stands in for one */
 
-    /* By what its owner reads and writes storage: for reports, never the method of a segment. */
+    /* By what storage is read and written: for reports, never the method of a segment. */
     NXR_METHOD_URING,
     NXR_METHOD_THREADS,
     NXR_METHOD_S3,
@@ -103,6 +103,7 @@ enum nxr_export_type {
     NXR_EXPORT_CUDA_FABRIC, /* cuMemCreate: `handle` */
     NXR_EXPORT_CUDA_POOL,   /* a memory pool: its descriptor, and the pointer's `handle` */
     NXR_EXPORT_VULKAN,      /* an opaque descriptor */
+    NXR_EXPORT_FILE,        /* a descriptor of the file, for reading */
     NXR_N_EXPORT_TYPES
 };
 
@@ -117,7 +118,8 @@ struct nxr_export {
     uint32_t memory_type;     /* Vulkan: index of the memory type */
     uint8_t type;             /* enum nxr_export_type */
     uint8_t is_dedicated;     /* Vulkan: a dedicated allocation */
-    uint8_t unused[2];        /* 0 */
+    uint8_t is_direct;        /* files: read past the page cache */
+    uint8_t unused;           /* 0 */
     unsigned char device[16]; /* UUIDs of the device and, for Vulkan, of its driver */
     unsigned char driver[16];
     unsigned char handle[64];
@@ -168,6 +170,14 @@ struct nxr_segment {
     nxr_inflight_word *hold;   /* keeps the owner from freeing what is open here; NULL: own */
     _Atomic uint32_t n_copies; /* device copies in progress */
     atomic_bool is_pinned;     /* METHOD_MEMCPY: the mapping is pinned for the GPU, or cannot be */
+
+    /*
+     * A file of a peer on this host that this process reads itself (METHOD_BOUNCE): a range that no
+     * address lies in, as whose first byte `addr` counts, and by what it is read. NULL: the owner
+     * reads it.
+     */
+    const struct nxr_range *readable;
+    enum nxr_method read_by;
 };
 
 /* ---- what an operation does ------------------------------------------------------------------ */
@@ -510,9 +520,9 @@ void nxr_device_ends_at(int64_t end_ns);
 
 /*
  * Open a peer's device memory here: segment->export says what it is, `fd` came with it and stays
- * the caller's. Fills addr and import. A bad handle, a device that is not visible here or a
- * missing driver is a failure: one line in segment->note, and nothing is left behind. Under the
- * core's lock.
+ * the caller's. Fills addr and import, of files addr, readable and read_by. A bad handle, a device
+ * that is not visible here or a missing driver is a failure: one line in segment->note, and nothing
+ * is left behind. Under the core's lock.
  */
 int nxr_device_import(struct nxr_segment *segment, int fd);
 void nxr_device_unimport(struct nxr_segment *segment);

@@ -46,8 +46,10 @@ struct nixl_file_params {
  * Any rank puts into it and gets from it as from memory, also from GPU memory: on this host, on
  * another one, of an attached job; with notifications, prepared transfers, grants, flush, deadlines
  * and events. The library of its owner, this rank, reads and writes the file; its program takes no
- * part. What needs memory that a processor reaches is refused with NIXL_E_UNSUPPORTED: atomics,
- * signals in the file, nixl_region_map(), copies on streams; nixl_region_addr() is NULL.
+ * part. Other ranks of this host may read it themselves, by a descriptor that the library hands
+ * out: if the region is the whole file, and `access` lets peers get. What needs memory that a
+ * processor reaches is refused with NIXL_E_UNSUPPORTED: atomics, signals in the file,
+ * nixl_region_map(), copies on streams; nixl_region_addr() is NULL.
  *
  * A put has ended, and nixl_flush() covers it, when the owner's kernel has accepted the bytes: they
  * outlive the processes, but not the host. With NIXL_OP_DURABLE, which puts, prepared puts and

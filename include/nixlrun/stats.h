@@ -82,7 +82,7 @@ struct nixl_stats {
     unsigned op; /**< an enum nixl_stats_op, or NIXL_STATS_ANY: several */
     /** "self", "shm", "tcp"..., "staging", "device", "storage"; "": none, or several */
     char transport[16];
-    /** as in nixl_route_info; of storage, its owner's engine; "": none, or several */
+    /** as in nixl_route_info; of storage, what reads or writes it; "": none, or several */
     char method[12];
     unsigned reserved;
     uint64_t nops;      /**< operations that succeeded */

@@ -261,14 +261,15 @@ void nxr_request_abandon(struct nixl_req *req);
  * Constant, or valid until the thread's next call. `segment` may be NULL. *error_p: the errno, or
  * 0.
  */
-const char *nxr_op_why_failed(int status, int rank, const struct nxr_segment *segment,
-                              int *error_p);
+const char *nxr_op_why_failed(int status, enum nxr_op_kind kind, int rank,
+                              const struct nxr_segment *segment, int *error_p);
 
 /*
- * Ask the owner of storage why it has failed; of that segment, or for NULL of any. Set by the
- * region folder before anything starts. Without locks.
+ * Find out why storage has failed, which its owner is asked unless it is read here; of that
+ * segment, or for NULL of any. Set by the region folder before anything starts. Without locks.
  */
-extern const char *(*nxr_storage_why)(int rank, const struct nxr_segment *segment, int *error_p);
+extern const char *(*nxr_storage_why)(enum nxr_op_kind kind, int rank,
+                                      const struct nxr_segment *segment, int *error_p);
 
 extern const struct nxr_subsystem nxr_request_subsystem;
 

@@ -30,13 +30,15 @@ static bool req_is_done(void *arg)
     return nxr_request_is_done(req);
 }
 
-const char *(*nxr_storage_why)(int rank, const struct nxr_segment *segment, int *error_p);
+const char *(*nxr_storage_why)(enum nxr_op_kind kind, int rank, const struct nxr_segment *segment,
+                               int *error_p);
 
-const char *nxr_op_why_failed(int status, int rank, const struct nxr_segment *segment, int *error_p)
+const char *nxr_op_why_failed(int status, enum nxr_op_kind kind, int rank,
+                              const struct nxr_segment *segment, int *error_p)
 {
     *error_p = 0;
     if (status == NIXL_E_STORAGE && nxr_storage_why != NULL) {
-        return nxr_storage_why(rank, segment, error_p);
+        return nxr_storage_why(kind, rank, segment, error_p);
     }
     /* EFAULT from a process_vm call, which does not say at which end. */
     if (status != NIXL_E_TRANSPORT || segment == NULL || segment->method != NXR_METHOD_PROCESS_VM) {
@@ -74,7 +76,7 @@ static void request_fail(const char *operation, const struct nixl_req *req, int 
     if (status == NIXL_E_PEER_LOST) {
         why = nxr_peer_why_lost(rank);
     } else if (status == NIXL_E_STORAGE || req->transport[0] != '\0') {
-        why = nxr_op_why_failed(status, rank, req->op.segment, &error);
+        why = nxr_op_why_failed(status, req->op.kind, rank, req->op.segment, &error);
     }
     snprintf(what, sizeof(what), "%s", req->operation);
     if (req->owner->describe != NULL) {

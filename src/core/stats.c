@@ -330,21 +330,32 @@ static enum nxr_stats_op stats_op_of(enum nxr_op_kind kind)
                                 : NXR_STATS_ATOMIC;
 }
 
-/* Own storage is a route of its own: no device copies it. */
-static const char *stats_transport(const struct nxr_segment *segment,
-                                   const struct nxr_transport *transport)
+/* Does this process read a peer's storage itself? */
+static bool stats_is_read_here(const struct nxr_segment *segment,
+                               const struct nxr_transport *transport, enum nxr_op_kind kind)
 {
-    return segment->method == NXR_METHOD_DEVICE && nxr_key_storage(&segment->key) != NXR_METHOD_NONE
+    return kind == NXR_OP_GET && segment->readable != NULL && transport == segment->transport;
+}
+
+/* Storage that this process reads or writes is a route of its own: no device copies it. */
+static const char *stats_transport(const struct nxr_segment *segment,
+                                   const struct nxr_transport *transport, enum nxr_op_kind kind)
+{
+    return (segment->method == NXR_METHOD_DEVICE &&
+            nxr_key_storage(&segment->key) != NXR_METHOD_NONE) ||
+                   stats_is_read_here(segment, transport, kind)
                ? nxr_storage_route
                : transport->name;
 }
 
-/* Storage is counted by what its owner reads and writes it. */
-static enum nxr_method stats_method(const struct nxr_segment *segment)
+/* Storage is counted by what reads or writes it, which its owner does unless it is read here. */
+static enum nxr_method stats_method(const struct nxr_segment *segment, enum nxr_op_kind kind)
 {
     enum nxr_method storage = nxr_key_storage(&segment->key);
 
-    return storage != NXR_METHOD_NONE ? storage : segment->method;
+    return stats_is_read_here(segment, segment->transport, kind) ? segment->read_by
+           : storage != NXR_METHOD_NONE                          ? storage
+                                                                 : segment->method;
 }
 
 void nxr_stats_moved_by(const struct nxr_segment *segment, enum nxr_op_kind kind, size_t nbytes,
@@ -354,8 +365,8 @@ void nxr_stats_moved_by(const struct nxr_segment *segment, enum nxr_op_kind kind
         return;
     }
     nxr_stats_count(nxr_stats_entry_of(segment->peer, stats_op_of(kind),
-                                       stats_transport(segment, segment->transport),
-                                       by != NXR_METHOD_NONE ? by : stats_method(segment)),
+                                       stats_transport(segment, segment->transport, kind),
+                                       by != NXR_METHOD_NONE ? by : stats_method(segment, kind)),
                     nbytes);
 }
 
@@ -383,7 +394,7 @@ void nxr_stats_time(struct nxr_stats_histogram *histogram, int64_t ns)
 static enum nxr_method stats_method_of(const struct nxr_op *op,
                                        const struct nxr_transport *transport)
 {
-    return transport == op->segment->transport ? stats_method(op->segment)
+    return transport == op->segment->transport ? stats_method(op->segment, op->kind)
                                                : nxr_key_storage(&op->segment->key);
 }
 
@@ -414,10 +425,11 @@ void nxr_stats_begin(struct nxr_op *op, const struct nxr_transport *transport)
     bool is_timed =
         NXR_STATS_COUNTS && (op->nbytes >= TIMED_NBYTES || n_untimed++ % TIMED_EVERY == 0);
 
-    op->stats = !NXR_STATS_COUNTS ? NULL
-                                  : nxr_stats_entry_of(op->segment->peer, stats_op_of(op->kind),
-                                                       stats_transport(op->segment, transport),
-                                                       stats_method_of(op, transport));
+    op->stats = !NXR_STATS_COUNTS
+                    ? NULL
+                    : nxr_stats_entry_of(op->segment->peer, stats_op_of(op->kind),
+                                         stats_transport(op->segment, transport, op->kind),
+                                         stats_method_of(op, transport));
     op->began_ns = is_timed ? nxr_now_ns() : 0;
     op->began_ticks = nxr_trace_has(stats_trace_kind_of(op->kind)) ? nxr_ticks() : 0;
     NXR_PROBE5(start, op, (int)op->kind, op->segment->peer->rank, op->nbytes, transport->name);

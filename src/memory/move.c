@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Puts and gets by device copies: for segments that are device memory, and for mapped segments if
- * the local side is device memory. Transports have these functions in their tables.
+ * Puts and gets by device copies: for segments that are device memory, for mapped segments if the
+ * local side is device memory, and gets from peers' files that this process reads. Transports have
+ * these functions in their tables, or call them.
  *
  * While a copy is in progress its segment is entered: n_copies keeps it open here. A slot in the
  * owner's page keeps the owner from freeing it; an imported segment has such a slot for as long
@@ -218,8 +219,9 @@ static int device_move_aim(struct device_move *move, struct nxr_segment *segment
                            enum nxr_op_kind kind, const void *local)
 {
     const struct nxr_range *here = nxr_range_find(local);
-    const struct nxr_range *there =
-        segment->method == NXR_METHOD_DEVICE ? nxr_range_find(segment->addr) : NULL;
+    const struct nxr_range *there = segment->method == NXR_METHOD_DEVICE
+                                        ? nxr_range_find(segment->addr)
+                                        : segment->readable; /* of a get */
 
     if (there == NULL && segment->method == NXR_METHOD_DEVICE) {
         return NIXL_E_STALE;

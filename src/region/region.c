@@ -355,8 +355,9 @@ static bool is_shared(const struct nxr_memory *memory)
     if (memory->access != 0) {
         return false;
     }
-    return memory->kind == &nxr_memory_host ? !memory->is_registered
-                                            : memory->export.type != NXR_EXPORT_NONE;
+    return memory->kind == &nxr_memory_host
+               ? !memory->is_registered
+               : memory->export.type != NXR_EXPORT_NONE && !memory->kind->is_storage;
 }
 
 bool nxr_region_find_own(const void *addr, size_t nbytes, struct nxr_region_location *place_p)

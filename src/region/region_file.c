@@ -112,6 +112,9 @@ static int call_region_open_file(const char *name, const char *path,
     if (status != NIXL_OK) {
         return nxr_fail(status, operation, -1, "", error, "%s", why);
     }
+    if (scoped.name[0] != '\0') {
+        nxr_file_share(&memory);
+    }
     if (memory.note[0] != '\0') {
         nxr_info(MEMORY, "region '%s': %s", nxr_region_label(scoped.name), memory.note);
     }

@@ -46,7 +46,7 @@ static void fill_device(const struct nxr_memory *own, const struct nxr_segment *
 {
     if (own != NULL) {
         memcpy(text, own->device, NXR_DEVICE_ID_NBYTES);
-    } else if (segment->export.type != NXR_EXPORT_NONE) {
+    } else if (segment->export.type != NXR_EXPORT_NONE && !nxr_segment_is_storage(segment)) {
         nxr_device_id_text(segment->export.device, text);
     } else {
         snprintf(text, NXR_DEVICE_ID_NBYTES, "%s", nxr_method_name(nxr_key_storage(&segment->key)));

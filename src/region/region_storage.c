@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why the storage of a region has failed: only its owner knows, and tells other ranks when they
- * have a failure to report. No lock of its own.
+ * Why the storage of a region has failed: who reads or writes it knows. Owners tell other ranks
+ * when they have a failure to report. No lock of its own.
  */
 #include "config.h"
 
@@ -57,28 +57,54 @@ static void storage_take_why(const struct nxr_control_source *source,
     nxr_peer_tell(source->peer, &message);
 }
 
-/* As nxr_storage_why. A reason that cannot be had is no failure: the status says enough. */
-static const char *storage_why(int rank, const struct nxr_segment *segment, int *error_p)
+/* The last failure of a peer's segment that this rank reads itself, if it is open. */
+static void storage_why_read(const struct nxr_segment *segment, struct nxr_storage_why *why)
 {
-    static __thread struct nxr_storage_why why;
-    uint64_t generation = segment != NULL ? segment->key.generation : 0;
-    uint32_t id = segment != NULL ? segment->id : 0;
-    struct nxr_peer *peer = nxr_is_rank(rank) ? nxr_peer_find(rank) : NULL;
+    pthread_mutex_lock(&nxr_job.lock);
+    if (segment->readable != NULL && atomic_load(&segment->generation) != 0) {
+        segment->readable->kind->why(segment->readable, why);
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+/* The last failure at that peer. A reason that cannot be had is no failure. */
+static void storage_why_ask(struct nxr_peer *peer, const struct nxr_segment *segment,
+                            struct nxr_storage_why *why)
+{
     union nxr_wire_message message;
 
+    nxr_wire_init(&message, NXR_WIRE_WHY);
+    message.why.generation = segment != NULL ? segment->key.generation : 0;
+    message.why.id = segment != NULL ? segment->id : 0;
+    if (nxr_question_ask(peer, &message, ANSWER_NS) == NIXL_OK) {
+        why->error = message.because.error;
+        memcpy(why->text, message.because.text, sizeof(why->text));
+    }
+}
+
+/*
+ * As nxr_storage_why. Of gets that no call waited for, the flush does not know the segment: they
+ * are looked for here if the owner knows of no failure.
+ */
+static const char *storage_why(enum nxr_op_kind kind, int rank, const struct nxr_segment *segment,
+                               int *error_p)
+{
+    static __thread struct nxr_storage_why why;
+    struct nxr_peer *peer = nxr_is_rank(rank) ? nxr_peer_find(rank) : NULL;
+    bool is_own = rank == nxr_job.rank;
+
     memset(&why, 0, sizeof(why));
-    if (rank == nxr_job.rank) {
+    if (!is_own && segment != NULL && kind == NXR_OP_GET) {
+        storage_why_read(segment, &why);
+    }
+    if (!is_own && why.error == 0 && peer != NULL) {
+        storage_why_ask(peer, segment, &why);
+    }
+    if (is_own || (why.error == 0 && segment == NULL)) {
         pthread_mutex_lock(&nxr_job.lock);
-        storage_why_own(generation, id, &why);
+        storage_why_own(segment != NULL ? segment->key.generation : 0,
+                        segment != NULL ? segment->id : 0, &why);
         pthread_mutex_unlock(&nxr_job.lock);
-    } else if (peer != NULL) {
-        nxr_wire_init(&message, NXR_WIRE_WHY);
-        message.why.generation = generation;
-        message.why.id = id;
-        if (nxr_question_ask(peer, &message, ANSWER_NS) == NIXL_OK) {
-            why.error = message.because.error;
-            memcpy(why.text, message.because.text, sizeof(why.text));
-        }
     }
     *error_p = why.error;
     return why.text;

@@ -103,7 +103,7 @@ int nxr_transfer_report(const char *operation, struct nxr_peer *peer)
     if (status == NIXL_OK) {
         return NIXL_OK;
     }
-    why = nxr_op_why_failed(status, peer->rank, NULL, &error);
+    why = nxr_op_why_failed(status, NXR_OP_PUT, peer->rank, NULL, &error);
     return nxr_fail(status, operation, peer->rank, "", error,
                     "an earlier put to %s that no call waits for has failed: %s%s%s",
                     nxr_peer_name(peer), nixl_strerror(status), why[0] != '\0' ? ": " : "", why);

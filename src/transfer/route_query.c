@@ -204,7 +204,11 @@ static void tell_how_storage(const struct between *between, const struct nxr_tra
     if (is_own && tell_how_with_device(between, info)) {
         return;
     }
-    if (!is_own || mover == &nxr_transport_staging) {
+    if (segment->readable != NULL && mover != &nxr_transport_staging) {
+        snprintf(info->why, sizeof(info->why),
+                 "this rank reads it by %s, its owner writes it by %s",
+                 nxr_method_name(segment->read_by), engine);
+    } else if (!is_own || mover == &nxr_transport_staging) {
         snprintf(info->why, sizeof(info->why), "%s reads and writes it%s%s",
                  is_own ? "this rank" : "its owner", engine[0] != '\0' ? " by " : "", engine);
     }

@@ -140,7 +140,7 @@ static int move(struct strided *call)
     }
     return status == NIXL_OK
                ? status
-               : nxr_transfer_fail_copy(call->operation, status, call->region, segment);
+               : nxr_transfer_fail_copy(call->operation, call->kind, status, call->region, segment);
 }
 
 static int call_put_strided(int rank, struct nixl_region *region, uint64_t offset, size_t stride,

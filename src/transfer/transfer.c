@@ -143,11 +143,11 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
                                            : nixl_strerror(status));
 }
 
-int nxr_transfer_fail_copy(const char *operation, int status, struct nixl_region *region,
-                           struct nxr_segment *segment)
+int nxr_transfer_fail_copy(const char *operation, enum nxr_op_kind kind, int status,
+                           struct nixl_region *region, struct nxr_segment *segment)
 {
     int error;
-    const char *why = nxr_op_why_failed(status, segment->peer->rank, segment, &error);
+    const char *why = nxr_op_why_failed(status, kind, segment->peer->rank, segment, &error);
 
     if (why[0] == '\0' || nxr_life_check(segment->peer)) {
         return nxr_transfer_fail(operation, status, region, segment);
@@ -200,7 +200,7 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, bool take
         return run_request(operation, &op);
     }
     return status == NIXL_OK ? status
-                             : nxr_transfer_fail_copy(operation, status, region, op.segment);
+                             : nxr_transfer_fail_copy(operation, kind, status, region, op.segment);
 }
 
 /* ---- put and get ----------------------------------------------------------------------------- */
@@ -323,8 +323,9 @@ static int begin_transfer(const char *operation, size_t max_nbytes, int rank,
         op->offset = offset;
         status = begin_here(op, max_nbytes);
         if (status != NIXL_E_AGAIN) {
-            return status == NIXL_OK ? status
-                                     : nxr_transfer_fail_copy(operation, status, region, segment);
+            return status == NIXL_OK
+                       ? status
+                       : nxr_transfer_fail_copy(operation, op->kind, status, region, segment);
         }
         return nxr_request_make_begun(operation, &nxr_transfer_owner, op, req_p);
     }

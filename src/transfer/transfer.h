@@ -26,8 +26,8 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
                       struct nxr_segment *segment);
 
 /* The same for a copy. */
-int nxr_transfer_fail_copy(const char *operation, int status, struct nixl_region *region,
-                           struct nxr_segment *segment);
+int nxr_transfer_fail_copy(const char *operation, enum nxr_op_kind kind, int status,
+                           struct nixl_region *region, struct nxr_segment *segment);
 
 /* Can that segment take an operation of 1 to max_nbytes at once? */
 static inline __attribute__((always_inline)) bool

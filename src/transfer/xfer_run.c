@@ -423,8 +423,8 @@ static int fail_start(const char *operation, struct nixl_xfer *xfer, int status)
         return nxr_fail(status, operation, xfer->rank, "", 0,
                         "an index was changed during the start and leads outside");
     }
-    return nxr_transfer_fail_copy(operation, status, xfer->walks[NIXL_XFER_REMOTE].of->region,
-                                  xfer->failed_segment);
+    return nxr_transfer_fail_copy(operation, xfer->kind, status,
+                                  xfer->walks[NIXL_XFER_REMOTE].of->region, xfer->failed_segment);
 }
 
 /*

@@ -215,10 +215,10 @@ finds '.routes | map(select(.source == "host" and (.target | test("^host")))) |
 finds '.storage | length == 2 and .[0].what == "file" and .[0].by != "" and .[0].why != "" and .[1].what == "objects"' \
     "JSON has what reads and writes storage"
 finds '(.storage[0].by) as $by | .routes[] | select(.target == "file" and .source == "host") |
-    .transport == "shm" and .latency_ns == null and .note == "its owner reads and writes it by " + $by' "and the routes to it"
+    .transport == "shm" and .latency_ns == null and .note == "this rank reads it by " + $by + ", its owner writes it by " + $by' "and the routes to it"
 asks --explain -x NIXLRUN_STORAGE=threads
 has "$work/rows" "^storage: file $host threads NIXLRUN_STORAGE is threads$" "it says why threads read and write files"
-has "$work/rows" "^routes: $host $host host file shm bounce 1 its owner reads and writes it by threads$" "and that they do"
+has "$work/rows" "^routes: $host $host host file shm bounce 1 this rank reads it by threads, its owner writes it by threads$" "and that they do"
 
 asks --explain -x NIXLRUN_PROCESS_VM=0
 has "$work/rows" "^routes: $host $host host host, registered shm bounce .*NIXLRUN_PROCESS_VM is off$" \

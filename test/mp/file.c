@@ -301,6 +301,19 @@ static void refused(void)
     mpt_barrier();
 }
 
+/* Is that the route to a peer's file? This rank reads a whole file of its host. */
+static bool route_names(const struct nixl_route_info *route, const char *engine)
+{
+    bool is_read_here = disk == NULL && strcmp(route->transport, "shm") == 0;
+    char words[128];
+
+    snprintf(words, sizeof(words),
+             is_read_here ? "this rank reads it by %s, its owner writes it by %s"
+                          : "its owner reads and writes it by %s",
+             engine, engine);
+    return strcmp(route->why, words) == 0;
+}
+
 /* The route to own storage, and to a peer's, names what reads and writes it. */
 static void routed(const char *engine)
 {
@@ -310,11 +323,9 @@ static void routed(const char *engine)
     for (unsigned i = 0; nixl_route_query_segment(next, region, NULL, i, &route) == NIXL_OK; i++) {
         if (route.is_chosen) {
             is_found = true;
-            MPT_TRUE(next == rank
-                         ? strcmp(route.transport, "storage") == 0 &&
-                               strcmp(route.method, engine) == 0
-                         : strstr(route.why, "its owner reads and writes it by ") != NULL &&
-                               strstr(route.why, engine) != NULL);
+            MPT_TRUE(next == rank ? strcmp(route.transport, "storage") == 0 &&
+                                        strcmp(route.method, engine) == 0
+                                  : route_names(&route, engine));
             MPT_EQ(route.latency_ns, 0);
         }
     }

@@ -47,6 +47,7 @@ mp_programs = \
 	%D%/file_fail \
 	%D%/file_gpu \
 	%D%/file_durable \
+	%D%/file_shared \
 	%D%/first_flush \
 	%D%/grant_cases \
 	%D%/harness_probe \
@@ -168,6 +169,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_file_fail_LDADD = $(mp_libs)
 %C%_file_durable_LDFLAGS = $(mp_link)
 %C%_file_durable_LDADD = $(mp_libs)
+%C%_file_shared_LDFLAGS = $(mp_link)
+%C%_file_shared_LDADD = $(mp_libs)
 %C%_first_flush_LDFLAGS = $(mp_link)
 %C%_first_flush_LDADD = $(mp_libs)
 %C%_hello_LDFLAGS = $(mp_link)

@@ -348,7 +348,8 @@ Test(cuda_share, unsound_exports)
     EXPECT_UNSOUND(type = 255);
     EXPECT_UNSOUND(memory_type = 1);
     EXPECT_UNSOUND(is_dedicated = 1);
-    EXPECT_UNSOUND(unused[1] = 1);
+    EXPECT_UNSOUND(is_direct = 1);
+    EXPECT_UNSOUND(unused = 1);
     EXPECT_UNSOUND(driver[15] = 1);
     EXPECT_UNSOUND(type = NXR_EXPORT_CUDA_VMM);
     EXPECT_UNSOUND(type = NXR_EXPORT_NONE);

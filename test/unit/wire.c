@@ -3,6 +3,7 @@
 #include "core/card.h"
 #include "control/wire.h"
 
+#include "memory/file/kind.h"
 #include "test/unit/unit.h"
 #include <limits.h>
 #include <stdio.h>
@@ -354,6 +355,36 @@ Test(wire, remote_keys_must_be_sound)
     make(NXR_WIRE_KEY);
     message.key.key.id = NXR_N_REGION_IDS;
     refused(nbytes, NXR_WIRE_REMOTE);
+}
+
+/* What a peer of one host needs to read a file itself. */
+Test(wire, exports_of_files_must_be_sound)
+{
+    const struct nxr_export good = {.type = NXR_EXPORT_FILE, .nbytes = 64, .is_direct = 1};
+    struct nxr_export bad[] = {good, good, good, good, good, good};
+
+    bad[0].nbytes = 63; /* less than the region */
+    bad[1].is_direct = 2;
+    bad[2].device[3] = 1;
+    bad[3].handle[0] = 1;
+    bad[4].type = NXR_EXPORT_CUDA_VMM;
+    bad[5].type = NXR_EXPORT_NONE; /* nothing says what the descriptor is */
+    nxr_memory_register(&nxr_memory_file);
+    make(NXR_WIRE_KEY);
+    message.key.key = (struct nxr_key){
+        .generation = 1, .nbytes = 64, .kind = NIXL_MEM_FILE, .marks = NXR_KEY_REGISTERED};
+    cr_expect(eq(int, parse(message.header.nbytes, 0), NIXL_OK), "%s", why);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        message.key.export = good;
+        cr_expect(eq(int, parse(message.header.nbytes, 1), NIXL_OK), "%s", why);
+        message.key.export = bad[i];
+        refused(message.header.nbytes, 1);
+    }
+    message.key.export = good;
+    refused(message.header.nbytes, 0);
+    refused(message.header.nbytes, NXR_WIRE_REMOTE);
+    message.key.key.kind = NIXL_MEM_HOST; /* memory is no file */
+    refused(message.header.nbytes, 1);
 }
 
 Test(wire, a_closed_region_is_one)

@@ -41,6 +41,9 @@ static int shm_segment_open(struct nxr_segment *segment, int fd,
     NXR_ASSERT(nxr_segment_may_be_opened(segment));
     if (segment->key.kind != NIXL_MEM_HOST) {
         segment->method = NXR_METHOD_BOUNCE; /* no transport for that kind could open it */
+        if (segment->export.type == NXR_EXPORT_FILE) {
+            (void)nxr_device_import(segment, fd); /* else the owner reads it: the note says why */
+        }
         return NIXL_OK;
     }
     if ((segment->key.marks & NXR_KEY_REGISTERED) != 0) {
@@ -62,6 +65,8 @@ static void shm_segment_close(struct nxr_segment *segment)
     NXR_ASSERT(nxr_segment_may_be_closed(segment));
     if (segment->method == NXR_METHOD_MEMCPY) {
         nxr_memory_host_free(segment->addr, segment->mapped_nbytes);
+    } else if (segment->readable != NULL) {
+        nxr_device_unimport(segment);
     }
 }
 
@@ -175,6 +180,17 @@ static bool is_word(const struct nxr_op *op)
             nxr_host_paths.atomic_serves_put(op->segment, op->offset, op->nbytes));
 }
 
+/* What the owner copies, or reads and writes. This process reads files itself, if it can. */
+static int shm_start_bounce(struct nxr_op *op)
+{
+    int status = NIXL_E_LIMIT;
+
+    if (op->kind == NXR_OP_GET && op->segment->readable != NULL) {
+        status = nxr_device_start(op); /* NIXL_E_LIMIT: the owner has no slot left */
+    }
+    return status == NIXL_E_LIMIT ? nxr_host_paths.staging_start(op) : status;
+}
+
 /* For what put() and get() can do but take long for, and for what only the owner can do. */
 static int shm_start(struct nxr_op *op)
 {
@@ -182,15 +198,14 @@ static int shm_start(struct nxr_op *op)
     if (is_word(op)) {
         return nxr_host_paths.atomic_start(op);
     }
-    return op->segment->method == NXR_METHOD_BOUNCE ? nxr_host_paths.staging_start(op)
+    return op->segment->method == NXR_METHOD_BOUNCE ? shm_start_bounce(op)
                                                     : nxr_host_paths.copy_start(op);
 }
 
 /* process_vm calls move a list within the call. */
 static int shm_start_list(struct nxr_op *op)
 {
-    return op->segment->method == NXR_METHOD_BOUNCE ? nxr_host_paths.staging_start(op)
-                                                    : NIXL_E_UNSUPPORTED;
+    return op->segment->method == NXR_METHOD_BOUNCE ? shm_start_bounce(op) : NIXL_E_UNSUPPORTED;
 }
 
 static int shm_cancel(struct nxr_op *op)

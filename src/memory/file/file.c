@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory kind of files: its table, and what does not open or copy. Files of this rank alone are
- * memory here; those of peers are reached through their owners. Lock: file_failure_lock, a leaf.
+ * memory here; those of peers are read here at most. Lock: file_failure_lock, a leaf.
  */
 #include "config.h"
 
@@ -82,18 +82,6 @@ static bool file_owns(const void *addr)
     return range != NULL && range->kind == &nxr_memory_file;
 }
 
-static int file_import(struct nxr_segment *segment, int fd)
-{
-    (void)fd;
-    snprintf(segment->note, sizeof(segment->note), "its owner reads and writes it");
-    return NIXL_E_UNSUPPORTED;
-}
-
-static void file_unimport(struct nxr_segment *segment)
-{
-    (void)segment;
-}
-
 static void file_pin(void *addr, size_t nbytes)
 {
     const struct nxr_storage_engine *engine = nxr_file_engine(NULL);
@@ -135,8 +123,8 @@ const struct nxr_memory_kind nxr_memory_file = {
     .adopt = file_adopt,
     .release = file_release,
     .owns = file_owns,
-    .import = file_import,
-    .unimport = file_unimport,
+    .import = nxr_file_import,
+    .unimport = nxr_file_unimport,
     .copy_start = nxr_file_copy_start,
     .copy_test = nxr_file_copy_test,
     .copy_go = nxr_file_engine_go,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by the files of this folder.
+ * Shared by the files of this folder. A file is of a region of this rank (file_open.c), or that of
+ * a peer which this rank reads (file_share.c).
  *
  * Locks: engine_lock (file_engine.c) for the choice and start of the engine, inside of job.lock;
  * armed_lock (file_engine.c) and file_failure_lock (file.c) for failures, leaves.
@@ -18,7 +19,7 @@
 struct nxr_file {
     struct nxr_range *range;
     char *base;             /* reserved addresses: they name the places of the file */
-    size_t reserved_nbytes; /* of them, whole pages */
+    size_t reserved_nbytes; /* of them, whole pages; a peer's: 0, and `base` is none */
     uint64_t start;         /* of the region in the file */
     uint64_t nbytes;
     bool is_block_device, is_read_only;
@@ -48,10 +49,34 @@ static inline struct nxr_file *nxr_file_of(const struct nxr_range *range)
 void nxr_file_fail(struct nxr_file *file, int error, const char *what, uint64_t nbytes,
                    uint64_t offset);
 
+/* A new file with the path, which has nothing open; NULL: no memory. */
+struct nxr_file *nxr_file_new(const char *path);
+
+/* The path of an open descriptor, as the kernel tells it. */
+void nxr_file_path_of(int fd, char *path, size_t path_nbytes);
+
+/*
+ * Open what a descriptor has open once more, so that the two share neither flags nor locks. As
+ * open(2): -1 and errno also if there is no /proc.
+ */
+int nxr_file_reopen(int fd, int flags);
+
+/*
+ * Open it past the page cache, too. Whether the file system can is known when it has opened it so:
+ * false, and errno.
+ */
+bool nxr_file_open_direct(struct nxr_file *file, int flags);
+
+/* Have the engine, which is started, move its bytes; and no more. */
+void nxr_file_use_engine(struct nxr_file *file);
+void nxr_file_leave_engine(const struct nxr_file *file);
+
 /* Close a file that no request uses. */
 void nxr_file_close(struct nxr_file *file);
 
 /* As in struct nxr_memory_kind. */
+int nxr_file_import(struct nxr_segment *segment, int fd);
+void nxr_file_unimport(struct nxr_segment *segment);
 int nxr_file_copy_start(struct nxr_device_copy *copy);
 int nxr_file_copy_test(struct nxr_device_copy *copy);
 void nxr_file_copy_arm(struct nxr_device_copy *copy);

@@ -97,8 +97,7 @@ static bool opening_wants(const struct opening *opening, uint32_t flag)
 
 /* ---- descriptors ----------------------------------------------------------------------------- */
 
-/* A new file with the path; NULL: no memory. */
-static struct nxr_file *file_new(const char *path)
+struct nxr_file *nxr_file_new(const char *path)
 {
     struct nxr_file *file = calloc(1, sizeof(*file) + strlen(path) + 1);
 
@@ -110,7 +109,7 @@ static struct nxr_file *file_new(const char *path)
     return file;
 }
 
-static void path_of_fd(int fd, char *path, size_t path_nbytes)
+void nxr_file_path_of(int fd, char *path, size_t path_nbytes)
 {
     char link[64];
     ssize_t n;
@@ -128,14 +127,19 @@ static int flags_of(const struct nxr_file *file)
     return (file->is_read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOCTTY;
 }
 
-/* Open what a descriptor has open once more, so that the two share neither flags nor locks. */
-static int reopen(int fd, int flags)
+int nxr_file_reopen(int fd, int flags)
 {
     char link[64];
-    int again;
 
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    again = open(link, flags);
+    return open(link, flags);
+}
+
+/* The same, or another descriptor for the same if there is no /proc. */
+static int reopen(int fd, int flags)
+{
+    int again = nxr_file_reopen(fd, flags);
+
     return again < 0 && errno == ENOENT && (flags & O_DIRECT) == 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0)
                                                                    : again;
 }
@@ -336,23 +340,25 @@ static int file_extend(struct opening *opening)
     return NIXL_OK;
 }
 
-/* Whether the file system can is known when it has opened it so. */
-static void open_direct(struct opening *opening, struct nxr_memory *memory)
+bool nxr_file_open_direct(struct nxr_file *file, int flags)
 {
-    struct nxr_file *file = opening->file;
     int sector = 0;
 
-    if (!opening_wants(opening, NIXL_FILE_DIRECT)) {
-        return;
+    file->opened.direct_fd = nxr_file_reopen(file->opened.fd, flags);
+    if (file->opened.direct_fd >= 0 && file->is_block_device &&
+        ioctl(file->opened.fd, BLKSSZGET, &sector) == 0 && sector > (int)NXR_STORAGE_BLOCK_NBYTES) {
+        file->opened.block_nbytes = (uint32_t)sector;
     }
-    file->opened.direct_fd = reopen(file->opened.fd, flags_of(file) | O_DIRECT);
-    if (file->opened.direct_fd < 0) {
+    return file->opened.direct_fd >= 0;
+}
+
+static void open_direct(const struct opening *opening, struct nxr_memory *memory)
+{
+    if (opening_wants(opening, NIXL_FILE_DIRECT) &&
+        !nxr_file_open_direct(opening->file, flags_of(opening->file) | O_DIRECT)) {
         snprintf(memory->note, sizeof(memory->note),
                  "through the page cache: this file system has no direct I/O (%s)",
                  strerror(errno));
-    } else if (file->is_block_device && ioctl(file->opened.fd, BLKSSZGET, &sector) == 0 &&
-               sector > (int)NXR_STORAGE_BLOCK_NBYTES) {
-        file->opened.block_nbytes = (uint32_t)sector;
     }
 }
 
@@ -435,6 +441,25 @@ static void file_undo(struct opening *opening)
     file_free(file);
 }
 
+void nxr_file_use_engine(struct nxr_file *file)
+{
+    struct nxr_storage_file *opened = &file->opened;
+
+    opened->engine = nxr_file_engine(NULL);
+    opened->slot = opened->engine->file_add(opened->fd);
+    opened->direct_slot = opened->direct_fd >= 0 ? opened->engine->file_add(opened->direct_fd) : -1;
+}
+
+void nxr_file_leave_engine(const struct nxr_file *file)
+{
+    const struct nxr_storage_engine *engine = nxr_file_engine(NULL);
+
+    if (engine != NULL) {
+        engine->file_remove(file->opened.slot);
+        engine->file_remove(file->opened.direct_slot);
+    }
+}
+
 static void memory_fill(struct nxr_memory *memory, struct nxr_file *file, uint32_t access)
 {
     const char *why_not;
@@ -456,10 +481,7 @@ static void memory_fill(struct nxr_memory *memory, struct nxr_file *file, uint32
             snprintf(memory->note, sizeof(memory->note), "%.150s", why_not);
         }
     }
-    file->opened.engine = engine;
-    file->opened.slot = engine->file_add(file->opened.fd);
-    file->opened.direct_slot =
-        file->opened.direct_fd >= 0 ? engine->file_add(file->opened.direct_fd) : -1;
+    nxr_file_use_engine(file);
 }
 
 int nxr_file_open(const char *path, const struct nixl_file_params *params,
@@ -471,9 +493,9 @@ int nxr_file_open(const char *path, const struct nixl_file_params *params,
 
     memset(memory_p, 0, sizeof(*memory_p));
     if (path == NULL) {
-        path_of_fd(params->fd, given, sizeof(given));
+        nxr_file_path_of(params->fd, given, sizeof(given));
     }
-    opening.file = file_new(path != NULL ? path : given);
+    opening.file = nxr_file_new(path != NULL ? path : given);
     if (opening.file == NULL) {
         snprintf(why, why_nbytes, "no memory");
         *error_p = ENOMEM;
@@ -508,13 +530,8 @@ static void file_cut_end(const struct nxr_file *file)
 
 void nxr_file_close(struct nxr_file *file)
 {
-    const struct nxr_storage_engine *engine = nxr_file_engine(NULL);
-
     file_cut_end(file);
     nxr_file_gpu_close(file);
-    if (engine != NULL) {
-        engine->file_remove(file->opened.slot);
-        engine->file_remove(file->opened.direct_slot);
-    }
+    nxr_file_leave_engine(file);
     file_free(file);
 }

@@ -23,4 +23,7 @@ extern const struct nxr_memory_kind nxr_memory_file;
 int nxr_file_open(const char *path, const struct nixl_file_params *params,
                   struct nxr_memory *memory_p, char *why, size_t why_nbytes, int *error_p);
 
+/* Let ranks of this host read the file of such memory themselves, if that gives away no more. */
+void nxr_file_share(struct nxr_memory *memory);
+
 #endif

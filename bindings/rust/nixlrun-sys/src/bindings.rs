@@ -853,8 +853,10 @@ extern "C" {
     #[doc = " Any rank puts into it and gets from it as from memory, also from GPU memory: on this host, on"]
     #[doc = " another one, of an attached job; with notifications, prepared transfers, grants, flush, deadlines"]
     #[doc = " and events. The library of its owner, this rank, reads and writes the file; its program takes no"]
-    #[doc = " part. What needs memory that a processor reaches is refused with NIXL_E_UNSUPPORTED: atomics,"]
-    #[doc = " signals in the file, nixl_region_map(), copies on streams; nixl_region_addr() is NULL."]
+    #[doc = " part. Other ranks of this host may read it themselves, by a descriptor that the library hands"]
+    #[doc = " out: if the region is the whole file, and `access` lets peers get. What needs memory that a"]
+    #[doc = " processor reaches is refused with NIXL_E_UNSUPPORTED: atomics, signals in the file,"]
+    #[doc = " nixl_region_map(), copies on streams; nixl_region_addr() is NULL."]
     #[doc = ""]
     #[doc = " A put has ended, and nixl_flush() covers it, when the owner's kernel has accepted the bytes: they"]
     #[doc = " outlive the processes, but not the host. With NIXL_OP_DURABLE, which puts, prepared puts and"]
@@ -3621,7 +3623,7 @@ pub struct nixl_stats {
     pub op: ::std::os::raw::c_uint,
     #[doc = " \"self\", \"shm\", \"tcp\"..., \"staging\", \"device\", \"storage\"; \"\": none, or several"]
     pub transport: [::std::os::raw::c_char; 16usize],
-    #[doc = " as in nixl_route_info; of storage, its owner's engine; \"\": none, or several"]
+    #[doc = " as in nixl_route_info; of storage, what reads or writes it; \"\": none, or several"]
     pub method: [::std::os::raw::c_char; 12usize],
     pub reserved: ::std::os::raw::c_uint,
     #[doc = " operations that succeeded"]
