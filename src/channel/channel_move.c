@@ -46,7 +46,7 @@ check_end_slow(const char *operation, const struct nixl_channel *channel,
 {
     int status = nxr_channel_check_open(operation, channel);
 
-    if (status != NIXL_OK) {
+    if (status != NIXL_OK || channel == NULL) { /* NULL has failed: clang-tidy does not see that */
         return status;
     }
     if (channel->is_closing) {
