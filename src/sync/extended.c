@@ -297,12 +297,24 @@ static inline bool put_signaled_at_once(int rank, struct nixl_region *region, ui
     return nxr_atomic_put_at_once(rank, region, op->signal_region, &what);
 }
 
-static int call_put_x(int rank, struct nixl_region *region, uint64_t offset, const void *src,
-                      size_t nbytes, const struct nixl_op *op, struct nixl_req **req_p)
+/* Put a few bytes into mapped memory for a call that asks for nothing but a request. Done? */
+static inline bool put_plain_at_once(int rank, struct nixl_region *region, uint64_t offset,
+                                     const void *src, size_t nbytes, const struct nixl_op *op,
+                                     struct nixl_req **req_p)
 {
     if (nxr_form_is_plain(op, req_p) &&
         nxr_transfer_put_mapped(rank, region, offset, src, nbytes)) {
         *req_p = NULL;
+        return true;
+    }
+    return false;
+}
+
+static int __attribute__((noinline))
+call_put_x(int rank, struct nixl_region *region, uint64_t offset, const void *src, size_t nbytes,
+           const struct nixl_op *op, struct nixl_req **req_p)
+{
+    if (put_plain_at_once(rank, region, offset, src, nbytes, op, req_p)) {
         return NIXL_OK;
     }
     if (put_signaled_at_once(rank, region, offset, src, nbytes, op, req_p)) {
@@ -316,16 +328,32 @@ static int call_put_x(int rank, struct nixl_region *region, uint64_t offset, con
 int nixl_put_x(int rank, struct nixl_region *region, uint64_t offset, const void *src,
                size_t nbytes, const struct nixl_op *op, struct nixl_req **req_p)
 {
+    if (!nxr_trace_has(NXR_TRACE_PUT) &&
+        put_plain_at_once(rank, region, offset, src, nbytes, op, req_p)) {
+        return NIXL_OK;
+    }
     return NXR_TRACED(NXR_TRACE_PUT, "nixl_put_x", rank, nbytes, 0,
                       call_put_x(rank, region, offset, src, nbytes, op, req_p));
 }
 
-static int call_get_x(int rank, struct nixl_region *region, uint64_t offset, void *dst,
-                      size_t nbytes, const struct nixl_op *op, struct nixl_req **req_p)
+/* The same for a get. */
+static inline bool get_plain_at_once(int rank, struct nixl_region *region, uint64_t offset,
+                                     void *dst, size_t nbytes, const struct nixl_op *op,
+                                     struct nixl_req **req_p)
 {
     if (nxr_form_is_plain(op, req_p) &&
         nxr_transfer_get_mapped(rank, region, offset, dst, nbytes)) {
         *req_p = NULL;
+        return true;
+    }
+    return false;
+}
+
+static int __attribute__((noinline))
+call_get_x(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
+           const struct nixl_op *op, struct nixl_req **req_p)
+{
+    if (get_plain_at_once(rank, region, offset, dst, nbytes, op, req_p)) {
         return NIXL_OK;
     }
     return move_extended("nixl_get_x", NXR_OP_GET, rank, region, offset, dst, nbytes, op, req_p);
@@ -334,6 +362,10 @@ static int call_get_x(int rank, struct nixl_region *region, uint64_t offset, voi
 int nixl_get_x(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
                const struct nixl_op *op, struct nixl_req **req_p)
 {
+    if (!nxr_trace_has(NXR_TRACE_GET) &&
+        get_plain_at_once(rank, region, offset, dst, nbytes, op, req_p)) {
+        return NIXL_OK;
+    }
     return NXR_TRACED(NXR_TRACE_GET, "nixl_get_x", rank, nbytes, 0,
                       call_get_x(rank, region, offset, dst, nbytes, op, req_p));
 }
