@@ -13,13 +13,14 @@
 
 static void send_data(struct bench *bench)
 {
-    wire_send(bench, bench->peer, bench->src, bench->nbytes);
+    wire_send(bench, bench_other(bench), bench->src, bench->nbytes);
 }
 
 /* To where a put would land. */
 static void receive_data(struct bench *bench)
 {
-    wire_receive(bench, bench->peer, bench->mine + bench->alignment.dst, bench->nbytes, false);
+    wire_receive(bench, bench_other(bench), bench->mine + bench->alignment.dst, bench->nbytes,
+                 false);
 }
 
 static void one_way(struct bench *bench, long n, int arg)

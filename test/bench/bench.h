@@ -233,6 +233,12 @@ double device_goal(const struct bench *bench);
 
 /* ---- wire.c: the stage between hosts --------------------------------------------------------- */
 
+/* The other one of two; the library may give it another number (bench->peer). */
+static inline int bench_other(const struct bench *bench)
+{
+    return bench->rank == 0 ? 1 : 0;
+}
+
 /* Where the ranks are on several hosts, or --tcp was given, connect all with rank 0. */
 void wire_open(struct bench *bench);
 void wire_close(struct bench *bench);

@@ -120,18 +120,18 @@ static double bare(struct storage_peer *peer, bool has_file, uint64_t n_ops)
             memset(peer->block, (int)i, nbytes);
         }
         if (is_sender) {
-            wire_send(bench, bench->peer, peer->block, nbytes);
+            wire_send(bench, bench_other(bench), peer->block, nbytes);
         } else {
-            wire_receive(bench, bench->peer, peer->block, nbytes, true);
+            wire_receive(bench, bench_other(bench), peer->block, nbytes, true);
         }
         if (bench->rank == 1 && has_file && peer->how->is_put) {
             move_block(peer);
         }
     }
     if (is_sender) {
-        wire_receive(bench, bench->peer, &answer, 1, true);
+        wire_receive(bench, bench_other(bench), &answer, 1, true);
     } else {
-        wire_send(bench, bench->peer, &answer, 1);
+        wire_send(bench, bench_other(bench), &answer, 1);
     }
     return (double)(nxr_now_ns() - start) / (double)n_ops;
 }

@@ -129,7 +129,7 @@ static void open_page(struct bench *bench)
 void stage_open(struct bench *bench)
 {
     pin(bench);
-    if (bench->size > 1 && nixl_size() > 1) {
+    if (bench->size > 1) {
         wire_open(bench);
     }
     if (bench->wire == NULL) {

@@ -37,6 +37,21 @@ on_both tcp storage --sizes 1M --csv
 [ "$rc" = 0 ] &&
     [ "$(awk -F, '/peer.s file: (put|get) in order/ && $8 > 0 && $13 == "slower of both" && $15 > 0' "$work/out" | wc -l)" = 2 ]
 result $? "a peer's file is held against the network and the file" "$work/out" "$work/err"
+# Two processes that are started separately, a host each.
+head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$work/token"
+chmod 600 "$work/token"
+pairs="put put_flush get put_nb get_nb put_notify notify put_signal fetch_add channel limits --sizes 8,4K --iters 3 --csv"
+# apart HOST ARG...: one of them
+apart() {
+    host=$1
+    shift
+    # shellcheck disable=SC2086  # words
+    on_hosts on "$host" timeout 100 env NIXLRUN_TOKEN_FILE="$work/token" "$work/by_host" "$bench" $pairs "$@"
+}
+apart h1 --attach tcp://10.77.0.10:7070 >"$work/second" 2>&1 &
+apart h0 --publish tcp://10.77.0.10:7070 >"$work/out" 2>"$work/err" && wait $! &&
+    [ "$(awk -F, 'NF == 26 && $8 > 0 && $13 == "raw TCP" {print $1}' "$work/out" | sort -u | wc -l)" -ge 8 ]
+result $? "two processes apart, a host each" "$work/out" "$work/err" "$work/second"
 on_both ucx copy_read
 [ "$rc" = 2 ] && grep -q "copy_read runs with all ranks on one host" "$work/err"
 result $? "a test of shared memory is refused" "$work/out" "$work/err"
