@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Run "make check" in a build folder and print what it prints; then, each line after "  | ", what the
-# failing tests said of their failures. Four tests run at a time, on two cores: those of several hosts
+# failing tests said of their failures. Three tests run at a time, on two cores: those of several hosts
 # mostly wait, for dead peers and slow links. Those that want to be alone are (see "limited"). What a test
 # prints is held until it ends (-O), for two that print into one file cut each other's lines.
 # Usage: run-check.sh BUILD [MAKE-ARGUMENT ...]
@@ -33,7 +33,7 @@ case " $*" in
 *" TESTS="*) ;;
 *) set -- "$@" TESTS="$(mixed)" ;;
 esac
-make -C "$build" -k -j4 -Otarget check "$@" >"$log" 2>&1 </dev/null || status=$?
+make -C "$build" -k -j3 -Otarget check "$@" >"$log" 2>&1 </dev/null || status=$?
 cat "$log"
 
 # words FILE: what a test's log says of its failures.
