@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two processes that are started separately, in place of two ranks of a job: the one that publishes
- * acts as rank 0, the one that attaches as rank 1. They run the tests between two ranks, of one host
- * or of two, with the same options, which their schema states.
+ * acts as rank 0, the one that attaches as rank 1. They run the tests between two ranks, on one
+ * host or on two, with the same options, which their schema states.
  *
  * No launcher ends the one when the other has died, and what waits in memory that both map would
  * never know. So a thread looks whether the other one lives, each LOOK_MS.

@@ -91,7 +91,7 @@ void wire_receive(struct bench *bench, int rank, void *data, size_t nbytes, bool
 
 /* ---- barrier and decisions ---- */
 
-/* A process apart may detach as soon as it has sent its last byte: the connection tells of its end. */
+/* A process apart may detach right after its last byte: the connection tells of its end. */
 static void poll_library(void)
 {
     struct nixl_note note;
