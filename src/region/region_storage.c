@@ -67,7 +67,7 @@ static void storage_why_read(const struct nxr_segment *segment, struct nxr_stora
     pthread_mutex_unlock(&nxr_job.lock);
 }
 
-/* The last failure at that peer. A reason that cannot be had is no failure. */
+/* Ask that peer for its last failure; without an answer `why` stays empty, which is no error. */
 static void storage_why_ask(struct nxr_peer *peer, const struct nxr_segment *segment,
                             struct nxr_storage_why *why)
 {
