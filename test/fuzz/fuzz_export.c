@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a peer says of its device memory: a struct nxr_export behind one byte for the kind and eight
- * for the size of the segment. What is accepted names a segment within its allocation, and nothing
+ * What a peer says of its device memory, or file: a struct nxr_export behind one byte for the kind
+ * and eight for the size of the segment. What is accepted names a segment within its allocation, and nothing
  * in the fields that its type does not use.
  */
 /* sources: src/memory/export.c */
@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     if (nbytes != 1 + sizeof(part) + sizeof(export)) {
         return 0;
     }
-    kind = (enum nixl_mem_kind)(data[0] % (NIXL_MEM_VULKAN + 1));
+    kind = (enum nixl_mem_kind)(data[0] % (NIXL_MEM_FILE + 1));
     memcpy(&part, data + 1, sizeof(part));
     memcpy(&export, data + 1 + sizeof(part), sizeof(export));
     if (!nxr_export_is_sound(&export, kind, part)) {
@@ -47,12 +47,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
         must(memcmp(&export, &none, sizeof(none)) == 0 && !nxr_export_has_fd(&export));
         return 0;
     }
-    must(kind == NIXL_MEM_CUDA || kind == NIXL_MEM_VULKAN);
+    must(kind == NIXL_MEM_CUDA || kind == NIXL_MEM_VULKAN || kind == NIXL_MEM_FILE);
     must((export.type == NXR_EXPORT_VULKAN) == (kind == NIXL_MEM_VULKAN));
-    must(export.nbytes <= INT64_MAX && export.offset + part <= export.nbytes);
-    must(export.offset <= export.nbytes && part <= export.nbytes);
-    must(!has_bytes(export.unused, sizeof(export.unused)));
-    must(export.is_dedicated <= 1);
+    must((export.type == NXR_EXPORT_FILE) == (kind == NIXL_MEM_FILE));
+    must(export.nbytes <= INT64_MAX && export.offset <= export.nbytes);
+    must(part <= export.nbytes - export.offset);
+    must(export.unused == 0 && export.is_dedicated <= 1 && export.is_direct <= 1);
+    must(export.is_direct == 0 || kind == NIXL_MEM_FILE);
     if (nxr_export_has_fd(&export) && export.type != NXR_EXPORT_CUDA_POOL) {
         must(!has_bytes(export.handle, sizeof(export.handle)));
     }
