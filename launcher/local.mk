@@ -154,7 +154,9 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 %C%_libnxr_launcher_la_LIBADD = src/util/libnxr_util.la $(PMIX_LIBS) $(HWLOC_LIBS)
 
 bin_PROGRAMS += %D%/nixlrun
-%C%_nixlrun_SOURCES = %D%/main.c
+# server_answer.c stands before a symbol of libpmix. In the library, nothing would ask for it.
+%C%_nixlrun_SOURCES = %D%/main.c %D%/server_answer.c
+%C%_nixlrun_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 %C%_nixlrun_LDADD = %D%/libnxr_launcher.la
 
 # Between the daemons of other engines and the ranks. It needs nothing but the C library.

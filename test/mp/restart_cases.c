@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define TAG_PID   1
@@ -81,20 +82,41 @@ static void greet(int who)
     (void)hear(who, TAG_GO);
 }
 
-/* Is this the first process that comes here? By a file that the second one removes. */
-static bool is_first_start(void)
+/*
+ * How many processes of this rank came here before? By the length of a file, which the one with
+ * `n_most` before it removes.
+ */
+static int n_starts_before(int n_most)
 {
     char path[64];
+    off_t n;
     int fd;
 
     snprintf(path, sizeof(path), "restart_cases.%d", (int)getppid());
-    fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        unlink(path);
-        return false;
-    }
+    fd = open(path, O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0600);
+    MPT_TRUE(fd >= 0);
+    n = lseek(fd, 0, SEEK_END);
+    MPT_EQ(write(fd, "x", 1), 1);
     close(fd);
-    return true;
+    if (n == n_most) {
+        unlink(path);
+    }
+    return (int)n;
+}
+
+/*
+ * PMIx's client waits with recv() for the first answer of its server, and die_connecting() makes
+ * this process die there: the connection is closed before, so that the second answer fails.
+ */
+static bool dies_connecting;
+
+__attribute__((visibility("default"))) ssize_t recv(int fd, void *buf, size_t nbytes, int flags)
+{
+    if (dies_connecting) {
+        close(fd);
+        die();
+    }
+    return recvfrom(fd, buf, nbytes, flags, NULL, NULL);
 }
 
 /* ---- the cases, after nixl_init() ------------------------------------------------------------ */
@@ -104,6 +126,12 @@ static void early(void)
 {
     MPT_EQ(incarnation, 0);
     greet((rank + 1) % 2);
+}
+
+/* It dies while it connects to nixlrun, again and again. Its server must bear that. */
+static void connecting(void)
+{
+    early();
 }
 
 /* The new process dies, too, before it is readmitted; the third one is taken. */
@@ -304,14 +332,17 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"early", early}, {"again", again},     {"lowest", lowest},
-                 {"both", both},   {"stopped", stopped}, {"kinds", kinds}};
+    } cases[] = {{"early", early}, {"connecting", connecting}, {"again", again}, {"lowest", lowest},
+                 {"both", both},   {"stopped", stopped},       {"kinds", kinds}};
     const char *name = argc > 1 ? argv[1] : "";
 
     mpt_start();
     mpt_on_fail = end_job;
-    if (strcmp(name, "early") == 0 && strcmp(getenv("RANK"), "1") == 0 && is_first_start()) {
-        return 3;
+    if (strcmp(getenv("RANK"), "1") == 0) {
+        if (strcmp(name, "early") == 0 && n_starts_before(1) == 0) {
+            return 3;
+        }
+        dies_connecting = strcmp(name, "connecting") == 0 && n_starts_before(4) < 4;
     }
     MPT_OK(nixl_init(NULL));
     rank = nixl_rank();
