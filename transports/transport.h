@@ -23,6 +23,7 @@
 #define NXR_TRANSPORT_H
 
 #include "nixlrun.h"
+#include "transports/export.h"
 #include "util/barrier.h"
 #include "util/debug.h"
 #include "util/loader.h"
@@ -95,47 +96,16 @@ enum nxr_key_mark {
 #define NXR_ACCESS_ALL (NIXL_ACCESS_NO_PUT | NIXL_ACCESS_NO_GET)
 #define NXR_KEY_MARKS  (NXR_KEY_REGISTERED | NXR_KEY_OWN | NXR_KEY_EXTENTS | NXR_KEY_STORAGE)
 
-/* How device memory is exported to other processes on its host. */
-enum nxr_export_type {
-    NXR_EXPORT_NONE,        /* not exported: its owner moves the bytes */
-    NXR_EXPORT_CUDA_LEGACY, /* cudaMalloc: `handle` */
-    NXR_EXPORT_CUDA_VMM,    /* cuMemCreate: a descriptor */
-    NXR_EXPORT_CUDA_FABRIC, /* cuMemCreate: `handle` */
-    NXR_EXPORT_CUDA_POOL,   /* a memory pool: its descriptor, and the pointer's `handle` */
-    NXR_EXPORT_VULKAN,      /* an opaque descriptor */
-    NXR_EXPORT_FILE,        /* a descriptor of the file, for reading */
-    NXR_N_EXPORT_TYPES
-};
-
-/*
- * What a peer on the same host needs to open device memory, in addition to the key and the
- * descriptor that travel with it. Fixed layout, checked on arrival; all zeros for host memory.
- */
-struct nxr_export {
-    uint64_t nbytes;          /* of the whole allocation that is exported */
-    uint64_t offset;          /* of the segment's first byte in it */
-    uint64_t serial;          /* distinguishes allocations at the same address (CUDA's buffer id) */
-    uint32_t memory_type;     /* Vulkan: index of the memory type */
-    uint8_t type;             /* enum nxr_export_type */
-    uint8_t is_dedicated;     /* Vulkan: a dedicated allocation */
-    uint8_t is_direct;        /* files: read past the page cache */
-    uint8_t unused;           /* 0 */
-    unsigned char device[16]; /* UUIDs of the device and, for Vulkan, of its driver */
-    unsigned char driver[16];
-    unsigned char handle[64];
-};
-_Static_assert(sizeof(struct nxr_export) == 128, "fixed on the wire");
-
 /* The word of an in-flight slot: struct nxr_inflight_slot begins with it. */
 typedef _Atomic uint32_t nxr_inflight_word;
+
+#define NXR_ANY_NBYTES UINT32_MAX
 
 /*
  * One rank's segment of a region, as this process reaches it. The memory of a segment is never
  * freed while the library runs, so a thread with a stale pointer reads a closed segment, not
  * freed memory.
  */
-#define NXR_ANY_NBYTES UINT32_MAX
-
 struct nxr_segment {
     /* Read on every put and get; constant while `generation` is not 0. */
     const struct nxr_transport *transport;

@@ -48,6 +48,28 @@ Test(struct, fields_of_an_older_caller_are_zero)
     cr_expect(eq(u64, ours.second, 0));
 }
 
+Test(struct, only_another_size_is_viewed_as_a_copy)
+{
+    struct thing same = {sizeof(same), 1, 2, 3}, older = {OLDER_NBYTES, 1, 2, 3}, ours;
+    const struct thing *seen;
+    int status = NIXL_OK;
+
+    cr_expect(
+        eq(ptr, (void *)nxr_struct_view("op", "params", &type, &same, &ours, &status), &same));
+    memset(&ours, 0xa5, sizeof(ours));
+    seen = nxr_struct_view("op", "params", &type, &older, &ours, &status);
+    cr_expect(eq(ptr, (void *)seen, &ours));
+    cr_expect(eq(u64, seen->second, 2));
+    cr_expect(eq(u64, seen->third, 0), "read beyond the caller's size");
+    cr_expect(eq(int, status, NIXL_OK));
+    older.struct_nbytes = 1;
+    cr_expect(
+        eq(ptr, (void *)nxr_struct_view("op", "params", &type, &older, &ours, &status), NULL));
+    cr_expect(eq(int, status, NIXL_E_INVALID_ARG));
+    cr_expect(eq(ptr, (void *)nxr_struct_view("op", "params", &type, NULL, &ours, &status), NULL));
+    cr_expect(eq(int, status, NIXL_E_INVALID_ARG));
+}
+
 Test(struct, newer_caller_may_set_only_what_is_known)
 {
     struct newer_thing theirs = {{sizeof(theirs), 1, 2, 3}, {0, 0}};
