@@ -314,7 +314,8 @@ static int __attribute__((noinline))
 call_put_x(int rank, struct nixl_region *region, uint64_t offset, const void *src, size_t nbytes,
            const struct nixl_op *op, struct nixl_req **req_p)
 {
-    if (put_plain_at_once(rank, region, offset, src, nbytes, op, req_p)) {
+    if (nxr_trace_has(NXR_TRACE_PUT) && /* else the caller has tried it */
+        put_plain_at_once(rank, region, offset, src, nbytes, op, req_p)) {
         return NIXL_OK;
     }
     if (put_signaled_at_once(rank, region, offset, src, nbytes, op, req_p)) {
@@ -353,7 +354,8 @@ static int __attribute__((noinline))
 call_get_x(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
            const struct nixl_op *op, struct nixl_req **req_p)
 {
-    if (get_plain_at_once(rank, region, offset, dst, nbytes, op, req_p)) {
+    if (nxr_trace_has(NXR_TRACE_GET) && /* else the caller has tried it */
+        get_plain_at_once(rank, region, offset, dst, nbytes, op, req_p)) {
         return NIXL_OK;
     }
     return move_extended("nixl_get_x", NXR_OP_GET, rank, region, offset, dst, nbytes, op, req_p);
