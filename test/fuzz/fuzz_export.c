@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a peer says of its device memory, or file: a struct nxr_export behind one byte for the kind
- * and eight for the size of the segment. What is accepted names a segment within its allocation, and nothing
- * in the fields that its type does not use.
+ * and eight for the size of the segment. What is accepted names a segment within its allocation,
+ * and nothing in the fields that its type does not use.
  */
 /* sources: src/memory/export.c */
 #include "memory/memory.h"
