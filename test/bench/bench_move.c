@@ -239,22 +239,27 @@ void test_flush(struct bench *bench)
 
 /* ---- with strides ---- */
 
-#define N_BLOCKS 64 /* in one call, each as far from the next as it is long */
+#define N_BLOCKS 64 /* in one call, each as far from the next as it is long; fewer large ones */
+
+static uint64_t n_strided(uint64_t nbytes)
+{
+    return bench_fitting(N_BLOCKS, 2 * nbytes);
+}
 
 /* One operation is one block; arg 1: each by a put of its own. */
 static void put_strided(struct bench *bench, long n, int is_single)
 {
-    uint64_t stride = 2 * bench->nbytes;
+    uint64_t stride = 2 * bench->nbytes, n_blocks = n_strided(bench->nbytes);
 
     for (long i = 0; i < n; i++) {
-        for (uint64_t k = 0; k < N_BLOCKS && is_single != 0; k++) {
+        for (uint64_t k = 0; k < n_blocks && is_single != 0; k++) {
             bench_check(nixl_put(bench->peer, bench->region, k * stride, bench->src + k * stride,
                                  bench->nbytes),
                         "nixl_put");
         }
         if (is_single == 0) {
             bench_check(nixl_put_strided(bench->peer, bench->region, 0, stride, bench->src, stride,
-                                         bench->nbytes, N_BLOCKS),
+                                         bench->nbytes, n_blocks),
                         "nixl_put_strided");
         }
     }
@@ -264,21 +269,21 @@ void test_put_strided(struct bench *bench)
 {
     static const uint64_t defaults[] = {8, 64, 512, 4096, 65536};
     static const struct bench_alignment aligned = {0, 0};
-    static const struct bench_lane lanes[] = {
-        {"nixlrun", put_strided, 0, ACTOR_FIRST, N_BLOCKS},
-        {"single puts", put_strided, 1, ACTOR_FIRST, N_BLOCKS}};
     struct bench_stats stats[2];
     const uint64_t *sizes;
     int n_sizes = bench_sizes(bench, defaults, 5, &sizes);
 
-    stage_data_open(bench, bench->options.is_registered,
-                    2 * N_BLOCKS * bench_largest(sizes, n_sizes));
     for (int i = 0; i < n_sizes; i++) {
+        uint64_t n_blocks = n_strided(sizes[i]);
+        const struct bench_lane lanes[] = {{"nixlrun", put_strided, 0, ACTOR_FIRST, n_blocks},
+                                           {"single puts", put_strided, 1, ACTOR_FIRST, n_blocks}};
+
+        stage_data_open(bench, bench->options.is_registered, 2 * n_blocks * sizes[i]);
         stage_case(bench, sizes[i], &aligned);
         sample_lanes(bench, lanes, 2, stats);
         report_lanes(bench, "put_strided", "put of a block with strides", lanes, 2, stats, 0);
+        stage_data_close(bench);
     }
-    stage_data_close(bench);
 }
 
 /* ---- put or get, then who has received reads all of it ---- */

@@ -25,6 +25,7 @@
 
 static struct scatter {
     uint64_t here[N_BLOCKS], there[N_BLOCKS]; /* which block goes where */
+    int n_blocks;                             /* fewer of large ones */
     struct nixl_xfer *put, *get;
 } scatter;
 
@@ -80,7 +81,7 @@ static void loop_of_memcpy(struct bench *bench, long n, int is_get)
     uint64_t nbytes = bench->nbytes;
 
     for (long i = 0; i < n; i++) {
-        for (int block = 0; block < N_BLOCKS; block++) {
+        for (int block = 0; block < scatter.n_blocks; block++) {
             unsigned char *here = bench->local + scatter.here[block] * nbytes;
             unsigned char *there = bench->theirs + scatter.there[block] * nbytes;
 
@@ -94,7 +95,7 @@ static void loop_of_calls(struct bench *bench, long n, int is_get)
     uint64_t nbytes = bench->nbytes;
 
     for (long i = 0; i < n; i++) {
-        for (int block = 0; block < N_BLOCKS; block++) {
+        for (int block = 0; block < scatter.n_blocks; block++) {
             unsigned char *here = bench->local + scatter.here[block] * nbytes;
             uint64_t there = scatter.there[block] * nbytes;
 
@@ -108,16 +109,17 @@ static void loop_of_calls(struct bench *bench, long n, int is_get)
 static void scatter_row(struct bench *bench, bool is_get)
 {
     bool is_mapped = bench->theirs != NULL;
-    const struct bench_lane lanes[] = {
-        {"nixlrun", start, is_get, ACTOR_FIRST, N_BLOCKS},
-        is_mapped
-            ? (struct bench_lane){"a loop of memcpy", loop_of_memcpy, is_get, ACTOR_FIRST, N_BLOCKS}
-            : (struct bench_lane){is_get ? "a loop of get" : "a loop of put", loop_of_calls, is_get,
-                                  ACTOR_FIRST, N_BLOCKS}};
+    int n_blocks = scatter.n_blocks;
+    const struct bench_lane lanes[] = {{"nixlrun", start, is_get, ACTOR_FIRST, n_blocks},
+                                       {is_mapped ? "a loop of memcpy"
+                                        : is_get  ? "a loop of get"
+                                                  : "a loop of put",
+                                        is_mapped ? loop_of_memcpy : loop_of_calls, is_get,
+                                        ACTOR_FIRST, n_blocks}};
     struct bench_stats stats[2];
     char what[96];
 
-    snprintf(what, sizeof(what), "%s of a block of %d%s%s", is_get ? "get" : "put", N_BLOCKS,
+    snprintf(what, sizeof(what), "%s of a block of %d%s%s", is_get ? "get" : "put", n_blocks,
              is_mapped ? "" : " by ", is_mapped ? "" : bench->method);
     sample_lanes(bench, lanes, 2, stats);
     report_lanes(bench, "xfer", what, lanes, 2, stats,
@@ -131,13 +133,15 @@ static void scatter_rows(struct bench *bench)
     const uint64_t *sizes;
     int n_sizes = bench_sizes(bench, defaults, 3, &sizes);
 
-    shuffle(scatter.here, N_BLOCKS, 1);
-    shuffle(scatter.there, N_BLOCKS, 2);
     for (int i = 0; i < n_sizes; i++) {
-        struct nixl_blocks local = blocks_of(sizes[i], N_BLOCKS, scatter.here);
-        struct nixl_blocks remote = blocks_of(sizes[i], N_BLOCKS, scatter.there);
+        uint64_t n_blocks = bench_fitting(N_BLOCKS, sizes[i]);
+        struct nixl_blocks local = blocks_of(sizes[i], n_blocks, scatter.here);
+        struct nixl_blocks remote = blocks_of(sizes[i], n_blocks, scatter.there);
 
-        stage_data_open(bench, bench->options.is_registered, sizes[i] * N_BLOCKS);
+        scatter.n_blocks = (int)n_blocks;
+        shuffle(scatter.here, n_blocks, 1);
+        shuffle(scatter.there, n_blocks, 2);
+        stage_data_open(bench, bench->options.is_registered, sizes[i] * n_blocks);
         stage_case(bench, sizes[i], &aligned);
         if (bench->rank == 0) {
             scatter.put = create(bench, NIXL_XFER_PUT, local, remote);

@@ -111,6 +111,13 @@ uint64_t bench_largest(const uint64_t *sizes, int n_sizes)
     return largest;
 }
 
+uint64_t bench_fitting(uint64_t most, uint64_t nbytes)
+{
+    uint64_t fitting = BENCH_BLOCKS_NBYTES / nbytes;
+
+    return fitting < 1 ? 1 : fitting < most ? fitting : most;
+}
+
 /* The number of ranks that each test wants, or a line and false. */
 static bool check_ranks(const struct bench *bench)
 {
