@@ -23,16 +23,23 @@ void nxr_transport_register(const struct nxr_transport *transport)
 }
 
 void nxr_copy_list(char *base, enum nxr_op_kind kind, const struct nxr_piece *pieces,
-                   size_t n_pieces)
+                   size_t n_pieces, uint64_t total_nbytes)
 {
+    bool goes_past = nxr_copy_goes_past(total_nbytes);
+
     for (size_t i = 0; i < n_pieces; i++) {
         char *remote = base + pieces[i].offset;
+        void *to = kind == NXR_OP_PUT ? remote : pieces[i].local;
+        const void *from = kind == NXR_OP_PUT ? pieces[i].local : remote;
 
-        if (kind == NXR_OP_PUT) {
-            nxr_copy(remote, pieces[i].local, pieces[i].nbytes);
+        if (goes_past) {
+            nxr_copy_past(to, from, pieces[i].nbytes);
         } else {
-            nxr_copy(pieces[i].local, remote, pieces[i].nbytes);
+            nxr_copy(to, from, pieces[i].nbytes);
         }
+    }
+    if (goes_past) {
+        nxr_copy_past_end();
     }
 }
 
@@ -64,12 +71,14 @@ int nxr_no_put_signal(struct nxr_segment *segment, const struct nxr_put_signal *
 }
 
 int nxr_no_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
-                     const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p)
+                     const struct nxr_piece *pieces, size_t n_pieces, uint64_t total_nbytes,
+                     size_t *n_done_p)
 {
     (void)segment;
     (void)kind;
     (void)pieces;
     (void)n_pieces;
+    (void)total_nbytes;
     *n_done_p = 0;
     return NIXL_E_AGAIN;
 }

@@ -672,10 +672,12 @@ struct nxr_transport {
      * put() or get() of all pieces of a list. *n_done_p, whatever the return: how many pieces are
      * done, counted from the first. NIXL_OK: all. NIXL_E_AGAIN: the next one cannot be done at
      * once; the core takes start_list() or start() for the rest. Other: failed, as for put(). The
-     * core passes no more at once than may be copied without a pause (some MiB). Threads: any.
+     * core passes no more at once than may be copied without a pause (some MiB); total_nbytes is
+     * what the transfer moves in all, of which the list is a part. Threads: any.
      */
     int (*move_list)(struct nxr_segment *segment, enum nxr_op_kind kind,
-                     const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p);
+                     const struct nxr_piece *pieces, size_t n_pieces, uint64_t total_nbytes,
+                     size_t *n_done_p);
 
     /*
      * Begin an operation that ends with nxr_op_done(). NIXL_INPROGRESS: accepted, and perhaps
@@ -759,7 +761,7 @@ void nxr_transport_register(const struct nxr_transport *transport);
 
 /* move_list() for a segment that is mapped at `base` and was entered. */
 void nxr_copy_list(char *base, enum nxr_op_kind kind, const struct nxr_piece *pieces,
-                   size_t n_pieces);
+                   size_t n_pieces, uint64_t total_nbytes);
 
 /* Typed fillers. */
 bool nxr_no_serves(const struct nxr_segment *segment, const struct nxr_range *range);
@@ -769,7 +771,8 @@ bool nxr_no_segment_is_busy(const struct nxr_segment *segment);
 int nxr_no_put_notify(struct nxr_segment *segment, const struct nxr_put_notify *what);
 int nxr_no_put_signal(struct nxr_segment *segment, const struct nxr_put_signal *what);
 int nxr_no_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
-                     const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p);
+                     const struct nxr_piece *pieces, size_t n_pieces, uint64_t total_nbytes,
+                     size_t *n_done_p);
 int nxr_no_start(struct nxr_op *op);
 int nxr_no_start_list(struct nxr_op *op);
 int nxr_no_cancel(struct nxr_op *op);

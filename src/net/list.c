@@ -22,12 +22,14 @@
 /* ---- puts ------------------------------------------------------------------------------------ */
 
 int nxr_net_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
-                      const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p)
+                      const struct nxr_piece *pieces, size_t n_pieces, uint64_t total_nbytes,
+                      size_t *n_done_p)
 {
     struct net_peer *np = net_peer_at(segment->peer);
     size_t n_done = 0;
     int status;
 
+    (void)total_nbytes;
     NXR_ASSERT(nxr_list_may_move(segment, kind, pieces, n_pieces));
     if (kind == NXR_OP_GET || pieces[0].nbytes > np->put_max ||
         nxr_net_local_kind(pieces[0].local) != NIXL_MEM_HOST) {

@@ -73,7 +73,8 @@ void nxr_net_list_take_got(struct net_move *move, const struct nxr_net_got *got,
                            const void *payload, size_t nbytes);
 
 int nxr_net_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
-                      const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p);
+                      const struct nxr_piece *pieces, size_t n_pieces, uint64_t total_nbytes,
+                      size_t *n_done_p);
 
 /* ---- atomic.c -------------------------------------------------------------------------------- */
 

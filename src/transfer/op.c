@@ -49,9 +49,9 @@ int nxr_op_move(struct nxr_op *op, const struct nxr_transport *mover)
 
 int nxr_op_move_list(const struct nxr_transport *mover, struct nxr_segment *segment,
                      enum nxr_op_kind kind, const struct nxr_piece *pieces, size_t n_pieces,
-                     size_t *n_done_p)
+                     uint64_t total_nbytes, size_t *n_done_p)
 {
-    return mover->move_list(segment, kind, pieces, n_pieces, n_done_p);
+    return mover->move_list(segment, kind, pieces, n_pieces, total_nbytes, n_done_p);
 }
 
 static bool op_is_device_copy(const struct nxr_op *op, const struct nxr_transport *mover)

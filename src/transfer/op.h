@@ -23,11 +23,12 @@ int nxr_op_move(struct nxr_op *op, const struct nxr_transport *mover);
 
 /*
  * Move the first pieces of a list within the call, as many as possible: *n_done_p. `mover` is that
- * of the first piece. NIXL_OK: all. NIXL_E_AGAIN: the next piece must be started.
+ * of the first piece; total_nbytes is what the transfer moves in all. NIXL_OK: all. NIXL_E_AGAIN:
+ * the next piece must be started.
  */
 int nxr_op_move_list(const struct nxr_transport *mover, struct nxr_segment *segment,
                      enum nxr_op_kind kind, const struct nxr_piece *pieces, size_t n_pieces,
-                     size_t *n_done_p);
+                     uint64_t total_nbytes, size_t *n_done_p);
 
 /*
  * Carry out an operation whose segment is ready: at once if that does not take long, else start it.

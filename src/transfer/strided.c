@@ -51,6 +51,7 @@ static int strided_move_at_once(struct strided *call, struct nxr_segment *segmen
 {
     struct nxr_piece pieces[LIST_BLOCKS];
     size_t most = LIST_NBYTES / call->block_nbytes + 1;
+    uint64_t total_nbytes = call->nblocks * call->block_nbytes;
     int status = NIXL_OK;
 
     most = most < LIST_BLOCKS ? most : LIST_BLOCKS;
@@ -62,7 +63,7 @@ static int strided_move_at_once(struct strided *call, struct nxr_segment *segmen
                 (struct nxr_piece){call->offset + i * call->stride,
                                    call->local + i * call->local_stride, call->block_nbytes};
         }
-        status = nxr_op_move_list(mover, segment, call->kind, pieces, n, &n_done);
+        status = nxr_op_move_list(mover, segment, call->kind, pieces, n, total_nbytes, &n_done);
         take_off(call, n_done);
     }
     return status;

@@ -266,8 +266,8 @@ static int move_staged(struct nixl_xfer *xfer, uint64_t *left_p)
 {
     const struct nxr_piece *pieces = &xfer->staged[xfer->staged_at];
     size_t n_done;
-    int status =
-        nxr_op_move_list(xfer->mover, xfer->segment, xfer->kind, pieces, xfer->n_staged, &n_done);
+    int status = nxr_op_move_list(xfer->mover, xfer->segment, xfer->kind, pieces, xfer->n_staged,
+                                  xfer->sides[NIXL_XFER_LOCAL].nbytes, &n_done);
     uint64_t nbytes = nxr_pieces_nbytes(pieces, n_done);
 
     staged_is_gone(xfer, n_done, nbytes + n_done * PIECE_COST, left_p);

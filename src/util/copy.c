@@ -146,6 +146,31 @@ enum nxr_copy_method nxr_copy_choose(const void *dst, const void *src, size_t nb
     return nxr_copy_x86_choose(cpu.has_avx512 ? NXR_COPY_AVX512 : NXR_COPY_AVX2, dst, src, nbytes);
 }
 
+/*
+ * Zen 3, 10,000 blocks of 4 KiB at random: non-temporal stores 4.9 GB/s, memcpy 3.1; blocks of 64
+ * KiB: 7.3 against 5.0. Below PAST_FROM too much of a block are its ends, which are stored plainly.
+ */
+#define PAST_FROM 512
+
+bool nxr_copy_goes_past(uint64_t total_nbytes)
+{
+    return cpu.has_avx2 && total_nbytes >= nxr_copy_tuning.stream_from;
+}
+
+void nxr_copy_past(void *dst, const void *src, size_t nbytes)
+{
+    if (nbytes >= PAST_FROM) {
+        nxr_copy_stream_part(dst, src, nbytes);
+    } else {
+        nxr_copy(dst, src, nbytes);
+    }
+}
+
+void nxr_copy_past_end(void)
+{
+    __asm__ volatile("sfence" : : : "memory");
+}
+
 bool nxr_copy_is_usable(enum nxr_copy_method method)
 {
     switch (method) {
@@ -180,6 +205,21 @@ enum nxr_copy_method nxr_copy_choose(const void *dst, const void *src, size_t nb
     (void)src;
     (void)nbytes;
     return NXR_COPY_LIBC;
+}
+
+bool nxr_copy_goes_past(uint64_t total_nbytes)
+{
+    (void)total_nbytes;
+    return false;
+}
+
+void nxr_copy_past(void *dst, const void *src, size_t nbytes)
+{
+    nxr_copy(dst, src, nbytes);
+}
+
+void nxr_copy_past_end(void)
+{
 }
 
 bool nxr_copy_is_usable(enum nxr_copy_method method)

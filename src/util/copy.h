@@ -36,6 +36,15 @@ void nxr_copy_by(enum nxr_copy_method method, void *dst, const void *src, size_t
 bool nxr_copy_is_usable(enum nxr_copy_method method);
 const char *nxr_copy_method_name(enum nxr_copy_method method);
 
+/*
+ * For many small copies that are parts of a large one: does it move so much in all that its bytes
+ * are to go past the caches? If so, copy each part by nxr_copy_past(), of any size and alignment,
+ * and call nxr_copy_past_end() behind the last, before anyone is told of the bytes.
+ */
+bool nxr_copy_goes_past(uint64_t total_nbytes);
+void nxr_copy_past(void *dst, const void *src, size_t nbytes);
+void nxr_copy_past_end(void);
+
 /* Copies more than NXR_COPY_SMALL bytes; set once when the library is loaded. Callers use
  * nxr_copy(). */
 extern void (*nxr_copy_large)(void *dst, const void *src, size_t nbytes);

@@ -190,7 +190,7 @@ WITH_AVX2 INLINE void stream_line(unsigned char *dst, const unsigned char *src)
  * GB/s; with all pages at one offset 4.3).
  */
 #define STAGGER 256
-WITH_AVX2 void nxr_copy_stream(void *dst, const void *src, size_t nbytes)
+WITH_AVX2 void nxr_copy_stream_part(void *dst, const void *src, size_t nbytes)
 {
     size_t head = head_nbytes(dst);
     unsigned char *to = (unsigned char *)dst + head;
@@ -212,6 +212,11 @@ WITH_AVX2 void nxr_copy_stream(void *dst, const void *src, size_t nbytes)
         stream_line(to, from);
     }
     copy_tail(to, from, nbytes);
+}
+
+WITH_AVX2 void nxr_copy_stream(void *dst, const void *src, size_t nbytes)
+{
+    nxr_copy_stream_part(dst, src, nbytes);
     _mm_sfence();
 }
 

@@ -72,7 +72,8 @@ static inline enum nxr_copy_method nxr_copy_x86_choose(enum nxr_copy_method loop
 void nxr_copy_rep(void *dst, const void *src, size_t nbytes);
 void nxr_copy_avx2(void *dst, const void *src, size_t nbytes);
 void nxr_copy_avx512(void *dst, const void *src, size_t nbytes);
-void nxr_copy_stream(void *dst, const void *src, size_t nbytes); /* AVX2; fenced */
+void nxr_copy_stream(void *dst, const void *src, size_t nbytes);      /* AVX2; fenced */
+void nxr_copy_stream_part(void *dst, const void *src, size_t nbytes); /* the same, not fenced */
 
 /* Choose a method and copy. The processor determines which of the two is used. */
 void nxr_copy_large_avx2(void *dst, const void *src, size_t nbytes);

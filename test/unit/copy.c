@@ -13,6 +13,7 @@
 #define PAGE         4096
 #define GUARD_BYTE   0xa5
 #define AUTOMATIC    NXR_COPY_N_METHODS /* nxr_copy() itself */
+#define PAST         (AUTOMATIC + 1)    /* nxr_copy_past() */
 #define MAX_NBYTES   (3ul << 20)
 #define BUFFER_BYTES (MAX_NBYTES + 4 * PAGE)
 
@@ -50,6 +51,9 @@ static void check(int method, size_t nbytes, size_t dst_offset, size_t src_offse
     memset(dst - GUARD, GUARD_BYTE, nbytes + 2 * GUARD);
     if (method == AUTOMATIC) {
         nxr_copy(dst, src, nbytes);
+    } else if (method == PAST) {
+        nxr_copy_past(dst, src, nbytes);
+        nxr_copy_past_end();
     } else {
         nxr_copy_by((enum nxr_copy_method)method, dst, src, nbytes);
     }
@@ -64,7 +68,8 @@ static void check(int method, size_t nbytes, size_t dst_offset, size_t src_offse
 
 static bool is_usable(int method)
 {
-    return method == AUTOMATIC || nxr_copy_is_usable((enum nxr_copy_method)method);
+    return method == AUTOMATIC || (method == PAST && nxr_copy_goes_past(UINT64_MAX)) ||
+           (method != PAST && nxr_copy_is_usable((enum nxr_copy_method)method));
 }
 
 Test(copy, every_small_size_at_every_alignment)
@@ -78,7 +83,7 @@ Test(copy, every_small_size_at_every_alignment)
 
 Test(copy, every_pair_of_alignments)
 {
-    for (int method = 0; method <= AUTOMATIC; method++) {
+    for (int method = 0; method <= PAST; method++) {
         for (size_t dst = 0; is_usable(method) && dst < 64; dst++) {
             for (size_t src = 0; src < 64; src++) {
                 check(method, 1000 + dst, dst, src);
@@ -89,7 +94,7 @@ Test(copy, every_pair_of_alignments)
 
 Test(copy, ends_around_page_boundaries)
 {
-    for (int method = 0; method <= AUTOMATIC; method++) {
+    for (int method = 0; method <= PAST; method++) {
         for (size_t at = 0; is_usable(method) && at < 130; at++) {
             check(method, PAGE, PAGE - 65 + at, at % 64);
             check(method, PAGE - 65 + at, 0, 0);
@@ -124,7 +129,7 @@ Test(copy, large_by_every_method)
 {
     static const size_t sizes[] = {16384, 65535, 262145, 1048576, MAX_NBYTES};
 
-    for (int method = 0; method <= AUTOMATIC; method++) {
+    for (int method = 0; method <= PAST; method++) {
         for (size_t i = 0; is_usable(method) && i < sizeof(sizes) / sizeof(sizes[0]); i++) {
             check(method, sizes[i], 0, 0);
             check(method, sizes[i], 13, 5);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of pieces moved by process_vm_*: the peer is this process, or a child that has ended. */
+/*
+ * Lists of pieces, moved by process_vm_* and in mapped memory: the peer is this process, or a child
+ * that has ended.
+ */
 #include "transports/shm/shm.h"
 
 #include "test/unit/unit.h"
@@ -9,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { N_PIECES = 300, PIECE = 100, STRIDE = 128, NBYTES = N_PIECES * STRIDE };
+enum { N_PIECES = 300, PIECE = 1000, STRIDE = 1024, NBYTES = N_PIECES * STRIDE };
 
 static unsigned char here[NBYTES], there[NBYTES];
 static struct nxr_piece pieces[N_PIECES];
@@ -55,6 +58,27 @@ Test(vm, a_list_is_got, .init = start)
     cr_expect_eq(nxr_shm_vm_list(&segment, NXR_OP_GET, pieces, N_PIECES, &n_done), NIXL_OK);
     cr_expect_eq(n_done, N_PIECES);
     expect_moved(there, here, 31, 1);
+}
+
+/* By plain copies, and as parts of a transfer that exceeds the caches. */
+static void move_mapped(uint64_t total_nbytes)
+{
+    start();
+    nxr_copy_list((char *)there, NXR_OP_PUT, pieces, N_PIECES, total_nbytes);
+    expect_moved(here, there, 17, 3);
+    start();
+    nxr_copy_list((char *)there, NXR_OP_GET, pieces, N_PIECES, total_nbytes);
+    expect_moved(there, here, 31, 1);
+}
+
+Test(mapped, a_list_that_fits_into_the_caches)
+{
+    move_mapped(NBYTES);
+}
+
+Test(mapped, a_list_that_goes_past_the_caches)
+{
+    move_mapped(UINT64_MAX);
 }
 
 /* The last page is gone: the pieces before it have moved, the first one on it fails. */

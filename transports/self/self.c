@@ -75,7 +75,8 @@ static int self_get(struct nxr_segment *segment, uint64_t offset, void *dst, siz
 }
 
 static int self_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
-                          const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p)
+                          const struct nxr_piece *pieces, size_t n_pieces, uint64_t total_nbytes,
+                          size_t *n_done_p)
 {
     nxr_inflight_word *word;
     int status = nxr_inflight_enter(segment, &word);
@@ -83,7 +84,7 @@ static int self_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
     NXR_ASSERT(nxr_list_may_move(segment, kind, pieces, n_pieces));
     *n_done_p = 0;
     if (status == NIXL_OK) {
-        nxr_copy_list(segment->addr, kind, pieces, n_pieces);
+        nxr_copy_list(segment->addr, kind, pieces, n_pieces, total_nbytes);
         nxr_stats_lane_count(segment, kind == NXR_OP_PUT ? NXR_LANE_PUTS : NXR_LANE_GETS,
                              nxr_pieces_nbytes(pieces, n_pieces));
         nxr_inflight_leave(word);

@@ -144,7 +144,8 @@ static int shm_get(struct nxr_segment *segment, uint64_t offset, void *dst, size
 }
 
 static int shm_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
-                         const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p)
+                         const struct nxr_piece *pieces, size_t n_pieces, uint64_t total_nbytes,
+                         size_t *n_done_p)
 {
     nxr_inflight_word *word;
     int status;
@@ -159,7 +160,7 @@ static int shm_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
         return status;
     }
     if (segment->method == NXR_METHOD_MEMCPY) {
-        nxr_copy_list(segment->addr, kind, pieces, n_pieces);
+        nxr_copy_list(segment->addr, kind, pieces, n_pieces, total_nbytes);
         nxr_stats_lane_count(segment, kind == NXR_OP_PUT ? NXR_LANE_PUTS : NXR_LANE_GETS,
                              nxr_pieces_nbytes(pieces, n_pieces));
         *n_done_p = n_pieces;
