@@ -5,6 +5,7 @@
 # shellcheck disable=SC2016,SC2086,SC2046
 set -eu
 . "${top_srcdir:-$(dirname "$0")/..}/test/tap.sh"
+unset PYTHONDONTWRITEBYTECODE # as users have it: no program may leave files where it is installed
 
 # try COMMAND...: its output if it fails, nothing if it does not.
 try() {

@@ -216,12 +216,13 @@ find_mpi() {
 }
 
 # A peer whose program is Python: a script that starts it.
+# -B: what the peers import lies where nixlrun is installed, and nothing is written there.
 offer_python() { # TITLE FILE PROGRAM MODULE
     local interpreter version
     is_peer "$3" || return
     for interpreter in ${python:+"$python"} python3 /usr/bin/python3; do
-        if version=$("$interpreter" "$peers/$2" --version 2>"$work/$3.log" </dev/null); then
-            printf '#!/bin/sh\nexec "%s" "%s"\n' "$interpreter" "$peers/$2" >"$work/$3"
+        if version=$("$interpreter" -B "$peers/$2" --version 2>"$work/$3.log" </dev/null); then
+            printf '#!/bin/sh\nexec "%s" -B "%s"\n' "$interpreter" "$peers/$2" >"$work/$3"
             chmod +x "$work/$3"
             found+=("$1 $version")
             return
