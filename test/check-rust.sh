@@ -77,6 +77,13 @@ verdict "$(try cargo doc --locked -q --no-deps)" "rustdoc finds nothing"
 verdict "$(try env PKG_CONFIG_PATH=/nowhere PKG_CONFIG_LIBDIR=/nowhere CARGO_TARGET_DIR="$scratch/target" cargo build --locked -q |
     grep -q 'nixlrun-sys: pkg-config finds no nixlrun' || echo "not said")" "a build without the library says so"
 
+# The PATH may have a newer compiler than the distribution, whose is the oldest that the crates promise.
+old=$(/usr/bin/rustc --version 2>/dev/null) || old=
+if [ -n "$old" ] && [ "$old" != "$(rustc --version)" ]; then
+    verdict "$(try env PATH="/usr/bin:$PATH" CARGO_TARGET_DIR="$scratch/old" sh -c \
+        'cargo check --locked -q --all-targets && cargo doc --locked -q --no-deps')" "$old of the distribution takes it"
+fi
+
 # The tests, one TAP line for each, beside an S3 server if there is one.
 S3_TEST_PYTHON=$build/python "$src/test/storage/with-s3" moto \
     cargo test --locked >"$scratch/tests" 2>&1 </dev/null || :

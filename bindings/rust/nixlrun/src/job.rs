@@ -170,7 +170,7 @@ impl Job {
     ///
     /// # Errors
     /// The descriptor cannot be written to.
-    pub fn debug_dump(&self, to: &impl std::os::fd::AsRawFd) -> Result<()> {
+    pub fn debug_dump(&self, to: &impl std::os::unix::io::AsRawFd) -> Result<()> {
         // SAFETY: the descriptor is open while `to` lives.
         check(unsafe { sys::nixl_debug_dump(to.as_raw_fd()) }, "nixl_debug_dump")
     }

@@ -28,7 +28,7 @@
 //! | [`Job`], [`Context`], [`Rank`] | joining and leaving; components; what is known of a rank |
 //! | [`Region`], [`Slice`], [`Memory`] | memory: allocated, registered, opened, of any kind |
 //! | [`File`], [`Directory`], [`Objects`] | what is stored, as regions |
-//! | [`Op`], [`Request`], [`scope`] | what goes with an operation; starting them |
+//! | [`Op`], [`Request`], [`scope()`] | what goes with an operation; starting them |
 //! | [`Signal`], [`AtomicOp`] | words |
 //! | [`Transfer`], [`Blocks`] | many pieces at once |
 //! | [`Note`], [`Event`] | what is received |
@@ -45,7 +45,7 @@
 //!
 //! Safe code cannot free or change memory that an operation uses. A call that waits borrows its
 //! buffers. Those that start an operation either own them until its end, and give them back
-//! ([`Region::start_put`], all futures), or borrow them within a [`scope`]. The memory of a region
+//! ([`Region::start_put`], all futures), or borrow them within a [`scope()`]. The memory of a region
 //! is changed by other ranks at any time, and so is never lent as plain values; see [`Region`].
 //!
 //! # await

@@ -589,7 +589,7 @@ impl Region {
         check(status, "nixl_get_x")
     }
 
-    /// Start a put of memory that is given away until it has ended. [`scope`](crate::scope) starts
+    /// Start a put of memory that is given away until it has ended. [`scope()`](crate::scope()) starts
     /// those of memory that is borrowed.
     pub fn start_put<B>(
         &self,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 type Shared = Arc<Mutex<Option<Request<()>>>>;
 
-/// Where operations on borrowed memory are started; made by [`scope`].
+/// Where operations on borrowed memory are started; made by [`scope()`].
 pub struct Scope<'scope, 'env: 'scope> {
     started: Mutex<Vec<Shared>>,
     /* Both invariant, as those of std::thread::Scope. */
