@@ -22,7 +22,9 @@ command -v cmake >/dev/null || skip_all "CMake is not installed"
 LD_LIBRARY_PATH=$build/src/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 NIXLRUN=$nixlrun
 PYTHONDONTWRITEBYTECODE=1
-export LD_LIBRARY_PATH NIXLRUN PYTHONDONTWRITEBYTECODE
+# A rank needs no threads of numpy's BLAS, whose start is a third of the time of an import.
+OPENBLAS_NUM_THREADS=1
+export LD_LIBRARY_PATH NIXLRUN PYTHONDONTWRITEBYTECODE OPENBLAS_NUM_THREADS
 PATH=$build/python/bin:$PATH
 
 # try COMMAND...: its output if it fails, nothing if it does not.
