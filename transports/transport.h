@@ -37,8 +37,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define NXR_TRANSPORT_ABI 4
-
 struct net_segment;
 struct nxr_control;
 struct nxr_inflight_slot;
@@ -606,7 +604,6 @@ bool nxr_op_may_start(const struct nxr_op *op);
 /* ---- the table ------------------------------------------------------------------------------- */
 
 struct nxr_transport {
-    uint32_t abi;     /* NXR_TRANSPORT_ABI */
     const char *name; /* as NIXLRUN_TRANSPORTS takes it */
     unsigned cost;    /* of a small put, in ns: the cheapest that can reach a peer is used */
 

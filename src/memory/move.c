@@ -372,7 +372,6 @@ static void device_segment_close(struct nxr_segment *segment)
 }
 
 const struct nxr_transport nxr_transport_device = {
-    .abi = NXR_TRANSPORT_ABI,
     .name = "device",
     .probe = device_probe,
     .reach = device_reach,

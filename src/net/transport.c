@@ -35,7 +35,6 @@ static void net_expect(const struct nxr_peer *peer, enum nxr_method method, uint
 struct nxr_transport nxr_net_transport(const char *name, unsigned cost)
 {
     return (struct nxr_transport){
-        .abi = NXR_TRANSPORT_ABI,
         .name = name,
         .cost = cost,
         .probe = net_probe,

@@ -67,7 +67,6 @@ static int staging_notify(struct nxr_peer *peer, const struct nxr_message *messa
 }
 
 const struct nxr_transport nxr_transport_staging = {
-    .abi = NXR_TRANSPORT_ABI,
     .name = "staging",
     .probe = staging_probe,
     .reach = staging_reach,

@@ -30,8 +30,8 @@ int nxr_gpu_order(struct nxr_peer *peer);
 /* The table of a transport for one kind: its name, its cost, and its reach(). */
 #define NXR_GPU_TRANSPORT(_name, _cost, _reach)                                                    \
     {                                                                                              \
-        .abi = NXR_TRANSPORT_ABI, .name = (_name), .cost = (_cost), .probe = nxr_gpu_probe,        \
-        .reach = (_reach), .serves = nxr_device_serves, .segment_open = nxr_gpu_segment_open,      \
+        .name = (_name), .cost = (_cost), .probe = nxr_gpu_probe, .reach = (_reach),               \
+        .serves = nxr_device_serves, .segment_open = nxr_gpu_segment_open,                         \
         .segment_close = nxr_gpu_segment_close, .segment_is_busy = nxr_device_segment_is_busy,     \
         .put = nxr_device_put, .get = nxr_device_get, .put_notify = nxr_no_put_notify,             \
         .put_signal = nxr_no_put_signal, .move_list = nxr_no_move_list, .start = nxr_device_start, \

@@ -123,7 +123,6 @@ static void self_expect(const struct nxr_peer *peer, enum nxr_method method, uin
 }
 
 const struct nxr_transport nxr_transport_self = {
-    .abi = NXR_TRANSPORT_ABI,
     .name = "self",
     .cost = 5,
     .probe = self_probe,

@@ -253,7 +253,6 @@ static void shm_expect(const struct nxr_peer *peer, enum nxr_method method, uint
 }
 
 const struct nxr_transport nxr_transport_shm = {
-    .abi = NXR_TRANSPORT_ABI,
     .name = "shm",
     .cost = 20,
     .probe = shm_probe,
