@@ -77,7 +77,7 @@ verdict "$(try cargo doc --locked -q --no-deps)" "rustdoc finds nothing"
 verdict "$(try env PKG_CONFIG_PATH=/nowhere PKG_CONFIG_LIBDIR=/nowhere CARGO_TARGET_DIR="$scratch/target" cargo build --locked -q |
     grep -q 'nixlrun-sys: pkg-config finds no nixlrun' || echo "not said")" "a build without the library says so"
 
-# The PATH may have a newer compiler than the distribution, whose is the oldest that the crates promise.
+# PATH may find a newer compiler than the distribution's, the oldest that the crates promise to build with.
 old=$(/usr/bin/rustc --version 2>/dev/null) || old=
 if [ -n "$old" ] && [ "$old" != "$(rustc --version)" ]; then
     verdict "$(try env PATH="/usr/bin:$PATH" CARGO_TARGET_DIR="$scratch/old" sh -c \

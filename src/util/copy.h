@@ -37,9 +37,10 @@ bool nxr_copy_is_usable(enum nxr_copy_method method);
 const char *nxr_copy_method_name(enum nxr_copy_method method);
 
 /*
- * For many small copies that are parts of a large one: does it move so much in all that its bytes
- * are to go past the caches? If so, copy each part by nxr_copy_past(), of any size and alignment,
- * and call nxr_copy_past_end() behind the last, before anyone is told of the bytes.
+ * Many small copies that are parts of one transfer. nxr_copy_goes_past(): is the transfer so large
+ * that its stores should bypass the caches? Then nxr_copy_past() copies each part, of any size and
+ * alignment, and nxr_copy_past_end() follows the last one. It is the fence: only after it may a
+ * flag or a notification announce the data.
  */
 bool nxr_copy_goes_past(uint64_t total_nbytes);
 void nxr_copy_past(void *dst, const void *src, size_t nbytes);

@@ -185,9 +185,9 @@ WITH_AVX2 INLINE void stream_line(unsigned char *dst, const unsigned char *src)
 /*
  * Copy with stores that bypass the caches. Four pages at a time, two lines of each in turn: this
  * keeps more loads in flight than one stream does, and the hardware prefetcher follows each page.
- * Each page begins STAGGER further than the one before: a load waits for an earlier store that is
- * on its way and has the same offset in its page (Zen 3 with both sides aligned alike, 64 MiB: 9.0
- * GB/s; with all pages at one offset 4.3).
+ * The pages are STAGGER apart in their offsets, which avoids 4K aliasing: a load waits for earlier
+ * stores in flight that have the same offset in a page (Zen 3, both sides aligned alike, 64 MiB:
+ * 9.0 GB/s; with all pages at one offset 4.3).
  */
 #define STAGGER 256
 WITH_AVX2 void nxr_copy_stream_part(void *dst, const void *src, size_t nbytes)

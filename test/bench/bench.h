@@ -457,8 +457,9 @@ int bench_sizes(const struct bench *bench, const uint64_t *defaults, int n_defau
                 const uint64_t **sizes_p);
 uint64_t bench_largest(const uint64_t *sizes, int n_sizes);
 
-/* So many blocks of a test take at most so many bytes, whatever the sizes of the options are. */
+/* The blocks of one test take at most this much memory, whatever --sizes says. */
 #define BENCH_BLOCKS_NBYTES (512ull << 20)
-uint64_t bench_fitting(uint64_t most, uint64_t nbytes); /* at least 1, at most `most` */
+/* How many blocks of `nbytes` fit into it: at least 1, at most `most`. */
+uint64_t bench_fitting(uint64_t most, uint64_t nbytes);
 
 #endif

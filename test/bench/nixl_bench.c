@@ -113,7 +113,7 @@ uint64_t bench_largest(const uint64_t *sizes, int n_sizes)
 
 uint64_t bench_fitting(uint64_t most, uint64_t nbytes)
 {
-    uint64_t fitting = BENCH_BLOCKS_NBYTES / nbytes;
+    uint64_t fitting = nbytes == 0 ? most : BENCH_BLOCKS_NBYTES / nbytes;
 
     return fitting < 1 ? 1 : fitting < most ? fitting : most;
 }

@@ -137,6 +137,7 @@ has "$work/out" "^put,put by (process_vm|bounce)" "says which way it went"
 # shellcheck disable=SC2086
 gives 0 "limits" -np 2 "$bench" limits $small
 has "$work/out" "^one way: flag +0 .* [num]?s " "gives the way of a flag"
+gives 0 "strided blocks of no bytes" -np 2 "$bench" put_strided --sizes 0 --iters 3 --csv
 gives 0 "a table" -np 2 "$bench" put --sizes 4K --budget 1ms
 has "$work/out" "^limit: .*; ratio: " "says what limit and ratio are,"
 has "$work/out" "^goal: .*: ok or MISSED$" "what a goal is,"
