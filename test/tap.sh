@@ -18,3 +18,18 @@ verdict() {
         printf '%s\n' "$1" | sed 's/^/# /'
     fi
 }
+
+# halt PID...: stop them, until they are. A signal is taken when its process runs next, which on a busy machine
+# is later than kill returns.
+halt() {
+    for halted; do
+        [ "$halted" -gt 1 ] || { echo "'$halted' is no process"; return 1; }
+        kill -STOP "$halted" || return
+        tries=0
+        until grep -q '^State:.T' "/proc/$halted/status"; do
+            tries=$((tries + 1))
+            [ "$tries" -lt 1500 ] || { echo "$halted does not stop"; return 1; }
+            sleep 0.02
+        done
+    done
+}

@@ -54,8 +54,7 @@ verdict "$(shown "^$job  *3  *00:0.:..  .*nixlrun -np 3 sleep 300$")" "a job is 
 verdict "$(shown "^2 *[0-9]* *sleeping  *00:0.:..  sleep 300$" "$job"
     [ "$(wc -l <"$scratch/ps")" = 4 ] || cat "$scratch/ps")" "the ranks of a job are listed"
 stopped=$(awk '$1 == 1 { print $2 }' "$scratch/ps")
-[ "$stopped" -gt 1 ] && kill -STOP "$stopped"
-verdict "$(shown "^1 *$stopped *stopped " "$job")" "a stopped rank is shown so"
+verdict "$(halt "$stopped"; shown "^1 *$stopped *stopped " "$job")" "a stopped rank is shown so"
 kill -CONT "$stopped"
 verdict "$(refused 2 "'1' is no job of this user on this host; allowed:.* $job" kill 1
     [ -e "$scratch/job.code" ] && echo "it has ended")" "what is no job is refused, and the jobs are named"

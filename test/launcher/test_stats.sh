@@ -138,8 +138,8 @@ verdict "$("$nixlrun" top --once "$job" >"$scratch/top" 2>&1 || echo "code $?"
 verdict "$("$nixlrun" top --items --once "$job" >"$scratch/top" 2>&1 || echo "code $?"
     wants "$scratch/top" 'waited  collective, channel or rail' '  barrier of 2$' '  channel counted, 0 to 1$')" \
     "top --items prints collectives and channels"
-[ "${victim:-0}" -gt 1 ] && kill -STOP "$victim"
-verdict "$("$nixlrun" top "$job" 2>&1 </dev/null | grep -q '^ *1 stopped' || echo "nothing of a stopped rank")" \
+verdict "$(halt "${victim:-0}"
+    "$nixlrun" top "$job" 2>&1 </dev/null | grep -q '^ *1 stopped' || echo "nothing of a stopped rank")" \
     "without a terminal top prints once, and that a rank is stopped"
 [ "${victim:-0}" -gt 1 ] && kill -CONT "$victim"
 verdict "$(refused 2 'which job' top; refused 2 "'1' is no job" top 1; refused 2 "'-x' is not known; allowed: --help, --once, --items" top -x

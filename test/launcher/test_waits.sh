@@ -88,10 +88,9 @@ stuck 2 init 'rank 0 waits in nixl_init for rank 1, which has not called nixl_in
 begin 128 missing
 wait_text='^rank 0 waits in nixl_notify_recv for tag 42 from rank 1, which waits in nixl_barrier for rank 0; 126 other ranks wait for these$'
 verdict "$(shown "$wait_text")" "128 ranks are explained in one sentence"
-for pid in $(sed -n 's/^  rank [0-9]* (pid \([0-9]*\)).*/\1/p' "$scratch/ps"); do
-    kill -STOP "$pid"
-done
-verdict "$(shown '^all 128 ranks are stopped')" "128 ranks that are stopped are read"
+# shellcheck disable=SC2046
+verdict "$(halt $(sed -n 's/^  rank [0-9]* (pid \([0-9]*\)).*/\1/p' "$scratch/ps")
+    shown '^all 128 ranks are stopped')" "128 ranks that are stopped are read"
 cat >"$scratch/cost" <<'END'
 import resource, subprocess, sys
 times = [0.0]
@@ -138,10 +137,9 @@ verdict "$(shown '^  rank 0 \(pid [0-9]+\): waits in nixl_notify_recv for tag 42
 kill -USR2 "$job"
 verdict "$(until_is "$scratch/out" "$sentence"; grep -q '^nixlrun: who waits for whom:$' "$scratch/out" || cat "$scratch/out"
     [ ! -e "$scratch/code" ] || echo "it has ended")" "SIGUSR2 shows it, and kills nobody"
-for pid in $(sed -n 's/^  rank [01] (pid \([0-9]*\)).*/\1/p' "$scratch/ps"); do
-    kill -STOP "$pid"
-done
-verdict "$(shown '^  rank 1 \(pid [0-9]+\): is stopped; waits in nixl_barrier for rank 0, for')" \
+# shellcheck disable=SC2046
+verdict "$(halt $(sed -n 's/^  rank [01] (pid \([0-9]*\)).*/\1/p' "$scratch/ps")
+    shown '^  rank 1 \(pid [0-9]+\): is stopped; waits in nixl_barrier for rank 0, for')" \
     "ranks that are stopped are read, too"
 end
 
