@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two processes that are started separately, in place of two ranks of a job: the one that publishes
- * acts as rank 0, the one that attaches as rank 1. They run the tests between two ranks, on one
- * host or on two, with the same options, which their schema states.
+ * acts as rank 0, the one that attaches as rank 1. They run the tests between two ranks and those
+ * of collectives, on one host or on two, with the same options, which their schema states.
  *
  * No launcher ends the one when the other has died, and what waits in memory that both map would
  * never know. So a thread looks whether the other one lives, each LOOK_MS.
@@ -30,9 +30,17 @@ static struct {
     int peer;
 } watch;
 
+bool apart_is_asked(const struct bench_options *options)
+{
+    return options->publish != NULL || options->attach != NULL;
+}
+
 bool apart_is_possible(const struct bench_test *test)
 {
-    return test->min_ranks == 2 && test->max_ranks == 2 && !test->is_alone &&
+    if ((test->flags & BENCH_COLLECTIVE) != 0) {
+        return true;
+    }
+    return test->min_ranks == 2 && test->max_ranks == 2 && (test->flags & BENCH_ALONE) == 0 &&
            test->run != test_death; /* which needs one that is told to die */
 }
 
@@ -136,6 +144,17 @@ void apart_open(struct bench *bench)
     bench->peer = options->publish != NULL ? await_other(options->publish, schema)
                                            : attach_to_other(options->attach, schema);
     watch_begin(bench->peer);
+}
+
+struct nixl_team *apart_team(const struct bench *bench)
+{
+    struct nixl_team *team;
+    int ranks[2];
+
+    ranks[bench->rank] = nixl_rank();
+    ranks[1 - bench->rank] = bench->peer;
+    bench_check(nixl_team_reform(ranks, 2, BENCH_TIMEOUT_NS, &team), "nixl_team_reform");
+    return team;
 }
 
 void apart_close(const struct bench *bench)

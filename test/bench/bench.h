@@ -167,11 +167,17 @@ void bench_pause(unsigned *n_spins);
 
 /* ---- apart.c: two processes that are started separately -------------------------------------- */
 
+bool apart_is_asked(const struct bench_options *options);
+
 /* Can that test run between them? */
 bool apart_is_possible(const struct bench_test *test);
 
 /* Meet the other one, and become rank 0 or 1 of two. */
 void apart_open(struct bench *bench);
+
+/* A team of the two, in the order of these ranks; it is to be freed. Collective. */
+struct nixl_team *apart_team(const struct bench *bench);
+
 void apart_close(const struct bench *bench);
 
 /* ---- sample.c -------------------------------------------------------------------------------- */
@@ -370,9 +376,12 @@ struct bench_test {
     const char *help;
     void (*run)(struct bench *bench);
     int min_ranks, max_ranks;
-    bool is_alone;   /* starts the library itself, so it cannot share a run with other tests */
-    bool is_on_host; /* works with memory that all ranks share */
+    unsigned flags;
 };
+
+#define BENCH_ALONE      1u /* starts the library itself: it shares a run with no other test */
+#define BENCH_ON_HOST    2u /* works with memory that all ranks share */
+#define BENCH_COLLECTIVE 4u /* knows others by their place in a team only */
 
 extern const struct bench_test bench_tests[];
 extern const int bench_n_tests;

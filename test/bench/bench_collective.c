@@ -438,7 +438,11 @@ static void test_collective(struct bench *bench, const struct collective *collec
     int n_sizes = bench_sizes(bench, defaults, 4, &sizes);
 
     current = collective;
-    bench_check(nixl_team_world(BENCH_TIMEOUT_NS, &team), "nixl_team_world");
+    if (apart_is_asked(&bench->options)) {
+        team = apart_team(bench);
+    } else {
+        bench_check(nixl_team_world(BENCH_TIMEOUT_NS, &team), "nixl_team_world");
+    }
     if (collective->received == BLOCKS_NONE) {
         stage_case(bench, 0, &aligned);
         measure(bench);

@@ -428,7 +428,7 @@ static void check_apart(const struct bench_options *options)
     }
     for (int i = 0; i < options->n_tests; i++) {
         if (!apart_is_possible(options->tests[i])) {
-            usage_error("%s cannot run with %s; allowed: tests between two ranks",
+            usage_error("%s cannot run with %s; allowed: tests between two ranks, collectives",
                         options->tests[i]->name, option);
         }
     }
@@ -513,7 +513,7 @@ void options_parse(struct bench_options *options, int argc, char **argv)
         parse_test(options, argv[optind]);
     }
     for (int i = 0; i < options->n_tests; i++) {
-        if (options->tests[i]->is_alone && options->n_tests > 1) {
+        if ((options->tests[i]->flags & BENCH_ALONE) != 0 && options->n_tests > 1) {
             usage_error("%s cannot run together with other tests", options->tests[i]->name);
         }
     }

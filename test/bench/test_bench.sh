@@ -23,7 +23,7 @@ refuses() {
 
 refuses "unknown test 'nosuch'" "an unknown test" nosuch
 refuses "no test named" "no test"
-refuses "barrier cannot run with --attach; allowed: tests between two ranks" "a test of teams apart" --attach file:. barrier
+refuses "rate cannot run with --attach; allowed: tests between two ranks, collectives" "a test of all ranks apart" --attach file:. rate
 refuses "--publish and --attach are for one process each" "both ends in one process" --attach file:. --publish file:. put
 refuses "--attach and --tcp cannot be combined" "apart by TCP" --attach file:. --tcp put
 refuses "unknown option '--frob'" "an unknown option" put --frob
@@ -58,13 +58,14 @@ done
 # Two processes that are started separately; a process that attaches awaits the name.
 mkdir "$work/meet"
 pairs="put put_flush get put_nb get_nb flush copy_read nb_read get_read put_notify notify signal atomic xfer extents channel
-    pair grant passive sleep"
+    pair grant passive sleep barrier broadcast reduce allreduce reduce_scatter scan gather scatter allgather alltoall
+    alltoall_strided gatherv scatterv allgatherv alltoallv"
 # shellcheck disable=SC2086
 timeout $limit "$bench" --attach "file:$work/meet" $pairs $small --csv >"$work/second" 2>&1 &
 # shellcheck disable=SC2086
 timeout $limit "$bench" --publish "file:$work/meet" $pairs $small --csv >"$work/out" 2>"$work/err" && wait $! &&
-    [ "$(awk -F, 'NR > 1 && $8 > 0 && NF == 26 {print $1}' "$work/out" | sort -u | wc -l)" = 20 ]
-result $? "every test between two ranks gives rows between two processes, too" "$work/err" "$work/second" "$work/out"
+    [ "$(awk -F, 'NR > 1 && $8 > 0 && NF == 26 {print $1}' "$work/out" | sort -u | wc -l)" = 35 ]
+result $? "every test between two ranks and every collective gives rows between two processes, too" "$work/err" "$work/second" "$work/out"
 timeout $limit "$bench" --publish "file:$work/meet" put $small >"$work/out" 2>"$work/err" &
 timeout $limit "$bench" --attach "file:$work/meet" get $small >"$work/second" 2>&1
 [ $? = 1 ] && grep -q "its schema is '.* tests put 8 4096 .*this process asks for '.* tests get 8" "$work/second"
