@@ -51,21 +51,23 @@ void (*nxr_copy_large)(void *dst, const void *src, size_t nbytes) = copy_by_libc
  *
  * Others: no rep movsb, whose cost varies most.
  *
- * Non-temporal stores are used from a fifth of the L3 on, except on Zen 5. Source and destination
- * then fill a good part of the L3, other cores use the rest, and what is written is evicted before
- * it is read. Below that size they write faster (Intel with 260 MiB, 16 MiB: 17.6 GB/s against
- * 14.0), but the peer's read loses more than that (copy and read: 8.0 against 9.3). 64 MiB: 18.2
- * against 12.4, with the read 8.0 against 7.9; 96 MiB: 16.3 against 9.0, with the read 7.9 against
- * 5.7. Zen 3 (32 MiB of L3): 16 MiB: 8.9 against 5.7, with the read 3.7 against 2.9; 64 MiB: 8.2
+ * Non-temporal stores are used from a fifth of the L3 on, at most from 32 MiB on, except on Zen 5.
+ * Source and destination then fill a good part of the L3, other cores use the rest, and what is
+ * written is evicted before it is read. Below that size they write faster, but the peer's read
+ * loses more than that. Intel (Emerald Rapids with 300 MiB, of a virtual machine): 16 MiB: 15.5
+ * GB/s against 12.8, copy and read 5.4 against 5.7; 32 MiB: 15.7 against 12.7, with the read 5.0
+ * against 4.5; 48 MiB: 15.4 against 9.0, 5.1 against 4.4; 64 MiB: with the read 5.0 against 4.1.
+ * Zen 3 (32 MiB of L3): 16 MiB: 8.9 against 5.7, with the read 3.7 against 2.9; 64 MiB: 8.2
  * against 6.3, 4.2 against 3.6. On Zen 5 rep movsb is faster at every size, and leaves in the cache
  * what still fits (32 MiB of L3; 16 MiB: 32-39 against 21-26, with the read 15 against 11; 64 MiB:
  * 23-25 against 16-17, 12 against 10).
  */
-#define L3_PARTS 5
-static const struct nxr_copy_tuning intel_tuning = {24 * KIB, 512 * KIB, 52 * MIB, true};
+#define STREAM_FROM_MOST (32 * MIB)
+#define L3_PARTS         5
+static const struct nxr_copy_tuning intel_tuning = {24 * KIB, 512 * KIB, STREAM_FROM_MOST, true};
 static const struct nxr_copy_tuning amd_tuning = {512 * KIB, SIZE_MAX, 6 * MIB, false};
 static const struct nxr_copy_tuning zen5_tuning = {24 * KIB + 1, 24 * KIB + 1, SIZE_MAX, true};
-static const struct nxr_copy_tuning other_tuning = {SIZE_MAX, SIZE_MAX, 32 * MIB, false};
+static const struct nxr_copy_tuning other_tuning = {SIZE_MAX, SIZE_MAX, STREAM_FROM_MOST, false};
 
 struct nxr_copy_tuning nxr_copy_tuning;
 
@@ -127,7 +129,7 @@ __attribute__((constructor)) static void choose_tuning(void)
         l3 = l3_nbytes(0x8000001d);
     }
     if (l3 >= 4 * MIB && tuning.stream_from != SIZE_MAX) {
-        tuning.stream_from = l3 / L3_PARTS;
+        tuning.stream_from = l3 / L3_PARTS < STREAM_FROM_MOST ? l3 / L3_PARTS : STREAM_FROM_MOST;
     }
     if (!cpu.has_rep) {
         tuning.rep_from = tuning.stream_from;
