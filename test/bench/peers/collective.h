@@ -6,11 +6,12 @@
  *
  *     name,allreduce/4,bytes,median_ns,min_ns,p99_ns
  *
- * A sample is a batch between two barriers of the peer itself. How long a batch is, is found by
- * doubling it on rank 0's clock; with more ranks than cores it holds many time slices, and it
- * begins when the first rank has left the barrier: rank 0 may do so when others have done all their
- * work. The root goes round, so that no rank runs ahead. Bytes are of an operand, or of what one
- * rank has for another: of reduce_scatter, a part of the result.
+ * A sample is a batch between two barriers of the peer itself, after some calls that are not
+ * counted. How long a batch is, is found by doubling it on rank 0's clock; with more ranks than
+ * cores it holds many time slices, and it begins when the first rank has left the barrier: rank 0
+ * may do so when others have done all their work. The root goes round, so that no rank runs ahead.
+ * Bytes are of an operand, or of what one rank has for another: of reduce_scatter, a part of the
+ * result.
  *
  * Each operation on data is measured a second time as fresh_NAME: who sends writes all of it
  * before, and who receives reads all of it after, with the same loops for all peers. "touch" is
@@ -31,6 +32,7 @@
 #define COLLECTIVE_BATCH_NS         1e5
 #define COLLECTIVE_CROWDED_BATCH_NS 3e7
 #define COLLECTIVE_MAX_BATCH        4096
+#define COLLECTIVE_WARM_UP          16 /* calls: page faults, and what a peer tries out at first */
 #define COLLECTIVE_MIN_SAMPLES      5
 #define COLLECTIVE_MAX_NBYTES       (16ul << 20)
 #define COLLECTIVE_MAX_RANKS        512
@@ -232,7 +234,7 @@ static inline void collective_measure(const struct collective_peer *peer,
     char name[64];
     long n = 1, n_samples;
 
-    collective_batch(peer, call, fresh, 1);
+    collective_batch(peer, call, fresh, COLLECTIVE_WARM_UP);
     for (;;) {
         elapsed = collective_batch(peer, call, fresh, n);
         if (n == COLLECTIVE_MAX_BATCH || peer->share(elapsed >= enough)) {
