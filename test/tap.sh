@@ -19,8 +19,8 @@ verdict() {
     fi
 }
 
-# halt PID...: stop them, until they are. A signal is taken when its process runs next, which on a busy machine
-# is later than kill returns.
+# halt PID...: stop these processes and wait until they are stopped. A process takes a signal when it runs next; on a
+# busy machine kill returns before that.
 halt() {
     for halted; do
         [ "$halted" -gt 1 ] || { echo "'$halted' is no process"; return 1; }

@@ -187,13 +187,14 @@ static bool sleeps_in(const char *call)
     return strstr(text, call) != NULL;
 }
 
-/* Whom to tell, by which tag, that this rank sleeps in that call. */
+/* When this rank sleeps in `call`, `rank` is notified with `tag`. */
 struct sleeper {
     const char *call;
     int rank;
     uint64_t tag;
 };
 
+/* A thread: notify as the struct sleeper says. */
 static void *tell_sleep(void *arg)
 {
     const struct sleeper *sleeper = arg;
@@ -218,7 +219,7 @@ static void late_broadcast(struct nixl_team *world, const struct timespec *late)
     if (nixl_rank() == 0) {
         for (int i = 1; i < nixl_size(); i++) {
             nixl_note_init(&note);
-            MPT_OK(nixl_notify_recv(NIXL_ANY_RANK, 96, UINT64_MAX, MPT_PATIENCE, &note));
+            MPT_OK(nixl_notify_recv(NIXL_ANY_RANK, sleeper.tag, UINT64_MAX, MPT_PATIENCE, &note));
         }
         nanosleep(late, NULL);
         MPT_OK(nixl_broadcast(world, 0, bytes, 8, MPT_PATIENCE));
