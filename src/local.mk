@@ -335,6 +335,7 @@ endif
 	%D%/collective/node_alltoall.c \
 	%D%/collective/node_barrier.c \
 	%D%/collective/node_collective.h \
+	%D%/collective/node_direct.c \
 	%D%/collective/node_exchange.c \
 	%D%/collective/node_piece.h \
 	%D%/collective/node_reduce.c \

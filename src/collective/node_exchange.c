@@ -2,9 +2,8 @@
 /*
  * Data that moves on one host. A member that has data for others copies it into its cell if all of
  * it fits there; otherwise into its slot, all at once or piece by piece into a few places in turn.
- * The receivers copy it out, following the sender. Large data is copied once, from its source to
- * its destination (buffer.h). Data may be device memory, except for what is put into cells
- * directly.
+ * The receivers copy it out, following the sender. Large data need not go through slots
+ * (node_direct.c). Data may be device memory, except for what is put into cells directly.
  */
 #include "config.h"
 
@@ -13,9 +12,6 @@
 #include "collective/phase.h"
 #include "collective/plan.h"
 #include "util/coll_table.h"
-
-/* Shares of a broadcast end at pages: process_vm calls take whole ones. */
-#define SHARE_UNIT 4096
 
 /*
  * Where a slot has one piece, receivers follow the sender: it is cut into parts, which go into so
@@ -56,16 +52,6 @@ static int broadcast_cell(struct nixl_team *team, int root, void *buf, size_t nb
 
 /* ---- exchanges ------------------------------------------------------------------------------- */
 
-static bool sends(const struct nixl_team *team, const struct nxr_exchange *what, int i)
-{
-    return what->all_send || team->local[i] == what->root;
-}
-
-static bool receives(const struct nixl_team *team, const struct nxr_exchange *what, int i)
-{
-    return what->all_receive || team->local[i] == what->root;
-}
-
 /* Copy at most nbytes, from `at` on, of what a member has for itself. */
 static int copy_own_part(struct nixl_team *team, const struct nxr_exchange *what, size_t at,
                          size_t nbytes)
@@ -74,7 +60,7 @@ static int copy_own_part(struct nixl_team *team, const struct nxr_exchange *what
     struct nxr_node_piece from, to;
     size_t left;
 
-    if (!sends(team, what, me) || !receives(team, what, me)) {
+    if (!nxr_node_sends(team, what, me) || !nxr_node_receives(team, what, me)) {
         return NIXL_OK;
     }
     from = nxr_node_piece_to(team, what, me);
@@ -85,20 +71,9 @@ static int copy_own_part(struct nixl_team *team, const struct nxr_exchange *what
                : NIXL_OK;
 }
 
-static int node_exchange_copy_own(struct nixl_team *team, const struct nxr_exchange *what)
+int nxr_node_copy_own(struct nixl_team *team, const struct nxr_exchange *what)
 {
     return copy_own_part(team, what, 0, SIZE_MAX);
-}
-
-/* Wait until all that read from this member have published a phase. */
-static int wait_receivers(struct nixl_team *team, const struct nxr_exchange *what, uint64_t phase)
-{
-    int root = what->all_receive ? -1 : team->local_index[what->root];
-
-    if (root < 0) {
-        return nxr_node_wait_all(team, phase);
-    }
-    return root == team->node.me ? NIXL_OK : nxr_node_wait(team, root, phase);
 }
 
 /* Part of what a sender has: where it is in transit, and which bytes of each piece it covers. */
@@ -166,7 +141,7 @@ static int node_exchange_copy_out(struct nixl_team *team, const struct nxr_excha
         size_t nbytes = in_window(window, piece.nbytes);
         size_t mine = what->is_private ? piece_number(i, node->me) * window->nbytes : 0;
 
-        if (!sends(team, what, i)) {
+        if (!nxr_node_sends(team, what, i)) {
             continue;
         }
         status =
@@ -187,19 +162,19 @@ static int exchange_cells(struct nixl_team *team, const struct nxr_exchange *wha
     uint64_t phase = node->phase + 1;
     int status = NIXL_OK;
 
-    if (sends(team, what, node->me)) {
+    if (nxr_node_sends(team, what, node->me)) {
         status = nxr_node_reuse_cell(team, phase);
         if (status == NIXL_OK) {
             status = node_exchange_copy_in(team, what, &window, phase);
         }
     }
     if (status == NIXL_OK) {
-        status = node_exchange_copy_own(team, what);
+        status = nxr_node_copy_own(team, what);
     }
     if (status == NIXL_OK) {
         nxr_node_publish_cell(node, phase);
     }
-    return status == NIXL_OK && receives(team, what, node->me)
+    return status == NIXL_OK && nxr_node_receives(team, what, node->me)
                ? node_exchange_copy_out(team, what, &window, phase)
                : status;
 }
@@ -242,7 +217,7 @@ static struct rounds node_exchange_rounds(const struct nixl_team *team,
 }
 
 /* Piece by piece through the slots: a phase for each round, and one at the end. */
-static int exchange_slots(struct nixl_team *team, const struct nxr_exchange *what, size_t largest)
+int nxr_node_exchange_slots(struct nixl_team *team, const struct nxr_exchange *what, size_t largest)
 {
     struct nxr_node *node = &team->node;
     struct rounds rounds = node_exchange_rounds(team, what, largest);
@@ -259,10 +234,11 @@ static int exchange_slots(struct nixl_team *team, const struct nxr_exchange *wha
     status = nxr_node_reuse_slot(team);
 
     for (int round = 0; window.at < largest && status == NIXL_OK; round++) {
-        if (sends(team, what, node->me)) {
+        if (nxr_node_sends(team, what, node->me)) {
             /* A member that has started a round will not read what it read in the round before. */
             status = round >= rounds.n_places
-                         ? wait_receivers(team, what, node->phase - (uint64_t)rounds.n_places + 2)
+                         ? nxr_node_wait_receivers(team, what,
+                                                   node->phase - (uint64_t)rounds.n_places + 2)
                          : NIXL_OK;
             if (status == NIXL_OK) {
                 status = node_exchange_copy_in(team, what, &window, 0);
@@ -273,7 +249,7 @@ static int exchange_slots(struct nixl_team *team, const struct nxr_exchange *wha
         }
         nxr_node_publish(node, node->phase + 1);
         status = copy_own_part(team, what, window.at, window.nbytes);
-        if (status == NIXL_OK && receives(team, what, node->me)) {
+        if (status == NIXL_OK && nxr_node_receives(team, what, node->me)) {
             status = node_exchange_copy_out(team, what, &window, node->phase);
         }
         window.at += window.nbytes;
@@ -282,165 +258,6 @@ static int exchange_slots(struct nixl_team *team, const struct nxr_exchange *wha
     nxr_node_publish(node, node->phase + 1);
     node->slot_due = node->phase;
     return status;
-}
-
-/* ---- from where it lies ---------------------------------------------------------------------- */
-
-/* How many bytes of src others read. */
-static size_t node_exchange_src_nbytes_of(const struct nixl_team *team,
-                                          const struct nxr_exchange *what)
-{
-    size_t end = 0;
-
-    if (!what->is_private) {
-        return what->nbytes;
-    }
-    if (what->src_nbytes == NULL) {
-        return (size_t)team->size * what->nbytes;
-    }
-    for (int i = 0; i < team->size; i++) {
-        size_t piece_end = what->src_offsets[i] + what->src_nbytes[i];
-
-        end = piece_end > end ? piece_end : end;
-    }
-    return end;
-}
-
-/* The offset in a sender's src of the piece for this member. */
-static size_t offset_at(const struct nixl_team *team, const struct nxr_exchange *what, int sender)
-{
-    const struct nxr_node *node = &team->node;
-
-    if (!what->is_private) {
-        return 0;
-    }
-    return what->is_vector ? ((const size_t *)(void *)nxr_node_slot(node, sender))[node->me]
-                           : (size_t)team->local[node->me] * what->nbytes;
-}
-
-static int copy_from_src(struct nixl_team *team, const struct nxr_exchange *what)
-{
-    struct nxr_node *node = &team->node;
-    int status = node_exchange_copy_own(team, what);
-
-    for (int k = 1; k < node->size && receives(team, what, node->me) && status == NIXL_OK; k++) {
-        int i = (node->me + k) % node->size;
-        struct nxr_node_piece piece = nxr_node_piece_from(team, what, i);
-
-        if (sends(team, what, i) && piece.nbytes > 0) {
-            status = nxr_buffer_read(team, i, offset_at(team, what, i), piece.dst, piece.nbytes);
-        }
-    }
-    if (status != NIXL_OK) {
-        return status;
-    }
-    nxr_node_publish(node, node->phase + 1);
-    node->slot_due = node->phase;
-    if (sends(team, what, node->me)) { /* until then src is read */
-        status = wait_receivers(team, what, node->phase);
-    }
-    return status == NIXL_OK ? nxr_node_check(team) : status;
-}
-
-static enum nxr_trial_operation exchange_operation(const struct nxr_exchange *what)
-{
-    if (what->is_private) {
-        return what->all_send ? NXR_TRIAL_ALLTOALL : NXR_TRIAL_SCATTER;
-    }
-    return what->all_receive ? NXR_TRIAL_ALLGATHER : NXR_TRIAL_GATHER;
-}
-
-static int exchange_large(struct nixl_team *team, const struct nxr_exchange *what, size_t largest)
-{
-    struct nxr_node *node = &team->node;
-    struct nxr_offer offer = {.src = NULL};
-    struct nxr_trial_run run;
-    unsigned shared = 0;
-    int status = NIXL_OK;
-
-    if (largest < nxr_coll_table.direct_from) {
-        return nxr_plan_is_making(team) ? NXR_PLANNED : exchange_slots(team, what, largest);
-    }
-    if (sends(team, what, node->me)) {
-        offer.src = what->src;
-        offer.src_nbytes = node_exchange_src_nbytes_of(team, what);
-        offer.has_no_src = what->is_private && what->src == what->dst; /* it is overwritten */
-        if (what->is_private && what->is_vector) {
-            size_t *offsets = (void *)nxr_node_slot(node, node->me);
-
-            status = nxr_node_reuse_slot(team);
-            for (int i = 0; i < node->size && status == NIXL_OK; i++) {
-                offsets[i] = what->src_offsets[team->local[i]];
-            }
-        }
-    }
-    offer.has_device = receives(team, what, node->me) && nxr_range_find(what->dst) != NULL;
-    if (status == NIXL_OK) {
-        status = nxr_trial_offer(team, exchange_operation(what), largest, NXR_BUFFER_SRC, &offer,
-                                 &shared, &run);
-    }
-    if (status == NIXL_OK) {
-        status = shared != 0 ? copy_from_src(team, what) : exchange_slots(team, what, largest);
-    }
-    return status == NIXL_OK ? nxr_trial_end(team, &run) : status;
-}
-
-/*
- * A broadcast in which all members work: the root copies as much to each of the others as each of
- * them copies from the root.
- */
-static int broadcast_shares(struct nixl_team *team, int root, char *buf, size_t nbytes)
-{
-    struct nxr_node *node = &team->node;
-    size_t given = nbytes / (size_t)node->size / SHARE_UNIT * SHARE_UNIT;
-    int status = NIXL_OK;
-
-    if (node->me != root) {
-        status = nxr_buffer_read(team, root, given, buf + given, nbytes - given);
-    }
-    for (int k = 1; k < node->size && node->me == root && status == NIXL_OK; k++) {
-        status = nxr_buffer_write(team, (root + k) % node->size, 0, buf, given);
-    }
-    if (status != NIXL_OK) {
-        return status;
-    }
-    nxr_node_publish(node, node->phase + 1);
-    status = node->me == root ? nxr_node_wait_all(team, node->phase)
-                              : nxr_node_wait(team, root, node->phase);
-    return status == NIXL_OK ? nxr_node_check(team) : status;
-}
-
-static int broadcast_large(struct nixl_team *team, int root, void *buf, size_t nbytes)
-{
-    const struct nxr_exchange what = {
-        .root = team->local[root], .all_receive = true, .src = buf, .dst = buf, .nbytes = nbytes};
-    struct nxr_offer offer = {.src = NULL};
-    struct nxr_trial_run run;
-    unsigned shared = 0;
-    int status;
-
-    if (nbytes < nxr_coll_table.direct_from) {
-        return nxr_plan_is_making(team) ? NXR_PLANNED : exchange_slots(team, &what, nbytes);
-    }
-    if (team->node.me == root) {
-        offer = (struct nxr_offer){.src = buf, .src_nbytes = nbytes};
-    } else {
-        offer = (struct nxr_offer){.dst = buf, .dst_nbytes = nbytes};
-    }
-    offer.has_device = nxr_range_find(buf) != NULL;
-    status =
-        nxr_trial_offer(team, NXR_TRIAL_BROADCAST, nbytes, NXR_BUFFER_SRC, &offer, &shared, &run);
-    if (status != NIXL_OK) {
-        return status;
-    }
-    if (shared == (NXR_BUFFER_SRC | NXR_BUFFER_DST)) {
-        status = broadcast_shares(team, root, buf, nbytes);
-    } else if ((shared & NXR_BUFFER_SRC) != 0) {
-        status = copy_from_src(team, &what);
-    } else {
-        status = exchange_slots(team, &what, nbytes);
-    }
-    return status == NIXL_OK ? nxr_trial_end(team, &run) : status;
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
@@ -472,7 +289,8 @@ static int find_largest(struct nixl_team *team, const struct nxr_exchange *what,
     int status;
 
     for (int i = 0; i < node->size; i++) {
-        size_t to = sends(team, what, node->me) ? nxr_node_piece_to(team, what, i).nbytes : 0;
+        size_t to =
+            nxr_node_sends(team, what, node->me) ? nxr_node_piece_to(team, what, i).nbytes : 0;
 
         largest = to > largest ? to : largest;
     }
@@ -513,7 +331,7 @@ int nxr_node_exchange(struct nixl_team *team, const struct nxr_exchange *what)
     int status = NIXL_OK;
 
     if (team->node.size == 1) {
-        return node_exchange_copy_own(team, what);
+        return nxr_node_copy_own(team, what);
     }
     if (what->is_vector && knows_all_sizes(what)) {
         largest = largest_known(team, what);
@@ -524,7 +342,7 @@ int nxr_node_exchange(struct nixl_team *team, const struct nxr_exchange *what)
         return status;
     }
     if (largest > NXR_NODE_CELL_ROOM / n_pieces_of(team, what)) {
-        return exchange_large(team, what, largest);
+        return nxr_node_exchange_large(team, what, largest);
     }
     return nxr_plan_is_making(team) ? NXR_PLANNED : exchange_cells(team, what, largest);
 }
@@ -535,7 +353,7 @@ int nxr_node_broadcast(struct nixl_team *team, int root, void *buf, size_t nbyte
         return NIXL_OK;
     }
     if (nbytes > NXR_NODE_CELL_ROOM) {
-        return broadcast_large(team, root, buf, nbytes);
+        return nxr_node_broadcast_large(team, root, buf, nbytes);
     }
     return nxr_plan_is_making(team) ? NXR_PLANNED : broadcast_cell(team, root, buf, nbytes);
 }

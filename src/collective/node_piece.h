@@ -6,6 +6,7 @@
 #define NXR_COLLECTIVE_NODE_PIECE_H
 
 #include "collective/node_collective.h"
+#include "collective/phase.h"
 
 /*
  * What a member copies into its slot in one round, if all do so and share cores: what all of them
@@ -63,8 +64,46 @@ static inline size_t nxr_node_piece_in(size_t piece_nbytes, size_t at, size_t wi
     return left < window_nbytes ? left : window_nbytes;
 }
 
-/* Through the slots, where all have a piece for each; `largest` of all. (node_alltoall.c) */
+/* Does member `i` of this host send, or receive? */
+static inline bool nxr_node_sends(const struct nixl_team *team, const struct nxr_exchange *what,
+                                  int i)
+{
+    return what->all_send || team->local[i] == what->root;
+}
+
+static inline bool nxr_node_receives(const struct nixl_team *team, const struct nxr_exchange *what,
+                                     int i)
+{
+    return what->all_receive || team->local[i] == what->root;
+}
+
+/* Wait until all that read from this member have published a phase. */
+static inline int nxr_node_wait_receivers(struct nixl_team *team, const struct nxr_exchange *what,
+                                          uint64_t phase)
+{
+    int root = what->all_receive ? -1 : team->local_index[what->root];
+
+    if (root < 0) {
+        return nxr_node_wait_all(team, phase);
+    }
+    return root == team->node.me ? NIXL_OK : nxr_node_wait(team, root, phase);
+}
+
+/* Copy what this member has for itself. */
+int nxr_node_copy_own(struct nixl_team *team, const struct nxr_exchange *what);
+
+/*
+ * Through the slots, `largest` of all pieces: in windows (node_exchange.c), of all for all
+ * (node_alltoall.c).
+ */
+int nxr_node_exchange_slots(struct nixl_team *team, const struct nxr_exchange *what,
+                            size_t largest);
 int nxr_node_alltoall_slots(struct nixl_team *team, const struct nxr_exchange *what,
                             size_t largest);
+
+/* Pieces that do not fit into cells: from where they lie, or through slots. (node_direct.c) */
+int nxr_node_exchange_large(struct nixl_team *team, const struct nxr_exchange *what,
+                            size_t largest);
+int nxr_node_broadcast_large(struct nixl_team *team, int root, void *buf, size_t nbytes);
 
 #endif

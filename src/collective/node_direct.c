@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Large data that moves on one host, copied once, from its source to its destination (buffer.h), if
+ * that is faster than through slots (trial.h). A member that receives reads what the senders have
+ * for it; in a broadcast, all members may work. Data may be device memory.
+ */
+#include "config.h"
+
+#include "collective/device.h"
+#include "collective/node_piece.h"
+#include "collective/plan.h"
+#include "util/coll_table.h"
+
+/* Shares of a broadcast end at pages: process_vm calls take whole ones. */
+#define SHARE_UNIT 4096
+
+/* How many bytes of src others read. */
+static size_t src_nbytes_of(const struct nixl_team *team, const struct nxr_exchange *what)
+{
+    size_t end = 0;
+
+    if (!what->is_private) {
+        return what->nbytes;
+    }
+    if (what->src_nbytes == NULL) {
+        return (size_t)team->size * what->nbytes;
+    }
+    for (int i = 0; i < team->size; i++) {
+        size_t piece_end = what->src_offsets[i] + what->src_nbytes[i];
+
+        end = piece_end > end ? piece_end : end;
+    }
+    return end;
+}
+
+/* The offset in a sender's src of the piece for this member. */
+static size_t offset_at(const struct nixl_team *team, const struct nxr_exchange *what, int sender)
+{
+    const struct nxr_node *node = &team->node;
+
+    if (!what->is_private) {
+        return 0;
+    }
+    return what->is_vector ? ((const size_t *)(void *)nxr_node_slot(node, sender))[node->me]
+                           : (size_t)team->local[node->me] * what->nbytes;
+}
+
+static int copy_from_src(struct nixl_team *team, const struct nxr_exchange *what)
+{
+    struct nxr_node *node = &team->node;
+    int status = nxr_node_copy_own(team, what);
+
+    for (int k = 1; k < node->size && nxr_node_receives(team, what, node->me) && status == NIXL_OK;
+         k++) {
+        int i = (node->me + k) % node->size;
+        struct nxr_node_piece piece = nxr_node_piece_from(team, what, i);
+
+        if (nxr_node_sends(team, what, i) && piece.nbytes > 0) {
+            status = nxr_buffer_read(team, i, offset_at(team, what, i), piece.dst, piece.nbytes);
+        }
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    nxr_node_publish(node, node->phase + 1);
+    node->slot_due = node->phase;
+    if (nxr_node_sends(team, what, node->me)) { /* until then src is read */
+        status = nxr_node_wait_receivers(team, what, node->phase);
+    }
+    return status == NIXL_OK ? nxr_node_check(team) : status;
+}
+
+static enum nxr_trial_operation exchange_operation(const struct nxr_exchange *what)
+{
+    if (what->is_private) {
+        return what->all_send ? NXR_TRIAL_ALLTOALL : NXR_TRIAL_SCATTER;
+    }
+    return what->all_receive ? NXR_TRIAL_ALLGATHER : NXR_TRIAL_GATHER;
+}
+
+int nxr_node_exchange_large(struct nixl_team *team, const struct nxr_exchange *what, size_t largest)
+{
+    struct nxr_node *node = &team->node;
+    struct nxr_offer offer = {.src = NULL};
+    struct nxr_trial_run run;
+    unsigned shared = 0;
+    int status = NIXL_OK;
+
+    if (largest < nxr_coll_table.direct_from) {
+        return nxr_plan_is_making(team) ? NXR_PLANNED
+                                        : nxr_node_exchange_slots(team, what, largest);
+    }
+    if (nxr_node_sends(team, what, node->me)) {
+        offer.src = what->src;
+        offer.src_nbytes = src_nbytes_of(team, what);
+        offer.has_no_src = what->is_private && what->src == what->dst; /* it is overwritten */
+        if (what->is_private && what->is_vector) {
+            size_t *offsets = (void *)nxr_node_slot(node, node->me);
+
+            status = nxr_node_reuse_slot(team);
+            for (int i = 0; i < node->size && status == NIXL_OK; i++) {
+                offsets[i] = what->src_offsets[team->local[i]];
+            }
+        }
+    }
+    offer.has_device = nxr_node_receives(team, what, node->me) && nxr_range_find(what->dst) != NULL;
+    if (status == NIXL_OK) {
+        status = nxr_trial_offer(team, exchange_operation(what), largest, NXR_BUFFER_SRC, &offer,
+                                 &shared, &run);
+    }
+    if (status == NIXL_OK) {
+        status =
+            shared != 0 ? copy_from_src(team, what) : nxr_node_exchange_slots(team, what, largest);
+    }
+    return status == NIXL_OK ? nxr_trial_end(team, &run) : status;
+}
+
+/*
+ * A broadcast in which all members work: the root copies as much to each of the others as each of
+ * them copies from the root.
+ */
+static int broadcast_shares(struct nixl_team *team, int root, char *buf, size_t nbytes)
+{
+    struct nxr_node *node = &team->node;
+    size_t given = nbytes / (size_t)node->size / SHARE_UNIT * SHARE_UNIT;
+    int status = NIXL_OK;
+
+    if (node->me != root) {
+        status = nxr_buffer_read(team, root, given, buf + given, nbytes - given);
+    }
+    for (int k = 1; k < node->size && node->me == root && status == NIXL_OK; k++) {
+        status = nxr_buffer_write(team, (root + k) % node->size, 0, buf, given);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    nxr_node_publish(node, node->phase + 1);
+    status = node->me == root ? nxr_node_wait_all(team, node->phase)
+                              : nxr_node_wait(team, root, node->phase);
+    return status == NIXL_OK ? nxr_node_check(team) : status;
+}
+
+int nxr_node_broadcast_large(struct nixl_team *team, int root, void *buf, size_t nbytes)
+{
+    const struct nxr_exchange what = {
+        .root = team->local[root], .all_receive = true, .src = buf, .dst = buf, .nbytes = nbytes};
+    struct nxr_offer offer = {.src = NULL};
+    struct nxr_trial_run run;
+    unsigned shared = 0;
+    int status;
+
+    if (nbytes < nxr_coll_table.direct_from) {
+        return nxr_plan_is_making(team) ? NXR_PLANNED
+                                        : nxr_node_exchange_slots(team, &what, nbytes);
+    }
+    if (team->node.me == root) {
+        offer = (struct nxr_offer){.src = buf, .src_nbytes = nbytes};
+    } else {
+        offer = (struct nxr_offer){.dst = buf, .dst_nbytes = nbytes};
+    }
+    offer.has_device = nxr_range_find(buf) != NULL;
+    status =
+        nxr_trial_offer(team, NXR_TRIAL_BROADCAST, nbytes, NXR_BUFFER_SRC, &offer, &shared, &run);
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (shared == (NXR_BUFFER_SRC | NXR_BUFFER_DST)) {
+        status = broadcast_shares(team, root, buf, nbytes);
+    } else if ((shared & NXR_BUFFER_SRC) != 0) {
+        status = copy_from_src(team, &what);
+    } else {
+        status = nxr_node_exchange_slots(team, &what, nbytes);
+    }
+    return status == NIXL_OK ? nxr_trial_end(team, &run) : status;
+}
