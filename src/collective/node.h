@@ -69,7 +69,8 @@ struct nxr_node {
     bool is_crowded;   /* some member has to yield its core while it waits; all members agree */
     uint64_t phase;    /* that this member has published */
     uint64_t known;    /* that all are known to have published */
-    uint64_t slot_due; /* when all have published this, nobody reads this member's slot any more */
+    uint64_t slot_due; /* when its readers have published this, this member's slot is free */
+    int slot_reader;   /* the only member that reads it, or -1: all may; the own number: nobody */
 };
 
 struct nixl_team;
@@ -157,6 +158,13 @@ static inline void nxr_node_published(struct nxr_node *node, uint64_t phase)
                          0)) {
         nxr_node_wake(node);
     }
+}
+
+/* Its slot is read by `reader`, or by all (-1), before they publish this member's last phase. */
+static inline void nxr_node_lend_slot(struct nxr_node *node, int reader)
+{
+    node->slot_due = node->phase;
+    node->slot_reader = reader;
 }
 
 /*

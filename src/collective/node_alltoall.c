@@ -181,6 +181,6 @@ int nxr_node_alltoall_slots(struct nixl_team *team, const struct nxr_exchange *w
         before[0] = round;
     }
     nxr_node_publish(node, node->phase + 1);
-    node->slot_due = node->phase;
+    nxr_node_lend_slot(node, -1);
     return status;
 }

@@ -63,8 +63,8 @@ static int copy_from_src(struct nixl_team *team, const struct nxr_exchange *what
         return status;
     }
     nxr_node_publish(node, node->phase + 1);
-    node->slot_due = node->phase;
-    if (nxr_node_sends(team, what, node->me)) { /* until then src is read */
+    if (nxr_node_sends(team, what, node->me)) { /* until then src is read, and offsets in the slot */
+        nxr_node_lend_slot(node, -1);
         status = nxr_node_wait_receivers(team, what, node->phase);
     }
     return status == NIXL_OK ? nxr_node_check(team) : status;

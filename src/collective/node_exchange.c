@@ -224,6 +224,7 @@ int nxr_node_exchange_slots(struct nixl_team *team, const struct nxr_exchange *w
     size_t piece_nbytes = rounds.nbytes / n_pieces_of(team, what);
     size_t place_nbytes = NXR_NODE_SLOT_NBYTES / (size_t)rounds.n_places;
     struct window window = {.nbytes = piece_nbytes / NXR_LINE_NBYTES * NXR_LINE_NBYTES};
+    bool is_sender = nxr_node_sends(team, what, node->me);
     int status;
 
     if (what->is_private && what->all_send && what->all_receive) {
@@ -231,10 +232,10 @@ int nxr_node_exchange_slots(struct nixl_team *team, const struct nxr_exchange *w
     }
     place_nbytes = rounds.nbytes < place_nbytes ? rounds.nbytes : place_nbytes;
     place_nbytes = place_nbytes / NXR_LINE_NBYTES * NXR_LINE_NBYTES;
-    status = nxr_node_reuse_slot(team);
+    status = is_sender ? nxr_node_reuse_slot(team) : NIXL_OK;
 
     for (int round = 0; window.at < largest && status == NIXL_OK; round++) {
-        if (nxr_node_sends(team, what, node->me)) {
+        if (is_sender) {
             /* A member that has started a round will not read what it read in the round before. */
             status = round >= rounds.n_places
                          ? nxr_node_wait_receivers(team, what,
@@ -256,7 +257,9 @@ int nxr_node_exchange_slots(struct nixl_team *team, const struct nxr_exchange *w
         window.slot_at = (size_t)((round + 1) % rounds.n_places) * place_nbytes;
     }
     nxr_node_publish(node, node->phase + 1);
-    node->slot_due = node->phase;
+    if (is_sender) {
+        nxr_node_lend_slot(node, what->all_receive ? -1 : team->local_index[what->root]);
+    }
     return status;
 }
 

@@ -330,7 +330,7 @@ static int reduce_slots(struct nixl_team *team, const struct nxr_reduction *what
     }
     if (status == NIXL_OK) {
         nxr_node_publish(node, node->phase + 1);
-        node->slot_due = node->phase;
+        nxr_node_lend_slot(node, -1);
     }
     return status;
 }
@@ -387,7 +387,7 @@ static int scan_pieces(struct nixl_team *team, const struct nxr_reduction *what)
         }
     }
     nxr_node_publish(node, node->phase + 1);
-    node->slot_due = node->phase;
+    nxr_node_lend_slot(node, -1);
     return status;
 }
 

@@ -113,7 +113,7 @@ int nxr_node_reduce_chain(struct nixl_team *team, const struct nxr_reduction *wh
     size_t element = what->combine.element_nbytes;
     size_t piece = nxr_coll_table.reduce_piece / element * element;
     size_t room = NXR_NODE_SLOT_NBYTES / piece * piece;
-    uint64_t left[2] = {node->slot_due, node->slot_due}; /* a slot is free when all have left */
+    uint64_t left[2] = {node->phase, node->phase}; /* a slot is free when all have left */
     int status = NIXL_OK;
 
     for (size_t at = 0, i = 0; at < what->nbytes && status == NIXL_OK; at += room, i = 1 - i) {
@@ -137,6 +137,6 @@ int nxr_node_reduce_chain(struct nixl_team *team, const struct nxr_reduction *wh
             left[i] = node->phase;
         }
     }
-    node->slot_due = node->phase;
+    nxr_node_lend_slot(node, -1);
     return status;
 }

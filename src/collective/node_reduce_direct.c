@@ -200,7 +200,7 @@ int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *w
     }
     /* The others have read this member's operands, and written their results. */
     nxr_node_publish(node, node->phase + 1);
-    node->slot_due = node->phase;
+    nxr_node_lend_slot(node, node->me);
     status = nxr_node_wait_all(team, node->phase);
     return status == NIXL_OK ? nxr_node_check(team) : status;
 }

@@ -66,7 +66,10 @@ static inline int nxr_node_reuse_cell(struct nixl_team *team, uint64_t phase)
 /* Make sure that this member's slot may be written. */
 static inline int nxr_node_reuse_slot(struct nixl_team *team)
 {
-    return nxr_node_wait_all(team, team->node.slot_due);
+    const struct nxr_node *node = &team->node;
+
+    return node->slot_reader < 0 ? nxr_node_wait_all(team, node->slot_due)
+                                 : nxr_node_wait(team, node->slot_reader, node->slot_due);
 }
 
 /* Write this member's cell for the next phase, and publish that phase. */
