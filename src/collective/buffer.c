@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Offering buffers. An offer is published in a cell, and so is what each member could reach: two
- * phases, or one if no buffer is good for all. No lock.
+ * phases, or one if no buffer is good for all. If the root of a call offers nothing, members wait
+ * for its offer alone. No lock.
  */
 #include "config.h"
 
@@ -90,6 +91,28 @@ static const struct told_offer *told_by(const struct nixl_team *team, int member
 static bool is_there(const struct told_buffer *told)
 {
     return told->state == OFFER_IN_REGION || told->state == OFFER_ELSEWHERE;
+}
+
+/*
+ * Wait for the offers of all. Where the root has none, the others' are of no use, and a member does
+ * not wait for them: *is_any_p is false, for all members alike.
+ */
+static int wait_offers(struct nixl_team *team, const struct nxr_offer *offer, uint64_t phase,
+                       bool *is_any_p)
+{
+    const struct told_offer *told;
+    int status;
+
+    *is_any_p = true;
+    if (offer->is_rooted) {
+        status = nxr_node_wait_cell(team, offer->root, phase);
+        if (status != NIXL_OK) {
+            return status;
+        }
+        told = told_by(team, offer->root, phase);
+        *is_any_p = is_there(&told->src) || is_there(&told->dst);
+    }
+    return *is_any_p ? nxr_node_wait_cells(team, phase) : NIXL_OK;
 }
 
 /* Which buffers exist and are usable at all members that offer them. */
@@ -222,6 +245,7 @@ static int offer_anew(struct nixl_team *team, const struct nxr_offer *offer, uns
     struct told_offer told = {.has_device = offer->has_device, .has_kernel = offer->by != NULL};
     unsigned good;
     uint32_t reached;
+    bool is_any = false;
     int status;
 
     *shared_p = 0;
@@ -229,9 +253,9 @@ static int offer_anew(struct nixl_team *team, const struct nxr_offer *offer, uns
     tell_buffer(team, &told.dst, offer->dst, offer->dst_nbytes, offer);
     status = nxr_node_put_cell(team, &told, sizeof(told));
     if (status == NIXL_OK) {
-        status = nxr_node_wait_cells(team, phase);
+        status = wait_offers(team, offer, phase, &is_any);
     }
-    good = status == NIXL_OK ? what_is_good(team, phase, offer->for_kernels) : 0;
+    good = status == NIXL_OK && is_any ? what_is_good(team, phase, offer->for_kernels) : 0;
     if (good == 0) {
         return status;
     }

@@ -30,6 +30,8 @@ struct nxr_offer {
     bool is_in_region;          /* memory outside of regions is not shared */
     bool has_device;            /* this member writes device memory: only regions can be read */
     bool for_kernels;           /* all buffers, by kernels of all members, or none */
+    bool is_rooted;             /* nothing is shared unless `root' has something to offer */
+    int root;                   /* its number on this host */
     const struct nxr_range *by; /* ... the device of this member's kernel; NULL: none */
 };
 

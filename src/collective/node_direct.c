@@ -63,7 +63,8 @@ static int copy_from_src(struct nixl_team *team, const struct nxr_exchange *what
         return status;
     }
     nxr_node_publish(node, node->phase + 1);
-    if (nxr_node_sends(team, what, node->me)) { /* until then src is read, and offsets in the slot */
+    if (nxr_node_sends(team, what,
+                       node->me)) { /* until then src is read, and offsets in the slot */
         nxr_node_lend_slot(node, -1);
         status = nxr_node_wait_receivers(team, what, node->phase);
     }
@@ -104,6 +105,8 @@ int nxr_node_exchange_large(struct nixl_team *team, const struct nxr_exchange *w
         }
     }
     offer.has_device = nxr_node_receives(team, what, node->me) && nxr_range_find(what->dst) != NULL;
+    offer.is_rooted = !what->all_send; /* else those of the others count */
+    offer.root = offer.is_rooted ? team->local_index[what->root] : 0;
     if (status == NIXL_OK) {
         status = nxr_trial_offer(team, exchange_operation(what), largest, NXR_BUFFER_SRC, &offer,
                                  &shared, &run);
@@ -159,6 +162,8 @@ int nxr_node_broadcast_large(struct nixl_team *team, int root, void *buf, size_t
         offer = (struct nxr_offer){.dst = buf, .dst_nbytes = nbytes};
     }
     offer.has_device = nxr_range_find(buf) != NULL;
+    offer.is_rooted = true;
+    offer.root = root;
     status =
         nxr_trial_offer(team, NXR_TRIAL_BROADCAST, nbytes, NXR_BUFFER_SRC, &offer, &shared, &run);
     if (status != NIXL_OK) {

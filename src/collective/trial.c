@@ -62,7 +62,8 @@ static int trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size
     }
     run->trial = trial;
     run->path = trial->n_runs % 2 == 0 ? NXR_TRIAL_BY_SLOTS : NXR_TRIAL_BY_PROCESS_VM;
-    run->started_ns = nxr_now_ns(); /* all have just met; a second offer is part of that path */
+    run->started_ns =
+        nxr_now_ns(); /* all have met, or seen the root; a second offer is part of the path */
     if (run->path == NXR_TRIAL_BY_PROCESS_VM || nxr_plan_is_making(team)) {
         offer->is_in_region = false;
         status = nxr_buffers_offer(team, offer, shared_p);
