@@ -13,14 +13,6 @@
 #include "collective/plan.h"
 #include "util/coll_table.h"
 
-/*
- * Where a slot has one piece, receivers follow the sender: it is cut into parts, which go into so
- * many places in turn, half of copy_piece at most. Phases of shorter parts would cost more than
- * their copies.
- */
-#define STREAM_PLACES      8
-#define STREAM_PART_NBYTES 8192
-
 /* ---- broadcast of what fits into a cell ------------------------------------------------------ */
 
 /* nxr_node_put_cell() for data that may be device memory. */
@@ -189,13 +181,12 @@ struct rounds {
  * How many bytes of a slot one round uses. If all send and receive, all proceed in step: few rounds
  * with much data are best, and one round may use the whole slot. But if members share a core, what
  * one has copied in should still be in its cache when the others read it. In all other exchanges,
- * receivers copy out while the next piece is copied in.
+ * receivers copy out while the next part is copied in.
  */
 static struct rounds node_exchange_rounds(const struct nixl_team *team,
                                           const struct nxr_exchange *what, size_t largest)
 {
-    size_t half = NXR_NODE_SLOT_NBYTES / 2, n_pieces = n_pieces_of(team, what);
-    size_t piece_nbytes = nxr_coll_table.copy_piece;
+    size_t half = NXR_NODE_SLOT_NBYTES / 2;
 
     if (what->all_send && what->all_receive) {
         return (struct rounds){team->node.is_crowded             ? NXR_NODE_CROWD_NBYTES
@@ -203,32 +194,24 @@ static struct rounds node_exchange_rounds(const struct nixl_team *team,
                                                                  : half,
                                2};
     }
-    if (team->node.is_crowded || half / n_pieces < piece_nbytes) {
-        return (struct rounds){half, 2};
-    }
-    if (n_pieces == 1) {
-        size_t part_nbytes = largest / STREAM_PLACES;
-
-        part_nbytes = part_nbytes < piece_nbytes / 2 ? part_nbytes : piece_nbytes / 2;
-        return (struct rounds){part_nbytes < STREAM_PART_NBYTES ? STREAM_PART_NBYTES : part_nbytes,
-                               STREAM_PLACES};
-    }
-    return (struct rounds){piece_nbytes * n_pieces, 2};
+    return team->node.is_crowded
+               ? (struct rounds){half, 2}
+               : (struct rounds){nxr_node_stream_part(largest), NXR_NODE_STREAM_PLACES};
 }
 
-/* Piece by piece through the slots: a phase for each round, and one at the end. */
+/* A piece for all, part by part through the slots: a phase for each round, and one at the end. */
 int nxr_node_exchange_slots(struct nixl_team *team, const struct nxr_exchange *what, size_t largest)
 {
     struct nxr_node *node = &team->node;
     struct rounds rounds = node_exchange_rounds(team, what, largest);
-    size_t piece_nbytes = rounds.nbytes / n_pieces_of(team, what);
     size_t place_nbytes = NXR_NODE_SLOT_NBYTES / (size_t)rounds.n_places;
-    struct window window = {.nbytes = piece_nbytes / NXR_LINE_NBYTES * NXR_LINE_NBYTES};
+    struct window window = {.nbytes = rounds.nbytes / NXR_LINE_NBYTES * NXR_LINE_NBYTES};
     bool is_sender = nxr_node_sends(team, what, node->me);
     int status;
 
-    if (what->is_private && what->all_send && what->all_receive) {
-        return nxr_node_alltoall_slots(team, what, largest);
+    if (what->is_private) {
+        return what->all_send ? nxr_node_alltoall_slots(team, what, largest)
+                              : nxr_node_scatter_slots(team, what, largest);
     }
     place_nbytes = rounds.nbytes < place_nbytes ? rounds.nbytes : place_nbytes;
     place_nbytes = place_nbytes / NXR_LINE_NBYTES * NXR_LINE_NBYTES;

@@ -7,12 +7,29 @@
 
 #include "collective/node_collective.h"
 #include "collective/phase.h"
+#include "util/coll_table.h"
 
 /*
  * What a member copies into its slot in one round, if all do so and share cores: what all of them
  * copy should stay in the shared cache.
  */
 #define NXR_NODE_CROWD_NBYTES (256ul << 10)
+
+/*
+ * Where a slot has one piece, and members have cores of their own, the receivers follow the sender:
+ * it is cut into parts, which go into so many places in turn. Phases of shorter parts would cost
+ * more than their copies.
+ */
+#define NXR_NODE_STREAM_PLACES 8
+#define NXR_NODE_STREAM_NBYTES 8192
+
+static inline size_t nxr_node_stream_part(size_t nbytes)
+{
+    size_t part = nbytes / NXR_NODE_STREAM_PLACES, most = nxr_coll_table.copy_piece / 2;
+
+    part = part < most ? part : most;
+    return part < NXR_NODE_STREAM_NBYTES ? NXR_NODE_STREAM_NBYTES : part;
+}
 
 struct nxr_node_piece {
     const char *src;
@@ -93,13 +110,15 @@ static inline int nxr_node_wait_receivers(struct nixl_team *team, const struct n
 int nxr_node_copy_own(struct nixl_team *team, const struct nxr_exchange *what);
 
 /*
- * Through the slots, `largest` of all pieces: in windows (node_exchange.c), of all for all
- * (node_alltoall.c).
+ * Through the slots, `largest` of all pieces: one for all, in windows (node_exchange.c), one for
+ * each, of all (node_alltoall.c) or of one member (node_scatter.c).
  */
 int nxr_node_exchange_slots(struct nixl_team *team, const struct nxr_exchange *what,
                             size_t largest);
 int nxr_node_alltoall_slots(struct nixl_team *team, const struct nxr_exchange *what,
                             size_t largest);
+
+int nxr_node_scatter_slots(struct nixl_team *team, const struct nxr_exchange *what, size_t largest);
 
 /* Pieces that do not fit into cells: from where they lie, or through slots. (node_direct.c) */
 int nxr_node_exchange_large(struct nixl_team *team, const struct nxr_exchange *what,
