@@ -341,6 +341,7 @@ endif
 	%D%/collective/node_reduce.c \
 	%D%/collective/node_reduce_chain.c \
 	%D%/collective/node_reduce_direct.c \
+	%D%/collective/node_scan.c \
 	%D%/collective/node_scatter.c \
 	%D%/collective/node_wake.c \
 	%D%/collective/phase.h \

@@ -42,6 +42,9 @@ int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *w
 /* A large reduction other than NXR_SCAN on any buffers, if members share cores; no `begins'. */
 int nxr_node_reduce_chain(struct nixl_team *team, const struct nxr_reduction *what);
 
+/* A large NXR_SCAN. */
+int nxr_node_scan(struct nixl_team *team, const struct nxr_reduction *what);
+
 /*
  * Bytes that each member combines, in whole elements; the last members may have less, or nothing.
  */

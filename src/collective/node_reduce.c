@@ -5,7 +5,8 @@
  * its share, a piece of every share at a time. In a round, each member copies its operands for the
  * others into its slot, combines the piece of its own share, and copies the results of the others
  * out of their slots. If all can reach the buffers of all, this is done without slots
- * (node_reduce_direct.c); if members share cores, one after the other (node_reduce_chain.c).
+ * (node_reduce_direct.c); if members share cores, one after the other (node_reduce_chain.c). Large
+ * prefixes go along a chain (node_scan.c).
  * Operands are always combined in the order of the members, no matter which member does it.
  */
 #include "config.h"
@@ -70,12 +71,6 @@ static int reduce_cells(struct nixl_team *team, const struct nxr_reduction *what
     return status;
 }
 
-/* How many operands, from the first member's on, make up the result of a scan. */
-static int count_prefix(const struct nxr_node *node, const struct nxr_reduction *what)
-{
-    return node->me + !what->is_exclusive;
-}
-
 static int scan_cells(struct nixl_team *team, const struct nxr_reduction *what)
 {
     struct nxr_node *node = &team->node;
@@ -85,7 +80,8 @@ static int scan_cells(struct nixl_team *team, const struct nxr_reduction *what)
     for (int i = 0; i < node->me && status == NIXL_OK; i++) {
         status = nxr_node_wait_cell(team, i, phase);
     }
-    return status == NIXL_OK ? combine_cells(team, what, phase, count_prefix(node, what)) : status;
+    return status == NIXL_OK ? combine_cells(team, what, phase, node->me + !what->is_exclusive)
+                             : status;
 }
 
 static int reduce_scatter_cells(struct nixl_team *team, const struct nxr_reduction *what)
@@ -355,42 +351,6 @@ static int reduce_shares(struct nixl_team *team, const struct nxr_reduction *wha
     return status == NIXL_OK ? nxr_trial_end(team, &run) : status;
 }
 
-/* ---- large: prefixes ------------------------------------------------------------------------- */
-
-/* Each member has a piece of its operands in one half of its slot, in turn. */
-static int scan_pieces(struct nixl_team *team, const struct nxr_reduction *what)
-{
-    struct nxr_node *node = &team->node;
-    size_t half = NXR_NODE_SLOT_NBYTES / 2;
-    size_t piece = round_down(half, what->combine.element_nbytes);
-    int n_operands = count_prefix(node, what), status = nxr_node_reuse_slot(team);
-
-    for (size_t at = 0, round = 0; at < what->nbytes && status == NIXL_OK; at += piece, round++) {
-        size_t nbytes = what->nbytes - at < piece ? what->nbytes - at : piece;
-
-        if (round > 1) { /* all have left the round in which this half was read */
-            status = nxr_node_wait_all(team, node->phase);
-        }
-        if (status != NIXL_OK) {
-            return status;
-        }
-        nxr_copy(nxr_node_slot(node, node->me) + round % 2 * half, (const char *)what->src + at,
-                 nbytes);
-        nxr_node_publish(node, node->phase + 1);
-        for (int i = 0; i < n_operands && status == NIXL_OK; i++) {
-            status = nxr_node_wait(team, i, node->phase);
-            team->srcs[i] = nxr_node_slot(node, i) + round % 2 * half;
-        }
-        if (status == NIXL_OK && n_operands > 0) {
-            nxr_combine_all(&what->combine, (char *)what->dst + at, team->srcs, (size_t)n_operands,
-                            nbytes);
-        }
-    }
-    nxr_node_publish(node, node->phase + 1);
-    nxr_node_lend_slot(node, -1);
-    return status;
-}
-
 /* ---- all ------------------------------------------------------------------------------------- */
 
 int nxr_node_reduce(struct nixl_team *team, const struct nxr_reduction *what)
@@ -419,6 +379,6 @@ int nxr_node_reduce(struct nixl_team *team, const struct nxr_reduction *what)
     case NXR_REDUCE_SCATTER:
         return is_small ? reduce_scatter_cells(team, what) : reduce_shares(team, what);
     default:
-        return is_small ? scan_cells(team, what) : scan_pieces(team, what);
+        return is_small ? scan_cells(team, what) : nxr_node_scan(team, what);
     }
 }
