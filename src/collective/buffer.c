@@ -39,6 +39,7 @@ struct told_offer {
     struct told_buffer src;
     struct told_buffer dst;
     bool has_device;
+    bool cannot_write;
     bool has_kernel;
 };
 _Static_assert(sizeof(struct told_offer) <= NXR_NODE_CELL_ROOM, "an offer fits into a cell");
@@ -110,7 +111,7 @@ static int wait_offers(struct nixl_team *team, const struct nxr_offer *offer, ui
             return status;
         }
         told = told_by(team, offer->root, phase);
-        *is_any_p = is_there(&told->src) || is_there(&told->dst);
+        *is_any_p = is_there(&told->src) || is_there(&told->dst) || told->has_device;
     }
     return *is_any_p ? nxr_node_wait_cells(team, phase) : NIXL_OK;
 }
@@ -127,6 +128,7 @@ static unsigned what_is_good(const struct nixl_team *team, uint64_t phase, bool 
         has_kernels &= told->has_kernel && told->src.state == OFFER_IN_REGION &&
                        (told->dst.state == OFFER_IN_REGION || told->dst.state == OFFER_NONE);
         has_device |= told->has_device;
+        bad |= told->cannot_write ? NXR_BUFFER_DST : 0u;
         elsewhere |= told->src.state == OFFER_ELSEWHERE ? NXR_BUFFER_SRC : 0u;
 
         offered |= (is_there(&told->src) ? NXR_BUFFER_SRC : 0u) |
@@ -242,7 +244,9 @@ static int offer_anew(struct nixl_team *team, const struct nxr_offer *offer, uns
 {
     struct nxr_node *node = &team->node;
     uint64_t phase = node->phase + 1;
-    struct told_offer told = {.has_device = offer->has_device, .has_kernel = offer->by != NULL};
+    struct told_offer told = {.has_device = offer->has_device,
+                              .cannot_write = offer->cannot_write,
+                              .has_kernel = offer->by != NULL};
     unsigned good;
     uint32_t reached;
     bool is_any = false;

@@ -26,12 +26,13 @@ struct nxr_offer {
     size_t src_nbytes;
     void *dst;
     size_t dst_nbytes;
-    bool has_no_src;            /* src exists, but must not be read */
-    bool is_in_region;          /* memory outside of regions is not shared */
-    bool has_device;            /* this member writes device memory: only regions can be read */
-    bool for_kernels;           /* all buffers, by kernels of all members, or none */
-    bool is_rooted;             /* nothing is shared unless `root' has something to offer */
-    int root;                   /* its number on this host */
+    bool has_no_src;   /* src exists, but must not be read */
+    bool is_in_region; /* memory outside of regions is not shared */
+    bool has_device;   /* this member writes device memory: only regions can be read */
+    bool cannot_write; /* it has in device memory what it would write into dst of others */
+    bool for_kernels;  /* all buffers, by kernels of all members, or none */
+    bool is_rooted; /* nothing is shared unless `root' offers a buffer, or writes device memory */
+    int root;       /* its number on this host */
     const struct nxr_range *by; /* ... the device of this member's kernel; NULL: none */
 };
 

@@ -2,7 +2,8 @@
 /*
  * Large data that moves on one host, copied once, from its source to its destination (buffer.h), if
  * that is faster than through slots (trial.h). A member that receives reads what the senders have
- * for it; in a broadcast, all members may work. Data may be device memory.
+ * for it. In a gather, the senders write, so that the root does not do all the work; in a broadcast,
+ * all members do both. Data may be device memory.
  */
 #include "config.h"
 
@@ -33,16 +34,56 @@ static size_t src_nbytes_of(const struct nixl_team *team, const struct nxr_excha
     return end;
 }
 
-/* The offset in a sender's src of the piece for this member. */
-static size_t offset_at(const struct nixl_team *team, const struct nxr_exchange *what, int sender)
+/* How many bytes of dst others write. */
+static size_t dst_nbytes_of(const struct nixl_team *team, const struct nxr_exchange *what)
+{
+    size_t end = 0;
+
+    for (int i = 0; i < team->node.size; i++) {
+        struct nxr_node_piece piece = nxr_node_piece_from(team, what, i);
+        size_t piece_end = (size_t)(piece.dst - (char *)what->dst) + piece.nbytes;
+
+        end = piece_end > end ? piece_end : end;
+    }
+    return end;
+}
+
+static bool is_gather(const struct nxr_exchange *what)
+{
+    return what->all_send && !what->all_receive;
+}
+
+/* A piece in a buffer of its owner. */
+struct place {
+    size_t offset;
+    size_t nbytes;
+};
+
+/*
+ * If members do not know each other's sizes, those with a piece for each of the others, or from
+ * each, tell in their slots where it is.
+ */
+static int tell_places(struct nixl_team *team, const size_t *offsets, const size_t *nbytes)
+{
+    struct nxr_node *node = &team->node;
+    struct place *places = (void *)nxr_node_slot(node, node->me);
+    int status = nxr_node_reuse_slot(team);
+
+    for (int i = 0; i < node->size && status == NIXL_OK; i++) {
+        places[i] = (struct place){offsets[team->local[i]], nbytes[team->local[i]]};
+    }
+    return status;
+}
+
+/* Where another has the piece for this member in its src, or the root that from it in its dst. */
+static struct place place_at(const struct nixl_team *team, const struct nxr_exchange *what,
+                             int owner)
 {
     const struct nxr_node *node = &team->node;
 
-    if (!what->is_private) {
-        return 0;
-    }
-    return what->is_vector ? ((const size_t *)(void *)nxr_node_slot(node, sender))[node->me]
-                           : (size_t)team->local[node->me] * what->nbytes;
+    return what->is_vector
+               ? ((const struct place *)(void *)nxr_node_slot(node, owner))[node->me]
+               : (struct place){(size_t)team->local[node->me] * what->nbytes, what->nbytes};
 }
 
 static int copy_from_src(struct nixl_team *team, const struct nxr_exchange *what)
@@ -56,17 +97,43 @@ static int copy_from_src(struct nixl_team *team, const struct nxr_exchange *what
         struct nxr_node_piece piece = nxr_node_piece_from(team, what, i);
 
         if (nxr_node_sends(team, what, i) && piece.nbytes > 0) {
-            status = nxr_buffer_read(team, i, offset_at(team, what, i), piece.dst, piece.nbytes);
+            size_t at = what->is_private ? place_at(team, what, i).offset : 0;
+
+            status = nxr_buffer_read(team, i, at, piece.dst, piece.nbytes);
         }
     }
     if (status != NIXL_OK) {
         return status;
     }
     nxr_node_publish(node, node->phase + 1);
-    if (nxr_node_sends(team, what,
-                       node->me)) { /* until then src is read, and offsets in the slot */
-        nxr_node_lend_slot(node, -1);
+    if (nxr_node_sends(team, what, node->me)) {
+        nxr_node_lend_slot(node, -1); /* until then src is read, and the places in the slot */
         status = nxr_node_wait_receivers(team, what, node->phase);
+    }
+    return status == NIXL_OK ? nxr_node_check(team) : status;
+}
+
+/* A gather in which each member writes its piece into the root's dst, all at the same time. */
+static int copy_to_root(struct nixl_team *team, const struct nxr_exchange *what)
+{
+    struct nxr_node *node = &team->node;
+    int root = team->local_index[what->root], status;
+
+    if (node->me == root) {
+        status = nxr_node_copy_own(team, what);
+    } else {
+        struct place place = place_at(team, what, root);
+        size_t nbytes = what->nbytes < place.nbytes ? what->nbytes : place.nbytes;
+
+        status = nxr_buffer_write(team, root, place.offset, what->src, nbytes);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    nxr_node_publish(node, node->phase + 1);
+    if (node->me == root) {
+        status = nxr_node_wait_all(team, node->phase);
+        nxr_node_lend_slot(node, node->me); /* all have read the places in it */
     }
     return status == NIXL_OK ? nxr_node_check(team) : status;
 }
@@ -79,42 +146,60 @@ static enum nxr_trial_operation exchange_operation(const struct nxr_exchange *wh
     return what->all_receive ? NXR_TRIAL_ALLGATHER : NXR_TRIAL_GATHER;
 }
 
+/* What this member lets others read and write; tells places that they cannot know. */
+static int make_offer(struct nixl_team *team, const struct nxr_exchange *what,
+                      struct nxr_offer *offer)
+{
+    bool is_sender = nxr_node_sends(team, what, team->node.me);
+    bool is_receiver = nxr_node_receives(team, what, team->node.me);
+
+    *offer = (struct nxr_offer){
+        .has_device = is_receiver && nxr_range_find(what->dst) != NULL,
+        .is_rooted = !what->all_send || !what->all_receive,
+    };
+    if (offer->is_rooted) {
+        offer->root = team->local_index[what->root];
+    }
+    if (is_sender) {
+        offer->src = what->src;
+        offer->src_nbytes = src_nbytes_of(team, what);
+        offer->has_no_src = what->is_private && what->src == what->dst; /* it is overwritten */
+    }
+    if (is_gather(what) && !is_receiver) {
+        offer->cannot_write = nxr_range_find(what->src) != NULL;
+    } else if (is_gather(what)) {
+        offer->src = NULL;
+        offer->dst = what->dst;
+        offer->dst_nbytes = dst_nbytes_of(team, what);
+        return what->is_vector ? tell_places(team, what->dst_offsets, what->dst_nbytes) : NIXL_OK;
+    }
+    return is_sender && what->is_private && what->is_vector
+               ? tell_places(team, what->src_offsets, what->src_nbytes)
+               : NIXL_OK;
+}
+
 int nxr_node_exchange_large(struct nixl_team *team, const struct nxr_exchange *what, size_t largest)
 {
-    struct nxr_node *node = &team->node;
-    struct nxr_offer offer = {.src = NULL};
+    unsigned wanted = is_gather(what) ? NXR_BUFFER_DST : NXR_BUFFER_SRC, shared = 0;
+    struct nxr_offer offer;
     struct nxr_trial_run run;
-    unsigned shared = 0;
-    int status = NIXL_OK;
+    int status;
 
     if (largest < nxr_coll_table.direct_from) {
         return nxr_plan_is_making(team) ? NXR_PLANNED
                                         : nxr_node_exchange_slots(team, what, largest);
     }
-    if (nxr_node_sends(team, what, node->me)) {
-        offer.src = what->src;
-        offer.src_nbytes = src_nbytes_of(team, what);
-        offer.has_no_src = what->is_private && what->src == what->dst; /* it is overwritten */
-        if (what->is_private && what->is_vector) {
-            size_t *offsets = (void *)nxr_node_slot(node, node->me);
-
-            status = nxr_node_reuse_slot(team);
-            for (int i = 0; i < node->size && status == NIXL_OK; i++) {
-                offsets[i] = what->src_offsets[team->local[i]];
-            }
-        }
-    }
-    offer.has_device = nxr_node_receives(team, what, node->me) && nxr_range_find(what->dst) != NULL;
-    offer.is_rooted = !what->all_send; /* else those of the others count */
-    offer.root = offer.is_rooted ? team->local_index[what->root] : 0;
-    if (status == NIXL_OK) {
-        status = nxr_trial_offer(team, exchange_operation(what), largest, NXR_BUFFER_SRC, &offer,
-                                 &shared, &run);
-    }
+    status = make_offer(team, what, &offer);
     if (status == NIXL_OK) {
         status =
-            shared != 0 ? copy_from_src(team, what) : nxr_node_exchange_slots(team, what, largest);
+            nxr_trial_offer(team, exchange_operation(what), largest, wanted, &offer, &shared, &run);
     }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    status = (shared & NXR_BUFFER_DST) != 0   ? copy_to_root(team, what)
+             : (shared & NXR_BUFFER_SRC) != 0 ? copy_from_src(team, what)
+                                              : nxr_node_exchange_slots(team, what, largest);
     return status == NIXL_OK ? nxr_trial_end(team, &run) : status;
 }
 
