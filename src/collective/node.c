@@ -18,8 +18,13 @@
 
 #include <linux/futex.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 /* Sleepers check at this interval: a waker may be stopped, or die, before it rings. */
 #define MAX_SLEEP_NS (1 * NXR_S)
@@ -142,6 +147,14 @@ void nxr_node_close(struct nixl_team *team)
     (void)nixl_region_close(node->region, NXR_S);
     node->region = NULL;
     node->head = NULL;
+}
+
+void nxr_node_populate_slot(struct nxr_node *node)
+{
+    if (!node->has_slot) {
+        node->has_slot = true;
+        (void)madvise(nxr_node_slot(node, node->me), NXR_NODE_SLOT_NBYTES, MADV_POPULATE_WRITE);
+    }
 }
 
 /* ---- visits ---------------------------------------------------------------------------------- */

@@ -6,18 +6,22 @@
  * windows of one or more rounds. The member behind the root comes first: if the root goes round from
  * call to call, the next one can begin while this one works.
  *
- * Each window is a phase, and the end is one. Members skip the phases of others: one that has
- * copied a window out publishes the phase of that window, if its place is used again.
+ * A round has a few phases, each for the windows of a few members, and the end is one. Few, for a
+ * member that is many phases ahead of others must wait before it reuses a cell. Members skip the
+ * phases of others: one that has copied a window out publishes its phase, if the place is used again.
  */
 #include "config.h"
 
 #include "collective/device.h"
 #include "collective/node_piece.h"
 
+#define MAX_GROUPS 4
+
 struct scatter {
     const struct nxr_exchange *what;
     int root;             /* on this host */
     size_t n_others;      /* members that receive through the slot */
+    size_t n_groups;      /* of these members; the first one is a group of its own */
     size_t window_nbytes; /* of each piece, in one round */
     size_t n_rounds;
     size_t n_places; /* for the windows of a round */
@@ -47,10 +51,22 @@ static void scatter_cut(const struct nxr_node *node, struct scatter *scatter, si
     scatter->n_rounds = (largest + scatter->window_nbytes - 1) / scatter->window_nbytes;
 }
 
-/* The phase of a round's window for the k-th member behind the root. */
+/* The group of the k-th member behind the root. */
+static size_t group_of(const struct scatter *scatter, size_t k)
+{
+    return k == 1 ? 0 : 1 + (k - 2) * (scatter->n_groups - 1) / (scatter->n_others - 1);
+}
+
+/* The phase of the windows of a round for the k-th member and others. */
 static uint64_t scatter_phase_of(const struct scatter *scatter, size_t round, size_t k)
 {
-    return scatter->begun + round * scatter->n_others + k;
+    return scatter->begun + round * scatter->n_groups + group_of(scatter, k) + 1;
+}
+
+/* Is the k-th member the last one of its phase? */
+static bool ends_phase(const struct scatter *scatter, size_t k)
+{
+    return k == scatter->n_others || group_of(scatter, k) != group_of(scatter, k + 1);
 }
 
 static char *scatter_place_of(const struct nxr_node *node, const struct scatter *scatter,
@@ -95,7 +111,7 @@ static int scatter_send(struct nixl_team *team, const struct scatter *scatter)
             if (status != NIXL_OK) {
                 return status;
             }
-            if (!node->is_crowded || k == scatter->n_others) {
+            if (k == scatter->n_others || (!node->is_crowded && ends_phase(scatter, k))) {
                 nxr_node_publish(node, scatter_phase_of(scatter, round, k));
             }
         }
@@ -136,6 +152,7 @@ int nxr_node_scatter_slots(struct nixl_team *team, const struct nxr_exchange *wh
     bool is_root = node->me == scatter.root;
     int status;
 
+    scatter.n_groups = scatter.n_others < MAX_GROUPS ? scatter.n_others : MAX_GROUPS;
     scatter_cut(node, &scatter, largest);
     status = is_root ? scatter_send(team, &scatter) : scatter_receive(team, &scatter);
     if (status != NIXL_OK) {

@@ -49,6 +49,9 @@ static int trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size
     bool is_measured = nxr_coll_table.process_vm_from == 0;
     int status;
 
+    if (is_measured && !trial->is_agreed && offer->src != NULL) {
+        nxr_node_populate_slot(&team->node); /* a root that goes round has another slot each time */
+    }
     offer->is_in_region = is_measured ? !trial->is_agreed || trial->path == NXR_TRIAL_BY_SLOTS
                                       : is_in_region_by_limit(of, nbytes);
     if ((!is_measured || trial->is_agreed) && nxr_plan_shares_nothing(team, offer)) {
