@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
 #endif
 
@@ -149,12 +150,11 @@ void nxr_node_close(struct nixl_team *team)
     node->head = NULL;
 }
 
-void nxr_node_populate_slot(struct nxr_node *node)
+void nxr_node_populate_slot(const struct nxr_node *node, int member, size_t nbytes)
 {
-    if (!node->has_slot) {
-        node->has_slot = true;
-        (void)madvise(nxr_node_slot(node, node->me), NXR_NODE_SLOT_NBYTES, MADV_POPULATE_WRITE);
-    }
+    (void)madvise(nxr_node_slot(node, member),
+                  nbytes < NXR_NODE_SLOT_NBYTES ? nbytes : NXR_NODE_SLOT_NBYTES,
+                  member == node->me ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
 }
 
 /* ---- visits ---------------------------------------------------------------------------------- */

@@ -70,7 +70,6 @@ struct nxr_node {
     uint64_t phase;    /* that this member has published */
     uint64_t known;    /* that all are known to have published */
     uint64_t slot_due; /* when its readers have published this, this member's slot is free */
-    bool has_slot;     /* its pages are there: nxr_node_populate_slot() */
     int slot_reader;   /* the only member that reads it, or -1: all may; the own number: nobody */
 };
 
@@ -92,8 +91,8 @@ int nxr_node_visit(struct nixl_team *team);
 void nxr_node_leave(struct nxr_node *node);
 void nxr_node_wait_visits(struct nixl_team *team);
 
-/* Have the pages of this member's slot now, so that its first use takes no longer than others. */
-void nxr_node_populate_slot(struct nxr_node *node);
+/* Map the pages at the beginning of a slot now, so that the first use takes no longer than others. */
+void nxr_node_populate_slot(const struct nxr_node *node, int member, size_t nbytes);
 
 /* The slow paths of the functions below. */
 int nxr_node_wait_slow(struct nixl_team *team, int member, uint64_t phase);

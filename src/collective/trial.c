@@ -18,11 +18,25 @@
 
 #include <string.h>
 
-/* Each path so many times: the first of them has page faults, and others may be disturbed. */
-#define RUNS_OF_A_PATH 4
+/* How the times of an operation are judged. */
+struct judging {
+    bool
+        is_rooted; /* the member that takes longest counts, which changes with the root; else all */
+    float clearly; /* process_vm calls have to take less than this part of the time by slots */
+};
 
-/* process_vm calls have to be faster by so much: slots need no permission, and fail less often. */
-#define CLEARLY 0.97
+/*
+ * Slots need no permission, and fail less often. The root of a scatter may go on once it has filled
+ * its slot, but has to wait until all have read its src. The root of a gather reads afterwards what
+ * others have written, from their caches; from slots, it has read it already: with data that
+ * changes, both are equal where the calls are so far apart.
+ */
+static const struct judging judgings[NXR_TRIAL_OPERATIONS] = {
+    [NXR_TRIAL_BROADCAST] = {true, 0.97f},  [NXR_TRIAL_SCATTER] = {true, 0.9f},
+    [NXR_TRIAL_GATHER] = {true, 0.6f},      [NXR_TRIAL_ALLGATHER] = {false, 0.97f},
+    [NXR_TRIAL_ALLTOALL] = {false, 0.97f},  [NXR_TRIAL_REDUCE] = {false, 0.97f},
+    [NXR_TRIAL_ALLREDUCE] = {false, 0.97f}, [NXR_TRIAL_REDUCE_SCATTER] = {false, 0.97f},
+};
 
 static struct nxr_trial *trial_of(struct nixl_team *team, enum nxr_trial_operation of,
                                   size_t nbytes)
@@ -41,6 +55,29 @@ static bool is_in_region_by_limit(enum nxr_trial_operation of, size_t nbytes)
     return nbytes < nxr_coll_table.process_vm_from || of == NXR_TRIAL_ALLGATHER;
 }
 
+/*
+ * Map what the call writes and reads in slots: if a root goes round, it is another one's in each
+ * call, and page faults would count as time of the path.
+ */
+static void trial_populate_slots(const struct nixl_team *team, enum nxr_trial_operation of,
+                                 size_t nbytes, const struct nxr_offer *offer)
+{
+    const struct nxr_node *node = &team->node;
+    bool is_gather = of == NXR_TRIAL_GATHER;
+    bool has_pieces = of == NXR_TRIAL_SCATTER || of == NXR_TRIAL_ALLTOALL;
+    size_t slot_nbytes = nbytes < NXR_NODE_SLOT_NBYTES ? nbytes : NXR_NODE_SLOT_NBYTES;
+
+    slot_nbytes *= has_pieces ? (size_t)node->size : 1;
+    for (int i = 0; i < node->size; i++) {
+        bool is_sender = !offer->is_rooted || (i == offer->root) != is_gather;
+        bool is_reader = !is_gather || node->me == offer->root;
+
+        if (is_sender && (i == node->me || is_reader)) {
+            nxr_node_populate_slot(node, i, slot_nbytes);
+        }
+    }
+}
+
 static int trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t nbytes,
                        unsigned wanted, struct nxr_offer *offer, unsigned *shared_p,
                        struct nxr_trial_run *run)
@@ -49,8 +86,8 @@ static int trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size
     bool is_measured = nxr_coll_table.process_vm_from == 0;
     int status;
 
-    if (is_measured && !trial->is_agreed && offer->src != NULL) {
-        nxr_node_populate_slot(&team->node); /* a root that goes round has another slot each time */
+    if (is_measured && !trial->is_agreed) {
+        trial_populate_slots(team, of, nbytes, offer);
     }
     offer->is_in_region = is_measured ? !trial->is_agreed || trial->path == NXR_TRIAL_BY_SLOTS
                                       : is_in_region_by_limit(of, nbytes);
@@ -64,7 +101,8 @@ static int trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size
         return status;
     }
     run->trial = trial;
-    run->path = trial->n_runs % 2 == 0 ? NXR_TRIAL_BY_SLOTS : NXR_TRIAL_BY_PROCESS_VM;
+    run->of = of;
+    run->path = trial->n_runs < NXR_TRIAL_RUNS ? NXR_TRIAL_BY_SLOTS : NXR_TRIAL_BY_PROCESS_VM;
     run->started_ns =
         nxr_now_ns(); /* all have met, or seen the root; a second offer is part of the path */
     if (run->path == NXR_TRIAL_BY_PROCESS_VM || nxr_plan_is_making(team)) {
@@ -85,13 +123,41 @@ int nxr_trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t 
     return status == NIXL_OK && nxr_plan_is_making(team) ? NXR_PLANNED : status;
 }
 
-/* All tell their times; the sums decide. */
-static int trial_agree(struct nixl_team *team, struct nxr_trial *trial)
+/* What a run took, in ns, from what all members have told of it. */
+static float run_time(const struct nxr_node *node, uint64_t phase, size_t run, bool is_rooted)
+{
+    float longest = 0, sum = 0, ns;
+
+    for (int i = 0; i < node->size; i++) {
+        memcpy(&ns, nxr_node_cell(node, i, phase)->bytes + run * sizeof(ns), sizeof(ns));
+        longest = ns > longest ? ns : longest;
+        sum += ns;
+    }
+    return is_rooted ? longest : sum / (float)node->size;
+}
+
+static float best_time(const struct nxr_node *node, uint64_t phase, enum nxr_trial_path path,
+                       bool is_rooted)
+{
+    float best = 0;
+
+    for (size_t run = 0; run < NXR_TRIAL_RUNS; run++) {
+        float ns = run_time(node, phase, (size_t)path * NXR_TRIAL_RUNS + run, is_rooted);
+
+        best = run == 0 || ns < best ? ns : best;
+    }
+    return best;
+}
+
+/* All tell their times. */
+static int trial_agree(struct nixl_team *team, const struct nxr_trial_run *run)
 {
     struct nxr_node *node = &team->node;
     uint64_t phase = node->phase + 1;
-    double sums[NXR_TRIAL_PATHS] = {0};
-    int status = nxr_node_put_cell(team, trial->best_ns, sizeof(trial->best_ns));
+    struct nxr_trial *trial = run->trial;
+    const struct judging *judging = &judgings[run->of];
+    float by_slots, by_process_vm;
+    int status = nxr_node_put_cell(team, trial->ns, sizeof(trial->ns));
 
     if (status == NIXL_OK) {
         status = nxr_node_wait_cells(team, phase);
@@ -99,35 +165,24 @@ static int trial_agree(struct nixl_team *team, struct nxr_trial *trial)
     if (status != NIXL_OK) {
         return status;
     }
-    for (int i = 0; i < node->size; i++) {
-        float told[NXR_TRIAL_PATHS];
-
-        memcpy(told, nxr_node_cell(node, i, phase)->bytes, sizeof(told));
-        sums[NXR_TRIAL_BY_SLOTS] += told[NXR_TRIAL_BY_SLOTS];
-        sums[NXR_TRIAL_BY_PROCESS_VM] += told[NXR_TRIAL_BY_PROCESS_VM];
-    }
-    trial->path = sums[NXR_TRIAL_BY_PROCESS_VM] < CLEARLY * sums[NXR_TRIAL_BY_SLOTS]
-                      ? NXR_TRIAL_BY_PROCESS_VM
-                      : NXR_TRIAL_BY_SLOTS;
+    by_slots = best_time(node, phase, NXR_TRIAL_BY_SLOTS, judging->is_rooted);
+    by_process_vm = best_time(node, phase, NXR_TRIAL_BY_PROCESS_VM, judging->is_rooted);
+    trial->path =
+        by_process_vm < judging->clearly * by_slots ? NXR_TRIAL_BY_PROCESS_VM : NXR_TRIAL_BY_SLOTS;
     trial->is_agreed = true;
     nxr_debug(COLL, "%s of %d members here: slots %.1f us, process_vm %.1f us", team->operation,
-              node->size, sums[NXR_TRIAL_BY_SLOTS] / node->size * 1e-3,
-              sums[NXR_TRIAL_BY_PROCESS_VM] / node->size * 1e-3);
+              node->size, by_slots * 1e-3, by_process_vm * 1e-3);
     return NIXL_OK;
 }
 
 int nxr_trial_end(struct nixl_team *team, const struct nxr_trial_run *run)
 {
     struct nxr_trial *trial = run->trial;
-    float took_ns;
 
     if (trial == NULL) {
         return NIXL_OK;
     }
-    took_ns = (float)(nxr_now_ns() - run->started_ns);
-    if (trial->n_runs < NXR_TRIAL_PATHS || took_ns < trial->best_ns[run->path]) {
-        trial->best_ns[run->path] = took_ns;
-    }
+    trial->ns[run->path][trial->n_runs % NXR_TRIAL_RUNS] = (float)(nxr_now_ns() - run->started_ns);
     trial->n_runs++;
-    return trial->n_runs < NXR_TRIAL_PATHS * RUNS_OF_A_PATH ? NIXL_OK : trial_agree(team, trial);
+    return trial->n_runs < NXR_TRIAL_PATHS * NXR_TRIAL_RUNS ? NIXL_OK : trial_agree(team, run);
 }

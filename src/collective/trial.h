@@ -3,9 +3,9 @@
  * How large data that lies in no region gets to the other members of the host: through slots, where
  * it is copied twice, or by process_vm calls, once, but with a cost per page. Which is faster
  * depends on the machine, the operation, its size, and how many members share the caches, so a team
- * measures it: its first calls of an operation and of a size class take turns, and then the
- * members agree on the path whose best time is shorter. Open MPI's ADCL and MVAPICH2 tune at run
- * time likewise.
+ * measures it: its first calls of an operation and of a size class go by one path, the next ones by
+ * the other, and then the members agree on the path whose best time is shorter. Open MPI's ADCL and
+ * MVAPICH2 tune at run time likewise.
  *
  * All members choose alike: what counts are calls that all of them made, and times that all of them
  * told. The limit process_vm_from (coll_table.h) replaces the measurement.
@@ -21,6 +21,7 @@
 /* The call under way, as far as it is measured. */
 struct nxr_trial_run {
     struct nxr_trial *trial; /* NULL: it is not */
+    enum nxr_trial_operation of;
     enum nxr_trial_path path;
     int64_t started_ns;
 };

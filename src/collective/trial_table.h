@@ -26,8 +26,14 @@ enum nxr_trial_path { NXR_TRIAL_BY_SLOTS, NXR_TRIAL_BY_PROCESS_VM, NXR_TRIAL_PAT
 /* Sizes of one power of two are a class; larger ones than the last belong to it. */
 #define NXR_TRIAL_CLASSES 16
 
+/*
+ * Each path so many times, one after the other: the first time has page faults and what the other
+ * path has left in the caches, and others may be disturbed.
+ */
+#define NXR_TRIAL_RUNS 4
+
 struct nxr_trial {
-    float best_ns[NXR_TRIAL_PATHS]; /* of this member */
+    float ns[NXR_TRIAL_PATHS][NXR_TRIAL_RUNS]; /* of this member */
     uint8_t n_runs;
     uint8_t is_agreed;
     uint8_t path; /* enum nxr_trial_path; if is_agreed */

@@ -47,7 +47,8 @@ extern const struct guarantee conf_data[], conf_order[], conf_notify[], conf_reg
     conf_request[], conf_atomic[], conf_signal[], conf_event[], conf_job[], conf_kinds[],
     conf_xfer[], conf_xfer_data[], conf_channel[], conf_collective[], conf_reduction[], conf_team[],
     conf_later[], conf_pair[], conf_grant[], conf_extended[], conf_access[], conf_extents[],
-    conf_extents_xfer[], conf_kinds_channel[], conf_kinds_collective[], conf_prepared[];
+    conf_extents_xfer[], conf_kinds_channel[], conf_kinds_collective[], conf_prepared[],
+    conf_mixture[];
 
 /* Rounds of a stress loop: `n` scaled by what the machine is asked for. */
 static inline unsigned conf_rounds(unsigned n)

@@ -22,6 +22,7 @@ EXTRA_PROGRAMS += %D%/conformance
 	%D%/notify.c \
 	%D%/order.c \
 	%D%/pair.c \
+	%D%/mixture.c \
 	%D%/prepared.c \
 	%D%/reduction.c \
 	%D%/region.c \

@@ -45,6 +45,7 @@ static const struct guarantee *const tables[] = {
     conf_grant,         conf_extended,     conf_kinds_collective,
     conf_kinds_channel, conf_job,          conf_access,
     conf_extents,       conf_extents_xfer, conf_prepared,
+    conf_mixture,
 };
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
 
