@@ -91,7 +91,7 @@ int nxr_node_visit(struct nixl_team *team);
 void nxr_node_leave(struct nxr_node *node);
 void nxr_node_wait_visits(struct nixl_team *team);
 
-/* Map the pages at the beginning of a slot now, so that the first use takes no longer than others. */
+/* Map the first pages of a slot now, so that its first use takes no longer than others. */
 void nxr_node_populate_slot(const struct nxr_node *node, int member, size_t nbytes);
 
 /* The slow paths of the functions below. */

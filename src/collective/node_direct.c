@@ -2,8 +2,8 @@
 /*
  * Large data that moves on one host, copied once, from its source to its destination (buffer.h), if
  * that is faster than through slots (trial.h). A member that receives reads what the senders have
- * for it. In a gather, the senders write, so that the root does not do all the work; in a broadcast,
- * all members do both. Data may be device memory.
+ * for it. In a gather, the senders write, so that the root does not do all the work; in a
+ * broadcast, all members do both. Data may be device memory.
  */
 #include "config.h"
 

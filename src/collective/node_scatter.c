@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pieces of one member for each of the others on its host, through its slot. The root copies them in
- * one after the other, and each member copies its own out as soon as it is there. Pieces that do
+ * Pieces of one member for each of the others on its host, through its slot. The root copies them
+ * in one after the other, and each member copies its own out as soon as it is there. Pieces that do
  * not fit into the slot go in rounds, a window of each in a round; the slot has places for the
- * windows of one or more rounds. The member behind the root comes first: if the root goes round from
- * call to call, the next one can begin while this one works.
+ * windows of one or more rounds. The member behind the root comes first: if the root goes round
+ * from call to call, the next one can begin while this one works.
  *
  * A round has a few phases, each for the windows of a few members, and the end is one. Few, for a
  * member that is many phases ahead of others must wait before it reuses a cell. Members skip the
- * phases of others: one that has copied a window out publishes its phase, if the place is used again.
+ * phases of others: one that has copied a window out publishes its phase, if the place is used
+ * again.
  */
 #include "config.h"
 

@@ -162,7 +162,7 @@ static void mix(const struct mixed *call, struct buffer *src, struct buffer *dst
     }
 }
 
-/* A kind that is drawn is called a few times in a row: by turns of the root, or with the same one. */
+/* A kind that is drawn is called a few times in a row, with the same root or in turns. */
 static void collectives_follow_each_other_in_any_order(void)
 {
     size_t all = (size_t)conf.size * MAX_NBYTES;
