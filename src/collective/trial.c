@@ -20,9 +20,8 @@
 
 /* How the times of an operation are judged. */
 struct judging {
-    bool
-        is_rooted; /* the member that takes longest counts, which changes with the root; else all */
-    float clearly; /* process_vm calls have to take less than this part of the time by slots */
+    bool is_rooted; /* the slowest member counts, which changes with the root; else the mean */
+    float clearly;  /* process_vm calls have to take less than this part of the time by slots */
 };
 
 /*
@@ -56,8 +55,9 @@ static bool is_in_region_by_limit(enum nxr_trial_operation of, size_t nbytes)
 }
 
 /*
- * Map what the call writes and reads in slots: if a root goes round, it is another one's in each
- * call, and page faults would count as time of the path.
+ * Map what a run by slots writes and reads there: if a root goes round, it is another one's slot in
+ * each run, and page faults would count as time of the path. Not before the first run: buffers that
+ * lie in regions are never measured.
  */
 static void trial_populate_slots(const struct nixl_team *team, enum nxr_trial_operation of,
                                  size_t nbytes, const struct nxr_offer *offer)
@@ -86,7 +86,7 @@ static int trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size
     bool is_measured = nxr_coll_table.process_vm_from == 0;
     int status;
 
-    if (is_measured && !trial->is_agreed) {
+    if (is_measured && trial->n_runs > 0 && trial->n_runs < NXR_TRIAL_RUNS) {
         trial_populate_slots(team, of, nbytes, offer);
     }
     offer->is_in_region = is_measured ? !trial->is_agreed || trial->path == NXR_TRIAL_BY_SLOTS
@@ -103,8 +103,8 @@ static int trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size
     run->trial = trial;
     run->of = of;
     run->path = trial->n_runs < NXR_TRIAL_RUNS ? NXR_TRIAL_BY_SLOTS : NXR_TRIAL_BY_PROCESS_VM;
-    run->started_ns =
-        nxr_now_ns(); /* all have met, or seen the root; a second offer is part of the path */
+    /* All have met, or seen the root; a second offer is part of the path. */
+    run->started_ns = nxr_now_ns();
     if (run->path == NXR_TRIAL_BY_PROCESS_VM || nxr_plan_is_making(team)) {
         offer->is_in_region = false;
         status = nxr_buffers_offer(team, offer, shared_p);

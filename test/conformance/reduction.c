@@ -376,17 +376,24 @@ static void reduce_elements(int kind, size_t count, bool in_place)
     conf_drop_buffer(&dst);
 }
 
-/* Also of sizes that no buffer of the library is a multiple of. */
+/*
+ * Also of sizes that no buffer of the library is a multiple of. Each with a few elements; with just
+ * below 2 MiB of them by all kinds, or by one that is drawn if rounds are few.
+ */
 static void elements_of_any_size_are_combined(void)
 {
     static const size_t widths[] = {1, 3, 24, 100, 255, 256, 257, 5000, 400000};
 
     conf_need_world();
     for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
+        int drawn = (int)(mpt_random(&conf_seed) % 5);
+
         width = widths[i];
         for (int kind = 0; kind < 5; kind++) {
             reduce_elements(kind, (size_t)conf.size * 5, i % 2 == 0);
-            reduce_elements(kind, (2ul << 20) / width, i % 2 != 0); /* just below 2 MiB */
+            if (kind == drawn || conf.scale >= 5) {
+                reduce_elements(kind, (2ul << 20) / width, i % 2 != 0);
+            }
         }
     }
 }
