@@ -63,7 +63,7 @@ struct place {
  * If members do not know each other's sizes, those with a piece for each of the others, or from
  * each, tell in their slots where it is.
  */
-static int tell_places(struct nixl_team *team, const size_t *offsets, const size_t *nbytes)
+static int direct_tell_places(struct nixl_team *team, const size_t *offsets, const size_t *nbytes)
 {
     struct nxr_node *node = &team->node;
     struct place *places = (void *)nxr_node_slot(node, node->me);
@@ -171,10 +171,11 @@ static int make_offer(struct nixl_team *team, const struct nxr_exchange *what,
         offer->src = NULL;
         offer->dst = what->dst;
         offer->dst_nbytes = dst_nbytes_of(team, what);
-        return what->is_vector ? tell_places(team, what->dst_offsets, what->dst_nbytes) : NIXL_OK;
+        return what->is_vector ? direct_tell_places(team, what->dst_offsets, what->dst_nbytes)
+                               : NIXL_OK;
     }
     return is_sender && what->is_private && what->is_vector
-               ? tell_places(team, what->src_offsets, what->src_nbytes)
+               ? direct_tell_places(team, what->src_offsets, what->src_nbytes)
                : NIXL_OK;
 }
 
