@@ -112,6 +112,12 @@ static inline char *nxr_node_slot(const struct nxr_node *node, int member)
     return node->slots + (size_t)member * NXR_NODE_SLOT_NBYTES;
 }
 
+/* Round down to whole cache lines. */
+static inline size_t nxr_node_lines_down(size_t nbytes)
+{
+    return nbytes / NXR_LINE_NBYTES * NXR_LINE_NBYTES;
+}
+
 /* Acquire: whoever sees the phase sees what the member did before it published the phase. */
 static inline bool nxr_node_has_reached(const struct nxr_node *node, int member, uint64_t phase)
 {

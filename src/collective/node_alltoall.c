@@ -31,11 +31,6 @@ struct round {
     size_t slot_at;
 };
 
-static size_t node_alltoall_lines_down(size_t nbytes)
-{
-    return nbytes / NXR_LINE_NBYTES * NXR_LINE_NBYTES;
-}
-
 /*
  * The first round. One round is enough if everything fits and no members share a core. With all
  * sums, each member is its own partner in one of them, which takes no room.
@@ -43,7 +38,7 @@ static size_t node_alltoall_lines_down(size_t nbytes)
 static struct round first_round(const struct nixl_team *team, size_t largest)
 {
     size_t size = (size_t)team->node.size, n_sums;
-    size_t whole = node_alltoall_lines_down(NXR_NODE_SLOT_NBYTES / (size - 1));
+    size_t whole = nxr_node_lines_down(NXR_NODE_SLOT_NBYTES / (size - 1));
     size_t room = team->node.is_crowded ? NXR_NODE_CROWD_NBYTES : NXR_NODE_SLOT_NBYTES / 2;
     size_t wanted = team->node.is_crowded ? NXR_NODE_CROWD_NBYTES : PIECE_NBYTES;
 
@@ -54,9 +49,9 @@ static struct round first_round(const struct nixl_team *team, size_t largest)
     n_sums = room / (wanted < NXR_LINE_NBYTES ? NXR_LINE_NBYTES : wanted);
     if (n_sums + 1 >= size) {
         return (struct round){.n_sums = (int)size,
-                              .nbytes = node_alltoall_lines_down(room / (size - 1))};
+                              .nbytes = nxr_node_lines_down(room / (size - 1))};
     }
-    return (struct round){.n_sums = (int)n_sums, .nbytes = node_alltoall_lines_down(room / n_sums)};
+    return (struct round){.n_sums = (int)n_sums, .nbytes = nxr_node_lines_down(room / n_sums)};
 }
 
 /* The next window with the same members, or the first with the next ones; false: that was all. */

@@ -60,8 +60,8 @@ struct place {
 };
 
 /*
- * If members do not know each other's sizes, those with a piece for each of the others, or from
- * each, tell in their slots where it is.
+ * Publish in the slot where each member's piece is. A call with different sizes needs it, since
+ * members do not know each other's.
  */
 static int direct_tell_places(struct nixl_team *team, const size_t *offsets, const size_t *nbytes)
 {
@@ -75,7 +75,7 @@ static int direct_tell_places(struct nixl_team *team, const size_t *offsets, con
     return status;
 }
 
-/* Where another has the piece for this member in its src, or the root that from it in its dst. */
+/* Where the piece of this member is: in the src of its sender, or in the dst of a gather's root. */
 static struct place place_at(const struct nixl_team *team, const struct nxr_exchange *what,
                              int owner)
 {
@@ -146,7 +146,7 @@ static enum nxr_trial_operation exchange_operation(const struct nxr_exchange *wh
     return what->all_receive ? NXR_TRIAL_ALLGATHER : NXR_TRIAL_GATHER;
 }
 
-/* What this member lets others read and write; tells places that they cannot know. */
+/* Describe the buffers that others may use in place, and publish what they cannot compute. */
 static int make_offer(struct nixl_team *team, const struct nxr_exchange *what,
                       struct nxr_offer *offer)
 {

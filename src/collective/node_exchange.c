@@ -205,7 +205,7 @@ int nxr_node_exchange_slots(struct nixl_team *team, const struct nxr_exchange *w
     struct nxr_node *node = &team->node;
     struct rounds rounds = node_exchange_rounds(team, what, largest);
     size_t place_nbytes = NXR_NODE_SLOT_NBYTES / (size_t)rounds.n_places;
-    struct window window = {.nbytes = rounds.nbytes / NXR_LINE_NBYTES * NXR_LINE_NBYTES};
+    struct window window = {.nbytes = nxr_node_lines_down(rounds.nbytes)};
     bool is_sender = nxr_node_sends(team, what, node->me);
     int status;
 
@@ -213,8 +213,7 @@ int nxr_node_exchange_slots(struct nixl_team *team, const struct nxr_exchange *w
         return what->all_send ? nxr_node_alltoall_slots(team, what, largest)
                               : nxr_node_scatter_slots(team, what, largest);
     }
-    place_nbytes = rounds.nbytes < place_nbytes ? rounds.nbytes : place_nbytes;
-    place_nbytes = place_nbytes / NXR_LINE_NBYTES * NXR_LINE_NBYTES;
+    place_nbytes = nxr_node_lines_down(rounds.nbytes < place_nbytes ? rounds.nbytes : place_nbytes);
     status = is_sender ? nxr_node_reuse_slot(team) : NIXL_OK;
 
     for (int round = 0; window.at < largest && status == NIXL_OK; round++) {

@@ -141,11 +141,6 @@ static size_t round_down(size_t nbytes, size_t element_nbytes)
     return nbytes < unit ? element_nbytes : nbytes / unit * unit;
 }
 
-static size_t node_reduce_lines_down(size_t nbytes)
-{
-    return nbytes / NXR_LINE_NBYTES * NXR_LINE_NBYTES;
-}
-
 size_t nxr_reduce_share(const struct nixl_team *team, const struct nxr_reduction *what)
 {
     size_t size = (size_t)team->node.size, element = what->combine.element_nbytes;
@@ -184,10 +179,10 @@ static struct shares node_reduce_cut(const struct nixl_team *team, const struct 
     size_t n_others = (size_t)team->node.size - 1, element = what->combine.element_nbytes;
     size_t n_results = what->kind == NXR_REDUCE_SCATTER ? 0 : 1;
     struct shares shares = {.what = what, .share_nbytes = nxr_reduce_share(team, what)};
-    size_t room = node_reduce_lines_down(NXR_NODE_SLOT_NBYTES / (n_others + n_results));
+    size_t room = nxr_node_lines_down(NXR_NODE_SLOT_NBYTES / (n_others + n_results));
 
     if (shares.share_nbytes > room) {
-        room = node_reduce_lines_down(NXR_NODE_SLOT_NBYTES / (n_others + 2 * n_results));
+        room = nxr_node_lines_down(NXR_NODE_SLOT_NBYTES / (n_others + 2 * n_results));
     }
     shares.room_nbytes = room;
     shares.piece_nbytes =

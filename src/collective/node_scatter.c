@@ -29,25 +29,20 @@ struct scatter {
     uint64_t begun;  /* the last phase before */
 };
 
-static size_t scatter_lines_down(size_t nbytes)
-{
-    return nbytes / NXR_LINE_NBYTES * NXR_LINE_NBYTES;
-}
-
 static void scatter_cut(const struct nxr_node *node, struct scatter *scatter, size_t largest)
 {
-    size_t n = scatter->n_others, whole = scatter_lines_down(largest + NXR_LINE_NBYTES - 1);
+    size_t n = scatter->n_others, whole = nxr_node_lines_down(largest + NXR_LINE_NBYTES - 1);
     size_t half = NXR_NODE_SLOT_NBYTES / 2 / n, copy_piece = nxr_coll_table.copy_piece;
 
     scatter->n_places = 1;
     scatter->window_nbytes = whole;
     if (n == 1 && !node->is_crowded) {
         scatter->n_places = NXR_NODE_STREAM_PLACES;
-        scatter->window_nbytes = scatter_lines_down(nxr_node_stream_part(largest));
+        scatter->window_nbytes = nxr_node_lines_down(nxr_node_stream_part(largest));
     } else if (n * whole > NXR_NODE_SLOT_NBYTES) {
         scatter->n_places = 2;
         scatter->window_nbytes =
-            scatter_lines_down(half < copy_piece || node->is_crowded ? half : copy_piece);
+            nxr_node_lines_down(half < copy_piece || node->is_crowded ? half : copy_piece);
     }
     scatter->n_rounds = (largest + scatter->window_nbytes - 1) / scatter->window_nbytes;
 }

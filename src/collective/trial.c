@@ -25,10 +25,10 @@ struct judging {
 };
 
 /*
- * Slots need no permission, and fail less often. The root of a scatter may go on once it has filled
- * its slot, but has to wait until all have read its src. The root of a gather reads afterwards what
- * others have written, from their caches; from slots, it has read it already: with data that
- * changes, both are equal where the calls are so far apart.
+ * Slots win a tie: they need no permission, and fail less often. Some costs lie outside of the
+ * call. The root of a scatter may go on once it has filled its slot; by process_vm calls it waits
+ * until all have read its src. The root of a gather later fetches what others wrote from their
+ * caches; by slots it has done so within the call. The factors are measured with data that changes.
  */
 static const struct judging judgings[NXR_TRIAL_OPERATIONS] = {
     [NXR_TRIAL_BROADCAST] = {true, 0.97f},  [NXR_TRIAL_SCATTER] = {true, 0.9f},
