@@ -57,7 +57,7 @@ struct nixl_stats_times {
  * transport accepts it, `complete` the time from its start until it has ended. Of waits,
  * `complete` is how long they took.
  *
- * Collectives have counters for each team size: `complete` is the time of calls, of one in 32, and
+ * Collectives have counters for each team size: `complete` is the time of calls, of one in 256, and
  * of each with 256 KiB or more; `wait` the time within a call in which it waited for other members,
  * of all calls that waited for longer than about a microsecond. Channels have counters for each
  * name and peer: `wait` are the times for which a thread slept in nixl_channel_acquire() for a free

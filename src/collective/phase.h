@@ -9,18 +9,17 @@
 
 #include "collective/team.h"
 #include "util/copy.h"
-
-/* Checks without pause, a microsecond or so, for members that are about to arrive. */
-#define NXR_NODE_CLOSE_LOOKS 512
+#include "util/lock.h"
 
 static inline int nxr_node_wait(struct nixl_team *team, int member, uint64_t phase)
 {
-    int n_looks = team->node.is_crowded ? 1 : NXR_NODE_CLOSE_LOOKS;
+    int n_looks = team->node.is_crowded ? 1 : NXR_CLOSE_LOOKS;
 
     for (int i = 0; i < n_looks; i++) {
         if (nxr_node_has_reached(&team->node, member, phase)) {
             return NIXL_OK;
         }
+        nxr_look_again();
     }
     return nxr_node_wait_slow(team, member, phase);
 }
@@ -92,12 +91,13 @@ static inline int nxr_node_put_cell(struct nixl_team *team, const void *src, siz
 static inline int nxr_node_wait_cell(struct nixl_team *team, int member, uint64_t phase)
 {
     const struct nxr_node_cell *cell = nxr_node_cell(&team->node, member, phase);
-    int n_looks = team->node.is_crowded ? 1 : NXR_NODE_CLOSE_LOOKS;
+    int n_looks = team->node.is_crowded ? 1 : NXR_CLOSE_LOOKS;
 
     for (int i = 0; i < n_looks; i++) {
         if (atomic_load_explicit(&cell->phase, memory_order_acquire) >= phase) {
             return NIXL_OK;
         }
+        nxr_look_again();
     }
     return nxr_node_wait_slow(team, member, phase);
 }

@@ -81,7 +81,7 @@ struct nixl_team {
 };
 
 /* Small calls take less than what reading a clock twice costs: one in so many is timed. */
-#define NXR_TEAM_TIMED_EVERY  32
+#define NXR_TEAM_TIMED_EVERY  256
 #define NXR_TEAM_TIMED_NBYTES (256u << 10)
 
 /* Find out where the call under way counts, from `slot` on. */

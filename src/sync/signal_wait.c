@@ -18,6 +18,7 @@
 #include "sync/stream_signal.h"
 #include "transports/transport.h"
 #include "util/clock.h"
+#include "util/lock.h"
 #include "util/status.h"
 #include "core/wait.h"
 
@@ -300,11 +301,6 @@ static int wait_signals(const char *operation, struct nxr_signal_wait *wait, int
     return nxr_signal_fail_wait(operation, status, wait, timeout_ns);
 }
 
-/*
- * How often one word is checked without pause, a microsecond or so, for peers that answer at once.
- */
-#define CLOSE_LOOKS 512
-
 static inline bool signal_wait_look_closely(const uint64_t *word, enum nixl_compare compare,
                                             uint64_t value, int n_looks, uint64_t *seen_p)
 {
@@ -313,6 +309,7 @@ static inline bool signal_wait_look_closely(const uint64_t *word, enum nixl_comp
         if (is_true(*seen_p, compare, value)) {
             return true;
         }
+        nxr_look_again();
     }
     return false;
 }
@@ -329,7 +326,7 @@ static int call_signal_wait(const uint64_t *word, enum nixl_compare compare, uin
     } else if (status == NIXL_OK &&
                !signal_wait_look_closely(
                    word, compare, value,
-                   timeout_ns != 0 && nxr_wait_looks_closely() ? CLOSE_LOOKS : 1, &wait.seen)) {
+                   timeout_ns != 0 && nxr_wait_looks_closely() ? NXR_CLOSE_LOOKS : 1, &wait.seen)) {
         status = wait_signals("nixl_signal_wait", &wait, timeout_ns);
     }
     if (status == NIXL_OK && seen_p != NULL) {

@@ -65,6 +65,21 @@ static inline void nxr_pause(void)
 #endif
 }
 
+/* Checks for peers that answer at once: with nxr_look_again(), one to two microseconds. */
+#define NXR_CLOSE_LOOKS 512
+
+/*
+ * Between two checks of a word that another core is about to write. The core does not run ahead
+ * with further checks, which it would have to discard when the cache line arrives. nxr_pause() may
+ * take longer than the line.
+ */
+static inline void nxr_look_again(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_lfence();
+#endif
+}
+
 /* What a waiter does after `n_looks` checks. */
 static inline void nxr_spin_wait(int n_looks)
 {

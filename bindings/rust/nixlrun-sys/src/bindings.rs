@@ -3595,7 +3595,7 @@ pub struct nixl_stats_times {
 #[doc = " transport accepts it, `complete` the time from its start until it has ended. Of waits,"]
 #[doc = " `complete` is how long they took."]
 #[doc = ""]
-#[doc = " Collectives have counters for each team size: `complete` is the time of calls, of one in 32, and"]
+#[doc = " Collectives have counters for each team size: `complete` is the time of calls, of one in 256, and"]
 #[doc = " of each with 256 KiB or more; `wait` the time within a call in which it waited for other members,"]
 #[doc = " of all calls that waited for longer than about a microsecond. Channels have counters for each"]
 #[doc = " name and peer: `wait` are the times for which a thread slept in nixl_channel_acquire() for a free"]
