@@ -25,17 +25,24 @@
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
+/* The path as seen from `wdir`, in `full` if it is another one; NULL: it is too long. */
+static const char *path_from(const char *wdir, const char *path, char full[PATH_MAX])
+{
+    if (path[0] == '/' || wdir == NULL) {
+        return path;
+    }
+    return snprintf(full, PATH_MAX, "%s/%s", wdir, path) < PATH_MAX ? full : NULL;
+}
+
 /* 0 if `path` can be executed (X_OK) or read (R_OK) from `wdir`, else an errno. */
 static int test_file(const char *wdir, const char *path, int mode)
 {
     char full[PATH_MAX];
     struct stat st;
 
-    if (path[0] != '/' && wdir != NULL) {
-        if (snprintf(full, sizeof(full), "%s/%s", wdir, path) >= (int)sizeof(full)) {
-            return ENAMETOOLONG;
-        }
-        path = full;
+    path = path_from(wdir, path, full);
+    if (path == NULL) {
+        return ENAMETOOLONG;
     }
     if (stat(path, &st) != 0) {
         return errno;
@@ -95,6 +102,53 @@ static const char *missing_prefix(const struct launch_app *app, int error)
     return NULL;
 }
 
+/*
+ * The interpreter that the first line of a script names, as far as `name` has room; "" if it is no
+ * script. A line that ends as on Windows has a carriage return there.
+ */
+static void read_interpreter(const char *wdir, const char *path, char *name, size_t nbytes)
+{
+    char full[PATH_MAX], line[PATH_MAX];
+    FILE *file = NULL;
+
+    name[0] = '\0';
+    path = path_from(wdir, path, full);
+    if (path != NULL) {
+        file = fopen(path, "re");
+    }
+    if (file != NULL && fgets(line, sizeof(line), file) != NULL && strncmp(line, "#!", 2) == 0) {
+        const char *begin = line + 2 + strspn(line + 2, " \t");
+
+        snprintf(name, nbytes, "%.*s", (int)strcspn(begin, " \t\n"), begin);
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+}
+
+/* Print why a program that is there cannot be found by the kernel: what would run it is missing. */
+static void say_missing_interpreter(const struct launch_app *app, const char *path)
+{
+    char name[256];
+    size_t n;
+
+    read_interpreter(app->wdir, path, name, sizeof(name));
+    n = strlen(name);
+    if (n == 0) {
+        sink_say(
+            "cannot run '%s': the loader that it names does not exist; it was built for another "
+            "system",
+            path);
+    } else if (name[n - 1] == '\r') {
+        sink_say(
+            "cannot run '%s': its first line ends with a carriage return, as on Windows, which "
+            "counts as part of the interpreter '%.*s'",
+            path, (int)n - 1, name);
+    } else {
+        sink_say("cannot run '%s': its interpreter '%s' does not exist", path, name);
+    }
+}
+
 /* Print why a program does not run. Returns the exit code for it. */
 static int say_program_error(const struct launch_app *app, int error)
 {
@@ -110,6 +164,18 @@ static int say_program_error(const struct launch_app *app, int error)
         sink_say("cannot run '%s': %s", name, why);
     }
     return error == ENOENT || error == ENOTDIR ? LAUNCH_EXIT_NO_PROGRAM : LAUNCH_EXIT_NOT_EXEC;
+}
+
+/* The same for a program that was there when the job began. */
+static void say_exec_error(const struct launch_app *app, int error)
+{
+    char path[PATH_MAX];
+
+    if (error == ENOENT && find_program(app, path) == 0) {
+        say_missing_interpreter(app, path);
+    } else {
+        say_program_error(app, error);
+    }
 }
 
 int rank_check_programs(const struct launch_app *apps, int n_apps)
@@ -364,7 +430,7 @@ static void rank_on_failed(int id, enum guardian_step step, int error)
         break;
     case GUARDIAN_EXEC:
         if (!finish_has_begun()) {
-            say_program_error(app, error);
+            say_exec_error(app, error);
         }
         exit_code = error == ENOENT ? LAUNCH_EXIT_NO_PROGRAM : LAUNCH_EXIT_NOT_EXEC;
         break;

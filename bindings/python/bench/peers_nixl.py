@@ -3,13 +3,21 @@
 """nixlrun beside NVIDIA's NIXL, each by its own Python package, between two processes, in turns.
 
 nixlrun -np 2 python3 peers_nixl.py [TURNS]
+nixlrun -np 2 python3 peers_nixl.py --library nixlrun|nixl [TURNS] >>FILE
+python3 peers_nixl.py --show FILE
 
 Rank 0 writes 10,000 blocks of 4 KiB of each into rank 1, other data in each turn, and rank 1
 verifies every byte. The table has the medians of the turns, and of their ratios with the lowest
 and the highest. Then rank 0 plans 6.5 million blocks, which nobody moves, and tells by how much its
-process grew. peers_nixl_net runs it between two hosts. Exits with 77 if NIXL is not installed.
+process grew. Exits with 77 if NIXL is not installed.
+
+With --library, the processes have one of the two, and print its times for --show: the threads by
+which NIXL makes progress do not take part in the turns of nixlrun. peers_nixl_net measures so
+between two hosts.
 """
 
+import argparse
+import json
 import os
 import statistics
 import sys
@@ -196,6 +204,7 @@ def measure(job, side, fill):
     return registered, prepared, posted, written, trip
 
 
+LIBRARIES = {"nixlrun": Ours, "nixl": Theirs}
 ROWS = [f"register {NBYTES >> 20} MiB", f"prepare {NBLOCKS} descriptors", "post", "complete",
         "notification, round trip"]
 
@@ -238,22 +247,48 @@ def show_plans(ours, theirs):
           f"{took / their_took:8.6f}   {nbytes >> 10} KiB, {their_nbytes >> 20} MiB")
 
 
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("turns", nargs="?", type=int, default=TURNS)
+    parser.add_argument("--library", choices=LIBRARIES)
+    parser.add_argument("--show", metavar="FILE", type=argparse.FileType())
+    return parser.parse_args()
+
+
+def show_file(lines):
+    """What jobs with --library have printed, among what NIXL says."""
+    records = [json.loads(line) for line in lines if line.startswith("{")]
+    times = {name: [record["ns"] for record in records if record["library"] == name]
+             for name in LIBRARIES}
+    print(f"{records[0]['where']}, each in processes of its own, {records[0]['versions']}")
+    show(list(zip(*times.values(), strict=True)))
+
+
 def main():
-    nturns = int(sys.argv[1]) if len(sys.argv) > 1 else TURNS
+    wanted = arguments()
+    if wanted.show:
+        show_file(wanted.show)
+        return
     with nixlrun.Job() as job:
         if job.size != 2:
             raise SystemExit("needs two ranks: nixlrun -np 2 python3 peers_nixl.py")
-        sides = [Ours(job), Theirs(job)]
+        sides = {name: LIBRARIES[name](job) for name in LIBRARIES
+                 if wanted.library in (None, name)}
         team = job.team()
         turns = []
-        for turn in range(-1, nturns):  # the first one is not counted
+        for turn in range(-1, wanted.turns):  # the first one is not counted
             team.barrier()
-            turns.append([measure(job, side, 2 + turn % 250) for side in sides])
-        if job.rank == 0:
-            where = "one host" if job.ranks[1].scope == "local" else "two hosts"
-            print(f"{where}, nixlrun {nixlrun.library_version()}, NIXL {WANTED}")
+            turns.append([measure(job, side, 2 + turn % 250) for side in sides.values()])
+        where = "one host" if job.ranks[1].scope == "local" else "two hosts"
+        versions = f"nixlrun {nixlrun.library_version()}, NIXL {WANTED}"
+        if job.rank == 0 and wanted.library:
+            for (ns,) in turns[1:]:
+                print(json.dumps({"library": wanted.library, "where": where, "versions": versions,
+                                  "ns": ns}))
+        elif job.rank == 0:
+            print(f"{where}, {versions}")
             show(turns[1:])
-            show_plans(*sides)
+            show_plans(*sides.values())
         team.barrier()
     # NIXL's threads crash some exits of the interpreter; the job has been left in order.
     sys.stdout.flush()
