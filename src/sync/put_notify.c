@@ -76,6 +76,9 @@ static int put_then_notify(int rank, struct nixl_region *region, const struct nx
     if (status != NIXL_OK) {
         return status;
     }
+    if (nxr_transfer_put_mapped(rank, region, what->offset, what->src, what->nbytes)) {
+        return send_note(&note);
+    }
     return nxr_transfer_put_then("nixl_put_notify", rank, region, &piece, send_note, &note);
 }
 
