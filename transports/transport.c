@@ -25,21 +25,21 @@ void nxr_transport_register(const struct nxr_transport *transport)
 void nxr_copy_list(char *base, enum nxr_op_kind kind, const struct nxr_piece *pieces,
                    size_t n_pieces, uint64_t total_nbytes)
 {
-    bool goes_past = nxr_copy_goes_past(total_nbytes);
+    bool is_put = kind == NXR_OP_PUT;
 
-    for (size_t i = 0; i < n_pieces; i++) {
-        char *remote = base + pieces[i].offset;
-        void *to = kind == NXR_OP_PUT ? remote : pieces[i].local;
-        const void *from = kind == NXR_OP_PUT ? pieces[i].local : remote;
+    if (nxr_copy_goes_past(total_nbytes)) {
+        for (size_t i = 0; i < n_pieces; i++) {
+            char *remote = base + pieces[i].offset, *local = pieces[i].local;
 
-        if (goes_past) {
-            nxr_copy_past(to, from, pieces[i].nbytes);
-        } else {
-            nxr_copy(to, from, pieces[i].nbytes);
+            nxr_copy_past(is_put ? remote : local, is_put ? local : remote, pieces[i].nbytes);
         }
-    }
-    if (goes_past) {
         nxr_copy_past_end();
+        return;
+    }
+    for (size_t i = 0; i < n_pieces; i++) {
+        char *remote = base + pieces[i].offset, *local = pieces[i].local;
+
+        nxr_copy(is_put ? remote : local, is_put ? local : remote, pieces[i].nbytes);
     }
 }
 

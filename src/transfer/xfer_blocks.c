@@ -424,14 +424,37 @@ static inline bool is_dense(const struct nxr_blocks *blocks, bool has_extents)
            (!has_extents || blocks->n_extents != 0);
 }
 
+/* The next block, of this entry, begins a run. */
+static inline void begin_run(struct nxr_walk *walk, const struct nxr_blocks *blocks,
+                             const struct nxr_place *place, uint64_t start)
+{
+    walk->of = blocks;
+    walk->place = place;
+    walk->start = start;
+}
+
+/* The next block, or all that are left of a round, are part of the run. */
+static inline void add_blocks(struct nxr_walk *walk, const struct nxr_blocks *blocks,
+                              bool has_extents)
+{
+    if (is_dense(blocks, has_extents)) {
+        walk->nbytes += (blocks->nblocks - walk->block) * blocks->block_nbytes;
+        walk->block = blocks->nblocks;
+    } else {
+        walk->nbytes += blocks->block_nbytes;
+        walk->block++;
+    }
+}
+
 /*
- * Add the blocks of one round to the run. False: the next block is not part of it. Inlined for each
- * value of `has_extents`: ordinary memory pays nothing for the other.
+ * Add the blocks of one round to the run. False: the next block is not part of it; it is kept for
+ * the next run. Inlined for each value of `has_extents`: ordinary memory pays nothing for the
+ * other.
  */
 static inline __attribute__((always_inline)) bool
 walk_round(struct nxr_walk *walk, const struct nxr_blocks *blocks, bool has_extents)
 {
-    for (; walk->block < blocks->nblocks; walk->block++) {
+    while (walk->block < blocks->nblocks) {
         uint64_t start;
         const struct nxr_place *place = find_block(walk, blocks, has_extents, &start);
 
@@ -440,18 +463,13 @@ walk_round(struct nxr_walk *walk, const struct nxr_blocks *blocks, bool has_exte
             return false;
         }
         if (walk->nbytes == 0) {
-            walk->of = blocks;
-            walk->place = place;
-            walk->start = start;
+            begin_run(walk, blocks, place, start);
         } else if (!follows(walk, blocks, place, has_extents, start)) {
+            walk->next = place;
+            walk->next_start = start;
             return false;
         }
-        if (is_dense(blocks, has_extents)) {
-            walk->nbytes += (blocks->nblocks - walk->block) * blocks->block_nbytes;
-            walk->block = blocks->nblocks;
-            break;
-        }
-        walk->nbytes += blocks->block_nbytes;
+        add_blocks(walk, blocks, has_extents);
     }
     return true;
 }
@@ -476,6 +494,11 @@ bool nxr_walk_next(struct nxr_walk *walk)
     for (; walk->entry < side->n_entries; walk->entry++, walk->round = 0, walk->block = 0) {
         const struct nxr_blocks *blocks = &side->blocks[walk->entry];
 
+        if (walk->next != NULL) {
+            begin_run(walk, blocks, walk->next, walk->next_start);
+            walk->next = NULL;
+            add_blocks(walk, blocks, blocks->extents != NULL);
+        }
         if (blocks->extents == NULL ? !walk_round(walk, blocks, false)
                                     : !walk_extents(walk, blocks)) {
             return !walk->is_outside;
