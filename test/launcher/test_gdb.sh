@@ -47,9 +47,15 @@ verdict "$(has "^thread $rank: nixl_notify_recv waits for tag 42 from rank 1$"; 
 verdict "$(has "= 0x[0-9a-f]+ <region 'words', 64 bytes at 0x[0-9a-f]+>$")" "a region"
 verdict "$(has '= 0x[0-9a-f]+ <team of 2 ranks \[0, 1\], this is member 0, last call nixl_barrier>$')" "a team"
 verdict "$(has '= 0x[0-9a-f]+ <rank 1, alive, 0 operations under way>$')" "a peer"
-verdict "$(has '= 0$'
-    grep -q "^  thread $rank waits in nixl_notify_recv for tag 42 from rank 1, for " "$scratch/out" || cat "$scratch/out")" \
-    "nixl_debug_dump can be called"
+# gdb 13 cannot call any function of any process on processors with AMX.
+if grep -q "Couldn't write extended state status" "$scratch/gdb"; then
+    number=$((number + 1))
+    echo "ok $number - nixl_debug_dump can be called # SKIP this gdb cannot write the registers of this processor"
+else
+    verdict "$(has '= 0$'
+        grep -q "^  thread $rank waits in nixl_notify_recv for tag 42 from rank 1, for " "$scratch/out" || cat "$scratch/out")" \
+        "nixl_debug_dump can be called"
+fi
 program=$build/test/mp/.libs/stuck
 [ -x "$program" ] || program=$build/test/mp/stuck
 LD_LIBRARY_PATH=$build/src/.libs debug "$program" "$scratch/core" -ex 'nixlrun waits' -ex 'print words'
