@@ -126,7 +126,7 @@ static void read_interpreter(const char *wdir, const char *path, char *name, siz
     }
 }
 
-/* Print why a program that is there cannot be found by the kernel: what would run it is missing. */
+/* Print that the program exists, but its interpreter or loader does not. */
 static void say_missing_interpreter(const struct launch_app *app, const char *path)
 {
     char name[256];
@@ -135,15 +135,13 @@ static void say_missing_interpreter(const struct launch_app *app, const char *pa
     read_interpreter(app->wdir, path, name, sizeof(name));
     n = strlen(name);
     if (n == 0) {
-        sink_say(
-            "cannot run '%s': the loader that it names does not exist; it was built for another "
-            "system",
-            path);
+        sink_say("cannot run '%s': its ELF loader does not exist here; it was built for another "
+                 "system",
+                 path);
     } else if (name[n - 1] == '\r') {
-        sink_say(
-            "cannot run '%s': its first line ends with a carriage return, as on Windows, which "
-            "counts as part of the interpreter '%.*s'",
-            path, (int)n - 1, name);
+        sink_say("cannot run '%s': its first line ends as on Windows, so the interpreter is '%.*s' "
+                 "and a carriage return; convert it (dos2unix)",
+                 path, (int)n - 1, name);
     } else {
         sink_say("cannot run '%s': its interpreter '%s' does not exist", path, name);
     }

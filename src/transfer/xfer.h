@@ -66,8 +66,8 @@ struct nxr_walk {
     size_t entry;
     uint32_t round;                /* of the entry: which extent */
     uint64_t block;                /* index in the entry of the next block that is in no run yet */
-    const struct nxr_place *next;  /* its memory, if it was found already, */
-    uint64_t next_start;           /* ... and its offset there; else NULL */
+    const struct nxr_place *next;  /* that block's memory; NULL: it is not looked up yet */
+    uint64_t next_start;           /* ... and the block's offset in it */
     const struct nxr_blocks *of;   /* the run's first entry */
     const struct nxr_place *place; /* the run's memory */
     uint64_t start;                /* offset from the base of what is left of the run */
