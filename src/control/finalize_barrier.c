@@ -418,6 +418,16 @@ int nxr_finalize_barrier(int64_t timeout_ns)
                           missing, nxr_duration(timeout_ns).text);
 }
 
+/*
+ * Has the rank left in order, if its connection is closed? Those that this rank has told that it
+ * leaves close theirs, and must not be reported as dead.
+ */
+static bool finalize_barrier_has_left(int rank)
+{
+    return nxr_finalize_barrier_has_come(rank) ||
+           (nxr_is_own_rank(rank) && atomic_load(&has_told_left));
+}
+
 static void finalize_barrier_register(void)
 {
     nxr_control_register(NXR_WIRE_LEAVING, finalize_barrier_take);
@@ -428,6 +438,6 @@ const struct nxr_subsystem nxr_finalize_barrier_subsystem = {
     .peer_slot = &finalize_barrier_slot,
     .register_handlers = finalize_barrier_register,
     .tick = nxr_finalize_barrier_tick,
-    .has_left = nxr_finalize_barrier_has_come,
+    .has_left = finalize_barrier_has_left,
     .close = nxr_finalize_barrier_stop,
 };
