@@ -22,7 +22,9 @@ extern "C" {
  * same order; a team runs one at a time, in any thread, and several teams run at the same time. A
  * member that dies ends the collectives of the team with NIXL_E_PEER_LOST on all others;
  * nixl_team_shrink() makes a team of the survivors. A member in nixl_finalize() breaks the team in
- * the same way, after a second or two, if a call that it has not begun needs it.
+ * the same way, after a second or two, if a call that it has not begun needs it; one that has left,
+ * or has ended an attachment, breaks it at once. A call in which it has done its part completes as
+ * if it were still there.
  *
  * The members that make a team agree on the outcome: all survivors get NIXL_OK, or all get the same
  * error, whichever members die meanwhile. If a member dies at the very end, all may get a team that

@@ -76,6 +76,7 @@ struct nixl_team {
     } counted[NXR_TEAM_COUNTED];
     int64_t waited_ns; /* for others in the call under way, as far as it was long */
     struct nxr_leaving leaving;
+    int left_awaited; /* 1 + the team rank that was seen to have left while it was awaited; 0 */
 
     struct nxr_list link; /* of all open teams, or the retired ones */
 };
@@ -120,18 +121,20 @@ static inline void nxr_team_begin(struct nixl_team *team, const char *operation,
     team->deadline = 0;
     team->waited_ns = 0;
     team->leaving.awaited = 0;
+    team->left_awaited = 0;
 }
 
 /*
- * Check whether the call under way has to end: the team is broken, a member has died, or the time
- * is over. `team_rank` is the member that is waited for, or -1. NIXL_OK: not yet. Any other
- * status ends the call, and the team is broken.
+ * Check whether the call under way has to end: the team is broken, a member has died, the one that
+ * is waited for has left, or the time is over. `team_rank` is the member that is waited for, or -1.
+ * NIXL_OK: not yet, the caller checks for what it awaits and looks again. Any other status ends the
+ * call, and the team is broken.
  */
 int nxr_team_look(struct nixl_team *team, int team_rank);
 
 /*
- * Check the deaths of the job that were not checked yet: was one a member? Returns as
- * nxr_team_look().
+ * Check the deaths that were not checked yet: was one a member's that has not left in order?
+ * Returns as nxr_team_look().
  */
 int nxr_team_look_for_deaths(struct nixl_team *team);
 

@@ -71,6 +71,27 @@ int nxr_team_rank_of(const struct nixl_team *team, int rank)
     return -1;
 }
 
+/* Has that peer ended in order? Then all that it has done for this process is visible. */
+static bool team_peer_has_left(int rank)
+{
+    const struct nxr_peer *peer = nxr_peer_find(rank);
+
+    return peer != NULL &&
+           atomic_load_explicit(&peer->state, memory_order_acquire) == NIXL_PEER_FINISHED;
+}
+
+/*
+ * A member that has left in order may have done its part of the call under way, so it breaks the
+ * team only for one that waits for it, and those who wait for that one learn of it from there.
+ */
+static void team_member_left(struct nixl_team *team)
+{
+    if (team->node.head != NULL) {
+        nxr_fence_full();
+        nxr_node_wake_all(&team->node);
+    }
+}
+
 int nxr_team_look_for_deaths(struct nixl_team *team)
 {
     int n_deaths = nxr_event_n_deaths(), n_seen;
@@ -80,7 +101,10 @@ int nxr_team_look_for_deaths(struct nixl_team *team)
         int rank = nxr_event_death(n_seen);
 
         if (nxr_team_rank_of(team, rank) >= 0) {
-            return nxr_team_break(team, NIXL_E_PEER_LOST, rank);
+            if (!team_peer_has_left(rank)) {
+                return nxr_team_break(team, NIXL_E_PEER_LOST, rank);
+            }
+            team_member_left(team);
         }
         atomic_compare_exchange_strong(&team->n_deaths_seen, &n_seen, n_seen + 1);
     }
@@ -170,6 +194,23 @@ static int look_at_others(struct nixl_team *team)
     return NIXL_OK;
 }
 
+/*
+ * The member that is waited for has ended. If it has left in order, the caller first checks once
+ * more for what it awaits.
+ */
+static bool team_awaits_lost(struct nixl_team *team, int team_rank)
+{
+    if (!nxr_team_has_lost(team, team_rank)) {
+        return false;
+    }
+    if (team->left_awaited == team_rank + 1 || !team_peer_has_left(team->ranks[team_rank])) {
+        return true;
+    }
+    team->left_awaited = team_rank + 1;
+    nxr_wake_self();
+    return false;
+}
+
 /* The member that is waited for has begun to leave without its part of the call. */
 static int team_lose_leaving(struct nixl_team *team, int team_rank)
 {
@@ -194,7 +235,7 @@ int nxr_team_look(struct nixl_team *team, int team_rank)
     if (status == NIXL_OK) {
         status = look_at_others(team);
     }
-    if (status == NIXL_OK && team_rank >= 0 && nxr_team_has_lost(team, team_rank)) {
+    if (status == NIXL_OK && team_rank >= 0 && team_awaits_lost(team, team_rank)) {
         status = nxr_team_break(team, NIXL_E_PEER_LOST, team->ranks[team_rank]);
     }
     if (status == NIXL_OK && team_rank >= 0 &&

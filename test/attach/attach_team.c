@@ -6,7 +6,8 @@
  * of them, says its rank, and then all make a team: first the servers, then the visitors, each side
  * by its own numbers. Every collective is verified. ROUNDS: how often. In the last one with `kill`
  * as the sixth argument, the last visitor kills itself in the midst of a collective; the others
- * lose it and make a team without it.
+ * lose it and make a team without it. With `leave` the first server leaves behind its part of a
+ * broadcast, which the others begin only then.
  */
 #include "test/mp/mptest.h"
 
@@ -135,8 +136,33 @@ static void lose_last(struct nixl_team *team)
     MPT_OK(nixl_team_free(rest));
 }
 
+/*
+ * The first member leaves when it has done its part, which is all that the others need. The next
+ * call needs it.
+ */
+static void leave_first(struct nixl_team *team)
+{
+    uint64_t word = me == 0 ? 0x1122334455667788 : 0;
+    struct nixl_event event = NIXL_EVENT_INIT;
+
+    if (me == 0) {
+        MPT_OK(nixl_broadcast(team, 0, &word, sizeof(word), MPT_PATIENCE));
+        return;
+    }
+    do {
+        MPT_OK(nixl_event_recv(MPT_PATIENCE, &event));
+    } while (event.type != NIXL_EVENT_PEER_LEFT || event.rank != members[0]);
+    MPT_OK(nixl_broadcast(team, 0, &word, sizeof(word), MPT_PATIENCE));
+    MPT_EQ(word, 0x1122334455667788);
+    mpt_barrier(); /* a member that fails ends the calls of the others */
+    MPT_EQ(nixl_barrier(team, MPT_PATIENCE), NIXL_E_PEER_LOST);
+    MPT_EQ(nixl_last_error()->rank, members[0]);
+    MPT_TRUE(strstr(nixl_last_error()->text, "has left") != NULL);
+}
+
 int main(int argc, char **argv)
 {
+    const char *how;
     int n_others, rounds;
 
     mpt_start();
@@ -146,6 +172,7 @@ int main(int argc, char **argv)
     name = argv[3];
     n_others = atoi(argv[4]);
     rounds = argc > 5 ? atoi(argv[5]) : 1;
+    how = argc > 6 ? argv[6] : "";
     MPT_OK(nixl_init(NULL));
     if (is_server) {
         meet_visitors(n_others);
@@ -157,8 +184,10 @@ int main(int argc, char **argv)
         struct nixl_team *team = reform(n_members);
 
         verify(team, (uint64_t)i);
-        if (argc > 6 && i == rounds - 1) {
+        if (i == rounds - 1 && strcmp(how, "kill") == 0) {
             lose_last(team);
+        } else if (i == rounds - 1 && strcmp(how, "leave") == 0) {
+            leave_first(team);
         }
         MPT_OK(nixl_team_free(team));
     }

@@ -8,7 +8,7 @@ scratch=$work
 
 # verdict OUTPUT TEXT: no output is good
 verdict() {
-    printf '%s' "$1" >"$work/verdict"
+    printf '%s\n' "$1" >"$work/verdict"
     [ -z "$1" ]
     result $? "$2" "$work/verdict"
 }
