@@ -10,6 +10,7 @@
 #include "launcher/foreign_output.h"
 #include "launcher/foreign_ranks.h"
 #include "launcher/loop.h"
+#include "launcher/program.h"
 #include "launcher/rendezvous.h"
 #include "launcher/sink.h"
 #include "launcher/xalloc.h"
@@ -247,15 +248,23 @@ static void not_chdir(int rank, int error)
     }
 }
 
+/* `error`: an errno, or an enum program_missing. */
 static void not_exec(int rank, int error)
 {
-    const char *program = app_of(rank)->argv[0];
+    const char *program = app_of(rank)->argv[0], *why = strerror(error);
+    char lack[PROGRAM_WHY_NBYTES] = "";
+
+    if (error < 0) {
+        program_missing_text((enum program_missing)error, lack);
+        why = lack;
+        error = ENOENT;
+    } else if (error == ENOENT && strchr(program, '/') == NULL) {
+        why = "not found in PATH";
+    }
 
     if (!foreign.has_begun) {
         foreign_output_silence_engine();
-        sink_say("cannot run '%s' on host %s: %s", program, foreign_ranks.members[rank].host,
-                 error == ENOENT && strchr(program, '/') == NULL ? "not found in PATH"
-                                                                 : strerror(error));
+        sink_say("cannot run '%s' on host %s: %s", program, foreign_ranks.members[rank].host, why);
         foreign.exit_code =
             error == ENOENT || error == ENOTDIR ? LAUNCH_EXIT_NO_PROGRAM : LAUNCH_EXIT_NOT_EXEC;
         foreign_end_failed();

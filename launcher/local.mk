@@ -84,6 +84,8 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/processes.c \
 	%D%/processes.h \
 	%D%/probe.h \
+	%D%/program.c \
+	%D%/program.h \
 	%D%/pty.c \
 	%D%/pty.h \
 	%D%/rank.c \
@@ -162,7 +164,7 @@ bin_PROGRAMS += %D%/nixlrun
 # Between the daemons of other engines and the ranks. It needs nothing but the C library.
 pkglibexec_PROGRAMS += %D%/nixlrun-rank
 %C%_nixlrun_rank_SOURCES = %D%/descendants.c %D%/frame.c %D%/frame.h %D%/pages.c %D%/pages.h \
-	%D%/pty.c %D%/pty.h \
+	%D%/program.c %D%/program.h %D%/pty.c %D%/pty.h \
 	%D%/processes.c %D%/processes.h %D%/rank_socket.c %D%/rank_socket.h %D%/rank_main.c \
 	%D%/rank_pages.c %D%/rank_pages.h %D%/rank_waits.c \
 	%D%/rank_waits.h %D%/rank_world.c %D%/rank_world.h %D%/waits.h %D%/waits_read.c %D%/world.c %D%/world.h

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "launcher/probe.h"
+#include "launcher/program.h"
 #include "util/clock.h"
 
 #include <fcntl.h>
@@ -15,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,20 +23,7 @@
 
 bool probe_find(const char *name, char path[PATH_MAX])
 {
-    const char *dirs = getenv("PATH");
-
-    for (dirs = dirs != NULL ? dirs : "/usr/local/bin:/usr/bin:/bin"; dirs != NULL;) {
-        const char *colon = strchrnul(dirs, ':');
-        int n = (int)(colon - dirs);
-        struct stat st;
-
-        if (snprintf(path, PATH_MAX, "%.*s/%s", n, dirs, name) < PATH_MAX && n > 0 &&
-            stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0) {
-            return true;
-        }
-        dirs = *colon == ':' ? colon + 1 : NULL;
-    }
-    return false;
+    return program_find(name, NULL, getenv("PATH"), path) == 0;
 }
 
 /* Read until the end, or until the time is over. Returns false in the second case. */

@@ -8,6 +8,7 @@
 
 #include "launcher/environ.h"
 #include "launcher/guardian.h"
+#include "launcher/program.h"
 #include "launcher/server.h"
 #include "launcher/sink.h"
 #include "launcher/world.h"
@@ -25,65 +26,17 @@
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* The path as seen from `wdir`, in `full` if it is another one; NULL: it is too long. */
-static const char *path_from(const char *wdir, const char *path, char full[PATH_MAX])
-{
-    if (path[0] == '/' || wdir == NULL) {
-        return path;
-    }
-    return snprintf(full, PATH_MAX, "%s/%s", wdir, path) < PATH_MAX ? full : NULL;
-}
-
-/* 0 if `path` can be executed (X_OK) or read (R_OK) from `wdir`, else an errno. */
-static int test_file(const char *wdir, const char *path, int mode)
-{
-    char full[PATH_MAX];
-    struct stat st;
-
-    path = path_from(wdir, path, full);
-    if (path == NULL) {
-        return ENAMETOOLONG;
-    }
-    if (stat(path, &st) != 0) {
-        return errno;
-    }
-    if (S_ISDIR(st.st_mode)) {
-        return EISDIR;
-    }
-    return access(path, mode) == 0 ? 0 : errno;
-}
-
-/* Find the path of the app's program for execve(), by PATH. Returns 0 or an errno. */
+/* Find the path of the app's program for execve(), by its PATH. Returns 0 or an errno. */
 static int find_program(const struct launch_app *app, char path[PATH_MAX])
 {
-    const char *name = app->argv[0], *dir = getenv("PATH");
-    int error = ENOENT;
+    const char *dirs = getenv("PATH");
 
     for (char **env = app->env; env != NULL && *env != NULL; env++) {
         if (strncmp(*env, "PATH=", 5) == 0) {
-            dir = *env + 5;
+            dirs = *env + 5;
         }
     }
-    if (strchr(name, '/') != NULL) {
-        if (snprintf(path, PATH_MAX, "%s", name) >= PATH_MAX) {
-            return ENAMETOOLONG;
-        }
-        return test_file(app->wdir, path, X_OK);
-    }
-    for (dir = dir != NULL ? dir : "/usr/local/bin:/usr/bin:/bin"; dir != NULL;) {
-        const char *colon = strchrnul(dir, ':');
-        int n = (int)(colon - dir), found;
-
-        if (snprintf(path, PATH_MAX, "%.*s%s%s", n, dir, n > 0 ? "/" : "./", name) < PATH_MAX) {
-            found = test_file(app->wdir, path, X_OK);
-            if (found == 0) {
-                return 0;
-            }
-            error = found == EACCES ? EACCES : error;
-        }
-        dir = *colon == ':' ? colon + 1 : NULL;
-    }
-    return error;
+    return program_find(app->argv[0], app->wdir, dirs, path);
 }
 
 /* What a user forgot before the name of a program that is a file here; or NULL. */
@@ -91,60 +44,15 @@ static const char *missing_prefix(const struct launch_app *app, int error)
 {
     const char *name = app->argv[0], *suffix = strrchr(name, '.');
     bool is_script = suffix != NULL && strcmp(suffix, ".py") == 0;
-    bool can_run = test_file(app->wdir, name, X_OK) == 0;
+    bool can_run = program_test(app->wdir, name, X_OK) == 0;
 
     if (can_run && error == ENOENT && strchr(name, '/') == NULL) {
         return "./";
     }
-    if (is_script && (!can_run || error == ENOEXEC) && test_file(app->wdir, name, R_OK) == 0) {
+    if (is_script && (!can_run || error == ENOEXEC) && program_test(app->wdir, name, R_OK) == 0) {
         return "python3 ";
     }
     return NULL;
-}
-
-/*
- * The interpreter that the first line of a script names, as far as `name` has room; "" if it is no
- * script. A line that ends as on Windows has a carriage return there.
- */
-static void read_interpreter(const char *wdir, const char *path, char *name, size_t nbytes)
-{
-    char full[PATH_MAX], line[PATH_MAX];
-    FILE *file = NULL;
-
-    name[0] = '\0';
-    path = path_from(wdir, path, full);
-    if (path != NULL) {
-        file = fopen(path, "re");
-    }
-    if (file != NULL && fgets(line, sizeof(line), file) != NULL && strncmp(line, "#!", 2) == 0) {
-        const char *begin = line + 2 + strspn(line + 2, " \t");
-
-        snprintf(name, nbytes, "%.*s", (int)strcspn(begin, " \t\n"), begin);
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-}
-
-/* Print that the program exists, but its interpreter or loader does not. */
-static void say_missing_interpreter(const struct launch_app *app, const char *path)
-{
-    char name[256];
-    size_t n;
-
-    read_interpreter(app->wdir, path, name, sizeof(name));
-    n = strlen(name);
-    if (n == 0) {
-        sink_say("cannot run '%s': its ELF loader does not exist here; it was built for another "
-                 "system",
-                 path);
-    } else if (name[n - 1] == '\r') {
-        sink_say("cannot run '%s': its first line ends as on Windows, so the interpreter is '%.*s' "
-                 "and a carriage return; convert it (dos2unix)",
-                 path, (int)n - 1, name);
-    } else {
-        sink_say("cannot run '%s': its interpreter '%s' does not exist", path, name);
-    }
 }
 
 /* Print why a program does not run. Returns the exit code for it. */
@@ -167,10 +75,11 @@ static int say_program_error(const struct launch_app *app, int error)
 /* The same for a program that was there when the job began. */
 static void say_exec_error(const struct launch_app *app, int error)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], why[PROGRAM_WHY_NBYTES];
 
     if (error == ENOENT && find_program(app, path) == 0) {
-        say_missing_interpreter(app, path);
+        program_missing_text(program_missing(app->wdir, path, why), why);
+        sink_say("cannot run '%s': %s", path, why);
     } else {
         say_program_error(app, error);
     }

@@ -16,6 +16,7 @@
 #include "launcher/ending.h"
 #include "launcher/frame.h"
 #include "launcher/job.h"
+#include "launcher/program.h"
 #include "launcher/pty.h"
 #include "launcher/rank_socket.h"
 #include "launcher/rank_pages.h"
@@ -201,7 +202,7 @@ static pid_t helper_start(char **argv, const sigset_t *mask, const struct winsiz
         close(pipes->error[0]);
     }
     if (*error_p != 0) {
-        helper_report(getpid(), RANK_REPORT_NOT_EXEC, *error_p);
+        helper_report(getpid(), RANK_REPORT_NOT_EXEC, program_why_not(argv[0], *error_p));
         return 0;
     }
     helper_report(pid, RANK_REPORT_STARTED, 0);

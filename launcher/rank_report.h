@@ -52,7 +52,7 @@
 
 enum rank_report_kind {
     RANK_REPORT_STARTED = 's',   /* 0 */
-    RANK_REPORT_NOT_EXEC = 'x',  /* an errno */
+    RANK_REPORT_NOT_EXEC = 'x',  /* an errno, or an enum program_missing */
     RANK_REPORT_NOT_CHDIR = 'd', /* an errno */
     RANK_REPORT_ENDED = 'e',     /* a wait status */
     RANK_REPORT_NOT_LEFT = 'f',  /* the same of a rank that has not called nixl_finalize(): 0 */

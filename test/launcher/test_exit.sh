@@ -62,7 +62,7 @@ gives 127 "such a script in PATH" -np 2 -x "PATH=$work:$PATH" script
 has "$work/err" "its interpreter '/nowhere/sh' does not exist" "is told so"
 printf '#!/bin/sh\r\ntrue\r\n' >"$work/script"
 gives 127 "a script with lines as on Windows" -np 2 "$work/script"
-has "$work/err" "ends as on Windows, so the interpreter is '/bin/sh' and a carriage return; convert it" "is told so"
+has "$work/err" "ends as on Windows, so the name of the interpreter '/bin/sh' ends with a carriage return; convert it" "is told so"
 mkdir "$work/dir"
 printf '#!/bin/sh\npwd\n' >"$work/dir/where"
 chmod +x "$work/dir/where"

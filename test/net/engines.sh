@@ -241,6 +241,10 @@ common() {
     has "$work/err" 'rank 4 on host h2 .* was killed by signal 9 \(Killed\)$' "is told"
     gives 127 "a program that is not there" --host "$three" /nowhere/program
     has "$work/err" "^nixlrun: cannot run '/nowhere/program' on host h[012]: No such file" "is told"
+    printf '#!/nowhere/sh\n' >"$work/script"
+    chmod +x "$work/script"
+    gives 127 "a script without its interpreter" --host "$three" "$work/script"
+    has "$work/err" "^nixlrun: cannot run '$work/script' on host h[012]: its interpreter does not exist$" "is told"
     # How far the ranks are after a time is the machine's affair: more time until all run.
     for seconds in 8 30 90; do
         run --host "$three" --timeout $seconds sleep 300
