@@ -101,9 +101,12 @@ static void net_deferred_take_control(const struct net_later *later)
     }
 }
 
+/* In the last finalize all others leave, too, and this rank waits for none that is gone. */
 static void net_deferred_lose(int rank)
 {
-    if (!nxr_job.is_leaving) {
+    if (nxr_job.is_leaving) {
+        nxr_life_left_locked(rank);
+    } else {
         nxr_life_lost_locked(rank);
     }
 }

@@ -179,17 +179,30 @@ static void net_peer_why_lost(struct nxr_peer *peer)
     }
 }
 
+/* The last message. Caller holds the lock. */
+static void say_bye(struct net_peer *np)
+{
+    nxr_net_begin(np, NXR_NET_BYE, 0);
+    nxr_net_push(np, false);
+    nxr_net_pump(np);
+}
+
 static void net_peer_lost(struct nxr_peer *peer)
 {
     struct net_peer *np = net_peer_at(peer);
+    bool is_orderly;
 
     if (np == NULL || np->is_dead) {
         return;
     }
+    is_orderly = np->has_left || atomic_load(&peer->state) == NIXL_PEER_FINISHED;
     net_lock();
+    if (is_orderly && !np->has_left && np->is_greeted && !nxr_peer_is_attached(peer)) {
+        say_bye(np); /* it leaves alone, and may wait for answers that it gets no more */
+    }
     cut_off(np);
     nxr_net_closings_end(peer->rank);
-    close_eps(np, np->has_left || atomic_load(&peer->state) == NIXL_PEER_FINISHED);
+    close_eps(np, is_orderly);
     net_unlock();
     nxr_service_kick(); /* its round completes the requests of the ended moves */
 }
@@ -205,9 +218,7 @@ void nxr_net_leave(void)
         struct net_peer *np = net_peer_at(peer);
 
         if (np != NULL && !np->is_dead && np->is_greeted) {
-            nxr_net_begin(np, NXR_NET_BYE, 0);
-            nxr_net_push(np, false);
-            nxr_net_pump(np);
+            say_bye(np);
             np->is_dead = true;
             close_eps(np, true);
         }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An elastic job: ranks leave one by one, the highest first, and rank 0 stays. Nobody waits for
- * them, what they had sent arrives, and a wait for any rank ends only when nobody is left.
+ * them, what they had sent arrives, and a wait for any rank ends only when nobody is left. With
+ * `collectives` as the argument all leave as soon as they have done their part of the last one.
  */
 #include "mptest.h"
 
@@ -59,13 +60,28 @@ static void stay(struct nixl_region *home, int size)
     }
 }
 
-int main(void)
+static void leave_behind_collectives(void)
+{
+    struct nixl_team *world;
+
+    MPT_OK(nixl_team_world(MPT_PATIENCE, &world));
+    for (size_t nwords = 1; nwords <= 100000; nwords *= 100) {
+        mpt_check_team(world, nwords, nwords);
+    }
+}
+
+int main(int argc, char **argv)
 {
     struct nixl_region *home;
     int size;
 
     mpt_start();
     MPT_OK(nixl_init(NULL));
+    if (argc > 1 && strcmp(argv[1], "collectives") == 0) {
+        leave_behind_collectives();
+        MPT_OK(nixl_finalize());
+        return mpt_passed();
+    }
     size = nixl_size();
     if (nixl_rank() == 0) {
         MPT_OK(nixl_region_alloc("home", (size_t)size * 4096, NULL, &home));
