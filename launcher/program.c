@@ -118,6 +118,7 @@ void program_missing_text(enum program_missing missing, char why[PROGRAM_WHY_NBY
         snprintf(why, PROGRAM_WHY_NBYTES,
                  "its ELF loader does not exist; it was built for another system");
         break;
+    default: /* a report of another version */
     case PROGRAM_INTERPRETER:
         snprintf(why, PROGRAM_WHY_NBYTES, "its interpreter%s does not exist", name);
         break;

@@ -99,7 +99,7 @@ static int find_lost(const struct nxr_reform *reform, bool *has_left_p)
         }
         if (peer == NULL || nxr_peer_is_lost(peer) ||
             !nxr_identity_is(&peer->identity, &reform->members[i])) {
-            *has_left_p = peer != NULL && atomic_load(&peer->state) == NIXL_PEER_FINISHED;
+            *has_left_p = nxr_peer_has_left(reform->ranks[i]);
             return i;
         }
     }

@@ -99,7 +99,7 @@ int nxr_reform_fail(const struct nxr_reform *reform)
         return nxr_fail(failure->status, reform->operation, rank, "", 0, "%s %s%s", name,
                         why[0] != '\0'       ? "is lost: "
                         : !failure->has_left ? "has died"
-                        : !nxr_reform_has_left(rank)
+                        : !nxr_peer_has_left(rank)
                             ? "has called nixl_finalize(), and takes part in no call any more"
                             : "has left",
                         why);

@@ -120,7 +120,7 @@ static void withdraw(const struct nxr_reform *reform)
     const struct nxr_reform_failure *failure = &reform->failure;
     int member = failure->member >= 0 ? failure->member : reform->me;
     bool is_gone = failure->status == NIXL_E_PEER_LOST && failure->has_left;
-    bool has_left = is_gone && nxr_reform_has_left(reform->ranks[member]);
+    bool has_left = is_gone && nxr_peer_has_left(reform->ranks[member]);
     const struct nxr_verdict verdict = {
         .status = failure->status,
         .member = member,

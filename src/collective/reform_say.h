@@ -14,14 +14,6 @@ struct nxr_reform *nxr_reform_in(uint64_t context);
  */
 void nxr_reform_new_epoch(struct nxr_reform *reform);
 
-/* Has that peer left? If not, and yet it takes part in nothing any more, it is leaving. */
-static inline bool nxr_reform_has_left(int rank)
-{
-    const struct nxr_peer *peer = nxr_peer_find(rank);
-
-    return peer != NULL && atomic_load(&peer->state) == NIXL_PEER_FINISHED;
-}
-
 /* Is this process its coordinator? */
 static inline bool nxr_reform_is_mine(const struct nxr_reform *reform)
 {

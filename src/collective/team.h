@@ -76,7 +76,7 @@ struct nixl_team {
     } counted[NXR_TEAM_COUNTED];
     int64_t waited_ns; /* for others in the call under way, as far as it was long */
     struct nxr_leaving leaving;
-    int left_awaited; /* 1 + the team rank that was seen to have left while it was awaited; 0 */
+    int left_awaited; /* 1 + the team rank that was seen to have left while awaited; 0: none */
 
     struct nxr_list link; /* of all open teams, or the retired ones */
 };

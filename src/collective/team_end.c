@@ -77,8 +77,7 @@ static void name_late_members(const struct nixl_team *team, char *text, size_t n
 int nxr_team_fail_lost(const struct nixl_team *team, const char *operation, int rank)
 {
     int team_rank = nxr_team_rank_of(team, rank);
-    const struct nxr_peer *peer = team_rank >= 0 ? nxr_peer_find(rank) : NULL;
-    bool has_left = peer != NULL && atomic_load(&peer->state) == NIXL_PEER_FINISHED;
+    bool has_left = team_rank >= 0 && nxr_peer_has_left(rank);
     const char *lost = nxr_peer_why_lost(rank);
 
     return nxr_fail(NIXL_E_PEER_LOST, operation, rank, "", 0, "%s of the team %s%s",

@@ -389,7 +389,7 @@ static struct nxr_verdict propose(const struct attempt *attempt, int status)
 
         if (lost >= 0) {
             proposal.member = lost;
-            proposal.has_left = nixl_peer_state(all->ranks[lost]) == NIXL_PEER_FINISHED;
+            proposal.has_left = nxr_peer_has_left(all->ranks[lost]);
             if (atomic_load(&all->lost_leaves) && !proposal.has_left) {
                 proposal.cause = NXR_VERDICT_LEAVES;
             }

@@ -35,13 +35,9 @@ void nxr_team_break_node(struct nixl_team *team, int status, int lost_rank)
         return;
     }
     if (lost_rank >= 0) {
-        const struct nxr_peer *peer = nxr_peer_find(lost_rank);
-
-        atomic_store(&node->head->loss,
-                     atomic_load(&team->lost_leaves) ? NXR_LOSS_LEAVES
-                     : peer != NULL && atomic_load(&peer->state) == NIXL_PEER_FINISHED
-                         ? NXR_LOSS_LEFT
-                         : NXR_LOSS_DIED);
+        atomic_store(&node->head->loss, atomic_load(&team->lost_leaves) ? NXR_LOSS_LEAVES
+                                        : nxr_peer_has_left(lost_rank)  ? NXR_LOSS_LEFT
+                                                                        : NXR_LOSS_DIED);
         atomic_store(&node->head->lost_member, nxr_team_rank_of(team, lost_rank));
     }
     atomic_compare_exchange_strong(&node->head->broken, &whole, status);
@@ -71,18 +67,9 @@ int nxr_team_rank_of(const struct nixl_team *team, int rank)
     return -1;
 }
 
-/* Has that peer ended in order? Then all that it has done for this process is visible. */
-static bool team_peer_has_left(int rank)
-{
-    const struct nxr_peer *peer = nxr_peer_find(rank);
-
-    return peer != NULL &&
-           atomic_load_explicit(&peer->state, memory_order_acquire) == NIXL_PEER_FINISHED;
-}
-
 /*
- * A member that has left in order may have done its part of the call under way, so it breaks the
- * team only for one that waits for it, and those who wait for that one learn of it from there.
+ * A member has left in order. It may have done its part of the call under way, so only one that
+ * waits for it breaks the team. Those that sleep look again.
  */
 static void team_member_left(struct nixl_team *team)
 {
@@ -101,7 +88,7 @@ int nxr_team_look_for_deaths(struct nixl_team *team)
         int rank = nxr_event_death(n_seen);
 
         if (nxr_team_rank_of(team, rank) >= 0) {
-            if (!team_peer_has_left(rank)) {
+            if (!nxr_peer_has_left(rank)) {
                 return nxr_team_break(team, NIXL_E_PEER_LOST, rank);
             }
             team_member_left(team);
@@ -195,15 +182,15 @@ static int look_at_others(struct nixl_team *team)
 }
 
 /*
- * The member that is waited for has ended. If it has left in order, the caller first checks once
- * more for what it awaits.
+ * Has the awaited member ended? If it has left in order, the first call says no, and the caller
+ * checks once more: all that the member has done is visible by then.
  */
 static bool team_awaits_lost(struct nixl_team *team, int team_rank)
 {
     if (!nxr_team_has_lost(team, team_rank)) {
         return false;
     }
-    if (team->left_awaited == team_rank + 1 || !team_peer_has_left(team->ranks[team_rank])) {
+    if (team->left_awaited == team_rank + 1 || !nxr_peer_has_left(team->ranks[team_rank])) {
         return true;
     }
     team->left_awaited = team_rank + 1;

@@ -419,8 +419,8 @@ int nxr_finalize_barrier(int64_t timeout_ns)
 }
 
 /*
- * Has the rank left in order, if its connection is closed? Those that this rank has told that it
- * leaves close theirs, and must not be reported as dead.
+ * The connection to a rank is closed: has the rank left in order? Ranks that have heard that this
+ * one leaves close theirs, and live on.
  */
 static bool finalize_barrier_has_left(int rank)
 {

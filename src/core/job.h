@@ -119,7 +119,7 @@ struct nxr_job {
     int program;
     bool is_multithreaded;
     bool is_alone;          /* no launcher */
-    bool is_leaving;        /* in the last finalize, and so are all others */
+    bool is_leaving;        /* in the last finalize, which waits for no rank any more */
     bool is_oversubscribed; /* more ranks than cores on this host: spin little */
     bool may_return;        /* ranks are started again when their processes have failed */
     bool has_spare_core;    /* ... fewer: a library thread may work beside one that spins */
@@ -389,6 +389,18 @@ static inline bool nxr_rank_is_lost(int rank)
     const struct nxr_peer *peer = nxr_is_rank(rank) ? nxr_peer_find(rank) : NULL;
 
     return peer != NULL ? nxr_peer_is_lost(peer) : nxr_attached_was(rank);
+}
+
+/*
+ * Has that rank, or attached peer, ended in order? Then all that it has done for this process is
+ * visible.
+ */
+static inline bool nxr_peer_has_left(int rank)
+{
+    const struct nxr_peer *peer = nxr_peer_find(rank);
+
+    return peer != NULL &&
+           atomic_load_explicit(&peer->state, memory_order_acquire) == NIXL_PEER_FINISHED;
 }
 
 /*

@@ -101,7 +101,7 @@ static void net_deferred_take_control(const struct net_later *later)
     }
 }
 
-/* In the last finalize all others leave, too, and this rank waits for none that is gone. */
+/* A rank that leaves reports no deaths, but what it awaits of a peer that is gone must end. */
 static void net_deferred_lose(int rank)
 {
     if (nxr_job.is_leaving) {

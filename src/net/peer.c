@@ -198,7 +198,7 @@ static void net_peer_lost(struct nxr_peer *peer)
     is_orderly = np->has_left || atomic_load(&peer->state) == NIXL_PEER_FINISHED;
     net_lock();
     if (is_orderly && !np->has_left && np->is_greeted && !nxr_peer_is_attached(peer)) {
-        say_bye(np); /* it leaves alone, and may wait for answers that it gets no more */
+        say_bye(np); /* it leaves alone: end its waits for answers from here */
     }
     cut_off(np);
     nxr_net_closings_end(peer->rank);

@@ -49,8 +49,7 @@ static void signal_wait_describe(const struct nxr_signal_wait *wait, char *text,
 
 int nxr_signal_fail_lost(const char *operation, const struct nxr_signal_wait *wait, int rank)
 {
-    const struct nxr_peer *peer = nxr_is_rank(rank) ? nxr_peer_find(rank) : NULL;
-    bool has_left = peer != NULL && atomic_load(&peer->state) == NIXL_PEER_FINISHED;
+    bool has_left = nxr_is_rank(rank) && nxr_peer_has_left(rank);
     char text[128];
 
     signal_wait_describe(wait, text, sizeof(text));
