@@ -165,10 +165,8 @@ static void without_the_card(void)
 {
     static const char request[] = "GET / HTTP/1.1\r\nHost: example\r\nAccept: */*\r\n\r\n";
     unsigned char noise[4096];
-    int fd;
+    int fd = come();
 
-    close(come());
-    fd = come();
     say(fd, request, sizeof(request) - 1);
     expect_closed(fd);
     mpt_fill(noise, sizeof(noise), 7);
@@ -249,6 +247,21 @@ static void pieces_of_nothing(void)
     expect_refused(NXR_TCP_HELLO, &told, sizeof(told));
 }
 
+/* As a peer does that leaves while it connects, and a probe of the port: no line in the log. */
+static void come_and_go(int n_descriptors)
+{
+    int64_t until_ns = mpt_now_ns() + MPT_PATIENCE;
+
+    for (int i = 0; i < N_HELD; i++) {
+        close(come());
+    }
+    close(greet());
+    while (count_descriptors() > n_descriptors + 2) {
+        MPT_LT(mpt_now_ns(), until_ns);
+    }
+    MPT_EQ(atomic_load(&n_lines), 0);
+}
+
 /* Somebody else is still heard. */
 static void silent_ones(void)
 {
@@ -317,6 +330,7 @@ static void be_visited(void)
     int before = count_descriptors();
 
     nixl_log_set_fn(count_lines, NULL);
+    come_and_go(before);
     without_the_card();
     with_the_card();
     pieces_of_nothing();

@@ -352,6 +352,10 @@ void nxr_tcp_read_hello(struct nxr_tcp_conn *conn)
     if (nbytes < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
+    if (nbytes == 0 && conn->stage == NXR_TCP_WANTS_HELLO && conn->n_held == 0) {
+        nxr_tcp_conn_close(conn); /* a peer that needs it no more, or a probe of the port */
+        return;
+    }
     if (nbytes <= 0) {
         nxr_tcp_conn_lost(conn, "it was closed again");
         return;
