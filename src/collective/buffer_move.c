@@ -79,8 +79,10 @@ const struct nxr_map *nxr_map_find(struct nixl_team *team, int member, const cha
     struct nxr_far *far = &team->far[member];
     struct nxr_map *map;
 
-    for (int i = 0; i < NXR_MAPS_PER_MEMBER; i++) {
+    for (unsigned i = 0; i < NXR_MAPS_PER_MEMBER; i++) {
         if (far->maps[i].generation == generation) {
+            /* The call may look for a second one, which must not take the place of this one. */
+            far->next += i == far->next % NXR_MAPS_PER_MEMBER;
             return &far->maps[i];
         }
     }

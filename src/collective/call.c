@@ -183,6 +183,8 @@ int nxr_call_of_vector(const char *operation, const struct nixl_team *team,
     const struct nixl_vector_args *args = NULL;
     bool is_sender = exchange->all_send || is_root(team, exchange);
     bool is_receiver = exchange->all_receive || is_root(team, exchange);
+    bool has_src_arrays = is_sender && exchange->is_private;
+    bool has_dst_arrays = is_receiver && exchange->all_send;
     size_t src_nbytes, dst_nbytes;
     int status = check_root(operation, team, exchange->root);
 
@@ -193,10 +195,10 @@ int nxr_call_of_vector(const char *operation, const struct nixl_team *team,
         return status;
     }
     src_nbytes = dst_nbytes = args->nbytes;
-    if (is_sender && exchange->is_private) {
+    if (has_src_arrays) {
         status = check_pieces(operation, team, args->src_nbytes, args->src_offsets, &src_nbytes);
     }
-    if (status == NIXL_OK && is_receiver && exchange->all_send) {
+    if (status == NIXL_OK && has_dst_arrays) {
         status = check_pieces(operation, team, args->dst_nbytes, args->dst_offsets, &dst_nbytes);
     }
     if (status != NIXL_OK) {
@@ -210,10 +212,11 @@ int nxr_call_of_vector(const char *operation, const struct nixl_team *team,
     call_p->exchange.src = args->src;
     call_p->exchange.dst = args->dst;
     call_p->exchange.nbytes = args->nbytes;
-    call_p->exchange.src_nbytes = args->src_nbytes;
-    call_p->exchange.src_offsets = args->src_offsets;
-    call_p->exchange.dst_nbytes = args->dst_nbytes;
-    call_p->exchange.dst_offsets = args->dst_offsets;
+    /* Arrays that the call does not use may lead nowhere. */
+    call_p->exchange.src_nbytes = has_src_arrays ? args->src_nbytes : NULL;
+    call_p->exchange.src_offsets = has_src_arrays ? args->src_offsets : NULL;
+    call_p->exchange.dst_nbytes = has_dst_arrays ? args->dst_nbytes : NULL;
+    call_p->exchange.dst_offsets = has_dst_arrays ? args->dst_offsets : NULL;
     return take_buffers(operation, args->src, is_sender && src_nbytes > 0, args->dst,
                         is_receiver && dst_nbytes > 0, call_p);
 }

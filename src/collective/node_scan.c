@@ -103,8 +103,11 @@ int nxr_node_scan(struct nixl_team *team, const struct nxr_reduction *what)
         status = scan_do_piece(team, &scan, i, nbytes);
         at += nbytes;
     }
-    if (status == NIXL_OK) {
-        nxr_node_lend_slot(node, reader);
+    if (status != NIXL_OK) {
+        return status;
     }
-    return status;
+    /* From here on its own slot is read by `reader` alone: its result was copied out of it. */
+    nxr_node_publish(node, node->phase + 1);
+    nxr_node_lend_slot(node, reader);
+    return NIXL_OK;
 }

@@ -21,6 +21,7 @@ mp_programs = \
 	%D%/bad_xfer \
 	%D%/bad_env \
 	%D%/closed \
+	%D%/collective_cases \
 	%D%/count \
 	%D%/crowd \
 	%D%/device \
@@ -112,6 +113,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_bad_env_LDADD = $(mp_libs)
 %C%_closed_LDFLAGS = $(mp_link)
 %C%_closed_LDADD = $(mp_libs)
+%C%_collective_cases_LDFLAGS = $(mp_link)
+%C%_collective_cases_LDADD = $(mp_libs)
 %C%_count_LDFLAGS = $(mp_link)
 %C%_count_LDADD = $(mp_libs)
 %C%_crowd_LDFLAGS = $(mp_link)
@@ -256,7 +259,7 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_unload_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'
 %C%_unload_LDADD = -ldl
 
-mp_tests = %D%/abort.mp %D%/aside.mp %D%/bad_input.mp %D%/cuda.mp %D%/directory.mp %D%/fair.mp %D%/fault.mp %D%/file.mp %D%/file_gpu.mp %D%/hello.mp %D%/late.mp %D%/life.mp %D%/limits.mp %D%/object.mp %D%/odd.mp %D%/reform.mp %D%/restart.mp %D%/stats.mp %D%/stress.mp
+mp_tests = %D%/abort.mp %D%/aside.mp %D%/bad_input.mp %D%/collective.mp %D%/cuda.mp %D%/directory.mp %D%/fair.mp %D%/fault.mp %D%/file.mp %D%/file_gpu.mp %D%/hello.mp %D%/late.mp %D%/life.mp %D%/limits.mp %D%/object.mp %D%/odd.mp %D%/reform.mp %D%/restart.mp %D%/stats.mp %D%/stress.mp
 EXTRA_DIST += $(mp_tests) %D%/asan.mp %D%/tsan.mp
 TESTS += $(mp_tests)
 
