@@ -22,7 +22,7 @@ TESTS += %D%/test_beds.sh %D%/test_explain.sh %D%/test_links.sh %D%/test_observe
 
 # What can happen between hosts; the .mp files say over which networks.
 EXTRA_PROGRAMS += %D%/broken %D%/callers %D%/cut_off %D%/dead_link %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D%/stall %D%/strangers %D%/unreached %D%/verdict \
-	%D%/rails_fault %D%/wire_up
+	%D%/rails_fault %D%/rails_many %D%/reset_order %D%/wire_up
 %C%_broken_SOURCES = %D%/bed.c %D%/bed.h %D%/broken.c
 %C%_broken_LDFLAGS = $(mp_link)
 %C%_broken_LDADD = $(mp_libs)
@@ -47,6 +47,10 @@ EXTRA_PROGRAMS += %D%/broken %D%/callers %D%/cut_off %D%/dead_link %D%/farewell 
 %C%_rails_fault_SOURCES = %D%/bed.c %D%/bed.h %D%/rails_fault.c
 %C%_rails_fault_LDFLAGS = $(mp_link)
 %C%_rails_fault_LDADD = $(mp_libs)
+%C%_rails_many_LDFLAGS = $(mp_link)
+%C%_rails_many_LDADD = $(mp_libs)
+%C%_reset_order_LDFLAGS = $(mp_link)
+%C%_reset_order_LDADD = $(mp_libs)
 %C%_slow_SOURCES = %D%/bed.c %D%/bed.h %D%/slow.c
 %C%_slow_LDFLAGS = $(mp_link)
 %C%_slow_LDADD = $(mp_libs)

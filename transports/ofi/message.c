@@ -51,11 +51,24 @@ static ssize_t ofi_message_post(struct nxr_net_ep *ep, struct nxr_ofi_slot *slot
     return rc;
 }
 
-/* Waiting writes go first, where a message must not overtake them. */
+static bool has_fenced(const struct nxr_net_ep *ep)
+{
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        if (!nxr_list_is_empty(&ep->paths[i].fenced)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Writes that wait go first, where a message must not overtake them; so do those that wait until
+ * the peer has closed its end of a rail, to be sent again.
+ */
 static bool must_wait(const struct nxr_net_ep *ep)
 {
-    return nxr_ofi.attr.orders_writes &&
-           (!nxr_list_is_empty(&ep->starting) || !nxr_list_is_empty(&ep->waiting));
+    return nxr_ofi.attr.orders_writes && (!nxr_list_is_empty(&ep->starting) ||
+                                          !nxr_list_is_empty(&ep->waiting) || has_fenced(ep));
 }
 
 /*

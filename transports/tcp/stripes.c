@@ -164,10 +164,15 @@ static struct nxr_tcp_stripe *stripe_for(const struct nxr_tcp_rail *rail)
     return NULL;
 }
 
-/* Begin with the next piece. False: there is none. */
+/*
+ * Begin with the next piece. False: there is none. On the ordered stream acks and messages go
+ * first: the plan that tells of the piece may be among them.
+ */
 static bool begin_piece(struct nxr_tcp_rail *rail)
 {
-    struct nxr_tcp_stripe *stripe = stripe_for(rail);
+    const struct nxr_net_ep *ep = rail->ep;
+    bool must_wait = rail->index == 0 && (ep->n_outs > 0 || ep->conn->n_acks > 0);
+    struct nxr_tcp_stripe *stripe = must_wait ? NULL : stripe_for(rail);
 
     if (stripe == NULL) {
         return false;
