@@ -110,6 +110,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/memory/file/file.c %D%/memory/file/file.h \
 	%D%/memory/file/file_copy.c \
 	%D%/memory/file/file_engine.c \
+	%D%/memory/file/file_grow.c \
 	%D%/memory/file/file_gpu.c %D%/memory/file/file_gpu.h \
 	%D%/memory/file/file_open.c \
 	%D%/memory/file/file_share.c \

@@ -131,6 +131,12 @@ struct nxr_memory_kind {
     void (*release)(struct nxr_memory *memory);
 
     /*
+     * The same for memory that was not published after all, if there is more to take back than to
+     * release; NULL: there is not.
+     */
+    void (*discard)(struct nxr_memory *memory);
+
+    /*
      * Does that address belong to this kind? Starts nothing: false if the driver is not in the
      * process yet.
      */

@@ -246,7 +246,7 @@ static int quiesce_all(const struct nxr_published *published, int64_t timeout_ns
     return status;
 }
 
-/* Free this rank's memory of the region. Caller holds job.lock. */
+/* Free this rank's memory of the region. Caller holds job.lock, but for storage. */
 static void free_memory(struct nixl_region *region)
 {
     if (region->extents == NULL) {
@@ -292,7 +292,13 @@ static int call_region_close(struct nixl_region *region, int64_t timeout_ns)
     if (region->published != NULL) {
         nxr_publish_free(region->published);
         region->published = NULL;
-        free_memory(region);
+        if (nxr_memory_is_storage(&region->memory)) { /* it may wait for a disk, or a server */
+            pthread_mutex_unlock(&nxr_job.lock);
+            free_memory(region);
+            pthread_mutex_lock(&nxr_job.lock);
+        } else {
+            free_memory(region);
+        }
     }
     nxr_region_retire(region);
     pthread_mutex_unlock(&nxr_job.lock);

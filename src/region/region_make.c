@@ -97,7 +97,11 @@ static int region_read_args(const char *operation, const char *name, size_t nbyt
 /* Memory that was not published after all. */
 static void release_memory(struct nxr_memory *memory)
 {
-    memory->kind->release(memory);
+    if (memory->kind->discard != NULL) {
+        memory->kind->discard(memory);
+    } else {
+        memory->kind->release(memory);
+    }
     if (memory->fd >= 0) {
         close(memory->fd);
     }

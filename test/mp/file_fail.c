@@ -6,6 +6,8 @@
  *   changed  files that others truncate, seal or remove while they are regions
  *   full     a file system without space, in SMALL_DISK
  *   disk     requests that end with EIO or EDQUOT, as BAD_DISK says
+ *   closing  a close that hangs in the kernel, as BAD_DISK says
+ *   race     all ranks open, extend and lock a file at the same time
  *   killed   the owner dies while it is written to: what was flushed durably is in the file
  */
 #include "config.h"
@@ -176,6 +178,10 @@ static void limits(void)
     MPT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
     MPT_STATUS(nixl_region_open_file("region", path_to("made"), &params, &other),
                NIXL_E_NAME_IN_USE);
+    MPT_EQ(size_of("made"), -1);
+    MPT_STATUS(nixl_region_open_file("region", path_to("some"), &params, &other),
+               NIXL_E_NAME_IN_USE);
+    MPT_EQ(size_of("some"), 4096);
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 
     fd = dup(0);
@@ -396,10 +402,99 @@ static void disk_cases(void)
             failed(EIO, "disk");
             MPT_OK(nixl_flush(0, MPT_PATIENCE));
         }
+        /* What was lost is lost, also where the kernel tells of it only once. */
+        if (strcmp(how, "sync") == 0 || strcmp(how, "once") == 0) {
+            MPT_STATUS(nixl_flush_x(0, region, &op, NULL), NIXL_E_STORAGE);
+            failed(EIO, "disk");
+        }
         works(region, 3 * MIB);
     }
     mpt_barrier();
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
+/* ---- several open it at the same time -------------------------------------------------------- */
+
+/* All open it at once: the one that has it alone has a file with a name. */
+static void race_for_it(void)
+{
+    struct nixl_file_params params = NIXL_FILE_PARAMS_INIT;
+    struct nixl_region *region = NULL;
+    int status;
+
+    params.flags = NIXL_FILE_CREATE | NIXL_FILE_EXCLUSIVE;
+    params.nbytes = 4096;
+    mpt_barrier();
+    status = nixl_region_open_file("alone", path_to("made"), &params, &region);
+    MPT_TRUE(status == NIXL_OK || status == NIXL_E_IN_USE);
+    mpt_barrier();
+    if (status == NIXL_OK) {
+        MPT_EQ(size_of("made"), 4096);
+        MPT_EQ(unlink(path_to("made")), 0);
+        MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    }
+    mpt_barrier();
+}
+
+/* Each has a part of its own: none makes the file shorter than another one needs it. */
+static void race_for_parts(void)
+{
+    struct nixl_file_params params = NIXL_FILE_PARAMS_INIT;
+    struct nixl_region *region = NULL;
+
+    params.flags = NIXL_FILE_CREATE;
+    params.offset = (uint64_t)rank * 4096;
+    params.nbytes = 4096;
+    mpt_barrier();
+    MPT_OK(nixl_region_open_file(NULL, path_to("made"), &params, &region));
+    MPT_OK(nixl_get(rank, region, 0, in, 4096));
+    mpt_barrier();
+    MPT_EQ(size_of("made"), (off_t)size * 4096);
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    mpt_barrier();
+    MPT_TRUE(unlink(path_to("made")) == 0 || errno == ENOENT);
+}
+
+static void race_cases(void)
+{
+    for (int i = 0; i < 200; i++) {
+        race_for_it();
+        race_for_parts();
+    }
+}
+
+/* ---- a close that takes long ----------------------------------------------------------------- */
+
+/* Rank 0 hangs in cutting its file. It answers the others meanwhile. */
+static void closing_cases(void)
+{
+    struct nixl_file_params params = NIXL_FILE_PARAMS_INIT;
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nixl_region *file = NULL, *other = NULL;
+    int fd;
+
+    if (rank == 0) {
+        MPT_EQ(mkfifo(path_to("fifo"), 0600), 0);
+        MPT_EQ(setenv("BAD_DISK_HOLD", path_to("fifo"), 1), 0);
+        params.flags = NIXL_FILE_CREATE | NIXL_FILE_TRUNCATE;
+        params.nbytes = 4096;
+        MPT_OK(nixl_region_open_file("file", path_to("cut"), &params, &file));
+        MPT_OK(nixl_region_alloc("other", 64, NULL, &other));
+    } else {
+        MPT_OK(nixl_region_open("other", &other));
+    }
+    mpt_barrier();
+    if (rank == 0) {
+        MPT_OK(nixl_region_close(file, MPT_PATIENCE));
+    } else {
+        fd = open(path_to("fifo"), O_WRONLY | O_CLOEXEC); /* it hangs by now */
+        MPT_TRUE(fd >= 0);
+        MPT_OK(nixl_region_query(0, other, 10 * MPT_S, &info));
+        MPT_EQ(write(fd, "", 1), 1);
+        MPT_EQ(close(fd), 0);
+    }
+    mpt_barrier();
+    MPT_OK(nixl_region_close(other, MPT_PATIENCE));
 }
 
 /* ---- the owner dies -------------------------------------------------------------------------- */
@@ -471,10 +566,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"open", open_cases},
-                 {"changed", changed_cases},
-                 {"full", full_cases},
-                 {"disk", disk_cases},
+    } cases[] = {{"open", open_cases},    {"changed", changed_cases}, {"full", full_cases},
+                 {"disk", disk_cases},    {"race", race_cases},       {"closing", closing_cases},
                  {"killed", killed_cases}};
     bool is_killed = argc > 1 && strcmp(argv[1], "killed") == 0;
 

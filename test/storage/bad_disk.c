@@ -2,10 +2,11 @@
 /*
  * A disk that fails, for programs that are started with this library in LD_PRELOAD. BAD_DISK says
  * how: "read", "write": requests that touch the second MiB of any file end with EIO; "quota":
- * writes there with EDQUOT; "sync": fdatasync() ends with EIO; "hold": fdatasync() first reads a
- * byte from the FIFO that BAD_DISK_HOLD names, if there is one; "slow": so do writes that touch the
- * second MiB, and fdatasync() ends with EIO meanwhile; "short": requests of more than 1000 bytes
- * move only a part of them.
+ * writes there with EDQUOT; "sync": fdatasync() ends with EIO; "once": the first one does, as the
+ * kernel tells of lost bytes once; "hold": fdatasync() first reads a byte from the FIFO that
+ * BAD_DISK_HOLD names, if there is one; "slow": so do writes that touch the second MiB, and
+ * fdatasync() ends with EIO meanwhile; "cut": so does ftruncate() that makes a file shorter;
+ * "short": requests of more than 1000 bytes move only a part of them.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,8 +21,10 @@ enum { FIRST_BAD = 1 << 20, END_BAD = 2 << 20, SHORT = 1000 };
 typedef ssize_t pread_fn(int fd, void *bytes, size_t nbytes, off_t offset);
 typedef ssize_t pwrite_fn(int fd, const void *bytes, size_t nbytes, off_t offset);
 typedef int fdatasync_fn(int fd);
+typedef int ftruncate_fn(int fd, off_t nbytes);
 
-static int n_held; /* writes that wait */
+static int n_held;     /* writes that wait */
+static int n_unsynced; /* fdatasync() calls that were told of bytes that are lost */
 
 static int does(const char *what)
 {
@@ -89,6 +92,10 @@ __attribute__((visibility("default"))) int fdatasync(int fd)
 {
     fdatasync_fn *real = (fdatasync_fn *)dlsym(RTLD_NEXT, "fdatasync");
 
+    if (does("once") && __atomic_fetch_add(&n_unsynced, 1, __ATOMIC_SEQ_CST) == 0) {
+        errno = EIO;
+        return -1;
+    }
     if (does("sync") || __atomic_load_n(&n_held, __ATOMIC_SEQ_CST) > 0) {
         errno = EIO;
         return -1;
@@ -97,4 +104,14 @@ __attribute__((visibility("default"))) int fdatasync(int fd)
         wait_for_release(getenv("BAD_DISK_HOLD"));
     }
     return real(fd);
+}
+
+__attribute__((visibility("default"))) int ftruncate(int fd, off_t nbytes)
+{
+    ftruncate_fn *real = (ftruncate_fn *)dlsym(RTLD_NEXT, "ftruncate");
+
+    if (does("cut") && lseek(fd, 0, SEEK_END) > nbytes) {
+        wait_for_release(getenv("BAD_DISK_HOLD"));
+    }
+    return real(fd, nbytes);
 }

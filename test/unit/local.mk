@@ -181,6 +181,9 @@ cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/
 %C%_detector_LDADD = $(floor_control) $(CRITERION_LIBS)
 %C%_env_CFLAGS = $(unit_cflags)
 %C%_env_LDADD = $(floor_util) $(CRITERION_LIBS)
+unit_programs += %D%/file_grow
+%C%_file_grow_CFLAGS = $(unit_cflags)
+%C%_file_grow_LDADD = $(floor_memory) $(CRITERION_LIBS)
 unit_programs += %D%/file_trial
 %C%_file_trial_CFLAGS = $(unit_cflags)
 %C%_file_trial_LDADD = $(floor_memory) $(CRITERION_LIBS)

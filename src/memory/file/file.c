@@ -19,11 +19,13 @@ static struct nxr_storage_why file_last; /* of all files */
 void nxr_file_fail(struct nxr_file *file, int error, const char *what, uint64_t nbytes,
                    uint64_t offset)
 {
-    char text[NXR_STORAGE_WHY_NBYTES], number[64];
+    char text[NXR_STORAGE_WHY_NBYTES], number[64] = "";
 
-    snprintf(number, sizeof(number), "%llu bytes at %llu", (unsigned long long)nbytes,
-             (unsigned long long)offset);
-    snprintf(text, sizeof(text), "%.120s: %s of %s: %s", file->path, what, number,
+    if (nbytes > 0) {
+        snprintf(number, sizeof(number), " of %llu bytes at %llu", (unsigned long long)nbytes,
+                 (unsigned long long)offset);
+    }
+    snprintf(text, sizeof(text), "%.120s: %s%s: %s", file->path, what, number,
              error == ENODATA ? "the file ends before that: it was truncated"
              : error == EFBIG ? "beyond the file size limit (ulimit -f) or what the file system "
                                 "can hold"
@@ -75,6 +77,11 @@ static void file_release(struct nxr_memory *memory)
     nxr_file_close(nxr_file_of(memory->range));
 }
 
+static void file_discard(struct nxr_memory *memory)
+{
+    nxr_file_discard(nxr_file_of(memory->range));
+}
+
 static bool file_owns(const void *addr)
 {
     const struct nxr_range *range = nxr_range_find(addr);
@@ -122,6 +129,7 @@ const struct nxr_memory_kind nxr_memory_file = {
     .alloc = file_alloc,
     .adopt = file_adopt,
     .release = file_release,
+    .discard = file_discard,
     .owns = file_owns,
     .import = nxr_file_import,
     .unimport = nxr_file_unimport,

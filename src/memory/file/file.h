@@ -24,7 +24,10 @@ struct nxr_file {
     uint64_t nbytes;
     bool is_block_device, is_read_only;
     bool must_truncate;       /* at close */
+    bool was_made;            /* by this open, */
+    bool was_extended;        /* ... or made longer, to the end of the region */
     uint64_t first_nbytes;    /* of the file, when it was opened */
+    _Atomic int sync_error;   /* of the first fdatasync that failed; 0: none */
     _Atomic uint64_t written; /* the end of the last byte that was put, in the file */
     struct nxr_storage_file opened;
 
@@ -73,6 +76,18 @@ void nxr_file_leave_engine(const struct nxr_file *file);
 
 /* Close a file that no request uses. */
 void nxr_file_close(struct nxr_file *file);
+
+/* The same for one whose region was not published after all: the file is left as it was. */
+void nxr_file_discard(struct nxr_file *file);
+
+/*
+ * Make an open file so long that it ends there or later, whoever else does the same: never shorter.
+ * *before_p: its size before. 0 or an errno; EBUSY: another process holds its size.
+ */
+int nxr_file_grow(int fd, uint64_t end, uint64_t *before_p);
+
+/* Cut an open file that ends at `from`, and not elsewhere by now, to `to`. 0 or an errno. */
+int nxr_file_cut(int fd, uint64_t from, uint64_t to);
 
 /* As in struct nxr_memory_kind. */
 int nxr_file_import(struct nxr_segment *segment, int fd);

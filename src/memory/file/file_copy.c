@@ -49,6 +49,31 @@ static void file_note_end(struct nxr_file *file, uint64_t end)
 
 static void file_move_ended(struct nxr_storage_move *move, int error);
 
+/*
+ * The kernel tells of bytes that it could not write once, and takes them for written then: a later
+ * fdatasync, of whoever asks next, would succeed without them. So the first failure stays.
+ */
+static void file_note_unsynced(struct nxr_file *file, int error)
+{
+    int none = 0;
+
+    if (error != ECANCELED && error != EINTR && error != EAGAIN && error != ENOMEM) {
+        atomic_compare_exchange_strong(&file->sync_error, &none, error);
+    }
+}
+
+/* May a fdatasync say that all bytes are on the medium? */
+static int file_check_sync(struct nxr_file *file)
+{
+    int error = atomic_load(&file->sync_error);
+
+    if (error == 0) {
+        return NIXL_OK;
+    }
+    nxr_file_fail(file, error, "an earlier fdatasync", 0, 0);
+    return NIXL_E_STORAGE;
+}
+
 /* All bytes of a durable put are in the file. */
 static void file_copy_then_sync(struct file_copy *copy)
 {
@@ -72,6 +97,9 @@ static void file_move_ended(struct nxr_storage_move *move, int error)
         nxr_file_fail(copy->file, error, nxr_storage_action_name(io->action), io->nbytes,
                       io->offset);
         atomic_compare_exchange_strong(&copy->status, &none, NIXL_E_STORAGE);
+        if (io->action == NXR_STORAGE_SYNC) {
+            file_note_unsynced(copy->file, error);
+        }
     } else if (io->action == NXR_STORAGE_WRITE) {
         file_note_end(copy->file, io->offset + io->nbytes);
     }
@@ -305,7 +333,10 @@ int nxr_file_copy_start(struct nxr_device_copy *copy)
     if (copy->dst != NULL && copy->src != NULL) {
         return gpu_copy_start(copy, is_put);
     }
-    status = is_put && !copy->is_sync ? file_check_put(file, copy) : NIXL_OK;
+    status = copy->is_sync || (is_put && copy->is_durable) ? file_check_sync(file) : NIXL_OK;
+    if (status == NIXL_OK && is_put && !copy->is_sync) {
+        status = file_check_put(file, copy);
+    }
     if (status != NIXL_OK) {
         return status;
     }

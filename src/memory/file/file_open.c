@@ -30,7 +30,6 @@
 struct opening {
     struct nxr_file *file;
     const struct nixl_file_params *params;
-    bool was_made, was_extended;
     char *why;
     size_t why_nbytes;
     int error; /* errno of what failed, or 0 */
@@ -179,7 +178,7 @@ static int open_path(struct opening *opening)
             break;
         }
         file->opened.fd = open(file->path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, mode);
-        opening->was_made = file->opened.fd >= 0;
+        file->was_made = file->opened.fd >= 0;
         if (file->opened.fd >= 0 || errno != EEXIST || opening_wants(opening, NIXL_FILE_NEW)) {
             break;
         }
@@ -203,7 +202,7 @@ static int sync_name(struct opening *opening)
     char *parent = NULL;
     int fd, error;
 
-    if (!opening->was_made) {
+    if (!opening->file->was_made) {
         return NIXL_OK;
     }
     if (asprintf(&parent, "%.*s", slash != NULL ? (int)(slash - path) + 1 : 1,
@@ -271,9 +270,11 @@ static int file_lock(struct opening *opening)
         close(file->opened.fd);
         file->opened.fd = fd;
     }
-    return flock(file->opened.fd, LOCK_EX | LOCK_NB) == 0
-               ? NIXL_OK
-               : opening_fail(opening, "NIXL_FILE_EXCLUSIVE: another has it");
+    if (flock(file->opened.fd, LOCK_EX | LOCK_NB) != 0) {
+        file->was_made = false; /* whoever was faster works with it */
+        return opening_fail(opening, "NIXL_FILE_EXCLUSIVE: another has it");
+    }
+    return file_size(opening); /* until now another one may have changed it */
 }
 
 /* Is the region in the file, or can the file be extended to hold it? */
@@ -325,10 +326,12 @@ static int file_extend(struct opening *opening)
                               (unsigned long long)end, (unsigned long long)limit.rlim_cur);
     }
     if (end > file->first_nbytes) {
-        if (ftruncate(file->opened.fd, (off_t)end) != 0) {
+        error = nxr_file_grow(file->opened.fd, end, &file->first_nbytes);
+        if (error != 0) {
+            errno = error;
             return opening_fail(opening, "cannot extend");
         }
-        opening->was_extended = true;
+        file->was_extended = end > file->first_nbytes;
     }
     if (opening_wants(opening, NIXL_FILE_PREALLOCATE)) {
         error = posix_fallocate(file->opened.fd, (off_t)file->start, (off_t)file->nbytes);
@@ -426,19 +429,31 @@ static void file_free(struct nxr_file *file)
     free(file);
 }
 
-/* Leave the file as it was. */
-static void file_undo(struct opening *opening)
+/* Remove a file that this open has made, unless another one has its name by now. */
+static void remove_made(const struct nxr_file *file)
 {
-    struct nxr_file *file = opening->file;
+    struct stat made, there;
 
-    if (opening->was_made) {
+    if (fstat(file->opened.fd, &made) == 0 && lstat(file->path, &there) == 0 &&
+        made.st_dev == there.st_dev && made.st_ino == there.st_ino) {
         unlink(file->path);
-    } else if (opening->was_extended &&
-               ftruncate(file->opened.fd, (off_t)file->first_nbytes) != 0) {
-        nxr_warn(MEMORY, "%s: cannot cut it to the %llu bytes that it had: %m", file->path,
-                 (unsigned long long)file->first_nbytes);
     }
-    file_free(file);
+}
+
+/* Leave the file as it was. */
+static void file_undo(const struct nxr_file *file)
+{
+    int error = 0;
+
+    if (file->was_made) {
+        remove_made(file);
+    } else if (file->was_extended) {
+        error = nxr_file_cut(file->opened.fd, file->start + file->nbytes, file->first_nbytes);
+    }
+    if (error != 0) {
+        nxr_warn(MEMORY, "%s: cannot cut it to the %llu bytes that it had: %s", file->path,
+                 (unsigned long long)file->first_nbytes, strerror(error));
+    }
 }
 
 void nxr_file_use_engine(struct nxr_file *file)
@@ -506,7 +521,8 @@ int nxr_file_open(const char *path, const struct nixl_file_params *params,
     status = file_open_steps(&opening, path != NULL, memory_p);
     *error_p = opening.error;
     if (status != NIXL_OK) {
-        file_undo(&opening);
+        file_undo(opening.file);
+        file_free(opening.file);
         return status;
     }
     memory_fill(memory_p, opening.file, params->access);
@@ -515,16 +531,24 @@ int nxr_file_open(const char *path, const struct nixl_file_params *params,
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
-/* Cut a file behind what was put, or to what it had before. */
+/*
+ * Cut a file behind what was put, or to what it had before; not where others have extended it, and
+ * nothing that lies before the region.
+ */
 static void file_cut_end(const struct nxr_file *file)
 {
-    uint64_t end = atomic_load(&file->written);
+    uint64_t region_end = file->start + file->nbytes, end = atomic_load(&file->written);
+    int error;
 
+    if (!file->must_truncate || !file->was_extended) {
+        return;
+    }
     end = end > file->first_nbytes ? end : file->first_nbytes;
-    if (file->must_truncate && !file->is_block_device && !file->is_read_only &&
-        ftruncate(file->opened.fd, (off_t)end) != 0) {
-        nxr_warn(MEMORY, "%s: cannot cut it to %llu bytes: %m", file->path,
-                 (unsigned long long)end);
+    end = end > file->start ? end : file->start;
+    error = nxr_file_cut(file->opened.fd, region_end, end);
+    if (error != 0) {
+        nxr_warn(MEMORY, "%s: cannot cut it to %llu bytes: %s", file->path, (unsigned long long)end,
+                 strerror(error));
     }
 }
 
@@ -534,4 +558,11 @@ void nxr_file_close(struct nxr_file *file)
     nxr_file_gpu_close(file);
     nxr_file_leave_engine(file);
     file_free(file);
+}
+
+void nxr_file_discard(struct nxr_file *file)
+{
+    file_undo(file);
+    file->must_truncate = false;
+    nxr_file_close(file);
 }
