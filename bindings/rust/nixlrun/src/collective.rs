@@ -7,7 +7,7 @@ use crate::error::{Error, Failed, Result};
 use crate::prepared::Prepared;
 use crate::queue::Queue;
 use crate::request::Request;
-use crate::team::Team;
+use crate::team::{raw_member, Team};
 use crate::{Buffer, BufferMut, Element, Plain};
 use nixlrun_sys as sys;
 use std::mem::size_of;
@@ -145,10 +145,27 @@ impl Plan<'_> {
         }
     }
 
-    /// Whether the sizes fit; what they are on the other members is not known here.
+    /// The member that has the whole, of those collectives that have one.
+    fn root(&self) -> Option<usize> {
+        match self.kind {
+            Kind::Gather(root)
+            | Kind::Scatter(root)
+            | Kind::Gatherv(root, _)
+            | Kind::Scatterv(root, _)
+            | Kind::Reduce(root) => Some(root),
+            _ => None,
+        }
+    }
+
+    /// Whether the root is a member and the sizes fit; what they are on the other members is not
+    /// known here.
     fn check(&self, team: &Team, src: usize, dst: usize) -> Result<()> {
         let (rank, size) = (team.rank(), team.size());
         let parts = |counts, name| Parts::of(counts, self.item, size, name);
+
+        if let Some(root) = self.root() {
+            team.member(self.operation(), root)?;
+        }
 
         match self.kind {
             Kind::Gather(root) if rank != root => Ok(()),
@@ -200,10 +217,10 @@ impl Plan<'_> {
         unsafe {
             match self.kind {
                 Kind::Gather(root) => {
-                    sys::nixl_gather_x(handle, root as c_int, src.0, dst.0, src.1, op, req_p)
+                    sys::nixl_gather_x(handle, raw_member(root), src.0, dst.0, src.1, op, req_p)
                 }
                 Kind::Scatter(root) => {
-                    sys::nixl_scatter_x(handle, root as c_int, src.0, dst.0, dst.1, op, req_p)
+                    sys::nixl_scatter_x(handle, raw_member(root), src.0, dst.0, dst.1, op, req_p)
                 }
                 Kind::Allgather => sys::nixl_allgather_x(handle, src.0, dst.0, src.1, op, req_p),
                 Kind::Alltoall => {
@@ -258,10 +275,10 @@ impl Plan<'_> {
         unsafe {
             match self.kind {
                 Kind::Gatherv(root, _) => {
-                    sys::nixl_gatherv_x(handle, root as c_int, &args, op, req_p)
+                    sys::nixl_gatherv_x(handle, raw_member(root), &args, op, req_p)
                 }
                 Kind::Scatterv(root, _) => {
-                    sys::nixl_scatterv_x(handle, root as c_int, &args, op, req_p)
+                    sys::nixl_scatterv_x(handle, raw_member(root), &args, op, req_p)
                 }
                 Kind::Allgatherv(_) => sys::nixl_allgatherv_x(handle, &args, op, req_p),
                 _ => sys::nixl_alltoallv_x(handle, &args, op, req_p),
@@ -297,7 +314,9 @@ impl Plan<'_> {
         // SAFETY: of the caller; the args are read within the call.
         unsafe {
             match self.kind {
-                Kind::Reduce(root) => sys::nixl_reduce_x(handle, root as c_int, &args, op, req_p),
+                Kind::Reduce(root) => {
+                    sys::nixl_reduce_x(handle, raw_member(root), &args, op, req_p)
+                }
                 Kind::Allreduce => sys::nixl_allreduce_x(handle, &args, op, req_p),
                 Kind::ReduceScatter => sys::nixl_reduce_scatter_x(handle, &args, op, req_p),
                 _ => sys::nixl_scan_x(handle, &args, op, req_p),

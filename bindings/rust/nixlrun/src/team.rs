@@ -154,13 +154,25 @@ impl Team {
         unsafe { sys::nixl_team_rank(self.pointer()) as usize }
     }
 
+    /// A member as the library takes it; a number that is none's is refused before it is shortened.
+    pub(crate) fn member(&self, operation: &str, member: usize) -> Result<c_int> {
+        let size = self.size();
+
+        if member < size {
+            return Ok(raw_member(member));
+        }
+        let text = format!("member {member} is none of the {size} of the team");
+        Err(Error::invalid(operation, text))
+    }
+
     /// The number in another team (`None`: in the job) of a member of this one; `None`: it is not
     /// in it.
     pub fn translate(&self, member: usize, to: Option<&Team>) -> Result<Option<i32>> {
         let to = to.map_or(ptr::null_mut(), Team::pointer);
+        let member = self.member("nixl_team_translate", member)?;
 
         // SAFETY: teams that are there, or the job.
-        match unsafe { sys::nixl_team_translate(self.pointer(), member as c_int, to) } {
+        match unsafe { sys::nixl_team_translate(self.pointer(), member, to) } {
             sys::NIXL_E_NOT_FOUND => Ok(None),
             status if status < 0 => Err(Error::last(status)),
             rank => Ok(Some(rank)),
@@ -249,12 +261,11 @@ impl Team {
 
     /// Copy the buffer of member `root` to those of all others.
     pub fn broadcast<B: BufferMut + ?Sized>(&self, root: usize, buffer: &mut B) -> Result<()> {
-        let nbytes = buffer.nbytes();
-        let bytes = buffer::target(buffer);
+        let root = self.member("nixl_broadcast", root)?;
 
         // SAFETY: a team that is there; the buffer is borrowed for the call.
         self.run("nixl_broadcast", |op, req_p| unsafe {
-            sys::nixl_broadcast_x(self.pointer(), root as c_int, bytes, nbytes, op, req_p)
+            self.raw_broadcast(root, buffer, op, req_p)
         })
     }
 
@@ -263,6 +274,11 @@ impl Team {
     where
         B: BufferMut + Send + 'static,
     {
+        let root = match self.member("nixl_broadcast", root) {
+            Ok(root) => root,
+            Err(error) => return Err(Failed { error, value: buffer }),
+        };
+
         self.start("nixl_broadcast", buffer, |buffer, op, req_p| {
             // SAFETY: a team that is there; the flight holds the buffer until the end.
             unsafe { self.raw_broadcast(root, &mut *buffer, op, req_p) }
@@ -274,6 +290,8 @@ impl Team {
     where
         B: BufferMut + Send + 'static,
     {
+        let root = self.member("nixl_broadcast", root)?;
+
         Prepared::new(self, "nixl_broadcast", Box::new(([], buffer)), |both, op| {
             // SAFETY: a team that is there; the box holds the buffer until the collective is freed.
             unsafe { self.raw_broadcast(root, &mut both.1, op, ptr::null_mut()) }
@@ -282,9 +300,9 @@ impl Team {
 
     /// # Safety
     /// The buffer stays until the end.
-    unsafe fn raw_broadcast<B: BufferMut>(
+    unsafe fn raw_broadcast<B: BufferMut + ?Sized>(
         &self,
-        root: usize,
+        root: c_int,
         buffer: &mut B,
         op: &sys::nixl_op,
         req_p: *mut *mut sys::nixl_req,
@@ -293,7 +311,7 @@ impl Team {
         let bytes = buffer::target(buffer);
 
         // SAFETY: of the caller.
-        unsafe { sys::nixl_broadcast_x(self.pointer(), root as c_int, bytes, nbytes, op, req_p) }
+        unsafe { sys::nixl_broadcast_x(self.pointer(), root, bytes, nbytes, op, req_p) }
     }
 
     /// Exchange blocks with strides among all members: block k that member i has for member j goes
@@ -320,6 +338,11 @@ impl Team {
             sys::nixl_alltoall_strided_x(self.pointer(), &args, op, req_p)
         })
     }
+}
+
+/// A number of a member as the library takes it; one that does not fit is nobody's.
+pub(crate) fn raw_member(member: usize) -> c_int {
+    c_int::try_from(member).unwrap_or(-1)
 }
 
 /// The blocks of [`Team::alltoall_strided`]; sizes and strides in bytes.
@@ -370,7 +393,10 @@ impl Queue {
     where
         B: BufferMut + Send + 'static,
     {
-        Completion::start(self, buffer, Ok(team.form()), |buffer, op| {
+        let form = team.member("nixl_broadcast", root).map(|_| team.form());
+        let root = raw_member(root);
+
+        Completion::start(self, buffer, form, |buffer, op| {
             // SAFETY: a team that is there; the flight holds the buffer until the end.
             unsafe { team.raw_broadcast(root, &mut *buffer, op, ptr::null_mut()) }
         })

@@ -164,3 +164,43 @@ ranks!(collectives_are_prepared, 3, |job| {
     assert_eq!(small.code(), Code::InvalidArg);
     team.barrier()?;
 });
+
+/* A root that becomes 0 when it is shortened, one that becomes -1, and the first that is none. */
+ranks!(a_root_is_a_member, 1, |job| {
+    let team = job.team_world(SOON)?.with_timeout(SOON);
+    let queue = job.queue()?;
+
+    for root in [1usize << 32, usize::MAX, 1] {
+        let (src, counts) = (vec![7u8; 4096], [4096]);
+        let mut dst = vec![1u8; 16].into_boxed_slice();
+        let guard = vec![1u8; 4096];
+        let (long, small) = (|| vec![7u8; 4096], || vec![1u8; 16]);
+        let codes = [
+            team.gather(root, &src, &mut dst[..]).err().map(|error| error.code()),
+            team.gatherv(root, &counts, &src, &mut dst[..]).err().map(|error| error.code()),
+            team.scatter(root, &src[..16], &mut vec![0u8; 4096]).err().map(|error| error.code()),
+            team.scatterv(root, &counts, &src[..16], &mut dst[..]).err().map(|e| e.code()),
+            team.reduce(root, ReduceOp::Sum, &src, &mut dst[..]).err().map(|error| error.code()),
+            team.reduce_by(root, |a: u8, _| a, &src, &mut dst[..]).err().map(|e| e.code()),
+            team.broadcast(root, &mut dst[..]).err().map(|error| error.code()),
+            team.start_gather(root, long(), small()).err().map(|failed| failed.error.code()),
+            team.start_broadcast(root, small()).err().map(|failed| failed.error.code()),
+            team.prepare_gather(root, long(), small()).err().map(|error| error.code()),
+            team.prepare_broadcast(root, small()).err().map(|error| error.code()),
+            block_on(&queue, async { Ok(queue.gather(&team, root, long(), small()).await) })?
+                .err()
+                .map(|failed| failed.error.code()),
+            block_on(&queue, async { Ok(queue.broadcast(&team, root, small()).await) })?
+                .err()
+                .map(|failed| failed.error.code()),
+            team.translate(root, None).err().map(|error| error.code()),
+        ];
+
+        assert_eq!(codes, [Some(Code::InvalidArg); 14], "root {root}");
+        assert!(dst.iter().chain(&guard).all(|byte| *byte == 1));
+    }
+    let text = team.broadcast(1, &mut [0u8]).expect_err("no member").to_string();
+    assert!(text.contains("member 1 is none of the 1 of the team"), "{text}");
+    team.gather(0, &[5u8], &mut [0u8])?;
+    team.barrier()?;
+});
