@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context as Task, Poll, Waker};
 
-/// How many notifications that nobody receives a queue keeps.
+/// How many notifications that nobody receives a queue keeps before it takes no more.
 pub const MAX_UNMATCHED: usize = 65_536;
 
 #[derive(Clone, Copy)]
@@ -85,16 +85,18 @@ fn gone(rank: i32) -> Error {
 }
 
 impl Inbox {
-    /// Deliver or keep it; false: there are too many.
-    pub fn note(&self, note: Note) -> bool {
+    /// It keeps so many that no more should be taken.
+    pub fn is_full(&self) -> bool {
+        lock(&self.state).notes.len() >= MAX_UNMATCHED
+    }
+
+    /// Deliver or keep it, even if it is full: what was taken must not be lost.
+    pub fn note(&self, note: Note) {
         let mut state = lock(&self.state);
         let found = state.receivers.iter().position(|waiting| waiting.filter.matches(&note));
         let waker = match found.and_then(|index| state.receivers.remove(index)) {
             Some(waiting) => fill(&waiting.slot, Ok(note)),
             None => {
-                if state.notes.len() == MAX_UNMATCHED {
-                    return false;
-                }
                 state.notes.push_back(note);
                 None
             }
@@ -102,7 +104,6 @@ impl Inbox {
 
         drop(state);
         waker.into_iter().for_each(Waker::wake);
-        true
     }
 
     /// Keep it for who listens; a rank that has gone ends what waits for it.
@@ -291,8 +292,8 @@ impl Future for NextEvent {
 
 impl Queue {
     /// Await the oldest notification of a rank (`None`: any) with a tag (`None`: any). It goes to
-    /// the future that was polled first; those that nobody has asked for are kept, up to
-    /// [`MAX_UNMATCHED`].
+    /// the future that was polled first; those that nobody has asked for are kept. While
+    /// [`MAX_UNMATCHED`] are, the queue takes nothing, and [`dispatch`](Queue::dispatch) fails.
     ///
     /// [`Code::PeerLost`]: the rank has died or left, and all that it had sent was received; with
     /// any rank, never: see [`event`](Queue::event).

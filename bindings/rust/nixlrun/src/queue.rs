@@ -5,8 +5,8 @@
 //! the futures that wait for it, and whoever runs the program's loop calls it when the descriptor
 //! is readable.
 //!
-//! Locks. `taking` is held while entries are taken, `table` for a moment; `table` may be locked
-//! while `taking` is held, not the other way. No waker is called with `table` held.
+//! Locks. `held` is held while entries are taken, `table` for a moment; `table` may be locked
+//! while `held` is, not the other way. No waker is called with `table` held.
 use crate::context::Context;
 use crate::error::{check, Code, Error, Result};
 use crate::flight::{Ends, Flight, Outcome};
@@ -34,13 +34,13 @@ struct Table {
 pub(crate) struct Inner {
     pointer: *mut sys::nixl_cq,
     fd: RawFd,
-    taking: Mutex<()>,
+    held: Mutex<Vec<Event>>, /* taken before all notifications that they follow */
     table: Mutex<Table>,
     pub inbox: Option<Arc<Inbox>>,
     pub context: Context,
 }
 
-// SAFETY: any thread may make the calls; `taking` is held by those that are made one at a time.
+// SAFETY: any thread may make the calls; `held` is locked by those that are made one at a time.
 unsafe impl Send for Inner {}
 unsafe impl Sync for Inner {}
 
@@ -77,7 +77,7 @@ impl Queue {
         let mut inner = Inner {
             pointer,
             fd: -1,
-            taking: Mutex::new(()),
+            held: Mutex::default(),
             table: Mutex::default(),
             inbox: has_notes.then(|| context.membership().inbox()),
             context: context.clone(),
@@ -125,6 +125,9 @@ impl Queue {
 
     /// Take all that is there, and wake the futures that wait for it; never waits. Returns how many
     /// things there were.
+    ///
+    /// [`Code::Limit`]: [`MAX_UNMATCHED`](crate::MAX_UNMATCHED) notifications wait for somebody to
+    /// receive them. Nothing is lost: once some were received, it goes on.
     pub fn dispatch(&self) -> Result<usize> {
         self.take(0)
     }
@@ -181,10 +184,10 @@ impl Queue {
         }
     }
 
-    /// Dispatch, unless another thread does; whether it was done.
+    /// Dispatch, unless another thread does; whether all that was there has been taken.
     pub(crate) fn try_dispatch(&self) -> bool {
-        match self.0.taking.try_lock() {
-            Ok(taking) => self.take_all(&taking, 0).is_ok(),
+        match self.0.held.try_lock() {
+            Ok(mut held) => self.take_all(&mut held, 0).map_or(false, |taken| taken.is_all),
             Err(_) => false,
         }
     }
@@ -194,26 +197,28 @@ impl Queue {
     }
 
     fn take(&self, timeout: i64) -> Result<usize> {
-        self.take_all(&lock(&self.0.taking), timeout)
+        self.take_all(&mut lock(&self.0.held), timeout).map(|taken| taken.n)
     }
 
     /// What a rank had sent before it died is delivered before its end.
-    fn take_all(&self, _taking: &MutexGuard<'_, ()>, timeout: i64) -> Result<usize> {
-        let mut events = Vec::new();
-        let taken = self.take_entries(timeout, &mut events);
+    fn take_all(&self, held: &mut Vec<Event>, timeout: i64) -> Result<Taken> {
+        let taken = self.take_entries(timeout, held)?;
 
-        if let Some(inbox) = &self.0.inbox {
-            events.into_iter().for_each(|event| inbox.event(event));
+        if let (Some(inbox), true) = (&self.0.inbox, taken.is_all) {
+            held.drain(..).for_each(|event| inbox.event(event));
         }
-        taken
+        Ok(taken)
     }
 
-    fn take_entries(&self, mut timeout: i64, events: &mut Vec<Event>) -> Result<usize> {
+    fn take_entries(&self, mut timeout: i64, events: &mut Vec<Event>) -> Result<Taken> {
         // SAFETY: entries are numbers and pointers.
         let mut entries: [sys::nixl_cq_entry; BATCH] = unsafe { std::mem::zeroed() };
         let mut total = 0;
 
         loop {
+            if self.0.inbox.as_ref().map_or(false, |inbox| inbox.is_full()) {
+                return if total > 0 { Ok(Taken { n: total, is_all: false }) } else { Err(full()) };
+            }
             let mut n = 0;
             // SAFETY: an open queue, and as many entries as is said.
             let status = unsafe {
@@ -222,12 +227,14 @@ impl Queue {
 
             match status {
                 sys::NIXL_OK => {}
-                sys::NIXL_INPROGRESS | sys::NIXL_E_TIMEOUT => return Ok(total),
+                sys::NIXL_INPROGRESS | sys::NIXL_E_TIMEOUT => {
+                    return Ok(Taken { n: total, is_all: true });
+                }
                 status => return Err(Error::last(status)),
             }
             for entry in &entries[..n] {
                 match entry.kind as sys::nixl_cq_kind {
-                    sys::NIXL_CQ_NOTE => self.report_note(entry)?,
+                    sys::NIXL_CQ_NOTE => self.report_note(entry),
                     sys::NIXL_CQ_EVENT => {
                         let name = String::from_utf8_lossy(bytes_of(entry)).into_owned();
                         let (kind, incarnation) = (entry.value as i32, entry.user_data as u32);
@@ -253,20 +260,14 @@ impl Queue {
         }
     }
 
-    fn report_note(&self, entry: &sys::nixl_cq_entry) -> Result<()> {
-        let note = Note {
-            rank: entry.rank,
-            tag: entry.value,
-            message: bytes_of(entry).to_vec(),
-            is_stale: entry.status == sys::NIXL_E_STALE,
-        };
-
-        match &self.0.inbox {
-            Some(inbox) if !inbox.note(note) => {
-                let text = "the queue keeps as many notifications as it may that nobody receives";
-                Err(Error::made(Code::Limit, None, "nixl_cq_wait", text.into()))
-            }
-            _ => Ok(()),
+    fn report_note(&self, entry: &sys::nixl_cq_entry) {
+        if let Some(inbox) = &self.0.inbox {
+            inbox.note(Note {
+                rank: entry.rank,
+                tag: entry.value,
+                message: bytes_of(entry).to_vec(),
+                is_stale: entry.status == sys::NIXL_E_STALE,
+            });
         }
     }
 
@@ -279,6 +280,18 @@ impl Queue {
     pub fn context(&self) -> &Context {
         &self.0.context
     }
+}
+
+/// How much was taken.
+struct Taken {
+    n: usize,
+    is_all: bool,
+}
+
+fn full() -> Error {
+    let text = "the queue keeps as many notifications as it may that nobody receives";
+
+    Error::made(Code::Limit, None, "nixl_cq_wait", text.into())
 }
 
 fn bytes_of(entry: &sys::nixl_cq_entry) -> &[u8] {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Notifications, events, contexts, channels and what is known of ranks.
-use crate::{other, ranks};
-use nixlrun::{Code, Event, RankScope, State, StatsOp};
+use crate::awaits::is_pending;
+use crate::{other, ranks, run_survivors};
+use nixlrun::{block_on, Code, Event, RankScope, State, StatsOp, MAX_UNMATCHED};
 use std::time::Duration;
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
@@ -124,3 +125,76 @@ ranks!(attaching_by_a_name, 2, |job| {
     assert!(job.try_event()?.is_none());
     assert_eq!(Event::LauncherLost.gone(), None);
 });
+
+ranks!(a_full_queue_loses_no_note, 1, |job| {
+    let (me, queue) = (job.rank(), job.queue_with_notes()?);
+    let code = |outcome: nixlrun::Result<usize>| outcome.err().map(|error| error.code());
+
+    for n in 1..=MAX_UNMATCHED as u64 {
+        job.notify(me, n, b"")?;
+        if n % 32 == 0 {
+            assert_eq!(queue.dispatch()?, 32);
+        }
+    }
+    assert_eq!(code(queue.dispatch()), Some(Code::Limit));
+    assert_eq!(queue.try_recv(None, Some(1))?.map(|note| note.rank), Some(me));
+    /* There is room for one, which comes with others. */
+    let mut wanted = queue.recv(None, Some(u64::MAX));
+    assert!(is_pending(&mut wanted));
+    for tag in 1..=20 {
+        job.notify(me, tag << 32, &[tag as u8])?;
+    }
+    job.notify(me, u64::MAX, b"wanted")?;
+    assert_eq!(block_on(&queue, wanted)?.message, b"wanted");
+    for _ in 0..3 {
+        assert_eq!(code(queue.dispatch()), Some(Code::Limit));
+    }
+    for tag in 1..=20 {
+        let note = queue.try_recv(Some(me), Some(tag << 32))?;
+        assert_eq!(note.map(|note| note.message), Some(vec![tag as u8]));
+    }
+    let rest: Vec<u64> =
+        std::iter::from_fn(|| queue.try_recv(None, None).ok()?).map(|note| note.tag).collect();
+    assert!(rest.into_iter().eq(2..=MAX_UNMATCHED as u64));
+    assert_eq!(queue.dispatch()?, 0);
+});
+
+#[test]
+fn what_the_dead_have_sent_comes_before_their_end() {
+    let name = "ranks::notes::what_the_dead_have_sent_comes_before_their_end";
+
+    run_survivors(2, name, |job| {
+        let (team, me) = (job.team_world(SOON)?, job.rank());
+        let queue = job.queue_with_notes()?;
+
+        for n in 1..=MAX_UNMATCHED as u64 * u64::from(me == 0) {
+            job.notify(me, n, b"")?;
+            if n % 32 == 0 {
+                queue.dispatch()?;
+            }
+        }
+        team.barrier()?;
+        if me == 1 {
+            for tag in 1..=200 {
+                job.notify(0, tag, b"")?;
+            }
+            job.peer(1).kill()?;
+        }
+        while job.peer(1).state()? == State::Alive {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut last = queue.recv(Some(1), Some(200));
+        assert!(is_pending(&mut last));
+        for tag in 1..200 {
+            while queue.try_recv(Some(1), Some(tag))?.is_none() {
+                if queue.dispatch().is_err() {
+                    queue.try_recv(Some(me), None)?.expect("the queue is full of these");
+                }
+            }
+        }
+        while queue.try_recv(Some(me), None)?.is_some() {}
+        assert_eq!(block_on(&queue, last)?.tag, 200);
+        assert!(block_on(&queue, queue.recv(Some(1), None)).expect_err("dead").is_peer_lost());
+        Ok(())
+    });
+}
