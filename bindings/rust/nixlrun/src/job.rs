@@ -2,7 +2,9 @@
 //! The job: joining and leaving it, and ending it for all.
 //!
 //! Every handle of this crate holds the [`Membership`] that it was made in, so that the library
-//! has left the job only when no handle is there to be used.
+//! has left the job only when no handle is there to be used. One that could not be left in order is
+//! given back to the caller, who may make handles of it: they are refused, as there is no job, so
+//! that none must be joined meanwhile.
 use crate::context::Context;
 use crate::error::{check, Code, Error, Failed, Result};
 use crate::inbox::Inbox;
@@ -17,15 +19,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
+/// How many memberships are there that have left without order. Locked while joining and leaving.
+static STALE: Mutex<usize> = Mutex::new(0);
+
+fn stale() -> MutexGuard<'static, usize> {
+    STALE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 /// One counted nixl_init().
 pub(crate) struct Membership {
     has_left: AtomicBool,
+    is_stale: AtomicBool,
     inboxes: Mutex<Vec<Weak<Inbox>>>,
 }
 
 impl Membership {
     fn new() -> Arc<Membership> {
-        Arc::new(Membership { has_left: AtomicBool::new(false), inboxes: Mutex::default() })
+        Arc::new(Membership {
+            has_left: AtomicBool::new(false),
+            is_stale: AtomicBool::new(false),
+            inboxes: Mutex::default(),
+        })
     }
 
     fn inboxes(&self) -> MutexGuard<'_, Vec<Weak<Inbox>>> {
@@ -55,6 +69,9 @@ impl Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
+        if self.is_stale.load(Ordering::Relaxed) {
+            *stale() -= 1;
+        }
         /* A thread that panics ends the program: the others see a death, and do not wait. */
         if self.has_left.load(Ordering::Relaxed) || std::thread::panicking() {
             return;
@@ -95,7 +112,17 @@ pub struct Job {
 impl Job {
     /// Join the job: under nixlrun, mpirun, srun or prterun with all its ranks, without a launcher
     /// as a job of one rank. Collective over all ranks of the job, the first time.
+    ///
+    /// [`Code::InUse`]: there is a job whose [`leave`](Job::leave) has failed; drop it first.
     pub fn join() -> Result<Job> {
+        let stale = stale();
+
+        if *stale > 0 {
+            let text =
+                "a job that was not left in order is still there: drop what its leave() has \
+                        returned before a job is joined";
+            return Err(Error::made(Code::InUse, None, "nixl_init", text.into()));
+        }
         // SAFETY: no params are the defaults: any number of threads.
         check(unsafe { sys::nixl_init(ptr::null()) }, "nixl_init")?;
 
@@ -106,7 +133,8 @@ impl Job {
     /// leave, too; without limit, unless NIXLRUN_FINALIZE_TIMEOUT is set.
     ///
     /// All other handles must be gone: regions, teams, queues, requests and clones of this one.
-    /// Else the failure is [`Code::InUse`], and has the job.
+    /// Else the failure is [`Code::InUse`], and has the job. After any other failure the rank has
+    /// left all the same, and the job that it has is of no use but to be dropped.
     pub fn leave(self) -> Result<(), Failed<Job>> {
         // SAFETY: 0 is the variable.
         self.leave_by(|| check(unsafe { sys::nixl_finalize() }, "nixl_finalize"))
@@ -129,9 +157,11 @@ impl Job {
             }
         };
 
+        let mut stale = stale();
         membership.has_left.store(true, Ordering::Relaxed);
         finalize().map_err(|error| {
             /* The rank has left all the same; what is returned has nothing to leave. */
+            *stale += usize::from(!membership.is_stale.swap(true, Ordering::Relaxed));
             Failed { error, value: Job { context: Context::default_of(membership) } }
         })
     }

@@ -34,6 +34,34 @@ fn a_job_is_joined_again() {
     assert!(output.status.success(), "{}", text(&output));
 }
 
+/// A region made of a job that has left would lose its memory with one that was joined later.
+#[test]
+fn no_job_is_joined_beside_one_that_has_left() {
+    let name = "ranks::life::no_job_is_joined_beside_one_that_has_left";
+    if is_rank(name) {
+        let job = Job::join().expect("nixl_init");
+        job.team_world(SOON).and_then(|team| team.barrier()).expect("both are there");
+        if job.rank() == 0 {
+            let failed = job.leave_within(Duration::from_millis(100)).expect_err("it sleeps");
+            assert!(failed.error.is_timeout(), "{failed}");
+            let none = failed.value.region("kv", 64).expect_err("no job");
+            assert_eq!(none.code(), Code::NotInit);
+            assert_eq!(Job::join().err().map(|error| error.code()), Some(Code::InUse));
+            let failed = failed.value.leave().expect_err("it has left");
+            assert_eq!(failed.error.code(), Code::NotInit);
+        } else {
+            std::thread::sleep(Duration::from_millis(500));
+            job.leave().expect("nixl_finalize");
+        }
+        let job = Job::join().expect("nixl_init");
+        job.team_world(SOON).and_then(|team| team.barrier()).expect("both are there");
+        job.leave().expect("nixl_finalize");
+        return;
+    }
+    let output = start(2, name, &[]);
+    assert!(output.status.success(), "{}", text(&output));
+}
+
 #[test]
 fn a_dropped_job_is_left_at_once() {
     let name = "ranks::life::a_dropped_job_is_left_at_once";
