@@ -4,7 +4,7 @@ use crate::error::{check, check_found, failure, Result};
 use crate::job::{c_text, Membership};
 use crate::note::{Event, Note};
 use crate::queue::Queue;
-use crate::time::{nanoseconds, op_nanoseconds};
+use crate::time::{given_nanoseconds, nanoseconds, op_nanoseconds};
 use nixlrun_sys as sys;
 use std::mem::MaybeUninit;
 use std::os::raw::c_int;
@@ -48,10 +48,8 @@ impl Context {
         timeout: Option<Duration>,
     ) -> Result<Context> {
         let name = c_text(name)?;
-        let params = sys::nixl_context_params {
-            timeout_ns: timeout.map_or(0, |time| nanoseconds(Some(time))),
-            ..sys::zeroed()
-        };
+        let params =
+            sys::nixl_context_params { timeout_ns: given_nanoseconds(timeout), ..sys::zeroed() };
         let mut pointer = ptr::null_mut();
 
         // SAFETY: a text, params of the library's shape, and a pointer to be written.

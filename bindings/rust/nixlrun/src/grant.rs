@@ -5,7 +5,7 @@ use crate::error::{check, Error, Result};
 use crate::flight::Flight;
 use crate::job::c_text;
 use crate::request::Request;
-use crate::time::nanoseconds;
+use crate::time::{given_nanoseconds, nanoseconds};
 use crate::transfer::Blocks;
 use nixlrun_sys as sys;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl Lend {
         self
     }
 
-    /// For operations that begin within this time.
+    /// For operations that begin within this time. Zero: for none.
     pub fn lifetime(mut self, lifetime: Duration) -> Lend {
         self.lifetime = Some(lifetime);
         self
@@ -106,7 +106,7 @@ impl Context {
         let params = sys::nixl_grant_params {
             rights: lend.rights,
             uses: lend.uses,
-            lifetime_ns: lend.lifetime.map_or(0, |time| nanoseconds(Some(time))),
+            lifetime_ns: given_nanoseconds(lend.lifetime),
             ..sys::zeroed()
         };
         let entry = blocks.raw();

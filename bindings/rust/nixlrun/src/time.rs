@@ -13,6 +13,11 @@ pub(crate) fn nanoseconds(timeout: Option<Duration>) -> i64 {
     }
 }
 
+/// A time in params, where 0 stands for none given; zero is the shortest instead.
+pub(crate) fn given_nanoseconds(time: Option<Duration>) -> i64 {
+    time.map_or(0, |time| nanoseconds(Some(time)).max(1))
+}
+
 /// A timeout in struct nixl_op, where 0 is the default.
 pub(crate) fn op_nanoseconds(timeout: Option<Duration>) -> i64 {
     match nanoseconds(timeout) {

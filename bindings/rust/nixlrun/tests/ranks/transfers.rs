@@ -133,3 +133,20 @@ ranks!(tokens_are_for_one_use, 2, |job| {
     }
     job.team_world(SOON)?.barrier()?;
 });
+
+ranks!(no_time_is_not_all_time, 2, |job| {
+    let kv = job.region("kv", 4096)?;
+    let hasty = job.context("hasty", Some(Duration::ZERO))?;
+    let lend = Lend::new().lifetime(Duration::ZERO);
+    let (token, mut lent) = job.grant(&Blocks::piece(&kv, 0, 64), &lend)?;
+
+    assert!(lent.wait_for(Duration::from_secs(5)));
+    assert_eq!(lent.wait().expect_err("its time is over").error.code(), Code::Expired);
+    let late = kv.get_with(job.rank(), 0, &mut [0u8; 8], &Op::new().grant(&token));
+    assert_eq!(late.expect_err("its time is over").code(), Code::Stale);
+    let (team, world) = (hasty.team_world(SOON)?, job.team_world(SOON)?);
+    if job.rank() == 0 {
+        assert!(team.barrier().expect_err("the other is elsewhere").is_timeout());
+    }
+    world.barrier()?;
+});
