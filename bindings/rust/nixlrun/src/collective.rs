@@ -160,7 +160,7 @@ impl Plan<'_> {
     /// Whether the root is a member and the sizes fit; what they are on the other members is not
     /// known here.
     fn check(&self, team: &Team, src: usize, dst: usize) -> Result<()> {
-        let (rank, size) = (team.rank(), team.size());
+        let (rank, size) = (team.rank(), team.try_size()?);
         let parts = |counts, name| Parts::of(counts, self.item, size, name);
 
         if let Some(root) = self.root() {
@@ -224,7 +224,7 @@ impl Plan<'_> {
                 }
                 Kind::Allgather => sys::nixl_allgather_x(handle, src.0, dst.0, src.1, op, req_p),
                 Kind::Alltoall => {
-                    let nbytes = src.1 / team.size();
+                    let nbytes = src.1 / team.size().max(1);
                     sys::nixl_alltoall_x(handle, src.0, dst.0, nbytes, op, req_p)
                 }
                 Kind::Gatherv(..)

@@ -209,7 +209,7 @@ impl Job {
     /// again (`--on-failure restart`).
     pub fn incarnation(&self) -> u32 {
         // SAFETY: reads a number; a member of the job has one.
-        unsafe { sys::nixl_incarnation() as u32 }
+        u32::try_from(unsafe { sys::nixl_incarnation() }).unwrap_or(0)
     }
 
     /// What is known of a rank, or of an attached process. All calls take the number itself.

@@ -51,7 +51,8 @@ impl Region {
         lifetime: Option<Duration>,
     ) -> Result<(String, Request<()>)> {
         let mut token = vec![0u8; TOKEN_ROOM];
-        let nbytes = range.end.saturating_sub(range.start) as usize;
+        let nbytes = range.end.saturating_sub(range.start);
+        let nbytes = usize::try_from(nbytes).unwrap_or(usize::MAX);
         let raw = match usage {
             PairUse::Read => sys::NIXL_PAIR_READ,
             PairUse::Write => sys::NIXL_PAIR_WRITE,

@@ -84,10 +84,10 @@ impl Signal {
 
     /// This rank's word, in host memory.
     pub(crate) fn word(&self) -> Result<&AtomicU64> {
-        let index = (self.offset / 8) as usize;
+        let index = usize::try_from(self.offset / 8).ok();
         let words = self.region.words();
 
-        match words.and_then(|words| words.get(index)) {
+        match words.zip(index).and_then(|(words, index)| words.get(index)) {
             Some(word) if self.offset % 8 == 0 => Ok(word),
             _ => {
                 let text = format!(
@@ -444,9 +444,10 @@ impl Region {
         value: T,
         timeout: Option<Duration>,
     ) -> Result<(usize, T)> {
+        let first = usize::try_from(offset).unwrap_or(usize::MAX);
         let last = stride.checked_mul(count.saturating_sub(1));
         let end = last
-            .and_then(|last| last.checked_add(offset as usize))
+            .and_then(|last| last.checked_add(first))
             .and_then(|last| last.checked_add(std::mem::size_of::<T>()));
 
         if end.map_or(true, |end| end as u64 > self.nbytes()) || self.as_ptr().is_null() {
@@ -461,7 +462,7 @@ impl Region {
         // SAFETY: words of an open region.
         let status = unsafe {
             sys::nixl_word_wait_any(
-                self.as_ptr().wrapping_add(offset as usize).cast(),
+                self.as_ptr().wrapping_add(first).cast(),
                 stride,
                 count,
                 T::TYPE,

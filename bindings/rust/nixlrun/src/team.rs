@@ -142,21 +142,28 @@ impl Team {
         Team { inner: self.inner.clone(), timeout_ns: op_nanoseconds(timeout) }
     }
 
-    /// The number of members.
+    /// The number of members; 0 in a forked child.
     pub fn size(&self) -> usize {
-        // SAFETY: a team that is there.
-        unsafe { sys::nixl_team_size(self.pointer()) as usize }
+        self.try_size().unwrap_or(0)
     }
 
-    /// This rank's number in the team.
+    /// This rank's number in the team; 0 in a forked child.
     pub fn rank(&self) -> usize {
         // SAFETY: a team that is there.
-        unsafe { sys::nixl_team_rank(self.pointer()) as usize }
+        usize::try_from(unsafe { sys::nixl_team_rank(self.pointer()) }).unwrap_or(0)
+    }
+
+    /// The number of members, which the library does not tell a forked child.
+    pub(crate) fn try_size(&self) -> Result<usize> {
+        // SAFETY: a team that is there.
+        let size = unsafe { sys::nixl_team_size(self.pointer()) };
+
+        usize::try_from(size).map_err(|_| Error::last(size))
     }
 
     /// A member as the library takes it; a number that is none's is refused before it is shortened.
     pub(crate) fn member(&self, operation: &str, member: usize) -> Result<c_int> {
-        let size = self.size();
+        let size = self.try_size()?;
 
         if member < size {
             return Ok(raw_member(member));
@@ -321,8 +328,10 @@ impl Team {
         S: Buffer + ?Sized,
         D: BufferMut + ?Sized,
     {
-        shape.check(self.size(), src.nbytes(), shape.src_stride, "src")?;
-        shape.check(self.size(), dst.nbytes(), shape.dst_stride, "dst")?;
+        let size = self.try_size()?;
+
+        shape.check(size, src.nbytes(), shape.src_stride, "src")?;
+        shape.check(size, dst.nbytes(), shape.dst_stride, "dst")?;
         let args = sys::nixl_strided_args {
             src: buffer::source(src),
             dst: buffer::target(dst),

@@ -287,3 +287,38 @@ fn attached(place: &str, is_server: bool) -> Result<()> {
     job.leave()?;
     Ok(())
 }
+
+extern "C" {
+    fn fork() -> i32;
+    fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
+    fn _exit(status: i32) -> !;
+}
+
+/* A forked child, which only looks: the library tells it nothing. */
+ranks!(a_forked_child_is_told_so, 1, |job| {
+    let team = job.team_world(SOON)?;
+    let looks = || {
+        let code = |outcome: Result<()>| outcome.err().map(|error| error.code());
+        let codes = [
+            code(team.broadcast(0, &mut [0u8])),
+            code(team.gather(0, &[1u8], &mut [0u8])),
+            code(team.alltoall(&[1u8], &mut [0u8])),
+            code(team.allgatherv(&[1], &[1u8], &mut [0u8])),
+            code(team.translate(0, None).map(drop)),
+        ];
+
+        (team.size(), team.rank(), job.incarnation()) == (0, 0, 0)
+            && codes == [Some(Code::Forked); 5]
+    };
+    let mut status = -1;
+
+    // SAFETY: the child makes calls that fail, and ends.
+    unsafe {
+        let child = fork();
+        if child == 0 {
+            _exit(if looks() { 7 } else { 1 });
+        }
+        assert_eq!(waitpid(child, &mut status, 0), child);
+    }
+    assert_eq!(status, 7 << 8);
+});
