@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Memory of the caller, as sources and destinations.
+use crate::region::Region;
 use nixlrun_sys as sys;
 use std::sync::Arc;
 
@@ -77,6 +78,12 @@ pub unsafe trait Buffer {
     /// Its size in bytes.
     fn nbytes(&self) -> usize {
         self.count() * std::mem::size_of::<Self::Item>()
+    }
+    /// The region that it is a part of, and from which byte on: memory of any kind, which only the
+    /// library may touch.
+    #[doc(hidden)]
+    fn part(&self) -> Option<(&Region, u64)> {
+        None
     }
 }
 

@@ -17,9 +17,9 @@ use std::ptr;
 /// A collective whose checks and mappings are made once; made by
 /// [`Team::prepare_allreduce`] and its kin, which all members call in the same order.
 ///
-/// It owns its buffers. Parts of regions ([`Slice`](crate::Slice)) are written and read through the
-/// region; other buffers by [`write_src`](Prepared::write_src) and
-/// [`read_dst`](Prepared::read_dst).
+/// It owns its buffers, which [`write_src`](Prepared::write_src) and
+/// [`read_dst`](Prepared::read_dst) write and read; parts of regions ([`Slice`](crate::Slice)) are
+/// also written and read through the region.
 ///
 /// ```no_run
 /// # fn f(team: &nixlrun::Team) -> nixlrun::Result<()> {
@@ -97,6 +97,9 @@ impl<S: Buffer, D: BufferMut> Prepared<S, D> {
         let src = &mut self.both_mut().0;
 
         same_count("the source", src.count(), items.len())?;
+        if let Some((region, offset)) = src.part() {
+            return region.write(offset, items);
+        }
         // SAFETY: as many items; no start is in flight, which would have the handle.
         unsafe { ptr::copy(items.as_ptr(), src.pointer_mut(), items.len()) };
         Ok(())
@@ -107,6 +110,9 @@ impl<S: Buffer, D: BufferMut> Prepared<S, D> {
         let dst = &self.both().1;
 
         same_count("the destination", dst.count(), items.len())?;
+        if let Some((region, offset)) = dst.part() {
+            return region.read(offset, items);
+        }
         // SAFETY: as above.
         unsafe { ptr::copy(dst.pointer(), items.as_mut_ptr(), items.len()) };
         Ok(())

@@ -837,6 +837,10 @@ unsafe impl<T: Plain> Buffer for Slice<T> {
     fn count(&self) -> usize {
         self.range.len()
     }
+
+    fn part(&self) -> Option<(&Region, u64)> {
+        Some((&self.region, (self.range.start * std::mem::size_of::<T>()) as u64))
+    }
 }
 
 // SAFETY: as above.

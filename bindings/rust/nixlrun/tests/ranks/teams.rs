@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Teams and collectives.
 use crate::ranks;
-use nixlrun::{block_on, Code, ReduceOp, Strided};
+use nixlrun::{block_on, Code, Kind, Memory, ReduceOp, StatsOp, Strided};
 use std::time::Duration;
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
@@ -203,4 +203,32 @@ ranks!(a_root_is_a_member, 1, |job| {
     assert!(text.contains("member 1 is none of the 1 of the team"), "{text}");
     team.gather(0, &[5u8], &mut [0u8])?;
     team.barrier()?;
+});
+
+/* Memory of a GPU is no memory of the processor: what it has moves by the library. */
+ranks!(prepared_parts_of_regions_move_by_the_library, 2, |job| {
+    let team = job.team_world(SOON)?.with_timeout(SOON);
+    let copies = |op| job.stats_sum(Some(job.rank()), Some(op), None).map(|sum| sum.nops);
+    let hidden = Memory::new().no_put().no_get();
+    let kinds = [hidden.clone(), hidden.clone().kind(Kind::Cuda), hidden.kind(Kind::Vulkan)];
+
+    for (i, memory) in kinds.iter().enumerate() {
+        let kv = match job.region_of("kv", 4096, memory) {
+            Err(error) if i > 0 && error.code() == Code::NoDevice => continue,
+            kv => kv?,
+        };
+        let (src, dst) = (kv.slice::<u64>(3..7)?, kv.slice::<u64>(7..11)?);
+        let mut sum = team.prepare_allreduce(ReduceOp::Sum, src, dst)?;
+        let (puts, gets) = (copies(StatsOp::Put)?, copies(StatsOp::Get)?);
+        let mut out = [0u64; 4];
+
+        sum.write_src(&[1, 2, 3, 4])?;
+        sum.run()?;
+        sum.read_dst(&mut out)?;
+        assert_eq!(out, [2, 4, 6, 8]);
+        assert!(copies(StatsOp::Put)? == puts + 1 && copies(StatsOp::Get)? == gets + 1);
+        drop(sum);
+        assert_eq!(&kv.to_vec()?[..32], [[0u8; 8], [0; 8], [0; 8], 1u64.to_ne_bytes()].concat());
+        team.barrier()?;
+    }
 });
