@@ -57,6 +57,17 @@ impl State {
         }
         filter.rank.filter(|rank| self.gone.contains(rank)).map(|rank| Err(gone(rank)))
     }
+
+    /// A rank has gone: the wakers of those that it ends.
+    fn end(&mut self, rank: i32) -> Vec<Waker> {
+        let receivers = std::mem::take(&mut self.receivers);
+        let (ended, kept): (VecDeque<_>, VecDeque<_>) =
+            receivers.into_iter().partition(|waiting| waiting.filter.rank == Some(rank));
+
+        self.gone.insert(rank);
+        self.receivers = kept;
+        ended.iter().filter_map(|waiting| fill(&waiting.slot, Err(gone(rank)))).collect()
+    }
 }
 
 #[derive(Default)]
@@ -84,6 +95,15 @@ fn gone(rank: i32) -> Error {
     Error::made(Code::PeerLost, Some(rank), "nixl_notify_recv", text)
 }
 
+/// Whether the library knows the rank as one that has died, left, or was detached.
+fn is_gone(rank: i32) -> Result<bool> {
+    // SAFETY: any number may be given.
+    match unsafe { sys::nixl_peer_state(rank) } {
+        status if status < 0 => Err(Error::last(status)),
+        state => Ok(state != sys::NIXL_PEER_ALIVE as i32),
+    }
+}
+
 impl Inbox {
     /// It keeps so many that no more should be taken.
     pub fn is_full(&self) -> bool {
@@ -106,31 +126,27 @@ impl Inbox {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Keep it for who listens; a rank that has gone ends what waits for it.
+    /// Keep it for who listens; a rank that has gone ends what waits for it. One that was readmitted
+    /// before this queue came to its event has not.
     pub fn event(&self, event: Event) {
-        if let Some(rank) = event.gone() {
-            self.mark_gone(rank);
-        }
         let mut state = lock(&self.state);
-        let wakers = std::mem::take(&mut state.listeners);
+        let mut wakers = std::mem::take(&mut state.listeners);
 
+        if let Some(rank) = event.gone() {
+            /* With the lock, since mark_back() comes behind the change of the state. */
+            if is_gone(rank).unwrap_or(true) {
+                wakers.append(&mut state.end(rank));
+            }
+        }
         state.events.push_back(event);
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// End what waits for a rank: it has gone, or was detached, which no event tells.
+    /// End what waits for a rank that was detached, which no event tells.
     pub fn mark_gone(&self, rank: i32) {
-        let mut state = lock(&self.state);
-        let receivers = std::mem::take(&mut state.receivers);
-        let (ended, kept): (VecDeque<_>, VecDeque<_>) =
-            receivers.into_iter().partition(|waiting| waiting.filter.rank == Some(rank));
-        let wakers: Vec<Waker> =
-            ended.iter().filter_map(|waiting| fill(&waiting.slot, Err(gone(rank)))).collect();
+        let wakers = lock(&self.state).end(rank);
 
-        state.gone.insert(rank);
-        state.receivers = kept;
-        drop(state);
         wakers.into_iter().for_each(Waker::wake);
     }
 
@@ -243,14 +259,12 @@ impl Recv {
     /// has sent is here.
     fn notice_death(&self, inbox: &Inbox) -> Result<()> {
         if let Some(rank) = self.filter.rank {
-            // SAFETY: any number may be given.
-            let state = unsafe { sys::nixl_peer_state(rank) };
+            if is_gone(rank)? && self.queue.try_dispatch() {
+                let mut state = lock(&inbox.state);
 
-            if state < 0 {
-                return Err(Error::last(state));
-            }
-            if state != sys::NIXL_PEER_ALIVE as i32 && self.queue.try_dispatch() {
-                lock(&inbox.state).gone.insert(rank);
+                if is_gone(rank)? {
+                    state.gone.insert(rank);
+                }
             }
         }
         Ok(())

@@ -144,6 +144,8 @@ fn comes_back() -> Result<()> {
     let job = Job::join()?;
     let kv = job.region("kv", 64)?;
     let queue = job.queue_with_notes()?;
+    let part = job.context("part", None)?;
+    let slow = part.queue_with_notes()?;
 
     if job.rank() == 1 {
         if job.incarnation() == 0 {
@@ -151,6 +153,7 @@ fn comes_back() -> Result<()> {
             job.peer(1).kill()?;
         }
         queue.notify(0, 2, b"")?;
+        slow.notify(0, 5, b"part")?;
         nixlrun::block_on(&queue, queue.recv(Some(0), Some(3)))?;
         assert_eq!(kv.to_vec()?[..4], *b"new!");
     } else {
@@ -163,12 +166,17 @@ fn comes_back() -> Result<()> {
             assert_eq!(queue.event().await?, Event::PeerJoined { rank, name, incarnation });
             job.peer(1).readmit(1)?;
             queue.recv(Some(1), Some(2)).await?;
+            /* This queue hears of the death only now. */
+            let from_part = nixlrun::block_on(&slow, slow.recv(Some(1), Some(5)))?;
+            assert_eq!(from_part.message, b"part");
+            assert_eq!(slow.try_event()?, Some(Event::PeerLost { rank: 1 }));
+            assert!(is_pending(&mut slow.recv(Some(1), Some(5))));
             queue.put(&kv, 1, 0, "new!", &Op::new().note(3, b"")).await?;
             Ok(())
         })?;
         assert_eq!(job.peer(1).readmit(7).expect_err("no such process").code(), Code::PeerLost);
     }
-    drop((kv, queue));
+    drop((kv, queue, slow, part));
     job.leave()?;
     Ok(())
 }
