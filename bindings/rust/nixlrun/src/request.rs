@@ -119,8 +119,12 @@ impl<T> Request<T> {
         self.observe(status)
     }
 
-    /// The library has freed the request if it has ended.
+    /// The library has freed the request if it has ended. That of a forked child is its parent's,
+    /// and no byte of the child moves.
     fn observe(&mut self, status: c_int) -> bool {
+        if status == sys::NIXL_E_FORKED {
+            self.pointer = ptr::null_mut();
+        }
         if !self.pointer.is_null() {
             return false;
         }

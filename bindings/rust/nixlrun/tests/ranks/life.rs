@@ -2,7 +2,7 @@
 //! How a job begins and ends, in order and otherwise.
 use crate::awaits::is_pending;
 use crate::{is_rank, other, ranks, run_survivors, start, text};
-use nixlrun::{Code, Event, Job, Op, Result};
+use nixlrun::{Blocks, Code, Event, Job, Lend, Op, Result};
 use std::process::Command;
 use std::time::Duration;
 
@@ -299,12 +299,15 @@ fn attached(place: &str, is_server: bool) -> Result<()> {
 extern "C" {
     fn fork() -> i32;
     fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
+    fn alarm(seconds: u32) -> u32;
     fn _exit(status: i32) -> !;
 }
 
 /* A forked child, which only looks: the library tells it nothing. */
 ranks!(a_forked_child_is_told_so, 1, |job| {
     let team = job.team_world(SOON)?;
+    let kv = job.region("kv", 64)?;
+    let (_, lent) = job.grant(&Blocks::piece(&kv, 0, 64), &Lend::new())?;
     let looks = || {
         let code = |outcome: Result<()>| outcome.err().map(|error| error.code());
         let codes = [
@@ -324,7 +327,9 @@ ranks!(a_forked_child_is_told_so, 1, |job| {
     unsafe {
         let child = fork();
         if child == 0 {
-            _exit(if looks() { 7 } else { 1 });
+            alarm(10);
+            let ended = lent.wait().expect_err("it is the parent's");
+            _exit(if looks() && ended.error.code() == Code::Forked { 7 } else { 1 });
         }
         assert_eq!(waitpid(child, &mut status, 0), child);
     }
