@@ -218,6 +218,26 @@ static bool queue_arm(Queue &queue)
 }
 
 /* Cancel what is in progress, and take its ends, so that no memory is used any more. */
+static void queue_end_all(Queue *queue, int64_t timeout_ns, Lists *lists)
+{
+    for (auto &entry : queue->started) {
+        check(nixl_cq_cancel(queue->cq, entry.first));
+    }
+    while (!queue->started.empty()) {
+        struct nixl_cq_entry entries[BATCH];
+        size_t n = 0;
+        int status = wait_in_slices(timeout_ns, [&](int64_t ns) {
+            return nixl_cq_wait(queue->cq, entries, BATCH, ns, &n);
+        });
+
+        if (status == NIXL_INPROGRESS) {
+            fail(plain_detail(NIXL_E_TIMEOUT, -1, "nixl_cq_close"));
+        }
+        check(status);
+        queue_take(queue, entries, n, lists);
+    }
+}
+
 static void queue_close(Queue &queue, nb::handle timeout)
 {
     const int64_t timeout_ns = read_timeout(timeout);
@@ -231,22 +251,15 @@ static void queue_close(Queue &queue, nb::handle timeout)
     }
     QueueWaiting waiting(&queue);
     Closing closing(&queue); /* nothing is started with it any more */
-    for (auto &entry : queue.started) {
-        check(nixl_cq_cancel(queue.cq, entry.first));
-    }
-    while (!queue.started.empty()) {
-        struct nixl_cq_entry entries[BATCH];
-        size_t n = 0;
-        int status = wait_in_slices(
-            timeout_ns, [&](int64_t ns) { return nixl_cq_wait(queue.cq, entries, BATCH, ns, &n); });
-
-        if (status == NIXL_INPROGRESS) {
-            fail(plain_detail(NIXL_E_TIMEOUT, -1, "nixl_cq_close"));
+    try {
+        queue_end_all(&queue, timeout_ns, &lists);
+        check(nixl_cq_close(queue.cq));
+    } catch (...) { /* it stays open: what has ended is reported by the next drain */
+        for (nb::handle request : lists.done) {
+            queue.ended.push_back(nb::borrow(request));
         }
-        check(status);
-        queue_take(&queue, entries, n, &lists);
+        throw;
     }
-    check(nixl_cq_close(queue.cq));
     closing.done();
     queue.cq = nullptr;
 }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Optional
 
 from . import _core
 from ._core import Drained, Event, Note, Queue
-from ._errors import LimitError, PeerLostError
+from ._errors import ClosedError, LimitError, PeerLostError
 from ._pump import Pump, Waiter
 
 if TYPE_CHECKING:
@@ -35,6 +35,16 @@ class Receiver:
         return (self.rank is None or self.rank == rank) and (tag ^ self._tag) & self._mask == 0
 
 
+class Listener:
+    """Takes the events of an inbox; it has a waiter once it waits for one."""
+
+    __slots__ = ("events", "waiter")
+
+    def __init__(self) -> None:
+        self.events: deque[Event] = deque()
+        self.waiter: Optional[Waiter] = None
+
+
 class Inbox:
     """The notifications and events of a context, for those that wait for them.
 
@@ -46,8 +56,8 @@ class Inbox:
         self._kept: deque[Note] = deque()
         self._gone: dict[int, str] = {}
         inboxes.add(self)
-        self.listeners: list[asyncio.Queue[Event]] = []
-        self.early: deque[Event] = deque()
+        self._listeners: list[Listener] = []
+        self._early: deque[Event] = deque()
         self.pump = Pump(Queue(context, notes=True, events=True), self._take, True, spin)
 
     def _take(self, drained: Drained, woken: list[Waiter]) -> bool:
@@ -96,10 +106,13 @@ class Inbox:
     def _tell(self, event: Event) -> None:
         if event.type in ("peer_lost", "peer_left"):
             self.mark_gone(event.rank, event.type)
-        for listener in self.listeners:
-            listener.put_nowait(event)
-        if not self.listeners:
-            self.early.append(event)
+        for listener in self._listeners:
+            listener.events.append(event)
+            if listener.waiter is not None and not listener.waiter.done():
+                listener.waiter.set_result(None)
+                listener.waiter.wake_soon()
+        if not self._listeners:
+            self._early.append(event)
 
     def mark_gone(self, rank: int, why: str) -> None:
         """End what waits for it; `why` is the type of an event, or "detached", which has none."""
@@ -128,6 +141,7 @@ class Inbox:
 
     async def receive(self, receiver: Receiver) -> Note:
         """The oldest notification that matches."""
+        self._check_open()
         note = self._take_kept(receiver)
         if note is not None:
             return note
@@ -143,14 +157,37 @@ class Inbox:
             if self.pump.spin and self.pump.look(waiter):
                 looked: Note = waiter.result()
                 return looked
-            received: Note = await waiter
+            received: Note = await self.pump.wait(waiter)
             return received
         except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
                 self._give_back(waiter.result())
             raise
         finally:
             self._receivers.remove(receiver)
+
+    def _check_open(self) -> None:
+        if self.pump.queue.is_closed:
+            raise ClosedError("the job or context is closed")
+
+    def listen(self) -> Listener:
+        """Take events from now on; the first listener gets those that came before."""
+        listener = Listener()
+        listener.events, self._early = self._early, listener.events
+        self._listeners.append(listener)
+        return listener
+
+    def unlisten(self, listener: Listener) -> None:
+        """Take no more events."""
+        self._listeners.remove(listener)
+
+    async def event(self, listener: Listener) -> Event:
+        """The oldest event that the listener has not given yet."""
+        while not listener.events:
+            self._check_open()
+            listener.waiter = Waiter(loop=asyncio.get_running_loop())
+            await self.pump.wait(listener.waiter)
+        return listener.events.popleft()
 
 
 _GONE = {

@@ -17,6 +17,7 @@ from ._types import PeerInfo, RouteInfo, Stats, as_stats
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
     from typing import IO, Any, NoReturn, Optional, Union
 
@@ -273,8 +274,14 @@ class JobBase(_Base):
 
     def _leave(self) -> None:
         """Leave the job, if it was not left yet."""
-        if self not in _open_jobs:
-            return
+        if self in _open_jobs:
+            try:
+                self._leave_open()
+            finally:
+                for tell in when_closed:
+                    tell()
+
+    def _leave_open(self) -> None:
         if len(_open_jobs) == 1 and _core.views() > 0 and not self._is_exiting():
             names = [region.name for region in self._regions if region.views > 0]
             raise BufferError(
@@ -474,6 +481,7 @@ def is_failure(error: Optional[BaseException]) -> bool:
 
 
 _open_jobs: list[JobBase] = []
+when_closed: list[Callable[[], None]] = []  # called by the thread that has closed a job
 _at_exit = False
 
 

@@ -8,6 +8,7 @@ import contextlib
 import contextvars
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from ._core import Cancel, question_cancel
@@ -92,9 +93,21 @@ class Pump:
         self._spins_since: Optional[float] = None  # without a turn of the loop
         self._take = take
         self._has_notes = has_notes
+        self._waiters: set[Waiter] = set()
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(queue.fileno(), self._ready)
+        self._fd = queue.fileno()  # also when it is closed
+        self._loop.add_reader(self._fd, self._ready)
         self._arm()
+        with _pumps_lock:
+            _pumps.add(self)
+
+    async def wait(self, waiter: Waiter, is_shielded: bool = False) -> Any:
+        """Await it; ClosedError when the queue is closed."""
+        self._waiters.add(waiter)
+        try:
+            return await (asyncio.shield(waiter) if is_shielded else waiter)
+        finally:
+            self._waiters.discard(waiter)
 
     def _arm(self) -> None:
         if not (self.queue.is_closed or self.is_paused or self.queue.arm()):
@@ -143,20 +156,63 @@ class Pump:
 
     def _pause(self) -> None:
         self.is_paused = True
-        self._loop.remove_reader(self.queue.fileno())
+        self._loop.remove_reader(self._fd)
 
     def resume(self) -> None:
         """Go on after `take` has returned False, or with the first operation."""
-        if self.is_paused:
+        if self.is_paused and not self.queue.is_closed:
             self.is_paused = False
-            self._loop.add_reader(self.queue.fileno(), self._ready)
+            self._loop.add_reader(self._fd, self._ready)
             self._arm()
 
     def close(self) -> None:
-        if not self.queue.is_closed:
-            if not self.is_paused:
-                self._loop.remove_reader(self.queue.fileno())
+        """End all that its tasks wait for. If the queue cannot be closed, they go on."""
+        was_paused, self.is_paused = self.is_paused, True
+        if not was_paused:
+            self._loop.remove_reader(self._fd)
+        try:
             self.queue.close()
+        except BaseException:
+            if not was_paused:
+                self.resume()
+            raise
+        with _pumps_lock:
+            _pumps.discard(self)
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_exception(ClosedError("the job or context was closed"))
+
+    def is_of(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether that loop runs its tasks."""
+        return self._loop is loop
+
+    def close_soon(self) -> None:
+        """Close it from another thread."""
+        with contextlib.suppress(RuntimeError):  # its loop has been closed
+            self._loop.call_soon_threadsafe(self.close)
+
+
+_pumps: weakref.WeakSet[Pump] = weakref.WeakSet()  # that are not closed
+_pumps_lock = threading.Lock()
+
+
+def _open_pumps() -> list[Pump]:
+    with _pumps_lock:
+        return list(_pumps)
+
+
+def close_pumps() -> None:
+    """The job is being closed: close those of this loop."""
+    for pump in _open_pumps():
+        if pump.is_of(asyncio.get_running_loop()):
+            pump.close()
+
+
+def close_left_pumps() -> None:
+    """A job was closed, by whichever thread: end what waits in it yet, if it was left."""
+    for pump in _open_pumps():
+        if pump.queue.is_closed:
+            pump.close_soon()
 
 
 class _Call:

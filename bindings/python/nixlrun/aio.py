@@ -23,16 +23,25 @@ For trio, anyio and others, drain() awaits a queue by their own ``wait_readable`
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _core
 from ._context import ContextBase
 from ._core import DEFAULT, Drained, Event, Note, Queue, Request
-from ._errors import AgainError, TimedOutError
+from ._errors import AgainError, ClosedError, TimedOutError
 from ._grant import Grant, GrantInfo, grant_info, grant_renew
 from ._inbox import MAX_UNMATCHED, Inbox, Receiver, inboxes
-from ._job import JobBase, Rank, is_failure, warn_of_views, with_job
-from ._pump import MAX_SPIN, Pump, Waiter, in_thread, interrupt_calls
+from ._job import JobBase, Rank, is_failure, warn_of_views, when_closed, with_job
+from ._pump import (
+    MAX_SPIN,
+    Pump,
+    Waiter,
+    close_left_pumps,
+    close_pumps,
+    in_thread,
+    interrupt_calls,
+)
 from ._region import RegionBase, SignalBase
 from ._team import PreparedBase, TeamBase
 from ._transfer import TransferBase
@@ -548,15 +557,12 @@ class Context(ContextBase):
     async def events(self) -> AsyncIterator[Event]:
         """Events of peers and regions, one after the other, without an end."""
         inbox = self._open_inbox()
-        listener: asyncio.Queue[Event] = asyncio.Queue()
-        while inbox.early:
-            listener.put_nowait(inbox.early.popleft())
-        inbox.listeners.append(listener)
+        listener = inbox.listen()
         try:
             while True:
-                yield await listener.get()
+                yield await inbox.event(listener)
         finally:
-            inbox.listeners.remove(listener)
+            inbox.unlisten(listener)
 
     async def flush(
         self, rank: Optional[Int] = None, *, gets: bool = False, durable: bool = False
@@ -594,7 +600,7 @@ class Context(ContextBase):
             self._inbox = None
 
     def _open_inbox(self) -> Inbox:
-        if self._inbox is None:
+        if self._inbox is None or self._inbox.pump.queue.is_closed:
             self._inbox = Inbox(self, self._spin)
         return self._inbox
 
@@ -603,29 +609,30 @@ class Context(ContextBase):
 
     async def _run(self, start: Callable[..., Request], *args: Any, **kwargs: Any) -> Any:
         """Start an operation, and await its end; a task that is canceled waits for that, too."""
-        if self._operations is None:
+        if self._operations is None or self._operations.queue.is_closed:
             self._operations = Pump(Queue(self, reports_ended=False), _ended, False, self._spin)
+        pump = self._operations
         waiter = Waiter(loop=asyncio.get_running_loop())
-        request = start(*args, **kwargs, queue=self._operations.queue, data=waiter)
-        if not request.done and not (self._spin and self._operations.look(waiter)):
-            self._operations.resume()
+        request = start(*args, **kwargs, queue=pump.queue, data=waiter)
+        if not request.done and not (self._spin and pump.look(waiter)):
+            pump.resume()
             try:
-                await waiter
+                await pump.wait(waiter)
             except asyncio.CancelledError:
-                await self._cancel(request)
+                await self._cancel(request, pump)
                 raise
         return request.result()
 
     @staticmethod
-    async def _cancel(request: Request) -> None:
-        if not request.done:
+    async def _cancel(request: Request, pump: Pump) -> None:
+        with contextlib.suppress(ClosedError):  # closing the queue has ended it
+            if request.done:
+                return
             request.data = waiter = Waiter(loop=asyncio.get_running_loop())
             request.cancel()
-        while not request.done:
-            try:
-                await asyncio.shield(waiter)
-            except asyncio.CancelledError:
-                continue
+            while not request.done:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await pump.wait(waiter, is_shielded=True)
 
 
 if TYPE_CHECKING:
@@ -713,6 +720,7 @@ class Job(_JobContext):
         """
         self._close_queues()
         if self._is_last():
+            close_pumps()
             interrupt_calls()
         await in_thread(self._leave)
 
@@ -734,6 +742,8 @@ class Job(_JobContext):
         except BufferError as views:
             warn_of_views(views)
 
+
+when_closed.append(close_left_pumps)
 
 __all__ = [
     "MAX_SPIN", "MAX_UNMATCHED", "Context", "Job", "Prepared", "Region", "Signal", "Team",

@@ -128,6 +128,55 @@ async def test_a_woken_task_may_leave_the_job(job):
     assert job.is_closed
 
 
+@pytest.mark.ranks(1)
+async def test_closing_ends_what_tasks_await(job):
+    box = job.region("box", 64)
+
+    async def all_of(iterator):
+        async for _ in iterator:
+            pass
+
+    def wait_in(context):
+        kv = context.region(None, 64)
+        waits = (context.recv(tag=1), all_of(context.notes(tag=2)), all_of(context.events()),
+                 kv.signal(0).at_least(3))
+        return [asyncio.ensure_future(wait) for wait in waits]
+
+    async def ended(tasks):
+        done, pending = await asyncio.wait(tasks, timeout=20)
+        assert not pending, pending
+        return [task.cancelled() or type(task.exception()) for task in done]
+
+    context, other = job.context("one"), job.context("other")
+    waiting, canceled, kept = wait_in(context), wait_in(context), wait_in(other)
+    await asyncio.sleep(0)
+    for task in canceled[::3]:
+        task.cancel()
+    await asyncio.sleep(0)
+    await context.close()
+    for task in canceled[1:3]:
+        task.cancel()  # that is to end with ClosedError in its next step
+    assert await ended(waiting) == [nixlrun.ClosedError] * 4
+    assert await ended(canceled) == [True] * 4
+    with pytest.raises(nixlrun.ClosedError):
+        await context.recv()
+    await other.notify(0, 1, b"goes on")
+    assert (await asyncio.wait_for(kept[0], 20)).payload == b"goes on"
+    view = memoryview(box)
+    of_job = wait_in(job)
+    await asyncio.sleep(0)
+    with pytest.raises(BufferError):
+        await job.close()
+    assert await ended(of_job + kept[1:]) == [nixlrun.ClosedError] * 7
+    view.release()
+    await job.notify(0, 3)
+    assert (await job.recv(tag=3)).tag == 3  # it is open still
+    of_job = [asyncio.ensure_future(job.recv(tag=4)), asyncio.ensure_future(other.recv(tag=4))]
+    await asyncio.sleep(0)
+    await asyncio.get_running_loop().run_in_executor(None, job._leave)  # as of another thread
+    assert await ended(of_job) == [nixlrun.ClosedError] * 2
+
+
 @pytest.mark.ranks(2)
 async def test_timeouts_and_cancels(job):
     box = job.region("box", 64 * MIB)
