@@ -69,7 +69,7 @@ static void context_notify(Context &context, nb::handle rank, nb::handle tag, nb
     op.context = context.handle();
     op.tag = read_u64(tag, "tag");
     if (!message.is_none()) {
-        payload = Memory(message, false);
+        payload = read_host_memory(message, "msg");
     }
     op.timeout_ns = NIXL_AT_ONCE;
     status = nixl_notify_x(target, op.tag, payload.addr, payload.nbytes, &op, nullptr);
@@ -94,7 +94,7 @@ static void context_post(Context &context, nb::handle rank, nb::handle tag, nb::
 
     op.context = context.handle();
     if (!message.is_none()) {
-        payload = Memory(message, false);
+        payload = read_host_memory(message, "msg");
     }
     check(nixl_notify_x(target, number, payload.addr, payload.nbytes, &op, &none));
 }

@@ -176,13 +176,15 @@ class Memory
             is_buffer = false;
             PyBuffer_Release(&view);
         }
+        tensor.reset();
         owner.reset();
     }
 
     void *addr = nullptr;
     size_t nbytes = 0;
     size_t item_nbytes = 1;
-    int type = -1; /* enum nixl_type if it was acquired as typed and has one; else -1 */
+    int type = -1;             /* enum nixl_type if it was acquired as typed and has one; else -1 */
+    bool is_on_device = false; /* not by the buffer protocol: the processor may not reach it */
 
   private:
     void acquire(nb::handle object, bool is_written, bool is_typed);
@@ -192,7 +194,11 @@ class Memory
     bool is_buffer = false;
     Py_buffer view;
     nb::object owner;
+    std::shared_ptr<void> tensor; /* what __dlpack__() gave: its memory need not be its owner's */
 };
+
+/* Memory that this process reads itself; TypeError for that of a device. `name`: the argument. */
+Memory read_host_memory(nb::handle object, const char *name, bool is_typed = false);
 
 inline void Memory::acquire(nb::handle object, bool is_written, bool is_typed)
 {

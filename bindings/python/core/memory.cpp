@@ -19,6 +19,7 @@ void Memory::move_from(Memory &other) noexcept
     nbytes = other.nbytes;
     item_nbytes = other.item_nbytes;
     type = other.type;
+    is_on_device = other.is_on_device;
     is_buffer = other.is_buffer;
     if (is_buffer) {
         /* PyBuffer_FillInfo() makes shape point to len, and strides to itemsize. */
@@ -31,6 +32,7 @@ void Memory::move_from(Memory &other) noexcept
         }
     }
     owner = std::move(other.owner);
+    tensor = std::move(other.tensor);
     other.is_buffer = false;
 }
 
@@ -113,6 +115,7 @@ static void acquire_cuda_array(nb::dict array, bool is_written, Memory *memory)
     if (is_written && nb::cast<bool>(data[1])) {
         throw nb::buffer_error("the array is read-only");
     }
+    memory->is_on_device = true; /* or nobody knows */
     memory->item_nbytes = std::stoul(typestr.substr(2));
     memory->type = type_of(typestr[1], memory->item_nbytes);
     memory->addr = (void *)nb::cast<uintptr_t>(data[0]);
@@ -122,7 +125,15 @@ static void acquire_cuda_array(nb::dict array, bool is_written, Memory *memory)
 
 /* ---- DLPack ---------------------------------------------------------------------------------- */
 
-static void read_dlpack(const nb::ndarray<nb::ro> &array, Memory *memory)
+/* Can the processor read memory of this kind of device? */
+static bool is_read_by_cpu(int device_type)
+{
+    return device_type == nb::device::cpu::value || device_type == nb::device::cuda_host::value ||
+           device_type == nb::device::rocm_host::value ||
+           device_type == nb::device::cuda_managed::value;
+}
+
+template <typename Array> static void read_dlpack(const Array &array, Memory *memory)
 {
     const nb::dlpack::dtype dtype = array.dtype();
     int64_t stride = 1;
@@ -133,6 +144,7 @@ static void read_dlpack(const nb::ndarray<nb::ro> &array, Memory *memory)
         }
         stride *= (int64_t)array.shape(i);
     }
+    memory->is_on_device = !is_read_by_cpu(array.device_type());
     memory->item_nbytes = dtype.bits / 8;
     if (dtype.code == (uint8_t)nb::dlpack::dtype_code::Bfloat) {
         memory->type = NIXL_TYPE_BFLOAT16;
@@ -147,6 +159,30 @@ static void read_dlpack(const nb::ndarray<nb::ro> &array, Memory *memory)
     memory->nbytes = array.nbytes();
 }
 
+/* Take a tensor, and return what keeps its memory. */
+template <typename Array>
+static std::shared_ptr<void> take_tensor(const Array &array, Memory *memory)
+{
+    read_dlpack(array, memory);
+    return std::make_shared<Array>(array);
+}
+
+static std::shared_ptr<void> acquire_tensor(nb::handle object, bool is_written, Memory *memory)
+{
+    nb::ndarray<> tensor;
+
+    /* nanobind takes one that says to be read-only as nb::ro alone. */
+    if (is_written && nb::try_cast(object, tensor)) {
+        return take_tensor(tensor, memory);
+    }
+    nb::ndarray<nb::ro> source = nb::cast<nb::ndarray<nb::ro>>(object);
+
+    if (is_written) {
+        throw nb::buffer_error("the tensor is read-only");
+    }
+    return take_tensor(source, memory);
+}
+
 void Memory::acquire_other(nb::handle object, bool is_written)
 {
     nb::python_error refused;
@@ -159,9 +195,7 @@ void Memory::acquire_other(nb::handle object, bool is_written)
         return;
     }
     if (nb::hasattr(object, "__dlpack__") && !PyObject_CheckBuffer(object.ptr())) {
-        nb::ndarray<nb::ro> array = nb::cast<nb::ndarray<nb::ro>>(object);
-
-        read_dlpack(array, this);
+        tensor = acquire_tensor(object, is_written, this);
         owner = nb::borrow(object);
         return;
     }
@@ -171,6 +205,17 @@ void Memory::acquire_other(nb::handle object, bool is_written)
     fail_type(std::string("memory must be an object with the buffer protocol, "
                           "__cuda_array_interface__ or __dlpack__, not ") +
               type_text(object));
+}
+
+Memory read_host_memory(nb::handle object, const char *name, bool is_typed)
+{
+    Memory memory(object, false, is_typed);
+
+    if (memory.is_on_device) {
+        fail_type(std::string(name) + " must be in the memory of the host, which the processor "
+                                      "reads; copy it there first");
+    }
+    return memory;
 }
 
 nb::object make_dlpack(void *addr, size_t nbytes, int device_type, int device, nb::object owner)

@@ -122,7 +122,7 @@ void Start::set_note(nb::handle tag, nb::handle text)
     op.flags |= NIXL_OP_NOTE;
     op.tag = read_u64(tag, "tag");
     if (!text.is_none()) {
-        message = Memory(text, false);
+        message = read_host_memory(text, "msg");
         op.msg = message.addr;
         op.msg_nbytes = message.nbytes;
     }

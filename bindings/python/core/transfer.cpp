@@ -60,7 +60,7 @@ Transfer::~Transfer()
 /* An index: 64-bit integers, which are not copied. */
 static Memory read_blocks_index(nb::handle object)
 {
-    Memory index(object, false, true);
+    Memory index = read_host_memory(object, "an index", true);
 
     if (index.type != NIXL_TYPE_UINT64 && index.type != NIXL_TYPE_INT64) {
         fail_type("an index must be a contiguous array of 64-bit integers, which is not copied; "
