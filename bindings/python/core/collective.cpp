@@ -24,8 +24,8 @@ struct Prepared : Handle {
     {
         CountedUnderGil counted;
 
-        if (coll != nullptr && is_of_this_life() && !is_forked() &&
-            nixl_coll_free(coll) == NIXL_E_IN_USE) {
+        /* A team that was freed has freed it: the handle may be another one's by now. */
+        if (!is_freed() && !is_forked() && nixl_coll_free(coll) == NIXL_E_IN_USE) {
             (void)new std::vector<Memory>(std::move(held)); /* a start goes on: they stay */
         }
     }

@@ -53,6 +53,21 @@ def test_collectives_that_move_data(job):
     team.start_barrier().wait()
 
 
+@pytest.mark.ranks(1)
+def test_a_prepared_collective_that_outlives_its_team(job):
+    array = np.ones(4)
+    team = job.team()
+    plans = [team.prepare("allreduce", None, array) for _ in range(70)]
+    team.free()
+    assert plans[0].is_freed
+    team = job.team()
+    # The library takes handles again; dropping the former ones here must not free these.
+    plans = [team.prepare("allreduce", None, array) for _ in range(70)]
+    for plan in plans:
+        plan.run()
+    team.free()
+
+
 @pytest.mark.ranks(3)
 def test_parts_of_different_sizes(job):
     team = job.team()
