@@ -178,6 +178,7 @@ static void context_flush(Context &context, nb::handle rank, bool with_gets, boo
     op.flags = (with_gets ? NIXL_OP_GETS : 0) | (durable ? NIXL_OP_DURABLE : 0);
     run(timeout_ns, 0, {},
         [&](struct nixl_req **req_p) { return nixl_flush_x(target, nullptr, &op, req_p); });
+    requests_reap();
 }
 
 static nb::object context_start_flush(Context &context, nb::handle rank, bool with_gets,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The job: joining, leaving and ending it; its ranks, and how they are reached. */
-#include "core.h"
+#include "request.h"
 
+#include <cstdio>
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -242,7 +243,10 @@ void bind_job(nb::module_ &module)
             nixl_job_end(code, why.empty() ? nullptr : why.c_str());
         },
         "code"_a, "why"_a);
-    module.def("views", [] { return (size_t)nviews; });
+    module.def("views", [] {
+        requests_reap();
+        return (size_t)nviews;
+    });
 }
 
 } // namespace nx

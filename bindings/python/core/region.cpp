@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Regions: made, described, viewed and closed. */
 #include "region.h"
+#include "request.h"
 
 #include <dlfcn.h>
+#include <mutex>
+#include <unordered_set>
 
 namespace nx
 {
@@ -167,6 +170,7 @@ static void region_close(Region *region, nb::handle timeout)
         region->registered.clear();
         return;
     }
+    requests_reap();
     Closing closing(region); /* other threads find it closed */
 
     if (!closing.is_mine()) {
@@ -366,7 +370,10 @@ void bind_region(nb::module_ &module)
         "addr", [](const Region &region) { return (uintptr_t)region.addr; }, guarded);
     type.def_prop_ro("kind", [](const Region &region) { return kinds[region.kind]; });
     type.def_prop_ro("is_closed", [](const Region &region) { return region.is_closed(); });
-    type.def_prop_ro("views", [](const Region &region) { return region.users.count(); });
+    type.def_prop_ro("views", [](const Region &region) {
+        requests_reap();
+        return region.users.count();
+    });
     type.def("__len__", [](const Region &region) { return region.nbytes; });
     type.def("_close", &region_close, "timeout"_a.none(), guarded);
     type.def("_query", &region_query, "rank"_a, "timeout"_a.none() = usual,

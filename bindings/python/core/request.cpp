@@ -60,6 +60,15 @@ static void orphans_reap()
     norphans = orphans.size();
 }
 
+void requests_reap()
+{
+    if (norphans > 0) {
+        Counted counted;
+
+        orphans_reap();
+    }
+}
+
 static void orphans_add(std::unique_ptr<Operation> operation)
 {
     orphans_reap();
@@ -180,9 +189,7 @@ void Start::set_stream(nb::handle stream)
 
 void request_prepare(Request *request, nb::object self, Start *start)
 {
-    if (norphans > 0) {
-        orphans_reap();
-    }
+    requests_reap();
     request->data = start->data;
     if (start->queue != nullptr) {
         request->queue = start->queue;

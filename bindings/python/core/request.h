@@ -97,6 +97,9 @@ nb::object start_request(const char *name, Start *start, size_t nbytes, Request 
     return self;
 }
 
+/* Give up what operations hold that have ended, and whose requests were dropped. */
+void requests_reap();
+
 /* Wait for a request of the caller's own; on a signal or a timeout it is canceled. */
 void run_slow(std::unique_ptr<Operation> operation, int64_t timeout_ns);
 

@@ -82,6 +82,18 @@ def test_a_dropped_request_keeps_its_memory(job):
         job.recv(0, 1)
         assert len(set(bytes(box)[:: 4096])) == 1
     job.team().barrier()
+    if job.rank == 0:  # what has ended is given up
+        buffer, mine = bytearray(64 * MIB), job.region(None, 64 * MIB)
+        box.start_put(1, buffer)
+        job.flush()
+        buffer.append(1)
+        box.start_put(1, mine)
+        job.start_flush().wait()
+        assert mine.views == 0
+        box.start_put(1, mine)
+        job.start_flush().wait()
+        mine.close()
+    job.team().barrier()
 
 
 @pytest.mark.ranks(2)
