@@ -5,6 +5,8 @@
  */
 #include "context.h"
 
+#include <cstring>
+
 namespace nx
 {
 
@@ -170,6 +172,30 @@ static void slot_publish(Slot &slot, nb::handle nbytes)
     }
 }
 
+/* Copy an item into a slot and publish it. */
+static void channel_send(nb::object self, nb::handle item, nb::handle timeout)
+{
+    Channel *channel = nb::inst_ptr<Channel>(self);
+    const int64_t timeout_ns = read_timeout(timeout);
+    const Memory data = read_host_memory(item, "the item");
+
+    if (data.nbytes > channel->slot_nbytes) {
+        fail_value("the item has " + std::to_string(data.nbytes) + " bytes; a slot has " +
+                   std::to_string(channel->slot_nbytes));
+    }
+    Use use(channel);
+    nb::object acquired = must_find(channel_acquire(self, timeout_ns), "nixl_channel_acquire");
+    Slot &slot = nb::cast<Slot &>(acquired);
+
+    if (data.nbytes > LOCKED_NBYTES) {
+        Unlocked unlocked;
+        memcpy(slot.addr, data.addr, data.nbytes);
+    } else if (data.nbytes > 0) { /* an array without elements may have no address */
+        memcpy(slot.addr, data.addr, data.nbytes);
+    }
+    slot_publish(slot, nb::int_(data.nbytes));
+}
+
 static void slot_release(Slot &slot)
 {
     if (slot.addr != nullptr) {
@@ -241,6 +267,7 @@ void bind_channel(nb::module_ &module)
             return must_find(channel_recv(self, read_timeout(timeout)), "nixl_channel_recv");
         },
         "timeout"_a.none() = none, guarded);
+    type.def("_send", &channel_send, "item"_a, "timeout"_a.none(), guarded);
     type.def(
         "_try_acquire", [](nb::object self) { return channel_acquire(self, 0); }, guarded);
     type.def(

@@ -40,14 +40,11 @@ class Channel(_core.Channel):
         return self._try_acquire()
 
     def send(self, item: Source, timeout: Timeout = None) -> None:
-        """Producer: copy an item of up to ``slot_nbytes`` bytes into a slot and publish it."""
-        data = memoryview(item).cast("B")  # type: ignore[arg-type]
-        if data.nbytes > self.slot_nbytes:
-            raise ValueError(f"the item has {data.nbytes} bytes; a slot has {self.slot_nbytes}")
-        slot = self.acquire(timeout)
-        with memoryview(slot) as view:
-            view[: data.nbytes] = data
-        slot.publish(data.nbytes)
+        """Producer: copy an item of up to ``slot_nbytes`` bytes into a slot and publish it.
+
+        The item is in the memory of the host; that of a device is a TypeError.
+        """
+        self._send(item, timeout)
 
     def recv(self, timeout: Timeout = None) -> Slot:
         """Consumer: the slot of the next item, which is read in place and then released.

@@ -3,6 +3,7 @@
 
 import array
 import ctypes
+import weakref
 
 import numpy as np
 import pytest
@@ -35,6 +36,29 @@ class Tensor:
 
     def __dlpack_device__(self):
         return self._array.__dlpack_device__()
+
+
+class FreshTensor(Tensor):
+    """Converts the array whenever it is exported, so that the capsule alone has the memory."""
+
+    def __dlpack__(self, **arguments):
+        made = self._array.copy()
+        self.made = weakref.ref(made)
+        return made.__dlpack__(**arguments)
+
+
+class GpuTensor(Tensor):
+    """Says that its memory is that of a GPU."""
+
+    def __dlpack__(self, **arguments):
+        capsule = self._array.__dlpack__()
+        find = ctypes.pythonapi.PyCapsule_GetPointer
+        find.restype, find.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        ctypes.c_int32.from_address(find(capsule, b"dltensor") + 8).value = 2  # kDLCUDA
+        return capsule
+
+    def __dlpack_device__(self):
+        return (2, 0)
 
 
 @pytest.mark.ranks(1)
@@ -74,6 +98,65 @@ def test_tensors(job):
     region = job.register("tensor", Tensor(numbers))
     region.put(0, np.float64(7))
     assert numbers[0] == 7
+
+
+@pytest.mark.ranks(1)
+def test_the_memory_of_a_tensor_is_that_of_its_capsule(job):
+    box = job.region("box", 64)
+    fresh = FreshTensor(np.arange(8.0))
+    region = job.register("fresh", fresh)
+    assert fresh.made() is not None
+    got = np.zeros(8)
+    region.get(0, got)
+    assert list(got) == list(range(8))
+    region.close()
+    assert fresh.made() is None
+    box.put(0, fresh)
+    assert fresh.made() is None and list(np.frombuffer(box)) == list(range(8))
+    readonly = np.ones(8)
+    readonly.flags.writeable = False
+    with pytest.raises(BufferError, match="read-only"):
+        box.get(0, Tensor(readonly))
+    assert readonly[7] == 1
+    box.put(0, Tensor(readonly))
+    assert list(np.frombuffer(box)) == [1] * 8
+
+
+@pytest.mark.ranks(1)
+def test_the_processor_reads_no_memory_of_devices(job):
+    box = job.region("box", 64)
+    index = np.array([0, 1], np.int64)
+    far = nixlrun.Blocks(box, 8, stride=8, count=2)
+    for device in (CudaArray(index), GpuTensor(index)):
+        with pytest.raises(TypeError, match="an index must be in the memory of the host"):
+            job.prepare_put(0, nixlrun.Blocks(bytes(16), 8, stride=8, index=device), far)
+        for call in (lambda: job.notify(0, 1, device), lambda: job._post(0, 1, device),
+                     lambda: box.start_put(0, b"1", tag=1, msg=device)):
+            with pytest.raises(TypeError, match="msg must be in the memory of the host"):
+                call()
+    assert job.try_recv() is None
+
+
+@pytest.mark.ranks(1)
+def test_what_a_channel_carries(job):
+    ends = [job.channel("c", None, 64, 4, role="consumer"),
+            job.channel("c", 0, 64, 4, role="producer")]
+    consumer, producer = ends
+    for item, wanted in ((Tensor(np.arange(8.0)), np.arange(8.0).tobytes()),
+                         (np.zeros((0, 3)), b""), (np.float32(2), np.float32(2).tobytes()),
+                         (job.region(None, 64), bytes(64))):
+        producer.send(item)
+        assert consumer.recv_bytes() == wanted
+    with pytest.raises(BufferError, match="contiguous"):
+        producer.send(np.zeros(8)[::2])
+    with pytest.raises(TypeError, match="the item must be in the memory of the host"):
+        producer.send(GpuTensor(np.zeros(8)))
+    with pytest.raises(ValueError, match="the item has 72 bytes; a slot has 64"):
+        producer.send(np.zeros(9))
+    with pytest.raises(TypeError):
+        producer.send(1)
+    for end in ends:
+        end.close()
 
 
 @pytest.mark.ranks(1)
