@@ -37,12 +37,19 @@ Detail plain_detail(int status, int rank, const char *operation)
     return detail;
 }
 
+/* A path or a name in a text may have any bytes; those that are not UTF-8 are printed as \xff. */
+static nb::object message_object(const std::string &text)
+{
+    return nb::steal(
+        PyUnicode_DecodeUTF8(text.data(), (Py_ssize_t)text.size(), "backslashreplace"));
+}
+
 nb::object exception_of(const Detail &detail)
 {
     nb::object make = nb::module_::import_("nixlrun._errors").attr("make");
 
-    return make(detail.status, detail.text, detail.rank, detail.operation, detail.transport,
-                detail.native_code);
+    return make(detail.status, message_object(detail.text), detail.rank, detail.operation,
+                detail.transport, detail.native_code);
 }
 
 void fail(const Detail &detail)

@@ -91,6 +91,8 @@ def test_descriptors_and_flags(job):
 
 @pytest.mark.ranks(1)
 def test_what_is_refused(job):
+    with pytest.raises(nixlrun.NotFoundError, match=r"none\\xff"):
+        job.open_file("none", b"/none\xff")
     path, _ = place(job)
     with pytest.raises(nixlrun.NotFoundError, match="NIXL_FILE_CREATE"):
         job.open_file("store", path)
