@@ -224,6 +224,7 @@ static int slot_getbuffer(PyObject *object, Py_buffer *view, int flags)
     slot->nviews++;
     channel->nviews++;
     nviews += 1;
+    nslot_views += 1;
     return 0;
 }
 
@@ -235,6 +236,7 @@ static void slot_releasebuffer(PyObject *object, Py_buffer *)
     slot->nviews--;
     nb::inst_ptr<Channel>(slot->channel)->nviews--;
     nviews -= 1;
+    nslot_views -= 1;
 }
 
 static PyType_Slot slot_slots[] = {

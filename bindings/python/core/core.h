@@ -298,7 +298,10 @@ template <typename State> void run_aside(const std::shared_ptr<State> &state)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-extern Shared<size_t> nviews; /* views of regions' memory that exist */
+extern Shared<size_t> nviews;      /* views of regions and slots that exist */
+extern Shared<size_t> nslot_views; /* those of slots */
+/* The job is left while there are views: keep their memory. False: some will be unmapped. */
+bool views_keep();
 bool is_forked();
 
 /*

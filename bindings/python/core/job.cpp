@@ -63,6 +63,29 @@ static void job_finalize()
     }
 }
 
+/* ---- the end behind Python ------------------------------------------------------------------- */
+
+static int nlate; /* calls of nixl_finalize() that are left to make */
+
+static void finalize_late()
+{
+    for (; nlate > 0 && !is_forked(); nlate--) {
+        if (nixl_finalize() != NIXL_OK) {
+            fprintf(stderr, "nixlrun: leaving the job: %s\n", nixl_last_error()->text);
+        }
+    }
+}
+
+/* Finalize when no code of Python runs any more; false: this cannot be had. */
+static bool job_finalize_late()
+{
+    if (nlate == 0 && Py_AtExit(finalize_late) != 0) {
+        return false;
+    }
+    nlate++;
+    return true;
+}
+
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
 struct PeerCall {
@@ -220,7 +243,10 @@ void bind_job(nb::module_ &module)
     module.attr("NAME_MAX") = NIXL_NAME_MAX;
     module.def("init", &job_init);
     module.def("leave", &job_leave, "is_exit"_a);
+    module.def("stay", [] { leave_end(false); });
     module.def("finalize", &job_finalize);
+    module.def("finalize_late", &job_finalize_late);
+    module.def("views_keep", &views_keep);
     module.def("is_forked", &is_forked);
     module.def("rank", [] { return job_number(nixl_rank); });
     module.def("size", [] { return job_number(nixl_size); });

@@ -14,6 +14,24 @@ namespace nx
 static const char *const kinds[] = {"none", "host", "cuda",   "vulkan",
                                     "auto", "file", "object", nullptr};
 
+/* All regions that exist, for views_keep(). They outlive Python; the lock is a leaf. */
+static auto &all_regions = *new std::unordered_set<Region *>;
+static auto &all_regions_lock = *new std::mutex;
+
+Region::Region()
+{
+    std::lock_guard<std::mutex> guard(all_regions_lock);
+
+    all_regions.insert(this);
+}
+
+Region::~Region()
+{
+    std::lock_guard<std::mutex> guard(all_regions_lock);
+
+    all_regions.erase(this);
+}
+
 /* ---- making ---------------------------------------------------------------------------------- */
 
 /* How a region is made, as keyword arguments give it. */
@@ -207,6 +225,32 @@ static nb::object view_begin(nb::object object)
     nviews += 1;
     (void)object.release(); /* view_end() takes it */
     return view;
+}
+
+/* Is the region's memory unmapped by nixl_finalize(), and does something use it? */
+static bool region_is_viewed(const Region &region)
+{
+    return region.users.count() > 0 && region.made == life && region.addr != nullptr &&
+           region.registered.empty();
+}
+
+/* What has pointers that nixl_region_map() gave stays after the end of its region. */
+bool views_keep()
+{
+    std::lock_guard<std::mutex> guard(all_regions_lock);
+    bool are_kept = nslot_views == 0;
+
+    for (const Region *region : all_regions) {
+        void *addr = nullptr;
+
+        if (region_is_viewed(*region) &&
+            (region->kind != NIXL_MEM_HOST ||
+             nixl_region_map(nixl_rank(), region->region, &addr) != NIXL_OK ||
+             addr != region->addr)) {
+            are_kept = false;
+        }
+    }
+    return are_kept;
 }
 
 static int region_getbuffer(PyObject *object, Py_buffer *view, int flags)

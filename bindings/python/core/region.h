@@ -21,8 +21,9 @@ struct Region : Handle {
     std::vector<Memory> registered;       /* what keeps the memory of a registered region */
     std::shared_ptr<Questions> questions; /* NULL: there was none */
 
-    Region() = default;
+    Region();
     Region(const Region &) = delete;
+    ~Region();
 
     std::string what() const
     {

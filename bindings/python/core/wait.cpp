@@ -18,6 +18,7 @@ namespace nx
 Shared<uint64_t> life{1};
 Shared<bool> is_leaving{false};
 Shared<size_t> nviews{0};
+Shared<size_t> nslot_views{0};
 
 static Shared<unsigned long> main_thread{0}; /* 0: not asked yet */
 static pid_t importer = getpid();

@@ -282,6 +282,7 @@ class JobBase(_Base):
                     tell()
 
     def _leave_open(self) -> None:
+        is_late = False
         if len(_open_jobs) == 1 and _core.views() > 0 and not self._is_exiting():
             names = [region.name for region in self._regions if region.views > 0]
             raise BufferError(
@@ -291,12 +292,13 @@ class JobBase(_Base):
             )
         if len(_open_jobs) == 1 and not _core.is_forked():
             _core.leave(self._is_exiting())
+            is_late = self._is_exiting() and not _core.views_keep()
         try:
             _open_jobs.remove(self)
         except ValueError:  # another thread has closed it meanwhile
             return
         self._close()
-        if not _core.is_forked():
+        if not (_core.is_forked() or (is_late and _core.finalize_late())):
             _core.finalize()
         self._regions.clear()
         self._channels.clear()

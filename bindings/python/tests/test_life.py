@@ -45,6 +45,39 @@ def test_views_that_outlive_a_with_keep_the_job_until_the_end():
     assert (done.returncode, done.stdout) == (0, "end 64\nend 64\n"), done.stdout
 
 
+@pytest.mark.parametrize("what", ["region", "slot"])
+def test_views_are_valid_to_the_very_end(what):
+    """In functions that atexit calls behind the package's own, and in threads without the GIL."""
+    done = script(f"""
+        import atexit, threading
+
+        atexit.register(lambda: print("late", bytes(view[:2]), array.sum(), hidden[0]))
+        import nixlrun, numpy
+        job = nixlrun.Job()
+        array = numpy.frombuffer(job.region("array", 1 << 24), numpy.float64)
+        hidden = memoryview(job.context("c").region(None, 4096, no_get=True))
+        view = memoryview(job.region(None, 64))
+        if "{what}" == "slot":
+            consumer = job.channel("c", None, 64, 4, role="consumer")
+            job.team().barrier()
+            producers = [job.channel("c", rank, 64, 4, role="producer") for rank in (0, 1)]
+            for producer in producers:
+                producer.send(bytes(2))
+            view = memoryview(consumer.recv())
+        started = threading.Event()
+
+        def work():
+            while True:
+                array.sum()
+                started.set()
+
+        threading.Thread(target=work, daemon=True).start()
+        started.wait()
+    """)
+    line = "late b'\\x00\\x00' 0.0 0\n"
+    assert (done.returncode, done.stdout) == (0, 2 * line), done.stdout
+
+
 def test_a_rank_that_was_started_again_is_readmitted():
     done = script(
         """
