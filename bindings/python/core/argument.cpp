@@ -222,6 +222,9 @@ void bind_arguments(nb::module_ &module)
     module.def(
         "set_default_timeout",
         [](nb::handle seconds) { default_timeout_ns = read_timeout(seconds); }, "seconds"_a.none());
+    module.def(
+        "check_timeout", [](nb::handle seconds) { (void)read_timeout(seconds); },
+        "seconds"_a.none());
     module.def("default_timeout", []() -> nb::object {
         const int64_t ns = default_timeout_ns;
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 import types
 import warnings
 
@@ -87,6 +88,8 @@ class JobBase(_Base):
     """
 
     def __init__(self, timeout: Timeout = DEFAULT) -> None:
+        if not isinstance(timeout, _core.Default):
+            _core.check_timeout(timeout)  # who fails behind init() would be a member for ever
         _core.init()
         ContextBase.__init__(self)
         _core.set_default_timeout(
@@ -273,35 +276,41 @@ class JobBase(_Base):
         return _open_jobs == [self]
 
     def _leave(self) -> None:
-        """Leave the job, if it was not left yet."""
-        if self in _open_jobs:
-            try:
-                self._leave_open()
-            finally:
-                for tell in when_closed:
-                    tell()
+        """Leave the job, if it was not left yet. Of several threads one does, and others wait."""
+        with _leaving:
+            if self in _open_jobs:
+                try:
+                    self._leave_locked()
+                finally:
+                    for tell in when_closed:
+                        tell()
 
-    def _leave_open(self) -> None:
+    def _leave_locked(self) -> None:
         is_late = False
-        if len(_open_jobs) == 1 and _core.views() > 0 and not self._is_exiting():
-            names = [region.name for region in self._regions if region.views > 0]
-            raise BufferError(
-                f"{_core.views()} view(s) of regions or slots exist"
-                + (f", of {', '.join(map(repr, names))}" if names else "")
-                + ": release them before the job is closed"
-            )
+        if len(_open_jobs) == 1 and not self._is_exiting():
+            self._check_views()
         if len(_open_jobs) == 1 and not _core.is_forked():
             _core.leave(self._is_exiting())
             is_late = self._is_exiting() and not _core.views_keep()
         try:
             _open_jobs.remove(self)
-        except ValueError:  # another thread has closed it meanwhile
+        except ValueError:  # a signal handler of this thread has closed it meanwhile
+            _core.stay()
             return
         self._close()
         if not (_core.is_forked() or (is_late and _core.finalize_late())):
             _core.finalize()
         self._regions.clear()
         self._channels.clear()
+
+    def _check_views(self) -> None:
+        if _core.views() > 0:
+            names = [region.name for region in self._regions if region.views > 0]
+            raise BufferError(
+                f"{_core.views()} view(s) of regions or slots exist"
+                + (f", of {', '.join(map(repr, names))}" if names else "")
+                + ": release them before the job is closed"
+            )
 
     @staticmethod
     def _is_exiting() -> bool:
@@ -484,6 +493,7 @@ def is_failure(error: Optional[BaseException]) -> bool:
 
 _open_jobs: list[JobBase] = []
 when_closed: list[Callable[[], None]] = []  # called by the thread that has closed a job
+_leaving = threading.RLock()
 _at_exit = False
 
 
@@ -502,6 +512,13 @@ def _leave_at_exit() -> None:
             warnings.warn(f"leaving the job: {error}", RuntimeWarning, stacklevel=1)
 
 
+def _after_fork() -> None:
+    """Another thread of the parent may hold the lock."""
+    global _leaving
+    _leaving = threading.RLock()
+
+
 atexit.register(_leave_at_exit)
+os.register_at_fork(after_in_child=_after_fork)
 
 __all__ = ["Job", "JobBase", "Rank"]

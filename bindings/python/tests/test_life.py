@@ -180,6 +180,17 @@ def test_jobs_are_counted():
         box.put(0, b"1")
 
 
+@pytest.mark.ranks(1)
+def test_a_bad_timeout_joins_no_job():
+    for timeout in ("x", -1):
+        with pytest.raises((TypeError, ValueError), match="timeout"):
+            nixlrun.Job(timeout=timeout)
+    with nixlrun.Job(timeout=5) as job:
+        assert job.timeout == 5
+    with pytest.raises(nixlrun.NotInitError):
+        nixlrun._core.rank()
+
+
 @pytest.mark.ranks(2)
 def test_a_forked_child_is_refused(job):
     box = job.region("box", 1 << 20)

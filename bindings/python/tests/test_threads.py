@@ -313,6 +313,29 @@ def test_a_job_that_is_closed_while_threads_use_it():
     assert done.returncode == 0 and done.stdout.count("ends 6") == 2, done.stdout
 
 
+@pytest.mark.ranks(1)
+def test_threads_that_close_a_job_at_once():
+    job = nixlrun.Job()
+    box = job.region("box", 64)
+    receives = threading.Event()
+
+    def work(number):
+        if number > 0:
+            receives.wait()
+            job.close()
+            return
+        with pytest.raises(nixlrun.ClosedError):
+            receives.set()
+            job.recv()  # gives up the GIL, and ends when it sees that the job is being closed
+
+    in_threads(work, 3)
+    with pytest.raises(nixlrun.ClosedError):
+        box.put(0, b"1")
+    with nixlrun.Job() as again:
+        again.region("box", 64).put(0, b"1", tag=1)
+        assert again.recv().tag == 1
+
+
 @pytest.mark.parametrize("wait", ["job.recv(tag=99)", "box.put(1 - job.rank, bytes(1 << 18))"])
 def test_daemon_threads_in_calls_at_the_exit(wait):
     done = launch(2, ["-c", textwrap.dedent(f"""
