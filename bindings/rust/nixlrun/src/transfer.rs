@@ -2,10 +2,11 @@
 //! Prepared transfers: many pieces at once, started repeatedly.
 //!
 //! Invariant. An index belongs to the transfer, and is replaced only when no start is in flight:
-//! the library refuses otherwise.
+//! the library refuses otherwise. It wants one thread at a time to start a transfer or to set an
+//! index, who have `sides` locked for that.
 use crate::aio::Completion;
 use crate::context::Context;
-use crate::error::{check, Error, Failed, Result};
+use crate::error::{check, Code, Error, Failed, Result};
 use crate::flight::{Flight, Keep};
 use crate::op::Side as SignalOf;
 use crate::queue::Queue;
@@ -15,7 +16,7 @@ use crate::Op;
 use nixlrun_sys as sys;
 use std::os::raw::c_int;
 use std::ptr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 /// Blocks of one size in a region: one entry of a side of a transfer.
 ///
@@ -134,9 +135,11 @@ pub struct TransferInfo {
     pub had_estimated_ns: u64,
 }
 
+type Sides = [Vec<Blocks>; 2];
+
 struct Inner {
     pointer: *mut sys::nixl_xfer,
-    sides: Mutex<[Vec<Blocks>; 2]>,
+    sides: Mutex<Sides>,
     context: Context,
 }
 
@@ -155,7 +158,8 @@ impl Drop for Inner {
 }
 
 /// A prepared transfer between this rank's memory and another's; made by [`Context::prepare_put`]
-/// and [`Context::prepare_get`]. Clones are the same one; one start at a time is in flight.
+/// and [`Context::prepare_get`]. Clones are the same one; one start at a time is in flight, also of
+/// several threads: the others get [`Code::InUse`].
 #[derive(Clone)]
 pub struct Transfer(Arc<Inner>);
 
@@ -214,17 +218,31 @@ impl Transfer {
     /// Start it, and wait for its end.
     pub fn run(&self, op: &Op<'_>) -> Result<()> {
         let (op, _keep) = self.op(op)?;
+        let _alone = self.alone("nixl_xfer_start_x")?;
 
         check(self.raw_start(&op, ptr::null_mut()), "nixl_xfer_start_x")
     }
 
-    /// Start it. [`Code::InUse`](crate::Code::InUse): the last start is in flight.
+    /// Start it. [`Code::InUse`]: the last start is in flight.
     pub fn start(&self, op: &Op<'_>) -> Result<Request<()>> {
         let (op, keep) = self.op(op)?;
+        let _alone = self.alone("nixl_xfer_start_x")?;
         let start = |_, req_p| self.raw_start(&op, req_p);
 
         Request::start(Flight::new((), keep), &self.0.context, "nixl_xfer_start", start)
             .map_err(|failed: Failed<()>| failed.error)
+    }
+
+    /// Until it is dropped, no other thread starts it or sets an index; never waits for one.
+    fn alone(&self, operation: &str) -> Result<MutexGuard<'_, Sides>> {
+        match self.0.sides.try_lock() {
+            Ok(sides) => Ok(sides),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                let text = "another thread starts the transfer or sets an index of it";
+                Err(Error::made(Code::InUse, None, operation, text.into()))
+            }
+        }
     }
 
     fn op(&self, op: &Op<'_>) -> Result<(sys::nixl_op, Keep)> {
@@ -242,7 +260,7 @@ impl Transfer {
     /// Give an entry, by its place in its side, other blocks for the next starts. If the sizes of
     /// the sides change, set both before the next start.
     pub fn set_index(&self, side: Side, entry: usize, index: Vec<u64>) -> Result<()> {
-        let mut sides = self.0.sides.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut sides = self.alone("nixl_xfer_set_index")?;
         let (place, raw) = match side {
             Side::Local => (0, sys::NIXL_XFER_LOCAL),
             Side::Remote => (1, sys::NIXL_XFER_REMOTE),
@@ -286,8 +304,11 @@ impl Transfer {
 impl Queue {
     /// Start a prepared transfer, and await its end.
     pub fn transfer(&self, transfer: &Transfer, op: &Op<'_>) -> Completion<()> {
-        Completion::start(self, (), transfer.op(op), |_, op| {
-            transfer.raw_start(op, ptr::null_mut())
-        })
+        let (_alone, form) = match transfer.alone("nixl_xfer_start_x") {
+            Ok(alone) => (Some(alone), transfer.op(op)),
+            Err(error) => (None, Err(error)),
+        };
+
+        Completion::start(self, (), form, |_, op| transfer.raw_start(op, ptr::null_mut()))
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Prepared transfers, and paired operations.
 use crate::{other, ranks};
-use nixlrun::{Blocks, Code, GrantState, Lend, Memory, Op, PairUse, Side};
-use std::time::Duration;
+use nixlrun::{block_on, Blocks, Code, GrantState, Lend, Memory, Op, PairUse, Result, Side};
+use std::time::{Duration, Instant};
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
 
@@ -149,4 +149,44 @@ ranks!(no_time_is_not_all_time, 2, |job| {
         assert!(team.barrier().expect_err("the other is elsewhere").is_timeout());
     }
     world.barrier()?;
+});
+
+/* An index that was replaced is freed: no start of another thread may read it any more. */
+ranks!(one_thread_at_a_time_uses_a_transfer, 1, |job| {
+    let n = 2000;
+    let (kv, own) = (job.region("kv", 8 * n)?, job.region(None, 8 * n)?);
+    let index: Vec<u64> = (0..n as u64).rev().collect();
+    let local = vec![Blocks::indexed(&own, 0, 8, index.clone())];
+    let remote = vec![Blocks::piece(&kv, 0, 8 * n as u64)];
+    let transfer = job.prepare_put(job.rank(), local, remote)?;
+    let queue = job.queue()?;
+    let until = Instant::now() + Duration::from_secs(2);
+    let is_good = |outcome: Result<()>| match outcome {
+        Ok(()) => true,
+        Err(error) if error.code() == Code::InUse => false,
+        Err(error) => panic!("{error:?}"),
+    };
+
+    std::thread::scope(|scope| {
+        let setting = scope.spawn(|| {
+            while Instant::now() < until {
+                is_good(transfer.set_index(Side::Local, 0, index.clone()));
+                drop(vec![u64::MAX; n]); /* where the old one was, maybe */
+            }
+        });
+        let mut n_good = 0;
+
+        while Instant::now() < until {
+            n_good += usize::from(is_good(transfer.run(&Op::new())));
+            let started = transfer.start(&Op::new()).and_then(|request| Ok(request.wait()?));
+            n_good += usize::from(is_good(started));
+            let awaited = block_on(&queue, async {
+                queue.transfer(&transfer, &Op::new()).await?;
+                Ok(())
+            });
+            n_good += usize::from(is_good(awaited));
+        }
+        setting.join().expect("no failure");
+        assert!(n_good > 0);
+    });
 });
