@@ -374,9 +374,9 @@ impl Plan<'_> {
         S: Buffer + Send + 'static,
         D: BufferMut + Send + 'static,
     {
-        let form = self.check(team, src.nbytes(), dst.nbytes()).map(|()| team.form());
+        let checked = self.check(team, src.nbytes(), dst.nbytes());
 
-        Completion::start(queue, (src, dst), form, |both, op| {
+        queue.collective(team, self.operation(), (src, dst), checked, |both, op| {
             // SAFETY: as above.
             unsafe {
                 let (src, dst) = &mut *both;

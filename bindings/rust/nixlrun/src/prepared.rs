@@ -63,6 +63,7 @@ impl<S: Buffer, D: BufferMut> Prepared<S, D> {
     ) -> Result<Prepared<S, D>> {
         let mut pointer = ptr::null_mut();
         let mut op = team.op();
+        let _alone = team.alone(operation)?;
 
         op.flags |= sys::NIXL_OP_PREPARE;
         op.coll_p = &mut pointer;
@@ -81,6 +82,7 @@ impl<S: Buffer, D: BufferMut> Prepared<S, D> {
     /// Start it, and wait for its end, as the call with which it was prepared.
     pub fn run(&mut self) -> Result<()> {
         let op = self.team.op();
+        let _alone = self.team.alone("nixl_coll_start_x")?;
 
         // SAFETY: a collective that is there, whose buffers are its own.
         check(
@@ -151,10 +153,10 @@ impl Queue {
         S: Buffer + Send + 'static,
         D: BufferMut + Send + 'static,
     {
-        let (form, pointer) = (prepared.team.form(), prepared.pointer);
+        let (team, pointer) = (prepared.team.clone(), prepared.pointer);
 
         // SAFETY: as above.
-        Completion::start(self, prepared, Ok(form), |_, op| unsafe {
+        self.collective(&team, "nixl_coll_start_x", prepared, Ok(()), |_, op| unsafe {
             sys::nixl_coll_start_x(pointer, op, ptr::null_mut())
         })
     }

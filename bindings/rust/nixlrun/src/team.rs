@@ -2,7 +2,7 @@
 //! Teams: ordered sets of ranks that run collectives. What these do is in `collective.rs`.
 use crate::aio::Completion;
 use crate::context::Context;
-use crate::error::{check, Error, Failed, Result};
+use crate::error::{check, Code, Error, Failed, Result};
 use crate::flight::{Flight, Keep};
 use crate::prepared::Prepared;
 use crate::queue::Queue;
@@ -13,11 +13,12 @@ use nixlrun_sys as sys;
 use std::fmt;
 use std::os::raw::c_int;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 struct Inner {
     pointer: *mut sys::nixl_team,
+    in_call: Mutex<()>, /* the library takes one collective of a team at a time */
     context: Context,
 }
 
@@ -34,8 +35,9 @@ impl Drop for Inner {
 
 /// An ordered set of ranks that runs collectives; made by [`Context::team_world`] and the like.
 ///
-/// All members make the same calls in the same order. A member that dies ends the collectives of
-/// the team with [`Code::PeerLost`](crate::Code::PeerLost) on all others, and
+/// All members make the same calls in the same order, and each of them one at a time: while a thread
+/// is in a collective, another gets [`Code::InUse`]. A member that dies ends the collectives of
+/// the team with [`Code::PeerLost`] on all others, and
 /// [`shrink`](Team::shrink) makes a team of the survivors. What fails otherwise breaks the team.
 ///
 /// Collectives that wait have the time of [`with_timeout`](Team::with_timeout), else
@@ -128,7 +130,8 @@ impl Context {
 
 impl Team {
     fn of(pointer: *mut sys::nixl_team, context: &Context) -> Team {
-        let inner = Arc::new(Inner { pointer, context: context.clone() });
+        let inner =
+            Arc::new(Inner { pointer, in_call: Mutex::default(), context: context.clone() });
 
         Team { inner, timeout_ns: 0 }
     }
@@ -216,6 +219,19 @@ impl Team {
         self.inner.context.made(status, pointer, "nixl_team_shrink")
     }
 
+    /// Until it is dropped, no other thread is in a collective of the team; never waits for one.
+    pub(crate) fn alone(&self, operation: &str) -> Result<MutexGuard<'_, ()>> {
+        match self.inner.in_call.try_lock() {
+            Ok(alone) => Ok(alone),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                let text =
+                    "another collective of the team is being called, by this thread or another one";
+                Err(Error::made(Code::InUse, None, operation, text.into()))
+            }
+        }
+    }
+
     /// A struct nixl_op of a collective that is waited for.
     pub(crate) fn op(&self) -> sys::nixl_op {
         self.inner.context.op(self.timeout_ns)
@@ -232,6 +248,8 @@ impl Team {
         operation: &str,
         call: impl FnOnce(&sys::nixl_op, *mut *mut sys::nixl_req) -> c_int,
     ) -> Result<()> {
+        let _alone = self.alone(operation)?;
+
         check(call(&self.op(), ptr::null_mut()), operation)
     }
 
@@ -243,6 +261,10 @@ impl Team {
         call: impl FnOnce(*mut T, &sys::nixl_op, *mut *mut sys::nixl_req) -> c_int,
     ) -> Result<Request<T>, Failed<T>> {
         let (op, keep) = self.form();
+        let _alone = match self.alone(operation) {
+            Ok(alone) => alone,
+            Err(error) => return Err(Failed { error, value }),
+        };
 
         Request::start(Flight::new(value, keep), &self.inner.context, operation, |value, req_p| {
             call(value, &op, req_p)
@@ -389,10 +411,27 @@ impl Strided {
 }
 
 impl Queue {
+    /// Start a collective whose arguments were checked.
+    pub(crate) fn collective<T: Send + 'static>(
+        &self,
+        team: &Team,
+        operation: &str,
+        value: T,
+        checked: Result<()>,
+        call: impl FnOnce(*mut T, &sys::nixl_op) -> c_int,
+    ) -> Completion<T> {
+        let (_alone, form) = match checked.and_then(|()| team.alone(operation)) {
+            Ok(alone) => (Some(alone), Ok(team.form())),
+            Err(error) => (None, Err(error)),
+        };
+
+        Completion::start(self, value, form, call)
+    }
+
     /// Await until all members have called it.
     pub fn barrier(&self, team: &Team) -> Completion<()> {
         // SAFETY: a team that is there.
-        Completion::start(self, (), Ok(team.form()), |_, op| unsafe {
+        self.collective(team, "nixl_barrier", (), Ok(()), |_, op| unsafe {
             sys::nixl_barrier_x(team.pointer(), op, ptr::null_mut())
         })
     }
@@ -402,10 +441,10 @@ impl Queue {
     where
         B: BufferMut + Send + 'static,
     {
-        let form = team.member("nixl_broadcast", root).map(|_| team.form());
+        let checked = team.member("nixl_broadcast", root).map(drop);
         let root = raw_member(root);
 
-        Completion::start(self, buffer, form, |buffer, op| {
+        self.collective(team, "nixl_broadcast", buffer, checked, |buffer, op| {
             // SAFETY: a team that is there; the flight holds the buffer until the end.
             unsafe { team.raw_broadcast(root, &mut *buffer, op, ptr::null_mut()) }
         })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Teams and collectives.
-use crate::ranks;
+use crate::{other, ranks};
 use nixlrun::{block_on, Code, Kind, Memory, ReduceOp, StatsOp, Strided};
 use std::time::Duration;
 
@@ -231,4 +231,32 @@ ranks!(prepared_parts_of_regions_move_by_the_library, 2, |job| {
         assert_eq!(&kv.to_vec()?[..32], [[0u8; 8], [0; 8], [0; 8], 1u64.to_ne_bytes()].concat());
         team.barrier()?;
     }
+});
+
+/* The library would mix the calls of two threads. */
+ranks!(one_thread_at_a_time_uses_a_team, 2, |job| {
+    let team = job.team_world(SOON)?.with_timeout(SOON);
+    let (peer, queue) = (other(job), job.queue()?);
+    let mut sum = team.prepare_allreduce(ReduceOp::Sum, vec![1u64], vec![0u64])?;
+
+    if job.rank() == 0 {
+        job.recv(Some(peer), Some(1), SOON)?;
+        return team.barrier();
+    }
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| team.barrier());
+        let code = |error: nixlrun::Error| Some(error.code());
+        let mut codes = [None; 5];
+
+        /* Until the thread is in its barrier, which ends when the other rank has the note. */
+        std::thread::sleep(Duration::from_millis(500));
+        codes[0] = team.with_timeout(None).barrier().err().and_then(code);
+        codes[1] = sum.run().err().and_then(code);
+        codes[2] = team.start_barrier().err().and_then(code);
+        codes[3] = block_on(&queue, async { Ok(queue.barrier(&team).await?) }).err().and_then(code);
+        codes[4] = team.prepare_broadcast(0, [0u8]).err().and_then(code);
+        job.notify(peer, 1, b"")?;
+        assert_eq!(codes, [Some(Code::InUse); 5]);
+        waiting.join().expect("no panic")
+    })?;
 });
