@@ -126,8 +126,8 @@ impl Inbox {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Keep it for who listens; a rank that has gone ends what waits for it. One that was readmitted
-    /// before this queue came to its event has not.
+    /// Keep it for who listens; a rank that has gone ends what waits for it. One that was
+    /// readmitted before this queue came to its event has not.
     pub fn event(&self, event: Event) {
         let mut state = lock(&self.state);
         let mut wakers = std::mem::take(&mut state.listeners);

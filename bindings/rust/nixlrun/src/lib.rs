@@ -62,7 +62,8 @@
 //!
 //! All types may be used by several threads, but for the ends of channels, which one thread uses at
 //! a time; of a [`Team`] one thread is in a collective, and one starts a [`Transfer`], while others
-//! get [`Code::InUse`]. A forked child gets [`Code::Forked`] from every call. See [`Job`] for how a job ends.
+//! get [`Code::InUse`]. A forked child gets [`Code::Forked`] from every call. See [`Job`] for how a
+//! job ends.
 #![warn(missing_docs)]
 #![warn(unsafe_op_in_unsafe_fn)]
 

@@ -35,9 +35,9 @@ impl Drop for Inner {
 
 /// An ordered set of ranks that runs collectives; made by [`Context::team_world`] and the like.
 ///
-/// All members make the same calls in the same order, and each of them one at a time: while a thread
-/// is in a collective, another gets [`Code::InUse`]. A member that dies ends the collectives of
-/// the team with [`Code::PeerLost`] on all others, and
+/// All members make the same calls in the same order, and each of them one at a time: while a
+/// thread is in a collective, another gets [`Code::InUse`], and the team is as before. A member that
+/// dies ends the collectives of the team with [`Code::PeerLost`] on all others, and
 /// [`shrink`](Team::shrink) makes a team of the survivors. What fails otherwise breaks the team.
 ///
 /// Collectives that wait have the time of [`with_timeout`](Team::with_timeout), else
