@@ -275,8 +275,9 @@ NIXL_API int nixl_region_is_published(int rank, struct nixl_region *region,
 /**
  * A pointer to a rank's segment: for direct loads and stores if it is shared memory of this host,
  * or for kernels if it is CUDA memory that this process has open. Pins shared pages: after the
- * owner's close they stay with the holders of such pointers. For CUDA memory the close waits for
- * these holders.
+ * owner's close they stay with the holders of such pointers, the owner among them if it has one,
+ * and after the last nixl_finalize() to the end of the process. For CUDA memory the close waits
+ * for these holders.
  * A segment that its owner has made with NIXL_ACCESS_NO_PUT is mapped for reading only.
  * @return NIXL_OK, NIXL_E_UNSUPPORTED (registered host memory, extents, Vulkan memory, a remote
  *         rank), NIXL_E_ACCESS (NIXL_ACCESS_NO_GET; CUDA memory with NIXL_ACCESS_NO_PUT), and as

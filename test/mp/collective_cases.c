@@ -47,7 +47,7 @@ static void combine(struct nixl_team *team, uint32_t *src, uint32_t *dst, uint32
     MPT_OK(nixl_barrier(team, MPT_PATIENCE));
 }
 
-/* A member keeps four of each: the fifth takes the place of one, but not of the call's other one. */
+/* A member keeps four of each other: the fifth takes a place, but not that of its call's other. */
 static void case_regions(struct nixl_team *team)
 {
     struct nixl_region *regions[N_REGIONS];

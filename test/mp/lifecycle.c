@@ -6,6 +6,7 @@
 #include "mptest.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define TAG_HERE 0x11fe
 
@@ -38,8 +39,21 @@ static void leave_untidy(void)
     mpt_barrier();
 }
 
+/* A region whose pages stay: a pointer to this rank's own segment is never released. */
+static const char *leave_mapped(void)
+{
+    struct nixl_region *region = NULL;
+    void *addr;
+
+    MPT_OK(nixl_region_alloc("mapped", 4096, NULL, &region));
+    MPT_OK(nixl_region_map(nixl_rank(), region, &addr));
+    memset(addr, 7, 4096);
+    return addr;
+}
+
 int main(int argc, char **argv)
 {
+    const char *mapped;
     int n_rounds = argc > 1 ? atoi(argv[1]) : 1;
 
     mpt_start();
@@ -52,7 +66,9 @@ int main(int argc, char **argv)
         MPT_OK(nixl_finalize());
         meet();
         leave_untidy();
+        mapped = leave_mapped();
         MPT_OK(nixl_finalize());
+        MPT_CHECK_BYTES(mapped, 4096, 7);
         mpt_every_call(NULL, NIXL_E_NOT_INIT);
     }
     return mpt_passed();
