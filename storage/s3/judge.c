@@ -149,18 +149,24 @@ static bool is_code(const struct s3_error *error, const char *const *codes)
     return false;
 }
 
+/* Does the store refuse who we say we are, and not only what we want? */
+static bool is_about_credentials(const struct s3_error *error)
+{
+    static const char *const codes[] = {"InvalidAccessKeyId",
+                                        "SignatureDoesNotMatch",
+                                        "InvalidToken",
+                                        "ExpiredToken",
+                                        "TokenRefreshRequired",
+                                        "InvalidSecurity",
+                                        "AuthorizationHeaderMalformed",
+                                        NULL};
+
+    return is_code(error, codes);
+}
+
 static enum s3_verdict judge_denied(struct s3_request *request, long http,
                                     const struct s3_error *error)
 {
-    static const char *const unknown[] = {"InvalidAccessKeyId",
-                                          "SignatureDoesNotMatch",
-                                          "InvalidToken",
-                                          "ExpiredToken",
-                                          "TokenRefreshRequired",
-                                          "InvalidSecurity",
-                                          "AuthorizationHeaderMalformed",
-                                          NULL};
-
     /* HEAD has no body to say it. */
     if ((strcmp(error->code, "RequestTimeTooSkewed") == 0 ||
          (error->code[0] == '\0' && request->store->skew_seconds == 0 &&
@@ -168,10 +174,11 @@ static enum s3_verdict judge_denied(struct s3_request *request, long http,
         judge_clock(request)) {
         return judge_turn(request, "the store's clock differs from this host's");
     }
-    request->io->is_denied = error->code[0] != '\0' && !is_code(error, unknown) &&
+    request->io->is_denied = error->code[0] != '\0' && !is_about_credentials(error) &&
                              strcmp(error->code, "RequestTimeTooSkewed") != 0;
     return judge_say(request, S3_FAILED, EACCES, "%s (HTTP %ld %.60s): %.110s",
-                     is_code(error, unknown) ? "the credentials are refused" : "access is denied",
+                     is_about_credentials(error) ? "the credentials are refused"
+                                                 : "access is denied",
                      http, error->code, error->message);
 }
 
@@ -236,7 +243,8 @@ static enum s3_verdict judge_refusal(struct s3_request *request, long http)
                                                   : EIO,
                          "HTTP %ld %.60s %.100s", http, error.code, error.message);
     }
-    if (http == 403 || http == 401) {
+    /* S3 refuses a key with 403, but a session's token with 400. */
+    if (http == 403 || http == 401 || (http == 400 && is_about_credentials(&error))) {
         return judge_denied(request, http, &error);
     }
     if (http == 404) {

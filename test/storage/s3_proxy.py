@@ -12,6 +12,7 @@ those that follow it every other one, gets a fault; WHAT says which:
     skew         the clock is an hour ahead: 403 RequestTimeTooSkewed until requests are
     vanish       after 8 requests there is no such bucket, every time
     denied       403 AccessDenied, every time       key   403 InvalidAccessKeyId, every time
+    expired      400 ExpiredToken, every time
     joined       the end of an upload in parts answers 200 and InternalError, every time
     silent       never an answer, every time        down  HTTP 503, every time
     hushed       likewise, to all but questions about the bucket
@@ -31,7 +32,7 @@ import threading
 
 upper, what, *victim = sys.argv[1:]
 moment, _, phase = what.partition("-")
-EVERY_TIME = ("vanish", "denied", "key", "joined", "silent", "hushed", "down", "region", "skew")
+EVERY_TIME = ("vanish", "denied", "key", "expired", "joined", "silent", "hushed", "down", "region", "skew")
 lock = threading.Lock()
 tries: dict = {}
 checksums: dict = {}
@@ -95,6 +96,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.refuse(403, "AccessDenied")
         elif what == "key":
             self.refuse(403, "InvalidAccessKeyId")
+        elif what == "expired":
+            self.refuse(400, "ExpiredToken")
         elif what == "moved":
             self.refuse(307, "TemporaryRedirect", Location="http://%s%s" % (self.headers["Host"], self.path))
         elif what == "region" and "/eu-central-1/s3/" not in self.headers.get("Authorization", ""):

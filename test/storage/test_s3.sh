@@ -79,6 +79,8 @@ verdict "$(through cut "$fail" large; faults 5)" "an object in parts, with cuts"
 verdict "$(through down env AWS_MAX_ATTEMPTS=2 "$fail" open STORAGE '(2 attempts)')" \
     "a store that is down: the attempts are told"
 verdict "$(through key "$fail" open ACCESS 'the credentials are refused')" "an unknown key is refused at the opening"
+verdict "$(through expired "$fail" open ACCESS 'the credentials are refused')" \
+    "and so is a token that has expired, which is HTTP 400"
 verdict "$(through vanish "$fail" lost 'no such bucket')" "a bucket that vanishes"
 verdict "$(through denied "$fail" lost 'access is denied')" "access that is denied"
 verdict "$(through joined env AWS_MAX_ATTEMPTS=2 "$fail" large InternalError
