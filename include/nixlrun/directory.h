@@ -65,6 +65,11 @@ struct nixl_directory_params {
  * one is on the medium before it does: a failure of the host leaves one of them. One that is new,
  * and was not put durably, may be there with other bytes after that.
  *
+ * What could not be written to the medium is lost: Linux tells that once, and then forgets the
+ * bytes. So each later durable put or flush fails with the same error and name. That ends when a
+ * put as a whole replaces the file, or when it is removed; a put into it, in place, does not heal
+ * it. If a directory or the whole file system failed, it ends when the region is closed.
+ *
  * Gets read any range of a file up to its own end, which may come before object_nbytes.
  *
  * Bytes are moved by what moves those of nixl_region_open_file(), as NIXLRUN_STORAGE says; with

@@ -139,6 +139,7 @@ static void do_delete(struct nxr_object_io *io)
         error = unlinkat(parent, base, 0) == 0 ? 0 : errno;
         close(parent);
         if (error == 0) {
+            nxr_unsynced_heal(&io->store->unsynced, io->key);
             nxr_unsynced_add_parent(&io->store->unsynced, io->key, strlen(io->key));
             nxr_opened_drop(&io->store->opened, io->key);
         }

@@ -229,6 +229,7 @@ int nxr_unfinished_publish(struct nxr_object_store *store, struct nxr_unfinished
     close(parent);
     if (error == 0) {
         unfinished->name[0] = '\0';
+        nxr_unsynced_heal(&store->unsynced, name);
         nxr_unsynced_add_file(&store->unsynced, name);
         nxr_unsynced_add_parent(&store->unsynced, name, strlen(name));
         nxr_opened_drop(&store->opened, name);

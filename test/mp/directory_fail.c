@@ -161,11 +161,26 @@ static void full(void)
 
 /* ---- a bad disk ------------------------------------------------------------------------------ */
 
+/* The kernel says once that it has lost the bytes. They are lost until they are put anew. */
+static void stay_failed(const struct nixl_op *durable)
+{
+    for (int i = 0; i < 2; i++) {
+        MPT_STATUS(nixl_flush_x(size - 1, region, durable, NULL), NIXL_E_STORAGE);
+        MPT_EQ(nixl_last_error()->native_code, EIO);
+        MPT_HAS("fdatasync of '0000000000000001'");
+    }
+    MPT_OK(nixl_put(size - 1, region, 0, out, 4 * MIB)); /* another object */
+    MPT_STATUS(nixl_flush_x(size - 1, region, durable, NULL), NIXL_E_STORAGE);
+    MPT_HAS("fdatasync of '0000000000000001'");
+    MPT_OK(nixl_put(size - 1, region, 4 * MIB, out, 4 * MIB));
+    MPT_OK(nixl_flush_x(size - 1, region, durable, NULL));
+}
+
 static void disk(void)
 {
     const char *how = getenv("BAD_DISK");
     struct nixl_op op = NIXL_OP_INIT;
-    bool is_sync = strcmp(how, "sync") == 0;
+    bool is_sync = strncmp(how, "sync", 4) == 0;
 
     params.flags = NIXL_DIRECTORY_CREATE | direct;
     params.nobjects = 2;
@@ -186,6 +201,9 @@ static void disk(void)
         MPT_HAS(is_sync ? "fdatasync of '0000000000000001'" : "000000000000000");
         MPT_HAS("Input/output error");
         MPT_HAS("nixlrun-directory");
+        if (strcmp(how, "sync-once") == 0) {
+            stay_failed(&op);
+        }
     }
     mpt_barrier();
     if (rank == size - 1 && strcmp(how, "write") == 0) { /* nothing came to be */

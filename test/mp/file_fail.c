@@ -403,7 +403,7 @@ static void disk_cases(void)
             MPT_OK(nixl_flush(0, MPT_PATIENCE));
         }
         /* What was lost is lost, also where the kernel tells of it only once. */
-        if (strcmp(how, "sync") == 0 || strcmp(how, "once") == 0) {
+        if (strcmp(how, "sync") == 0 || strcmp(how, "sync-once") == 0) {
             MPT_STATUS(nixl_flush_x(0, region, &op, NULL), NIXL_E_STORAGE);
             failed(EIO, "disk");
         }

@@ -2,7 +2,7 @@
 /*
  * A disk that fails, for programs that are started with this library in LD_PRELOAD. BAD_DISK says
  * how: "read", "write": requests that touch the second MiB of any file end with EIO; "quota":
- * writes there with EDQUOT; "sync": fdatasync() ends with EIO; "once": the first one does, as the
+ * writes there with EDQUOT; "sync": fdatasync() ends with EIO; "sync-once": the first does, as the
  * kernel tells of lost bytes once; "hold": fdatasync() first reads a byte from the FIFO that
  * BAD_DISK_HOLD names, if there is one; "slow": so do writes that touch the second MiB, and
  * fdatasync() ends with EIO meanwhile; "cut": so does ftruncate() that makes a file shorter;
@@ -92,7 +92,7 @@ __attribute__((visibility("default"))) int fdatasync(int fd)
 {
     fdatasync_fn *real = (fdatasync_fn *)dlsym(RTLD_NEXT, "fdatasync");
 
-    if (does("once") && __atomic_fetch_add(&n_unsynced, 1, __ATOMIC_SEQ_CST) == 0) {
+    if (does("sync-once") && __atomic_fetch_add(&n_unsynced, 1, __ATOMIC_SEQ_CST) == 0) {
         errno = EIO;
         return -1;
     }

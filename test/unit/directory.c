@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static char where[64];
@@ -151,7 +152,7 @@ Test(directory, unsynced)
     cr_expect(eq(int, (int)unsynced.directories.n, 2));
     cr_expect(eq(int, nxr_unsynced_sync(&unsynced, what, sizeof(what)), 0));
     cr_expect(eq(int, (int)unsynced.files.n, 0));
-    /* What fails is tried again. */
+    /* What cannot be opened is tried again. */
     cr_assert(eq(int, symlinkat("/dev/null", root, "out"), 0));
     nxr_unsynced_add_file(&unsynced, "out");
     cr_expect(eq(int, nxr_unsynced_sync(&unsynced, what, sizeof(what)), EXDEV));
@@ -169,4 +170,114 @@ Test(directory, unsynced)
     cr_expect(eq(int, nxr_unsynced_sync(&unsynced, what, sizeof(what)), 0));
     cr_expect(not(unsynced.files.is_beyond));
     nxr_unsynced_end(&unsynced);
+}
+
+/* ---- what the kernel has lost ---------------------------------------------------------------- */
+
+/* So many calls fail from now on. Then they succeed, as in the kernel, which has lost the bytes. */
+static int n_bad_files, n_bad_directories, n_bad_systems;
+
+static int sync_or_fail(int *n_p, long number, int fd)
+{
+    if (*n_p > 0) {
+        --*n_p;
+        errno = EIO;
+        return -1;
+    }
+    return (int)syscall(number, fd);
+}
+
+int fdatasync(int fd)
+{
+    return sync_or_fail(&n_bad_files, SYS_fdatasync, fd);
+}
+
+int fsync(int fd)
+{
+    return sync_or_fail(&n_bad_directories, SYS_fsync, fd);
+}
+
+int syncfs(int fd)
+{
+    return sync_or_fail(&n_bad_systems, SYS_syncfs, fd);
+}
+
+static struct nxr_unsynced lost;
+
+/* Flush twice: the outcome stays. `text` NULL: it succeeds. */
+static void expect_sync(const char *text)
+{
+    for (int i = 0; i < 2; i++) {
+        char what[100] = "";
+
+        cr_expect(eq(int, nxr_unsynced_sync(&lost, what, sizeof(what)), text != NULL ? EIO : 0));
+        cr_expect(eq(str, what, (char *)(text != NULL ? text : "")));
+    }
+}
+
+static void fail_file(const char *name)
+{
+    n_bad_files = 1;
+    nxr_unsynced_add_file(&lost, name);
+}
+
+Test(directory, a_file_that_failed_to_sync_stays_failed)
+{
+    nxr_unsynced_init(&lost, root);
+    make_file("a");
+    make_file("b");
+    make_file("c");
+    fail_file("b");
+    nxr_unsynced_add_parent(&lost, "b", 1);
+    expect_sync("fdatasync of 'b'");
+    cr_expect(eq(int, (int)lost.directories.n, 1)); /* a name does not go before its bytes */
+    nxr_unsynced_add_file(&lost, "b");              /* written again in place */
+    expect_sync("fdatasync of 'b'");
+    fail_file("a"); /* what failed first is told first */
+    expect_sync("fdatasync of 'b'");
+    nxr_unsynced_heal(&lost, "b"); /* it was put anew */
+    expect_sync("fdatasync of 'a'");
+    cr_assert(eq(int, renameat(root, "c", root, "a"), 0)); /* others have replaced it */
+    expect_sync(NULL);
+    cr_expect(eq(int, (int)lost.directories.n, 0));
+    fail_file("a");
+    expect_sync("fdatasync of 'a'");
+    cr_assert(eq(int, unlinkat(root, "a", 0), 0)); /* others have removed it */
+    expect_sync(NULL);
+    nxr_unsynced_end(&lost);
+}
+
+Test(directory, a_directory_that_failed_to_sync_stays_failed)
+{
+    nxr_unsynced_init(&lost, root);
+    cr_assert(eq(int, mkdirat(root, "d", 0700), 0));
+    n_bad_directories = 1;
+    nxr_unsynced_add_parent(&lost, "d/a", 3);
+    expect_sync("fsync of 'd'");
+    nxr_unsynced_heal(&lost, "d");
+    nxr_unsynced_add_parent(&lost, "d/b", 3);
+    expect_sync("fsync of 'd'");
+    cr_assert(eq(int, unlinkat(root, "d", AT_REMOVEDIR), 0));
+    expect_sync(NULL);
+    n_bad_directories = 1;
+    nxr_unsynced_add_parent(&lost, "a", 1);
+    expect_sync("fsync of ''");
+    nxr_unsynced_end(&lost);
+}
+
+Test(directory, a_file_system_that_failed_to_sync_stays_failed)
+{
+    char name[40];
+
+    nxr_unsynced_init(&lost, root);
+    for (int i = 0; i < NXR_UNSYNCED_MAX + 1; i++) {
+        snprintf(name, sizeof(name), "%d", i);
+        nxr_unsynced_add_file(&lost, name);
+    }
+    n_bad_systems = 1;
+    expect_sync("syncfs");
+    nxr_unsynced_heal(&lost, "1");
+    nxr_unsynced_add_file(&lost, "1");
+    expect_sync("syncfs");
+    nxr_unsynced_end(&lost);
 }
