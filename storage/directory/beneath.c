@@ -139,6 +139,13 @@ int nxr_beneath_open(int root, const char *path, int flags, mode_t mode)
     return open_by_steps(root, path, flags, mode);
 }
 
+int nxr_beneath_open_entry(int at, const char *entry, int flags, mode_t mode)
+{
+    int fd = openat(at, entry, flags | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, mode);
+
+    return fd < 0 ? -errno : fd;
+}
+
 int nxr_beneath_open_direct(int fd, bool is_writable)
 {
     char path[32];
@@ -197,8 +204,7 @@ int nxr_beneath_parent(int root, const char *name, const struct nxr_beneath_maki
 
     *base_p = slash != NULL ? slash + 1 : name;
     if (slash == NULL) {
-        fd = fcntl(root, F_DUPFD_CLOEXEC, 0);
-        return fd < 0 ? -errno : fd;
+        return root;
     }
     snprintf(path, sizeof(path), "%.*s", (int)(slash - name), name);
     fd = nxr_beneath_open(root, path, O_RDONLY | O_DIRECTORY, 0);

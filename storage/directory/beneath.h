@@ -24,6 +24,9 @@ bool nxr_beneath_is_name(const char *name, char *why, size_t why_nbytes);
  */
 int nxr_beneath_open(int root, const char *path, int flags, mode_t mode);
 
+/* Open an entry of a directory, and no link; "." is the directory itself. As above. */
+int nxr_beneath_open_entry(int at, const char *entry, int flags, mode_t mode);
+
 /*
  * Open what a descriptor has open once more, past the page cache. A descriptor, or -errno: the file
  * system cannot, or it may not be opened so again.
@@ -31,8 +34,9 @@ int nxr_beneath_open(int root, const char *path, int flags, mode_t mode);
 int nxr_beneath_open_direct(int fd, bool is_writable);
 
 /*
- * Open the directory in which a name lies; *base_p is its last part. With `made`, which is called
- * for each, directories that are not there are made. A descriptor, or -errno.
+ * Open the directory in which a name lies; *base_p is its last part. With `making`, whose made() is
+ * called for each, directories that are not there are made. A descriptor, or -errno; it is `root`
+ * itself for a name without directories, which takes no further descriptor, else to be closed.
  */
 struct nxr_beneath_making {
     mode_t mode;

@@ -47,7 +47,7 @@ static int file_make(struct nxr_object_store *store, const char *name)
         return parent;
     }
     fd = nxr_beneath_open(parent, base, O_RDWR | O_CREAT | O_NONBLOCK, store->file_mode);
-    close(parent);
+    nxr_directory_parent_close(store, parent);
     if (fd >= 0) {
         nxr_unsynced_add_parent(&store->unsynced, name, strlen(name));
     }
@@ -60,9 +60,6 @@ static int file_open(struct nxr_object_store *store, const char *name, bool is_w
     int flags = (is_writable ? O_RDWR : O_RDONLY) | O_NONBLOCK;
     int fd = nxr_beneath_open(store->root, name, flags, 0);
 
-    while ((fd == -EMFILE || fd == -ENFILE) && nxr_opened_shrink(&store->opened)) {
-        fd = nxr_beneath_open(store->root, name, flags, 0);
-    }
     return fd == -ENOENT && is_writable ? file_make(store, name) : fd;
 }
 
@@ -76,7 +73,7 @@ static struct nxr_opened *file_of(struct nxr_object_io *io, bool is_writable)
     if (opened != NULL) {
         return opened;
     }
-    fd = file_open(store, io->key, is_writable);
+    fd = NXR_OPENED_TRY(&store->opened, file_open(store, io->key, is_writable));
     if (fd < 0) {
         errno = -fd;
         return NULL;

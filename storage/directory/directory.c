@@ -51,14 +51,15 @@ static void tell_found(struct nxr_object_io *io, int fd)
     }
 }
 
-static void do_put(struct nxr_object_io *io)
+/* 0 or -errno; `what` is what has failed. */
+static int put_whole(struct nxr_object_io *io, const char **what_p)
 {
     struct nxr_unfinished unfinished;
     int error = nxr_unfinished_make(io->store, &unfinished);
 
+    *what_p = error != 0 ? "cannot make a file" : "";
     if (error != 0) {
-        nxr_directory_fail(io, "cannot make a file", error);
-        return;
+        return -error;
     }
     error = nxr_bytes_write(io, &unfinished);
     if (error == 0) {
@@ -68,13 +69,21 @@ static void do_put(struct nxr_object_io *io)
         tell_found(io, unfinished.file.fd);
     }
     nxr_unfinished_drop(io->store, &unfinished);
-    nxr_directory_fail(io, "", error);
+    return -error;
+}
+
+static void do_put(struct nxr_object_io *io)
+{
+    const char *what;
+    int error = -NXR_OPENED_TRY(&io->store->opened, put_whole(io, &what));
+
+    nxr_directory_fail(io, what, error);
 }
 
 static void do_create(struct nxr_object_io *io)
 {
     struct nxr_unfinished unfinished;
-    int error = nxr_unfinished_make(io->store, &unfinished);
+    int error = -NXR_OPENED_TRY(&io->store->opened, -nxr_unfinished_make(io->store, &unfinished));
 
     if (error == 0) {
         nxr_unfinished_to_upload(&unfinished, io->upload);
@@ -89,7 +98,8 @@ static void do_complete(struct nxr_object_io *io)
     int error;
 
     nxr_unfinished_of_upload(io->store, io->upload, &unfinished);
-    error = nxr_unfinished_publish(io->store, &unfinished, io->key);
+    error = -NXR_OPENED_TRY(&io->store->opened,
+                            -nxr_unfinished_publish(io->store, &unfinished, io->key));
     if (error == 0) {
         tell_found(io, unfinished.file.fd);
         nxr_unfinished_drop(io->store, &unfinished);
@@ -112,7 +122,9 @@ static void do_abort(struct nxr_object_io *io)
 
 static void do_head(struct nxr_object_io *io)
 {
-    int fd = nxr_beneath_open(io->store->root, io->key, O_PATH, 0), error = fd < 0 ? -fd : 0;
+    int fd =
+        NXR_OPENED_TRY(&io->store->opened, nxr_beneath_open(io->store->root, io->key, O_PATH, 0));
+    int error = fd < 0 ? -fd : 0;
     struct stat stat;
 
     if (fd >= 0) {
@@ -132,12 +144,13 @@ static void do_head(struct nxr_object_io *io)
 static void do_delete(struct nxr_object_io *io)
 {
     const char *base;
-    int parent = nxr_beneath_parent(io->store->root, io->key, NULL, &base);
+    int parent = NXR_OPENED_TRY(&io->store->opened,
+                                nxr_beneath_parent(io->store->root, io->key, NULL, &base));
     int error = parent < 0 ? -parent : 0;
 
     if (parent >= 0) {
         error = unlinkat(parent, base, 0) == 0 ? 0 : errno;
-        close(parent);
+        nxr_directory_parent_close(io->store, parent);
         if (error == 0) {
             nxr_unsynced_heal(&io->store->unsynced, io->key);
             nxr_unsynced_add_parent(&io->store->unsynced, io->key, strlen(io->key));
@@ -181,8 +194,12 @@ static void request_run(void *item)
 
     if (io->is_canceled != NULL && atomic_load(io->is_canceled)) {
         io->error = ECANCELED;
-    } else {
+    } else if (io->action == NXR_OBJECT_SYNC) { /* it may have to wait for another one */
         actions[io->action](io);
+    } else {
+        nxr_opened_work_begin(&io->store->opened);
+        actions[io->action](io);
+        nxr_opened_work_end(&io->store->opened);
     }
     nxr_directory_end(io);
 }
@@ -317,7 +334,7 @@ static int directory_open(const struct nxr_object_settings *settings,
     store->directory_mode = mode_of_directories((mode_t)settings->mode);
     store->is_read_only = settings->is_read_only;
     nxr_opened_cache_init(&store->opened, store->root, settings);
-    nxr_unsynced_init(&store->unsynced, store->root);
+    nxr_unsynced_init(&store->unsynced, &store->opened);
     if (!settings->is_read_only) {
         store->has_unnamed = nxr_unfinished_can_be_unnamed(store->root);
         nxr_unfinished_clean(store->root);

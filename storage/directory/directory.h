@@ -44,6 +44,8 @@ struct nxr_unfinished {
  */
 int nxr_directory_parent(struct nxr_object_store *store, const char *name, const char **base_p);
 
+void nxr_directory_parent_close(const struct nxr_object_store *store, int parent);
+
 /* Can files without a name be made there? */
 bool nxr_unfinished_can_be_unnamed(int root);
 

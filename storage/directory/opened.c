@@ -19,7 +19,8 @@ void nxr_opened_cache_init(struct nxr_opened_cache *cache, int root,
     pthread_mutex_init(&cache->lock, NULL);
     pthread_cond_init(&cache->was_released, NULL);
     cache->root = root;
-    cache->n = cache->n_in_use = 0;
+    cache->n = cache->n_in_use = cache->turn = 0;
+    cache->n_working = cache->n_waiting = 0;
     cache->max = settings->n_descriptors;
     cache->writes_in_place = settings->writes_in_place;
     cache->is_direct = settings->is_direct;
@@ -135,8 +136,22 @@ static unsigned cache_trim(struct nxr_opened_cache *cache, unsigned max)
     return n;
 }
 
+int nxr_opened_open_direct(struct nxr_opened_cache *cache, int fd, bool is_writable)
+{
+    int direct_fd = nxr_beneath_open_direct(fd, is_writable);
+    unsigned n_closed;
+
+    if (direct_fd == -EMFILE || direct_fd == -ENFILE) {
+        pthread_mutex_lock(&cache->lock);
+        n_closed = cache_trim(cache, 0);
+        pthread_mutex_unlock(&cache->lock);
+        direct_fd = n_closed > 0 ? nxr_beneath_open_direct(fd, is_writable) : direct_fd;
+    }
+    return direct_fd;
+}
+
 /* A file that nobody uses. NULL, with errno; fd is closed. */
-static struct nxr_opened *opened_new(const struct nxr_opened_cache *cache, const char *name, int fd,
+static struct nxr_opened *opened_new(struct nxr_opened_cache *cache, const char *name, int fd,
                                      bool is_writable)
 {
     struct nxr_opened *opened = NULL;
@@ -161,7 +176,7 @@ static struct nxr_opened *opened_new(const struct nxr_opened_cache *cache, const
     opened->file.engine = cache->engine;
     opened->file.fd = fd;
     if (cache->is_direct) { /* without, it goes through the page cache */
-        opened->file.direct_fd = nxr_beneath_open_direct(fd, is_writable);
+        opened->file.direct_fd = nxr_opened_open_direct(cache, fd, is_writable);
     }
     opened->is_writable = is_writable;
     opened->changed = stat.st_ctim;
@@ -191,6 +206,15 @@ struct nxr_opened *nxr_opened_add(struct nxr_opened_cache *cache, const char *na
     return opened;
 }
 
+/* Something was closed, or can be: all who wait go on. Caller holds the lock. */
+static void cache_turn(struct nxr_opened_cache *cache)
+{
+    cache->turn++;
+    cache->n_working += cache->n_waiting;
+    cache->n_waiting = 0;
+    pthread_cond_broadcast(&cache->was_released);
+}
+
 void nxr_opened_release(struct nxr_opened_cache *cache, struct nxr_opened *opened)
 {
     pthread_mutex_lock(&cache->lock);
@@ -199,7 +223,7 @@ void nxr_opened_release(struct nxr_opened_cache *cache, struct nxr_opened *opene
         if (opened_is_dropped(opened)) {
             opened_free(opened);
         }
-        pthread_cond_broadcast(&cache->was_released);
+        cache_turn(cache);
     }
     (void)cache_trim(cache, cache->max);
     pthread_mutex_unlock(&cache->lock);
@@ -217,14 +241,45 @@ void nxr_opened_drop(struct nxr_opened_cache *cache, const char *name)
     pthread_mutex_unlock(&cache->lock);
 }
 
-bool nxr_opened_shrink(struct nxr_opened_cache *cache)
+/* ---- when descriptors have run out ----------------------------------------------------------- */
+
+void nxr_opened_work_begin(struct nxr_opened_cache *cache)
+{
+    pthread_mutex_lock(&cache->lock);
+    cache->n_working++;
+    pthread_mutex_unlock(&cache->lock);
+}
+
+void nxr_opened_work_end(struct nxr_opened_cache *cache)
+{
+    pthread_mutex_lock(&cache->lock);
+    cache->n_working--;
+    cache_turn(cache);
+    pthread_mutex_unlock(&cache->lock);
+}
+
+unsigned nxr_opened_turn(struct nxr_opened_cache *cache)
+{
+    unsigned turn;
+
+    pthread_mutex_lock(&cache->lock);
+    turn = cache->turn;
+    pthread_mutex_unlock(&cache->lock);
+    return turn;
+}
+
+bool nxr_opened_shrink(struct nxr_opened_cache *cache, unsigned turn)
 {
     bool is_any;
 
     pthread_mutex_lock(&cache->lock);
-    is_any = cache_trim(cache, 0) > 0;
-    if (!is_any && cache->n_in_use > 0) {
-        pthread_cond_wait(&cache->was_released, &cache->lock);
+    is_any = cache_trim(cache, 0) > 0 || cache->turn != turn;
+    if (!is_any && (cache->n_in_use > 0 || cache->n_working > 1)) { /* this one works, too */
+        cache->n_working--;
+        cache->n_waiting++;
+        while (cache->turn == turn) {
+            pthread_cond_wait(&cache->was_released, &cache->lock);
+        }
         is_any = true;
     }
     pthread_mutex_unlock(&cache->lock);

@@ -12,6 +12,7 @@
 #include "storage/object.h"
 #include "util/list.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/types.h>
@@ -30,7 +31,9 @@ struct nxr_opened {
 
 struct nxr_opened_cache {
     pthread_mutex_t lock;
-    pthread_cond_t was_released; /* one that somebody has used */
+    pthread_cond_t was_released; /* `turn` has changed */
+    unsigned turn;               /* counts when somebody has released a descriptor */
+    int n_working, n_waiting;    /* requests that are under way; that wait for a descriptor */
     int root;
     unsigned n, max;
     unsigned n_in_use;    /* files that have users, those that were dropped, too */
@@ -58,9 +61,42 @@ void nxr_opened_release(struct nxr_opened_cache *cache, struct nxr_opened *opene
 void nxr_opened_drop(struct nxr_opened_cache *cache, const char *name);
 
 /*
- * Descriptors have run out: close all that nobody uses, or else wait until somebody has released
- * one. False: none is open. What a user does must not depend on the calling thread.
+ * As nxr_beneath_open_direct(), for the second descriptor of a file. If none is left, those that
+ * nobody uses are closed, but nobody is waited for: without it, the file goes through the page
+ * cache.
  */
-bool nxr_opened_shrink(struct nxr_opened_cache *cache);
+int nxr_opened_open_direct(struct nxr_opened_cache *cache, int fd, bool is_writable);
+
+/*
+ * A request begins and ends that opens what it closes, or leaves in the table. What it waits for
+ * between them must not depend on another one, so that those that wait for descriptors may wait
+ * for it.
+ */
+void nxr_opened_work_begin(struct nxr_opened_cache *cache);
+void nxr_opened_work_end(struct nxr_opened_cache *cache);
+
+/*
+ * Descriptors have run out, after that turn: close all that nobody uses, or else wait until
+ * somebody has released one. False: all who have one wait, too, or nobody has.
+ */
+unsigned nxr_opened_turn(struct nxr_opened_cache *cache);
+bool nxr_opened_shrink(struct nxr_opened_cache *cache, unsigned turn);
+
+/*
+ * The value of an expression that opens something: -errno if it fails. While descriptors have run
+ * out, and one can be had, it is tried again. All that a store opens is opened so. The expression
+ * keeps none if it fails, so that who waits has none that others wait for.
+ */
+#define NXR_OPENED_TRY(_cache, _open)                                                              \
+    __extension__({                                                                                \
+        unsigned nxr_opened_at;                                                                    \
+        int nxr_opened_fd;                                                                         \
+        do {                                                                                       \
+            nxr_opened_at = nxr_opened_turn(_cache);                                               \
+            nxr_opened_fd = (_open);                                                               \
+        } while ((nxr_opened_fd == -EMFILE || nxr_opened_fd == -ENFILE) &&                         \
+                 nxr_opened_shrink((_cache), nxr_opened_at));                                      \
+        nxr_opened_fd;                                                                             \
+    })
 
 #endif

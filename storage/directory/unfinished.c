@@ -69,18 +69,16 @@ static int make_named(struct nxr_object_store *store, struct nxr_unfinished *unf
         if (error != 0) {
             return error;
         }
-        unfinished->file.fd =
-            openat(store->root, unfinished->name,
-                   O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, store->file_mode);
+        unfinished->file.fd = nxr_beneath_open_entry(store->root, unfinished->name,
+                                                     O_CREAT | O_EXCL | O_RDWR, store->file_mode);
         if (unfinished->file.fd >= 0 && is_kept(unfinished->file.fd)) {
             return 0;
         }
-        error = errno;
         if (unfinished->file.fd >= 0) {
             (void)unlinkat(store->root, unfinished->name, 0);
             close(unfinished->file.fd);
-        } else if (error != EEXIST) {
-            return error;
+        } else if (unfinished->file.fd != -EEXIST) {
+            return -unfinished->file.fd;
         }
     }
     return EBUSY;
@@ -89,8 +87,8 @@ static int make_named(struct nxr_object_store *store, struct nxr_unfinished *unf
 static int make_unnamed(struct nxr_object_store *store, struct nxr_unfinished *unfinished)
 {
     unfinished->file.fd =
-        openat(store->root, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, store->file_mode);
-    return unfinished->file.fd < 0 ? errno : 0;
+        nxr_beneath_open_entry(store->root, ".", O_TMPFILE | O_RDWR, store->file_mode);
+    return unfinished->file.fd < 0 ? -unfinished->file.fd : 0;
 }
 
 int nxr_unfinished_make(struct nxr_object_store *store, struct nxr_unfinished *unfinished)
@@ -101,7 +99,8 @@ int nxr_unfinished_make(struct nxr_object_store *store, struct nxr_unfinished *u
     unfinished->file.engine = store->opened.engine;
     error = store->has_unnamed ? make_unnamed(store, unfinished) : make_named(store, unfinished);
     if (error == 0 && store->opened.is_direct) { /* without, it goes through the page cache */
-        unfinished->file.direct_fd = nxr_beneath_open_direct(unfinished->file.fd, true);
+        unfinished->file.direct_fd =
+            nxr_opened_open_direct(&store->opened, unfinished->file.fd, true);
     }
     return error;
 }
@@ -155,6 +154,13 @@ int nxr_directory_parent(struct nxr_object_store *store, const char *name, const
     const struct parent_making making = {{store->directory_mode, parent_made}, store};
 
     return nxr_beneath_parent(store->root, name, &making.making, base_p);
+}
+
+void nxr_directory_parent_close(const struct nxr_object_store *store, int parent)
+{
+    if (parent != store->root) {
+        close(parent);
+    }
 }
 
 /* ---- publishing ------------------------------------------------------------------------------ */
@@ -226,7 +232,7 @@ int nxr_unfinished_publish(struct nxr_object_store *store, struct nxr_unfinished
     if (error == EEXIST) {
         error = publish_over(store, unfinished, parent, base);
     }
-    close(parent);
+    nxr_directory_parent_close(store, parent);
     if (error == 0) {
         unfinished->name[0] = '\0';
         nxr_unsynced_heal(&store->unsynced, name);

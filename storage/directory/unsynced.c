@@ -14,12 +14,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-void nxr_unsynced_init(struct nxr_unsynced *unsynced, int root)
+void nxr_unsynced_init(struct nxr_unsynced *unsynced, struct nxr_opened_cache *opened)
 {
     memset(unsynced, 0, sizeof(*unsynced));
     pthread_mutex_init(&unsynced->lock, NULL);
     pthread_mutex_init(&unsynced->sync_lock, NULL);
-    unsynced->root = root;
+    unsynced->opened = opened;
 }
 
 static void names_clear(struct nxr_unsynced_names *names)
@@ -80,6 +80,12 @@ void nxr_unsynced_add_parent(struct nxr_unsynced *unsynced, const char *name, si
     pthread_mutex_lock(&unsynced->lock);
     names_add(&unsynced->directories, name, name_nbytes > 0 ? name_nbytes - 1 : 0);
     pthread_mutex_unlock(&unsynced->lock);
+}
+
+static int unsynced_open(struct nxr_unsynced *unsynced, const char *name, int flags)
+{
+    return NXR_OPENED_TRY(unsynced->opened,
+                          nxr_beneath_open(unsynced->opened->root, name, flags, 0));
 }
 
 /* ---- what has failed ------------------------------------------------------------------------- */
@@ -161,7 +167,7 @@ static bool failed_has_healed(struct nxr_unsynced *unsynced,
     if (has_healed || failed->name[0] == '\0') {
         return has_healed;
     }
-    fd = nxr_beneath_open(unsynced->root, failed->name, O_PATH, 0);
+    fd = unsynced_open(unsynced, failed->name, O_PATH);
     if (fd < 0) {
         return fd == -ENOENT || fd == -ENOTDIR;
     }
@@ -204,7 +210,8 @@ static int failed_tell(struct nxr_unsynced *unsynced, char *what, size_t what_nb
 static int sync_one(struct nxr_unsynced *unsynced, const char *name, bool is_directory)
 {
     int flags = is_directory ? O_RDONLY | O_DIRECTORY : O_RDONLY | O_NONBLOCK;
-    int fd = name[0] == '\0' ? unsynced->root : nxr_beneath_open(unsynced->root, name, flags, 0);
+    int root = unsynced->opened->root;
+    int fd = name[0] == '\0' ? root : unsynced_open(unsynced, name, flags);
 
     if (fd < 0) {
         return fd == -ENOENT ? 0 : -fd;
@@ -212,7 +219,7 @@ static int sync_one(struct nxr_unsynced *unsynced, const char *name, bool is_dir
     if ((is_directory ? fsync(fd) : fdatasync(fd)) != 0) {
         failed_add(unsynced, name, is_directory, fd, errno);
     }
-    if (fd != unsynced->root) {
+    if (fd != root) {
         close(fd);
     }
     return 0;
@@ -259,7 +266,7 @@ static int sync_all(struct nxr_unsynced *unsynced, struct nxr_unsynced_names *na
 static void sync_beyond(struct nxr_unsynced *unsynced, struct nxr_unsynced_names *files,
                         struct nxr_unsynced_names *directories)
 {
-    if (syncfs(unsynced->root) != 0) {
+    if (syncfs(unsynced->opened->root) != 0) {
         lost_set(unsynced, "syncfs", errno);
     }
     names_clear(files);
@@ -275,7 +282,7 @@ static int sync_names(struct nxr_unsynced *unsynced, struct nxr_unsynced_names *
     if (files->is_beyond || directories->is_beyond) {
         sync_beyond(unsynced, files, directories);
     } else {
-        begin_all(unsynced->root, files);
+        begin_all(unsynced->opened->root, files);
         error = sync_all(unsynced, files, false, what, what_nbytes);
     }
     failed = failed_tell(unsynced, what, what_nbytes);
@@ -306,6 +313,7 @@ int nxr_unsynced_sync(struct nxr_unsynced *unsynced, char *what, size_t what_nby
         return ENOMEM;
     }
     pthread_mutex_lock(&unsynced->sync_lock);
+    nxr_opened_work_begin(unsynced->opened); /* from here on it waits for none that does */
     pthread_mutex_lock(&unsynced->lock);
     taken[0] = unsynced->files;
     taken[1] = unsynced->directories;
@@ -319,6 +327,7 @@ int nxr_unsynced_sync(struct nxr_unsynced *unsynced, char *what, size_t what_nby
         names_return(&unsynced->directories, &taken[1]);
         pthread_mutex_unlock(&unsynced->lock);
     }
+    nxr_opened_work_end(unsynced->opened);
     pthread_mutex_unlock(&unsynced->sync_lock);
     names_clear(&taken[0]);
     names_clear(&taken[1]);

@@ -11,6 +11,8 @@
 #ifndef NXR_DIRECTORY_UNSYNCED_H
 #define NXR_DIRECTORY_UNSYNCED_H
 
+#include "storage/directory/opened.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,15 +39,15 @@ struct nxr_unsynced_failed {
 
 struct nxr_unsynced {
     pthread_mutex_t lock;
-    pthread_mutex_t sync_lock; /* one at a time makes them durable; outside of `lock` */
-    int root;
+    pthread_mutex_t sync_lock;       /* one at a time makes them durable; outside of `lock` */
+    struct nxr_opened_cache *opened; /* what else of the store has descriptors, and its root */
     struct nxr_unsynced_names files, directories;
     struct nxr_unsynced_failed *failed; /* in the order in which they failed; by sync_lock */
     int lost_error;                     /* not 0: nobody knows whose bytes are lost; likewise */
     const char *lost_what;
 };
 
-void nxr_unsynced_init(struct nxr_unsynced *unsynced, int root);
+void nxr_unsynced_init(struct nxr_unsynced *unsynced, struct nxr_opened_cache *opened);
 void nxr_unsynced_end(struct nxr_unsynced *unsynced);
 
 void nxr_unsynced_add_file(struct nxr_unsynced *unsynced, const char *name);

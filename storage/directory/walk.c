@@ -93,14 +93,15 @@ static int entries_look(struct entries *entries, int fd, const char *name)
 }
 
 /* 0 or an errno. */
-static int entries_read(struct entries *entries, int fd)
+static int entries_read(struct entries *entries, struct nxr_opened_cache *opened, int fd)
 {
-    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), error = 0;
+    int copy = NXR_OPENED_TRY(opened, nxr_beneath_open_entry(fd, ".", O_RDONLY | O_DIRECTORY, 0));
     DIR *directory = copy >= 0 ? fdopendir(copy) : NULL;
     const struct dirent *entry;
+    int error = 0;
 
     if (directory == NULL) {
-        error = errno;
+        error = copy >= 0 ? errno : -copy;
         if (copy >= 0) {
             close(copy);
         }
@@ -134,20 +135,26 @@ static bool is_wanted(const struct nxr_object_io *io, const char *begin, bool is
     return is_directory && strncmp(begin, io->after, n) == 0;
 }
 
-static void walk_file(struct walk *walk)
+/* 0 or an errno. */
+static int walk_file(struct walk *walk)
 {
-    int fd = nxr_beneath_open(walk->store->root, walk->name, O_PATH, 0);
+    int fd = NXR_OPENED_TRY(&walk->store->opened,
+                            nxr_beneath_open(walk->store->root, walk->name, O_PATH, 0));
     struct nxr_object_found found;
     struct stat stat;
 
+    if (fd == -EMFILE || fd == -ENFILE) {
+        return -fd; /* it may be there */
+    }
     if (fd < 0) {
-        return; /* it was removed meanwhile, or leads out of the directory */
+        return 0; /* it was removed meanwhile, or leads out of the directory */
     }
     if (fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode)) {
         nxr_directory_found(&stat, &found);
         walk->is_enough = !walk->io->each(walk->io, walk->name, &found);
     }
     close(fd);
+    return 0;
 }
 
 /* walk->name is the entry's. 0 or an errno. */
@@ -156,12 +163,12 @@ static int walk_entry(struct walk *walk, int fd, const char *entry, bool is_dire
     int child, error;
 
     if (!is_directory) {
-        walk_file(walk);
-        return 0;
+        return walk_file(walk);
     }
-    child = openat(fd, entry, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    child = NXR_OPENED_TRY(&walk->store->opened,
+                           nxr_beneath_open_entry(fd, entry, O_RDONLY | O_DIRECTORY, 0));
     if (child < 0) {
-        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : errno;
+        return child == -ENOENT || child == -ENOTDIR || child == -ELOOP ? 0 : -child;
     }
     error = walk_in(walk, child);
     close(child);
@@ -172,7 +179,7 @@ static int walk_in(struct walk *walk, int fd)
 {
     struct entries entries = {0, 0, NULL};
     size_t end = strlen(walk->name);
-    int error = entries_read(&entries, fd);
+    int error = entries_read(&entries, &walk->store->opened, fd);
 
     for (size_t i = 0; i < entries.n && error == 0 && !walk->is_enough; i++) {
         size_t n = strlen(entries.names[i]);

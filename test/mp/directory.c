@@ -6,7 +6,6 @@
  *   place    files are written in place
  *   all      a region of all files that are there
  *   half     a file of which only a part is put
- *   many     more files at once than there are descriptors
  * and any of "old": the kernel has no openat2(); "direct": past the page cache; "engine=NAME":
  * another engine than io_uring.
  */
@@ -20,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -388,61 +386,6 @@ static void place(void)
     close_all();
 }
 
-/* ---- few descriptors ------------------------------------------------------------------------- */
-
-enum { N_MANY = 200, MANY_NBYTES = 10000 };
-
-/* All files at once: of a prepared transfer each block is one, at an unaligned end of it. */
-static void move_many(enum nixl_xfer_op kind, unsigned char *memory)
-{
-    struct nixl_blocks local = NIXL_BLOCKS_INIT, remote = NIXL_BLOCKS_INIT;
-    struct nixl_xfer *xfer;
-
-    local.addr = memory;
-    remote.region = region;
-    local.block_nbytes = remote.block_nbytes = MANY_NBYTES;
-    local.stride = remote.stride = MANY_NBYTES;
-    local.nblocks = remote.nblocks = N_MANY;
-    MPT_OK(nixl_xfer_create(kind, rank, &local, 1, &remote, 1, &xfer));
-    MPT_GE(nixl_xfer_start(xfer, NULL), NIXL_OK); /* or it is in progress */
-    MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));
-    MPT_OK(nixl_xfer_free(xfer));
-}
-
-/*
- * The process may open only a few more files than it has: files that nobody uses are closed for
- * those that are wanted, and if all are used, they are waited for.
- */
-static void many(void)
-{
-    struct rlimit limit, few;
-    int fd;
-
-    params.flags = NIXL_DIRECTORY_CREATE | NIXL_DIRECTORY_IN_PLACE | direct;
-    params.nobjects = N_MANY;
-    params.object_nbytes = MANY_NBYTES;
-    params.ndescriptors = N_MANY;
-    MPT_OK(nixl_region_open_directory("directory", dir, &params, &region));
-    mpt_fill(out, (size_t)N_MANY * MANY_NBYTES, 7);
-    move_many(NIXL_XFER_PUT, out);
-    MPT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    MPT_TRUE(fd >= 0);
-    MPT_EQ(close(fd), 0);
-    few = limit;
-    few.rlim_cur = (rlim_t)fd + 8;
-    MPT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-    for (int i = 0; i < 3; i++) {
-        memset(in, 0, (size_t)N_MANY * MANY_NBYTES);
-        move_many(NIXL_XFER_GET, in);
-        MPT_CHECK(in, (size_t)N_MANY * MANY_NBYTES, 7);
-        mpt_fill(out, (size_t)N_MANY * MANY_NBYTES, 7);
-        move_many(NIXL_XFER_PUT, out);
-    }
-    MPT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
-}
-
 /* ---- all files that are there ---------------------------------------------------------------- */
 
 static void write_file(const char *name, size_t nbytes, uint64_t seed)
@@ -530,7 +473,7 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"whole", whole}, {"place", place}, {"all", all}, {"half", half}, {"many", many}};
+    } cases[] = {{"whole", whole}, {"place", place}, {"all", all}, {"half", half}};
     const char *base = getenv("TMPDIR");
 
     mpt_start();

@@ -27,6 +27,7 @@ mp_programs = \
 	%D%/device \
 	%D%/directory \
 	%D%/directory_fail \
+	%D%/directory_scarce \
 	%D%/elastic \
 	%D%/fair \
 	%D%/far_device \
@@ -123,6 +124,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_directory_LDADD = $(mp_libs)
 %C%_directory_fail_LDFLAGS = $(mp_link)
 %C%_directory_fail_LDADD = $(mp_libs)
+%C%_directory_scarce_LDFLAGS = $(mp_link)
+%C%_directory_scarce_LDADD = $(mp_libs)
 %C%_device_LDFLAGS = $(mp_link)
 %C%_device_LDADD = $(mp_libs)
 %C%_fair_LDFLAGS = $(mp_link)

@@ -11,6 +11,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,12 +137,80 @@ Test(directory, descriptors)
     nxr_opened_cache_end(&cache);
 }
 
+static struct nxr_opened_cache opened_files; /* of whoever syncs; none is open */
+
+static void unsynced_init(struct nxr_unsynced *unsynced)
+{
+    const struct nxr_object_settings settings = {.n_descriptors = 2, .files = &nxr_storage_threads};
+
+    nxr_opened_cache_init(&opened_files, root, &settings);
+    nxr_unsynced_init(unsynced, &opened_files);
+}
+
+/* ---- descriptors that have run out ----------------------------------------------------------- */
+
+static struct nxr_opened_cache scarce;
+static atomic_int n_tries;
+
+/* Fails until something was released. */
+static int try_open(void)
+{
+    atomic_fetch_add(&n_tries, 1);
+    return scarce.turn == 0 ? -EMFILE : 7;
+}
+
+static void *wait_for_one(void *arg)
+{
+    nxr_opened_work_begin(&scarce);
+    *(int *)arg = NXR_OPENED_TRY(&scarce, try_open());
+    nxr_opened_work_end(&scarce);
+    return NULL;
+}
+
+Test(directory, who_wants_a_descriptor_waits_while_others_work)
+{
+    const struct nxr_object_settings settings = {.n_descriptors = 2, .files = &nxr_storage_threads};
+    pthread_t thread;
+    int fd = 0;
+
+    nxr_opened_cache_init(&scarce, root, &settings);
+    nxr_opened_work_begin(&scarce);
+    cr_assert(eq(int, pthread_create(&thread, NULL, wait_for_one, &fd), 0));
+    while (atomic_load(&n_tries) == 0) {
+        usleep(1000);
+    }
+    usleep(20000); /* most probably it waits now */
+    nxr_opened_work_end(&scarce);
+    pthread_join(thread, NULL);
+    cr_expect(eq(int, fd, 7));
+    /* Nobody can release one: it fails. Nor if all who work wait, of which the last one fails. */
+    scarce.turn = 0;
+    wait_for_one(&fd);
+    cr_expect(eq(int, fd, -EMFILE));
+    cr_expect(eq(int, scarce.n_working + scarce.n_waiting, 0));
+    scarce.turn = 0;
+    nxr_opened_work_begin(&scarce);
+    cr_assert(eq(int, pthread_create(&thread, NULL, wait_for_one, &fd), 0));
+    for (bool waits = false; !waits;) {
+        pthread_mutex_lock(&scarce.lock);
+        waits = scarce.n_waiting == 1;
+        pthread_mutex_unlock(&scarce.lock);
+    }
+    cr_expect(eq(int, NXR_OPENED_TRY(&scarce, try_open()), -EMFILE));
+    nxr_opened_work_end(&scarce);
+    pthread_join(thread, NULL);
+    cr_expect(eq(int, fd, 7));
+    nxr_opened_cache_end(&scarce);
+}
+
+/* ---- what is not durable --------------------------------------------------------------------- */
+
 Test(directory, unsynced)
 {
     struct nxr_unsynced unsynced;
     char name[40], what[100] = "";
 
-    nxr_unsynced_init(&unsynced, root);
+    unsynced_init(&unsynced);
     make_file("a");
     for (int i = 0; i < 3; i++) {
         nxr_unsynced_add_file(&unsynced, "a");
@@ -223,7 +293,7 @@ static void fail_file(const char *name)
 
 Test(directory, a_file_that_failed_to_sync_stays_failed)
 {
-    nxr_unsynced_init(&lost, root);
+    unsynced_init(&lost);
     make_file("a");
     make_file("b");
     make_file("c");
@@ -249,7 +319,7 @@ Test(directory, a_file_that_failed_to_sync_stays_failed)
 
 Test(directory, a_directory_that_failed_to_sync_stays_failed)
 {
-    nxr_unsynced_init(&lost, root);
+    unsynced_init(&lost);
     cr_assert(eq(int, mkdirat(root, "d", 0700), 0));
     n_bad_directories = 1;
     nxr_unsynced_add_parent(&lost, "d/a", 3);
@@ -269,7 +339,7 @@ Test(directory, a_file_system_that_failed_to_sync_stays_failed)
 {
     char name[40];
 
-    nxr_unsynced_init(&lost, root);
+    unsynced_init(&lost);
     for (int i = 0; i < NXR_UNSYNCED_MAX + 1; i++) {
         snprintf(name, sizeof(name), "%d", i);
         nxr_unsynced_add_file(&lost, name);

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Directories as regions in a process that has few descriptors: more files are used at once than it
+ * may open. Argument, or none:
+ *   direct   past the page cache
+ */
+#include "config.h"
+
+#include "mptest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { N_MANY = 200, MANY_NBYTES = 10000 };
+
+static struct nixl_region *region;
+static struct nixl_directory_params params = NIXL_DIRECTORY_PARAMS_INIT;
+static char dir[400];
+static int rank;
+static uint32_t direct; /* a flag, or 0 */
+static unsigned char *out, *in;
+
+/* All files at once: of a prepared transfer each block is one, at an unaligned end of it. */
+static void move_many(enum nixl_xfer_op kind, unsigned char *memory)
+{
+    struct nixl_blocks local = NIXL_BLOCKS_INIT, remote = NIXL_BLOCKS_INIT;
+    struct nixl_xfer *xfer;
+
+    local.addr = memory;
+    remote.region = region;
+    local.block_nbytes = remote.block_nbytes = MANY_NBYTES;
+    local.stride = remote.stride = MANY_NBYTES;
+    local.nblocks = remote.nblocks = N_MANY;
+    MPT_OK(nixl_xfer_create(kind, rank, &local, 1, &remote, 1, &xfer));
+    MPT_GE(nixl_xfer_start(xfer, NULL), NIXL_OK); /* or it is in progress */
+    MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));
+    MPT_OK(nixl_xfer_free(xfer));
+}
+
+enum { MAX_TAKEN = 1000 };
+
+static int taken[MAX_TAKEN], n_taken;
+
+/* Have some files open that nobody uses, and take all descriptors that are left. */
+static void take_all(void)
+{
+    for (uint64_t i = 2; i < 5; i++) {
+        MPT_OK(nixl_get(rank, region, i * MANY_NBYTES, in, 100));
+    }
+    while (n_taken < MAX_TAKEN && (taken[n_taken] = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0) {
+        n_taken++;
+    }
+    MPT_LT(n_taken, MAX_TAKEN);
+    MPT_EQ(errno, EMFILE);
+}
+
+/* Give all of them back but so many. */
+static void give_back(int n_kept)
+{
+    while (n_taken > n_kept) {
+        MPT_EQ(close(taken[--n_taken]), 0);
+    }
+}
+
+static int count_listed(const struct nixl_object_info *info, void *arg)
+{
+    (void)info;
+    ++*(int *)arg;
+    return 0;
+}
+
+/* Not only opening a file for its bytes takes descriptors. */
+static void none_left(void)
+{
+    struct nixl_object_info info = NIXL_OBJECT_INFO_INIT;
+    struct nixl_op durable = NIXL_OP_INIT;
+    int n = 0;
+
+    durable.flags = NIXL_OP_DURABLE;
+    params.flags = NIXL_DIRECTORY_CREATE | direct;
+    MPT_OK(nixl_region_open_directory("whole", dir, &params, &region));
+    take_all();
+    MPT_OK(nixl_put(rank, region, 0, out, MANY_NBYTES));
+    give_back(0);
+    take_all();
+    MPT_OK(nixl_flush_x(rank, region, &durable, NULL));
+    give_back(0);
+    take_all();
+    MPT_OK(nixl_object_stat(region, 1, MPT_PATIENCE, &info));
+    give_back(0);
+    take_all();
+    MPT_OK(nixl_object_list(region, NULL, MPT_PATIENCE, count_listed, &n));
+    MPT_EQ(n, N_MANY);
+    give_back(0);
+    take_all();
+    MPT_OK(nixl_object_delete(region, 1, MPT_PATIENCE));
+    give_back(0);
+    take_all();
+    give_back(n_taken - 4);
+    move_many(NIXL_XFER_PUT, out); /* as many at once as there are threads */
+    move_many(NIXL_XFER_GET, in);
+    give_back(0);
+    MPT_CHECK(in, (size_t)N_MANY * MANY_NBYTES, 7);
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
+/*
+ * The process may open only a few more files than it has: files that nobody uses are closed for
+ * those that are wanted, and if all are used, they are waited for.
+ */
+static void many(void)
+{
+    struct rlimit limit, few;
+    int fd;
+
+    params.flags = NIXL_DIRECTORY_CREATE | NIXL_DIRECTORY_IN_PLACE | direct;
+    params.nobjects = N_MANY;
+    params.object_nbytes = MANY_NBYTES;
+    params.ndescriptors = N_MANY;
+    MPT_OK(nixl_region_open_directory("directory", dir, &params, &region));
+    mpt_fill(out, (size_t)N_MANY * MANY_NBYTES, 7);
+    move_many(NIXL_XFER_PUT, out);
+    MPT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    MPT_TRUE(fd >= 0);
+    MPT_EQ(close(fd), 0);
+    few = limit;
+    few.rlim_cur = (rlim_t)fd + 8;
+    MPT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (int i = 0; i < 3; i++) {
+        memset(in, 0, (size_t)N_MANY * MANY_NBYTES);
+        move_many(NIXL_XFER_GET, in);
+        MPT_CHECK(in, (size_t)N_MANY * MANY_NBYTES, 7);
+        mpt_fill(out, (size_t)N_MANY * MANY_NBYTES, 7);
+        move_many(NIXL_XFER_PUT, out);
+    }
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    none_left();
+    MPT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *where)
+{
+    (void)stat;
+    (void)type;
+    (void)where;
+    return remove(path);
+}
+
+int main(int argc, char **argv)
+{
+    const char *base = getenv("TMPDIR");
+
+    mpt_start();
+    direct = argc > 1 && strcmp(argv[1], "direct") == 0 ? NIXL_DIRECTORY_DIRECT : 0;
+    MPT_OK(nixl_init(NULL));
+    rank = nixl_rank();
+    snprintf(dir, sizeof(dir), "%s/nixlrun-directory-%d-%d", base != NULL ? base : "/tmp",
+             (int)getppid(), rank);
+    out = malloc((size_t)N_MANY * MANY_NBYTES);
+    in = malloc((size_t)N_MANY * MANY_NBYTES);
+    MPT_TRUE(out != NULL && in != NULL);
+    many();
+    free(out);
+    free(in);
+    MPT_OK(nixl_finalize());
+    (void)nftw(dir, remove_one, 20, FTW_DEPTH | FTW_PHYS);
+    return mpt_passed();
+}
