@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Credentials from the service of a container or of an EC2 instance (IMDSv2). They expire, and are
- * fetched again some minutes before, by whichever thread is about to sign: the services are on this
- * host and answer at once, or are given two seconds. Lock: the store's.
+ * fetched again some minutes before. The services are on this host and mostly answer at once, but
+ * one that hangs takes a second for each question. The thread that serves all stores must not wait
+ * for that while the former credentials are valid, nor for what concerns one store only. So a
+ * thread, which is started for it, asks. Lock: the store's, which is not held meanwhile.
  */
 #include "config.h"
 
 #include "storage/s3/profile.h"
 #include "storage/s3/s3.h"
+#include "util/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +18,6 @@
 #include <time.h>
 
 #define ANSWER_MS     1000L
-#define SOON_SECONDS  300
 #define ANSWER_NBYTES 16384
 #define TOKEN_HEADER  "X-aws-ec2-metadata-token: "
 
@@ -121,8 +123,7 @@ static bool ask_container(const struct nxr_object_store *store, struct service_a
     return is_answered;
 }
 
-/* Holds the lock. */
-static bool credentials_fetch(struct nxr_object_store *store, char *why, size_t why_nbytes)
+bool nxr_s3_credentials_fetch(struct nxr_object_store *store, char *why, size_t why_nbytes)
 {
     struct service_answer answer;
     struct s3_credentials fetched;
@@ -136,34 +137,84 @@ static bool credentials_fetch(struct nxr_object_store *store, char *why, size_t 
         snprintf(why, why_nbytes, "it answers, but with no credentials");
         is_fetched = false;
     }
+    pthread_mutex_lock(&store->lock);
+    store->asked_ns = nxr_now_ns(); /* a failure counts, too: the next one would fail as well */
     if (is_fetched) {
         store->credentials = fetched;
         explicit_bzero(&fetched, sizeof(fetched));
     }
+    pthread_mutex_unlock(&store->lock);
     explicit_bzero(&answer, sizeof(answer));
     return is_fetched;
 }
 
-bool nxr_s3_credentials_fetch(struct nxr_object_store *store, char *why, size_t why_nbytes)
+/* ---- asking meanwhile ------------------------------------------------------------------------ */
+
+/* What fails here is tried again later; till then, the former ones may still do. */
+static void *asker_run(void *arg)
 {
-    bool is_fetched;
+    struct nxr_object_store *store = arg;
+    char why[200];
+
+    (void)nxr_s3_credentials_fetch(store, why, sizeof(why));
+    pthread_mutex_lock(&store->lock);
+    store->is_asking = false;
+    pthread_mutex_unlock(&store->lock);
+    nxr_s3_wake();
+    return NULL;
+}
+
+static void asker_join(struct nxr_object_store *store)
+{
+    if (store->has_asker) {
+        pthread_join(store->asker, NULL);
+        store->has_asker = false;
+    }
+}
+
+/* The new thread blocks all signals, as the loop's does, which calls this. False: there is none. */
+static bool asker_start(struct nxr_object_store *store)
+{
+    asker_join(store); /* the former one has ended */
+    pthread_mutex_lock(&store->lock);
+    store->is_asking = true;
+    pthread_mutex_unlock(&store->lock);
+    store->has_asker = pthread_create(&store->asker, NULL, asker_run, store) == 0;
+    if (!store->has_asker) {
+        pthread_mutex_lock(&store->lock);
+        store->is_asking = false;
+        store->asked_ns = nxr_now_ns();
+        pthread_mutex_unlock(&store->lock);
+    }
+    return store->has_asker;
+}
+
+bool nxr_s3_credentials_are_there(struct nxr_object_store *store)
+{
+    int64_t now = (int64_t)time(NULL), expires, seconds;
+    enum s3_need need;
+    bool is_asking;
 
     pthread_mutex_lock(&store->lock);
-    is_fetched = credentials_fetch(store, why, why_nbytes);
+    expires = store->credentials.expires;
+    is_asking = store->is_asking;
+    seconds = (nxr_now_ns() - store->asked_ns) / NXR_S;
     pthread_mutex_unlock(&store->lock);
-    return is_fetched;
+    need = nxr_s3_credentials_need(expires, now, seconds);
+    if (is_asking) {
+        return expires > now;
+    }
+    return need == S3_NEED_NONE || !asker_start(store) || need == S3_NEED_SOON;
 }
 
 void nxr_s3_credentials_now(struct nxr_object_store *store, struct s3_credentials *credentials)
 {
-    char why[200];
-
     pthread_mutex_lock(&store->lock);
-    if (store->credentials.expires != 0 &&
-        store->credentials.expires < (int64_t)time(NULL) + SOON_SECONDS) {
-        /* What fails here is tried with the next request; till then, the old ones may still do. */
-        (void)credentials_fetch(store, why, sizeof(why));
-    }
     *credentials = store->credentials;
     pthread_mutex_unlock(&store->lock);
+}
+
+void nxr_s3_credentials_end(struct nxr_object_store *store)
+{
+    asker_join(store);
 }

@@ -235,6 +235,11 @@ static void request_begin(struct s3_request *request)
     queue_add(&s3.active, request);
 }
 
+void nxr_s3_wake(void)
+{
+    (void)curl_multi_wakeup(s3.multi);
+}
+
 /* ---- the thread ------------------------------------------------------------------------------ */
 
 static void loop_take_submitted(void)
@@ -338,7 +343,8 @@ static bool loop_begin(void)
     while (*link != NULL) {
         struct nxr_object_store *store = *link;
 
-        while (store->ready.first != NULL && store->n_active < store->n_connections) {
+        while (store->ready.first != NULL && store->n_active < store->n_connections &&
+               nxr_s3_credentials_are_there(store)) {
             has_begun = true;
             request_begin(queue_take(&store->ready, &store->ready.first));
         }
@@ -510,6 +516,7 @@ static void s3_close(struct nxr_object_store *store)
     while (sem_wait(&turn.has_come) != 0) {
     }
     sem_destroy(&turn.has_come);
+    nxr_s3_credentials_end(store);
     store_free(store);
 }
 
@@ -549,7 +556,7 @@ static void s3_submit(struct nxr_object_io *list)
 static void s3_wake(void)
 {
     atomic_store(&s3.must_look, true);
-    (void)curl_multi_wakeup(s3.multi);
+    nxr_s3_wake();
 }
 
 NIXL_API extern const struct nxr_object_engine nxr_object_engine;

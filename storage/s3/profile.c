@@ -10,6 +10,9 @@
 #include <string.h>
 #include <time.h>
 
+#define SOON_SECONDS  300 /* before credentials expire, others are asked for */
+#define AGAIN_SECONDS 30  /* after that, while they are valid */
+
 /* ---- profiles -------------------------------------------------------------------------------- */
 
 static const char *skip_blanks(const char *text, const char *end)
@@ -168,4 +171,19 @@ bool nxr_s3_credentials_read(const char *json, struct s3_credentials *credential
         credentials->expires = (int64_t)timegm(&tm);
     }
     return true;
+}
+
+/*
+ * A service may fail, or have no newer credentials before the former ones expire: it is not asked
+ * with each request then. If they have expired, nothing else can succeed, and it is asked sooner.
+ */
+enum s3_need nxr_s3_credentials_need(int64_t expires, int64_t now, int64_t seconds_ago)
+{
+    if (expires == 0 || expires >= now + SOON_SECONDS) {
+        return S3_NEED_NONE;
+    }
+    if (expires > now) {
+        return seconds_ago >= AGAIN_SECONDS ? S3_NEED_SOON : S3_NEED_NONE;
+    }
+    return seconds_ago >= 1 ? S3_NEED_NOW : S3_NEED_NONE;
 }

@@ -4,7 +4,8 @@
  *
  * One thread, of loop.c, talks to all stores, by one multi handle of libcurl. It alone uses
  * requests, and a store's region, clock and connections; what of a store it shares with open() is
- * constant, and its credentials have a lock of their own.
+ * constant, and its credentials have a lock of their own, since a thread of their own gets new
+ * ones.
  */
 #ifndef NXR_S3_S3_H
 #define NXR_S3_S3_H
@@ -48,6 +49,11 @@ struct nxr_object_store {
     pthread_mutex_t lock; /* for the next ones; a leaf */
     enum s3_source source;
     struct s3_credentials credentials;
+    int64_t asked_ns; /* when the service of credentials was asked last, of nxr_now_ns() */
+    bool is_asking;   /* by the thread `asker` */
+
+    pthread_t asker; /* of the loop's thread, then of close() */
+    bool has_asker;  /* it is to be joined */
 
     struct s3_queue ready; /* requests that wait for a connection */
     struct nxr_object_store *next_ready;
@@ -89,11 +95,27 @@ void nxr_s3_settings_free(struct nxr_object_store *store);
 
 /* ---- credentials.c --------------------------------------------------------------------------- */
 
-/* Get credentials from the service of the store's source. False and one line in `why`. */
+/*
+ * Get credentials from the service of the store's source, which may take three seconds. False and
+ * one line in `why`.
+ */
 bool nxr_s3_credentials_fetch(struct nxr_object_store *store, char *why, size_t why_nbytes);
 
-/* Those to sign with now, fetched again if they soon expire. */
+/*
+ * Are there some to sign with? If they soon expire, or have, others are asked for meanwhile. False:
+ * they have expired, and nxr_s3_wake() is called when the service has answered, or has not. On the
+ * loop's thread, which it does not block.
+ */
+bool nxr_s3_credentials_are_there(struct nxr_object_store *store);
 void nxr_s3_credentials_now(struct nxr_object_store *store, struct s3_credentials *credentials);
+
+/* Nobody asks any more. It may have to wait for the answer of the service. */
+void nxr_s3_credentials_end(struct nxr_object_store *store);
+
+/* ---- loop.c ---------------------------------------------------------------------------------- */
+
+/* Look again at what can begin. */
+void nxr_s3_wake(void);
 
 /* ---- request.c ------------------------------------------------------------------------------- */
 

@@ -149,6 +149,16 @@ verdict "$(passes $without AWS_EC2_METADATA_SERVICE_ENDPOINT="http://127.0.0.1:$
     "the role of an instance, by IMDSv2"
 verdict "$(passes $without AWS_CONTAINER_CREDENTIALS_FULL_URI="http://127.0.0.1:$port/container" \
     AWS_CONTAINER_AUTHORIZATION_TOKEN=token "$fail" move 1)" "the role of a container"
+# asked N: so often was the service asked since the last time
+asked() {
+    n=$(python3 -c 'import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())' \
+        "http://127.0.0.1:$port/asked")
+    [ "$n" = "$1" ] || echo "asked $n times; expected $1"
+}
+verdict "$(passes $without AWS_CONTAINER_CREDENTIALS_FULL_URI="http://127.0.0.1:$port/hangs" "$fail" move 1; asked 1)" \
+    "a role that expires soon, and a service that hangs: nothing waits for it"
+verdict "$(passes $without AWS_CONTAINER_CREDENTIALS_FULL_URI="http://127.0.0.1:$port/slow" "$fail" move 16; asked 2)" \
+    "a role that has expired: requests wait for the next one"
 kill "$services"
 
 # ---- an owner that is killed -------------------------------------------------------------------------

@@ -325,3 +325,17 @@ Test(s3, credentials_of_services_are_read)
               nxr_s3_credentials_read("{\"AccessKeyId\" : \"A\", \"SecretAccessKey\" : \"", &read));
     cr_expect(false == nxr_s3_credentials_read("", &read));
 }
+
+Test(s3, credentials_are_asked_for_before_they_expire)
+{
+    cr_expect(nxr_s3_credentials_need(0, 1000, 1000) == S3_NEED_NONE);
+    cr_expect(nxr_s3_credentials_need(1300, 1000, 1000) == S3_NEED_NONE);
+    cr_expect(nxr_s3_credentials_need(1299, 1000, 1000) == S3_NEED_SOON);
+    cr_expect(nxr_s3_credentials_need(1001, 1000, 30) == S3_NEED_SOON);
+    /* Not with each request, while they are valid. */
+    cr_expect(nxr_s3_credentials_need(1299, 1000, 29) == S3_NEED_NONE);
+    cr_expect(nxr_s3_credentials_need(1001, 1000, 0) == S3_NEED_NONE);
+    cr_expect(nxr_s3_credentials_need(1000, 1000, 1) == S3_NEED_NOW);
+    cr_expect(nxr_s3_credentials_need(1, 1000, 1) == S3_NEED_NOW);
+    cr_expect(nxr_s3_credentials_need(1, 1000, 0) == S3_NEED_NONE);
+}
