@@ -163,9 +163,9 @@ kill "$services"
 
 # ---- an owner that is killed -------------------------------------------------------------------------
 
-# whole KEY NBYTES: the object is not there, or all of it has the same byte
+# whole KEY NBYTES: the object is not there, or all of it has the same byte. No other case has put it.
 whole() {
-    python3 "$src/test/storage/s3_tool.py" get "$OBJECT_URL" "$1" >"$scratch/object" || return
+    python3 "$src/test/storage/s3_tool.py" get "$OBJECT_URL/killed" "$1" >"$scratch/object" || return
     python3 -c '
 import sys
 data = open(sys.argv[1], "rb").read()
@@ -174,7 +174,7 @@ if len(data) != int(sys.argv[2]) or len(set(data)) != 1:
 }
 for delay in 0.3 0.7 1.1; do
     : >"$scratch/killed"
-    "$fail" killed >"$scratch/killed" 2>&1 </dev/null &
+    OBJECT_URL=$OBJECT_URL/killed "$fail" killed >"$scratch/killed" 2>&1 </dev/null &
     killed=$!
     tries=0
     until grep -q begins "$scratch/killed" || [ "$tries" -gt 1000 ]; do tries=$((tries + 1)); sleep 0.02; done
