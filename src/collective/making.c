@@ -36,6 +36,7 @@ struct nxr_making {
     uint64_t call;            /* its number */
     pthread_t thread;
     bool has_waiter;
+    bool is_taken;             /* nobody asks for the result any more: freed once it is done */
     bool has_inherited;        /* owns the team that is divided: the program has freed it */
     struct nixl_req *req;      /* ends with it, and stores the team in *team_p; NULL: none */
     struct nixl_team **team_p; /* ... */
@@ -116,13 +117,14 @@ static void keep_failure(struct nxr_making *making)
     snprintf(making->why, sizeof(making->why), "%s", error->text);
 }
 
-/* End the request with the result; the making is freed. Caller holds the lock. */
+/* Give the request the result. Returns the request, to be ended. Caller holds the lock. */
 static struct nixl_req *fulfil(struct nxr_making *making)
 {
     struct nixl_req *req = making->req;
 
     if (req != NULL) {
         making->req = NULL;
+        making->is_taken = true;
         req->owned = NULL;
         if (making->status == NIXL_OK) {
             *making->team_p = making->team;
@@ -152,6 +154,7 @@ static void *making_make(void *arg)
     req = fulfil(making);
     if (making->has_inherited) {
         inherited = wanted->divided;
+        making->is_taken = making->team == NULL;
         making_forget(wanted->key);
     }
     atomic_store_explicit(&making->is_done, true, memory_order_release);
@@ -206,14 +209,11 @@ err_free:
 
 /* ---- finding it ------------------------------------------------------------------------------ */
 
-/* Has it ended without a team, with nobody left to report that to? Caller holds the lock. */
-static bool is_of_no_use(const struct nxr_making *making)
-{
-    return atomic_load(&making->is_done) && !making->has_waiter && making->team == NULL &&
-           making->req == NULL;
-}
-
-/* The making with this key whose result was not taken; or NULL. Caller holds the lock. */
+/*
+ * The making with this key whose result was not taken; or NULL. A failure, or that the caller is in
+ * no team, is a result, too: a new attempt instead would wait for members that have theirs. Caller
+ * holds the lock.
+ */
 static struct nxr_making *making_find(uint64_t key)
 {
     struct nxr_list *link, *after;
@@ -222,7 +222,7 @@ static struct nxr_making *making_find(uint64_t key)
     nxr_list_for_each (link, after, &makings) {
         struct nxr_making *making = nxr_list_entry(link, struct nxr_making, link);
 
-        if (is_of_no_use(making)) {
+        if (making->is_taken && atomic_load(&making->is_done)) {
             making_free(making);
         } else if (making->wanted.key == key) {
             found = making;
@@ -305,6 +305,9 @@ bool nxr_making_inherit(struct nixl_team *team)
     if (is_under_way) {
         making->has_inherited = true;
     } else {
+        if (making != NULL && making->team == NULL) { /* a team is kept until nxr_makings_stop() */
+            making_free(making);
+        }
         making_forget(key);
     }
     pthread_mutex_unlock(&makings_lock);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A team whose members call at different times. One that has waited in vain calls again, and goes
- * on where it was; the last rank comes late each time.
+ * on where it was; the last rank comes late each time. With "fail N" no team is made of these N
+ * ranks, because the last one has another table of algorithms.
  */
 #include "test/net/bed.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define SHORT_NS (50 * MPT_MS)
 
@@ -21,6 +24,31 @@ static void come_late(const char *name)
     for (int rank = 0; rank < late; rank++) {
         bed_await_mark(name, rank);
     }
+}
+
+/* Ask again and again, without waiting, for what ends between two calls. */
+static int poll_split(struct nixl_team *from, int color, struct nixl_team **team_p)
+{
+    int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
+    int status;
+
+    do {
+        MPT_LT(mpt_now_ns(), end_ns);
+        status = nixl_team_split(from, color, 0, 0, team_p);
+    } while (status == NIXL_INPROGRESS);
+    return status;
+}
+
+static int poll_world(struct nixl_team **team_p)
+{
+    int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
+    int status;
+
+    do {
+        MPT_LT(mpt_now_ns(), end_ns);
+        status = nixl_team_world(0, team_p);
+    } while (status == NIXL_INPROGRESS);
+    return status;
 }
 
 static void use(struct nixl_team *team, int size)
@@ -45,19 +73,13 @@ static void call_again(void)
 
 static void poll(void)
 {
-    int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
     struct nixl_team *team = NULL;
-    int status;
 
     if (nixl_rank() != late) {
         MPT_STATUS(nixl_team_world(0, &team), NIXL_INPROGRESS);
     }
     come_late("poll");
-    while ((status = nixl_team_world(0, &team)) == NIXL_INPROGRESS) {
-        MPT_TRUE(team == NULL);
-        MPT_LT(mpt_now_ns(), end_ns);
-    }
-    MPT_OK(status);
+    MPT_OK(poll_world(&team));
     use(team, nixl_size());
 }
 
@@ -144,6 +166,28 @@ static void split_later(void)
     }
     use(team, (nixl_size() + 1 - color) / 2);
     use(world, nixl_size());
+}
+
+/* Who is in none of the new teams learns that, too, however late it asks. */
+static void split_without(void)
+{
+    struct nixl_team *world = NULL, *team = NULL, *none;
+    bool is_in = nixl_rank() != 0;
+
+    MPT_OK(nixl_team_world(MPT_PATIENCE, &world));
+    for (int i = 0; i < 3; i++) {
+        none = world;
+        if (is_in) {
+            MPT_OK(nixl_team_split(world, 1, 0, MPT_PATIENCE, &team));
+            use(team, nixl_size() - 1);
+        } else if (i == 2) { /* it gives the team back, and never learns */
+            MPT_GE(nixl_team_split(world, NIXL_NO_COLOR, 0, 0, &none), NIXL_OK);
+        } else {
+            MPT_OK(poll_split(world, NIXL_NO_COLOR, &none));
+            MPT_TRUE(none == NULL);
+        }
+    }
+    MPT_OK(nixl_team_free(world));
 }
 
 /* A team that is broken can be divided, where its members live. */
@@ -242,11 +286,35 @@ static void leave_unfinished(void)
     }
 }
 
-int main(void)
+static void hear_other_table(int status)
 {
-    mpt_start();
-    MPT_OK(nixl_init(NULL));
-    late = nixl_size() - 1;
+    MPT_STATUS(status, NIXL_E_INVALID_ARG);
+    MPT_EQ(nixl_last_error()->rank, late);
+    MPT_HAS("NIXLRUN_COLL_TABLE");
+}
+
+/* The late one has another table: who asks only when the others have heard so hears it, too. */
+static void fail_later(void)
+{
+    struct nixl_team *team = NULL;
+
+    if (nixl_rank() == 0) {
+        MPT_STATUS(nixl_team_world(0, &team), NIXL_INPROGRESS);
+    }
+    come_late("fail");
+    if (nixl_rank() != 0) {
+        hear_other_table(nixl_team_world(NIXL_FOREVER, &team));
+    }
+    bed_meet("failed");
+    if (nixl_rank() == 0) {
+        hear_other_table(poll_world(&team));
+    }
+    hear_other_table(nixl_team_world(MPT_PATIENCE, &team)); /* all have made as many calls */
+    MPT_TRUE(team == NULL);
+}
+
+static void try_all(void)
+{
     refuse();
     call_again();
     poll();
@@ -254,11 +322,30 @@ int main(void)
     cancel_one();
     make_node_later();
     split_later();
+    split_without();
     split_broken();
     free_divided();
     shrink_later();
     make_two();
     leave_unfinished();
+}
+
+int main(int argc, char **argv)
+{
+    bool fails = argc > 2 && strcmp(argv[1], "fail") == 0;
+    const char *rank = getenv("PMIX_RANK");
+
+    mpt_start();
+    if (fails && rank != NULL && atoi(rank) == atoi(argv[2]) - 1) {
+        MPT_EQ(setenv("NIXLRUN_COLL_TABLE", "flat_up_to=5", 1), 0);
+    }
+    MPT_OK(nixl_init(NULL));
+    late = nixl_size() - 1;
+    if (fails) {
+        fail_later();
+    } else {
+        try_all();
+    }
     MPT_OK(nixl_finalize());
     return mpt_passed();
 }
