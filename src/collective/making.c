@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Teams in the making. Each is made by a thread of its own; if there is no timeout, the caller
- * makes it itself. Lock: makings_lock guards the lists and the fields of both structures except
- * `is_done`, which the thread sets last.
+ * makes it itself, and the list has it, too, so that no other call does the same. Lock:
+ * makings_lock guards the lists and the fields of both structures except `is_done`, which the
+ * thread sets last.
  */
 #include "config.h"
 
@@ -34,7 +35,7 @@ struct nxr_making {
     struct nxr_list link;
     struct nxr_wanted wanted; /* with a copy of the ranks */
     uint64_t call;            /* its number */
-    pthread_t thread;
+    pthread_t thread;         /* not if the waiter makes it */
     bool has_waiter;
     bool is_taken;             /* nobody asks for the result any more: freed once it is done */
     bool has_inherited;        /* owns the team that is divided: the program has freed it */
@@ -136,9 +137,9 @@ static struct nixl_req *fulfil(struct nxr_making *making)
     return req;
 }
 
-static void *making_make(void *arg)
+/* The attempt, from its begin to its end, in the thread that makes the team. */
+static void making_run(struct nxr_making *making)
 {
-    struct nxr_making *making = arg;
     const struct nxr_wanted *wanted = &making->wanted;
     struct nixl_team *inherited = NULL;
     struct nixl_req *req;
@@ -154,7 +155,7 @@ static void *making_make(void *arg)
     req = fulfil(making);
     if (making->has_inherited) {
         inherited = wanted->divided;
-        making->is_taken = making->team == NULL;
+        making->is_taken = making->team == NULL && !making->has_waiter;
         making_forget(wanted->key);
     }
     atomic_store_explicit(&making->is_done, true, memory_order_release);
@@ -165,6 +166,11 @@ static void *making_make(void *arg)
     if (req != NULL) {
         nxr_request_end(req, status);
     }
+}
+
+static void *making_make(void *arg)
+{
+    making_run(arg);
     nxr_leaving_end_work();
     nxr_wake_self();
     return NULL;
@@ -269,23 +275,38 @@ static struct nxr_making *find_or_make(const struct nxr_wanted *wanted, int *sta
     return *status_p == NIXL_OK ? making : NULL;
 }
 
-/* Without a timeout, and if nothing has been started: no thread is needed. */
-static int make_here(const struct nxr_wanted *wanted, struct nixl_team **team_p)
+/*
+ * Without a timeout, and if nothing has been started, no thread is needed. Other calls find the
+ * making with its waiter. False: something has been started.
+ */
+static bool make_here(const struct nxr_wanted *wanted, struct nixl_team **team_p, int *status_p)
 {
-    uint64_t call;
-    int status;
+    struct nxr_making here = {.wanted = *wanted, .has_waiter = true};
 
     pthread_mutex_lock(&makings_lock);
-    call = making_next_call(wanted->key);
-    pthread_mutex_unlock(&makings_lock);
-    if (call == 0) {
-        return nxr_fail(NIXL_E_NO_MEMORY, wanted->operation, -1, "", 0, "no memory for a team");
+    if (making_find(wanted->key) != NULL) {
+        pthread_mutex_unlock(&makings_lock);
+        return false;
     }
-    status = nxr_team_make(wanted, call, team_p);
-    pthread_mutex_lock(&makings_lock);
-    count_end(wanted->key);
+    here.call = making_next_call(wanted->key);
+    if (here.call != 0) {
+        nxr_list_append(&makings, &here.link);
+    }
     pthread_mutex_unlock(&makings_lock);
-    return status;
+    if (here.call == 0) {
+        *status_p =
+            nxr_fail(NIXL_E_NO_MEMORY, wanted->operation, -1, "", 0, "no memory for a team");
+        return true;
+    }
+    making_run(&here);
+    pthread_mutex_lock(&makings_lock);
+    nxr_list_remove(&here.link);
+    pthread_mutex_unlock(&makings_lock);
+    *status_p = here.status;
+    if (here.status == NIXL_OK) {
+        *team_p = here.team;
+    }
+    return true;
 }
 
 uint64_t nxr_making_split_key(const struct nixl_team *team)
@@ -352,16 +373,17 @@ int nxr_making_wait(const struct nxr_wanted *wanted, int64_t timeout_ns, struct 
     struct nxr_making *making;
     int status = NIXL_OK;
 
+    if (timeout_ns == NIXL_FOREVER && make_here(wanted, team_p, &status)) {
+        return status;
+    }
     pthread_mutex_lock(&makings_lock);
-    making = timeout_ns == NIXL_FOREVER && making_find(wanted->key) == NULL
-                 ? NULL
-                 : find_or_make(wanted, &status);
+    making = find_or_make(wanted, &status);
     if (making != NULL) {
         making->has_waiter = true;
     }
     pthread_mutex_unlock(&makings_lock);
     if (making == NULL) {
-        return status == NIXL_OK ? make_here(wanted, team_p) : status;
+        return status;
     }
     status = nxr_wait_as(making_is_done, making, timeout_ns, making_describe, wanted);
     pthread_mutex_lock(&makings_lock);
@@ -429,14 +451,30 @@ int nxr_making_start(const struct nxr_wanted *wanted, struct nixl_team **team_p,
 
 /* ---- stopping -------------------------------------------------------------------------------- */
 
+/* A making that no call waits for; NULL: there is none. A thread that still waits frees its own. */
+static struct nxr_making *find_left(void)
+{
+    struct nxr_list *link, *after;
+    struct nxr_making *found = NULL;
+
+    pthread_mutex_lock(&makings_lock);
+    nxr_list_for_each (link, after, &makings) {
+        struct nxr_making *making = nxr_list_entry(link, struct nxr_making, link);
+
+        found = making->has_waiter ? found : making;
+    }
+    pthread_mutex_unlock(&makings_lock);
+    return found;
+}
+
 void nxr_makings_stop(void)
 {
+    struct nxr_making *making;
     struct nxr_list *link;
 
     nxr_agreements_set_stopping(true);
     nxr_wake_self();
-    while (!nxr_list_is_empty(&makings)) {
-        struct nxr_making *making = nxr_list_entry(makings.next, struct nxr_making, link);
+    while ((making = find_left()) != NULL) {
         struct nixl_team *team;
 
         (void)nxr_wait(making_is_done, making, NIXL_FOREVER);

@@ -4,11 +4,15 @@
  * on where it was; the last rank comes late each time. With "fail N" no team is made of these N
  * ranks, because the last one has another table of algorithms.
  */
+#define _GNU_SOURCE /* gettid */
 #include "test/net/bed.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SHORT_NS (50 * MPT_MS)
 
@@ -190,6 +194,82 @@ static void split_without(void)
     MPT_OK(nixl_team_free(world));
 }
 
+/* What a thread waits for without a limit: a split of `from`, or the team of all ranks. */
+struct waiter {
+    struct nixl_team *from, *team;
+    atomic_int tid;
+};
+
+static void *wait_for_team(void *arg)
+{
+    struct waiter *waiter = arg;
+    int status;
+
+    atomic_store(&waiter->tid, gettid());
+    do {
+        status = waiter->from != NULL
+                     ? nixl_team_split(waiter->from, 0, 0, NIXL_FOREVER, &waiter->team)
+                     : nixl_team_world(NIXL_FOREVER, &waiter->team);
+    } while (status == NIXL_E_IN_USE); /* the other thread was just asking */
+    MPT_OK(status);
+    return NULL;
+}
+
+/* While one thread waits, another one gets nothing, and leaves it alone. */
+static void ask_beside(const struct waiter *waiter)
+{
+    int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
+    struct nixl_team *team = NULL;
+    int status;
+
+    while (atomic_load(&waiter->tid) == 0) {
+        MPT_LT(mpt_now_ns(), end_ns);
+    }
+    mpt_bring(atomic_load(&waiter->tid), 0, "S"); /* it has begun to wait */
+    do {
+        MPT_LT(mpt_now_ns(), end_ns);
+        status = waiter->from != NULL ? nixl_team_split(waiter->from, 0, 0, 0, &team)
+                                      : nixl_team_world(0, &team);
+    } while (status == NIXL_INPROGRESS); /* the thread sleeps somewhere before */
+    MPT_STATUS(status, NIXL_E_IN_USE);
+    MPT_STATUS(waiter->from != NULL ? nixl_team_split(waiter->from, 0, 0, NIXL_FOREVER, &team)
+                                    : nixl_team_world(NIXL_FOREVER, &team),
+               NIXL_E_IN_USE);
+    MPT_TRUE(team == NULL);
+}
+
+static void wait_in_two_threads(const char *name, struct nixl_team *from)
+{
+    struct waiter waiter = {.from = from};
+    pthread_t thread;
+
+    if (nixl_rank() == 0) {
+        MPT_EQ(pthread_create(&thread, NULL, wait_for_team, &waiter), 0);
+        ask_beside(&waiter);
+    }
+    come_late(name);
+    if (nixl_rank() == 0) {
+        MPT_EQ(pthread_join(thread, NULL), 0);
+    } else {
+        MPT_OK(from != NULL ? nixl_team_split(from, 0, 0, MPT_PATIENCE, &waiter.team)
+                            : nixl_team_world(MPT_PATIENCE, &waiter.team));
+    }
+    use(waiter.team, nixl_size());
+}
+
+/* Another such team can be made after that: all members have made as many calls. */
+static void make_in_two_threads(void)
+{
+    struct nixl_team *world = NULL, *team = NULL;
+
+    wait_in_two_threads("threads", NULL);
+    MPT_OK(nixl_team_world(MPT_PATIENCE, &world));
+    wait_in_two_threads("split_threads", world);
+    MPT_OK(nixl_team_split(world, 0, 0, MPT_PATIENCE, &team));
+    use(team, nixl_size());
+    use(world, nixl_size());
+}
+
 /* A team that is broken can be divided, where its members live. */
 static void split_broken(void)
 {
@@ -323,6 +403,7 @@ static void try_all(void)
     make_node_later();
     split_later();
     split_without();
+    make_in_two_threads();
     split_broken();
     free_divided();
     shrink_later();
