@@ -8,6 +8,22 @@
 #include "core/form.h"
 #include "util/clock.h"
 #include "util/status.h"
+#include "core/wait.h"
+
+/*
+ * The call was not made in time: it breaks the team as one that times out in the middle, because
+ * the members that have begun it would wait. What was started then ends soon, and is waited for, as
+ * its worker would not tell the other hosts of a failure where it ends with success just now.
+ */
+static int give_up_behind(struct nixl_team *team, const char *operation)
+{
+    (void)nxr_team_break(team, NIXL_E_TIMEOUT, -1);
+    nxr_wake_self();
+    (void)nxr_later_wait(team, NIXL_FOREVER);
+    nxr_team_tell_hosts(team);
+    return nxr_fail(NIXL_E_TIMEOUT, operation, -1, "", 0,
+                    "earlier collectives of the team are still in progress; the team is broken");
+}
 
 int nxr_collective_begin_slow(struct nixl_team *team, const char *operation, int64_t timeout_ns)
 {
@@ -25,10 +41,8 @@ int nxr_collective_begin_slow(struct nixl_team *team, const char *operation, int
     if (atomic_load(&team->n_later) != 0) {
         int64_t deadline = nxr_deadline(timeout_ns);
 
-        status = nxr_later_wait(team, timeout_ns);
-        if (status != NIXL_OK) {
-            return nxr_fail(status, operation, -1, "", 0,
-                            "earlier collectives of the team are still in progress");
+        if (nxr_later_wait(team, timeout_ns) != NIXL_OK) {
+            return give_up_behind(team, operation);
         }
         timeout_ns = nxr_left(timeout_ns, deadline);
     }

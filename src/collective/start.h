@@ -23,8 +23,9 @@ static inline bool nxr_collective_needs_look(const struct nixl_team *team)
 int nxr_collective_begin_slow(struct nixl_team *team, const char *operation, int64_t timeout_ns);
 
 /*
- * Begin a public call on a team that was checked, once all calls started earlier have ended.
- * Records the failure if the team is broken or the timeout is invalid.
+ * Begin a public call on a team that was checked, once all calls started earlier have ended. If
+ * they do not end in time, that breaks the team. Records the failure; so too if the team is broken
+ * or the timeout is invalid.
  */
 static inline int nxr_collective_begin(struct nixl_team *team, const char *operation,
                                        int64_t timeout_ns)

@@ -248,6 +248,23 @@ static void a_timeout_breaks_the_team_for_all(void)
     check_broken(team);
 }
 
+/* What was started holds up a call, which does nothing itself, but fails as if it had begun. */
+static void a_timeout_behind_what_was_started_breaks_the_team_for_all(void)
+{
+    struct nixl_req *req = NULL;
+    struct nixl_team *team = world_that_all_have();
+
+    if (conf.rank == 0) {
+        MPT_STATUS(nixl_barrier_x(team, NULL, &req), NIXL_INPROGRESS);
+        MPT_STATUS(nixl_barrier(team, MPT_MS), NIXL_E_TIMEOUT);
+        MPT_STATUS(nixl_req_wait(&req, MPT_PATIENCE), NIXL_E_CANCELED);
+    } else if (conf.rank > 1 && conf.rank == conf.size - 1) { /* rank 1 never comes */
+        MPT_STATUS(nixl_barrier(team, MPT_PATIENCE), NIXL_E_CANCELED);
+    }
+    mpt_barrier();
+    check_broken(team);
+}
+
 static void a_cancel_breaks_the_team_for_all(void)
 {
     int32_t outcome = NIXL_OUTCOME_DONE;
@@ -287,6 +304,8 @@ const struct guarantee conf_later[] = {
     {"started_collectives_of_several_teams_do_not_wait_for_each_other",
      started_collectives_of_several_teams_do_not_wait_for_each_other, 0},
     {"a_timeout_breaks_the_team_for_all", a_timeout_breaks_the_team_for_all, CONF_PEERS},
+    {"a_timeout_behind_what_was_started_breaks_the_team_for_all",
+     a_timeout_behind_what_was_started_breaks_the_team_for_all, CONF_PEERS},
     {"a_cancel_breaks_the_team_for_all", a_cancel_breaks_the_team_for_all, CONF_PEERS},
     {"a_team_is_given_back_with_requests", a_team_is_given_back_with_requests, CONF_PEERS},
     {0},
