@@ -72,7 +72,7 @@ struct nxr_peer {
 
     /* What is under way to it (core/request.c, but for n_held: sync/notify.c). Any thread. */
     _Atomic uint32_t n_pending;  /* puts that were started and are not yet visible */
-    _Atomic uint32_t n_held;     /* notifications that wait for that, for puts_ended() */
+    _Atomic uint32_t n_held;     /* notifications that wait for that, for puts_ended(), or a get */
     _Atomic uint32_t n_gets;     /* gets that were started and have not ended */
     _Atomic uint32_t n_words;    /* requests that change a word: a flush waits for them, too */
     _Atomic uint32_t n_detached; /* puts and gets that have not ended and that nobody waits for */

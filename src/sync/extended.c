@@ -10,6 +10,7 @@
 #include "sync/following.h"
 #include "sync/granted.h"
 #include "sync/notify.h"
+#include "sync/peer.h"
 #include "sync/stream_signal.h"
 #include "transfer/durable.h"
 #include "transfer/stream.h"
@@ -383,7 +384,7 @@ static int hand_over(const char *operation, int rank, const struct nxr_message *
     if (peer == NULL) {
         return nxr_fail_no_peer(operation, rank);
     }
-    if (atomic_load(&peer->n_held) >= MAX_HANDED_OVER) {
+    if (atomic_load(&sync_peer_of(peer)->n_queued) >= MAX_HANDED_OVER) {
         return nxr_fail(NIXL_E_AGAIN, operation, rank, "", 0,
                         "%d notifications to %s wait for room, for the connection or for earlier "
                         "puts",

@@ -3,7 +3,8 @@
  * Sending notifications: directly into the peer's ring; held back while earlier puts of this
  * process to the peer are under way; waiting for credit if the ring is full. Lock: send_lock of
  * the peer (peer.h). At NIXL_THREAD_SINGLE it is not taken on the direct path: there, only the
- * user's one thread sends while nothing is held, and it takes the lock while something is.
+ * user's one thread sends while n_held is 0, and it takes the lock while it is not. That counts
+ * what follows a get from before the get begins, since the thread that ends the get sends it.
  */
 #include "config.h"
 
@@ -94,9 +95,17 @@ int nxr_notify_check(const char *operation, int rank, const void *msg, size_t nb
 
 /* ---- sending at once ------------------------------------------------------------------------- */
 
+/* Caller holds send_lock. */
 static inline bool must_hold(const struct nxr_peer *peer)
 {
     return atomic_load_explicit(&peer->n_pending, memory_order_acquire) != 0 ||
+           atomic_load_explicit(&sync_peer_of(peer)->n_queued, memory_order_acquire) != 0;
+}
+
+/* May another thread send to the peer now? */
+static inline bool must_lock(const struct nxr_peer *peer)
+{
+    return nxr_job.is_multithreaded ||
            atomic_load_explicit(&peer->n_held, memory_order_acquire) != 0;
 }
 
@@ -135,7 +144,7 @@ static inline __attribute__((always_inline)) int notify_write(struct nxr_peer *p
     const uint64_t began = notify_began();
     int status = NIXL_E_AGAIN;
 
-    NXR_ASSERT(nxr_spin_is_mine(&sync_peer_of(peer)->send_lock) || !nxr_job.is_multithreaded);
+    NXR_ASSERT(nxr_spin_is_mine(&sync_peer_of(peer)->send_lock) || !must_lock(peer));
     if (transport->notify != NULL) {
         status = transport->notify(peer, message);
     } else if (nxr_ring_push(&sync_peer_of(peer)->tx, message)) {
@@ -181,12 +190,21 @@ static struct held_note *notify_copy(struct nxr_peer *peer, const struct nxr_mes
     return note;
 }
 
-/* Caller holds send_lock. */
+/* n_held counts it. Caller holds send_lock. */
 static void notify_append(struct held_note *note)
 {
-    nxr_list_append(&sync_peer_of(note->peer)->held, &note->link);
-    atomic_fetch_add(&note->peer->n_held, 1);
+    struct sync_peer *sp = sync_peer_of(note->peer);
+
+    nxr_list_append(&sp->held, &note->link);
+    atomic_fetch_add(&sp->n_queued, 1);
     atomic_fetch_add(&n_held_in_all, 1);
+}
+
+/* It was sent, or nobody is to get it. Caller holds send_lock. */
+static void notify_forget(struct held_note *note)
+{
+    atomic_fetch_sub_explicit(&note->peer->n_held, 1, memory_order_release);
+    free(note);
 }
 
 /* Keep a copy until the earlier puts are visible. Caller holds send_lock. */
@@ -198,6 +216,7 @@ static int notify_hold(struct nxr_peer *peer, const struct nxr_message *message,
     if (note == NULL) {
         return NIXL_E_NO_MEMORY;
     }
+    atomic_fetch_add(&peer->n_held, 1);
     notify_append(note);
     return NIXL_OK;
 }
@@ -214,7 +233,7 @@ static int send_or_hold(struct send *send)
     if (!must_hold(peer)) {
         status = notify_send_now(peer, send->message);
     } else {
-        status = atomic_load(&peer->n_held) < MAX_HELD
+        status = atomic_load(&sp->n_queued) < MAX_HELD
                      ? notify_hold(peer, send->message, n_failed_puts)
                      : NIXL_E_AGAIN;
     }
@@ -246,7 +265,7 @@ void nxr_notify_send_held(struct nxr_peer *peer)
     struct sync_peer *sp = sync_peer_of(peer);
     bool has_sent = false;
 
-    if (atomic_load_explicit(&peer->n_held, memory_order_acquire) == 0) {
+    if (atomic_load_explicit(&sp->n_queued, memory_order_acquire) == 0) {
         return;
     }
     nxr_spin_lock(&sp->send_lock);
@@ -257,10 +276,10 @@ void nxr_notify_send_held(struct nxr_peer *peer)
             break; /* the service thread tries again */
         }
         nxr_list_remove(&note->link);
-        free(note);
-        has_sent = true;
-        atomic_fetch_sub_explicit(&peer->n_held, 1, memory_order_release);
+        atomic_fetch_sub(&sp->n_queued, 1);
         atomic_fetch_sub(&n_held_in_all, 1);
+        notify_forget(note);
+        has_sent = true;
     }
     nxr_spin_unlock(&sp->send_lock);
     if (has_sent && nxr_peer_is_up(peer)) {
@@ -385,10 +404,11 @@ int nxr_notify_send(const char *operation, int rank, const struct nxr_message *m
     int status = NIXL_E_AGAIN;
 
     if (__builtin_expect(peer != NULL && nxr_peer_is_up(peer) && !nxr_peer_is_lost(peer) &&
-                             peer->transport != NULL && !must_hold(peer) &&
+                             peer->transport != NULL &&
+                             atomic_load_explicit(&peer->n_pending, memory_order_acquire) == 0 &&
                              !nxr_peer_is_doubtful(peer),
                          1)) {
-        if (nxr_job.is_multithreaded) {
+        if (must_lock(peer)) {
             struct sync_peer *sp = sync_peer_of(peer);
 
             nxr_spin_lock(&sp->send_lock);
@@ -452,14 +472,13 @@ static void notify_go(struct nxr_follower *follower, int status)
 
     nxr_spin_lock(&sp->send_lock);
     has_place = !nxr_list_is_empty(&note->link);
+    note->fate = status == NIXL_OK ? NOTE_DUE : NOTE_DROPPED;
     if (!has_place && status == NIXL_OK) {
         notify_append(note);
+    } else if (!has_place) {
+        notify_forget(note);
     }
-    note->fate = status == NIXL_OK ? NOTE_DUE : NOTE_DROPPED;
     nxr_spin_unlock(&sp->send_lock);
-    if (!has_place && status != NIXL_OK) {
-        free(note);
-    }
     nxr_notify_send_held(peer);
     nxr_service_kick(); /* it retries those that found no room */
 }
@@ -474,6 +493,7 @@ struct nxr_follower *nxr_notify_reserve(struct nxr_peer *peer, const struct nxr_
         return NULL;
     }
     note->follower.go = notify_go;
+    atomic_fetch_add(&peer->n_held, 1);
     if (keeps_place) {
         nxr_spin_lock(&sync_peer_of(peer)->send_lock);
         notify_append(note);
@@ -536,7 +556,7 @@ static void notify_peer_connected(struct nxr_peer *peer)
     }
     nxr_inbox_add(peer);
     nxr_senders_look();
-    if (atomic_load(&peer->n_held) != 0) {
+    if (atomic_load(&sync_peer_of(peer)->n_queued) != 0) {
         nxr_service_kick(); /* it sends what was handed over before */
     }
 }

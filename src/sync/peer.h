@@ -15,7 +15,8 @@ struct sync_peer {
     /* Notifications to the peer. */
     struct nxr_spin send_lock; /* guards tx and held; a spin lock, inside nxr_inbox_spin */
     struct nxr_ring_tx tx;
-    struct nxr_list held; /* struct held_note: they wait for earlier puts; peer->n_held of them */
+    struct nxr_list held;         /* struct held_note, which wait for earlier puts */
+    _Atomic uint32_t n_queued;    /* these; peer->n_held counts those that follow a get, too */
     struct nxr_stats_entry *sent; /* counts them; NULL: none was sent */
     uint64_t n_traced_sent;       /* while they are traced: the number of the last one */
 

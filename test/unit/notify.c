@@ -8,6 +8,7 @@
 
 #include "core/control.h"
 #include "sync/notify.h"
+#include "sync/peer.h"
 #include "util/clock.h"
 
 #include <unistd.h>
@@ -19,6 +20,7 @@ enum { MANY_NOTES = 8 };
 /* Its ring: what a notification finds there, and the tags of those that it took. */
 static struct {
     int answer;
+    bool was_locked; /* when the last one came */
     unsigned n;
     uint64_t tags[8];
     bool are_late[8];
@@ -30,7 +32,7 @@ static int page_fd;
 
 static int take_note(struct nxr_peer *receiver, const struct nxr_message *message)
 {
-    (void)receiver;
+    ring.was_locked = nxr_spin_is_taken(&sync_peer_of(receiver)->send_lock);
     if (ring.answer == NIXL_OK) {
         fake_must(ring.n < sizeof(ring.tags) / sizeof(ring.tags[0]));
         ring.are_late[ring.n] = message->is_late;
@@ -234,6 +236,62 @@ Test(hand_over, says_why_nothing_goes, .init = start_here, .fini = stop_here)
     cr_expect_eq(nxr_notify_hand_over(peer, &(struct nxr_message){0, 7, NULL, 0, false}),
                  NIXL_E_TRANSPORT);
     cr_expect_eq(nxr_notify_tick(100), INT64_MAX, "nothing is held");
+}
+
+/* ---- behind a get ---------------------------------------------------------------------------- */
+
+/*
+ * Another thread sends what follows a get. Until it has done so the user's one thread takes
+ * send_lock, which it does not need before and afterwards.
+ */
+static struct nxr_follower *follow_get(uint64_t tag)
+{
+    const struct nxr_message message = {.tag = tag};
+    struct nxr_follower *follower;
+
+    fake_must(!nxr_job.is_multithreaded);
+    cr_expect_eq(notify(2, 1), NIXL_OK);
+    cr_expect(not(ring.was_locked));
+    follower = nxr_notify_reserve(peer, &message, false);
+    cr_assert_neq(follower, NULL);
+    cr_expect_eq(notify(2, 2), NIXL_OK, "the get is under way, which holds nothing");
+    cr_expect_eq(ring.n, 2);
+    cr_expect(ring.was_locked);
+    return follower;
+}
+
+static void expect_no_lock(void)
+{
+    cr_expect_eq(notify(2, 3), NIXL_OK);
+    cr_expect(not(ring.was_locked));
+}
+
+Test(behind_get, one_thread_locks_until_it_is_sent, .init = start_here, .fini = stop_here)
+{
+    struct nxr_follower *follower = follow_get(7);
+
+    ring.answer = NIXL_E_AGAIN;
+    follower->go(follower, NIXL_OK);
+    cr_expect_eq(ring.n, 2, "there is no room");
+    ring.was_locked = false;
+    cr_expect_eq(notify(2, 4), NIXL_OK, "it is held behind that one");
+    cr_expect(ring.was_locked);
+    ring.answer = NIXL_OK;
+    nxr_notify_retry();
+    cr_assert_eq(ring.n, 4);
+    cr_expect_eq(ring.tags[2], 7);
+    cr_expect_eq(ring.tags[3], 4);
+    expect_no_lock();
+}
+
+Test(behind_get, one_thread_locks_until_it_is_dropped, .init = start_here, .fini = stop_here)
+{
+    struct nxr_follower *follower = follow_get(7);
+
+    follower->go(follower, NIXL_E_CANCELED);
+    expect_no_lock();
+    cr_expect_eq(ring.n, 3);
+    cr_expect_eq(ring.tags[2], 3);
 }
 
 /* ---- to another host ------------------------------------------------------------------------- */
