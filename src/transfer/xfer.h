@@ -132,6 +132,7 @@ struct nixl_xfer {
     bool is_running;
     bool is_driven;
     bool must_drive_again;        /* something ended meanwhile */
+    bool is_ending;               /* nothing is left to stop at transports, nor begins */
     bool is_syncing;              /* all is in the files; nothing drives it any more */
     struct nixl_req *req;         /* of the start in flight; NULL during the call itself */
     struct nxr_xfer_queue *queue; /* that ready_link is in, if the transfer is ready */
@@ -140,7 +141,8 @@ struct nixl_xfer {
     struct nxr_xfer_slot *slots; /* made when first needed */
     struct nxr_list free_slots;
     unsigned n_busy;
-    unsigned n_lists; /* of these */
+    unsigned n_lists;    /* of these */
+    unsigned n_stopping; /* threads that stop this start, which is not over before they are done */
 
     /* What the last complete start took; nxr_xfers_lock. */
     uint64_t n_complete;
@@ -188,7 +190,10 @@ int nxr_xfer_hand_over(struct nixl_xfer *xfer, uint64_t *left_p);
 /* Record that the start has failed at that segment; the first failure counts. Any thread. */
 void nxr_xfer_set_failure(struct nixl_xfer *xfer, struct nxr_segment *segment, int status);
 
-/* Stop the operations that are under way. Any thread, without locks. */
+/*
+ * Stop the operations that are under way. Any thread, without locks; n_stopping counts it, or no
+ * other start begins.
+ */
 void nxr_xfer_cancel_slots(struct nixl_xfer *xfer);
 
 void nxr_xfer_free_slots(struct nixl_xfer *xfer);

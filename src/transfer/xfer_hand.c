@@ -82,8 +82,8 @@ static int make_slots(struct nixl_xfer *xfer)
 }
 
 /*
- * An operation that ends meanwhile is canceled too late, which transports tolerate; no slot is
- * reused, since no more operations begin.
+ * An operation that ends meanwhile is canceled too late, which transports tolerate. No slot is
+ * reused: while n_stopping is not 0 no operation takes one, and the start does not end.
  */
 void nxr_xfer_cancel_slots(struct nixl_xfer *xfer)
 {
@@ -120,7 +120,7 @@ uint64_t nxr_xfer_slots_nbytes(const struct nixl_xfer *xfer)
     return nbytes;
 }
 
-/* NIXL_E_AGAIN: as many operations as allowed are under way. */
+/* NIXL_E_AGAIN: as many operations as allowed are under way, or a thread stops them. */
 static int xfer_submit_take_slot(struct nixl_xfer *xfer, bool is_list,
                                  struct nxr_xfer_slot **slot_p)
 {
@@ -131,7 +131,7 @@ static int xfer_submit_take_slot(struct nixl_xfer *xfer, bool is_list,
         return status;
     }
     pthread_mutex_lock(&nxr_xfers_lock);
-    if (!is_list || xfer->n_lists < MAX_LISTS) {
+    if (xfer->n_stopping == 0 && (!is_list || xfer->n_lists < MAX_LISTS)) {
         link = nxr_list_pop(&xfer->free_slots);
     }
     if (link != NULL) {

@@ -21,6 +21,7 @@
 #include "util/clock.h"
 #include "util/status.h"
 #include "transfer/xfer.h"
+#include "core/wait.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +71,8 @@ bool nxr_xfer_is_idle(struct nixl_xfer *xfer)
     bool is_idle;
 
     pthread_mutex_lock(&nxr_xfers_lock);
-    is_idle = !xfer->is_running || (!xfer->is_driven && nxr_list_is_empty(&xfer->ready_link));
+    is_idle = !xfer->is_running ||
+              (!xfer->is_driven && xfer->n_stopping == 0 && nxr_list_is_empty(&xfer->ready_link));
     pthread_mutex_unlock(&nxr_xfers_lock);
     return is_idle;
 }
@@ -110,7 +112,8 @@ static bool end_turn(struct nixl_xfer *xfer, enum turn turn)
     bool is_over;
 
     pthread_mutex_lock(&nxr_xfers_lock);
-    is_over = turn == TURN_OVER && xfer->n_busy == 0;
+    is_over = turn == TURN_OVER && xfer->n_busy == 0 && xfer->n_stopping == 0;
+    xfer->is_ending = is_over;
     if (!is_over) {
         xfer->is_driven = false;
         if (turn == TURN_MORE || xfer->must_drive_again) {
@@ -270,22 +273,43 @@ int64_t nxr_xfer_tick(int64_t now)
 
 /* ---- the request ----------------------------------------------------------------------------- */
 
-/* Stop the start of that request, if it is still in flight. */
+/* A thread that was counted in n_stopping is done. The transfer may be freed when it returns. */
+static void xfer_run_stopped(struct nixl_xfer *xfer)
+{
+    pthread_mutex_lock(&nxr_xfers_lock);
+    xfer->n_stopping--;
+    nxr_xfer_make_ready(xfer);
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    nxr_wake_self();
+}
+
+/*
+ * Stop the start of that request, if it is still in flight. The request is not freed meanwhile, but
+ * from its end on its user may start the transfer again, or free it.
+ */
 static void xfer_run_stop(struct nixl_req *req)
 {
     struct nixl_xfer *xfer = req->owned;
-    bool is_it;
+    bool is_it, is_syncing, must_cancel;
 
     pthread_mutex_lock(&nxr_xfers_lock);
     is_it = xfer->is_running && xfer->req == req;
+    is_syncing = is_it && xfer->is_syncing;
+    must_cancel = is_it && !xfer->is_ending;
     if (is_it) {
         nxr_xfer_set_failure(xfer, NULL, NIXL_E_CANCELED);
+    }
+    if (must_cancel) {
+        xfer->n_stopping++;
         nxr_xfer_make_ready(xfer);
     }
     pthread_mutex_unlock(&nxr_xfers_lock);
-    if (is_it) {
+    if (must_cancel) {
         nxr_xfer_cancel_slots(xfer);
-        nxr_xfer_stop_sync(xfer);
+        xfer_run_stopped(xfer);
+    }
+    if (is_syncing) {
+        nxr_durable_stop(req);
     }
 }
 
@@ -340,6 +364,7 @@ int nxr_xfer_claim(const char *operation, struct nixl_xfer *xfer)
         xfer->is_running = true;
         xfer->is_driven = true;
         xfer->must_drive_again = false;
+        xfer->is_ending = false;
         xfer->nbytes_done = 0;
         atomic_fetch_add(&n_in_flight, 1);
     }

@@ -8,6 +8,7 @@
 #include "region/region.h"
 #include "sync/notify.h"
 #include "transfer/transfer.h"
+#include "transfer/xfer.h"
 
 #include "test/unit/unit.h"
 
@@ -93,6 +94,87 @@ Test(submit, what_is_small_is_put_once_and_started_where_that_fails, .init = sta
     fake.answer = NIXL_OK;
     fake_round();
     cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_OK));
+}
+
+/* ---- stopping a prepared transfer ------------------------------------------------------------ */
+
+enum { N_BLOCKS = 3, BLOCK = 64 };
+
+/*
+ * A transport that keeps each piece until the case ends it. When a thread that stops a start has
+ * canceled the last one, all end, and the user goes on as far as he can before that thread does.
+ */
+static struct {
+    struct nxr_transport table;
+    struct nxr_op *ops[N_BLOCKS];
+    unsigned n_started, n_canceled;
+    struct nixl_xfer *xfer;
+    struct nixl_req *req, *next;
+} keeping;
+
+static int keep_start(struct nxr_op *op)
+{
+    keeping.ops[keeping.n_started++ % N_BLOCKS] = op;
+    return NIXL_INPROGRESS;
+}
+
+static void keep_end(int status)
+{
+    for (int i = 0; i < N_BLOCKS; i++) {
+        nxr_op_done(keeping.ops[i], status);
+    }
+    (void)nxr_xfer_progress();
+}
+
+static int keep_cancel(struct nxr_op *op)
+{
+    (void)op;
+    if (++keeping.n_canceled == N_BLOCKS) {
+        keep_end(NIXL_E_CANCELED);
+        if (nxr_request_is_done(keeping.req)) {
+            cr_expect(eq(int, nixl_req_wait(&keeping.req, 0), NIXL_E_CANCELED));
+            cr_expect(eq(int, nixl_xfer_start(keeping.xfer, &keeping.next), NIXL_INPROGRESS));
+        }
+    }
+    return NIXL_INPROGRESS;
+}
+
+static void keep_begin(void)
+{
+    struct nixl_blocks local = NIXL_BLOCKS_INIT, remote = NIXL_BLOCKS_INIT;
+    struct nxr_segment *segment;
+
+    start();
+    remote.region = fake_region(1, false);
+    segment = nxr_region_segment(remote.region, 1);
+    keeping.table = *segment->transport;
+    keeping.table.move_list = nxr_no_move_list;
+    keeping.table.start_list = nxr_no_start_list;
+    keeping.table.start = keep_start;
+    keeping.table.cancel = keep_cancel;
+    segment->transport = &keeping.table;
+    local.addr = buffer;
+    local.nblocks = remote.nblocks = N_BLOCKS;
+    local.block_nbytes = remote.block_nbytes = local.stride = BLOCK;
+    remote.stride = 2 * BLOCK;
+    cr_assert(
+        eq(int, nixl_xfer_create(NIXL_XFER_GET, 1, &local, 1, &remote, 1, &keeping.xfer), NIXL_OK));
+}
+
+Test(stop, the_next_start_begins_when_nobody_stops_the_last, .init = keep_begin, .fini = stop)
+{
+    cr_assert(eq(int, nixl_xfer_start(keeping.xfer, &keeping.req), NIXL_INPROGRESS));
+    cr_assert(eq(u32, keeping.n_started, N_BLOCKS));
+    (void)nxr_request_stop(keeping.req); /* as the service thread does at its deadline */
+    cr_assert(eq(ptr, keeping.next, NULL));
+    cr_expect(eq(u32, keeping.n_canceled, N_BLOCKS));
+    cr_expect(eq(int, nixl_req_wait(&keeping.req, 0), NIXL_E_CANCELED));
+    cr_assert(eq(int, nixl_xfer_start(keeping.xfer, &keeping.next), NIXL_INPROGRESS));
+    cr_expect(eq(u32, keeping.n_started, 2 * N_BLOCKS));
+    keep_end(NIXL_OK);
+    cr_expect(eq(int, nixl_req_wait(&keeping.next, 0), NIXL_OK));
+    cr_expect(eq(u32, keeping.n_canceled, N_BLOCKS));
+    cr_expect(eq(int, nixl_xfer_free(keeping.xfer), NIXL_OK));
 }
 
 /* ---- flush -------------------------------------------------------------------------------- */
