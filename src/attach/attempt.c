@@ -276,7 +276,8 @@ static void attempt_tell_far(const struct nxr_attempt *attempt, const char *netw
 static int attempt_connect(struct nxr_attempt *attempt)
 {
     const struct nxr_met met = {&attempt->card, attempt->number, attempt->job_size, attempt->name};
-    struct nxr_connecting connecting = {.who = attempt->who, .what = ", which has published it,"};
+    struct nxr_connecting connecting = {
+        .who = attempt->who, .what = ", which has published it,", .deadline = attempt->deadline};
     int status = nxr_connect_met(&met, &connecting);
 
     attempt->rank = connecting.rank;

@@ -27,10 +27,18 @@ static bool connect_is_heard(void *arg)
     return nxr_peer_is_lost(peer) || nxr_net_has_heard(peer);
 }
 
-/* Connect, and on another host have the process answer by the network. */
-static int connect_and_hail(struct nxr_peer *peer)
+/* How long to wait: no longer than the call has left. */
+static int64_t connect_limit(const struct nxr_connecting *connecting)
 {
-    int64_t timeout_ns = nxr_env.resolve_timeout, deadline = nxr_deadline(timeout_ns);
+    int64_t left_ns = nxr_left(nxr_env.resolve_timeout, connecting->deadline);
+
+    return left_ns < nxr_env.resolve_timeout ? left_ns : nxr_env.resolve_timeout;
+}
+
+/* Connect, and on another host have the process answer by the network. */
+static int connect_and_hail(const struct nxr_connecting *connecting, struct nxr_peer *peer)
+{
+    int64_t timeout_ns = connect_limit(connecting), deadline = nxr_deadline(timeout_ns);
     int status = nxr_peer_connect(peer, timeout_ns);
 
     if (status == NIXL_OK && nxr_peer_is_up(peer) && nxr_peer_is_remote(peer) &&
@@ -48,6 +56,7 @@ static int connect_and_hail(struct nxr_peer *peer)
 static int connect_explain(struct nxr_connecting *connecting, const struct nxr_peer *peer,
                            int status)
 {
+    bool is_late = nxr_now_ns() >= connecting->deadline;
     char why[NXR_WHY_NBYTES];
 
     if (nxr_peer_is_lost(peer)) {
@@ -60,7 +69,8 @@ static int connect_explain(struct nxr_connecting *connecting, const struct nxr_p
         connecting->is_final = true;
         return NIXL_E_UNSUPPORTED;
     }
-    if (nxr_peer_is_unconnected(peer, "NIXLRUN_RESOLVE_TIMEOUT", why, sizeof(why))) {
+    if (nxr_peer_is_unconnected(peer, is_late ? "the timeout" : "NIXLRUN_RESOLVE_TIMEOUT", why,
+                                sizeof(why))) {
         SAY(connecting, "%s", why);
     } else {
         SAY(connecting, "%s%s was not connected in time", connecting->who, connecting->what);
@@ -104,5 +114,5 @@ int nxr_connect_met(const struct nxr_met *met, struct nxr_connecting *connecting
         connecting->is_final = true;
         return status;
     }
-    return connect_judge(connecting, peer, connect_and_hail(peer));
+    return connect_judge(connecting, peer, connect_and_hail(connecting, peer));
 }

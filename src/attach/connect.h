@@ -12,6 +12,7 @@
 struct nxr_connecting {
     const char *who;  /* the other process in words, with... */
     const char *what; /* ... what it is, for a text about its end */
+    int64_t deadline; /* of the call; INT64_MAX: NIXLRUN_RESOLVE_TIMEOUT alone limits the wait */
 
     /* The outcome. */
     int rank;

@@ -102,7 +102,8 @@ static int refer_connect(struct refer_call *call, const struct nxr_wire_referred
 {
     struct nxr_full_card card;
     const struct nxr_met met = {&card, referred->number, referred->job_size, referred->name};
-    struct nxr_connecting connecting = {.what = ", which is asked for,"};
+    struct nxr_connecting connecting = {.what = ", which is asked for,",
+                                        .deadline = call->deadline};
     int status;
 
     if (nxr_card_parse(&referred->card, referred->card.head.nbytes, &call->wanted, &card) !=

@@ -11,6 +11,7 @@
  *     member   attach to such a one, and do what it says
  *     beside   attach while another thread makes calls, none of which may wait for that
  *     try      attach with ARGUMENT as schema, within three seconds; says how that ended
+ *     brief    the same, within 300 ms
  *     awaited  the same, within the patience of the tests
  *     publish  publish with ARGUMENT as schema, and wait until stdin ends; says how that ended
  *     several  publish NAME and another name at the same port
@@ -548,6 +549,8 @@ int main(int argc, char **argv)
         beside();
     } else if (strcmp(what, "try") == 0) {
         try_it(3 * MPT_S);
+    } else if (strcmp(what, "brief") == 0) {
+        try_it(300 * MPT_MS);
     } else if (strcmp(what, "awaited") == 0) {
         try_it(MPT_PATIENCE);
     } else if (strcmp(what, "publish") == 0) {

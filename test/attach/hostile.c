@@ -3,7 +3,7 @@
  * A process that introduces itself wrongly, for test_attach.sh and test_port.sh. Usage: hostile
  * ATTACK WHERE NAME SCHEMA. It knows the secret, as a process of the same user does, or the token,
  * and prints "refused" where the publisher took none of it. With ATTACK "liar" it is a publisher
- * that does not know the secret.
+ * that does not know the secret; with "frozen", one that is stopped when it is to be connected.
  */
 #include "attach/directory.h"
 #include "attach/introduction.h"
@@ -16,9 +16,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { N_CROWD = 80 /* more than are let in at once */ };
@@ -313,31 +315,88 @@ static void crowd(void)
     }
 }
 
-/* Has all that an attacher can see of a publisher, and answers with a proof that is none. */
-static void liar(void)
+/* ---- publishers ------------------------------------------------------------------------------ */
+
+static struct nxr_local_socket stand;
+
+/* Publish by hand, and take the question of the first who attaches. Returns the connection. */
+static int stand_in(union nxr_intro_message *message)
 {
-    struct nxr_local_socket listener;
-    union nxr_intro_message message;
+    struct timeval patience = {.tv_sec = MPT_PATIENCE / MPT_S};
     char why[NXR_DIRECTORY_WHY_NBYTES];
     unsigned char nonce[NXR_NONCE_NBYTES] = {1, 2, 3};
     int lock, fd;
 
-    MPT_OK(nxr_local_socket_listen(NXR_INTRO_SOCKET, nonce, &listener));
-    MPT_EQ(fcntl(listener.fds[0], F_SETFL, 0), 0); /* it blocks */
+    MPT_OK(nxr_local_socket_listen(NXR_INTRO_SOCKET, nonce, &stand));
+    MPT_EQ(fcntl(stand.fds[0], F_SETFL, 0), 0); /* it blocks */
     MPT_OK(nxr_directory_claim(where.dir, name, secret, &lock, why));
     nxr_entry_make(&nxr_job.card.head, name, schema, nonce, &entry);
     nxr_entry_prove(&entry, secret);
     MPT_OK(nxr_directory_write(where.dir, &entry, why));
     puts("published");
     fflush(stdout);
-    fd = accept(listener.fds[0], NULL, NULL);
+    fd = accept(stand.fds[0], NULL, NULL);
     MPT_GE(fd, 0);
-    MPT_TRUE(hear(fd, &message));
-    MPT_EQ(message.head.type, NXR_INTRO_ASK);
+    MPT_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
+    MPT_TRUE(hear(fd, message));
+    MPT_EQ(message->head.type, NXR_INTRO_ASK);
+    return fd;
+}
+
+/* Has all that an attacher can see of a publisher, and answers with a proof that is none. */
+static void liar(void)
+{
+    union nxr_intro_message message;
+    int fd = stand_in(&message);
+
     nxr_intro_init(&message, NXR_INTRO_CHALLENGE, &nxr_job.card.head);
     MPT_OK(say(fd, &message));
     MPT_TRUE(!hear(fd, &message)); /* neither a proof nor a card */
-    nxr_local_socket_close(&listener);
+    nxr_local_socket_close(&stand);
+}
+
+/* Challenge the attacher, and take its proof. */
+static void challenge(int fd, union nxr_intro_message *message)
+{
+    talk.attacher = message->head.from;
+    talk.publisher = nxr_job.self;
+    memcpy(talk.asked, message->ask.challenge, sizeof(talk.asked));
+    memset(talk.answered, 9, sizeof(talk.answered));
+    memcpy(talk.name, message->ask.name, sizeof(talk.name));
+    nxr_intro_init(message, NXR_INTRO_CHALLENGE, &nxr_job.card.head);
+    memcpy(message->challenge.challenge, talk.answered, sizeof(talk.answered));
+    nxr_proof_of_talk(secret, NXR_PROOF_PUBLISHER, &talk, NULL, 0, message->challenge.proof);
+    MPT_OK(say(fd, message));
+    MPT_TRUE(hear(fd, message));
+    MPT_EQ(message->head.type, NXR_INTRO_PROVE);
+}
+
+/*
+ * Is stopped before its card is out, so that nothing connects to it, until the attacher gives up. A
+ * child, which makes no call of the library, says the card.
+ */
+static void frozen(void)
+{
+    union nxr_intro_message message;
+    int fd = stand_in(&message), status = -1;
+    pid_t self = getpid(), child;
+
+    challenge(fd, &message);
+    nxr_intro_init(&message, NXR_INTRO_TAKEN, &nxr_job.card.head);
+    message.taken.number = 1;
+    message.taken.job_size = 1;
+    message.taken.card = nxr_job.card;
+    nxr_intro_make_proof(&message, secret, &talk, message.taken.proof);
+    child = fork();
+    MPT_GE(child, 0);
+    if (child == 0) {
+        mpt_bring(self, SIGSTOP, "T");
+        MPT_OK(say(fd, &message));
+        MPT_TRUE(!hear(fd, &message));
+        _exit(kill(self, SIGCONT) == 0 ? 0 : 1);
+    }
+    MPT_EQ(waitpid(child, &status, 0), child);
+    MPT_EQ(status, 0);
 }
 
 static const struct {
@@ -365,6 +424,10 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "liar") == 0) {
         liar();
         return mpt_passed(); /* without nixl_finalize(): it is no good process */
+    }
+    if (strcmp(argv[1], "frozen") == 0) {
+        frozen();
+        return mpt_passed();
     }
     if (where.dir != NULL) {
         MPT_OK(nxr_directory_read(where.dir, name, &entry, why));

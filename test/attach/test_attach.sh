@@ -126,6 +126,13 @@ verdict "$(says "^-21: .*does not know the secret" "$end" try "$where" lie "bloc
     passed liar; rm -f "$dir/lie.entry" "$dir/lie.secret")" \
     "a publisher without the secret learns nothing but a challenge"
 
+begin frozen "$hostile" frozen "$where" ice "blocks of 64 KiB"
+line frozen '^published'
+verdict "$(says "^-1[01]*: .*was not connected in time" \
+    env NIXLRUN_RESOLVE_TIMEOUT=inf "$end" brief "$where" ice "blocks of 64 KiB"
+    passed frozen; rm -f "$dir/ice.entry" "$dir/ice.secret")" \
+    "a publisher that stops before it is connected is waited for no longer than the timeout"
+
 # ---- ends ------------------------------------------------------------------------------------------------
 
 for round in 1 2 3; do
