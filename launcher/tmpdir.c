@@ -6,6 +6,10 @@
  * the kernel drops at its death. So a directory whose lock can be taken has no owner, whatever PID
  * namespace the owner ran in; if the guardian was killed too, the next nixlrun of the same user
  * removes it.
+ *
+ * The places are public, and users have directories there whose names begin like ours. So each
+ * directory of ours contains a mark, an empty file of the directory's own name. It is made first
+ * and removed last: what has no mark is removed only if it is empty.
  */
 #include "config.h"
 
@@ -42,8 +46,28 @@ static const char *tmpdir_base(int i)
     return bases[i] != NULL && bases[i][0] == '/' ? bases[i] : "";
 }
 
-/* Remove everything inside the directory `fd`, which is closed. */
-static void tmpdir_empty(int fd)
+/* Write the name of a directory; returns its length. */
+static int tmpdir_print_name(char *name, size_t room, int pid, unsigned long long ns)
+{
+    return snprintf(name, room, TMPDIR_PREFIX "%d.%llx", pid, ns);
+}
+
+/* Is it exactly a name that tmpdir_print_name() writes? */
+static bool tmpdir_has_made_name(const char *name)
+{
+    char printed[NAME_MAX + 1];
+    unsigned long long ns;
+    int pid;
+
+    if (sscanf(name, TMPDIR_PREFIX "%d.%llx", &pid, &ns) != 2) {
+        return false;
+    }
+    tmpdir_print_name(printed, sizeof(printed), pid, ns);
+    return pid > 0 && strcmp(name, printed) == 0;
+}
+
+/* Remove everything but the file `mark` (NULL: none) inside the directory `fd`, which is closed. */
+static void tmpdir_empty(int fd, const char *mark)
 {
     DIR *dir = fdopendir(fd);
     struct dirent *entry;
@@ -53,14 +77,15 @@ static void tmpdir_empty(int fd)
         return;
     }
     while ((entry = readdir(dir)) != NULL) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            (mark != NULL && strcmp(entry->d_name, mark) == 0)) {
             continue;
         }
         if (unlinkat(fd, entry->d_name, 0) != 0 && (errno == EISDIR || errno == EPERM)) {
             int sub = openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
             if (sub >= 0) {
-                tmpdir_empty(sub);
+                tmpdir_empty(sub, NULL);
             }
             unlinkat(fd, entry->d_name, AT_REMOVEDIR);
         }
@@ -68,20 +93,45 @@ static void tmpdir_empty(int fd)
     closedir(dir);
 }
 
+/* Remove everything inside the directory `fd`, whose name is `name`, the mark at the end. */
+static void tmpdir_clear(int fd, const char *name)
+{
+    int dup_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+    if (dup_fd >= 0) {
+        tmpdir_empty(dup_fd, name);
+        unlinkat(fd, name, 0);
+    }
+}
+
+/* May a directory of this name, opened as `fd`, have been made by a nixlrun of this user? */
+static bool tmpdir_may_be_ours(int fd, const char *name)
+{
+    struct stat st;
+
+    return tmpdir_has_made_name(name) && fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
+           (st.st_mode & 0777) == 0700;
+}
+
+static bool tmpdir_has_mark(int fd, const char *name)
+{
+    struct stat st;
+
+    return fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+           st.st_uid == geteuid() && st.st_size == 0;
+}
+
 /* Remove one directory if it is ours and its owner is gone. */
 static void tmpdir_sweep_one(int base_fd, const char *name)
 {
-    struct stat st;
     int fd = openat(base_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
     if (fd < 0) {
         return;
     }
-    if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0) {
-        int dup_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-
-        if (dup_fd >= 0) {
-            tmpdir_empty(dup_fd);
+    if (tmpdir_may_be_ours(fd, name) && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        if (tmpdir_has_mark(fd, name)) {
+            tmpdir_clear(fd, name);
         }
         unlinkat(base_fd, name, AT_REMOVEDIR);
     }
@@ -97,7 +147,7 @@ static void tmpdir_sweep(const char *base)
         return;
     }
     while ((entry = readdir(dir)) != NULL) {
-        if (strncmp(entry->d_name, TMPDIR_PREFIX, strlen(TMPDIR_PREFIX)) == 0) {
+        if (tmpdir_has_made_name(entry->d_name)) {
             tmpdir_sweep_one(dirfd(dir), entry->d_name);
         }
     }
@@ -110,12 +160,12 @@ static void tmpdir_sweep(const char *base)
  */
 static int tmpdir_make_named(const char *base)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], name[NAME_MAX + 1];
     int n;
 
     do {
-        n = snprintf(path, sizeof(path), "%s/" TMPDIR_PREFIX "%d.%llx", base, (int)getpid(),
-                     (unsigned long long)nxr_now_ns());
+        tmpdir_print_name(name, sizeof(name), (int)getpid(), (unsigned long long)nxr_now_ns());
+        n = snprintf(path, sizeof(path), "%s/%s", base, name);
         if (n >= (int)sizeof(path)) {
             return ENAMETOOLONG;
         }
@@ -129,28 +179,42 @@ static int tmpdir_make_named(const char *base)
     return errno;
 }
 
-/* Make and lock a directory under `base`. A sweeper may remove it before the lock: then retry. */
+static const char *tmpdir_name(void)
+{
+    return strrchr(tmpdir_path, '/') + 1;
+}
+
+static bool tmpdir_add_mark(int dir_fd)
+{
+    int fd = openat(dir_fd, tmpdir_name(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return fd >= 0;
+}
+
+/* Make, lock and mark a directory under `base`. A sweeper may remove it before that: then retry. */
 static bool tmpdir_make_in(const char *base)
 {
-    struct stat by_path, by_fd;
-    int fd;
+    int fd, error;
 
     for (;;) {
         if (tmpdir_make_named(base) != 0) {
             return false;
         }
         fd = open(tmpdir_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && stat(tmpdir_path, &by_path) == 0 &&
-            fstat(fd, &by_fd) == 0 && by_path.st_ino == by_fd.st_ino) {
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && tmpdir_add_mark(fd)) {
             tmpdir_lock = fd;
             return true;
         }
-        if (fd < 0 && errno != ENOENT) {
-            rmdir(tmpdir_path);
-            return false;
-        }
+        error = errno;
         if (fd >= 0) {
             close(fd);
+        }
+        if (error != ENOENT && error != EWOULDBLOCK) {
+            rmdir(tmpdir_path);
+            return false;
         }
     }
 }
@@ -200,7 +264,8 @@ void tmpdir_remove(void)
     }
     fd = open(tmpdir_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd >= 0) {
-        tmpdir_empty(fd);
+        tmpdir_clear(fd, tmpdir_name());
+        close(fd);
     }
     rmdir(tmpdir_path);
 }

@@ -64,8 +64,13 @@ result $? "the ranks die with them"
 kill -9 $(named sleep) # no process is left that could know of these
 one_directory_lies
 result $? "a directory stays"
-mkdir "$work/run/nixlrun.other" # of an owner that is gone too
+mkdir -m 700 "$work/run/nixlrun.1.2f" # of an owner that is gone too
+mkdir -p "$work/run/nixlrun.results/sub" # of the user
+: >"$work/run/nixlrun.results/sub/data"
 gives 0 "the next nixlrun runs" -np 1 true
+test -e "$work/run/nixlrun.results/sub/data"
+result $? "it leaves a user's directory, whatever its name"
+rm -rf "$work/run/nixlrun.results"
 clean "and sweeps both"
 
 # kill -9 of nixlrun as soon as there is a directory: before its guardian existed no process knew of it

@@ -80,19 +80,78 @@ Test(tmpdir, it_is_made_in_the_first_place_for_its_owner_alone)
     cr_expect_eq(count_in(base), 0);
 }
 
-Test(tmpdir, what_has_no_owner_is_swept)
+/* A directory of this name with a file of that name in it; "": it is empty. */
+static void leave(const char *name, mode_t mode, const char *file)
 {
-    char left[sizeof(base) + 32], file[sizeof(left) + 16];
+    char path[PATH_MAX];
     int fd;
 
-    snprintf(left, sizeof(left), "%s/nixlrun.left", base);
-    snprintf(file, sizeof(file), "%s/file", left);
-    cr_assert_eq(mkdir(left, 0700), 0);
-    fd = open(file, O_WRONLY | O_CREAT, 0600);
+    snprintf(path, sizeof(path), "%s/%s", base, name);
+    cr_assert_eq(mkdir(path, mode), 0);
+    if (file[0] != '\0') {
+        snprintf(path, sizeof(path), "%s/%s/%s", base, name, file);
+        fd = open(path, O_WRONLY | O_CREAT, 0600);
+        cr_assert_geq(fd, 0);
+        close(fd);
+    }
+}
+
+/* Take it away again: it must be as leave() has left it. */
+static void take(const char *name, const char *file)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/%s/%s", base, name, file);
+    cr_expect(file[0] == '\0' || unlink(path) == 0, "%s: %m", path);
+    snprintf(path, sizeof(path), "%s/%s", base, name);
+    cr_expect_eq(rmdir(path), 0, "%s: %m", path);
+}
+
+Test(tmpdir, what_has_no_owner_is_swept)
+{
+    char data[PATH_MAX];
+    int fd;
+
+    leave("nixlrun.12.ab1", 0700, "nixlrun.12.ab1"); /* marked */
+    snprintf(data, sizeof(data), "%s/nixlrun.12.ab1/data", base);
+    cr_assert_eq(mkdir(data, 0700), 0);
+    strcat(data, "/file");
+    fd = open(data, O_WRONLY | O_CREAT, 0600);
     cr_assert_geq(fd, 0);
     close(fd);
+    leave("nixlrun.13.ab2", 0700, ""); /* its owner died before it made the mark */
     cr_assert(tmpdir_make() != NULL);
     cr_expect_eq(count_in(base), 1, "only the new one");
+}
+
+Test(tmpdir, what_others_have_made_stays)
+{
+    static const struct {
+        const char *name;
+        mode_t mode;
+        const char *file;
+    } others[] = {
+        {"nixlrun.results", 0755, "data"},
+        {"nixlrun.left", 0700, ""},
+        {"nixlrun.12", 0700, ""},
+        {"nixlrun.12.ab3", 0700, "data"},           /* no mark */
+        {"nixlrun.13.ab4", 0755, "nixlrun.13.ab4"}, /* we make none for other users */
+        {"nixlrun.014.ab5", 0700, "nixlrun.014.ab5"},
+        {"nixlrun.15.AB6", 0700, "nixlrun.15.AB6"},
+        {"nixlrun.16.ab7.old", 0700, "nixlrun.16.ab7"},
+        {"nixlrun.17.ab8", 0700, "nixlrun.17.ab9"}, /* the mark of another directory */
+    };
+    const size_t n = sizeof(others) / sizeof(others[0]);
+
+    umask(022);
+    for (size_t i = 0; i < n; i++) {
+        leave(others[i].name, others[i].mode, others[i].file);
+    }
+    cr_assert(tmpdir_make() != NULL);
+    cr_expect_eq(count_in(base), (int)n + 1);
+    for (size_t i = 0; i < n; i++) {
+        take(others[i].name, others[i].file);
+    }
 }
 
 Test(tmpdir, one_that_cannot_be_locked_is_none_and_does_not_stay)
