@@ -48,8 +48,8 @@ void nxr_attach_observe(const struct nxr_peer *peer);
 void nxr_attach_observe_end(struct nxr_peer *peer);
 void nxr_attach_observe_stop(void);
 
-/* Does this process publish that name there? Takes job.lock. */
-bool nxr_attach_publishes(const char *where, const char *name);
+/* Does this process publish that name there, by whatever path? Takes job.lock. */
+bool nxr_attach_publishes(const struct nxr_where *where, const char *name);
 
 /*
  * The schema of this process's publication of that name at that listener, and the secret that

@@ -31,6 +31,12 @@ static struct path path_of(const char *dir, const char *name, const char *suffix
     return path;
 }
 
+/* The file alone, in an open folder: names have no slash. */
+static const char *path_file(const struct path *path)
+{
+    return strrchr(path->text, '/') + 1;
+}
+
 /* errno as a status, and what failed as words. */
 static int directory_fail(const char *what, const char *path, char why[NXR_DIRECTORY_WHY_NBYTES])
 {
@@ -56,6 +62,41 @@ static int directory_fail(const char *what, const char *path, char why[NXR_DIREC
     }
 }
 
+/* ---- folders --------------------------------------------------------------------------------- */
+
+int nxr_folder_open(const char *dir, struct nxr_folder *folder_p,
+                    char why[NXR_DIRECTORY_WHY_NBYTES])
+{
+    int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC), status;
+    struct stat info;
+
+    *folder_p = (struct nxr_folder){.fd = -1, .dir = dir};
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        status = directory_fail("open the folder", dir, why);
+        if (fd >= 0) {
+            close(fd);
+        }
+        return status;
+    }
+    folder_p->fd = fd;
+    folder_p->device = info.st_dev;
+    folder_p->inode = info.st_ino;
+    return NIXL_OK;
+}
+
+void nxr_folder_close(struct nxr_folder *folder)
+{
+    if (folder->fd >= 0) {
+        close(folder->fd);
+        folder->fd = -1;
+    }
+}
+
+bool nxr_folder_is(const struct nxr_folder *a, const struct nxr_folder *b)
+{
+    return a->fd >= 0 && b->fd >= 0 && a->device == b->device && a->inode == b->inode;
+}
+
 /* ---- claiming -------------------------------------------------------------------------------- */
 
 /* Is the secret this user's alone? */
@@ -78,26 +119,28 @@ static int secret_check_owner(const char *path, const struct stat *info,
 }
 
 /* Take the lock. NIXL_E_AGAIN: the file was replaced meanwhile, and the caller opens it again. */
-static int secret_lock(int fd, const char *path, char why[NXR_DIRECTORY_WHY_NBYTES])
+static int secret_lock(const struct nxr_folder *folder, int fd, const struct path *path,
+                       char why[NXR_DIRECTORY_WHY_NBYTES])
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     struct stat ours, now;
     int status;
 
     if (fstat(fd, &ours) != 0) {
-        return directory_fail("look at", path, why);
+        return directory_fail("look at", path->text, why);
     }
-    status = secret_check_owner(path, &ours, why);
+    status = secret_check_owner(path->text, &ours, why);
     if (status != NIXL_OK) {
         return status;
     }
     if (fcntl(fd, F_SETLK, &lock) != 0) {
         if (errno != EACCES && errno != EAGAIN) {
-            return directory_fail("lock", path, why);
+            return directory_fail("lock", path->text, why);
         }
         return NIXL_E_IN_USE;
     }
-    return stat(path, &now) == 0 && now.st_ino == ours.st_ino && now.st_dev == ours.st_dev
+    return fstatat(folder->fd, path_file(path), &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+                   now.st_ino == ours.st_ino && now.st_dev == ours.st_dev
                ? NIXL_OK
                : NIXL_E_AGAIN;
 }
@@ -128,11 +171,11 @@ static void claim_explain_use(const char *dir, const char *name, char why[NXR_DI
     }
 }
 
-int nxr_directory_claim(const char *dir, const char *name,
+int nxr_directory_claim(const struct nxr_folder *folder, const char *name,
                         unsigned char secret[NXR_PROOF_SECRET_NBYTES], int *lock_fd_p,
                         char why[NXR_DIRECTORY_WHY_NBYTES])
 {
-    struct path path = path_of(dir, name, SECRET_SUFFIX);
+    struct path path = path_of(folder->dir, name, SECRET_SUFFIX);
     int fd, status;
 
     if (!nxr_random(secret, NXR_PROOF_SECRET_NBYTES)) {
@@ -141,11 +184,12 @@ int nxr_directory_claim(const char *dir, const char *name,
         return NIXL_E_UNSUPPORTED;
     }
     do {
-        fd = open(path.text, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+        fd = openat(folder->fd, path_file(&path),
+                    O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
         if (fd < 0) {
             return directory_fail("open", path.text, why);
         }
-        status = secret_lock(fd, path.text, why);
+        status = secret_lock(folder, fd, &path, why);
         if (status == NIXL_OK && !file_fill(fd, secret, NXR_PROOF_SECRET_NBYTES)) {
             status = directory_fail("write", path.text, why);
         }
@@ -154,21 +198,23 @@ int nxr_directory_claim(const char *dir, const char *name,
         }
     } while (status == NIXL_E_AGAIN);
     if (status == NIXL_E_IN_USE) {
-        claim_explain_use(dir, name, why);
+        claim_explain_use(folder->dir, name, why);
     }
     *lock_fd_p = fd;
     return status;
 }
 
-int nxr_directory_write(const char *dir, const struct nxr_entry *entry,
+int nxr_directory_write(const struct nxr_folder *folder, const struct nxr_entry *entry,
                         char why[NXR_DIRECTORY_WHY_NBYTES])
 {
-    struct path path = path_of(dir, entry->name, ENTRY_SUFFIX);
-    struct path aside = path_of(dir, entry->name, ENTRY_SUFFIX ".new");
+    struct path path = path_of(folder->dir, entry->name, ENTRY_SUFFIX);
+    struct path aside = path_of(folder->dir, entry->name, ENTRY_SUFFIX ".new");
     int fd, status = NIXL_OK;
 
-    unlink(aside.text); /* of a process that was killed; this one has the claim */
-    fd = open(aside.text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    (void)unlinkat(folder->fd, path_file(&aside),
+                   0); /* of a process that was killed; this one has the claim */
+    fd = openat(folder->fd, path_file(&aside), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                0644);
     if (fd < 0) {
         return directory_fail("make", aside.text, why);
     }
@@ -176,19 +222,23 @@ int nxr_directory_write(const char *dir, const struct nxr_entry *entry,
         status = directory_fail("write", aside.text, why);
     }
     close(fd);
-    if (status == NIXL_OK && rename(aside.text, path.text) != 0) {
+    if (status == NIXL_OK &&
+        renameat(folder->fd, path_file(&aside), folder->fd, path_file(&path)) != 0) {
         status = directory_fail("rename a file to", path.text, why);
     }
     if (status != NIXL_OK) {
-        unlink(aside.text);
+        (void)unlinkat(folder->fd, path_file(&aside), 0);
     }
     return status;
 }
 
-void nxr_directory_release(const char *dir, const char *name, int lock_fd)
+void nxr_directory_release(const struct nxr_folder *folder, const char *name, int lock_fd)
 {
-    unlink(path_of(dir, name, ENTRY_SUFFIX).text);
-    unlink(path_of(dir, name, SECRET_SUFFIX).text);
+    const struct path entry = path_of(folder->dir, name, ENTRY_SUFFIX);
+    const struct path secret = path_of(folder->dir, name, SECRET_SUFFIX);
+
+    (void)unlinkat(folder->fd, path_file(&entry), 0);
+    (void)unlinkat(folder->fd, path_file(&secret), 0);
     close(lock_fd);
 }
 

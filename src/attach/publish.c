@@ -37,6 +37,7 @@ struct publication {
     struct nxr_list link;
     struct nxr_listener *listener; /* NULL: none yet */
     struct nxr_listener *outer;    /* of a folder, for other hosts; NULL: none */
+    struct nxr_folder folder;      /* none: it is not in a folder */
     int lock_fd;                   /* of a folder; else -1 */
     struct nxr_etcd_lease *lease;  /* of etcd; else NULL */
     char *text;                    /* where, as the program gave it */
@@ -51,27 +52,53 @@ static struct nxr_list publications = {&publications, &publications};
 
 /* ---- under job.lock -------------------------------------------------------------------------- */
 
-static struct publication *publication_find(const char *where, const char *name)
+/*
+ * A folder has many paths, and a path may come to mean another folder: what the program has
+ * published by that text goes first, and then what is in that folder.
+ */
+static struct publication *publication_find(const char *where, const struct nxr_folder *folder,
+                                            const char *name)
 {
+    struct publication *in_folder = NULL;
     struct nxr_list *link, *after;
 
     nxr_list_for_each (link, after, &publications) {
         struct publication *publication = nxr_list_entry(link, struct publication, link);
 
-        if (strcmp(publication->text, where) == 0 && strcmp(publication->entry.name, name) == 0) {
+        if (strcmp(publication->entry.name, name) != 0) {
+            continue;
+        }
+        if (strcmp(publication->text, where) == 0) {
             return publication;
         }
+        if (nxr_folder_is(&publication->folder, folder)) {
+            in_folder = publication;
+        }
     }
-    return NULL;
+    return in_folder;
 }
 
-bool nxr_attach_publishes(const char *where, const char *name)
+/* The folder that a program names; none where it is no folder, or cannot be opened. */
+static struct nxr_folder publication_folder(const struct nxr_where *where)
 {
+    struct nxr_folder folder = {.fd = -1};
+    char why[NXR_DIRECTORY_WHY_NBYTES];
+
+    if (where->kind == NXR_WHERE_FOLDER) {
+        (void)nxr_folder_open(where->dir, &folder, why);
+    }
+    return folder;
+}
+
+bool nxr_attach_publishes(const struct nxr_where *where, const char *name)
+{
+    struct nxr_folder folder = publication_folder(where);
     bool does;
 
     pthread_mutex_lock(&nxr_job.lock);
-    does = publication_find(where, name) != NULL;
+    does = publication_find(where->text, &folder, name) != NULL;
     pthread_mutex_unlock(&nxr_job.lock);
+    nxr_folder_close(&folder);
     return does;
 }
 
@@ -143,9 +170,9 @@ static void publication_free(struct publication *publication)
         nxr_etcd_lease_end(publication->lease);
     }
     if (publication->lock_fd >= 0) {
-        nxr_directory_release(publication->where.dir, publication->entry.name,
-                              publication->lock_fd);
+        nxr_directory_release(&publication->folder, publication->entry.name, publication->lock_fd);
     }
+    nxr_folder_close(&publication->folder);
     explicit_bzero(publication->secret, sizeof(publication->secret));
     free(publication->text);
     free(publication);
@@ -163,7 +190,7 @@ static struct publication *publication_new(const struct nxr_where *where, const 
         free(publication);
         return NULL;
     }
-    publication->lock_fd = -1;
+    publication->lock_fd = publication->folder.fd = -1;
     (void)nxr_where_parse(publication->text, &publication->where);
     nxr_entry_make(&nxr_job.card.head, name, schema, socket, &publication->entry);
     memcpy(publication->schema, schema, strlen(schema) + 1);
@@ -176,7 +203,8 @@ static bool publication_reserve(struct publication *publication)
     bool is_free;
 
     pthread_mutex_lock(&nxr_job.lock);
-    is_free = publication_find(publication->text, publication->entry.name) == NULL;
+    is_free =
+        publication_find(publication->text, &publication->folder, publication->entry.name) == NULL;
     if (is_free) {
         nxr_list_append(&publications, &publication->link);
         nxr_job.n_published++;
@@ -303,7 +331,7 @@ static int publication_begin_in_folder(struct publication *publication,
                                        char why[NXR_DIRECTORY_WHY_NBYTES])
 {
     struct nxr_entry *entry = &publication->entry;
-    int status = nxr_directory_claim(publication->where.dir, entry->name, publication->secret,
+    int status = nxr_directory_claim(&publication->folder, entry->name, publication->secret,
                                      &publication->lock_fd, why);
 
     if (status != NIXL_OK) {
@@ -320,7 +348,7 @@ static int publication_begin_in_folder(struct publication *publication,
         return status;
     }
     nxr_entry_prove(entry, publication->secret);
-    return nxr_directory_write(publication->where.dir, entry, why);
+    return nxr_directory_write(&publication->folder, entry, why);
 }
 
 static int publication_begin(struct publication *publication, char why[NXR_DIRECTORY_WHY_NBYTES])
@@ -368,6 +396,12 @@ int nxr_attach_check(const char *operation, const char *text, const char *name, 
     return NIXL_OK;
 }
 
+static int fail_to_publish(int status, const char *where, const char *name, const char *why)
+{
+    return nxr_fail(status, "nixl_publish", -1, "", 0, "cannot publish '%s' in %s: %s", name, where,
+                    why);
+}
+
 int nixl_publish(const char *where, const char *name, const char *schema)
 {
     static const char operation[] = "nixl_publish";
@@ -383,6 +417,13 @@ int nixl_publish(const char *where, const char *name, const char *schema)
     if (publication == NULL) {
         return nxr_fail(NIXL_E_NO_MEMORY, operation, -1, "", 0, "no memory for a publication");
     }
+    if (place.kind == NXR_WHERE_FOLDER) {
+        status = nxr_folder_open(publication->where.dir, &publication->folder, why);
+    }
+    if (status != NIXL_OK) {
+        publication_free(publication);
+        return fail_to_publish(status, where, name, why);
+    }
     if (!publication_reserve(publication)) {
         publication_free(publication);
         return nxr_fail(NIXL_E_IN_USE, operation, -1, "", 0,
@@ -397,8 +438,7 @@ int nixl_publish(const char *where, const char *name, const char *schema)
     pthread_mutex_unlock(&nxr_job.lock);
     if (status != NIXL_OK) {
         publication_free(publication);
-        return nxr_fail(status, operation, -1, "", 0, "cannot publish '%s' in %s: %s", name, where,
-                        why);
+        return fail_to_publish(status, where, name, why);
     }
     return NIXL_OK;
 }
@@ -415,20 +455,23 @@ int nixl_unpublish(const char *where, const char *name)
     static const char operation[] = "nixl_unpublish";
     struct publication *publication;
     const char *schema = NULL;
+    struct nxr_folder folder;
     struct nxr_where place;
     int status = nxr_attach_check(operation, where, name, &schema, &place);
 
     if (status != NIXL_OK) {
         return status;
     }
+    folder = publication_folder(&place);
     pthread_mutex_lock(&nxr_job.lock);
-    publication = publication_find(where, name);
+    publication = publication_find(where, &folder, name);
     if (publication != NULL && publication->is_published) {
         publication_close(publication);
     } else {
         publication = NULL;
     }
     pthread_mutex_unlock(&nxr_job.lock);
+    nxr_folder_close(&folder);
     if (publication == NULL) {
         return fail_not_published(operation, where, name);
     }
@@ -460,6 +503,7 @@ int nixl_publish_query(const char *where, const char *name, char *text, size_t t
     static const char operation[] = "nixl_publish_query";
     const struct publication *publication;
     const char *schema = NULL;
+    struct nxr_folder folder;
     struct nxr_where place;
     int status = nxr_attach_check(operation, where, name, &schema, &place), needed = -1;
 
@@ -469,14 +513,16 @@ int nixl_publish_query(const char *where, const char *name, char *text, size_t t
     if (text == NULL) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "text is NULL");
     }
+    folder = publication_folder(&place);
     pthread_mutex_lock(&nxr_job.lock);
-    publication = publication_find(where, name);
+    publication = publication_find(where, &folder, name);
     if (publication != NULL && publication->is_published) {
         needed = place.kind != NXR_WHERE_PORT
                      ? snprintf(text, text_nbytes, "%s", where)
                      : publication_tell_port(publication, text, text_nbytes);
     }
     pthread_mutex_unlock(&nxr_job.lock);
+    nxr_folder_close(&folder);
     if (needed < 0) {
         return fail_not_published(operation, where, name);
     }

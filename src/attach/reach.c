@@ -345,7 +345,7 @@ int nxr_reach_find(struct nxr_attempt *attempt)
 {
     int status = NIXL_OK;
 
-    if (nxr_attach_publishes(attempt->where.text, attempt->name)) {
+    if (nxr_attach_publishes(&attempt->where, attempt->name)) {
         NXR_SAY(attempt, "this process itself has published the name");
         return nxr_attempt_refuse(attempt, NIXL_E_INVALID_ARG);
     }

@@ -511,3 +511,38 @@ void attach_calls_serve(int rank)
     remove_directory(&own);
     give_turn(rank);
 }
+
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+/* Publish in the folder where this process is, and leave it. */
+static void publish_and_leave(const char *dir, const char *name)
+{
+    MPT_EQ(chdir(dir), 0);
+    MPT_OK(nixl_publish("file:.", name, NULL));
+    MPT_EQ(chdir("/"), 0);
+}
+
+void attach_calls_paths(const char *where, const char *name)
+{
+    const char *dir = where + strlen("file:");
+    char slash[300], link[300], text[300];
+
+    snprintf(slash, sizeof(slash), "%s/", where);
+    snprintf(link, sizeof(link), "%s.link", where);
+    MPT_OK(nixl_publish(where, name, NULL));
+    MPT_EQ(nixl_publish(slash, name, NULL), NIXL_E_IN_USE);
+    MPT_EQ(nixl_publish(link, name, NULL), NIXL_E_IN_USE);
+    MPT_OK(nixl_publish_query(slash, name, text, sizeof(text)));
+    puts("published");
+    fflush(stdout);
+    while (getchar() != '\n') {
+    }
+    MPT_OK(nixl_unpublish(link, name));
+    MPT_EQ(nixl_unpublish(where, name), NIXL_E_NOT_FOUND);
+    publish_and_leave(dir, name);
+    MPT_EQ(nixl_unpublish("file:./", name), NIXL_E_NOT_FOUND);
+    MPT_OK(nixl_unpublish("file:.", name));
+    publish_and_leave(dir, name);
+    MPT_OK(nixl_unpublish(where, name));
+    publish_and_leave(dir, name); /* nixl_finalize() removes it */
+}

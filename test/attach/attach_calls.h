@@ -10,4 +10,10 @@
 void attach_calls_visit(int rank);
 void attach_calls_serve(int rank);
 
+/*
+ * A folder is one, whatever path names it; the link beside it leads there. Publishes the name by
+ * several paths, says "published", waits for a line, and unpublishes from elsewhere.
+ */
+void attach_calls_paths(const char *where, const char *name);
+
 #endif

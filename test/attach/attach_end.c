@@ -18,6 +18,7 @@
  *     stopped  attach, stop the publisher, detach; continue it, attach, stop it, and detach in two
  *              threads, one of which does not wait; continue it
  *     names    print the names that are published there
+ *     paths    publish in a folder by several paths, a relative one among them, and leave it
  *     refusals calls with arguments that are not allowed
  * Under a launcher each rank publishes NAME.RANK, and attaches to NAME.0 and to NAME.1. A publisher
  * prints where others attach to it.
@@ -561,6 +562,8 @@ int main(int argc, char **argv)
         stopped();
     } else if (strcmp(what, "names") == 0) {
         names();
+    } else if (strcmp(what, "paths") == 0) {
+        attach_calls_paths(where, name);
     } else if (strcmp(what, "refusals") == 0) {
         refusals();
     } else {

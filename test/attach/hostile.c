@@ -325,14 +325,16 @@ static int stand_in(union nxr_intro_message *message)
     struct timeval patience = {.tv_sec = MPT_PATIENCE / MPT_S};
     char why[NXR_DIRECTORY_WHY_NBYTES];
     unsigned char nonce[NXR_NONCE_NBYTES] = {1, 2, 3};
+    struct nxr_folder folder;
     int lock, fd;
 
     MPT_OK(nxr_local_socket_listen(NXR_INTRO_SOCKET, nonce, &stand));
     MPT_EQ(fcntl(stand.fds[0], F_SETFL, 0), 0); /* it blocks */
-    MPT_OK(nxr_directory_claim(where.dir, name, secret, &lock, why));
+    MPT_OK(nxr_folder_open(where.dir, &folder, why));
+    MPT_OK(nxr_directory_claim(&folder, name, secret, &lock, why));
     nxr_entry_make(&nxr_job.card.head, name, schema, nonce, &entry);
     nxr_entry_prove(&entry, secret);
-    MPT_OK(nxr_directory_write(where.dir, &entry, why));
+    MPT_OK(nxr_directory_write(&folder, &entry, why));
     puts("published");
     fflush(stdout);
     fd = accept(stand.fds[0], NULL, NULL);

@@ -87,6 +87,13 @@ begin serve "$end" serve "$where" name 1
 line serve '^published'
 cp "$dir/name.entry" "$scratch/new.entry"
 
+ln -s "$dir" "$dir.link"
+begin paths "$end" paths "$where" way
+line paths '^published'
+verdict "$(says "^-11: .*has published the name and lives" "$end" publish "$where" way ""
+    echo >&8; passed paths; ls "$dir" | grep way)" \
+    "a folder is one by all its paths, and what was published in it goes wherever the process is"
+
 # ---- entries that somebody has changed -------------------------------------------------------------------
 
 # changed WHAT: nobody attaches by the entry as it is now
