@@ -110,7 +110,10 @@ const char *rank_name(const struct rank *rank);
 /* Find and test the programs of the apps. Returns 0, or an exit code after a line on stderr. */
 int rank_check_programs(const struct launch_app *apps, int n_apps);
 
-/* Start all ranks of the space. Returns 0, or an exit code after a line on stderr. */
+/*
+ * Start all ranks of the space. Returns 0, or an exit code after a line on stderr: then ranks before
+ * the one that cannot be started may run, the others count as ended.
+ */
 int rank_start_all(struct space *space);
 
 /*

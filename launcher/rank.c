@@ -244,18 +244,6 @@ static int rank_start(struct rank *rank)
     return rc == 0 ? 0 : LAUNCH_EXIT_FAILED;
 }
 
-int rank_start_all(struct space *space)
-{
-    for (int i = 0; i < space->n_ranks; i++) {
-        int exit_code = rank_start(&space->ranks[i]);
-
-        if (exit_code != 0) {
-            return exit_code;
-        }
-    }
-    return 0;
-}
-
 /* Close a stream of the former process. False: its sink has no room for what is left. */
 static bool rank_close_stream(struct stream *stream)
 {
@@ -264,6 +252,45 @@ static bool rank_close_stream(struct stream *stream)
         stream_finish(stream); /* what has left its group may hold it open */
     }
     return !stream_is_open(stream);
+}
+
+static void rank_is_over(struct rank *rank)
+{
+    if (rank->state == RANK_ENDED) {
+        return;
+    }
+    rank->state = RANK_ENDED;
+    rank->ended_ns = nxr_now_ns();
+    rank->space->n_live--;
+    session.n_live--;
+    inlet_close(&rank->inlet);
+    input_continue();
+    meet_rank_ended(rank);
+}
+
+/* The ranks of the space from `first` on are not going to be started. */
+static void rank_give_up(struct space *space, int first)
+{
+    for (int i = first; i < space->n_ranks; i++) {
+        struct rank *rank = &space->ranks[i];
+
+        rank_close_stream(&rank->streams[0]); /* no process has the other end */
+        rank_close_stream(&rank->streams[1]);
+        rank_is_over(rank);
+    }
+}
+
+int rank_start_all(struct space *space)
+{
+    for (int i = 0; i < space->n_ranks; i++) {
+        int exit_code = rank_start(&space->ranks[i]);
+
+        if (exit_code != 0) {
+            rank_give_up(space, i);
+            return exit_code;
+        }
+    }
+    return 0;
 }
 
 int rank_start_again(struct rank *rank)
@@ -289,20 +316,6 @@ int rank_start_again(struct rank *rank)
 }
 
 /* ---- reports of the guardian ----------------------------------------------------------------- */
-
-static void rank_is_over(struct rank *rank)
-{
-    if (rank->state == RANK_ENDED) {
-        return;
-    }
-    rank->state = RANK_ENDED;
-    rank->ended_ns = nxr_now_ns();
-    rank->space->n_live--;
-    session.n_live--;
-    inlet_close(&rank->inlet);
-    input_continue();
-    meet_rank_ended(rank);
-}
 
 static void rank_on_started(int id, pid_t pid)
 {

@@ -177,6 +177,7 @@ static pmix_status_t space_register(struct space *space)
     void *list = PMIx_Info_list_start();
     pmix_data_array_t info = {0};
     pmix_status_t status;
+    int n_asked = 0;
     sem_t done;
 
     add_job_keys(space, list, ranks);
@@ -197,8 +198,9 @@ static pmix_status_t space_register(struct space *space)
         pmix_proc_t proc = rank_proc(&space->ranks[i]);
 
         status = PMIx_server_register_client(&proc, geteuid(), getegid(), NULL, registered, &done);
+        n_asked += status == PMIX_SUCCESS;
     }
-    for (int i = 0; i < space->n_ranks && status == PMIX_SUCCESS; i++) {
+    for (int i = 0; i < n_asked; i++) { /* also after a failure: `done` is on our stack */
         sem_wait(&done);
     }
     PMIX_DATA_ARRAY_DESTRUCT(&info);
@@ -230,6 +232,16 @@ static void space_make_ranks(struct space *space)
     }
 }
 
+/* No rank of the space is going to be started. */
+static void space_give_up(struct space *space)
+{
+    session.n_live -= space->n_live;
+    space->n_live = 0;
+    for (int i = 0; i < space->n_ranks; i++) {
+        space->ranks[i].state = RANK_ENDED;
+    }
+}
+
 struct space *space_make(const struct launch_app *apps, int n_apps,
                          const struct launch_place *places, const pmix_proc_t *parent)
 {
@@ -258,6 +270,7 @@ struct space *space_make(const struct launch_app *apps, int n_apps,
     status = space_register(space);
     if (status != PMIX_SUCCESS) {
         sink_say("PMIx refused the job: %s", PMIx_Error_string(status));
+        space_give_up(space);
         return NULL;
     }
     return space;

@@ -99,6 +99,20 @@ static void run_badspawn(int argc, char **argv)
     fence();
 }
 
+/* Two spawns of which one rank cannot be started, the first and the second. */
+static void run_halfspawn(int argc, char **argv)
+{
+    pmix_nspace_t nspace;
+
+    (void)argc;
+    (void)argv;
+    if (self.rank == 0) {
+        CHECK_STATUS(spawn("sleep", "1000", nspace), PMIX_ERR_JOB_FAILED_TO_LAUNCH);
+        CHECK_STATUS(spawn("sleep", "1000", nspace), PMIX_ERR_JOB_FAILED_TO_LAUNCH);
+    }
+    fence();
+}
+
 /* ---- groups ---------------------------------------------------------------------------------- */
 
 static void run_group(int argc, char **argv)
@@ -205,8 +219,9 @@ static void run_query(int argc, char **argv)
 int main(int argc, char **argv)
 {
     static const struct service services[] = {
-        {"spawn", run_spawn}, {"child", run_child}, {"badspawn", run_badspawn},
-        {"group", run_group}, {"kill", run_kill},   {"query", run_query},
+        {"spawn", run_spawn},         {"child", run_child}, {"badspawn", run_badspawn},
+        {"halfspawn", run_halfspawn}, {"group", run_group}, {"kill", run_kill},
+        {"query", run_query},
     };
 
     return client_main(argc, argv, services, sizeof(services) / sizeof(services[0]));

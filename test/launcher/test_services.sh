@@ -30,6 +30,13 @@ gives 0 "spawn, connect, fence across, disconnect, event at the end" -np 2 "$job
 result $? "both children wrote their line" "$work/out"
 gives 0 "a spawn of a program that is not there fails alone" -np 2 "$jobs" badspawn
 has "$work/err" "cannot run '/nowhere/program'" "and says so"
+mkdir -p "$work/half/job1.rank.0.out" "$work/half/job2.rank.1.err"
+limit=60
+gives 0 "a spawn of which one rank has no output file fails alone" -np 2 --timeout 30 \
+    --output-dir "$work/half" "$jobs" halfspawn
+has "$work/err" 'cannot open .*/job1\.rank\.0\.out: Is a directory' "and says so of the first"
+has "$work/err" 'cannot open .*/job2\.rank\.1\.err: Is a directory' "and of the second"
+limit=300
 gives 0 "a group with a context id" -np 4 "$jobs" group
 gives 0 "job control kills a rank and the job goes on" -np 3 "$jobs" kill
 gives 0 "the process table has the right pids" -np 3 "$jobs" query
