@@ -83,9 +83,9 @@ static bool raise_limits(const struct launch_job *job)
 
 static void local_linger(struct loop_timer *timer)
 {
+    guardian_kill_all(); /* each time: the children of what it kills become the guardian's */
     if (!is_lingering) {
         is_lingering = true;
-        guardian_kill_all();
     } else {
         for (int i = 0; i < session.n_ranks; i++) {
             stream_finish(&session.ranks[i]->streams[0]);

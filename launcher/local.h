@@ -111,8 +111,8 @@ const char *rank_name(const struct rank *rank);
 int rank_check_programs(const struct launch_app *apps, int n_apps);
 
 /*
- * Start all ranks of the space. Returns 0, or an exit code after a line on stderr: then ranks before
- * the one that cannot be started may run, the others count as ended.
+ * Start all ranks of the space. Returns 0, or an exit code after a line on stderr: then the ranks
+ * before the one that cannot be started may run, the others count as ended.
  */
 int rank_start_all(struct space *space);
 

@@ -55,6 +55,23 @@ done
 [ "$rc" = 0 ] && grep -qx late "$work/out"
 result $? "output of a process that a rank left behind is not lost (attempt $try)" "$work/out"
 
+# Much memory makes the first one end slowly: its children are not yet the guardian's when it is
+# killed.
+cat >"$work/leave.py" <<'EOF'
+import os, signal
+if os.fork() == 0:
+    held = b"x" * (200 << 20)
+    for i in range(2):
+        if os.fork() == 0:
+            os.execlp("yes", "yes")
+    os.write(3, b"ready\n")
+    signal.pause()
+EOF
+timeout -k 5 60 "$nixlrun" --timeout 30 -np 1 sh -c '
+    { ready=$(python3 "$0" 3>&1 1>&4 | head -n 1); } 4>&1
+    [ "$ready" = ready ]' "$work/leave.py" >/dev/null 2>"$work/err" </dev/null
+result $? "children of a process that a rank left behind end, too" "$work/err"
+
 gives 0 "--tag-output" -np 2 --tag-output sh -c 'printf "a\nb\n"; echo c >&2'
 [ "$(sort "$work/out" | tr '\n' '|')" = "[0] a|[0] b|[1] a|[1] b|" ] &&
     [ "$(sort "$work/err" | tr '\n' '|')" = "[0] c|[1] c|" ]
