@@ -12,6 +12,7 @@
 #include "launcher/environ.h"
 #include "launcher/foundation.h"
 #include "launcher/guardian.h"
+#include "launcher/line.h"
 #include "launcher/processes.h"
 #include "launcher/pty.h"
 #include "launcher/server.h"
@@ -29,6 +30,7 @@
 
 #define FDS_PER_RANK   4  /* pipes of both outputs, PMIx's socket, the observation page */
 #define FDS_OF_OUR_OWN 32 /* about 20, and what the start of a rank has open for a moment */
+#define FDS_OF_METRICS 20 /* its 16 connections, and what it listens and waits with */
 #define LINGER_NS      (500 * NXR_MS)
 
 #define PMIX_FILE_NBYTES (4u << 20) /* what it shares with the ranks, up to 4.2 */
@@ -57,14 +59,25 @@ static rlim_t raise_limit(int resource)
     return limit.rlim_cur;
 }
 
+/* How many descriptors nixlrun needs for the job. */
+static rlim_t count_fds(const struct launch_job *job)
+{
+    rlim_t per_rank = FDS_PER_RANK + (job->stdin_mode == STDIN_ALL);
+
+    if (job->output_dir != NULL && (line_is_decorated(job) || job->pty == PTY_YES)) {
+        per_rank += 2; /* nixlrun writes the files itself */
+    }
+    return (rlim_t)job->np * per_rank + FDS_OF_OUR_OWN +
+           (job->metrics != NULL ? FDS_OF_METRICS : 0);
+}
+
 /*
  * If a PMIx server runs out of descriptors, or of room in its files, ranks wait until their
  * timeout. False after a line on stderr.
  */
 static bool raise_limits(const struct launch_job *job)
 {
-    rlim_t per_rank = FDS_PER_RANK + (job->stdin_mode == STDIN_ALL);
-    rlim_t needed = (rlim_t)job->np * per_rank + FDS_OF_OUR_OWN;
+    rlim_t needed = count_fds(job);
     rlim_t fds = raise_limit(RLIMIT_NOFILE), file = raise_limit(RLIMIT_FSIZE);
 
     if (fds < needed) {
@@ -78,6 +91,7 @@ static bool raise_limits(const struct launch_job *job)
                  PMIX_FILE_NBYTES, (unsigned long long)file);
         return false;
     }
+    session.n_spare_fds = fds - needed;
     return true;
 }
 

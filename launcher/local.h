@@ -81,7 +81,8 @@ struct session {
     int n_spaces;
     struct rank **ranks; /* by id */
     int n_ranks;
-    int n_live; /* not ended, over all spaces */
+    int n_live;         /* not ended, over all spaces */
+    size_t n_spare_fds; /* descriptors that we may open beyond those which the job needs */
 };
 
 extern struct session session;

@@ -231,14 +231,22 @@ void meet_rank_left(struct rank *rank)
 
 /*
  * Keep the page of a process in whose place the rank has another one now: what it has counted and
- * traced is told at the end. Of all ranks together the last ones are kept.
+ * traced is told at the end. Of all ranks together the last ones are kept, as many as the limit of
+ * descriptors allows.
  */
 static void meet_keep_former(int fd)
 {
     static int former[64];
     static size_t n_former;
-    int *place = &former[n_former++ % (sizeof(former) / sizeof(former[0]))];
+    size_t n_places = sizeof(former) / sizeof(former[0]);
+    int *place;
 
+    n_places = session.n_spare_fds < n_places ? session.n_spare_fds : n_places;
+    if (n_places == 0) {
+        close(fd);
+        return;
+    }
+    place = &former[n_former++ % n_places];
     if (*place > 0) {
         close(*place);
     }

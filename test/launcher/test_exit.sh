@@ -31,6 +31,16 @@ has "$work/err" '^nixlrun: 16 ranks need [0-9]+ file descriptors of nixlrun, the
 result $? "in one line" "$work/err"
 timeout -k 5 "$limit" prlimit --nofile=64 "$nixlrun" -np 8 "$events" quick >"$work/out" 2>"$work/err" </dev/null
 result $? "as few as are enough" "$work/out" "$work/err"
+limited() {
+    timeout -k 5 60 prlimit --nofile="$1" "$nixlrun" --timeout 30 -np 8 -l \
+        --output-dir "$work/limited" "$events" quick >"$work/out" 2>"$work/err" </dev/null
+}
+limited 79
+[ $? = 1 ]
+result $? "files that nixlrun writes need more" "$work/out" "$work/err"
+has "$work/err" '^nixlrun: 8 ranks need 80 file descriptors' "which is told"
+limited 80
+result $? "with these the job runs" "$work/out" "$work/err"
 
 # Memory files count against the limit of file sizes, too; its signal would end nixlrun or a rank.
 timeout -k 5 "$limit" prlimit --fsize=1000000:1000000 "$nixlrun" -np 2 true >"$work/out" 2>"$work/err" </dev/null
