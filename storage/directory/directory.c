@@ -74,7 +74,7 @@ static int put_whole(struct nxr_object_io *io, const char **what_p)
 
 static void do_put(struct nxr_object_io *io)
 {
-    const char *what;
+    const char *what = "";
     int error = -NXR_OPENED_TRY(&io->store->opened, put_whole(io, &what));
 
     nxr_directory_fail(io, what, error);
