@@ -89,6 +89,7 @@ struct nxr_peer {
     struct nxr_peer *_Atomic next; /* of the attached; stays when it is taken out of the list */
     _Atomic uint32_t n_requests;   /* if it is counted: handles of requests that concern it */
     bool is_counted;               /* it may be freed before the last finalize */
+    atomic_bool is_out; /* it has ended, and was found to use no memory of this process any more */
 
     /* Everything below: job.lock. */
     int rings_fd;                 /* the page of `in`, if it has one of its own; else -1 */
@@ -411,6 +412,17 @@ bool nxr_peer_is_gone(int rank);
 
 /* The same for holders of job.lock. */
 bool nxr_peer_is_gone_locked(struct nxr_peer *peer);
+
+/*
+ * Has the process of that number ended for this one, and is it known that no thread of it uses
+ * memory of this one any more? One that is lost may go on for a while: its service thread dies
+ * before the others do, and one that is detached lives. On another host it never uses that memory
+ * itself. Any thread; true from when nxr_rank_look_out_locked() has found it.
+ */
+bool nxr_rank_is_out(int rank);
+
+/* Find it out; then as nxr_rank_is_out(). Caller holds job.lock. */
+bool nxr_rank_look_out_locked(int rank);
 
 /*
  * Is it known that no connection can be made to a peer that did not answer `within` that time? If

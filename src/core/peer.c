@@ -277,6 +277,27 @@ bool nxr_peer_is_gone(int rank)
     return is_gone;
 }
 
+bool nxr_rank_is_out(int rank)
+{
+    const struct nxr_peer *peer = nxr_is_rank(rank) ? nxr_peer_find(rank) : NULL;
+
+    return peer != NULL ? atomic_load_explicit(&peer->is_out, memory_order_acquire)
+                        : nxr_attached_was(rank);
+}
+
+bool nxr_rank_look_out_locked(int rank)
+{
+    struct nxr_peer *peer = nxr_is_rank(rank) ? nxr_peer_find(rank) : NULL;
+
+    if (peer != NULL && nxr_peer_is_lost(peer) && !atomic_load(&peer->is_out) &&
+        (!nxr_peer_is_local(peer) || atomic_load(&peer->control->life) == NXR_LIFE_FINISHED ||
+         (nxr_peer_is_attached(peer) && atomic_load(&peer->in.credit->is_out)) ||
+         nxr_peer_is_gone_locked(peer))) {
+        atomic_store_explicit(&peer->is_out, true, memory_order_release);
+    }
+    return nxr_rank_is_out(rank);
+}
+
 bool nxr_peer_is_unconnected(const struct nxr_peer *peer, const char *within, char *why,
                              size_t why_nbytes)
 {

@@ -125,8 +125,8 @@ void nxr_lent_shut(struct nxr_lent *lent, enum nixl_grant_state state);
 bool nxr_lent_look(struct nxr_lent *lent);
 void nxr_lent_look_all(void); /* takes the lock */
 
-/* What nxr_lent_look() has returned: have it looked at again from time to time. */
-void nxr_lent_watch(bool is_shut);
+/* What nxr_lent_look() has returned: have all looked at again from time to time. */
+void nxr_lent_watch(bool must);
 
 /* The owner's number of a user that is inside; -1: nobody is. Caller holds the lock. */
 int nxr_lent_user(const struct nxr_lent *lent, uint32_t *n_users_p);

@@ -2,7 +2,8 @@
 /*
  * How what this rank has lent ends: the door is shut first, then those inside are waited for, and
  * the lost ones are put out. Nothing polls: a thread that waits for the request looks at the
- * places, users wake it when they leave, and deaths and the service thread's timer do the rest.
+ * places, users wake it when they leave, and deaths and the service thread's timer do the rest. A
+ * user that is lost is inside until no thread of its process can move bytes any more.
  * Lock: lent_lock.
  */
 #include "config.h"
@@ -15,11 +16,14 @@
 
 #include <stdio.h>
 
-/* How often a grant that is shut with users inside is looked at, if nobody waits for it. */
+/*
+ * How often a grant that is shut with users inside is looked at, if nobody waits for it, and one
+ * with a lost user inside.
+ */
 #define LOOK_EVERY_NS (20 * NXR_MS)
 
 static _Atomic int64_t next_end = INT64_MAX; /* lower bound of when a grant expires */
-static _Atomic bool any_is_shut;             /* with users inside */
+static _Atomic bool must_look;               /* at one of these */
 
 bool nxr_lent_expires(struct nxr_lent *lent, int64_t at)
 {
@@ -41,10 +45,15 @@ void nxr_lent_shut(struct nxr_lent *lent, enum nixl_grant_state state)
     }
 }
 
-/* The user has ended, or there was never one of that number. */
-static bool user_is_gone(int user)
+static bool user_is_known(int user)
 {
-    return user < 0 || (unsigned)user >= nxr_n_numbers() || nxr_rank_is_lost(user);
+    return user >= 0 && (unsigned)user < nxr_n_numbers();
+}
+
+/* The user of a place; -1: nobody, or one that finds its turn over. */
+static int lent_place_user(const struct nxr_lent *lent, uint64_t place)
+{
+    return place >> 32 != lent->turn || place == 0 ? -1 : nxr_grant_place_user(place);
 }
 
 int nxr_lent_user(const struct nxr_lent *lent, uint32_t *n_users_p)
@@ -56,16 +65,48 @@ int nxr_lent_user(const struct nxr_lent *lent, uint32_t *n_users_p)
     for (unsigned i = 0; i < NXR_GRANT_N_PLACES; i++) {
         uint64_t place = atomic_load(&record->places[i]);
         int user = nxr_grant_place_user(place);
+        bool is_gone = !user_is_known(user) || nxr_rank_is_out(user);
 
         if (place >> 32 != lent->turn || place == 0) {
             continue; /* empty, or of a user that finds its turn over */
         }
-        if (!user_is_gone(user) || !atomic_compare_exchange_strong(&record->places[i], &place, 0)) {
+        if (!is_gone || !atomic_compare_exchange_strong(&record->places[i], &place, 0)) {
             found = user;
             ++*n_users_p;
         }
     }
     return found;
+}
+
+/* Is a user inside that is lost? */
+static bool lent_has_lost(const struct nxr_lent *lent)
+{
+    const struct nxr_grant_record *record = nxr_lent_record(lent);
+
+    for (unsigned i = 0; i < NXR_GRANT_N_PLACES; i++) {
+        int user = lent_place_user(lent, atomic_load(&record->places[i]));
+
+        if (user_is_known(user) && nxr_rank_is_lost(user)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Put users out that are gone. Caller holds job.lock, too. */
+static void lent_put_out(const struct nxr_lent *lent)
+{
+    const struct nxr_grant_record *record = nxr_lent_record(lent);
+    uint32_t n_users;
+
+    for (unsigned i = 0; i < NXR_GRANT_N_PLACES; i++) {
+        int user = lent_place_user(lent, atomic_load(&record->places[i]));
+
+        if (user_is_known(user)) {
+            (void)nxr_rank_look_out_locked(user);
+        }
+    }
+    (void)nxr_lent_user(lent, &n_users);
 }
 
 /* With what the request ends; NIXL_INPROGRESS: the grant is open. */
@@ -108,9 +149,9 @@ bool nxr_lent_look(struct nxr_lent *lent)
     return false;
 }
 
-void nxr_lent_watch(bool is_shut)
+void nxr_lent_watch(bool must)
 {
-    if (is_shut && !atomic_exchange(&any_is_shut, true)) {
+    if (must && !atomic_exchange(&must_look, true)) {
         nxr_service_kick();
     }
 }
@@ -125,6 +166,22 @@ static bool lent_look_all(void)
         is_shut |= nxr_lent_look(nxr_list_entry(link, struct nxr_lent, link));
     }
     return is_shut;
+}
+
+/* Put the lost out of all, open ones too. Must they be looked at again? Caller holds both locks. */
+static bool lent_settle_all(void)
+{
+    struct nxr_list *link, *after;
+    bool must = false;
+
+    nxr_list_for_each (link, after, &nxr_lent_list) {
+        struct nxr_lent *lent = nxr_list_entry(link, struct nxr_lent, link);
+
+        lent_put_out(lent);
+        must |= lent_has_lost(lent);
+        must |= nxr_lent_look(lent);
+    }
+    return must;
 }
 
 void nxr_lent_look_all(void)
@@ -150,8 +207,8 @@ static void lent_req_look(struct nixl_req *req)
 
     pthread_mutex_lock(&nxr_lent_lock);
     lent = lent_of(req);
-    if (lent != NULL) {
-        (void)nxr_lent_look(lent);
+    if (lent != NULL && nxr_lent_look(lent)) {
+        nxr_lent_watch(lent_has_lost(lent)); /* this thread cannot find out when it is gone */
     }
     pthread_mutex_unlock(&nxr_lent_lock);
 }
@@ -186,9 +243,9 @@ static int64_t lent_tick(int64_t now)
 {
     int64_t next = atomic_load_explicit(&next_end, memory_order_relaxed);
     struct nxr_list *link, *after;
-    bool is_shut;
+    bool must;
 
-    if (now < next && !atomic_load(&any_is_shut)) {
+    if (now < next && !atomic_load(&must_look)) {
         return next;
     }
     next = INT64_MAX;
@@ -203,11 +260,11 @@ static int64_t lent_tick(int64_t now)
             nxr_lent_shut(lent, NIXL_GRANT_EXPIRED);
         }
     }
-    is_shut = lent_look_all();
-    atomic_store(&any_is_shut, is_shut);
+    must = lent_settle_all();
+    atomic_store(&must_look, must);
     atomic_store(&next_end, next);
     pthread_mutex_unlock(&nxr_lent_lock);
-    return is_shut && next > now + LOOK_EVERY_NS ? now + LOOK_EVERY_NS : next;
+    return must && next > now + LOOK_EVERY_NS ? now + LOOK_EVERY_NS : next;
 }
 
 static void lent_region_closing(const struct nixl_region *region)
@@ -227,19 +284,25 @@ static void lent_region_closing(const struct nixl_region *region)
     pthread_mutex_unlock(&nxr_lent_lock);
 }
 
-/* Put the dead out of open grants, too: later its number may be another process's. */
+/* Put it out of open grants, too: later its number may be another process's. */
 static void lent_death_known(const struct nxr_peer *peer)
 {
-    struct nxr_list *link, *after;
-    uint32_t n_users;
-
     (void)peer;
     pthread_mutex_lock(&nxr_lent_lock);
-    nxr_list_for_each (link, after, &nxr_lent_list) {
-        (void)nxr_lent_user(nxr_list_entry(link, struct nxr_lent, link), &n_users);
-    }
-    nxr_lent_watch(lent_look_all());
+    nxr_lent_watch(lent_settle_all());
     pthread_mutex_unlock(&nxr_lent_lock);
+}
+
+/* Its number becomes another process's: what is still inside of it then stays as that one's. */
+static void lent_peer_replaced(struct nxr_peer *peer)
+{
+    lent_death_known(peer);
+}
+
+/* A death that the program is not told of, since it has ended the attachment. */
+static void lent_peer_ended(struct nxr_peer *peer)
+{
+    nxr_lent_watch(peer->is_detached);
 }
 
 /* The event fd must be readable if one of these requests ends now. */
@@ -269,7 +332,7 @@ static void grants_quiesce(void)
     pthread_mutex_unlock(&nxr_lent_lock);
     nxr_lent_drop();
     atomic_store(&next_end, INT64_MAX);
-    atomic_store(&any_is_shut, false);
+    atomic_store(&must_look, false);
 }
 
 const struct nxr_subsystem nxr_grant_subsystem = {
@@ -279,7 +342,9 @@ const struct nxr_subsystem nxr_grant_subsystem = {
     .progress = nxr_leases_progress,
     .region_closing = lent_region_closing,
     .has_news = lent_has_news,
+    .peer_ended = lent_peer_ended,
     .death_known = lent_death_known,
+    .peer_replaced = lent_peer_replaced,
     .quiesce = grants_quiesce,
     .stop = nxr_grants_forget,
 };

@@ -2,7 +2,8 @@
 /*
  * Buffers that this rank exposes. Each has a request, which ends when its word has ended. Nothing
  * polls: a thread that waits for the request reads the word; the partner's signal wakes the waiter
- * and the event fd; deaths and the service thread's timer end the rest.
+ * and the event fd; deaths and the service thread's timer end the rest. A lost partner that has
+ * begun is waited for until no thread of its process can move bytes any more.
  *
  * Locks: exposed_lock guards the list of exposed buffers, the free slots and their requests; it
  * is taken inside job.lock, and requests are ended under it. table_lock serializes the creation of
@@ -44,6 +45,10 @@ static struct nxr_list exposed_list = {&exposed_list, &exposed_list};
 static struct nxr_list unused = {&unused, &unused}; /* the longest unused first */
 static _Atomic uint32_t n_exposed;
 static _Atomic int64_t next_expiry = INT64_MAX; /* lower bound of the first expiry */
+static _Atomic bool has_lost_partner;           /* that has begun, and may still move bytes */
+
+/* How often the service thread looks whether such a partner is gone. */
+#define LOST_LOOK_NS (20 * NXR_MS)
 
 static struct nxr_pair_slot *exposed_slot_of(const struct nxr_exposed_buffer *buffer)
 {
@@ -136,6 +141,21 @@ static int needed_rank(const struct nxr_exposed_buffer *buffer, uint64_t word)
                : atomic_load_explicit(&buffer->rank, memory_order_relaxed);
 }
 
+/* Is the partner lost, and does it move no bytes any more? One that has not begun never will. */
+static bool partner_is_over(uint64_t word, int rank)
+{
+    return nxr_pair_word_state(word) == NXR_PAIR_BEGUN ? nxr_rank_is_out(rank)
+                                                       : nxr_rank_is_lost(rank);
+}
+
+/* Have the service thread find out when the partner is gone, if it is lost. */
+static void watch_partner(int rank)
+{
+    if (nxr_rank_is_lost(rank) && !atomic_exchange(&has_lost_partner, true)) {
+        nxr_service_kick();
+    }
+}
+
 static void exposed_look(struct nxr_exposed_buffer *buffer)
 {
     for (;;) {
@@ -147,8 +167,12 @@ static void exposed_look(struct nxr_exposed_buffer *buffer)
             exposed_end(buffer, nxr_pair_status(word), (state & NXR_PAIR_TOUCHED) != 0, -1);
             return;
         }
+        if (!partner_is_over(word, rank)) {
+            watch_partner(rank);
+            return;
+        }
         /* What the dead rank still did is found by the next check. */
-        if (!nxr_rank_is_lost(rank) || try_end(buffer, word, NIXL_E_PEER_LOST, rank)) {
+        if (try_end(buffer, word, NIXL_E_PEER_LOST, rank)) {
             return;
         }
     }
@@ -219,7 +243,8 @@ static void expose_look(struct nixl_req *req)
     int rank = needed_rank(buffer, word);
     bool is_in_vain = state == NXR_PAIR_OPEN && expose_is_in_vain(req, rank);
 
-    if ((state & NXR_PAIR_ENDED) == 0 && !nxr_rank_is_lost(rank) && !is_in_vain) {
+    if ((state & NXR_PAIR_ENDED) == 0 && !partner_is_over(word, rank) && !is_in_vain) {
+        watch_partner(rank);
         return;
     }
     pthread_mutex_lock(&exposed_lock);
@@ -271,13 +296,33 @@ static void exposed_all_withdraw(const struct nixl_region *region)
     pthread_mutex_unlock(&exposed_lock);
 }
 
+/* End buffers of lost partners that are gone. Must be done again? Caller holds both locks. */
+static bool exposed_end_lost(void)
+{
+    struct nxr_list *link, *after;
+    bool must = false;
+
+    nxr_list_for_each (link, after, &exposed_list) {
+        struct nxr_exposed_buffer *buffer = nxr_list_entry(link, struct nxr_exposed_buffer, link);
+        uint64_t word = atomic_load_explicit(&exposed_slot_of(buffer)->word, memory_order_acquire);
+        int rank = needed_rank(buffer, word);
+
+        if (nxr_rank_is_lost(rank)) {
+            must |= !nxr_rank_look_out_locked(rank);
+            exposed_look(buffer);
+        }
+    }
+    return must;
+}
+
 /* End those whose lifetime is over; returns when to check next. Service thread, job.lock. */
 static int64_t exposed_all_tick(int64_t now)
 {
     int64_t next = atomic_load_explicit(&next_expiry, memory_order_relaxed);
     struct nxr_list *link, *after;
+    bool must = atomic_load(&has_lost_partner);
 
-    if (now < next) {
+    if (now < next && !must) {
         return next;
     }
     next = INT64_MAX;
@@ -291,9 +336,13 @@ static int64_t exposed_all_tick(int64_t now)
             buffer->expires_at = INT64_MAX; /* a partner began in time */
         }
     }
+    if (must) {
+        must = exposed_end_lost();
+        atomic_store(&has_lost_partner, must);
+    }
     atomic_store(&next_expiry, next);
     pthread_mutex_unlock(&exposed_lock);
-    return next;
+    return must && next > now + LOST_LOOK_NS ? now + LOST_LOOK_NS : next;
 }
 
 /* The last finalize: end all of them. */
@@ -313,6 +362,7 @@ static void exposed_all_stop(void)
     exposed_slots = NULL; /* the region is closed with all others */
     nxr_list_init(&unused);
     atomic_store(&next_expiry, INT64_MAX);
+    atomic_store(&has_lost_partner, false);
     pthread_mutex_unlock(&exposed_lock);
 }
 
@@ -511,8 +561,22 @@ int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size
 
 static void pair_death_known(const struct nxr_peer *peer)
 {
-    (void)peer;
+    (void)nxr_rank_look_out_locked(peer->rank);
     exposed_all_look();
+}
+
+/* Its number becomes another process's: what it still moves then counts as that one's. */
+static void pair_peer_replaced(struct nxr_peer *peer)
+{
+    pair_death_known(peer);
+}
+
+/* A death that the program is not told of, since it has ended the attachment. */
+static void pair_peer_ended(struct nxr_peer *peer)
+{
+    if (peer->is_detached && atomic_load_explicit(&n_exposed, memory_order_relaxed) != 0) {
+        watch_partner(peer->rank);
+    }
 }
 
 /* The event fd must be readable if one of these requests ends now. */
@@ -527,7 +591,9 @@ const struct nxr_subsystem nxr_pair_subsystem = {
     .tick = exposed_all_tick,
     .region_closing = exposed_all_withdraw,
     .has_news = pair_has_news,
+    .peer_ended = pair_peer_ended,
     .death_known = pair_death_known,
+    .peer_replaced = pair_peer_replaced,
     .quiesce = exposed_all_stop,
     .stop = nxr_pair_handles_drop,
 };

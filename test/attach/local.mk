@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Processes that are started separately, and attach to each other.
 EXTRA_PROGRAMS += %D%/attach_end %D%/attach_jobs %D%/attach_team %D%/confined %D%/hostile \
-	%D%/attach_channel %D%/attach_gpu
+	%D%/attach_channel %D%/attach_gpu %D%/attach_lend
 %C%_attach_end_SOURCES = %D%/attach_calls.c %D%/attach_calls.h %D%/attach_end.c \
 	%D%/attach_figures.c %D%/attach_figures.h
 %C%_attach_end_LDFLAGS = $(mp_link)
@@ -16,6 +16,8 @@ EXTRA_PROGRAMS += %D%/attach_end %D%/attach_jobs %D%/attach_team %D%/confined %D
 %C%_attach_channel_LDADD = $(mp_libs)
 %C%_attach_gpu_LDFLAGS = $(mp_link)
 %C%_attach_gpu_LDADD = $(mp_libs)
+%C%_attach_lend_LDFLAGS = $(mp_link)
+%C%_attach_lend_LDADD = $(mp_libs)
 %C%_hostile_LDFLAGS = $(mp_link)
 %C%_hostile_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 dist_check_SCRIPTS += %D%/test_attach.sh %D%/test_containers.sh %D%/test_etcd.sh %D%/test_hosts.sh %D%/test_jobs.sh %D%/test_nat.sh %D%/test_port.sh %D%/test_shared.sh %D%/test_team.sh \

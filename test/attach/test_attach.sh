@@ -3,7 +3,7 @@
 # Processes that are started separately attach to each other: by hand, and two jobs of nixlrun. Refusals,
 # deaths, and a thousand attachments. Usage: test_attach.sh; finds the trees by top_srcdir and
 # top_builddir. Prints TAP.
-# needs: test/attach/attach_end test/attach/hostile
+# needs: test/attach/attach_end test/attach/attach_lend test/attach/hostile
 set -u
 . "${top_srcdir:-$(dirname "$0")/../..}/test/tap.sh"
 . "${top_srcdir:-$(dirname "$0")/../..}/test/attach/lib.sh"
@@ -164,6 +164,13 @@ begin serve "$end" serve "$where" stop 2
 line serve '^published'
 verdict "$(says 'another call has ended the wait' "$end" stopped "$where" stop "$(pid_in serve)"
     passed serve; left_over)" "a publisher that is stopped delays nobody, and goes on later"
+
+for what in grant pair; do
+    begin lend "$build/test/attach/attach_lend" lend "$where" loan $what
+    verdict "$(line lend '^published'
+        says 'mptest: passed' "$build/test/attach/attach_lend" borrow "$where" loan $what
+        passed lend; left_over)" "memory is not given back while a detached process is stopped in it: $what"
+done
 
 begin serve "$end" serve "$where" many 1500
 verdict "$(says 'mptest: passed' "$end" cycle "$where" many 500; line serve '^settled'
