@@ -23,7 +23,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINGER_NS (500 * NXR_MS)
+#define FDS_PER_RANK 3  /* both output files, the copy of the observation page */
+#define SPARE_FDS    64 /* about 20, and those of --metrics */
+#define LINGER_NS    (500 * NXR_MS)
 
 struct foreign_run foreign;
 static struct inlet inlet;
@@ -129,6 +131,27 @@ static void foreign_serve(void)
     }
 }
 
+/*
+ * nixlrun opens the output files of a rank when the rank writes: without a descriptor its output
+ * would be lost. False after a line on stderr.
+ */
+static bool foreign_raise_limits(void)
+{
+    const struct launch_job *job = foreign.job;
+    rlim_t per_rank = FDS_PER_RANK + (job->on_failure == ON_FAILURE_RESTART);
+    rlim_t needed = (rlim_t)job->np * per_rank + SPARE_FDS;
+    rlim_t fds;
+
+    if (job->output_dir == NULL) {
+        return true;
+    }
+    fds = foundation_raise_limit(RLIMIT_NOFILE);
+    if (fds < needed) {
+        foundation_say_few_fds(job->np, needed, fds);
+    }
+    return fds >= needed;
+}
+
 /* Everything up to the engine. Returns 0, or an exit code after a line on stderr. */
 static int foreign_prepare(void)
 {
@@ -160,6 +183,9 @@ static int foreign_prepare(void)
     }
     if (rc != 0) {
         sink_say("cannot start: %s", strerror(-rc));
+        return LAUNCH_EXIT_FAILED;
+    }
+    if (!foreign_raise_limits()) {
         return LAUNCH_EXIT_FAILED;
     }
     return metrics_open(foreign.job) == 0 ? 0 : LAUNCH_EXIT_USAGE;
@@ -231,7 +257,7 @@ int engine_foreign_run(const struct engine_task *task, const struct engine_comma
         foreign_ranks_say_restarts();
     }
     sink_flush_all();
-    if (!trace_and_stats_end(foreign.job) && exit_code == 0) {
+    if ((!trace_and_stats_end(foreign.job) || sink_has_failed()) && exit_code == 0) {
         exit_code = LAUNCH_EXIT_FAILED;
     }
     sink_flush_all();

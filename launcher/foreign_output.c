@@ -40,6 +40,7 @@ struct outlet {
     struct sink *sink; /* NULL: it has written nothing yet */
     struct text line;
     struct text kept; /* lines that wait for the end of another rank's long line */
+    bool is_lost;     /* its file cannot be opened: what it writes is dropped */
     bool is_midline;  /* the last output was a part of a line */
     struct frame_reader frames;
     struct text report; /* the part of a report that has arrived */
@@ -121,8 +122,8 @@ static bool open_sink(struct outlet *outlet)
 {
     int fd;
 
-    if (outlet->sink != NULL) {
-        return true;
+    if (outlet->sink != NULL || outlet->is_lost) {
+        return !outlet->is_lost;
     }
     if (job->output_dir == NULL) {
         outlet->sink = sink_standard(outlet->which);
@@ -130,7 +131,13 @@ static bool open_sink(struct outlet *outlet)
     }
     fd = line_open_file(job, 0, outlet->rank, outlet->which, false);
     outlet->sink = fd >= 0 ? sink_open(fd) : NULL;
-    return outlet->sink != NULL;
+    if (outlet->sink == NULL) {
+        sink_say("the output of rank %d to std%s is lost", outlet->rank,
+                 outlet->which == 0 ? "out" : "err");
+        outlet->is_lost = true;
+        sink_fail();
+    }
+    return !outlet->is_lost;
 }
 
 static void foreign_output_write_line(struct outlet *outlet, const char *text, size_t nbytes)

@@ -25,7 +25,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #define FDS_PER_RANK   4  /* pipes of both outputs, PMIx's socket, the observation page */
@@ -40,24 +39,6 @@ struct session session;
 /* Processes that a rank left behind may hold its pipes: kill them, and soon stop waiting. */
 static struct loop_timer local_linger_timer;
 static bool is_lingering;
-
-/*
- * Raise a limit as far as we may. Only the soft one, and only ours: the guardian keeps the user's.
- * Returns what it is then; RLIM_INFINITY if there is none.
- */
-static rlim_t raise_limit(int resource)
-{
-    struct rlimit limit;
-
-    if (getrlimit(resource, &limit) != 0) {
-        return RLIM_INFINITY;
-    }
-    if (limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(resource, &limit);
-    }
-    return limit.rlim_cur;
-}
 
 /* How many descriptors nixlrun needs for the job. */
 static rlim_t count_fds(const struct launch_job *job)
@@ -78,12 +59,10 @@ static rlim_t count_fds(const struct launch_job *job)
 static bool raise_limits(const struct launch_job *job)
 {
     rlim_t needed = count_fds(job);
-    rlim_t fds = raise_limit(RLIMIT_NOFILE), file = raise_limit(RLIMIT_FSIZE);
+    rlim_t fds = foundation_raise_limit(RLIMIT_NOFILE), file = foundation_raise_limit(RLIMIT_FSIZE);
 
     if (fds < needed) {
-        sink_say("%d ranks need %llu file descriptors of nixlrun, the limit is %llu: raise it "
-                 "(ulimit -n)",
-                 job->np, (unsigned long long)needed, (unsigned long long)fds);
+        foundation_say_few_fds(job->np, needed, fds);
         return false;
     }
     if (file < PMIX_FILE_NBYTES) {

@@ -97,6 +97,11 @@ bool sink_is_full(const struct sink *sink)
     return sink->used - sink->head >= SINK_LIMIT_NBYTES;
 }
 
+void sink_fail(void)
+{
+    sink_do_has_failed = true;
+}
+
 bool sink_has_failed(void)
 {
     return sink_do_has_failed;

@@ -81,7 +81,11 @@ void sink_give_up_at(int64_t at_ns);
 /* One line of nixlrun's own for stderr, after "nixlrun: ". */
 void sink_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A file could not be written (disk full): the line is on stderr, the job counts as failed. */
+/*
+ * A file could not be opened or written (disk full): the line is on stderr, the job counts as
+ * failed. sink_fail() is for those that have no sink.
+ */
+void sink_fail(void);
 bool sink_has_failed(void);
 
 #endif

@@ -45,5 +45,19 @@ if command -v mpirun.openmpi >/dev/null; then
     gives 0 "a port of an engine's job" --engine openmpi -np 2 sh -c 'echo "$MASTER_PORT"'
     [ "$(sort -u "$work/out" | wc -l)" = 1 ] && [ "$(sort -u "$work/out")" != 77 ]
     result $? "is the same for its ranks" "$work/out"
+
+    mkdir -p "$work/logs/rank.1.out"
+    gives 1 "an output file of a rank of an engine that cannot be opened" --engine openmpi -np 2 \
+        --output-dir "$work/logs" sh -c 'echo a; echo b'
+    [ "$(grep -c 'cannot open .*/rank.1.out: Is a directory' "$work/err")" = 1 ]
+    result $? "is told once" "$work/err"
+    has "$work/err" 'the output of rank 1 to stdout is lost' "with what is lost"
+    [ "$(tr '\n' '|' <"$work/logs/rank.0.out")" = 'a|b|' ]
+    result $? "the others have theirs" "$work/logs/rank.0.out"
+    timeout -k 5 60 prlimit --nofile=69:69 "$nixlrun" --oversubscribe --engine openmpi -np 2 \
+        --output-dir "$work/few" true >"$work/out" 2>"$work/err" </dev/null
+    [ $? = 1 ]
+    result $? "too few descriptors for its files" "$work/err"
+    has "$work/err" '^nixlrun: 2 ranks need 70 file descriptors' "are refused"
 fi
 finish
