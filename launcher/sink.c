@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/kcmp.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define SINK_LIMIT_NBYTES (1024 * 1024) /* more than this and streams wait */
@@ -75,12 +77,39 @@ void sink_fill_standard_files(void)
     }
 }
 
+/*
+ * Are both descriptors one open file description? Containers may forbid kcmp(): then a flag that
+ * means nothing to a regular file, and that descriptions do not share, tells it.
+ */
+static bool is_one_description(int a, int b)
+{
+    long order = syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILE, a, b);
+    int flags_a = fcntl(a, F_GETFL), flags_b = fcntl(b, F_GETFL);
+    bool is_one;
+
+    if (order >= 0 || flags_a != flags_b) {
+        return order == 0;
+    }
+    fcntl(a, F_SETFL, flags_a ^ O_NONBLOCK);
+    is_one = fcntl(b, F_GETFL) != flags_b;
+    fcntl(a, F_SETFL, flags_a);
+    return is_one;
+}
+
+/*
+ * Do stdout and stderr need one sink, since they lead to one file? A regular file that was opened
+ * twice, as by "> log 2> log", is two to its writers: each has an offset of its own.
+ */
+static bool is_one_sink(const struct stat *file)
+{
+    return !S_ISREG(file->st_mode) || is_one_description(STDOUT_FILENO, STDERR_FILENO);
+}
+
 int sink_open_standard(void)
 {
     struct stat out, err;
     bool is_one_file = fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
-                       out.st_dev == err.st_dev && out.st_ino == err.st_ino &&
-                       !S_ISREG(out.st_mode);
+                       out.st_dev == err.st_dev && out.st_ino == err.st_ino && is_one_sink(&out);
 
     standard[0] = sink_open(STDOUT_FILENO);
     standard[1] = is_one_file ? standard[0] : sink_open(STDERR_FILENO);

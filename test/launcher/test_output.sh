@@ -43,6 +43,22 @@ result $? "and its last line comes out" "$work/out"
 gives 0 "but two ranks do not share a line" -np 2 printf 'x'
 [ "$(wc -l <"$work/out")" = 1 ] && [ "$(tr -d '\n' <"$work/out")" = xx ]
 result $? "each has its own" "$work/out"
+# Rank 1 writes to stderr while rank 0 is in the middle of a line on stdout, of which nixlrun has
+# passed on a part: its last byte but the newline comes when rank 1 has ended.
+timeout -k 5 60 "$nixlrun" --oversubscribe --timeout 30 -np 2 sh -c '
+    if [ "$PMIX_RANK" = 1 ]; then
+        until [ -e "$0/long" ]; do sleep 0.02; done
+        echo "line of 1" >&2
+        : >"$0/short"
+    else
+        head -c 2000000 /dev/zero | tr "\0" x
+        : >"$0/long"
+        until [ -e "$0/short" ]; do sleep 0.02; done
+        echo
+    fi' "$work" >"$work/one" 2>&1 </dev/null
+has "$work/one" '^line of 1$' "one file for both streams: a line is not put into a longer one"
+[ "$(wc -l <"$work/one")" = 2 ]
+result $? "which stays whole"
 head -c 300000 /dev/urandom >"$work/bytes"
 gives 0 "bytes" -np 1 cat "$work/bytes"
 cmp -s "$work/bytes" "$work/out"
