@@ -23,6 +23,7 @@ static bool stats_ends_with(const char *text, const char *end)
 static bool stats_to_stderr(const struct stats_job *counted, bool is_json)
 {
     char *text = NULL;
+    bool is_written;
     size_t nbytes;
     FILE *out = open_memstream(&text, &nbytes);
 
@@ -34,9 +35,9 @@ static bool stats_to_stderr(const struct stats_job *counted, bool is_json)
         free(text);
         return false;
     }
-    fputs(text, stderr);
+    is_written = fputs(text, stderr) >= 0 && fflush(stderr) == 0;
     free(text);
-    return fflush(stderr) == 0;
+    return is_written; /* there is no way to report it but the exit code */
 }
 
 static bool stats_to_file(const struct stats_job *counted, const char *path)

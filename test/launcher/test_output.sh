@@ -77,7 +77,7 @@ cat >"$work/leave.py" <<'EOF'
 import os, signal
 if os.fork() == 0:
     held = b"x" * (200 << 20)
-    for i in range(2):
+    for i in range(8):
         if os.fork() == 0:
             os.execlp("yes", "yes")
     os.write(3, b"ready\n")

@@ -104,6 +104,8 @@ verdict "$(refused 2 "--stats '/nowhere/x': .*No such file" -np 1 --stats=/nowhe
     refused 2 "allowed: nothing, json" -np 1 --stats= true)" "a file that cannot be written is refused before the start"
 verdict "$(refused 0 'no statistics: no rank of this job has called nixl_init' -np 1 --stats true)" \
     "a job that counts nothing says so"
+verdict "$("$nixlrun" -np 2 --stats "$program" >"$scratch/out" 2>/dev/full </dev/null
+    [ $? = 1 ] || echo "it did not exit with 1")" "statistics that stderr does not take are a failure"
 
 begin -np 2 --stats="$scratch/killed.json"
 victim=$("$nixlrun" ps "$job" | awk '$1 == 1 { print $2 }')
