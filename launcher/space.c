@@ -17,6 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define HOST_SAFE_NBYTES 50 /* 56 letters still fit */
+
 /* ---- look-up --------------------------------------------------------------------------------- */
 
 struct space *space_find(const char *nspace)
@@ -72,14 +74,28 @@ static char *number_list(int n)
     return list;
 }
 
+/*
+ * The list of hosts, which are one, in PMIx's form; allocated. PMIx 4.2 copies the letters that the
+ * name begins with into a buffer of 64 bytes without a check, so of a long one we make the form.
+ */
+static char *host_list(const char *host)
+{
+    char *list = NULL;
+
+    if (strcspn(host, "0123456789-.") < HOST_SAFE_NBYTES) {
+        PMIx_generate_regex(host, &list);
+        return list;
+    }
+    return x_checked(asprintf(&list, "pmix[%s]", host) < 0 ? NULL : list);
+}
+
 /* Add the keys that all ranks of the job share. */
 static void add_job_keys(const struct space *space, void *list, const char *ranks)
 {
     uint32_t size = (uint32_t)space->n_ranks, n_apps = (uint32_t)space->n_apps, one = 1;
     bool is_spawned = space->number > 0;
-    char *node_map = NULL, *proc_map = NULL;
+    char *node_map = host_list(session.host), *proc_map = NULL;
 
-    PMIx_generate_regex(session.host, &node_map);
     PMIx_generate_ppn(ranks, &proc_map);
     PMIx_Info_list_add(list, PMIX_NODE_MAP, node_map, PMIX_REGEX);
     PMIx_Info_list_add(list, PMIX_PROC_MAP, proc_map, PMIX_REGEX);

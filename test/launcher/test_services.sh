@@ -18,6 +18,15 @@ gives 0 "what a client may ask about its job" -np 4 "$data" keys "$host" 0,1,2,3
 timeout -k 5 "$limit" env LD_PRELOAD="$top_builddir/test/launcher/.libs/newer_pmix.so" \
     "$nixlrun" --oversubscribe -np 3 "$data" topology >"$work/out" 2>"$work/err" </dev/null
 result $? "clients of a newer PMIx find the topology in shared memory" "$work/err"
+if unshare -u true 2>/dev/null; then
+    long=$(printf '%060d' 0 | tr 0 x)
+    for name in "$long" "${long}12"; do
+        timeout -k 5 60 unshare -u sh -c 'hostname "$0" && exec "$@"' "$name" \
+            "$nixlrun" --oversubscribe -np 2 "$data" keys "$name" 0,1 \
+            >"$work/out" 2>"$work/err" </dev/null
+        result $? "a client finds a host name of ${#name} letters" "$work/err"
+    done
+fi
 gives 0 "fences of pairs" -np 4 "$data" subset
 gives 0 "which ranks share a host" -np 3 "$top_builddir/test/net/nodes"
 [ "$(sort "$work/out" | tr '\n' '|')" = "0 of 1 hosts: 0 0 0|1 of 1 hosts: 0 0 0|2 of 1 hosts: 0 0 0|" ]
