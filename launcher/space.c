@@ -78,7 +78,7 @@ static char *number_list(int n)
  * The list of hosts, which are one, in PMIx's form; allocated. PMIx 4.2 copies the letters that the
  * name begins with into a buffer of 64 bytes without a check, so of a long one we make the form.
  */
-static char *host_list(const char *host)
+static char *space_node_map(const char *host)
 {
     char *list = NULL;
 
@@ -94,7 +94,7 @@ static void add_job_keys(const struct space *space, void *list, const char *rank
 {
     uint32_t size = (uint32_t)space->n_ranks, n_apps = (uint32_t)space->n_apps, one = 1;
     bool is_spawned = space->number > 0;
-    char *node_map = host_list(session.host), *proc_map = NULL;
+    char *node_map = space_node_map(session.host), *proc_map = NULL;
 
     PMIx_generate_ppn(ranks, &proc_map);
     PMIx_Info_list_add(list, PMIX_NODE_MAP, node_map, PMIX_REGEX);
