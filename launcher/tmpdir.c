@@ -66,7 +66,7 @@ static bool tmpdir_has_made_name(const char *name)
     return pid > 0 && strcmp(name, printed) == 0;
 }
 
-/* Remove everything but the file `mark` (NULL: none) inside the directory `fd`, which is closed. */
+/* Remove everything but the file `mark` ("": none) inside the directory `fd`, which is closed. */
 static void tmpdir_empty(int fd, const char *mark)
 {
     DIR *dir = fdopendir(fd);
@@ -78,14 +78,14 @@ static void tmpdir_empty(int fd, const char *mark)
     }
     while ((entry = readdir(dir)) != NULL) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-            (mark != NULL && strcmp(entry->d_name, mark) == 0)) {
+            strcmp(entry->d_name, mark) == 0) {
             continue;
         }
         if (unlinkat(fd, entry->d_name, 0) != 0 && (errno == EISDIR || errno == EPERM)) {
             int sub = openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
             if (sub >= 0) {
-                tmpdir_empty(sub, NULL);
+                tmpdir_empty(sub, "");
             }
             unlinkat(fd, entry->d_name, AT_REMOVEDIR);
         }

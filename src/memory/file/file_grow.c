@@ -66,7 +66,7 @@ int nxr_file_grow(int fd, uint64_t end, uint64_t *before_p)
 
 int nxr_file_cut(int fd, uint64_t from, uint64_t to)
 {
-    uint64_t nbytes;
+    uint64_t nbytes = 0;
     int error = size_lock(fd, F_WRLCK);
 
     if (error != 0) {
