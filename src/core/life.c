@@ -73,10 +73,12 @@ void nxr_life_detached_locked(struct nxr_peer *peer)
     life_end(peer, NIXL_PEER_FINISHED);
 }
 
-void nxr_life_lost(int rank)
+void nxr_life_lost(struct nxr_peer *peer)
 {
     pthread_mutex_lock(&nxr_job.lock);
-    nxr_life_lost_locked(rank);
+    if (nxr_peer_find(peer->rank) == peer) {
+        nxr_life_lost_locked(peer->rank);
+    }
     pthread_mutex_unlock(&nxr_job.lock);
 }
 
@@ -88,7 +90,7 @@ bool nxr_life_check(struct nxr_peer *peer)
     if (!nxr_peer_is_local(peer) || !nxr_control_is_dead(peer->control)) {
         return false;
     }
-    nxr_life_lost(peer->rank);
+    nxr_life_lost(peer);
     return true;
 }
 

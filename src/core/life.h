@@ -12,10 +12,15 @@ struct nxr_peer;
 
 /*
  * Mark a rank as dead: ends its requests, queues the event, wakes all waiters. Does nothing if the
- * rank is already known to be dead or finished. Any thread; takes job.lock.
+ * rank is already known to be dead or finished. Caller holds job.lock.
  */
-void nxr_life_lost(int rank);
 void nxr_life_lost_locked(int rank);
+
+/*
+ * The same for that process of its rank: does nothing either if another one has taken its place.
+ * Any thread, without locks.
+ */
+void nxr_life_lost(struct nxr_peer *peer);
 
 /*
  * A rank has left the job normally while this one stays: ends its requests and queues the event,

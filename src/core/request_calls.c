@@ -108,7 +108,7 @@ int nxr_request_collect(struct nixl_req *req)
     int status = atomic_load_explicit(&req->status, memory_order_acquire);
 
     if (status == NIXL_E_PEER_LOST && req->owner->has_peer && req->why == NULL) {
-        nxr_life_lost(req->peer->rank); /* a system call may have noticed it first */
+        nxr_life_lost(req->peer); /* a system call may have noticed it first */
     }
     request_seen(req);
     return status;

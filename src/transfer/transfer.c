@@ -120,7 +120,7 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
     struct nxr_peer *peer = segment->peer;
 
     if (status == NIXL_E_PEER_LOST) {
-        nxr_life_lost(peer->rank); /* a kernel call discovered it first */
+        nxr_life_lost(peer); /* a kernel call discovered it first */
     }
     if (nxr_life_check(peer)) {
         return nxr_peer_fail_lost(operation, peer->rank, segment->transport->name);

@@ -301,5 +301,5 @@ const struct nxr_full_card *fake_card(int rank)
 
 void fake_lose(int rank)
 {
-    nxr_life_lost(rank);
+    nxr_life_lost(nxr_peer_get(rank));
 }

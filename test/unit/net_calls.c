@@ -4,6 +4,7 @@
  */
 #include "net_case.h"
 
+#include "core/returned.h"
 #include "core/subsystem.h"
 #include "region/region.h"
 #include "sync/notify.h"
@@ -94,6 +95,50 @@ Test(submit, what_is_small_is_put_once_and_started_where_that_fails, .init = sta
     fake.answer = NIXL_OK;
     fake_round();
     cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_OK));
+}
+
+/* ---- what a former process has left ---------------------------------------------------------- */
+
+/* Rank 1 is started again and readmitted, before anything that its former process left is seen. */
+static void come_back(void)
+{
+    struct nxr_full_card card = *fake_card(1);
+
+    card.head.identity.incarnation++;
+    nxr_returned_hear(&card);
+    cr_assert(eq(int, nixl_peer_state(1), NIXL_PEER_LOST));
+    cr_assert(eq(int, nixl_peer_readmit(1, card.head.identity.incarnation), NIXL_OK));
+    cr_assert(eq(int, nixl_peer_state(1), NIXL_PEER_ALIVE));
+}
+
+static void stop_former(void)
+{
+    stop();
+    nxr_returned_reset();
+}
+
+Test(former, request_says_nothing_of_the_next_process, .init = start, .fini = stop_former)
+{
+    struct nixl_region *region = fake_region(1, false);
+    struct nixl_req *req = NULL;
+
+    fake.answer = NIXL_INPROGRESS;
+    cr_assert(eq(int, put_nb(region, LARGE, &req), NIXL_INPROGRESS));
+    come_back();
+    fake_round();
+    cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_E_PEER_LOST));
+    cr_expect(eq(int, nixl_peer_state(1), NIXL_PEER_ALIVE));
+}
+
+Test(former, call_says_nothing_of_the_next_process, .init = start, .fini = stop_former)
+{
+    struct nixl_region *region = fake_region(1, false);
+    struct nxr_segment *segment = nxr_region_segment(region, 1);
+
+    come_back();
+    cr_expect(eq(int, nxr_transfer_fail("nixl_put", NIXL_E_PEER_LOST, region, segment),
+                 NIXL_E_PEER_LOST));
+    cr_expect(eq(int, nixl_peer_state(1), NIXL_PEER_ALIVE));
 }
 
 /* ---- stopping a prepared transfer ------------------------------------------------------------ */
