@@ -92,11 +92,13 @@ static void net_deferred_take_message(const struct net_later *later)
 static void net_deferred_take_control(const struct net_later *later)
 {
     struct nxr_peer *peer = nxr_peer_get_locked(later->rank);
+    const struct net_peer *sender = peer != NULL ? net_peer_at(peer) : NULL;
     union nxr_wire_message message;
 
-    if (peer != NULL && net_peer_at(peer) != NULL && !nxr_peer_is_lost(peer)) {
-        memset(&message, 0, sizeof(message));
-        memcpy(&message, later->bytes, later->nbytes);
+    memset(&message, 0, sizeof(message));
+    memcpy(&message, later->bytes, later->nbytes);
+    if (sender != NULL && !nxr_peer_is_lost(peer) &&
+        nxr_identity_is(&sender->identity, &message.header.from)) { /* it is no former process */
         nxr_control_take(&(struct nxr_control_source){.peer = peer}, &message);
     }
 }
@@ -111,6 +113,15 @@ static void net_deferred_lose(int rank)
     }
 }
 
+/* Has no other process taken the place of the one that the entry is about? */
+static bool is_about_current(const struct net_later *later)
+{
+    const struct nxr_peer *peer;
+
+    memcpy(&peer, later->bytes, sizeof(peer));
+    return nxr_peer_find(later->rank) == peer;
+}
+
 static void do_later(const struct net_later *later)
 {
     switch (later->what) {
@@ -121,10 +132,14 @@ static void do_later(const struct net_later *later)
         net_deferred_take_control(later);
         break;
     case NET_LATER_LOST:
-        net_deferred_lose(later->rank);
+        if (is_about_current(later)) {
+            net_deferred_lose(later->rank);
+        }
         break;
     case NET_LATER_LEFT:
-        nxr_life_left_locked(later->rank);
+        if (is_about_current(later)) {
+            nxr_life_left_locked(later->rank);
+        }
         break;
     }
 }

@@ -35,8 +35,14 @@ static void mark(int rank)
 
 void nxr_net_later(enum net_later_what what, int rank, const void *bytes, size_t nbytes)
 {
-    struct net_later *later = malloc(sizeof(*later) + nbytes);
+    const struct nxr_peer *peer = nxr_peer_find(rank);
+    struct net_later *later;
 
+    if (nbytes == 0) { /* it is about the process itself, which another one may replace meanwhile */
+        bytes = &peer;
+        nbytes = sizeof(peer);
+    }
+    later = malloc(sizeof(*later) + nbytes);
     if (later == NULL) {
         nxr_error(NET, "no memory for a message of %s: giving up the peer", nxr_rank_name(rank));
         mark(rank);
@@ -45,9 +51,7 @@ void nxr_net_later(enum net_later_what what, int rank, const void *bytes, size_t
     later->what = what;
     later->rank = rank;
     later->nbytes = nbytes;
-    if (nbytes > 0) {
-        memcpy(later->bytes, bytes, nbytes);
-    }
+    memcpy(later->bytes, bytes, nbytes);
     nxr_net.n_later_messages += what == NET_LATER_MESSAGE;
     nxr_list_append(&nxr_net.later, &later->link);
     announce();

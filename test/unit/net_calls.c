@@ -141,6 +141,27 @@ Test(former, call_says_nothing_of_the_next_process, .init = start, .fini = stop_
     cr_expect(eq(int, nixl_peer_state(1), NIXL_PEER_ALIVE));
 }
 
+/* It was told in a round, and is taken when the next process is there. */
+static void told_late(enum net_later_what what)
+{
+    net_lock();
+    nxr_net_later(what, 1, NULL, 0);
+    net_unlock();
+    come_back();
+    fake_round();
+    cr_expect(eq(int, nixl_peer_state(1), NIXL_PEER_ALIVE));
+}
+
+Test(former, its_loss_says_nothing_of_the_next_process, .init = start, .fini = stop_former)
+{
+    told_late(NET_LATER_LOST);
+}
+
+Test(former, its_leaving_says_nothing_of_the_next_process, .init = start, .fini = stop_former)
+{
+    told_late(NET_LATER_LEFT);
+}
+
 /* ---- stopping a prepared transfer ------------------------------------------------------------ */
 
 enum { N_BLOCKS = 3, BLOCK = 64 };

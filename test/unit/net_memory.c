@@ -60,7 +60,7 @@ static void lack_messages(unsigned n)
 static void lack_everything(void)
 {
     lack_messages(NO_LIMIT);
-    failing[1].nbytes = sizeof(struct net_later);
+    failing[1].nbytes = sizeof(struct net_later) + sizeof(struct nxr_peer *);
     failing[1].n = 1;
 }
 
