@@ -165,9 +165,12 @@ void nxr_net_landed(void *cookie, int status)
     }
     free(landing);
     nxr_net.must_wake = true;
+    if (np->is_dead) {
+        return; /* its rank may be another process by now */
+    }
     if (status != NIXL_OK) {
         nxr_net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
-    } else if (!np->is_dead) {
+    } else {
         nxr_net_run_pending(np);
     }
 }
