@@ -35,11 +35,13 @@
 #define LOOK_NS       (NXR_S / 10) /* between two looks at all connections, at least */
 #define IDLE_NS       (1 * NXR_S)  /* an idle connection that this side opened is closed */
 #define GREETING_NS   (2 * NXR_S)  /* a connecting peer must greet within this */
+#define STARVED_NS    (NXR_S / 20) /* between two looks whether there are descriptors again */
 #define MAX_STRANGERS 64           /* connections without a greeting at one time */
 
 static struct nxr_list conns = {&conns, &conns};
 static struct nxr_conn *first_closed; /* still in conns, until the next tick frees them */
 static int64_t look_at = INT64_MAX;   /* when one may have been idle for too long */
+static int64_t feed_at = INT64_MAX;   /* when one that lacked descriptors is watched again */
 static int n_strangers;
 
 static struct nxr_local_socket own_socket = NXR_LOCAL_SOCKET_NONE;
@@ -59,11 +61,18 @@ static int conn_send_now(struct nxr_conn *conn, const union nxr_wire_message *me
     return nxr_packet_send(conn->fd, message, message->header.nbytes, fds, n_fds);
 }
 
+static uint32_t conn_events(const struct nxr_conn *conn)
+{
+    return EPOLLIN | (conn->is_writing ? EPOLLOUT : 0);
+}
+
 static void set_writing(struct nxr_conn *conn, bool is_writing)
 {
     if (conn->is_writing != is_writing) {
         conn->is_writing = is_writing;
-        nxr_service_rewatch(conn->fd, EPOLLIN | (is_writing ? EPOLLOUT : 0), &conn->watch);
+        if (!conn->is_starved) {
+            nxr_service_rewatch(conn->fd, conn_events(conn), &conn->watch);
+        }
     }
 }
 
@@ -222,6 +231,36 @@ static int conn_job_size(const struct nxr_conn *conn)
     return conn->is_greeted && !nxr_peer_is_attached(conn->peer) ? nxr_job.size : INT_MAX;
 }
 
+/*
+ * No descriptor is left for those of the next message, which waits in the socket with all behind
+ * it: epoll would report it without end.
+ */
+static void conn_starve(struct nxr_conn *conn)
+{
+    nxr_info(HOST, "no descriptor is left for what pid %d sends (raise ulimit -n); waiting for one",
+             (int)conn->pid);
+    nxr_service_unwatch(conn->fd);
+    conn->is_starved = true;
+    feed_at = nxr_now_ns() + STARVED_NS;
+}
+
+/* Watch them again. */
+static void conns_feed(void)
+{
+    struct nxr_list *link, *after;
+
+    feed_at = INT64_MAX;
+    nxr_list_for_each (link, after, &conns) {
+        struct nxr_conn *conn = nxr_list_entry(link, struct nxr_conn, link);
+
+        if (!conn->is_starved || conn->is_closed) {
+            continue;
+        }
+        conn->is_starved = nxr_service_watch(conn->fd, conn_events(conn), &conn->watch) != NIXL_OK;
+        feed_at = conn->is_starved ? nxr_now_ns() + STARVED_NS : feed_at;
+    }
+}
+
 /* Receive and handle one message; false when there is none, or the connection has ended. */
 static bool receive_one(struct nxr_conn *conn)
 {
@@ -234,9 +273,8 @@ static bool receive_one(struct nxr_conn *conn)
         return false;
     }
     if (status == NIXL_E_LIMIT) {
-        nxr_info(HOST,
-                 "no descriptor is left for what pid %d sends (raise ulimit -n); retrying later",
-                 (int)conn->pid);
+        conn_starve(conn);
+        return false;
     }
     if (status != NIXL_OK) {
         nxr_conn_close(conn);
@@ -414,8 +452,8 @@ bool nxr_conn_make_room(void)
     nxr_list_for_each (link, after, &conns) {
         struct nxr_conn *conn = nxr_list_entry(link, struct nxr_conn, link);
 
-        if (!conn->is_closed && conn->is_greeted && nxr_list_is_empty(&conn->out) &&
-            nxr_list_is_empty(&conn->parked) &&
+        if (!conn->is_closed && !conn->is_starved && conn->is_greeted &&
+            nxr_list_is_empty(&conn->out) && nxr_list_is_empty(&conn->parked) &&
             (conn->peer == NULL || nxr_list_is_empty(nxr_region_asks(conn->peer))) &&
             (oldest == NULL || conn->used_at < oldest->used_at)) {
             oldest = conn;
@@ -451,7 +489,7 @@ int nxr_conn_listen(void)
 /* When a connection is due to be closed, unless it is used; or to be looked at again. */
 static int64_t conn_due(const struct nxr_conn *conn, int64_t now)
 {
-    if (!conn->is_greeted || !conn->is_mine) {
+    if (!conn->is_greeted || !conn->is_mine || conn->is_starved) {
         return conn->is_greeted ? INT64_MAX : conn->used_at + GREETING_NS;
     }
     return nxr_list_is_empty(&conn->out) && nxr_list_is_empty(&conn->parked) &&
@@ -487,6 +525,10 @@ int64_t nxr_conn_tick(int64_t now)
     if (look_at <= now) {
         conn_look(now);
     }
+    if (feed_at <= now) {
+        conns_feed();
+    }
+    due = feed_at < due ? feed_at : due;
     return look_at < due ? look_at : due;
 }
 
@@ -502,7 +544,7 @@ void nxr_conn_stop(void)
         nxr_acceptor_stop(&own_acceptor);
         nxr_local_socket_close(&own_socket);
     }
-    look_at = INT64_MAX;
+    look_at = feed_at = INT64_MAX;
     n_strangers = 0;
 }
 

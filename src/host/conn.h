@@ -26,6 +26,7 @@ struct nxr_conn {
     bool is_greeted; /* HELLO and WELCOME were exchanged */
     bool is_closed;  /* to be freed at the next tick, by next_closed */
     bool is_writing; /* waits for room in the socket */
+    bool is_starved; /* a message waits for free descriptors here: not watched until a tick */
     pid_t pid;       /* of the other end, as reported by the kernel */
     int64_t used_at;
     struct nxr_conn *next_closed;

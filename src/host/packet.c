@@ -90,6 +90,24 @@ static void take_fds(struct msghdr *msg, struct nxr_packet *packet)
     }
 }
 
+/*
+ * Look at the first message. It stays in the socket's queue, and its descriptors are duplicated:
+ * what cannot be received whole is not lost.
+ */
+static ssize_t packet_peek(int socket, struct msghdr *msg)
+{
+    ssize_t nbytes = recvmsg(socket, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_PEEK);
+
+    /*
+     * The other end has closed the connection before it read everything; what it had sent before is
+     * still here, behind this error.
+     */
+    if (nbytes < 0 && errno == ECONNRESET) {
+        nbytes = recvmsg(socket, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_PEEK);
+    }
+    return nbytes;
+}
+
 int nxr_packet_receive(int socket, struct nxr_packet *packet)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(NXR_PACKET_MAX_FDS * sizeof(int))];
@@ -98,24 +116,24 @@ int nxr_packet_receive(int socket, struct nxr_packet *packet)
                          .msg_iovlen = 1,
                          .msg_control = control,
                          .msg_controllen = sizeof(control)};
-    ssize_t nbytes = recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t nbytes = packet_peek(socket, &msg);
+    bool is_cut, is_too_many;
+    char byte;
 
-    /*
-     * The other end has closed the connection before it read everything; what it had sent before is
-     * still here, behind this error.
-     */
-    if (nbytes < 0 && errno == ECONNRESET) {
-        nbytes = recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    }
     if (nbytes <= 0) {
         return nbytes < 0 && (errno == EAGAIN || errno == EINTR) ? NIXL_E_AGAIN : NIXL_E_PEER_LOST;
     }
     packet->nbytes = (size_t)nbytes;
     packet->n_fds = 0;
     take_fds(&msg, packet);
-    if ((msg.msg_flags & MSG_CTRUNC) != 0) {
+    is_cut = (msg.msg_flags & MSG_CTRUNC) != 0;
+    is_too_many = is_cut && packet->n_fds == NXR_PACKET_MAX_FDS;
+    if (is_cut) {
         nxr_packet_close_fds(packet->fds, packet->n_fds);
+    }
+    if (is_cut && !is_too_many) {
         return NIXL_E_LIMIT;
     }
-    return NIXL_OK;
+    (void)recv(socket, &byte, sizeof(byte), MSG_DONTWAIT); /* all of it, and the descriptors */
+    return is_too_many ? NIXL_E_INVALID_ARG : NIXL_OK;
 }

@@ -36,9 +36,10 @@ int nxr_packet_other_pidfd(int socket);
 int nxr_packet_send(int socket, const void *bytes, size_t nbytes, const int *fds, int n_fds);
 
 /*
- * Receive. NIXL_OK; NIXL_E_AGAIN: there is no message; NIXL_E_LIMIT: descriptors were cut off,
- * usually because this process has no free ones, and the message is lost; NIXL_E_PEER_LOST: the
- * connection has ended. Descriptors are returned with NIXL_OK only; excess ones are closed.
+ * Receive. NIXL_OK; NIXL_E_AGAIN: there is no message; NIXL_E_LIMIT: this process has no room for
+ * the message's descriptors, and it waits; NIXL_E_INVALID_ARG: it had more than any message has,
+ * and is dropped; NIXL_E_PEER_LOST: the connection has ended. Descriptors are returned with NIXL_OK
+ * only.
  */
 int nxr_packet_receive(int socket, struct nxr_packet *packet);
 

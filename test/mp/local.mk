@@ -85,6 +85,7 @@ mp_programs = \
 	%D%/channel_return \
 	%D%/scarce \
 	%D%/seals \
+	%D%/starved \
 	%D%/states \
 	%D%/stats \
 	%D%/stress \
@@ -244,6 +245,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_scarce_LDADD = $(mp_libs)
 %C%_seals_LDFLAGS = $(mp_link)
 %C%_seals_LDADD = $(mp_libs)
+%C%_starved_LDFLAGS = $(mp_link)
+%C%_starved_LDADD = $(mp_libs)
 %C%_states_LDFLAGS = $(mp_link)
 %C%_states_LDADD = $(mp_libs)
 %C%_stats_LDFLAGS = $(mp_link)

@@ -4,6 +4,7 @@
 
 #include "test/unit/unit.h"
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -47,8 +48,32 @@ Test(packet, descriptors_that_are_too_many_are_all_closed)
     nxr_packet_close_fds(packet.fds, packet.n_fds);
     cr_expect(eq(int, lowest_free_fd(), before));
     send_fds(ends[0], NXR_PACKET_MAX_FDS + 3);
-    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_E_LIMIT));
+    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_E_INVALID_ARG));
     cr_expect(eq(int, lowest_free_fd(), before), "none of them is left");
+    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_E_AGAIN));
+    close(ends[0]);
+    close(ends[1]);
+}
+
+Test(packet, one_for_which_no_descriptor_is_left_waits)
+{
+    struct nxr_packet packet;
+    struct rlimit old, low;
+    int ends[2], before;
+
+    cr_assert(zero(int, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)));
+    before = lowest_free_fd();
+    send_fds(ends[0], 2);
+    cr_assert(zero(int, getrlimit(RLIMIT_NOFILE, &old)));
+    low = (struct rlimit){(rlim_t)before + 1, old.rlim_max};
+    cr_assert(zero(int, setrlimit(RLIMIT_NOFILE, &low)));
+    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_E_LIMIT));
+    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_E_LIMIT));
+    cr_assert(zero(int, setrlimit(RLIMIT_NOFILE, &old)));
+    cr_expect(eq(int, lowest_free_fd(), before));
+    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_OK), "it is there still");
+    cr_expect(eq(int, packet.n_fds, 2));
+    nxr_packet_close_fds(packet.fds, packet.n_fds);
     cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_E_AGAIN));
     close(ends[0]);
     close(ends[1]);
