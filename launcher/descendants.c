@@ -79,6 +79,41 @@ bool descendant_is_ending(pid_t pid)
            ((flags & PF_EXITING) != 0 || descendants_is_killed(name));
 }
 
+/*
+ * Is the process in /proc/NAME in that group, and more than a zombie? One whose first thread alone
+ * has ended is shown as one.
+ */
+static bool lives_in(const char *name, pid_t group)
+{
+    char line[512], state;
+    const char *after;
+    int its_group;
+    long n_threads;
+
+    read_proc(name, "stat", line, sizeof(line));
+    after = strrchr(line, ')');
+    return after != NULL &&
+           sscanf(after, ") %c %*d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld",
+                  &state, &its_group, &n_threads) == 3 &&
+           its_group == group && ((state != 'Z' && state != 'X') || n_threads > 1);
+}
+
+bool descendants_group_lives(pid_t group)
+{
+    DIR *proc = opendir("/proc");
+    struct dirent *entry;
+    bool lives = proc == NULL; /* who knows */
+
+    while (!lives && proc != NULL && (entry = readdir(proc)) != NULL) {
+        lives =
+            entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && lives_in(entry->d_name, group);
+    }
+    if (proc != NULL) {
+        closedir(proc);
+    }
+    return lives;
+}
+
 void descendants_signal(int signal)
 {
     DIR *proc = opendir("/proc");

@@ -19,4 +19,7 @@ void descendants_kill(void);
 /* Is this process exiting, or has it been killed, although it cannot be reaped yet? */
 bool descendant_is_ending(pid_t pid);
 
+/* Has a process group more than zombies, which nobody but their parents can remove? */
+bool descendants_group_lives(pid_t group);
+
 #endif

@@ -33,8 +33,9 @@
 #include <unistd.h>
 
 #define GUARDIAN_STACK_NBYTES (64 * 1024)
-#define ENDING_NS             (1 * NXR_S) /* how long the end of a process may take */
-#define LEAVING_MS            2           /* between looks at groups that are ending */
+#define ENDING_NS             (1 * NXR_S)  /* how long the end of a process may take */
+#define LEAVING_MS            2            /* between looks at groups that are ending */
+#define ZOMBIES_NS            (NXR_S / 10) /* between two looks whether a group has only zombies */
 
 /* A process that was started on request and has not been reaped. */
 struct child {
@@ -47,7 +48,8 @@ struct child {
 /* One that has been reaped and is to be reported. */
 struct ended {
     int id, status;
-    pid_t group; /* that must be empty before; 0: none */
+    pid_t group;     /* in which nothing may live before; 0: none */
+    int64_t look_at; /* when it is looked at for zombies; 0: it was just left */
 };
 
 static int guardian_fd;        /* to nixlrun */
@@ -116,7 +118,7 @@ static bool guardian_reap_one(pid_t pid, struct ended *ended)
     if (child == NULL) {
         return false;
     }
-    *ended = (struct ended){child->id, status, child->ends_group ? pid : 0};
+    *ended = (struct ended){child->id, status, child->ends_group ? pid : 0, 0};
     *child = children[--n_children];
     return true;
 }
@@ -147,10 +149,30 @@ static bool guardian_collect(struct ended *ended, size_t *n_p)
     return may_answer;
 }
 
-/* Report the end of a process, at once or when its group is empty. */
-static void guardian_report_ended(const struct ended *ended)
+/*
+ * Does anything live in the group? Zombies count for kill(), and may stay: a parent that has left
+ * the group may never reap them. All processes are looked at for that, so not each time.
+ */
+static bool group_lives(struct ended *ended)
 {
-    if (ended->group != 0 && kill(-ended->group, 0) == 0) {
+    int64_t now = nxr_now_ns();
+
+    if (ended->group == 0 || kill(-ended->group, 0) != 0) {
+        return false;
+    }
+    if (ended->look_at != 0 && ended->look_at <= now && !descendants_group_lives(ended->group)) {
+        return false;
+    }
+    if (ended->look_at <= now) {
+        ended->look_at = now + ZOMBIES_NS;
+    }
+    return true;
+}
+
+/* Report the end of a process, at once or when nothing lives in its group. */
+static void guardian_report_ended(struct ended *ended)
+{
+    if (group_lives(ended)) {
         leaving = x_array(leaving, n_leaving + 1, sizeof(*leaving));
         leaving[n_leaving++] = *ended;
     } else {

@@ -39,6 +39,13 @@ gives 0 "no two processes of a rank at once" -np 2 --on-failure restart=1 sh -c 
     "sleep 600 & echo \$! >$work/child; exit 3") [ \"\$RANK\" = 0 ] || ! kill -0 \$(cat $work/child) 2>/dev/null"
 rmdir "$work/first"
 
+# A child leaves the group and never reaps its own child, which does not.
+gives 0 "a zombie that stays in the group holds nothing back" -np 2 --timeout 20s --on-failure restart=1 sh -c "$(once \
+    "sh -c 'sleep 600 & exec perl -e \"setpgrp; open F, q(>$work/left); close F; sleep 600\"' &
+    while [ ! -e $work/left ]; do sleep 0.01; done; exit 3") true"
+rmdir "$work/first"
+rm -f "$work/left"
+
 gives 0 "output goes on behind the former one's" -np 2 --output-dir "$work/files" --on-failure restart=1 \
     sh -c "echo begun; $(once 'exit 3') echo done"
 [ "$(tr '\n' ' ' <"$work/files/rank.1.out")" = "begun begun done " ]
