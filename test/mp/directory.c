@@ -15,7 +15,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -460,14 +459,6 @@ static void all(void)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *where)
-{
-    (void)stat;
-    (void)type;
-    (void)where;
-    return remove(path);
-}
-
 int main(int argc, char **argv)
 {
     static const struct {
@@ -501,6 +492,6 @@ int main(int argc, char **argv)
     free(out);
     free(in);
     MPT_OK(nixl_finalize());
-    (void)nftw(dir, remove_one, 20, FTW_DEPTH | FTW_PHYS);
+    mpt_remove_tree(dir);
     return mpt_passed();
 }

@@ -13,7 +13,6 @@
 #include "mptest.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -291,14 +290,6 @@ static void killed(void)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *where)
-{
-    (void)stat;
-    (void)type;
-    (void)where;
-    return remove(path);
-}
-
 int main(int argc, char **argv)
 {
     static const struct {
@@ -326,6 +317,6 @@ int main(int argc, char **argv)
     free(out);
     free(in);
     MPT_OK(nixl_finalize());
-    (void)nftw(dir, remove_one, 20, FTW_DEPTH | FTW_PHYS);
+    mpt_remove_tree(dir);
     return mpt_passed();
 }

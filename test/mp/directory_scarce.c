@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,14 +145,6 @@ static void many(void)
     MPT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *where)
-{
-    (void)stat;
-    (void)type;
-    (void)where;
-    return remove(path);
-}
-
 int main(int argc, char **argv)
 {
     const char *base = getenv("TMPDIR");
@@ -171,6 +162,6 @@ int main(int argc, char **argv)
     free(out);
     free(in);
     MPT_OK(nixl_finalize());
-    (void)nftw(dir, remove_one, 20, FTW_DEPTH | FTW_PHYS);
+    mpt_remove_tree(dir);
     return mpt_passed();
 }

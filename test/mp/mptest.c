@@ -3,8 +3,11 @@
  * What the multi-process tests share: checks that explain themselves, and test data. No state; any
  * thread may call it.
  */
+#include "config.h"
+
 #include "mptest.h"
 
+#include <ftw.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -266,4 +269,17 @@ void mpt_check_bytes(const char *file, int line, const void *memory, size_t nbyt
                      (unsigned char)value);
         }
     }
+}
+
+static int mpt_remove_one(const char *path, const struct stat *stat, int type, struct FTW *where)
+{
+    (void)stat;
+    (void)type;
+    (void)where;
+    return remove(path);
+}
+
+void mpt_remove_tree(const char *path)
+{
+    (void)nftw(path, mpt_remove_one, 20, FTW_DEPTH | FTW_PHYS);
 }

@@ -148,6 +148,9 @@ void mpt_check_bytes(const char *file, int line, const void *memory, size_t nbyt
 #define MPT_CHECK_BYTES(_memory, _nbytes, _value)                                                  \
     mpt_check_bytes(__FILE__, __LINE__, (_memory), (_nbytes), (_value))
 
+/* Remove a directory with all that is in it, as far as that is possible. */
+void mpt_remove_tree(const char *path);
+
 /* What this process uses, to be compared with the same at another time. */
 int mpt_n_descriptors(void);
 long mpt_resident_kib(void);
