@@ -102,7 +102,7 @@ bool descendants_group_lives(pid_t group)
 {
     DIR *proc = opendir("/proc");
     struct dirent *entry;
-    bool lives = proc == NULL; /* who knows */
+    bool lives = proc == NULL; /* cannot be known: assume so */
 
     while (!lives && proc != NULL && (entry = readdir(proc)) != NULL) {
         lives =

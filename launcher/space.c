@@ -75,8 +75,8 @@ static char *number_list(int n)
 }
 
 /*
- * The list of hosts, which are one, in PMIx's form; allocated. PMIx 4.2 copies the letters that the
- * name begins with into a buffer of 64 bytes without a check, so of a long one we make the form.
+ * The node map of a space on one host, in PMIx's form; allocated. PMIx 4.2 copies the letters at
+ * the start of a name into a buffer of 64 bytes without a check: a long name is formatted here.
  */
 static char *space_node_map(const char *host)
 {

@@ -106,7 +106,7 @@ int nxr_node_scan(struct nixl_team *team, const struct nxr_reduction *what)
     if (status != NIXL_OK) {
         return status;
     }
-    /* From here on its own slot is read by `reader` alone: its result was copied out of it. */
+    /* The result was copied out of the own slot: only `reader` still reads it. */
     nxr_node_publish(node, node->phase + 1);
     nxr_node_lend_slot(node, reader);
     return NIXL_OK;

@@ -232,8 +232,8 @@ static int conn_job_size(const struct nxr_conn *conn)
 }
 
 /*
- * No descriptor is left for those of the next message, which waits in the socket with all behind
- * it: epoll would report it without end.
+ * This process has no descriptors for the next message. It waits in the socket, with those behind
+ * it, and the connection is not watched: epoll would report it again at once.
  */
 static void conn_starve(struct nxr_conn *conn)
 {
@@ -244,7 +244,7 @@ static void conn_starve(struct nxr_conn *conn)
     feed_at = nxr_now_ns() + STARVED_NS;
 }
 
-/* Watch them again. */
+/* Watch the starved connections again. */
 static void conns_feed(void)
 {
     struct nxr_list *link, *after;

@@ -83,9 +83,10 @@ unsigned nxr_opened_turn(struct nxr_opened_cache *cache);
 bool nxr_opened_shrink(struct nxr_opened_cache *cache, unsigned turn);
 
 /*
- * The value of an expression that opens something: -errno if it fails. While descriptors have run
- * out, and one can be had, it is tried again. All that a store opens is opened so. The expression
- * keeps none if it fails, so that who waits has none that others wait for.
+ * Evaluate an expression that opens something; it returns -errno on failure. If the process has no
+ * descriptor left, the macro frees one or waits for one, and evaluates it again. A store opens
+ * everything this way. A failed expression must hold no descriptor: a request that waits must not
+ * hold what other requests wait for.
  */
 #define NXR_OPENED_TRY(_cache, _open)                                                              \
     __extension__({                                                                                \

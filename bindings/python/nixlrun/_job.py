@@ -89,7 +89,7 @@ class JobBase(_Base):
 
     def __init__(self, timeout: Timeout = DEFAULT) -> None:
         if not isinstance(timeout, _core.Default):
-            _core.check_timeout(timeout)  # who fails behind init() would be a member for ever
+            _core.check_timeout(timeout)  # a failure after init() would leave the job joined
         _core.init()
         ContextBase.__init__(self)
         _core.set_default_timeout(

@@ -271,10 +271,10 @@ static int file_lock(struct opening *opening)
         file->opened.fd = fd;
     }
     if (flock(file->opened.fd, LOCK_EX | LOCK_NB) != 0) {
-        file->was_made = false; /* whoever was faster works with it */
+        file->was_made = false; /* the holder of the lock uses it */
         return opening_fail(opening, "NIXL_FILE_EXCLUSIVE: another has it");
     }
-    return file_size(opening); /* until now another one may have changed it */
+    return file_size(opening); /* another process may have changed it before the lock */
 }
 
 /* Is the region in the file, or can the file be extended to hold it? */
