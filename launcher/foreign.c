@@ -95,7 +95,7 @@ static void foreign_on_lost(void)
     abandon(LAUNCH_EXIT_FAILED);
 }
 
-/* The engine is gone, but something holds its pipes: kill that, and soon stop waiting. */
+/* The engine is gone, but something holds its streams: kill that, and soon stop waiting. */
 static void foreign_linger(struct loop_timer *timer)
 {
     static bool is_second;

@@ -4,6 +4,10 @@
  * are joined into lines, which are written like those of the local engine: whole, with our own tag
  * and time, to our output or to files. Reports of nixlrun-rank are removed on the way. When a sink
  * is full we stop reading from the engine, so it blocks and, in turn, the ranks do.
+ *
+ * The engine writes to sockets, not to pipes: a signal that interrupts a write to a full pipe cuts
+ * it short, and Open MPI 4.1 drops the rest if its job has just ended (each of its daemons ends
+ * with a SIGCHLD). A write to a socket is whole or starts again.
  */
 #include "config.h"
 
@@ -20,6 +24,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define READ_NBYTES      (64 * 1024)
@@ -394,10 +399,11 @@ int foreign_output_open(const struct engine_task *task, foreign_report_fn *fn, i
         for (int rank = 0; rank < job->np; rank++) {
             outlets[i][rank] = (struct outlet){.rank = rank, .which = i};
         }
-        if (pipe2(ends, O_CLOEXEC) != 0) {
-            sink_say("cannot create a pipe for the engine: %s", strerror(errno));
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+            sink_say("cannot create a socket for the engine: %s", strerror(errno));
             return -1;
         }
+        shutdown(ends[0], SHUT_WR);
         fcntl(ends[0], F_SETFL, O_NONBLOCK);
         fds[i] = ends[1];
         intakes[i] = (struct intake){.watch = {.fd = ends[0], .ready = intake_ready}};

@@ -43,9 +43,13 @@ void case_start(int rank);
 void case_end(int rank, int wait_status);
 #define CASE_CODE(_code) W_EXITCODE(_code, 0)
 
-/* The engine writes this to its stdout or stderr; case_leave(): nothing reads it yet. */
+/*
+ * The engine writes this to its stdout or stderr; case_leave(): nothing reads it yet;
+ * case_leaves_all(): nor may all be taken, and any thread may call it.
+ */
 void case_write(int which, const char *text);
 void case_leave(int which, const char *text);
+bool case_leaves_all(int which, const char *text);
 void case_close(int which);
 
 /* The engine has ended: the exit code of nixlrun. */
