@@ -9,6 +9,7 @@
 #include "collective/combine.h"
 #include "collective/half.h"
 #include "util/copy.h"
+#include "util/ring.h"
 
 #include <stdint.h>
 
@@ -90,6 +91,12 @@ nxr_combine_fn *nxr_combine_loop(enum nxr_combine_vectors vectors, unsigned type
 
 #define BLOCK_NBYTES 8192 /* with a piece of every source: fits into any first-level cache */
 
+/* Small pieces, and what all blocks that are fetched together may take of a second-level cache. */
+#define FETCH_PIECE_NBYTES 16384
+#define FETCH_NBYTES       131072
+
+#define NOT_FETCHED SIZE_MAX
+
 size_t nxr_combine_type_nbytes(unsigned type)
 {
     static const unsigned char nbytes[NXR_N_TYPES] = {
@@ -157,13 +164,51 @@ static void combine_combine_block(const struct nxr_combine *combine, void *to,
     }
 }
 
+/* Ask for a block of each source but that of `me`, those behind it first. */
+static void combine_fetch_block(const void *const *srcs, size_t n_srcs, size_t me, size_t at,
+                                size_t nbytes)
+{
+    for (size_t k = 1; k < n_srcs; k++) {
+        const char *from = (const char *)srcs[(me + k) % n_srcs] + at;
+
+        for (size_t i = 0; i < nbytes; i += NXR_LINE_NBYTES) {
+            __builtin_prefetch(from + i);
+        }
+    }
+    __asm__ volatile(""); /* GCC drops calls of functions that only prefetch */
+}
+
+/* me: NOT_FETCHED, or as in nxr_combine_members(). */
+static void combine_blocks(const struct nxr_combine *combine, void *dst, const void *const *srcs,
+                           size_t n_srcs, size_t me, size_t nbytes)
+{
+    _Alignas(64) char own[BLOCK_NBYTES];
+    size_t most = me == NOT_FETCHED || FETCH_NBYTES / n_srcs > BLOCK_NBYTES ? BLOCK_NBYTES
+                                                                            : FETCH_NBYTES / n_srcs;
+    size_t block = most < combine->element_nbytes
+                       ? combine->element_nbytes
+                       : most / combine->element_nbytes * combine->element_nbytes;
+    bool is_source = false;
+
+    for (size_t i = 1; i < n_srcs; i++) {
+        is_source |= dst == srcs[i];
+    }
+    for (size_t at = 0; at < nbytes; at += block) {
+        size_t n = nbytes - at < block ? nbytes - at : block;
+
+        if (me != NOT_FETCHED) {
+            combine_fetch_block(srcs, n_srcs, me, at, n);
+        }
+        combine_combine_block(combine, is_source ? own : (char *)dst + at, srcs, n_srcs, at, n);
+        if (is_source) {
+            nxr_copy((char *)dst + at, own, n);
+        }
+    }
+}
+
 void nxr_combine_all(const struct nxr_combine *combine, void *dst, const void *const *srcs,
                      size_t n_srcs, size_t nbytes)
 {
-    _Alignas(64) char own[BLOCK_NBYTES];
-    size_t block = BLOCK_NBYTES / combine->element_nbytes * combine->element_nbytes;
-    bool is_source = false;
-
     if (n_srcs == 1) {
         if (dst != srcs[0] && nbytes > 0) {
             nxr_copy(dst, srcs[0], nbytes);
@@ -174,15 +219,15 @@ void nxr_combine_all(const struct nxr_combine *combine, void *dst, const void *c
         nxr_combine_two(combine, dst, srcs[0], srcs[1], nbytes);
         return;
     }
-    for (size_t i = 1; i < n_srcs; i++) {
-        is_source |= dst == srcs[i];
-    }
-    for (size_t at = 0; at < nbytes; at += block) {
-        size_t n = nbytes - at < block ? nbytes - at : block;
+    combine_blocks(combine, dst, srcs, n_srcs, NOT_FETCHED, nbytes);
+}
 
-        combine_combine_block(combine, is_source ? own : (char *)dst + at, srcs, n_srcs, at, n);
-        if (is_source) {
-            nxr_copy((char *)dst + at, own, n);
-        }
+void nxr_combine_members(const struct nxr_combine *combine, void *dst, const void *const *srcs,
+                         size_t n_srcs, size_t me, size_t nbytes)
+{
+    if (n_srcs <= 2 || nbytes > FETCH_PIECE_NBYTES) {
+        nxr_combine_all(combine, dst, srcs, n_srcs, nbytes);
+    } else {
+        combine_blocks(combine, dst, srcs, n_srcs, me, nbytes);
     }
 }

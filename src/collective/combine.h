@@ -69,6 +69,15 @@ static inline struct nxr_combine nxr_combine_choose(const struct nixl_reduce_arg
 void nxr_combine_all(const struct nxr_combine *combine, void *dst, const void *const *srcs,
                      size_t n_srcs, size_t nbytes);
 
+/*
+ * The same for small pieces of what many members have, who all combine at the same time and in the
+ * same order: one after the other, the cache of each member would have to serve all. So each first
+ * asks for the sources behind its own, `me`, whatever the order in which they are combined. Large
+ * pieces are left to the processor, which fetches streams by itself.
+ */
+void nxr_combine_members(const struct nxr_combine *combine, void *dst, const void *const *srcs,
+                         size_t n_srcs, size_t me, size_t nbytes);
+
 /* dst = left OP right; dst may be either, exactly. */
 void nxr_combine_two(const struct nxr_combine *combine, void *dst, const void *left,
                      const void *right, size_t nbytes);

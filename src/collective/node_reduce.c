@@ -233,7 +233,8 @@ static void node_reduce_combine_block(struct nixl_team *team, const struct share
         team->srcs[i] = i == node->me ? (const char *)shares->what->src + piece->at + at
                                       : operands_of(team, shares, i, node->me) + at;
     }
-    nxr_combine_all(&shares->what->combine, to, team->srcs, (size_t)node->size, nbytes);
+    nxr_combine_members(&shares->what->combine, to, team->srcs, (size_t)node->size,
+                        (size_t)node->me, nbytes);
 }
 
 /*

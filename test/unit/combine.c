@@ -453,3 +453,36 @@ Test(combine, all_sources_may_be_the_result)
         }
     }
 }
+
+/* Pieces that are fetched, in one block or more, and one that is not; elements that fill none. */
+Test(combine, members_combine_as_one_does)
+{
+    enum { N = 40, MOST = 24000 };
+    static const size_t sizes[] = {4, 4096, 4100, 8192, 16384, MOST};
+    static uint32_t values[N][MOST / sizeof(uint32_t)], dst[MOST / sizeof(uint32_t)];
+    struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
+    struct nxr_combine combine;
+    const void *srcs[N];
+
+    args.type = NIXL_TYPE_UINT32;
+    args.op = NIXL_REDUCE_SUM;
+    combine = nxr_combine_choose(&args);
+    for (size_t i = 0; i < N; i++) {
+        srcs[i] = values[i];
+        for (size_t k = 0; k < MOST / sizeof(uint32_t); k++) {
+            values[i][k] = (uint32_t)((i + 1) * 1000003 + k);
+        }
+    }
+    for (size_t n_srcs = 1; n_srcs <= N; n_srcs++) {
+        for (size_t size = 0; size < sizeof(sizes) / sizeof(sizes[0]); size++) {
+            memset(dst, 0, sizeof(dst));
+            nxr_combine_members(&combine, dst, srcs, n_srcs, size % n_srcs, sizes[size]);
+            for (size_t k = 0; k < sizes[size] / sizeof(uint32_t); k++) {
+                size_t sum = n_srcs * (n_srcs + 1) / 2 * 1000003 + n_srcs * k;
+
+                cr_assert(dst[k] == (uint32_t)sum, "%zu sources, %zu bytes: value %zu", n_srcs,
+                          sizes[size], k);
+            }
+        }
+    }
+}
