@@ -21,7 +21,8 @@
 #include <unistd.h>
 
 #define LOOK_MS    10
-#define PF_EXITING 0x4u /* of the kernel's include/linux/sched.h */
+#define REFUSED_NS (1 * NXR_S) /* for what may not be signalled */
+#define PF_EXITING 0x4u        /* of the kernel's include/linux/sched.h */
 
 /* Read /proc/NAME/FILE; "" if it is not there. */
 static void read_proc(const char *name, const char *file, char *text, size_t room)
@@ -114,8 +115,9 @@ bool descendants_group_lives(pid_t group)
     return lives;
 }
 
-void descendants_signal(int signal)
+int descendants_signal(int signal, descendants_refused refused)
 {
+    int n_signalled = 0;
     DIR *proc = opendir("/proc");
     struct dirent *entry;
     pid_t self = getpid();
@@ -124,12 +126,17 @@ void descendants_signal(int signal)
     while (proc != NULL && (entry = readdir(proc)) != NULL) {
         if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
             parent_of(entry->d_name, &flags) == self) {
-            kill(atoi(entry->d_name), signal);
+            if (kill(atoi(entry->d_name), signal) == 0) {
+                n_signalled++;
+            } else if (errno == EPERM && refused != NULL) {
+                refused(atoi(entry->d_name));
+            }
         }
     }
     if (proc != NULL) {
         closedir(proc);
     }
+    return n_signalled;
 }
 
 /* Reap what has ended. Returns false when no child is left. */
@@ -152,10 +159,21 @@ void descendants_await(int64_t timeout_ns)
     }
 }
 
-void descendants_kill(void)
+void descendants_kill(descendants_refused left)
 {
+    int64_t deadline = 0;
+
     while (reap_all()) {
-        descendants_signal(SIGKILL);
-        waitpid(-1, NULL, 0); /* its children are ours now: scan again */
+        if (descendants_signal(SIGKILL, NULL) > 0) {
+            waitpid(-1, NULL, 0); /* its children are ours now: scan again */
+            deadline = 0;
+        } else if (deadline == 0) {
+            deadline = nxr_deadline(REFUSED_NS);
+        } else if (nxr_now_ns() < deadline) {
+            poll(NULL, 0, LOOK_MS);
+        } else {
+            descendants_signal(0, left);
+            return;
+        }
     }
 }

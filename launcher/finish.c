@@ -214,6 +214,15 @@ void finish_rank_ended(struct rank *rank)
     }
 }
 
+void finish_rank_left(struct rank *rank)
+{
+    rank->has_failed = true;
+    set_exit_code(LAUNCH_EXIT_FAILED);
+    if (rank->space->n_live == 0) {
+        spawn_space_ended(rank->space);
+    }
+}
+
 void finish_start_failure(struct rank *rank, int code)
 {
     rank->has_failed = true;

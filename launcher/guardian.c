@@ -43,6 +43,7 @@ struct child {
     pid_t pid;
     int end_signal;
     bool ends_group;
+    bool is_refused; /* it was reported as one that may not be signalled */
 };
 
 /* One that has been reaped and is to be reported. */
@@ -333,7 +334,7 @@ static void guardian_do_start(int id, struct guardian_payload *payload, const in
     } else {
         children = x_array(children, n_children + 1, sizeof(*children));
         children[n_children++] =
-            (struct child){id, pid, payload->end_signal, payload->ends_group != 0};
+            (struct child){id, pid, payload->end_signal, payload->ends_group != 0, false};
         guardian_report(GUARDIAN_STARTED, id, pid, 0);
     }
     free(strings);
@@ -341,13 +342,42 @@ static void guardian_do_start(int id, struct guardian_payload *payload, const in
 
 /* ---- orders ---------------------------------------------------------------------------------- */
 
+static void guardian_refused(struct child *child, int signal)
+{
+    if (!child->is_refused || signal == SIGKILL) {
+        child->is_refused = true;
+        guardian_report(GUARDIAN_REFUSED, child->id, child->pid, signal);
+    }
+}
+
+/*
+ * A program that is set-user-ID may run as a user whose processes we may not signal. Nobody waits
+ * for SIGWINCH, so that is no reason to speak of it.
+ */
 static void guardian_signal_children(int id, int signal)
 {
     for (size_t i = 0; i < n_children; i++) {
         if (id < 0 || children[i].id == id) {
-            kill(-children[i].pid, signal);
+            kill(-children[i].pid, signal); /* 0 if any in the group got it */
+            if (signal != SIGWINCH && kill(children[i].pid, 0) != 0 && errno == EPERM) {
+                guardian_refused(&children[i], signal);
+            }
         }
     }
+}
+
+static void guardian_could_not_kill(pid_t pid)
+{
+    struct child *child = guardian_child(pid);
+
+    if (child != NULL) {
+        guardian_refused(child, SIGKILL);
+    }
+}
+
+static void guardian_leaves(pid_t pid)
+{
+    guardian_report(GUARDIAN_LEFT, -1, pid, 0);
 }
 
 /* Read one message header and the descriptors with it. Returns the number of fds, -1 at the end. */
@@ -401,7 +431,7 @@ static bool guardian_serve(void)
         guardian_signal_children(message.id, message.value);
         break;
     case GUARDIAN_DO_KILL_ALL:
-        descendants_signal(SIGKILL);
+        descendants_signal(SIGKILL, guardian_could_not_kill);
         break;
     }
     for (int i = 0; i < n_fds; i++) {
@@ -490,7 +520,8 @@ void guardian_main(int socket_fd, const sigset_t *mask)
         send_reports();
     }
     end_politely(polled[1].fd);
-    descendants_kill();
+    descendants_kill(guardian_leaves);
+    send_reports();
     tmpdir_remove();
     _exit(0);
 }

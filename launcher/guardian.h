@@ -44,7 +44,9 @@ struct guardian_reports {
     void (*started)(int id, pid_t pid);
     void (*failed)(int id, enum guardian_step step, int error);
     void (*ended)(int id, int wait_status);
-    void (*lost)(void); /* the guardian itself has died */
+    void (*refused)(int id, pid_t pid, int signal); /* the kernel forbids to signal it; said once
+                                                       of a process, and at each SIGKILL; or NULL */
+    void (*lost)(void);                             /* the guardian itself has died */
 };
 
 /*
@@ -67,7 +69,10 @@ void guardian_kill_all(void);
 /* Continue the guardian if it is stopped. Returns whether it was. */
 bool guardian_continue(void);
 
-/* Kill what is left and wait for the guardian's end. */
+/*
+ * Kill what is left and wait for the guardian's end. What may not be killed is named on stderr and
+ * left alone.
+ */
 void guardian_close(void);
 
 /* ---- between the two files ------------------------------------------------------------------- */
@@ -79,6 +84,8 @@ enum guardian_kind {
     GUARDIAN_STARTED, /* id, value = pid */
     GUARDIAN_FAILED,  /* id, value = errno, step */
     GUARDIAN_ENDED,   /* id, value = wait status */
+    GUARDIAN_REFUSED, /* id, value = pid, step = signal */
+    GUARDIAN_LEFT,    /* value = pid: the guardian ends, and it runs on */
 };
 
 struct guardian_message {

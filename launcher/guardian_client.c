@@ -9,15 +9,18 @@
 #include "launcher/guardian.h"
 #include "launcher/descendants.h"
 #include "launcher/loop.h"
+#include "launcher/sink.h"
 #include "util/clock.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,6 +50,27 @@ int guardian_open(const sigset_t *mask)
     return 0;
 }
 
+/* One report of the guardian. */
+static void client_take(const struct guardian_message *message)
+{
+    switch (message->kind) {
+    case GUARDIAN_STARTED:
+        client_reports->started(message->id, message->value);
+        break;
+    case GUARDIAN_FAILED:
+        client_reports->failed(message->id, message->step, message->value);
+        break;
+    case GUARDIAN_ENDED:
+        client_reports->ended(message->id, message->value);
+        break;
+    case GUARDIAN_REFUSED:
+        if (client_reports->refused != NULL) {
+            client_reports->refused(message->id, message->value, message->step);
+        }
+        break;
+    }
+}
+
 static void client_ready(struct loop_fd *watch, uint32_t events)
 {
     struct guardian_message message;
@@ -55,17 +79,7 @@ static void client_ready(struct loop_fd *watch, uint32_t events)
     (void)events;
     while ((n = recv(watch->fd, &message, sizeof(message), MSG_DONTWAIT)) ==
            (ssize_t)sizeof(message)) {
-        switch (message.kind) {
-        case GUARDIAN_STARTED:
-            client_reports->started(message.id, message.value);
-            break;
-        case GUARDIAN_FAILED:
-            client_reports->failed(message.id, message.step, message.value);
-            break;
-        case GUARDIAN_ENDED:
-            client_reports->ended(message.id, message.value);
-            break;
-        }
+        client_take(&message);
     }
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
         loop_watch(watch, 0);
@@ -197,15 +211,43 @@ bool guardian_continue(void)
            kill(client_pid, SIGCONT) == 0;
 }
 
+static void client_say_left(pid_t pid)
+{
+    char path[32];
+    struct stat info;
+
+    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    if (stat(path, &info) == 0) {
+        sink_say("pid %d cannot be killed, as it runs as another user (uid %u): it is left running",
+                 (int)pid, (unsigned)info.st_uid);
+        sink_flush_all();
+    }
+}
+
+/* The guardian's last words, until it has ended. */
+static void client_hear_out(void)
+{
+    struct guardian_message message;
+
+    while (recv(client_watch.fd, &message, sizeof(message), MSG_WAITALL) ==
+           (ssize_t)sizeof(message)) {
+        if (message.kind == GUARDIAN_LEFT) {
+            client_say_left(message.value);
+        }
+    }
+}
+
 void guardian_close(void)
 {
     int status = 0;
 
-    close(client_watch.fd);
+    shutdown(client_watch.fd, SHUT_WR);
     guardian_continue();
+    client_hear_out();
+    close(client_watch.fd);
     if (client_pid > 0 && waitpid(client_pid, &status, 0) == client_pid && status != 0) {
         /* It was killed, so we have adopted its orphans; an engine has received its end signal. */
         descendants_await(has_polite ? GUARDIAN_POLITE_NS : 0);
-        descendants_kill();
+        descendants_kill(client_say_left);
     }
 }

@@ -35,6 +35,8 @@ struct rank {
     bool was_ended_by_request; /* by PMIx job control: no failure at all */
     bool has_aborted;          /* has called PMIx_Abort */
     bool has_failed;
+    bool is_refused;      /* it may not be signalled, which was said */
+    bool is_beyond_reach; /* it could not be killed, for it runs as another user */
     int abort_code;
     int page_fd;          /* what others can observe of its last process; 0: nothing */
     pid_t page_pid;       /* that process */
@@ -127,6 +129,9 @@ int rank_start_again(struct rank *rank);
 int rank_listen(void);
 
 /* ---- finish.c: failures and the end of the job ----------------------------------------------- */
+
+/* It could not be killed and is left behind. */
+void finish_rank_left(struct rank *rank);
 
 /* A process could not be started; the line is on stderr. */
 void finish_start_failure(struct rank *rank, int exit_code);

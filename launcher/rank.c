@@ -24,6 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define LEAVE_NS (1 * NXR_S) /* for a rank that cannot be killed to end by itself */
+
 /* ---- programs -------------------------------------------------------------------------------- */
 
 /* Find the path of the app's program for execve(), by its PATH. Returns 0 or an errno. */
@@ -308,6 +310,7 @@ int rank_start_again(struct rank *rank)
     rank->pid = rank->met_pid = 0;
     rank->is_connected = rank->was_connected = rank->has_joined = rank->has_left = false;
     rank->was_replaced = rank->was_ended_by_request = rank->has_failed = false;
+    rank->is_refused = rank->is_beyond_reach = false;
     exit_code = rank_start(rank);
     if (exit_code == 0) {
         input_join(&rank->inlet);
@@ -359,10 +362,44 @@ static void rank_on_failed(int id, enum guardian_step step, int error)
     meet_look(rank->space);
 }
 
+/* They have had time to end by themselves: the job ends without them. */
+static void rank_leave_behind(struct loop_timer *timer)
+{
+    (void)timer;
+    for (int i = 0; i < session.n_ranks; i++) {
+        struct rank *rank = session.ranks[i];
+
+        if (rank->is_beyond_reach && rank->state == RANK_RUNNING) {
+            rank_is_over(rank);
+            finish_rank_left(rank);
+        }
+    }
+}
+
+static void rank_on_refused(int id, pid_t pid, int signal)
+{
+    static struct loop_timer leave_timer = {.fire = rank_leave_behind};
+    struct rank *rank = session.ranks[id];
+
+    if (!rank->is_refused) {
+        rank->is_refused = true;
+        sink_say("%s on host %s (pid %d) cannot be signalled, as it runs as another user; end it "
+                 "as that user",
+                 rank_name(rank), session.host, (int)pid);
+    }
+    if (signal == SIGKILL && !rank->is_beyond_reach) {
+        rank->is_beyond_reach = true;
+        loop_timer_set(&leave_timer, nxr_deadline(LEAVE_NS));
+    }
+}
+
 static void rank_on_ended(int id, int wait_status)
 {
     struct rank *rank = session.ranks[id];
 
+    if (rank->state == RANK_ENDED) {
+        return; /* it had been left behind */
+    }
     server_serve(); /* first serve what the rank requested before it ended */
     server_hear_out(rank);
     rank->wait_status = wait_status;
@@ -386,6 +423,7 @@ int rank_listen(void)
     static const struct guardian_reports reports = {.started = rank_on_started,
                                                     .failed = rank_on_failed,
                                                     .ended = rank_on_ended,
+                                                    .refused = rank_on_refused,
                                                     .lost = rank_on_lost};
 
     return guardian_listen(&reports);

@@ -352,7 +352,7 @@ static int helper_serve(pid_t pid, const struct pipes *pipes, const struct sourc
         } else if (helper_reap(pid, &status)) {
             helper_hear(pid, sources->message_fd, life);
             has_ended = true;
-            descendants_kill();
+            descendants_kill(NULL);
         }
     }
     for (int i = 0; i < 2; i++) {

@@ -132,6 +132,55 @@ ended
 result $? "nor its end from nixlrun (exit code $rc)" "$work/err"
 clean "after a guardian that was stopped"
 
+# A rank that has become root under a nixlrun that is not: it can be neither asked nor killed.
+# start_as_nobody: such a job, whose rank 1 is that process; its pid goes to $root
+start_as_nobody() {
+    : >"$work/out"
+    XDG_RUNTIME_DIR=$work/nobody setsid setpriv --reuid=65534 --clear-groups "$nixlrun" --oversubscribe \
+        --kill-grace 0.3 "$@" -np 2 sh -c 'if [ "$PMIX_RANK" = 1 ]; then
+            exec "$1" --reuid=0 sh -c "echo root \$\$; exec sleep 300"
+        else
+            echo ready; exec sleep 300
+        fi' sh "$work/rooted" >"$work/out" 2>"$work/err" </dev/null &
+    job=$!
+    until_true 300 grep -q '^root' "$work/out" && until_true 300 lines 1 ready
+    root=$(sed -n 's/^root //p' "$work/out")
+}
+
+# left_alone WORDS: the rank still runs, as nixlrun has said; this ends it
+left_alone() {
+    has "$work/err" "^nixlrun: rank 1 on host $(uname -n) .pid $root. cannot be signalled, as it runs as another user" \
+        "$1: the rank that cannot be signalled is named"
+    has "$work/err" "^nixlrun: pid $root cannot be killed, as it runs as another user .uid 0.: it is left running" \
+        "$1: and that it is left"
+    kill -9 "$root"
+    result $? "$1: it ran on"
+    until_true 300 nothing_runs
+}
+
+if [ "$(id -u)" = 0 ]; then
+    chmod 711 "$work"
+    mkdir "$work/nobody"
+    chown 65534 "$work/nobody"
+    cp "$(command -v setpriv)" "$work/rooted" && chmod 4755 "$work/rooted"
+    if [ "$(setpriv --reuid=65534 --clear-groups "$work/rooted" --reuid=0 id -u 2>/dev/null)" = 0 ] &&
+        setpriv --reuid=65534 --clear-groups test -x "$nixlrun"; then
+        start_as_nobody
+        ends_by INT 130 "one SIGINT ends a job with a rank that cannot be signalled"
+        left_alone "one SIGINT"
+        start_as_nobody --kill-grace 600
+        kill -INT "$job"
+        until_true 300 grep -q "forwarding it" "$work/err"
+        ends_by INT 130 "and two do at once"
+        left_alone "two SIGINT"
+        start_as_nobody --timeout 1
+        ended
+        [ "$rc" = 124 ]
+        result $? "and so does --timeout (exit code $rc)" "$work/err"
+        left_alone "timeout"
+    fi
+fi
+
 # A user at a terminal: Ctrl-C once, then Ctrl-Z, fg, Ctrl-C.
 cat >"$work/terminal.exp" <<'SCRIPT'
 set timeout 300
