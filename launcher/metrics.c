@@ -131,6 +131,7 @@ static enum MHD_Result metrics_send_all(struct MHD_Connection *connection)
     size_t nbytes = 0;
     FILE *out = open_memstream(&text, &nbytes);
 
+    stats_job_merge(&counted); /* no two samples may have the same labels */
     if (out != NULL) {
         metrics_write(out, &counted, is_open);
         fclose(out);

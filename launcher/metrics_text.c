@@ -251,17 +251,19 @@ static void metrics_histogram(FILE *out, const struct stats_job *job, bool is_op
 static void metrics_ranks(FILE *out, const struct stats_job *job, bool is_open)
 {
     static const struct metric size = {"nixlrun_job_ranks", "", "Ranks of the job.", 0, ABOUT_PEER};
-    static const struct metric up = {"nixlrun_rank_joined", "",
-                                     "1: between nixl_init and nixl_finalize, 0: it has left.", 0,
-                                     ABOUT_PEER};
+    static const struct metric up = {
+        "nixlrun_rank_joined", "",
+        "1: between nixl_init and nixl_finalize, 0: it has left or died.", 0, ABOUT_PEER};
 
     metrics_describe(out, is_open, &size, "gauge");
     fprintf(out, "nixlrun_job_ranks %d\n", job->n > 0 ? job->ranks[0].size : 0);
     metrics_describe(out, is_open, &up, "gauge");
     for (size_t i = 0; i < job->n && metrics_is_shown(job, i); i++) {
+        const char *state = top_state(&job->ranks[i]);
+
         fputs("nixlrun_rank_joined{", out);
         metrics_rank_labels(out, &job->ranks[i]);
-        fprintf(out, "} %d\n", job->ranks[i].life != NXR_OBSERVE_LEFT);
+        fprintf(out, "} %d\n", strcmp(state, "left") != 0 && strcmp(state, "ended") != 0);
     }
 }
 

@@ -33,14 +33,15 @@ struct stats_rank {
     int rank, size;
     uint32_t incarnation;
     pid_t pid;
-    uint32_t life; /* enum nxr_observe_life */
-    char letter;   /* of its process, on another host; 0: ask /proc */
+    int64_t began_ns; /* CLOCK_MONOTONIC of its host */
+    uint32_t life;    /* enum nxr_observe_life */
+    char letter;      /* of its process, on another host; 0: ask /proc */
     char host[64];
     struct nxr_stats_totals totals;
     struct nxr_stats_reading reading; /* empty if only totals were read */
 };
 
-/* By job, rank and incarnation. */
+/* By job, rank, incarnation and start. */
 struct stats_job {
     struct stats_rank *ranks;
     size_t n;
@@ -53,6 +54,12 @@ struct stats_job {
  */
 struct stats_job stats_job_read(pid_t nixlrun, bool only_totals);
 void stats_job_free(struct stats_job *job);
+
+/*
+ * Make one of the processes of the same rank and incarnation, which is what a script that runs one
+ * program after another starts: their counters are added up, the rest is that of the last one.
+ */
+void stats_job_merge(struct stats_job *job);
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 

@@ -25,6 +25,7 @@ static void stats_take(struct stats_job *job, const struct nxr_observe_page *pag
                               .size = head->size,
                               .incarnation = head->incarnation,
                               .pid = head->pid,
+                              .began_ns = head->began_ns,
                               .life = atomic_load_explicit(&head->life, memory_order_acquire),
                               .letter = (char)head->mirrored};
     size_t nbytes;
@@ -41,9 +42,9 @@ static void stats_take(struct stats_job *job, const struct nxr_observe_page *pag
     }
 }
 
-static int stats_compare_ranks(const void *a, const void *b)
+static int stats_compare_incarnations(const struct stats_rank *first,
+                                      const struct stats_rank *second)
 {
-    const struct stats_rank *first = a, *second = b;
 
     if (first->job != second->job) {
         return first->job < second->job ? -1 : 1;
@@ -52,6 +53,15 @@ static int stats_compare_ranks(const void *a, const void *b)
         return first->rank < second->rank ? -1 : 1;
     }
     return (first->incarnation > second->incarnation) - (first->incarnation < second->incarnation);
+}
+
+static int stats_compare_ranks(const void *a, const void *b)
+{
+    const struct stats_rank *first = a, *second = b;
+    int order = stats_compare_incarnations(first, second);
+
+    return order != 0 ? order
+                      : (first->began_ns > second->began_ns) - (first->began_ns < second->began_ns);
 }
 
 static bool stats_is_same(const struct stats_rank *a, const struct stats_rank *b, bool only_last)
@@ -91,6 +101,20 @@ struct stats_job stats_job_read(pid_t nixlrun, bool only_totals)
         stats_drop_doubles(&job, only_totals);
     }
     return job;
+}
+
+void stats_job_merge(struct stats_job *job)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < job->n; i++) {
+        if (n > 0 && stats_compare_incarnations(&job->ranks[n - 1], &job->ranks[i]) == 0) {
+            nxr_stats_reading_add(&job->ranks[i].reading, &job->ranks[n - 1].reading);
+            nxr_stats_reading_free(&job->ranks[--n].reading);
+        }
+        job->ranks[n++] = job->ranks[i];
+    }
+    job->n = n;
 }
 
 void stats_job_free(struct stats_job *job)

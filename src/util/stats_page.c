@@ -146,6 +146,23 @@ static void stats_merge(struct nxr_stats_reading *reading)
     qsort(reading->sums, n, sizeof(*reading->sums), stats_compare_serials);
 }
 
+bool nxr_stats_reading_add(struct nxr_stats_reading *to, const struct nxr_stats_reading *from)
+{
+    size_t n = to->n_sums + from->n_sums;
+    struct nxr_stats_sum *sums = n > 0 ? realloc(to->sums, n * sizeof(*sums)) : to->sums;
+
+    if (n > 0 && sums == NULL) {
+        return false;
+    }
+    to->sums = sums;
+    if (from->n_sums > 0) {
+        memcpy(sums + to->n_sums, from->sums, from->n_sums * sizeof(*sums));
+        to->n_sums = n;
+        stats_merge(to);
+    }
+    return true;
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static uint64_t stats_load(const _Atomic uint64_t *counter)

@@ -251,6 +251,9 @@ bool nxr_stats_read(const struct nxr_stats_head *head, size_t nbytes,
                     struct nxr_stats_reading *reading_p);
 void nxr_stats_reading_free(struct nxr_stats_reading *reading);
 
+/* Add the sums of another reading to those of the same key. False: no memory, nothing is added. */
+bool nxr_stats_reading_add(struct nxr_stats_reading *to, const struct nxr_stats_reading *from);
+
 /* All of a section by operation, without memory and histograms: for who reads often. */
 struct nxr_stats_totals {
     uint64_t nops[NXR_STATS_N_OPS], nbytes[NXR_STATS_N_OPS];

@@ -164,7 +164,7 @@ verdict "$(ldd "$nixlrun" | grep -E 'microhttpd|gnutls')" "nixlrun starts withou
 if "$nixlrun" -np 1 --metrics "$port" true 2>&1 </dev/null | grep -q 'built without libmicrohttpd'; then
     verdict "" "--metrics # SKIP built without libmicrohttpd"
 else
-    begin -np 2 --metrics "$port"
+    begin -np 2 --on-failure continue --metrics "$port"
     verdict "$(fetch /metrics | grep -vx 200
         grep -q 'text/plain; version=0.0.4' "$scratch/type" || cat "$scratch/type"
         wants "$scratch/body" '^nixlrun_job_ranks 2$' '^# TYPE nixlrun_moved_bytes_total counter$' \
@@ -185,11 +185,25 @@ else
         wants "$scratch/body" '^# TYPE nixlrun_moved_bytes counter$' '^# UNIT nixlrun_moved_bytes bytes$' '^nixlrun_moved_bytes_total\{'
         [ "$(tail -n 1 "$scratch/body")" = '# EOF' ] || echo "no end")" "OpenMetrics is served to who asks for it"
     verdict "$(fetch / | grep -vx 404)" "other pages do not exist"
+    victim=$("$nixlrun" ps "$job" | awk '$1 == 1 { print $2 }')
+    verdict "$([ "${victim:-0}" -gt 1 ] && kill -9 "$victim"
+        until_is "$scratch/job.err" 'the other ranks continue'
+        fetch /metrics | grep -vx 200
+        wants "$scratch/body" '^nixlrun_rank_joined\{rank="0".*\} 1$' '^nixlrun_rank_joined\{rank="1".*\} 0$')" \
+        "a rank that was killed is no longer joined"
     verdict "$(refused 2 "metrics '$port': cannot listen there: the port is in use" -np 1 --metrics "$port" true
         refused 2 "cannot listen there: this host has no such address" -np 1 --metrics "192.0.2.1:$port" true
         refused 2 "allowed: a port from 1 to 65535" -np 1 --metrics 0 true
         refused 2 "allowed: a port from 1 to 65535" -np 1 --metrics a:b:1 true
         refused 2 "allowed: a port from 1 to 65535" -np 1 --metrics :80 true)" "bad addresses and ports are refused"
-    verdict "$("$nixlrun" kill "$job"; ends 143)" "the job ends as without it"
+    verdict "$("$nixlrun" kill "$job"; ends 137)" "the job ends as without it"
+    # Of a script that runs the program twice both processes are the same incarnation of the rank.
+    begin -np 2 --metrics "$port" sh -c '"$1"; exec "$@"' sh
+    verdict "$(fetch /metrics | grep -vx 200
+        grep -v '^#' "$scratch/body" | sed 's/ [^ ]*$//' | sort | uniq -d
+        wants "$scratch/body" '^nixlrun_channel_items_total\{rank="0",.*direction="send"\} 40$' '^nixlrun_rank_joined\{rank="0".*\} 1$'
+        "$nixlrun" top --once "$job" >"$scratch/top"
+        wants "$scratch/top" '^ +0 runs ' '^ +1 runs ')" "programs that a rank runs one after another are added up"
+    verdict "$("$nixlrun" kill "$job"; ends 143)" "and end"
 fi
 echo "1..$number"
