@@ -39,7 +39,6 @@ struct rank {
     bool is_beyond_reach; /* it could not be killed, for it runs as another user */
     int abort_code;
     int page_fd;          /* what others can observe of its last process; 0: nothing */
-    pid_t page_pid;       /* that process */
     pid_t met_pid;        /* of the process that has joined the others and not left; 0: none */
     bool was_replaced;    /* by a process that nixlrun has not started */
     bool has_joined;      /* this process has met the others */

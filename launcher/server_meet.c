@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The card that came with a request. No bytes: there is none, or no valid one. */
@@ -230,9 +231,9 @@ void meet_rank_left(struct rank *rank)
 }
 
 /*
- * Keep the page of a process in whose place the rank has another one now: what it has counted and
- * traced is told at the end. Of all ranks together the last ones are kept, as many as the limit of
- * descriptors allows.
+ * Keep the page of a process in whose place the rank has another one now, or which joins again
+ * after nixl_finalize(): what it has counted and traced is told at the end. Of all ranks together
+ * the last ones are kept, as many as the limit of descriptors allows.
  */
 static void meet_keep_former(int fd)
 {
@@ -253,6 +254,14 @@ static void meet_keep_former(int fd)
     *place = fd;
 }
 
+static bool meet_is_same_page(int fd, int other)
+{
+    struct stat first, second;
+
+    return fd > 0 && other > 0 && fstat(fd, &first) == 0 && fstat(other, &second) == 0 &&
+           first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
 /*
  * Keep what can be observed of the process, which then can be read when it has died. Not of a
  * process in a container of its own, of which nixlrun does not know the pid.
@@ -261,13 +270,12 @@ static void meet_keep_page(struct rank *rank, pid_t pid)
 {
     int fd = pid > 0 ? pages_open_own(pid) : -1;
 
-    if (rank->page_fd > 0 && rank->page_pid != pid) {
+    if (rank->page_fd > 0 && !meet_is_same_page(rank->page_fd, fd)) {
         meet_keep_former(rank->page_fd);
     } else if (rank->page_fd > 0) {
         close(rank->page_fd);
     }
     rank->page_fd = fd > 0 ? fd : 0;
-    rank->page_pid = pid;
 }
 
 void meet_come(struct upcall *call)

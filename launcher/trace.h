@@ -30,7 +30,9 @@ struct trace_rank {
     int rank, size;
     uint32_t incarnation;
     int32_t pid;
-    bool has_left; /* by nixl_finalize() */
+    int64_t began_ns; /* of the page: CLOCK_MONOTONIC of its host */
+    unsigned turn;    /* how often this incarnation was in the job before, and had left it */
+    bool has_left;    /* by nixl_finalize() */
     char host_name[72];
     int host; /* its number */
     struct nxr_tick_pair *pairs;

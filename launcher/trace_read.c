@@ -40,6 +40,7 @@ static bool take_page(struct trace_job *job, const struct nxr_observe_page *page
                               .size = head->size,
                               .incarnation = head->incarnation,
                               .pid = head->pid,
+                              .began_ns = head->began_ns,
                               .has_left = atomic_load_explicit(&head->life, memory_order_acquire) ==
                                           NXR_OBSERVE_LEFT};
 
@@ -62,10 +63,9 @@ static void drop_rank(const struct trace_rank *rank)
     nxr_observe_unmap(&rank->page);
 }
 
-static int trace_compare_ranks(const void *a, const void *b)
+static int trace_compare_incarnations(const struct trace_rank *first,
+                                      const struct trace_rank *second)
 {
-    const struct trace_rank *first = a, *second = b;
-
     if (first->job != second->job) {
         return first->job < second->job ? -1 : 1;
     }
@@ -73,6 +73,15 @@ static int trace_compare_ranks(const void *a, const void *b)
         return first->rank < second->rank ? -1 : 1;
     }
     return (first->incarnation > second->incarnation) - (first->incarnation < second->incarnation);
+}
+
+static int trace_compare_ranks(const void *a, const void *b)
+{
+    const struct trace_rank *first = a, *second = b;
+    int order = trace_compare_incarnations(first, second);
+
+    return order != 0 ? order
+                      : (first->began_ns > second->began_ns) - (first->began_ns < second->began_ns);
 }
 
 /* A page may have come twice, for nixlrun and its children share descriptors for a moment. */
@@ -89,6 +98,17 @@ static void drop_doubles(struct trace_job *job)
         }
     }
     job->n = n;
+}
+
+static void trace_number_turns(struct trace_job *job)
+{
+    for (size_t i = 1; i < job->n; i++) {
+        const struct trace_rank *before = &job->ranks[i - 1];
+
+        if (trace_compare_incarnations(before, &job->ranks[i]) == 0) {
+            job->ranks[i].turn = before->turn + 1;
+        }
+    }
 }
 
 static void trace_number_hosts(struct trace_job *job)
@@ -130,6 +150,7 @@ struct trace_job trace_read(void)
     if (job.n > 1) {
         qsort(job.ranks, job.n, sizeof(*job.ranks), trace_compare_ranks);
         drop_doubles(&job);
+        trace_number_turns(&job);
     }
     trace_number_hosts(&job);
     trace_align(&job);
@@ -254,6 +275,7 @@ uint64_t trace_flow_of(const struct trace_rank *rank, const struct nxr_trace_eve
     own = is_note ? own : (uint64_t)rank->rank << 16;
     way = nxr_hash_mix(is_sent ? own : other, is_sent ? other : own);
     way = nxr_hash_mix(way, (uint64_t)event->kind << 32 | (is_note ? 0 : event->object));
+    way = nxr_hash_mix(way, rank->turn); /* all take turns together, and count anew in each */
     value = nxr_hash_mix(nxr_hash_mix(rank->job, way), event->flow);
     return value != 0 ? value : 1;
 }

@@ -39,7 +39,8 @@ static uint64_t track_of(const struct tracks *tracks, uint64_t what)
     const struct trace_rank *rank = tracks->rank;
     uint64_t value = nxr_hash_mix(rank->job, (uint64_t)rank->rank << 32 | rank->incarnation);
 
-    value = nxr_hash_mix(value, what);
+    /* A script may run several programs as one incarnation, and a process may leave and join. */
+    value = nxr_hash_mix(nxr_hash_mix(value, (uint64_t)rank->began_ns), what);
     return value != 0 ? value : 1;
 }
 

@@ -107,6 +107,10 @@ verdict "$(refused 0 'no statistics: no rank of this job has called nixl_init' -
 verdict "$("$nixlrun" -np 2 --stats "$program" >"$scratch/out" 2>/dev/full </dev/null
     [ $? = 1 ] || echo "it did not exit with 1")" "statistics that stderr does not take are a failure"
 
+# 8 MiB at least are put in the part that is done twice.
+verdict "$("$nixlrun" -np 2 --stats="$scratch/again.json" "$program" again >"$scratch/out" 2>&1 </dev/null || cat "$scratch/out"
+    jq -e '(.ranks | length == 4 and all(.state == "finished")) and ([.ranks[] | select(.rank == 0).put_bytes] | sort | .[0] > 8000000)' \
+        "$scratch/again.json" >/dev/null || jq -c '.ranks' "$scratch/again.json")" "what was counted before a rank joined again is there"
 begin -np 2 --stats="$scratch/killed.json"
 victim=$("$nixlrun" ps "$job" | awk '$1 == 1 { print $2 }')
 verdict "$([ "${victim:-0}" -gt 1 ] && kill -9 "$victim"

@@ -135,4 +135,8 @@ verdict "$(trace 0 -np 2 --on-failure restart=5 --stats="$scratch/counts.json" "
     wants 'process rank 1 .*, pid [0-9]+\)' 'process rank 1 .*, started again 1x\)' 'process rank 1 .*, started again 2x\)'
     jq -e '[.ranks[] | [.rank, .incarnation]] == [[0, 0], [1, 0], [1, 1], [1, 2]]' "$scratch/counts.json" >/dev/null ||
         cat "$scratch/counts.json")" "each process of a rank that is started again is traced and counted"
+# shellcheck disable=SC2016  # for the shells of the ranks
+verdict "$(trace 0 -np 2 sh -c '"$@" && exec "$@"' sh "$program" all
+    says 'trace: [0-9]+ events of 4 processes'; counts 2 'process rank 0 \(.*'; counts 4 'slice rank [01] 0 nixl_finalize')" \
+    "programs that a rank runs one after another have tracks of their own"
 echo "1..$number"

@@ -2,8 +2,8 @@
 /*
  * Counters: every operation is counted once, with its bytes, for the peer and the path that it
  * takes; by several threads, too. For the tests of what reads counters from outside the argument
- * "stay": when all was done, say so and wait to be ended; or "die": then rank 1 kills itself, when
- * all others have come so far.
+ * "stay": when all was done, say so and wait to be ended; "die": then rank 1 kills itself, when
+ * all others have come so far; "again": leave and join after the first half, which is done twice.
  */
 #include "test/mp/mptest.h"
 
@@ -450,9 +450,8 @@ static void await_death(void)
     MPT_OK(nixl_finalize());
 }
 
-int main(int argc, char **argv)
+static void join(void)
 {
-    mpt_start();
     MPT_OK(nixl_init(NULL));
     next_rank = (nixl_rank() + 1) % nixl_size();
     previous_rank = (nixl_rank() + nixl_size() - 1) % nixl_size();
@@ -465,6 +464,23 @@ int main(int argc, char **argv)
     put_and_get(own);
     large_requests();
     mpt_barrier();
+}
+
+static void leave(void)
+{
+    MPT_OK(nixl_region_close(own, MPT_PATIENCE));
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    MPT_OK(nixl_finalize());
+}
+
+int main(int argc, char **argv)
+{
+    mpt_start();
+    if (argc > 1 && strcmp(argv[1], "again") == 0) {
+        join();
+        leave();
+    }
+    join();
     notifications();
     atomics();
     threads();
@@ -488,8 +504,6 @@ int main(int argc, char **argv)
         await_death();
         return mpt_passed();
     }
-    MPT_OK(nixl_region_close(own, MPT_PATIENCE));
-    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
-    MPT_OK(nixl_finalize());
+    leave();
     return mpt_passed();
 }
