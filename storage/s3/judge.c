@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -167,11 +166,7 @@ static bool is_about_credentials(const struct s3_error *error)
 static enum s3_verdict judge_denied(struct s3_request *request, long http,
                                     const struct s3_error *error)
 {
-    /* HEAD has no body to say it. */
-    if ((strcmp(error->code, "RequestTimeTooSkewed") == 0 ||
-         (error->code[0] == '\0' && request->store->skew_seconds == 0 &&
-          llabs(request->headers.date - (int64_t)time(NULL)) > 240)) &&
-        judge_clock(request)) {
+    if (strcmp(error->code, "RequestTimeTooSkewed") == 0 && judge_clock(request)) {
         return judge_turn(request, "the store's clock differs from this host's");
     }
     request->io->is_denied = error->code[0] != '\0' && !is_about_credentials(error) &&
@@ -213,6 +208,16 @@ static enum s3_verdict judge_range(struct s3_request *request)
     return judge_say(request, S3_FAILED, ENODATA, "the object ends before that");
 }
 
+/*
+ * The answer to a HEAD has no body, and so no code. Only a GET tells whether the token has expired,
+ * the clocks differ, the bucket is in another region, or access is denied.
+ */
+static bool must_ask_why(const struct s3_request *request, long http)
+{
+    return request->io->action == NXR_OBJECT_HEAD && !request->asks_why &&
+           (http == 400 || http == 401 || http == 403);
+}
+
 static enum s3_verdict judge_refusal(struct s3_request *request, long http)
 {
     static const char *const again[] = {"SlowDown",
@@ -229,6 +234,10 @@ static enum s3_verdict judge_refusal(struct s3_request *request, long http)
                                         NULL};
     struct s3_error error;
 
+    if (must_ask_why(request, http)) {
+        request->asks_why = true;
+        return judge_turn(request, "the store refuses a HEAD, but not a GET");
+    }
     nxr_s3_error_read(request->bytes, request->nbytes, &error);
     if (http == 301 || http == 302 || http == 307 || http == 308 ||
         (http == 400 && strcmp(error.code, "AuthorizationHeaderMalformed") == 0 &&
@@ -385,13 +394,29 @@ static enum s3_verdict judge_listed(struct s3_request *request)
     return S3_AGAIN;
 }
 
-enum s3_verdict nxr_s3_judge(struct s3_request *request, CURLcode code)
+/* A GET instead of a HEAD may have brought more of the object than the byte that was wanted. */
+static enum s3_verdict judge_head(struct s3_request *request)
+{
+    struct nxr_object_io *io = request->io;
+    const struct s3_headers *headers = &request->headers;
+
+    if (!headers->has_content_nbytes) {
+        return judge_say(request, S3_RETRY, EPROTO, "the answer has no size");
+    }
+    io->found.nbytes =
+        request->asks_why && headers->has_total ? headers->total_nbytes : headers->content_nbytes;
+    io->found.modified = headers->modified;
+    memcpy(io->found.etag, headers->etag, sizeof(io->found.etag));
+    return S3_DONE;
+}
+
+static enum s3_verdict judge_attempt(struct s3_request *request, CURLcode code)
 {
     struct nxr_object_io *io = request->io;
     const struct s3_headers *headers = &request->headers;
     long http = 0;
 
-    if (code != CURLE_OK) {
+    if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && request->asks_why)) {
         return judge_silence(request, code);
     }
     curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &http);
@@ -415,13 +440,19 @@ enum s3_verdict nxr_s3_judge(struct s3_request *request, CURLcode code)
     case NXR_OBJECT_LIST:
         return judge_listed(request);
     case NXR_OBJECT_HEAD:
-        io->found.nbytes = headers->content_nbytes;
-        io->found.modified = headers->modified;
-        memcpy(io->found.etag, headers->etag, sizeof(io->found.etag));
-        return headers->has_content_nbytes
-                   ? S3_DONE
-                   : judge_say(request, S3_RETRY, EPROTO, "the answer has no size");
+        return judge_head(request);
     default:
         return S3_DONE;
     }
+}
+
+enum s3_verdict nxr_s3_judge(struct s3_request *request, CURLcode code)
+{
+    bool was_asking = request->asks_why;
+    enum s3_verdict verdict = judge_attempt(request, code);
+
+    if (was_asking && verdict == S3_AGAIN) { /* with another region or clock, HEAD may succeed */
+        request->asks_why = false;
+    }
+    return verdict;
 }

@@ -92,9 +92,9 @@ static size_t request_receive(char *bytes, size_t size, size_t n, void *arg)
 
 /* ---- what is asked --------------------------------------------------------------------------- */
 
-static const char *method_of(enum nxr_object_action action)
+static const char *method_of(const struct s3_request *request)
 {
-    switch (action) {
+    switch (request->io->action) {
     case NXR_OBJECT_PUT:
     case NXR_OBJECT_PART:
         return "PUT";
@@ -105,7 +105,7 @@ static const char *method_of(enum nxr_object_action action)
     case NXR_OBJECT_DELETE:
         return "DELETE";
     case NXR_OBJECT_HEAD:
-        return "HEAD";
+        return request->asks_why ? "GET" : "HEAD";
     default:
         return "GET";
     }
@@ -272,7 +272,7 @@ static bool lines_make(struct s3_request *request, const char *url, const char *
     struct lines lines = {.range = ""};
     struct s3_credentials credentials = {.key_id = ""};
     char path[S3_URL_NBYTES];
-    struct s3_signed what = {.method = method_of(request->io->action),
+    struct s3_signed what = {.method = method_of(request),
                              .path = path,
                              .query = query,
                              .payload = lines.payload,
@@ -345,7 +345,9 @@ static void action_set(struct s3_request *request)
     CURL *easy = request->easy;
     char range[64];
 
-    if (io->action == NXR_OBJECT_HEAD) {
+    if (io->action == NXR_OBJECT_HEAD && request->asks_why) {
+        curl_easy_setopt(easy, CURLOPT_RANGE, "0-0");
+    } else if (io->action == NXR_OBJECT_HEAD) {
         curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
     } else if (has_bytes(io)) {
         curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)io->nbytes);
@@ -357,7 +359,7 @@ static void action_set(struct s3_request *request)
         curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body);
     }
     if (io->action != NXR_OBJECT_HEAD) {
-        curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method_of(io->action));
+        curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method_of(request));
     }
     if (request->is_ranged) {
         snprintf(range, sizeof(range), "%" PRIu64 "-%" PRIu64, io->offset,

@@ -73,6 +73,7 @@ struct s3_request {
     unsigned n_attempts, n_turns; /* failed ones; and those that were sent elsewhere */
     bool is_ranged;               /* a GET of a part of the object */
     bool is_skewed;               /* the store's clock was asked for already */
+    bool asks_why;                /* a HEAD was refused, and a GET of one byte is sent instead */
     char location[512];           /* by a redirection, without the query; "": the store's */
     char token[1200];             /* of a list's next page */
 

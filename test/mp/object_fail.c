@@ -5,6 +5,8 @@
  *     object_fail open STATUS TEXT   opening fails with that status, and TEXT is in the message
  *     object_fail move ROUNDS [md5]  puts and gets succeed, and the bytes are right
  *     object_fail lost TEXT          a put and then a get fail, with TEXT in the message
+ *     object_fail stat STATUS TEXT   asking for an object fails with that status, likewise
+ *     object_fail size               an object is put, and has its size
  *     object_fail large [TEXT]       an object in parts is put; or fails, with TEXT in the message
  *     object_fail killed             rank 0 puts for ever, also in parts, until it is killed
  *     object_fail crash              an object in parts cannot be put, as the store dies; after a
@@ -76,6 +78,28 @@ static void lost(const char *text)
     }
     expect_text(nixl_put(0, region, 0, out, NBYTES), NIXL_E_STORAGE, text);
     expect_text(nixl_get(0, region, 0, out, NBYTES), NIXL_E_STORAGE, text);
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
+static void ask(int expected, const char *text)
+{
+    struct nixl_object_info info = NIXL_OBJECT_INFO_INIT;
+    struct nixl_region *region;
+
+    MPT_OK(nixl_region_open_object("objects", url, &fail_params, &region));
+    expect_text(nixl_object_stat(region, 0, MPT_PATIENCE, &info), expected, text);
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
+static void size(void)
+{
+    struct nixl_object_info info = NIXL_OBJECT_INFO_INIT;
+    struct nixl_region *region;
+
+    MPT_OK(nixl_region_open_object("objects", url, &fail_params, &region));
+    MPT_OK(nixl_put(0, region, 0, out, NBYTES));
+    MPT_OK(nixl_object_stat(region, 0, MPT_PATIENCE, &info));
+    MPT_EQ(info.nbytes, NBYTES);
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }
 
@@ -188,6 +212,10 @@ int main(int argc, char **argv)
         move(atoi(argv[2]));
     } else if (strcmp(what, "lost") == 0 && argc == 3) {
         lost(argv[2]);
+    } else if (strcmp(what, "stat") == 0 && argc == 4) {
+        ask(status_named(argv[2]), argv[3]);
+    } else if (strcmp(what, "size") == 0) {
+        size();
     } else if (strcmp(what, "large") == 0) {
         large(argc > 2 ? argv[2] : NULL);
     } else if (strcmp(what, "crash") == 0) {

@@ -13,6 +13,8 @@ those that follow it every other one, gets a fault; WHAT says which:
     vanish       after 8 requests there is no such bucket, every time
     denied       403 AccessDenied, every time       key   403 InvalidAccessKeyId, every time
     expired      400 ExpiredToken, every time
+    lapsed       likewise, to all but questions about the bucket
+    headless     403 AccessDenied to HEAD, every time
     joined       the end of an upload in parts answers 200 and InternalError, every time
     silent       never an answer, every time        down  HTTP 503, every time
     hushed       likewise, to all but questions about the bucket
@@ -32,7 +34,8 @@ import threading
 
 upper, what, *victim = sys.argv[1:]
 moment, _, phase = what.partition("-")
-EVERY_TIME = ("vanish", "denied", "key", "expired", "joined", "silent", "hushed", "down", "region", "skew")
+EVERY_TIME = ("vanish", "denied", "key", "expired", "lapsed", "headless", "joined", "silent", "hushed", "down",
+              "region", "skew")
 lock = threading.Lock()
 tries: dict = {}
 checksums: dict = {}
@@ -96,8 +99,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.refuse(403, "AccessDenied")
         elif what == "key":
             self.refuse(403, "InvalidAccessKeyId")
-        elif what == "expired":
+        elif what == "expired" or (what == "lapsed" and "list-type" not in self.path):
             self.refuse(400, "ExpiredToken")
+        elif what == "headless" and self.command == "HEAD":
+            self.refuse(403, "AccessDenied")
         elif what == "moved":
             self.refuse(307, "TemporaryRedirect", Location="http://%s%s" % (self.headers["Host"], self.path))
         elif what == "region" and "/eu-central-1/s3/" not in self.headers.get("Authorization", ""):

@@ -81,6 +81,11 @@ verdict "$(through down env AWS_MAX_ATTEMPTS=2 "$fail" open STORAGE '(2 attempts
 verdict "$(through key "$fail" open ACCESS 'the credentials are refused')" "an unknown key is refused at the opening"
 verdict "$(through expired "$fail" open ACCESS 'the credentials are refused')" \
     "and so is a token that has expired, which is HTTP 400"
+verdict "$(through lapsed "$fail" stat ACCESS 'the credentials are refused (HTTP 400 ExpiredToken)')" \
+    "one that has expired since then: HEAD, which has no body, is told by a GET"
+verdict "$(through denied "$fail" stat ACCESS 'access is denied (HTTP 403 AccessDenied)')" \
+    "and so is access that is denied"
+verdict "$(through headless "$fail" size; faults 1)" "a store that refuses HEAD, and not GET: the size is known"
 verdict "$(through vanish "$fail" lost 'no such bucket')" "a bucket that vanishes"
 verdict "$(through denied "$fail" lost 'access is denied')" "access that is denied"
 verdict "$(through joined env AWS_MAX_ATTEMPTS=2 "$fail" large InternalError
