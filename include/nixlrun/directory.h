@@ -68,7 +68,9 @@ struct nixl_directory_params {
  * What could not be written to the medium is lost: Linux tells that once, and then forgets the
  * bytes. So each later durable put or flush fails with the same error and name. That ends when a
  * put as a whole replaces the file, or when it is removed; a put into it, in place, does not heal
- * it. If a directory or the whole file system failed, it ends when the region is closed.
+ * it. If a directory or the whole file system failed, it ends when the region is closed. Of a file
+ * that is not open any more (ndescriptors), Linux tells the first who asks: if another process had
+ * it synced before, that process has the error, and this region does not.
  *
  * Gets read any range of a file up to its own end, which may come before object_nbytes.
  *

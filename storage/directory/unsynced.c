@@ -206,13 +206,36 @@ static int failed_tell(struct nxr_unsynced *unsynced, char *what, size_t what_nb
 
 /* ---- making durable -------------------------------------------------------------------------- */
 
+/*
+ * The kernel tells each descriptor that was open when it lost bytes, but one that was opened later
+ * only if nobody was told before. So that by which the bytes were written is asked, if it is still
+ * there. False: it is not.
+ */
+static bool sync_opened(struct nxr_unsynced *unsynced, const char *name)
+{
+    struct nxr_opened *opened = nxr_opened_find(unsynced->opened, name, false);
+
+    if (opened == NULL) {
+        return false;
+    }
+    if (fdatasync(opened->file.fd) != 0) {
+        failed_add(unsynced, name, false, opened->file.fd, errno);
+    }
+    nxr_opened_release(unsynced->opened, opened);
+    return true;
+}
+
 /* One that is gone needs nothing. 0; or an errno: it could not even be opened. */
 static int sync_one(struct nxr_unsynced *unsynced, const char *name, bool is_directory)
 {
     int flags = is_directory ? O_RDONLY | O_DIRECTORY : O_RDONLY | O_NONBLOCK;
     int root = unsynced->opened->root;
-    int fd = name[0] == '\0' ? root : unsynced_open(unsynced, name, flags);
+    int fd;
 
+    if (!is_directory && sync_opened(unsynced, name)) {
+        return 0;
+    }
+    fd = name[0] == '\0' ? root : unsynced_open(unsynced, name, flags);
     if (fd < 0) {
         return fd == -ENOENT ? 0 : -fd;
     }

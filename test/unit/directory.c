@@ -247,8 +247,14 @@ Test(directory, unsynced)
 /* So many calls fail from now on. Then they succeed, as in the kernel, which has lost the bytes. */
 static int n_bad_files, n_bad_directories, n_bad_systems;
 
+static int told_fd = -1; /* the one descriptor that was open when they were lost */
+
 static int sync_or_fail(int *n_p, long number, int fd)
 {
+    if (fd == told_fd) {
+        told_fd = -1;
+        *n_p = 1;
+    }
     if (*n_p > 0) {
         --*n_p;
         errno = EIO;
@@ -350,4 +356,22 @@ Test(directory, a_file_system_that_failed_to_sync_stays_failed)
     nxr_unsynced_add_file(&lost, "1");
     expect_sync("syncfs");
     nxr_unsynced_end(&lost);
+}
+
+/* Another process was told first: who opens the file only now learns nothing. */
+Test(directory, a_file_that_is_open_is_synced_by_the_descriptor_that_wrote)
+{
+    struct nxr_opened *opened;
+
+    unsynced_init(&lost);
+    make_file("a");
+    opened = nxr_opened_add(&opened_files, "a", openat(root, "a", O_RDWR | O_CLOEXEC), true);
+    cr_assert(opened != NULL);
+    told_fd = opened->file.fd;
+    nxr_opened_release(&opened_files, opened);
+    nxr_unsynced_add_file(&lost, "a");
+    expect_sync("fdatasync of 'a'");
+    cr_expect(eq(int, (int)opened_files.n_in_use, 0));
+    nxr_unsynced_end(&lost);
+    nxr_opened_cache_end(&opened_files);
 }
