@@ -42,6 +42,8 @@ bool nxr_unfinished_can_be_unnamed(int root)
     return can;
 }
 
+#define N_DIGITS 16 /* of the number behind NXR_UNFINISHED, hexadecimal */
+
 static int name_invent(char name[32])
 {
     uint64_t number;
@@ -49,16 +51,28 @@ static int name_invent(char name[32])
     if (!nxr_random(&number, sizeof(number))) {
         return errno;
     }
-    snprintf(name, 32, NXR_UNFINISHED "%016llx", (unsigned long long)number);
+    snprintf(name, 32, NXR_UNFINISHED "%0*llx", N_DIGITS, (unsigned long long)number);
     return 0;
 }
 
-/* Nobody else has it, and it was not taken for the rest of a dead process before it was locked. */
+static bool name_was_invented(const char *name)
+{
+    size_t n = strlen(NXR_UNFINISHED);
+
+    return strncmp(name, NXR_UNFINISHED, n) == 0 &&
+           strspn(name + n, "0123456789abcdef") == N_DIGITS && name[n + N_DIGITS] == '\0';
+}
+
+/*
+ * Nobody else has it, and it was not taken for the rest of a dead process before it was locked. On
+ * a file system without locks nobody can lock it, and so nobody removes it.
+ */
 static bool is_kept(int fd)
 {
+    bool is_locked = flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
     struct stat stat;
 
-    return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &stat) == 0 && stat.st_nlink > 0;
+    return is_locked && fstat(fd, &stat) == 0 && stat.st_nlink > 0;
 }
 
 static int make_named(struct nxr_object_store *store, struct nxr_unfinished *unfinished)
@@ -245,12 +259,18 @@ int nxr_unfinished_publish(struct nxr_object_store *store, struct nxr_unfinished
 
 /* ---- cleaning -------------------------------------------------------------------------------- */
 
+/* For writing: NFS gives an exclusive lock to no other descriptor. */
 static void clean_one(int root, const char *name)
 {
-    int fd = openat(root, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+    int fd = openat(root, name, O_RDWR | flags);
+    struct stat stat;
 
+    if (fd < 0 && errno == EACCES) {
+        fd = openat(root, name, O_RDONLY | flags);
+    }
     if (fd >= 0) {
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        if (fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0) {
             (void)unlinkat(root, name, 0);
         }
         close(fd);
@@ -270,7 +290,7 @@ void nxr_unfinished_clean(int root)
         return;
     }
     while ((entry = readdir(directory)) != NULL) {
-        if (strncmp(entry->d_name, NXR_UNFINISHED, strlen(NXR_UNFINISHED)) == 0) {
+        if (name_was_invented(entry->d_name)) {
             clean_one(root, entry->d_name);
         }
     }

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "storage/directory/beneath.h"
+#include "storage/directory/directory.h"
 #include "storage/directory/opened.h"
 #include "storage/directory/unsynced.h"
 
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -374,4 +376,78 @@ Test(directory, a_file_that_is_open_is_synced_by_the_descriptor_that_wrote)
     cr_expect(eq(int, (int)opened_files.n_in_use, 0));
     nxr_unsynced_end(&lost);
     nxr_opened_cache_end(&opened_files);
+}
+
+/* ---- files that are being written ------------------------------------------------------------ */
+
+/* How flock() fails: ENOSYS, as on file systems without it, or EBADF, as NFS does to readers. */
+static int flock_error;
+
+int flock(int fd, int operation)
+{
+    if (flock_error == ENOSYS ||
+        (flock_error == EBADF && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY)) {
+        errno = flock_error;
+        return -1;
+    }
+    return (int)syscall(SYS_flock, fd, operation);
+}
+
+static bool is_there(const char *name)
+{
+    return faccessat(root, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static struct nxr_object_store *store_open(void)
+{
+    const struct nxr_object_settings settings = {
+        .path = where, .mode = 0600, .n_descriptors = 2, .files = &nxr_storage_threads};
+    struct nxr_object_store *store = NULL;
+    char why[200] = "";
+
+    cr_assert(eq(int, nxr_object_directory.open(&settings, &store, why, sizeof(why)), 0), "%s",
+              why);
+    store->has_unnamed = false; /* as on NFS */
+    return store;
+}
+
+Test(directory, only_the_rests_of_dead_writers_are_removed)
+{
+    static const char *const others[] = {".nixlrun-", ".nixlrun-notes", ".nixlrun-0123456789abcde",
+                                         ".nixlrun-0123456789abcdef0", ".nixlrun-0123456789abcdeX"};
+    struct nxr_object_store *store = store_open();
+    struct nxr_unfinished unfinished;
+
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        make_file(others[i]);
+    }
+    make_file(".nixlrun-0123456789abcdef");
+    cr_assert(eq(int, symlinkat(".nixlrun-notes", root, ".nixlrun-aaaaaaaaaaaaaaaa"), 0));
+    cr_assert(eq(int, mkfifoat(root, ".nixlrun-bbbbbbbbbbbbbbbb", 0600), 0));
+    cr_assert(eq(int, nxr_unfinished_make(store, &unfinished), 0));
+    flock_error = EBADF;
+    nxr_unfinished_clean(root);
+    cr_expect(not(is_there(".nixlrun-0123456789abcdef")));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        cr_expect(is_there(others[i]), "%s", others[i]);
+    }
+    cr_expect(is_there(".nixlrun-aaaaaaaaaaaaaaaa"));
+    cr_expect(is_there(".nixlrun-bbbbbbbbbbbbbbbb"));
+    cr_expect(is_there(unfinished.name), "its writer lives");
+    nxr_unfinished_drop(store, &unfinished);
+    nxr_object_directory.close(store);
+}
+
+Test(directory, a_file_system_without_locks_has_unfinished_files)
+{
+    struct nxr_object_store *store = store_open();
+    struct nxr_unfinished unfinished;
+
+    flock_error = ENOSYS;
+    cr_assert(eq(int, nxr_unfinished_make(store, &unfinished), 0));
+    nxr_unfinished_clean(root);
+    cr_expect(eq(int, nxr_unfinished_publish(store, &unfinished, "a"), 0));
+    cr_expect(is_there("a"));
+    nxr_unfinished_drop(store, &unfinished);
+    nxr_object_directory.close(store);
 }
