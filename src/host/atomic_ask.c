@@ -195,9 +195,9 @@ static void call_service(struct nxr_peer *peer)
 
     nxr_wire_init(&message, NXR_WIRE_WORK);
     pthread_mutex_lock(&nxr_job.lock);
-    nxr_conn_send(peer, &message, NULL, 0);
+    nxr_conn_send(peer, &message);
     if (host_peer_of(peer)->conn == NULL) {
-        nxr_conn_send(peer, &message, NULL, 0);
+        nxr_conn_send(peer, &message);
     }
     pthread_mutex_unlock(&nxr_job.lock);
 }

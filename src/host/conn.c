@@ -76,20 +76,6 @@ static void set_writing(struct nxr_conn *conn, bool is_writing)
     }
 }
 
-/* Does a message outlive its connection? A greeting belongs to it; the asker repeats a question. */
-static bool is_lasting(const union nxr_wire_message *message)
-{
-    switch ((enum nxr_wire_type)message->header.type) {
-    case NXR_WIRE_HELLO:
-    case NXR_WIRE_WELCOME:
-    case NXR_WIRE_RESOLVE:
-    case NXR_WIRE_KEY:
-        return false;
-    default:
-        return true;
-    }
-}
-
 /* The connection ends: keep its unsent messages that outlive it for the next one. */
 static void keep_unsent(struct nxr_conn *conn)
 {
@@ -98,7 +84,8 @@ static void keep_unsent(struct nxr_conn *conn)
     while ((link = nxr_list_pop(&conn->out)) != NULL) {
         struct nxr_unsent *out = nxr_list_entry(link, struct nxr_unsent, link);
 
-        if (conn->peer != NULL && !nxr_peer_is_lost(conn->peer) && is_lasting(&out->message)) {
+        if (conn->peer != NULL && !nxr_peer_is_lost(conn->peer) &&
+            nxr_unsent_is_lasting(&out->message)) {
             nxr_list_append(&host_peer_of(conn->peer)->unsent, link);
         } else {
             nxr_unsent_free(out);
@@ -149,8 +136,10 @@ void nxr_conn_send_on(struct nxr_conn *conn, const union nxr_wire_message *messa
         status = conn_send_now(conn, message, fds, n_fds);
     }
     if (status != NIXL_OK) {
-        nxr_unsent_keep(&conn->out, conn->peer, message, fds, n_fds);
-        if (status != NIXL_E_AGAIN) {
+        bool is_kept = nxr_unsent_keep(&conn->out, conn->peer, message, fds, n_fds);
+
+        /* What has descriptors is a greeting or a key: then both ends begin again. */
+        if (status != NIXL_E_AGAIN || (!is_kept && n_fds > 0)) {
             nxr_conn_close(conn);
         } else if (conn->is_greeted || is_greeting) {
             set_writing(conn, true);
@@ -158,8 +147,7 @@ void nxr_conn_send_on(struct nxr_conn *conn, const union nxr_wire_message *messa
     }
 }
 
-void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message, const int *fds,
-                   int n_fds)
+void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message)
 {
     struct host_peer *hp = host_peer_of(peer);
     uid_t user;
@@ -172,14 +160,34 @@ void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message,
     }
     if (hp->conn == NULL) {
         nxr_debug(HOST, "cannot reconnect to %s: %m", nxr_peer_name(peer));
-        if (is_lasting(message)) {
-            nxr_unsent_keep(&hp->unsent, peer, message, fds, n_fds);
+        if (nxr_unsent_is_lasting(message)) {
+            (void)nxr_unsent_keep(&hp->unsent, peer, message, NULL, 0);
         }
         nxr_connect_conn_closed(
             peer); /* schedules a retry, which also repeats unanswered questions */
         return;
     }
-    nxr_conn_send_on(hp->conn, message, fds, n_fds);
+    nxr_conn_send_on(hp->conn, message, NULL, 0);
+}
+
+int nxr_conn_send_fd(struct nxr_peer *peer, const union nxr_wire_message *message, int fd)
+{
+    struct host_peer *hp = host_peer_of(peer);
+
+    if (nxr_peer_is_lost(peer)) {
+        close(fd);
+        return NIXL_OK;
+    }
+    if (!nxr_unsent_give(&hp->unsent, peer, message, fd)) {
+        return NIXL_E_NO_MEMORY;
+    }
+    if (hp->conn != NULL) {
+        conn_use(hp->conn);
+        take_unsent(hp->conn);
+    } else {
+        nxr_conn_send_unsent(peer);
+    }
+    return NIXL_OK;
 }
 
 void nxr_conn_send_unsent(struct nxr_peer *peer)

@@ -50,13 +50,22 @@ void nxr_conn_stop(void);
 int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p);
 
 /*
- * Send a message to a connected peer; reopens the connection if it was dropped. The caller keeps
- * ownership of `fds`. The message is delivered once and in order, unless the peer dies.
+ * Send a message to a connected peer; reopens the connection if it was dropped. The message is
+ * delivered once and in order, unless the peer dies.
  */
-void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message, const int *fds,
-                   int n_fds);
+void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message);
 
-/* The same over a given connection. */
+/*
+ * The same with a descriptor, which belongs to the message from now on: it may have to wait while
+ * there is no descriptor for a duplicate. NIXL_OK or NIXL_E_NO_MEMORY.
+ */
+int nxr_conn_send_fd(struct nxr_peer *peer, const union nxr_wire_message *message, int fd);
+
+/*
+ * Send a message over a given connection. The caller keeps ownership of `fds`. A greeting or a key
+ * that must wait, and for whose descriptors there are no duplicates, closes the connection: the
+ * peer sees that, and what it had asked for is asked again.
+ */
 void nxr_conn_send_on(struct nxr_conn *conn, const union nxr_wire_message *message, const int *fds,
                       int n_fds);
 

@@ -451,6 +451,7 @@ void nxr_connect_conn_closed(struct nxr_peer *peer)
     } else if (!nxr_list_is_empty(nxr_region_asks(peer)) || !nxr_list_is_empty(&hp->unsent)) {
         n_retrying += hp->retry_at == INT64_MAX;
         hp->retry_at = nxr_now_ns() + RETRY_NS;
+        nxr_service_kick(); /* a user thread may be sending */
     }
 }
 
@@ -567,7 +568,7 @@ const struct nxr_subsystem nxr_connect_subsystem = {
 
 static void connect_send_message(struct nxr_peer *peer, const union nxr_wire_message *message)
 {
-    nxr_conn_send(peer, message, NULL, 0);
+    nxr_conn_send(peer, message);
 }
 
 static void connect_send_key(struct nxr_peer *peer, struct nxr_conn *conn,
@@ -583,7 +584,7 @@ static void connect_ring(struct nxr_peer *peer)
     union nxr_wire_message message;
 
     nxr_wire_init(&message, NXR_WIRE_RING_FD);
-    nxr_conn_send(peer, &message, NULL, 0);
+    nxr_conn_send(peer, &message);
 }
 
 const struct nxr_carrier nxr_host_carrier = {

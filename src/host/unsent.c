@@ -9,6 +9,20 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+bool nxr_unsent_is_lasting(const union nxr_wire_message *message)
+{
+    switch ((enum nxr_wire_type)message->header.type) {
+    case NXR_WIRE_HELLO:
+    case NXR_WIRE_WELCOME:
+    case NXR_WIRE_RESOLVE:
+    case NXR_WIRE_KEY:
+        return false;
+    default:
+        return true;
+    }
+}
 
 void nxr_unsent_free(struct nxr_unsent *out)
 {
@@ -16,13 +30,9 @@ void nxr_unsent_free(struct nxr_unsent *out)
     free(out);
 }
 
-/*
- * Copy a message that must wait, with duplicated descriptors; NULL, with a warning: no memory or
- * no descriptor.
- */
+/* Copy a message that must wait, without its descriptors; NULL, with a warning: no memory. */
 static struct nxr_unsent *unsent_new(const struct nxr_peer *peer,
-                                     const union nxr_wire_message *message, const int *fds,
-                                     int n_fds)
+                                     const union nxr_wire_message *message)
 {
     struct nxr_unsent *out = calloc(1, sizeof(*out));
 
@@ -31,25 +41,42 @@ static struct nxr_unsent *unsent_new(const struct nxr_peer *peer,
         return NULL;
     }
     out->message = *message;
-    for (out->n_fds = 0; out->n_fds < n_fds; out->n_fds++) {
-        out->fds[out->n_fds] = fcntl(fds[out->n_fds], F_DUPFD_CLOEXEC, 0);
-        if (out->fds[out->n_fds] < 0) {
-            nxr_warn(HOST, "no descriptor to queue a message to %s: %m", nxr_peer_name(peer));
-            nxr_unsent_free(out);
-            return NULL;
-        }
-    }
     return out;
 }
 
-void nxr_unsent_keep(struct nxr_list *list, const struct nxr_peer *peer,
+bool nxr_unsent_keep(struct nxr_list *list, const struct nxr_peer *peer,
                      const union nxr_wire_message *message, const int *fds, int n_fds)
 {
-    struct nxr_unsent *out = unsent_new(peer, message, fds, n_fds);
+    struct nxr_unsent *out = unsent_new(peer, message);
 
-    if (out != NULL) {
-        nxr_list_append(list, &out->link);
+    if (out == NULL) {
+        return false;
     }
+    for (out->n_fds = 0; out->n_fds < n_fds; out->n_fds++) {
+        out->fds[out->n_fds] = fcntl(fds[out->n_fds], F_DUPFD_CLOEXEC, 0);
+        if (out->fds[out->n_fds] < 0) {
+            nxr_info(HOST, "no descriptor is left to queue a message to %s (raise ulimit -n)",
+                     nxr_peer_name(peer));
+            nxr_unsent_free(out);
+            return false;
+        }
+    }
+    nxr_list_append(list, &out->link);
+    return true;
+}
+
+bool nxr_unsent_give(struct nxr_list *list, const struct nxr_peer *peer,
+                     const union nxr_wire_message *message, int fd)
+{
+    struct nxr_unsent *out = unsent_new(peer, message);
+
+    if (out == NULL) {
+        close(fd);
+        return false;
+    }
+    out->fds[out->n_fds++] = fd;
+    nxr_list_append(list, &out->link);
+    return true;
 }
 
 void nxr_unsent_drop(struct nxr_peer *peer)

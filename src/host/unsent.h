@@ -17,12 +17,22 @@ struct nxr_unsent {
     int n_fds;
 };
 
+/* Does a message outlive its connection? A greeting belongs to it; the asker repeats a question. */
+bool nxr_unsent_is_lasting(const union nxr_wire_message *message);
+
 /*
- * Append a copy to a list. Without memory or descriptors for it the message is dropped, with a
- * warning.
+ * Append a copy to a list, with duplicates of its descriptors. False: there is no memory or no
+ * descriptor for it, and the message is not kept.
  */
-void nxr_unsent_keep(struct nxr_list *list, const struct nxr_peer *peer,
+bool nxr_unsent_keep(struct nxr_list *list, const struct nxr_peer *peer,
                      const union nxr_wire_message *message, const int *fds, int n_fds);
+
+/*
+ * The same for a message whose descriptor belongs to it from now on, so that none is needed.
+ * False: there is no memory; the descriptor is closed.
+ */
+bool nxr_unsent_give(struct nxr_list *list, const struct nxr_peer *peer,
+                     const union nxr_wire_message *message, int fd);
 
 /* Free one that is in no list. */
 void nxr_unsent_free(struct nxr_unsent *unsent);

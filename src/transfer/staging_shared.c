@@ -30,14 +30,6 @@ static struct nxr_bounce_chunk *chunk_of(const struct staging_slot *slot)
     return &buffer_of(slot->pipeline)->chunks[staging_index(slot)];
 }
 
-static void buffer_send(struct nxr_peer *peer, const union nxr_wire_message *message,
-                        const int *fds, int n_fds)
-{
-    pthread_mutex_lock(&nxr_job.lock);
-    nxr_conn_send(peer, message, fds, n_fds);
-    pthread_mutex_unlock(&nxr_job.lock);
-}
-
 /*
  * How large a chunk is. Those for storage are larger: each of them is a request to a device, which
  * takes longer than a copy.
@@ -58,7 +50,7 @@ static int buffer_open(struct pipeline *pipeline, const struct nxr_segment *segm
     union nxr_wire_message message;
     void *addr = MAP_FAILED;
     size_t nbytes;
-    int fd;
+    int fd, status;
 
     chunk_nbytes = chunk_nbytes > 0 ? chunk_nbytes : 4096;
     nbytes = NXR_BOUNCE_HEAD_NBYTES + NXR_STAGING_SLOTS * chunk_nbytes;
@@ -80,9 +72,13 @@ static int buffer_open(struct pipeline *pipeline, const struct nxr_segment *segm
     atomic_store(&buffer_of(pipeline)->owner_sleeps, 1);
     nxr_wire_init(&message, NXR_WIRE_BOUNCE);
     message.bounce.nbytes = nbytes;
-    buffer_send(pipeline->peer, &message, &fd, 1);
-    close(fd);
-    return NIXL_OK;
+    pthread_mutex_lock(&nxr_job.lock);
+    status = nxr_conn_send_fd(pipeline->peer, &message, fd);
+    pthread_mutex_unlock(&nxr_job.lock);
+    if (status != NIXL_OK) {
+        nxr_staging_unmap(&pipeline->memory);
+    }
+    return status;
 }
 
 static int buffer_aim(struct staging_slot *slot, const struct nxr_op *op, size_t nbytes)
@@ -152,7 +148,9 @@ static void buffer_tell_owner(struct pipeline *pipeline)
     if (atomic_exchange_explicit(&buffer_of(pipeline)->owner_sleeps, 0, memory_order_acq_rel) !=
         0) {
         nxr_wire_init(&message, NXR_WIRE_WORK);
-        buffer_send(pipeline->peer, &message, NULL, 0);
+        pthread_mutex_lock(&nxr_job.lock);
+        nxr_conn_send(pipeline->peer, &message);
+        pthread_mutex_unlock(&nxr_job.lock);
     }
 }
 

@@ -86,6 +86,7 @@ mp_programs = \
 	%D%/scarce \
 	%D%/seals \
 	%D%/starved \
+	%D%/starved_sender \
 	%D%/states \
 	%D%/stats \
 	%D%/stress \
@@ -247,6 +248,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_seals_LDADD = $(mp_libs)
 %C%_starved_LDFLAGS = $(mp_link)
 %C%_starved_LDADD = $(mp_libs)
+%C%_starved_sender_LDFLAGS = $(mp_link)
+%C%_starved_sender_LDADD = $(mp_libs)
 %C%_states_LDFLAGS = $(mp_link)
 %C%_states_LDADD = $(mp_libs)
 %C%_stats_LDFLAGS = $(mp_link)
