@@ -422,14 +422,17 @@ TESTS += %D%/directory %D%/object_part %D%/s3 %D%/storage_move
 %C%_s3_CFLAGS = $(unit_cflags)
 %C%_s3_LDADD = $(floor_storage) $(NETTLE_LIBS) $(CRITERION_LIBS)
 if HAVE_OFI
-EXTRA_PROGRAMS += %D%/ofi %D%/ofi_repair
-TESTS += %D%/ofi %D%/ofi_repair
+EXTRA_PROGRAMS += %D%/ofi %D%/ofi_repair %D%/ofi_liveness
+TESTS += %D%/ofi %D%/ofi_repair %D%/ofi_liveness
 %C%_ofi_SOURCES = %D%/ofi.c %D%/topology.c %D%/topology.h
 %C%_ofi_CFLAGS = $(unit_cflags) $(HWLOC_CFLAGS)
 %C%_ofi_LDADD = transports/ofi/libnxr_ofi_pure.la src/util/libnxr_locality.la $(CRITERION_LIBS)
 %C%_ofi_repair_SOURCES = %D%/ofi_repair.c transports/ofi/repair.c
 %C%_ofi_repair_CFLAGS = $(unit_cflags) $(OFI_CFLAGS) $(HWLOC_CFLAGS)
 %C%_ofi_repair_LDADD = $(CRITERION_LIBS)
+%C%_ofi_liveness_SOURCES = %D%/ofi_liveness.c transports/ofi/liveness.c
+%C%_ofi_liveness_CFLAGS = $(unit_cflags) $(OFI_CFLAGS) $(HWLOC_CFLAGS)
+%C%_ofi_liveness_LDADD = $(CRITERION_LIBS)
 endif
 endif
 dist_check_SCRIPTS += %D%/vulkan_layers.sh

@@ -44,6 +44,22 @@ static unsigned next_path(const struct nxr_net_ep *ep)
     return path;
 }
 
+void nxr_ofi_liveness_end(struct nxr_net_ep *ep)
+{
+    if (ep->is_probing) {
+        close(ep->probe_fd);
+    }
+    ep->is_probing = false;
+}
+
+/* There is no connection, for that reason of connect(). */
+static void ofi_liveness_fail(struct nxr_net_ep *ep, int error)
+{
+    ep->paths[ep->probe_path].probe_error = error;
+    ep->n_refused = error == ECONNREFUSED ? ep->n_refused + 1 : 0;
+    nxr_ofi_liveness_end(ep);
+}
+
 static void ofi_liveness_start(struct nxr_net_ep *ep)
 {
     const struct nxr_ofi_rail *rail;
@@ -54,19 +70,15 @@ static void ofi_liveness_start(struct nxr_net_ep *ep)
     memcpy(&name, ep->address.rails[ep->paths[ep->probe_path].theirs].name, NXR_OFI_NAME_NBYTES);
     ep->probe_fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (ep->probe_fd >= 0) {
-        (void)connect(ep->probe_fd, (const struct sockaddr *)&name, (socklen_t)rail->name_nbytes);
+        const struct sockaddr *to = (const struct sockaddr *)&name;
+
         ep->is_probing = true;
         ep->has_entered = false;
         ep->probe_at = nxr_ofi.now;
+        if (connect(ep->probe_fd, to, (socklen_t)rail->name_nbytes) != 0 && errno != EINPROGRESS) {
+            ofi_liveness_fail(ep, errno); /* which the socket does not keep */
+        }
     }
-}
-
-void nxr_ofi_liveness_end(struct nxr_net_ep *ep)
-{
-    if (ep->is_probing) {
-        close(ep->probe_fd);
-    }
-    ep->is_probing = false;
 }
 
 /* The connection was accepted or refused. */
@@ -77,11 +89,15 @@ static void ofi_liveness_greet(struct nxr_net_ep *ep)
     int error = 0;
 
     getsockopt(ep->probe_fd, SOL_SOCKET, SO_ERROR, &error, &nbytes);
-    ep->paths[ep->probe_path].probe_error = error != 0 ? error : NXR_OFI_TAKEN;
-    ep->n_refused = error == ECONNREFUSED ? ep->n_refused + 1 : 0;
+    if (error != 0) {
+        ofi_liveness_fail(ep, error);
+        return;
+    }
+    ep->paths[ep->probe_path].probe_error = NXR_OFI_TAKEN;
+    ep->n_refused = 0;
     memset(greeting, 0xff, sizeof(greeting));
-    ep->has_entered = error == 0 && send(ep->probe_fd, greeting, sizeof(greeting), MSG_NOSIGNAL) ==
-                                        (ssize_t)sizeof(greeting);
+    ep->has_entered =
+        send(ep->probe_fd, greeting, sizeof(greeting), MSG_NOSIGNAL) == (ssize_t)sizeof(greeting);
     if (!ep->has_entered) {
         nxr_ofi_liveness_end(ep);
     }
