@@ -129,6 +129,10 @@ verdict "$(diff "$scratch/stated" "$scratch/cited" | grep '^[<>]' |
     sed 's/^< /no test cites M/; s/^> /nixlrun.7 does not state what a test cites: M/')" \
     "every statement of the memory model has a test that cites it, and no test another one"
 
+taken=$(sed -n 's/^#define NXR_TAKEN "\(.*\)"$/\1/p' "$src/transports/reason.h")
+verdict "$(grep -qxF "${taken:-none}" "$src/man/nixlrun-transports.7" || echo "not there: $taken")" \
+    "NO CONNECTION explains a connection that is accepted, in the words of the error"
+
 # options PROGRAM ARGUMENT...: every spelling of every option that its help lists.
 options() { "$@" | grep -E '^ +-' | grep -oE '(^|[ ,])--?[A-Za-z][a-z-]*' | tr -d ' ,' | sort -u; }
 

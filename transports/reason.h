@@ -12,7 +12,7 @@
 #define NXR_ALL_REFUSE "nobody listens there, or a firewall refuses: "
 
 /* The connection was established, but nothing was heard on it. */
-#define NXR_TAKEN "its host takes it, and its process says nothing"
+#define NXR_TAKEN "its host accepts it, and its process sends nothing"
 
 /* The reason for an errno of connect(). Static. */
 const char *nxr_reason_of(int error);
