@@ -259,11 +259,9 @@ static void metrics_ranks(FILE *out, const struct stats_job *job, bool is_open)
     fprintf(out, "nixlrun_job_ranks %d\n", job->n > 0 ? job->ranks[0].size : 0);
     metrics_describe(out, is_open, &up, "gauge");
     for (size_t i = 0; i < job->n && metrics_is_shown(job, i); i++) {
-        const char *state = top_state(&job->ranks[i]);
-
         fputs("nixlrun_rank_joined{", out);
         metrics_rank_labels(out, &job->ranks[i]);
-        fprintf(out, "} %d\n", strcmp(state, "left") != 0 && strcmp(state, "ended") != 0);
+        fprintf(out, "} %d\n", stats_is_alive(&job->ranks[i]));
     }
 }
 

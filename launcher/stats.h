@@ -188,4 +188,7 @@ int top_run(pid_t nixlrun, bool is_once, bool shows_items);
 /* What a rank does, in a word. */
 const char *top_state(const struct stats_rank *rank);
 
+/* Is its process in the job? */
+bool stats_is_alive(const struct stats_rank *rank);
+
 #endif

@@ -14,6 +14,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * How long its threads have slept in waits that have not ended, which its counters lack: a rank
+ * that hangs would seem to wait for nothing.
+ */
+static uint64_t stats_sleeping_ns(const struct nxr_observe_page *page, int64_t now_ns)
+{
+    const struct nxr_observe_waits *section = nxr_observe_find(
+        page, NXR_OBSERVE_WAITS, NXR_OBSERVE_WAITS_VERSION, sizeof(struct nxr_observe_waits));
+    struct nxr_wait_record record;
+    uint64_t ns = 0;
+
+    for (int i = 0; section != NULL && i < NXR_OBSERVE_N_WAITS; i++) {
+        if (atomic_load(&section->records[i].is_used) != 0 &&
+            nxr_observe_read(&record, &section->records[i], sizeof(record)) &&
+            record.kind != NXR_WAIT_NONE && record.since_ns > 0 && record.since_ns < now_ns) {
+            ns += (uint64_t)(now_ns - record.since_ns);
+        }
+    }
+    return ns;
+}
+
 /* Add the rank that a page is of. */
 static void stats_take(struct stats_job *job, const struct nxr_observe_page *page, bool only_totals)
 {
@@ -35,8 +56,13 @@ static void stats_take(struct stats_job *job, const struct nxr_observe_page *pag
     }
     nbytes = page->nbytes - (size_t)((const char *)section - (const char *)head);
     memcpy(rank.host, head->host, sizeof(rank.host) - 1);
-    if (nxr_stats_read_totals(section, nbytes, &rank.totals) &&
-        (only_totals || nxr_stats_read(section, nbytes, &rank.reading))) {
+    if (!nxr_stats_read_totals(section, nbytes, &rank.totals)) {
+        return;
+    }
+    if (stats_is_alive(&rank)) {
+        rank.totals.waited_ns += stats_sleeping_ns(page, job->read_ns);
+    }
+    if (only_totals || nxr_stats_read(section, nbytes, &rank.reading)) {
         job->ranks = x_array(job->ranks, job->n + 1, sizeof(*job->ranks));
         job->ranks[job->n++] = rank;
     }

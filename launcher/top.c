@@ -102,6 +102,13 @@ const char *top_state(const struct stats_rank *rank)
                                                : "runs";
 }
 
+bool stats_is_alive(const struct stats_rank *rank)
+{
+    const char *state = top_state(rank);
+
+    return strcmp(state, "left") != 0 && strcmp(state, "ended") != 0;
+}
+
 static void top_bar(FILE *out, double part, bool has_color)
 {
     int n = (int)(part * BAR_ROOM + 0.5);

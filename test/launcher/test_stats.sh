@@ -161,6 +161,15 @@ if command -v script >/dev/null; then
 fi
 verdict "$("$nixlrun" kill "$job"; ends 143)" "the job did not notice"
 
+begin -np 2 sh -c 'exec "$1" hang' sh
+verdict "$(tries=0
+    until "$nixlrun" top --once "$job" >"$scratch/top" 2>&1 && grep -qE '^ +0 runs .* [0-9.]+ s ' "$scratch/top"; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 1500 ] || { cat "$scratch/top"; break; }
+        sleep 0.02
+    done)" "waits that have not ended count as time waited"
+verdict "$("$nixlrun" kill "$job"; ends 143)" "in a job that hangs"
+
 # ---- --metrics -------------------------------------------------------------------------------------------
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')

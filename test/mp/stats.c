@@ -2,8 +2,9 @@
 /*
  * Counters: every operation is counted once, with its bytes, for the peer and the path that it
  * takes; by several threads, too. For the tests of what reads counters from outside the argument
- * "stay": when all was done, say so and wait to be ended; "die": then rank 1 kills itself, when
- * all others have come so far; "again": leave and join after the first half, which is done twice.
+ * "stay": when all was done, say so and wait to be ended; "hang": likewise, in a call; "die": then
+ * rank 1 kills itself, when all others have come so far; "again": leave and join after the first
+ * half, which is done twice.
  */
 #include "test/mp/mptest.h"
 
@@ -450,6 +451,16 @@ static void await_death(void)
     MPT_OK(nixl_finalize());
 }
 
+static void hang(void)
+{
+    struct nixl_note note;
+
+    nixl_note_init(&note);
+    printf("rank %d stays\n", nixl_rank());
+    fflush(stdout);
+    MPT_OK(nixl_notify_recv(NIXL_ANY_RANK, 100, UINT64_MAX, INT64_MAX, &note));
+}
+
 static void join(void)
 {
     MPT_OK(nixl_init(NULL));
@@ -499,6 +510,9 @@ int main(int argc, char **argv)
         for (;;) {
             pause();
         }
+    }
+    if (argc > 1 && strcmp(argv[1], "hang") == 0) {
+        hang();
     }
     if (argc > 1 && strcmp(argv[1], "die") == 0) {
         await_death();
