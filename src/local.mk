@@ -130,6 +130,8 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/memory/object/object_open.c \
 	%D%/memory/object/object_part.c %D%/memory/object/object_part.h \
 	%D%/memory/object/object_upload.c \
+	%D%/memory/object/object_upload.h \
+	%D%/memory/object/object_wait.c \
 	%D%/memory/nearest_device.c %D%/memory/nearest_device.h \
 	%D%/memory/reduce.h
 if HAVE_VULKAN

@@ -80,10 +80,43 @@ static void do_put(struct nxr_object_io *io)
     nxr_directory_fail(io, what, error);
 }
 
+/* Are two descriptors left? Making the directories of a path takes so many. 0, or -errno. */
+static int have_two(int root)
+{
+    int first = fcntl(root, F_DUPFD_CLOEXEC, 0), error = first < 0 ? errno : 0, second;
+
+    if (first >= 0) {
+        second = fcntl(root, F_DUPFD_CLOEXEC, 0);
+        error = second < 0 ? errno : 0;
+        close(first);
+        if (second >= 0) {
+            close(second);
+        }
+    }
+    return -error;
+}
+
+/*
+ * Uploads stay open for long. None takes the last descriptors, which those that are complete need
+ * to get their names.
+ */
+static int make_upload(struct nxr_object_store *store, struct nxr_unfinished *unfinished)
+{
+    int error = -nxr_unfinished_make(store, unfinished);
+
+    if (error == 0) {
+        error = have_two(store->root);
+        if (error != 0) {
+            nxr_unfinished_drop(store, unfinished);
+        }
+    }
+    return error;
+}
+
 static void do_create(struct nxr_object_io *io)
 {
     struct nxr_unfinished unfinished;
-    int error = -NXR_OPENED_TRY(&io->store->opened, -nxr_unfinished_make(io->store, &unfinished));
+    int error = -NXR_OPENED_TRY(&io->store->opened, make_upload(io->store, &unfinished));
 
     if (error == 0) {
         nxr_unfinished_to_upload(&unfinished, io->upload);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 enum { N_MANY = 200, MANY_NBYTES = 10000 };
+enum { N_UPLOADS = 16, LARGE = (8 << 20) + 4096 }; /* of two parts each */
 
 static struct nixl_region *region;
 static struct nixl_directory_params params = NIXL_DIRECTORY_PARAMS_INIT;
@@ -47,17 +48,22 @@ enum { MAX_TAKEN = 1000 };
 
 static int taken[MAX_TAKEN], n_taken;
 
+static void take_left(void)
+{
+    while (n_taken < MAX_TAKEN && (taken[n_taken] = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0) {
+        n_taken++;
+    }
+    MPT_LT(n_taken, MAX_TAKEN);
+    MPT_EQ(errno, EMFILE);
+}
+
 /* Have some files open that nobody uses, and take all descriptors that are left. */
 static void take_all(void)
 {
     for (uint64_t i = 2; i < 5; i++) {
         MPT_OK(nixl_get(rank, region, i * MANY_NBYTES, in, 100));
     }
-    while (n_taken < MAX_TAKEN && (taken[n_taken] = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0) {
-        n_taken++;
-    }
-    MPT_LT(n_taken, MAX_TAKEN);
-    MPT_EQ(errno, EMFILE);
+    take_left();
 }
 
 /* Give all of them back but so many. */
@@ -110,6 +116,45 @@ static void none_left(void)
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }
 
+/* Files in parts stay open until they are complete: more are put at once than may be open. */
+static void uploads(void)
+{
+    static char names[N_UPLOADS][32];
+    const char *keys[N_UPLOADS];
+    struct nixl_req *reqs[N_UPLOADS];
+    unsigned char *large = malloc(LARGE), *got = malloc(LARGE);
+
+    MPT_TRUE(large != NULL && got != NULL);
+    mpt_fill(large, LARGE, 5);
+    for (int i = 0; i < N_UPLOADS; i++) { /* as if in directories that are to be made */
+        snprintf(names[i], sizeof(names[i]), "large-%d/a/b", i);
+        keys[i] = names[i];
+    }
+    params.nobjects = N_UPLOADS;
+    params.object_nbytes = LARGE;
+    params.keys = keys;
+    MPT_OK(nixl_region_open_directory("large", dir, &params, &region));
+    take_left();
+    give_back(n_taken - 6);
+    for (int i = 0; i < N_UPLOADS; i++) {
+        reqs[i] = NULL;
+        MPT_GE(nixl_put_x(rank, region, (uint64_t)i * LARGE, large, LARGE, NULL, &reqs[i]),
+               NIXL_OK);
+    }
+    for (int i = 0; i < N_UPLOADS; i++) {
+        MPT_OK(reqs[i] != NULL ? nixl_req_wait(&reqs[i], MPT_PATIENCE) : NIXL_OK);
+    }
+    for (int i = 0; i < N_UPLOADS; i++) {
+        memset(got, 0, LARGE);
+        MPT_OK(nixl_get(rank, region, (uint64_t)i * LARGE, got, LARGE));
+        MPT_CHECK(got, LARGE, 5);
+    }
+    give_back(0);
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    free(large);
+    free(got);
+}
+
 /*
  * The process may open only a few more files than it has: files that nobody uses are closed for
  * those that are wanted, and if all are used, they are waited for.
@@ -142,6 +187,7 @@ static void many(void)
     }
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
     none_left();
+    uploads();
     MPT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 

@@ -54,6 +54,10 @@ struct nxr_object_set {
     uint64_t n_puts;                               /* copies that have put */
     uint64_t collected_nbytes;                     /* in buffers */
     unsigned n_requests;                           /* of uploads, and the timer */
+    unsigned n_open, n_aborting; /* uploads that the engine has begun; of them, those it removes */
+    unsigned n_waiting;          /* uploads that are to begin */
+    uint64_t n_shut;             /* uploads that are not open any more */
+    bool is_short;               /* no descriptor was left, and none was given back since then */
     bool has_timer, is_closing;
     atomic_bool is_timer_canceled;
     struct nxr_object_io timer;
@@ -158,14 +162,16 @@ int nxr_object_upload_take(struct nxr_object_set *set, const struct object_bytes
 void nxr_object_uploads_cancel(struct nxr_object_set *set, const struct object_copy *copy,
                                struct nxr_object_io **list_p);
 
-/* Are all uploads with lower numbers over? Holds set->lock. */
-bool nxr_object_uploads_are_over(const struct nxr_object_set *set, uint64_t mark);
-
 /* Watch for uploads that come to nothing. Holds set->lock. */
 void nxr_object_timer_set(struct nxr_object_set *set, struct nxr_object_io **list_p);
 
 /* Give up all uploads and wait until no request is left. */
 void nxr_object_uploads_stop(struct nxr_object_set *set);
+
+/* ---- object_wait.c --------------------------------------------------------------------------- */
+
+/* Are all uploads with lower numbers over? Holds set->lock. */
+bool nxr_object_uploads_are_over(const struct nxr_object_set *set, uint64_t mark);
 
 /* ---- object_lost.c --------------------------------------------------------------------------- */
 

@@ -12,7 +12,7 @@
 #include "config.h"
 
 #include "memory/object/object.h"
-#include "memory/object/object_part.h"
+#include "memory/object/object_upload.h"
 #include "util/clock.h"
 #include "util/log.h"
 
@@ -23,79 +23,9 @@
 
 #define TIMER_NS (1 * NXR_S)
 
-enum part_state {
-    PART_COLLECTING,
-    PART_QUEUED, /* all bytes are there; the upload has no name yet */
-    PART_SENDING,
-    PART_SENT,
-};
-
-struct object_part {
-    struct nxr_object_io io;
-    struct object_upload *upload;
-    enum part_state state;
-    char *buffer; /* in which its bytes are collected; NULL: none, or they lie at the caller's */
-    struct object_spans spans;
-    struct object_copy *waiter; /* is told when it is sent; of the last one, when all is done */
-};
-
-struct object_upload {
-    struct nxr_list link, by_object;
-    struct nxr_object_set *set;
-    uint64_t number, object;
-    const void *origin;
-    int64_t touched_ns;
-    uint64_t toucher;  /* the number of the copy that put the latest bytes */
-    unsigned n_unsent; /* parts that are not PART_SENT */
-    unsigned n_ios;    /* requests under way */
-    bool is_creating, is_named, is_failed, is_over;
-    atomic_bool is_canceled; /* whoever waits for it gives it up */
-    struct object_copy *last_waiter;
-    struct nxr_object_io io;      /* CREATE, COMPLETE, ABORT */
-    struct nxr_object_part *sent; /* what the store has said of the parts */
-    char name[NXR_OBJECT_UPLOAD_NBYTES];
-    char key[NXR_OBJECT_KEY_MAX + 1];
-    struct object_part parts[];
-};
-
 static void upload_go_on(struct object_upload *upload, struct nxr_object_io **list_p);
 
-/* ---- what waits for uploads ------------------------------------------------------------------ */
-
-bool nxr_object_uploads_are_over(const struct nxr_object_set *set, uint64_t mark)
-{
-    return nxr_list_is_empty(&set->uploads) ||
-           nxr_list_entry(set->uploads.next, struct object_upload, link)->number >= mark;
-}
-
-/* End the SYNCs that have waited for what is over now. */
-static void syncs_check(struct nxr_object_set *set, struct nxr_object_io **list_p)
-{
-    struct nxr_list *link, *after;
-    int lost = NIXL_INPROGRESS;
-
-    nxr_list_for_each (link, after, &set->syncs) {
-        struct object_copy *copy = nxr_list_entry(link, struct object_copy, link);
-
-        if (nxr_object_uploads_are_over(set, copy->mark)) {
-            if (lost == NIXL_INPROGRESS) {
-                lost = nxr_object_lost_report(set);
-            }
-            nxr_list_remove(link);
-            copy->is_sync = false;
-            nxr_object_copy_synced(copy, lost, list_p);
-        }
-    }
-}
-
 /* ---- making and ending ----------------------------------------------------------------------- */
-
-static uint64_t upload_part_nbytes(const struct nxr_object_set *set, unsigned part)
-{
-    uint64_t begin = part * set->part_nbytes, left = set->object_nbytes - begin;
-
-    return left < set->part_nbytes ? left : set->part_nbytes;
-}
 
 static struct nxr_list *uploads_of(struct nxr_object_set *set, uint64_t object)
 {
@@ -172,7 +102,7 @@ static void upload_end(struct object_upload *upload, struct nxr_object_io **list
     upload->is_over = true;
     nxr_list_remove(&upload->by_object);
     nxr_list_remove(&upload->link);
-    syncs_check(set, list_p);
+    nxr_object_syncs_check(set, list_p);
 }
 
 static void upload_free(struct object_upload *upload)
@@ -194,6 +124,16 @@ static void upload_submit(struct object_upload *upload, struct nxr_object_io *io
     *list_p = io;
     upload->n_ios++;
     upload->set->n_requests++;
+}
+
+/* Let those that wait for their turn go on, as many as there is room for. */
+static void uploads_admit(struct nxr_object_set *set, struct nxr_object_io **list_p)
+{
+    struct object_upload *upload;
+
+    while ((upload = nxr_object_upload_admitted(set)) != NULL) {
+        upload_go_on(upload, list_p);
+    }
 }
 
 /* Submit what the end of a request has led to, without the lock. */
@@ -225,6 +165,7 @@ static void upload_fail(struct object_upload *upload, const char *what, int erro
         return;
     }
     upload->is_failed = true;
+    nxr_object_upload_waits(upload, false);
     if (error != ECANCELED) { /* else another one may have failed, which is the reason */
         nxr_object_fail(set, what, upload->key, error, why);
     }
@@ -234,7 +175,7 @@ static void upload_fail(struct object_upload *upload, const char *what, int erro
 
         if (part->state != PART_SENDING) {
             waiter_leave(&part->waiter, upload_status(upload));
-            part_drop(part, upload_part_nbytes(set, i));
+            part_drop(part, nxr_object_upload_part_nbytes(set, i));
         }
     }
     waiter_leave(&upload->last_waiter, upload_status(upload));
@@ -254,6 +195,11 @@ static void upload_io_ended(struct nxr_object_io *io)
     } else {
         upload->is_named = false; /* it is the object now, or removed */
     }
+    if (nxr_object_upload_is_short(upload, io)) { /* in go_on() it waits, or tries again */
+        upload_go_on(upload, &list);
+        upload_leave(set, list);
+        return;
+    }
     if (io->error != 0 && io->action == NXR_OBJECT_ABORT) {
         nxr_warn(MEMORY, "%s: parts of '%s' stay in the store, as upload %s: %s", set->label,
                  upload->key, upload->name, io->why);
@@ -267,7 +213,10 @@ static void upload_io_ended(struct nxr_object_io *io)
         waiter_leave(&upload->last_waiter, NIXL_OK);
         upload_end(upload, &list);
     }
+    set->n_aborting -= io->action == NXR_OBJECT_ABORT;
+    nxr_object_upload_shut(upload);
     upload_go_on(upload, &list);
+    uploads_admit(set, &list);
     upload_leave(set, list);
 }
 
@@ -281,7 +230,7 @@ static void part_ended(struct nxr_object_io *io)
     pthread_mutex_lock(&set->lock);
     upload->n_ios--;
     part->state = PART_SENT;
-    part_drop(part, upload_part_nbytes(set, (unsigned)(part - upload->parts)));
+    part_drop(part, nxr_object_upload_part_nbytes(set, (unsigned)(part - upload->parts)));
     if (io->error != 0) {
         /* Set the reason before the status: a waiter reads it as soon as the status is set. */
         upload_fail(upload, "put", io->error, io->why);
@@ -340,6 +289,7 @@ static void upload_clear(struct object_upload *upload, struct nxr_object_io **li
     }
     if (upload->is_named) {
         upload->is_named = false;
+        upload->set->n_aborting++;
         upload_ask(upload, NXR_OBJECT_ABORT, list_p);
         return;
     }
@@ -361,7 +311,7 @@ static void upload_go_on(struct object_upload *upload, struct nxr_object_io **li
         }
         if (upload->set->n_parts == 1 || upload->is_named) {
             part_send(part, list_p);
-        } else if (!upload->is_creating) {
+        } else if (!upload->is_creating && nxr_object_upload_may_open(upload)) {
             upload->is_creating = true;
             upload_ask(upload, NXR_OBJECT_CREATE, list_p);
         }
@@ -411,26 +361,13 @@ static enum object_span_outcome part_take(struct object_part *part, uint64_t off
     return outcome;
 }
 
-static uint64_t upload_nbytes(const struct object_upload *upload)
-{
-    const struct nxr_object_set *set = upload->set;
-    uint64_t nbytes = 0;
-
-    for (unsigned i = 0; i < set->n_parts; i++) {
-        nbytes += upload->parts[i].state == PART_COLLECTING
-                      ? nxr_object_spans_nbytes(&upload->parts[i].spans)
-                      : upload_part_nbytes(set, i);
-    }
-    return nbytes;
-}
-
 static void upload_give_up(struct object_upload *upload, const char *reason,
                            struct nxr_object_io **list_p)
 {
     char why[NXR_OBJECT_WHY_NBYTES];
 
     snprintf(why, sizeof(why), "only %llu of its %llu bytes were put: %s",
-             (unsigned long long)upload_nbytes(upload),
+             (unsigned long long)nxr_object_upload_nbytes(upload),
              (unsigned long long)upload->set->object_nbytes, reason);
     upload_fail(upload, "put", ECANCELED, why);
     upload_go_on(upload, list_p);
@@ -446,7 +383,7 @@ static struct object_upload *upload_renew(struct object_upload *upload,
     struct nxr_object_set *set = upload->set;
     uint64_t object = upload->object;
     const void *origin = upload->origin;
-    bool is_complete = upload_nbytes(upload) == set->object_nbytes;
+    bool is_complete = nxr_object_upload_nbytes(upload) == set->object_nbytes;
 
     nxr_list_remove(&upload->by_object); /* it takes no more bytes */
     if (!is_complete) {
@@ -461,7 +398,8 @@ int nxr_object_upload_take(struct nxr_object_set *set, const struct object_bytes
 {
     struct object_upload *upload = upload_find(set, bytes->object, bytes->origin);
     unsigned number = (unsigned)(bytes->offset / set->part_nbytes);
-    uint64_t offset = bytes->offset % set->part_nbytes, all = upload_part_nbytes(set, number);
+    uint64_t offset = bytes->offset % set->part_nbytes,
+             all = nxr_object_upload_part_nbytes(set, number);
     enum object_span_outcome outcome = OBJECT_SPAN_NO_ROOM;
 
     if (upload == NULL || upload->is_failed) {
@@ -521,6 +459,9 @@ void nxr_object_uploads_cancel(struct nxr_object_set *set, const struct object_c
 
         if (upload_has_waiter(upload, copy)) {
             atomic_store(&upload->is_canceled, true);
+            if (upload->is_waiting) { /* the engine has no request that it could end */
+                upload_give_up(upload, "the put was canceled", list_p);
+            }
         } else if (upload->n_ios == 0 && upload->toucher == copy->number) {
             upload_give_up(upload, "the put was canceled", list_p);
         }
@@ -536,7 +477,8 @@ static bool uploads_look(struct nxr_object_set *set, struct nxr_object_io **list
     nxr_list_for_each (link, after, &set->uploads) {
         struct object_upload *upload = nxr_list_entry(link, struct object_upload, link);
 
-        if (upload->n_ios == 0 && now - upload->touched_ns > NXR_OBJECT_GIVE_UP_NS) {
+        if (upload->n_ios == 0 && !upload->is_waiting &&
+            now - upload->touched_ns > NXR_OBJECT_GIVE_UP_NS) {
             upload_give_up(upload, "no more came for 10 s", list_p);
         }
     }
