@@ -84,15 +84,21 @@ static struct nxr_opened *opened_look(struct nxr_opened_cache *cache, const char
 
 /*
  * Does the file still have its name? Replacing or removing it takes its last link, and renaming it
- * changes its inode; so does writing, but only files that are written in place are written at all.
+ * changes its inode. So does writing: for files that are written in place, the name is looked up.
  */
 static bool opened_is_current(const struct nxr_opened_cache *cache, const struct nxr_opened *opened)
 {
-    struct stat stat;
+    struct stat stat, named;
 
-    return fstat(opened->file.fd, &stat) == 0 && stat.st_nlink > 0 &&
-           (cache->writes_in_place || (stat.st_ctim.tv_sec == opened->changed.tv_sec &&
-                                       stat.st_ctim.tv_nsec == opened->changed.tv_nsec));
+    if (fstat(opened->file.fd, &stat) != 0 || stat.st_nlink == 0) {
+        return false;
+    }
+    if (cache->writes_in_place) {
+        return fstatat(cache->root, opened->name, &named, 0) == 0 && named.st_ino == stat.st_ino &&
+               named.st_dev == stat.st_dev;
+    }
+    return stat.st_ctim.tv_sec == opened->changed.tv_sec &&
+           stat.st_ctim.tv_nsec == opened->changed.tv_nsec;
 }
 
 struct nxr_opened *nxr_opened_find(struct nxr_opened_cache *cache, const char *name,

@@ -139,6 +139,27 @@ Test(directory, descriptors)
     nxr_opened_cache_end(&cache);
 }
 
+Test(directory, a_file_that_others_rename_is_not_written_in_place)
+{
+    const struct nxr_object_settings settings = {
+        .n_descriptors = 2, .writes_in_place = true, .files = &nxr_storage_threads};
+    struct nxr_opened_cache cache;
+    struct nxr_opened *opened;
+
+    nxr_opened_cache_init(&cache, root, &settings);
+    make_file("a");
+    opened = nxr_opened_add(&cache, "a", openat(root, "a", O_RDWR), true);
+    cr_assert(opened != NULL);
+    cr_assert(eq(int, (int)write(opened->file.fd, "x", 1), 1));
+    nxr_opened_release(&cache, opened);
+    opened = nxr_opened_find(&cache, "a", true);
+    cr_assert(opened != NULL);
+    nxr_opened_release(&cache, opened);
+    cr_assert(eq(int, renameat(root, "a", root, "kept"), 0));
+    cr_expect(nxr_opened_find(&cache, "a", true) == NULL);
+    nxr_opened_cache_end(&cache);
+}
+
 static struct nxr_opened_cache opened_files; /* of whoever syncs; none is open */
 
 static void unsynced_init(struct nxr_unsynced *unsynced)
