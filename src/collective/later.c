@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue of a team, and the worker that runs it. Lock: later.lock of the team guards the queue;
+ * The queue of a team, and the worker that runs it. Locks: later.lock of the team guards the queue;
  * team->n_later, the number of calls that have not ended, is read without it. While that is not 0
- * the team is the worker's.
+ * the team is the worker's. cancel_lock, of all teams, guards `owned` of their requests, the team
+ * until the call is over: a cancel comes before that, and the worker tells the other hosts of it,
+ * or it does nothing.
  */
 #include "config.h"
 
@@ -34,7 +36,22 @@ struct nxr_later {
     bool must_end;
 };
 
+static pthread_mutex_t cancel_lock = PTHREAD_MUTEX_INITIALIZER;
+
 /* ---- the worker ------------------------------------------------------------------------------ */
+
+/* The call is over: its request cannot be canceled any more. Was one of the team's canceled? */
+static bool later_is_over(struct nixl_req *req, struct nixl_team *team)
+{
+    bool was_canceled;
+
+    pthread_mutex_lock(&cancel_lock);
+    req->owned = NULL;
+    was_canceled = team->is_canceled;
+    team->is_canceled = false;
+    pthread_mutex_unlock(&cancel_lock);
+    return was_canceled;
+}
 
 static int later_run(struct nixl_team *team, const struct later_call *later)
 {
@@ -45,7 +62,8 @@ static int later_run(struct nixl_team *team, const struct later_call *later)
     if (status == NIXL_OK) {
         status = nxr_call_run(team, &later->call);
     }
-    if (status == NIXL_E_CANCELED && atomic_exchange(&team->is_canceled, false)) {
+    /* A cancel that comes when the call has succeeded has broken the team all the same. */
+    if (later_is_over(later->req, team)) {
         nxr_team_tell_hosts(team);
     }
     return status == NIXL_OK ? status : nxr_team_end(team, status);
@@ -113,12 +131,12 @@ static struct nxr_later *start_worker(struct nixl_team *team)
 void nxr_later_stop(struct nixl_team *team)
 {
     struct nxr_later *queue = team->later;
+    bool is_busy = atomic_load(&team->n_later) != 0;
 
     if (queue == NULL) {
         return;
     }
-    if (atomic_load(&team->n_later) != 0) {
-        atomic_store(&team->is_canceled, true);
+    if (is_busy) {
         nxr_team_break(team, NIXL_E_CANCELED, -1);
         nxr_wake_self();
     }
@@ -127,6 +145,9 @@ void nxr_later_stop(struct nixl_team *team)
     pthread_cond_signal(&queue->wanted);
     pthread_mutex_unlock(&queue->lock);
     pthread_join(queue->worker, NULL);
+    if (is_busy) {
+        nxr_team_tell_hosts(team);
+    }
     pthread_cond_destroy(&queue->wanted);
     pthread_mutex_destroy(&queue->lock);
     free(queue);
@@ -136,10 +157,15 @@ void nxr_later_stop(struct nixl_team *team)
 /* Canceling a request breaks its team: the request then ends soon. */
 static void later_cancel(struct nixl_req *req)
 {
-    struct nixl_team *team = req->owned;
+    struct nixl_team *team;
 
-    atomic_store(&team->is_canceled, true);
-    nxr_team_break(team, NIXL_E_CANCELED, -1);
+    pthread_mutex_lock(&cancel_lock);
+    team = req->owned;
+    if (team != NULL) {
+        team->is_canceled = true;
+        nxr_team_break(team, NIXL_E_CANCELED, -1);
+    }
+    pthread_mutex_unlock(&cancel_lock);
     nxr_wake_self();
 }
 

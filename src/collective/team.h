@@ -62,7 +62,7 @@ struct nixl_team {
     /* Calls that were started and have not ended (later.h). */
     _Atomic uint32_t n_later;
     struct nxr_later *later; /* NULL: there was none yet */
-    atomic_bool is_canceled; /* one of them was: the other hosts must be told */
+    bool is_canceled;        /* one of them was: the other hosts must be told (cancel_lock) */
 
     /* The call under way: its deadline is computed when a wait first becomes long. */
     const char *operation;

@@ -92,6 +92,7 @@ mp_programs = \
 	%D%/stress \
 	%D%/stuck \
 	%D%/team_retry \
+	%D%/team_started \
 	%D%/traced \
 	%D%/two_copies \
 	%D%/unload
@@ -261,6 +262,7 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_team_retry_SOURCES = %D%/team_retry.c test/net/bed.c test/net/bed.h
 %C%_team_retry_LDFLAGS = $(mp_link)
 %C%_team_retry_LDADD = $(mp_libs)
+%C%_team_started_LDADD = $(mp_libs)
 %C%_traced_LDFLAGS = $(mp_link)
 %C%_traced_LDADD = $(mp_libs) -lpthread
 %C%_two_copies_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'
