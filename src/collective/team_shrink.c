@@ -10,6 +10,7 @@
 #include "collective/later.h"
 #include "core/trace.h"
 #include "collective/making.h"
+#include "util/clock.h"
 #include "util/status.h"
 #include "core/wait.h"
 
@@ -82,6 +83,7 @@ static int call_team_shrink(struct nixl_team *team, int64_t timeout_ns, struct n
 {
     static const char operation[] = "nixl_team_shrink";
     int status = nxr_team_check_make(operation, timeout_ns, team_p);
+    int64_t deadline;
     int *ranks;
 
     if (status == NIXL_OK) {
@@ -90,15 +92,19 @@ static int call_team_shrink(struct nixl_team *team, int64_t timeout_ns, struct n
     if (status != NIXL_OK) {
         return status;
     }
-    if (nxr_later_wait(team, timeout_ns) != NIXL_OK) {
-        return nxr_fail(NIXL_E_TIMEOUT, operation, -1, "", 0,
-                        "earlier collectives of the team are still in progress");
+    deadline = nxr_deadline(timeout_ns);
+    status = nxr_later_wait(team, timeout_ns);
+    if (status != NIXL_OK) {
+        return status == NIXL_INPROGRESS
+                   ? status
+                   : nxr_fail(status, operation, -1, "", 0,
+                              "earlier collectives of the team are still in progress");
     }
     ranks = calloc((size_t)team->size, sizeof(int));
     if (ranks == NULL) {
         return nxr_fail(NIXL_E_NO_MEMORY, operation, -1, "", 0, "no memory for a list of ranks");
     }
-    nxr_team_begin(team, operation, timeout_ns);
+    nxr_team_begin(team, operation, nxr_left(timeout_ns, deadline));
     status = shrink(team, ranks, team_p);
     free(ranks);
     return status;
