@@ -137,11 +137,27 @@ static struct nixl_req *fulfil(struct nxr_making *making)
     return req;
 }
 
+/*
+ * The team that is divided is freed: no call can take the new one any more, unless one waits for
+ * it. Returns it, to be dropped, or NULL. Caller holds the lock.
+ */
+static struct nixl_team *making_abandon(struct nxr_making *making)
+{
+    struct nixl_team *unclaimed = NULL;
+
+    if (!making->has_waiter) {
+        unclaimed = making->team;
+        making->team = NULL;
+        making->is_taken = true;
+    }
+    return unclaimed;
+}
+
 /* The attempt, from its begin to its end, in the thread that makes the team. */
 static void making_run(struct nxr_making *making)
 {
     const struct nxr_wanted *wanted = &making->wanted;
-    struct nixl_team *inherited = NULL;
+    struct nixl_team *inherited = NULL, *unclaimed = NULL;
     struct nixl_req *req;
     int status = nxr_team_make(wanted, making->call, &making->team);
 
@@ -155,13 +171,16 @@ static void making_run(struct nxr_making *making)
     req = fulfil(making);
     if (making->has_inherited) {
         inherited = wanted->divided;
-        making->is_taken = making->team == NULL && !making->has_waiter;
+        unclaimed = making_abandon(making);
         making_forget(wanted->key);
     }
     atomic_store_explicit(&making->is_done, true, memory_order_release);
     pthread_mutex_unlock(&makings_lock);
     if (inherited != NULL) {
         nxr_team_drop(inherited);
+    }
+    if (unclaimed != NULL) {
+        nxr_team_drop(unclaimed);
     }
     if (req != NULL) {
         nxr_request_end(req, status);
@@ -317,6 +336,7 @@ uint64_t nxr_making_split_key(const struct nixl_team *team)
 bool nxr_making_inherit(struct nixl_team *team)
 {
     uint64_t key = nxr_making_split_key(team);
+    struct nixl_team *unclaimed = NULL;
     struct nxr_making *making;
     bool is_under_way;
 
@@ -326,12 +346,15 @@ bool nxr_making_inherit(struct nixl_team *team)
     if (is_under_way) {
         making->has_inherited = true;
     } else {
-        if (making != NULL && making->team == NULL) { /* a team is kept until nxr_makings_stop() */
-            making_free(making);
+        if (making != NULL) {
+            unclaimed = making_abandon(making);
         }
         making_forget(key);
     }
     pthread_mutex_unlock(&makings_lock);
+    if (unclaimed != NULL) {
+        nxr_team_drop(unclaimed);
+    }
     return is_under_way;
 }
 
