@@ -146,6 +146,7 @@ static void do_later(const struct net_later *later)
 
 void nxr_net_run_later(void)
 {
+    const struct nxr_peer *marked;
     struct net_later *later;
     int rank;
 
@@ -157,8 +158,10 @@ void nxr_net_run_later(void)
         do_later(later);
         free(later);
     }
-    while ((rank = nxr_net_later_lost()) >= 0) {
-        net_deferred_lose(rank);
+    while ((rank = nxr_net_later_lost(&marked)) >= 0) {
+        if (marked == NULL || nxr_peer_find(rank) == marked) {
+            net_deferred_lose(rank);
+        }
     }
     pthread_mutex_unlock(&nxr_job.lock);
     /* Deferred messages may have delivered data and ended operations, like any others. */

@@ -46,10 +46,10 @@ void nxr_net_later(enum net_later_what what, int rank, const void *bytes, size_t
 struct net_later *nxr_net_later_next(void);
 
 /*
- * The next rank to lose because memory ran out; it is returned once. -1: there is none. Takes the
- * lock.
+ * The next rank to lose because memory ran out, and its process then, or NULL if it was not known;
+ * it is returned once. -1: there is none. Takes the lock.
  */
-int nxr_net_later_lost(void);
+int nxr_net_later_lost(const struct nxr_peer **peer_p);
 
 /* As numbers_grow() of struct nxr_subsystem. */
 bool nxr_net_numbers_grow(int n_numbers);

@@ -23,13 +23,13 @@ static void announce(void)
 }
 
 /*
- * There is no memory to defer something from a rank, or to record that it is lost. Mark the rank
+ * There is no memory to defer something from a rank, or to record that it is lost. Mark its process
  * as lost, which needs no memory; it is lost after all work that was deferred before.
  */
-static void mark(int rank)
+static void mark(int rank, const struct nxr_peer *peer)
 {
-    nxr_net.n_to_lose += !nxr_net.must_lose[rank];
-    nxr_net.must_lose[rank] = true;
+    nxr_net.n_to_lose += !nxr_net.must_lose[rank].is_set;
+    nxr_net.must_lose[rank] = (struct net_mark){.peer = peer, .is_set = true};
     announce();
 }
 
@@ -45,7 +45,7 @@ void nxr_net_later(enum net_later_what what, int rank, const void *bytes, size_t
     later = malloc(sizeof(*later) + nbytes);
     if (later == NULL) {
         nxr_error(NET, "no memory for a message of %s: giving up the peer", nxr_rank_name(rank));
-        mark(rank);
+        mark(rank, peer);
         return;
     }
     later->what = what;
@@ -94,7 +94,7 @@ struct net_later *nxr_net_later_next(void)
 bool nxr_net_numbers_grow(int n_numbers)
 {
     int n_wanted = n_numbers + n_numbers / 2;
-    bool *must_lose;
+    struct net_mark *must_lose;
 
     if (nxr_net.must_lose == NULL || n_numbers <= nxr_net.n_numbers) {
         return true;
@@ -112,16 +112,17 @@ bool nxr_net_numbers_grow(int n_numbers)
     return true;
 }
 
-int nxr_net_later_lost(void)
+int nxr_net_later_lost(const struct nxr_peer **peer_p)
 {
     int found = -1;
 
     net_lock();
     for (int rank = 0; rank < nxr_net.n_numbers && nxr_net.n_to_lose > 0 && found < 0; rank++) {
-        found = nxr_net.must_lose[rank] ? rank : -1;
+        found = nxr_net.must_lose[rank].is_set ? rank : -1;
     }
     if (found >= 0) {
-        nxr_net.must_lose[found] = false;
+        *peer_p = nxr_net.must_lose[found].peer;
+        nxr_net.must_lose[found].is_set = false;
         nxr_net.n_to_lose--;
     }
     net_unlock();

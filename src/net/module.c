@@ -237,7 +237,7 @@ static bool net_module_open_all(struct net nets[N_NAMES], struct nxr_full_card *
 static bool net_module_begin(void)
 {
     int n_numbers = (int)nxr_n_numbers();
-    bool *must_lose = calloc((size_t)n_numbers, sizeof(*must_lose));
+    struct net_mark *must_lose = calloc((size_t)n_numbers, sizeof(*must_lose));
 
     nxr_net = (struct net_state){
         .n_nets = nxr_net_count(), .n_numbers = n_numbers, .must_lose = must_lose};

@@ -6,6 +6,7 @@
  */
 #include "net_case.h"
 
+#include "core/returned.h"
 #include "sync/notify.h"
 
 #include <stdlib.h>
@@ -68,6 +69,12 @@ static void finish(void)
 {
     have_memory();
     stop();
+}
+
+static void finish_former(void)
+{
+    finish();
+    nxr_returned_reset();
 }
 
 /* ---- own calls ------------------------------------------------------------------------------- */
@@ -227,6 +234,25 @@ Test(memory, giving_up_takes_none, .init = start, .fini = finish)
     ask_for_flush();
     expect_lost();
     cr_expect(zero(u32, nxr_net.n_to_lose));
+}
+
+/* The process is given up without memory, and another one has come before that is done. */
+Test(memory, giving_up_says_nothing_of_the_next_process, .init = start, .fini = finish_former)
+{
+    struct nxr_full_card card = *fake_card(1);
+
+    lack_everything();
+    net_lock();
+    nxr_net_later(NET_LATER_LOST, 1, NULL, 0);
+    net_unlock();
+    have_memory();
+    cr_assert(eq(u32, nxr_net.n_to_lose, 1));
+    card.head.identity.incarnation++;
+    nxr_returned_hear(&card);
+    cr_assert(eq(int, nixl_peer_readmit(1, card.head.identity.incarnation), NIXL_OK));
+    fake_round();
+    cr_expect(zero(u32, nxr_net.n_to_lose));
+    cr_expect(eq(int, nixl_peer_state(1), NIXL_PEER_ALIVE));
 }
 
 Test(memory, bulk_that_cannot_land_gives_its_sender_up, .init = start, .fini = finish)
