@@ -104,6 +104,17 @@ static int reform_run(struct nxr_reform *reform, struct nixl_team **team_p)
 
 /* ---- calls that do not wait ------------------------------------------------------------------ */
 
+/*
+ * The call was canceled when all had agreed: the others may have the team, and would wait for this
+ * member in it.
+ */
+static void give_back_unwanted(struct nixl_team *team)
+{
+    nxr_team_break(team, NIXL_E_CANCELED, -1);
+    nxr_team_tell_hosts(team);
+    nxr_team_drop(team);
+}
+
 static void *task_run(void *arg)
 {
     struct task *task = arg;
@@ -125,7 +136,7 @@ static void *task_run(void *arg)
     }
     pthread_mutex_unlock(&tasks_lock);
     if (status == NIXL_OK && team != NULL) {
-        nxr_team_drop(team);
+        give_back_unwanted(team);
     }
     if (req != NULL) {
         nxr_request_end(req, status);

@@ -4,8 +4,10 @@
  * the second is on another host if there are two. Modes:
  *   "cancel"  a cancel races with the end of the call: if it has broken the team, the other member
  *             learns of it, and does not wait in vain
- *   "split"   a team is freed that is being divided, or has been: nobody can take the part any more,
- *             so it does not stay
+ *   "split"   a team is freed that is being divided, or has been: nobody can take the part any
+ *             more, so it does not stay
+ *   "reform"  a cancel races with the end of a re-forming: if the other member has got the team all
+ *             the same, it finds it broken, and can call again
  *   "shrink"  a shrink behind such a call waits as long as its timeout says, and says so
  */
 #include "mptest.h"
@@ -75,6 +77,38 @@ static void shrink_behind(void)
     MPT_OK(nixl_team_free(team));
 }
 
+static const int both[] = {0, 1};
+
+/* Start, cancel, and call again unless the team was there before. */
+static void reform_again(int round)
+{
+    struct nixl_team *team = NULL;
+    struct nixl_req *req = NULL;
+    int32_t outcome;
+
+    MPT_STATUS(nixl_team_reform_x(both, 2, NULL, &team, &req), NIXL_INPROGRESS);
+    spend_ns(round % 60 * 50 * MPT_US);
+    MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, &outcome));
+    if (outcome != NIXL_OUTCOME_DONE) {
+        MPT_OK(nixl_team_reform(both, 2, MPT_PATIENCE, &team));
+    }
+    MPT_OK(nixl_barrier(team, MPT_PATIENCE));
+    MPT_OK(nixl_team_free(team));
+}
+
+static void reform_until_whole(void)
+{
+    struct nixl_team *team;
+    int status;
+
+    do {
+        MPT_OK(nixl_team_reform(both, 2, MPT_PATIENCE, &team));
+        status = nixl_barrier(team, MPT_PATIENCE);
+        expect_whole_or_canceled(status);
+        MPT_OK(nixl_team_free(team));
+    } while (status != NIXL_OK);
+}
+
 static int count_mappings(void)
 {
     FILE *file = fopen("/proc/self/maps", "r");
@@ -134,6 +168,14 @@ int main(int argc, char **argv)
     if (strcmp(mode, "cancel") == 0) {
         for (int round = 0; round < N_ROUNDS; round++) {
             cancel_in_time_or_late(round);
+        }
+    } else if (strcmp(mode, "reform") == 0) {
+        for (int round = 0; round < N_ROUNDS; round++) {
+            if (nixl_rank() == 0) {
+                reform_again(round);
+            } else {
+                reform_until_whole();
+            }
         }
     } else if (strcmp(mode, "split") == 0) {
         split_many();
