@@ -4,6 +4,7 @@
 //! A notification goes to the receiver that waited first; one that nobody waits for is kept.
 use crate::error::{Code, Error, Result};
 use crate::note::{Event, Note};
+use crate::panics::wake_all;
 use crate::queue::Queue;
 use nixlrun_sys as sys;
 use std::collections::{HashSet, VecDeque};
@@ -140,14 +141,14 @@ impl Inbox {
         }
         state.events.push_back(event);
         drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        wake_all(wakers);
     }
 
     /// End what waits for a rank that was detached, which no event tells.
     pub fn mark_gone(&self, rank: i32) {
         let wakers = lock(&self.state).end(rank);
 
-        wakers.into_iter().for_each(Waker::wake);
+        wake_all(wakers);
     }
 
     /// The rank has been readmitted.

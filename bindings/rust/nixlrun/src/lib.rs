@@ -85,6 +85,7 @@ mod note;
 mod object;
 mod op;
 mod pair;
+mod panics;
 mod prepared;
 mod queue;
 mod rank;

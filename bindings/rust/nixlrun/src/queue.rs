@@ -12,6 +12,7 @@ use crate::error::{check, Code, Error, Result};
 use crate::flight::{Ends, Flight, Outcome};
 use crate::inbox::Inbox;
 use crate::note::{Event, Note};
+use crate::panics::Panics;
 use crate::time::nanoseconds;
 use nixlrun_sys as sys;
 use std::collections::HashMap;
@@ -19,7 +20,7 @@ use std::fmt;
 use std::os::raw::c_int;
 use std::os::unix::io::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 const BATCH: usize = 64;
@@ -124,7 +125,7 @@ impl Queue {
     }
 
     /// Take all that is there, and wake the futures that wait for it; never waits. Returns how many
-    /// things there were.
+    /// things there were. A waker that panics does so when all that was taken at once is delivered.
     ///
     /// [`Code::Limit`]: [`MAX_UNMATCHED`](crate::MAX_UNMATCHED) notifications wait for somebody to
     /// receive them. Nothing is lost: once some were received, it goes on.
@@ -188,7 +189,10 @@ impl Queue {
     pub(crate) fn try_dispatch(&self) -> bool {
         match self.0.held.try_lock() {
             Ok(mut held) => self.take_all(&mut held, 0).map_or(false, |taken| taken.is_all),
-            Err(_) => false,
+            Err(TryLockError::Poisoned(held)) => {
+                self.take_all(&mut held.into_inner(), 0).map_or(false, |taken| taken.is_all)
+            }
+            Err(TryLockError::WouldBlock) => false,
         }
     }
 
@@ -205,7 +209,9 @@ impl Queue {
         let taken = self.take_entries(timeout, held)?;
 
         if let (Some(inbox), true) = (&self.0.inbox, taken.is_all) {
-            held.drain(..).for_each(|event| inbox.event(event));
+            let mut panics = Panics::default();
+            held.drain(..).for_each(|event| panics.after(|| inbox.event(event)));
+            panics.resume();
         }
         Ok(taken)
     }
@@ -232,19 +238,26 @@ impl Queue {
                 }
                 status => return Err(Error::last(status)),
             }
+            /* They are taken, so that a waker that panics must not keep any from its future. */
+            let mut panics = Panics::default();
             for entry in &entries[..n] {
-                match entry.kind as sys::nixl_cq_kind {
-                    sys::NIXL_CQ_NOTE => self.report_note(entry),
-                    sys::NIXL_CQ_EVENT => {
-                        let name = String::from_utf8_lossy(bytes_of(entry)).into_owned();
-                        let (kind, incarnation) = (entry.value as i32, entry.user_data as u32);
-                        events.push(Event::made(kind, entry.rank, incarnation, name));
-                    }
-                    _ => self.report_end(entry),
-                }
+                panics.after(|| self.report(entry, events));
             }
+            panics.resume();
             total += n;
             timeout = 0;
+        }
+    }
+
+    fn report(&self, entry: &sys::nixl_cq_entry, events: &mut Vec<Event>) {
+        match entry.kind as sys::nixl_cq_kind {
+            sys::NIXL_CQ_NOTE => self.report_note(entry),
+            sys::NIXL_CQ_EVENT => {
+                let name = String::from_utf8_lossy(bytes_of(entry)).into_owned();
+                let (kind, incarnation) = (entry.value as i32, entry.user_data as u32);
+                events.push(Event::made(kind, entry.rank, incarnation, name));
+            }
+            _ => self.report_end(entry),
         }
     }
 

@@ -292,3 +292,41 @@ fn a_death_ends_what_waits_for_it() {
         Ok(())
     });
 }
+
+/// A waker that panics, as an executor that is shut down may have.
+struct Broken;
+
+impl Wake for Broken {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker of the test");
+    }
+}
+
+ranks!(a_waker_that_panics_keeps_nothing_from_others, 1, |job| {
+    let queue = job.queue_with_notes()?;
+    let (woken, seen) = channel();
+    let broken = Waker::from(Arc::new(Broken));
+    let sound = Waker::from(Arc::new(Told(std::sync::Mutex::new(woken))));
+    let mut first = queue.recv(None, Some(1));
+    let mut second = queue.recv(None, Some(2));
+
+    assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&broken)).is_pending());
+    assert!(Pin::new(&mut second).poll(&mut Context::from_waker(&sound)).is_pending());
+    for tag in [1, 2, 3] {
+        job.notify(0, tag, b"")?;
+    }
+    let dispatch = std::panic::AssertUnwindSafe(|| queue.dispatch());
+    assert!(std::panic::catch_unwind(dispatch).is_err());
+    assert!(seen.try_recv().is_ok());
+    assert!(Pin::new(&mut second).poll(&mut Context::from_waker(&sound)).is_ready());
+    assert!(queue.try_recv(None, Some(3))?.is_some());
+});
+
+/// A waker that tells that it was woken.
+struct Told(std::sync::Mutex<std::sync::mpsc::Sender<()>>);
+
+impl Wake for Told {
+    fn wake(self: Arc<Self>) {
+        let _ = self.0.lock().map(|sender| sender.send(()));
+    }
+}
