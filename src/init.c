@@ -22,7 +22,6 @@
 #include "core/form.h"
 #include "core/life.h"
 #include "core/observe.h"
-#include "core/poll.h"
 #include "core/progress.h"
 #include "core/request.h"
 #include "core/request_watch.h"
@@ -68,10 +67,8 @@
 #include "util/log.h"
 #include "util/status.h"
 #include "util/struct.h"
-#include "util/thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -425,6 +422,9 @@ static int init_join(const struct nixl_init_params *params)
     if (status != NIXL_OK) {
         return status;
     }
+    if (nxr_memory_is_kept()) {
+        return fail_init(NIXL_E_UNSUPPORTED, "this process has left a job with NIXL_OP_KEEP");
+    }
     if (nxr_control_is_in_process()) {
         return fail_init(NIXL_E_UNSUPPORTED,
                          "another copy of the library in this process is already this rank, "
@@ -563,13 +563,14 @@ static int init_leave(void)
 }
 
 /* One counted call less; the last one leaves the job, and waits for so long. */
-static int init_end(int64_t timeout_ns)
+static int init_end(int64_t timeout_ns, bool keeps_memory)
 {
     int status = NIXL_OK;
 
     pthread_mutex_lock(&init_lock);
     if (--nxr_job.n_inits == 0) {
         nxr_env.finalize_timeout = timeout_ns; /* the next nixl_init() reads the variable again */
+        nxr_memory_keep(keeps_memory);
         nxr_job_set_leaver(true);
         atomic_store(&nxr_job.state, NXR_STATE_LEAVING);
         status = init_leave();
@@ -583,16 +584,17 @@ int nixl_finalize(void)
 {
     int status = nxr_check_ready("nixl_finalize");
 
-    return status == NIXL_OK ? init_end(nxr_env.finalize_timeout) : status;
+    return status == NIXL_OK ? init_end(nxr_env.finalize_timeout, false) : status;
 }
 
 int nixl_finalize_x(const struct nixl_op *op)
 {
     struct nxr_form form;
-    int status = nxr_form_read("nixl_finalize_x", op, 0, 0, &form);
+    int status = nxr_form_read("nixl_finalize_x", op, NIXL_OP_KEEP, 0, &form);
 
     if (status != NIXL_OK) {
         return status;
     }
-    return init_end(form.op->timeout_ns == 0 ? nxr_env.finalize_timeout : form.timeout_ns);
+    return init_end(form.op->timeout_ns == 0 ? nxr_env.finalize_timeout : form.timeout_ns,
+                    nxr_form_has(&form, NIXL_OP_KEEP));
 }

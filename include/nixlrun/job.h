@@ -44,8 +44,8 @@ struct nixl_init_params {
  * @return NIXL_E_TIMEOUT       the server or a peer was silent for NIXLRUN_INIT_TIMEOUT
  * @return NIXL_E_UNSUPPORTED the rank was started again after its process had ended without
  *                              nixl_finalize(), but not by nixlrun; or another copy of the
- *                              library in the process is already the rank; or the kernel refuses
- *                              what a rank needs
+ *                              library in the process is already the rank; or the process has left
+ *                              with NIXL_OP_KEEP; or the kernel refuses what a rank needs
  * @return NIXL_E_FORKED        the process is a fork of one that used the library
  * @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY  no descriptor, thread or memory left for the rank
  * Collective: the first call, over all ranks of the job; but in a process that nixlrun has started
@@ -79,8 +79,15 @@ struct nixl_op;
 /**
  * The extended form of nixl_finalize(): how long the last call waits for the others, and for copies
  * of theirs that are in flight, instead of NIXLRUN_FINALIZE_TIMEOUT. Of struct nixl_op, only
- * `timeout_ns` is used: 0 is the variable, NIXL_AT_ONCE waits for no other rank.
- * @return as nixl_finalize(), and NIXL_E_INVALID_ARG (op is bad: the job is not left)
+ * `timeout_ns` and NIXL_OP_KEEP are used. A `timeout_ns` of 0 is the variable, NIXL_AT_ONCE waits
+ * for no other rank.
+ *
+ * With NIXL_OP_KEEP the last call leaves the job as ever, and to the others all regions are closed;
+ * but in this process, their memory, the slots of channels and what nixl_region_map() has given
+ * stay mapped, allocated and pinned, since threads or kernels may still use them: for a process
+ * that ends then. It cannot join again: nixl_init() returns NIXL_E_UNSUPPORTED.
+ * @return as nixl_finalize(), and NIXL_E_INVALID_ARG, NIXL_E_UNSUPPORTED (op is bad, or has another
+ *         flag: the job is not left)
  */
 NIXL_API int nixl_finalize_x(const struct nixl_op *op);
 

@@ -28,6 +28,7 @@ enum nixl_op_flag {
     NIXL_OP_GRANT = 32,    /**< `grant`: a put, get or prepared transfer of blocks that are lent */
     NIXL_OP_DURABLE = 64,  /**< puts into files, or a flush, end when the bytes are durable */
     NIXL_OP_PREPARE = 128, /**< `coll_p`: a collective is prepared, and not started */
+    NIXL_OP_KEEP = 256,    /**< nixl_finalize_x(): memory stays as it is until the process ends */
 };
 
 #define NIXL_AT_ONCE (-1) /**< `timeout_ns`: what would wait is given up */

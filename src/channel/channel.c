@@ -11,6 +11,7 @@
 #include "core/context.h"
 #include "core/subsystem.h"
 #include "core/trace.h"
+#include "memory/memory.h"
 #include "region/region.h"
 #include "util/handle.h"
 #include "util/hash.h"
@@ -70,7 +71,9 @@ static void channel_drop(struct nixl_channel *channel)
     nxr_channel_count_end(channel);
     nxr_attached_lanes_free(channel);
     free(channel->lanes);
-    free(channel->staging);
+    if (!nxr_memory_is_kept()) { /* slots that a producer of another host fills */
+        free(channel->staging);
+    }
     free(channel->name);
 }
 

@@ -10,7 +10,7 @@
 
 #define ALL_FLAGS                                                                                  \
     (NIXL_OP_NOTE | NIXL_OP_SIGNAL | NIXL_OP_STREAM | NIXL_OP_RANK | NIXL_OP_GETS |                \
-     NIXL_OP_GRANT | NIXL_OP_DURABLE | NIXL_OP_PREPARE)
+     NIXL_OP_GRANT | NIXL_OP_DURABLE | NIXL_OP_PREPARE | NIXL_OP_KEEP)
 
 int nxr_form_refuse(const char *operation, int rank, const char *flag, const char *why)
 {
@@ -27,18 +27,21 @@ static const char *flag_name(uint32_t flags)
            : (flags & NIXL_OP_GETS) != 0    ? "NIXL_OP_GETS"
            : (flags & NIXL_OP_GRANT) != 0   ? "NIXL_OP_GRANT"
            : (flags & NIXL_OP_DURABLE) != 0 ? "NIXL_OP_DURABLE"
-                                            : "NIXL_OP_PREPARE";
+           : (flags & NIXL_OP_PREPARE) != 0 ? "NIXL_OP_PREPARE"
+                                            : "NIXL_OP_KEEP";
 }
 
 /* Check the fields that mean the same in all calls. */
 static int form_check(const char *operation, const struct nixl_op *op, uint32_t allowed)
 {
     if ((op->flags & ~(uint32_t)ALL_FLAGS) != 0) {
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
-                        "flags %#x; allowed: NIXL_OP_NOTE (%#x), _SIGNAL (%#x), _STREAM (%#x), "
-                        "_RANK (%#x), _GETS (%#x), _GRANT (%#x), _DURABLE (%#x) and _PREPARE (%#x)",
-                        op->flags, NIXL_OP_NOTE, NIXL_OP_SIGNAL, NIXL_OP_STREAM, NIXL_OP_RANK,
-                        NIXL_OP_GETS, NIXL_OP_GRANT, NIXL_OP_DURABLE, NIXL_OP_PREPARE);
+        return nxr_fail(
+            NIXL_E_INVALID_ARG, operation, -1, "", 0,
+            "flags %#x; allowed: NIXL_OP_NOTE (%#x), _SIGNAL (%#x), _STREAM (%#x), "
+            "_RANK (%#x), _GETS (%#x), _GRANT (%#x), _DURABLE (%#x), _PREPARE (%#x) and "
+            "_KEEP (%#x)",
+            op->flags, NIXL_OP_NOTE, NIXL_OP_SIGNAL, NIXL_OP_STREAM, NIXL_OP_RANK, NIXL_OP_GETS,
+            NIXL_OP_GRANT, NIXL_OP_DURABLE, NIXL_OP_PREPARE, NIXL_OP_KEEP);
     }
     if ((op->flags & ~allowed) != 0) {
         return nxr_form_refuse(operation, -1, flag_name(op->flags & ~allowed),

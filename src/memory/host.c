@@ -332,8 +332,10 @@ static int host_alloc(size_t nbytes, const struct nixl_mem_params *params,
 
 void nxr_memory_host_free(void *addr, size_t mapped_nbytes)
 {
-    nxr_memory_unpin(addr);
-    munmap(addr, mapped_nbytes);
+    if (!nxr_memory_is_kept()) {
+        nxr_memory_unpin(addr);
+        munmap(addr, mapped_nbytes);
+    }
 }
 
 /*

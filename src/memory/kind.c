@@ -9,12 +9,14 @@
 #include "core/subsystem.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #define MAX_KINDS 8u
 
 static const struct nxr_memory_kind *memory_kinds[MAX_KINDS] = {&nxr_memory_host};
 static size_t n_memory_kinds = 1;
+static atomic_bool memory_is_kept;
 
 /* ---- memory that no kind has made ------------------------------------------------------------ */
 
@@ -82,10 +84,29 @@ const struct nxr_memory_kind *nxr_memory_owner(const void *addr)
     return &nxr_memory_host;
 }
 
+void nxr_memory_keep(bool is_kept)
+{
+    atomic_store(&memory_is_kept, is_kept);
+}
+
+bool nxr_memory_is_kept(void)
+{
+    return atomic_load_explicit(&memory_is_kept, memory_order_relaxed);
+}
+
+void nxr_memory_release(struct nxr_memory *memory)
+{
+    if (!nxr_memory_is_kept() || nxr_memory_is_storage(memory)) {
+        memory->kind->release(memory);
+    }
+}
+
 void nxr_memory_stop_all(void)
 {
     for (size_t i = 0; i < n_memory_kinds; i++) {
-        memory_kinds[i]->stop();
+        if (!nxr_memory_is_kept() || memory_kinds[i]->is_storage) {
+            memory_kinds[i]->stop();
+        }
     }
     nxr_loader_forget();
 }
@@ -127,7 +148,7 @@ void nxr_device_unimport(struct nxr_segment *segment)
 {
     const struct nxr_memory_kind *kind = nxr_memory_kind(segment->key.kind);
 
-    if (kind != NULL) { /* always true: the segment was imported */
+    if (kind != NULL && (!nxr_memory_is_kept() || kind->is_storage)) {
         kind->unimport(segment);
     }
 }

@@ -107,7 +107,10 @@ struct nxr_memory_kind {
      */
     int (*start)(char *why, size_t why_nbytes);
 
-    /* The last finalize: no region of the kind is left. May be started again. */
+    /*
+     * The last finalize: no region of the kind is left. May be started again. Not called if memory
+     * is kept, unless the kind is storage.
+     */
     void (*stop)(void);
 
     /*
@@ -249,7 +252,17 @@ const struct nxr_memory_kind *nxr_memory_kind(enum nixl_mem_kind kind);
 /* The kind to which streams of the user's belong; NULL before nixl_init() only. */
 const struct nxr_memory_kind *nxr_memory_stream_kind(void);
 
-/* The last finalize: stop what was started. */
+/*
+ * The last finalize, and whether it has NIXL_OP_KEEP: if so, nothing is unmapped, freed or unpinned
+ * any more that the program may have a pointer to. Any thread.
+ */
+void nxr_memory_keep(bool is_kept);
+bool nxr_memory_is_kept(void);
+
+/* Release memory, as its kind does; if it is kept, only storage, to which nobody has a pointer. */
+void nxr_memory_release(struct nxr_memory *memory);
+
+/* The last finalize: stop what was started, but no GPU whose memory is kept. */
 void nxr_memory_stop_all(void);
 
 /*

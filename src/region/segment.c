@@ -248,7 +248,7 @@ void nxr_region_free_memory(struct nxr_memory *memory)
     if (memory->kind == &nxr_memory_host && !memory->is_registered) {
         inherit_or_free(memory->addr, memory->mapped_nbytes);
     } else {
-        memory->kind->release(memory);
+        nxr_memory_release(memory);
     }
 }
 

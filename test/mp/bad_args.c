@@ -297,6 +297,11 @@ static void bad_forms(void)
     op = (struct nixl_op)NIXL_OP_INIT;
     op.flags = NIXL_OP_PREPARE;
     MPT_STATUS(nixl_put_x(0, region, 0, memory, 8, &op, &req), NIXL_E_UNSUPPORTED);
+    op.flags = NIXL_OP_KEEP;
+    MPT_STATUS(nixl_put_x(0, region, 0, memory, 8, &op, &req), NIXL_E_UNSUPPORTED);
+    MPT_HAS("NIXL_OP_KEEP");
+    op.flags = 2 * NIXL_OP_KEEP;
+    MPT_STATUS(nixl_finalize_x(&op), NIXL_E_INVALID_ARG);
     MPT_TRUE(req == CANARY);
     MPT_STATUS(nixl_context_open("", NULL, &context), NIXL_E_INVALID_ARG);
     MPT_STATUS(nixl_context_open(NULL, NULL, &context), NIXL_E_INVALID_ARG);

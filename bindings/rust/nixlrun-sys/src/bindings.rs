@@ -114,8 +114,8 @@ extern "C" {
     #[doc = " @return NIXL_E_TIMEOUT       the server or a peer was silent for NIXLRUN_INIT_TIMEOUT"]
     #[doc = " @return NIXL_E_UNSUPPORTED the rank was started again after its process had ended without"]
     #[doc = "                              nixl_finalize(), but not by nixlrun; or another copy of the"]
-    #[doc = "                              library in the process is already the rank; or the kernel refuses"]
-    #[doc = "                              what a rank needs"]
+    #[doc = "                              library in the process is already the rank; or the process has left"]
+    #[doc = "                              with NIXL_OP_KEEP; or the kernel refuses what a rank needs"]
     #[doc = " @return NIXL_E_FORKED        the process is a fork of one that used the library"]
     #[doc = " @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY  no descriptor, thread or memory left for the rank"]
     #[doc = " Collective: the first call, over all ranks of the job; but in a process that nixlrun has started"]
@@ -145,8 +145,15 @@ extern "C" {
 extern "C" {
     #[doc = " The extended form of nixl_finalize(): how long the last call waits for the others, and for copies"]
     #[doc = " of theirs that are in flight, instead of NIXLRUN_FINALIZE_TIMEOUT. Of struct nixl_op, only"]
-    #[doc = " `timeout_ns` is used: 0 is the variable, NIXL_AT_ONCE waits for no other rank."]
-    #[doc = " @return as nixl_finalize(), and NIXL_E_INVALID_ARG (op is bad: the job is not left)"]
+    #[doc = " `timeout_ns` and NIXL_OP_KEEP are used. A `timeout_ns` of 0 is the variable, NIXL_AT_ONCE waits"]
+    #[doc = " for no other rank."]
+    #[doc = ""]
+    #[doc = " With NIXL_OP_KEEP the last call leaves the job as ever, and to the others all regions are closed;"]
+    #[doc = " but in this process, their memory, the slots of channels and what nixl_region_map() has given"]
+    #[doc = " stay mapped, allocated and pinned, since threads or kernels may still use them: for a process"]
+    #[doc = " that ends then. It cannot join again: nixl_init() returns NIXL_E_UNSUPPORTED."]
+    #[doc = " @return as nixl_finalize(), and NIXL_E_INVALID_ARG, NIXL_E_UNSUPPORTED (op is bad, or has another"]
+    #[doc = "         flag: the job is not left)"]
     pub fn nixl_finalize_x(op: *const nixl_op) -> ::std::os::raw::c_int;
 }
 extern "C" {
@@ -1258,6 +1265,8 @@ pub const NIXL_OP_GRANT: nixl_op_flag = 32;
 pub const NIXL_OP_DURABLE: nixl_op_flag = 64;
 #[doc = " `coll_p`: a collective is prepared, and not started"]
 pub const NIXL_OP_PREPARE: nixl_op_flag = 128;
+#[doc = " nixl_finalize_x(): memory stays as it is until the process ends"]
+pub const NIXL_OP_KEEP: nixl_op_flag = 256;
 #[doc = " Which fields of struct nixl_op are used, beyond those that are always looked at."]
 pub type nixl_op_flag = ::std::os::raw::c_uint;
 #[doc = " The extended form. Each call nixl_NAME_x() is nixl_NAME() with `op` before its outputs, and with"]
