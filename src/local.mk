@@ -300,6 +300,7 @@ endif
 	%D%/grant/grant.h \
 	%D%/grant/grant_calls.c \
 	%D%/grant/grant_end.c \
+	%D%/grant/grant_enter.c \
 	%D%/grant/grant_lease.c \
 	%D%/grant/grant_open.c \
 	%D%/grant/grant_pieces.c \

@@ -290,6 +290,7 @@ struct nxr_op {
     struct nxr_atomic atomic; /* NXR_OP_ATOMIC: the change; local: where the user wants `fetched` */
     uint64_t fetched;         /* ... the old value, once it has ended */
     bool is_signal;           /* ... the old value is not wanted */
+    bool is_unordered;        /* ... the core's: it waits for no earlier puts */
     struct nxr_stats_entry *stats; /* the core's: where it is counted when it ends; NULL: nowhere */
     int64_t began_ns;              /* ... and when it was started, if it is timed; else 0 */
     uint64_t began_ticks;          /* ... if it is traced; else 0 */

@@ -165,6 +165,7 @@ static bool goes_on(struct nixl_req *req)
     req->op.atomic = req->after.atomic;
     req->op.local = NULL;
     req->op.is_signal = req->op.atomic.op != NXR_ATOMIC_SYNC; /* whose end is waited for */
+    req->op.is_unordered = false;
     req->op.transport = NULL;
     req->after.segment = NULL;
     req->is_started = false;
@@ -391,7 +392,7 @@ static void request_start(struct nixl_req *req)
         req->peer; /* the request may end, and be freed, before start() returns */
     int status;
 
-    if (req->op.kind == NXR_OP_ATOMIC && waits_behind(req)) {
+    if (req->op.kind == NXR_OP_ATOMIC && !req->op.is_unordered && waits_behind(req)) {
         return;
     }
     status = req->owner->start(&req->op);

@@ -11,6 +11,7 @@
 #include "core/request.h"
 #include "core/token.h"
 #include "grant/grant_word.h"
+#include "sync/granted.h"
 #include "transfer/xfer.h"
 
 /* ---- the table as users read it -------------------------------------------------------------- */
@@ -162,45 +163,78 @@ void nxr_grant_give(struct nxr_grant_opened *opened);
 int nxr_grant_table_of(const char *operation, int rank, struct nxr_segment **table_p);
 
 /* Refuse a use because of the state: NIXL_E_STALE, recorded. 0: the grant is forgotten. */
+const char *nxr_grant_why_ended(int state);
 int nxr_grant_refuse(const char *operation, int rank, int state);
 
 /* The last finalize. */
 void nxr_grants_forget(void);
 
-/* ---- users (grant_use.c, grant_lease.c) ------------------------------------------------------ */
+/* ---- users (grant_use.c, grant_enter.c, grant_lease.c) --------------------------------------- */
 
-/* A use that was taken, until it is given back. */
+enum nxr_lease_step {
+    NXR_LEASE_PLACE, /* take a place */
+    NXR_LEASE_USE,   /* take a use; from now on the lease has its place */
+    NXR_LEASE_MOVE,  /* the operation */
+    NXR_LEASE_LEAVE, /* give the place back */
+};
+
+/* A use of a grant, from the place on until that is given back. */
 struct nxr_lease {
     struct nxr_follower follower; /* of `under_way` */
     struct nxr_list link;
     const char *operation;
+    struct nxr_granted what;
     struct nxr_grant_opened *opened;
     struct nxr_segment *table;
-    uint32_t place;
-    struct nixl_req *req;       /* the caller's; made beforehand */
-    struct nixl_req *under_way; /* the transfer, then giving the place back */
+    uint32_t place, n_tried;    /* places that others have */
+    uint64_t word;              /* of the grant, as it is taken to be */
+    uint64_t fetched;           /* the former word of what the step changes */
+    const char *why;            /* the grant cannot be entered; NULL: the status says it */
+    struct nixl_req *under_way; /* of the step */
     _Atomic bool is_told;       /* it may have ended */
-    bool is_leaving;            /* it gives the place back */
-    bool is_driven;             /* a thread continues the lease; these two: leases_lock */
-    unsigned n_stoppers;        /* threads that stop `under_way` */
-    uint64_t fetched;           /* the place's former word */
+
+    /* leases_lock; `req` is constant while a thread drives the lease. */
+    struct nixl_req *req; /* the caller's, made beforehand; NULL: it was stopped, and has ended */
+    enum nxr_lease_step step;
+    bool is_driven;      /* a thread continues the lease */
+    bool must_stop;      /* what has not begun does not */
+    unsigned n_stoppers; /* threads that stop `under_way` */
 };
 
-/* Take a place and a use of the grant. NIXL_OK, or the failure, recorded. */
+/* Begin with the first place. NIXL_E_AGAIN: make nxr_lease_change(); NIXL_E_STALE, and why. */
+int nxr_lease_begin(struct nxr_lease *lease);
+
+/* The change of the word that the step takes, or gives back. */
+struct nxr_atomic nxr_lease_change(const struct nxr_lease *lease);
+
+/*
+ * What the change of a step that enters has found. NIXL_OK: a use is taken; NIXL_E_AGAIN: make the
+ * next change; or the failure, not recorded.
+ */
+int nxr_lease_judge(struct nxr_lease *lease, uint64_t seen);
+
+/* Take a place and a use of the grant within the call. NIXL_OK, or the failure, recorded. */
 int nxr_lease_enter(struct nxr_lease *lease);
+
+/* Record why a lease fails. */
+int nxr_lease_fail(const struct nxr_lease *lease, int status);
 
 /*
  * Give the place back after an operation that has failed: nobody needs to know how that ends. Any
  * thread.
  */
-void nxr_lease_abort(const struct nxr_lease *lease);
+void nxr_lease_abort(struct nxr_lease *lease);
 
-/* The change of the place that gives it back. */
-struct nxr_atomic nxr_lease_leaving(const struct nxr_lease *lease);
+/*
+ * Take a place and a use, and then all further steps, as answers come. NIXL_OK; NIXL_INPROGRESS and
+ * the caller's request; or the failure, recorded. Either way the lease and its request are no
+ * longer the caller's.
+ */
+int nxr_lease_start(struct nxr_lease *lease, struct nixl_req **req_p);
 
-/* Continue a lease with its operation under way: *req_p is the caller's request. */
-void nxr_lease_continue(struct nxr_lease *lease, struct nixl_req *under_way, bool is_leaving,
-                        struct nixl_req **req_p);
+/* Continue a lease with its step under way: *req_p is the caller's request. */
+void nxr_lease_continue(struct nxr_lease *lease, enum nxr_lease_step step,
+                        struct nixl_req *under_way, struct nixl_req **req_p);
 
 /*
  * Give the place back after an operation that has succeeded. NIXL_OK; NIXL_INPROGRESS, and the
@@ -222,6 +256,9 @@ extern const struct nxr_req_owner nxr_lease_owner;
 /* Continue what can be continued. Any thread, without locks. Has anything moved? */
 bool nxr_leases_progress(void);
 void nxr_leases_stop(void);
+
+/* The last finalize: forget those that a peer has not answered. */
+void nxr_leases_forget(void);
 
 /* ---- the calls (grant_calls.c) --------------------------------------------------------------- */
 

@@ -335,6 +335,12 @@ static void grants_quiesce(void)
     atomic_store(&must_look, false);
 }
 
+static void grants_stop(void)
+{
+    nxr_leases_forget();
+    nxr_grants_forget();
+}
+
 const struct nxr_subsystem nxr_grant_subsystem = {
     .name = "grant",
     .register_handlers = nxr_grant_register,
@@ -346,5 +352,5 @@ const struct nxr_subsystem nxr_grant_subsystem = {
     .death_known = lent_death_known,
     .peer_replaced = lent_peer_replaced,
     .quiesce = grants_quiesce,
-    .stop = nxr_grants_forget,
+    .stop = grants_stop,
 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leases whose operation is under way: when it has ended, the place is given back, and then the
- * caller's request ends. Of each step a follower is told; the next thread that drives progress, or
- * that waits for the request, takes the next one. Lock: leases_lock guards the list and who drives
- * what; no lock is taken while it is held.
+ * Leases of which a step is under way: between hosts a place and a use are taken first; when the
+ * operation has ended, the place is given back, and then the caller's request ends. Of each step a
+ * follower is told; the next thread that drives progress, or that waits for the request, takes the
+ * next one. Lock: leases_lock guards the list and who drives what; no lock is taken while it is
+ * held.
  */
 #include "config.h"
 
@@ -32,9 +33,11 @@ const char nxr_lease_why_stale[] =
 
 int nxr_lease_leave(struct nxr_lease *lease, struct nixl_req **leaving_p)
 {
-    const struct nxr_atomic swap = nxr_lease_leaving(lease);
+    struct nxr_atomic swap;
     int status;
 
+    lease->step = NXR_LEASE_LEAVE;
+    swap = nxr_lease_change(lease);
     if (lease->table->method != NXR_METHOD_MEMCPY) {
         status =
             nxr_atomic_start(lease->operation, lease->table, &swap, &lease->fetched, leaving_p);
@@ -55,48 +58,101 @@ static void lease_told(struct nxr_follower *follower, int status)
     nxr_service_kick();
 }
 
-static void lease_await(struct nxr_lease *lease, struct nixl_req *under_way, bool is_leaving)
+/*
+ * Stop a lease that has not come to its last step. A word that was sent to the owner may change at
+ * any time, and be answered late or never: the caller's request ends at once, and what the answer
+ * has taken is given back when it comes. Caller holds the lock. *ended_p: the request that ends.
+ */
+static void lease_stop_locked(struct nxr_lease *lease, struct nixl_req **ended_p)
 {
-    pthread_mutex_lock(&leases_lock);
-    lease->under_way = under_way;
-    lease->is_leaving = is_leaving;
-    atomic_store(&lease->is_told, false);
-    pthread_mutex_unlock(&leases_lock);
-    lease->follower = (struct nxr_follower){.go = lease_told};
-    nxr_request_follow(under_way, &lease->follower);
+    lease->must_stop = true;
+    if (lease->is_driven) {
+        return; /* who drives it sees that */
+    }
+    lease->n_stoppers++;
+    if (lease->step < NXR_LEASE_MOVE) {
+        *ended_p = lease->req;
+        lease->req->owned = NULL;
+        lease->req = NULL;
+    }
 }
 
-void nxr_lease_continue(struct nxr_lease *lease, struct nixl_req *under_way, bool is_leaving,
-                        struct nixl_req **req_p)
+/* A stop that `n_stoppers` counts. `ended`: the caller's request that ends by it, or NULL. */
+static void lease_stop_step(struct nxr_lease *lease, struct nixl_req *ended)
 {
-    *req_p = lease->req;
-    lease->is_driven = true; /* until it waits: nobody else knows what for */
+    (void)nxr_request_stop(lease->under_way);
+    pthread_mutex_lock(&leases_lock);
+    lease->n_stoppers--;
+    pthread_mutex_unlock(&leases_lock);
+    if (ended != NULL) {
+        nxr_request_end(ended, NIXL_E_CANCELED);
+    }
+}
+
+/* The step is under way: this thread drives the lease no longer. */
+static void lease_await(struct nxr_lease *lease, struct nixl_req *under_way)
+{
+    struct nixl_req *ended = NULL;
+    bool must_stop;
+
+    atomic_store(&lease->is_told, false);
+    lease->follower = (struct nxr_follower){.go = lease_told};
+    lease->under_way = under_way;
+    nxr_request_follow(under_way, &lease->follower);
+    pthread_mutex_lock(&leases_lock);
+    lease->is_driven = false;
+    must_stop = lease->must_stop && lease->step != NXR_LEASE_LEAVE && lease->req != NULL;
+    if (must_stop) {
+        lease_stop_locked(lease, &ended);
+    }
+    pthread_mutex_unlock(&leases_lock);
+    if (must_stop) {
+        lease_stop_step(lease, ended);
+    }
+}
+
+/* From now on others know the lease; this thread drives it. */
+static void lease_list(struct nxr_lease *lease)
+{
+    lease->is_driven = true;
+    lease->must_stop = false;
+    lease->n_stoppers = 0;
     pthread_mutex_lock(&leases_lock);
     nxr_list_append(&leases, &lease->link);
     pthread_mutex_unlock(&leases_lock);
     atomic_fetch_add(&n_leases, 1);
-    lease_await(lease, under_way, is_leaving);
-    pthread_mutex_lock(&leases_lock);
-    lease->is_driven = false;
-    pthread_mutex_unlock(&leases_lock);
 }
 
-/* Both have ended: so does the caller's request. */
+void nxr_lease_continue(struct nxr_lease *lease, enum nxr_lease_step step,
+                        struct nixl_req *under_way, struct nixl_req **req_p)
+{
+    *req_p = lease->req;
+    lease->step = step;
+    lease_list(lease);
+    lease_await(lease, under_way);
+}
+
+/* All has ended: so does the caller's request. */
 static void lease_end(struct nxr_lease *lease, int status, const char *why)
 {
-    struct nixl_req *req = lease->req;
+    struct nixl_req *req;
 
     pthread_mutex_lock(&leases_lock);
     nxr_list_remove(&lease->link);
-    req->owned = (void *)why;
+    req = lease->req;
+    if (req != NULL) {
+        req->owned = (void *)why;
+    }
     pthread_mutex_unlock(&leases_lock);
     atomic_fetch_sub(&n_leases, 1);
     nxr_lease_free(lease);
-    nxr_request_end(req, status);
+    if (req != NULL) {
+        nxr_request_end(req, status);
+    }
 }
 
-/* The operation has ended: give the place back. False: that is under way. */
-static bool lease_after_move(struct nxr_lease *lease, int status, size_t nbytes_done)
+/* The operation has ended: give the place back. */
+static void lease_after_move(struct nxr_lease *lease, int status, size_t nbytes_done)
 {
     struct nixl_req *leaving = NULL;
 
@@ -104,36 +160,123 @@ static bool lease_after_move(struct nxr_lease *lease, int status, size_t nbytes_
     if (status != NIXL_OK) {
         nxr_lease_abort(lease);
         lease_end(lease, status, NULL);
-        return true;
+        return;
     }
     status = nxr_lease_leave(lease, &leaving);
     if (status == NIXL_INPROGRESS) {
-        lease_await(lease, leaving, true);
-        return false;
+        lease_await(lease, leaving);
+    } else {
+        lease_end(lease, status, status == NIXL_E_STALE ? nxr_lease_why_stale : NULL);
     }
-    lease_end(lease, status, status == NIXL_E_STALE ? nxr_lease_why_stale : NULL);
-    return true;
+}
+
+/* A use was taken: move. What follows a put waits for the put itself from now on. */
+static void lease_move(struct nxr_lease *lease)
+{
+    const struct nxr_granted *what = &lease->what;
+    struct nixl_req *started = NULL;
+    int status;
+
+    lease->step = NXR_LEASE_MOVE;
+    status = what->move(lease->operation, what, &started);
+    if (status != NIXL_INPROGRESS && status < 0) {
+        nxr_request_keep_failure(lease->req, what->rank, nixl_last_error()->text);
+        lease_after_move(lease, status, 0);
+        return;
+    }
+    nxr_request_has_moved(lease->req);
+    if (status == NIXL_INPROGRESS) {
+        lease_await(lease, started);
+    } else {
+        lease_after_move(lease, status, what->nbytes);
+    }
+}
+
+/* Start the next change that enters. NIXL_OK: a use is taken; NIXL_INPROGRESS; or the failure. */
+static int lease_enter_on(struct nxr_lease *lease, struct nixl_req **under_way_p)
+{
+    int status;
+
+    do {
+        const struct nxr_atomic swap = nxr_lease_change(lease);
+
+        status = nxr_atomic_start_unordered(lease->operation, lease->table, &swap, &lease->fetched,
+                                            under_way_p);
+        if (status == NIXL_OK) {
+            status = nxr_lease_judge(lease, lease->fetched);
+        }
+    } while (status == NIXL_E_AGAIN);
+    return status;
+}
+
+/* Was it stopped? What the last step has taken is then given back. */
+static bool lease_is_stopped(struct nxr_lease *lease)
+{
+    bool is_stopped;
+
+    pthread_mutex_lock(&leases_lock);
+    is_stopped = lease->must_stop;
+    pthread_mutex_unlock(&leases_lock);
+    return is_stopped;
+}
+
+/* Take the steps that enter. `status`: of the last one, as nxr_lease_judge() has it. */
+static void lease_enter(struct nxr_lease *lease, int status)
+{
+    struct nixl_req *under_way = NULL;
+
+    if (status == NIXL_E_AGAIN && !lease_is_stopped(lease)) {
+        status = lease_enter_on(lease, &under_way);
+    }
+    if (status == NIXL_INPROGRESS) {
+        lease_await(lease, under_way);
+        return;
+    }
+    if ((status == NIXL_OK || status == NIXL_E_AGAIN) && lease_is_stopped(lease)) {
+        status = NIXL_E_CANCELED;
+    }
+    if (status == NIXL_OK) {
+        lease_move(lease);
+        return;
+    }
+    if (lease->step == NXR_LEASE_USE) {
+        nxr_lease_abort(lease);
+    }
+    lease_end(lease, status, lease->why);
+}
+
+int nxr_lease_start(struct nxr_lease *lease, struct nixl_req **req_p)
+{
+    const char *operation = lease->operation;
+    struct nixl_req *req = lease->req;
+
+    req->op.kind = lease->what.kind;
+    nxr_request_has_begun(req, lease->table->peer);
+    lease_list(lease);
+    lease_enter(lease, nxr_lease_begin(lease));
+    if (nxr_request_is_done(req)) {
+        return nxr_request_finish(operation, &req);
+    }
+    *req_p = req;
+    return NIXL_INPROGRESS;
 }
 
 /* Take the next step of a lease that this thread drives. */
 static void lease_drive(struct nxr_lease *lease)
 {
     size_t nbytes_done = lease->under_way->op.nbytes_done;
-    uint64_t mine = nxr_lease_leaving(lease).compare;
     int status;
 
     atomic_fetch_sub(&nxr_n_started, 1);
     status = nxr_request_collect(lease->under_way);
-    if (lease->is_leaving) {
-        bool is_stale = status == NIXL_OK && lease->fetched != mine;
+    if (lease->step == NXR_LEASE_LEAVE) {
+        bool is_stale = status == NIXL_OK && lease->fetched != nxr_lease_change(lease).compare;
 
         lease_end(lease, is_stale ? NIXL_E_STALE : status, is_stale ? nxr_lease_why_stale : NULL);
-        return;
-    }
-    if (!lease_after_move(lease, status, nbytes_done)) {
-        pthread_mutex_lock(&leases_lock);
-        lease->is_driven = false;
-        pthread_mutex_unlock(&leases_lock);
+    } else if (lease->step == NXR_LEASE_MOVE) {
+        lease_after_move(lease, status, nbytes_done);
+    } else {
+        lease_enter(lease, status == NIXL_OK ? nxr_lease_judge(lease, lease->fetched) : status);
     }
 }
 
@@ -182,29 +325,25 @@ static void lease_req_look(struct nixl_req *req)
     (void)nxr_leases_progress();
 }
 
-/* Stop what moves, unless the lease has come further. */
 static void lease_req_stop(struct nixl_req *req)
 {
     struct nxr_list *link, *after;
     struct nxr_lease *found = NULL;
+    struct nixl_req *ended = NULL;
 
     pthread_mutex_lock(&leases_lock);
     nxr_list_for_each (link, after, &leases) {
         struct nxr_lease *lease = nxr_list_entry(link, struct nxr_lease, link);
 
-        if (lease->req == req && !lease->is_driven && !lease->is_leaving) {
-            lease->n_stoppers++;
-            found = lease;
+        if (lease->req == req && lease->step != NXR_LEASE_LEAVE) {
+            lease_stop_locked(lease, &ended);
+            found = lease->is_driven ? NULL : lease;
         }
     }
     pthread_mutex_unlock(&leases_lock);
-    if (found == NULL) {
-        return;
+    if (found != NULL) {
+        lease_stop_step(found, ended);
     }
-    (void)nxr_request_stop(found->under_way);
-    pthread_mutex_lock(&leases_lock);
-    found->n_stoppers--;
-    pthread_mutex_unlock(&leases_lock);
     (void)nxr_leases_progress();
 }
 
@@ -229,14 +368,17 @@ static bool leases_are_over(void *arg)
     return atomic_load(&n_leases) == 0;
 }
 
-/* The request of the first lease; NULL: there is none. */
+/* A request that a lease has; NULL: there is none. */
 static struct nixl_req *first_request(void)
 {
     struct nixl_req *req = NULL;
+    struct nxr_list *link, *after;
 
     pthread_mutex_lock(&leases_lock);
-    if (!nxr_list_is_empty(&leases)) {
-        req = nxr_list_entry(leases.next, struct nxr_lease, link)->req;
+    nxr_list_for_each (link, after, &leases) {
+        if (req == NULL) {
+            req = nxr_list_entry(link, struct nxr_lease, link)->req;
+        }
     }
     pthread_mutex_unlock(&leases_lock);
     return req;
@@ -244,16 +386,28 @@ static struct nixl_req *first_request(void)
 
 void nxr_leases_stop(void)
 {
-    struct nixl_req *req = first_request();
+    struct nixl_req *req;
 
-    while (req != NULL && atomic_load(&n_leases) > 0) {
+    while ((req = first_request()) != NULL) {
         uint32_t n_before = atomic_load(&n_leases);
 
         lease_req_stop(req);
-        (void)nxr_wait(leases_are_over, NULL, STOP_NS);
-        if (atomic_load(&n_leases) >= n_before) {
+        if (first_request() == req) {
+            (void)nxr_wait(leases_are_over, NULL, STOP_NS);
+        }
+        if (first_request() == req && atomic_load(&n_leases) >= n_before) {
             return; /* what is left is in the hands of a peer that does not answer */
         }
-        req = first_request();
     }
+    (void)nxr_wait(leases_are_over, NULL, STOP_NS); /* places that stopped ones give back */
+}
+
+/* Their requests may still end, and tell them: the memory stays. */
+void nxr_leases_forget(void)
+{
+    pthread_mutex_lock(&leases_lock);
+    while (nxr_list_pop(&leases) != NULL) {
+        atomic_fetch_sub(&n_leases, 1);
+    }
+    pthread_mutex_unlock(&leases_lock);
 }

@@ -59,25 +59,6 @@ int nxr_grant_table_of(const char *operation, int rank, struct nxr_segment **tab
     return status;
 }
 
-int nxr_grant_refuse(const char *operation, int rank, int state)
-{
-    switch (state) {
-    case NIXL_GRANT_USED:
-        return nxr_token_refuse(operation, rank, NIXL_E_STALE, "all uses of the grant are over");
-    case NIXL_GRANT_EXPIRED:
-        return nxr_token_refuse(operation, rank, NIXL_E_STALE, "the lifetime of the grant is over");
-    case NIXL_GRANT_REVOKED:
-        return nxr_token_refuse(operation, rank, NIXL_E_STALE,
-                                "the grant was revoked by its owner");
-    case NIXL_GRANT_CLOSED:
-        return nxr_token_refuse(operation, rank, NIXL_E_STALE,
-                                "the region of the grant was closed by its owner");
-    default:
-        return nxr_token_refuse(operation, rank, NIXL_E_STALE,
-                                "the grant has ended, and its place is another one's");
-    }
-}
-
 /* ---- reading what the owner says ------------------------------------------------------------- */
 
 /* A token that is being looked up. */

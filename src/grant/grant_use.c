@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Using a grant: check the operation, take a place and a use, and give the place back. The last
- * lease that ended within its call is kept for the next operation (lease_spare). No lock.
+ * Using a grant: check the operation, and start it, with a place and a use of the grant. On one
+ * host all of that is done within the call; between hosts the words of the grant are changed step
+ * by step (grant_lease.c). The last lease that ended within its call is kept for the next operation
+ * (lease_spare). No lock.
  */
 #include "config.h"
 
@@ -84,7 +86,7 @@ static int check_bytes(const char *operation, const struct nxr_grant_opened *ope
                        const struct nxr_granted *what)
 {
     struct nxr_segment *segment = NULL;
-    uint64_t offset = what->offset;
+    uint64_t offset = what->piece.offset;
     int status = check_region(operation, opened, what->region);
 
     if (status == NIXL_OK && nxr_region_segment(what->region, what->rank) == NULL) {
@@ -94,130 +96,10 @@ static int check_bytes(const char *operation, const struct nxr_grant_opened *ope
     }
     if (status == NIXL_OK &&
         !nxr_grant_pieces_have(&opened->pieces, nxr_region_extents(what->region, what->rank),
-                               what->offset, what->nbytes)) {
-        status = refuse_block(operation, opened, what->offset, what->nbytes);
+                               what->piece.offset, what->nbytes)) {
+        status = refuse_block(operation, opened, what->piece.offset, what->nbytes);
     }
     return status;
-}
-
-/* ---- entering and leaving -------------------------------------------------------------------- */
-
-static uint64_t lease_record(const struct nxr_lease *lease)
-{
-    return (uint64_t)lease->opened->token.slot * sizeof(struct nxr_grant_record);
-}
-
-static struct nxr_atomic swap_of(uint64_t offset, uint64_t expected, uint64_t desired)
-{
-    return (struct nxr_atomic){.op = NXR_ATOMIC_COMPARE_SWAP,
-                               .type = NIXL_TYPE_UINT64,
-                               .offset = offset,
-                               .operand = desired,
-                               .compare = expected};
-}
-
-static uint64_t place_offset(const struct nxr_lease *lease, uint32_t place)
-{
-    return lease_record(lease) + offsetof(struct nxr_grant_record, places) +
-           place * sizeof(uint64_t);
-}
-
-/* The word of a place that this process has. */
-static uint64_t my_place(const struct nxr_lease *lease)
-{
-    return nxr_grant_place(lease->opened->token.turn, lease->table->peer->place);
-}
-
-static int fail_word(const struct nxr_lease *lease, int status)
-{
-    return status == NIXL_E_PEER_LOST
-               ? nxr_peer_fail_lost(lease->operation, lease->opened->rank, "")
-               : nxr_fail(status, lease->operation, lease->opened->rank, "", 0,
-                          "cannot enter or leave the grant of %s: %s",
-                          nxr_rank_name(lease->opened->rank), nixl_strerror(status));
-}
-
-/* Take an empty place; those of one user are tried from the same one on. */
-static int take_place(struct nxr_lease *lease)
-{
-    const uint64_t mine = my_place(lease);
-
-    for (uint32_t i = 0; i < NXR_GRANT_N_PLACES; i++) {
-        uint32_t place = (nxr_grant_place_user(mine) + i) % NXR_GRANT_N_PLACES;
-        const struct nxr_atomic swap = swap_of(place_offset(lease, place), 0, mine);
-        uint64_t seen;
-        int status = nxr_atomic_change(lease->table, &swap, false, &seen);
-
-        if (status != NIXL_OK) {
-            return fail_word(lease, status);
-        }
-        if (seen == 0) {
-            lease->place = place;
-            return NIXL_OK;
-        }
-    }
-    return nxr_fail(NIXL_E_LIMIT, lease->operation, lease->opened->rank, "", 0,
-                    "%u operations use the grant at this moment, which is the limit; try again",
-                    NXR_GRANT_N_PLACES);
-}
-
-/* Take a use of the word, if the grant is open. */
-static int take_use(struct nxr_lease *lease)
-{
-    struct nxr_grant_opened *opened = lease->opened;
-    uint64_t word = atomic_load_explicit(&opened->word, memory_order_relaxed);
-    int state = nxr_grant_word_state(word, opened->token.turn);
-
-    while (state == NIXL_GRANT_OPEN) {
-        const uint64_t used = nxr_grant_word_used(word);
-        const struct nxr_atomic swap =
-            swap_of(lease_record(lease) + offsetof(struct nxr_grant_record, word), word, used);
-        uint64_t seen;
-        int status = nxr_atomic_change(lease->table, &swap, false, &seen);
-
-        if (status != NIXL_OK) {
-            return fail_word(lease, status);
-        }
-        atomic_store_explicit(&opened->word, seen == word ? used : seen, memory_order_relaxed);
-        if (seen == word) {
-            return NIXL_OK;
-        }
-        word = seen;
-        state = nxr_grant_word_state(word, opened->token.turn);
-    }
-    return nxr_grant_refuse(lease->operation, opened->rank, state);
-}
-
-int nxr_lease_enter(struct nxr_lease *lease)
-{
-    int status = take_place(lease);
-
-    if (status == NIXL_OK) {
-        status = take_use(lease);
-        if (status != NIXL_OK) {
-            nxr_lease_abort(lease);
-        }
-    }
-    return status;
-}
-
-struct nxr_atomic nxr_lease_leaving(const struct nxr_lease *lease)
-{
-    return swap_of(place_offset(lease, lease->place), my_place(lease), 0);
-}
-
-void nxr_lease_abort(const struct nxr_lease *lease)
-{
-    const struct nxr_atomic swap = nxr_lease_leaving(lease);
-    uint64_t seen;
-    int status = nxr_peer_is_lost(lease->table->peer)
-                     ? NIXL_OK
-                     : nxr_atomic_change(lease->table, &swap, true, &seen);
-
-    if (status != NIXL_OK) {
-        nxr_debug(CORE, "cannot tell %s that a use of its grant is over: %s",
-                  nxr_peer_name(lease->table->peer), nixl_strerror(status));
-    }
 }
 
 /* ---- leases ---------------------------------------------------------------------------------- */
@@ -325,7 +207,8 @@ static int find_table(struct nxr_lease *lease, int rank)
     return status;
 }
 
-static int granted_begin(const char *operation, const struct nxr_granted *what,
+/* A lease for the operation, which its grant allows. NIXL_OK, or the failure, recorded. */
+static int granted_check(const char *operation, const struct nxr_granted *what,
                          struct nxr_lease **lease_p)
 {
     struct nxr_lease *lease = NULL;
@@ -335,14 +218,12 @@ static int granted_begin(const char *operation, const struct nxr_granted *what,
         return status;
     }
     lease->operation = operation;
+    lease->what = *what;
     lease->req->operation = operation;
     lease->req->op.nbytes = what->nbytes;
     status = check_use(lease, what);
     if (status == NIXL_OK) {
         status = find_table(lease, what->rank);
-    }
-    if (status == NIXL_OK) {
-        status = nxr_lease_enter(lease);
     }
     if (status != NIXL_OK) {
         lease_keep(lease);
@@ -359,19 +240,20 @@ static int granted_over(struct nxr_lease *lease, int status)
         status = nxr_fail(status, lease->operation, lease->opened->rank, "", 0, "%s",
                           nxr_lease_why_stale);
     } else if (status < 0) {
-        status = fail_word(lease, status);
+        status = nxr_lease_fail(lease, status);
     }
     lease_keep(lease);
     return status;
 }
 
-static int granted_end(struct nxr_lease *lease, int status, struct nixl_req *started,
-                       struct nixl_req **req_p)
+/* A use was taken: move, and give the place back. */
+static int granted_run(struct nxr_lease *lease, struct nixl_req **req_p)
 {
-    struct nixl_req *leaving = NULL;
+    struct nixl_req *under_way = NULL;
+    int status = lease->what.move(lease->operation, &lease->what, &under_way);
 
     if (status == NIXL_INPROGRESS) {
-        nxr_lease_continue(lease, started, false, req_p);
+        nxr_lease_continue(lease, NXR_LEASE_MOVE, under_way, req_p);
         return status;
     }
     if (status < 0) { /* it is recorded */
@@ -379,15 +261,38 @@ static int granted_end(struct nxr_lease *lease, int status, struct nixl_req *sta
         lease_keep(lease);
         return status;
     }
-    status = nxr_lease_leave(lease, &leaving);
+    status = nxr_lease_leave(lease, &under_way);
     if (status == NIXL_INPROGRESS) {
-        nxr_lease_continue(lease, leaving, true, req_p);
+        nxr_lease_continue(lease, NXR_LEASE_LEAVE, under_way, req_p);
         return status;
     }
     return granted_over(lease, status);
 }
 
-static const struct nxr_granting granting = {.begin = granted_begin, .end = granted_end};
+static int granted_start(const char *operation, const struct nxr_granted *what, bool *was_moved_p,
+                         struct nixl_req **req_p)
+{
+    struct nxr_lease *lease = NULL;
+    int status = granted_check(operation, what, &lease);
+
+    *was_moved_p = false;
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (what->can_wait && lease->table->method != NXR_METHOD_MEMCPY) {
+        *was_moved_p = true;
+        return nxr_lease_start(lease, req_p);
+    }
+    status = nxr_lease_enter(lease);
+    if (status != NIXL_OK) {
+        lease_keep(lease);
+        return status;
+    }
+    *was_moved_p = true;
+    return granted_run(lease, req_p);
+}
+
+static const struct nxr_granting granting = {.start = granted_start};
 
 void nxr_grant_register(void)
 {

@@ -79,10 +79,14 @@ int nxr_signal_reserve(const char *operation, int rank, struct nixl_region *regi
 
 /*
  * Start the change of a word of a segment, which is in range and aligned, behind all puts that were
- * started. NIXL_OK; NIXL_INPROGRESS with the request; or the failure, recorded.
+ * started; or, unordered, without waiting for any. NIXL_OK; NIXL_INPROGRESS with the request; or
+ * the failure, recorded.
  */
 int nxr_atomic_start(const char *operation, struct nxr_segment *segment,
                      const struct nxr_atomic *atomic, uint64_t *fetched_p, struct nixl_req **req_p);
+int nxr_atomic_start_unordered(const char *operation, struct nxr_segment *segment,
+                               const struct nxr_atomic *atomic, uint64_t *fetched_p,
+                               struct nixl_req **req_p);
 
 /* In one trip, if a transport offers that. NIXL_E_AGAIN: do it in two steps. */
 int nxr_atomic_put_in_one_trip(int rank, struct nixl_region *region,

@@ -170,16 +170,33 @@ static inline int change_start(const char *operation, int rank, struct nixl_regi
     return NIXL_OK;
 }
 
+static int start_change(const char *operation, struct nxr_segment *segment, struct nxr_op *op,
+                        struct nixl_req **req_p)
+{
+    struct nixl_req *req = NULL;
+    int status;
+
+    op->segment = segment;
+    status = nxr_request_make_at(operation, &atomic_op_owner, op, &req);
+    return atomic_op_leave(operation, status, req, req_p);
+}
+
 int nxr_atomic_start(const char *operation, struct nxr_segment *segment,
                      const struct nxr_atomic *atomic, uint64_t *fetched_p, struct nixl_req **req_p)
 {
     struct nxr_op op = change_op(atomic, false, fetched_p);
-    struct nixl_req *req = NULL;
-    int status;
 
-    op.segment = segment;
-    status = nxr_request_make_at(operation, &atomic_op_owner, &op, &req);
-    return atomic_op_leave(operation, status, req, req_p);
+    return start_change(operation, segment, &op, req_p);
+}
+
+int nxr_atomic_start_unordered(const char *operation, struct nxr_segment *segment,
+                               const struct nxr_atomic *atomic, uint64_t *fetched_p,
+                               struct nixl_req **req_p)
+{
+    struct nxr_op op = change_op(atomic, false, fetched_p);
+
+    op.is_unordered = true;
+    return start_change(operation, segment, &op, req_p);
 }
 
 /* The same in the extended form, of a call that takes no flags. `status`: of its arguments. */

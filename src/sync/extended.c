@@ -145,20 +145,31 @@ static int granted_check_durable(const struct moving *what)
                              : status;
 }
 
-/* Start a put or get of blocks that are lent. */
+static int granted_move(const char *operation, const struct nxr_granted *what,
+                        struct nixl_req **req_p)
+{
+    return what->is_durable
+               ? nxr_durable_put(operation, what->rank, what->region, &what->piece, req_p)
+               : nxr_transfer_start(operation, what->kind, what->rank, what->region, &what->piece,
+                                    req_p);
+}
+
+/* Start a put or get of blocks that are lent. A durable put looks its file up, which may wait. */
 static int moving_granted(const struct moving *what, const struct nxr_form *form,
                           struct nixl_req **req_p)
 {
+    const bool is_durable = nxr_form_has(form, NIXL_OP_DURABLE);
     const struct nxr_granted granted = {.token = form->op->grant,
                                         .kind = what->kind,
                                         .rank = what->rank,
                                         .region = what->region,
-                                        .offset = what->piece.offset,
-                                        .nbytes = what->piece.nbytes};
+                                        .piece = what->piece,
+                                        .nbytes = what->piece.nbytes,
+                                        .is_durable = is_durable,
+                                        .can_wait = !is_durable,
+                                        .move = granted_move};
     struct nxr_following following = {NULL, NULL};
-    const bool is_durable = nxr_form_has(form, NIXL_OP_DURABLE);
-    struct nixl_req *started = NULL;
-    struct nxr_lease *lease;
+    bool was_moved;
     int status = nxr_transfer_check(what->operation, what->rank, what->region, what->piece.local,
                                     what->piece.nbytes);
 
@@ -169,14 +180,7 @@ static int moving_granted(const struct moving *what, const struct nxr_form *form
         status = granted_follow(what, form, &following);
     }
     if (status == NIXL_OK) {
-        status = nxr_granting->begin(what->operation, &granted, &lease);
-    }
-    if (status == NIXL_OK) {
-        status = is_durable ? nxr_durable_put(what->operation, what->rank, what->region,
-                                              &what->piece, &started)
-                            : nxr_transfer_start(what->operation, what->kind, what->rank,
-                                                 what->region, &what->piece, &started);
-        status = nxr_granting->end(lease, status, started, req_p);
+        status = nxr_granting->start(what->operation, &granted, &was_moved, req_p);
     }
     nxr_following_begin(&following, status, *req_p);
     return status;

@@ -8,34 +8,37 @@
 
 #include "transfer/xfer.h"
 
-struct nxr_lease;
-
 /* An operation that names a grant. */
 struct nxr_granted {
-    const char *token;
+    const char *token; /* valid within the call */
     enum nxr_op_kind kind;
     int rank;
     struct nixl_region *region; /* of a put or get */
-    uint64_t offset;
+    struct nxr_piece piece;     /* of a put or get */
     size_t nbytes;
     const struct nxr_side
         *side; /* of a prepared transfer: the remote one, whose memory was found */
+    struct nixl_xfer *xfer;
+    bool is_durable;
+
+    /*
+     * May it be started later, by any thread that drives progress? Else a use is waited for within
+     * the call.
+     */
+    bool can_wait;
+
+    /* Start it, once a use was taken. As nxr_transfer_start(). */
+    int (*move)(const char *operation, const struct nxr_granted *what, struct nixl_req **req_p);
 };
 
 struct nxr_granting {
     /*
-     * Check the operation against its grant, and take a use. May wait for the owner. NIXL_OK, or
-     * the failure of `operation`, recorded.
+     * Check the operation against its grant, take a use, start the operation, and give the use back
+     * behind it. NIXL_OK; NIXL_INPROGRESS with the request that ends when all of that has; or the
+     * failure of `operation`, recorded. *was_moved_p: move() was called, or will be.
      */
-    int (*begin)(const char *operation, const struct nxr_granted *what, struct nxr_lease **lease_p);
-
-    /*
-     * The operation has been started, with that status and request: the use is given back behind
-     * it. Returns the status for the caller: with NIXL_INPROGRESS *req_p is the request that ends
-     * when both have.
-     */
-    int (*end)(struct nxr_lease *lease, int status, struct nixl_req *started,
-               struct nixl_req **req_p);
+    int (*start)(const char *operation, const struct nxr_granted *what, bool *was_moved_p,
+                 struct nixl_req **req_p);
 };
 
 /* Set before anything starts, then constant. */

@@ -7,7 +7,16 @@
 #include "sync/granted.h"
 #include "transfer/xfer.h"
 
-/* Start it, on blocks that are lent: that they all are is checked once their memory is found. */
+static int xfer_move_granted(const char *operation, const struct nxr_granted *what,
+                             struct nixl_req **req_p)
+{
+    return nxr_xfer_start(operation, what->xfer, what->is_durable, req_p);
+}
+
+/*
+ * Start it, on blocks that are lent: that they all are is checked once their memory is found. A
+ * start finds it anew, which may wait.
+ */
 static int xfer_start_granted(const char *operation, struct nixl_xfer *xfer,
                               const struct nxr_form *form, struct nixl_req **req_p)
 {
@@ -16,22 +25,20 @@ static int xfer_start_granted(const char *operation, struct nixl_xfer *xfer,
                                         .kind = xfer->kind,
                                         .rank = xfer->rank,
                                         .nbytes = xfer->sides[NIXL_XFER_LOCAL].nbytes,
-                                        .side = &xfer->sides[NIXL_XFER_REMOTE]};
-    struct nixl_req *started = NULL;
-    struct nxr_lease *lease;
+                                        .side = &xfer->sides[NIXL_XFER_REMOTE],
+                                        .xfer = xfer,
+                                        .is_durable = is_durable,
+                                        .move = xfer_move_granted};
+    bool was_moved = false;
     int status = nxr_xfer_find(operation, xfer);
 
     if (status == NIXL_OK && is_durable) {
         status = nxr_xfer_check_durable(operation, xfer);
     }
     if (status == NIXL_OK) {
-        status = nxr_granting->begin(operation, &granted, &lease);
+        status = nxr_granting->start(operation, &granted, &was_moved, req_p);
     }
-    if (status != NIXL_OK) {
-        return nxr_xfer_unclaim(xfer, status);
-    }
-    status = nxr_xfer_start(operation, xfer, is_durable, &started);
-    return nxr_granting->end(lease, status, started, req_p);
+    return was_moved ? status : nxr_xfer_unclaim(xfer, status);
 }
 
 static int call_xfer_start_x(struct nixl_xfer *xfer, const struct nixl_op *op,

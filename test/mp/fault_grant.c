@@ -5,8 +5,8 @@
  *
  *     fault_grant
  *
- * Rank 0 lends blocks to rank 1, stops it while it reads them, and kills it. Rank 2 lends, and
- * dies.
+ * Rank 0 lends blocks to rank 1, stops it while it reads them, and kills it. Rank 2 lends, and is
+ * stopped, which between hosts lets no operation wait within its call, and killed.
  */
 #include "mptest.h"
 #include "test/op_form.h"
@@ -18,17 +18,22 @@
 #define TAG_TOKEN 0xfe03
 #define TAG_PID   0xfe04
 #define NBYTES    ((size_t)64 << 20)
+#define N_PUTS    8
+#define PUT       ((size_t)64)
 
 static struct nixl_region *region;
 
 static struct nixl_req *lend(int rank, char token[NIXL_TOKEN_MAX + 1])
 {
+    struct nixl_grant_params params = NIXL_GRANT_PARAMS_INIT;
     struct nixl_blocks blocks = NIXL_BLOCKS_INIT;
     struct nixl_req *req = NULL;
 
+    params.rights = NIXL_GRANT_READ | NIXL_GRANT_WRITE;
     blocks.region = region;
     blocks.block_nbytes = NBYTES;
-    MPT_STATUS(nixl_grant_create(&blocks, NULL, token, NIXL_TOKEN_MAX + 1, &req), NIXL_INPROGRESS);
+    MPT_STATUS(nixl_grant_create(&blocks, &params, token, NIXL_TOKEN_MAX + 1, &req),
+               NIXL_INPROGRESS);
     MPT_OK(nixl_notify(rank, TAG_TOKEN, token, strlen(token) + 1, MPT_PATIENCE));
     return req;
 }
@@ -63,6 +68,101 @@ static void stop_inside(pid_t pid, const char *token, struct nixl_req **req)
     }
 }
 
+/* Start puts with the grant. False: they have ended within the call, as they do on one host. */
+static bool start_puts(struct nixl_op *op, const unsigned char *bytes, struct nixl_req **reqs)
+{
+    int64_t began = mpt_now_ns();
+
+    for (int i = 0; i < N_PUTS; i++) {
+        int status = nixl_put_x(2, region, i * PUT, bytes, PUT, op, &reqs[i]);
+
+        MPT_TRUE(status == (reqs[i] != NULL ? NIXL_INPROGRESS : NIXL_OK));
+        MPT_TRUE((reqs[i] != NULL) == (reqs[0] != NULL));
+    }
+    MPT_LT(mpt_now_ns() - began, MPT_PATIENCE / 4);
+    return reqs[0] != NULL;
+}
+
+static void wait_unused(const char *token)
+{
+    struct nixl_grant_info info = NIXL_GRANT_INFO_INIT;
+    int64_t until = mpt_now_ns() + MPT_PATIENCE;
+
+    do {
+        MPT_TRUE(mpt_now_ns() < until);
+        MPT_OK(nixl_grant_query(token, &info));
+    } while (info.nusers != 0);
+}
+
+/* Between hosts: what was started while the owner is stopped waits, is late, or is canceled. */
+static void use_stopped(pid_t pid, const char *token)
+{
+    struct nixl_op op = op_grant(token);
+    struct nixl_req *reqs[N_PUTS] = {NULL};
+    unsigned char bytes[PUT], back[N_PUTS * PUT];
+    int32_t outcome = -1;
+
+    memset(bytes, 0x5a, sizeof(bytes));
+    mpt_bring(pid, SIGSTOP, "T");
+    if (start_puts(&op, bytes, reqs)) {
+        MPT_OK(nixl_req_cancel(&reqs[0], MPT_PATIENCE, &outcome));
+        MPT_EQ(outcome, NIXL_OUTCOME_UNTOUCHED);
+        op.timeout_ns = 20 * MPT_MS;
+        MPT_STATUS(nixl_get_x(2, region, 0, back, PUT, &op, NULL), NIXL_E_TIMEOUT);
+        MPT_STATUS(nixl_put_x(2, region, 0, bytes, PUT, &op, &reqs[0]), NIXL_INPROGRESS);
+        MPT_STATUS(nixl_req_wait(&reqs[0], MPT_PATIENCE), NIXL_E_TIMEOUT);
+        MPT_STATUS(nixl_req_test(&reqs[1]), NIXL_INPROGRESS);
+        MPT_STATUS(nixl_flush(2, 20 * MPT_MS), NIXL_E_TIMEOUT);
+    } else {
+        outcome = NIXL_OUTCOME_DONE;
+    }
+    MPT_EQ(kill(pid, SIGCONT), 0);
+    for (int i = 1; i < N_PUTS; i++) {
+        MPT_OK(nixl_req_wait(&reqs[i], MPT_PATIENCE));
+    }
+    wait_unused(token);
+    MPT_OK(nixl_get(2, region, 0, back, sizeof(back)));
+    for (size_t i = 0; i < sizeof(back); i++) {
+        MPT_EQ(back[i], i < PUT && outcome == NIXL_OUTCOME_UNTOUCHED ? 0 : 0x5a);
+    }
+}
+
+/* What is sent behind puts that are still to enter arrives behind their bytes. */
+static void notify_behind(pid_t pid, const char *token)
+{
+    struct nixl_op op = op_grant(token);
+    struct nixl_req *reqs[N_PUTS] = {NULL};
+    unsigned char bytes[PUT];
+
+    memset(bytes, 0xa5, sizeof(bytes));
+    mpt_bring(pid, SIGSTOP, "T");
+    (void)start_puts(&op, bytes, reqs);
+    MPT_OK(nixl_notify(2, TAG_TOKEN, NULL, 0, MPT_PATIENCE));
+    MPT_EQ(kill(pid, SIGCONT), 0);
+    (void)hear(2, TAG_PID);
+    for (int i = 0; i < N_PUTS; i++) {
+        MPT_OK(nixl_req_wait(&reqs[i], MPT_PATIENCE));
+    }
+    wait_unused(token);
+}
+
+/* The owner dies while operations are to enter. */
+static void use_killed(pid_t pid, const char *token)
+{
+    struct nixl_op op = op_grant(token);
+    struct nixl_req *reqs[N_PUTS] = {NULL};
+    static const unsigned char bytes[PUT];
+
+    mpt_bring(pid, SIGSTOP, "T");
+    (void)start_puts(&op, bytes, reqs);
+    MPT_EQ(kill(pid, SIGKILL), 0);
+    for (int i = 0; i < N_PUTS; i++) {
+        if (reqs[i] != NULL) {
+            MPT_STATUS(nixl_req_wait(&reqs[i], MPT_PATIENCE), NIXL_E_PEER_LOST);
+        }
+    }
+}
+
 static void hold_out(void)
 {
     char token[NIXL_TOKEN_MAX + 1];
@@ -93,7 +193,11 @@ static void hold_out(void)
     memcpy(token, note.payload, note.nbytes);
     op = op_grant(token);
     MPT_OK(nixl_get_x(2, region, 0, local, sizeof(local), &op, NULL));
-    MPT_OK(nixl_notify(2, TAG_TOKEN, NULL, 0, MPT_PATIENCE));
+    note = hear(2, TAG_PID);
+    memcpy(&pid, note.payload, sizeof(pid));
+    use_stopped(pid, token);
+    notify_behind(pid, token);
+    use_killed(pid, token);
     while (nixl_peer_state(2) != NIXL_PEER_LOST) {
         struct nixl_event event = NIXL_EVENT_INIT;
 
@@ -124,6 +228,7 @@ int main(void)
 {
     static unsigned char local[NBYTES];
     char token[NIXL_TOKEN_MAX + 1];
+    pid_t pid;
 
     mpt_start();
     MPT_OK(nixl_init(NULL));
@@ -138,7 +243,13 @@ int main(void)
         read_on(local); /* and dies */
     }
     (void)lend(0, token);
-    (void)hear(0, TAG_TOKEN); /* to die */
-    raise(SIGKILL);
+    pid = getpid();
+    MPT_OK(nixl_notify(0, TAG_PID, &pid, sizeof(pid), MPT_PATIENCE));
+    (void)hear(0, TAG_TOKEN);
+    for (size_t i = 0; i < N_PUTS * PUT; i++) {
+        MPT_EQ(((volatile unsigned char *)nixl_region_addr(region))[i], 0xa5);
+    }
+    MPT_OK(nixl_notify(0, TAG_PID, NULL, 0, MPT_PATIENCE));
+    (void)hear(0, TAG_TOKEN); /* which never comes: it is killed */
     return 1;
 }
