@@ -38,7 +38,7 @@ until_true() {
 # gone SECONDS: nobody sleeps for so long
 gone() { if grep -lsz -e "^$1\$" /proc/[0-9]*/cmdline; then echo "a process is left"; fi; }
 
-echo 1..9
+echo 1..10
 mark=86390.$$
 a_test passes <<'TEXT'
 echo "ok 1 - all is well"
@@ -158,3 +158,15 @@ verdict "$(limited early &
     limited late
     wait
     cat "$scratch/last.out")" "tests that come after one that waits to be alone wait behind it"
+
+a_test symbols <<'TEXT'
+! grep -m 1 . /proc/kallsyms
+TEXT
+if [ -e /sys/class/infiniband ] || ! unshare --mount true 2>/dev/null; then
+    number=$((number + 1))
+    echo "ok $number - a test sees no symbols of the kernel # SKIP RDMA devices, or no namespaces here"
+else
+    verdict "$(grep -q . /proc/kallsyms || echo "none are here"
+        limited symbols || echo "exit code $?"
+        cat "$scratch/symbols.out")" "a test sees no symbols of the kernel, which libfabric looks through"
+fi
