@@ -43,6 +43,7 @@ mkdir "$dir/names"
 where=file:$dir/names
 server=
 workers=()
+stopped=() # when those that are stopped were, in microseconds
 
 # shellcheck disable=SC2317  # the trap calls it
 clean_up() {
@@ -65,7 +66,7 @@ fail() {
 # A worker in that place, which leaves by itself after some requests, or works on.
 start_worker() {
     local requests=0
-    [ $((RANDOM % 4)) -ne 0 ] || requests=$((RANDOM % 200 + 1))
+    [ $((RANDOM % 4)) -ne 0 ] || requests=$((RANDOM % 70 + 1))
     "$programs/serve_worker" "$where" "$requests" >>"$dir/log" 2>&1 &
     workers[$1]=$!
 }
@@ -95,17 +96,22 @@ watched=no
 while [ "$n_killed" -lt "$kills" ] || { [ "$kills" -eq 0 ] && [ "$SECONDS" -lt "$end" ]; }; do
     pause 60
     kill -0 "$server" 2>/dev/null || fail "the server has ended"
-    if [ "$watched" = no ] && [ "$n_killed" -ge 10 ]; then
+    if [ "$watched" = no ] && [ "$n_killed" -ge 10 ] && [ ${#stopped[@]} -eq 0 ]; then
         watched=yes
         ${SERVE_WATCH:-true} "$server" "$dir/names" || fail "SERVE_WATCH has failed"
     fi
     i=$((RANDOM % n_workers))
     pid=${workers[$i]}
-    if [ "${SERVE_STOPS:-yes}" = yes ] && [ $((RANDOM % 10)) -eq 0 ] && kill -STOP "$pid" 2>/dev/null; then
+    if [ -n "${stopped[$i]-}" ]; then
         # Longer than its grant lives; it goes on, and is refused, or dies in its sleep.
-        read -r -t 0.7 <>"$dir/never"
+        [ $((${EPOCHREALTIME/[!0-9]/} - stopped[i])) -ge 700000 ] || continue
+        unset "stopped[$i]"
         [ $((RANDOM % 2)) -eq 0 ] || kill -CONT "$pid" 2>/dev/null
         pause 30
+    elif [ "${SERVE_STOPS:-yes}" = yes ] && [ ${#stopped[@]} -lt $(((n_workers + 1) / 2)) ] &&
+        [ $((RANDOM % 10)) -eq 0 ] && kill -STOP "$pid" 2>/dev/null; then
+        stopped[i]=${EPOCHREALTIME/[!0-9]/}
+        continue
     fi
     if kill -9 "$pid" 2>/dev/null; then
         wait "$pid" 2>/dev/null
@@ -116,6 +122,9 @@ while [ "$n_killed" -lt "$kills" ] || { [ "$kills" -eq 0 ] && [ "$SECONDS" -lt "
         [ "$code" -eq 0 ] || fail "a worker ended with exit code $code"
     fi
     start_worker "$i"
+done
+for i in "${!stopped[@]}"; do
+    kill -CONT "${workers[$i]}" 2>/dev/null
 done
 if [ "$watched" = yes ]; then
     ${SERVE_WATCH:-true} "$server" "$dir/names" || fail "SERVE_WATCH has failed"
