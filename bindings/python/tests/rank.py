@@ -1,25 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one test function in this rank: rank.py FILE FUNCTION [NAME=VALUE...]"""
 
-import asyncio
 import importlib.util
-import inspect
 import os
 import sys
 
+import rank_pytest
+
 import nixlrun
-import nixlrun.aio
 
 SKIPPED = 77
+IS_ASYNC = 0x80  # CO_COROUTINE; its name is in inspect, which takes long to import
 
 
-async def run_async(function, arguments):
-    async with nixlrun.aio.Job() as job:
-        await function(job, **arguments)
+def run_async(function, arguments):
+    import asyncio
+
+    from nixlrun import aio
+
+    async def run():
+        async with aio.Job() as job:
+            await function(job, **arguments)
+
+    asyncio.run(run())
 
 
 def main():
     path, name, *pairs = sys.argv[1:]
+    sys.modules["pytest"] = rank_pytest
     sys.path.insert(0, os.path.dirname(path))
     spec = importlib.util.spec_from_file_location("ranks_test", path)
     module = importlib.util.module_from_spec(spec)
@@ -27,9 +35,10 @@ def main():
     function = getattr(module, name)
     function = getattr(function, "__wrapped__", function)
     arguments = dict(pair.split("=", 1) for pair in pairs)
-    if inspect.iscoroutinefunction(function):
-        asyncio.run(run_async(function, arguments))
-    elif "job" in inspect.signature(function).parameters:
+    code = function.__code__
+    if code.co_flags & IS_ASYNC:
+        run_async(function, arguments)
+    elif "job" in code.co_varnames[: code.co_argcount]:
         with nixlrun.Job() as job:
             function(job, **arguments)
     else:
