@@ -180,8 +180,8 @@ NIXL_API int nixl_team_reform(const int *ranks, size_t nranks, int64_t timeout_n
 
 /**
  * The extended form of nixl_team_reform(): in a context; each member may use either form. Canceling
- * the request gives up the attempt; members that get the team all the same find it broken. With a
- * request or a queue, `timeout_ns` 0 means no deadline. Otherwise as nixl_team_world_x().
+ * the request gives up the attempt. With a request or a queue, `timeout_ns` 0 means no deadline.
+ * Otherwise as nixl_team_world_x().
  */
 NIXL_API int nixl_team_reform_x(const int *ranks, size_t nranks, const struct nixl_op *op,
                                 struct nixl_team **team_p, struct nixl_req **req_p) NIXL_MUST_CHECK;

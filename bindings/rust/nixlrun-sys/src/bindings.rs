@@ -3119,8 +3119,8 @@ extern "C" {
 extern "C" {
     #[must_use]
     #[doc = " The extended form of nixl_team_reform(): in a context; each member may use either form. Canceling"]
-    #[doc = " the request gives up the attempt; members that get the team all the same find it broken. With a"]
-    #[doc = " request or a queue, `timeout_ns` 0 means no deadline. Otherwise as nixl_team_world_x()."]
+    #[doc = " the request gives up the attempt. With a request or a queue, `timeout_ns` 0 means no deadline."]
+    #[doc = " Otherwise as nixl_team_world_x()."]
     pub fn nixl_team_reform_x(
         ranks: *const ::std::os::raw::c_int,
         nranks: usize,
