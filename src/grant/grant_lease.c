@@ -16,9 +16,11 @@
 #include "sync/atomic.h"
 #include "transfer/transfer.h"
 #include "util/clock.h"
+#include "util/status.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define STOP_NS (1 * NXR_S) /* the last finalize waits so long for those under way */
 
@@ -170,6 +172,17 @@ static void lease_after_move(struct nxr_lease *lease, int status, size_t nbytes_
     }
 }
 
+/* The caller may have closed its handle meanwhile, whose memory another region may have now. */
+static int lease_check_region(const struct nxr_lease *lease)
+{
+    const struct nixl_region *region = lease->what.region;
+
+    return nxr_region_is_open(region) && strcmp(region->name, lease->opened->name) == 0
+               ? NIXL_OK
+               : nxr_fail(NIXL_E_INVALID_ARG, lease->operation, lease->what.rank, "", 0,
+                          "the region was closed before the grant was entered");
+}
+
 /* A use was taken: move. What follows a put waits for the put itself from now on. */
 static void lease_move(struct nxr_lease *lease)
 {
@@ -178,7 +191,10 @@ static void lease_move(struct nxr_lease *lease)
     int status;
 
     lease->step = NXR_LEASE_MOVE;
-    status = what->move(lease->operation, what, &started);
+    status = lease_check_region(lease);
+    if (status == NIXL_OK) {
+        status = what->move(lease->operation, what, &started);
+    }
     if (status != NIXL_INPROGRESS && status < 0) {
         nxr_request_keep_failure(lease->req, what->rank, nixl_last_error()->text);
         lease_after_move(lease, status, 0);

@@ -20,6 +20,7 @@
 #define NBYTES    ((size_t)64 << 20)
 #define N_PUTS    8
 #define PUT       ((size_t)64)
+#define N_HANDLES 200 /* a closed one is taken again after 64 others */
 
 static struct nixl_region *region;
 
@@ -92,6 +93,38 @@ static void wait_unused(const char *token)
         MPT_TRUE(mpt_now_ns() < until);
         MPT_OK(nixl_grant_query(token, &info));
     } while (info.nusers != 0);
+}
+
+/*
+ * Between hosts: a handle is closed before the grant was entered, and its memory is another one's.
+ */
+static void close_stopped(pid_t pid, const char *token)
+{
+    struct nixl_op op = op_grant(token);
+    struct nixl_region *handle = NULL, *other = NULL;
+    struct nixl_req *req = NULL;
+    unsigned char bytes[PUT];
+    int status;
+
+    MPT_OK(nixl_region_open("fault.grant", &handle));
+    MPT_OK(nixl_get(2, handle, 0, bytes, PUT));
+    mpt_bring(pid, SIGSTOP, "T");
+    status = nixl_put_x(2, handle, 0, bytes, PUT, &op, &req);
+    MPT_OK(nixl_region_close(handle, MPT_PATIENCE));
+    for (int i = 0; i < N_HANDLES && other != handle; i++) {
+        if (other != NULL) {
+            MPT_OK(nixl_region_close(other, MPT_PATIENCE));
+        }
+        MPT_OK(nixl_region_open("other", &other));
+    }
+    MPT_EQ(kill(pid, SIGCONT), 0);
+    if (status == NIXL_INPROGRESS) {
+        MPT_STATUS(nixl_req_wait(&req, MPT_PATIENCE), NIXL_E_INVALID_ARG);
+    } else {
+        MPT_EQ(status, NIXL_OK);
+    }
+    MPT_OK(nixl_region_close(other, MPT_PATIENCE));
+    wait_unused(token);
 }
 
 /* Between hosts: what was started while the owner is stopped waits, is late, or is canceled. */
@@ -195,6 +228,7 @@ static void hold_out(void)
     MPT_OK(nixl_get_x(2, region, 0, local, sizeof(local), &op, NULL));
     note = hear(2, TAG_PID);
     memcpy(&pid, note.payload, sizeof(pid));
+    close_stopped(pid, token);
     use_stopped(pid, token);
     notify_behind(pid, token);
     use_killed(pid, token);
