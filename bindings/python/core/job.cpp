@@ -67,10 +67,14 @@ static void job_finalize()
 
 static int nlate; /* calls of nixl_finalize() that are left to make */
 
+/* Threads of Python that are not in it may still use memory. */
 static void finalize_late()
 {
+    struct nixl_op op = NIXL_OP_INIT;
+
+    op.flags = NIXL_OP_KEEP;
     for (; nlate > 0 && !is_forked(); nlate--) {
-        if (nixl_finalize() != NIXL_OK) {
+        if (nixl_finalize_x(&op) != NIXL_OK) {
             fprintf(stderr, "nixlrun: leaving the job: %s\n", nixl_last_error()->text);
         }
     }

@@ -58,18 +58,19 @@ def test_views_are_valid_to_the_very_end(what):
         hidden = memoryview(job.context("c").region(None, 4096, no_get=True))
         view = memoryview(job.region(None, 64))
         if "{what}" == "slot":
-            consumer = job.channel("c", None, 64, 4, role="consumer")
+            consumer = job.channel("c", None, 1 << 24, 4, role="consumer")
             job.team().barrier()
-            producers = [job.channel("c", rank, 64, 4, role="producer") for rank in (0, 1)]
+            producers = [job.channel("c", rank, 1 << 24, 4, role="producer") for rank in (0, 1)]
             for producer in producers:
-                producer.send(bytes(2))
+                producer.send(bytes(1 << 24))
             view = memoryview(consumer.recv())
+            array = numpy.frombuffer(view, numpy.float64)
         started = threading.Event()
 
         def work():
-            while True:
-                array.sum()
-                started.set()
+            array.sum()
+            started.set()
+            numpy.broadcast_to(array, (3000, array.size)).sum()  # takes longer than the exit
 
         threading.Thread(target=work, daemon=True).start()
         started.wait()
