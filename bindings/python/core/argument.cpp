@@ -37,7 +37,13 @@ std::string read_text(nb::handle value, const char *name)
     if (nb::isinstance<nb::bytes>(value)) {
         text.assign(nb::cast<nb::bytes>(value).c_str(), nb::cast<nb::bytes>(value).size());
     } else if (nb::isinstance<nb::str>(value)) {
-        text = nb::cast<std::string>(value);
+        nb::object bytes =
+            nb::steal(PyUnicode_AsEncodedString(value.ptr(), "utf-8", "surrogateescape"));
+
+        if (!bytes.is_valid()) {
+            throw nb::python_error();
+        }
+        text.assign(nb::cast<nb::bytes>(bytes).c_str(), nb::cast<nb::bytes>(bytes).size());
     } else {
         fail_type(std::string(name) + " must be a str, not " + type_text(value));
     }
@@ -45,6 +51,12 @@ std::string read_text(nb::handle value, const char *name)
         fail_value(std::string(name) + " has a zero byte");
     }
     return text;
+}
+
+nb::object make_text(const std::string &bytes)
+{
+    return nb::steal(
+        PyUnicode_DecodeUTF8(bytes.data(), (Py_ssize_t)bytes.size(), "surrogateescape"));
 }
 
 int read_int_slow(nb::handle value, const char *name)

@@ -220,11 +220,12 @@ static void bind_received(nb::module_ &module)
 "launcher_lost"), ``rank``, ``name`` of the region or publication, or "", and ``incarnation``: how many processes
 the rank has had in its job before.)");
     event.def_prop_ro("type", &Event::type_name).def_ro("rank", &Event::rank);
-    event.def_ro("name", &Event::name).def_ro("incarnation", &Event::incarnation);
+    event.def_prop_ro("name", [](const Event &self) { return make_text(self.name); });
+    event.def_ro("incarnation", &Event::incarnation);
     event.def("__repr__", [](const Event &self) {
         return std::string("Event(type='") + self.type_name() +
                "', rank=" + std::to_string(self.rank) +
-               ", name=" + nb::repr(nb::str(self.name.c_str())).c_str() + ")";
+               ", name=" + nb::repr(make_text(self.name)).c_str() + ")";
     });
 }
 

@@ -97,6 +97,9 @@ inline uint64_t read_u64(nb::handle value, const char *name)
 /* A str, or bytes of a path, without a zero byte. */
 std::string read_text(nb::handle value, const char *name);
 
+/* A name of any bytes, as os.fsdecode() has it; read_text() takes it back. */
+nb::object make_text(const std::string &bytes);
+
 /* The one object that means "the default timeout". */
 extern PyObject *default_timeout;
 extern Shared<int64_t> default_timeout_ns;

@@ -408,7 +408,8 @@ void bind_region(nb::module_ &module)
              "numa_node"_a.none() = none, "huge"_a = false, "pinned"_a = false,
              "populate"_a = false, "device"_a.none() = none, "no_put"_a = false, "no_get"_a = false,
              "stored"_a.none() = none);
-    type.def_ro("name", &Region::name).def_ro("context", &Region::context);
+    type.def_prop_ro("name", [](const Region &region) { return make_text(region.name); });
+    type.def_ro("context", &Region::context);
     type.def_prop_ro("nbytes", [](const Region &region) { return region.nbytes; });
     type.def_prop_ro(
         "addr", [](const Region &region) { return (uintptr_t)region.addr; }, guarded);

@@ -353,10 +353,8 @@ static nb::list ask(const std::shared_ptr<ObjectQuestion> &question)
         if (found.number == UINT64_MAX) {
             number = nb::none();
         }
-        rows.append(nb::make_tuple(
-            number, found.nbytes, found.modified, found.etag,
-            nb::steal(PyUnicode_DecodeUTF8(found.key.data(), (Py_ssize_t)found.key.size(),
-                                           "surrogateescape"))));
+        rows.append(
+            nb::make_tuple(number, found.nbytes, found.modified, found.etag, make_text(found.key)));
     }
     return rows;
 }

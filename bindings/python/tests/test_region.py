@@ -168,6 +168,20 @@ def test_readonly_and_strided_memory_is_refused(job):
 
 
 @pytest.mark.ranks(1, env={"NIXLRUN_RESOLVE_TIMEOUT": "100ms"})
+def test_names_of_any_bytes(job):
+    box = job.region(b"caf\xe9", 16)
+    assert box.name == "caf\udce9" and repr(box)
+    job.open(box.name).put(0, b"seen")
+    assert bytes(box)[:4] == b"seen"
+    with pytest.raises(nixlrun.NameInUseError):
+        job.region(box.name, 16)
+    with pytest.raises(nixlrun.NotFoundError):
+        job.open("other\udce9").put(0, b"1")
+    with pytest.raises(UnicodeEncodeError):
+        job.region("half \ud800", 16)
+
+
+@pytest.mark.ranks(1, env={"NIXLRUN_RESOLVE_TIMEOUT": "100ms"})
 def test_names_and_sizes(job):
     box = job.region("box", 16)
     with pytest.raises(nixlrun.NameInUseError):
