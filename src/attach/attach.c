@@ -15,9 +15,12 @@
 #include "util/log.h"
 #include "util/status.h"
 
+#include <string.h>
+
 #define LOOK_NS     (5 * NXR_MS)  /* before the next attempt by a folder, which costs little */
 #define MAX_LOOK_NS (80 * NXR_MS) /* ... at last by TCP */
-#define LEAST_NS    (20 * NXR_MS) /* for one more by etcd */
+#define LEAST_NS    (20 * NXR_MS) /* for one more that asks another process */
+#define SHORT_NS    (NXR_S / 4)   /* what may be too short for its answer on a busy machine */
 
 static bool attach_never(void *arg)
 {
@@ -71,19 +74,44 @@ static void attach_pause(struct nxr_attempt *attempt, int64_t left_ns, int64_t *
     }
 }
 
-/* Is there no time for an answer of etcd? Then the reason of the attempt before is told. */
+/*
+ * Is there no time for another answer? A folder answers at once. What the attempt before has found
+ * is then told.
+ */
 static bool attach_is_late(const struct nxr_attempt *attempt)
 {
-    return attempt->deadline - nxr_now_ns() < LEAST_NS;
+    return attempt->where.kind != NXR_WHERE_FOLDER && attempt->deadline - nxr_now_ns() < LEAST_NS;
+}
+
+/*
+ * Make an attempt. One that the deadline has cut off, soon after its begin, says less than the one
+ * before, whose outcome stays.
+ */
+static int attach_try_once(struct nxr_attempt *attempt, bool is_first)
+{
+    const bool is_short = !is_first && attempt->deadline - nxr_now_ns() < SHORT_NS;
+    const bool was_found = attempt->is_found;
+    char why[sizeof(attempt->why)];
+    int status;
+
+    memcpy(why, attempt->why, sizeof(why));
+    status = nxr_attempt_once(attempt);
+    if (status != NIXL_OK && !attempt->is_final && is_short && nxr_now_ns() >= attempt->deadline) {
+        attempt->is_found = was_found;
+        memcpy(attempt->why, why, sizeof(why));
+    }
+    return status;
 }
 
 static int attach_try(struct nxr_attempt *attempt, int64_t timeout_ns, int *rank_p)
 {
     int64_t look_ns = LOOK_NS;
-    bool has_said = false;
+    bool is_first = true, has_said = false;
 
     for (;;) {
-        int status = nxr_attempt_once(attempt);
+        int status = attach_try_once(attempt, is_first);
+
+        is_first = false;
 
         if (status == NIXL_OK) {
             *rank_p = attempt->rank;
@@ -105,7 +133,7 @@ static int attach_try(struct nxr_attempt *attempt, int64_t timeout_ns, int *rank
             has_said = true;
         }
         attach_pause(attempt, nxr_left(timeout_ns, attempt->deadline), &look_ns);
-        if (attempt->where.kind == NXR_WHERE_ETCD && attach_is_late(attempt)) {
+        if (attach_is_late(attempt)) {
             return attach_fail_timeout(attempt, timeout_ns);
         }
     }
