@@ -24,7 +24,7 @@ if ! command -v groff >/dev/null || ! command -v lexgrog >/dev/null; then
     echo "1..0 # SKIP groff or man-db is not installed"
     exit 0
 fi
-echo 1..18
+echo 1..19
 
 verdict "$(for page in "$src"/man/*.[137]; do
     { groff -ww -man -Tutf8 "$page" 2>&1 >/dev/null || echo "groff failed"; } |
