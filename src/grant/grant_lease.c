@@ -195,7 +195,7 @@ static void lease_move(struct nxr_lease *lease)
     if (status == NIXL_OK) {
         status = what->move(lease->operation, what, &started);
     }
-    if (status != NIXL_INPROGRESS && status < 0) {
+    if (status < 0) {
         nxr_request_keep_failure(lease->req, what->rank, nixl_last_error()->text);
         lease_after_move(lease, status, 0);
         return;

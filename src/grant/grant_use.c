@@ -153,32 +153,34 @@ void nxr_lease_drop_spare(void)
     }
 }
 
-/* A lease for a token, nothing taken yet: the one that was kept, if it is for that token. */
-static int lease_new(const char *operation, const struct nxr_granted *what,
-                     struct nxr_lease **lease_p)
+/*
+ * A lease for a token, nothing taken yet: the one that was kept, if it is for that token. NULL:
+ * *status_p is the failure, recorded.
+ */
+static struct nxr_lease *lease_new(const char *operation, const struct nxr_granted *what,
+                                   int *status_p)
 {
     struct nxr_lease *lease = atomic_exchange(&lease_spare, NULL);
     struct nxr_grant_opened *opened;
-    int status;
 
     if (lease != NULL && what->token != NULL && lease->opened->rank == what->rank &&
         strcmp(lease->opened->text, what->token) == 0) {
-        *lease_p = lease;
-        return NIXL_OK;
+        return lease;
     }
     if (lease != NULL) {
         lease_drop(lease);
     }
-    status = nxr_grant_open(operation, what->token, what->rank, &opened);
-    if (status != NIXL_OK) {
-        return status;
+    *status_p = nxr_grant_open(operation, what->token, what->rank, &opened);
+    if (*status_p != NIXL_OK) {
+        return NULL;
     }
-    *lease_p = lease_make(operation, opened);
-    if (*lease_p == NULL) {
+    lease = lease_make(operation, opened);
+    if (lease == NULL) {
         nxr_grant_give(opened);
-        return nxr_fail(NIXL_E_NO_MEMORY, operation, what->rank, "", 0, "no memory to use a grant");
+        *status_p =
+            nxr_fail(NIXL_E_NO_MEMORY, operation, what->rank, "", 0, "no memory to use a grant");
     }
-    return NIXL_OK;
+    return lease;
 }
 
 /* ---- for sync -------------------------------------------------------------------------------- */
@@ -207,30 +209,28 @@ static int find_table(struct nxr_lease *lease, int rank)
     return status;
 }
 
-/* A lease for the operation, which its grant allows. NIXL_OK, or the failure, recorded. */
-static int granted_check(const char *operation, const struct nxr_granted *what,
-                         struct nxr_lease **lease_p)
+/* A lease for the operation, which its grant allows. NULL: *status_p is the failure, recorded. */
+static struct nxr_lease *granted_check(const char *operation, const struct nxr_granted *what,
+                                       int *status_p)
 {
-    struct nxr_lease *lease = NULL;
-    int status = lease_new(operation, what, &lease);
+    struct nxr_lease *lease = lease_new(operation, what, status_p);
 
-    if (status != NIXL_OK || lease == NULL) {
-        return status;
+    if (lease == NULL) {
+        return NULL;
     }
     lease->operation = operation;
     lease->what = *what;
     lease->req->operation = operation;
     lease->req->op.nbytes = what->nbytes;
-    status = check_use(lease, what);
-    if (status == NIXL_OK) {
-        status = find_table(lease, what->rank);
+    *status_p = check_use(lease, what);
+    if (*status_p == NIXL_OK) {
+        *status_p = find_table(lease, what->rank);
     }
-    if (status != NIXL_OK) {
+    if (*status_p != NIXL_OK) {
         lease_keep(lease);
-        return status;
+        return NULL;
     }
-    *lease_p = lease;
-    return NIXL_OK;
+    return lease;
 }
 
 /* It has ended within the call, and so has the lease. */
@@ -272,11 +272,11 @@ static int granted_run(struct nxr_lease *lease, struct nixl_req **req_p)
 static int granted_start(const char *operation, const struct nxr_granted *what, bool *was_moved_p,
                          struct nixl_req **req_p)
 {
-    struct nxr_lease *lease = NULL;
-    int status = granted_check(operation, what, &lease);
+    int status;
+    struct nxr_lease *lease = granted_check(operation, what, &status);
 
     *was_moved_p = false;
-    if (status != NIXL_OK) {
+    if (lease == NULL) {
         return status;
     }
     if (what->can_wait && lease->table->method != NXR_METHOD_MEMCPY) {
