@@ -363,6 +363,7 @@ static void *write_whole(void *unused)
     char text[WRITE_NBYTES + 1];
     intptr_t n_short = 0;
 
+    (void)unused;
     memset(text, '\n', WRITE_NBYTES);
     text[WRITE_NBYTES] = '\0';
     for (int i = 0; i < WRITES; i++) {
