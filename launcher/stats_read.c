@@ -135,7 +135,8 @@ void stats_job_merge(struct stats_job *job)
 
     for (size_t i = 0; i < job->n; i++) {
         if (n > 0 && stats_compare_incarnations(&job->ranks[n - 1], &job->ranks[i]) == 0) {
-            nxr_stats_reading_add(&job->ranks[i].reading, &job->ranks[n - 1].reading);
+            /* Without memory the former counters are left out. */
+            (void)nxr_stats_reading_add(&job->ranks[i].reading, &job->ranks[n - 1].reading);
             nxr_stats_reading_free(&job->ranks[--n].reading);
         }
         job->ranks[n++] = job->ranks[i];

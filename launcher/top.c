@@ -83,6 +83,12 @@ static char top_letter(const struct stats_rank *rank)
     return letter == '?' && kill(rank->pid, 0) != 0 && errno == ESRCH ? 'X' : letter;
 }
 
+/* Has the process with this letter of /proc ended? */
+static bool is_ended(char letter)
+{
+    return letter == 'X' || letter == 'Z';
+}
+
 const char *top_state(const struct stats_rank *rank)
 {
     char letter;
@@ -91,7 +97,7 @@ const char *top_state(const struct stats_rank *rank)
         return "left";
     }
     letter = top_letter(rank);
-    if (letter == 'X' || letter == 'Z') {
+    if (is_ended(letter)) {
         return "ended";
     }
     if (letter == 'T' || letter == 't') {
@@ -104,9 +110,7 @@ const char *top_state(const struct stats_rank *rank)
 
 bool stats_is_alive(const struct stats_rank *rank)
 {
-    const char *state = top_state(rank);
-
-    return strcmp(state, "left") != 0 && strcmp(state, "ended") != 0;
+    return rank->life != NXR_OBSERVE_LEFT && !is_ended(top_letter(rank));
 }
 
 static void top_bar(FILE *out, double part, bool has_color)
