@@ -82,10 +82,10 @@ struct nixl_op;
  * `timeout_ns` and NIXL_OP_KEEP are used. A `timeout_ns` of 0 is the variable, NIXL_AT_ONCE waits
  * for no other rank.
  *
- * With NIXL_OP_KEEP the last call leaves the job as ever, and to the others all regions are closed;
- * but in this process, their memory, the slots of channels and what nixl_region_map() has given
- * stay mapped, allocated and pinned, since threads or kernels may still use them: for a process
- * that ends then. It cannot join again: nixl_init() returns NIXL_E_UNSUPPORTED.
+ * With NIXL_OP_KEEP the last call leaves the job, and other ranks find all regions closed. In this
+ * process their memory, the slots of channels and what nixl_region_map() has given stay mapped,
+ * allocated and pinned. The flag is for a process that is about to end while threads or kernels may
+ * still use that memory. The process cannot join again: nixl_init() returns NIXL_E_UNSUPPORTED.
  * @return as nixl_finalize(), and NIXL_E_INVALID_ARG, NIXL_E_UNSUPPORTED (op is bad, or has another
  *         flag: the job is not left)
  */

@@ -70,10 +70,10 @@ void nxr_combine_all(const struct nxr_combine *combine, void *dst, const void *c
                      size_t n_srcs, size_t nbytes);
 
 /*
- * The same for small pieces of what many members have, who all combine at the same time and in the
- * same order: one after the other, the cache of each member would have to serve all. So each first
- * asks for the sources behind its own, `me`, whatever the order in which they are combined. Large
- * pieces are left to the processor, which fetches streams by itself.
+ * nxr_combine_all() for members that combine the same sources at the same time. All combine in the
+ * same order, so one member's cache after the other would have to serve all members at once. Each
+ * member therefore prefetches first the sources behind its own, `me`. Pieces above 16 KiB are not
+ * prefetched: processors detect such streams.
  */
 void nxr_combine_members(const struct nxr_combine *combine, void *dst, const void *const *srcs,
                          size_t n_srcs, size_t me, size_t nbytes);
