@@ -30,6 +30,7 @@
 #include "util/ring.h"
 #include "util/stats_page.h"
 #include "util/atomic.h"
+#include "util/symbol.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -167,8 +168,7 @@ struct nxr_inflight_slots {
     struct nxr_stats_lane **lanes;    /* by the same; set where a slot is */
     uint32_t n_slots;
 };
-extern __thread struct nxr_inflight_slots nxr_inflight_slots
-    __attribute__((tls_model("initial-exec")));
+extern NXR_HIDDEN __thread struct nxr_inflight_slots nxr_inflight_slots NXR_TLS_MODEL;
 
 /* Claim a slot for this thread in the page of the segment's owner; NULL if all are taken. */
 nxr_inflight_word *nxr_inflight_claim(const struct nxr_segment *segment);
@@ -365,7 +365,7 @@ struct nxr_range {
  * the high one. They share one word so that both are read together. If a driver is loaded in the
  * process, the bounds cover all addresses.
  */
-extern _Atomic uint64_t nxr_range_bounds;
+extern NXR_HIDDEN _Atomic uint64_t nxr_range_bounds;
 #define NXR_RANGE_UNIT_BITS 25
 
 /*
@@ -576,7 +576,7 @@ struct nxr_host_paths {
      */
     void (*lose_process_vm)(struct nxr_segment *segment, int error);
 };
-extern struct nxr_host_paths nxr_host_paths;
+extern NXR_HIDDEN struct nxr_host_paths nxr_host_paths;
 
 #ifdef NXR_DEBUG
 /* ---- for assertions, provided by the core (core/contract.c) ---------------------------------- */
@@ -748,8 +748,8 @@ struct nxr_transport {
  * started.
  */
 #define NXR_MAX_TRANSPORTS 16u
-extern const struct nxr_transport *nxr_transports[NXR_MAX_TRANSPORTS];
-extern size_t nxr_n_transports;
+extern NXR_HIDDEN const struct nxr_transport *nxr_transports[NXR_MAX_TRANSPORTS];
+extern NXR_HIDDEN size_t nxr_n_transports;
 
 /*
  * Add a transport at the end of the list; one that is already there is not added again. Called by

@@ -16,6 +16,7 @@
 #include "core/job.h"
 #include "core/stats.h"
 #include "util/list.h"
+#include "util/symbol.h"
 
 #define NXR_CHANNEL_OPEN 0x6e78722d6368616eull
 
@@ -180,8 +181,8 @@ void nxr_channel_credit_name(char *text, const char *name, const struct nxr_iden
                              bool is_attached);
 
 /* All open ends, and its lock, under which no other is taken. */
-extern pthread_mutex_t nxr_channels_lock;
-extern struct nxr_list nxr_channels_open;
+extern NXR_HIDDEN pthread_mutex_t nxr_channels_lock;
+extern NXR_HIDDEN struct nxr_list nxr_channels_open;
 
 /* Make, and open, a region in the channel's context. As nixl_region_alloc(), nixl_region_open(). */
 int nxr_channel_alloc_region(const struct nixl_channel *channel, const char *name, size_t nbytes,

@@ -12,6 +12,7 @@
 
 #include "core/job.h"
 #include "util/list.h"
+#include "util/symbol.h"
 
 struct nixl_context {
     uint64_t id;                       /* constant */
@@ -31,7 +32,7 @@ struct nixl_context {
     _Atomic int n_deaths_told;      /* to receives from any rank */
 };
 
-extern struct nixl_context nxr_context_default;
+extern NXR_HIDDEN struct nixl_context nxr_context_default;
 
 static inline struct nixl_context *nxr_context_next(const struct nixl_context *context)
 {

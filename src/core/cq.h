@@ -11,6 +11,7 @@
 
 #include "core/context.h"
 #include "core/request.h"
+#include "util/symbol.h"
 
 /* Is it an open queue? Any pointer. */
 bool nxr_cq_is_open(const struct nixl_cq *cq);
@@ -32,8 +33,8 @@ struct nixl_cq {
 };
 
 /* The list of queues. */
-extern pthread_mutex_t nxr_cqs_lock;
-extern struct nxr_list nxr_cqs;
+extern NXR_HIDDEN pthread_mutex_t nxr_cqs_lock;
+extern NXR_HIDDEN struct nxr_list nxr_cqs;
 
 /* Close what nixl_cq_fd() has opened, if it was called. Only for cq.c. */
 void nxr_cq_close_fd(struct nixl_cq *cq);
@@ -105,7 +106,7 @@ struct nxr_note_source {
     bool (*has)(struct nixl_context *context);
     struct nxr_note *(*take)(struct nixl_context *context); /* NULL: there is none */
 };
-extern struct nxr_note_source nxr_note_source;
+extern NXR_HIDDEN struct nxr_note_source nxr_note_source;
 
 extern const struct nxr_subsystem nxr_cq_subsystem;
 extern const struct nxr_subsystem nxr_cq_fd_subsystem;

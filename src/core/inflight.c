@@ -14,6 +14,7 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/status.h"
+#include "util/symbol.h"
 
 #include <limits.h>
 #include <stdlib.h>

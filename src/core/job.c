@@ -8,6 +8,7 @@
 #include "core/job.h"
 #include "util/log.h"
 #include "util/status.h"
+#include "util/symbol.h"
 #include "util/thread.h"
 
 #include <stdlib.h>

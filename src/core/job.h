@@ -19,6 +19,7 @@
 #include "transports/transport.h"
 #include "util/list.h"
 #include "util/lock.h"
+#include "util/symbol.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -146,7 +147,7 @@ struct nxr_job {
     unsigned n_starts;           /* how often nixl_init() has made a job */
 };
 
-extern struct nxr_job nxr_job;
+extern NXR_HIDDEN struct nxr_job nxr_job;
 
 /* Failures that no call has reported yet, in one word, so that what is sent looks only once. */
 #define NXR_DOUBT_REFUSAL  1u /* the peer has dropped a put or signal */

@@ -7,11 +7,13 @@
 #ifndef NXR_CORE_NVTX_H
 #define NXR_CORE_NVTX_H
 
+#include "util/symbol.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
 /* Ranges are wanted. It stays so until the next nixl_init(): each range that was begun ends. */
-extern bool nxr_nvtx_is_on;
+extern NXR_HIDDEN bool nxr_nvtx_is_on;
 
 /* Begin, if they are wanted. nxr_env is read. True: they are. */
 bool nxr_nvtx_open(void);

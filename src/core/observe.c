@@ -16,6 +16,7 @@
 #include "util/log.h"
 #include "util/probe.h"
 #include "util/status.h"
+#include "util/symbol.h"
 
 #include <errno.h>
 #include <fcntl.h>

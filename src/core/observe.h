@@ -10,6 +10,7 @@
 #define NXR_CORE_OBSERVE_H
 
 #include "util/observe.h"
+#include "util/symbol.h"
 
 struct nxr_stats_histogram;
 
@@ -28,7 +29,7 @@ void nxr_observe_set_life(enum nxr_observe_life life);
 void *nxr_observe_add_section(enum nxr_observe_section_id id, uint32_t version, size_t nbytes);
 
 /* The waits of this rank; NULL: there is no page. Debuggers know it by this name, too. */
-extern struct nxr_observe_waits *nxr_observed_waits;
+extern NXR_HIDDEN struct nxr_observe_waits *nxr_observed_waits;
 
 /* ---- recording waits ------------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 #define NXR_CORE_POLL_H
 
 #include "core/job.h"
+#include "util/symbol.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,28 +21,28 @@
  * Networks are open: nothing arrives unless this process polls them. Constant between init and
  * finalize.
  */
-extern atomic_bool nxr_net_is_open;
+extern NXR_HIDDEN atomic_bool nxr_net_is_open;
 
 /*
  * User threads poll the networks. Otherwise the service thread does, and must be kicked after
  * anything that no descriptor signals.
  */
-extern atomic_bool nxr_net_is_polled;
+extern NXR_HIDDEN atomic_bool nxr_net_is_polled;
 
 /*
  * Valid while nxr_n_at_networks > 0: the time until which large puts and gets of this process are
  * expected to keep the networks busy. Networks report an operation only when it ends.
  */
-extern _Atomic int64_t nxr_net_expected_end;
+extern NXR_HIDDEN _Atomic int64_t nxr_net_expected_end;
 
 /* Has a peer ever asked for words? Then waits announce from their first check on that they poll. */
-extern atomic_bool nxr_atomics_are_used;
+extern NXR_HIDDEN atomic_bool nxr_atomics_are_used;
 
 /* Operations and transfers that have bytes left to copy. */
-extern _Atomic uint32_t nxr_n_to_copy;
+extern NXR_HIDDEN _Atomic uint32_t nxr_n_to_copy;
 
 /* Operations that the copy thread has; no other thread needs to drive them. */
-extern _Atomic uint32_t nxr_n_at_copy_thread;
+extern NXR_HIDDEN _Atomic uint32_t nxr_n_at_copy_thread;
 
 /* ---- the work -------------------------------------------------------------------------------- */
 
@@ -65,7 +66,7 @@ struct nxr_pollers {
     /* Copy a little on a thread that only tests for completion. */
     void (*copy_briefly)(void);
 };
-extern struct nxr_pollers nxr_pollers;
+extern NXR_HIDDEN struct nxr_pollers nxr_pollers;
 
 static inline bool nxr_poll_words(void)
 {

@@ -8,19 +8,20 @@
 
 #include "core/poll.h"
 #include "util/clock.h"
+#include "util/symbol.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 /* Operations that transports have accepted and not ended. */
-extern _Atomic uint32_t nxr_n_started;
+extern NXR_HIDDEN _Atomic uint32_t nxr_n_started;
 
 /* Of these, those that networks have: their descriptors signal when there is something to do. */
-extern _Atomic uint32_t nxr_n_at_networks;
+extern NXR_HIDDEN _Atomic uint32_t nxr_n_at_networks;
 
 /* ... and those that GPUs have: memory/copy.c polls them, or their copies wake this process. */
-extern _Atomic uint32_t nxr_n_at_devices;
+extern NXR_HIDDEN _Atomic uint32_t nxr_n_at_devices;
 
 /* Are there operations that move only while a thread drives them? */
 static inline bool nxr_must_drive(void)
@@ -33,7 +34,7 @@ static inline bool nxr_must_drive(void)
 /*
  * Rounds driven by waiting user threads: while this grows, the service thread need not drive any.
  */
-extern _Atomic uint32_t nxr_n_user_rounds;
+extern NXR_HIDDEN _Atomic uint32_t nxr_n_user_rounds;
 
 /*
  * Drive all transports once; never blocks. Has anything moved? Any thread, without job.lock, and

@@ -11,6 +11,7 @@
 
 #include "core/range.h"
 #include "util/status.h"
+#include "util/symbol.h"
 
 #include <pthread.h>
 #include <stdlib.h>

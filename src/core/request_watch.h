@@ -4,12 +4,13 @@
 #define NXR_CORE_REQUEST_WATCH_H
 
 #include "core/request.h"
+#include "util/symbol.h"
 
 /* Guards phases and lists of requests; called requests_lock in texts. */
-extern pthread_mutex_t nxr_requests_lock;
+extern NXR_HIDDEN pthread_mutex_t nxr_requests_lock;
 
 /* Requests that have ended and that their owner has not seen yet. */
-extern _Atomic uint32_t nxr_n_done_unseen;
+extern NXR_HIDDEN _Atomic uint32_t nxr_n_done_unseen;
 
 /*
  * Take it out of its lists. False: a thread that stops it frees it afterwards, else the caller

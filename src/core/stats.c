@@ -15,6 +15,7 @@
 #include "util/log.h"
 #include "util/probe.h"
 #include "util/status.h"
+#include "util/symbol.h"
 
 #include <stdlib.h>
 #include <string.h>

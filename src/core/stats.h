@@ -20,6 +20,7 @@
 #include "core/job.h"
 #include "util/stats_page.h"
 #include "util/status.h"
+#include "util/symbol.h"
 
 /* How this process finds a row. It lives as long as its peer. */
 struct nxr_stats_entry {
@@ -98,7 +99,7 @@ static inline void nxr_stats_count_alone(const struct nxr_stats_entry *entry, ui
 void nxr_stats_time(struct nxr_stats_histogram *histogram, int64_t ns);
 
 /* This thread moves a piece of an operation that is counted as a whole. */
-extern __thread bool nxr_stats_is_piece NXR_TLS_MODEL;
+extern NXR_HIDDEN __thread bool nxr_stats_is_piece NXR_TLS_MODEL;
 
 /* ---- operations that take time --------------------------------------------------------------- */
 

@@ -15,6 +15,7 @@
 #include "util/file_limit.h"
 #include "util/log.h"
 #include "util/status.h"
+#include "util/symbol.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -10,6 +10,7 @@
 #include "core/progress.h"
 #include "util/clock.h"
 #include "util/status.h"
+#include "util/symbol.h"
 
 #include <limits.h>
 #include <linux/futex.h>

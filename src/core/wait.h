@@ -14,6 +14,7 @@
 #include "core/job.h"
 #include "core/observe.h"
 #include "core/poll.h"
+#include "util/symbol.h"
 
 /*
  * Has what the caller waits for happened? Called often, by the waiting thread, and never again once
@@ -57,9 +58,9 @@ bool nxr_nobody_waits(void);
  */
 #define NXR_RING_BITS 2u /* what it waits for the futex with */
 typedef bool nxr_sleep_fn(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns);
-extern nxr_sleep_fn *_Atomic nxr_sleep_at_storage;
-extern _Atomic uint32_t nxr_n_at_storage;      /* what it moves, and would wake them for */
-extern _Atomic uint32_t nxr_n_look_at_storage; /* threads that sleep so, or are about to */
+extern NXR_HIDDEN nxr_sleep_fn *_Atomic nxr_sleep_at_storage;
+/* What it moves, and would wake them for; and threads that sleep so, or are about to. */
+extern NXR_HIDDEN _Atomic uint32_t nxr_n_at_storage, nxr_n_look_at_storage;
 
 /*
  * The slow path of waking: sleep_flags are set in that page. `peer` is its owner; NULL: this rank.

@@ -13,6 +13,7 @@
 #include "grant/grant_word.h"
 #include "sync/granted.h"
 #include "transfer/xfer.h"
+#include "util/symbol.h"
 
 /* ---- the table as users read it -------------------------------------------------------------- */
 
@@ -99,10 +100,10 @@ struct nxr_lent {
 };
 
 /* Inside job.lock. */
-extern pthread_mutex_t nxr_lent_lock;
+extern NXR_HIDDEN pthread_mutex_t nxr_lent_lock;
 
 /* What follows is for holders of the lock (grant_table.c). */
-extern struct nxr_list nxr_lent_list;
+extern NXR_HIDDEN struct nxr_list nxr_lent_list;
 
 /* The record of a slot in use; and the slot of a token, whatever is in it now. NULL: no table. */
 struct nxr_grant_record *nxr_lent_record(const struct nxr_lent *lent);

@@ -5,6 +5,7 @@
 
 #include "core/job.h"
 #include "core/peer_slot.h"
+#include "util/symbol.h"
 
 struct nxr_asked;
 struct nxr_conn;
@@ -30,7 +31,7 @@ struct host_peer {
     bool is_gone;      /* the process has ended, all of its threads */
 };
 
-extern struct nxr_peer_slot nxr_host_slot; /* of nxr_connect_subsystem */
+extern NXR_HIDDEN struct nxr_peer_slot nxr_host_slot; /* of nxr_connect_subsystem */
 
 static inline struct host_peer *host_peer_of(const struct nxr_peer *peer)
 {

@@ -20,6 +20,7 @@
 #include "util/clock.h"
 #include "util/lock.h"
 #include "util/status.h"
+#include "util/symbol.h"
 #include "core/wait.h"
 
 #include <pthread.h>

@@ -9,6 +9,7 @@
 
 #include "transports/transport.h"
 #include "util/list.h"
+#include "util/symbol.h"
 
 /*
  * A change of a word in a region of this process; the region is entered until the change has ended.
@@ -29,7 +30,7 @@ struct nxr_device_atomic {
 };
 
 /* How often words in device memory were changed: threads that wait for one check again. */
-extern _Atomic uint64_t nxr_device_n_changes;
+extern NXR_HIDDEN _Atomic uint64_t nxr_device_n_changes;
 
 /* Queue a change; nxr_device_atomics_run() must follow. Any thread, with any locks held. */
 void nxr_device_atomic_add(struct nxr_device_atomic *word);

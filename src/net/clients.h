@@ -9,6 +9,7 @@
 #define NXR_NET_CLIENTS_H
 
 #include "net/wire.h"
+#include "util/symbol.h"
 #include "core/request.h"
 
 struct net_peer;    /* a peer, as one of the networks reaches it */
@@ -31,7 +32,7 @@ struct net_device {
     /* NIXL_INPROGRESS: it is answered later. */
     int (*take_word)(struct net_peer *np, const struct nxr_net_atomic *word);
 };
-extern const struct net_device *nxr_net_device;
+extern NXR_HIDDEN const struct net_device *nxr_net_device;
 
 /* Hooks of a layer above; each may be NULL. */
 struct net_client {

@@ -15,6 +15,7 @@
 #include "core/request.h"
 #include "transports/network.h"
 #include "util/lock.h"
+#include "util/symbol.h"
 
 /* An operation at a module; `ended` is called when the module has ended it. */
 struct net_op {
@@ -271,7 +272,7 @@ struct net_state {
     uint64_t n_dropped;       /* messages and records dropped */
 };
 
-extern struct net_state nxr_net;
+extern NXR_HIDDEN struct net_state nxr_net;
 
 static inline void net_lock(void)
 {
@@ -289,7 +290,7 @@ static inline void net_unlock(void)
 struct net_slot {
     struct net_peer *_Atomic np; /* set once it is complete */
 };
-extern struct nxr_peer_slot nxr_net_slot; /* of nxr_net_subsystem */
+extern NXR_HIDDEN struct nxr_peer_slot nxr_net_slot; /* of nxr_net_subsystem */
 
 /* The remote half of a peer; NULL: none yet. Any thread. */
 static inline struct net_peer *net_peer_at(const struct nxr_peer *peer)

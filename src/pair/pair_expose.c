@@ -20,6 +20,7 @@
 #include "region/leaving.h"
 #include "util/clock.h"
 #include "util/status.h"
+#include "util/symbol.h"
 #include "core/wait.h"
 
 #include <errno.h>

@@ -7,13 +7,14 @@
 #define NXR_REGION_SEGMENT_H
 
 #include "core/peer_slot.h"
+#include "util/symbol.h"
 
 #include <stdbool.h>
 
 struct nxr_region_segment;
 
 /* What this folder keeps of a peer: the questions that wait for its answer (segment_ask.c). */
-extern struct nxr_peer_slot nxr_region_slot;
+extern NXR_HIDDEN struct nxr_peer_slot nxr_region_slot;
 bool nxr_region_peer_init(struct nxr_peer *peer);
 
 /*

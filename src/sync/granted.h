@@ -7,6 +7,7 @@
 #define NXR_SYNC_GRANTED_H
 
 #include "transfer/xfer.h"
+#include "util/symbol.h"
 
 /* An operation that names a grant. */
 struct nxr_granted {
@@ -42,6 +43,6 @@ struct nxr_granting {
 };
 
 /* Set before anything starts, then constant. */
-extern const struct nxr_granting *nxr_granting;
+extern NXR_HIDDEN const struct nxr_granting *nxr_granting;
 
 #endif

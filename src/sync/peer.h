@@ -10,6 +10,7 @@
 #include "core/peer_slot.h"
 #include "core/stats.h"
 #include "core/trace.h"
+#include "util/symbol.h"
 
 struct sync_peer {
     /* Notifications to the peer. */
@@ -28,7 +29,7 @@ struct sync_peer {
     uint64_t n_traced_taken;          /* while they are traced: the number of the last one */
 };
 
-extern struct nxr_peer_slot nxr_sync_slot; /* of nxr_notify_subsystem */
+extern NXR_HIDDEN struct nxr_peer_slot nxr_sync_slot; /* of nxr_notify_subsystem */
 
 static inline struct sync_peer *sync_peer_of(const struct nxr_peer *peer)
 {

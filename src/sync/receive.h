@@ -13,6 +13,7 @@
 #include "region/leaving.h"
 #include "sync/peer.h"
 #include "util/lock.h"
+#include "util/symbol.h"
 
 struct receive {
     const char *operation;
@@ -48,7 +49,7 @@ void nxr_inbox_walk_rings(size_t most, void (*each)(void *arg, const struct nxr_
 void nxr_receive_observe(struct nxr_observe_waits *waits);
 
 /* Guards what inbox.c has; not needed, and not taken, at NIXL_THREAD_SINGLE. */
-extern struct nxr_spin nxr_inbox_spin;
+extern NXR_HIDDEN struct nxr_spin nxr_inbox_spin;
 
 static inline void nxr_inbox_lock(void)
 {

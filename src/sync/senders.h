@@ -8,11 +8,12 @@
 #define NXR_SYNC_SENDERS_H
 
 #include "region/leaving.h"
+#include "util/symbol.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-extern atomic_bool nxr_senders_gone; /* written under job.lock */
+extern NXR_HIDDEN atomic_bool nxr_senders_gone; /* written under job.lock */
 
 /* Is it an elastic job in which all other ranks and attached processes are gone? Any thread. */
 static inline bool nxr_senders_are_gone(void)

@@ -20,6 +20,7 @@
 #include "util/clock.h"
 #include "util/lock.h"
 #include "util/status.h"
+#include "util/symbol.h"
 #include "core/wait.h"
 
 /* How soon a sleeping waiter checks words that GPUs may store to: the first time, and at most. */

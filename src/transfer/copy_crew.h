@@ -10,6 +10,8 @@
 #ifndef NXR_TRANSFER_COPY_CREW_H
 #define NXR_TRANSFER_COPY_CREW_H
 
+#include "util/symbol.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,6 +44,6 @@ void nxr_copy_crew_stop(void);
 int nxr_copy_crew_idle_cores(const char *loadavg, int n_cores);
 
 /* How many are idle now; tests have another one. */
-extern int (*nxr_copy_crew_count_idle)(void);
+extern NXR_HIDDEN int (*nxr_copy_crew_count_idle)(void);
 
 #endif

@@ -21,6 +21,7 @@
 #define NXR_TRANSFER_COPY_THREAD_H
 
 #include "transports/transport.h"
+#include "util/symbol.h"
 
 /* A call that does not wait always copies this much itself: about 10 us. */
 #define NXR_AT_ONCE_NBYTES (128ul << 10)
@@ -72,7 +73,7 @@ void nxr_copy_thread_stop(void);
  * Copy about that many bytes of prepared transfers; false: none is there. Set by xfer before
  * anything starts; the copy thread and the threads that help it call it.
  */
-extern bool (*nxr_copy_thread_copy_lists)(uint64_t nbytes);
+extern NXR_HIDDEN bool (*nxr_copy_thread_copy_lists)(uint64_t nbytes);
 
 /* As nxr_host_paths (transports/transport.h) has them. */
 int nxr_host_copy_start(struct nxr_op *op);

@@ -8,6 +8,7 @@
 
 #include "net/clients.h"
 #include "core/peer_slot.h"
+#include "util/symbol.h"
 
 /* A copy of own device memory for a peer. */
 struct net_work {
@@ -23,7 +24,7 @@ struct work_peer {
     struct nxr_list put_batches; /* struct net_put_batch: the first is being copied */
     struct window *window;       /* for this peer (window.c); NULL: none yet */
 };
-extern struct nxr_peer_slot nxr_work_slot; /* of nxr_windows_subsystem */
+extern NXR_HIDDEN struct nxr_peer_slot nxr_work_slot; /* of nxr_windows_subsystem */
 
 static inline struct work_peer *work_peer_of(const struct nxr_peer *peer)
 {

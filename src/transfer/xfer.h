@@ -12,6 +12,7 @@
 
 #include "region/extents.h"
 #include "region/region.h"
+#include "util/symbol.h"
 
 #define NXR_XFER_OPEN 0x6e78722d78666572ull
 
@@ -153,7 +154,7 @@ struct nixl_xfer {
 };
 
 /* Taken inside job.lock; never held while bytes move. */
-extern pthread_mutex_t nxr_xfers_lock;
+extern NXR_HIDDEN pthread_mutex_t nxr_xfers_lock;
 
 /* Check a handle. NIXL_OK, or the failure of `operation`, recorded. */
 int nxr_xfer_check(const char *operation, const struct nixl_xfer *xfer);

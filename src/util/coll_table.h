@@ -12,6 +12,8 @@
 #ifndef NXR_UTIL_COLL_TABLE_H
 #define NXR_UTIL_COLL_TABLE_H
 
+#include "util/symbol.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,7 +41,7 @@ struct nxr_coll_table {
     NXR_COLL_TABLE(NXR_COLL_FIELD)
 #undef NXR_COLL_FIELD
 };
-extern struct nxr_coll_table nxr_coll_table;
+extern NXR_HIDDEN struct nxr_coll_table nxr_coll_table;
 
 #define NXR_COLL_COUNT(_name, _default, _lowest, _highest, _text) +1
 #define NXR_COLL_N_LIMITS                                         (0 NXR_COLL_TABLE(NXR_COLL_COUNT))

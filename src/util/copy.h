@@ -10,6 +10,7 @@
 #define NXR_UTIL_COPY_H
 
 #include "util/barrier.h"
+#include "util/symbol.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,7 +49,7 @@ void nxr_copy_past_end(void);
 
 /* Copies more than NXR_COPY_SMALL bytes; set once when the library is loaded. Callers use
  * nxr_copy(). */
-extern void (*nxr_copy_large)(void *dst, const void *src, size_t nbytes);
+extern NXR_HIDDEN void (*nxr_copy_large)(void *dst, const void *src, size_t nbytes);
 
 #define NXR_COPY_SMALL 64
 

@@ -8,6 +8,7 @@
 #define NXR_UTIL_COPY_X86_H
 
 #include "util/copy.h"
+#include "util/symbol.h"
 
 /* A sanitizer checks the ranges of memcpy, but would not see what these loops access. */
 #if defined(__has_feature)
@@ -35,7 +36,7 @@ struct nxr_copy_tuning {
     size_t stream_from;    /* non-temporal stores */
     bool rep_unaligned;    /* rep movsb also if the sides differ in their offset in a line */
 };
-extern struct nxr_copy_tuning nxr_copy_tuning;
+extern NXR_HIDDEN struct nxr_copy_tuning nxr_copy_tuning;
 
 /*
  * rep movsb slows down if the destination is less than a line above the source, modulo the page

@@ -13,11 +13,12 @@
 struct nxr_cuda_functions {
 #define NXR_CU(_name, _version, _need, _arguments) cu_result(*_name) _arguments;
 #include "util/cuda_dyn.def"
+#include "util/symbol.h"
 #undef NXR_CU
 };
 
 /* Filled in by nxr_cuda_load(); constant from then on. */
-extern struct nxr_cuda_functions nxr_cu;
+extern NXR_HIDDEN struct nxr_cuda_functions nxr_cu;
 
 /*
  * Open the driver and fill in nxr_cu, once; later calls return the same result, unless the program

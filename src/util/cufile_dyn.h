@@ -7,6 +7,7 @@
 #define NXR_UTIL_CUFILE_DYN_H
 
 #include "util/cuda_types.h"
+#include "util/symbol.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,7 +60,7 @@ struct nxr_cufile_functions {
 };
 
 /* Filled in by nxr_cufile_load(); constant from then on. */
-extern struct nxr_cufile_functions nxr_cufile;
+extern NXR_HIDDEN struct nxr_cufile_functions nxr_cufile;
 
 /*
  * Open the library and fill in nxr_cufile, once; later calls return the same. It opens no driver.

@@ -26,6 +26,7 @@ struct nxr_env {
 #define NXR_ENV(_field, _name, _kind, _default, _lowest, _highest, _help)                          \
     NXR_ENV_TYPE_##_kind _field;
 #include "env.def"
+#include "util/symbol.h"
 #undef NXR_ENV
 };
 
@@ -37,7 +38,7 @@ struct nxr_env {
 int nxr_env_parse(struct nxr_env *env, char *why, size_t why_nbytes);
 
 /* The parsed environment of this process; all zeros until nxr_env_parse() has filled it. */
-extern struct nxr_env nxr_env;
+extern NXR_HIDDEN struct nxr_env nxr_env;
 
 /*
  * Check one NAME=VALUE that a process is going to have in its environment, with the same messages.

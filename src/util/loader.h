@@ -7,13 +7,15 @@
 #ifndef NXR_UTIL_LOADER_H
 #define NXR_UTIL_LOADER_H
 
+#include "util/symbol.h"
+
 #include <link.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 /* The last object that nxr_loader_find() has seen; the loader appends new ones after it. */
-extern struct link_map *_Atomic nxr_loader_last;
+extern NXR_HIDDEN struct link_map *_Atomic nxr_loader_last;
 
 /* Has something been loaded since the last nxr_loader_find()? True before the first one. */
 static inline bool nxr_loader_has_news(void)

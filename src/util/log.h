@@ -10,6 +10,7 @@
 #define NXR_UTIL_LOG_H
 
 #include "nixlrun.h"
+#include "util/symbol.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +39,7 @@ enum nxr_log_subsystem {
 /* clang-format on */
 
 /* Highest level that is written, per subsystem (enum nixl_log_level). Read without a lock. */
-extern unsigned char nxr_log_levels[NXR_LOG_N_SUBSYSTEMS];
+extern NXR_HIDDEN unsigned char nxr_log_levels[NXR_LOG_N_SUBSYSTEMS];
 
 /*
  * Set levels from a text such as "warn,shm:debug". On a bad text returns NIXL_E_INVALID_ARG,

@@ -2,6 +2,7 @@
 /* Text of status codes, and the calling thread's last failure. */
 #include "util/status.h"
 #include "util/clock.h"
+#include "util/symbol.h"
 
 #include <errno.h>
 #include <stdarg.h>

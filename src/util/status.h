@@ -6,11 +6,6 @@
 #include "nixlrun.h"
 
 /*
- * Thread-local data on the data path: one load from the thread pointer, also in a shared library.
- */
-#define NXR_TLS_MODEL __attribute__((tls_model("initial-exec")))
-
-/*
  * Record the detail of a failure for nixl_last_error() and return `status`.
  * `operation` and `transport` are constant texts; `rank` is the peer or -1; errno is kept.
  */

@@ -7,6 +7,8 @@
 #ifndef NXR_UTIL_VULKAN_DYN_H
 #define NXR_UTIL_VULKAN_DYN_H
 
+#include "util/symbol.h"
+
 #include <stddef.h>
 
 #define VK_NO_PROTOTYPES
@@ -41,7 +43,7 @@ struct nxr_vulkan_calls {
 #undef NXR_VULKAN_MEMBER
 };
 
-extern struct nxr_vulkan_calls nxr_vk;
+extern NXR_HIDDEN struct nxr_vulkan_calls nxr_vk;
 
 /*
  * Open the loader; it stays until the process ends. NIXL_OK, or NIXL_E_NO_DEVICE and one line in

@@ -18,6 +18,7 @@
 #include "transports/rail.h"
 #include "util/list.h"
 #include "util/locality.h"
+#include "util/symbol.h"
 
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
@@ -187,7 +188,7 @@ struct nxr_ofi {
     int64_t timer_at; /* when the timer rings; 0: it is off */
 };
 
-extern struct nxr_ofi nxr_ofi;
+extern NXR_HIDDEN struct nxr_ofi nxr_ofi;
 
 /* ---- provider.c ------------------------------------------------------------------------------ */
 

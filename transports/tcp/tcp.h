@@ -16,6 +16,7 @@
 #include "frame.h"
 #include "transports/network.h"
 #include "util/list.h"
+#include "util/symbol.h"
 
 #include <net/if.h>
 #include <sys/socket.h>
@@ -125,7 +126,7 @@ struct nxr_tcp {
     unsigned n_found; /* events of connections, counted */
 };
 
-extern struct nxr_tcp nxr_tcp;
+extern NXR_HIDDEN struct nxr_tcp nxr_tcp;
 
 /* ---- interfaces.c ---------------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 #include "transports/network.h"
 #include "transports/rail.h"
 #include "util/list.h"
+#include "util/symbol.h"
 
 #include <ucp/api/ucp.h>
 
@@ -105,7 +106,7 @@ struct nxr_ucx {
     char devices[NXR_UCX_MAX_DEVICES][NXR_UCX_NAME_NBYTES];
 };
 
-extern struct nxr_ucx nxr_ucx;
+extern NXR_HIDDEN struct nxr_ucx nxr_ucx;
 
 /* ---- settings.c: what UCX is asked for ------------------------------------------------------- */
 

@@ -16,6 +16,7 @@
 #include "util/cuda_dyn.h"
 #include "util/list.h"
 #include "util/lock.h"
+#include "util/symbol.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -175,7 +176,7 @@ struct nxr_cuda {
     struct nxr_list memories; /* struct nxr_cuda_memory, this process's own */
     unsigned n_imports;       /* allocations of peers that are open */
 };
-extern struct nxr_cuda nxr_cuda;
+extern NXR_HIDDEN struct nxr_cuda nxr_cuda;
 
 /* ---- devices: cuda_device.c ------------------------------------------------------------------ */
 

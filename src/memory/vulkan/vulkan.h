@@ -15,6 +15,7 @@
 #include "memory/choose.h"
 #include "memory/vulkan/kind.h"
 #include "util/list.h"
+#include "util/symbol.h"
 #include "util/vulkan_dyn.h"
 
 #include <pthread.h>
@@ -98,7 +99,7 @@ struct nxr_vulkan {
     size_t n_devices;
     atomic_bool uses_cuda; /* some memory was imported into CUDA, too */
 };
-extern struct nxr_vulkan nxr_vulkan;
+extern NXR_HIDDEN struct nxr_vulkan nxr_vulkan;
 
 /* ---- vulkan_device.c ------------------------------------------------------------------------- */
 
