@@ -173,25 +173,20 @@ extern NXR_HIDDEN __thread struct nxr_inflight_slots nxr_inflight_slots NXR_TLS_
 /* Claim a slot for this thread in the page of the segment's owner; NULL if all are taken. */
 nxr_inflight_word *nxr_inflight_claim(const struct nxr_segment *segment);
 
-/*
- * Enter a segment. NIXL_OK: the copy may start, and nxr_inflight_leave(*word_p) must follow it,
- * by the same thread and before it enters another segment of that peer. NIXL_E_STALE: the owner
- * closed it. NIXL_E_LIMIT: no slot.
- */
-static inline int nxr_inflight_enter(const struct nxr_segment *segment, nxr_inflight_word **word_p)
+/* The word of this thread's slot in the page of the segment's owner; NULL: none is claimed yet. */
+static inline nxr_inflight_word *nxr_inflight_word_of(const struct nxr_segment *segment)
 {
-    nxr_inflight_word *word = NULL;
+    return __builtin_expect(segment->inflight_index < nxr_inflight_slots.n_slots, 1)
+               ? (nxr_inflight_word *)nxr_inflight_slots.slots[segment->inflight_index]
+               : NULL;
+}
+
+/* nxr_inflight_enter() with the word that this thread has. */
+static inline int nxr_inflight_enter_word(const struct nxr_segment *segment,
+                                          nxr_inflight_word *word)
+{
     uint64_t generation;
 
-    if (__builtin_expect(segment->inflight_index < nxr_inflight_slots.n_slots, 1)) {
-        word = (nxr_inflight_word *)nxr_inflight_slots.slots[segment->inflight_index];
-    }
-    if (__builtin_expect(word == NULL, 0)) {
-        word = nxr_inflight_claim(segment);
-        if (word == NULL) {
-            return NIXL_E_LIMIT;
-        }
-    }
     NXR_ASSERT(atomic_load_explicit(word, memory_order_relaxed) ==
                0); /* a thread enters one at a time */
     atomic_store_explicit(word, segment->id + 1, memory_order_relaxed);
@@ -205,8 +200,26 @@ static inline int nxr_inflight_enter(const struct nxr_segment *segment, nxr_infl
         atomic_store_explicit(word, 0, memory_order_release);
         return NIXL_E_STALE;
     }
-    *word_p = word;
     return NIXL_OK;
+}
+
+/*
+ * Enter a segment. NIXL_OK: the copy may start, and nxr_inflight_leave(*word_p) must follow it,
+ * by the same thread and before it enters another segment of that peer. NIXL_E_STALE: the owner
+ * closed it. NIXL_E_LIMIT: no slot.
+ */
+static inline int nxr_inflight_enter(const struct nxr_segment *segment, nxr_inflight_word **word_p)
+{
+    nxr_inflight_word *word = nxr_inflight_word_of(segment);
+
+    if (__builtin_expect(word == NULL, 0)) {
+        word = nxr_inflight_claim(segment);
+        if (word == NULL) {
+            return NIXL_E_LIMIT;
+        }
+    }
+    *word_p = word;
+    return nxr_inflight_enter_word(segment, word);
 }
 
 static inline void nxr_inflight_leave(nxr_inflight_word *word)
@@ -378,17 +391,19 @@ const struct nxr_range *nxr_range_find(const void *addr);
 /* Takes a number, because compilers treat a pointer argument as an access to what it points to. */
 bool nxr_range_is_device_at(uintptr_t addr);
 
-/* Is that device memory? Costs every put and get two compares if there is no driver. */
-static inline bool nxr_range_is_device(const void *addr)
+/* False: it is not device memory. Costs every put and get two compares if there is no driver. */
+static inline bool nxr_range_may_be_device(const void *addr)
 {
     uint64_t bounds = atomic_load_explicit(&nxr_range_bounds, memory_order_relaxed);
     uint32_t unit = (uint32_t)((uintptr_t)addr >> NXR_RANGE_UNIT_BITS);
 
-    if (__builtin_expect(
-            unit - (uint32_t)bounds >= (uint32_t)(bounds >> 32) && !nxr_loader_has_news(), 1)) {
-        return false;
-    }
-    return nxr_range_is_device_at((uintptr_t)addr);
+    return __builtin_expect(
+        unit - (uint32_t)bounds < (uint32_t)(bounds >> 32) || nxr_loader_has_news(), 0);
+}
+
+static inline bool nxr_range_is_device(const void *addr)
+{
+    return nxr_range_may_be_device(addr) && nxr_range_is_device_at((uintptr_t)addr);
 }
 
 /* Is one of them? Both are compared with one reading of the bounds. */

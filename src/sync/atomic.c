@@ -30,9 +30,9 @@ static inline bool has_pending(const struct nxr_peer *peer)
  * The segment, if the word is in range and aligned and can be changed in place, at once; else
  * NULL.
  */
-static inline struct nxr_segment *atomic_usable_segment(int rank, struct nixl_region *region,
-                                                        const struct nxr_atomic *atomic,
-                                                        bool is_signal)
+static inline __attribute__((always_inline)) struct nxr_segment *
+atomic_usable_segment(int rank, struct nixl_region *region, const struct nxr_atomic *atomic,
+                      bool is_signal)
 {
     uint32_t forbidden_by = is_signal ? NIXL_ACCESS_NO_PUT : NXR_ACCESS_ALL;
     struct nxr_segment *segment = nxr_region_segment(region, rank);
@@ -105,8 +105,8 @@ static int atomic_find_segment(const char *operation, int rank, struct nixl_regi
 }
 
 /* Change a mapped word by a public operation, and wake threads that wait for it. */
-static inline int change_mapped(struct nxr_segment *segment, const struct nxr_atomic *atomic,
-                                uint64_t *fetched_p)
+static inline __attribute__((always_inline)) int
+change_mapped(struct nxr_segment *segment, const struct nxr_atomic *atomic, uint64_t *fetched_p)
 {
     nxr_inflight_word *word;
     int status = nxr_inflight_enter(segment, &word);
@@ -142,10 +142,12 @@ int nxr_atomic_change(struct nxr_segment *segment, const struct nxr_atomic *atom
     return status;
 }
 
-static int change_slow(const char *operation, int rank, struct nixl_region *region,
-                       const struct nxr_atomic *atomic, bool is_signal, uint64_t *fetched_p)
+/* By value, so that the caller's stays in registers unless this is called. */
+static __attribute__((noinline, cold)) int change_slow(const char *operation, int rank,
+                                                       struct nixl_region *region,
+                                                       struct nxr_atomic placed, bool is_signal,
+                                                       uint64_t *fetched_p)
 {
-    struct nxr_atomic placed = *atomic;
     struct nxr_segment *segment;
     int status = atomic_find_segment(operation, rank, region, &placed, is_signal, &segment);
 
@@ -163,9 +165,10 @@ static int change_slow(const char *operation, int rank, struct nixl_region *regi
     return status == NIXL_OK ? status : nxr_transfer_fail(operation, status, region, segment);
 }
 
-static inline int atomic_change(const char *operation, int rank, struct nixl_region *region,
-                                const struct nxr_atomic *atomic, bool is_signal,
-                                uint64_t *fetched_p)
+static inline __attribute__((always_inline)) int atomic_change(const char *operation, int rank,
+                                                               struct nixl_region *region,
+                                                               const struct nxr_atomic *atomic,
+                                                               bool is_signal, uint64_t *fetched_p)
 {
     struct nxr_segment *segment = atomic_usable_segment(rank, region, atomic, is_signal);
 
@@ -173,7 +176,7 @@ static inline int atomic_change(const char *operation, int rank, struct nixl_reg
                          1)) {
         return NIXL_OK;
     }
-    return change_slow(operation, rank, region, atomic, is_signal, fetched_p);
+    return change_slow(operation, rank, region, *atomic, is_signal, fetched_p);
 }
 
 /* ---- atomics --------------------------------------------------------------------------------- */
@@ -221,8 +224,10 @@ int nxr_atomic_of_swap(const char *operation, int rank, uint64_t offset, enum ni
 }
 
 /* Apply the atomic, and store the previous value of the word where the caller wants it. */
-static inline int change_and_fetch(const char *operation, int rank, struct nixl_region *region,
-                                   const struct nxr_atomic *atomic, void *fetched_p)
+static inline __attribute__((always_inline)) int change_and_fetch(const char *operation, int rank,
+                                                                  struct nixl_region *region,
+                                                                  const struct nxr_atomic *atomic,
+                                                                  void *fetched_p)
 {
     uint64_t fetched = 0;
     int status = atomic_change(operation, rank, region, atomic, false, &fetched);
@@ -233,8 +238,11 @@ static inline int change_and_fetch(const char *operation, int rank, struct nixl_
     return status;
 }
 
-static int call_atomic(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
-                       enum nixl_atomic_op op, const void *operand, void *fetched_p)
+/* Not inlined: what a trace keeps would have to be saved by calls without a trace, too. */
+static __attribute__((noinline)) int call_atomic(int rank, struct nixl_region *region,
+                                                 uint64_t offset, enum nixl_type type,
+                                                 enum nixl_atomic_op op, const void *operand,
+                                                 void *fetched_p)
 {
     struct nxr_atomic atomic;
     int status = nxr_atomic_of("nixl_atomic", rank, offset, type, op, operand, &atomic);
@@ -243,11 +251,21 @@ static int call_atomic(int rank, struct nixl_region *region, uint64_t offset, en
                              : status;
 }
 
-int nixl_atomic(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
-                enum nixl_atomic_op op, const void *operand, void *fetched_p)
+static __attribute__((noinline)) int atomic_traced(int rank, struct nixl_region *region,
+                                                   uint64_t offset, enum nixl_type type,
+                                                   enum nixl_atomic_op op, const void *operand,
+                                                   void *fetched_p)
 {
     return NXR_TRACED(NXR_TRACE_ATOMIC, "nixl_atomic", rank, 0, 0,
                       call_atomic(rank, region, offset, type, op, operand, fetched_p));
+}
+
+int nixl_atomic(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
+                enum nixl_atomic_op op, const void *operand, void *fetched_p)
+{
+    return nxr_trace_has(NXR_TRACE_ATOMIC)
+               ? atomic_traced(rank, region, offset, type, op, operand, fetched_p)
+               : call_atomic(rank, region, offset, type, op, operand, fetched_p);
 }
 
 static int call_atomic_post(int rank, struct nixl_region *region, uint64_t offset,
@@ -360,7 +378,7 @@ static int raise_behind(void *arg)
     const struct signal *signal = arg;
     uint64_t before;
 
-    return change_slow(signal->operation, signal->rank, signal->region, signal->atomic, true,
+    return change_slow(signal->operation, signal->rank, signal->region, *signal->atomic, true,
                        &before);
 }
 
@@ -456,7 +474,7 @@ static inline int put_signal(const char *operation, int rank, struct nixl_region
                          1)) {
         return NIXL_OK;
     }
-    return change_slow(operation, rank, signal_region, &what->atomic, true, &before);
+    return change_slow(operation, rank, signal_region, what->atomic, true, &before);
 }
 
 int nxr_transfer_put_signal(const char *operation, int rank, struct nixl_region *region,

@@ -171,12 +171,29 @@ static int run_request(const char *operation, const struct nxr_op *op)
                                      : status;
 }
 
+/* The arguments of a put or a get. */
+struct transfer_call {
+    int rank;
+    struct nixl_region *region;
+    uint64_t offset;
+    void *local;
+    size_t nbytes;
+};
+
 /* `takes_time`: the segment's transport has just answered NIXL_E_AGAIN. */
-static int transfer_slow(const char *operation, enum nxr_op_kind kind, bool takes_time, int rank,
-                         struct nixl_region *region, uint64_t offset, void *local, size_t nbytes)
+static __attribute__((noinline, cold)) int transfer_slow(const char *operation,
+                                                         enum nxr_op_kind kind, bool takes_time,
+                                                         const struct transfer_call *call)
 {
-    struct nxr_op op = {
-        .kind = kind, .offset = offset, .local = local, .nbytes = nbytes, .takes_time = takes_time};
+    const int rank = call->rank;
+    struct nixl_region *region = call->region;
+    const size_t nbytes = call->nbytes;
+    void *local = call->local;
+    struct nxr_op op = {.kind = kind,
+                        .offset = call->offset,
+                        .local = local,
+                        .nbytes = nbytes,
+                        .takes_time = takes_time};
     const struct nxr_transport *mover;
     int status = nxr_transfer_check(operation, rank, region, local, nbytes);
 
@@ -205,46 +222,73 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, bool take
 
 /* ---- put and get ----------------------------------------------------------------------------- */
 
-static inline struct nxr_segment *transfer_usable_segment(enum nxr_op_kind kind, int rank,
-                                                          struct nixl_region *region,
-                                                          uint64_t offset, const void *local,
-                                                          size_t nbytes)
-{
-    return nxr_transfer_usable_up_to(SIZE_MAX, kind, rank, region, offset, local, nbytes);
-}
+/*
+ * Only the slow path needs the arguments after the transport's function has returned. Till then
+ * they are kept in memory: to keep them in registers, each call would save and restore as many.
+ */
+#define TRANSFER_KEEP_IN_MEMORY(_call) __asm__ volatile("" : : "m"(_call))
 
-static inline int put(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
-                      const void *src, size_t nbytes)
+/* `is_host`: the caller knows that `local` is not device memory. */
+static inline __attribute__((always_inline)) int
+move_at_once(const char *operation, enum nxr_op_kind kind, bool is_host, int rank,
+             struct nixl_region *region, uint64_t offset, void *local, size_t nbytes)
 {
-    struct nxr_segment *segment =
-        transfer_usable_segment(NXR_OP_PUT, rank, region, offset, src, nbytes);
+    struct nxr_segment *segment = nxr_region_segment(region, rank);
+    struct transfer_call call;
     int status = NIXL_INPROGRESS; /* transport not called */
 
-    if (__builtin_expect(segment != NULL && nbytes <= segment->put_at_once, 1)) {
-        status = segment->transport->put(segment, offset, src, nbytes);
+    if (__builtin_expect(segment != NULL &&
+                             nxr_transfer_is_allowed(segment,
+                                                     kind == NXR_OP_PUT ? segment->put_at_once
+                                                                        : segment->get_at_once,
+                                                     kind, offset, local, nbytes) &&
+                             (is_host || !nxr_range_is_device(local)),
+                         1)) {
+        call = (struct transfer_call){rank, region, offset, local, nbytes};
+        TRANSFER_KEEP_IN_MEMORY(call);
+        status = kind == NXR_OP_PUT ? segment->transport->put(segment, offset, local, nbytes)
+                                    : segment->transport->get(segment, offset, local, nbytes);
+        if (__builtin_expect(status == NIXL_OK, 1)) {
+            return NIXL_OK;
+        }
+    } else {
+        call = (struct transfer_call){rank, region, offset, local, nbytes};
     }
-    if (__builtin_expect(status == NIXL_OK, 1)) {
-        return NIXL_OK;
-    }
-    return transfer_slow(operation, NXR_OP_PUT, status == NIXL_E_AGAIN, rank, region, offset,
-                         (void *)src, nbytes);
+    return transfer_slow(operation, kind, status == NIXL_E_AGAIN, &call);
 }
 
-static inline int get(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
-                      void *dst, size_t nbytes)
+/* With a driver in the process: apart, so that without one no function is called but put(). */
+static __attribute__((noinline)) int put_beside_driver(const char *operation, int rank,
+                                                       struct nixl_region *region, uint64_t offset,
+                                                       const void *src, size_t nbytes)
 {
-    struct nxr_segment *segment =
-        transfer_usable_segment(NXR_OP_GET, rank, region, offset, dst, nbytes);
-    int status = NIXL_INPROGRESS; /* transport not called */
+    return move_at_once(operation, NXR_OP_PUT, false, rank, region, offset, (void *)src, nbytes);
+}
 
-    if (__builtin_expect(segment != NULL && nbytes <= segment->get_at_once, 1)) {
-        status = segment->transport->get(segment, offset, dst, nbytes);
-    }
-    if (__builtin_expect(status == NIXL_OK, 1)) {
-        return NIXL_OK;
-    }
-    return transfer_slow(operation, NXR_OP_GET, status == NIXL_E_AGAIN, rank, region, offset, dst,
-                         nbytes);
+static __attribute__((noinline)) int get_beside_driver(const char *operation, int rank,
+                                                       struct nixl_region *region, uint64_t offset,
+                                                       void *dst, size_t nbytes)
+{
+    return move_at_once(operation, NXR_OP_GET, false, rank, region, offset, dst, nbytes);
+}
+
+static inline __attribute__((always_inline)) int put(const char *operation, int rank,
+                                                     struct nixl_region *region, uint64_t offset,
+                                                     const void *src, size_t nbytes)
+{
+    return nxr_range_may_be_device(src)
+               ? put_beside_driver(operation, rank, region, offset, src, nbytes)
+               : move_at_once(operation, NXR_OP_PUT, true, rank, region, offset, (void *)src,
+                              nbytes);
+}
+
+static inline __attribute__((always_inline)) int get(const char *operation, int rank,
+                                                     struct nixl_region *region, uint64_t offset,
+                                                     void *dst, size_t nbytes)
+{
+    return nxr_range_may_be_device(dst)
+               ? get_beside_driver(operation, rank, region, offset, dst, nbytes)
+               : move_at_once(operation, NXR_OP_GET, true, rank, region, offset, dst, nbytes);
 }
 
 int nxr_transfer_put(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
@@ -269,16 +313,31 @@ bool nxr_transfer_put_here(int rank, struct nixl_region *region, uint64_t offset
            segment->transport->put(segment, offset, src, nbytes) == NIXL_OK;
 }
 
-int nixl_put(int rank, struct nixl_region *region, uint64_t offset, const void *src, size_t nbytes)
+/* Functions of their own: what they keep would have to be saved by calls without a trace, too. */
+static __attribute__((noinline)) int put_traced(int rank, struct nixl_region *region,
+                                                uint64_t offset, const void *src, size_t nbytes)
 {
     return NXR_TRACED(NXR_TRACE_PUT, "nixl_put", rank, nbytes, 0,
-                      put("nixl_put", rank, region, offset, src, nbytes));
+                      nxr_transfer_put("nixl_put", rank, region, offset, src, nbytes));
+}
+
+static __attribute__((noinline)) int get_traced(int rank, struct nixl_region *region,
+                                                uint64_t offset, void *dst, size_t nbytes)
+{
+    return NXR_TRACED(NXR_TRACE_GET, "nixl_get", rank, nbytes, 0,
+                      nxr_transfer_get("nixl_get", rank, region, offset, dst, nbytes));
+}
+
+int nixl_put(int rank, struct nixl_region *region, uint64_t offset, const void *src, size_t nbytes)
+{
+    return nxr_trace_has(NXR_TRACE_PUT) ? put_traced(rank, region, offset, src, nbytes)
+                                        : put("nixl_put", rank, region, offset, src, nbytes);
 }
 
 int nixl_get(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes)
 {
-    return NXR_TRACED(NXR_TRACE_GET, "nixl_get", rank, nbytes, 0,
-                      get("nixl_get", rank, region, offset, dst, nbytes));
+    return nxr_trace_has(NXR_TRACE_GET) ? get_traced(rank, region, offset, dst, nbytes)
+                                        : get("nixl_get", rank, region, offset, dst, nbytes);
 }
 
 /*
@@ -394,13 +453,13 @@ static int begin_followed(const char *operation, struct nxr_segment *segment,
 int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *region,
                           const struct nxr_piece *what, int (*then)(void *), void *arg)
 {
-    struct nxr_segment *segment =
-        transfer_usable_segment(NXR_OP_PUT, rank, region, what->offset, what->local, what->nbytes);
+    struct nxr_segment *segment = nxr_transfer_usable_up_to(
+        SIZE_MAX, NXR_OP_PUT, rank, region, what->offset, what->local, what->nbytes);
     struct nixl_req *req = NULL;
     int status, done;
 
     if (segment == NULL || nxr_atomic_serves_put(segment, what->offset, what->nbytes)) {
-        status = put(operation, rank, region, what->offset, what->local, what->nbytes);
+        status = nxr_transfer_put(operation, rank, region, what->offset, what->local, what->nbytes);
     } else if (segment->method >= NXR_METHOD_MESSAGE) {
         status = begin_followed(operation, segment, what, &req);
     } else {

@@ -29,14 +29,23 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
 int nxr_transfer_fail_copy(const char *operation, enum nxr_op_kind kind, int status,
                            struct nixl_region *region, struct nxr_segment *segment);
 
-/* Can that segment take an operation of 1 to max_nbytes at once? */
+/* Can that segment take an operation of 1 to max_nbytes at once, if `local` is host memory? */
+static inline __attribute__((always_inline)) bool
+nxr_transfer_is_allowed(const struct nxr_segment *segment, size_t max_nbytes, enum nxr_op_kind kind,
+                        uint64_t offset, const void *local, size_t nbytes)
+{
+    return local != NULL && nbytes - 1 < max_nbytes &&
+           nxr_segment_has_range(segment, offset, nbytes) &&
+           nxr_segment_allows(segment, nxr_op_forbidden_by(kind));
+}
+
+/* The same, whatever `local` is. */
 static inline __attribute__((always_inline)) bool
 nxr_transfer_is_usable(const struct nxr_segment *segment, size_t max_nbytes, enum nxr_op_kind kind,
                        uint64_t offset, const void *local, size_t nbytes)
 {
-    return local != NULL && nbytes - 1 < max_nbytes &&
-           nxr_segment_has_range(segment, offset, nbytes) &&
-           nxr_segment_allows(segment, nxr_op_forbidden_by(kind)) && !nxr_range_is_device(local);
+    return nxr_transfer_is_allowed(segment, max_nbytes, kind, offset, local, nbytes) &&
+           !nxr_range_is_device(local);
 }
 
 /*

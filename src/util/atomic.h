@@ -41,10 +41,9 @@ _Static_assert(sizeof(struct nxr_atomic) == 32, "fixed on the wire");
 /* Size of a value of the type; 0: no such type. */
 static inline size_t nxr_type_nbytes(unsigned type)
 {
-    if (type > NIXL_TYPE_DOUBLE) {
-        return 0;
-    }
-    return type == NIXL_TYPE_INT64 || type == NIXL_TYPE_UINT64 || type == NIXL_TYPE_DOUBLE ? 8 : 4;
+    const unsigned eight = 1u << NIXL_TYPE_INT64 | 1u << NIXL_TYPE_UINT64 | 1u << NIXL_TYPE_DOUBLE;
+
+    return type <= NIXL_TYPE_DOUBLE ? 4u << (eight >> type & 1) : 0;
 }
 
 /* Does the operation exist for the type? Bitwise operations exist for integers only. */
@@ -112,11 +111,14 @@ uint64_t nxr_atomic_apply_any(void *addr, const struct nxr_atomic *atomic);
  */
 static inline uint64_t nxr_atomic_apply(void *addr, const struct nxr_atomic *atomic)
 {
+    struct nxr_atomic copy;
+
     if (atomic->op == NIXL_ATOMIC_ADD &&
         (atomic->type == NIXL_TYPE_UINT64 || atomic->type == NIXL_TYPE_INT64)) {
         return atomic_fetch_add((_Atomic uint64_t *)addr, atomic->operand);
     }
-    return nxr_atomic_apply_any(addr, atomic);
+    copy = *atomic; /* else the caller's could not be kept in registers */
+    return nxr_atomic_apply_any(addr, &copy);
 }
 
 #endif

@@ -105,42 +105,66 @@ shm_move_apart(struct nxr_segment *segment, enum nxr_op_kind kind, uint64_t offs
     return status;
 }
 
-static int shm_put(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes)
+/* Between this process' memory and a mapped segment, which was entered. */
+static inline __attribute__((always_inline)) void
+copy_mapped(struct nxr_segment *segment, enum nxr_op_kind kind, uint64_t offset, void *local,
+            size_t nbytes, void (*copy)(void *dst, const void *src, size_t nbytes))
+{
+    if (kind == NXR_OP_PUT) {
+        nxr_stats_lane_count(segment, NXR_LANE_PUTS, nbytes);
+        copy(segment->addr + offset, local, nbytes);
+    } else {
+        nxr_stats_lane_count(segment, NXR_LANE_GETS, nbytes);
+        copy(local, segment->addr + offset, nbytes);
+    }
+}
+
+static int __attribute__((noinline)) move_any(struct nxr_segment *segment, enum nxr_op_kind kind,
+                                              uint64_t offset, void *local, size_t nbytes)
 {
     nxr_inflight_word *word;
     int status;
 
-    NXR_ASSERT(nxr_segment_may_move(segment, offset, src, nbytes));
-    if (__builtin_expect(segment->method != NXR_METHOD_MEMCPY, 0)) {
-        return shm_move_apart(segment, NXR_OP_PUT, offset, (void *)src, nbytes);
+    if (segment->method != NXR_METHOD_MEMCPY) {
+        return shm_move_apart(segment, kind, offset, local, nbytes);
     }
     status = nxr_inflight_enter(segment, &word);
-    if (__builtin_expect(status != NIXL_OK, 0)) {
-        return status;
+    if (status == NIXL_OK) {
+        copy_mapped(segment, kind, offset, local, nbytes, nxr_copy);
+        nxr_inflight_leave(word);
     }
-    nxr_stats_lane_count(segment, NXR_LANE_PUTS, nbytes);
-    nxr_copy(segment->addr + offset, src, nbytes);
-    nxr_inflight_leave(word);
-    return NIXL_OK;
+    return status;
+}
+
+/* It calls no function but as its last act, and so saves no registers. */
+static inline __attribute__((always_inline)) int move_small(struct nxr_segment *segment,
+                                                            enum nxr_op_kind kind, uint64_t offset,
+                                                            void *local, size_t nbytes)
+{
+    nxr_inflight_word *word = nxr_inflight_word_of(segment);
+    int status;
+
+    NXR_ASSERT(nxr_segment_may_move(segment, offset, local, nbytes));
+    if (__builtin_expect(
+            word == NULL || nbytes > NXR_COPY_SMALL || segment->method != NXR_METHOD_MEMCPY, 0)) {
+        return move_any(segment, kind, offset, local, nbytes);
+    }
+    status = nxr_inflight_enter_word(segment, word);
+    if (__builtin_expect(status == NIXL_OK, 1)) {
+        copy_mapped(segment, kind, offset, local, nbytes, nxr_copy_small);
+        nxr_inflight_leave(word);
+    }
+    return status;
+}
+
+static int shm_put(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes)
+{
+    return move_small(segment, NXR_OP_PUT, offset, (void *)src, nbytes);
 }
 
 static int shm_get(struct nxr_segment *segment, uint64_t offset, void *dst, size_t nbytes)
 {
-    nxr_inflight_word *word;
-    int status;
-
-    NXR_ASSERT(nxr_segment_may_move(segment, offset, dst, nbytes));
-    if (__builtin_expect(segment->method != NXR_METHOD_MEMCPY, 0)) {
-        return shm_move_apart(segment, NXR_OP_GET, offset, dst, nbytes);
-    }
-    status = nxr_inflight_enter(segment, &word);
-    if (__builtin_expect(status != NIXL_OK, 0)) {
-        return status;
-    }
-    nxr_stats_lane_count(segment, NXR_LANE_GETS, nbytes);
-    nxr_copy(dst, segment->addr + offset, nbytes);
-    nxr_inflight_leave(word);
-    return NIXL_OK;
+    return move_small(segment, NXR_OP_GET, offset, dst, nbytes);
 }
 
 static int shm_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
