@@ -91,9 +91,9 @@ static const struct nxr_subsystem log_subsystem = {.name = "log", .tick = nxr_lo
  *                 (device words, device, notify, request)
  *   peer_ended    the network's operations end first and connections last, so that nothing asks
  *                 again
- *   quiesce       xfer, copy thread, grant and pair come first; then region, which waits for
- *                 signals of streams; then the signals that are late; then life: from here on this
- *                 rank is gone; then windows and net, which tell other hosts
+ *   quiesce       grant, whose leases may start transfers, xfer, copy thread and pair come first;
+ *                 then region, which waits for signals of streams; then late signals; then life:
+ *                 from here on this rank is gone; then windows and net, which tell other hosts
  *   stop          network modules come first: they still end operations and hold memory keys
  */
 static const struct nxr_subsystem *const all_subsystems[] = {
@@ -133,9 +133,9 @@ static const struct nxr_subsystem *const all_subsystems[] = {
     &nxr_teams_subsystem,
     &nxr_channel_subsystem,
     &nxr_pair_subsystem,
-    &nxr_grant_subsystem,
     &nxr_copy_thread_subsystem,
     &nxr_xfer_subsystem,
+    &nxr_grant_subsystem,
     &nxr_flush_subsystem,
     &nxr_net_modules_subsystem,
 };

@@ -214,7 +214,10 @@ struct nxr_atomic nxr_lease_change(const struct nxr_lease *lease);
  */
 int nxr_lease_judge(struct nxr_lease *lease, uint64_t seen);
 
-/* Take a place and a use of the grant within the call. NIXL_OK, or the failure, recorded. */
+/*
+ * Take a place and a use of a grant whose words are mapped here, within the call. NIXL_OK, or the
+ * failure, recorded.
+ */
 int nxr_lease_enter(struct nxr_lease *lease);
 
 /* Record why a lease fails. */
@@ -227,7 +230,9 @@ int nxr_lease_fail(const struct nxr_lease *lease, int status);
 void nxr_lease_abort(struct nxr_lease *lease);
 
 /*
- * Take a place and a use, and then all further steps, as answers come. NIXL_OK; NIXL_INPROGRESS and
+ * Take a place and a use, and then all further steps, as answers come: a word that was sent may
+ * change whenever the owner goes on, and only the lease's request follows that to its end, however
+ * long the caller waits. NIXL_OK; NIXL_INPROGRESS and
  * the caller's request; or the failure, recorded. Either way the lease and its request are no
  * longer the caller's.
  */

@@ -83,6 +83,9 @@ static void lease_stop_locked(struct nxr_lease *lease, struct nixl_req **ended_p
 static void lease_stop_step(struct nxr_lease *lease, struct nixl_req *ended)
 {
     (void)nxr_request_stop(lease->under_way);
+    if (ended != NULL) {
+        nxr_granted_drop(&lease->what);
+    }
     pthread_mutex_lock(&leases_lock);
     lease->n_stoppers--;
     pthread_mutex_unlock(&leases_lock);
@@ -172,15 +175,27 @@ static void lease_after_move(struct nxr_lease *lease, int status, size_t nbytes_
     }
 }
 
-/* The caller may have closed its handle meanwhile, whose memory another region may have now. */
-static int lease_check_region(const struct nxr_lease *lease)
+static int lease_check_region(const struct nxr_lease *lease, const struct nixl_region *region)
 {
-    const struct nixl_region *region = lease->what.region;
-
     return nxr_region_is_open(region) && strcmp(region->name, lease->opened->name) == 0
                ? NIXL_OK
                : nxr_fail(NIXL_E_INVALID_ARG, lease->operation, lease->what.rank, "", 0,
                           "the region was closed before the grant was entered");
+}
+
+/* The caller may have closed a handle meanwhile, whose memory another region may have now. */
+static int lease_check_regions(const struct nxr_lease *lease)
+{
+    const struct nxr_side *side = lease->what.side;
+    int status = NIXL_OK;
+
+    if (side == NULL) {
+        return lease_check_region(lease, lease->what.region);
+    }
+    for (size_t i = 0; i < side->n_entries && status == NIXL_OK; i++) {
+        status = lease_check_region(lease, side->blocks[i].region);
+    }
+    return status;
 }
 
 /* A use was taken: move. What follows a put waits for the put itself from now on. */
@@ -191,9 +206,11 @@ static void lease_move(struct nxr_lease *lease)
     int status;
 
     lease->step = NXR_LEASE_MOVE;
-    status = lease_check_region(lease);
+    status = lease_check_regions(lease);
     if (status == NIXL_OK) {
         status = what->move(lease->operation, what, &started);
+    } else {
+        nxr_granted_drop(what);
     }
     if (status < 0) {
         nxr_request_keep_failure(lease->req, what->rank, nixl_last_error()->text);
@@ -257,6 +274,9 @@ static void lease_enter(struct nxr_lease *lease, int status)
     }
     if (lease->step == NXR_LEASE_USE) {
         nxr_lease_abort(lease);
+    }
+    if (lease->req != NULL) { /* else whoever stopped it has done that */
+        nxr_granted_drop(&lease->what);
     }
     lease_end(lease, status, lease->why);
 }

@@ -269,26 +269,25 @@ static int granted_run(struct nxr_lease *lease, struct nixl_req **req_p)
     return granted_over(lease, status);
 }
 
-static int granted_start(const char *operation, const struct nxr_granted *what, bool *was_moved_p,
+static int granted_start(const char *operation, const struct nxr_granted *what,
                          struct nixl_req **req_p)
 {
     int status;
     struct nxr_lease *lease = granted_check(operation, what, &status);
 
-    *was_moved_p = false;
     if (lease == NULL) {
+        nxr_granted_drop(what);
         return status;
     }
-    if (what->can_wait && lease->table->method != NXR_METHOD_MEMCPY) {
-        *was_moved_p = true;
+    if (lease->table->method != NXR_METHOD_MEMCPY) {
         return nxr_lease_start(lease, req_p);
     }
     status = nxr_lease_enter(lease);
     if (status != NIXL_OK) {
         lease_keep(lease);
+        nxr_granted_drop(what);
         return status;
     }
-    *was_moved_p = true;
     return granted_run(lease, req_p);
 }
 

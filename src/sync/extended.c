@@ -148,13 +148,13 @@ static int granted_check_durable(const struct moving *what)
 static int granted_move(const char *operation, const struct nxr_granted *what,
                         struct nixl_req **req_p)
 {
-    return what->is_durable
-               ? nxr_durable_put(operation, what->rank, what->region, &what->piece, req_p)
-               : nxr_transfer_start(operation, what->kind, what->rank, what->region, &what->piece,
-                                    req_p);
+    return what->is_durable ? nxr_durable_put(operation, what->rank, what->region, &what->piece,
+                                              nxr_transfer_find_now, req_p)
+                            : nxr_transfer_start(operation, what->kind, what->rank, what->region,
+                                                 &what->piece, req_p);
 }
 
-/* Start a put or get of blocks that are lent. A durable put looks its file up, which may wait. */
+/* Start a put or get of blocks that are lent. */
 static int moving_granted(const struct moving *what, const struct nxr_form *form,
                           struct nixl_req **req_p)
 {
@@ -166,10 +166,8 @@ static int moving_granted(const struct moving *what, const struct nxr_form *form
                                         .piece = what->piece,
                                         .nbytes = what->piece.nbytes,
                                         .is_durable = is_durable,
-                                        .can_wait = !is_durable,
                                         .move = granted_move};
     struct nxr_following following = {NULL, NULL};
-    bool was_moved;
     int status = nxr_transfer_check(what->operation, what->rank, what->region, what->piece.local,
                                     what->piece.nbytes);
 
@@ -180,7 +178,7 @@ static int moving_granted(const struct moving *what, const struct nxr_form *form
         status = granted_follow(what, form, &following);
     }
     if (status == NIXL_OK) {
-        status = nxr_granting->start(what->operation, &granted, &was_moved, req_p);
+        status = nxr_granting->start(what->operation, &granted, req_p);
     }
     nxr_following_begin(&following, status, *req_p);
     return status;
@@ -206,7 +204,8 @@ static int moving_durable(const struct moving *what, const struct nxr_form *form
         status = nxr_following_make(what->operation, what->rank, form, what->kind, &following);
     }
     if (status == NIXL_OK) {
-        status = nxr_durable_put(what->operation, what->rank, what->region, &what->piece, req_p);
+        status = nxr_durable_put(what->operation, what->rank, what->region, &what->piece,
+                                 nxr_transfer_find_segment, req_p);
     }
     nxr_following_begin(&following, status, *req_p);
     return status;

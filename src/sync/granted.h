@@ -23,23 +23,29 @@ struct nxr_granted {
     bool is_durable;
 
     /*
-     * May it be started later, by any thread that drives progress? Else a use is waited for within
-     * the call.
+     * Start it, once a use was taken: perhaps after the call, by any thread that drives progress,
+     * so that it waits for nothing. As nxr_transfer_start().
      */
-    bool can_wait;
-
-    /* Start it, once a use was taken. As nxr_transfer_start(). */
     int (*move)(const char *operation, const struct nxr_granted *what, struct nixl_req **req_p);
+
+    /* It is not started after all: called once instead of move(), without locks. Or NULL. */
+    void (*drop)(const struct nxr_granted *what);
 };
+
+static inline void nxr_granted_drop(const struct nxr_granted *what)
+{
+    if (what->drop != NULL) {
+        what->drop(what);
+    }
+}
 
 struct nxr_granting {
     /*
      * Check the operation against its grant, take a use, start the operation, and give the use back
      * behind it. NIXL_OK; NIXL_INPROGRESS with the request that ends when all of that has; or the
-     * failure of `operation`, recorded. *was_moved_p: move() was called, or will be.
+     * failure of `operation`, recorded.
      */
-    int (*start)(const char *operation, const struct nxr_granted *what, bool *was_moved_p,
-                 struct nixl_req **req_p);
+    int (*start)(const char *operation, const struct nxr_granted *what, struct nixl_req **req_p);
 };
 
 /* Set before anything starts, then constant. */

@@ -10,12 +10,18 @@
 static int xfer_move_granted(const char *operation, const struct nxr_granted *what,
                              struct nixl_req **req_p)
 {
+    what->xfer->sides[NIXL_XFER_REMOTE].asks_nobody = true;
     return nxr_xfer_start(operation, what->xfer, what->is_durable, req_p);
 }
 
+static void xfer_drop_granted(const struct nxr_granted *what)
+{
+    (void)nxr_xfer_unclaim(what->xfer, NIXL_OK);
+}
+
 /*
- * Start it, on blocks that are lent: that they all are is checked once their memory is found. A
- * start finds it anew, which may wait.
+ * Start it, on blocks that are lent: that they all are is checked once their memory is found, which
+ * the start does anew.
  */
 static int xfer_start_granted(const char *operation, struct nixl_xfer *xfer,
                               const struct nxr_form *form, struct nixl_req **req_p)
@@ -28,17 +34,15 @@ static int xfer_start_granted(const char *operation, struct nixl_xfer *xfer,
                                         .side = &xfer->sides[NIXL_XFER_REMOTE],
                                         .xfer = xfer,
                                         .is_durable = is_durable,
-                                        .move = xfer_move_granted};
-    bool was_moved = false;
+                                        .move = xfer_move_granted,
+                                        .drop = xfer_drop_granted};
     int status = nxr_xfer_find(operation, xfer);
 
     if (status == NIXL_OK && is_durable) {
         status = nxr_xfer_check_durable(operation, xfer);
     }
-    if (status == NIXL_OK) {
-        status = nxr_granting->start(operation, &granted, &was_moved, req_p);
-    }
-    return was_moved ? status : nxr_xfer_unclaim(xfer, status);
+    return status == NIXL_OK ? nxr_granting->start(operation, &granted, req_p)
+                             : nxr_xfer_unclaim(xfer, status);
 }
 
 static int call_xfer_start_x(struct nixl_xfer *xfer, const struct nixl_op *op,

@@ -96,7 +96,7 @@ int nxr_durable_check(const char *operation, enum nxr_op_kind kind, int rank,
 }
 
 int nxr_durable_put(const char *operation, int rank, struct nixl_region *region,
-                    const struct nxr_piece *what, struct nixl_req **req_p)
+                    const struct nxr_piece *what, nxr_find_fn *find, struct nixl_req **req_p)
 {
     const struct nxr_op put = {.kind = NXR_OP_PUT,
                                .offset = what->offset,
@@ -110,8 +110,8 @@ int nxr_durable_put(const char *operation, int rank, struct nixl_region *region,
     int status = nxr_transfer_check(operation, rank, region, what->local, what->nbytes);
 
     if (status == NIXL_OK) {
-        status = nxr_transfer_find_segment(operation, rank, region, NIXL_ACCESS_NO_PUT, &offset,
-                                           what->nbytes, &after.segment);
+        status = find(operation, rank, region, NIXL_ACCESS_NO_PUT, &offset, what->nbytes,
+                      &after.segment);
     }
     if (status == NIXL_OK) {
         status = nxr_durable_check(operation, NXR_OP_PUT, rank, after.segment);

@@ -8,6 +8,7 @@
 
 #include "core/request.h"
 #include "region/region.h"
+#include "transfer/transfer.h"
 
 /*
  * May what goes there be made durable? NIXL_E_UNSUPPORTED, recorded, if it is a get, or if the
@@ -17,11 +18,11 @@ int nxr_durable_check(const char *operation, enum nxr_op_kind kind, int rank,
                       const struct nxr_segment *segment);
 
 /*
- * Start a put that ends when its bytes are durable. NIXL_OK; NIXL_INPROGRESS: *req_p; or the
- * failure of `operation`, recorded: as nxr_durable_check().
+ * Start a put that ends when its bytes are durable; find() finds the file. NIXL_OK;
+ * NIXL_INPROGRESS: *req_p; or the failure of `operation`, recorded: as nxr_durable_check().
  */
 int nxr_durable_put(const char *operation, int rank, struct nixl_region *region,
-                    const struct nxr_piece *what, struct nixl_req **req_p);
+                    const struct nxr_piece *what, nxr_find_fn *find, struct nixl_req **req_p);
 
 /*
  * Files that are made durable for a request, which ends with the outcome: made, given its files,

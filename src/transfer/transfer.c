@@ -114,6 +114,27 @@ int nxr_transfer_find_segment(const char *operation, int rank, struct nixl_regio
                              : status;
 }
 
+int nxr_transfer_find_now(const char *operation, int rank, struct nixl_region *region,
+                          uint32_t forbidden_by, uint64_t *offset_p, size_t nbytes,
+                          struct nxr_segment **segment_p)
+{
+    int status = nxr_transfer_check(operation, rank, region, region, nbytes);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    *segment_p = nxr_region_segment_at(region, rank, offset_p, nbytes);
+    if (*segment_p == NULL && nxr_rank_is_lost(rank)) {
+        return nxr_peer_fail_lost(operation, rank, "");
+    }
+    return *segment_p != NULL
+               ? check_segment(operation, rank, region, *segment_p, forbidden_by, *offset_p, nbytes)
+               : nxr_fail(NIXL_E_STALE, operation, rank, "", 0,
+                          "region '%s' of %s was closed, or was looked up anew, before the "
+                          "operation could start",
+                          nxr_region_label(region->name), nxr_rank_name(rank));
+}
+
 int nxr_transfer_fail(const char *operation, int status, struct nixl_region *region,
                       struct nxr_segment *segment)
 {

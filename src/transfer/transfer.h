@@ -21,6 +21,19 @@ int nxr_transfer_find_segment(const char *operation, int rank, struct nixl_regio
                               uint32_t forbidden_by, uint64_t *offset_p, size_t nbytes,
                               struct nxr_segment **segment_p);
 
+/*
+ * The same without asking, for what is started later than its call, by any thread. NIXL_E_STALE:
+ * the segment was found before, and is not there now.
+ */
+int nxr_transfer_find_now(const char *operation, int rank, struct nixl_region *region,
+                          uint32_t forbidden_by, uint64_t *offset_p, size_t nbytes,
+                          struct nxr_segment **segment_p);
+
+/* Either of them. */
+typedef int nxr_find_fn(const char *operation, int rank, struct nixl_region *region,
+                        uint32_t forbidden_by, uint64_t *offset_p, size_t nbytes,
+                        struct nxr_segment **segment_p);
+
 /* Translate a transport's failure for the caller: record it and return it. */
 int nxr_transfer_fail(const char *operation, int status, struct nixl_region *region,
                       struct nxr_segment *segment);

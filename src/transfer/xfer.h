@@ -45,6 +45,7 @@ struct nxr_side {
     uint64_t nbytes;  /* in all */
     uint64_t nblocks; /* in all */
     bool is_open;     /* an entry is for all extents, so that only a start knows its size */
+    bool asks_nobody; /* what is not known when it is found is not asked for; set by each start */
 };
 
 /* Copy the caller's entries. NIXL_OK or the failure of `operation`, recorded. */
@@ -55,8 +56,8 @@ int nxr_side_copy(const char *operation, int rank, enum nixl_xfer_side which,
 int nxr_side_count(const char *operation, int rank, struct nxr_side *side);
 
 /*
- * Find all memory of a side, asking its owner if need be, and check that every block lies in it,
- * and that the owner allows that kind of operation.
+ * Find all memory of a side, asking its owner if need be and allowed, and check that every block
+ * lies in it, and that the owner allows that kind of operation.
  */
 int nxr_side_find(const char *operation, enum nxr_op_kind kind, int rank, enum nixl_xfer_side which,
                   struct nxr_side *side);
@@ -211,7 +212,10 @@ int nxr_xfer_unclaim(struct nixl_xfer *xfer, int status);
 /* May a start be durable? Its memory was found. NIXL_OK, or the failure, recorded. */
 int nxr_xfer_check_durable(const char *operation, const struct nixl_xfer *xfer);
 
-/* nixl_xfer_start() of a transfer that is claimed, for `operation`. */
+/*
+ * nixl_xfer_start() of a transfer that is claimed, for `operation`. If its remote side asks nobody,
+ * it waits for nothing: any thread may call it, later than nxr_xfer_find().
+ */
 int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer, bool is_durable,
                    struct nixl_req **req_p);
 

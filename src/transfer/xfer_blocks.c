@@ -308,7 +308,7 @@ static int find_remote_extents(const char *operation, enum nxr_op_kind kind, int
 }
 
 /* Ask for the segment if need be. What it is, a segment or extents, is known only then. */
-static int find_remote(const char *operation, enum nxr_op_kind kind, int rank,
+static int find_remote(const char *operation, enum nxr_op_kind kind, int rank, nxr_find_fn *find,
                        struct nxr_blocks *blocks, size_t number)
 {
     struct nxr_segment *segment = nxr_region_segment(blocks->region, rank);
@@ -320,8 +320,7 @@ static int find_remote(const char *operation, enum nxr_op_kind kind, int rank,
     if (segment == NULL) {
         extents = nxr_region_extents(blocks->region, rank);
         if (extents == NULL) {
-            status = nxr_transfer_find_segment(operation, rank, blocks->region, 0, &nothing, 0,
-                                               &segment);
+            status = find(operation, rank, blocks->region, 0, &nothing, 0, &segment);
             extents = nxr_region_extents(blocks->region, rank);
         }
     }
@@ -333,9 +332,8 @@ static int find_remote(const char *operation, enum nxr_op_kind kind, int rank,
     }
     if (status == NIXL_OK && (!is_within(segment->nbytes, last, blocks->block_nbytes) ||
                               !nxr_segment_allows(segment, nxr_op_forbidden_by(kind)))) {
-        status =
-            nxr_transfer_find_segment(operation, rank, blocks->region, nxr_op_forbidden_by(kind),
-                                      &last, blocks->block_nbytes, &segment); /* it says why */
+        status = find(operation, rank, blocks->region, nxr_op_forbidden_by(kind), &last,
+                      blocks->block_nbytes, &segment); /* it says why */
     }
     if (status == NIXL_OK) {
         blocks->place = (struct nxr_place){.segment = segment, .limit = segment->nbytes};
@@ -346,13 +344,15 @@ static int find_remote(const char *operation, enum nxr_op_kind kind, int rank,
 int nxr_side_find(const char *operation, enum nxr_op_kind kind, int rank, enum nixl_xfer_side which,
                   struct nxr_side *side)
 {
+    nxr_find_fn *find = side->asks_nobody ? nxr_transfer_find_now : nxr_transfer_find_segment;
+
     for (size_t i = 0; i < side->n_entries; i++) {
         struct nxr_blocks *blocks = &side->blocks[i];
         int status = NIXL_OK;
 
         if (blocks->nblocks > 0) {
             status = which == NIXL_XFER_LOCAL ? find_local(operation, rank, blocks, i)
-                                              : find_remote(operation, kind, rank, blocks, i);
+                                              : find_remote(operation, kind, rank, find, blocks, i);
         }
         if (status != NIXL_OK) {
             return status;

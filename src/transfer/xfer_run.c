@@ -366,6 +366,7 @@ int nxr_xfer_claim(const char *operation, struct nixl_xfer *xfer)
         xfer->must_drive_again = false;
         xfer->is_ending = false;
         xfer->nbytes_done = 0;
+        xfer->sides[NIXL_XFER_REMOTE].asks_nobody = false;
         atomic_fetch_add(&n_in_flight, 1);
     }
     pthread_mutex_unlock(&nxr_xfers_lock);

@@ -20,6 +20,7 @@
 #define NBYTES    ((size_t)64 << 20)
 #define N_PUTS    8
 #define PUT       ((size_t)64)
+#define XFER_AT   (N_PUTS * PUT)
 #define N_HANDLES 200 /* a closed one is taken again after 64 others */
 
 static struct nixl_region *region;
@@ -160,6 +161,55 @@ static void use_stopped(pid_t pid, const char *token)
     }
 }
 
+static struct nixl_xfer *prepare_put(const unsigned char *bytes)
+{
+    struct nixl_blocks remote = NIXL_BLOCKS_INIT, local = NIXL_BLOCKS_INIT;
+    struct nixl_xfer *xfer = NULL;
+
+    remote.region = region;
+    remote.offset = XFER_AT;
+    remote.block_nbytes = PUT;
+    local.addr = (void *)bytes;
+    local.block_nbytes = PUT;
+    MPT_OK(nixl_xfer_create(NIXL_XFER_PUT, 2, &local, 1, &remote, 1, &xfer));
+    return xfer;
+}
+
+/*
+ * A prepared transfer does not wait within its call either. One that is late or canceled can be
+ * started again at once, and leaves no user behind when the owner goes on.
+ */
+static void prepared_stopped(pid_t pid, const char *token)
+{
+    struct nixl_op op = op_grant(token);
+    unsigned char bytes[PUT], back[PUT] = {0};
+    struct nixl_xfer *xfer = prepare_put(bytes);
+    struct nixl_req *req = NULL;
+    int32_t outcome = -1;
+    int status;
+
+    memset(bytes, 0x3c, sizeof(bytes));
+    mpt_bring(pid, SIGSTOP, "T");
+    status = nixl_xfer_start_x(xfer, &op, &req);
+    if (status == NIXL_INPROGRESS) {
+        MPT_STATUS(nixl_xfer_free(xfer), NIXL_E_IN_USE);
+        MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, &outcome));
+        MPT_EQ(outcome, NIXL_OUTCOME_UNTOUCHED);
+        op.timeout_ns = 20 * MPT_MS;
+        MPT_STATUS(nixl_xfer_start_x(xfer, &op, NULL), NIXL_E_TIMEOUT);
+        op.timeout_ns = 0;
+        MPT_STATUS(nixl_xfer_start_x(xfer, &op, &req), NIXL_INPROGRESS);
+    } else {
+        MPT_EQ(status, NIXL_OK);
+    }
+    MPT_EQ(kill(pid, SIGCONT), 0);
+    MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
+    MPT_OK(nixl_get(2, region, XFER_AT, back, sizeof(back)));
+    MPT_EQ(memcmp(back, bytes, sizeof(back)), 0);
+    wait_unused(token);
+    MPT_OK(nixl_xfer_free(xfer));
+}
+
 /* What is sent behind puts that are still to enter arrives behind their bytes. */
 static void notify_behind(pid_t pid, const char *token)
 {
@@ -230,6 +280,7 @@ static void hold_out(void)
     memcpy(&pid, note.payload, sizeof(pid));
     close_stopped(pid, token);
     use_stopped(pid, token);
+    prepared_stopped(pid, token);
     notify_behind(pid, token);
     use_killed(pid, token);
     while (nixl_peer_state(2) != NIXL_PEER_LOST) {
