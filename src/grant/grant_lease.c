@@ -128,9 +128,18 @@ static void lease_list(struct nxr_lease *lease)
     atomic_fetch_add(&n_leases, 1);
 }
 
+/* The caller's request stands for the lease from now on: a flush of the peer waits for it. */
+static void lease_req_begin(struct nxr_lease *lease)
+{
+    lease->req->op.kind = lease->what.kind;
+    nxr_request_has_begun(lease->req, lease->table->peer);
+}
+
 void nxr_lease_continue(struct nxr_lease *lease, enum nxr_lease_step step,
                         struct nixl_req *under_way, struct nixl_req **req_p)
 {
+    lease_req_begin(lease);
+    nxr_request_has_moved(lease->req); /* the put itself is counted */
     *req_p = lease->req;
     lease->step = step;
     lease_list(lease);
@@ -286,8 +295,7 @@ int nxr_lease_start(struct nxr_lease *lease, struct nixl_req **req_p)
     const char *operation = lease->operation;
     struct nixl_req *req = lease->req;
 
-    req->op.kind = lease->what.kind;
-    nxr_request_has_begun(req, lease->table->peer);
+    lease_req_begin(lease);
     lease_list(lease);
     lease_enter(lease, nxr_lease_begin(lease));
     if (nxr_request_is_done(req)) {
@@ -389,11 +397,13 @@ static void lease_req_describe(const struct nixl_req *req, char *text, size_t nb
     const char *why = req->owned;
 
     snprintf(text, nbytes, "%s of %zu bytes with a grant of %s%s%s", req->operation, req->op.nbytes,
-             nxr_rank_name(req->lost_rank), why != NULL ? ": " : "", why != NULL ? why : "");
+             nxr_rank_name(req->peer->rank), why != NULL ? ": " : "", why != NULL ? why : "");
 }
 
-const struct nxr_req_owner nxr_lease_owner = {
-    .stop = lease_req_stop, .look = lease_req_look, .describe = lease_req_describe};
+const struct nxr_req_owner nxr_lease_owner = {.has_peer = true,
+                                              .stop = lease_req_stop,
+                                              .look = lease_req_look,
+                                              .describe = lease_req_describe};
 
 /* ---- the end --------------------------------------------------------------------------------- */
 

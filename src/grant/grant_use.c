@@ -117,7 +117,6 @@ static struct nxr_lease *lease_make(const char *operation, struct nxr_grant_open
         free(lease);
         return NULL;
     }
-    lease->req->lost_rank = opened->rank;
     return lease;
 }
 

@@ -210,6 +210,26 @@ static void prepared_stopped(pid_t pid, const char *token)
     MPT_OK(nixl_xfer_free(xfer));
 }
 
+/* A flush waits for a get whose request was detached, from its first step to its last byte. */
+static void detach_get(const char *token, unsigned char *local)
+{
+    struct nixl_op op = op_grant(token);
+    struct nixl_req *req = NULL;
+    size_t n_wrong = 0;
+    int status;
+
+    memset(local, 0xff, NBYTES);
+    status = nixl_get_x(2, region, 0, local, NBYTES, &op, &req);
+    MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
+    MPT_OK(nixl_req_detach(&req));
+    MPT_OK(nixl_flush(2, MPT_PATIENCE));
+    for (size_t i = XFER_AT + PUT; i < NBYTES; i++) {
+        n_wrong += local[i] != 0;
+    }
+    MPT_EQ(n_wrong, 0);
+    wait_unused(token);
+}
+
 /* What is sent behind puts that are still to enter arrives behind their bytes. */
 static void notify_behind(pid_t pid, const char *token)
 {
@@ -246,7 +266,7 @@ static void use_killed(pid_t pid, const char *token)
     }
 }
 
-static void hold_out(void)
+static void hold_out(unsigned char *buffer)
 {
     char token[NIXL_TOKEN_MAX + 1];
     struct nixl_req *req = lend(1, token), *none = NULL;
@@ -281,6 +301,7 @@ static void hold_out(void)
     close_stopped(pid, token);
     use_stopped(pid, token);
     prepared_stopped(pid, token);
+    detach_get(token, buffer);
     notify_behind(pid, token);
     use_killed(pid, token);
     while (nixl_peer_state(2) != NIXL_PEER_LOST) {
@@ -319,7 +340,7 @@ int main(void)
     MPT_OK(nixl_init(NULL));
     MPT_OK(nixl_region_alloc("fault.grant", NBYTES, NULL, &region));
     if (nixl_rank() == 0) {
-        hold_out();
+        hold_out(local);
         mpt_finalize();
         return mpt_passed();
     }
