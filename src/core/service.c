@@ -94,8 +94,8 @@ void nxr_service_kick(void)
 {
     const uint64_t one = 1;
 
-    if (atomic_load_explicit(&is_broken, memory_order_relaxed)) {
-        return;
+    if (atomic_load_explicit(&is_broken, memory_order_relaxed) || kick_fd < 0) {
+        return; /* there is none, as when requests end in the last finalize */
     }
     if (write(kick_fd, &one, sizeof(one)) < 0 && errno != EAGAIN) {
         nxr_warn(HOST, "cannot wake the service thread: %m");

@@ -451,8 +451,14 @@ void nxr_leases_stop(void)
 /* Their requests may still end, and tell them: the memory stays. */
 void nxr_leases_forget(void)
 {
+    struct nxr_list *link;
+
     pthread_mutex_lock(&leases_lock);
-    while (nxr_list_pop(&leases) != NULL) {
+    while ((link = nxr_list_pop(&leases)) != NULL) {
+        const struct nxr_lease *lease = nxr_list_entry(link, struct nxr_lease, link);
+
+        /* Networks have ended what was under way: nobody will take the step that is now due. */
+        atomic_fetch_sub(&nxr_n_started, atomic_load(&lease->is_told));
         atomic_fetch_sub(&n_leases, 1);
     }
     pthread_mutex_unlock(&leases_lock);

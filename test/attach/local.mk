@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Processes that are started separately, and attach to each other.
 EXTRA_PROGRAMS += %D%/attach_end %D%/attach_jobs %D%/attach_team %D%/confined %D%/hostile \
-	%D%/attach_channel %D%/attach_gpu %D%/attach_lend
+	%D%/attach_channel %D%/attach_enter %D%/attach_gpu %D%/attach_lend
 %C%_attach_end_SOURCES = %D%/attach_calls.c %D%/attach_calls.h %D%/attach_end.c \
 	%D%/attach_figures.c %D%/attach_figures.h
 %C%_attach_end_LDFLAGS = $(mp_link)
@@ -14,6 +14,8 @@ EXTRA_PROGRAMS += %D%/attach_end %D%/attach_jobs %D%/attach_team %D%/confined %D
 %C%_attach_channel_SOURCES = %D%/attach_channel.c %D%/attach_figures.c %D%/attach_figures.h
 %C%_attach_channel_LDFLAGS = $(mp_link)
 %C%_attach_channel_LDADD = $(mp_libs)
+%C%_attach_enter_LDFLAGS = $(mp_link)
+%C%_attach_enter_LDADD = $(mp_libs)
 %C%_attach_gpu_LDFLAGS = $(mp_link)
 %C%_attach_gpu_LDADD = $(mp_libs)
 %C%_attach_lend_LDFLAGS = $(mp_link)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Processes on different hosts attach to each other by TCP. The hosts share a kernel, so without NIXLRUN_HOSTID
 # they are like containers of one host that share no sockets. Usage: test_hosts.sh. Prints TAP.
-# needs: test/attach/attach_end
+# needs: test/attach/attach_end test/attach/attach_enter
 bed=nxattach
 hosts_options="-n 2"
 . "$top_srcdir/test/attach/beds.sh"
@@ -38,6 +38,13 @@ for network in ofi ucx; do
     verdict "$(says 'mptest: passed' $by "$end" visit "$where" calls 3; passed serve)" \
         "every call between two hosts by $network"
 done
+
+enter=$build/test/attach/attach_enter
+on_h0 "$work/by_host"
+begin lend "$enter" lend tcp://10.77.0.10:4711 enter
+on_h1 "$work/by_host"
+verdict "$(line lend '^published'; says 'mptest: passed' "$enter" enter tcp://10.77.0.10:4711 enter; passed lend)" \
+    "an attachment ends while operations are to enter a grant of a stopped process"
 
 on_h0 ""
 begin serve "$end" serve tcp://10.77.0.10:0 calls 1

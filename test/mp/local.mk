@@ -52,6 +52,7 @@ mp_programs = \
 	%D%/file_shared \
 	%D%/first_flush \
 	%D%/grant_cases \
+	%D%/grant_leave \
 	%D%/harness_probe \
 	%D%/hello \
 	%D%/idle_conn \
@@ -168,6 +169,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_fault_wait_LDADD = $(mp_libs)
 %C%_grant_cases_LDFLAGS = $(mp_link)
 %C%_grant_cases_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
+%C%_grant_leave_LDFLAGS = $(mp_link)
+%C%_grant_leave_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_harness_probe_LDFLAGS = $(mp_link)
 %C%_harness_probe_LDADD = $(mp_libs)
 %C%_file_LDFLAGS = $(mp_link)
