@@ -12,6 +12,8 @@
 #include "test/op_form.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,17 +25,19 @@
 #define XFER_AT   (N_PUTS * PUT)
 #define N_HANDLES 200 /* a closed one is taken again after 64 others */
 
-static struct nixl_region *region;
+static struct nixl_region *region, *file; /* file: of rank 2 */
+static char path[512];
 
-static struct nixl_req *lend(int rank, char token[NIXL_TOKEN_MAX + 1])
+static struct nixl_req *lend(int rank, struct nixl_region *lent, size_t nbytes,
+                             char token[NIXL_TOKEN_MAX + 1])
 {
     struct nixl_grant_params params = NIXL_GRANT_PARAMS_INIT;
     struct nixl_blocks blocks = NIXL_BLOCKS_INIT;
     struct nixl_req *req = NULL;
 
     params.rights = NIXL_GRANT_READ | NIXL_GRANT_WRITE;
-    blocks.region = region;
-    blocks.block_nbytes = NBYTES;
+    blocks.region = lent;
+    blocks.block_nbytes = nbytes;
     MPT_STATUS(nixl_grant_create(&blocks, &params, token, NIXL_TOKEN_MAX + 1, &req),
                NIXL_INPROGRESS);
     MPT_OK(nixl_notify(rank, TAG_TOKEN, token, strlen(token) + 1, MPT_PATIENCE));
@@ -210,6 +214,30 @@ static void prepared_stopped(pid_t pid, const char *token)
     MPT_OK(nixl_xfer_free(xfer));
 }
 
+/* The same of a durable put. Its file is looked up, and the token, before the owner is stopped. */
+static void durable_stopped(pid_t pid, const char *token)
+{
+    struct nixl_op op = op_grant(token);
+    unsigned char bytes[PUT], back[PUT];
+    struct nixl_req *req = NULL;
+    int status;
+
+    memset(bytes, 0x77, sizeof(bytes));
+    MPT_OK(nixl_get_x(2, file, 0, back, PUT, &op, NULL));
+    op.flags |= NIXL_OP_DURABLE;
+    mpt_bring(pid, SIGSTOP, "T");
+    op.timeout_ns = 20 * MPT_MS;
+    MPT_STATUS(nixl_put_x(2, file, 0, bytes, PUT, &op, NULL), NIXL_E_TIMEOUT);
+    op.timeout_ns = 0;
+    status = nixl_put_x(2, file, 0, bytes, PUT, &op, &req);
+    MPT_EQ(kill(pid, SIGCONT), 0);
+    MPT_STATUS(status, NIXL_INPROGRESS);
+    MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
+    MPT_OK(nixl_get(2, file, 0, back, sizeof(back)));
+    MPT_EQ(memcmp(back, bytes, sizeof(back)), 0);
+    wait_unused(token);
+}
+
 /* A flush waits for a get whose request was detached, from its first step to its last byte. */
 static void detach_get(const char *token, unsigned char *local)
 {
@@ -266,10 +294,27 @@ static void use_killed(pid_t pid, const char *token)
     }
 }
 
+static void name_file(void)
+{
+    const char *tmp = getenv("TMPDIR");
+
+    snprintf(path, sizeof(path), "%s/fault-grant", tmp != NULL ? tmp : "/tmp");
+}
+
+static void open_file(void)
+{
+    struct nixl_file_params params = NIXL_FILE_PARAMS_INIT;
+
+    params.flags = NIXL_FILE_CREATE;
+    params.nbytes = PUT;
+    MPT_OK(nixl_region_open_file("fault.file", path, &params, &file));
+    MPT_EQ(unlink(path), 0);
+}
+
 static void hold_out(unsigned char *buffer)
 {
-    char token[NIXL_TOKEN_MAX + 1];
-    struct nixl_req *req = lend(1, token), *none = NULL;
+    char token[NIXL_TOKEN_MAX + 1], of_file[NIXL_TOKEN_MAX + 1];
+    struct nixl_req *req = lend(1, region, NBYTES, token), *none = NULL;
     struct nixl_note note = hear(1, TAG_PID);
     struct nixl_op op;
     char local[64];
@@ -285,7 +330,7 @@ static void hold_out(unsigned char *buffer)
     MPT_OK(nixl_grant_revoke(token, MPT_PATIENCE));
     MPT_STATUS(nixl_req_wait(&req, MPT_PATIENCE), NIXL_E_CANCELED);
 
-    req = lend(1, token);
+    req = lend(1, region, NBYTES, token);
     (void)hear(1, TAG_PID);
     stop_inside(pid, token, &req);
     MPT_STATUS(nixl_grant_revoke(token, 0), NIXL_INPROGRESS);
@@ -294,6 +339,8 @@ static void hold_out(unsigned char *buffer)
 
     note = hear(2, TAG_TOKEN);
     memcpy(token, note.payload, note.nbytes);
+    note = hear(2, TAG_TOKEN);
+    memcpy(of_file, note.payload, note.nbytes);
     op = op_grant(token);
     MPT_OK(nixl_get_x(2, region, 0, local, sizeof(local), &op, NULL));
     note = hear(2, TAG_PID);
@@ -301,6 +348,7 @@ static void hold_out(unsigned char *buffer)
     close_stopped(pid, token);
     use_stopped(pid, token);
     prepared_stopped(pid, token);
+    durable_stopped(pid, of_file);
     detach_get(token, buffer);
     notify_behind(pid, token);
     use_killed(pid, token);
@@ -339,7 +387,9 @@ int main(void)
     mpt_start();
     MPT_OK(nixl_init(NULL));
     MPT_OK(nixl_region_alloc("fault.grant", NBYTES, NULL, &region));
+    name_file();
     if (nixl_rank() == 0) {
+        MPT_OK(nixl_region_open("fault.file", &file));
         hold_out(local);
         mpt_finalize();
         return mpt_passed();
@@ -348,7 +398,9 @@ int main(void)
         read_on(local);
         read_on(local); /* and dies */
     }
-    (void)lend(0, token);
+    open_file();
+    (void)lend(0, region, NBYTES, token);
+    (void)lend(0, file, PUT, token);
     pid = getpid();
     MPT_OK(nixl_notify(0, TAG_PID, &pid, sizeof(pid), MPT_PATIENCE));
     (void)hear(0, TAG_TOKEN);
