@@ -66,7 +66,7 @@ check: a b
 a b:
 	@printf 'PASS: $@ 1 - one, '; timeout 20 ./meet $@; echo two
 list-tests:
-	@printf '%s\n' a test/net/b c.sh d.mp test/check-install.sh e.sh f.mp
+	@printf '%s\n' a test/net/b c.sh d.mp test/check-install.sh e.sh f.mp test/check-man.sh test/check-python.sh test/net/hosts.mp
 .PHONY: a b
 TEXT
 cat >"$scratch/meet" <<'TEXT'
@@ -75,9 +75,9 @@ if [ "$1" = a ]; then echo a >a && read -r line <b; else read -r line <a && echo
 TEXT
 chmod +x "$scratch/meet"
 verdict "$("$src/test/run-check.sh" "$scratch" >"$scratch/out" || echo "code $?"
-    for line in 'PASS: a 1 - one, two' 'PASS: b 1 - one, two' 'test/check-install.sh c.sh d.mp e.sh test/net/b f.mp   a'; do
+    for line in 'PASS: a 1 - one, two' 'PASS: b 1 - one, two' 'test/check-install.sh c.sh d.mp test/check-python.sh test/net/hosts.mp test/check-man.sh test/net/b e.sh  f.mp   a'; do
         grep -qxF "$line" "$scratch/out" || cat "$scratch/out"
-    done)" "lines of tests that run at a time are whole; tests that wait run beside others, one alone runs first"
+    done)" "lines of tests that run at a time are whole; tests that wait run beside others, long ones before short ones, one alone runs first"
 
 cat >"$scratch/log" <<'TEXT'
 PASS: test/conformance/a.mp 1 - conformance np=1 shm: put: one (1 ms)
