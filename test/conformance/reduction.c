@@ -377,8 +377,9 @@ static void reduce_elements(int kind, size_t count, bool in_place)
 }
 
 /*
- * Also of sizes that no buffer of the library is a multiple of. Each with a few elements; with just
- * below 2 MiB of them by all kinds, or by one that is drawn if rounds are few.
+ * Also of sizes that no buffer of the library is a multiple of. Each with a few elements for each
+ * member, of the largest with two if rounds are few, for their bytes dominate then; with just below
+ * 2 MiB of them by all kinds, or by one that is drawn if rounds are few.
  */
 static void elements_of_any_size_are_combined(void)
 {
@@ -387,10 +388,11 @@ static void elements_of_any_size_are_combined(void)
     conf_need_world();
     for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
         int drawn = (int)(mpt_random(&conf_seed) % 5);
+        size_t n_each = widths[i] < 100000 || conf.scale >= 5 ? 5 : 2;
 
         width = widths[i];
         for (int kind = 0; kind < 5; kind++) {
-            reduce_elements(kind, (size_t)conf.size * 5, i % 2 == 0);
+            reduce_elements(kind, (size_t)conf.size * n_each, i % 2 == 0);
             if (kind == drawn || conf.scale >= 5) {
                 reduce_elements(kind, (2ul << 20) / width, i % 2 != 0);
             }
