@@ -211,6 +211,9 @@ void sample_lanes(struct bench *bench, const struct bench_lane *lanes, int n_lan
 
 void sample_stats(double *samples_ns, long n_samples, struct bench_stats *stats_p);
 
+/* Of a test that takes so many samples by itself: these, or the fewer that --iters asks for. */
+int sample_turns(const struct bench *bench, int own);
+
 /*
  * One way of a flag between ranks 0 and 1, now. Collective over them; 0 with one rank, and with
  * more ranks than cores.

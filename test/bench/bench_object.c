@@ -151,7 +151,9 @@ static int object_compare(const void *a, const void *b)
 static void object_report(struct object_bench *objects, const char *what, uint64_t nbytes,
                           double *turns, double *curls, int n_curls)
 {
-    qsort(turns, N_TURNS, sizeof(*turns), object_compare);
+    const int n_turns = sample_turns(objects->bench, N_TURNS);
+
+    qsort(turns, (size_t)n_turns, sizeof(*turns), object_compare);
     if (n_curls > 0) {
         qsort(curls, (size_t)n_curls, sizeof(*curls), object_compare);
     }
@@ -160,9 +162,9 @@ static void object_report(struct object_bench *objects, const char *what, uint64
                                                    .nbytes = nbytes,
                                                    .has_nbytes = true,
                                                    .unit = "ns",
-                                                   .value = turns[N_TURNS / 2],
+                                                   .value = turns[n_turns / 2],
                                                    .min = turns[0],
-                                                   .p99 = turns[N_TURNS - 1],
+                                                   .p99 = turns[n_turns - 1],
                                                    .bytes_per_op = (double)nbytes,
                                                    .limit_name = n_curls > 0 ? "curl" : NULL,
                                                    .limit = n_curls > 0 ? curls[n_curls / 2] : 0,
@@ -175,7 +177,7 @@ static void object_run(struct object_bench *objects)
     char what[64];
     int n_curls = 0;
 
-    for (int i = 0; i < N_TURNS; i++) {
+    for (int i = 0; i < sample_turns(objects->bench, N_TURNS); i++) {
         turns[i] = object_turn(objects);
         curls[n_curls] = curl_turn(objects);
         n_curls += curls[n_curls] > 0;
@@ -241,7 +243,7 @@ static void object_in_parts(struct object_bench *objects)
     double puts[N_TURNS], gets[N_TURNS];
     int rank = objects->bench->rank;
 
-    for (int i = 0; i < N_TURNS; i++) {
+    for (int i = 0; i < sample_turns(objects->bench, N_TURNS); i++) {
         int64_t start = nxr_now_ns(), middle;
 
         bench_check(nixl_put(rank, region, 0, objects->memory, N_LARGE), "nixl_put");

@@ -138,9 +138,10 @@ static void reach_target(struct bench *bench, long n_ops, bool is_get, enum pass
 static void run_remote(struct bench *bench, bool is_get, struct bench_stats *stats)
 {
     static double samples[N_TARGETS][REMOTE_TURNS * REMOTE_OPS];
-    long n_ops = bench->nbytes > LARGE_NBYTES ? 1 : REMOTE_OPS;
+    int n_ops = bench->nbytes > LARGE_NBYTES ? 1 : sample_turns(bench, REMOTE_OPS);
+    int n_turns = sample_turns(bench, REMOTE_TURNS * n_ops) / n_ops;
 
-    for (int i = 0; i < N_TARGETS * REMOTE_TURNS; i++) {
+    for (int i = 0; i < N_TARGETS * n_turns; i++) {
         enum passive_target target = (enum passive_target)(i % N_TARGETS);
 
         bench->flag_seq++;
@@ -155,7 +156,7 @@ static void run_remote(struct bench *bench, bool is_get, struct bench_stats *sta
     }
     stage_barrier(bench);
     for (int i = 0; bench->rank == 0 && i < N_TARGETS; i++) {
-        sample_stats(samples[i], REMOTE_TURNS * n_ops, &stats[i]);
+        sample_stats(samples[i], n_turns * n_ops, &stats[i]);
     }
 }
 

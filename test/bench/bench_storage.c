@@ -108,11 +108,12 @@ static void report_case(struct storage *storage, struct storage_turn *turns,
                         struct storage_turn *fios, int n_fios)
 {
     const struct storage_case *how = storage->how;
-    const struct storage_turn *own = &turns[STORAGE_N_TURNS / 2];
+    const int n_turns = storage_n_turns(storage->bench);
+    const struct storage_turn *own = &turns[n_turns / 2];
     const struct storage_turn *fio = n_fios > 0 ? &fios[n_fios / 2] : own;
     char what[64], note[160];
 
-    qsort(turns, STORAGE_N_TURNS, sizeof(*turns), compare_turns);
+    qsort(turns, (size_t)n_turns, sizeof(*turns), compare_turns);
     qsort(fios, (size_t)n_fios, sizeof(*fios), compare_turns);
     snprintf(what, sizeof(what), "%s (%d under way)", how->name, storage->load.depth);
     snprintf(note, sizeof(note), "%.3f s of processors per GiB", own->cpu);
@@ -126,7 +127,7 @@ static void report_case(struct storage *storage, struct storage_turn *turns,
                                                    .unit = "ns",
                                                    .value = own->op_ns,
                                                    .min = turns[0].op_ns,
-                                                   .p99 = turns[STORAGE_N_TURNS - 1].op_ns,
+                                                   .p99 = turns[n_turns - 1].op_ns,
                                                    .bytes_per_op = (double)how->nbytes,
                                                    .limit_name = n_fios > 0 ? "fio" : NULL,
                                                    .limit = n_fios > 0 ? fio->op_ns : 0,
@@ -139,7 +140,7 @@ static void run_case(struct storage *storage)
     struct storage_turn turns[STORAGE_N_TURNS], fios[STORAGE_N_TURNS];
     int n_fios = 0;
 
-    for (int i = 0; i < STORAGE_N_TURNS; i++) {
+    for (int i = 0; i < storage_n_turns(storage->bench); i++) {
         turns[i] = storage_load_turn(&storage->load);
         n_fios += turn_of_fio(storage, &fios[n_fios]);
     }
@@ -147,6 +148,11 @@ static void run_case(struct storage *storage)
 }
 
 /* ---- the test -------------------------------------------------------------------------------- */
+
+int storage_n_turns(const struct bench *bench)
+{
+    return sample_turns(bench, STORAGE_N_TURNS);
+}
 
 int64_t storage_turn_ns(const struct bench *bench)
 {

@@ -153,20 +153,21 @@ static double mb_s(const struct storage_peer *peer, double ns)
 static void report_peer(struct storage_peer *peer, double ns[N_LANES][STORAGE_N_TURNS], double *cpu)
 {
     const struct peer_case *how = peer->how;
+    const int n_turns = storage_n_turns(peer->bench);
     const bool has_network = peer->bench->wire != NULL;
     const bool has_goal = how->is_put && !how->is_random;
     double median[N_LANES], limit;
     char what[64], note[160];
 
     for (int i = 0; i < N_LANES; i++) {
-        qsort(ns[i], STORAGE_N_TURNS, sizeof(double), compare_ns);
-        median[i] = ns[i][STORAGE_N_TURNS / 2];
+        qsort(ns[i], (size_t)n_turns, sizeof(double), compare_ns);
+        median[i] = ns[i][n_turns / 2];
     }
     limit = median[LANE_FILE] > median[LANE_NETWORK] ? median[LANE_FILE] : median[LANE_NETWORK];
     snprintf(what, sizeof(what), "peer's file: %s (%d under way)", how->name, how->depth);
-    qsort(cpu, STORAGE_N_TURNS, sizeof(*cpu), compare_ns);
+    qsort(cpu, (size_t)n_turns, sizeof(*cpu), compare_ns);
     snprintf(note, sizeof(note), "%.2f s of processors per GiB; the file %.0f MB/s",
-             cpu[STORAGE_N_TURNS / 2], mb_s(peer, median[LANE_FILE]));
+             cpu[n_turns / 2], mb_s(peer, median[LANE_FILE]));
     if (has_network) {
         snprintf(note + strlen(note), sizeof(note) - strlen(note),
                  "; the network %.0f; block by block %.0f", mb_s(peer, median[LANE_NETWORK]),
@@ -180,7 +181,7 @@ static void report_peer(struct storage_peer *peer, double ns[N_LANES][STORAGE_N_
                                    .unit = "ns",
                                    .value = median[LANE_NIXLRUN],
                                    .min = ns[LANE_NIXLRUN][0],
-                                   .p99 = ns[LANE_NIXLRUN][STORAGE_N_TURNS - 1],
+                                   .p99 = ns[LANE_NIXLRUN][n_turns - 1],
                                    .bytes_per_op = (double)how->nbytes,
                                    .limit_name = has_network ? "slower of both" : "file",
                                    .limit = limit,
@@ -192,7 +193,7 @@ static void run_peer_case(struct storage_peer *peer)
 {
     double ns[N_LANES][STORAGE_N_TURNS] = {{0}}, cpu[STORAGE_N_TURNS];
 
-    for (int i = 0; i < STORAGE_N_TURNS; i++) {
+    for (int i = 0; i < storage_n_turns(peer->bench); i++) {
         double since = storage_cpu_seconds();
         uint64_t n_ops, n_own;
 

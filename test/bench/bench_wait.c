@@ -100,7 +100,7 @@ static void run_wakes(struct bench *bench, const enum wake *kinds, int n_kinds,
                       struct bench_stats *stats)
 {
     static double samples[N_WAKES][WAKE_TURNS];
-    const int n_samples = n_kinds * WAKE_TURNS;
+    const int n_turns = sample_turns(bench, WAKE_TURNS), n_samples = n_kinds * n_turns;
     struct nixl_note note;
     uint64_t turn = 0;
 
@@ -122,7 +122,7 @@ static void run_wakes(struct bench *bench, const enum wake *kinds, int n_kinds,
     }
     stage_barrier(bench);
     for (int i = 0; i < n_kinds; i++) {
-        sample_stats(samples[i], WAKE_TURNS, &stats[i]);
+        sample_stats(samples[i], n_turns, &stats[i]);
     }
 }
 
@@ -153,9 +153,10 @@ static void wake_and_hear(struct bench *bench)
 static void run_remote_wakes(struct bench *bench, struct bench_stats *stats)
 {
     static double samples[N_WAKES][WAKE_TURNS];
+    const int n_turns = sample_turns(bench, WAKE_TURNS);
 
     stage_barrier(bench);
-    for (int i = 0; i < N_WAKES * WAKE_TURNS; i++) {
+    for (int i = 0; i < N_WAKES * n_turns; i++) {
         int64_t start = nxr_now_ns();
 
         while (bench->rank == 0 && nxr_now_ns() - start < SLEEPY_NS) {
@@ -170,7 +171,7 @@ static void run_remote_wakes(struct bench *bench, struct bench_stats *stats)
     }
     stage_barrier(bench);
     for (int i = 0; i < N_WAKES; i++) {
-        sample_stats(samples[i], WAKE_TURNS, &stats[i]);
+        sample_stats(samples[i], n_turns, &stats[i]);
     }
 }
 

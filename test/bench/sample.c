@@ -85,6 +85,13 @@ static double quantile(const double *sorted_ns, long n_samples, double share)
     return sorted_ns[(long)ceil((double)n_samples * share) - 1];
 }
 
+int sample_turns(const struct bench *bench, int own)
+{
+    long asked = bench->options.n_samples;
+
+    return asked > 0 && asked < own ? (int)asked : own;
+}
+
 void sample_stats(double *samples_ns, long n_samples, struct bench_stats *stats_p)
 {
     /* The ranks of an interval for the median, by the normal approximation of the binomial. */

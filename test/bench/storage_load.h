@@ -62,7 +62,8 @@ double storage_cpu_seconds(void);
 
 struct bench;
 
-/* Of a turn. */
+/* How many turns a row has, STORAGE_N_TURNS at most, and how long one is. */
+int storage_n_turns(const struct bench *bench);
 int64_t storage_turn_ns(const struct bench *bench);
 bool storage_is_asked_for(const struct bench *bench, uint64_t nbytes);
 

@@ -191,10 +191,10 @@ result $? "has the share of an event" "$work/out"
 gives 2 "a trace of two ranks" -np 2 "$bench" trace
 gives 2 "a place that is no etcd" -np 1 "$bench" attach --etcd file:/tmp
 has "$work/err" "--etcd is 'file:/tmp'; allowed: etcd://" "is refused"
-gives 0 "storage" -np 1 "$bench" storage --sizes 64K --csv
+gives 0 "storage" -np 1 "$bench" storage --sizes 64K --iters 1 --csv
 [ "$(awk -F, '$1 == "storage" && /(read|write) at random/ && $8 > 0 && NF == 26' "$work/out" | wc -l)" = 6 ]
 result $? "storage reads and writes at each depth" "$work/out"
-gives 0 "storage of a peer" -np 2 "$bench" storage --sizes 64K --csv
+gives 0 "storage of a peer" -np 2 "$bench" storage --sizes 64K --iters 1 --csv
 [ "$(awk -F, '$1 == "storage" && /file: (put|get) at random/ && $8 > 0 && $13 == "file" && NF == 26' "$work/out" | wc -l)" = 2 ]
 result $? "puts into and gets from a peer's file" "$work/out"
 gives 1 "objects without a store" -np 1 "$bench" objects
@@ -202,7 +202,7 @@ has "$work/err" "objects needs --object URL" "is refused"
 if [ -x "${S3_TEST_PYTHON:-$top_builddir/python}/bin/moto_server" ] &&
     [ -e "$top_builddir/storage/s3/.libs/nixlrun_s3.so" ]; then
     # shellcheck disable=SC2016  # the inner shell's
-    "$top_srcdir/test/storage/with-s3" moto sh -c '"$1" -np 1 "$2" objects --object "$OBJECT_URL" --csv' \
+    "$top_srcdir/test/storage/with-s3" moto sh -c '"$1" -np 1 "$2" objects --object "$OBJECT_URL" --iters 1 --csv' \
         objects "$nixlrun" "$bench" >"$work/out" 2>"$work/err"
     [ "$(awk -F, '$1 == "objects" && $8 > 0' "$work/out" | wc -l)" = 7 ]
     result $? "objects are put and got" "$work/out" "$work/err"
@@ -228,8 +228,11 @@ tunes 2 "^nixl_bench tune: unknown option '--frob'" "tune has options of its own
 tunes 1 "^nixl_bench tune: a job with cells_up_to=[0-9]+ failed" "tune hears of a failed job" \
     --rounds 1 "$nixlrun" -np 0
 tunes 0 "^Usage: nixl_bench tune" "tune --help" --help
+# Every job that it starts, each with one sample of a row.
+printf '#!/bin/sh\nexec "%s" -np 2 "$@" --iters 1\n' "$nixlrun" >"$work/short"
+chmod +x "$work/short"
 tunes 0 "^cells_up_to: 32768 1.00, 2048 [0-9.]+," "tune measures every value" --rounds 1 \
-    --output "$work/table" "$nixlrun" -np 2
+    --output "$work/table" "$work/short"
 [ "$(grep -Ec '^(# )?[a-z_]+(=[0-9]+|: no value is faster)' "$work/table")" -ge 8 ] &&
     grep -qx 'ranks 2' "$work/table"
 result $? "tune writes a section" "$work/table"

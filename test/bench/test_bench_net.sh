@@ -33,7 +33,7 @@ for network in tcp ucx ofi; do
     [ "$rc" = 0 ] && grep -q '^notify from 1 sender ' "$work/out"
     result $? "$network: rate and idle" "$work/out" "$work/err"
 done
-on_both tcp storage --sizes 1M --csv
+on_both tcp storage --sizes 1M --iters 1 --csv
 [ "$rc" = 0 ] &&
     [ "$(awk -F, '/peer.s file: (put|get) in order/ && $8 > 0 && $13 == "slower of both" && $15 > 0' "$work/out" | wc -l)" = 2 ]
 result $? "a peer's file is held against the network and the file" "$work/out" "$work/err"
