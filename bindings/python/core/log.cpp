@@ -65,7 +65,7 @@ static nb::object log_wait()
     nb::list list;
 
     {
-        Unlocked unlocked;
+        nb::gil_scoped_release released; /* not Unlocked: no call that closing the job waits for */
         std::unique_lock<std::mutex> guard(lock);
         changed.wait(guard, [] { return is_stopped || !lines.empty(); });
         taken.swap(lines);

@@ -349,6 +349,16 @@ def test_log_lines_go_to_logging():
     assert done.returncode == 0 and "DEBUG nixlrun." in done.stdout, done.stdout
 
 
+def test_a_job_is_closed_while_the_log_has_no_lines():
+    done = script("""
+        import logging, nixlrun
+        nixlrun.log_to(logging.getLogger("nixlrun"))
+        nixlrun.Job().close()
+        print("closed")
+    """, nranks=1)
+    assert (done.returncode, done.stdout) == (0, "closed\n"), done.stdout
+
+
 def test_versions_that_differ_are_said():
     said = r"built for libnixlrun 1\.2\.3 and has loaded 0\.9\.0, /.*libnixlrun\.so"
     with pytest.warns(RuntimeWarning, match=said):
