@@ -245,19 +245,17 @@ void tell_whole_time(Detail *detail, int64_t timeout_ns, int64_t slice_ns);
 template <typename Call> int wait_in_slices(int64_t timeout_ns, Call call)
 {
     const int64_t most = slice_of_thread();
-    const int64_t begin = timeout_ns == NIXL_FOREVER || timeout_ns == 0 ? 0 : now_ns();
+    const int64_t begin = timeout_ns > most && timeout_ns != NIXL_FOREVER ? now_ns() : 0;
 
     for (;;) {
         int64_t left = timeout_ns;
-        int64_t slice;
+        int64_t slice = timeout_ns; /* of a short time: the whole, however little is left */
         int status;
 
-        if (timeout_ns != NIXL_FOREVER && timeout_ns != 0) {
-            left = timeout_ns - (now_ns() - begin);
-        }
-        if (timeout_ns <= most) {
-            slice = left;
-        } else {
+        if (timeout_ns > most) {
+            if (timeout_ns != NIXL_FOREVER) {
+                left = timeout_ns - (now_ns() - begin);
+            }
             /* The last slice is a whole one, whose length the text of the failure has. */
             slice = left > most && left < 2 * most ? left - most : most;
         }

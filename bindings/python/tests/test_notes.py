@@ -278,3 +278,15 @@ def test_queues_close_with_what_is_in_progress(job):
             call()
     with pytest.raises((TypeError, RuntimeError)):
         box.start_put(0, b"1", queue=5)
+
+
+@pytest.mark.ranks(1)
+def test_the_shortest_timeouts(job):
+    """Less time than a call takes to begin, as what is left of a deadline may be."""
+    word = job.region("word", 8).signal(0)
+    queue = job.queue()
+    for timeout in (1e-12, 1e-9, 1e-7):
+        for call in (job.recv, job.event, queue.drain, lambda timeout: word.wait(1, timeout=timeout),
+                     lambda timeout: job.open("nowhere").info(0, timeout=timeout)):
+            with pytest.raises(nixlrun.TimedOutError):
+                call(timeout=timeout)
