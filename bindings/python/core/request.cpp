@@ -456,9 +456,36 @@ static nb::object request_wait_any(nb::sequence requests, nb::handle timeout)
     return kept[index];
 }
 
+/* What the program gives as `data` often has the request in turn: only the collector frees both. */
+static int request_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    if (nb::inst_ready(self)) {
+        Request *request = nb::inst_ptr<Request>(self);
+
+        Py_VISIT(request->data.ptr());
+        Py_VISIT(request->make_team.ptr());
+    }
+    return 0;
+}
+
+static int request_clear(PyObject *self)
+{
+    nb::object data;
+
+    std::swap(nb::inst_ptr<Request>(self)->data, data); /* its end may call Python */
+    return 0;
+}
+
+static PyType_Slot request_slots[] = {
+    {Py_tp_traverse, (void *)request_traverse},
+    {Py_tp_clear, (void *)request_clear},
+    {0, nullptr},
+};
+
 void bind_request(nb::module_ &module)
 {
-    nb::class_<Request> type(module, "Request",
+    nb::class_<Request> type(module, "Request", nb::type_slots(request_slots),
                              R"(An operation that was started.
 
 It holds its buffers until it has ended, even if it is dropped. ``data`` is what the caller gave

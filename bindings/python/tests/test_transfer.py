@@ -284,3 +284,23 @@ def test_a_plan_of_millions_of_blocks_is_small(job):
         info = transfer.info()
         assert info.nblocks == layers * layer and info.memory_nbytes <= 1 << 16
     job.team().barrier()
+
+
+class Get:
+    """What a program keeps of an operation, as the data of its request."""
+
+    def __init__(self, box, queue):
+        self.buffer = bytearray(64)
+        self.request = box.start_get(0, self.buffer, queue=queue, data=self)
+
+
+@pytest.mark.ranks(1)
+def test_data_that_has_its_request_is_collected(job):
+    box = job.region("box", 64)
+    queue = job.queue()
+    refs = [weakref.ref(Get(box, queue)) for _ in range(3)]
+    for request in queue.drain(timeout=20).done:
+        assert request.data.request is request
+    del request
+    gc.collect()
+    assert [ref() for ref in refs] == [None] * 3
