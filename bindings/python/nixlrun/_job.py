@@ -96,7 +96,6 @@ class JobBase(_Base):
             _op_timeout() if isinstance(timeout, _core.Default) else timeout
         )  # fmt: skip
         self._failed = False
-        self._channels: list[Channel] = []
         _open_jobs.append(self)
 
     @property
@@ -169,9 +168,7 @@ class JobBase(_Base):
             InvalidArgumentError: the ends differ.
             NameInUseError.
         """
-        channel = Channel(self, name, peer, role, slot_nbytes, nslots)
-        self._channels.append(channel)
-        return channel
+        return Channel(self, name, peer, role, slot_nbytes, nslots)
 
     @property
     def incarnation(self) -> int:
@@ -301,7 +298,6 @@ class JobBase(_Base):
         if not (_core.is_forked() or (is_late and _core.finalize_late())):
             _core.finalize()
         self._regions.clear()
-        self._channels.clear()
 
     def _check_views(self) -> None:
         if _core.views() > 0:

@@ -217,6 +217,16 @@ def test_a_channel_carries_items_in_order(job):
             work.send(b"1")
 
 
+@pytest.mark.ranks(1)
+def test_channels_that_are_closed_are_freed(job):
+    refs = []
+    for _ in range(3):
+        with job.channel("c", None, 8, 1, role="consumer") as channel:
+            refs.append(weakref.ref(channel))
+        del channel
+    assert [ref() for ref in refs] == [None] * 3
+
+
 @pytest.mark.ranks(2)
 def test_a_channel_ends_with_its_producer(job):
     if job.rank == 0:
