@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import sys
 import threading
 
 from . import _core
@@ -24,7 +25,12 @@ def _run(logger: logging.Logger) -> None:
         if lines is None:
             return
         for level, subsystem, text in lines:
-            logger.getChild(subsystem).log(_LEVELS[level], "%s", text)
+            try:
+                logger.getChild(subsystem).log(_LEVELS[level], "%s", text)
+            except BaseException:  # of a filter or handler; later lines must have their chance
+                threading.excepthook(
+                    threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread()))
+                )
 
 
 def log_to(logger: Optional[logging.Logger]) -> None:
@@ -33,7 +39,7 @@ def log_to(logger: Optional[logging.Logger]) -> None:
     Each subsystem is a child of the logger, such as "nixlrun.shm". NIXLRUN_LOG decides which lines
     there are (by default warnings and errors), the logger which of them it passes on. A thread,
     which sleeps when there is nothing to log, takes them from a queue: the library never
-    waits for a handler.
+    waits for a handler. What a filter or handler raises goes to threading.excepthook.
     """
     global _thread
     if logger is not None and not hasattr(logger, "getChild"):

@@ -359,6 +359,30 @@ def test_a_job_is_closed_while_the_log_has_no_lines():
     assert (done.returncode, done.stdout) == (0, "closed\n"), done.stdout
 
 
+def test_a_handler_that_raises_ends_no_log():
+    done = script("""
+        import logging, nixlrun, threading
+
+        class Handler(logging.Handler):
+            def emit(self, record):
+                lines.append(record)
+                raise RuntimeError("on purpose")
+
+        lines = []
+        threading.excepthook = lambda args: print(args.exc_value, args.thread.name)
+        logger = logging.getLogger("nixlrun")
+        logger.setLevel(1)
+        logger.addHandler(Handler())
+        nixlrun.log_to(logger)
+        nixlrun.Job().close()
+        nixlrun.log_to(None)
+        print(len(lines), "lines")
+    """, nranks=1, options=["-x", "NIXLRUN_LOG=debug"])
+    said, (nlines, _) = done.stdout.splitlines()[:-1], done.stdout.splitlines()[-1].split()
+    assert done.returncode == 0 and int(nlines) > 1, done.stdout
+    assert said == ["on purpose nixlrun-log"] * int(nlines), done.stdout
+
+
 def test_versions_that_differ_are_said():
     said = r"built for libnixlrun 1\.2\.3 and has loaded 0\.9\.0, /.*libnixlrun\.so"
     with pytest.warns(RuntimeWarning, match=said):
