@@ -169,6 +169,7 @@ class Inbox:
     def _check_open(self) -> None:
         if self.pump.queue.is_closed:
             raise ClosedError("the job or context is closed")
+        self.pump.check_loop()
 
     def listen(self) -> Listener:
         """Take events from now on; the first listener gets those that came before."""

@@ -167,24 +167,34 @@ class Pump:
 
     def close(self) -> None:
         """End all that its tasks wait for. If the queue cannot be closed, they go on."""
-        was_paused, self.is_paused = self.is_paused, True
-        if not was_paused:
+        was_watched = not self.is_paused and not self._loop.is_closed()
+        if was_watched:
+            self.check_loop()
             self._loop.remove_reader(self._fd)
+        self.is_paused = True
         try:
             self.queue.close()
         except BaseException:
-            if not was_paused:
+            if was_watched:
                 self.resume()
             raise
         with _pumps_lock:
             _pumps.discard(self)
         for waiter in self._waiters:
-            if not waiter.done():
+            if not (waiter.done() or self._loop.is_closed()):
                 waiter.set_exception(ClosedError("the job or context was closed"))
 
     def is_of(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Whether that loop runs its tasks."""
         return self._loop is loop
+
+    def check_loop(self) -> None:
+        """What one loop waits for cannot be ended by another: its task would sleep on."""
+        if not self.is_of(asyncio.get_running_loop()):
+            raise RuntimeError(
+                "the job or context belongs to the event loop that has used it first; open a "
+                "context for each loop"
+            )
 
     def close_soon(self) -> None:
         """Close it from another thread."""

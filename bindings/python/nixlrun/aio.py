@@ -11,7 +11,8 @@
         await kv.signal(0).at_least(3)
 
 The event loop sleeps on the descriptor of a completion queue: no thread, and nothing is polled. It
-works with every loop that has add_reader(), such as uvloop's. Use a job in one loop only.
+works with every loop that has add_reader(), such as uvloop's. A job or context belongs to the loop
+that uses it first; another one gets RuntimeError, and may only close it, when that loop is closed.
 
 Canceling a task cancels its operation, and waits until no byte moves any more; asyncio.timeout()
 and asyncio.wait_for() are therefore the timeouts of all calls here. Channels have no descriptor:
@@ -612,6 +613,7 @@ class Context(ContextBase):
         if self._operations is None or self._operations.queue.is_closed:
             self._operations = Pump(Queue(self, reports_ended=False), _ended, False, self._spin)
         pump = self._operations
+        pump.check_loop()
         waiter = Waiter(loop=asyncio.get_running_loop())
         request = start(*args, **kwargs, queue=pump.queue, data=waiter)
         if not request.done and not (self._spin and pump.look(waiter)):

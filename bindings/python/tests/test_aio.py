@@ -404,3 +404,37 @@ async def test_spinning_leaves_the_loop_its_turns(job):
         counting.cancel()
         await (await spinning.team()).barrier()
         await box.close()
+
+
+@pytest.mark.ranks(1)
+def test_one_loop_uses_a_job():
+    """Another one is refused, and may close the job when the first is closed."""
+
+    async def main():
+        job = nixlrun.aio.Job()
+        box = job.region("box", 64)
+        tasks = [asyncio.ensure_future(job.recv(0, 9)),
+                 asyncio.ensure_future(box.signal(0).at_least(9))]
+        await box.put(0, b"first", 8)
+        await asyncio.sleep(0)
+        return job, box, tasks
+
+    async def other(job, box):
+        for call in (lambda: box.put(0, b"other", 8), lambda: job.recv(0)):
+            with pytest.raises(RuntimeError, match="event loop that has used it first"):
+                await asyncio.wait_for(call(), 20)
+
+    loop = asyncio.new_event_loop()
+    job, box, tasks = loop.run_until_complete(main())
+    asyncio.run(other(job, box))
+
+    async def close():
+        await job.close()
+
+    with pytest.raises(RuntimeError, match="event loop"):
+        asyncio.run(close())
+    for task in tasks:
+        task._log_destroy_pending = False  # of a loop that is closed with tasks
+    loop.close()
+    asyncio.run(asyncio.wait_for(close(), 20))
+    assert job.is_closed
