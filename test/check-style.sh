@@ -8,8 +8,12 @@ set -eu
 cd "$src"
 
 sources() { find include src storage transports launcher examples test -name '*.[ch]' | LC_ALL=C sort; }
+rust_sources() {
+    find bindings/rust -name target -prune -o -name '*.rs' ! -name bindings.rs -print | LC_ALL=C sort
+}
 texts() {
     sources
+    rust_sources
     find . -path ./build -prune -o -path ./.git -prune -o \( -name '*.sh' -o -name '*.mk' -o \
         -name '*.md' -o -name '*.[137]' -o -name '*.am' -o -name '*.ac' -o -name '*.py' -o \
         -name '*.ptx' \) -print |
@@ -31,9 +35,9 @@ functions() {
         }'
 }
 
-# files LIMIT: C files that have more lines.
+# files LIMIT: files of C and Rust that have more lines, but for what bindgen makes.
 files() {
-    sources | grep '\.c$' | xargs awk -v limit="$1" '
+    { sources | grep '\.c$'; rust_sources; } | xargs awk -v limit="$1" '
         FNR == 1 && last > limit { print name " has " last " lines" }
         { name = FILENAME; last = FNR }
         END { if (last > limit) { print name " has " last " lines" } }'
