@@ -6,7 +6,7 @@ rust_files = .gitignore Cargo.lock Cargo.toml README.md bindgen.sh rustfmt.toml 
 rust_sources = aio.rs buffer.rs channel.rs collective.rs context.rs directory.rs error.rs executor.rs file.rs flight.rs grant.rs inbox.rs \
 	job.rs lib.rs log.rs memory.rs note.rs object.rs op.rs pair.rs panics.rs prepared.rs put_get.rs queue.rs rank.rs region.rs registered.rs \
 	request.rs scope.rs signal.rs stats.rs team.rs time.rs transfer.rs view.rs
-rust_tests = awaits.rs files.rs life.rs main.rs memory.rs notes.rs objects.rs teams.rs transfers.rs words.rs
+rust_tests = awaits.rs drops.rs files.rs life.rs main.rs memory.rs notes.rs objects.rs teams.rs transfers.rs words.rs
 rust_examples = hello.rs queue.rs ring.rs
 EXTRA_DIST += $(rust_files:%=%D%/rust/%) $(rust_sources:%=%D%/rust/nixlrun/src/%) \
 	$(rust_tests:%=%D%/rust/nixlrun/tests/ranks/%) $(rust_examples:%=%D%/rust/nixlrun/examples/%)

@@ -2,12 +2,14 @@
 //! What drives a queue where no runtime does: one future in this thread, or a thread of its own.
 //! Both sleep in poll() on the descriptor of the queue and on one that wakes them.
 use crate::error::{Code, Error, Result};
+use crate::panics::Panics;
 use crate::queue::Queue;
 use std::future::Future;
 use std::io::{self, Read, Write};
 use std::os::raw::{c_int, c_short, c_ulong};
 use std::os::unix::io::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::task::{Context as Task, Poll, Wake, Waker};
@@ -145,17 +147,19 @@ impl Driver {
         Ok(Driver { bell, thread: Some(thread) })
     }
 
-    /// End the thread, and say what had ended it before, if anything has.
+    /// End the thread, and say what had ended it before, if anything has. A waker that panics does
+    /// not end it: that panic goes on here.
     pub fn stop(mut self) -> Result<()> {
-        self.join()
+        match self.join() {
+            Some(Err(panic)) => resume_unwind(panic),
+            Some(Ok(outcome)) => outcome,
+            None => Ok(()),
+        }
     }
 
-    fn join(&mut self) -> Result<()> {
+    fn join(&mut self) -> Option<thread::Result<Result<()>>> {
         self.bell.ring();
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(outcome)) => outcome,
-            _ => Ok(()),
-        }
+        self.thread.take().map(JoinHandle::join)
     }
 }
 
@@ -166,11 +170,17 @@ impl Drop for Driver {
 }
 
 fn drive(queue: &Queue, bell: &Bell) -> Result<()> {
+    let mut panics = Panics::default();
+
     while !bell.answer() {
-        queue.dispatch()?;
+        let mut dispatched = Ok(0);
+
+        panics.after(|| dispatched = queue.dispatch());
+        dispatched?;
         if queue.arm()? {
             sleep_on([queue.as_raw_fd(), bell.receiver.as_raw_fd()]).map_err(system)?;
         }
     }
+    panics.resume();
     Ok(())
 }

@@ -164,7 +164,7 @@ impl Wake for Token {
     }
 }
 
-fn run_elsewhere<F: Future>(future: F) -> F::Output {
+pub fn run_elsewhere<F: Future>(future: F) -> F::Output {
     let (sender, receiver) = sync_channel(1);
     let waker = Waker::from(Arc::new(Token(sender)));
     let mut task = Context::from_waker(&waker);

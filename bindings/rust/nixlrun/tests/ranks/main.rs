@@ -5,6 +5,7 @@ use std::env;
 use std::process::{Command, Output};
 
 mod awaits;
+mod drops;
 mod files;
 mod life;
 mod memory;
