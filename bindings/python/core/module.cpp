@@ -30,7 +30,10 @@ PyObject *nx::call_general(PyObject *general, PyObject *self, PyObject *const *a
     return PyObject_Vectorcall(general, all.data(), (size_t)nargs + 1, names);
 }
 
-NB_MODULE(_core, module)
+static bool is_loaded;
+
+/* Under a name of its own, since nanobind would start anew before a line of it runs. */
+NB_MODULE(_core_once, module)
 {
 #ifdef NB_FREE_THREADED
     nx::module_lock = nb::dict().release().ptr(); /* any object that nobody else locks */
@@ -55,4 +58,20 @@ NB_MODULE(_core, module)
     nx::bind_log(module);
     nx::bind_stats(module);
     nx::bind_storage(module);
+    is_loaded = true;
+}
+
+/*
+ * Types, and what the module knows of the job, are of the process. A second load, for another
+ * interpreter or after sys.modules was emptied, would take them from the first, which then crashes.
+ */
+extern "C" NB_EXPORT PyObject *PyInit__core(void)
+{
+    if (is_loaded) {
+        PyErr_SetString(
+            PyExc_ImportError,
+            "nixlrun is loaded already: a process can load it once, in one interpreter");
+        return nullptr;
+    }
+    return PyInit__core_once();
 }

@@ -383,6 +383,35 @@ def test_a_handler_that_raises_ends_no_log():
     assert said == ["on purpose nixlrun-log"] * int(nlines), done.stdout
 
 
+@pytest.mark.parametrize("how", ["in a subinterpreter", "anew"])
+def test_a_second_load_is_refused(how):
+    done = script(f"""
+        import nixlrun, sys
+        job = nixlrun.Job()
+        if "{how}" == "anew":
+            for name in [name for name in sys.modules if name.startswith("nixlrun")]:
+                del sys.modules[name]
+            try:
+                import nixlrun as again
+            except ImportError as error:
+                print(error)
+        else:
+            try:
+                import _interpreters as interpreters
+            except ImportError:
+                import _xxsubinterpreters as interpreters
+            other = interpreters.create()
+            refused = "try: import nixlrun\\nexcept ImportError as error: print(error, flush=True)"
+            interpreters.run_string(other, refused)
+            interpreters.destroy(other)
+        job.close()
+        print("closed")
+    """, nranks=1)
+    said, end = done.stdout.splitlines()
+    assert (done.returncode, end) == (0, "closed"), done.stdout
+    assert "loaded already" in said or "does not support loading in subinterpreters" in said
+
+
 def test_versions_that_differ_are_said():
     said = r"built for libnixlrun 1\.2\.3 and has loaded 0\.9\.0, /.*libnixlrun\.so"
     with pytest.warns(RuntimeWarning, match=said):
