@@ -264,6 +264,36 @@ static void queue_close(Queue &queue, nb::handle timeout)
     queue.cq = nullptr;
 }
 
+/* Not what is in progress, which holds memory until it has ended. */
+static int queue_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    if (nb::inst_ready(self)) {
+        Queue *queue = nb::inst_ptr<Queue>(self);
+
+        Py_VISIT(queue->context.ptr());
+        for (const nb::object &request : queue->ended) {
+            Py_VISIT(request.ptr());
+        }
+    }
+    return 0;
+}
+
+/* The context stays: its own dictionary is what refers to the queue. */
+static int queue_clear(PyObject *self)
+{
+    std::vector<nb::object> ended;
+
+    ended.swap(nb::inst_ptr<Queue>(self)->ended); /* giving up an object may call Python */
+    return 0;
+}
+
+static PyType_Slot queue_slots[] = {
+    {Py_tp_traverse, (void *)queue_traverse},
+    {Py_tp_clear, (void *)queue_clear},
+    {0, nullptr},
+};
+
 void bind_queue(nb::module_ &module)
 {
     nb::class_<Drained> drained(
@@ -272,7 +302,7 @@ void bind_queue(nb::module_ &module)
 
 False if all are empty.)");
     nb::class_<Queue> type(
-        module, "Queue",
+        module, "Queue", nb::type_slots(queue_slots),
         R"(A completion queue; made by Job.queue(). One thread at a time takes from it.
 
 It reports the requests that were started with it, and, if it was opened so, the notifications and

@@ -314,3 +314,12 @@ def test_data_that_has_its_request_is_collected(job):
     del request
     gc.collect()
     assert [ref() for ref in refs] == [None] * 3
+    kept = Get(box, queue)
+    kept.queue, kept.region, kept.context = queue, box, job.context("c")
+    kept.context.kept = kept.context.queue()
+    ref, context = weakref.ref(kept), weakref.ref(kept.context)
+    kept.context.kept.close()
+    kept.context.close()
+    del kept, queue  # whose end was not drained
+    gc.collect()
+    assert (ref(), context()) == (None, None)
