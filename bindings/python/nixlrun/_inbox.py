@@ -12,12 +12,21 @@ from . import _core
 from ._core import Drained, Event, Note, Queue
 from ._errors import ClosedError, LimitError, PeerLostError
 from ._pump import Pump, Waiter
+from ._types import as_index
 
 if TYPE_CHECKING:
     from ._context import ContextBase
     from ._types import Int
 
 MAX_UNMATCHED = 65536  # notifications that nobody has asked for; then senders wait
+_ALL = 2**64 - 1
+
+
+def _bits(value: Int, name: str) -> int:
+    number = as_index(value, name)
+    if not 0 <= number <= _ALL:
+        raise ValueError(f"{name} is {number}; allowed: 0 to 2**64 - 1")
+    return number
 
 
 class Receiver:
@@ -27,9 +36,9 @@ class Receiver:
     waiter: Waiter
 
     def __init__(self, rank: Optional[Int], tag: Optional[Int], mask: Optional[Int]) -> None:
-        self.rank = None if rank is None else int(rank)
-        self._tag = 0 if tag is None else int(tag)
-        self._mask = 0 if tag is None else 2**64 - 1 if mask is None else int(mask)
+        self.rank = None if rank is None else as_index(rank, "rank")
+        self._tag = 0 if tag is None else _bits(tag, "tag")
+        self._mask = 0 if tag is None else _ALL if mask is None else _bits(mask, "mask")
 
     def matches(self, rank: int, tag: int) -> bool:
         return (self.rank is None or self.rank == rank) and (tag ^ self._tag) & self._mask == 0

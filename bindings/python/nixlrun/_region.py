@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from . import _core
 from ._core import DEFAULT, Request
-from ._types import ObjectInfo, RegionInfo
+from ._types import ObjectInfo, RegionInfo, as_index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ class SignalBase:
 
     def __init__(self, region: _core.RegionBase, offset: Int = 0) -> None:
         self.region = region
-        self.offset = int(offset)
+        self.offset = as_index(offset, "offset")
         if self.offset % 8 != 0:
             raise ValueError(f"offset is {offset}; allowed: multiples of 8")
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Sequence
 
@@ -57,6 +58,14 @@ __all__ = [
     "Times",
     "TransferInfo",
 ]
+
+
+def as_index(value: Int, name: str) -> int:
+    """An argument that is an integer, as the extension module reads it."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}") from None
 
 
 ALL_EXTENTS = 2**32 - 1

@@ -438,3 +438,16 @@ def test_one_loop_uses_a_job():
     loop.close()
     asyncio.run(asyncio.wait_for(close(), 20))
     assert job.is_closed
+
+
+@pytest.mark.ranks(1)
+async def test_what_no_notification_matches_is_refused(job):
+    for arguments, kind, text in (((0, -1), ValueError, "tag is -1"),
+                                  ((0, 2**64), ValueError, "tag is 18446744073709551616"),
+                                  ((0, 1, -1), ValueError, "mask is -1"),
+                                  ((0, 1.5), TypeError, "tag must be an int, not float"),
+                                  (("0",), TypeError, "rank must be an int, not str")):
+        with pytest.raises(kind, match=text):
+            await asyncio.wait_for(job.recv(*arguments), 20)
+        with pytest.raises(kind, match=text):
+            await asyncio.wait_for(job.notes(*arguments).__anext__(), 20)

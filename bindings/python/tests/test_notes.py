@@ -125,6 +125,14 @@ def test_deaths_are_events_and_errors(job):
     assert job.try_event() is None
 
 
+@pytest.mark.ranks(1)
+def test_the_word_of_a_signal_is_an_integer(job):
+    box = job.region("box", 64)
+    for offset in (8.5, 8.0, "8"):
+        with pytest.raises(TypeError, match="offset must be an int, not"):
+            box.signal(offset)
+
+
 @pytest.mark.ranks(2)
 def test_signals(job):
     box = job.region("box", 64)
