@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Optional
 
 from . import _core
 from ._core import Drained, Event, Note, Queue
-from ._errors import ClosedError, LimitError, PeerLostError
+from ._errors import ClosedError, Error, LimitError, PeerLostError
 from ._pump import Pump, Waiter
 from ._types import as_index
 
@@ -27,6 +28,14 @@ def _bits(value: Int, name: str) -> int:
     if not 0 <= number <= _ALL:
         raise ValueError(f"{name} is {number}; allowed: 0 to 2**64 - 1")
     return number
+
+
+def _is_back(rank: int) -> bool:
+    """Whether a rank was readmitted before an inbox came to the event of its end."""
+    try:
+        return _core.peer_state(rank) == "alive"
+    except Error:  # a number that was detached
+        return False
 
 
 class Receiver:
@@ -64,10 +73,11 @@ class Inbox:
         self._receivers: list[Receiver] = []
         self._kept: deque[Note] = deque()
         self._gone: dict[int, str] = {}
-        inboxes.add(self)
         self._listeners: list[Listener] = []
         self._early: deque[Event] = deque()
         self.pump = Pump(Queue(context, notes=True, events=True), self._take, True, spin)
+        with _inboxes_lock:
+            _inboxes.add(self)
 
     def _take(self, drained: Drained, woken: list[Waiter]) -> bool:
         events: list[Event] = []
@@ -113,7 +123,7 @@ class Inbox:
             self._kept.appendleft(self._kept.pop())
 
     def _tell(self, event: Event) -> None:
-        if event.type in ("peer_lost", "peer_left"):
+        if event.type in ("peer_lost", "peer_left") and not _is_back(event.rank):
             self.mark_gone(event.rank, event.type)
         for listener in self._listeners:
             listener.events.append(event)
@@ -148,16 +158,26 @@ class Inbox:
                 return note
         return None
 
+    def _notice_end(self, rank: int) -> None:
+        """Of a rank that had ended before the inbox was opened; no event tells it."""
+        if rank in self._gone or _core.peer_state(rank) == "alive":  # raises if there is none
+            return
+        self.pump.take_all()  # what it had sent comes before its end
+        state = _core.peer_state(rank)
+        if not (self.pump.is_paused or state == "alive"):
+            self._gone.setdefault(rank, "peer_lost" if state == "lost" else "peer_left")
+
     async def receive(self, receiver: Receiver) -> Note:
         """The oldest notification that matches."""
         self._check_open()
         note = self._take_kept(receiver)
+        if note is None and receiver.rank is not None:
+            self._notice_end(receiver.rank)
+            note = self._take_kept(receiver)
         if note is not None:
             return note
         if receiver.rank is not None and receiver.rank in self._gone:
             raise self._lost(receiver.rank)
-        if receiver.rank is not None:
-            _core.peer_state(receiver.rank)  # raises if there is no such rank
         if self.pump.is_paused:
             raise self._too_many()
         receiver.waiter = waiter = Waiter(loop=asyncio.get_running_loop())
@@ -205,4 +225,11 @@ _GONE = {
     "peer_left": "has left, and all that it had sent was received",
     "detached": "was detached by this process",
 }
-inboxes: weakref.WeakSet[Inbox] = weakref.WeakSet()
+_inboxes: weakref.WeakSet[Inbox] = weakref.WeakSet()
+_inboxes_lock = threading.Lock()
+
+
+def open_inboxes() -> list[Inbox]:
+    """Those of all loops, in whatever threads."""
+    with _inboxes_lock:
+        return [inbox for inbox in _inboxes if not inbox.pump.queue.is_closed]

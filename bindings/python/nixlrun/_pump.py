@@ -130,6 +130,18 @@ class Pump:
                 waiter.wake_soon()
             self._arm()
 
+    def take_all(self) -> None:
+        """Take what is there, and wake those who wait for it in the next turn of the loop."""
+        while not self.is_paused:
+            drained = self.queue.drain()
+            if not drained:
+                return
+            woken: list[Waiter] = []
+            if not self._take(drained, woken):
+                self._pause()
+            for waiter in woken:
+                waiter.wake_soon()
+
     def look(self, waiter: Waiter) -> bool:
         """Spin before a task sleeps: whether what it waits for has come meanwhile.
 
@@ -195,6 +207,18 @@ class Pump:
                 "the job or context belongs to the event loop that has used it first; open a "
                 "context for each loop"
             )
+
+    def make(self, call: Callable[..., object], *arguments: Any) -> None:
+        """Make a call that ends what its tasks wait for: at once in its loop, soon from others."""
+        try:
+            is_own = self.is_of(asyncio.get_running_loop())
+        except RuntimeError:  # none runs
+            is_own = False
+        if is_own:
+            call(*arguments)
+            return
+        with contextlib.suppress(RuntimeError):  # its loop has been closed
+            self._loop.call_soon_threadsafe(call, *arguments)
 
     def close_soon(self) -> None:
         """Close it from another thread."""

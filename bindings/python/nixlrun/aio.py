@@ -32,7 +32,7 @@ from ._context import ContextBase
 from ._core import DEFAULT, Drained, Event, Note, Queue, Request
 from ._errors import AgainError, ClosedError, TimedOutError
 from ._grant import Grant, GrantInfo, grant_info, grant_renew
-from ._inbox import MAX_UNMATCHED, Inbox, Receiver, inboxes
+from ._inbox import MAX_UNMATCHED, Inbox, Receiver, open_inboxes
 from ._job import JobBase, Rank, is_failure, warn_of_views, when_closed, with_job
 from ._pump import (
     MAX_SPIN,
@@ -668,8 +668,8 @@ class Job(_JobContext):
     def readmit(self, rank: Int, incarnation: Int) -> None:
         """Readmit a rank that nixlrun has started again; see nixlrun.Job.readmit()."""
         super().readmit(rank, incarnation)
-        for inbox in inboxes:
-            inbox.mark_back(int(rank))
+        for inbox in open_inboxes():
+            inbox.pump.make(inbox.mark_back, int(rank))
 
     async def published(self, where: str, timeout: Timeout = DEFAULT) -> list[tuple[str, int, str]]:
         """The names that are published there; see nixlrun.Job.published(). Made in a thread."""
@@ -712,8 +712,8 @@ class Job(_JobContext):
             )
         finally:
             if is_attached:
-                for inbox in inboxes:
-                    inbox.mark_gone(int(rank), "detached")
+                for inbox in open_inboxes():
+                    inbox.pump.make(inbox.mark_gone, int(rank), "detached")
 
     async def close(self) -> None:
         """Leave the job: cancel what is awaited, and wait for the other living ranks.

@@ -249,7 +249,7 @@ async def test_what_waits_in_a_thread_ends_with_its_task(job):
     await team.barrier()
 
 
-@pytest.mark.ranks(2, options=["--on-failure", "continue"], rc=137)
+@pytest.mark.ranks(2, options=["--on-failure", "continue"], rc=137, says="all was noticed")
 async def test_a_death_wakes_who_waits(job):
     box = job.region("box", 64)
     await (await job.team()).barrier()
@@ -268,6 +268,10 @@ async def test_a_death_wakes_who_waits(job):
     async for event in job.events():
         assert (event.type, event.rank) == ("peer_lost", 1)
         break
+    late = nixlrun.aio.Context("late")  # which gets no event of it
+    with pytest.raises(nixlrun.PeerLostError):
+        await asyncio.wait_for(late.recv(1), 20)
+    print("all was noticed")
 
 
 @pytest.mark.ranks(2)

@@ -180,6 +180,47 @@ def test_asyncio(processes):
     output(server)
 
 
+def test_a_detach_ends_what_waits_in_loops_of_other_threads(processes):
+    server = processes.start("""
+    with nixlrun.Job() as job:
+        job.publish(where, "server")
+        job.detach(event(job, "peer_left").rank)
+    """)
+    worker = processes.start("""
+    async def main():
+        async with nixlrun.aio.Job() as job:
+            server = await job.attach(where, "server", timeout=20)
+            waits = threading.Event()
+
+            async def recv():
+                context = nixlrun.aio.Context("other")
+                waiting = asyncio.ensure_future(context.recv(server))
+                await asyncio.sleep(0)
+                waits.set()
+                try:
+                    await waiting
+                except nixlrun.PeerLostError as error:
+                    print(error)
+                await context.close()
+
+            # With debug=True, asyncio raises if another thread ends what the loop waits for.
+            thread = threading.Thread(target=lambda: asyncio.run(recv(), debug=True))
+            thread.start()
+            await asyncio.to_thread(waits.wait)
+            await job.detach(server)
+            await asyncio.to_thread(thread.join)
+            late = nixlrun.aio.Context("late")
+            try:
+                await asyncio.wait_for(late.recv(server), 20)
+            except nixlrun.PeerLostError:
+                print("late")
+            await late.close()
+    asyncio.run(asyncio.wait_for(main(), 30))
+    """)
+    assert output(worker).endswith("late\n")
+    output(server)
+
+
 def test_a_killed_worker_is_lost(processes):
     server = processes.start("""
     with nixlrun.Job() as job:

@@ -119,6 +119,42 @@ def test_a_rank_that_was_started_again_is_readmitted():
     assert "lost\n" in done.stdout and "b'new!'\n" in done.stdout, done.stdout
 
 
+def test_a_rank_that_is_back_before_its_death_was_noticed_is_alive():
+    done = script(
+        """
+        import asyncio, nixlrun.aio
+
+        async def main():
+            async with nixlrun.aio.Job() as job:
+                if job.rank == 1:
+                    if job.incarnation == 0:
+                        await job.recv(0, tag=1)
+                        nixlrun.Rank(1).kill()
+                    await job.recv(0, tag=2)
+                    await job.notify(0, 3)
+                    return
+                other = asyncio.ensure_future(job.recv(0, tag=99))
+                await asyncio.sleep(0)  # the job notices events when the loop has its turn
+                with nixlrun.Context("blocking") as events:
+                    await job.notify(1, 1)
+                    while (event := events.event(timeout=30)).type != "peer_joined":
+                        pass
+                job.readmit(1, event.incarnation)
+                await job.notify(1, 2)
+                for context in job, nixlrun.aio.Context("late"):
+                    try:
+                        await asyncio.wait_for(context.recv(1, tag=4), 0.1)
+                    except asyncio.TimeoutError:
+                        print("alive")
+                other.cancel()
+
+        asyncio.run(asyncio.wait_for(main(), 40))
+        """,
+        options=("--on-failure", "restart=1"),
+    )
+    assert done.returncode == 0 and done.stdout.count("alive\n") == 2, done.stdout
+
+
 @pytest.mark.parametrize("body", ["raise RuntimeError('on purpose')", "sys.exit(3)"])
 def test_a_rank_that_fails_ends_the_job(body):
     done = script(f"""
