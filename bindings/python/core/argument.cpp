@@ -21,11 +21,13 @@ static std::string text_of(nb::handle value)
 /* An int, or TypeError. */
 static nb::object read_index(nb::handle value, const char *name)
 {
+    if (!PyIndex_Check(value.ptr())) {
+        fail_type(std::string(name) + " must be an int, not " + type_text(value));
+    }
     PyObject *index = PyNumber_Index(value.ptr());
 
     if (index == nullptr) {
-        PyErr_Clear();
-        fail_type(std::string(name) + " must be an int, not " + type_text(value));
+        throw nb::python_error(); /* of its __index__() */
     }
     return nb::steal(index);
 }
@@ -90,6 +92,9 @@ int64_t read_timeout_slow(nb::handle value)
     }
     seconds = PyFloat_AsDouble(value.ptr());
     if (seconds == -1 && PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_TypeError)) {
+            throw nb::python_error(); /* too large, or of its __float__() */
+        }
         PyErr_Clear();
         fail_type(std::string("timeout must be seconds, None or DEFAULT, not ") + type_text(value));
     }

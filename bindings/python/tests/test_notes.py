@@ -125,6 +125,25 @@ def test_deaths_are_events_and_errors(job):
     assert job.try_event() is None
 
 
+class Raises:
+    def __index__(self):
+        raise LookupError("on purpose")
+
+    __float__ = __index__
+
+
+@pytest.mark.ranks(1)
+def test_what_an_argument_raises_is_raised(job):
+    with pytest.raises(LookupError, match="on purpose"):
+        job.notify(0, Raises())
+    with pytest.raises(LookupError, match="on purpose"):
+        job.recv(timeout=Raises())
+    with pytest.raises(OverflowError):
+        job.recv(timeout=10**400)
+    with pytest.raises(TypeError, match="timeout must be seconds, None or DEFAULT, not str"):
+        job.recv(timeout="1")
+
+
 @pytest.mark.ranks(1)
 def test_the_word_of_a_signal_is_an_integer(job):
     box = job.region("box", 64)
