@@ -24,7 +24,7 @@ if ! command -v groff >/dev/null || ! command -v lexgrog >/dev/null; then
     echo "1..0 # SKIP groff or man-db is not installed"
     exit 0
 fi
-echo 1..19
+echo 1..20
 
 verdict "$(for page in "$src"/man/*.[137]; do
     { groff -ww -man -Tutf8 "$page" 2>&1 >/dev/null || echo "groff failed"; } |
@@ -66,6 +66,14 @@ lexgrog "$src"/man/*.[137] | sed -nE 's/^[^:]*: "([^ ]+) - .*/\1/p' | LC_ALL=C s
 verdict "$(LC_ALL=C comm -23 "$scratch/declared" "$scratch/indexed" | sed 's/$/ is unknown to apropos/'
     uniq -d "$scratch/indexed" | LC_ALL=C comm -12 - "$scratch/declared" | sed 's/$/ is in two pages/')" \
     "apropos finds every function, in one page"
+
+mkdir "$scratch/pages"
+for page in "$src"/man/*.[137]; do
+    unescaped "$page" >"$scratch/pages/${page##*/}"
+done
+awk -f "$src/test/prototypes.awk" "$src"/include/nixlrun/*.h >"$scratch/declared"
+verdict "$(awk -f "$src/test/call_arguments.awk" "$scratch/declared" "$scratch"/pages/*)" \
+    "every call in an example has as many arguments as the function takes"
 
 grep -ohE '(nixl|NIXL)_[A-Za-z0-9_]*[A-Za-z0-9]' "$src"/include/*.* "$src"/include/*/*.h \
     "$build/include/nixlrun_version.h" | LC_ALL=C sort -u >"$scratch/public"

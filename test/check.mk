@@ -16,7 +16,7 @@ tree_tests = %D%/check-bindings.sh %D%/check-counts.sh %D%/check-getenv.sh %D%/c
 	%D%/check-hook.sh %D%/check-limited.sh %D%/check-man.sh %D%/check-python.sh %D%/check-quickstart.sh \
 	%D%/check-repeat.sh %D%/check-rust.sh %D%/check-structs.sh %D%/check-style.sh %D%/check-seeds.sh
 dist_check_SCRIPTS += $(tree_tests)
-EXTRA_DIST += %D%/metrics %D%/mutate %D%/prototypes.awk %D%/tap.sh %D%/op_form.h
+EXTRA_DIST += %D%/call_arguments.awk %D%/metrics %D%/mutate %D%/prototypes.awk %D%/tap.sh %D%/op_form.h
 TESTS += $(tree_tests)
 
 # Figures about the structure of the tree, beside their limits.
