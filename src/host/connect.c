@@ -176,8 +176,8 @@ static void refused(struct nxr_peer *peer)
          (nxr_node_of(peer->rank) == nxr_node_of(nxr_job.rank) && !connect_may_be_far(peer)))) {
         connect_has_ended(peer);
     } else {
-        connect_give_up(peer, "no process listens on its socket here: it is in another network "
-                              "namespace and NIXLRUN_SHARED_DIR, or it ended");
+        connect_give_up(peer, "no process listens on its socket here: it ended, or is in another "
+                              "network namespace and has no NIXLRUN_SHARED_DIR in common");
     }
 }
 
