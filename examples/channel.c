@@ -62,6 +62,10 @@ static void consume(void)
 int main(void)
 {
     must(nixl_init(NULL));
+    if (nixl_size() < 2) {
+        fprintf(stderr, "channel: 1 rank is too few; start it as nixlrun -np 4 channel\n");
+        return 2;
+    }
     if (nixl_rank() == 0) {
         consume();
     } else {

@@ -130,6 +130,10 @@ int main(void)
     int rank, partner;
 
     must(nixl_init(NULL));
+    if (nixl_size() < 2) {
+        fprintf(stderr, "paged_kv: 1 rank is too few; start it as nixlrun -np 2 paged_kv\n");
+        return 2;
+    }
     rank = nixl_rank();
     partner = rank ^ 1;
     must(nixl_region_alloc("kv", LAYERS * LAYER_NBYTES, NULL, &cache));

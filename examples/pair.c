@@ -86,6 +86,10 @@ static void borrow(void)
 int main(void)
 {
     must(nixl_init(NULL));
+    if (nixl_size() < 2) {
+        fprintf(stderr, "pair: 1 rank is too few; start it as nixlrun -np 3 pair\n");
+        return 2;
+    }
     if (nixl_rank() == 0) {
         lend_to_all();
     } else {

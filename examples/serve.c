@@ -341,7 +341,7 @@ int main(int argc, char **argv)
     struct sigaction action = {.sa_handler = on_signal};
 
     if (argc < 2) {
-        fprintf(stderr, "usage: %s file:DIR|tcp://HOST:PORT [SECONDS]\n", program);
+        fprintf(stderr, "usage: %s file:DIR|tcp://HOST:PORT|etcd://HOST:PORT [SECONDS]\n", program);
         return 2;
     }
     sigaction(SIGTERM, &action, NULL);

@@ -104,7 +104,8 @@ int main(int argc, char **argv)
     uint64_t seed = (uint64_t)getpid() << 32;
 
     if (argc < 2) {
-        fprintf(stderr, "usage: %s file:DIR|tcp://HOST:PORT [REQUESTS]\n", program);
+        fprintf(stderr, "usage: %s file:DIR|tcp://HOST:PORT|etcd://HOST:PORT [REQUESTS]\n",
+                program);
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);

@@ -35,7 +35,7 @@ one_line() {
     grep -qE "^kv_transfer: $1" "$scratch/err" || echo "not found: $1"
 }
 
-echo 1..24
+echo 1..25
 
 verdict "$(run 0 "$nixlrun" -np 3 "$build/examples/hello"
     host=$(hostname)
@@ -58,6 +58,11 @@ done
 verdict "$(run 0 "$nixlrun" -np 4 "$build/examples/allreduce"
     echo "46 numbers, mean 14.457, largest 48" | diff - "$scratch/out")" \
     "allreduce: four ranks find mean and largest"
+
+verdict "$(for example in channel pair paged_kv; do
+    run 2 "$build/examples/$example"
+    grep -q "^$example: 1 rank is too few; start it as nixlrun -np [234] $example\$" "$scratch/err" || cat "$scratch/err"
+done)" "an example that needs two ranks says so when it is started alone"
 
 verdict "$(run 0 "$nixlrun" -np 4 "$build/examples/channel"
     for rank in 1 2 3; do
