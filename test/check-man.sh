@@ -24,7 +24,7 @@ if ! command -v groff >/dev/null || ! command -v lexgrog >/dev/null; then
     echo "1..0 # SKIP groff or man-db is not installed"
     exit 0
 fi
-echo 1..20
+echo 1..21
 
 verdict "$(for page in "$src"/man/*.[137]; do
     { groff -ww -man -Tutf8 "$page" 2>&1 >/dev/null || echo "groff failed"; } |
@@ -112,6 +112,16 @@ sed -nE 's/^\.BR (\w+) " (\(default [0-9]+\))"/\1 \2/p' "$src/man/nixl_collectiv
     LC_ALL=C sort >"$scratch/described"
 verdict "$(different "$scratch/declared" "$scratch/described")" \
     "every limit of NIXLRUN_COLL_TABLE is in nixl_collective.3 with its default"
+
+# What reports on the library has no counterpart to be named there.
+verdict "$(for page in "$scratch"/pages/nixl_*.3; do
+    case ${page##*/} in
+    nixl_debug_dump.3 | nixl_log.3) continue ;;
+    esac
+    sed -n '/^\.SH NAME/,/^\.SH SYNOPSIS/p' "$page" | grep -oE 'nixl_[a-z_]*[a-z]' >"$scratch/names"
+    basename "$page" .3 >>"$scratch/names"
+    grep -qwF -f "$scratch/names" "$scratch/pages/nixlrun-porting.7" || echo "none of ${page##*/} is there"
+done)" "nixlrun-porting.7 names something of every page of calls"
 
 "$src/man/env-table.sh" "$src/src/util/env.def" >"$scratch/declared"
 sed '1,/^\.\\" begin env.def/d; /^\.\\" end env.def/,$d' "$src/man/nixlrun.7" >"$scratch/described"
