@@ -192,9 +192,9 @@ NIXL_API int nixl_peer_number(uint64_t job, int job_rank, int *rank_p) NIXL_MUST
  * Nothing of the former process is taken for the new one's. Names of regions are resolved anew at
  * their next use, so that open handles of regions go on. Notifications of the former process that
  * were not received are dropped. Its prepared transfers and tokens end with NIXL_E_STALE, requests
- * and channels with it with NIXL_E_PEER_LOST; they are freed by their own calls. Teams with the rank
- * stay broken; nixl_team_reform() makes one with the new process. Channels for any rank go on: the
- * new process opens its end.
+ * and channels with it with NIXL_E_PEER_LOST; they are freed by their own calls. Teams with the
+ * rank stay broken; nixl_team_reform() makes one with the new process. Channels for any rank go
+ * on: the new process opens its end.
  * @param rank         0 <= rank < nixl_size(), not the caller
  * @param incarnation  of the process that is meant, from the event
  * @return NIXL_OK             also if that process has been readmitted before
