@@ -26,6 +26,7 @@
 static int exit_code;      /* of the first failure; 0: none so far */
 static bool is_code_given; /* by nixl_job_end() */
 static bool has_begun;     /* the ranks were asked to end */
+static bool is_code_late;  /* exit_code is of a rank that failed when others were dying already */
 static bool is_abandoned;
 static struct loop_timer grace_timer, timeout_timer;
 
@@ -171,6 +172,43 @@ static bool finish_start_again(struct rank *rank)
     return code != -EAGAIN;
 }
 
+/*
+ * A rank often fails because it has learned of the death of another one, and that may reach us
+ * before the wait status of the dead rank does: its mutexes are marked before its memory is given
+ * back. The first failure is that of the rank that is dying already.
+ */
+static void mark_fallen(const struct rank *failed)
+{
+    if (has_begun || exit_code != 0) {
+        return;
+    }
+    for (int i = 0; i < session.n_ranks; i++) {
+        struct rank *rank = session.ranks[i];
+
+        if (rank != failed && rank->state == RANK_RUNNING && process_is_dying(rank->pid)) {
+            rank->fell_first = is_code_late = true;
+        }
+    }
+}
+
+/* Only a signal tells for certain that the rank did not end because of the others. */
+static bool has_fallen_first(const struct rank *rank)
+{
+    return is_code_late && rank->fell_first && WIFSIGNALED(rank->wait_status) &&
+           !is_reader_gone(rank);
+}
+
+static void finish_fallen(struct rank *rank, int code, const char *why)
+{
+    rank->has_failed = true;
+    is_code_late = false; /* of several, one is told */
+    sink_say("%s on host %s (pid %d) %s, which was first", rank_name(rank), session.host,
+             (int)rank->pid, why);
+    if (!is_code_given) {
+        exit_code = code;
+    }
+}
+
 static void finish_fail(struct rank *rank, int code, const char *why)
 {
     bool is_first = exit_code == 0 && !is_reader_gone(rank);
@@ -179,6 +217,9 @@ static void finish_fail(struct rank *rank, int code, const char *why)
         return;
     }
     rank->has_failed = true;
+    if (WIFEXITED(rank->wait_status) && session.job->on_failure != ON_FAILURE_CONTINUE) {
+        mark_fallen(rank);
+    }
     set_exit_code(code);
     if (session.job->on_failure == ON_FAILURE_CONTINUE) {
         sink_say("%s on host %s (pid %d) %s; the other ranks continue", rank_name(rank),
@@ -203,7 +244,9 @@ void finish_rank_ended(struct rank *rank)
     }
     data_forget(&proc);
     if (why != NULL && !rank->was_ended_by_request && !rank->has_aborted) {
-        if (rank->was_told_to_end) {
+        if (has_fallen_first(rank)) {
+            finish_fallen(rank, code, why);
+        } else if (rank->was_told_to_end) {
             set_exit_code(code);
         } else {
             finish_fail(rank, code, why);
@@ -237,6 +280,7 @@ void finish_abort(struct rank *rank, int code, const char *message)
 
     rank->has_aborted = rank->has_failed = true;
     rank->abort_code = (code & 0xff) != 0 ? code & 0xff : LAUNCH_EXIT_FAILED;
+    mark_fallen(rank);
     stream_drain(&rank->streams[0]);
     stream_drain(&rank->streams[1]);
     sink_say("%s on host %s (pid %d) aborts the job with code %d%s%s", rank_name(rank),

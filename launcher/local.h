@@ -32,6 +32,7 @@ struct rank {
     bool is_connected; /* has called PMIx_Init and not PMIx_Finalize */
     bool was_connected;
     bool was_told_to_end;      /* because the job ends: its end is no new failure */
+    bool fell_first;           /* it was dying already when another rank's failure ended the job */
     bool was_ended_by_request; /* by PMIx job control: no failure at all */
     bool has_aborted;          /* has called PMIx_Abort */
     bool has_failed;

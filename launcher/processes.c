@@ -8,6 +8,8 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,6 +181,41 @@ bool process_catches(pid_t pid, int signal)
                 ((caught >> (signal - 1)) & 1) != 0;
     free(text);
     return is_caught;
+}
+
+/* The flag PF_EXITING of the kernel, in the ninth field of /proc/PID/stat. */
+#define FLAG_EXITING 0x4u
+
+/* Is SIGKILL pending? The kernel sends it to all other threads when one ends the process. */
+static bool process_is_killed(pid_t pid)
+{
+    size_t nbytes = 0;
+    char *text = proc_read(pid, "status", &nbytes);
+    const char *line = text != NULL ? strstr(text, "\nSigPnd:") : NULL;
+    unsigned long long own = 0, shared = 0;
+
+    if (line != NULL && sscanf(line, "\nSigPnd: %llx ShdPnd: %llx", &own, &shared) < 1) {
+        own = shared = 0;
+    }
+    free(text);
+    return (((own | shared) >> (SIGKILL - 1)) & 1) != 0;
+}
+
+bool process_is_dying(pid_t pid)
+{
+    size_t nbytes = 0;
+    char *text = proc_read(pid, "stat", &nbytes);
+    const char *after = text != NULL ? strrchr(text, ')') : NULL;
+    unsigned flags = 0;
+    char letter = '?';
+    bool is_known =
+        after != NULL && sscanf(after, ") %c %*d %*d %*d %*d %*d %u", &letter, &flags) == 2;
+
+    free(text);
+    if (!is_known) { /* gone, or of another user where these are hidden */
+        return kill(pid, 0) != 0 && errno == ESRCH;
+    }
+    return letter == 'Z' || letter == 'X' || (flags & FLAG_EXITING) != 0 || process_is_killed(pid);
 }
 
 char process_letter(pid_t pid)

@@ -35,6 +35,9 @@ struct process_age process_age(const struct process *process);
 /* The state of a process now, as `state` above; '?': it is gone. */
 char process_letter(pid_t pid);
 
+/* Has its end begun? It may be gone, or be a zombie, or still be giving back its memory. */
+bool process_is_dying(pid_t pid);
+
 /* Does it catch that signal, by a handler of its own? */
 bool process_catches(pid_t pid, int signal);
 

@@ -6,6 +6,7 @@
  *   end    nixl_job_end(), while the others wait in a call
  *   late   nixl_job_end(), when rank 0 has died
  *   kill   nixl_rank_kill() of the last rank, then of the own one
+ *   react  nixl_abort(), by every rank that has learned of the death of the last one
  *   owes   none: the last rank exits with 0 but owes nixl_finalize()
  */
 #include "mptest.h"
@@ -82,6 +83,26 @@ static void kill_ranks(void)
     mpt_passed();
 }
 
+/* So much memory takes the kernel milliseconds to take back: the others abort before it is done. */
+#define DYING_NBYTES ((size_t)256 << 20)
+
+static void react(int code)
+{
+    int last = nixl_size() - 1;
+    struct nixl_note note;
+    char *memory;
+
+    if (nixl_rank() == last) {
+        memory = malloc(DYING_NBYTES);
+        MPT_TRUE(memory != NULL);
+        memset(memory, 1, DYING_NBYTES);
+        (void)raise(SIGKILL);
+    }
+    nixl_note_init(&note);
+    MPT_STATUS(nixl_notify_recv(last, 0, 0, MPT_PATIENCE, &note), NIXL_E_PEER_LOST);
+    nixl_abort(code, "it has died");
+}
+
 int main(int argc, char **argv)
 {
     int code = argc > 1 ? atoi(argv[1]) : 0;
@@ -104,6 +125,9 @@ int main(int argc, char **argv)
     if (strcmp(how, "owes") == 0) {
         owe_finalize();
         return 0;
+    }
+    if (strcmp(how, "react") == 0) {
+        react(code);
     }
     if (how[0] != '\0') {
         end_job(code, strcmp(how, "late") == 0);
