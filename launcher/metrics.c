@@ -11,6 +11,7 @@
 #include "launcher/sink.h"
 #include "launcher/stats.h"
 #include "launcher/values.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -25,7 +26,10 @@
 
 #ifdef HAVE_MICROHTTPD
 
-#define HTTP_LIBRARY "libmicrohttpd.so.12"
+#define HTTP_LIBRARY  "libmicrohttpd.so.12"
+#define MOST_CLIENTS  32 /* one more, and the idlest is sent away */
+#define CLIENTS_LIMIT 64 /* of the library, with those that are being closed */
+#define CLIENT_IDLE_S 30
 
 static struct MHD_Daemon *server; /* NULL: none */
 
@@ -38,6 +42,7 @@ static struct {
     __typeof__(MHD_add_response_header) *add_response_header;
     __typeof__(MHD_queue_response) *queue_response;
     __typeof__(MHD_destroy_response) *destroy_response;
+    __typeof__(MHD_get_connection_info) *get_connection_info;
 } http;
 
 /* The library stays loaded: its threads may. False: *why_p says why not. */
@@ -56,6 +61,7 @@ static bool http_load(const char **why_p)
     http.add_response_header = dlsym(library, "MHD_add_response_header");
     http.queue_response = dlsym(library, "MHD_queue_response");
     http.destroy_response = dlsym(library, "MHD_destroy_response");
+    http.get_connection_info = dlsym(library, "MHD_get_connection_info");
     *why_p = HTTP_LIBRARY " lacks a function";
     return http.start_daemon != NULL && http.stop_daemon != NULL &&
            http.lookup_connection_value != NULL && http.create_response_from_buffer != NULL &&
@@ -78,8 +84,9 @@ static int metrics_listen(const char *address, int port, const char **why_p)
         return -1;
     }
     fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
-                    bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, 16) != 0)) {
+    if (fd >= 0 &&
+        (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
+         bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, SOMAXCONN) != 0)) {
         error = errno;
         close(fd);
         errno = error;
@@ -93,6 +100,83 @@ static int metrics_listen(const char *address, int port, const char **why_p)
     freeaddrinfo(found);
     return fd;
 }
+
+/* ---- clients --------------------------------------------------------------------------------- */
+
+/*
+ * At its limit the library accepts nobody until a connection has been idle for too long. So that
+ * idle and slow clients delay no other, the idlest makes room before. Only the server's thread
+ * uses these.
+ */
+struct metrics_client {
+    int fd;
+    bool is_used, is_leaving;
+    int64_t since_ns; /* when it came, or asked last */
+};
+static struct metrics_client clients[CLIENTS_LIMIT];
+
+/* Its reads end; the library then closes it. */
+static void clients_send_idlest_away(void)
+{
+    struct metrics_client *idlest = NULL;
+    int n = 0;
+
+    for (int i = 0; i < CLIENTS_LIMIT; i++) {
+        if (clients[i].is_used && !clients[i].is_leaving) {
+            n++;
+            if (idlest == NULL || clients[i].since_ns < idlest->since_ns) {
+                idlest = &clients[i];
+            }
+        }
+    }
+    if (n > MOST_CLIENTS) {
+        idlest->is_leaving = true;
+        shutdown(idlest->fd, SHUT_RDWR);
+    }
+}
+
+static void client_comes(struct MHD_Connection *connection, void **context)
+{
+    const union MHD_ConnectionInfo *info =
+        http.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+    *context = NULL;
+    for (int i = 0; info != NULL && i < CLIENTS_LIMIT; i++) {
+        if (!clients[i].is_used) {
+            clients[i] = (struct metrics_client){
+                .fd = info->connect_fd, .is_used = true, .since_ns = nxr_now_ns()};
+            *context = &clients[i];
+            clients_send_idlest_away();
+            return;
+        }
+    }
+}
+
+static void client_changes(void *arg, struct MHD_Connection *connection, void **context,
+                           enum MHD_ConnectionNotificationCode what)
+{
+    struct metrics_client *client = *context;
+
+    (void)arg;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        client_comes(connection, context);
+    } else if (client != NULL) {
+        client->is_used = false;
+    }
+}
+
+static void client_asks(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        http.get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct metrics_client *client = info != NULL ? info->socket_context : NULL;
+
+    if (client != NULL) {
+        client->since_ns = nxr_now_ns();
+    }
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
 
 /* Does the client prefer OpenMetrics? Prometheus names it first. */
 static bool metrics_wants_open(struct MHD_Connection *connection)
@@ -158,6 +242,7 @@ static enum MHD_Result metrics_answer(void *arg, struct MHD_Connection *connecti
     (void)data;
     (void)state;
     *data_nbytes = 0; /* a body is ignored */
+    client_asks(connection);
     if ((is_get || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0) && strcmp(url, "/metrics") == 0) {
         return metrics_send_all(connection);
     }
@@ -184,10 +269,11 @@ int metrics_open(const struct launch_job *job)
     }
     fd = metrics_listen(address, port, &why);
     if (fd >= 0) {
-        server = http.start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, NULL, NULL,
-                                   metrics_answer, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
-                                   MHD_OPTION_CONNECTION_LIMIT, 16u, MHD_OPTION_CONNECTION_TIMEOUT,
-                                   30u, MHD_OPTION_END);
+        server = http.start_daemon(
+            MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, NULL, NULL, metrics_answer, NULL,
+            MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CLIENTS_LIMIT,
+            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CLIENT_IDLE_S, MHD_OPTION_NOTIFY_CONNECTION,
+            client_changes, NULL, MHD_OPTION_END);
         if (server == NULL) {
             close(fd);
         }

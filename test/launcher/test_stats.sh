@@ -71,6 +71,22 @@ print(answer.status)
 TEXT
 }
 
+# scrape_among_idle N: beside N clients that never ask or never end to ask, ask three times
+scrape_among_idle() {
+    python3 - "$port" "$1" <<'TEXT' 2>&1
+import socket, sys, urllib.request
+port, clients = int(sys.argv[1]), []
+for i in range(int(sys.argv[2])):
+    clients.append(socket.create_connection(("127.0.0.1", port), timeout=20))
+    if i % 2:
+        clients[-1].sendall(b"GET /metrics HTTP/1.1\r\nHost: slow\r\n")
+for _ in range(3):
+    answer = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=15)
+    if answer.status != 200 or b"nixlrun_job_ranks 2" not in answer.read():
+        print("no metrics")
+TEXT
+}
+
 # ---- --stats ---------------------------------------------------------------------------------------------
 
 verdict "$("$nixlrun" -np 2 --stats "$program" >"$scratch/out" 2>"$scratch/err" </dev/null || echo "code $?"
@@ -198,6 +214,7 @@ else
         wants "$scratch/body" '^# TYPE nixlrun_moved_bytes counter$' '^# UNIT nixlrun_moved_bytes bytes$' '^nixlrun_moved_bytes_total\{'
         [ "$(tail -n 1 "$scratch/body")" = '# EOF' ] || echo "no end")" "OpenMetrics is served to who asks for it"
     verdict "$(fetch / | grep -vx 404)" "other pages do not exist"
+    verdict "$(scrape_among_idle 100)" "clients that ask nothing, or too slowly, delay no other"
     victim=$("$nixlrun" ps "$job" | awk '$1 == 1 { print $2 }')
     verdict "$([ "${victim:-0}" -gt 1 ] && kill -9 "$victim"
         until_is "$scratch/job.err" 'the other ranks continue'
