@@ -9,6 +9,7 @@
 #include "launcher/foreign.h"
 #include "launcher/foreign_copy.h"
 #include "launcher/rank_waits.h"
+#include "launcher/waits.h"
 #include "launcher/xalloc.h"
 #include "util/file_limit.h"
 
@@ -21,6 +22,8 @@
     ((sizeof(struct nxr_observe_waits) + NXR_OBSERVE_PAGE - 1) / NXR_OBSERVE_PAGE *                \
      NXR_OBSERVE_PAGE)
 #define COPY_NBYTES (NXR_OBSERVE_PAGE + SECTION_NBYTES)
+
+#define MOST_FORMER 64 /* copies of pages that ranks had before; the last ones are kept */
 
 /* The page of each rank; head NULL: nothing was reported yet, or there is no memory. */
 struct copy {
@@ -79,6 +82,30 @@ bool foreign_copy_read_digits(const char *digits, void *bytes, size_t nbytes)
     return true;
 }
 
+static bool copy_is_of(const struct copy *copy, const struct rank_waits_head *head)
+{
+    const struct nxr_observe_head *ours = copy->head;
+
+    return ours->incarnation == head->incarnation && ours->pid == head->pid &&
+           ours->began_ns == head->began_ns && ours->job == head->job;
+}
+
+/* Another process has the rank now, or the same has joined again: readers find this copy, too. */
+static void copy_retire(struct copy *copy)
+{
+    static int former[MOST_FORMER];
+    static size_t n_former;
+    int *place = &former[n_former++ % MOST_FORMER];
+
+    copy->head->mirrored = 'X';
+    munmap(copy->head, COPY_NBYTES);
+    if (*place > 0) {
+        close(*place);
+    }
+    *place = copy->fd;
+    *copy = (struct copy){.head = NULL};
+}
+
 static void take_head(struct copy *copy, int rank, const char *host, const char *digits)
 {
     struct rank_waits_head head;
@@ -87,8 +114,9 @@ static void take_head(struct copy *copy, int rank, const char *host, const char 
         head.size <= rank || head.n_threads > RANK_WAITS_THREADS) {
         return;
     }
-    if (copy->head != NULL && copy->head->incarnation != head.incarnation) {
-        copy->head = NULL; /* another process: readers find the copy of the former one, too */
+    if (copy->head != NULL && copy->head->mirrored != WAITS_LETTER_ABSENT &&
+        !copy_is_of(copy, &head)) {
+        copy_retire(copy);
     }
     if (copy->head == NULL) {
         copy_make(copy);
@@ -107,6 +135,7 @@ static void take_head(struct copy *copy, int rank, const char *host, const char 
     copy->head->size = head.size;
     copy->head->pid = head.pid;
     copy->head->incarnation = head.incarnation;
+    copy->head->began_ns = head.began_ns;
     copy->head->mirrored = head.state;
     memset(copy->head->host, 0, sizeof(copy->head->host));
     memccpy(copy->head->host, host, '\0', sizeof(copy->head->host) - 1);

@@ -282,8 +282,11 @@ static void helper_hear(pid_t pid, int message_fd, struct life *life)
 
     while (rank_socket_read(message_fd, &message, &page_fd)) {
         if (page_fd >= 0) {
+            if (!rank_waits_is_kept(page_fd)) {
+                report_last(); /* of the one that the rank had before */
+                rank_pages_forget();
+            }
             rank_waits_keep(page_fd);
-            rank_pages_forget();
         }
         life->is_member = message.kind == NXR_RANK_JOINED;
         life->has_joined |= life->is_member;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static struct {
@@ -18,6 +19,7 @@ static struct {
     bool is_sent, is_stopped, is_absent;
     uint32_t life;
     int n_threads;
+    int64_t began_ns;
     int64_t since_ns[RANK_WAITS_THREADS];
     uint64_t seen[RANK_WAITS_THREADS]; /* words have values that change during a wait */
     int n_searches;
@@ -92,7 +94,8 @@ static void send_all(const struct waits *waits, struct waits_rank *rank, int n,
                                          .incarnation = rank->incarnation,
                                          .life = rank->life,
                                          .n_threads = (uint32_t)n,
-                                         .state = (uint32_t)letter_of(rank)};
+                                         .state = (uint32_t)letter_of(rank),
+                                         .began_ns = told.began_ns};
 
     send(told.pid, 0, &head, sizeof(head));
     for (int i = 0; i < n; i++) {
@@ -105,6 +108,14 @@ static void send_all(const struct waits *waits, struct waits_rank *rank, int n,
         rank->flights.n_listed < RANK_WAITS_LISTED ? rank->flights.n_listed : RANK_WAITS_LISTED;
     send(told.pid, n + 1, &rank->notes, RANK_WAITS_NOTES_NBYTES);
     send(told.pid, n + 2, &rank->flights, RANK_WAITS_FLIGHTS_NBYTES);
+}
+
+bool rank_waits_is_kept(int fd)
+{
+    struct stat first, second;
+
+    return told.fd > 0 && fstat(told.fd, &first) == 0 && fstat(fd, &second) == 0 &&
+           first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
 void rank_waits_keep(int fd)
@@ -139,6 +150,7 @@ void rank_waits_end(rank_waits_send_fn *send)
         return;
     }
     waits_add(&waits, &page, told.pid, WAITS_SLEEPS);
+    told.began_ns = page.head->began_ns;
     nxr_observe_unmap(&page);
     n = waits.ranks[0].n_threads;
     n = n < RANK_WAITS_THREADS ? n : RANK_WAITS_THREADS;
@@ -179,6 +191,7 @@ void rank_waits_look(pid_t pid, rank_waits_send_fn *send)
         return;
     }
     waits_add(&waits, &page, told.pid, waits_state_of(letter));
+    told.began_ns = page.head->began_ns;
     nxr_observe_unmap(&page);
     if (is_news(&waits.ranks[0], count_long(&waits, &waits.ranks[0]))) {
         send_all(&waits, &waits.ranks[0], told.n_threads, send);

@@ -31,6 +31,8 @@ struct rank_waits_head {
     int32_t rank, size, pid;
     uint32_t incarnation, life, n_threads;
     uint32_t state; /* letter of the process, as in /proc, or WAITS_LETTER_ABSENT */
+    uint32_t unused;
+    int64_t began_ns; /* of the page: with the pid it tells pages of one incarnation apart */
 };
 
 /* What of a record, of notes and of flights is sent. */
@@ -53,6 +55,9 @@ void rank_waits_look(pid_t pid, rank_waits_send_fn *send);
 
 /* The page of the process, from itself: the descriptor is ours from now on. */
 void rank_waits_keep(int fd);
+
+/* Is it the page that is looked at already? Otherwise another process has joined, or it again. */
+bool rank_waits_is_kept(int fd);
 
 /* Its descriptor; 0: it is not known, or nixlrun has not heard of it. */
 int rank_waits_page(void);

@@ -41,7 +41,8 @@ struct waits_rank {
     uint64_t job;
     int rank, size;
     uint32_t incarnation;
-    pid_t pid; /* 0: unknown */
+    int64_t began_ns; /* of its page */
+    pid_t pid;        /* 0: unknown */
     enum waits_state state;
     uint32_t life;                   /* enum nxr_observe_life */
     bool is_told;                    /* by its nixlrun-rank */

@@ -98,6 +98,7 @@ void waits_add(struct waits *waits, const struct nxr_observe_page *page, pid_t p
                               .rank = head->rank,
                               .size = head->size,
                               .incarnation = head->incarnation,
+                              .began_ns = head->began_ns,
                               .pid = pid,
                               .state = state,
                               .life = atomic_load(&head->life)};
@@ -135,6 +136,9 @@ static int compare_ranks(const void *a, const void *b)
     }
     if ((first->state == WAITS_LEFT) != (second->state == WAITS_LEFT)) {
         return first->state == WAITS_LEFT ? 1 : -1; /* a process may join again */
+    }
+    if (first->began_ns != second->began_ns) {
+        return first->began_ns > second->began_ns ? -1 : 1;
     }
     return first->is_kept - second->is_kept;
 }

@@ -150,6 +150,28 @@ for transports in shm tcp; do
         )" "collectives, channels and rails of a rank killed are there, by $transports"
 done
 
+# counted_of FILE: how many items each process has sent or received by a channel
+counted_of() {
+    python3 - "$1" <<'TEXT'
+import json, sys
+counts = json.load(open(sys.argv[1]))
+print([(rank["rank"], rank["state"]) for rank in counts["ranks"]],
+      [(channel["rank"], channel["items"]) for channel in counts["channels"]])
+TEXT
+}
+
+if command -v mpirun >/dev/null && mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
+    verdict "$("$nixlrun" --engine openmpi --oversubscribe -np 2 --stats="$scratch/counts.json" \
+        sh -c '"$1"; exec "$@"' sh "$program" again >"$scratch/out" 2>&1 </dev/null || cat "$scratch/out"
+        counted_of "$scratch/counts.json" >"$scratch/counts"
+        wants "$scratch/counts" "^\[(\(0, 'finished'\), ){3}(\(1, 'finished'\)(, )?){3}\] \[(\(0, 20\), ){2}\(1, 20\), \(1, 20\)\]$")" \
+        "under an engine each program of a rank has its counters, and each time that it joins"
+else
+    verdict "" "programs of a rank under an engine # SKIP no Open MPI"
+fi
+
 # ---- top -------------------------------------------------------------------------------------------------
 
 begin -np 2
