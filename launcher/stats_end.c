@@ -5,6 +5,7 @@
 #include "launcher/job.h"
 #include "launcher/sink.h"
 #include "launcher/stats.h"
+#include "launcher/textfile.h"
 #include "launcher/values.h"
 
 #include <errno.h>
@@ -44,19 +45,16 @@ static bool stats_to_file(const struct stats_job *counted, const char *path)
 {
     char shown[VALUE_SHOWN_NBYTES];
     FILE *out = fopen(path, "we");
-    bool is_written = out != NULL;
+    int error = out == NULL ? errno : 0;
 
-    if (is_written) {
-        stats_show(out, counted, stats_ends_with(path, ".json"));
-        is_written = fflush(out) == 0 && ferror(out) == 0;
-    }
-    if (!is_written) {
-        sink_say("--stats %s: cannot write it: %s", value_show(path, shown), strerror(errno));
-    }
     if (out != NULL) {
-        fclose(out);
+        stats_show(out, counted, stats_ends_with(path, ".json"));
+        error = textfile_close(out);
     }
-    return is_written;
+    if (error != 0) {
+        sink_say("--stats %s: cannot write it: %s", value_show(path, shown), strerror(error));
+    }
+    return error == 0;
 }
 
 bool stats_end(const struct launch_job *job)

@@ -2,13 +2,14 @@
 /*
  * Reads small text files line by line. A file is read whole, up to a limit, so that a device or a
  * wrong file cannot fill the memory; it may be a pipe. The first bad line stops the parsing and is
- * reported by its number.
+ * reported by its number. Closing is for any file that was written.
  */
 #include "launcher/textfile.h"
 #include "launcher/xalloc.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 enum { FILE_MAX_NBYTES = 1 << 20 };
@@ -78,4 +79,18 @@ int textfile_read(const char *path, textfile_line_fn *line_fn, void *arg,
     }
     free(text);
     return status;
+}
+
+int textfile_close(FILE *file)
+{
+    bool has_failed = ferror(file) != 0;
+    int error = has_failed ? errno : 0;
+
+    if (fflush(file) != 0) {
+        error = errno;
+    }
+    if (fclose(file) != 0 && error == 0) {
+        error = errno;
+    }
+    return error == 0 && has_failed ? EIO : error;
 }

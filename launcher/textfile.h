@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text files that options name, read whole: files of variables and of hosts. */
+/*
+ * Files that options name: read whole, of variables and of hosts; or written, of statistics and
+ * traces.
+ */
 #ifndef NIXLRUN_LAUNCHER_TEXTFILE_H
 #define NIXLRUN_LAUNCHER_TEXTFILE_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 enum { TEXTFILE_CAUSE_NBYTES = 192 };
 
@@ -21,5 +25,11 @@ int textfile_parse(char *text, size_t nbytes, textfile_line_fn *line_fn, void *a
 /* The same for a file, which may be a pipe; more than 1 MiB is refused. */
 int textfile_read(const char *path, textfile_line_fn *line_fn, void *arg,
                   char cause[TEXTFILE_CAUSE_NBYTES]);
+
+/*
+ * Close a file that was written. Returns 0, or the errno of why not all of it is there: the last
+ * bytes, or a disk quota of another host, may fail as late as here.
+ */
+int textfile_close(FILE *file);
 
 #endif

@@ -5,6 +5,7 @@
 #include "launcher/job.h"
 #include "launcher/sink.h"
 #include "launcher/stats.h"
+#include "launcher/textfile.h"
 #include "launcher/trace.h"
 #include "launcher/values.h"
 #include "util/env.h"
@@ -82,7 +83,8 @@ static void trace_say_unread(const struct trace_job *traced)
     }
 }
 
-static bool trace_write_all(FILE *out, const struct trace_job *traced, struct trace_sums *sums)
+/* Closes the file. Returns 0 or an errno. */
+static int trace_write_all(FILE *out, const struct trace_job *traced, struct trace_sums *sums)
 {
     struct perfetto perfetto;
 
@@ -91,7 +93,7 @@ static bool trace_write_all(FILE *out, const struct trace_job *traced, struct tr
         trace_write_rank(&perfetto, traced, &traced->ranks[i], sums);
     }
     perfetto_close(&perfetto);
-    return fflush(out) == 0 && ferror(out) == 0;
+    return textfile_close(out);
 }
 
 bool trace_end(const struct launch_job *job)
@@ -99,17 +101,17 @@ bool trace_end(const struct launch_job *job)
     struct trace_sums sums = {.n_events = 0};
     char shown[VALUE_SHOWN_NBYTES];
     struct trace_job traced;
-    bool is_written;
     FILE *out;
+    int error;
 
     if (job->trace == NULL) {
         return true;
     }
     traced = trace_read();
     out = fopen(job->trace, "we");
-    is_written = out != NULL && trace_write_all(out, &traced, &sums);
-    if (!is_written) {
-        sink_say("--trace %s: cannot write it: %s", value_show(job->trace, shown), strerror(errno));
+    error = out == NULL ? errno : trace_write_all(out, &traced, &sums);
+    if (error != 0) {
+        sink_say("--trace %s: cannot write it: %s", value_show(job->trace, shown), strerror(error));
     } else if (traced.n == 0 && traced.n_unread == 0) {
         sink_say(
             "--trace %s: nothing was recorded: no rank has called nixl_init, or none could record",
@@ -118,11 +120,8 @@ bool trace_end(const struct launch_job *job)
         trace_say(job, &traced, &sums);
         trace_say_unread(&traced);
     }
-    if (out != NULL) {
-        fclose(out);
-    }
     trace_free(&traced);
-    return is_written;
+    return error == 0;
 }
 
 bool trace_and_stats_end(const struct launch_job *job)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values of options: what is taken, what is refused, and what is left alone then. */
+#include "config.h"
+
 #include "launcher/textfile.h"
 #include "launcher/values.h"
 #include "util/clock.h"
 
 #include "test/unit/unit.h"
+#include <errno.h>
 #include <limits.h>
 #include <malloc.h>
 #include <stdlib.h>
@@ -174,4 +177,52 @@ Test(values, a_file_is_read_whole_and_given_back)
     close(fd);
     unlink(path);
     cr_expect(eq(int, textfile_read(path, count_line, &n_lines, cause), -1));
+}
+
+/* ---- closing a file that was written --------------------------------------------------------- */
+
+/* A disk that takes so many bytes, and then fails, perhaps only when the file is closed. */
+struct disk {
+    size_t room;
+    bool fails_late;
+};
+
+static ssize_t disk_write(void *cookie, const char *bytes, size_t nbytes)
+{
+    struct disk *disk = cookie;
+
+    (void)bytes;
+    if (nbytes > disk->room) {
+        errno = ENOSPC;
+        return 0;
+    }
+    disk->room -= nbytes;
+    return (ssize_t)nbytes;
+}
+
+static int disk_close(void *cookie)
+{
+    const struct disk *disk = cookie;
+
+    errno = EDQUOT;
+    return disk->fails_late ? -1 : 0;
+}
+
+static int written_to(struct disk disk, int n_lines)
+{
+    FILE *file =
+        fopencookie(&disk, "w", (cookie_io_functions_t){.write = disk_write, .close = disk_close});
+
+    for (int i = 0; i < n_lines; i++) {
+        fputs("a line that is long enough to fill a buffer at some time\n", file);
+    }
+    return textfile_close(file);
+}
+
+Test(values, a_file_is_written_only_if_its_close_succeeds)
+{
+    cr_expect(eq(int, written_to((struct disk){.room = 1 << 20}, 1000), 0));
+    cr_expect(eq(int, written_to((struct disk){.room = 1000}, 1000), ENOSPC));
+    cr_expect(eq(int, written_to((struct disk){.room = 10}, 1), ENOSPC));
+    cr_expect(eq(int, written_to((struct disk){.room = 1 << 20, .fails_late = true}, 1), EDQUOT));
 }
