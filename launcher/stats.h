@@ -27,6 +27,15 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+/* A wait under way in a collective, or for a channel; the counters have it when it has ended. */
+struct stats_waiting {
+    uint32_t op; /* NXR_STATS_COLLECTIVE, NXR_STATS_CHANNEL_SEND or NXR_STATS_CHANNEL_RECEIVE */
+    uint32_t n_members;
+    int32_t peer; /* -1: any */
+    char name[NXR_STATS_NAME];
+    uint64_t ns;
+};
+
 /* One process of a rank. */
 struct stats_rank {
     uint64_t job; /* of the library: another one for ranks that a rank has spawned */
@@ -39,6 +48,8 @@ struct stats_rank {
     char host[64];
     struct nxr_stats_totals totals;
     struct nxr_stats_reading reading; /* empty if only totals were read */
+    struct stats_waiting *waiting;    /* likewise; of a living process */
+    size_t n_waiting;
 };
 
 /* By job, rank, incarnation and start. */

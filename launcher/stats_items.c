@@ -18,10 +18,26 @@ static enum stats_item_kind item_kind_of(uint32_t op)
                                                                              : STATS_RAIL;
 }
 
+/* A name must not control a terminal. */
+static void item_name(struct stats_item *item, const char name[NXR_STATS_NAME])
+{
+    memcpy(item->name, name, sizeof(item->name));
+    for (char *at = item->name; *at != '\0'; at++) {
+        *at = (unsigned char)*at < ' ' || *at == 127 ? '?' : *at;
+    }
+}
+
 /* Whether the counters are those of the side that sends; of collectives there is one side. */
 static bool item_is_out(uint32_t op)
 {
     return op != NXR_STATS_CHANNEL_RECEIVE && op != NXR_STATS_RAIL_RECEIVE;
+}
+
+/* The two ends of a channel. */
+static void item_ends(struct stats_item *item, uint32_t op, int rank, int peer)
+{
+    item->from = item_is_out(op) ? rank : peer;
+    item->to = item_is_out(op) ? peer : rank;
 }
 
 static struct stats_item item_of(int rank, const struct nxr_stats_sum *sum)
@@ -30,14 +46,10 @@ static struct stats_item item_of(int rank, const struct nxr_stats_sum *sum)
         .kind = item_kind_of(sum->op), .members = sum->n_members, .from = -1, .to = -1};
     struct stats_side *side = item_is_out(sum->op) ? &item.out : &item.in;
 
-    memcpy(item.name, sum->name, sizeof(item.name));
-    for (char *at = item.name; *at != '\0'; at++) { /* a name must not control a terminal */
-        *at = (unsigned char)*at < ' ' || *at == 127 ? '?' : *at;
-    }
+    item_name(&item, sum->name);
     memcpy(item.transport, sum->transport, sizeof(item.transport));
     if (item.kind == STATS_CHANNEL) {
-        item.from = item_is_out(sum->op) ? rank : sum->peer;
-        item.to = item_is_out(sum->op) ? sum->peer : rank;
+        item_ends(&item, sum->op, rank, sum->peer);
     } else if (item.kind == STATS_RAIL) {
         item.from = rank;
     }
@@ -53,6 +65,23 @@ static struct stats_item item_of(int rank, const struct nxr_stats_sum *sum)
         side->n_timed += sum->complete[i];
         side->n_waits += sum->wait[i];
     }
+    return item;
+}
+
+/* Only the time of a wait under way: the rest is counted when it ends. */
+static struct stats_item item_of_waiting(int rank, const struct stats_waiting *waiting)
+{
+    struct stats_item item = {
+        .kind = item_kind_of(waiting->op), .members = waiting->n_members, .from = -1, .to = -1};
+    struct stats_side *side = item_is_out(waiting->op) ? &item.out : &item.in;
+
+    item_name(&item, waiting->name);
+    if (item.kind == STATS_CHANNEL) {
+        item_ends(&item, waiting->op, rank, waiting->peer);
+    } else {
+        memcpy(item.transport, item.name, sizeof(item.transport) - 1);
+    }
+    side->wait_ns = side->max_wait_ns = waiting->ns;
     return item;
 }
 
@@ -129,7 +158,7 @@ struct stats_items stats_items_make(const struct stats_job *job)
     size_t most = 0;
 
     for (size_t i = 0; i < job->n; i++) {
-        most += job->ranks[i].reading.n_sums;
+        most += job->ranks[i].reading.n_sums + job->ranks[i].n_waiting;
     }
     items.items = x_calloc(most, sizeof(*items.items));
     for (size_t i = 0; i < job->n && job->ranks[i].job == job->ranks[0].job; i++) {
@@ -139,6 +168,9 @@ struct stats_items stats_items_make(const struct stats_job *job)
             if (stats_is_item(&reading->sums[j])) {
                 items.items[items.n++] = item_of(job->ranks[i].rank, &reading->sums[j]);
             }
+        }
+        for (size_t j = 0; j < job->ranks[i].n_waiting; j++) {
+            items.items[items.n++] = item_of_waiting(job->ranks[i].rank, &job->ranks[i].waiting[j]);
         }
     }
     if (items.n > 0) {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # nixlrun --stats, top and --metrics: what ranks count is read from outside, also of one that was killed, and
 # adds up. Usage: test_stats.sh; finds the trees by top_srcdir and top_builddir. Prints TAP.
-# needs: test/mp/stats
+# needs: test/mp/stats test/mp/stuck
 set -u
 . "${top_srcdir:-$(dirname "$0")/../..}/test/tap.sh"
 nixlrun=$build/launcher/nixlrun
@@ -207,6 +207,17 @@ verdict "$(tries=0
         sleep 0.02
     done)" "waits that have not ended count as time waited"
 verdict "$("$nixlrun" kill "$job"; ends 143)" "in a job that hangs"
+"$nixlrun" -np 2 "$build/test/mp/stuck" full_channel >"$scratch/job" 2>&1 </dev/null &
+job=$!
+verdict "$(tries=0
+    until "$nixlrun" top --once --items "$job" >"$scratch/top" 2>&1
+        grep -qE '^ +[0-9]+ .* [0-9.]+ m?s  barrier of 2$' "$scratch/top" && grep -qE ' [1-9][0-9.]* m?s  channel items, 0 to 1$' "$scratch/top"; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 1500 ] || { cat "$scratch/top"; break; }
+        sleep 0.02
+    done)" "and those in collectives and channels as theirs"
+"$nixlrun" kill "$job"
+wait "$job"
 
 # ---- --metrics -------------------------------------------------------------------------------------------
 
