@@ -258,6 +258,12 @@ static void end_report(struct outlet *outlet)
         foreign_pages_take(outlet->rank, value, outlet->report.data + (rest > end ? rest : end));
         return;
     }
+    if (kind == RANK_REPORT_LEFT) {
+        sink_say("pid %d on host %s cannot be killed, as it runs as another user (uid %u): it is "
+                 "left running",
+                 pid, host, (unsigned)value);
+        return;
+    }
     if (rank_report_is_last((enum rank_report_kind)kind)) {
         foreign_waits_ended(outlet->rank);
         end_stream(outlet);

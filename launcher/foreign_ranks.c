@@ -421,6 +421,7 @@ static void take_report(int rank, const char *host, pid_t pid, enum rank_report_
     switch (kind) {
     case RANK_REPORT_WAITS: /* for foreign_waits.c */
     case RANK_REPORT_PAGE:  /* for foreign_pages.c */
+    case RANK_REPORT_LEFT:  /* for foreign_output.c */
     case RANK_REPORT_OUT_ENDED:
     case RANK_REPORT_JOB:
     case RANK_REPORT_STEP:

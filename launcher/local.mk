@@ -166,7 +166,7 @@ pkglibexec_PROGRAMS += %D%/nixlrun-rank
 %C%_nixlrun_rank_SOURCES = %D%/descendants.c %D%/frame.c %D%/frame.h %D%/pages.c %D%/pages.h \
 	%D%/program.c %D%/program.h %D%/pty.c %D%/pty.h \
 	%D%/processes.c %D%/processes.h %D%/rank_socket.c %D%/rank_socket.h %D%/rank_main.c \
-	%D%/rank_pages.c %D%/rank_pages.h %D%/rank_waits.c \
+	%D%/rank_pages.c %D%/rank_pages.h %D%/rank_say.c %D%/rank_say.h %D%/rank_waits.c \
 	%D%/rank_waits.h %D%/rank_world.c %D%/rank_world.h %D%/waits.h %D%/waits_read.c %D%/world.c %D%/world.h
 %C%_nixlrun_rank_LDADD = src/util/libnxr_util.la
 

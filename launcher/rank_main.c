@@ -14,13 +14,13 @@
 
 #include "launcher/descendants.h"
 #include "launcher/ending.h"
-#include "launcher/frame.h"
 #include "launcher/job.h"
 #include "launcher/program.h"
 #include "launcher/pty.h"
 #include "launcher/rank_socket.h"
 #include "launcher/rank_pages.h"
 #include "launcher/rank_report.h"
+#include "launcher/rank_say.h"
 #include "launcher/rank_waits.h"
 #include "launcher/rank_world.h"
 
@@ -35,6 +35,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -42,94 +43,12 @@ enum { READ_NBYTES = 4096, LINGER_MS = 500, WAIT_STEP_MS = 50, SETTLE_MS = 300 }
 
 static const int helper_held[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE};
 
-/* Write all; false when the reader is gone. */
-static bool write_all(int fd, const char *data, size_t nbytes)
-{
-    while (nbytes > 0) {
-        ssize_t n = write(fd, data, nbytes);
-
-        if (n < 0 && errno != EINTR) {
-            return false;
-        }
-        data += n > 0 ? n : 0;
-        nbytes -= n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
-/* Pass on text in frames, each in one write(). False when the reader is gone. */
-static bool write_frames(int fd, enum frame_kind kind, const char *text, size_t nbytes)
-{
-    char frame[FRAME_MOST_NBYTES];
-    size_t taken;
-
-    for (; nbytes > 0; text += taken, nbytes -= taken) {
-        size_t used = frame_write(kind, text, nbytes, frame, &taken);
-
-        if (!write_all(fd, frame, used)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void helper_report(pid_t pid, enum rank_report_kind kind, int value)
-{
-    int fd = rank_report_is_of_stdout(kind) ? STDOUT_FILENO : STDERR_FILENO;
-    char host[HOST_NAME_MAX + 1] = "localhost", text[HOST_NAME_MAX + 128];
-    const char *rank = getenv("PMIX_RANK");
-    int n;
-
-    gethostname(host, sizeof(host) - 1);
-    n = snprintf(text, sizeof(text), "%.12s %s %d %c %d", rank != NULL ? rank : "0", host, (int)pid,
-                 (char)kind, value);
-    write_frames(fd, FRAME_REPORT, text, (size_t)n);
-}
-
-/* Report bytes of a kind; `where` stands between its value and the digits. */
-static void report_bytes(pid_t pid, enum rank_report_kind kind, int value, const char *where,
-                         const void *bytes, size_t nbytes)
-{
-    static const char digits[] = "0123456789abcdef";
-    char host[HOST_NAME_MAX + 1] = "localhost",
-                              text[HOST_NAME_MAX + 192 + 2 * RANK_WAITS_PART_MOST];
-    const char *rank = getenv("PMIX_RANK");
-    const unsigned char *at = bytes;
-    int n;
-
-    gethostname(host, sizeof(host) - 1);
-    n = snprintf(text, sizeof(text), "%.12s %s %d %c %d %s", rank != NULL ? rank : "0", host,
-                 (int)pid, (char)kind, value, where);
-    for (size_t i = 0; i < nbytes && i < RANK_WAITS_PART_MOST; i++) {
-        text[n++] = digits[at[i] / 16];
-        text[n++] = digits[at[i] % 16];
-    }
-    write_frames(STDERR_FILENO, FRAME_REPORT, text, (size_t)n);
-}
-
-/* Report a part of what the program waits for. */
-static void report_waits(pid_t pid, int part, const void *bytes, size_t nbytes)
-{
-    report_bytes(pid, RANK_REPORT_WAITS, part, "", bytes, nbytes);
-}
-
-/* Report a part of a section of its page. */
-static void report_page(pid_t pid, const struct nxr_observe_section *section, size_t offset,
-                        const void *bytes, size_t nbytes)
-{
-    char where[64];
-
-    snprintf(where, sizeof(where), "%zu %llu %u ", offset, (unsigned long long)section->nbytes,
-             section->version);
-    report_bytes(pid, RANK_REPORT_PAGE, (int)section->id, where, bytes, nbytes);
-}
-
 /* The program has ended: report what nixlrun does not have of its page. */
 static void report_last(void)
 {
-    rank_waits_end(report_waits);
+    rank_waits_end(rank_say_waits);
     if (rank_waits_page() > 0) {
-        rank_pages_end(rank_waits_page(), report_page);
+        rank_pages_end(rank_waits_page(), rank_say_page);
     }
 }
 
@@ -141,8 +60,7 @@ static void pump(struct pollfd *from, int to_fd)
     char text[READ_NBYTES];
     ssize_t n = read(from->fd, text, sizeof(text));
 
-    if ((n < 0 && errno == EINTR) ||
-        (n > 0 && write_frames(to_fd, FRAME_OUTPUT, text, (size_t)n))) {
+    if ((n < 0 && errno == EINTR) || (n > 0 && rank_say_output(to_fd, text, (size_t)n))) {
         return;
     }
     close(from->fd);
@@ -176,7 +94,7 @@ static void helper_become_program(char **argv, const sigset_t *mask, const struc
     dup2(pipes->err[1], STDERR_FILENO);
     execvp(argv[0], argv);
     error = errno;
-    write_all(pipes->error[1], (const char *)&error, sizeof(error));
+    rank_say_write(pipes->error[1], (const char *)&error, sizeof(error));
     _exit(LAUNCH_EXIT_NO_PROGRAM);
 }
 
@@ -202,10 +120,10 @@ static pid_t helper_start(char **argv, const sigset_t *mask, const struct winsiz
         close(pipes->error[0]);
     }
     if (*error_p != 0) {
-        helper_report(getpid(), RANK_REPORT_NOT_EXEC, program_why_not(argv[0], *error_p));
+        rank_say(getpid(), RANK_REPORT_NOT_EXEC, program_why_not(argv[0], *error_p));
         return 0;
     }
-    helper_report(pid, RANK_REPORT_STARTED, 0);
+    rank_say(pid, RANK_REPORT_STARTED, 0);
     return pid;
 }
 
@@ -216,8 +134,8 @@ static void report_step(pid_t pid)
     const char *step = getenv("SLURM_STEP_ID");
 
     if (rank != NULL && strcmp(rank, "0") == 0 && job != NULL && step != NULL) {
-        helper_report(pid, RANK_REPORT_JOB, atoi(job));
-        helper_report(pid, RANK_REPORT_STEP, atoi(step));
+        rank_say(pid, RANK_REPORT_JOB, atoi(job));
+        rank_say(pid, RANK_REPORT_STEP, atoi(step));
     }
 }
 
@@ -228,6 +146,18 @@ static void ask_to_end(pid_t pid)
 
     kill(target, SIGTERM);
     kill(target, SIGCONT);
+}
+
+/* A process that the program has left is of another user: nixlrun tells. */
+static void helper_leaves(pid_t pid)
+{
+    char path[32];
+    struct stat info;
+
+    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    if (stat(path, &info) == 0) {
+        rank_say(pid, RANK_REPORT_LEFT, (int)info.st_uid);
+    }
 }
 
 /* Reap; true if the program itself has ended. */
@@ -292,7 +222,7 @@ static void helper_hear(pid_t pid, int message_fd, struct life *life)
         life->has_joined |= life->is_member;
         if (message.kind == NXR_RANK_ENDS_JOB) {
             is_job_ending = true;
-            helper_report(pid, RANK_REPORT_ENDS_JOB, message.value);
+            rank_say(pid, RANK_REPORT_ENDS_JOB, message.value);
         }
     }
 }
@@ -305,12 +235,12 @@ struct sources {
 static void helper_tick(pid_t pid, const struct sources *sources, bool is_beat, bool is_waits)
 {
     if (is_beat && timer_is_due(sources->beat_fd)) {
-        helper_report(pid, RANK_REPORT_ALIVE, 0);
+        rank_say(pid, RANK_REPORT_ALIVE, 0);
     }
     if (is_waits && timer_is_due(sources->waits_fd)) {
-        rank_waits_look(pid, report_waits);
+        rank_waits_look(pid, rank_say_waits);
         if (rank_waits_page() > 0) {
-            rank_pages_look(rank_waits_page(), report_page);
+            rank_pages_look(rank_waits_page(), rank_say_page);
         }
     }
 }
@@ -355,7 +285,7 @@ static int helper_serve(pid_t pid, const struct pipes *pipes, const struct sourc
         } else if (helper_reap(pid, &status)) {
             helper_hear(pid, sources->message_fd, life);
             has_ended = true;
-            descendants_kill(NULL);
+            descendants_kill(helper_leaves);
         }
     }
     for (int i = 0; i < 2; i++) {
@@ -530,7 +460,7 @@ static bool starts_again(struct restarts *restarts, const struct sources *source
     restarts->incarnation += life->has_joined;
     snprintf(text, sizeof(text), "%u", restarts->incarnation);
     setenv("NIXLRUN_INCARNATION", text, 1);
-    helper_report(pid, has_not_left ? RANK_REPORT_AGAIN_NOT_LEFT : RANK_REPORT_AGAIN, status);
+    rank_say(pid, has_not_left ? RANK_REPORT_AGAIN_NOT_LEFT : RANK_REPORT_AGAIN, status);
     return wait_for_start(sources, pid, restarts->delay_ns);
 }
 
@@ -559,7 +489,7 @@ int main(int argc, char **argv)
         return LAUNCH_EXIT_USAGE;
     }
     if (wdir_error != 0) {
-        helper_report(getpid(), RANK_REPORT_NOT_CHDIR, wdir_error);
+        rank_say(getpid(), RANK_REPORT_NOT_CHDIR, wdir_error);
         return LAUNCH_EXIT_FAILED;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -587,12 +517,12 @@ int main(int argc, char **argv)
         status = helper_serve(pid, &pipes, &sources, &life);
         report_last();
     } while (starts_again(&restarts, &sources, pid, status, &life));
-    helper_report(pid, RANK_REPORT_OUT_ENDED, 0);
+    rank_say(pid, RANK_REPORT_OUT_ENDED, 0);
     if (status == 0 && life.is_member) {
-        helper_report(pid, RANK_REPORT_NOT_LEFT, status);
+        rank_say(pid, RANK_REPORT_NOT_LEFT, status);
         status = W_EXITCODE(LAUNCH_EXIT_FAILED, 0);
     } else {
-        helper_report(pid, RANK_REPORT_ENDED, status);
+        rank_say(pid, RANK_REPORT_ENDED, status);
     }
     end_like(is_calm ? 0 : status);
 }

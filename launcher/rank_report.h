@@ -65,6 +65,7 @@ enum rank_report_kind {
     RANK_REPORT_JOB = 'j',            /* Slurm's number of the job */
     RANK_REPORT_STEP = 'p',           /* and of the step in it */
     RANK_REPORT_PAGE = 'c',           /* a part of its page: rank_pages.h */
+    RANK_REPORT_LEFT = 'l',           /* a process that cannot be killed; its user */
 };
 
 /*

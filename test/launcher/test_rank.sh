@@ -95,6 +95,20 @@ gives 0 "a program that leaves one with its output" sh -c 'sleep 300 & exit 0'
 until_true 10 nothing_runs
 result $? "neither"
 
+# One that has become root's, under a nixlrun-rank that is not, cannot be killed.
+cp "$(command -v setpriv)" "$work/rooted" && chmod 4755 "$work/rooted"
+if [ "$(id -u)" = 0 ] && chmod 711 "$work" && mkfifo -m 666 "$work/pipe" &&
+    [ "$(setpriv --reuid=65534 --clear-groups "$work/rooted" --reuid=0 id -u 2>/dev/null)" = 0 ]; then
+    timeout -k 5 "$limit" setpriv --reuid=65534 --clear-groups "$helper" sh -c \
+        '"$0/rooted" --reuid=0 sh -c "echo \$\$ >$0/pipe; exec sleep 300" & read -r pid <"$0/pipe"; echo "root $pid."' \
+        "$work" >"$work/out" 2>"$work/err" </dev/null
+    root=$(sed -n 's/.*root \([0-9]*\)\..*/\1/p' "$work/out")
+    has "$work/err" "^.r2 $(uname -n) $root l 0" "a process that cannot be killed is reported"
+    [ "${root:-0}" -gt 1 ] && kill -9 "$root"
+    result $? "it ran on"
+    until_true 10 nothing_runs
+fi
+
 # ends SIGNAL WANTED NAME: a signal to nixlrun-rank alone, in a group of its own, when it has begun
 ends() {
     setsid "$helper" sh -c 'trap "exit 9" TERM; trap "exit 8" USR1; sleep 300 & echo ready; wait' \

@@ -207,6 +207,17 @@ Test(foreign_output, what_the_engine_says_of_a_failure_is_dropped)
     cr_expect_str_eq(case_text(1), "nixlrun: rank 0 on host h0 (pid 7) exited with code 1\n");
 }
 
+Test(foreign_output, a_process_that_cannot_be_killed_is_told)
+{
+    open_job(1);
+    reports(0, 1, "0 h0 7 s 0");
+    reports(0, 1, "0 h0 8 l 65534");
+    reports(0, 1, "0 h0 7 e 0");
+    case_pass(NXR_S);
+    cr_expect(strstr(case_text(1), "nixlrun: pid 8 on host h0 cannot be killed, as it runs as "
+                                   "another user (uid 65534): it is left running\n") != NULL);
+}
+
 Test(foreign_output, verbose_keeps_what_the_engine_says)
 {
     case_prepare(&engine_openmpi, 1);
