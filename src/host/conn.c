@@ -138,8 +138,8 @@ void nxr_conn_send_on(struct nxr_conn *conn, const union nxr_wire_message *messa
     if (status != NIXL_OK) {
         bool is_kept = nxr_unsent_keep(&conn->out, conn->peer, message, fds, n_fds);
 
-        /* What has descriptors is a greeting or a key: then both ends begin again. */
-        if (status != NIXL_E_AGAIN || (!is_kept && n_fds > 0)) {
+        /* What is not kept is a greeting, a question or a key: then both ends begin again. */
+        if (status != NIXL_E_AGAIN || !is_kept) {
             nxr_conn_close(conn);
         } else if (conn->is_greeted || is_greeting) {
             set_writing(conn, true);
@@ -529,6 +529,7 @@ int64_t nxr_conn_tick(int64_t now)
 {
     int64_t due = nxr_acceptor_tick(&own_acceptor, now);
 
+    nxr_unsent_tick();
     conn_free_closed(); /* no event of this round refers to them any more */
     if (look_at <= now) {
         conn_look(now);

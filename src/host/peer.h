@@ -18,6 +18,7 @@ struct host_peer {
     /* Messages (conn.c). */
     struct nxr_conn *conn;
     struct nxr_list unsent; /* struct nxr_unsent: for the next connection */
+    bool is_given_up;       /* a message that it needs is lost (unsent.c) */
 
     /* Connecting it (connect.c). */
     int64_t retry_at; /* when to try to connect again; INT64_MAX: not waiting */

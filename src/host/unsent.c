@@ -3,6 +3,8 @@
 #include "config.h"
 
 #include "host/unsent.h"
+#include "core/life.h"
+#include "core/service.h"
 #include "host/packet.h"
 #include "host/peer.h"
 #include "util/log.h"
@@ -10,6 +12,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+static bool has_given_up; /* a peer, which the next tick ends */
 
 bool nxr_unsent_is_lasting(const union nxr_wire_message *message)
 {
@@ -30,18 +34,47 @@ void nxr_unsent_free(struct nxr_unsent *out)
     free(out);
 }
 
-/* Copy a message that must wait, without its descriptors; NULL, with a warning: no memory. */
+/* Copy a message that must wait, without its descriptors; NULL: no memory. */
 static struct nxr_unsent *unsent_new(const struct nxr_peer *peer,
                                      const union nxr_wire_message *message)
 {
     struct nxr_unsent *out = calloc(1, sizeof(*out));
 
-    if (out == NULL) {
+    if (out != NULL) {
+        out->message = *message;
+    } else {
         nxr_warn(HOST, "no memory to queue a message to %s", nxr_peer_name(peer));
-        return NULL;
     }
-    out->message = *message;
     return out;
+}
+
+/* The peer ends later: who sends may be in the middle of anything. */
+static void unsent_give_up(const struct nxr_peer *peer)
+{
+    struct host_peer *hp = host_peer_of(peer);
+
+    if (!hp->is_given_up) {
+        nxr_error(HOST, "a message to %s is lost: giving up the peer", nxr_peer_name(peer));
+        hp->is_given_up = true;
+        has_given_up = true;
+        nxr_service_kick();
+    }
+}
+
+void nxr_unsent_tick(void)
+{
+    struct nxr_peer *after;
+
+    if (!has_given_up) {
+        return;
+    }
+    has_given_up = false;
+    for (struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL; peer = after) {
+        after = nxr_peers_next(peer);
+        if (host_peer_of(peer)->is_given_up) {
+            nxr_life_lost_locked(peer->rank);
+        }
+    }
 }
 
 bool nxr_unsent_keep(struct nxr_list *list, const struct nxr_peer *peer,
@@ -50,6 +83,9 @@ bool nxr_unsent_keep(struct nxr_list *list, const struct nxr_peer *peer,
     struct nxr_unsent *out = unsent_new(peer, message);
 
     if (out == NULL) {
+        if (nxr_unsent_is_lasting(message)) {
+            unsent_give_up(peer);
+        }
         return false;
     }
     for (out->n_fds = 0; out->n_fds < n_fds; out->n_fds++) {

@@ -22,7 +22,8 @@ bool nxr_unsent_is_lasting(const union nxr_wire_message *message);
 
 /*
  * Append a copy to a list, with duplicates of its descriptors. False: there is no memory or no
- * descriptor for it, and the message is not kept.
+ * descriptor for it, and the message is not kept. If it is a lasting one, the peer would wait for
+ * it, or this rank for what it asks for, without an end: the next tick gives the peer up.
  */
 bool nxr_unsent_keep(struct nxr_list *list, const struct nxr_peer *peer,
                      const union nxr_wire_message *message, const int *fds, int n_fds);
@@ -33,6 +34,9 @@ bool nxr_unsent_keep(struct nxr_list *list, const struct nxr_peer *peer,
  */
 bool nxr_unsent_give(struct nxr_list *list, const struct nxr_peer *peer,
                      const union nxr_wire_message *message, int fd);
+
+/* End the peers that cannot be told what they must be told. */
+void nxr_unsent_tick(void);
 
 /* Free one that is in no list. */
 void nxr_unsent_free(struct nxr_unsent *unsent);

@@ -101,6 +101,7 @@ unit_programs = \
 	%D%/tmpdir \
 	%D%/token \
 	%D%/trace \
+	%D%/unsent \
 	%D%/upcall \
 	%D%/values \
 	%D%/vm \
@@ -216,6 +217,11 @@ foreign_wraps = -Wl,--wrap=clock_gettime -Wl,--wrap=guardian_signal -Wl,--wrap=g
 %C%_foreign_output_LDADD = $(unit_launcher_libs)
 %C%_frame_CFLAGS = $(unit_cflags)
 %C%_frame_LDADD = $(unit_launcher_libs)
+%C%_unsent_SOURCES = %D%/unsent.c $(fake_job)
+%C%_unsent_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_HOST
+%C%_unsent_CFLAGS = $(unit_cflags)
+%C%_unsent_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
+%C%_unsent_LDADD = $(floor_host) $(CRITERION_LIBS)
 %C%_upcall_CFLAGS = $(unit_cflags) $(PMIX_CFLAGS)
 %C%_upcall_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=PMIx_server_deregister_client
 %C%_upcall_LDADD = $(unit_launcher_libs)
