@@ -113,7 +113,7 @@ struct metrics_client {
     bool is_used, is_leaving;
     int64_t since_ns; /* when it came, or asked last */
 };
-static struct metrics_client clients[CLIENTS_LIMIT];
+static struct metrics_client metrics_clients[CLIENTS_LIMIT];
 
 /* Its reads end; the library then closes it. */
 static void clients_send_idlest_away(void)
@@ -122,10 +122,10 @@ static void clients_send_idlest_away(void)
     int n = 0;
 
     for (int i = 0; i < CLIENTS_LIMIT; i++) {
-        if (clients[i].is_used && !clients[i].is_leaving) {
+        if (metrics_clients[i].is_used && !metrics_clients[i].is_leaving) {
             n++;
-            if (idlest == NULL || clients[i].since_ns < idlest->since_ns) {
-                idlest = &clients[i];
+            if (idlest == NULL || metrics_clients[i].since_ns < idlest->since_ns) {
+                idlest = &metrics_clients[i];
             }
         }
     }
@@ -142,10 +142,10 @@ static void client_comes(struct MHD_Connection *connection, void **context)
 
     *context = NULL;
     for (int i = 0; info != NULL && i < CLIENTS_LIMIT; i++) {
-        if (!clients[i].is_used) {
-            clients[i] = (struct metrics_client){
+        if (!metrics_clients[i].is_used) {
+            metrics_clients[i] = (struct metrics_client){
                 .fd = info->connect_fd, .is_used = true, .since_ns = nxr_now_ns()};
-            *context = &clients[i];
+            *context = &metrics_clients[i];
             clients_send_idlest_away();
             return;
         }
