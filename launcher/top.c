@@ -288,13 +288,17 @@ static int top_print(struct top *top)
 
 /* ---- live ------------------------------------------------------------------------------------ */
 
-/* Cut each line to the width of the screen, by what is seen of it. */
-static void top_cut(char *text, int columns)
+/*
+ * Cut each line to the width of the screen, by what is seen of it, and the text to its height: more
+ * lines would move the first ones out of it.
+ */
+static void top_cut(char *text, int columns, int rows)
 {
     char *to = text;
-    int column = 0;
+    int column = 0, row = 0;
 
-    for (const char *from = text; *from != '\0'; from++) {
+    for (const char *from = text; *from != '\0' && row < rows; from++) {
+        row += *from == '\n';
         if (*from == '\033') {
             while (*from != '\0' && *from != 'm') {
                 *to++ = *from++;
@@ -321,7 +325,7 @@ static void top_paint(const struct top *top, const struct top_screen *screen)
     if (out != NULL) {
         top_draw(out, top, n_rows, screen->has_color);
         fclose(out);
-        top_cut(text, screen->columns);
+        top_cut(text, screen->columns, screen->rows);
         top_screen_show(text);
     }
     free(text);

@@ -69,14 +69,12 @@ static bool screen_take_signals(void)
     return screen_signals >= 0;
 }
 
-bool top_screen_open(struct top_screen *screen)
+/* Take the terminal, as it is now. */
+static bool screen_enter(struct top_screen *screen)
 {
-    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
     struct termios raw;
 
-    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || term == NULL ||
-        strcmp(term, "dumb") == 0 || tcgetattr(STDIN_FILENO, &screen_before) != 0 ||
-        !screen_take_signals()) {
+    if (tcgetattr(STDIN_FILENO, &screen_before) != 0) {
         return false;
     }
     raw = screen_before;
@@ -87,19 +85,36 @@ bool top_screen_open(struct top_screen *screen)
         return false;
     }
     screen_is_open = true;
-    screen->has_color = no_color == NULL || no_color[0] == '\0';
     screen_measure(screen);
     screen_write(ENTER, strlen(ENTER));
     return true;
 }
 
-void top_screen_close(void)
+/* Give the terminal back, as it was. */
+static void screen_leave(void)
 {
     if (screen_is_open) {
         screen_write(LEAVE, strlen(LEAVE));
         tcsetattr(STDIN_FILENO, TCSAFLUSH, &screen_before);
         screen_is_open = false;
     }
+}
+
+bool top_screen_open(struct top_screen *screen)
+{
+    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
+
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || term == NULL ||
+        strcmp(term, "dumb") == 0 || !screen_take_signals()) {
+        return false;
+    }
+    screen->has_color = no_color == NULL || no_color[0] == '\0';
+    return screen_enter(screen);
+}
+
+void top_screen_close(void)
+{
+    screen_leave();
     if (screen_signals >= 0) {
         close(screen_signals);
         screen_signals = -1;
@@ -146,12 +161,29 @@ static enum top_key screen_key(void)
     return keys[0] == 'v' || keys[0] == '\t' ? TOP_KEY_VIEW : TOP_KEY_NONE;
 }
 
+/* Ctrl-Z: stop as other programs do, with the terminal in order. */
+static enum top_key screen_stop(struct top_screen *screen)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTSTP);
+    screen_leave();
+    raise(SIGTSTP);
+    sigprocmask(SIG_UNBLOCK, &set, NULL); /* here it stops, unless nobody could continue it */
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    return screen_enter(screen) ? TOP_KEY_SIZE : TOP_KEY_QUIT;
+}
+
 static enum top_key screen_signal(struct top_screen *screen)
 {
     struct signalfd_siginfo info;
 
     if (read(screen_signals, &info, sizeof(info)) != (ssize_t)sizeof(info)) {
         return TOP_KEY_NONE;
+    }
+    if (info.ssi_signo == SIGTSTP) {
+        return screen_stop(screen);
     }
     if (info.ssi_signo != SIGWINCH) {
         return TOP_KEY_QUIT;

@@ -188,6 +188,52 @@ verdict "$(halt "${victim:-0}"
 [ "${victim:-0}" -gt 1 ] && kill -CONT "$victim"
 verdict "$(refused 2 'which job' top; refused 2 "'1' is no job" top 1; refused 2 "'-x' is not known; allowed: --help, --once, --items" top -x
     refused 2 'which job' top --once)" "bad command lines of top are refused"
+# A shell with job control: top is suspended and continued in a terminal of 3 rows.
+cat >"$scratch/suspend.py" <<'TEXT'
+import fcntl, os, pty, select, signal, struct, sys, termios
+ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
+
+def shell():
+    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 3, 20, 0, 0))
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    top = os.fork()
+    if top == 0:
+        os.setpgid(0, 0)
+        os.tcsetpgrp(0, os.getpid())
+        signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+        os.execv(sys.argv[1], [sys.argv[1], "top", sys.argv[2]])
+    status = os.waitpid(top, os.WUNTRACED)[1]
+    echoes = termios.tcgetattr(0)[3] & termios.ECHO
+    print("suspended" if os.WIFSTOPPED(status) and echoes else f"status {status}, echo {echoes}", flush=True)
+    os.kill(top, signal.SIGCONT)
+    print("code", os.waitstatus_to_exitcode(os.waitpid(top, 0)[1]), flush=True)
+    os._exit(0)
+
+os.environ["TERM"] = "xterm"
+pid, fd = pty.fork()
+if pid == 0:
+    shell()
+text, n_sent = b"", 0
+keys = [(1, ENTER, b"\x1a"), (2, ENTER, b"q")]
+while select.select([fd], [], [], 30)[0]:
+    try:
+        read = os.read(fd, 65536)
+    except OSError:
+        read = b""
+    if read == b"":
+        break
+    text += read
+    if n_sent < len(keys) and text.count(keys[n_sent][1]) == keys[n_sent][0]:
+        os.write(fd, keys[n_sent][2])
+        n_sent += 1
+if text.count(LEAVE) != 2 or b"suspended" not in text or b"code 0" not in text:
+    print(text)
+first = text.split(b"\x1b[H")[1].split(b"\x1b[J")[0]
+if first.count(b"\n") > 2:
+    print("more lines than the terminal has:", first)
+os.kill(pid, signal.SIGKILL)
+TEXT
+verdict "$(timeout 120 python3 "$scratch/suspend.py" "$nixlrun" "$job" 2>&1)" "Ctrl-Z suspends top, which fits into any terminal"
 if command -v script >/dev/null; then
     verdict "$( (sleep 2.5; printf v; sleep 1.5; printf q) | TERM=xterm timeout 60 script -qec "stty rows 24 cols 80; $nixlrun top $job" \
         "$scratch/typescript" >/dev/null 2>&1 || echo "code $?"
