@@ -114,8 +114,10 @@ def wait_words(record):
     peer = rank_name(int(record["peer"]))
     name = text(record["object"])
     if kind == NOTE:
-        tag = "any tag" if int(values[1]) == 0 else f"tag {int(values[0])}"
-        return f"{tag} from {peer}"
+        tag, mask = int(values[0]), int(values[1])
+        if mask == 0:
+            return f"any tag from {peer}"
+        return f"tag {tag} from {peer}" if mask == 2**64 - 1 else f"tag {tag:#x} (mask {mask:#x}) from {peer}"
     if kind == NOTE_ROOM:
         return f"room in the queue to {peer}"
     if kind == SIGNAL:

@@ -68,6 +68,12 @@ begin full_channel 'a free slot of channel'
 debug -p "$rank" -ex 'nixlrun waits' -ex 'print items'
 verdict "$(has "^thread $rank: nixl_channel_acquire waits for 'items' of rank 1$"
     has "= 0x[0-9a-f]+ <channel 'items', NIXL_CHANNEL_PRODUCER, with rank 1, 4 slots of 64 bytes>$")" "a channel"
+kill -KILL "$job"
+wait "$job" 2>/dev/null
+
+begin masked 'mask 0xff00'
+debug -p "$rank" -ex 'nixlrun waits'
+verdict "$(has "^thread $rank: nixl_notify_recv waits for tag 0x4200 \(mask 0xff00\) from rank 1$")" "a set of tags"
 verdict "$(gdb -q -nx -batch -x "$src/src/libnixlrun-gdb.py" -ex 'nixlrun waits' 2>&1 </dev/null |
     grep -v 'nixlrun waits: no libnixlrun with debugging information is loaded')" "without the library it says so"
 echo "1..$number"

@@ -47,6 +47,18 @@ static void missing(void)
     meet();
 }
 
+/* Any of a set of tags would do. */
+static void masked(void)
+{
+    struct nixl_note note;
+
+    nixl_note_init(&note);
+    if (rank == 0) {
+        MPT_OK(nixl_notify_recv(1, 0x4200, 0xff00, NIXL_FOREVER, &note));
+    }
+    meet();
+}
+
 static void wrong_tag(void)
 {
     if (rank == 1) {
@@ -223,7 +235,7 @@ static const struct {
     {"stopped_peer", stopped_peer}, {"dead_peer", dead_peer},     {"outside", outside},
     {"finalize", finalize},         {"unseen", unseen},           {"ring", ring},
     {"mixed_ring", mixed_ring},     {"threads", threads},         {"published", published},
-    {"attached", attached},
+    {"attached", attached},         {"masked", masked},
 };
 
 int main(int argc, char **argv)
