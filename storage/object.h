@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_OBJECT_ABI    3
+#define NXR_OBJECT_ABI    4
 #define NXR_OBJECT_SYMBOL "nxr_object_engine"
 
 #define NXR_OBJECT_ETAG_NBYTES   80
@@ -70,6 +70,7 @@ struct nxr_object_io {
     uint64_t nbytes;
     uint64_t offset;
     uint64_t object_nbytes; /* GET: of the object; if it is all of it, it is checked as a whole */
+                            /* COMPLETE: of all parts */
     char *upload;           /* NXR_OBJECT_UPLOAD_NBYTES, written by CREATE */
     unsigned part;          /* from 1 */
     struct nxr_object_part *parts; /* PART: the one, which is filled in; COMPLETE: all */

@@ -7,6 +7,7 @@
 
 #include "storage/s3/answer.h"
 
+#include <nettle/md5.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -414,4 +415,41 @@ char *nxr_s3_parts_write(const struct nxr_object_part *parts, unsigned n_parts, 
         return NULL;
     }
     return text;
+}
+
+/* False: the text is no MD5. */
+static bool read_md5(const char *text, uint8_t digest[MD5_DIGEST_SIZE])
+{
+    static const char digits[] = "0123456789abcdef";
+
+    if (strlen(text) != 2 * MD5_DIGEST_SIZE || strspn(text, digits) != 2 * MD5_DIGEST_SIZE) {
+        return false;
+    }
+    for (unsigned i = 0; i < MD5_DIGEST_SIZE; i++) {
+        digest[i] = (uint8_t)((strchr(digits, text[2 * i]) - digits) << 4 |
+                              (strchr(digits, text[2 * i + 1]) - digits));
+    }
+    return true;
+}
+
+bool nxr_s3_parts_etag(const struct nxr_object_part *parts, unsigned n_parts,
+                       char etag[NXR_OBJECT_ETAG_NBYTES])
+{
+    uint8_t digest[MD5_DIGEST_SIZE];
+    struct md5_ctx md5;
+
+    md5_init(&md5);
+    for (unsigned i = 0; i < n_parts; i++) {
+        if (!read_md5(parts[i].etag, digest)) {
+            return false;
+        }
+        md5_update(&md5, sizeof(digest), digest);
+    }
+    md5_digest(&md5, sizeof(digest), digest);
+    for (unsigned i = 0; i < sizeof(digest); i++) {
+        snprintf(etag + (size_t)2 * i, 3, "%02x", digest[i]);
+    }
+    snprintf(etag + 2 * sizeof(digest), NXR_OBJECT_ETAG_NBYTES - 2 * sizeof(digest), "-%u",
+             n_parts);
+    return true;
 }

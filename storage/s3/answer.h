@@ -51,6 +51,13 @@ const char *nxr_s3_page_read(const char *bytes, size_t nbytes, struct s3_page *p
 /* The body of COMPLETE, to be freed; NULL: no memory. */
 char *nxr_s3_parts_write(const struct nxr_object_part *parts, unsigned n_parts, bool has_crc32c);
 
+/*
+ * The etag of the object that the parts become, by their own: MD5 of their MD5s. False: these are
+ * none, and no etag is known.
+ */
+bool nxr_s3_parts_etag(const struct nxr_object_part *parts, unsigned n_parts,
+                       char etag[NXR_OBJECT_ETAG_NBYTES]);
+
 /* Base64 of a few bytes: out has room for 4 * (nbytes + 2) / 3 + 1. */
 void nxr_s3_base64(const unsigned char *bytes, size_t nbytes, char *out);
 

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -190,9 +191,7 @@ static enum s3_verdict judge_missing(struct s3_request *request, long http,
     return judge_say(request, S3_FAILED, ENOENT, "%s (HTTP %ld %.60s)",
                      io->is_no_bucket                           ? "no such bucket"
                      : strcmp(error->code, "NoSuchUpload") != 0 ? "no such object"
-                     : request->n_attempts == 0
-                         ? "its upload was removed"
-                         : "its upload was removed, or an attempt has completed it",
+                                                                : "there is no such upload",
                      http, error->code);
 }
 
@@ -214,7 +213,7 @@ static enum s3_verdict judge_range(struct s3_request *request)
  */
 static bool must_ask_why(const struct s3_request *request, long http)
 {
-    return request->io->action == NXR_OBJECT_HEAD && !request->asks_why &&
+    return request->action == NXR_OBJECT_HEAD && !request->asks_why &&
            (http == 400 || http == 401 || http == 403);
 }
 
@@ -427,7 +426,7 @@ static enum s3_verdict judge_attempt(struct s3_request *request, CURLcode code)
         return judge_refusal(request, http);
     }
     io->error = 0;
-    switch (io->action) {
+    switch (request->action) {
     case NXR_OBJECT_GET:
         return judge_got(request, http);
     case NXR_OBJECT_PUT:
@@ -446,6 +445,62 @@ static enum s3_verdict judge_attempt(struct s3_request *request, CURLcode code)
     }
 }
 
+/* ---- an upload that may have become its object ----------------------------------------------- */
+
+/*
+ * An attempt of COMPLETE whose answer did not come may have joined the parts, one that libcurl
+ * itself has sent again too. Then the next one finds no upload, or something else is in its way.
+ */
+static bool is_in_doubt(const struct s3_request *request)
+{
+    return request->action == NXR_OBJECT_COMPLETE && !request->io->is_no_bucket &&
+           (request->n_attempts > 0 || request->io->error == ENOENT);
+}
+
+/* Ask for the object. */
+static enum s3_verdict doubt_begin(struct s3_request *request)
+{
+    request->doubt_error = request->io->error;
+    memcpy(request->doubt, request->io->why, sizeof(request->doubt));
+    free(request->body);
+    request->body = NULL;
+    request->action = NXR_OBJECT_HEAD;
+    return S3_AGAIN;
+}
+
+/* What there is, or is not, is all that is known. */
+static enum s3_verdict doubt_end(struct s3_request *request, enum s3_verdict verdict)
+{
+    const struct nxr_object_io *io = request->io;
+    char etag[NXR_OBJECT_ETAG_NBYTES], why[NXR_OBJECT_WHY_NBYTES];
+    bool is_known = nxr_s3_parts_etag(io->parts, io->n_parts, etag);
+    bool has_size = io->found.nbytes == io->object_nbytes;
+
+    if (verdict == S3_DONE && is_known && has_size && strcmp(etag, io->found.etag) == 0) {
+        return S3_DONE;
+    }
+    if (verdict == S3_DONE && (is_known || !has_size)) {
+        return judge_say(request, S3_FAILED, request->doubt_error,
+                         "%.110s; the object that is there is another one", request->doubt);
+    }
+    if (verdict == S3_DONE) {
+        return judge_say(request, S3_FAILED, request->doubt_error,
+                         "%.80s; it may be complete: the object that is there has its size, and an "
+                         "etag that tells no more",
+                         request->doubt);
+    }
+    if (io->error == ENOENT) {
+        return judge_say(request, S3_FAILED, request->doubt_error, "%.120s; no object is there",
+                         request->doubt);
+    }
+    memcpy(why, io->why, sizeof(why));
+    return judge_say(request, S3_FAILED, request->doubt_error,
+                     "%.80s; it may be complete, but a HEAD does not tell: %.60s", request->doubt,
+                     why);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
 enum s3_verdict nxr_s3_judge(struct s3_request *request, CURLcode code)
 {
     bool was_asking = request->asks_why;
@@ -454,5 +509,24 @@ enum s3_verdict nxr_s3_judge(struct s3_request *request, CURLcode code)
     if (was_asking && verdict == S3_AGAIN) { /* with another region or clock, HEAD may succeed */
         request->asks_why = false;
     }
+    if (verdict == S3_FAILED && is_in_doubt(request)) {
+        return doubt_begin(request);
+    }
+    if ((verdict == S3_DONE || verdict == S3_FAILED) && request->action != request->io->action) {
+        return doubt_end(request, verdict);
+    }
     return verdict;
+}
+
+enum s3_verdict nxr_s3_judge_last(struct s3_request *request)
+{
+    struct nxr_object_io *io = request->io;
+    char why[NXR_OBJECT_WHY_NBYTES];
+
+    memcpy(why, io->why, sizeof(why));
+    snprintf(io->why, sizeof(io->why), "%.160s (%u attempts)", why, request->n_attempts);
+    if (is_in_doubt(request)) {
+        return doubt_begin(request);
+    }
+    return request->action != io->action ? doubt_end(request, S3_FAILED) : S3_FAILED;
 }

@@ -134,6 +134,7 @@ static void request_new(struct nxr_object_io *io)
         return;
     }
     request->io = io;
+    request->action = io->action;
     request->store = io->store;
     request->is_ranged =
         io->action == NXR_OBJECT_GET && (io->offset != 0 || io->nbytes != io->object_nbytes);
@@ -163,15 +164,16 @@ static int64_t request_delay(const struct s3_request *request)
 
 static void request_retry(struct s3_request *request)
 {
-    struct nxr_object_io *io = request->io;
-    char why[NXR_OBJECT_WHY_NBYTES];
+    const struct nxr_object_io *io = request->io;
 
     request->not_before = nxr_now_ns() + request_delay(request);
     if (request->n_attempts >= request->store->max_attempts ||
         (io->until != 0 && request->not_before >= io->until)) {
-        memcpy(why, io->why, sizeof(why));
-        snprintf(io->why, sizeof(io->why), "%.160s (%u attempts)", why, request->n_attempts);
-        request_end(request);
+        if (nxr_s3_judge_last(request) == S3_AGAIN) {
+            request_ready(request);
+        } else {
+            request_end(request);
+        }
         return;
     }
     queue_add(&s3.timed, request);

@@ -40,7 +40,7 @@ static bool is_object(const struct s3_request *request)
     long http = 0;
 
     curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &http);
-    return request->io->action == NXR_OBJECT_GET && (http == 200 || http == 206);
+    return request->action == NXR_OBJECT_GET && (http == 200 || http == 206);
 }
 
 /* Bytes of the object, into the caller's memory. */
@@ -94,7 +94,7 @@ static size_t request_receive(char *bytes, size_t size, size_t n, void *arg)
 
 static const char *method_of(const struct s3_request *request)
 {
-    switch (request->io->action) {
+    switch (request->action) {
     case NXR_OBJECT_PUT:
     case NXR_OBJECT_PART:
         return "PUT";
@@ -127,7 +127,7 @@ static void query_write(const struct s3_request *request, char query[S3_QUERY_NB
     char number[16];
 
     query[0] = '\0';
-    switch (io->action) {
+    switch (request->action) {
     case NXR_OBJECT_CREATE:
         query_add(query, "uploads", "");
         break;
@@ -160,14 +160,14 @@ static void query_write(const struct s3_request *request, char query[S3_QUERY_NB
     }
 }
 
-static bool is_of_bucket(const struct nxr_object_io *io)
+static bool is_of_bucket(const struct s3_request *request)
 {
-    return io->action == NXR_OBJECT_LIST || io->action == NXR_OBJECT_PROBE;
+    return request->action == NXR_OBJECT_LIST || request->action == NXR_OBJECT_PROBE;
 }
 
-static bool has_bytes(const struct nxr_object_io *io)
+static bool has_bytes(const struct s3_request *request)
 {
-    return io->action == NXR_OBJECT_PUT || io->action == NXR_OBJECT_PART;
+    return request->action == NXR_OBJECT_PUT || request->action == NXR_OBJECT_PART;
 }
 
 /* The body of COMPLETE is made once. */
@@ -175,7 +175,7 @@ static bool body_make(struct s3_request *request)
 {
     const struct nxr_object_io *io = request->io;
 
-    if (io->action == NXR_OBJECT_COMPLETE && request->body == NULL) {
+    if (request->action == NXR_OBJECT_COMPLETE && request->body == NULL) {
         request->body = nxr_s3_parts_write(
             io->parts, io->n_parts, request->store->checks_puts && !request->store->uses_md5);
         return request->body != NULL;
@@ -197,7 +197,7 @@ static void checks_write(struct s3_request *request, struct lines *lines)
     struct md5_ctx md5;
     uint32_t crc;
 
-    if (!has_bytes(io)) {
+    if (!has_bytes(request)) {
         return;
     }
     if (request->store->uses_md5) {
@@ -216,20 +216,18 @@ static void checks_write(struct s3_request *request, struct lines *lines)
 static void headers_choose(const struct s3_request *request, const struct lines *lines,
                            const struct s3_credentials *credentials, struct s3_signed *what)
 {
-    const struct nxr_object_io *io = request->io;
-
     if (lines->md5[0] != '\0') {
         add_signed(what, "content-md5", lines->md5);
     }
     add_signed(what, "host", lines->host);
-    if (io->action == NXR_OBJECT_CREATE && request->store->checks_puts &&
+    if (request->action == NXR_OBJECT_CREATE && request->store->checks_puts &&
         !request->store->uses_md5) {
         add_signed(what, "x-amz-checksum-algorithm", "CRC32C");
     }
     if (lines->crc32c[0] != '\0') {
         add_signed(what, "x-amz-checksum-crc32c", lines->crc32c);
     }
-    if (io->action == NXR_OBJECT_GET && !request->is_ranged && request->store->checks_gets) {
+    if (request->action == NXR_OBJECT_GET && !request->is_ranged && request->store->checks_gets) {
         add_signed(what, "x-amz-checksum-mode", "ENABLED");
     }
     add_signed(what, "x-amz-content-sha256", lines->payload);
@@ -288,7 +286,7 @@ static bool lines_make(struct s3_request *request, const char *url, const char *
         nxr_s3_sha256_hex(request->body, strlen(request->body), lines.payload);
     } else {
         snprintf(lines.payload, sizeof(lines.payload), "%s",
-                 has_bytes(request->io) ? "UNSIGNED-PAYLOAD" : S3_EMPTY_SHA256);
+                 has_bytes(request) ? "UNSIGNED-PAYLOAD" : S3_EMPTY_SHA256);
     }
     checks_write(request, &lines);
     if (store->source != S3_ANONYMOUS) {
@@ -345,20 +343,20 @@ static void action_set(struct s3_request *request)
     CURL *easy = request->easy;
     char range[64];
 
-    if (io->action == NXR_OBJECT_HEAD && request->asks_why) {
+    if (request->action == NXR_OBJECT_HEAD && request->asks_why) {
         curl_easy_setopt(easy, CURLOPT_RANGE, "0-0");
-    } else if (io->action == NXR_OBJECT_HEAD) {
+    } else if (request->action == NXR_OBJECT_HEAD) {
         curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
-    } else if (has_bytes(io)) {
+    } else if (has_bytes(request)) {
         curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)io->nbytes);
         curl_easy_setopt(easy, CURLOPT_POSTFIELDS, io->memory);
-    } else if (io->action == NXR_OBJECT_CREATE || io->action == NXR_OBJECT_COMPLETE) {
+    } else if (request->action == NXR_OBJECT_CREATE || request->action == NXR_OBJECT_COMPLETE) {
         const char *body = request->body != NULL ? request->body : "";
 
         curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
         curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body);
     }
-    if (io->action != NXR_OBJECT_HEAD) {
+    if (request->action != NXR_OBJECT_HEAD) {
         curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method_of(request));
     }
     if (request->is_ranged) {
@@ -385,7 +383,7 @@ int nxr_s3_request_prepare(struct s3_request *request)
         snprintf(url, sizeof(url), "%s%s%s", request->location, query[0] != '\0' ? "?" : "", query);
     } else {
         nxr_s3_url(&request->store->place, request->store->region,
-                   is_of_bucket(request->io) ? NULL : request->io->key, query, url);
+                   is_of_bucket(request) ? NULL : request->io->key, query, url);
     }
     if (!body_make(request) || !lines_make(request, url, query)) {
         return ENOMEM;

@@ -64,6 +64,7 @@ struct nxr_object_store {
 
 struct s3_request {
     struct nxr_object_io *io;
+    enum nxr_object_action action; /* io's; or HEAD, once the outcome of COMPLETE is in doubt */
     struct nxr_object_store *store;
     struct s3_request *next;
     CURL *easy;
@@ -76,6 +77,8 @@ struct s3_request {
     bool asks_why;                /* a HEAD was refused, and a GET of one byte is sent instead */
     char location[512];           /* by a redirection, without the query; "": the store's */
     char token[1200];             /* of a list's next page */
+    int doubt_error;              /* why the outcome of COMPLETE is in doubt */
+    char doubt[NXR_OBJECT_WHY_NBYTES];
 
     /* Of the attempt under way. */
     struct s3_headers headers;
@@ -134,5 +137,8 @@ enum s3_verdict {
 
 /* What has become of an attempt. */
 enum s3_verdict nxr_s3_judge(struct s3_request *request, CURLcode code);
+
+/* No attempt is left after S3_RETRY. S3_FAILED; or S3_AGAIN: what is in doubt is asked for. */
+enum s3_verdict nxr_s3_judge_last(struct s3_request *request);
 
 #endif

@@ -16,6 +16,9 @@ those that follow it every other one, gets a fault; WHAT says which:
     lapsed       likewise, to all but questions about the bucket
     headless     403 AccessDenied to HEAD, every time
     joined       the end of an upload in parts answers 200 and InternalError, every time
+    lost         the end of an upload in parts is done, but its first answer does not come
+    unheard      likewise, but none of its answers comes
+    usurped      likewise, and another object of that size has taken its place
     silent       never an answer, every time        down  HTTP 503, every time
     hushed       likewise, to all but questions about the bucket
     kill-create, kill-part, kill-complete
@@ -36,6 +39,7 @@ upper, what, *victim = sys.argv[1:]
 moment, _, phase = what.partition("-")
 EVERY_TIME = ("vanish", "denied", "key", "expired", "lapsed", "headless", "joined", "silent", "hushed", "down",
               "region", "skew")
+UNHEARD = ("lost", "unheard", "usurped")
 lock = threading.Lock()
 tries: dict = {}
 checksums: dict = {}
@@ -62,7 +66,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             counts["requests"] += 1
             key = (self.command, self.path, self.headers.get("Range"))
             tries[key] = tries.get(key, 0) + 1
-            if what in EVERY_TIME or (moment == what and tries[key] % 2 == 1):
+            if what in EVERY_TIME or (moment == what and what not in UNHEARD and tries[key] % 2 == 1):
                 counts["faults"] += 1
                 return True, counts["faults"] - 1
             return False, 0
@@ -132,6 +136,26 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.close_connection = True
         return True
 
+    def is_unheard(self, headers):
+        """Does the answer get lost, that an upload in parts has become an object?"""
+        if what not in UNHEARD or self.command != "POST" or "uploadId=" not in self.path:
+            return False
+        with lock:
+            counts["faults"] += 1
+            if what == "lost" and counts["faults"] > 1:
+                return False
+        if what == "usurped":
+            self.usurp(self.path.partition("?")[0], headers)
+        self.connection.close()
+        self.close_connection = True
+        return True
+
+    def usurp(self, path, headers):
+        connection = http.client.HTTPConnection(upper, timeout=60)
+        connection.request("PUT", path, bytes(11 << 20), {"Authorization": headers["Authorization"]})
+        connection.getresponse().read()
+        connection.close()
+
     def forward(self):
         faulty, number = self.is_faulty()
         nbytes = int(self.headers.get("Content-Length", "0"))
@@ -150,7 +174,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         connection.endheaders(body)
         answer = connection.getresponse()
         data = answer.read()
-        if self.is_last("done"):
+        if self.is_last("done") or self.is_unheard(self.headers):
             return
         self.answer(answer, data, faulty, number)
         connection.close()

@@ -92,6 +92,11 @@ verdict "$(through joined env AWS_MAX_ATTEMPTS=2 "$fail" large InternalError
     python3 "$src/test/storage/s3_tool.py" uploads "$OBJECT_URL" joined/
     python3 "$src/test/storage/s3_tool.py" get "$OBJECT_URL" joined/large | head -c 100)" \
     "an upload that fails at its end: no object, and no parts stay"
+verdict "$(through lost "$fail" large; faults 2)" "an upload whose end is not answered: tried again, it is there"
+verdict "$(through unheard env AWS_MAX_ATTEMPTS=2 "$fail" large; faults 2)" \
+    "one whose end is never answered: the object that is there is this one"
+verdict "$(through usurped env AWS_MAX_ATTEMPTS=2 "$fail" large 'the object that is there is another one'; faults 2)" \
+    "likewise, but it is another one"
 verdict "$(OBJECT_URL=http://127.0.0.1:1/bucket AWS_MAX_ATTEMPTS=2 passes "$fail" open STORAGE 'cannot connect')" \
     "nobody listens"
 verdict "$(OBJECT_URL=https://$server/bucket AWS_MAX_ATTEMPTS=1 passes "$fail" open STORAGE '')" \

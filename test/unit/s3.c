@@ -286,6 +286,20 @@ Test(s3, parts_are_named_in_their_order)
     free(text);
 }
 
+Test(s3, the_etag_of_an_object_is_known_by_those_of_its_parts)
+{
+    struct nxr_object_part parts[] = {{"0cc175b9c0f1b6a831c399e269772661", 0},
+                                      {"92eb5ffee6ae2fec3ad71c777531578f", 0}};
+    char etag[NXR_OBJECT_ETAG_NBYTES];
+
+    cr_expect(nxr_s3_parts_etag(parts, 2, etag));
+    expect_text(etag, "96e024ba2074fe77e8e965ba43a704be-2");
+    parts[1].etag[31] = 'x'; /* an etag need not be an MD5 */
+    cr_expect(false == nxr_s3_parts_etag(parts, 2, etag));
+    parts[0].etag[31] = '\0';
+    cr_expect(false == nxr_s3_parts_etag(parts, 1, etag));
+}
+
 /* ---- AWS's files ----------------------------------------------------------------------------- */
 
 Test(s3, profiles_are_read)

@@ -271,6 +271,7 @@ static void upload_ask(struct object_upload *upload, enum nxr_object_action acti
     upload->io = (struct nxr_object_io){.action = action,
                                         .parts = upload->sent,
                                         .n_parts = upload->set->n_parts,
+                                        .object_nbytes = upload->set->object_nbytes,
                                         .ended = upload_io_ended};
     if (action == NXR_OBJECT_ABORT && upload->set->is_closing) {
         upload->io.until = nxr_now_ns() + NXR_OBJECT_GIVE_UP_NS;
