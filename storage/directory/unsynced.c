@@ -237,7 +237,7 @@ static int sync_one(struct nxr_unsynced *unsynced, const char *name, bool is_dir
     }
     fd = name[0] == '\0' ? root : unsynced_open(unsynced, name, flags);
     if (fd < 0) {
-        return fd == -ENOENT ? 0 : -fd;
+        return fd == -ENOENT || fd == -ENOTDIR ? 0 : -fd;
     }
     if ((is_directory ? fsync(fd) : fdatasync(fd)) != 0) {
         failed_add(unsynced, name, is_directory, fd, errno);

@@ -253,6 +253,10 @@ Test(directory, unsynced)
     cr_expect(eq(int, (int)unsynced.files.n, 1));
     cr_assert(eq(int, unlinkat(root, "out", 0), 0));
     cr_expect(eq(int, nxr_unsynced_sync(&unsynced, what, sizeof(what)), 0));
+    /* A directory is gone, with all in it, if others have put a file in its place. */
+    nxr_unsynced_add_file(&unsynced, "a/b");
+    nxr_unsynced_add_parent(&unsynced, "a/b", 3);
+    cr_expect(eq(int, nxr_unsynced_sync(&unsynced, what, sizeof(what)), 0));
     /* Too many are the whole file system. */
     for (int i = 0; i < NXR_UNSYNCED_MAX + 10; i++) {
         snprintf(name, sizeof(name), "%d", i);
