@@ -73,7 +73,7 @@ static struct nxr_opened *file_of(struct nxr_object_io *io, bool is_writable)
     if (opened != NULL) {
         return opened;
     }
-    fd = NXR_OPENED_TRY(&store->opened, file_open(store, io->key, is_writable));
+    fd = NXR_OPENED_TRY(file_open(store, io->key, is_writable));
     if (fd < 0) {
         errno = -fd;
         return NULL;

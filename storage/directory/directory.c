@@ -75,7 +75,7 @@ static int put_whole(struct nxr_object_io *io, const char **what_p)
 static void do_put(struct nxr_object_io *io)
 {
     const char *what = "";
-    int error = -NXR_OPENED_TRY(&io->store->opened, put_whole(io, &what));
+    int error = -NXR_OPENED_TRY(put_whole(io, &what));
 
     nxr_directory_fail(io, what, error);
 }
@@ -116,7 +116,7 @@ static int make_upload(struct nxr_object_store *store, struct nxr_unfinished *un
 static void do_create(struct nxr_object_io *io)
 {
     struct nxr_unfinished unfinished;
-    int error = -NXR_OPENED_TRY(&io->store->opened, make_upload(io->store, &unfinished));
+    int error = -NXR_OPENED_TRY(make_upload(io->store, &unfinished));
 
     if (error == 0) {
         nxr_unfinished_to_upload(&unfinished, io->upload);
@@ -131,8 +131,7 @@ static void do_complete(struct nxr_object_io *io)
     int error;
 
     nxr_unfinished_of_upload(io->store, io->upload, &unfinished);
-    error = -NXR_OPENED_TRY(&io->store->opened,
-                            -nxr_unfinished_publish(io->store, &unfinished, io->key));
+    error = -NXR_OPENED_TRY(-nxr_unfinished_publish(io->store, &unfinished, io->key));
     if (error == 0) {
         tell_found(io, unfinished.file.fd);
         nxr_unfinished_drop(io->store, &unfinished);
@@ -155,8 +154,7 @@ static void do_abort(struct nxr_object_io *io)
 
 static void do_head(struct nxr_object_io *io)
 {
-    int fd =
-        NXR_OPENED_TRY(&io->store->opened, nxr_beneath_open(io->store->root, io->key, O_PATH, 0));
+    int fd = NXR_OPENED_TRY(nxr_beneath_open(io->store->root, io->key, O_PATH, 0));
     int error = fd < 0 ? -fd : 0;
     struct stat stat;
 
@@ -177,8 +175,7 @@ static void do_head(struct nxr_object_io *io)
 static void do_delete(struct nxr_object_io *io)
 {
     const char *base;
-    int parent = NXR_OPENED_TRY(&io->store->opened,
-                                nxr_beneath_parent(io->store->root, io->key, NULL, &base));
+    int parent = NXR_OPENED_TRY(nxr_beneath_parent(io->store->root, io->key, NULL, &base));
     int error = parent < 0 ? -parent : 0;
 
     if (parent >= 0) {
@@ -230,9 +227,9 @@ static void request_run(void *item)
     } else if (io->action == NXR_OBJECT_SYNC) { /* it may have to wait for another one */
         actions[io->action](io);
     } else {
-        nxr_opened_work_begin(&io->store->opened);
+        nxr_opened_work_begin();
         actions[io->action](io);
-        nxr_opened_work_end(&io->store->opened);
+        nxr_opened_work_end();
     }
     nxr_directory_end(io);
 }

@@ -13,14 +13,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+struct nxr_opened_scarce nxr_opened_scarce = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                                              .was_released = PTHREAD_COND_INITIALIZER};
+
 void nxr_opened_cache_init(struct nxr_opened_cache *cache, int root,
                            const struct nxr_object_settings *settings)
 {
     pthread_mutex_init(&cache->lock, NULL);
-    pthread_cond_init(&cache->was_released, NULL);
     cache->root = root;
-    cache->n = cache->n_in_use = cache->turn = 0;
-    cache->n_working = cache->n_waiting = 0;
+    cache->n = 0;
     cache->max = settings->n_descriptors;
     cache->writes_in_place = settings->writes_in_place;
     cache->is_direct = settings->is_direct;
@@ -29,6 +30,10 @@ void nxr_opened_cache_init(struct nxr_opened_cache *cache, int root,
     for (int i = 0; i < NXR_OPENED_BUCKETS; i++) {
         nxr_list_init(&cache->by_name[i]);
     }
+    pthread_mutex_lock(&nxr_opened_scarce.lock);
+    cache->next = nxr_opened_scarce.caches;
+    nxr_opened_scarce.caches = cache;
+    pthread_mutex_unlock(&nxr_opened_scarce.lock);
 }
 
 static void opened_free(struct nxr_opened *opened)
@@ -40,10 +45,11 @@ static void opened_free(struct nxr_opened *opened)
     free(opened);
 }
 
-static void opened_use(struct nxr_opened_cache *cache, struct nxr_opened *opened)
+static void opened_use(struct nxr_opened *opened)
 {
-    cache->n_in_use += opened->n_users == 0;
-    opened->n_users++;
+    if (opened->n_users++ == 0) {
+        atomic_fetch_add(&nxr_opened_scarce.n_in_use, 1);
+    }
 }
 
 /* Take it out; it is closed when its last user has released it. Caller holds the lock. */
@@ -114,7 +120,7 @@ struct nxr_opened *nxr_opened_find(struct nxr_opened_cache *cache, const char *n
         opened = NULL;
     }
     if (opened != NULL) {
-        opened_use(cache, opened);
+        opened_use(opened);
         nxr_list_remove(&opened->by_use);
         nxr_list_append(&cache->by_use, &opened->by_use);
     }
@@ -142,15 +148,28 @@ static unsigned cache_trim(struct nxr_opened_cache *cache, unsigned max)
     return n;
 }
 
-int nxr_opened_open_direct(struct nxr_opened_cache *cache, int fd, bool is_writable)
+/* Close all files of the process that nobody uses. Caller holds nxr_opened_scarce.lock. */
+static unsigned scarce_trim(void)
+{
+    unsigned n = 0;
+
+    for (struct nxr_opened_cache *at = nxr_opened_scarce.caches; at != NULL; at = at->next) {
+        pthread_mutex_lock(&at->lock);
+        n += cache_trim(at, 0);
+        pthread_mutex_unlock(&at->lock);
+    }
+    return n;
+}
+
+int nxr_opened_open_direct(int fd, bool is_writable)
 {
     int direct_fd = nxr_beneath_open_direct(fd, is_writable);
     unsigned n_closed;
 
     if (direct_fd == -EMFILE || direct_fd == -ENFILE) {
-        pthread_mutex_lock(&cache->lock);
-        n_closed = cache_trim(cache, 0);
-        pthread_mutex_unlock(&cache->lock);
+        pthread_mutex_lock(&nxr_opened_scarce.lock);
+        n_closed = scarce_trim();
+        pthread_mutex_unlock(&nxr_opened_scarce.lock);
         direct_fd = n_closed > 0 ? nxr_beneath_open_direct(fd, is_writable) : direct_fd;
     }
     return direct_fd;
@@ -182,7 +201,7 @@ static struct nxr_opened *opened_new(struct nxr_opened_cache *cache, const char 
     opened->file.engine = cache->engine;
     opened->file.fd = fd;
     if (cache->is_direct) { /* without, it goes through the page cache */
-        opened->file.direct_fd = nxr_opened_open_direct(cache, fd, is_writable);
+        opened->file.direct_fd = nxr_opened_open_direct(fd, is_writable);
     }
     opened->is_writable = is_writable;
     opened->changed = stat.st_ctim;
@@ -199,7 +218,7 @@ struct nxr_opened *nxr_opened_add(struct nxr_opened_cache *cache, const char *na
         return NULL;
     }
     pthread_mutex_lock(&cache->lock);
-    opened_use(cache, opened);
+    opened_use(opened);
     former = opened_look(cache, name);
     if (former != NULL) {
         opened_remove(cache, former);
@@ -212,27 +231,38 @@ struct nxr_opened *nxr_opened_add(struct nxr_opened_cache *cache, const char *na
     return opened;
 }
 
-/* Something was closed, or can be: all who wait go on. Caller holds the lock. */
-static void cache_turn(struct nxr_opened_cache *cache)
+/* Something was closed, or can be: all who wait go on. Caller holds nxr_opened_scarce.lock. */
+static void scarce_go_on(void)
 {
-    cache->turn++;
-    cache->n_working += cache->n_waiting;
-    cache->n_waiting = 0;
-    pthread_cond_broadcast(&cache->was_released);
+    struct nxr_opened_scarce *scarce = &nxr_opened_scarce;
+
+    scarce->round++;
+    scarce->n_working += atomic_exchange(&scarce->n_waiting, 0);
+    pthread_cond_broadcast(&scarce->was_released);
 }
 
 void nxr_opened_release(struct nxr_opened_cache *cache, struct nxr_opened *opened)
 {
+    struct nxr_opened_scarce *scarce = &nxr_opened_scarce;
+    bool is_last;
+
     pthread_mutex_lock(&cache->lock);
-    if (--opened->n_users == 0) {
-        cache->n_in_use--;
-        if (opened_is_dropped(opened)) {
-            opened_free(opened);
-        }
-        cache_turn(cache);
+    is_last = --opened->n_users == 0;
+    if (is_last && opened_is_dropped(opened)) {
+        opened_free(opened);
     }
     (void)cache_trim(cache, cache->max);
     pthread_mutex_unlock(&cache->lock);
+    if (!is_last) {
+        return;
+    }
+    atomic_fetch_add(&scarce->turn, 1); /* first: who sees that none is in use sees that, too */
+    atomic_fetch_sub(&scarce->n_in_use, 1);
+    if (atomic_load(&scarce->n_waiting) > 0) {
+        pthread_mutex_lock(&scarce->lock);
+        scarce_go_on();
+        pthread_mutex_unlock(&scarce->lock);
+    }
 }
 
 void nxr_opened_drop(struct nxr_opened_cache *cache, const char *name)
@@ -249,52 +279,72 @@ void nxr_opened_drop(struct nxr_opened_cache *cache, const char *name)
 
 /* ---- when descriptors have run out ----------------------------------------------------------- */
 
-void nxr_opened_work_begin(struct nxr_opened_cache *cache)
+void nxr_opened_work_begin(void)
 {
-    pthread_mutex_lock(&cache->lock);
-    cache->n_working++;
-    pthread_mutex_unlock(&cache->lock);
+    pthread_mutex_lock(&nxr_opened_scarce.lock);
+    nxr_opened_scarce.n_working++;
+    pthread_mutex_unlock(&nxr_opened_scarce.lock);
 }
 
-void nxr_opened_work_end(struct nxr_opened_cache *cache)
+void nxr_opened_work_end(void)
 {
-    pthread_mutex_lock(&cache->lock);
-    cache->n_working--;
-    cache_turn(cache);
-    pthread_mutex_unlock(&cache->lock);
+    pthread_mutex_lock(&nxr_opened_scarce.lock);
+    nxr_opened_scarce.n_working--;
+    atomic_fetch_add(&nxr_opened_scarce.turn, 1);
+    scarce_go_on();
+    pthread_mutex_unlock(&nxr_opened_scarce.lock);
 }
 
-unsigned nxr_opened_turn(struct nxr_opened_cache *cache)
+unsigned nxr_opened_turn(void)
 {
-    unsigned turn;
-
-    pthread_mutex_lock(&cache->lock);
-    turn = cache->turn;
-    pthread_mutex_unlock(&cache->lock);
-    return turn;
+    return atomic_load(&nxr_opened_scarce.turn);
 }
 
-bool nxr_opened_shrink(struct nxr_opened_cache *cache, unsigned turn)
+/*
+ * Wait, if somebody may release one. Caller holds the lock, and is counted as waiting before it
+ * looks: who releases one looks for those that wait last.
+ */
+static bool scarce_wait(unsigned turn)
+{
+    struct nxr_opened_scarce *scarce = &nxr_opened_scarce;
+    unsigned round = scarce->round;
+    bool is_any;
+
+    scarce->n_working--;
+    atomic_fetch_add(&scarce->n_waiting, 1);
+    is_any = atomic_load(&scarce->n_in_use) > 0 || scarce->n_working > 0;
+    if (atomic_load(&scarce->turn) != turn || !is_any) {
+        is_any = is_any || atomic_load(&scarce->turn) != turn;
+        atomic_fetch_sub(&scarce->n_waiting, 1);
+        scarce->n_working++;
+        return is_any;
+    }
+    while (scarce->round == round) {
+        pthread_cond_wait(&scarce->was_released, &scarce->lock);
+    }
+    return true;
+}
+
+bool nxr_opened_shrink(unsigned turn)
 {
     bool is_any;
 
-    pthread_mutex_lock(&cache->lock);
-    is_any = cache_trim(cache, 0) > 0 || cache->turn != turn;
-    if (!is_any && (cache->n_in_use > 0 || cache->n_working > 1)) { /* this one works, too */
-        cache->n_working--;
-        cache->n_waiting++;
-        while (cache->turn == turn) {
-            pthread_cond_wait(&cache->was_released, &cache->lock);
-        }
-        is_any = true;
-    }
-    pthread_mutex_unlock(&cache->lock);
+    pthread_mutex_lock(&nxr_opened_scarce.lock);
+    is_any = scarce_trim() > 0 || atomic_load(&nxr_opened_scarce.turn) != turn || scarce_wait(turn);
+    pthread_mutex_unlock(&nxr_opened_scarce.lock);
     return is_any;
 }
 
 void nxr_opened_cache_end(struct nxr_opened_cache *cache)
 {
+    struct nxr_opened_cache **link = &nxr_opened_scarce.caches;
+
+    pthread_mutex_lock(&nxr_opened_scarce.lock);
+    while (*link != cache) {
+        link = &(*link)->next;
+    }
+    *link = cache->next;
+    pthread_mutex_unlock(&nxr_opened_scarce.lock);
     (void)cache_trim(cache, 0);
-    pthread_cond_destroy(&cache->was_released);
     pthread_mutex_destroy(&cache->lock);
 }

@@ -113,8 +113,7 @@ int nxr_unfinished_make(struct nxr_object_store *store, struct nxr_unfinished *u
     unfinished->file.engine = store->opened.engine;
     error = store->has_unnamed ? make_unnamed(store, unfinished) : make_named(store, unfinished);
     if (error == 0 && store->opened.is_direct) { /* without, it goes through the page cache */
-        unfinished->file.direct_fd =
-            nxr_opened_open_direct(&store->opened, unfinished->file.fd, true);
+        unfinished->file.direct_fd = nxr_opened_open_direct(unfinished->file.fd, true);
     }
     return error;
 }

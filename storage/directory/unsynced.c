@@ -84,8 +84,7 @@ void nxr_unsynced_add_parent(struct nxr_unsynced *unsynced, const char *name, si
 
 static int unsynced_open(struct nxr_unsynced *unsynced, const char *name, int flags)
 {
-    return NXR_OPENED_TRY(unsynced->opened,
-                          nxr_beneath_open(unsynced->opened->root, name, flags, 0));
+    return NXR_OPENED_TRY(nxr_beneath_open(unsynced->opened->root, name, flags, 0));
 }
 
 /* ---- what has failed ------------------------------------------------------------------------- */
@@ -336,7 +335,7 @@ int nxr_unsynced_sync(struct nxr_unsynced *unsynced, char *what, size_t what_nby
         return ENOMEM;
     }
     pthread_mutex_lock(&unsynced->sync_lock);
-    nxr_opened_work_begin(unsynced->opened); /* from here on it waits for none that does */
+    nxr_opened_work_begin(); /* from here on it waits for none that does */
     pthread_mutex_lock(&unsynced->lock);
     taken[0] = unsynced->files;
     taken[1] = unsynced->directories;
@@ -350,7 +349,7 @@ int nxr_unsynced_sync(struct nxr_unsynced *unsynced, char *what, size_t what_nby
         names_return(&unsynced->directories, &taken[1]);
         pthread_mutex_unlock(&unsynced->lock);
     }
-    nxr_opened_work_end(unsynced->opened);
+    nxr_opened_work_end();
     pthread_mutex_unlock(&unsynced->sync_lock);
     names_clear(&taken[0]);
     names_clear(&taken[1]);

@@ -93,9 +93,9 @@ static int entries_look(struct entries *entries, int fd, const char *name)
 }
 
 /* 0 or an errno. */
-static int entries_read(struct entries *entries, struct nxr_opened_cache *opened, int fd)
+static int entries_read(struct entries *entries, int fd)
 {
-    int copy = NXR_OPENED_TRY(opened, nxr_beneath_open_entry(fd, ".", O_RDONLY | O_DIRECTORY, 0));
+    int copy = NXR_OPENED_TRY(nxr_beneath_open_entry(fd, ".", O_RDONLY | O_DIRECTORY, 0));
     DIR *directory = copy >= 0 ? fdopendir(copy) : NULL;
     const struct dirent *entry;
     int error = 0;
@@ -138,8 +138,7 @@ static bool is_wanted(const struct nxr_object_io *io, const char *begin, bool is
 /* 0 or an errno. */
 static int walk_file(struct walk *walk)
 {
-    int fd = NXR_OPENED_TRY(&walk->store->opened,
-                            nxr_beneath_open(walk->store->root, walk->name, O_PATH, 0));
+    int fd = NXR_OPENED_TRY(nxr_beneath_open(walk->store->root, walk->name, O_PATH, 0));
     struct nxr_object_found found;
     struct stat stat;
 
@@ -165,8 +164,7 @@ static int walk_entry(struct walk *walk, int fd, const char *entry, bool is_dire
     if (!is_directory) {
         return walk_file(walk);
     }
-    child = NXR_OPENED_TRY(&walk->store->opened,
-                           nxr_beneath_open_entry(fd, entry, O_RDONLY | O_DIRECTORY, 0));
+    child = NXR_OPENED_TRY(nxr_beneath_open_entry(fd, entry, O_RDONLY | O_DIRECTORY, 0));
     if (child < 0) {
         return child == -ENOENT || child == -ENOTDIR || child == -ELOOP ? 0 : -child;
     }
@@ -179,7 +177,7 @@ static int walk_in(struct walk *walk, int fd)
 {
     struct entries entries = {0, 0, NULL};
     size_t end = strlen(walk->name);
-    int error = entries_read(&entries, &walk->store->opened, fd);
+    int error = entries_read(&entries, fd);
 
     for (size_t i = 0; i < entries.n && error == 0 && !walk->is_enough; i++) {
         size_t n = strlen(entries.names[i]);

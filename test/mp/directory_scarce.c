@@ -116,41 +116,60 @@ static void none_left(void)
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }
 
-/* Files in parts stay open until they are complete: more are put at once than may be open. */
-static void uploads(void)
+static struct nixl_region *uploads_open(const char *name)
 {
     static char names[N_UPLOADS][32];
     const char *keys[N_UPLOADS];
-    struct nixl_req *reqs[N_UPLOADS];
-    unsigned char *large = malloc(LARGE), *got = malloc(LARGE);
+    struct nixl_region *opened;
 
-    MPT_TRUE(large != NULL && got != NULL);
-    mpt_fill(large, LARGE, 5);
     for (int i = 0; i < N_UPLOADS; i++) { /* as if in directories that are to be made */
-        snprintf(names[i], sizeof(names[i]), "large-%d/a/b", i);
+        snprintf(names[i], sizeof(names[i]), "%s-%d/a/b", name, i);
         keys[i] = names[i];
     }
     params.nobjects = N_UPLOADS;
     params.object_nbytes = LARGE;
     params.keys = keys;
-    MPT_OK(nixl_region_open_directory("large", dir, &params, &region));
+    MPT_OK(nixl_region_open_directory(name, dir, &params, &opened));
+    return opened;
+}
+
+/*
+ * Files in parts stay open until they are complete: more are put at once than may be open, into one
+ * region or into two, which wait for each other's.
+ */
+static void uploads(int n_regions)
+{
+    struct nixl_region *regions[2];
+    struct nixl_req *reqs[2 * N_UPLOADS];
+    unsigned char *large = malloc(LARGE), *got = malloc(LARGE);
+    int n = n_regions * N_UPLOADS;
+
+    MPT_TRUE(large != NULL && got != NULL);
+    mpt_fill(large, LARGE, 5);
+    for (int i = 0; i < n_regions; i++) {
+        regions[i] = uploads_open(i == 0 ? "large" : "other");
+    }
     take_left();
     give_back(n_taken - 6);
-    for (int i = 0; i < N_UPLOADS; i++) {
+    for (int i = 0; i < n; i++) {
         reqs[i] = NULL;
-        MPT_GE(nixl_put_x(rank, region, (uint64_t)i * LARGE, large, LARGE, NULL, &reqs[i]),
+        MPT_GE(nixl_put_x(rank, regions[i % n_regions], (uint64_t)(i / n_regions) * LARGE, large,
+                          LARGE, NULL, &reqs[i]),
                NIXL_OK);
     }
-    for (int i = 0; i < N_UPLOADS; i++) {
+    for (int i = 0; i < n; i++) {
         MPT_OK(reqs[i] != NULL ? nixl_req_wait(&reqs[i], MPT_PATIENCE) : NIXL_OK);
     }
-    for (int i = 0; i < N_UPLOADS; i++) {
+    for (int i = 0; i < n; i++) {
         memset(got, 0, LARGE);
-        MPT_OK(nixl_get(rank, region, (uint64_t)i * LARGE, got, LARGE));
+        MPT_OK(
+            nixl_get(rank, regions[i % n_regions], (uint64_t)(i / n_regions) * LARGE, got, LARGE));
         MPT_CHECK(got, LARGE, 5);
     }
     give_back(0);
-    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    for (int i = 0; i < n_regions; i++) {
+        MPT_OK(nixl_region_close(regions[i], MPT_PATIENCE));
+    }
     free(large);
     free(got);
 }
@@ -187,7 +206,8 @@ static void many(void)
     }
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
     none_left();
-    uploads();
+    uploads(1);
+    uploads(2);
     MPT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 

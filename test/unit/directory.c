@@ -172,58 +172,56 @@ static void unsynced_init(struct nxr_unsynced *unsynced)
 
 /* ---- descriptors that have run out ----------------------------------------------------------- */
 
-static struct nxr_opened_cache scarce;
+static unsigned turn_before;
 static atomic_int n_tries;
 
 /* Fails until something was released. */
 static int try_open(void)
 {
     atomic_fetch_add(&n_tries, 1);
-    return scarce.turn == 0 ? -EMFILE : 7;
+    return nxr_opened_turn() == turn_before ? -EMFILE : 7;
 }
 
 static void *wait_for_one(void *arg)
 {
-    nxr_opened_work_begin(&scarce);
-    *(int *)arg = NXR_OPENED_TRY(&scarce, try_open());
-    nxr_opened_work_end(&scarce);
+    nxr_opened_work_begin();
+    *(int *)arg = NXR_OPENED_TRY(try_open());
+    nxr_opened_work_end();
     return NULL;
 }
 
 Test(directory, who_wants_a_descriptor_waits_while_others_work)
 {
-    const struct nxr_object_settings settings = {.n_descriptors = 2, .files = &nxr_storage_threads};
     pthread_t thread;
     int fd = 0;
 
-    nxr_opened_cache_init(&scarce, root, &settings);
-    nxr_opened_work_begin(&scarce);
+    turn_before = nxr_opened_turn();
+    nxr_opened_work_begin();
     cr_assert(eq(int, pthread_create(&thread, NULL, wait_for_one, &fd), 0));
     while (atomic_load(&n_tries) == 0) {
         usleep(1000);
     }
     usleep(20000); /* most probably it waits now */
-    nxr_opened_work_end(&scarce);
+    nxr_opened_work_end();
     pthread_join(thread, NULL);
     cr_expect(eq(int, fd, 7));
     /* Nobody can release one: it fails. Nor if all who work wait, of which the last one fails. */
-    scarce.turn = 0;
+    turn_before = nxr_opened_turn();
     wait_for_one(&fd);
     cr_expect(eq(int, fd, -EMFILE));
-    cr_expect(eq(int, scarce.n_working + scarce.n_waiting, 0));
-    scarce.turn = 0;
-    nxr_opened_work_begin(&scarce);
+    cr_expect(eq(int, nxr_opened_scarce.n_working + nxr_opened_scarce.n_waiting, 0));
+    turn_before = nxr_opened_turn();
+    nxr_opened_work_begin();
     cr_assert(eq(int, pthread_create(&thread, NULL, wait_for_one, &fd), 0));
     for (bool waits = false; !waits;) {
-        pthread_mutex_lock(&scarce.lock);
-        waits = scarce.n_waiting == 1;
-        pthread_mutex_unlock(&scarce.lock);
+        pthread_mutex_lock(&nxr_opened_scarce.lock);
+        waits = nxr_opened_scarce.n_waiting == 1;
+        pthread_mutex_unlock(&nxr_opened_scarce.lock);
     }
-    cr_expect(eq(int, NXR_OPENED_TRY(&scarce, try_open()), -EMFILE));
-    nxr_opened_work_end(&scarce);
+    cr_expect(eq(int, NXR_OPENED_TRY(try_open()), -EMFILE));
+    nxr_opened_work_end();
     pthread_join(thread, NULL);
     cr_expect(eq(int, fd, 7));
-    nxr_opened_cache_end(&scarce);
 }
 
 /* ---- what is not durable --------------------------------------------------------------------- */
@@ -398,7 +396,7 @@ Test(directory, a_file_that_is_open_is_synced_by_the_descriptor_that_wrote)
     nxr_opened_release(&opened_files, opened);
     nxr_unsynced_add_file(&lost, "a");
     expect_sync("fdatasync of 'a'");
-    cr_expect(eq(int, (int)opened_files.n_in_use, 0));
+    cr_expect(eq(int, (int)nxr_opened_scarce.n_in_use, 0));
     nxr_unsynced_end(&lost);
     nxr_opened_cache_end(&opened_files);
 }

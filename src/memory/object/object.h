@@ -6,8 +6,9 @@
  * into one object: its parts are collected until all their bytes have come, sent, and joined. An
  * object that fits in a part is put by one request.
  *
- * Locks: set->lock for its uploads, which is not held while a request is submitted, and is taken by
- * the engine's thread when one ends; object_failure_lock (object.c) for failures, a leaf inside it;
+ * Locks: the lock of object_wait.c for the list of all directories, then set->lock for the uploads
+ * of one, which is not held while a request is submitted, and is taken by the engine's thread when
+ * one ends; object_failure_lock (object.c) for failures, a leaf inside it;
  * object_engine_lock (object_engine.c) for loading the engine, inside of job.lock.
  */
 #ifndef NXR_MEMORY_OBJECT_OBJECT_H
@@ -54,10 +55,9 @@ struct nxr_object_set {
     uint64_t n_puts;                               /* copies that have put */
     uint64_t collected_nbytes;                     /* in buffers */
     unsigned n_requests;                           /* of uploads, and the timer */
-    unsigned n_open, n_aborting; /* uploads that the engine has begun; of them, those it removes */
-    unsigned n_waiting;          /* uploads that are to begin */
-    uint64_t n_shut;             /* uploads that are not open any more */
-    bool is_short;               /* no descriptor was left, and none was given back since then */
+    unsigned n_open, n_ending; /* uploads that the engine has begun; of them, those that end soon */
+    unsigned n_waiting;        /* uploads that are to begin */
+    struct nxr_list directory; /* in the list of all sets that are directories (object_wait.c) */
     bool has_timer, is_closing;
     atomic_bool is_timer_canceled;
     struct nxr_object_io timer;
@@ -169,6 +169,10 @@ void nxr_object_timer_set(struct nxr_object_set *set, struct nxr_object_io **lis
 void nxr_object_uploads_stop(struct nxr_object_set *set);
 
 /* ---- object_wait.c --------------------------------------------------------------------------- */
+
+/* A set is to be known to others of this process, with which it shares descriptors; or not. */
+void nxr_object_set_enter(struct nxr_object_set *set);
+void nxr_object_set_leave(struct nxr_object_set *set);
 
 /* Are all uploads with lower numbers over? Holds set->lock. */
 bool nxr_object_uploads_are_over(const struct nxr_object_set *set, uint64_t mark);

@@ -361,11 +361,16 @@ static struct nxr_object_set *set_new(const char *url, const struct nixl_object_
     set->is_read_only = (params->flags & NIXL_OBJECT_READ_ONLY) != 0;
     set->writes_in_place = directory != NULL && (directory->flags & NIXL_DIRECTORY_IN_PLACE) != 0;
     snprintf(set->label, sizeof(set->label), "%.119s", url);
+    nxr_list_init(&set->directory);
+    if (set->is_directory) {
+        nxr_object_set_enter(set);
+    }
     return set;
 }
 
 static void set_free(struct nxr_object_set *set)
 {
+    nxr_object_set_leave(set);
     if (set->range != NULL) {
         nxr_range_remove(set->range);
     }

@@ -136,6 +136,17 @@ static void uploads_admit(struct nxr_object_set *set, struct nxr_object_io **lis
     }
 }
 
+/* Others of the process wait for the descriptors that an upload has had. Holds no lock. */
+static void others_admit(void)
+{
+    struct nxr_object_io *list = NULL;
+
+    nxr_object_sets_admit(uploads_admit, &list);
+    if (list != NULL) {
+        nxr_object_engine_now(true)->submit(list);
+    }
+}
+
 /* Submit what the end of a request has led to, without the lock. */
 static void upload_leave(struct nxr_object_set *set, struct nxr_object_io *list)
 {
@@ -165,6 +176,7 @@ static void upload_fail(struct object_upload *upload, const char *what, int erro
         return;
     }
     upload->is_failed = true;
+    nxr_object_upload_note(upload);
     nxr_object_upload_waits(upload, false);
     if (error != ECANCELED) { /* else another one may have failed, which is the reason */
         nxr_object_fail(set, what, upload->key, error, why);
@@ -198,6 +210,7 @@ static void upload_io_ended(struct nxr_object_io *io)
     if (nxr_object_upload_is_short(upload, io)) { /* in go_on() it waits, or tries again */
         upload_go_on(upload, &list);
         upload_leave(set, list);
+        others_admit();
         return;
     }
     if (io->error != 0 && io->action == NXR_OBJECT_ABORT) {
@@ -213,11 +226,11 @@ static void upload_io_ended(struct nxr_object_io *io)
         waiter_leave(&upload->last_waiter, NIXL_OK);
         upload_end(upload, &list);
     }
-    set->n_aborting -= io->action == NXR_OBJECT_ABORT;
     nxr_object_upload_shut(upload);
     upload_go_on(upload, &list);
     uploads_admit(set, &list);
     upload_leave(set, list);
+    others_admit();
 }
 
 static void part_ended(struct nxr_object_io *io)
@@ -290,7 +303,6 @@ static void upload_clear(struct object_upload *upload, struct nxr_object_io **li
     }
     if (upload->is_named) {
         upload->is_named = false;
-        upload->set->n_aborting++;
         upload_ask(upload, NXR_OBJECT_ABORT, list_p);
         return;
     }
@@ -368,7 +380,7 @@ static void upload_give_up(struct object_upload *upload, const char *reason,
     char why[NXR_OBJECT_WHY_NBYTES];
 
     snprintf(why, sizeof(why), "only %llu of its %llu bytes were put: %s",
-             (unsigned long long)nxr_object_upload_nbytes(upload),
+             (unsigned long long)upload->nbytes_come,
              (unsigned long long)upload->set->object_nbytes, reason);
     upload_fail(upload, "put", ECANCELED, why);
     upload_go_on(upload, list_p);
@@ -384,7 +396,7 @@ static struct object_upload *upload_renew(struct object_upload *upload,
     struct nxr_object_set *set = upload->set;
     uint64_t object = upload->object;
     const void *origin = upload->origin;
-    bool is_complete = nxr_object_upload_nbytes(upload) == set->object_nbytes;
+    bool is_complete = upload->nbytes_come == set->object_nbytes;
 
     nxr_list_remove(&upload->by_object); /* it takes no more bytes */
     if (!is_complete) {
@@ -426,6 +438,8 @@ int nxr_object_upload_take(struct nxr_object_set *set, const struct object_bytes
                        list_p);
         return NIXL_E_STORAGE;
     }
+    upload->nbytes_come += bytes->nbytes;
+    nxr_object_upload_note(upload);
     if (upload->parts[number].state == PART_QUEUED) {
         upload->parts[number].waiter = copy;
         atomic_fetch_add(&copy->left, 1);

@@ -36,8 +36,10 @@ struct object_upload {
     unsigned n_ios;    /* requests under way */
     bool is_creating, is_named, is_failed, is_over;
     bool is_open;            /* it counts in set->n_open */
+    bool is_ending;          /* it is open, and ends by itself; it counts in set->n_ending */
     bool is_waiting;         /* for its turn to be created; it counts in set->n_waiting */
-    uint64_t n_shut_then;    /* set->n_shut when its CREATE was submitted */
+    unsigned n_shut_then;    /* uploads that were not open any more when CREATE was submitted */
+    uint64_t nbytes_come;    /* of its bytes */
     atomic_bool is_canceled; /* whoever waits for it gives it up */
     struct object_copy *last_waiter;
     struct nxr_object_io io;      /* CREATE, COMPLETE, ABORT */
@@ -54,9 +56,6 @@ static inline uint64_t nxr_object_upload_part_nbytes(const struct nxr_object_set
 
     return left < set->part_nbytes ? left : set->part_nbytes;
 }
-
-/* How many of its bytes have come. */
-uint64_t nxr_object_upload_nbytes(const struct object_upload *upload);
 
 /* End the SYNCs that have waited for what is over now. */
 void nxr_object_syncs_check(struct nxr_object_set *set, struct nxr_object_io **list_p);
@@ -76,8 +75,19 @@ bool nxr_object_upload_is_short(struct object_upload *upload, const struct nxr_o
 /* A request of it has ended: it is not open any more, unless it has a name. */
 void nxr_object_upload_shut(struct object_upload *upload);
 
+/* More of its bytes have come, or it has failed: it may end by itself now. */
+void nxr_object_upload_note(struct object_upload *upload);
+
 /* The next one whose turn has come, which does not wait any more; NULL: none. */
 struct object_upload *nxr_object_upload_admitted(struct nxr_object_set *set);
+
+/*
+ * A request of some upload has ended: let those of all directories go on that wait for descriptors,
+ * by calling admit(), which may add to the list. Holds no lock; what is in the list is submitted
+ * without one.
+ */
+void nxr_object_sets_admit(void (*admit)(struct nxr_object_set *set, struct nxr_object_io **list_p),
+                           struct nxr_object_io **list_p);
 
 void nxr_object_upload_waits(struct object_upload *upload, bool does_wait);
 

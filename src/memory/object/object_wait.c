@@ -3,14 +3,17 @@
  * What waits for uploads: SYNCs, until all before them are over; and others that are to begin. An
  * upload into a directory keeps a file open from CREATE to COMPLETE or ABORT. If as many as
  * MAX_OPEN are, or the process has no descriptor left, those that come then wait, but only while
- * one that is open has all its bytes: it ends by itself. The bytes that others lack may come
- * after those of one that would wait. Lock: set->lock.
+ * one that is open, in any directory if it is for a descriptor, has all its bytes: it ends by
+ * itself. The bytes that others lack may come after those of one that would wait.
+ *
+ * Locks: set->lock; all.lock for the list of sets, outside of it.
  */
 #include "config.h"
 
 #include "memory/object/object_upload.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 
 #define MAX_OPEN 64 /* in a directory */
 
@@ -43,57 +46,103 @@ void nxr_object_syncs_check(struct nxr_object_set *set, struct nxr_object_io **l
 
 /* ---- what waits for its turn ----------------------------------------------------------------- */
 
-uint64_t nxr_object_upload_nbytes(const struct object_upload *upload)
-{
-    const struct nxr_object_set *set = upload->set;
-    uint64_t nbytes = 0;
+/*
+ * What all directories of the process share. Who waits is counted first, and then looks whether it
+ * must; whose upload ends, looks last whether somebody waits.
+ */
+static struct {
+    pthread_mutex_t lock;
+    struct nxr_list sets;
+    atomic_uint n_waiting, n_ending; /* as in each set */
+    atomic_uint n_shut;              /* uploads that are not open any more */
+    atomic_bool is_short; /* no descriptor was left, and none was given back since then */
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER, .sets = {&all.sets, &all.sets}};
 
-    for (unsigned i = 0; i < set->n_parts; i++) {
-        nbytes += upload->parts[i].state == PART_COLLECTING
-                      ? nxr_object_spans_nbytes(&upload->parts[i].spans)
-                      : nxr_object_upload_part_nbytes(set, i);
-    }
-    return nbytes;
+void nxr_object_set_enter(struct nxr_object_set *set)
+{
+    pthread_mutex_lock(&all.lock);
+    nxr_list_append(&all.sets, &set->directory);
+    pthread_mutex_unlock(&all.lock);
 }
 
-/* Is one open that ends by itself? */
-static bool wait_has_end(const struct nxr_object_set *set)
+void nxr_object_set_leave(struct nxr_object_set *set)
 {
-    bool has_end = set->n_aborting > 0;
+    pthread_mutex_lock(&all.lock);
+    nxr_list_remove(&set->directory);
+    pthread_mutex_unlock(&all.lock);
+}
 
-    for (struct nxr_list *link = set->uploads.next; !has_end && link != &set->uploads;
-         link = link->next) {
-        const struct object_upload *upload = nxr_list_entry(link, struct object_upload, link);
+void nxr_object_sets_admit(void (*admit)(struct nxr_object_set *set, struct nxr_object_io **list_p),
+                           struct nxr_object_io **list_p)
+{
+    struct nxr_list *link, *after;
 
-        has_end = upload->is_open &&
-                  (upload->is_failed || nxr_object_upload_nbytes(upload) == set->object_nbytes);
+    if (atomic_load(&all.n_waiting) == 0) {
+        return;
     }
-    return has_end;
+    pthread_mutex_lock(&all.lock);
+    nxr_list_for_each (link, after, &all.sets) {
+        struct nxr_object_set *set = nxr_list_entry(link, struct nxr_object_set, directory);
+
+        pthread_mutex_lock(&set->lock);
+        admit(set, list_p);
+        pthread_mutex_unlock(&set->lock);
+    }
+    pthread_mutex_unlock(&all.lock);
 }
 
 static bool wait_is_due(const struct nxr_object_set *set)
 {
-    return set->is_directory && (set->is_short || set->n_open >= MAX_OPEN) && wait_has_end(set);
+    return set->is_directory && ((atomic_load(&all.is_short) && atomic_load(&all.n_ending) > 0) ||
+                                 (set->n_open >= MAX_OPEN && set->n_ending > 0));
+}
+
+void nxr_object_upload_note(struct object_upload *upload)
+{
+    struct nxr_object_set *set = upload->set;
+    bool is_ending = set->is_directory && upload->is_open &&
+                     (upload->is_failed || upload->nbytes_come == set->object_nbytes);
+
+    if (is_ending != upload->is_ending) {
+        upload->is_ending = is_ending;
+        set->n_ending += is_ending ? 1 : -1u;
+        atomic_fetch_add(&all.n_ending, is_ending ? 1 : -1u);
+    }
 }
 
 void nxr_object_upload_waits(struct object_upload *upload, bool does_wait)
 {
-    upload->set->n_waiting += (unsigned)does_wait - (unsigned)upload->is_waiting;
-    upload->is_waiting = does_wait;
+    if (does_wait != upload->is_waiting) {
+        upload->is_waiting = does_wait;
+        upload->set->n_waiting += does_wait ? 1 : -1u;
+        atomic_fetch_add(&all.n_waiting, does_wait ? 1 : -1u);
+    }
 }
 
 bool nxr_object_upload_may_open(struct object_upload *upload)
 {
     struct nxr_object_set *set = upload->set;
 
-    if (upload->is_waiting || wait_is_due(set)) {
-        nxr_object_upload_waits(upload, true);
+    if (upload->is_waiting) {
         return false;
     }
+    nxr_object_upload_waits(upload, true);
+    if (wait_is_due(set)) {
+        return false;
+    }
+    nxr_object_upload_waits(upload, false);
     upload->is_open = true;
-    upload->n_shut_then = set->n_shut;
+    upload->n_shut_then = atomic_load(&all.n_shut);
     set->n_open++;
+    nxr_object_upload_note(upload);
     return true;
+}
+
+static void upload_close(struct object_upload *upload)
+{
+    upload->is_open = false;
+    upload->set->n_open--;
+    nxr_object_upload_note(upload);
 }
 
 bool nxr_object_upload_is_short(struct object_upload *upload, const struct nxr_object_io *io)
@@ -105,24 +154,20 @@ bool nxr_object_upload_is_short(struct object_upload *upload, const struct nxr_o
         atomic_load(&upload->is_canceled)) {
         return false;
     }
-    upload->is_open = false;
-    set->n_open--;
-    if (upload->n_shut_then != set->n_shut) {
+    upload_close(upload);
+    if (upload->n_shut_then != atomic_load(&all.n_shut)) {
         return true;
     }
-    set->is_short = true;
+    atomic_store(&all.is_short, true);
     return wait_is_due(set);
 }
 
 void nxr_object_upload_shut(struct object_upload *upload)
 {
-    struct nxr_object_set *set = upload->set;
-
     if (!upload->is_named && upload->is_open) {
-        upload->is_open = false;
-        set->n_open--;
-        set->n_shut++;
-        set->is_short = false;
+        atomic_fetch_add(&all.n_shut, 1);
+        atomic_store(&all.is_short, false);
+        upload_close(upload);
     }
 }
 
