@@ -88,23 +88,56 @@ static struct nxr_opened *opened_look(struct nxr_opened_cache *cache, const char
     return NULL;
 }
 
+/* When an inode would be changed now, as the kernel writes it: by a clock that ticks. */
+static struct timespec change_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return now;
+}
+
+static bool is_later(struct timespec time, struct timespec than)
+{
+    return time.tv_sec != than.tv_sec ? time.tv_sec > than.tv_sec : time.tv_nsec > than.tv_nsec;
+}
+
+static bool opened_has_name(const struct nxr_opened_cache *cache, const struct nxr_opened *opened,
+                            const struct stat *stat)
+{
+    struct stat named;
+
+    return fstatat(cache->root, opened->name, &named, 0) == 0 && named.st_ino == stat->st_ino &&
+           named.st_dev == stat->st_dev;
+}
+
 /*
  * Does the file still have its name? Replacing or removing it takes its last link, and renaming it
  * changes its inode. So does writing: for files that are written in place, the name is looked up.
+ * It is, too, while a change would have the same time as the one before.
  */
-static bool opened_is_current(const struct nxr_opened_cache *cache, const struct nxr_opened *opened)
+static bool opened_is_current(const struct nxr_opened_cache *cache, struct nxr_opened *opened)
 {
-    struct stat stat, named;
+    struct timespec now;
+    struct stat stat;
 
     if (fstat(opened->file.fd, &stat) != 0 || stat.st_nlink == 0) {
         return false;
     }
     if (cache->writes_in_place) {
-        return fstatat(cache->root, opened->name, &named, 0) == 0 && named.st_ino == stat.st_ino &&
-               named.st_dev == stat.st_dev;
+        return opened_has_name(cache, opened, &stat);
     }
-    return stat.st_ctim.tv_sec == opened->changed.tv_sec &&
-           stat.st_ctim.tv_nsec == opened->changed.tv_nsec;
+    if (is_later(stat.st_ctim, opened->changed) || is_later(opened->changed, stat.st_ctim)) {
+        return false;
+    }
+    if (!opened->is_settled) {
+        now = change_now(); /* before the look: a change behind it is no earlier */
+        if (!opened_has_name(cache, opened, &stat)) {
+            return false;
+        }
+        opened->is_settled = is_later(now, opened->changed);
+    }
+    return true;
 }
 
 struct nxr_opened *nxr_opened_find(struct nxr_opened_cache *cache, const char *name,

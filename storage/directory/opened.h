@@ -30,6 +30,7 @@ struct nxr_opened {
     struct nxr_storage_file file;
     unsigned n_users;
     bool is_writable;
+    bool is_settled;         /* a change of its inode has a later time than that: */
     struct timespec changed; /* its inode, when it was opened */
     char name[];
 };

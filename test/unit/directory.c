@@ -20,6 +20,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static char where[64];
@@ -157,6 +158,71 @@ Test(directory, a_file_that_others_rename_is_not_written_in_place)
     nxr_opened_release(&cache, opened);
     cr_assert(eq(int, renameat(root, "a", root, "kept"), 0));
     cr_expect(nxr_opened_find(&cache, "a", true) == NULL);
+    nxr_opened_cache_end(&cache);
+}
+
+/* Linux before 6.13 writes times of inodes by a clock that ticks. It stands still here. */
+static struct timespec tick; /* 0: no */
+
+int fstat(int fd, struct stat *stat)
+{
+    int outcome = fstatat(fd, "", stat, AT_EMPTY_PATH);
+
+    if (outcome == 0 && tick.tv_sec != 0) {
+        stat->st_ctim = tick;
+    }
+    return outcome;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+    if (clock == CLOCK_REALTIME_COARSE && tick.tv_sec != 0) {
+        *time = tick;
+        return 0;
+    }
+    return (int)syscall(SYS_clock_gettime, clock, time);
+}
+
+Test(directory, a_file_that_others_rename_at_once_is_not_read)
+{
+    const struct nxr_object_settings settings = {.n_descriptors = 2, .files = &nxr_storage_threads};
+    struct nxr_opened_cache cache;
+    struct nxr_opened *opened;
+
+    nxr_opened_cache_init(&cache, root, &settings);
+    make_file("a");
+    cr_assert(eq(int, clock_gettime(CLOCK_REALTIME_COARSE, &tick), 0));
+    opened = nxr_opened_add(&cache, "a", openat(root, "a", O_RDONLY), false);
+    cr_assert(opened != NULL);
+    nxr_opened_release(&cache, opened);
+    opened = nxr_opened_find(&cache, "a", false);
+    cr_assert(opened != NULL);
+    nxr_opened_release(&cache, opened);
+    cr_assert(eq(int, renameat(root, "a", root, "kept"), 0));
+    cr_expect(nxr_opened_find(&cache, "a", false) == NULL);
+    tick.tv_sec = 0;
+    nxr_opened_cache_end(&cache);
+}
+
+Test(directory, a_file_that_was_changed_before_the_tick_is_not_looked_up)
+{
+    const struct nxr_object_settings settings = {.n_descriptors = 2, .files = &nxr_storage_threads};
+    struct nxr_opened_cache cache;
+    struct nxr_opened *opened;
+
+    nxr_opened_cache_init(&cache, root, &settings);
+    make_file("a");
+    opened = nxr_opened_add(&cache, "a", openat(root, "a", O_RDONLY), false);
+    cr_assert(opened != NULL);
+    for (int i = 0; i < 10000 && !opened->is_settled; i++) {
+        nxr_opened_release(&cache, opened);
+        cr_assert(nxr_opened_find(&cache, "a", false) == opened);
+        usleep(1000);
+    }
+    cr_expect(opened->is_settled);
+    nxr_opened_release(&cache, opened);
+    cr_assert(eq(int, renameat(root, "a", root, "kept"), 0));
+    cr_expect(nxr_opened_find(&cache, "a", false) == NULL);
     nxr_opened_cache_end(&cache);
 }
 
