@@ -72,6 +72,7 @@ mp_programs = \
 	%D%/object \
 	%D%/object_fail \
 	%D%/object_late \
+	%D%/object_canceled \
 	%D%/object_whole \
 	%D%/odd_process \
 	%D%/other_user \
@@ -220,6 +221,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_object_fail_LDADD = $(mp_libs)
 %C%_object_late_LDFLAGS = $(mp_link)
 %C%_object_late_LDADD = $(mp_libs)
+%C%_object_canceled_LDFLAGS = $(mp_link)
+%C%_object_canceled_LDADD = $(mp_libs)
 %C%_object_whole_LDFLAGS = $(mp_link)
 %C%_object_whole_LDADD = $(mp_libs)
 %C%_odd_process_LDFLAGS = $(mp_link)

@@ -77,7 +77,9 @@ struct object_copy {
     uint64_t number;               /* of a put, never given twice in its set */
     _Atomic uint32_t left;         /* requests and parts that it waits for; and OBJECT_ARMED */
     _Atomic int status;            /* the first failure */
-    _Atomic size_t nbytes_touched; /* what requests that ended have moved, or may have moved */
+    size_t nbytes;                 /* of a put to uploads */
+    _Atomic size_t nbytes_touched; /* what requests that ended have moved, or may have moved; of a
+                                      put to uploads rather more: of each, all of the object */
     struct nxr_object_io sync;     /* SYNC: of the engine, once the uploads are over */
     bool is_sync;                  /* SYNC: it is in set->syncs */
     atomic_bool is_canceled;

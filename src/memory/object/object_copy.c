@@ -214,6 +214,9 @@ static int object_copy_put(struct object_copy *made, const struct nxr_device_cop
     }
     pthread_mutex_lock(&set->lock);
     made->number = ++set->n_puts;
+    for (size_t i = 0; i < copy->n_pieces; i++) {
+        made->nbytes += copy->pieces[i].nbytes;
+    }
     for (size_t i = 0; i < copy->n_pieces && status == NIXL_OK; i++) {
         status = object_put_piece(made, copy->origin, &copy->pieces[i], &list);
     }
@@ -322,6 +325,9 @@ int nxr_object_copy_test(struct nxr_device_copy *copy)
     }
     status = atomic_load(&made->status);
     copy->nbytes_touched = atomic_load(&made->nbytes_touched);
+    if (made->nbytes > 0 && copy->nbytes_touched > made->nbytes) {
+        copy->nbytes_touched = made->nbytes;
+    }
     free(made);
     return status;
 }

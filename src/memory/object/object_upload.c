@@ -193,6 +193,24 @@ static void upload_fail(struct object_upload *upload, const char *what, int erro
     waiter_leave(&upload->last_waiter, upload_status(upload));
 }
 
+static const char *io_why(const struct nxr_object_io *io)
+{
+    return io->error == ECANCELED ? "the put was canceled" : io->why;
+}
+
+/*
+ * The object was put, and the waiter's bytes in it. It may have been even if the request has failed
+ * or was canceled, at a store of which only the answer is missing.
+ */
+static void waiter_touch(struct object_copy *waiter, const struct nxr_object_io *io,
+                         const struct nxr_object_set *set)
+{
+    if (waiter != NULL && (io->action == NXR_OBJECT_PUT || io->action == NXR_OBJECT_COMPLETE) &&
+        (io->error == 0 || !set->is_directory)) {
+        atomic_fetch_add(&waiter->nbytes_touched, (size_t)set->object_nbytes);
+    }
+}
+
 static void upload_io_ended(struct nxr_object_io *io)
 {
     struct object_upload *upload = nxr_list_entry(io, struct object_upload, io);
@@ -217,10 +235,11 @@ static void upload_io_ended(struct nxr_object_io *io)
         nxr_warn(MEMORY, "%s: parts of '%s' stay in the store, as upload %s: %s", set->label,
                  upload->key, upload->name, io->why);
     }
+    waiter_touch(upload->last_waiter, io, set);
     if (io->error != 0 && io->action != NXR_OBJECT_ABORT) {
         upload->is_named = io->action == NXR_OBJECT_COMPLETE;
         upload_fail(upload, io->action == NXR_OBJECT_CREATE ? "begin of an upload" : "put",
-                    io->error, io->why);
+                    io->error, io_why(io));
     } else if (io->action == NXR_OBJECT_COMPLETE) {
         nxr_object_lost_forget(set, upload->object);
         waiter_leave(&upload->last_waiter, NIXL_OK);
@@ -244,9 +263,10 @@ static void part_ended(struct nxr_object_io *io)
     upload->n_ios--;
     part->state = PART_SENT;
     part_drop(part, nxr_object_upload_part_nbytes(set, (unsigned)(part - upload->parts)));
+    waiter_touch(part->waiter, io, set);
     if (io->error != 0) {
         /* Set the reason before the status: a waiter reads it as soon as the status is set. */
-        upload_fail(upload, "put", io->error, io->why);
+        upload_fail(upload, "put", io->error, io_why(io));
         waiter_leave(&part->waiter, upload_status(upload));
     } else if (upload->is_failed) {
         waiter_leave(&part->waiter, upload_status(upload));
