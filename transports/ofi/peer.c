@@ -44,6 +44,15 @@ struct nxr_net_ep *nxr_ofi_peer_find(uint64_t id)
     return NULL;
 }
 
+/*
+ * Does a rail take the peer's name now? One that could not be opened again has no address vector,
+ * and gets the names of all peers when it is open.
+ */
+static bool ofi_peer_takes_name(const struct nxr_ofi_rail *rail, const struct nxr_net_ep *ep)
+{
+    return ep->paths[rail->index].theirs >= 0 && rail->av != NULL;
+}
+
 /* Insert the peer's name into a rail. */
 static int ofi_peer_insert(struct nxr_ofi_rail *rail, struct nxr_net_ep *ep)
 {
@@ -52,6 +61,26 @@ static int ofi_peer_insert(struct nxr_ofi_rail *rail, struct nxr_net_ep *ep)
 
     memcpy(name, ep->address.rails[path->theirs].name, NXR_OFI_NAME_NBYTES);
     return fi_av_insert(rail->av, name, 1, &path->addr, 0, NULL) == 1 ? NIXL_OK : NIXL_E_TRANSPORT;
+}
+
+/* Insert it into all rails that lead to the peer, or into none. */
+static int ofi_peer_insert_all(struct nxr_net_ep *ep)
+{
+    int status = NIXL_OK;
+    unsigned n = 0;
+
+    while (n < nxr_ofi.n_rails && status == NIXL_OK) {
+        if (ofi_peer_takes_name(&nxr_ofi.rails[n], ep)) {
+            status = ofi_peer_insert(&nxr_ofi.rails[n], ep);
+        }
+        n += status == NIXL_OK;
+    }
+    while (status != NIXL_OK && n-- > 0) {
+        if (ofi_peer_takes_name(&nxr_ofi.rails[n], ep)) {
+            (void)fi_av_remove(nxr_ofi.rails[n].av, &ep->paths[n].addr, 1, 0);
+        }
+    }
+    return status;
 }
 
 void nxr_ofi_peers_each(void (*visit)(struct nxr_net_ep *ep, unsigned rail), unsigned rail)
@@ -67,7 +96,8 @@ void nxr_ofi_peers_each(void (*visit)(struct nxr_net_ep *ep, unsigned rail), uns
 
 static void insert_again(struct nxr_net_ep *ep, unsigned rail)
 {
-    if (ep->paths[rail].theirs >= 0 && ofi_peer_insert(&nxr_ofi.rails[rail], ep) != NIXL_OK) {
+    if (ofi_peer_takes_name(&nxr_ofi.rails[rail], ep) &&
+        ofi_peer_insert(&nxr_ofi.rails[rail], ep) != NIXL_OK) {
         nxr_ofi_peer_fail(ep, "its name is no longer accepted");
     }
 }
@@ -94,12 +124,7 @@ static int make_paths(struct nxr_net_ep *ep)
             ep->message_path = i;
         }
     }
-    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        if (ep->paths[i].theirs >= 0 && ofi_peer_insert(&nxr_ofi.rails[i], ep) != NIXL_OK) {
-            return NIXL_E_TRANSPORT;
-        }
-    }
-    return n_paths > 0 ? NIXL_OK : NIXL_E_UNSUPPORTED;
+    return n_paths > 0 ? ofi_peer_insert_all(ep) : NIXL_E_UNSUPPORTED;
 }
 
 struct nxr_net_ep *nxr_ofi_peer_make(const struct nxr_ofi_address *address)
