@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define RATE_LIMIT_US 500000
+
 #define ESTABLISHED 1 /* of tcpi_state; its name is in netinet/tcp.h, which excludes linux/tcp.h */
 
 /* Sent bytes that the other host has not acknowledged; computed so that it survives a reset. */
@@ -53,6 +55,20 @@ bool nxr_tcp_health(int fd, char *line, size_t line_nbytes)
     return false;
 }
 
+/*
+ * Has the kernel asked the other one for room, or whether it is there, without an answer? Linux
+ * answers such questions at most every 500 ms (tcp_invalid_ratelimit). Those for room begin with
+ * shorter intervals, which double; so only a question counts that came later than that after the
+ * one before. The kernel counts no backoff where it asks whether the other is there.
+ */
+static bool tcp_health_is_asking(const struct tcp_info *info)
+{
+    uint64_t next_us = (uint64_t)info->tcpi_rto
+                       << (info->tcpi_backoff < 16 ? info->tcpi_backoff : 16);
+
+    return info->tcpi_probes > 0 && (info->tcpi_backoff == 0 || next_us / 2 > RATE_LIMIT_US);
+}
+
 bool nxr_tcp_acked(int fd, struct nxr_tcp_acked *acked_p)
 {
     struct tcp_info info = {0};
@@ -62,9 +78,10 @@ bool nxr_tcp_acked(int fd, struct nxr_tcp_acked *acked_p)
         nbytes < offsetof(struct tcp_info, tcpi_bytes_acked) + sizeof(info.tcpi_bytes_acked)) {
         return false; /* Linux before 4.1 */
     }
-    *acked_p = (struct nxr_tcp_acked){.nbytes = info.tcpi_bytes_acked,
-                                      .is_awaited = info.tcpi_unacked > 0,
-                                      .round_trip_us = info.tcpi_rtt};
+    *acked_p =
+        (struct nxr_tcp_acked){.nbytes = info.tcpi_bytes_acked,
+                               .is_awaited = info.tcpi_unacked > 0 || tcp_health_is_asking(&info),
+                               .round_trip_us = info.tcpi_rtt};
     return true;
 }
 

@@ -30,7 +30,8 @@ int64_t nxr_tcp_silent_ms(int fd);
 /* What the other host has acknowledged; false: the kernel (before 4.1) does not tell. */
 struct nxr_tcp_acked {
     uint64_t nbytes;
-    bool is_awaited; /* something was sent that it has not acknowledged */
+    bool is_awaited; /* something was sent that it has not acknowledged, or answered: the kernel
+                      * asks a host that had no room, or of which nothing was heard for long */
     int64_t round_trip_us;
 };
 bool nxr_tcp_acked(int fd, struct nxr_tcp_acked *acked_p);

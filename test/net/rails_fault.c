@@ -2,13 +2,14 @@
 /*
  * The peer is stopped, or killed, while the pieces of a block are on their way over several rails.
  *
- *     rails_fault stop|kill put|get
+ *     rails_fault stop|cut|kill put|get
  *
  * Rank 0 moves a block to or from the last rank, on another host: one to have all rails in use, and
  * one in the midst of which the peer is stopped or killed. The .mp file has limited the rate of the
  * rails. A stopped peer loses no rail, since its host acknowledges what is sent, and no byte once
- * it goes on. Of a killed one rank 0 hears at once; the memory of a get that has ended stays as it
- * is.
+ * it goes on. If the link of a rail is cut while it is stopped (cut), the pieces of that rail go by
+ * the other one soon after it goes on. Of a killed one rank 0 hears at once; the memory of a get
+ * that has ended stays as it is.
  */
 #include "test/net/bed.h"
 
@@ -24,12 +25,13 @@
 
 #define NBYTES    ((64ull << 20) + 4099) /* 0.5 s; the last piece is a short one */
 #define BEFORE_NS (100 * MPT_MS)         /* of the block, before the fault */
-#define STOP_NS   (2 * MPT_S)            /* longer than the silence after which a rail is left */
+#define STOP_NS   (4 * MPT_S)  /* longer than its host leaves questions for room unanswered */
+#define CUT_NS    (20 * MPT_S) /* a cut rail is left: far less than TCP itself takes */
 
 static atomic_uint n_joined, n_failed;
 
 static int other;
-static bool is_put;
+static bool is_put, is_cut;
 static struct nixl_region *region;
 static unsigned char *memory;
 
@@ -120,12 +122,15 @@ static void move_with_a_stop(pid_t pid)
 
         mpt_bring(pid, SIGSTOP, "T");
         MPT_STATUS(nixl_req_wait(&req, STOP_NS), NIXL_E_TIMEOUT);
+        if (is_cut) {
+            bed_link("cut h%d 1", mpt_host_of(other));
+        }
         MPT_EQ(kill(pid, SIGCONT), 0);
-        MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
+        MPT_OK(nixl_req_wait(&req, is_cut ? CUT_NS : MPT_PATIENCE));
         MPT_OK(nixl_flush(other, MPT_PATIENCE));
+        MPT_EQ(n_failed, is_cut);
     }
     check(2);
-    MPT_EQ(n_failed, 0);
 }
 
 static void move_with_a_kill(pid_t pid)
@@ -160,6 +165,7 @@ int main(int argc, char **argv)
     mpt_start();
     MPT_EQ(argc, 3);
     is_kill = strcmp(argv[1], "kill") == 0;
+    is_cut = strcmp(argv[1], "cut") == 0;
     is_put = strcmp(argv[2], "put") == 0;
     setenv("NIXLRUN_LOG", "info", 1);
     nixl_log_set_fn(hear_log, NULL);

@@ -22,6 +22,7 @@
 #define PROVE_NS  (2 * NXR_S)    /* for connecting and the hellos */
 #define TICK_NS   (100 * NXR_MS) /* while something is under way */
 #define SILENT_NS (900 * NXR_MS) /* without any acknowledgement of the other kernel */
+#define ASK_S     1              /* ... which is asked this often while nothing else goes there */
 
 static const char *tcp_rails_name(const struct nxr_tcp_rail *rail)
 {
@@ -93,6 +94,7 @@ static void tcp_rails_proven(struct nxr_tcp_rail *rail)
 {
     rail->is_open = true;
     rail->pause_ns = 0;
+    rail->is_asking = false;
     rail->heard_nbytes = 0;
     nxr_tcp_limit_unsent(rail->conn, true);
     nxr_tcp.core->log(NXR_NET_INFO,
@@ -158,6 +160,18 @@ static void make_rails(struct nxr_tcp_rails *rails)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
+/*
+ * All that was sent is acknowledged, but its pieces have no ack: the peer is slow or stopped, and
+ * only a question to its host shows a link that is cut meanwhile.
+ */
+static void tcp_rails_ask_host(const struct nxr_tcp_rail *rail)
+{
+    const int seconds = ASK_S;
+
+    (void)setsockopt(rail->conn->watch.fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
+    (void)setsockopt(rail->conn->watch.fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
+}
+
 /* Is something on its way there that the other kernel does not acknowledge for long? */
 static bool tcp_rails_is_silent(struct nxr_tcp_rail *rail, int64_t now)
 {
@@ -165,6 +179,10 @@ static bool tcp_rails_is_silent(struct nxr_tcp_rail *rail, int64_t now)
 
     if (!nxr_tcp_acked(rail->conn->watch.fd, &acked)) {
         return false;
+    }
+    if (!acked.is_awaited && !rail->is_asking) {
+        rail->is_asking = true;
+        tcp_rails_ask_host(rail);
     }
     if (acked.nbytes != rail->heard_nbytes || !acked.is_awaited) {
         rail->heard_nbytes = acked.nbytes;

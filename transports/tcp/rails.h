@@ -60,6 +60,7 @@ struct nxr_tcp_rail {
     struct nxr_tcp_pair pair;
     bool is_open;
     bool was_open;
+    bool is_asking; /* the kernel asks the other host whether it is there */
     int64_t try_at; /* while there is no connection */
     int64_t pause_ns;
 
