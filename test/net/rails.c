@@ -5,6 +5,7 @@
  *     rails put|get [BOUND_S]
  *     rails gone
  *     rails first
+ *     rails hole
  *
  * Rank 0 moves a large block to or from the last rank, on another host. The .mp file has limited
  * the rate of the rails, so that the cut comes while bytes are on their way. On a slow machine it
@@ -17,6 +18,9 @@
  *
  * gone: puts, and the interface of rank 0 loses its address too, so that the rail cannot be opened
  * again. As long as that lasts rank 0 must not be kept busy by it.
+ *
+ * hole: puts, and the .mp file has made rail 1 lose long packets, but no short ones. Once it has
+ * shown that, no further block waits for it.
  *
  * first: puts, and rail 0 of tcp is cut, for less than NIXLRUN_PEER_TIMEOUT: what it carries waits,
  * and nobody is lost.
@@ -42,7 +46,7 @@
 static atomic_uint n_paused, n_back;
 
 static int other;
-static bool is_put, is_gone, is_first;
+static bool is_put, is_gone, is_first, is_hole;
 static int64_t bound_ns;
 static struct nixl_region *region;
 static unsigned char *memory;
@@ -214,6 +218,19 @@ static bool try_block(uint64_t seed, int cut_host)
     return is_late;
 }
 
+static void move_past_hole(void)
+{
+    unsigned n_before;
+
+    MPT_TRUE(!try_block(1, -1));
+    n_before = n_paused;
+    MPT_TRUE(nixl_rank() != 0 || n_before > 0);
+    for (uint64_t i = 2; i < 7; i++) {
+        MPT_TRUE(!try_block(i, -1));
+    }
+    MPT_EQ(n_paused, n_before);
+}
+
 int main(int argc, char **argv)
 {
     const int cut_hosts[] = {-1, 0, -1, mpt_host_of(1)};
@@ -223,7 +240,8 @@ int main(int argc, char **argv)
     MPT_TRUE(argc == 2 || argc == 3);
     is_gone = strcmp(argv[1], "gone") == 0;
     is_first = strcmp(argv[1], "first") == 0;
-    is_put = is_gone || is_first || strcmp(argv[1], "put") == 0;
+    is_hole = strcmp(argv[1], "hole") == 0;
+    is_put = is_gone || is_first || is_hole || strcmp(argv[1], "put") == 0;
     n_blocks = is_gone ? 3 : n_blocks; /* rank 1 is not the one that rests */
     bound_ns = argc == 3 ? atoi(argv[2]) * MPT_S : MPT_PATIENCE;
     setenv("NIXLRUN_LOG", "info", 1);
@@ -235,7 +253,10 @@ int main(int argc, char **argv)
     MPT_TRUE(memory != NULL);
     MPT_OK(nixl_region_alloc("rails", NBYTES, NULL, &region));
     mpt_barrier();
-    for (uint64_t i = 0; i < n_blocks; i++) {
+    if (is_hole) {
+        move_past_hole();
+    }
+    for (uint64_t i = 0; i < n_blocks && !is_hole; i++) {
         int n_tries = 1;
 
         while (try_block(i + 100 * (uint64_t)n_tries, cut_hosts[i])) {

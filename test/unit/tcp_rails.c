@@ -428,6 +428,54 @@ Test(tcp_rails, a_cut_is_told_from_a_process_that_is_stopped)
     cr_expect(eq(uint, n_aborted, 1), "cut");
 }
 
+/* Once an operation has ended, rail 1 is lost, and made and proven again. */
+static uint64_t lose_and_prove(void)
+{
+    uint64_t ended;
+
+    open_rails();
+    ended = begin_spread(SIZE_MAX);
+    cr_assert(eq(uint, pieces_arrive(0, &stream) | pieces_arrive(1, &second), 0x1f));
+    rail(1)->lost(rail(1), "reset");
+    rail(1)->try_at = 0;
+    give_room(1, SIZE_MAX);
+    ring();
+    rail(1)->proven(rail(1));
+    return ended;
+}
+
+Test(tcp_rails, a_lost_rail_shows_that_it_carries_long_pieces_before_it_is_used_again)
+{
+    uint64_t ended = lose_and_prove();
+    struct nxr_tcp_piece trial;
+
+    memcpy(&trial, wires[1].bytes, sizeof(trial));
+    cr_expect(eq(u64, trial.number, ended), "the owner drops it");
+    cr_expect(eq(sz, wires[1].n, sizeof(trial) + trial.nbytes));
+    cr_expect(ge(sz, trial.nbytes, 65520), "the longest packet");
+    (void)begin_spread(SIZE_MAX);
+    cr_expect(eq(sz, wires[1].n, 0), "not before its ack");
+    cr_expect(ack_arrives(&second, ended, 1) != NULL, "of another piece");
+    cr_expect(ack_arrives(&second, ended, 0) == NULL);
+    nxr_tcp_rails_feed(&ep);
+    cr_expect(gt(sz, wires[1].n, 0));
+}
+
+Test(tcp_rails, a_rail_that_carries_no_long_pieces_is_tried_less_and_less)
+{
+    int64_t pause_ns;
+
+    (void)lose_and_prove();
+    pause_ns = rail(1)->pause_ns;
+    acked.is_awaited = true;
+    ring();
+    rail(1)->heard_at -= 10 * NXR_S;
+    ring();
+    cr_expect(eq(uint, n_aborted, 2), "the trial is not acknowledged");
+    cr_expect(gt(i64, rail(1)->pause_ns, pause_ns));
+    cr_expect(eq(uint, n_failures_told, 1), "nothing was lost by it");
+}
+
 Test(tcp_rails, acks_of_what_was_not_sent_are_refused)
 {
     uint64_t number;

@@ -90,12 +90,9 @@ static void tcp_rails_make(struct nxr_tcp_rail *rail)
     nxr_tcp_timer_set(&conn->timer, PROVE_NS);
 }
 
-static void tcp_rails_proven(struct nxr_tcp_rail *rail)
+static void tcp_rails_use_proven(struct nxr_tcp_rail *rail)
 {
     rail->is_open = true;
-    rail->pause_ns = 0;
-    rail->is_asking = false;
-    rail->heard_nbytes = 0;
     nxr_tcp_limit_unsent(rail->conn, true);
     nxr_tcp.core->log(NXR_NET_INFO,
                       rail->was_open ? "tcp: %s answers again; used again"
@@ -106,7 +103,10 @@ static void tcp_rails_proven(struct nxr_tcp_rail *rail)
     nxr_tcp_rail_feed(rail);
 }
 
-/* Look at the rails again: while something is under way, or when one is to be tried again. */
+/*
+ * Look at the rails again: while something is under way, also on trial, or when one is to be tried
+ * again.
+ */
 static void tcp_rails_watch(struct nxr_tcp_rails *rails, bool is_busy)
 {
     int64_t now = nxr_now_ns(), at = is_busy ? now + TICK_NS : INT64_MAX;
@@ -117,9 +117,26 @@ static void tcp_rails_watch(struct nxr_tcp_rails *rails, bool is_busy)
         if (rail->was_open && rail->conn == NULL && rail->try_at < at) {
             at = rail->try_at;
         }
+        if (rail->is_on_trial && now + TICK_NS < at) {
+            at = now + TICK_NS;
+        }
     }
     if (at != INT64_MAX && (nxr_list_is_empty(&rails->timer.link) || at < rails->timer.at)) {
         nxr_tcp_timer_set(&rails->timer, at > now ? at - now : 0);
+    }
+}
+
+static void tcp_rails_proven(struct nxr_tcp_rail *rail)
+{
+    bool must_try = rail->was_open && !rail->is_on_trial;
+
+    rail->is_on_trial = false;
+    rail->is_asking = false;
+    rail->heard_nbytes = 0;
+    if (must_try && nxr_tcp_rail_begin_trial(rail)) {
+        tcp_rails_watch(rail->ep->rails, true);
+    } else {
+        tcp_rails_use_proven(rail);
     }
 }
 
@@ -134,7 +151,7 @@ static void tcp_rails_lost(struct nxr_tcp_rail *rail, const char *why)
                           tcp_rails_name(rail), why);
     }
     rail->conn = NULL;
-    rail->is_open = false;
+    rail->is_open = rail->is_on_trial = false;
     nxr_tcp_conn_abort(conn);
     nxr_tcp_pieces_return(rail);
     nxr_tcp_choice_renew(&ep->rails->choice);
@@ -193,7 +210,7 @@ static bool tcp_rails_is_silent(struct nxr_tcp_rail *rail, int64_t now)
 
 static void tcp_rails_look_at(struct nxr_tcp_rail *rail, int64_t now)
 {
-    if (rail->is_open && rail->n_unheard > 0 && tcp_rails_is_silent(rail, now)) {
+    if (rail->n_unheard > 0 && tcp_rails_is_silent(rail, now)) {
         tcp_rails_lost(rail, "what was sent is not acknowledged");
     }
 }

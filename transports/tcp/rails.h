@@ -4,8 +4,8 @@
  * the ordered stream, which exists anyway and carries messages, too. The others are made when there
  * is bulk for them, by the side that sends it, and carry pieces one way and acks the other way. A
  * rail is proven by its hellos before it carries anything. One that fails or is cut is left: its
- * pieces without an ack go by the others, and it is tried again. If rail 0 fails, so does the
- * endpoint.
+ * pieces without an ack go by the others, and it is tried again: with a piece that the owner drops,
+ * since a way that loses long packets lets hellos pass. If rail 0 fails, so does the endpoint.
  *
  * The bytes of an operation are the core's until all its pieces have an ack. The owner drops pieces
  * that it has, and all of operations that have ended: so no late piece overwrites newer data.
@@ -51,7 +51,10 @@ _Static_assert(offsetof(struct nxr_tcp_stripe, message) ==
 struct nxr_tcp_rail {
     struct nxr_net_ep *ep;
 
-    /* Its connection is proven; or it cannot be made, or was lost, and is closed by this. */
+    /*
+     * Its connection is proven, and again when its trial has ended; or it cannot be made, or was
+     * lost, and is closed by this.
+     */
     void (*proven)(struct nxr_tcp_rail *rail);
     void (*lost)(struct nxr_tcp_rail *rail, const char *why);
 
@@ -60,8 +63,9 @@ struct nxr_tcp_rail {
     struct nxr_tcp_pair pair;
     bool is_open;
     bool was_open;
-    bool is_asking; /* the kernel asks the other host whether it is there */
-    int64_t try_at; /* while there is no connection */
+    bool is_on_trial; /* it has failed before, and carries what nobody needs */
+    bool is_asking;   /* the kernel asks the other host whether it is there */
+    int64_t try_at;   /* while there is no connection */
     int64_t pause_ns;
 
     /* What is being sent. */
@@ -77,6 +81,7 @@ struct nxr_tcp_rail {
 struct nxr_tcp_rails {
     struct nxr_list stripes; /* by number */
     unsigned n_untaken;      /* plans without an ack */
+    uint64_t ended_number;   /* of the last plan that has ended; 0: none has */
     struct nxr_tcp_timer timer;
 
     /* What is spread, and what was since nothing was: that is measured. */
@@ -131,6 +136,12 @@ void nxr_tcp_limit_unsent(const struct nxr_tcp_conn *conn, bool is_limited);
 /* Send pieces on a rail, as many as the kernel takes, and watch for room for the rest. */
 void nxr_tcp_rail_feed(struct nxr_tcp_rail *rail);
 void nxr_tcp_rails_feed(struct nxr_net_ep *ep);
+
+/*
+ * A rail that has failed before is proven again: see first whether a long piece arrives; its ack
+ * proves the rail. False: that cannot be seen before an operation has ended.
+ */
+bool nxr_tcp_rail_begin_trial(struct nxr_tcp_rail *rail);
 
 /* May the ordered stream take a message, or is it within a piece? Are there pieces for it? */
 bool nxr_tcp_rail_is_between(const struct nxr_net_ep *ep);

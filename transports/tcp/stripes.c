@@ -24,6 +24,9 @@
 
 #define TURN_PIECES 8 /* passed to the kernel for one rail in one turn: 4 MiB */
 
+/* What a rail carries on trial: more than the longest packet of any network, that of IPoIB. */
+#define TRIAL_NBYTES NXR_STRIPE_PIECE_MIN
+
 static uint64_t last_number; /* of all plans of this process: a peer sees them rise */
 
 bool nxr_tcp_rails_are_useful(const struct nxr_net_ep *ep)
@@ -130,7 +133,7 @@ static bool may_carry(const struct nxr_tcp_rail *rail, const struct nxr_tcp_stri
     const struct nxr_tcp_rails *rails = rail->ep->rails;
     bool is_only = true;
 
-    if (stripe->is_alone && rail->index > 0) {
+    if (rail->is_on_trial || (stripe->is_alone && rail->index > 0)) {
         return false;
     }
     if (rail->n_unheard == NXR_TCP_MAX_UNHEARD) {
@@ -249,6 +252,27 @@ void nxr_tcp_rail_feed(struct nxr_tcp_rail *rail)
     watch_for_room(rail);
 }
 
+/* The owner drops a piece of what has ended, and sends its ack. */
+bool nxr_tcp_rail_begin_trial(struct nxr_tcp_rail *rail)
+{
+    static const char bytes[TRIAL_NBYTES];
+    static struct nxr_tcp_stripe trial = {.bytes = bytes, .plan = {.piece_nbytes = TRIAL_NBYTES}};
+
+    if (rail->ep->rails->ended_number == 0) {
+        return false;
+    }
+    rail->head = (struct nxr_tcp_piece){.magic = NXR_TCP_PIECE_MAGIC,
+                                        .number = rail->ep->rails->ended_number,
+                                        .nbytes = TRIAL_NBYTES};
+    rail->stripe = &trial;
+    rail->n_sent = 0;
+    rail->n_unheard = 1;
+    rail->heard_at = nxr_now_ns();
+    rail->is_on_trial = true;
+    nxr_tcp_rail_feed(rail);
+    return true;
+}
+
 /* By turns: kernels have room for more than one piece each, and a short operation has few. */
 void nxr_tcp_rails_feed(struct nxr_net_ep *ep)
 {
@@ -283,7 +307,7 @@ bool nxr_tcp_rails_are_busy(const struct nxr_net_ep *ep)
     bool is_busy = nxr_tcp_rail_has_more(ep);
 
     for (unsigned i = 1; ep->rails != NULL && i < ep->rails->n; i++) {
-        is_busy |= ep->rails->at[i].n_unheard > 0;
+        is_busy |= ep->rails->at[i].n_unheard > 0 && !ep->rails->at[i].is_on_trial;
     }
     return is_busy;
 }
@@ -343,17 +367,31 @@ static const char *take_piece_ack(struct nxr_tcp_rail *rail, struct nxr_tcp_stri
         return "received an ack of a piece that was not sent";
     }
     stripe->pieces[index] = NXR_TCP_PIECE_ARRIVED;
+    rail->pause_ns = 0;
     if (rail->n_unheard-- == NXR_TCP_MAX_UNHEARD) {
         nxr_tcp_conn_wants_room(conn_of(rail), true);
     }
     if (--stripe->n_left == 0) {
         nxr_list_remove(&stripe->link);
+        rail->ep->rails->ended_number = stripe->plan.number;
         if (nxr_list_is_empty(&rail->ep->rails->stripes)) {
             end_run(rail->ep->rails);
         }
         nxr_tcp_op_end(stripe->op, NIXL_OK);
         free(stripe);
     }
+    return NULL;
+}
+
+/* The owner has dropped the piece of a trial. NULL, or what is wrong. */
+static const char *take_trial_ack(struct nxr_tcp_rail *rail, const struct nxr_tcp_ack *ack)
+{
+    if (ack->number != rail->head.number || ack->index != 0 || rail->stripe != NULL) {
+        return "received an ack of a piece that was not sent";
+    }
+    rail->n_unheard = 0;
+    rail->pause_ns = 0;
+    rail->proven(rail);
     return NULL;
 }
 
@@ -385,6 +423,9 @@ const char *nxr_tcp_take_ack(struct nxr_tcp_conn *conn, const struct nxr_tcp_ack
 
     if (ack->number == 0 || ack->number > last_number) {
         return "received an ack of what was not sent";
+    }
+    if (rail != NULL && rail->is_on_trial) {
+        return take_trial_ack(rail, ack);
     }
     if (stripe == NULL) {
         return NULL; /* its endpoint was closed */
