@@ -145,7 +145,10 @@ static void tcp_rails_lost(struct nxr_tcp_rail *rail, const char *why)
     struct nxr_net_ep *ep = rail->ep;
     struct nxr_tcp_conn *conn = rail->conn;
 
-    if (rail->is_open) {
+    if (rail->is_open && rail->n_unheard == 0) { /* as by a peer that leaves */
+        nxr_tcp.core->log(NXR_NET_INFO, "tcp: a connection by %s has ended: %s",
+                          tcp_rails_name(rail), why);
+    } else if (rail->is_open) {
         nxr_rail_failed(&conn->rail);
         nxr_tcp.core->log(NXR_NET_INFO, "tcp: a connection by %s has failed: %s",
                           tcp_rails_name(rail), why);
