@@ -22,6 +22,7 @@
 #include "core/form.h"
 #include "core/life.h"
 #include "core/observe.h"
+#include "core/own_memory.h"
 #include "core/progress.h"
 #include "core/request.h"
 #include "core/request_watch.h"
@@ -72,7 +73,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -259,47 +259,6 @@ static int make_card(const struct nxr_boot_info *boot)
     return NIXL_OK;
 }
 
-static int make_shared_memory(void)
-{
-    int status = nxr_control_create(&nxr_job.self, nxr_job.size, nxr_job.card.head.nonce,
-                                    &nxr_job.control, &nxr_job.control_fd);
-    char why[256];
-
-    if (status != NIXL_OK) {
-        return fail_init(status, "cannot create the rank's control page");
-    }
-    nxr_job.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (nxr_job.event_fd < 0) {
-        snprintf(why, sizeof(why),
-                 "cannot make the descriptor that wakes this rank: eventfd: %s; `ulimit -n` says "
-                 "how many a process may have",
-                 strerror(errno));
-        return fail_init(NIXL_E_LIMIT, why);
-    }
-    return NIXL_OK;
-}
-
-static void drop_shared_memory(void)
-{
-    if (nxr_job.peers != NULL) {
-        nxr_inflight_reset();
-        nxr_returned_reset();
-        nxr_attached_reset();
-        nxr_peers_free();
-    }
-    if (nxr_job.event_fd >= 0) {
-        close(nxr_job.event_fd);
-    }
-    if (nxr_job.control != NULL) {
-        nxr_control_destroy(nxr_job.control, nxr_job.control_fd);
-    }
-    nxr_job.control = NULL;
-    nxr_job.event_fd = -1;
-    nxr_trace_close();
-    nxr_stats_close();
-    nxr_observe_close();
-}
-
 /*
  * Start what this rank has of its own: shared memory, the connection to itself, the service
  * thread.
@@ -307,7 +266,7 @@ static void drop_shared_memory(void)
 static int start_host(void)
 {
     struct nxr_peer *self;
-    int status = make_shared_memory();
+    int status = nxr_own_memory_make();
 
     if (status != NIXL_OK) {
         return status;
@@ -456,7 +415,7 @@ static int init_join(const struct nixl_init_params *params)
 
 err_drop:
     nxr_subsystems_stop();
-    drop_shared_memory();
+    nxr_own_memory_drop();
     nxr_boot_stop(nxr_env.finalize_timeout);
     return status;
 }
@@ -556,7 +515,7 @@ static int init_leave(void)
     nxr_service_stop();
     nxr_subsystems_stop();
     nxr_boot_stop(is_broken ? BROKEN_STOP_NS : BOOT_STOP_NS);
-    drop_shared_memory();
+    nxr_own_memory_drop();
     pthread_mutex_destroy(&nxr_job.lock);
     nxr_log_open(NULL);
     return status;

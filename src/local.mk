@@ -60,6 +60,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/core/node.c %D%/core/node.h \
 	%D%/core/observe.c %D%/core/observe.h \
 	%D%/core/op_list.h \
+	%D%/core/own_memory.c %D%/core/own_memory.h \
 	%D%/core/peer.c \
 	%D%/core/peer_calls.c \
 	%D%/core/peer_find.c \
