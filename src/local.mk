@@ -266,6 +266,7 @@ endif
 	%D%/transfer/window.c %D%/transfer/window.h \
 	%D%/transfer/work.c %D%/transfer/work.h \
 	%D%/transfer/xfer.c %D%/transfer/xfer.h \
+	%D%/transfer/xfer_batch.c \
 	%D%/transfer/xfer_blocks.c \
 	%D%/transfer/xfer_hand.c \
 	%D%/transfer/xfer_query.c \

@@ -3,7 +3,7 @@
 #ifndef NXR_CORE_OWN_MEMORY_H
 #define NXR_CORE_OWN_MEMORY_H
 
-/* Make the control page and the event descriptor. NIXL_OK, or the failure of nixl_init, recorded. */
+/* Make control page and event descriptor. NIXL_OK, or the failure of nixl_init, recorded. */
 int nxr_own_memory_make(void);
 
 /* Give all of it up, also after a failed nxr_own_memory_make(). */

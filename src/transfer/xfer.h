@@ -81,6 +81,14 @@ struct nxr_walk {
 bool nxr_walk_next(struct nxr_walk *walk);
 
 /*
+ * After a piece of both walks, which they have moved past: take blocks of one size that follow, as
+ * pieces of that segment and range, up to max_n and *left_p bytes, which are subtracted. Returns
+ * how many; 0: the walks must be asked (xfer_batch.c).
+ */
+size_t nxr_walks_take(struct nxr_walk *local, struct nxr_walk *remote, struct nxr_piece *pieces,
+                      size_t max_n, uint64_t *left_p);
+
+/*
  * How many pieces are gathered to be moved at once. Operations on lists start with as many and
  * grow by half each time, up to NXR_LIST_MAX: the first list starts early and moves while the next
  * one is gathered.

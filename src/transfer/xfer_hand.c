@@ -216,12 +216,20 @@ static size_t xfer_submit_gather(struct nixl_xfer *xfer, uint64_t max_nbytes)
     struct nxr_walk *remote = &xfer->walks[NIXL_XFER_REMOTE];
     size_t n = 0, max_n = xfer->takes_lists ? xfer->list_pieces : NXR_XFER_COPY_PIECES;
     uint64_t left = xfer->takes_lists ? xfer_submit_list_nbytes(xfer) : max_nbytes;
+    bool has_batches = true;
 
     do {
         xfer->staged[n] = xfer_submit_take_piece(local, remote, left);
         left -= xfer->staged[n].nbytes;
         n++;
         xfer->n_pieces += local->nbytes == 0 || remote->nbytes == 0; /* a cut piece: once */
+        if (has_batches && n < max_n && left > 0) {
+            size_t n_taken = nxr_walks_take(local, remote, &xfer->staged[n], max_n - n, &left);
+
+            n += n_taken;
+            xfer->n_pieces += n_taken;
+            has_batches = n_taken > 0; /* where blocks merge, it costs more than it saves */
+        }
     } while (n < max_n && left > 0 && has_run(local) && has_run(remote) &&
              remote->place->segment == xfer->segment && local->place->range == xfer->range);
     return n;

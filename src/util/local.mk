@@ -35,6 +35,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/stats_page.c %D%/stats_page.h \
 	%D%/status.c %D%/status.h \
 	%D%/struct.c %D%/struct.h \
+	%D%/symbol.h \
 	%D%/thread.c %D%/thread.h \
 	%D%/ticks.h \
 	%D%/trace_page.c %D%/trace_page.h \

@@ -108,6 +108,7 @@ unit_programs = \
 	%D%/waits \
 	%D%/wire \
 	%D%/wire_team \
+	%D%/xfer_batch \
 	%D%/world
 if WITH_DEBUG
 unit_programs += %D%/contract
@@ -248,6 +249,8 @@ foreign_wraps = -Wl,--wrap=clock_gettime -Wl,--wrap=guardian_signal -Wl,--wrap=g
 %C%_extents_LDADD = $(floor_region) $(CRITERION_LIBS)
 %C%_large_CFLAGS = $(unit_cflags)
 %C%_large_LDADD = $(floor_transfer) $(CRITERION_LIBS)
+%C%_xfer_batch_CFLAGS = $(unit_cflags)
+%C%_xfer_batch_LDADD = $(floor_transfer) $(CRITERION_LIBS)
 %C%_liveness_SOURCES = %D%/liveness.c $(fake_job)
 %C%_liveness_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_HOST
 %C%_liveness_CFLAGS = $(unit_cflags)
