@@ -38,11 +38,13 @@ struct waits_attached {
 };
 
 struct waits_rank {
+    struct nxr_wait_notes notes;     /* n 0 unless they are of these waits */
+    struct nxr_wait_flights flights; /* likewise */
     uint64_t job;
+    int64_t began_ns; /* of its page */
     int rank, size;
     uint32_t incarnation;
-    int64_t began_ns; /* of its page */
-    pid_t pid;        /* 0: unknown */
+    pid_t pid; /* 0: unknown */
     enum waits_state state;
     uint32_t life;                   /* enum nxr_observe_life */
     bool is_told;                    /* by its nixlrun-rank */
@@ -51,8 +53,6 @@ struct waits_rank {
     struct nxr_wait_record *threads; /* those that wait, checked; by time */
     int n_threads;
     uint32_t n_unrecorded;
-    struct nxr_wait_notes notes;     /* n 0 unless they are of these waits */
-    struct nxr_wait_flights flights; /* likewise */
     struct waits_attached *attached;
     int n_attached;
 };
