@@ -4,6 +4,7 @@
  * profile or credentials. What is read has texts that end and keys within their limits.
  */
 /* sources: storage/s3/answer.c storage/s3/crc32c.c storage/s3/place.c storage/s3/profile.c */
+/* libs: nettle */
 #include "storage/s3/answer.h"
 #include "storage/s3/place.h"
 #include "storage/s3/profile.h"
