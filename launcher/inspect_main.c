@@ -230,7 +230,11 @@ static int tell_names(const char *where)
 /* Have the library open the networks, too, that it would leave closed here as slower than tcp. */
 static void name_all_networks(void)
 {
-    setenv("NIXLRUN_TRANSPORTS", "self,shm,cuda_ipc,vulkan_ipc,ucx,ofi,tcp", 0);
+    char names[256];
+
+    if (nxr_env_all_names("NIXLRUN_TRANSPORTS", names, sizeof(names))) {
+        setenv("NIXLRUN_TRANSPORTS", names, 0);
+    }
 }
 
 static int tell_info(void)

@@ -346,6 +346,24 @@ int nxr_env_check(const char *assignment, char *why, size_t why_nbytes)
     return env_refuse(entry, text + 1, why, why_nbytes);
 }
 
+bool nxr_env_all_names(const char *name, char *list, size_t list_nbytes)
+{
+    const struct env_entry *entry = find_entry(name);
+    size_t used = 0;
+
+    *list = '\0';
+    if (entry == NULL || entry->kind != KIND_names || strlen(entry->lowest) >= list_nbytes) {
+        return false;
+    }
+    for (const char *from = entry->lowest; *from != '\0'; from++) {
+        if (*from != ' ') {
+            list[used++] = *from;
+        }
+    }
+    list[used] = '\0';
+    return true;
+}
+
 /* The known name nearest to `name`; NULL if more than half of the name would have to change. */
 static const char *nearest_name(const char *name)
 {

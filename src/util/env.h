@@ -53,6 +53,12 @@ int nxr_env_check(const char *assignment, char *why, size_t why_nbytes);
  */
 void nxr_env_warn_unknown(char *const *vars);
 
+/*
+ * Write into `list` all names that a variable of the kind names may have, as a value of it.
+ * Returns false, and an empty list, if it is no such variable or the list does not fit.
+ */
+bool nxr_env_all_names(const char *name, char *list, size_t list_nbytes);
+
 /* Print name, value, default, origin and help of every variable (`nixlrun --env`). */
 void nxr_env_print(FILE *out);
 

@@ -201,6 +201,21 @@ Test(env, a_long_bad_value_is_cut)
     cr_expect(strstr(why, "from 1ms to inf") != NULL, "'%s'", why);
 }
 
+/* What --info opens: each name that the variable allows, as one value that it takes. */
+Test(env, all_names_of_a_list_are_a_value_of_it)
+{
+    char list[256], small[8];
+
+    cr_assert(eq(int, nxr_env_all_names("NIXLRUN_TRANSPORTS", list, sizeof(list)), 1));
+    cr_expect(eq(int, strncmp(list, "self,shm,", 9), 0), "'%s'", list);
+    cr_expect(strchr(list, ' ') == NULL, "'%s'", list);
+    cr_expect(eq(int, parse_with("NIXLRUN_TRANSPORTS", list), NIXL_OK));
+    cr_expect(eq(int, nxr_env_all_names("NIXLRUN_TRANSPORTS", small, sizeof(small)), 0));
+    cr_expect_str_eq(small, "");
+    cr_expect(eq(int, nxr_env_all_names("NIXLRUN_LOG_FILE", list, sizeof(list)), 0));
+    cr_expect(eq(int, nxr_env_all_names("NIXLRUN_NONE", list, sizeof(list)), 0));
+}
+
 Test(env, texts_with_a_form_are_checked)
 {
     cr_assert(eq(int, parse_with("NIXLRUN_TRANSPORTS", "^shm,ofi"), NIXL_OK));
