@@ -48,7 +48,7 @@ static struct nxr_unsent *unsent_new(const struct nxr_peer *peer,
     return out;
 }
 
-/* The peer ends later: who sends may be in the middle of anything. */
+/* Only mark the peer: the service thread ends it, since the sender may be in mid-change. */
 static void unsent_give_up(const struct nxr_peer *peer)
 {
     struct host_peer *hp = host_peer_of(peer);

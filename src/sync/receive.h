@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A call that receives a notification (notify_recv.c), what it has from the inbox (inbox.c), and
- * what is told of it: to the caller if it fails, and to those who observe this rank while it waits
- * (receive.c).
+ * A call that receives a notification (notify_recv.c). It uses the inbox (inbox.c); receive.c
+ * explains its failure to the caller, and its wait to observers of this rank.
  */
 #ifndef NXR_SYNC_RECEIVE_H
 #define NXR_SYNC_RECEIVE_H

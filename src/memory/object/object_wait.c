@@ -47,8 +47,8 @@ void nxr_object_syncs_check(struct nxr_object_set *set, struct nxr_object_io **l
 /* ---- what waits for its turn ----------------------------------------------------------------- */
 
 /*
- * What all directories of the process share. Who waits is counted first, and then looks whether it
- * must; whose upload ends, looks last whether somebody waits.
+ * The state that all directories of the process share. A waiter counts itself first, then checks
+ * whether it must wait; an upload that ends checks for waiters last. So none of them is missed.
  */
 static struct {
     pthread_mutex_t lock;
