@@ -181,6 +181,9 @@ static void settle(struct nixl_channel *channel, const struct figures *goal)
         if (status == NIXL_OK) {
             MPT_OK(nixl_channel_release(channel, slot));
         }
+        if (mpt_now_ns() >= deadline) {
+            figures_now("late");
+        }
         MPT_TRUE(mpt_now_ns() < deadline);
     }
 }
