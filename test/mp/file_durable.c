@@ -27,7 +27,7 @@ enum { TAG_DURABLE = 5, TAG_TOKEN };
 static const int64_t A_WHILE = 30000000; /* long enough to see that nothing comes */
 
 static struct nixl_region *files[2], *words;
-static char paths[2][512], hold[512];
+static char paths[2][512], hold[512], held[512];
 static int rank, size;
 static bool is_owner, is_caller;
 static unsigned char *out, *in;
@@ -354,11 +354,20 @@ static void release(void)
     (void)fd; /* it stays open: a reader may come */
 }
 
-/* It has moved all, and is under way. It holds back notifications that come later, nothing else. */
+/*
+ * It has moved all, for its fdatasync has begun, and is under way. It holds back notifications that
+ * come later, nothing else.
+ */
 static void is_under_way(struct nixl_xfer *xfer, struct nixl_req **req_p)
 {
+    int64_t until = mpt_now_ns() + MPT_PATIENCE;
     struct nixl_req *other = NULL;
 
+    while (access(held, F_OK) != 0) {
+        MPT_TRUE(mpt_now_ns() < until);
+        sched_yield();
+    }
+    MPT_EQ(unlink(held), 0);
     MPT_EQ(nixl_req_wait(req_p, A_WHILE), NIXL_E_TIMEOUT);
     MPT_EQ(nixl_xfer_start(xfer, &other), NIXL_E_IN_USE);
     MPT_EQ(nixl_xfer_free(xfer), NIXL_E_IN_USE);
@@ -467,6 +476,7 @@ int main(int argc, char **argv)
 
     mpt_start();
     snprintf(hold, sizeof(hold), "%s/hold", dir != NULL ? dir : "/tmp");
+    snprintf(held, sizeof(held), "%s.held", hold);
     MPT_EQ(setenv("BAD_DISK_HOLD", hold, 1), 0);
     MPT_OK(nixl_init(NULL));
     rank = nixl_rank();
@@ -492,6 +502,7 @@ int main(int argc, char **argv)
         MPT_EQ(unlink(paths[0]), 0);
         MPT_EQ(unlink(paths[1]), 0);
         (void)unlink(hold);
+        (void)unlink(held);
     }
     free(out);
     free(in);

@@ -4,13 +4,16 @@
  * how: "read", "write": requests that touch the second MiB of any file end with EIO; "quota":
  * writes there with EDQUOT; "sync": fdatasync() ends with EIO; "sync-once": the first does, as the
  * kernel tells of lost bytes once; "hold": fdatasync() first reads a byte from the FIFO that
- * BAD_DISK_HOLD names, if there is one; "slow": so do writes that touch the second MiB, and
- * fdatasync() ends with EIO meanwhile; "cut": so does ftruncate() that makes a file shorter;
- * "short": requests of more than 1000 bytes move only a part of them.
+ * BAD_DISK_HOLD names, if there is one, and makes a file of that name and ".held" before; "slow":
+ * so do writes that touch the second MiB, and fdatasync() ends with EIO meanwhile; "cut": so does
+ * ftruncate() that makes a file shorter; "short": requests of more than 1000 bytes move only a part
+ * of them.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
@@ -53,6 +56,18 @@ __attribute__((visibility("default"))) ssize_t pread(int fd, void *bytes, size_t
         return -1;
     }
     return real(fd, bytes, less(nbytes), offset);
+}
+
+/* Tell the test that one waits, or is about to. */
+static void tell_held(const char *path)
+{
+    char held[PATH_MAX];
+    int n = snprintf(held, sizeof(held), "%s.held", path);
+    int fd = n > 0 && n < PATH_MAX ? open(held, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+
+    if (fd >= 0) {
+        close(fd);
+    }
 }
 
 static void wait_for_release(const char *path)
@@ -101,7 +116,12 @@ __attribute__((visibility("default"))) int fdatasync(int fd)
         return -1;
     }
     if (does("hold")) {
-        wait_for_release(getenv("BAD_DISK_HOLD"));
+        const char *path = getenv("BAD_DISK_HOLD");
+
+        if (path != NULL && access(path, F_OK) == 0) {
+            tell_held(path);
+        }
+        wait_for_release(path);
     }
     return real(fd);
 }
