@@ -261,42 +261,71 @@ static __attribute__((noinline)) int atomic_traced(int rank, struct nixl_region 
 }
 
 /*
- * Add to 64 bits, what most atomics do, if the word is mapped and this thread has copied to that
- * peer before. It calls no function before it is done, and so saves no registers. False: nothing
- * happened.
+ * Change the word if it is mapped and this thread has copied to that peer before: no function is
+ * called before it is done, so what it needs stays in registers. False: nothing happened.
  */
-static inline __attribute__((always_inline)) bool add_at_once(int rank, struct nixl_region *region,
-                                                              uint64_t offset, const void *operand,
-                                                              void *fetched_p)
+static inline __attribute__((always_inline)) bool change_at_once(int rank,
+                                                                 struct nixl_region *region,
+                                                                 const struct nxr_atomic *atomic,
+                                                                 void *fetched_p)
 {
-    const struct nxr_atomic add = {
-        .op = NIXL_ATOMIC_ADD, .type = NIXL_TYPE_UINT64, .offset = offset};
-    struct nxr_segment *segment = atomic_usable_segment(rank, region, &add, false);
+    struct nxr_segment *segment = atomic_usable_segment(rank, region, atomic, false);
     nxr_inflight_word *word = segment != NULL ? nxr_inflight_word_of(segment) : NULL;
+    size_t nbytes = nxr_type_nbytes(atomic->type);
     uint64_t before;
 
     if (__builtin_expect(word == NULL || nxr_inflight_enter_word(segment, word) != NIXL_OK, 0)) {
         return false;
     }
-    nxr_stats_lane_count(segment, NXR_LANE_ATOMICS, sizeof(before));
-    before = atomic_fetch_add((_Atomic uint64_t *)(segment->addr + offset),
-                              nxr_atomic_load_value(operand, sizeof(before)));
+    nxr_stats_lane_count(segment, NXR_LANE_ATOMICS, nbytes);
+    before = nxr_atomic_apply(segment->addr + atomic->offset, atomic);
     nxr_inflight_leave(word);
     if (fetched_p != NULL) {
-        nxr_atomic_store_value(fetched_p, before, sizeof(before));
+        nxr_atomic_store_value(fetched_p, before, nbytes);
     }
-    nxr_wake_peer(segment->peer);
+    if (atomic->op != NIXL_ATOMIC_FETCH) {
+        nxr_wake_peer(segment->peer);
+    }
     return true;
+}
+
+/* The same, by the arguments of the call: the type is a constant where it matters most. */
+static inline __attribute__((always_inline)) bool add_at_once(int rank, struct nixl_region *region,
+                                                              uint64_t offset, const void *operand,
+                                                              void *fetched_p)
+{
+    const struct nxr_atomic add = {.op = NIXL_ATOMIC_ADD,
+                                   .type = NIXL_TYPE_UINT64,
+                                   .offset = offset,
+                                   .operand = nxr_atomic_load_value(operand, sizeof(uint64_t))};
+
+    return change_at_once(rank, region, &add, fetched_p);
+}
+
+static __attribute__((noinline)) bool other_at_once(int rank, struct nixl_region *region,
+                                                    uint64_t offset, enum nixl_type type,
+                                                    enum nixl_atomic_op op, const void *operand,
+                                                    void *fetched_p)
+{
+    struct nxr_atomic atomic;
+
+    return nxr_atomic_has_args(type, op, operand) &&
+           nxr_atomic_of("nixl_atomic", rank, offset, type, op, operand, &atomic) == NIXL_OK &&
+           change_at_once(rank, region, &atomic, fetched_p);
 }
 
 int nixl_atomic(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
                 enum nixl_atomic_op op, const void *operand, void *fetched_p)
 {
+    bool is_add;
+
     if (nxr_trace_has(NXR_TRACE_ATOMIC)) {
         return atomic_traced(rank, region, offset, type, op, operand, fetched_p);
     }
-    return op == NIXL_ATOMIC_ADD && (type == NIXL_TYPE_UINT64 || type == NIXL_TYPE_INT64) &&
-                   operand != NULL && add_at_once(rank, region, offset, operand, fetched_p)
+    is_add = op == NIXL_ATOMIC_ADD && (type == NIXL_TYPE_UINT64 || type == NIXL_TYPE_INT64);
+    return (is_add && operand != NULL
+                ? add_at_once(rank, region, offset, operand, fetched_p)
+                : other_at_once(rank, region, offset, type, op, operand, fetched_p))
                ? NIXL_OK
                : call_atomic(rank, region, offset, type, op, operand, fetched_p);
 }
@@ -334,8 +363,10 @@ static int call_atomic_compare_swap(int rank, struct nixl_region *region, uint64
     struct nxr_atomic atomic;
     int status = nxr_atomic_of_swap(operation, rank, offset, type, expected, desired, &atomic);
 
-    return status == NIXL_OK ? change_and_fetch(operation, rank, region, &atomic, fetched_p)
-                             : status;
+    if (status != NIXL_OK || change_at_once(rank, region, &atomic, fetched_p)) {
+        return status;
+    }
+    return change_and_fetch(operation, rank, region, &atomic, fetched_p);
 }
 
 int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint64_t offset,

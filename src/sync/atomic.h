@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the blocking calls on words (atomic.c) and the others (atomic_nb.c) share. */
+/* What the blocking calls on words (atomic.c) and the others (atomic_start.c) share. */
 #ifndef NXR_SYNC_ATOMIC_H
 #define NXR_SYNC_ATOMIC_H
 
@@ -10,14 +10,20 @@
 /* Fail: the operation does not exist for the type, or its operand is NULL. */
 int nxr_atomic_fail(const char *operation, int rank, unsigned type, unsigned op);
 
+/* Does the operation exist for the type, and is there an operand if it needs one? */
+static inline bool nxr_atomic_has_args(enum nixl_type type, enum nixl_atomic_op op,
+                                       const void *operand)
+{
+    return (unsigned)op <= NIXL_ATOMIC_FETCH && nxr_atomic_is_valid(type, op) &&
+           (operand != NULL || op == NIXL_ATOMIC_FETCH);
+}
+
 /* Make the change for an atomic, or a compare and swap; or the failure, recorded. */
 static inline int nxr_atomic_of(const char *operation, int rank, uint64_t offset,
                                 enum nixl_type type, enum nixl_atomic_op op, const void *operand,
                                 struct nxr_atomic *atomic_p)
 {
-    if (__builtin_expect((unsigned)op > NIXL_ATOMIC_FETCH || !nxr_atomic_is_valid(type, op) ||
-                             (operand == NULL && op != NIXL_ATOMIC_FETCH),
-                         0)) {
+    if (__builtin_expect(!nxr_atomic_has_args(type, op, operand), 0)) {
         *atomic_p = (struct nxr_atomic){0};
         return nxr_atomic_fail(operation, rank, type, op);
     }

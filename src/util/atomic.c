@@ -51,42 +51,43 @@ DEFINE_APPLY_INTEGER(64)
 DEFINE_ADD_FLOATING(float, 32)
 DEFINE_ADD_FLOATING(double, 64)
 
-/* A store; the bits of the value are in the first bytes of the operand. */
-static void store(void *addr, const struct nxr_atomic *atomic)
+/* A store of `nbytes`; the bits of the value are in the first bytes of the operand. */
+static void store(void *addr, size_t nbytes, uint64_t operand)
 {
     uint32_t bits32;
     uint16_t bits16;
 
-    memcpy(&bits32, &atomic->operand, sizeof(bits32));
-    memcpy(&bits16, &atomic->operand, sizeof(bits16));
-    if (atomic->type == sizeof(uint64_t)) {
-        atomic_store((_Atomic uint64_t *)addr, atomic->operand);
-    } else if (atomic->type == sizeof(bits32)) {
+    memcpy(&bits32, &operand, sizeof(bits32));
+    memcpy(&bits16, &operand, sizeof(bits16));
+    if (nbytes == sizeof(uint64_t)) {
+        atomic_store((_Atomic uint64_t *)addr, operand);
+    } else if (nbytes == sizeof(bits32)) {
         atomic_store((_Atomic uint32_t *)addr, bits32);
     } else {
         atomic_store((_Atomic uint16_t *)addr, bits16);
     }
 }
 
-uint64_t nxr_atomic_apply_any(void *addr, const struct nxr_atomic *atomic)
+uint64_t nxr_atomic_apply_any(void *addr, unsigned type, unsigned op, uint64_t operand,
+                              uint64_t compare)
 {
     uint32_t operand32, compare32, before32;
     uint64_t before = 0;
 
-    if (atomic->op == NXR_ATOMIC_STORE) {
-        store(addr, atomic);
+    if (op == NXR_ATOMIC_STORE) {
+        store(addr, type, operand);
         return 0;
     }
-    if (nxr_type_nbytes(atomic->type) == 8) {
-        return atomic->type == NIXL_TYPE_DOUBLE && atomic->op == NIXL_ATOMIC_ADD
-                   ? add_double(addr, atomic->operand)
-                   : apply_64(addr, atomic->op, atomic->operand, atomic->compare);
+    if (nxr_type_nbytes(type) == 8) {
+        return type == NIXL_TYPE_DOUBLE && op == NIXL_ATOMIC_ADD
+                   ? add_double(addr, operand)
+                   : apply_64(addr, op, operand, compare);
     }
-    memcpy(&operand32, &atomic->operand, sizeof(operand32));
-    memcpy(&compare32, &atomic->compare, sizeof(compare32));
-    before32 = atomic->type == NIXL_TYPE_FLOAT && atomic->op == NIXL_ATOMIC_ADD
+    memcpy(&operand32, &operand, sizeof(operand32));
+    memcpy(&compare32, &compare, sizeof(compare32));
+    before32 = type == NIXL_TYPE_FLOAT && op == NIXL_ATOMIC_ADD
                    ? add_float(addr, operand32)
-                   : apply_32(addr, atomic->op, operand32, compare32);
+                   : apply_32(addr, op, operand32, compare32);
     memcpy(&before, &before32, sizeof(before32));
     return before;
 }

@@ -101,24 +101,29 @@ static inline void nxr_atomic_store_value(void *value, uint64_t bits, size_t nby
     }
 }
 
-/* nxr_atomic_apply() for any valid operation, not inlined. */
-uint64_t nxr_atomic_apply_any(void *addr, const struct nxr_atomic *atomic);
+/*
+ * nxr_atomic_apply() for any valid operation, not inlined. It takes the fields one by one: a caller
+ * that built the operation in registers need not write it to memory.
+ */
+uint64_t nxr_atomic_apply_any(void *addr, unsigned type, unsigned op, uint64_t operand,
+                              uint64_t compare);
 
 /*
  * Do a valid operation, sequentially consistent. Returns the previous value in the first bytes; 0
- * for NXR_ATOMIC_STORE. `addr` must be aligned. The addition of 64-bit integers, which signals use,
- * is inlined.
+ * for NXR_ATOMIC_STORE. `addr` must be aligned. What signals use is inlined: the addition to and
+ * the setting of 64-bit integers.
  */
 static inline uint64_t nxr_atomic_apply(void *addr, const struct nxr_atomic *atomic)
 {
-    struct nxr_atomic copy;
-
-    if (atomic->op == NIXL_ATOMIC_ADD &&
-        (atomic->type == NIXL_TYPE_UINT64 || atomic->type == NIXL_TYPE_INT64)) {
-        return atomic_fetch_add((_Atomic uint64_t *)addr, atomic->operand);
+    if (atomic->type == NIXL_TYPE_UINT64 || atomic->type == NIXL_TYPE_INT64) {
+        if (atomic->op == NIXL_ATOMIC_ADD) {
+            return atomic_fetch_add((_Atomic uint64_t *)addr, atomic->operand);
+        }
+        if (atomic->op == NIXL_ATOMIC_SET) {
+            return atomic_exchange((_Atomic uint64_t *)addr, atomic->operand);
+        }
     }
-    copy = *atomic; /* else the caller's could not be kept in registers */
-    return nxr_atomic_apply_any(addr, &copy);
+    return nxr_atomic_apply_any(addr, atomic->type, atomic->op, atomic->operand, atomic->compare);
 }
 
 #endif
