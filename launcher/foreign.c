@@ -256,7 +256,7 @@ int engine_foreign_run(const struct engine_task *task, const struct engine_comma
         exit_code = foreign.is_abandoned ? foreign.exit_code : foreign_judge();
         foreign_ranks_say_restarts();
     }
-    sink_flush_all();
+    sink_flush_and_check();
     if ((!trace_and_stats_end(foreign.job) || sink_has_failed()) && exit_code == 0) {
         exit_code = LAUNCH_EXIT_FAILED;
     }

@@ -218,7 +218,7 @@ void engine_local_run(const struct launch_job *job, const struct launch_place *p
     if (exit_code == 0) {
         local_run();
         restart_say_sum();
-        (void)sink_flush_all();
+        sink_flush_and_check();
         exit_code = finish_exit_code();
         if (!trace_and_stats_end(job) && exit_code == 0) {
             exit_code = LAUNCH_EXIT_FAILED;

@@ -267,13 +267,32 @@ void sink_hold(struct sink *sink, const void *owner)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* The file is named if it is one. */
+static void sink_say_lost(const struct sink *sink, int error)
+{
+    char link[64], path[PATH_MAX];
+    ssize_t n;
+
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", sink->watch.fd);
+    n = sink->is_regular ? readlink(link, path, sizeof(path)) : -1;
+    if (n > 0) {
+        sink_say("cannot write output to '%.*s': %s", (int)n, path, strerror(error));
+    } else {
+        sink_say("cannot write output: %s", strerror(error));
+    }
+}
+
+/* A terminal that is gone gives EIO; from a file it is a bad disk. */
 static void sink_break(struct sink *sink)
 {
+    int error = errno;
+    bool is_gone = error == EPIPE || error == ECONNRESET || (error == EIO && !sink->is_regular);
+
     sink->is_broken = true;
     sink->head = sink->used = 0;
-    if (errno != EPIPE && errno != ECONNRESET && errno != EIO) {
+    if (!is_gone) {
         sink_do_has_failed = true;
-        sink_say("cannot write output: %s", strerror(errno));
+        sink_say_lost(sink, error);
     }
 }
 
@@ -320,6 +339,25 @@ bool sink_flush_all(void)
         }
     }
     return is_empty;
+}
+
+/* Each close of a descriptor reports, not only the last one: the sink stays open. */
+static void sink_check(struct sink *sink)
+{
+    int copy =
+        sink->is_regular && !sink->is_broken ? fcntl(sink->watch.fd, F_DUPFD_CLOEXEC, 0) : -1;
+
+    if (copy >= 0 && close(copy) != 0) {
+        sink_break(sink);
+    }
+}
+
+void sink_flush_and_check(void)
+{
+    (void)sink_flush_all();
+    for (struct sink *sink = sinks; sink != NULL; sink = sink->next) {
+        sink_check(sink);
+    }
 }
 
 /* Drop the text in the sink, and all later text. */

@@ -73,6 +73,12 @@ bool sink_flush(struct sink *sink);
 bool sink_flush_all(void);
 
 /*
+ * At the end: flush all, and ask for what their file systems could not write. NFS, FUSE and some
+ * quotas report that when a file is closed. A failure is said, and the job counts as failed.
+ */
+void sink_flush_and_check(void);
+
+/*
  * From `at_ns` on stop waiting for readers: a sink that is not empty then, or at the following
  * checks every half second, is broken after a line that says how much is dropped.
  */

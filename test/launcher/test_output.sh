@@ -228,4 +228,15 @@ result $? "nor is a closed stdin" "$work/out" "$work/err"
 gives 1 "a full disk is a failure" -np 1 sh -c 'exec "$0" -np 1 echo lost >/dev/full' "$nixlrun"
 has "$work/err" 'cannot write output: No space left' "and says so"
 
+# bad_on HOW: run two ranks whose tagged lines go to files on a disk that fails
+bad_on() {
+    BAD_DISK_DIR=$work/bad-$1 timeout -k 5 "$limit" "$top_srcdir/test/storage/bad-disk" "$1" "$nixlrun" \
+        -np 2 --tag-output --output-dir "$work/bad-$1" echo lost >"$work/out" 2>"$work/err" </dev/null
+    [ $? -eq 1 ]
+    result $? "--output-dir on a disk that fails at $1 is a failure" "$work/out" "$work/err"
+    has "$work/err" "cannot write output to '$work/bad-$1/.*': Input/output error" "and says so"
+}
+bad_on append
+bad_on close
+
 finish

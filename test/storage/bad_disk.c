@@ -7,7 +7,8 @@
  * BAD_DISK_HOLD names, if there is one, and makes a file of that name and ".held" before; "slow":
  * so do writes that touch the second MiB, and fdatasync() ends with EIO meanwhile; "cut": so does
  * ftruncate() that makes a file shorter; "short": requests of more than 1000 bytes move only a part
- * of them.
+ * of them; "append": write() to a file of the folder BAD_DISK_DIR ends with EIO; "close": so does
+ * close() of such a file, as on NFS, where bytes are lost after write() has taken them.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,6 +26,8 @@ typedef ssize_t pread_fn(int fd, void *bytes, size_t nbytes, off_t offset);
 typedef ssize_t pwrite_fn(int fd, const void *bytes, size_t nbytes, off_t offset);
 typedef int fdatasync_fn(int fd);
 typedef int ftruncate_fn(int fd, off_t nbytes);
+typedef ssize_t write_fn(int fd, const void *bytes, size_t nbytes);
+typedef int close_fn(int fd);
 
 static int n_held;     /* writes that wait */
 static int n_unsynced; /* fdatasync() calls that were told of bytes that are lost */
@@ -134,4 +137,39 @@ __attribute__((visibility("default"))) int ftruncate(int fd, off_t nbytes)
         wait_for_release(getenv("BAD_DISK_HOLD"));
     }
     return real(fd, nbytes);
+}
+
+/* Does `fd` lead to a file in BAD_DISK_DIR? */
+static int is_in_dir(int fd)
+{
+    const char *dir = getenv("BAD_DISK_DIR");
+    char link[64], path[PATH_MAX];
+    ssize_t n;
+
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    n = dir != NULL ? readlink(link, path, sizeof(path)) : -1;
+    return n >= 0 && (size_t)n > strlen(dir) && strncmp(path, dir, strlen(dir)) == 0;
+}
+
+__attribute__((visibility("default"))) ssize_t write(int fd, const void *bytes, size_t nbytes)
+{
+    write_fn *real = (write_fn *)dlsym(RTLD_NEXT, "write");
+
+    if (does("append") && is_in_dir(fd)) {
+        errno = EIO;
+        return -1;
+    }
+    return real(fd, bytes, nbytes);
+}
+
+__attribute__((visibility("default"))) int close(int fd)
+{
+    close_fn *real = (close_fn *)dlsym(RTLD_NEXT, "close");
+    int is_bad_one = does("close") && is_in_dir(fd), rc = real(fd);
+
+    if (is_bad_one) {
+        errno = EIO;
+        rc = -1;
+    }
+    return rc;
 }
