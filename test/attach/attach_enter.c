@@ -22,15 +22,6 @@
 static struct nixl_region *region;
 static unsigned char bytes[BLOCK], back[BLOCK];
 
-static struct nixl_note hear(int rank, uint64_t tag)
-{
-    static struct nixl_note note;
-
-    nixl_note_init(&note);
-    MPT_OK(nixl_notify_recv(rank, tag, UINT64_MAX, MPT_PATIENCE, &note));
-    return note;
-}
-
 static void lend(const char *where, const char *name)
 {
     struct nixl_grant_params params = NIXL_GRANT_PARAMS_INIT;
@@ -43,7 +34,7 @@ static void lend(const char *where, const char *name)
     MPT_OK(nixl_publish(where, name, NULL));
     puts("published");
     fflush(stdout);
-    rank = hear(NIXL_ANY_RANK, TAG_PID).rank;
+    rank = mpt_hear(NIXL_ANY_RANK, TAG_PID)->rank;
     params.rights = NIXL_GRANT_READ | NIXL_GRANT_WRITE;
     blocks.region = region;
     blocks.block_nbytes = NBYTES;
@@ -76,18 +67,18 @@ static void enter(const char *where, const char *name)
     struct nixl_req *reqs[3] = {NULL};
     char token[NIXL_TOKEN_MAX + 1];
     struct nixl_xfer *xfer;
-    struct nixl_note note;
+    const struct nixl_note *note;
     struct nixl_op op;
     int rank, status;
     pid_t pid;
 
     MPT_OK(nixl_attach(where, name, NULL, MPT_PATIENCE, &rank));
     MPT_OK(nixl_notify(rank, TAG_PID, NULL, 0, MPT_PATIENCE));
-    note = hear(rank, TAG_TOKEN);
-    memcpy(token, note.payload, note.nbytes);
+    note = mpt_hear(rank, TAG_TOKEN);
+    memcpy(token, note->payload, note->nbytes);
     op = op_grant(token);
-    note = hear(rank, TAG_PID);
-    memcpy(&pid, note.payload, sizeof(pid));
+    note = mpt_hear(rank, TAG_PID);
+    memcpy(&pid, note->payload, sizeof(pid));
     xfer = prepare(rank);
     MPT_OK(nixl_get_x(rank, region, 0, back, BLOCK, &op, NULL));
     mpt_bring(pid, SIGSTOP, "T");

@@ -7,12 +7,13 @@
 
 #define BARRIER_TAG 0xba00000000000000ull
 
-void mpt_hear(int from, uint64_t tag)
+const struct nixl_note *mpt_hear(int from, uint64_t tag)
 {
     static _Thread_local struct nixl_note note;
 
     nixl_note_init(&note);
     MPT_OK(nixl_notify_recv(from, tag, UINT64_MAX, MPT_PATIENCE, &note));
+    return &note;
 }
 
 void mpt_barrier(void)

@@ -25,15 +25,6 @@
 static struct nixl_region *region;
 static unsigned char bytes[BLOCK], back[BLOCK];
 
-static struct nixl_note hear(int rank, uint64_t tag)
-{
-    static struct nixl_note note;
-
-    nixl_note_init(&note);
-    MPT_OK(nixl_notify_recv(rank, tag, UINT64_MAX, MPT_PATIENCE, &note));
-    return note;
-}
-
 static void lend(void)
 {
     struct nixl_grant_params params = NIXL_GRANT_PARAMS_INIT;
@@ -72,7 +63,7 @@ static struct nixl_xfer *prepare(void)
 
 static void leave(void)
 {
-    struct nixl_note note = hear(1, TAG_TOKEN);
+    const struct nixl_note *note = mpt_hear(1, TAG_TOKEN);
     struct nixl_op op, end = NIXL_OP_INIT;
     struct nixl_xfer *xfer = prepare();
     struct nixl_req *reqs[4] = {NULL};
@@ -80,10 +71,10 @@ static void leave(void)
     int64_t began;
     pid_t pid;
 
-    memcpy(token, note.payload, note.nbytes);
+    memcpy(token, note->payload, note->nbytes);
     op = op_grant(token);
-    note = hear(1, TAG_PID);
-    memcpy(&pid, note.payload, sizeof(pid));
+    note = mpt_hear(1, TAG_PID);
+    memcpy(&pid, note->payload, sizeof(pid));
     MPT_OK(nixl_get_x(1, region, 0, back, BLOCK, &op, NULL));
     mpt_bring(pid, SIGSTOP, "T");
     MPT_TRUE(nixl_xfer_start_x(xfer, &op, &reqs[0]) >= 0);

@@ -109,8 +109,11 @@ void mpt_check_team(struct nixl_team *team, uint64_t seed, size_t nwords);
  */
 void mpt_finalize(void);
 
-/* Receive a notification of that rank and tag. */
-void mpt_hear(int from, uint64_t tag);
+/*
+ * Receive a notification of that rank, or NIXL_ANY_RANK, and tag. It is the caller's until this
+ * thread's next call.
+ */
+const struct nixl_note *mpt_hear(int from, uint64_t tag);
 
 /* All ranks meet; made of notifications with tags that start with 0xba. */
 void mpt_barrier(void);

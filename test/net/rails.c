@@ -101,14 +101,6 @@ static void tell(uint64_t tag)
     MPT_OK(nixl_notify(other, tag, NULL, 0, MPT_PATIENCE));
 }
 
-static void hear(uint64_t tag)
-{
-    static struct nixl_note note;
-
-    nixl_note_init(&note);
-    MPT_OK(nixl_notify_recv(other, tag, UINT64_MAX, MPT_PATIENCE, &note));
-}
-
 /* Does the other side alone find out that a rail is cut? */
 static bool hears_only_the_end(void)
 {
@@ -138,7 +130,7 @@ static bool move_block(uint64_t seed, int cut_host)
         mpt_fill(memory, NBYTES, seed);
     } else {
         memset(memory, 0, NBYTES);
-        hear(TAG_BLOCK);
+        mpt_hear(other, TAG_BLOCK);
     }
     status = is_put ? nixl_put_x(other, region, 0, memory, NBYTES, NULL, &req)
                     : nixl_get_x(other, region, 0, memory, NBYTES, NULL, &req);
@@ -187,13 +179,13 @@ static void own_block(uint64_t seed)
     unsigned char *own = nixl_region_addr(region);
 
     if (is_put) {
-        hear(TAG_BLOCK);
+        mpt_hear(other, TAG_BLOCK);
         MPT_CHECK(own, NBYTES, seed);
         tell(TAG_RIGHT);
     } else {
         mpt_fill(own, NBYTES, seed);
         tell(TAG_BLOCK);
-        hear(TAG_RIGHT);
+        mpt_hear(other, TAG_RIGHT);
     }
 }
 
@@ -206,7 +198,7 @@ static bool try_block(uint64_t seed, int cut_host)
     if (nixl_rank() == 0) {
         is_late = !move_block(seed, cut_host);
         if (is_put) {
-            hear(TAG_RIGHT);
+            mpt_hear(other, TAG_RIGHT);
         }
         MPT_OK(nixl_notify(other, TAG_AGAIN, &is_late, sizeof(is_late), MPT_PATIENCE));
     } else {
