@@ -27,7 +27,7 @@ enum { TAG_DURABLE = 5, TAG_TOKEN };
 static const int64_t A_WHILE = 30000000; /* long enough to see that nothing comes */
 
 static struct nixl_region *files[2], *words;
-static char paths[2][512], hold[512], held[512];
+static char paths[2][512], hold[512], held[520];
 static int rank, size;
 static bool is_owner, is_caller;
 static unsigned char *out, *in;
