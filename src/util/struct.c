@@ -20,6 +20,8 @@ static bool struct_is_plausible(const struct nxr_struct_type *type, size_t nbyte
 int nxr_struct_check(const char *operation, const char *argument,
                      const struct nxr_struct_type *type, const void *theirs)
 {
+    size_t smallest = (type->smallest + sizeof(size_t) - 1) / sizeof(size_t) * sizeof(size_t);
+
     if (theirs == NULL) {
         return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0, "%s is NULL", argument);
     }
@@ -28,7 +30,7 @@ int nxr_struct_check(const char *operation, const char *argument,
                         "struct_nbytes of %s is %zu; %s has %zu bytes; allowed: multiples of %zu "
                         "from %zu to %d: initialize it with %s",
                         argument, *(const size_t *)theirs, type->name, type->nbytes, sizeof(size_t),
-                        type->smallest, NXR_STRUCT_MAX, type->initializer);
+                        smallest, NXR_STRUCT_MAX, type->initializer);
     }
     return NIXL_OK;
 }

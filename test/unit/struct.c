@@ -109,6 +109,19 @@ Test(struct, sizes_that_no_header_has_are_refused)
     cr_expect(eq(int, nxr_struct_check("op", "info_p", &type, NULL), NIXL_E_INVALID_ARG));
 }
 
+Test(struct, least_size_that_is_named_is_allowed)
+{
+    struct thing theirs = {0, 1, 2, 3};
+    const struct nxr_struct_type odd = {
+        .name = "struct thing", .initializer = "THING_INIT", .nbytes = 32, .smallest = 20};
+
+    cr_expect(eq(int, nxr_struct_check("op", "info_p", &odd, &theirs), NIXL_E_INVALID_ARG));
+    cr_expect(ne(ptr, strstr(nixl_last_error()->text, "from 24 to 4096"), NULL), "%s",
+              nixl_last_error()->text);
+    theirs.struct_nbytes = 24;
+    cr_expect(eq(int, nxr_struct_check("op", "info_p", &odd, &theirs), NIXL_OK));
+}
+
 Test(struct, stride_of_an_array_is_the_size_of_its_entries)
 {
     struct newer_thing newer[3] = {{{sizeof(*newer), 1, 2, 3}, {0, 0}},
