@@ -370,9 +370,10 @@ class ContextBase(_core.Context):
         return self._start_team(how, **kwargs)._finish(timeout)
 
     def _drop(self) -> None:
-        for region in self._regions:
+        # a copy: closing releases the GIL, and another thread may add one meanwhile
+        for region in tuple(self._regions):
             region._close(DEFAULT)
-        self._regions.clear()
+            self._regions.discard(region)
 
 
 class Context(ContextBase):

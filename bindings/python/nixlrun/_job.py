@@ -301,7 +301,7 @@ class JobBase(_Base):
 
     def _check_views(self) -> None:
         if _core.views() > 0:
-            names = [region.name for region in self._regions if region.views > 0]
+            names = [region.name for region in tuple(self._regions) if region.views > 0]
             raise BufferError(
                 f"{_core.views()} view(s) of regions or slots exist"
                 + (f", of {', '.join(map(repr, names))}" if names else "")

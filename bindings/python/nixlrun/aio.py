@@ -27,10 +27,11 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import _core
+from ._aio_region import Region, Signal, Transfer, close_unused
+from ._aio_team import Prepared, Team
 from ._context import ContextBase
 from ._core import DEFAULT, Drained, Event, Note, Queue, Request
-from ._errors import AgainError, ClosedError, TimedOutError
+from ._errors import AgainError, ClosedError
 from ._grant import Grant, GrantInfo, grant_info, grant_renew
 from ._inbox import MAX_UNMATCHED, Inbox, Receiver, open_inboxes
 from ._job import JobBase, Rank, is_failure, warn_of_views, when_closed, with_job
@@ -43,10 +44,6 @@ from ._pump import (
     in_thread,
     interrupt_calls,
 )
-from ._region import RegionBase, SignalBase
-from ._team import PreparedBase, TeamBase
-from ._transfer import TransferBase
-from ._types import ObjectInfo
 
 if TYPE_CHECKING:
     import os
@@ -54,10 +51,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ._context import Side
-    from ._core import AtomicOp, Compare, DType, ReduceOp
-    from ._region import SignalChange
-    from ._team import Counts
-    from ._types import Destination, Int, Source, Stream, Timeout
+    from ._types import Int, Source, Timeout
 
 
 async def drain(queue: Queue, wait_readable: Callable[[int], Awaitable[None]]) -> Drained:
@@ -80,291 +74,6 @@ def _ended(drained: Drained, woken: list[Waiter]) -> bool:
             waiter.set_result(None)
             woken.append(waiter)
     return True
-
-
-def _close_unused(region: Region) -> None:
-    region._close(DEFAULT)
-    region._forget()
-
-
-class Region(RegionBase):
-    """A region whose operations are awaited; made by Job.region() and its kin.
-
-    Buffers must not be touched until the call has returned.
-    """
-
-    async def put(
-        self,
-        rank: Int,
-        src: Source,
-        offset: Int = 0,
-        *,
-        tag: Optional[Int] = None,
-        msg: Optional[Source] = None,
-        signal: Optional[SignalChange] = None,
-        stream: Stream = None,
-        grant: Optional[str] = None,
-        durable: bool = False,
-    ) -> None:
-        """Copy bytes into a rank's segment; see nixlrun.Region.put()."""
-        await self._run(
-            self.start_put, rank, src, offset, tag=tag, msg=msg, signal=signal, stream=stream,
-            grant=grant, durable=durable,
-        )  # fmt: skip
-
-    async def get(
-        self,
-        rank: Int,
-        dst: Destination,
-        offset: Int = 0,
-        *,
-        tag: Optional[Int] = None,
-        msg: Optional[Source] = None,
-        stream: Stream = None,
-        grant: Optional[str] = None,
-    ) -> None:
-        """Copy bytes from a rank's segment; see nixlrun.Region.get()."""
-        await self._run(
-            self.start_get, rank, dst, offset, tag=tag, msg=msg, stream=stream, grant=grant
-        )
-
-    async def atomic(
-        self,
-        rank: Int,
-        op: AtomicOp,
-        offset: Int,
-        value: Optional[float] = None,
-        *,
-        dtype: DType = "uint64",
-    ) -> float:
-        """Change a word, and return its old value; see nixlrun.Region.atomic()."""
-        old: float = await self._run(self.start_atomic, rank, op, offset, value, dtype=dtype)
-        return old
-
-    async def compare_swap(
-        self, rank: Int, offset: Int, expected: float, desired: float, *, dtype: DType = "uint64"
-    ) -> float:
-        """Replace a word that has the bits of ``expected``; returns its old value."""
-        old: float = await self._run(
-            self.start_compare_swap, rank, offset, expected, desired, dtype=dtype
-        )
-        return old
-
-    def signal(self, offset: Int = 0) -> Signal:
-        """The 64-bit word at this offset (a multiple of 8), as a signal."""
-        return Signal(self, offset)
-
-    async def object_stat(self, number: Int = 0) -> ObjectInfo:
-        """What the store has of an object; see nixlrun.Region.object_stat(). Made in a thread."""
-        return ObjectInfo(*await in_thread(lambda: _core.object_stat(self, number, DEFAULT)))
-
-    async def object_delete(self, number: Int = 0) -> None:
-        """Remove an object from the store; see nixlrun.Region.object_delete()."""
-        await in_thread(lambda: _core.object_delete(self, number, DEFAULT))
-
-    async def object_list(self, after: Optional[str] = None) -> list[ObjectInfo]:
-        """All objects whose keys begin with the URL's path; see nixlrun.Region.object_list()."""
-        listed: list[ObjectInfo] = await in_thread(lambda: self._object_list(after, DEFAULT))
-        return listed
-
-    async def close(self) -> None:
-        """Revoke this rank's segment, and free the region; see nixlrun.Region.close().
-
-        If the task is canceled, the region is open here, and revoked: close it again.
-        """
-        try:
-            self._close(0)
-        except TimedOutError:
-            await in_thread(lambda: self._close(None), is_awaited=True)
-        self._forget()
-
-    async def _run(self, start: Callable[..., Request], *args: Any, **kwargs: Any) -> Any:
-        context: Context = self.context
-        return await context._run(start, *args, **kwargs)
-
-    async def __aenter__(self) -> Region:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        await self.close()
-
-
-class Signal(SignalBase):
-    """A signal whose calls are awaited; made by Region.signal()."""
-
-    __slots__ = ()
-
-    async def at_least(self, value: Int, *, rank: Optional[Int] = None) -> int:
-        """Wait until this rank's word is at least ``value``, and return what was seen.
-
-        ``rank``: end the wait with PeerLostError if that rank is lost.
-        """
-        return await self.wait(value, ">=", rank=rank)
-
-    async def wait(self, value: Int, compare: Compare = ">=", *, rank: Optional[Int] = None) -> int:
-        """Wait until this rank's word, in host memory, compares true; returns what was seen."""
-        context: Context = self.region.context
-        seen: int = await context._run(self.start_wait, value, compare, rank=rank)
-        return seen
-
-    async def add(self, rank: Int, value: Int = 1) -> None:
-        """Add to a rank's word, behind all earlier puts of this process to that rank."""
-        context: Context = self.region.context
-        await context._run(self.start_add, rank, value)
-
-    async def set(self, rank: Int, value: Int) -> None:
-        """Set a rank's word, behind all earlier puts of this process to that rank."""
-        context: Context = self.region.context
-        await context._run(self.start_set, rank, value)
-
-
-class Transfer(TransferBase):
-    """A prepared transfer that is awaited; made by prepare_put() and prepare_get()."""
-
-    _context: Context
-
-    async def run(
-        self,
-        *,
-        tag: Optional[Int] = None,
-        msg: Optional[Source] = None,
-        signal: Optional[SignalChange] = None,
-        grant: Optional[str] = None,
-        durable: bool = False,
-    ) -> None:
-        """Start it, and wait for its end; see nixlrun.Transfer.start()."""
-        await self._context._run(
-            self.start, tag=tag, msg=msg, signal=signal, grant=grant, durable=durable
-        )
-
-
-class Prepared(PreparedBase):
-    """A prepared collective that is awaited; made by Team.prepare()."""
-
-    async def run(self) -> None:
-        """Start it, and wait for its end; see nixlrun.Prepared."""
-        context: Context = self.team.context  # type: ignore[assignment]
-        await context._run(self.start)
-
-
-class Team(TeamBase):
-    """A team whose collectives are awaited; see nixlrun.Team for what each does."""
-
-    async def barrier(self) -> None:
-        """Wait until all members have called it."""
-        await self._run(self.start_barrier)
-
-    async def broadcast(self, buf: Destination, root: int = 0) -> None:
-        """Copy ``buf`` of member ``root`` to all others."""
-        await self._run(self.start_broadcast, buf, root)
-
-    async def gather(
-        self, src: Optional[Source], dst: Optional[Destination] = None, root: int = 0
-    ) -> None:
-        """Copy ``src`` of member i to the i-th part of ``dst`` of member ``root``."""
-        await self._run(self.start_gather, src, dst, root)
-
-    async def scatter(self, src: Optional[Source], dst: Destination, root: int = 0) -> None:
-        """Copy the i-th part of ``src`` of member ``root`` to ``dst`` of member i."""
-        await self._run(self.start_scatter, src, dst, root)
-
-    async def allgather(self, src: Optional[Source], dst: Destination) -> None:
-        """Copy ``src`` of member i to the i-th part of ``dst`` of all."""
-        await self._run(self.start_allgather, src, dst)
-
-    async def alltoall(self, src: Optional[Source], dst: Destination) -> None:
-        """Copy the j-th part of ``src`` of member i to the i-th part of ``dst`` of member j."""
-        await self._run(self.start_alltoall, src, dst)
-
-    async def gatherv(
-        self,
-        src: Source,
-        dst: Optional[Destination] = None,
-        counts: Optional[Counts] = None,
-        root: int = 0,
-    ) -> None:
-        """As gather(), with parts of different sizes."""
-        await self._run(self.start_gatherv, src, dst, counts, root)
-
-    async def scatterv(
-        self, src: Optional[Source], counts: Optional[Counts], dst: Destination, root: int = 0
-    ) -> None:
-        """As scatter(), with parts of different sizes."""
-        await self._run(self.start_scatterv, src, counts, dst, root)
-
-    async def allgatherv(self, src: Source, dst: Destination, counts: Counts) -> None:
-        """As allgather(), with parts of different sizes."""
-        await self._run(self.start_allgatherv, src, dst, counts)
-
-    async def alltoallv(
-        self, src: Source, src_counts: Counts, dst: Destination, dst_counts: Counts
-    ) -> None:
-        """As alltoall(), with parts of different sizes."""
-        await self._run(self.start_alltoallv, src, src_counts, dst, dst_counts)
-
-    async def reduce(
-        self,
-        src: Optional[Source],
-        dst: Optional[Destination] = None,
-        op: ReduceOp = "sum",
-        root: int = 0,
-        *,
-        dtype: Optional[DType] = None,
-    ) -> None:
-        """Combine ``src`` of all members into ``dst`` of member ``root``."""
-        await self._run(self.start_reduce, src, dst, op, root, dtype=dtype)
-
-    async def allreduce(
-        self,
-        src: Optional[Source],
-        dst: Destination,
-        op: ReduceOp = "sum",
-        *,
-        dtype: Optional[DType] = None,
-    ) -> None:
-        """Combine ``src`` of all members into ``dst`` of each."""
-        await self._run(self.start_allreduce, src, dst, op, dtype=dtype)
-
-    async def reduce_scatter(
-        self, src: Source, dst: Destination, op: ReduceOp = "sum", *, dtype: Optional[DType] = None
-    ) -> None:
-        """Combine ``src`` of all members, and give its i-th part to member i."""
-        await self._run(self.start_reduce_scatter, src, dst, op, dtype=dtype)
-
-    async def scan(
-        self,
-        src: Optional[Source],
-        dst: Destination,
-        op: ReduceOp = "sum",
-        *,
-        exclusive: bool = False,
-        dtype: Optional[DType] = None,
-    ) -> None:
-        """Combine ``src`` of members 0 to i into ``dst`` of member i."""
-        await self._run(self.start_scan, src, dst, op, exclusive=exclusive, dtype=dtype)
-
-    async def prepare(self, name: str, *args: Any, **kwargs: Any) -> Prepared:
-        """Prepare a collective that is started often; see nixlrun.Team.prepare()."""
-        self._check_name(name)
-        await self.barrier()
-        prepared = Prepared()
-        self._prepare(prepared, name, args, kwargs)
-        return prepared
-
-    async def split(self, color: int, key: int = 0) -> Optional[Team]:
-        """Divide the team: members of one color are in one new team; -1: in none."""
-        context: Context = self.context  # type: ignore[assignment]
-        team: Optional[Team] = await context._team("split", of=self, color=color, key=key)
-        return team
-
-    async def _run(self, start: Callable[..., Request], *args: Any, **kwargs: Any) -> Any:
-        context: Context = self.context  # type: ignore[assignment]
-        return await context._run(start, *args, **kwargs)
 
 
 class Context(ContextBase):
@@ -475,7 +184,7 @@ class Context(ContextBase):
                 endpoint=endpoint, aws_region=aws_region, ca_file=ca_file, no_put=no_put,
                 no_get=no_get,
             ),
-            _close_unused,
+            close_unused,
         )  # fmt: skip
         return region
 

@@ -52,6 +52,22 @@ def until():
 
 
 @pytest.mark.ranks(1)
+def test_a_context_that_closes_takes_a_region_that_comes_meanwhile(job):
+    context = job.context("closing")
+    regions = [context.region(None, 4096) for _ in range(2)]
+
+    class Meanwhile:
+        """Stands for one whose close() lets another thread run, which opens a region."""
+
+        def _close(self, timeout):
+            regions.append(context.region(None, 4096))
+
+    context._regions.add(Meanwhile())
+    context.close()
+    assert all(region.is_closed for region in regions[:2])
+
+
+@pytest.mark.ranks(1)
 def test_the_gil_stays_off(job):
     if not sysconfig.get_config_var("Py_GIL_DISABLED"):
         pytest.skip("this Python has a GIL")
