@@ -289,23 +289,14 @@ static inline __attribute__((always_inline)) bool change_at_once(int rank,
     return true;
 }
 
-/* The same, by the arguments of the call: the type is a constant where it matters most. */
-static inline __attribute__((always_inline)) bool add_at_once(int rank, struct nixl_region *region,
-                                                              uint64_t offset, const void *operand,
-                                                              void *fetched_p)
-{
-    const struct nxr_atomic add = {.op = NIXL_ATOMIC_ADD,
-                                   .type = NIXL_TYPE_UINT64,
-                                   .offset = offset,
-                                   .operand = nxr_atomic_load_value(operand, sizeof(uint64_t))};
-
-    return change_at_once(rank, region, &add, fetched_p);
-}
-
-static __attribute__((noinline)) bool other_at_once(int rank, struct nixl_region *region,
-                                                    uint64_t offset, enum nixl_type type,
-                                                    enum nixl_atomic_op op, const void *operand,
-                                                    void *fetched_p)
+/*
+ * The same, by the arguments of the call. A word of 64 bits whose type is a constant needs no other
+ * function, so no registers are saved; addition, what most atomics do, not even one of its own.
+ */
+static inline __attribute__((always_inline)) bool call_at_once(int rank, struct nixl_region *region,
+                                                               uint64_t offset, enum nixl_type type,
+                                                               enum nixl_atomic_op op,
+                                                               const void *operand, void *fetched_p)
 {
     struct nxr_atomic atomic;
 
@@ -314,18 +305,40 @@ static __attribute__((noinline)) bool other_at_once(int rank, struct nixl_region
            change_at_once(rank, region, &atomic, fetched_p);
 }
 
+static __attribute__((noinline)) bool integer_at_once(int rank, struct nixl_region *region,
+                                                      uint64_t offset, enum nixl_atomic_op op,
+                                                      const void *operand, void *fetched_p)
+{
+    return call_at_once(rank, region, offset, NIXL_TYPE_UINT64, op, operand, fetched_p);
+}
+
+static __attribute__((noinline)) bool other_at_once(int rank, struct nixl_region *region,
+                                                    uint64_t offset, enum nixl_type type,
+                                                    enum nixl_atomic_op op, const void *operand,
+                                                    void *fetched_p)
+{
+    return call_at_once(rank, region, offset, type, op, operand, fetched_p);
+}
+
+static inline __attribute__((always_inline)) bool
+atomic_at_once(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
+               enum nixl_atomic_op op, const void *operand, void *fetched_p)
+{
+    if (type != NIXL_TYPE_UINT64 && type != NIXL_TYPE_INT64) {
+        return other_at_once(rank, region, offset, type, op, operand, fetched_p);
+    }
+    return op == NIXL_ATOMIC_ADD ? call_at_once(rank, region, offset, NIXL_TYPE_UINT64,
+                                                NIXL_ATOMIC_ADD, operand, fetched_p)
+                                 : integer_at_once(rank, region, offset, op, operand, fetched_p);
+}
+
 int nixl_atomic(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
                 enum nixl_atomic_op op, const void *operand, void *fetched_p)
 {
-    bool is_add;
-
     if (nxr_trace_has(NXR_TRACE_ATOMIC)) {
         return atomic_traced(rank, region, offset, type, op, operand, fetched_p);
     }
-    is_add = op == NIXL_ATOMIC_ADD && (type == NIXL_TYPE_UINT64 || type == NIXL_TYPE_INT64);
-    return (is_add && operand != NULL
-                ? add_at_once(rank, region, offset, operand, fetched_p)
-                : other_at_once(rank, region, offset, type, op, operand, fetched_p))
+    return atomic_at_once(rank, region, offset, type, op, operand, fetched_p)
                ? NIXL_OK
                : call_atomic(rank, region, offset, type, op, operand, fetched_p);
 }

@@ -6,33 +6,6 @@
 
 #include <string.h>
 
-/* Integers: for all of these operations signed and unsigned ones have the same result bits. */
-#define DEFINE_APPLY_INTEGER(_bits)                                                                \
-    static uint##_bits##_t apply_##_bits(_Atomic uint##_bits##_t *word, unsigned op,               \
-                                         uint##_bits##_t operand, uint##_bits##_t compare)         \
-    {                                                                                              \
-        switch (op) {                                                                              \
-        case NIXL_ATOMIC_ADD:                                                                      \
-            return atomic_fetch_add(word, operand);                                                \
-        case NIXL_ATOMIC_AND:                                                                      \
-            return atomic_fetch_and(word, operand);                                                \
-        case NIXL_ATOMIC_OR:                                                                       \
-            return atomic_fetch_or(word, operand);                                                 \
-        case NIXL_ATOMIC_XOR:                                                                      \
-            return atomic_fetch_xor(word, operand);                                                \
-        case NIXL_ATOMIC_FETCH:                                                                    \
-            return atomic_load(word);                                                              \
-        case NXR_ATOMIC_COMPARE_SWAP:                                                              \
-            atomic_compare_exchange_strong(word, &compare, operand);                               \
-            return compare;                                                                        \
-        default: /* SWAP, SET */                                                                   \
-            return atomic_exchange(word, operand);                                                 \
-        }                                                                                          \
-    }
-
-DEFINE_APPLY_INTEGER(32)
-DEFINE_APPLY_INTEGER(64)
-
 /* The processor has no atomic floating-point addition: compare and swap until the sum is stored. */
 #define DEFINE_ADD_FLOATING(_type, _bits)                                                          \
     static uint##_bits##_t add_##_type(_Atomic uint##_bits##_t *word, uint##_bits##_t operand)     \
@@ -81,13 +54,13 @@ uint64_t nxr_atomic_apply_any(void *addr, unsigned type, unsigned op, uint64_t o
     if (nxr_type_nbytes(type) == 8) {
         return type == NIXL_TYPE_DOUBLE && op == NIXL_ATOMIC_ADD
                    ? add_double(addr, operand)
-                   : apply_64(addr, op, operand, compare);
+                   : nxr_atomic_apply_64(addr, op, operand, compare);
     }
     memcpy(&operand32, &operand, sizeof(operand32));
     memcpy(&compare32, &compare, sizeof(compare32));
     before32 = type == NIXL_TYPE_FLOAT && op == NIXL_ATOMIC_ADD
                    ? add_float(addr, operand32)
-                   : apply_32(addr, op, operand32, compare32);
+                   : nxr_atomic_apply_32(addr, op, operand32, compare32);
     memcpy(&before, &before32, sizeof(before32));
     return before;
 }

@@ -101,6 +101,34 @@ static inline void nxr_atomic_store_value(void *value, uint64_t bits, size_t nby
     }
 }
 
+/* Integers: for all of these operations signed and unsigned ones have the same result bits. */
+#define NXR_DEFINE_APPLY_INTEGER(_bits)                                                            \
+    static inline uint##_bits##_t nxr_atomic_apply_##_bits(_Atomic uint##_bits##_t *word,          \
+                                                           unsigned op, uint##_bits##_t operand,   \
+                                                           uint##_bits##_t compare)                \
+    {                                                                                              \
+        switch (op) {                                                                              \
+        case NIXL_ATOMIC_ADD:                                                                      \
+            return atomic_fetch_add(word, operand);                                                \
+        case NIXL_ATOMIC_AND:                                                                      \
+            return atomic_fetch_and(word, operand);                                                \
+        case NIXL_ATOMIC_OR:                                                                       \
+            return atomic_fetch_or(word, operand);                                                 \
+        case NIXL_ATOMIC_XOR:                                                                      \
+            return atomic_fetch_xor(word, operand);                                                \
+        case NIXL_ATOMIC_FETCH:                                                                    \
+            return atomic_load(word);                                                              \
+        case NXR_ATOMIC_COMPARE_SWAP:                                                              \
+            atomic_compare_exchange_strong(word, &compare, operand);                               \
+            return compare;                                                                        \
+        default: /* SWAP, SET */                                                                   \
+            return atomic_exchange(word, operand);                                                 \
+        }                                                                                          \
+    }
+
+NXR_DEFINE_APPLY_INTEGER(32)
+NXR_DEFINE_APPLY_INTEGER(64)
+
 /*
  * nxr_atomic_apply() for any valid operation, not inlined. It takes the fields one by one: a caller
  * that built the operation in registers need not write it to memory.
@@ -110,18 +138,21 @@ uint64_t nxr_atomic_apply_any(void *addr, unsigned type, unsigned op, uint64_t o
 
 /*
  * Do a valid operation, sequentially consistent. Returns the previous value in the first bytes; 0
- * for NXR_ATOMIC_STORE. `addr` must be aligned. What signals use is inlined: the addition to and
- * the setting of 64-bit integers.
+ * for NXR_ATOMIC_STORE. `addr` must be aligned. What 64-bit integers need is inlined; signals
+ * add and set.
  */
 static inline uint64_t nxr_atomic_apply(void *addr, const struct nxr_atomic *atomic)
 {
-    if (atomic->type == NIXL_TYPE_UINT64 || atomic->type == NIXL_TYPE_INT64) {
+    bool is_store = atomic->op == NXR_ATOMIC_STORE; /* then `type` is a size */
+
+    if (!is_store && (atomic->type == NIXL_TYPE_UINT64 || atomic->type == NIXL_TYPE_INT64)) {
         if (atomic->op == NIXL_ATOMIC_ADD) {
             return atomic_fetch_add((_Atomic uint64_t *)addr, atomic->operand);
         }
         if (atomic->op == NIXL_ATOMIC_SET) {
             return atomic_exchange((_Atomic uint64_t *)addr, atomic->operand);
         }
+        return nxr_atomic_apply_64(addr, atomic->op, atomic->operand, atomic->compare);
     }
     return nxr_atomic_apply_any(addr, atomic->type, atomic->op, atomic->operand, atomic->compare);
 }
