@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-EXTRA_DIST += %D%/tsan.supp
+EXTRA_DIST += %D%/link %D%/tsan.supp
 # In the order in which they run: what is quick first, then what takes long and mostly waits, so that under
 # "make -j" there is always something beside it.
 include test/unit/local.mk
