@@ -50,10 +50,16 @@ static size_t head_nbytes(void)
     return (sizeof(struct nxr_node_head) + NXR_LINE_NBYTES - 1) / NXR_LINE_NBYTES * NXR_LINE_NBYTES;
 }
 
-/* Layout: head and lines, padded to whole pages; then the cells; then the slots. */
+/* Layout: head, lines and flags, padded to whole pages; then the cells; then the slots. */
+static size_t flags_offset(int size)
+{
+    return head_nbytes() + (size_t)size * sizeof(struct nxr_node_line);
+}
+
 static size_t cells_offset(int size)
 {
-    size_t nbytes = head_nbytes() + (size_t)size * sizeof(struct nxr_node_line);
+    size_t nbytes =
+        flags_offset(size) + (size_t)size * NXR_NODE_FLAGS * sizeof(struct nxr_node_flag);
 
     return (nbytes + NXR_NODE_CELL_NBYTES - 1) / NXR_NODE_CELL_NBYTES * NXR_NODE_CELL_NBYTES;
 }
@@ -67,6 +73,7 @@ static void take_memory(struct nxr_node *node, void *memory)
 {
     node->head = memory;
     node->lines = (void *)((char *)memory + head_nbytes());
+    node->flags = (void *)((char *)memory + flags_offset(node->size));
     node->cells = (void *)((char *)memory + cells_offset(node->size));
     node->slots = (char *)memory + slots_offset(node->size);
 }
@@ -196,11 +203,18 @@ void nxr_node_wait_visits(struct nixl_team *team)
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
+static bool is_there(const struct nxr_node *node, const struct nxr_node_awaited *awaited)
+{
+    return awaited->flag != NULL
+               ? atomic_load_explicit(&awaited->flag->phase, memory_order_acquire) >= awaited->phase
+               : nxr_node_has_reached(node, awaited->member, awaited->phase);
+}
+
 /*
  * Sleep until the awaited phase is published, unless it already was. Returns what the last check
  * has found: a timeout is found by one check only.
  */
-static int node_sleep_once(struct nixl_team *team, int member, uint64_t phase,
+static int node_sleep_once(struct nixl_team *team, const struct nxr_node_awaited *awaited,
                            struct nxr_waiting *waiting)
 {
     struct nxr_node *node = &team->node;
@@ -212,13 +226,13 @@ static int node_sleep_once(struct nixl_team *team, int member, uint64_t phase,
     int status = NIXL_OK;
 
     atomic_fetch_add_explicit(&node->head->n_asleep, 1, memory_order_relaxed);
-    atomic_store_explicit(&line->waits_for, (uint32_t)member + 1, memory_order_relaxed);
+    atomic_store_explicit(&line->waits_for, (uint32_t)awaited->member + 1, memory_order_relaxed);
     if (node->full_fence) {
         nxr_fence_full();
     } else {
         nxr_barrier_heavy();
     }
-    if (!nxr_node_has_reached(node, member, phase)) {
+    if (!is_there(node, awaited)) {
         status = nxr_team_look(team, -1);
         if (status == NIXL_OK) {
             nxr_net_hand_over();
@@ -242,7 +256,7 @@ static int64_t node_spin_time(const struct nxr_node *node)
 }
 
 /* *now_p: when the clock was read last; the caller has read it before. */
-static int node_wait_long(struct nixl_team *team, int member, uint64_t phase,
+static int node_wait_long(struct nixl_team *team, const struct nxr_node_awaited *awaited,
                           struct nxr_waiting *waiting, int64_t *now_p)
 {
     const struct nxr_node *node = &team->node;
@@ -252,7 +266,7 @@ static int node_wait_long(struct nixl_team *team, int member, uint64_t phase,
         int status;
 
         for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
-            if (nxr_node_has_reached(node, member, phase)) {
+            if (is_there(node, awaited)) {
                 return NIXL_OK;
             }
             if (node->is_crowded) {
@@ -261,27 +275,27 @@ static int node_wait_long(struct nixl_team *team, int member, uint64_t phase,
                 nxr_pause();
             }
         }
-        status = nxr_team_look(team, team->local[member]);
+        status = nxr_team_look(team, team->local[awaited->member]);
         *now_p = nxr_now_ns();
         if (status == NIXL_OK && *now_p >= spin_until) {
-            status = node_sleep_once(team, member, phase, waiting);
+            status = node_sleep_once(team, awaited, waiting);
             *now_p = nxr_now_ns();
         }
         if (status != NIXL_OK) {
-            return nxr_node_has_reached(node, member, phase) ? NIXL_OK : status;
+            return is_there(node, awaited) ? NIXL_OK : status;
         }
     }
 }
 
-int nxr_node_wait_slow(struct nixl_team *team, int member, uint64_t phase)
+int nxr_node_wait_slow(struct nixl_team *team, const struct nxr_node_awaited *awaited)
 {
-    const struct nxr_team_wait wait = {team, team->local[member]};
+    const struct nxr_team_wait wait = {team, team->local[awaited->member]};
     struct nxr_waiting waiting = {
         .describe = nxr_team_describe, .about = &wait, .since_ns = nxr_now_ns()};
     int64_t now = waiting.since_ns;
     int status =
         NXR_TRACED_STEP(NXR_TRACE_COLLECTIVE, "waits for a member", team->ranks[wait.team_rank], 0,
-                        node_wait_long(team, member, phase, &waiting, &now));
+                        node_wait_long(team, awaited, &waiting, &now));
 
     if (team->node.is_crowded) {
         now = nxr_now_ns(); /* others may have had the core for long since then */

@@ -3,6 +3,8 @@
  * The members of a team that share a host, and the memory that they share: a region of the first of
  * them, mapped by all. In it, each member has
  *   - a line with the number of its last phase, which only grows;
+ *   - flags, a line each: the phase whose data is there for some of the others, so that a writer
+ *     that serves them one after the other does not disturb those that wait for their turn;
  *   - a few cells for small data: the phase and the data behind it, so that one cache line carries
  *     both;
  *   - a slot for large data;
@@ -22,6 +24,7 @@
 #include "core/control.h"
 #include "region/region.h"
 
+#define NXR_NODE_FLAGS       32
 #define NXR_NODE_CELLS       8 /* a power of two */
 #define NXR_NODE_CELL_NBYTES 4096
 #define NXR_NODE_CELL_ROOM   (NXR_NODE_CELL_NBYTES - sizeof(uint64_t))
@@ -51,6 +54,10 @@ struct nxr_node_line {
     _Atomic uint32_t is_visiting; /* writes into buffers of other members */
 };
 
+struct nxr_node_flag {
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t phase;
+};
+
 struct nxr_node_cell {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t phase;
     unsigned char bytes[NXR_NODE_CELL_ROOM];
@@ -63,6 +70,7 @@ struct nxr_node {
     struct nixl_region *region;
     struct nxr_node_head *head; /* NULL: a member that is alone on its host shares nothing */
     struct nxr_node_line *lines;
+    struct nxr_node_flag *flags; /* [size][NXR_NODE_FLAGS] */
     struct nxr_node_cell *cells; /* [size][NXR_NODE_CELLS] */
     char *slots;
     bool full_fence;
@@ -94,8 +102,15 @@ void nxr_node_wait_visits(struct nixl_team *team);
 /* Map the first pages of a slot now, so that its first use takes no longer than others. */
 void nxr_node_populate_slot(const struct nxr_node *node, int member, size_t nbytes);
 
+/* A phase of a member that another one waits for. */
+struct nxr_node_awaited {
+    int member;
+    uint64_t phase;
+    const struct nxr_node_flag *flag; /* NULL: published on the member's line or in its cell */
+};
+
 /* The slow paths of the functions below. */
-int nxr_node_wait_slow(struct nixl_team *team, int member, uint64_t phase);
+int nxr_node_wait_slow(struct nixl_team *team, const struct nxr_node_awaited *awaited);
 void nxr_node_wake(struct nxr_node *node);
 
 /* Wake every member that sleeps. */
@@ -105,6 +120,12 @@ static inline struct nxr_node_cell *nxr_node_cell(const struct nxr_node *node, i
                                                   uint64_t phase)
 {
     return &node->cells[(size_t)member * NXR_NODE_CELLS + phase % NXR_NODE_CELLS];
+}
+
+static inline struct nxr_node_flag *nxr_node_flag(const struct nxr_node *node, int member,
+                                                  size_t flag)
+{
+    return &node->flags[(size_t)member * NXR_NODE_FLAGS + flag];
 }
 
 static inline char *nxr_node_slot(const struct nxr_node *node, int member)
@@ -158,15 +179,20 @@ static inline bool nxr_node_may_have_kernels(const struct nxr_node *node)
            (node->known + NXR_NODE_CELLS < node->phase || nxr_node_kernels(node));
 }
 
-/* Wake the members that wait for this phase of this member. */
-static inline void nxr_node_published(struct nxr_node *node, uint64_t phase)
+/* Wake the members that wait for what this member has just published. */
+static inline void nxr_node_rouse(struct nxr_node *node)
 {
-    node->phase = phase;
     nxr_barrier_light(node->full_fence);
     if (__builtin_expect(atomic_load_explicit(&node->head->n_asleep, memory_order_relaxed) != 0,
                          0)) {
         nxr_node_wake(node);
     }
+}
+
+static inline void nxr_node_published(struct nxr_node *node, uint64_t phase)
+{
+    node->phase = phase;
+    nxr_node_rouse(node);
 }
 
 /* Its slot is read by `reader`, or by all (-1), before they publish this member's last phase. */
@@ -184,6 +210,13 @@ static inline void nxr_node_publish(struct nxr_node *node, uint64_t phase)
 {
     atomic_store_explicit(&node->lines[node->me].phase, phase, memory_order_release);
     nxr_node_published(node, phase);
+}
+
+/* The data of a phase is there for those who wait for this flag of this member. */
+static inline void nxr_node_raise_flag(struct nxr_node *node, size_t flag, uint64_t phase)
+{
+    atomic_store_explicit(&nxr_node_flag(node, node->me, flag)->phase, phase, memory_order_release);
+    nxr_node_rouse(node);
 }
 
 static inline void nxr_node_publish_cell(struct nxr_node *node, uint64_t phase)

@@ -1,28 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pieces of one member for each of the others on its host, through its slot. The root copies them
- * in one after the other, and each member copies its own out as soon as it is there. Pieces that do
- * not fit into the slot go in rounds, a window of each in a round; the slot has places for the
- * windows of one or more rounds. The member behind the root comes first: if the root goes round
- * from call to call, the next one can begin while this one works.
+ * in one after the other and raises a flag for each, and each member copies its own out as soon as
+ * it is there. Pieces that do not fit into the slot go in rounds, a window of each in a round; the
+ * slot has places for the windows of one or more rounds. The member behind the root comes first: if
+ * the root goes round from call to call, the next one can begin while this one works.
  *
- * A round has a few phases, each for the windows of a few members, and the end is one. Few, for a
- * member that is many phases ahead of others must wait before it reuses a cell. Members skip the
- * phases of others: one that has copied a window out publishes its phase, if the place is used
- * again.
+ * Each round is a phase, and so is the end. Where members are more than flags, some share one. A
+ * member that has copied a window out publishes the phase of its round, if the place is used again.
  */
 #include "config.h"
 
 #include "collective/device.h"
 #include "collective/node_piece.h"
 
-#define MAX_GROUPS 4
-
 struct scatter {
     const struct nxr_exchange *what;
     int root;             /* on this host */
     size_t n_others;      /* members that receive through the slot */
-    size_t n_groups;      /* of these members; the first one is a group of its own */
     size_t window_nbytes; /* of each piece, in one round */
     size_t n_rounds;
     size_t n_places; /* for the windows of a round */
@@ -47,22 +42,22 @@ static void scatter_cut(const struct nxr_node *node, struct scatter *scatter, si
     scatter->n_rounds = (largest + scatter->window_nbytes - 1) / scatter->window_nbytes;
 }
 
-/* The group of the k-th member behind the root. */
-static size_t group_of(const struct scatter *scatter, size_t k)
+/* The root's flag for the k-th member behind it. */
+static size_t flag_of(const struct scatter *scatter, size_t k)
 {
-    return k == 1 ? 0 : 1 + (k - 2) * (scatter->n_groups - 1) / (scatter->n_others - 1);
+    return scatter->n_others <= NXR_NODE_FLAGS ? k - 1
+                                               : (k - 1) * NXR_NODE_FLAGS / scatter->n_others;
 }
 
-/* The phase of the windows of a round for the k-th member and others. */
-static uint64_t scatter_phase_of(const struct scatter *scatter, size_t round, size_t k)
+/* Is the k-th member the last one of its flag? */
+static bool is_last_of_flag(const struct scatter *scatter, size_t k)
 {
-    return scatter->begun + round * scatter->n_groups + group_of(scatter, k) + 1;
+    return k == scatter->n_others || flag_of(scatter, k) != flag_of(scatter, k + 1);
 }
 
-/* Is the k-th member the last one of its phase? */
-static bool ends_phase(const struct scatter *scatter, size_t k)
+static uint64_t scatter_phase_of(const struct scatter *scatter, size_t round)
 {
-    return k == scatter->n_others || group_of(scatter, k) != group_of(scatter, k + 1);
+    return scatter->begun + round + 1;
 }
 
 static char *scatter_place_of(const struct nxr_node *node, const struct scatter *scatter,
@@ -84,8 +79,7 @@ static int scatter_copy_in(struct nixl_team *team, const struct scatter *scatter
     size_t nbytes = nxr_node_piece_in(piece.nbytes, at, scatter->window_nbytes);
 
     if (round >= scatter->n_places) {
-        status =
-            nxr_node_wait(team, member, scatter_phase_of(scatter, round - scatter->n_places, k));
+        status = nxr_node_wait(team, member, scatter_phase_of(scatter, round - scatter->n_places));
     }
     return status == NIXL_OK && nbytes > 0
                ? nxr_team_copy(team, scatter_place_of(node, scatter, round, k), piece.src + at,
@@ -107,12 +101,23 @@ static int scatter_send(struct nixl_team *team, const struct scatter *scatter)
             if (status != NIXL_OK) {
                 return status;
             }
-            if (k == scatter->n_others || (!node->is_crowded && ends_phase(scatter, k))) {
-                nxr_node_publish(node, scatter_phase_of(scatter, round, k));
+            if (!node->is_crowded && is_last_of_flag(scatter, k)) {
+                nxr_node_raise_flag(node, flag_of(scatter, k), scatter_phase_of(scatter, round));
             }
         }
+        nxr_node_publish(node, scatter_phase_of(scatter, round));
     }
     return nxr_node_copy_own(team, scatter->what);
+}
+
+static int scatter_await(struct nixl_team *team, const struct scatter *scatter, size_t round,
+                         size_t k)
+{
+    uint64_t phase = scatter_phase_of(scatter, round);
+
+    return team->node.is_crowded
+               ? nxr_node_wait(team, scatter->root, phase)
+               : nxr_node_wait_flag(team, scatter->root, flag_of(scatter, k), phase);
 }
 
 static int scatter_receive(struct nixl_team *team, const struct scatter *scatter)
@@ -126,13 +131,13 @@ static int scatter_receive(struct nixl_team *team, const struct scatter *scatter
         size_t at = round * scatter->window_nbytes;
         size_t nbytes = nxr_node_piece_in(piece.nbytes, at, scatter->window_nbytes);
 
-        status = nxr_node_wait(team, scatter->root, scatter_phase_of(scatter, round, k));
+        status = scatter_await(team, scatter, round, k);
         if (status == NIXL_OK && nbytes > 0) {
             status = nxr_team_copy(team, piece.dst + at, scatter_place_of(node, scatter, round, k),
                                    nbytes);
         }
         if (status == NIXL_OK && round + scatter->n_places < scatter->n_rounds) {
-            nxr_node_publish(node, scatter_phase_of(scatter, round, k));
+            nxr_node_publish(node, scatter_phase_of(scatter, round));
         }
     }
     return status;
@@ -148,13 +153,12 @@ int nxr_node_scatter_slots(struct nixl_team *team, const struct nxr_exchange *wh
     bool is_root = node->me == scatter.root;
     int status;
 
-    scatter.n_groups = scatter.n_others < MAX_GROUPS ? scatter.n_others : MAX_GROUPS;
     scatter_cut(node, &scatter, largest);
     status = is_root ? scatter_send(team, &scatter) : scatter_receive(team, &scatter);
     if (status != NIXL_OK) {
         return status;
     }
-    nxr_node_publish(node, scatter_phase_of(&scatter, scatter.n_rounds, 1));
+    nxr_node_publish(node, scatter_phase_of(&scatter, scatter.n_rounds));
     if (is_root) {
         nxr_node_lend_slot(node, -1);
     }

@@ -21,7 +21,23 @@ static inline int nxr_node_wait(struct nixl_team *team, int member, uint64_t pha
         }
         nxr_look_again();
     }
-    return nxr_node_wait_slow(team, member, phase);
+    return nxr_node_wait_slow(team, &(struct nxr_node_awaited){member, phase, NULL});
+}
+
+/* Wait until a member raises a flag for a phase. */
+static inline int nxr_node_wait_flag(struct nixl_team *team, int member, size_t flag_number,
+                                     uint64_t phase)
+{
+    const struct nxr_node_flag *flag = nxr_node_flag(&team->node, member, flag_number);
+    int n_looks = team->node.is_crowded ? 1 : NXR_CLOSE_LOOKS;
+
+    for (int i = 0; i < n_looks; i++) {
+        if (atomic_load_explicit(&flag->phase, memory_order_acquire) >= phase) {
+            return NIXL_OK;
+        }
+        nxr_look_again();
+    }
+    return nxr_node_wait_slow(team, &(struct nxr_node_awaited){member, phase, flag});
 }
 
 /* Wait until all have reached a phase. */
@@ -99,7 +115,7 @@ static inline int nxr_node_wait_cell(struct nixl_team *team, int member, uint64_
         }
         nxr_look_again();
     }
-    return nxr_node_wait_slow(team, member, phase);
+    return nxr_node_wait_slow(team, &(struct nxr_node_awaited){member, phase, NULL});
 }
 
 /* The same for all members. */
