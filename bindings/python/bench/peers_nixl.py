@@ -3,7 +3,7 @@
 """nixlrun beside NVIDIA's NIXL, each by its own Python package, between two processes, in turns.
 
 nixlrun -np 2 python3 peers_nixl.py [TURNS]
-nixlrun -np 2 python3 peers_nixl.py --library nixlrun|nixl [TURNS] >>FILE
+nixlrun -np 2 python3 peers_nixl.py --library nixlrun|nixl|sockets [TURNS] >>FILE
 python3 peers_nixl.py --show FILE
 
 Rank 0 writes 10,000 blocks of 4 KiB of each into rank 1, other data in each turn, and rank 1
@@ -13,13 +13,17 @@ process grew. Exits with 77 if NIXL is not installed.
 
 With --library, the processes have one of the two, and print its times for --show: the threads by
 which NIXL makes progress do not take part in the turns of nixlrun. peers_nixl_net measures so
-between two hosts.
+between two hosts. There, "sockets" tells how long the same text takes to and fro by two bare TCP
+sockets that are polled, at the address of the device in UCX_NET_DEVICES: what no library undercuts.
 """
 
 import argparse
+import fcntl
 import json
 import os
+import socket
 import statistics
+import struct
 import sys
 import time
 from pathlib import Path
@@ -169,6 +173,37 @@ class Theirs:
                 return notes[0]
 
 
+class Bare:
+    """Round trips by TCP alone."""
+
+    def __init__(self, job):
+        device = os.environ["UCX_NET_DEVICES"].encode()
+        if job.rank == 1:
+            listener = socket.create_server((self._address(device), 0))
+            job.notify(0, DONE, json.dumps(listener.getsockname()).encode())
+            self.socket = listener.accept()[0]
+        else:
+            self.socket = socket.create_connection(json.loads(job.recv(1, DONE).payload))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.setblocking(False)
+
+    @staticmethod
+    def _address(device):
+        with socket.socket() as any_socket:
+            answer = fcntl.ioctl(any_socket, 0x8915, struct.pack("256s", device))  # SIOCGIFADDR
+        return socket.inet_ntoa(answer[20:24])
+
+    def send(self, text):
+        self.socket.send(text)
+
+    def receive(self):
+        while True:
+            try:
+                return self.socket.recv(4)
+            except BlockingIOError:
+                pass
+
+
 def trips(side):
     """Rank 0 of notifications to and fro; ns of a round trip."""
     begin, n, took = time.perf_counter_ns(), 0, 0
@@ -190,11 +225,15 @@ def measure(job, side, fill):
     """One turn of all rows, in ns; rank 1 verifies what was written."""
     if job.rank == 1:
         answer(side)
+        if isinstance(side, Bare):
+            return None
         job.recv(0, DONE)
         assert (side.memory == fill).all(), "wrong bytes"
         job.notify(0, DONE)
         return None
     trip = trips(side)
+    if isinstance(side, Bare):
+        return (trip,)
     registered, prepared = side.register(), side.prepare()
     side.memory[:] = fill
     posted, written = side.write()
@@ -205,6 +244,7 @@ def measure(job, side, fill):
 
 
 LIBRARIES = {"nixlrun": Ours, "nixl": Theirs}
+SIDES = LIBRARIES | {"sockets": Bare}
 ROWS = [f"register {NBYTES >> 20} MiB", f"prepare {NBLOCKS} descriptors", "post", "complete",
         "notification, round trip"]
 
@@ -250,7 +290,7 @@ def show_plans(ours, theirs):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("turns", nargs="?", type=int, default=TURNS)
-    parser.add_argument("--library", choices=LIBRARIES)
+    parser.add_argument("--library", choices=SIDES)
     parser.add_argument("--show", metavar="FILE", type=argparse.FileType())
     return parser.parse_args()
 
@@ -259,9 +299,15 @@ def show_file(lines):
     """What jobs with --library have printed, among what NIXL says."""
     records = [json.loads(line) for line in lines if line.startswith("{")]
     times = {name: [record["ns"] for record in records if record["library"] == name]
-             for name in LIBRARIES}
+             for name in SIDES}
+    bare = times.pop("sockets")
     print(f"{records[0]['where']}, each in processes of its own, {records[0]['versions']}")
     show(list(zip(*times.values(), strict=True)))
+    if bare:
+        trip, theirs = (statistics.median(ns[-1] for ns in turns)
+                        for turns in (bare, times["nixl"]))
+        print(f"{'the trip by bare sockets':26s} {trip / 1000:9.1f} us {theirs / 1000:9.1f} us "
+              f"{trip / theirs:8.3f}")
 
 
 def main():
@@ -272,8 +318,8 @@ def main():
     with nixlrun.Job() as job:
         if job.size != 2:
             raise SystemExit("needs two ranks: nixlrun -np 2 python3 peers_nixl.py")
-        sides = {name: LIBRARIES[name](job) for name in LIBRARIES
-                 if wanted.library in (None, name)}
+        names = [wanted.library] if wanted.library else LIBRARIES
+        sides = {name: SIDES[name](job) for name in names}
         team = job.team()
         turns = []
         for turn in range(-1, wanted.turns):  # the first one is not counted
