@@ -97,10 +97,13 @@ impl<T> Flight<T> {
         if state.outcome.is_some() {
             return true;
         }
-        match &mut state.waker {
-            Some(known) if known.will_wake(waker) => {}
-            known => *known = Some(waker.clone()),
-        }
+        let old = match &mut state.waker {
+            Some(known) if known.will_wake(waker) => None,
+            known => known.replace(waker.clone()),
+        };
+
+        drop(state);
+        drop(old); // without the lock: what a waker owns may be a future of this library
         false
     }
 

@@ -248,7 +248,10 @@ impl Future for Recv {
                 Poll::Ready(note)
             }
             None => {
-                inside.waker = Some(task.waker().clone());
+                let old = inside.waker.replace(task.waker().clone());
+
+                drop(inside);
+                drop(old); // without the lock: what a waker owns may be a future of this library
                 Poll::Pending
             }
         }
@@ -297,8 +300,9 @@ impl Future for NextEvent {
         match state.events.pop_front() {
             Some(event) => Poll::Ready(Ok(event)),
             None => {
-                state.listeners.retain(|known| !known.will_wake(task.waker()));
-                state.listeners.push(task.waker().clone());
+                if !state.listeners.iter().any(|known| known.will_wake(task.waker())) {
+                    state.listeners.push(task.waker().clone());
+                }
                 Poll::Pending
             }
         }
