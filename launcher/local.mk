@@ -154,6 +154,7 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 %C%_libnxr_launcher_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS) $(MICROHTTPD_CFLAGS)
 %C%_libnxr_launcher_la_CPPFLAGS = $(AM_CPPFLAGS) -DNXR_LIBEXECDIR='"$(pkglibexecdir)"'
 %C%_libnxr_launcher_la_LIBADD = src/util/libnxr_util.la $(PMIX_LIBS) $(HWLOC_LIBS)
+EXTRA_DIST += %D%/README
 
 bin_PROGRAMS += %D%/nixlrun
 # server_answer.c stands before a symbol of libpmix. In the library, nothing would ask for it.

@@ -403,8 +403,7 @@ uninstall-hook:
 # What each folder owns.
 EXTRA_DIST += %D%/boot/README %D%/channel/README %D%/collective/README %D%/control/README \
 	%D%/attach/README %D%/core/README %D%/grant/README %D%/host/README %D%/memory/README %D%/net/README %D%/pair/README \
-	%D%/region/README %D%/sync/README %D%/transfer/README %D%/util/README transports/README transports/tcp/README \
-	launcher/README
+	%D%/region/README %D%/sync/README %D%/transfer/README %D%/util/README
 %C%_libnixlrun_la_DEPENDENCIES = %D%/libnixlrun_core.la %D%/libnixlrun.map
 if HAVE_VERSION_SCRIPT
 %C%_libnixlrun_la_LDFLAGS += -Wl,--version-script=$(srcdir)/%D%/libnixlrun.map

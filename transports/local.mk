@@ -3,6 +3,7 @@
 noinst_LTLIBRARIES += %D%/libnxr_transport.la
 %C%_libnxr_transport_la_SOURCES = %D%/export.h %D%/network.h %D%/transport.c %D%/transport.h
 %C%_libnxr_transport_la_CFLAGS = $(AM_CFLAGS)
+EXTRA_DIST += %D%/README
 
 # The transports of one host.
 noinst_LTLIBRARIES += %D%/libnxr_transports.la

@@ -33,3 +33,5 @@ noinst_LTLIBRARIES += %D%/libnxr_tcp_pure.la
 	%D%/choice.c %D%/choice.h \
 	%D%/frame.c %D%/frame.h
 %C%_libnxr_tcp_pure_la_CFLAGS = $(AM_CFLAGS)
+
+EXTRA_DIST += %D%/README
