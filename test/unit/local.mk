@@ -36,6 +36,7 @@ unit_programs = \
 	%D%/available \
 	%D%/bounce \
 	%D%/call \
+	%D%/card \
 	%D%/coll_table \
 	%D%/combine \
 	%D%/control \
@@ -374,6 +375,8 @@ fake_net = %D%/net_case.h %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h $(fak
 %C%_values_LDADD = $(unit_launcher_libs)
 %C%_vm_CFLAGS = $(unit_cflags)
 %C%_vm_LDADD = $(floor_transports) $(CRITERION_LIBS)
+%C%_card_CFLAGS = $(unit_cflags)
+%C%_card_LDADD = $(floor_control) $(CRITERION_LIBS)
 %C%_wire_CFLAGS = $(unit_cflags)
 %C%_wire_LDADD = $(floor_control) $(CRITERION_LIBS)
 %C%_wire_team_CFLAGS = $(unit_cflags)
