@@ -64,6 +64,16 @@ const struct nxr_memory_kind *nxr_memory_kind(enum nixl_mem_kind kind)
     return NULL;
 }
 
+void nxr_memory_why(struct nxr_storage_why *why)
+{
+    *why = (struct nxr_storage_why){.error = 0};
+    for (size_t i = 0; i < n_memory_kinds && why->error == 0; i++) {
+        if (memory_kinds[i]->is_storage) {
+            memory_kinds[i]->why(NULL, why);
+        }
+    }
+}
+
 const struct nxr_memory_kind *nxr_memory_stream_kind(void)
 {
     for (size_t i = 0; i < n_memory_kinds; i++) {

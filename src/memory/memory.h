@@ -82,8 +82,6 @@ struct nxr_memory_how {
     char why[256];
 };
 
-#define NXR_N_MEM_KINDS (NIXL_MEM_OBJECT + 1) /* of enum nixl_mem_kind, with those that are none */
-
 /* Why an operation on storage has failed. */
 #define NXR_STORAGE_WHY_NBYTES 256
 struct nxr_storage_why {
@@ -248,6 +246,9 @@ void nxr_memory_register(const struct nxr_memory_kind *kind);
 
 /* The table of a kind; NULL: none. */
 const struct nxr_memory_kind *nxr_memory_kind(enum nixl_mem_kind kind);
+
+/* The last failure of storage of this process, or error 0. Any thread. */
+void nxr_memory_why(struct nxr_storage_why *why);
 
 /* The kind to which streams of the user's belong; NULL before nixl_init() only. */
 const struct nxr_memory_kind *nxr_memory_stream_kind(void);

@@ -34,13 +34,7 @@ static void storage_why_own(uint64_t generation, uint32_t id, struct nxr_storage
         range->kind->why(range, why);
         return;
     }
-    for (int kind = NIXL_MEM_HOST; kind < NXR_N_MEM_KINDS && why->error == 0; kind++) {
-        const struct nxr_memory_kind *table = nxr_memory_kind((enum nixl_mem_kind)kind);
-
-        if (table != NULL && table->is_storage) {
-            table->why(NULL, why);
-        }
-    }
+    nxr_memory_why(why);
 }
 
 static void storage_take_why(const struct nxr_control_source *source,
