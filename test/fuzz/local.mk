@@ -9,5 +9,7 @@ EXTRA_PROGRAMS += %D%/make_seeds
 %C%_make_seeds_LDADD = src/libnixlrun_core.la
 .PHONY: seeds
 seeds: %D%/make_seeds
-	for target in card entry introduction ucx wire; do rm -rf $(srcdir)/test/fuzz/seeds/$$target; done
-	%D%/make_seeds $(srcdir)/test/fuzz/seeds
+	rm -rf %D%/seeds.new && $(MKDIR_P) %D%/seeds.new && %D%/make_seeds %D%/seeds.new
+	cd %D%/seeds.new && for target in *; do rm -rf "$(abs_srcdir)/test/fuzz/seeds/$$target" && \
+	    mv "$$target" "$(abs_srcdir)/test/fuzz/seeds/" || exit 1; done
+	rmdir %D%/seeds.new
