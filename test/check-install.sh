@@ -52,11 +52,11 @@ verdict "$(try ${CC:-cc} -o static neighbour.c $(pkg-config --cflags nixlrun) $s
 
 # The library was moved here, and the static one is a part of a program with another "nixlrun" beside it.
 mkdir nixlrun
-verdict "$(for module in "$libdir"/nixlrun/nixlrun_ucx.so "$libdir"/nixlrun/nixlrun_ofi.so "$libdir"/nixlrun/nixlrun_tcp.so; do
-    [ -e "$module" ] || continue
-    name=${module##*_}
-    try env NIXLRUN_TRANSPORTS="self,${name%.so}" nixlrun -np 2 ./shared
-    try env NIXLRUN_TRANSPORTS="self,${name%.so}" NIXLRUN_MODULE_DIR="$libdir/nixlrun" nixlrun -np 2 ./static
+verdict "$(for list in "$src"/transports/*/local.mk; do
+    name=$(basename "${list%/local.mk}")
+    [ -e "$libdir/nixlrun/nixlrun_$name.so" ] || continue
+    try env NIXLRUN_TRANSPORTS="self,$name" nixlrun -np 2 ./shared
+    try env NIXLRUN_TRANSPORTS="self,$name" NIXLRUN_MODULE_DIR="$libdir/nixlrun" nixlrun -np 2 ./static
 done)" "modules are found beside the library, or where NIXLRUN_MODULE_DIR says"
 
 verdict "$(try nixlcc --version; try nixlcc --help
