@@ -203,7 +203,7 @@ void nxr_node_wait_visits(struct nixl_team *team)
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-static bool is_there(const struct nxr_node *node, const struct nxr_node_awaited *awaited)
+static bool has_published(const struct nxr_node *node, const struct nxr_node_awaited *awaited)
 {
     return awaited->flag != NULL
                ? atomic_load_explicit(&awaited->flag->phase, memory_order_acquire) >= awaited->phase
@@ -232,7 +232,7 @@ static int node_sleep_once(struct nixl_team *team, const struct nxr_node_awaited
     } else {
         nxr_barrier_heavy();
     }
-    if (!is_there(node, awaited)) {
+    if (!has_published(node, awaited)) {
         status = nxr_team_look(team, -1);
         if (status == NIXL_OK) {
             nxr_net_hand_over();
@@ -266,7 +266,7 @@ static int node_wait_long(struct nixl_team *team, const struct nxr_node_awaited 
         int status;
 
         for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
-            if (is_there(node, awaited)) {
+            if (has_published(node, awaited)) {
                 return NIXL_OK;
             }
             if (node->is_crowded) {
@@ -282,7 +282,7 @@ static int node_wait_long(struct nixl_team *team, const struct nxr_node_awaited 
             *now_p = nxr_now_ns();
         }
         if (status != NIXL_OK) {
-            return is_there(node, awaited) ? NIXL_OK : status;
+            return has_published(node, awaited) ? NIXL_OK : status;
         }
     }
 }
