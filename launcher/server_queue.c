@@ -24,18 +24,28 @@ static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t turn_over = PTHREAD_COND_INITIALIZER;
 static struct upcall *queue_first, **queue_last = &queue_first; /* guarded by queue_lock */
 static uint64_t n_turns_asked, n_turns;                         /* likewise */
+static const void *last_queued; /* whose answer the last upcall wants; PMIx's thread */
 
 static void queue_ready(struct loop_fd *watch, uint32_t events);
 static struct loop_fd queue_watch = {.fd = -1, .ready = queue_ready};
 
+/*
+ * On PMIx's thread, which gives all answers. PMIx 5 hands the end of a group over twice, one right
+ * after the other, and frees what it is about at each answer: the second one gets none.
+ */
 pmix_status_t upcall_queue(const struct upcall *call)
 {
-    struct upcall *copy = malloc(sizeof(*copy));
+    struct upcall *copy;
     uint64_t one = 1;
 
+    if (call->done_arg != NULL && call->done_arg == last_queued) {
+        return PMIX_SUCCESS;
+    }
+    copy = malloc(sizeof(*copy));
     if (copy == NULL) {
         return PMIX_ERR_NOMEM;
     }
+    last_queued = call->done_arg;
     *copy = *call;
     copy->next = NULL;
     pthread_mutex_lock(&queue_lock);
@@ -157,6 +167,7 @@ static void give_answer(pmix_status_t status, void *arg)
     struct upcall *call = arg;
 
     (void)status;
+    last_queued = NULL; /* it is freed, and another one may lie there */
     if (call->info_done != NULL) {
         call->info_done(call->status, call->answer, call->n_answer, call->done_arg, release_answer,
                         call);
