@@ -19,7 +19,8 @@
  * A sender of notifications or items that has a core to itself while the others sleep may be far
  * ahead each time: whether a woken process interrupts it is the scheduler's choice (Linux's EEVDF
  * does not). There, what every sender has sent before the receiver begins must be taken in
- * turn.
+ * turn. And those who share the receiver's core send only while it does not take: ranks are compared
+ * with those of their own core.
  */
 #define _GNU_SOURCE /* cores */
 #include "mptest.h"
@@ -107,21 +108,29 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static uint64_t find_median(void)
+static int core_of(int who)
+{
+    return who % N_CORES;
+}
+
+/* Of the ranks of a core. */
+static uint64_t find_median(int core)
 {
     uint64_t *sorted = calloc((size_t)size, sizeof(*sorted)), median;
     size_t n = 0;
 
     for (int i = 0; i < size; i++) {
-        if (current->is_counted(i)) {
+        if (current->is_counted(i) && core_of(i) == core) {
             sorted[n++] = done_by(i);
         }
     }
+    MPT_TRUE(n > 0);
     qsort(sorted, n, sizeof(*sorted), compare);
     median = sorted[n / 2];
     if (rank == 0) {
-        printf("epoch %" PRIu64 ": least %" PRIu64 ", median %" PRIu64 ", most %" PRIu64 "\n",
-               epoch, sorted[0], median, sorted[n - 1]);
+        printf("epoch %" PRIu64 ", core %d: least %" PRIu64 ", median %" PRIu64 ", most %" PRIu64
+               "\n",
+               epoch, core, sorted[0], median, sorted[n - 1]);
     }
     free(sorted);
     return median;
@@ -136,11 +145,15 @@ struct suspect {
 /* How many are under suspicion still? */
 static int judge(struct suspect *suspects)
 {
-    uint64_t median = find_median();
+    uint64_t medians[N_CORES];
     int n_left = 0;
 
+    for (int core = 0; core < N_CORES; core++) {
+        medians[core] = find_median(core);
+    }
     for (int i = 0; i < size; i++) {
         bool is_counted = current->is_counted(i);
+        uint64_t median = medians[core_of(i)];
 
         suspects[i].was_behind &= is_counted && done_by(i) * FAR < median;
         suspects[i].was_ahead &= is_counted && done_by(i) > median * FAR;
@@ -451,7 +464,7 @@ static void crowd(void)
 /* The thread that calls has one of the few cores, others of the rank have all of them. */
 static void take_core(void)
 {
-    int n_before = rank % N_CORES, cpu = 0;
+    int n_before = core_of(rank), cpu = 0;
     cpu_set_t mine;
 
     if (CPU_COUNT(&few) < N_CORES) {
