@@ -16,6 +16,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 ROOTS = ("include", "src", "transports", "launcher", "examples")
 CODE = ("src", "transports", "launcher")  # whose functions and symbols are counted
 LIBRARY = ("src/", "transports/")         # what is linked into a user's program
+NO_CALLS = ("main", "send")               # send: the C library's, which launcher/server_answer.c replaces
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)', re.M)
 ATTRIBUTE = re.compile(r"__attribute__\(\(.*?\)\)\s*\)?|\bNXR_[A-Z_]+\b")
 STATIC_STRUCT = re.compile(r"^static [^=;(]*?\{.*?^\} *(\w+)", re.M | re.S)
@@ -183,7 +184,7 @@ class Tree:
         return source if source in sources else None
 
     def add_symbol(self, source, symbol, kind):
-        if symbol.startswith("_") or "." in symbol or symbol == "main":
+        if symbol.startswith("_") or "." in symbol or symbol in NO_CALLS:
             return
         if kind == "U":
             self.undefined.setdefault(source, set()).add(symbol)

@@ -19,8 +19,8 @@
  * A sender of notifications or items that has a core to itself while the others sleep may be far
  * ahead each time: whether a woken process interrupts it is the scheduler's choice (Linux's EEVDF
  * does not). There, what every sender has sent before the receiver begins must be taken in
- * turn. And those who share the receiver's core send only while it does not take: ranks are compared
- * with those of their own core.
+ * turn. And those who share the receiver's core send only while it does not take: ranks are
+ * compared with those of their own core.
  */
 #define _GNU_SOURCE /* cores */
 #include "mptest.h"
