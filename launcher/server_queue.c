@@ -24,7 +24,7 @@ static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t turn_over = PTHREAD_COND_INITIALIZER;
 static struct upcall *queue_first, **queue_last = &queue_first; /* guarded by queue_lock */
 static uint64_t n_turns_asked, n_turns;                         /* likewise */
-static const void *last_queued; /* whose answer the last upcall wants; PMIx's thread */
+static const void *_Atomic last_queued; /* whose answer the last upcall wants */
 
 static void queue_ready(struct loop_fd *watch, uint32_t events);
 static struct loop_fd queue_watch = {.fd = -1, .ready = queue_ready};
