@@ -24,14 +24,14 @@ static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t turn_over = PTHREAD_COND_INITIALIZER;
 static struct upcall *queue_first, **queue_last = &queue_first; /* guarded by queue_lock */
 static uint64_t n_turns_asked, n_turns;                         /* likewise */
-static const void *_Atomic last_queued; /* whose answer the last upcall wants */
+static const void *_Atomic last_queued; /* done_arg of the upcall that was queued last */
 
 static void queue_ready(struct loop_fd *watch, uint32_t events);
 static struct loop_fd queue_watch = {.fd = -1, .ready = queue_ready};
 
 /*
- * On PMIx's thread, which gives all answers. PMIx 5 hands the end of a group over twice, one right
- * after the other, and frees what it is about at each answer: the second one gets none.
+ * PMIx's thread calls this, and gives all answers. PMIx 5 reports the end of a group twice, without
+ * an answer in between, and frees the group's data at each answer: so the second report gets none.
  */
 pmix_status_t upcall_queue(const struct upcall *call)
 {
@@ -167,7 +167,7 @@ static void give_answer(pmix_status_t status, void *arg)
     struct upcall *call = arg;
 
     (void)status;
-    last_queued = NULL; /* it is freed, and another one may lie there */
+    last_queued = NULL; /* PMIx frees it, and may use that address again */
     if (call->info_done != NULL) {
         call->info_done(call->status, call->answer, call->n_answer, call->done_arg, release_answer,
                         call);

@@ -3,8 +3,8 @@
  * The members of a team that share a host, and the memory that they share: a region of the first of
  * them, mapped by all. In it, each member has
  *   - a line with the number of its last phase, which only grows;
- *   - flags, a line each: the phase whose data is there for some of the others, so that a writer
- *     that serves them one after the other does not disturb those that wait for their turn;
+ *   - flags, a line each, by which it publishes a phase to a few members: a writer that serves one
+ *     member after the other then does not take the cache line on which the others spin;
  *   - a few cells for small data: the phase and the data behind it, so that one cache line carries
  *     both;
  *   - a slot for large data;
@@ -212,7 +212,7 @@ static inline void nxr_node_publish(struct nxr_node *node, uint64_t phase)
     nxr_node_published(node, phase);
 }
 
-/* The data of a phase is there for those who wait for this flag of this member. */
+/* Publish a phase to the members that wait for this flag of this member. */
 static inline void nxr_node_raise_flag(struct nxr_node *node, size_t flag, uint64_t phase)
 {
     atomic_store_explicit(&nxr_node_flag(node, node->me, flag)->phase, phase, memory_order_release);

@@ -6,8 +6,9 @@
  * slot has places for the windows of one or more rounds. The member behind the root comes first: if
  * the root goes round from call to call, the next one can begin while this one works.
  *
- * Each round is a phase, and so is the end. Where members are more than flags, some share one. A
- * member that has copied a window out publishes the phase of its round, if the place is used again.
+ * Each round is a phase, and so is the end. If there are more members than flags, several share
+ * one. A member that has copied a window out publishes the phase of its round if the place is used
+ * again.
  */
 #include "config.h"
 
@@ -49,7 +50,7 @@ static size_t flag_of(const struct scatter *scatter, size_t k)
                                                : (k - 1) * NXR_NODE_FLAGS / scatter->n_others;
 }
 
-/* Is the k-th member the last one of its flag? */
+/* Is the k-th member the last one that waits for its flag? */
 static bool is_last_of_flag(const struct scatter *scatter, size_t k)
 {
     return k == scatter->n_others || flag_of(scatter, k) != flag_of(scatter, k + 1);

@@ -24,20 +24,28 @@ static inline int nxr_node_wait(struct nixl_team *team, int member, uint64_t pha
     return nxr_node_wait_slow(team, &(struct nxr_node_awaited){member, phase, NULL});
 }
 
-/* Wait until a member raises a flag for a phase. */
-static inline int nxr_node_wait_flag(struct nixl_team *team, int member, size_t flag_number,
-                                     uint64_t phase)
+/* Wait until one word has the awaited phase: a flag, or that of a cell. */
+static inline int nxr_node_wait_word(struct nixl_team *team, const _Atomic uint64_t *word,
+                                     struct nxr_node_awaited awaited)
 {
-    const struct nxr_node_flag *flag = nxr_node_flag(&team->node, member, flag_number);
     int n_looks = team->node.is_crowded ? 1 : NXR_CLOSE_LOOKS;
 
     for (int i = 0; i < n_looks; i++) {
-        if (atomic_load_explicit(&flag->phase, memory_order_acquire) >= phase) {
+        if (atomic_load_explicit(word, memory_order_acquire) >= awaited.phase) {
             return NIXL_OK;
         }
         nxr_look_again();
     }
-    return nxr_node_wait_slow(team, &(struct nxr_node_awaited){member, phase, flag});
+    return nxr_node_wait_slow(team, &awaited);
+}
+
+/* Wait until a member raises a flag for a phase. */
+static inline int nxr_node_wait_flag(struct nixl_team *team, int member, size_t number,
+                                     uint64_t phase)
+{
+    const struct nxr_node_flag *flag = nxr_node_flag(&team->node, member, number);
+
+    return nxr_node_wait_word(team, &flag->phase, (struct nxr_node_awaited){member, phase, flag});
 }
 
 /* Wait until all have reached a phase. */
@@ -107,15 +115,8 @@ static inline int nxr_node_put_cell(struct nixl_team *team, const void *src, siz
 static inline int nxr_node_wait_cell(struct nixl_team *team, int member, uint64_t phase)
 {
     const struct nxr_node_cell *cell = nxr_node_cell(&team->node, member, phase);
-    int n_looks = team->node.is_crowded ? 1 : NXR_CLOSE_LOOKS;
 
-    for (int i = 0; i < n_looks; i++) {
-        if (atomic_load_explicit(&cell->phase, memory_order_acquire) >= phase) {
-            return NIXL_OK;
-        }
-        nxr_look_again();
-    }
-    return nxr_node_wait_slow(team, &(struct nxr_node_awaited){member, phase, NULL});
+    return nxr_node_wait_word(team, &cell->phase, (struct nxr_node_awaited){member, phase, NULL});
 }
 
 /* The same for all members. */

@@ -4,8 +4,8 @@
  * PEER_RANKS processes that are forked here. PEER_REGIONS=1: all buffers are mapped by all, and who
  * wants data copies it from where it lies. Else they are private, and all goes through shared
  * memory, PEER_ROUND bytes of a rank at a time, of which there are two in turn, for one rank after
- * the other: the fastest way that was found. Each pair waits for the other's counters, or all for a
- * barrier at the end; who waits yields its core where ranks outnumber cores.
+ * the other: the fastest way that was found. Two ranks wait for each other's counters, or all ranks
+ * for a barrier at the end. A rank that waits yields its core if ranks outnumber cores.
  */
 #include "collective.h"
 
