@@ -467,6 +467,7 @@ struct nxr_device_copy {
     bool is_unattended; /* no thread waits for it: the GPU must wake this process at its end */
 
     /* The core's. */
+    const struct nxr_memory_kind *engine; /* which does it; its copy_start() may name another */
     bool is_armed;
     int status;
     int64_t began_ns;

@@ -27,18 +27,27 @@
 
 /*
  * Copies of a GPU end roughly in the order in which they started, and a query costs some 100 ns in
- * the driver: of thousands, only the oldest are queried. Those of storage end in any order, and a
- * query is one load.
+ * the driver: of thousands, only the oldest are queried. Those of storage end in any order, and
+ * tell: they are queried if one has ended since.
  */
 #define MAX_QUESTIONS 32
 
 #define OLD_NS  (1 * NXR_MS) /* after this time the service thread arms a copy */
 #define REST_NS (8 * NXR_MS) /* the longest time between its checks while it rests */
 
+struct copy_list {
+    struct nxr_device_copy *first, **end; /* oldest first */
+};
+
 static pthread_mutex_t device_copy_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nxr_device_copy *copies, **copies_end = &copies; /* oldest first */
+static struct copy_list of_devices = {.end = &of_devices.first};
+static struct copy_list of_storage = {.end = &of_storage.first};
+static struct copy_list *const copy_lists[] = {&of_devices, &of_storage};
+#define N_LISTS (sizeof(copy_lists) / sizeof(copy_lists[0]))
+
 static _Atomic uint32_t n_copies, n_armed, n_begun;
-static uint32_t n_of_storage; /* of them */
+static _Atomic uint32_t n_storage_ends; /* ever; what was there at the last query: */
+static uint32_t n_ends_queried;
 
 /*
  * The service thread will check again by itself, within OLD_NS, so it need not be kicked; a kick
@@ -58,7 +67,7 @@ static atomic_bool is_resting;
  * CUDA may know Vulkan's memory, but not the reverse, so the Vulkan kind does mixed copies. No GPU
  * knows storage, which refuses them.
  */
-static const struct nxr_memory_kind *engine_of(const struct nxr_device_copy *copy)
+static const struct nxr_memory_kind *copy_engine(const struct nxr_device_copy *copy)
 {
     if (copy->dst != NULL && copy->dst->kind->is_storage) {
         return copy->dst->kind;
@@ -70,20 +79,11 @@ static const struct nxr_memory_kind *engine_of(const struct nxr_device_copy *cop
     return copy->dst->kind;
 }
 
-/* Let the kinds of storage find out what has ended. Caller holds the lock. */
-static void poll_storage(void)
+static void copy_append(struct copy_list *list, struct nxr_device_copy *copy)
 {
-    void (*polled)(void) = NULL; /* kinds may share one */
-
-    for (const struct nxr_device_copy *copy = copies; copy != NULL && n_of_storage > 0;
-         copy = copy->next) {
-        void (*poll)(void) = engine_of(copy)->copy_poll;
-
-        if (poll != NULL && poll != polled) {
-            poll();
-            polled = poll;
-        }
-    }
+    copy->next = NULL;
+    *list->end = copy;
+    list->end = &copy->next;
 }
 
 /* Caller holds the lock. */
@@ -91,7 +91,7 @@ static void arm_one(struct nxr_device_copy *copy)
 {
     copy->is_armed = true;
     atomic_fetch_add(&n_armed, 1);
-    engine_of(copy)->copy_arm(copy);
+    copy->engine->copy_arm(copy);
 }
 
 static bool is_long(const struct nxr_device_copy *copy)
@@ -126,22 +126,24 @@ void nxr_device_gather_end(struct nxr_device_gather *begun)
 
 int nxr_device_copy_begin(struct nxr_device_copy *copy)
 {
+    uint32_t n_ends = atomic_load(&n_storage_ends);
     bool is_first, must_tell;
     int status;
 
     copy->is_armed = false;
     copy->began_ns = nxr_now_ns();
-    copy->next = NULL;
-    status = engine_of(copy)->copy_start(copy);
+    copy->engine = copy_engine(copy);
+    status = copy->engine->copy_start(copy);
     if (status != NIXL_INPROGRESS) {
         return status;
     }
     pthread_mutex_lock(&device_copy_lock);
-    *copies_end = copy;
-    copies_end = &copy->next;
-    n_of_storage += engine_of(copy)->is_storage;
-    if (engine_of(copy)->copy_sleep != NULL) {
-        atomic_store(&nxr_sleep_at_storage, engine_of(copy)->copy_sleep);
+    copy_append(copy->engine->is_storage ? &of_storage : &of_devices, copy);
+    if (atomic_load(&n_storage_ends) != n_ends) {
+        n_ends_queried = n_ends; /* it may have ended before it was in the list */
+    }
+    if (copy->engine->copy_sleep != NULL) {
+        atomic_store(&nxr_sleep_at_storage, copy->engine->copy_sleep);
         atomic_fetch_add(&nxr_n_at_storage, 1);
     }
     atomic_fetch_add(&nxr_n_started, 1);
@@ -150,7 +152,7 @@ int nxr_device_copy_begin(struct nxr_device_copy *copy)
     is_first = atomic_fetch_add(&n_copies, 1) == atomic_load(&n_armed);
     must_tell = !copy->is_unattended &&
                 (!atomic_load(&is_told) || (is_first && is_long(copy)) ||
-                 (engine_of(copy)->copy_sleep == NULL && atomic_exchange(&is_resting, false)));
+                 (copy->engine->copy_sleep == NULL && atomic_exchange(&is_resting, false)));
     if (copy->is_unattended) {
         arm_one(copy);
     }
@@ -165,69 +167,101 @@ int nxr_device_copy_begin(struct nxr_device_copy *copy)
 void nxr_device_copy_cancel(const void *owner)
 {
     pthread_mutex_lock(&device_copy_lock);
-    for (struct nxr_device_copy *copy = copies; copy != NULL; copy = copy->next) {
-        if (copy->owner == owner && engine_of(copy)->copy_cancel != NULL) {
-            engine_of(copy)->copy_cancel(copy);
+    for (size_t i = 0; i < N_LISTS; i++) {
+        for (struct nxr_device_copy *copy = copy_lists[i]->first; copy != NULL; copy = copy->next) {
+            if (copy->owner == owner && copy->engine->copy_cancel != NULL) {
+                copy->engine->copy_cancel(copy);
+            }
         }
     }
     pthread_mutex_unlock(&device_copy_lock);
 }
 
-/* Remove a copy that has ended from the list. Caller holds the lock. */
-static void take_out(struct nxr_device_copy **link)
+/* Remove a copy that has ended from its list. Caller holds the lock. */
+static void take_out(struct copy_list *list, struct nxr_device_copy **link)
 {
     struct nxr_device_copy *copy = *link;
 
     *link = copy->next;
-    if (copies_end == &copy->next) {
-        copies_end = link;
+    if (list->end == &copy->next) {
+        list->end = link;
     }
     if (copy->is_armed) {
         atomic_fetch_sub(&n_armed, 1);
     }
-    n_of_storage -= engine_of(copy)->is_storage;
-    atomic_fetch_sub(&nxr_n_at_storage, engine_of(copy)->copy_sleep != NULL);
+    if (copy->engine->copy_sleep != NULL) {
+        atomic_fetch_sub(&nxr_n_at_storage, 1);
+    }
     atomic_fetch_sub(&n_copies, 1);
     atomic_fetch_sub(&nxr_n_at_devices, 1);
     atomic_fetch_sub(&nxr_n_started, 1);
 }
 
+/* Query the oldest copies of a list, and move those that have ended. Caller holds the lock. */
+static void take_ended(struct copy_list *list, size_t most, struct copy_list *over)
+{
+    struct nxr_device_copy **link = &list->first;
+
+    for (size_t asked = 0; *link != NULL && asked < most; asked++) {
+        struct nxr_device_copy *copy = *link;
+        int status = copy->engine->copy_test(copy);
+
+        if (status == NIXL_INPROGRESS) {
+            link = &copy->next;
+            continue;
+        }
+        take_out(list, link);
+        copy->status = status;
+        copy_append(over, copy);
+    }
+}
+
+/* Caller holds the lock. */
+static void take_ended_of_storage(struct copy_list *over)
+{
+    uint32_t n_ends;
+
+    nxr_memory_poll_storage();
+    n_ends = atomic_load(&n_storage_ends);
+    if (n_ends != n_ends_queried) {
+        n_ends_queried = n_ends;
+        take_ended(&of_storage, SIZE_MAX, over);
+    }
+}
+
 int nxr_device_progress(void)
 {
-    struct nxr_device_copy **link = &copies, *over = NULL, **over_end = &over;
+    struct copy_list over = {.end = &over.first};
     int n_over = 0;
 
     if (atomic_load_explicit(&n_copies, memory_order_acquire) == 0 ||
         pthread_mutex_trylock(&device_copy_lock) != 0) {
         return 0;
     }
-    poll_storage();
-    for (int asked = 0; *link != NULL && (asked < MAX_QUESTIONS || n_of_storage > 0);) {
-        struct nxr_device_copy *copy = *link;
-        int status = NIXL_INPROGRESS;
-
-        if (engine_of(copy)->is_storage || asked++ < MAX_QUESTIONS) {
-            status = engine_of(copy)->copy_test(copy);
-        }
-        if (status == NIXL_INPROGRESS) {
-            link = &copy->next;
-            continue;
-        }
-        take_out(link);
-        copy->status = status;
-        copy->next = NULL;
-        *over_end = copy;
-        over_end = &copy->next;
-        n_over++;
+    take_ended(&of_devices, MAX_QUESTIONS, &over);
+    if (of_storage.first != NULL) {
+        take_ended_of_storage(&over);
     }
     pthread_mutex_unlock(&device_copy_lock);
-    while (over != NULL) {
-        struct nxr_device_copy *copy = over;
+    while (over.first != NULL) {
+        struct nxr_device_copy *copy = over.first;
 
-        over = copy->next; /* `ended` may free the copy */
+        over.first = copy->next; /* `ended` may free the copy */
         copy->ended(copy, copy->status);
+        n_over++;
     }
     return n_over;
+}
+
+/* Caller holds the lock. */
+static void arm_list(struct copy_list *list, int64_t until)
+{
+    for (struct nxr_device_copy *copy = list->first; copy != NULL; copy = copy->next) {
+        if (!copy->is_armed && copy->began_ns <= until &&
+            (copy->engine->copy_sleep == NULL || atomic_load(&nxr_n_look_at_storage) == 0)) {
+            arm_one(copy);
+        }
+    }
 }
 
 /*
@@ -240,11 +274,8 @@ static void device_copy_arm(int64_t until)
         return;
     }
     pthread_mutex_lock(&device_copy_lock);
-    for (struct nxr_device_copy *copy = copies; copy != NULL; copy = copy->next) {
-        if (!copy->is_armed && copy->began_ns <= until &&
-            (engine_of(copy)->copy_sleep == NULL || atomic_load(&nxr_n_look_at_storage) == 0)) {
-            arm_one(copy);
-        }
+    for (size_t i = 0; i < N_LISTS; i++) {
+        arm_list(copy_lists[i], until);
     }
     pthread_mutex_unlock(&device_copy_lock);
 }
@@ -281,8 +312,14 @@ int64_t nxr_device_tick(int64_t now)
     return now + pause_ns;
 }
 
+void nxr_device_tell_end(void)
+{
+    atomic_fetch_add(&n_storage_ends, 1);
+}
+
 void nxr_device_ended(void)
 {
+    nxr_device_tell_end(); /* or one that was armed behind its end would not be queried */
     nxr_service_kick();
     nxr_wake_self();
 }

@@ -74,6 +74,20 @@ void nxr_memory_why(struct nxr_storage_why *why)
     }
 }
 
+void nxr_memory_poll_storage(void)
+{
+    void (*polled)(void) = NULL; /* kinds may share one */
+
+    for (size_t i = 0; i < n_memory_kinds; i++) {
+        void (*poll)(void) = memory_kinds[i]->is_storage ? memory_kinds[i]->copy_poll : NULL;
+
+        if (poll != NULL && poll != polled) {
+            poll();
+            polled = poll;
+        }
+    }
+}
+
 const struct nxr_memory_kind *nxr_memory_stream_kind(void)
 {
     for (size_t i = 0; i < n_memory_kinds; i++) {

@@ -153,7 +153,10 @@ struct nxr_memory_kind {
      */
     int (*copy_start)(struct nxr_device_copy *copy);
 
-    /* NIXL_INPROGRESS; or NIXL_OK or a failure once, at the end. One thread at a time. */
+    /*
+     * NIXL_INPROGRESS; or NIXL_OK or a failure once, at the end. One thread at a time. Of storage:
+     * only called after nxr_device_tell_end().
+     */
     int (*copy_test)(struct nxr_device_copy *copy);
 
     /* Of storage: begin what waits since nxr_device_gathers(); NULL: nothing does. */
@@ -249,6 +252,12 @@ const struct nxr_memory_kind *nxr_memory_kind(enum nixl_mem_kind kind);
 
 /* The last failure of storage of this process, or error 0. Any thread. */
 void nxr_memory_why(struct nxr_storage_why *why);
+
+/* Let the kinds of storage find out what has ended. One thread at a time. */
+void nxr_memory_poll_storage(void);
+
+/* For kinds of storage: a copy has ended, so that copy_test() says so. Any thread. */
+void nxr_device_tell_end(void);
 
 /* The kind to which streams of the user's belong; NULL before nixl_init() only. */
 const struct nxr_memory_kind *nxr_memory_stream_kind(void);

@@ -34,6 +34,12 @@
 #define REAP_AT_ONCE  64
 #define MOST_GATHERED 16 /* requests that wait for more */
 
+/*
+ * A thread that keeps some requests under way replaces those that have ended one by one: as many
+ * submissions as it has ended in its last poll() follow each other, and are handed over together.
+ */
+static __thread unsigned n_replaced;
+
 /* Headers of older kernels lack them. */
 #define OP_FUTEX_WAIT    51
 #define FUTEX_OF_32_BITS 2 /* and not private to the process */
@@ -119,6 +125,9 @@ static void uring_push(bool has_more)
 
 static void uring_submit(struct nxr_storage_io *list, bool has_more)
 {
+    if (n_replaced > 0) {
+        has_more |= --n_replaced > 0;
+    }
     pthread_mutex_lock(&uring.lock);
     *uring.end = list;
     while (*uring.end != NULL) {
@@ -182,6 +191,7 @@ static int uring_poll(void)
         io = next;
         n_ended++;
     }
+    n_replaced = (unsigned)n_ended;
     return n_ended;
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A file that is read and written with some requests under way, each of which starts the next one
- * when it ends. State: the path of a
- * file that is to be removed.
+ * when it ends. State: the path of a file that is to be removed.
  */
 #include "config.h"
 

@@ -248,6 +248,67 @@ static void woken(void)
     mpt_barrier();
 }
 
+enum { N_UNPOLLED = 16 };
+
+/* Returns how many will report their end. */
+static int begin_unpolled(struct nixl_cq *cq, int n)
+{
+    struct nixl_op op = NIXL_OP_INIT;
+    int n_begun = 0;
+
+    memset(in, 0, N_UNPOLLED * BLOCK);
+    op.cq = cq;
+    for (int i = 0; i < n; i++) {
+        int status =
+            nixl_get_x(rank, region, (uint64_t)i * BLOCK, in + (size_t)i * BLOCK, BLOCK, &op, NULL);
+
+        MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
+        n_begun += status == NIXL_INPROGRESS;
+    }
+    return n_begun;
+}
+
+/* The bytes are there, without a call of this thread. */
+static void see_unpolled(int n)
+{
+    const volatile unsigned char *bytes = in;
+    int64_t deadline = mpt_now_ns() + MPT_PATIENCE;
+
+    for (size_t i = 0; i < (size_t)n * BLOCK; i += BLOCK - 1) {
+        while (bytes[i] == 0) {
+            MPT_TRUE(mpt_now_ns() < deadline);
+        }
+    }
+}
+
+/*
+ * A thread that has seen the end of many requests at once, and has begun fewer, which may wait for
+ * more, then computes: they are begun all the same.
+ */
+static void unpolled(void)
+{
+    struct nixl_cq_entry entries[N_UNPOLLED];
+    struct nixl_cq *cq;
+
+    memset(out, 7, N_UNPOLLED * BLOCK);
+    MPT_OK(nixl_put(rank, region, 0, out, N_UNPOLLED * BLOCK));
+    MPT_OK(nixl_cq_open(NULL, &cq));
+    for (int round = 0; round < 20; round++) {
+        bool is_polled = round % 2 == 0;
+        int n = is_polled ? N_UNPOLLED : N_UNPOLLED / 2;
+        int n_left = begin_unpolled(cq, n);
+
+        if (!is_polled) {
+            see_unpolled(n);
+        }
+        for (size_t n_ended = 0; n_left > 0; n_left -= (int)n_ended) {
+            MPT_OK(nixl_cq_wait(cq, entries, N_UNPOLLED, MPT_PATIENCE, &n_ended));
+        }
+    }
+    MPT_OK(nixl_cq_close(cq));
+    mpt_barrier();
+}
+
 /* Between the file and memory of a GPU. */
 static void device(enum nixl_mem_kind kind)
 {
@@ -436,6 +497,7 @@ int main(int argc, char **argv)
         prepared();
         many();
         woken();
+        unpolled();
         refused();
     }
     mpt_barrier();

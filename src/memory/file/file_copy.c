@@ -114,8 +114,11 @@ static void file_move_ended(struct nxr_storage_move *move, int error)
     }
     if (left == (ARMED | 1)) {
         nxr_device_ended();
-    } else if (left == 1 && must_wake) {
-        nxr_wake_self();
+    } else if (left == 1) {
+        nxr_device_tell_end();
+        if (must_wake) {
+            nxr_wake_self();
+        }
     }
 }
 

@@ -38,12 +38,16 @@ static struct object_copy *object_copy_new(struct nxr_object_set *set)
 void nxr_object_copy_leave(struct object_copy *copy, int status)
 {
     int none = NIXL_OK;
+    uint32_t left;
 
     if (status != NIXL_OK) {
         atomic_compare_exchange_strong(&copy->status, &none, status);
     }
-    if (atomic_fetch_sub(&copy->left, 1) == (OBJECT_ARMED | 1)) {
+    left = atomic_fetch_sub(&copy->left, 1);
+    if (left == (OBJECT_ARMED | 1)) {
         nxr_device_ended();
+    } else if (left == 1) {
+        nxr_device_tell_end();
     }
 }
 

@@ -79,6 +79,8 @@ static int start_in_cuda(struct nxr_device_copy *copy)
     if (status == NIXL_E_UNSUPPORTED) {
         copy->dst = dst;
         copy->src = src;
+    } else {
+        copy->engine = &nxr_memory_cuda;
     }
     return status;
 }
