@@ -13,7 +13,7 @@
 #include "transports/transport.h"
 
 #define NXR_WIRE_MAGIC   0x5752584eu /* "NXRW" */
-#define NXR_WIRE_VERSION 17u
+#define NXR_WIRE_VERSION 18u
 #define NXR_WIRE_MAX_FDS 3
 #define NXR_WIRE_REMOTE  (-1) /* in place of a number of descriptors: it came over a network */
 
@@ -107,6 +107,8 @@ struct nxr_wire_death {
 struct nxr_wire_bounce {
     struct nxr_wire_header header;
     uint64_t nbytes; /* of the buffer behind the descriptor */
+    uint32_t n_chunks;
+    uint32_t unused;
 };
 
 struct nxr_wire_leaving {

@@ -19,6 +19,7 @@
 
 #include <stdlib.h>
 
+#define MAX_NBYTES    (UINT64_C(1) << 30)
 #define LINGER_NS     (200 * NXR_US) /* how long to poll for the next chunk before sleeping again */
 #define END_NS        (10 * NXR_S)   /* how long the last finalize waits for copies */
 #define MAX_LINGER_NS (2 * NXR_MS)   /* ... and before serving connections */
@@ -50,9 +51,10 @@ struct served_buffer {
     struct nxr_peer *peer;
     struct nxr_bounce_buffer *buffer; /* the head of `memory` */
     struct staging_memory memory;
-    unsigned next;             /* chunk that the peer probably posts next */
-    _Atomic uint32_t n_copies; /* copies of device memory under way */
-    struct served_copy copies[NXR_STAGING_SLOTS];
+    unsigned n_chunks;
+    unsigned next;               /* chunk that the peer probably posts next */
+    _Atomic uint32_t n_copies;   /* copies of device memory under way */
+    struct served_copy copies[]; /* n_chunks */
 };
 
 static struct nxr_list bounce_server_served = {&bounce_server_served, &bounce_server_served};
@@ -64,11 +66,15 @@ static void bounce_server_take_offer(const struct nxr_control_source *source,
                                      const union nxr_wire_message *message)
 {
     uint64_t nbytes = message->bounce.nbytes;
-    struct served_buffer *offered = calloc(1, sizeof(*offered));
+    uint32_t n_chunks = message->bounce.n_chunks;
+    bool is_sound = n_chunks > 0 && n_chunks <= NXR_BOUNCE_STORAGE_CHUNKS &&
+                    nbytes > NXR_BOUNCE_HEAD_NBYTES && nbytes <= MAX_NBYTES;
+    struct served_buffer *offered =
+        is_sound ? calloc(1, sizeof(*offered) + n_chunks * sizeof(offered->copies[0])) : NULL;
     size_t mapped_nbytes;
     void *addr;
 
-    if (offered == NULL || nbytes <= NXR_BOUNCE_HEAD_NBYTES || nbytes > (1ull << 30) ||
+    if (offered == NULL ||
         nxr_memory_host_map(source->fds[0], nbytes, false, &addr, &mapped_nbytes) != NIXL_OK) {
         nxr_warn(HOST, "cannot use the bounce buffer that %s offers", nxr_peer_name(source->peer));
         free(offered);
@@ -77,7 +83,8 @@ static void bounce_server_take_offer(const struct nxr_control_source *source,
     offered->peer = source->peer;
     offered->buffer = addr;
     nxr_staging_adopt(&offered->memory, addr, mapped_nbytes, NXR_BOUNCE_HEAD_NBYTES,
-                      (nbytes - NXR_BOUNCE_HEAD_NBYTES) / NXR_STAGING_SLOTS);
+                      (nbytes - NXR_BOUNCE_HEAD_NBYTES) / n_chunks);
+    offered->n_chunks = n_chunks;
     nxr_list_append(&bounce_server_served, &offered->link);
 }
 
@@ -240,16 +247,19 @@ static bool serve_if_posted(struct served_buffer *served_by, unsigned index)
 static bool serve_buffer(struct served_buffer *served_by)
 {
     unsigned first = served_by->next;
+    struct nxr_device_gather gather; /* what is posted together begins together */
     bool has_served = false;
 
-    for (unsigned i = 0; i < NXR_STAGING_SLOTS; i++) {
-        unsigned index = (first + i) % NXR_STAGING_SLOTS;
+    nxr_device_gather_begin(&gather);
+    for (unsigned i = 0; i < served_by->n_chunks; i++) {
+        unsigned index = (first + i) % served_by->n_chunks;
 
         if (serve_if_posted(served_by, index)) {
-            served_by->next = (index + 1) % NXR_STAGING_SLOTS;
+            served_by->next = (index + 1) % served_by->n_chunks;
             has_served = true;
         }
     }
+    nxr_device_gather_end(&gather);
     return has_served;
 }
 

@@ -18,7 +18,7 @@
 
 struct nxr_peer;
 
-/* The most bytes of a piece, and how many pieces are under way in a pipeline, at most. */
+/* The most bytes of a piece through a window, and how many of a window are under way, at most. */
 #define NXR_STAGING_NBYTES ((size_t)512 << 10)
 #define NXR_STAGING_SLOTS  8
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The layout of a bounce buffer: staging memory that two processes of a host map, the path to
- * registered memory of the other if the kernel forbids process_vm calls. The initiator creates it
- * at first use, a sealed memfd with a few chunks, one buffer for each (initiator, owner) pair. The
+ * registered memory of the other if the kernel forbids process_vm calls, and to storage. The
+ * initiator creates it at first use, a sealed memfd with some chunks: for each (initiator, owner)
+ * pair one buffer for memory and one for storage, whose devices want many requests at once. The
  * owner's service thread copies between the chunks and its region, so the owner's user threads are
  * free to compute. Each chunk by itself goes through
  *     FREE -> POSTED (initiator: a put's bytes are in it, or a get's are wanted) -> SERVING (owner)
@@ -34,9 +35,12 @@ struct nxr_bounce_chunk {
     _Atomic uint32_t must_stop; /* 1: the initiator has given it up while it is served; 2: seen */
 };
 
+#define NXR_BOUNCE_MEMORY_CHUNKS  8
+#define NXR_BOUNCE_STORAGE_CHUNKS 32 /* the most */
+
 struct nxr_bounce_buffer {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t owner_sleeps;
-    struct nxr_bounce_chunk chunks[NXR_STAGING_SLOTS];
+    struct nxr_bounce_chunk chunks[NXR_BOUNCE_STORAGE_CHUNKS]; /* as many as were offered */
 };
 
 /* The data of the chunks lies behind the descriptors, page aligned. */

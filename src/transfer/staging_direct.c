@@ -15,9 +15,8 @@
 #include "net/clients.h"
 #include "transfer/window.h"
 
-static int direct_open(struct pipeline *pipeline, const struct nxr_segment *segment)
+static int direct_open(struct pipeline *pipeline)
 {
-    (void)segment;
     return nxr_staging_map(&pipeline->memory);
 }
 
@@ -163,6 +162,7 @@ static bool direct_take_back(struct staging_slot *slot, bool is_gone)
 }
 
 const struct staging_end nxr_staging_direct = {
+    .n_slots = NXR_STAGING_SLOTS,
     .open = direct_open,
     .aim = direct_aim,
     .move = direct_move,

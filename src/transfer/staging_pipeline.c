@@ -157,7 +157,7 @@ static int pipeline_try_drive(struct pipeline *pipeline)
                : 0;
 }
 
-static void pipeline_init(struct pipeline *pipeline, struct nxr_peer *peer,
+static bool pipeline_init(struct pipeline *pipeline, struct nxr_peer *peer,
                           const struct staging_end *end)
 {
     pipeline->peer = peer;
@@ -165,9 +165,46 @@ static void pipeline_init(struct pipeline *pipeline, struct nxr_peer *peer,
     pipeline->piece_nbytes = NXR_STAGING_NBYTES;
     pthread_mutex_init(&pipeline->lock, NULL);
     nxr_list_init(&pipeline->jobs);
-    for (unsigned i = 0; i < NXR_STAGING_SLOTS; i++) {
+    pipeline->slots = calloc(end->n_slots, sizeof(pipeline->slots[0]));
+    for (unsigned i = 0; pipeline->slots != NULL && i < end->n_slots; i++) {
         pipeline->slots[i].pipeline = pipeline;
     }
+    return pipeline->slots != NULL;
+}
+
+static void pipeline_destroy(struct pipeline *pipeline)
+{
+    nxr_staging_unmap(&pipeline->memory);
+    free(pipeline->slots);
+    pthread_mutex_destroy(&pipeline->lock);
+}
+
+static void staging_free(struct nxr_staging *staging)
+{
+    for (int i = 0; i < N_PIPELINES; i++) {
+        pipeline_destroy(&staging->pipelines[i]);
+    }
+    free(staging);
+}
+
+static struct nxr_staging *staging_new(struct nxr_peer *peer)
+{
+    static const struct staging_end *const ends[N_PIPELINES] = {
+        [BY_TRANSPORT] = &nxr_staging_direct,
+        [BY_SHARED_MEMORY] = &nxr_staging_shared,
+        [BY_SHARED_TO_STORAGE] = &nxr_staging_storage,
+    };
+    struct nxr_staging *staging = calloc(1, sizeof(*staging));
+    bool is_made = staging != NULL;
+
+    for (int i = 0; staging != NULL && i < N_PIPELINES; i++) {
+        is_made &= pipeline_init(&staging->pipelines[i], peer, ends[i]);
+    }
+    if (staging != NULL && !is_made) {
+        staging_free(staging);
+        staging = NULL;
+    }
+    return staging;
 }
 
 /* The pipelines to a peer; NULL: there are none yet. */
@@ -190,10 +227,8 @@ static struct nxr_staging *staging_make(struct nxr_peer *peer)
     pthread_mutex_lock(&pipelines_lock);
     staging = atomic_load(&of->pipelines);
     if (staging == NULL) {
-        staging = calloc(1, sizeof(*staging));
+        staging = staging_new(peer);
         if (staging != NULL) {
-            pipeline_init(&staging->direct, peer, &nxr_staging_direct);
-            pipeline_init(&staging->shared, peer, &nxr_staging_shared);
             atomic_store(&staging->next, atomic_load(&stagings));
             atomic_store_explicit(&stagings, staging, memory_order_release);
             atomic_store_explicit(&of->pipelines, staging, memory_order_release);
@@ -210,8 +245,9 @@ static int pipelines_call(int (*fn)(struct pipeline *pipeline))
     int n_moved = 0;
 
     for (; staging != NULL; staging = atomic_load_explicit(&staging->next, memory_order_acquire)) {
-        n_moved += fn(&staging->direct);
-        n_moved += fn(&staging->shared);
+        for (int i = 0; i < N_PIPELINES; i++) {
+            n_moved += fn(&staging->pipelines[i]);
+        }
     }
     return n_moved;
 }
@@ -227,17 +263,18 @@ void nxr_staging_look_again(struct pipeline *pipeline)
 bool nxr_staging_answered(struct nxr_peer *peer, uint32_t index, int status)
 {
     struct nxr_staging *staging = staging_of(peer);
+    struct pipeline *pipeline = staging != NULL ? &staging->pipelines[BY_TRANSPORT] : NULL;
     struct staging_slot *slot;
 
-    if (staging == NULL || index >= NXR_STAGING_SLOTS) {
+    if (pipeline == NULL || index >= pipeline->end->n_slots) {
         return false;
     }
-    slot = &staging->direct.slots[index];
+    slot = &pipeline->slots[index];
     if (!atomic_exchange(&slot->is_asked, false)) {
         return false;
     }
     atomic_store_explicit(&slot->status, status, memory_order_release);
-    nxr_staging_look_again(&staging->direct);
+    nxr_staging_look_again(pipeline);
     return true;
 }
 
@@ -246,7 +283,7 @@ static void staging_peer_lost(struct nxr_peer *peer)
     struct nxr_staging *staging = staging_of(peer);
 
     if (staging != NULL) {
-        nxr_staging_look_again(&staging->direct);
+        nxr_staging_look_again(&staging->pipelines[BY_TRANSPORT]);
     }
 }
 
@@ -269,6 +306,14 @@ static void staging_run(void)
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
+/* Which pipeline has operations on that segment? */
+static int staging_way(const struct nxr_segment *segment)
+{
+    return segment->method != NXR_METHOD_BOUNCE ? BY_TRANSPORT
+           : nxr_segment_is_storage(segment)    ? BY_SHARED_TO_STORAGE
+                                                : BY_SHARED_MEMORY;
+}
+
 int nxr_staging_start(struct nxr_op *op)
 {
     struct nxr_staging *staging = staging_make(op->segment->peer);
@@ -278,7 +323,7 @@ int nxr_staging_start(struct nxr_op *op)
     if (job == NULL) {
         return NIXL_E_NO_MEMORY;
     }
-    pipeline = op->segment->method == NXR_METHOD_BOUNCE ? &staging->shared : &staging->direct;
+    pipeline = &staging->pipelines[staging_way(op->segment)];
     job->op = op;
     job->range = nxr_range_find(op->local);
     job->issued = job->next_at = op->nbytes_done; /* the copy thread has begun it */
@@ -329,12 +374,13 @@ static int pipeline_cancel(struct pipeline *pipeline, struct nxr_op *op)
 int nxr_staging_cancel(struct nxr_op *op)
 {
     struct nxr_staging *staging = staging_of(op->segment->peer);
+    int status = NIXL_INPROGRESS;
 
     /* The segment's method may have changed since the start. */
-    return staging == NULL ? NIXL_INPROGRESS
-           : pipeline_cancel(&staging->direct, op) == NIXL_OK
-               ? NIXL_OK
-               : pipeline_cancel(&staging->shared, op);
+    for (int i = 0; staging != NULL && status != NIXL_OK && i < N_PIPELINES; i++) {
+        status = pipeline_cancel(&staging->pipelines[i], op);
+    }
+    return status;
 }
 
 /* ---- driving and the end --------------------------------------------------------------------- */
@@ -374,19 +420,6 @@ static int pipeline_close(struct pipeline *pipeline)
     return pipeline_try_drive(pipeline);
 }
 
-static void pipeline_destroy(struct pipeline *pipeline)
-{
-    nxr_staging_unmap(&pipeline->memory);
-    pthread_mutex_destroy(&pipeline->lock);
-}
-
-static void staging_free(struct nxr_staging *staging)
-{
-    pipeline_destroy(&staging->direct);
-    pipeline_destroy(&staging->shared);
-    free(staging);
-}
-
 /* The last finalize: cancel what is left, wait for copies of device memory, and unmap. */
 static void staging_stop(void)
 {
@@ -412,9 +445,12 @@ static void staging_stop(void)
 static bool staging_peer_is_used(struct nxr_peer *peer)
 {
     struct nxr_staging *staging = staging_of(peer);
+    bool is_used = false;
 
-    return staging != NULL &&
-           (atomic_load(&staging->direct.n_jobs) != 0 || atomic_load(&staging->shared.n_jobs) != 0);
+    for (int i = 0; staging != NULL && i < N_PIPELINES; i++) {
+        is_used |= atomic_load(&staging->pipelines[i].n_jobs) != 0;
+    }
+    return is_used;
 }
 
 /* Other threads may still look at the pipelines, until the peer itself is freed. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of staging share. A peer has two pipelines, one for each kind of end, created at
- * first use: slots through which the pieces of its operations go, in the order in which the
+ * What the files of staging share. A peer has a pipeline for each kind of end, created at first
+ * use: slots through which the pieces of its operations go, in the order in which the
  * operations started. A piece takes up to three steps, a put in this order and a get in the
  * reverse order:
  *     COPY  between local memory and the slot
@@ -63,12 +63,11 @@ struct staging_slot {
 struct staging_end {
     bool is_polled;  /* only look() finds answers: progress drives the pipeline while it has jobs */
     bool takes_host; /* local host memory goes through the slots, too */
+    unsigned n_slots;
 
     /*
-     * Provide memory for the slots, and set piece_nbytes if it is not NXR_STAGING_NBYTES. The first
-     * operation is one on that segment.
-     */
-    int (*open)(struct pipeline *pipeline, const struct nxr_segment *segment);
+     * Provide memory for the slots, and set piece_nbytes if it is not NXR_STAGING_NBYTES. */
+    int (*open)(struct pipeline *pipeline);
 
     /*
      * A piece is about to begin: set is_asked_for. NIXL_OK; NIXL_INPROGRESS: not yet, a later round
@@ -114,18 +113,21 @@ struct pipeline {
     bool has_asked;      /* shared: in this round, so the owner may have to be told */
     struct nixl_region *window_region;
     struct nxr_region_segment *window;
-    struct staging_slot slots[NXR_STAGING_SLOTS];
+    struct staging_slot *slots; /* end->n_slots */
 };
+
+/* By the segment's transport, with windows; and by memory that the owner maps, too. */
+enum { BY_TRANSPORT, BY_SHARED_MEMORY, BY_SHARED_TO_STORAGE, N_PIPELINES };
 
 /* The pipelines to a peer: peer->staging. */
 struct nxr_staging {
     struct nxr_staging *_Atomic next; /* in the list of all; stays when it is taken out */
-    struct pipeline direct;           /* by the segment's transport, with windows */
-    struct pipeline shared;           /* by memory that the owner maps, too */
+    struct pipeline pipelines[N_PIPELINES];
 };
 
-extern const struct staging_end nxr_staging_direct; /* staging_direct.c */
-extern const struct staging_end nxr_staging_shared; /* staging_shared.c */
+extern const struct staging_end nxr_staging_direct;  /* staging_direct.c */
+extern const struct staging_end nxr_staging_shared;  /* staging_shared.c */
+extern const struct staging_end nxr_staging_storage; /* the same */
 
 static inline unsigned staging_index(const struct staging_slot *slot)
 {

@@ -18,6 +18,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/*
+ * Chunks for storage are larger: each of them is a request to a device, which takes longer than a
+ * copy.
+ */
 #define STORAGE_FACTOR 8
 
 static struct nxr_bounce_buffer *buffer_of(const struct pipeline *pipeline)
@@ -30,30 +34,18 @@ static struct nxr_bounce_chunk *chunk_of(const struct staging_slot *slot)
     return &buffer_of(slot->pipeline)->chunks[staging_index(slot)];
 }
 
-/*
- * How large a chunk is. Those for storage are larger: each of them is a request to a device, which
- * takes longer than a copy.
- */
-static size_t buffer_chunk_nbytes(const struct nxr_segment *segment)
+/* Create a buffer of that many bytes, about, and offer it to the owner. */
+static int buffer_make(struct pipeline *pipeline, size_t wanted_nbytes)
 {
-    const struct nxr_memory_kind *kind = nxr_memory_kind((enum nixl_mem_kind)segment->key.kind);
-    bool is_storage = kind != NULL && kind->is_storage;
-    size_t nbytes = nxr_env.bounce_bytes * (is_storage ? STORAGE_FACTOR : 1);
-
-    return nbytes / NXR_STAGING_SLOTS / 4096 * 4096;
-}
-
-/* Create a buffer and offer it to the owner. */
-static int buffer_open(struct pipeline *pipeline, const struct nxr_segment *segment)
-{
-    size_t chunk_nbytes = buffer_chunk_nbytes(segment);
+    unsigned n_chunks = pipeline->end->n_slots;
+    size_t chunk_nbytes = wanted_nbytes / n_chunks / 4096 * 4096;
     union nxr_wire_message message;
     void *addr = MAP_FAILED;
     size_t nbytes;
     int fd, status;
 
     chunk_nbytes = chunk_nbytes > 0 ? chunk_nbytes : 4096;
-    nbytes = NXR_BOUNCE_HEAD_NBYTES + NXR_STAGING_SLOTS * chunk_nbytes;
+    nbytes = NXR_BOUNCE_HEAD_NBYTES + n_chunks * chunk_nbytes;
     fd = memfd_create("nixlrun-bounce", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd >= 0 && nxr_file_resize(fd, nbytes) == 0 &&
         fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) == 0) {
@@ -72,6 +64,7 @@ static int buffer_open(struct pipeline *pipeline, const struct nxr_segment *segm
     atomic_store(&buffer_of(pipeline)->owner_sleeps, 1);
     nxr_wire_init(&message, NXR_WIRE_BOUNCE);
     message.bounce.nbytes = nbytes;
+    message.bounce.n_chunks = n_chunks;
     pthread_mutex_lock(&nxr_job.lock);
     status = nxr_conn_send_fd(pipeline->peer, &message, fd);
     pthread_mutex_unlock(&nxr_job.lock);
@@ -79,6 +72,16 @@ static int buffer_open(struct pipeline *pipeline, const struct nxr_segment *segm
         nxr_staging_unmap(&pipeline->memory);
     }
     return status;
+}
+
+static int buffer_open(struct pipeline *pipeline)
+{
+    return buffer_make(pipeline, nxr_env.bounce_bytes);
+}
+
+static int buffer_open_for_storage(struct pipeline *pipeline)
+{
+    return buffer_make(pipeline, nxr_env.bounce_bytes * STORAGE_FACTOR);
 }
 
 static int buffer_aim(struct staging_slot *slot, const struct nxr_op *op, size_t nbytes)
@@ -157,7 +160,20 @@ static void buffer_tell_owner(struct pipeline *pipeline)
 const struct staging_end nxr_staging_shared = {
     .is_polled = true,
     .takes_host = true,
+    .n_slots = NXR_BOUNCE_MEMORY_CHUNKS,
     .open = buffer_open,
+    .aim = buffer_aim,
+    .ask = buffer_ask,
+    .look = buffer_look,
+    .take_back = buffer_take_back,
+    .round_ended = buffer_tell_owner,
+};
+
+const struct staging_end nxr_staging_storage = {
+    .is_polled = true,
+    .takes_host = true,
+    .n_slots = NXR_BOUNCE_STORAGE_CHUNKS,
+    .open = buffer_open_for_storage,
     .aim = buffer_aim,
     .ask = buffer_ask,
     .look = buffer_look,

@@ -122,8 +122,7 @@ static struct staging_job *pipeline_next_job(struct pipeline *pipeline)
 static int staging_need_memory(struct pipeline *pipeline, const struct staging_job *job)
 {
     const struct nxr_range *device = job->range;
-    int status =
-        pipeline->memory.addr == NULL ? pipeline->end->open(pipeline, job->op->segment) : NIXL_OK;
+    int status = pipeline->memory.addr == NULL ? pipeline->end->open(pipeline) : NIXL_OK;
 
     if (status == NIXL_OK && device != NULL) {
         nxr_staging_pin(&pipeline->memory, device);
@@ -180,7 +179,7 @@ static int slot_fill(struct staging_slot *slot, struct staging_job *job)
     slot->is_stopping = false;
     slot->is_taken_back = false;
     staging_job_advance(job, nbytes, nbytes == rest.nbytes);
-    pipeline->first = (staging_index(slot) + 1) % NXR_STAGING_SLOTS;
+    pipeline->first = (staging_index(slot) + 1) % pipeline->end->n_slots;
     return NIXL_OK;
 }
 
@@ -308,12 +307,16 @@ static bool slot_advance(struct staging_slot *slot)
 
 int nxr_staging_advance(struct pipeline *pipeline)
 {
-    unsigned first = pipeline->first;
+    unsigned first = pipeline->first, n_slots = pipeline->end->n_slots;
     int n_moved = 0;
 
     pipeline->is_starved = false;
-    for (unsigned i = 0; i < NXR_STAGING_SLOTS; i++) {
-        n_moved += slot_advance(&pipeline->slots[(first + i) % NXR_STAGING_SLOTS]);
+    for (unsigned i = 0; i < n_slots; i++) {
+        struct staging_slot *slot = &pipeline->slots[(first + i) % n_slots];
+
+        if (slot->job != NULL || !pipeline->is_starved) {
+            n_moved += slot_advance(slot);
+        }
     }
     if (pipeline->end->round_ended != NULL) {
         pipeline->end->round_ended(pipeline);

@@ -170,6 +170,7 @@ static void fill(union nxr_wire_message *message)
         break;
     case NXR_WIRE_BOUNCE:
         message->bounce.nbytes = 1 << 20;
+        message->bounce.n_chunks = 8;
         break;
     case NXR_WIRE_DEATH:
         message->death.dead = (struct nxr_identity){.job = self.job, .rank = 1};

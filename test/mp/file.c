@@ -420,14 +420,14 @@ static uint64_t n_staged(void)
     return n;
 }
 
-/* A file of a peer is written in pieces that are worth a request to a device. */
+/* A file of a peer is written in pieces that are worth a request to a device: 128 KiB. */
 static void staged(void)
 {
     uint64_t before = n_staged(), n;
 
     MPT_OK(nixl_put(next, region, 0, out, 2 << 20));
     n = n_staged() - before;
-    MPT_TRUE(next == rank ? n == 0 : n > 0 && n <= 8);
+    MPT_TRUE(next == rank ? n == 0 : n > 0 && n <= 16);
 }
 
 static void queried(const char *engine)

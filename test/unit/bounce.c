@@ -25,7 +25,7 @@
 
 enum {
     CHUNK_NBYTES = 4096,
-    BUFFER_NBYTES = NXR_BOUNCE_HEAD_NBYTES + NXR_STAGING_SLOTS * CHUNK_NBYTES
+    BUFFER_NBYTES = NXR_BOUNCE_HEAD_NBYTES + NXR_BOUNCE_MEMORY_CHUNKS * CHUNK_NBYTES
 };
 #define PATIENCE_NS (60 * NXR_S)
 
@@ -93,6 +93,7 @@ static struct nxr_bounce_buffer *offer_buffer(void)
     cr_assert(ne(ptr, addr, MAP_FAILED));
     nxr_wire_init(&message, NXR_WIRE_BOUNCE);
     message.bounce.nbytes = BUFFER_NBYTES;
+    message.bounce.n_chunks = NXR_BOUNCE_MEMORY_CHUNKS;
     pthread_mutex_lock(&nxr_job.lock);
     source.peer = nxr_job.peers[nxr_job.rank];
     nxr_control_take(&source, &message);
