@@ -200,6 +200,33 @@ static bool is_mappable(const struct nxr_segment *segment, int rank)
     return segment->key.kind == NIXL_MEM_CUDA && segment->method == NXR_METHOD_DEVICE;
 }
 
+/* Why it is not mappable: what it is. */
+static const char *what_hinders_map(const struct nxr_segment *segment)
+{
+    if ((segment->key.marks & NXR_KEY_EXTENTS) != 0) {
+        return "made of extents";
+    }
+    if (segment->key.kind == NIXL_MEM_FILE) {
+        return "a file";
+    }
+    if (segment->key.kind == NIXL_MEM_OBJECT) {
+        return "made of objects or files";
+    }
+    if (nxr_peer_is_remote(segment->peer)) {
+        return "on another host";
+    }
+    switch (segment->key.kind) {
+    case NIXL_MEM_HOST:
+        return "registered memory";
+    case NIXL_MEM_CUDA:
+        return "CUDA memory that this process cannot open";
+    case NIXL_MEM_VULKAN:
+        return "Vulkan memory";
+    default:
+        return "of a kind of memory that this process does not know";
+    }
+}
+
 /* What forbids to map it. Only host memory is mapped for reading alone. */
 static uint32_t map_forbidden_by(const struct nxr_segment *segment)
 {
@@ -234,12 +261,7 @@ int nixl_region_map(int rank, struct nixl_region *region, void **addr_p)
         return nxr_fail(NIXL_E_UNSUPPORTED, "nixl_region_map", rank, segment->transport->name, 0,
                         "region '%s' of %s is %s: it cannot be mapped",
                         nxr_region_label(region->name), nxr_rank_name(rank),
-                        (segment->key.marks & NXR_KEY_EXTENTS) != 0 ? "made of extents"
-                        : nxr_peer_is_remote(segment->peer)         ? "on another host"
-                        : segment->key.kind == NIXL_MEM_HOST        ? "registered memory"
-                        : segment->key.kind == NIXL_MEM_VULKAN      ? "Vulkan memory"
-                        : segment->key.kind == NIXL_MEM_FILE        ? "a file"
-                                                                    : "not open to this process");
+                        what_hinders_map(segment));
     }
     if (!nxr_segment_allows(segment, map_forbidden_by(segment))) {
         return nxr_region_fail_access("nixl_region_map", region, segment,

@@ -303,6 +303,7 @@ static void cannot(void)
     MPT_STATUS(nixl_atomic(next, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, &word),
                NIXL_E_UNSUPPORTED);
     MPT_STATUS(nixl_region_map(next, region, &addr), NIXL_E_UNSUPPORTED);
+    MPT_HAS("is made of objects or files");
     MPT_STATUS(nixl_put(next, region, (uint64_t)N_FILES * NBYTES - 1, out, 2), NIXL_E_RANGE);
     MPT_STATUS(nixl_object_delete(region, N_FILES, MPT_PATIENCE), NIXL_E_RANGE);
     mpt_barrier();

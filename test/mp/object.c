@@ -304,6 +304,7 @@ static void refused(void)
                NIXL_E_UNSUPPORTED);
     MPT_STATUS(nixl_signal_add(next, region, 0, 1), NIXL_E_UNSUPPORTED);
     MPT_STATUS(nixl_region_map(next, region, &addr), NIXL_E_UNSUPPORTED);
+    MPT_HAS("is made of objects or files");
     MPT_STATUS(nixl_put(next, region, (uint64_t)N_OBJECTS * NBYTES - 1, out, 2), NIXL_E_RANGE);
     MPT_OK(nixl_object_delete(region, 9, MPT_PATIENCE));
     mpt_barrier();
