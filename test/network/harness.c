@@ -7,8 +7,9 @@
 #include "config.h"
 
 #include "network_test.h"
+#include "util/env.h"
+#include "util/module.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -32,12 +33,12 @@ int nt_rank, nt_size;
 bool nt_is_dead[NT_MAX_PROCESSES];
 const struct nxr_network *nt_net;
 
-static const char *module_file, *module_name;
+static const char *module_folder, *module_name;
 static int sockets[NT_MAX_PROCESSES][NT_MAX_PROCESSES]; /* [mine][peer] */
 
-void nt_use(const char *file, const char *name, const char *provider, const char *devices)
+void nt_use(const char *folder, const char *name, const char *provider, const char *devices)
 {
-    module_file = file;
+    module_folder = folder;
     module_name = name;
     nt_provider = provider;
     nt_devices = devices;
@@ -122,20 +123,20 @@ static void get_handlers(struct sigaction *actions)
     }
 }
 
+/* As the library does, which undoes what a foreign library does to signals while it is loaded. */
 static void load(void)
 {
     struct sigaction before[N_CAUGHT], after[N_CAUGHT];
-    char symbol[64];
+    char symbol[64], why[256];
     void *module;
 
     get_handlers(before);
-    module = dlopen(module_file, RTLD_NOW | RTLD_LOCAL);
-    if (module == NULL) {
-        mpt_fail(__FILE__, __LINE__, "dlopen: %s", dlerror());
-    }
+    nxr_env.module_dir = module_folder;
     snprintf(symbol, sizeof(symbol), "nxr_network_%s", module_name);
-    nt_net = dlsym(module, symbol);
-    MPT_TRUE(nt_net != NULL);
+    nt_net = nxr_module_load(module_name, symbol, &module, why, sizeof(why));
+    if (nt_net == NULL) {
+        mpt_fail(__FILE__, __LINE__, "%s", why);
+    }
     MPT_EQ(nt_net->abi, NXR_NETWORK_ABI);
     MPT_TEXT(nt_net->name, module_name);
     get_handlers(after);

@@ -13,7 +13,7 @@ EXTRA_PROGRAMS += %D%/network_test
 	%D%/rma.c \
 	%D%/wait.c
 %C%_network_test_LDFLAGS = $(mp_link)
-%C%_network_test_LDADD = $(mp_libs)
+%C%_network_test_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 
 dist_check_SCRIPTS += %D%/test_ofi.sh %D%/test_ofi_rxm.sh %D%/test_tcp.sh %D%/test_ucx.sh %D%/test_ucx_tcp.sh
 EXTRA_DIST += %D%/module.sh

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * network_test NAME FILE [PROVIDER [DEVICES]]: hold the module NAME in FILE against the interface
+ * network_test NAME FOLDER [PROVIDER [DEVICES]]: hold the module NAME in FOLDER against the interface
  * of networks. NETWORK_TEST=WORDS runs only the cases whose text contains the words. Prints TAP.
  */
 #include "config.h"
@@ -29,7 +29,7 @@ int main(int argc, char **argv)
     int number = 0, n_failed = 0;
 
     if (argc < 3 || argc > 5) {
-        fprintf(stderr, "usage: %s NAME FILE [PROVIDER [DEVICES]]\n", argv[0]);
+        fprintf(stderr, "usage: %s NAME FOLDER [PROVIDER [DEVICES]]\n", argv[0]);
         return 2;
     }
     nt_use(argv[2], argv[1], argc > 3 ? argv[3] : "", argc > 4 ? argv[4] : "");

@@ -51,7 +51,7 @@ extern const struct nxr_network *nt_net;
 bool nt_run(const struct nt_case *test, char *why, size_t why_nbytes);
 
 /* Say what the module is, for every case that follows. */
-void nt_use(const char *file, const char *name, const char *provider, const char *devices);
+void nt_use(const char *folder, const char *name, const char *provider, const char *devices);
 
 /* All processes of the case meet; the module is driven meanwhile. */
 void nt_barrier(void);
