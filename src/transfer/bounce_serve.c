@@ -43,6 +43,7 @@ struct served_copy {
     struct nxr_bounce_chunk *chunk;
     struct nxr_inflight_slot *slot; /* in the own page, while the copy is under way */
     atomic_bool is_busy;
+    bool is_at_gpu; /* not at storage, which takes longer */
 };
 
 /* A buffer that a peer has offered. */
@@ -59,7 +60,9 @@ struct served_buffer {
 
 static struct nxr_list bounce_server_served = {&bounce_server_served, &bounce_server_served};
 static struct nxr_inflight_slot *bounce_server_guard; /* the service thread's, in the own page */
-static bool is_hot; /* chunks keep arriving: serve again at once */
+static bool is_hot;                /* chunks keep arriving: serve again at once */
+static atomic_bool has_ended;      /* a copy of device memory has, since the last look */
+static _Atomic uint32_t n_at_gpus; /* copies under way, of all buffers */
 
 /* A peer offers a buffer. */
 static void bounce_server_take_offer(const struct nxr_control_source *source,
@@ -124,9 +127,11 @@ static void bounce_server_copy_ended(struct nxr_device_copy *copy, int status)
     struct served_copy *over = nxr_list_entry(copy, struct served_copy, copy);
     struct served_buffer *served_by = over->served_by;
 
+    atomic_fetch_sub(&n_at_gpus, over->is_at_gpu);
     nxr_inflight_give_own(over->slot);
     atomic_store_explicit(&over->is_busy, false, memory_order_release);
     finish_chunk(served_by, over->chunk, status);
+    atomic_store_explicit(&has_ended, true, memory_order_relaxed);
     atomic_fetch_sub_explicit(&served_by->n_copies, 1, memory_order_release);
 }
 
@@ -154,11 +159,14 @@ static int serve_device(struct served_buffer *served_by, unsigned index,
     copy->copy.ended = bounce_server_copy_ended;
     copy->copy.origin = served_by->peer;
     copy->copy.owner = copy;
+    copy->is_at_gpu = !device->kind->is_storage;
+    atomic_fetch_add(&n_at_gpus, copy->is_at_gpu);
     atomic_store(&copy->is_busy, true);
     atomic_fetch_add(&served_by->n_copies, 1);
     status = nxr_device_copy_begin(&copy->copy);
     if (status != NIXL_INPROGRESS) {
         nxr_inflight_give_own(copy->slot);
+        atomic_fetch_sub(&n_at_gpus, copy->is_at_gpu);
         atomic_store(&copy->is_busy, false);
         atomic_fetch_sub(&served_by->n_copies, 1);
     }
@@ -331,23 +339,31 @@ static bool bounce_server_linger(void)
     return now < until;
 }
 
+/*
+ * The service thread has many reasons to wake. To linger pays only where chunks come: it takes a
+ * fifth of a core while a copy of storage is under way, which is looked after every millisecond.
+ */
 static void bounce_server_serve(void)
 {
+    bool is_busy = atomic_exchange(&has_ended, false) || is_hot || atomic_load(&n_at_gpus) > 0;
+
     is_hot = false;
     if (nxr_list_is_empty(&bounce_server_served)) {
         return;
     }
-    set_sleeping(false);
     for (;;) {
-        is_hot = bounce_server_linger();
-        if (is_hot) {
-            return;
+        if (is_busy) {
+            set_sleeping(false);
+            is_hot = bounce_server_linger();
+            if (is_hot) {
+                return;
+            }
         }
         set_sleeping(true);
         if (!serve_all()) {
             return;
         }
-        set_sleeping(false);
+        is_busy = true;
     }
 }
 
