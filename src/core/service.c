@@ -26,6 +26,7 @@
 
 #define EVENTS_PER_WAKE 32
 #define TURN_NS         (200 * NXR_US)
+#define STILL_TURNS     8u
 #define STACK_NBYTES    (256 * 1024)
 
 static int epoll_fd = -1;
@@ -152,20 +153,29 @@ static int run_due(void)
     return due > 60000 ? 60000 : (int)due;
 }
 
-/* Drive what the user has started and does not drive itself, for a short turn. */
+/*
+ * Drive what the user has started and does not drive itself, for a short turn. When nothing has
+ * moved for some turns, all that is pending waits for something slow, and a turn is one round.
+ */
 static void drive_operations(void)
 {
-    static uint32_t n_seen_rounds;
+    static uint32_t n_seen_rounds, n_still_turns;
     uint32_t n_rounds = atomic_load_explicit(&nxr_n_user_rounds, memory_order_relaxed);
-    int64_t until = nxr_now_ns() + TURN_NS;
+    int64_t until = nxr_now_ns() + (n_still_turns < STILL_TURNS ? TURN_NS : 0);
+    bool has_moved = false;
 
     if (n_rounds != n_seen_rounds) {
         n_seen_rounds = n_rounds;
+        n_still_turns = 0;
         return;
     }
-    while (nxr_must_drive() && nxr_now_ns() < until) {
-        nxr_progress_all();
+    while (nxr_must_drive()) {
+        has_moved |= nxr_progress_all();
+        if (nxr_now_ns() >= until) {
+            break;
+        }
     }
+    n_still_turns = has_moved || !nxr_must_drive() ? 0 : n_still_turns + 1;
     nxr_subsystems_drive();
 }
 

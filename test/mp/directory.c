@@ -279,16 +279,24 @@ static void in_parts(void)
     mpt_barrier();
 }
 
+/* While the rest does not come, those who wait for it hardly use a processor. */
 static void half(void)
 {
     struct nixl_op op = NIXL_OP_INIT;
+    int64_t began, cpu;
 
     open_directory(NIXL_DIRECTORY_CREATE);
     mpt_barrier();
     op.flags = NIXL_OP_DURABLE;
     MPT_OK(nixl_put(next, region, 0, out, 1));
+    began = mpt_now_ns();
+    cpu = mpt_cpu_ns();
     MPT_STATUS(nixl_flush_x(next, region, &op, NULL), NIXL_E_STORAGE);
     MPT_HAS("only 1 of its");
+    cpu = mpt_cpu_ns() - cpu;
+    if (cpu > (mpt_now_ns() - began) / 10) {
+        mpt_fail(__FILE__, __LINE__, "it took %jd ms of a processor", (intmax_t)(cpu / MPT_MS));
+    }
     MPT_OK(nixl_flush_x(next, region, &op, NULL));
     mpt_barrier();
     MPT_EQ(n_listed(NULL), 0);

@@ -174,25 +174,16 @@ static void fill_the_group(void)
 
 #define N_REGIONS 12000
 
-/* The CPU time of all threads of this process: what else runs on the machine is not in it. */
-static int64_t cpu_ns(void)
-{
-    struct timespec now;
-
-    MPT_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now), 0);
-    return now.tv_sec * MPT_S + now.tv_nsec;
-}
-
 /* Rank 1 puts into all; the CPU time that its questions and puts take. */
 static int64_t use_all(struct nixl_region **regions)
 {
-    int64_t begin_ns = cpu_ns();
+    int64_t begin_ns = mpt_cpu_ns();
     char byte = 1;
 
     for (int i = 0; i < N_REGIONS && nixl_rank() == 1; i++) {
         MPT_OK(nixl_put(0, regions[i], 0, &byte, 1));
     }
-    return cpu_ns() - begin_ns;
+    return mpt_cpu_ns() - begin_ns;
 }
 
 /*
@@ -216,14 +207,14 @@ static void test_regions(void)
     mpt_barrier();
     use_ns = use_all(regions);
     mpt_barrier();
-    close_ns = cpu_ns();
+    close_ns = mpt_cpu_ns();
     for (int i = 0; i < N_REGIONS && nixl_rank() == 0; i++) {
         MPT_OK(nixl_region_close(regions[i], MPT_PATIENCE));
     }
     MPT_OK(nixl_rank() == 0 ? nixl_region_register("limits.last", memory, 1, NULL, &last)
                             : nixl_region_open("limits.last", &last));
     MPT_OK(nixl_region_query(0, last, MPT_PATIENCE, &info));
-    close_ns = cpu_ns() - close_ns;
+    close_ns = mpt_cpu_ns() - close_ns;
     if (nixl_rank() == 1) {
         printf("CPU ns: used %jd, closed %jd\n", (intmax_t)use_ns, (intmax_t)close_ns);
         MPT_LT(close_ns, 3 * use_ns);

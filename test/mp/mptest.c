@@ -163,6 +163,14 @@ int64_t mpt_now_ns(void)
     return now.tv_sec * MPT_S + now.tv_nsec;
 }
 
+int64_t mpt_cpu_ns(void)
+{
+    struct timespec now;
+
+    MPT_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now), 0);
+    return now.tv_sec * MPT_S + now.tv_nsec;
+}
+
 char mpt_look_at(pid_t pid, char name[32], pid_t *parent_p)
 {
     char path[64], comm[32], state = 0;

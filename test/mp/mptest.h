@@ -128,6 +128,9 @@ const char *mpt_network(void);
 
 int64_t mpt_now_ns(void);
 
+/* The CPU time of all threads of this process: what else runs on the machine is not in it. */
+int64_t mpt_cpu_ns(void);
+
 /*
  * A process by its pid: its state as ps has it, 0 if there is none; its name and its parent, each
  * unless NULL.
