@@ -23,13 +23,16 @@ static int parse(size_t nbytes, int n_fds)
 /* The message as it stands is refused, with a reason, and nothing is written. */
 static void refused(size_t nbytes, int n_fds)
 {
+    size_t written = 0;
+
     memset(&parsed, 0x5a, sizeof(parsed));
     cr_expect(eq(int, parse(nbytes, n_fds), NIXL_E_TRANSPORT));
     cr_assert(why != NULL);
     cr_expect(gt(sz, strlen(why), 5));
-    for (size_t i = 0; i < sizeof(parsed); i++) {
-        cr_assert(eq(u8, ((unsigned char *)&parsed)[i], 0x5a), "byte %zu was written", i);
+    while (written < sizeof(parsed) && ((unsigned char *)&parsed)[written] == 0x5a) {
+        written++;
     }
+    cr_assert(eq(sz, written, sizeof(parsed)), "byte %zu was written", written);
 }
 
 static const struct {
@@ -432,6 +435,20 @@ Test(wire, outcomes_of_atomics_are_an_owners)
     cr_expect(eq(int, nxr_wire_atomic_outcome(&done), NIXL_E_TRANSPORT));
 }
 
+static void make_random(void)
+{
+    static uint64_t word = 88172645463325252u;
+
+    for (size_t i = 0; i < sizeof(message); i += sizeof(word)) {
+        size_t left = sizeof(message) - i;
+
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        memcpy((unsigned char *)&message + i, &word, left < sizeof(word) ? left : sizeof(word));
+    }
+}
+
 /* Random bytes, with and without a right header: never taken for more than they are, never a crash.
  */
 Test(wire, random_bytes_do_no_harm)
@@ -440,9 +457,7 @@ Test(wire, random_bytes_do_no_harm)
     for (int i = 0; i < 200000; i++) {
         size_t nbytes = (size_t)rand() % (sizeof(message) + 2);
 
-        for (size_t j = 0; j < sizeof(message); j++) {
-            ((unsigned char *)&message)[j] = (unsigned char)rand();
-        }
+        make_random();
         if (i % 2 == 0) {
             union nxr_wire_message header;
 
