@@ -10,8 +10,8 @@
 #
 # and the exit code 0 only then. serve and serve_worker are looked for in SERVE_PROGRAMS, beside this script,
 # in ./, ./examples and the tree that ./quickstart builds. SERVE_KILLS=N: end after N kills instead of SECONDS.
-# SERVE_STOPS=no: stop none. SERVE_WATCH=COMMAND: run it with the server's pid and its folder after ten kills,
-# and again at the end.
+# SERVE_STOPS=no: stop none. SERVE_PAUSE=MS: the longest time between two kills (60). SERVE_WATCH=COMMAND: run it with
+# the server's pid and its folder after a tenth of the kills, ten at least, and again at the end.
 set -u
 
 usage() {
@@ -90,13 +90,14 @@ for ((i = 0; i < n_workers; i++)); do
 done
 
 kills=${SERVE_KILLS:-0}
+early=$((kills > 100 ? kills / 10 : 10))
 n_killed=0
 end=$((SECONDS + seconds))
 watched=no
 while [ "$n_killed" -lt "$kills" ] || { [ "$kills" -eq 0 ] && [ "$SECONDS" -lt "$end" ]; }; do
-    pause 60
+    pause "${SERVE_PAUSE:-60}"
     kill -0 "$server" 2>/dev/null || fail "the server has ended"
-    if [ "$watched" = no ] && [ "$n_killed" -ge 10 ] && [ ${#stopped[@]} -eq 0 ]; then
+    if [ "$watched" = no ] && [ "$n_killed" -ge "$early" ] && [ ${#stopped[@]} -eq 0 ]; then
         watched=yes
         ${SERVE_WATCH:-true} "$server" "$dir/names" || fail "SERVE_WATCH has failed"
     fi
