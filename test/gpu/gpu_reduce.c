@@ -67,14 +67,16 @@ static void fill(unsigned type, unsigned char *bytes, size_t count, uint64_t *st
     bool is_floating =
         type == NIXL_TYPE_FLOAT || type == NIXL_TYPE_DOUBLE || type >= NIXL_TYPE_FLOAT16;
 
-    for (size_t i = 0; i < count; i++) {
+    if (is_floating) {
+        for (size_t i = 0; i < count; i++) {
+            put_floating(type, bytes + i * type_nbytes[type], mpt_random(state));
+        }
+        return;
+    }
+    for (size_t i = 0, nbytes = count * type_nbytes[type]; i < nbytes; i += sizeof(uint64_t)) {
         uint64_t bits = mpt_random(state);
 
-        if (is_floating) {
-            put_floating(type, bytes + i * type_nbytes[type], bits);
-        } else {
-            memcpy(bytes + i * type_nbytes[type], &bits, type_nbytes[type]);
-        }
+        memcpy(bytes + i, &bits, nbytes - i < sizeof(bits) ? nbytes - i : sizeof(bits));
     }
 }
 
@@ -121,6 +123,9 @@ static int call(const struct drawn *drawn, const void *from, void *to)
 static void compare(const struct both *both, size_t nbytes, const struct drawn *drawn)
 {
     gpu_read(seen, both->gpu.addr, nbytes);
+    if (memcmp(seen, both->host, nbytes) == 0) {
+        return;
+    }
     for (size_t i = 0; i < nbytes; i++) {
         if (seen[i] != both->host[i]) {
             mpt_fail(__FILE__, __LINE__,
