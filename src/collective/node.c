@@ -205,7 +205,8 @@ void nxr_node_wait_visits(struct nixl_team *team)
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-static inline bool has_published(const struct nxr_node *node, const struct nxr_node_awaited *awaited)
+static inline bool has_published(const struct nxr_node *node,
+                                 const struct nxr_node_awaited *awaited)
 {
     return awaited->flag != NULL
                ? atomic_load_explicit(&awaited->flag->phase, memory_order_acquire) >= awaited->phase

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * network_test NAME FOLDER [PROVIDER [DEVICES]]: hold the module NAME in FOLDER against the interface
- * of networks. NETWORK_TEST=WORDS runs only the cases whose text contains the words. Prints TAP.
+ * network_test NAME FOLDER [PROVIDER [DEVICES]]: hold the module NAME in FOLDER against the
+ * interface of networks. NETWORK_TEST=WORDS runs only the cases whose text contains the words.
+ * Prints TAP.
  */
 #include "config.h"
 
