@@ -4,6 +4,7 @@
     ports N          print N ports of 127.0.0.1 that nobody has
     wait URL PID     wait until a server has made the bucket of that URL; fails if process PID ends
     get URL KEY      print an object, by a signature that is made here: 44 if there is none
+    whole URL {KEY NBYTES}...   print which objects are there, but are not NBYTES equal bytes
     uploads URL P    print the uploads in parts, of keys that begin with P, which are not over
 """
 import datetime
@@ -85,6 +86,14 @@ def wait(url, pid):
     return 1
 
 
+def whole(url, key, nbytes):
+    status, answer = ask("GET", url + "/" + urllib.parse.quote(key))
+    if status not in (200, 404):
+        print(key, "HTTP", status, answer[:300])
+    elif status == 200 and (len(answer) != nbytes or len(set(answer)) != 1):
+        print(key, "has", len(answer), "bytes,", len(set(answer)), "of them different")
+
+
 def main():
     what, *rest = sys.argv[1:]
     if what == "ports":
@@ -99,6 +108,9 @@ def main():
             print("HTTP %d %s" % (status, answer[:300]), file=sys.stderr)
         sys.stdout.buffer.write(answer)
         return 0 if status == 200 else 1
+    elif what == "whole":
+        for key, nbytes in zip(rest[1::2], rest[2::2]):
+            whole(rest[0], key, int(nbytes))
     elif what == "uploads":
         status, answer = ask("GET", rest[0], "prefix=%s&uploads=" % urllib.parse.quote(rest[1], safe=""))
         print(*re.findall(r"<UploadId>([^<]*)", answer.decode()), end="")
