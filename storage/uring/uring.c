@@ -35,9 +35,11 @@
 #define MOST_GATHERED 16 /* requests that wait for more */
 
 /*
- * A thread that keeps some requests under way replaces those that have ended one by one: as many
- * submissions as it has ended in its last poll() follow each other, and are handed over together.
+ * A thread that keeps many requests under way replaces those that have ended one by one: as many
+ * submissions as it has ended in its last poll() follow each other. Some are handed over together,
+ * few in comparison with what is under way, so that the device does not wait for them.
  */
+#define UNDER_WAY_PER_GATHERED 16
 static __thread unsigned n_replaced;
 
 /* Headers of older kernels lack them. */
@@ -97,11 +99,11 @@ static void sqe_fill(struct io_uring_sqe *sqe, struct nxr_storage_io *io)
 }
 
 /*
- * Hand over what waits, as far as it fits, unless there are few and more follow. What the kernel
- * does not take now, for want of memory, stays in the ring until the next call: poll() comes here
- * while anything is there. Caller holds the lock.
+ * Hand over what waits, as far as it fits, once there are n_enough. What the kernel does not take
+ * now, for want of memory, stays in the ring until the next call: poll() comes here while anything
+ * is there. Caller holds the lock.
  */
-static void uring_push(bool has_more)
+static void uring_push(unsigned n_enough)
 {
     while (uring.first != NULL && uring.n_flying < MAX_FLYING) {
         struct nxr_storage_io *io = uring.first;
@@ -118,22 +120,25 @@ static void uring_push(bool has_more)
         sqe_fill(sqe, io);
         uring.n_flying++;
     }
-    if (io_uring_sq_ready(&uring.ring) > (has_more ? MOST_GATHERED - 1 : 0)) {
+    if (io_uring_sq_ready(&uring.ring) >= n_enough) {
         (void)io_uring_submit(&uring.ring);
     }
 }
 
 static void uring_submit(struct nxr_storage_io *list, bool has_more)
 {
-    if (n_replaced > 0) {
-        has_more |= --n_replaced > 0;
-    }
+    bool is_replaced = n_replaced > 0 && --n_replaced > 0;
+    unsigned n_enough = has_more ? MOST_GATHERED : 1;
+
     pthread_mutex_lock(&uring.lock);
+    if (is_replaced && !has_more && uring.n_flying > UNDER_WAY_PER_GATHERED) {
+        n_enough = uring.n_flying / UNDER_WAY_PER_GATHERED;
+    }
     *uring.end = list;
     while (*uring.end != NULL) {
         uring.end = &(*uring.end)->next;
     }
-    uring_push(has_more);
+    uring_push(n_enough);
     pthread_mutex_unlock(&uring.lock);
 }
 
@@ -181,7 +186,7 @@ static int uring_poll(void)
     io = io_uring_cq_ready(&uring.ring) > 0 ? uring_reap() : NULL;
     if ((uring.first != NULL && uring.n_flying < MAX_FLYING) ||
         io_uring_sq_ready(&uring.ring) > 0) {
-        uring_push(false);
+        uring_push(1);
     }
     pthread_mutex_unlock(&uring.lock);
     while (io != NULL) {

@@ -248,7 +248,7 @@ static void woken(void)
     mpt_barrier();
 }
 
-enum { N_UNPOLLED = 16 };
+enum { N_UNPOLLED = 64, FEWER = 61 };
 
 /* Returns how many will report their end. */
 static int begin_unpolled(struct nixl_cq *cq, int n)
@@ -295,7 +295,7 @@ static void unpolled(void)
     MPT_OK(nixl_cq_open(NULL, &cq));
     for (int round = 0; round < 20; round++) {
         bool is_polled = round % 2 == 0;
-        int n = is_polled ? N_UNPOLLED : N_UNPOLLED / 2;
+        int n = is_polled ? N_UNPOLLED : FEWER;
         int n_left = begin_unpolled(cq, n);
 
         if (!is_polled) {
