@@ -54,8 +54,8 @@ static struct nixl_note hear(int rank, uint64_t tag)
 }
 
 /*
- * Stop the user at a moment when it is inside, which it nearly always is; over a network, what it
- * had sent arrives first.
+ * Stop the user at a moment when it is inside. Over a network, what it had sent arrives first, so
+ * it may have left: then it must run until it is inside again, or it never comes that far.
  */
 static void stop_inside(pid_t pid, const char *token, struct nixl_req **req)
 {
@@ -63,13 +63,16 @@ static void stop_inside(pid_t pid, const char *token, struct nixl_req **req)
     int64_t until = mpt_now_ns() + MPT_PATIENCE;
 
     for (;;) {
+        do {
+            MPT_TRUE(mpt_now_ns() < until);
+            MPT_OK(nixl_grant_query(token, &info));
+        } while (info.nusers != 1);
         mpt_bring(pid, SIGSTOP, "T");
         MPT_STATUS(nixl_req_wait(req, 20 * MPT_MS), NIXL_E_TIMEOUT);
         MPT_OK(nixl_grant_query(token, &info));
         if (info.nusers == 1) {
             return;
         }
-        MPT_TRUE(mpt_now_ns() < until);
         MPT_EQ(kill(pid, SIGCONT), 0);
     }
 }
