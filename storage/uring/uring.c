@@ -127,7 +127,7 @@ static void uring_push(unsigned n_enough)
 
 static void uring_submit(struct nxr_storage_io *list, bool has_more)
 {
-    bool is_replaced = n_replaced > 0 && --n_replaced > 0;
+    bool is_replaced = list != NULL && n_replaced > 0 && --n_replaced > 0;
     unsigned n_enough = has_more ? MOST_GATHERED : 1;
 
     pthread_mutex_lock(&uring.lock);
