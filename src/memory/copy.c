@@ -27,8 +27,8 @@
 
 /*
  * Copies of a GPU end roughly in the order in which they started, and a query costs some 100 ns in
- * the driver: of thousands, only the oldest are queried. Those of storage end in any order, and
- * tell: they are queried if one has ended since.
+ * the driver: of thousands, only the oldest are queried. Those of storage end in any order; they
+ * are queried only if one has reported its end (nxr_device_tell_end()) since the last query.
  */
 #define MAX_QUESTIONS 32
 
@@ -46,8 +46,8 @@ static struct copy_list *const copy_lists[] = {&of_devices, &of_storage};
 #define N_LISTS (sizeof(copy_lists) / sizeof(copy_lists[0]))
 
 static _Atomic uint32_t n_copies, n_armed, n_begun;
-static _Atomic uint32_t n_storage_ends; /* ever; what was there at the last query: */
-static uint32_t n_ends_queried;
+static _Atomic uint32_t n_storage_ends; /* copies of storage that have ended, ever */
+static uint32_t n_ends_queried;         /* n_storage_ends when they were queried last */
 
 /*
  * The service thread will check again by itself, within OLD_NS, so it need not be kicked; a kick
@@ -319,7 +319,7 @@ void nxr_device_tell_end(void)
 
 void nxr_device_ended(void)
 {
-    nxr_device_tell_end(); /* or one that was armed behind its end would not be queried */
+    nxr_device_tell_end(); /* a copy that was armed after its end has not reported it yet */
     nxr_service_kick();
     nxr_wake_self();
 }

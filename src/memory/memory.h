@@ -256,7 +256,7 @@ void nxr_memory_why(struct nxr_storage_why *why);
 /* Let the kinds of storage find out what has ended. One thread at a time. */
 void nxr_memory_poll_storage(void);
 
-/* For kinds of storage: a copy has ended, so that copy_test() says so. Any thread. */
+/* For kinds of storage: a copy has ended, and copy_test() reports it from now on. Any thread. */
 void nxr_device_tell_end(void);
 
 /* The kind to which streams of the user's belong; NULL before nixl_init() only. */

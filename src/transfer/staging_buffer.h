@@ -36,7 +36,7 @@ struct nxr_bounce_chunk {
 };
 
 #define NXR_BOUNCE_MEMORY_CHUNKS  8
-#define NXR_BOUNCE_STORAGE_CHUNKS 32 /* the most */
+#define NXR_BOUNCE_STORAGE_CHUNKS 32 /* the most that a buffer may have */
 
 struct nxr_bounce_buffer {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t owner_sleeps;

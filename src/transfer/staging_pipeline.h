@@ -63,10 +63,9 @@ struct staging_slot {
 struct staging_end {
     bool is_polled;  /* only look() finds answers: progress drives the pipeline while it has jobs */
     bool takes_host; /* local host memory goes through the slots, too */
-    unsigned n_slots;
+    unsigned n_slots; /* how many pieces are under way, at most */
 
-    /*
-     * Provide memory for the slots, and set piece_nbytes if it is not NXR_STAGING_NBYTES. */
+    /* Provide memory for the slots, and set piece_nbytes if it is not NXR_STAGING_NBYTES. */
     int (*open)(struct pipeline *pipeline);
 
     /*
