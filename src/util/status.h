@@ -10,10 +10,10 @@
  * `operation` and `transport` are constant texts; `rank` is the peer or -1; errno is kept.
  */
 int nxr_fail(int status, const char *operation, int rank, const char *transport, int native_code,
-             const char *format, ...) NIXL_PRINTF(6, 7);
+             const char *format, ...) NIXL_PRINTF(6, 7) __attribute__((cold));
 
 /* An inner call has failed: record a failure of `operation` with the inner call's text. */
-int nxr_fail_inner(int status, const char *operation, int rank);
+int nxr_fail_inner(int status, const char *operation, int rank) __attribute__((cold));
 
 /*
  * Between these two calls the calling thread's failures are not recorded: a mere attempt must not
