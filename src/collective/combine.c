@@ -178,6 +178,16 @@ static void combine_fetch_block(const void *const *srcs, size_t n_srcs, size_t m
     __asm__ volatile(""); /* GCC drops calls of functions that only prefetch */
 }
 
+static bool combine_is_source(const void *dst, const void *const *srcs, size_t n_srcs)
+{
+    bool is_source = false;
+
+    for (size_t i = 1; i < n_srcs; i++) {
+        is_source |= dst == srcs[i];
+    }
+    return is_source;
+}
+
 /* me: NOT_FETCHED, or as in nxr_combine_members(). */
 static void combine_blocks(const struct nxr_combine *combine, void *dst, const void *const *srcs,
                            size_t n_srcs, size_t me, size_t nbytes)
@@ -188,11 +198,8 @@ static void combine_blocks(const struct nxr_combine *combine, void *dst, const v
     size_t block = most < combine->element_nbytes
                        ? combine->element_nbytes
                        : most / combine->element_nbytes * combine->element_nbytes;
-    bool is_source = false;
+    bool is_source = combine_is_source(dst, srcs, n_srcs);
 
-    for (size_t i = 1; i < n_srcs; i++) {
-        is_source |= dst == srcs[i];
-    }
     for (size_t at = 0; at < nbytes; at += block) {
         size_t n = nbytes - at < block ? nbytes - at : block;
 
@@ -206,6 +213,7 @@ static void combine_blocks(const struct nxr_combine *combine, void *dst, const v
     }
 }
 
+/* A single block needs no other, and not the stack for it. */
 void nxr_combine_all(const struct nxr_combine *combine, void *dst, const void *const *srcs,
                      size_t n_srcs, size_t nbytes)
 {
@@ -213,13 +221,12 @@ void nxr_combine_all(const struct nxr_combine *combine, void *dst, const void *c
         if (dst != srcs[0] && nbytes > 0) {
             nxr_copy(dst, srcs[0], nbytes);
         }
-        return;
+    } else if (n_srcs == 2 || /* one pass, whatever dst is */
+               (nbytes <= BLOCK_NBYTES && !combine_is_source(dst, srcs, n_srcs))) {
+        combine_combine_block(combine, dst, srcs, n_srcs, 0, nbytes);
+    } else {
+        combine_blocks(combine, dst, srcs, n_srcs, NOT_FETCHED, nbytes);
     }
-    if (n_srcs == 2) { /* one pass, whatever dst is */
-        nxr_combine_two(combine, dst, srcs[0], srcs[1], nbytes);
-        return;
-    }
-    combine_blocks(combine, dst, srcs, n_srcs, NOT_FETCHED, nbytes);
 }
 
 void nxr_combine_members(const struct nxr_combine *combine, void *dst, const void *const *srcs,
