@@ -48,6 +48,9 @@ static int check_root(const char *operation, const struct nixl_team *team, int r
 
 static int check_operation(const char *operation, const struct nixl_reduce_args *args)
 {
+    if (__builtin_expect(nxr_combine_is_valid(args->type, args->op), 1)) {
+        return NIXL_OK;
+    }
     if (args->op == NIXL_REDUCE_USER) {
         if (args->combine == NULL) {
             return call_fail(operation, "the operation is NIXL_REDUCE_USER, and combine is NULL");
@@ -66,11 +69,9 @@ static int check_operation(const char *operation, const struct nixl_reduce_args 
                         "operation %d; allowed: NIXL_REDUCE_SUM (0) to NIXL_REDUCE_USER (%d)",
                         (int)args->op, NIXL_REDUCE_USER);
     }
-    return nxr_combine_is_valid(args->type, args->op)
-               ? NIXL_OK
-               : nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
-                          "operation %d works on bits; it does not apply to floating-point type %d",
-                          (int)args->op, (int)args->type);
+    return nxr_fail(NIXL_E_INVALID_ARG, operation, -1, "", 0,
+                    "operation %d works on bits; it does not apply to floating-point type %d",
+                    (int)args->op, (int)args->type);
 }
 
 int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, int root,
@@ -338,16 +339,17 @@ call_run_special(struct nixl_team *team, const struct nxr_call *call)
 
 static inline int call_run(struct nixl_team *team, const struct nxr_call *call)
 {
-    return __builtin_expect(call->is_plain && !nxr_device_may_be_there(team, call), 1)
-               ? nxr_call_run_on_host(team, call)
-               : call_run_special(team, call);
+    team->is_plain = call->is_plain && !nxr_device_may_be_there(team, call);
+    return __builtin_expect(team->is_plain, 1) ? nxr_call_run_on_host(team, call)
+                                               : call_run_special(team, call);
 }
 
 /* It has failed, or it has waited for others, or it was timed (began_ns is not 0). */
 static int __attribute__((noinline))
-call_count(struct nixl_team *team, const struct nxr_call *call, struct nxr_stats_named *record,
-           int status, int64_t began_ns)
+call_count(struct nixl_team *team, const struct nxr_call *call, int status, int64_t began_ns)
 {
+    struct nxr_stats_named *record = team->record;
+
     if (status != NIXL_OK) {
         nxr_stats_add(&record->n[NXR_STATS_FAILED], 1);
     } else {
@@ -365,27 +367,27 @@ call_count(struct nixl_team *team, const struct nxr_call *call, struct nxr_stats
 }
 
 static int __attribute__((noinline))
-call_run_timed(struct nixl_team *team, const struct nxr_call *call, struct nxr_stats_named *record)
+call_run_timed(struct nixl_team *team, const struct nxr_call *call)
 {
     int64_t began_ns = nxr_now_ns();
 
-    return call_count(team, call, record, call_run(team, call), began_ns);
+    return call_count(team, call, call_run(team, call), began_ns);
 }
 
 static inline int call_run_counted(struct nixl_team *team, const struct nxr_call *call)
 {
-    struct nxr_stats_named *record = nxr_team_record(team);
     int status;
 
-    if (__builtin_expect(nxr_team_is_timed(record, call->nbytes), 0)) {
-        return call_run_timed(team, call, record);
+    team->record = nxr_team_record(team);
+    if (__builtin_expect(nxr_team_is_timed(team->record, call->nbytes), 0)) {
+        return call_run_timed(team, call);
     }
     status = call_run(team, call);
     if (__builtin_expect(status != NIXL_OK || team->waited_ns != 0, 0)) {
-        return call_count(team, call, record, status, 0);
+        return call_count(team, call, status, 0);
     }
-    nxr_stats_add(&record->n[NXR_STATS_OPS], 1);
-    nxr_stats_add(&record->n[NXR_STATS_NBYTES], call->nbytes);
+    nxr_stats_add(&team->record->n[NXR_STATS_OPS], 1);
+    nxr_stats_add(&team->record->n[NXR_STATS_NBYTES], call->nbytes);
     return NIXL_OK;
 }
 

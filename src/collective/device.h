@@ -74,7 +74,7 @@ int nxr_device_team_copy(struct nixl_team *team, void *dst, const void *src, siz
  */
 static inline int nxr_team_copy(struct nixl_team *team, void *dst, const void *src, size_t nbytes)
 {
-    if (__builtin_expect(nxr_range_has_device(dst, src), 0)) {
+    if (__builtin_expect(!team->is_plain && nxr_range_has_device(dst, src), 0)) {
         return nxr_device_team_copy(team, dst, src, nbytes);
     }
     nxr_copy(dst, src, nbytes);

@@ -9,6 +9,7 @@
 #include "config.h"
 
 #include "collective/node.h"
+#include "collective/phase.h"
 #include "collective/team.h"
 #include "core/trace.h"
 #include "net/net.h"
@@ -297,7 +298,7 @@ static int node_wait_long(struct nixl_team *team, const struct nxr_node_awaited 
 static bool node_wait_turns(struct nixl_team *team, const struct nxr_node_awaited *awaited)
 {
     int64_t since_ns = nxr_coarse_now_ns();
-    bool has_come = false;
+    bool has_come = has_published(&team->node, awaited);
 
     for (int i = 0; i < CROWD_TURNS && !has_come; i++) {
         sched_yield();
@@ -329,4 +330,20 @@ int nxr_node_wait_slow(struct nixl_team *team, const struct nxr_node_awaited *aw
 {
     return team->node.is_crowded && node_wait_turns(team, awaited) ? NIXL_OK
                                                                    : node_wait_timed(team, awaited);
+}
+
+int nxr_node_wait_each(struct nixl_team *team, uint64_t phase)
+{
+    struct nxr_node *node = &team->node;
+    int status = NIXL_OK;
+
+    for (int i = 0; i < node->size && status == NIXL_OK; i++) {
+        if (i != node->me) {
+            status = nxr_node_wait(team, i, phase);
+        }
+    }
+    if (status == NIXL_OK) {
+        node->known = phase;
+    }
+    return status;
 }

@@ -109,8 +109,9 @@ struct nxr_node_awaited {
     const struct nxr_node_flag *flag; /* NULL: published on the member's line or in its cell */
 };
 
-/* The slow paths of the functions below. */
+/* The slow paths of the functions below, and of those in phase.h. */
 int nxr_node_wait_slow(struct nixl_team *team, const struct nxr_node_awaited *awaited);
+int nxr_node_wait_each(struct nixl_team *team, uint64_t phase);
 void nxr_node_wake(struct nxr_node *node);
 
 /* Wake every member that sleeps. */

@@ -31,8 +31,8 @@ static int broadcast_cell(struct nixl_team *team, int root, void *buf, size_t nb
     int status;
 
     if (node->me == root) {
-        return nxr_range_is_device(buf) ? put_far_cell(team, buf, nbytes)
-                                        : nxr_node_put_cell(team, buf, nbytes);
+        return !team->is_plain && nxr_range_is_device(buf) ? put_far_cell(team, buf, nbytes)
+                                                           : nxr_node_put_cell(team, buf, nbytes);
     }
     status = nxr_node_wait_cell(team, root, phase);
     if (status == NIXL_OK) {

@@ -22,30 +22,50 @@
 /* Operations of which a team remembers where they are counted: a power of two, more than exist. */
 #define NXR_TEAM_COUNTED 64
 
+/* What each call uses stands first: a rank that shares its core fetches it after each switch. */
 struct nixl_team {
     _Atomic uint64_t magic; /* NXR_TEAM_OPEN while open */
-    uint64_t id;            /* the same on all members, different from every other team */
-    uint64_t origin;        /* the id of the team before members were lost */
     int size;
-    int me;                       /* this member's team rank */
+    int me; /* this member's team rank */
+    int n_nodes;
+    _Atomic int broken;       /* NIXL_OK, or why */
+    _Atomic uint32_t n_later; /* calls that were started and have not ended (later.h) */
+    bool is_plain;            /* the call under way: none of its buffers is device memory */
+    int *local;               /* [node.size]: the team ranks on this host */
+    int *local_index;         /* [size]: the index in local, or -1 */
+    struct nxr_plan *plan;    /* of the call under way, if it was prepared; else NULL */
+    struct nxr_node node;
+
+    /* The call under way: its deadline is computed when a wait first becomes long. */
+    const char *operation;
+    int64_t timeout_ns;
+    int64_t deadline;               /* 0: not computed */
+    int64_t waited_ns;              /* for others, as far as it was long */
+    struct nxr_stats_named *record; /* where it counts */
+    struct nxr_leaving leaving;
+    int left_awaited; /* 1 + the team rank that was seen to have left while awaited; 0: none */
+
+    /* Where calls are counted, by operation, hashed with linear probing. */
+    struct {
+        const char *operation; /* NULL: free */
+        struct nxr_stats_named *record;
+    } counted[NXR_TEAM_COUNTED];
+
+    uint64_t id;                  /* the same on all members, different from every other team */
+    uint64_t origin;              /* the id of the team before members were lost */
     int *ranks;                   /* [size]: by which this process names the members */
     struct nxr_identity *members; /* [size]: the processes that they are; another one never is */
     bool is_mixed;                /* some are of another job */
 
     /* Hosts are numbered in the order of their first members. */
-    int n_nodes;
     int my_node;
     int *node_of;                   /* [size] */
     int *leaders;                   /* [n_nodes]: the first team rank on each host */
-    int *local;                     /* [node.size]: the team ranks on this host */
-    int *local_index;               /* [size]: the index in local, or -1 */
     const void **srcs;              /* [size]: operands of the reduction under way */
     struct nxr_far *far;            /* [node.size]: buffers of the others; NULL until used */
-    struct nxr_plan *plan;          /* of the call under way, if it was prepared; else NULL */
     struct nxr_team_device *device; /* for device memory; NULL until used */
     bool has_no_process_vm;         /* such a call failed between two members of this host */
     struct nxr_trial trials[NXR_TRIAL_OPERATIONS][NXR_TRIAL_CLASSES];
-    struct nxr_node node;
     struct nxr_mailbox boot; /* for making teams from it, and for breaking it */
     struct nxr_mailbox post; /* for data between hosts; closed if there is one host */
 
@@ -53,30 +73,13 @@ struct nixl_team {
     bool is_boot_borrowed; /* its mailbox belongs to the team that is divided */
     bool is_boot_worn;     /* a call to divide it has failed: the mailbox may hold old messages */
 
-    _Atomic int broken; /* NIXL_OK, or why */
     _Atomic int lost_rank;
     atomic_bool lost_leaves;   /* it is in nixl_finalize(), and not lost otherwise */
     _Atomic int cause;         /* why others have broken it; NIXL_OK: not reported */
     _Atomic int n_deaths_seen; /* of the job's deaths, those that were checked */
 
-    /* Calls that were started and have not ended (later.h). */
-    _Atomic uint32_t n_later;
-    struct nxr_later *later; /* NULL: there was none yet */
+    struct nxr_later *later; /* calls that were started; NULL: there was none yet */
     bool is_canceled;        /* one of them was: the other hosts must be told (cancel_lock) */
-
-    /* The call under way: its deadline is computed when a wait first becomes long. */
-    const char *operation;
-    int64_t timeout_ns;
-    int64_t deadline; /* 0: not computed */
-
-    /* Where calls are counted, by operation, hashed with linear probing. */
-    struct {
-        const char *operation; /* NULL: free */
-        struct nxr_stats_named *record;
-    } counted[NXR_TEAM_COUNTED];
-    int64_t waited_ns; /* for others in the call under way, as far as it was long */
-    struct nxr_leaving leaving;
-    int left_awaited; /* 1 + the team rank that was seen to have left while awaited; 0: none */
 
     struct nxr_list link; /* of all open teams, or the retired ones */
 };
@@ -117,6 +120,7 @@ static inline void nxr_team_waited(struct nixl_team *team, int64_t since_ns, int
 static inline void nxr_team_begin(struct nixl_team *team, const char *operation, int64_t timeout_ns)
 {
     team->operation = operation;
+    team->is_plain = false;
     team->timeout_ns = timeout_ns;
     team->deadline = 0;
     team->waited_ns = 0;
