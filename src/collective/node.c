@@ -45,6 +45,7 @@
  */
 #define CROWD_FACTOR 20
 #define CROWD_TURNS  16
+#define CROWD_FENCES 3
 
 /* ---- the shared memory ----------------------------------------------------------------------- */
 
@@ -292,14 +293,20 @@ static int node_wait_long(struct nixl_team *team, const struct nxr_node_awaited 
 }
 
 /*
- * In a crowd: let the others run for some turns. Two readings of the exact clock would take longer
- * than a turn. Differences of the coarse one are mostly 0, but their sum is right on average.
+ * In a crowd: let the others run for some turns, unless the phase comes within a few cycles: who
+ * yields then breaks up the order in which the members of a core work several calls at a time.
+ * Two readings of the exact clock would take longer than a turn. Differences of the coarse one are
+ * mostly 0, but their sum is right on average.
  */
 static bool node_wait_turns(struct nixl_team *team, const struct nxr_node_awaited *awaited)
 {
     int64_t since_ns = nxr_coarse_now_ns();
-    bool has_come = has_published(&team->node, awaited);
+    bool has_come;
 
+    for (int i = 0; i < CROWD_FENCES; i++) {
+        nxr_look_again();
+    }
+    has_come = has_published(&team->node, awaited);
     for (int i = 0; i < CROWD_TURNS && !has_come; i++) {
         sched_yield();
         has_come = has_published(&team->node, awaited);
