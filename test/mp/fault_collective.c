@@ -138,6 +138,17 @@ static struct nixl_team *lose_odd_ranks(struct nixl_team *team, uint64_t *seed)
     return lose(team, size - n_victims, ANY);
 }
 
+/* The victim may be gone before the others have left the barrier. */
+static void meet(struct nixl_team *team, int victim)
+{
+    int status = nixl_barrier(team, MPT_PATIENCE);
+
+    if (status != NIXL_OK) {
+        MPT_STATUS(status, NIXL_E_PEER_LOST);
+        MPT_EQ(nixl_last_error()->rank, victim);
+    }
+}
+
 static struct nixl_team *lose_one_in_each(struct nixl_team *team, uint64_t *seed)
 {
     n_victims = MPT_N_COLLECTIVES;
@@ -147,7 +158,7 @@ static struct nixl_team *lose_one_in_each(struct nixl_team *team, uint64_t *seed
         int victim = nixl_team_translate(team, which % 2 == 0 ? 0 : n - 1, NULL);
 
         is_victim[victim] = true;
-        MPT_OK(nixl_barrier(team, MPT_PATIENCE));
+        meet(team, victim);
         if (victim == rank) {
             shoot_later(seed, 20 * MPT_MS);
         }
