@@ -116,21 +116,45 @@ static void raise_slots_used(struct nxr_control *control, uint32_t n_used)
     }
 }
 
+/* Where the next search begins: behind the slot that was taken last. Only a guess. */
+static _Atomic uint32_t next_slot;
+
+/* `place`: the number by which its owner names this process. */
+static bool guard_try_slot(struct nxr_control *control, uint32_t index, int place)
+{
+    struct nxr_inflight_slot *slot = &control->slots[index];
+    uint32_t nobody = 0;
+
+    if (atomic_load_explicit(&slot->claimed_by, memory_order_relaxed) != 0 ||
+        !atomic_compare_exchange_strong_explicit(&slot->claimed_by, &nobody, (uint32_t)place + 1,
+                                                 memory_order_acquire, memory_order_relaxed)) {
+        return false;
+    }
+    raise_slots_used(control, index + 1);
+    atomic_store_explicit(&next_slot, index + 1, memory_order_relaxed);
+    return true;
+}
+
 /*
- * Take the first free slot in a page, so that the owner checks few slots and few pages are touched.
- * `place`: the number by which its owner names this process.
+ * Take a free slot, one that was used before if there is one, so that the owner checks few slots
+ * and few pages are touched. Operations end about in the order in which they begin, so that the
+ * slot behind the last one is most often free.
  */
 static struct nxr_inflight_slot *guard_take_slot(struct nxr_control *control, int place)
 {
-    for (uint32_t i = 0; i < NXR_N_INFLIGHT_SLOTS; i++) {
-        struct nxr_inflight_slot *slot = &control->slots[i];
-        uint32_t nobody = 0;
+    uint32_t n_used = atomic_load_explicit(&control->n_slots_used, memory_order_relaxed);
+    uint32_t index = atomic_load_explicit(&next_slot, memory_order_relaxed);
 
-        if (atomic_load_explicit(&slot->claimed_by, memory_order_relaxed) == 0 &&
-            atomic_compare_exchange_strong_explicit(&slot->claimed_by, &nobody, (uint32_t)place + 1,
-                                                    memory_order_acquire, memory_order_relaxed)) {
-            raise_slots_used(control, i + 1);
-            return slot;
+    n_used = n_used < NXR_N_INFLIGHT_SLOTS ? n_used : NXR_N_INFLIGHT_SLOTS;
+    for (uint32_t i = 0; i < n_used; i++, index++) {
+        index = index < n_used ? index : 0;
+        if (guard_try_slot(control, index, place)) {
+            return &control->slots[index];
+        }
+    }
+    for (index = n_used; index < NXR_N_INFLIGHT_SLOTS; index++) {
+        if (guard_try_slot(control, index, place)) {
+            return &control->slots[index];
         }
     }
     return NULL;

@@ -103,6 +103,22 @@ Test(guard, too_many_claims_are_refused_until_one_is_given_back)
     nxr_inflight_leave(word);
 }
 
+/* The owner checks the used ones when it closes a region. */
+Test(guard, no_more_slots_are_used_than_were_held_at_once)
+{
+    nxr_inflight_word *words[8];
+
+    for (int i = 0; i < 8; i++) {
+        cr_assert(eq(int, nxr_inflight_hold(&segment, &words[i]), NIXL_OK));
+    }
+    for (int i = 0; i < 100; i++) { /* in another order than they were taken in */
+        nxr_inflight_release(words[i * 3 % 8]);
+        cr_assert(eq(int, nxr_inflight_hold(&segment, &words[i * 3 % 8]), NIXL_OK));
+    }
+    cr_expect(eq(uint, nxr_job.control->n_slots_used, 8));
+    cr_expect(eq(uint, n_claimed(), 8));
+}
+
 static void *enter_once(void *arg)
 {
     nxr_inflight_word *own;
