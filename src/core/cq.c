@@ -35,13 +35,22 @@ struct nxr_note_source nxr_note_source;
 pthread_mutex_t nxr_cqs_lock = PTHREAD_MUTEX_INITIALIZER;
 struct nxr_list nxr_cqs = {&nxr_cqs, &nxr_cqs};
 
+/* The queue that was found open last: each operation that reports to it asks. */
+static _Atomic(const struct nixl_cq *) open_cq; /* written under cqs_lock */
+
 bool nxr_cq_is_open(const struct nixl_cq *cq)
 {
     bool is_open = false;
 
+    if (cq == NULL || atomic_load_explicit(&open_cq, memory_order_acquire) == cq) {
+        return cq != NULL;
+    }
     pthread_mutex_lock(&nxr_cqs_lock);
     for (struct nxr_list *link = nxr_cqs.next; link != &nxr_cqs && !is_open; link = link->next) {
         is_open = nxr_list_entry(link, struct nixl_cq, link) == cq;
+    }
+    if (is_open) {
+        atomic_store_explicit(&open_cq, cq, memory_order_release);
     }
     pthread_mutex_unlock(&nxr_cqs_lock);
     return is_open;
@@ -420,6 +429,7 @@ int nixl_cq_close(struct nixl_cq *cq)
     }
     pthread_mutex_lock(&nxr_cqs_lock);
     nxr_list_remove(&cq->link);
+    atomic_store_explicit(&open_cq, NULL, memory_order_relaxed);
     pthread_mutex_unlock(&nxr_cqs_lock);
     cq_free(cq);
     return NIXL_OK;
@@ -433,6 +443,7 @@ static void cqs_quiesce(void)
     do {
         pthread_mutex_lock(&nxr_cqs_lock);
         link = nxr_list_pop(&nxr_cqs);
+        atomic_store_explicit(&open_cq, NULL, memory_order_relaxed);
         pthread_mutex_unlock(&nxr_cqs_lock);
         if (link != NULL) {
             cq_free(nxr_list_entry(link, struct nixl_cq, link));
