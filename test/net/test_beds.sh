@@ -11,7 +11,7 @@ on_hosts down
 # case_ WAY PATTERN KEYS: the report must have a line that matches
 case_() {
     echo "prog=harness_probe args=$1 $3" >"$work/probe.mp"
-    "$top_srcdir/test/mp/run-mp" "$work/probe.mp" >"$work/report" 2>&1 9>&-
+    env -u NXR_TEST_SLACK "$top_srcdir/test/mp/run-mp" "$work/probe.mp" >"$work/report" 2>&1 9>&-
     grep -q -e "$2" "$work/report"
     result $? "$1 $3: $2" "$work/report"
 }

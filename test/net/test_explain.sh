@@ -3,7 +3,7 @@
 # nixlrun --explain and --info on hosts of their own, through Open MPI's mpirun: the routes between hosts,
 # their rails, why a network is not taken, and which hosts the engine does not reach.
 bed=nxwhy
-needs="mpirun.openmpi jq"
+needs="mpirun.openmpi jq nft"
 hosts_options="-n 5 -r 2"
 . "$top_srcdir/test/net/lib.sh"
 
