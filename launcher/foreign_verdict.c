@@ -111,15 +111,28 @@ static int explains(const struct member *member, int code)
 }
 
 /*
+ * srun ends the others by SIGTERM, and exits with the highest code: theirs, if one has ended so. It
+ * says nothing against a first one that was killed otherwise.
+ */
+static bool is_code_of_the_others(int code)
+{
+    return foreign.task->engine->id == ENGINE_SLURM && code == 128 + SIGTERM &&
+           foreign.exit_code == 128 + SIGKILL;
+}
+
+/*
  * Find the rank whose end is why the engine killed the first failed rank that we heard of. The
  * order in which reports and lines of the engine have arrived says nothing. Returns -1 if there is
- * none, or if the engine exits with the code of that first one.
+ * none, or if the engine's code is explained by that first one.
  */
 static int find_cause(int code)
 {
     int found = -1, most = 0;
 
-    for (int rank = 0; rank < foreign.job->np && code != foreign.exit_code; rank++) {
+    if (code == foreign.exit_code || is_code_of_the_others(code)) {
+        return -1;
+    }
+    for (int rank = 0; rank < foreign.job->np; rank++) {
         int how_well = explains(&foreign_ranks.members[rank], code);
 
         if (how_well > most) {
