@@ -111,8 +111,8 @@ static int explains(const struct member *member, int code)
 }
 
 /*
- * srun ends the others by SIGTERM, and exits with the highest code: theirs, if one has ended so. It
- * says nothing against a first one that was killed otherwise.
+ * srun ends the other ranks by SIGTERM, and exits with the highest code of all. That of SIGTERM is
+ * therefore no reason to doubt that the first rank, killed by SIGKILL, is the cause.
  */
 static bool is_code_of_the_others(int code)
 {

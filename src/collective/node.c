@@ -41,7 +41,7 @@
 /*
  * In a crowd, a waiter yields its core at every check. It may do so for longer before it sleeps,
  * because sleeping costs the waker a system call, too. Usually the others need a few turns only;
- * those are timed by the coarse clock.
+ * those are timed by the coarse clock. Before the first turn it waits for so many fences.
  */
 #define CROWD_FACTOR 20
 #define CROWD_TURNS  16
@@ -293,10 +293,10 @@ static int node_wait_long(struct nixl_team *team, const struct nxr_node_awaited 
 }
 
 /*
- * In a crowd: let the others run for some turns, unless the phase comes within a few cycles: who
- * yields then breaks up the order in which the members of a core work several calls at a time.
- * Two readings of the exact clock would take longer than a turn. Differences of the coarse one are
- * mostly 0, but their sum is right on average.
+ * In a crowd: let the others run for some turns. First look once more: another core may be
+ * publishing the phase, and a member that yields then breaks up the order in which the members of
+ * this core do several calls each in turn. Two readings of the exact clock would take longer than a
+ * turn; differences of the coarse one are mostly 0, but their sum is right on average.
  */
 static bool node_wait_turns(struct nixl_team *team, const struct nxr_node_awaited *awaited)
 {
