@@ -39,7 +39,7 @@ def test_puts_and_gets(job):
     store.get(0, back, job.rank * 4 * MIB)
     assert np.array_equal(source, back)
     assert store.info(0).kind == "file"
-    store.start_put(0, b"start", job.rank, durable=True).wait()
+    store.start_put(0, b"start", job.rank * 4 * MIB, durable=True).wait()
     job.flush(0, durable=True)
     job.start_flush(durable=True).wait()
     team.barrier()
