@@ -41,10 +41,12 @@
 /*
  * In a crowd, a waiter yields its core at every check. It may do so for longer before it sleeps,
  * because sleeping costs the waker a system call, too. Usually the others need a few turns only;
- * those are timed by the coarse clock. Before the first turn it waits for so many fences.
+ * those are timed by the coarse clock. Before the first turn it looks so often, or waits for so
+ * many fences.
  */
 #define CROWD_FACTOR 20
 #define CROWD_TURNS  16
+#define CROWD_LOOKS  16
 #define CROWD_FENCES 3
 
 /* ---- the shared memory ----------------------------------------------------------------------- */
@@ -293,23 +295,46 @@ static int node_wait_long(struct nixl_team *team, const struct nxr_node_awaited 
 }
 
 /*
- * In a crowd: let the others run for some turns. First look once more: another core may be
- * publishing the phase, and a member that yields then breaks up the order in which the members of
- * this core do several calls each in turn. Two readings of the exact clock would take longer than a
- * turn; differences of the coarse one are mostly 0, but their sum is right on average.
+ * In a crowd: is another core about to publish the phase? A member that yields although it is
+ * breaks up the order in which the members of this core do several calls each in turn. Where all
+ * wait for each other, a member that works will publish, and one that is aside will not; elsewhere
+ * it may be several calls ahead or behind, and its line is left to it.
+ */
+static bool node_comes_soon(const struct nxr_node *node, const struct nxr_node_awaited *awaited)
+{
+    const struct nxr_node_line *line = &node->lines[awaited->member];
+    bool is_mutual = awaited->phase == node->phase;
+
+    for (int i = 0; i < (is_mutual ? CROWD_LOOKS : CROWD_FENCES); i++) {
+        if (is_mutual && has_published(node, awaited)) {
+            return true;
+        }
+        if (is_mutual && atomic_load_explicit(&line->is_aside, memory_order_relaxed) != 0) {
+            return false;
+        }
+        nxr_look_again();
+    }
+    return has_published(node, awaited);
+}
+
+/*
+ * In a crowd: let the others run for some turns. Two readings of the exact clock would take longer
+ * than a turn; differences of the coarse one are mostly 0, but their sum is right on average.
  */
 static bool node_wait_turns(struct nixl_team *team, const struct nxr_node_awaited *awaited)
 {
+    struct nxr_node *node = &team->node;
+    _Atomic uint32_t *is_aside = &node->lines[node->me].is_aside;
     int64_t since_ns = nxr_coarse_now_ns();
-    bool has_come;
+    bool has_come = node_comes_soon(node, awaited);
 
-    for (int i = 0; i < CROWD_FENCES; i++) {
-        nxr_look_again();
-    }
-    has_come = has_published(&team->node, awaited);
-    for (int i = 0; i < CROWD_TURNS && !has_come; i++) {
-        sched_yield();
-        has_come = has_published(&team->node, awaited);
+    if (!has_come) {
+        atomic_store_explicit(is_aside, 1, memory_order_relaxed);
+        for (int i = 0; i < CROWD_TURNS && !has_come; i++) {
+            sched_yield();
+            has_come = has_published(node, awaited);
+        }
+        atomic_store_explicit(is_aside, 0, memory_order_relaxed);
     }
     nxr_team_waited(team, since_ns, nxr_coarse_now_ns());
     return has_come;

@@ -51,6 +51,7 @@ struct nxr_node_line {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t phase;
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t doorbell; /* futex */
     _Atomic uint32_t waits_for;   /* 0: awake, or 1 + the member whose phase it waits for */
+    _Atomic uint32_t is_aside;    /* in a crowd: has yielded its core, and waits for its turn */
     _Atomic uint32_t is_visiting; /* writes into buffers of other members */
 };
 
