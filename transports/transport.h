@@ -285,7 +285,7 @@ static inline uint64_t nxr_pieces_nbytes(const struct nxr_piece *pieces, size_t 
  * the first piece.
  */
 struct nxr_op {
-    const struct nxr_transport *transport; /* the one that has accepted it; see `serves` */
+    const struct nxr_transport *_Atomic transport; /* the one that has accepted it; see `serves` */
     struct nxr_segment *segment;
     enum nxr_op_kind kind;
     uint64_t offset;

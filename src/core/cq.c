@@ -21,7 +21,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FIRST_LENT 64 /* entries that can always be lent at once */
+#define FIRST_LENT    64 /* entries that can always be lent at once */
+#define TAKEN_AT_ONCE 64 /* operations, under one lock */
 
 /* A wait for a signal. */
 struct wait_item {
@@ -100,24 +101,43 @@ bool nxr_cq_has_any(void *arg)
             atomic_load_explicit(&cq->context->n_events, memory_order_acquire) != 0);
 }
 
-/* ---- entries: each of these fills one; false: there is nothing of the kind ------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
-static bool cq_take_operation(struct nixl_cq *cq, struct nixl_cq_entry *entry)
+/* Write an entry as the queue's user knows it. */
+static void cq_write(const struct nixl_cq *cq, char *theirs, const struct nixl_cq_entry *entry)
 {
-    struct nixl_req *req = nxr_request_take_reported(cq);
+    size_t both = sizeof(*entry) < cq->entry_nbytes ? sizeof(*entry) : cq->entry_nbytes;
 
-    if (req == NULL) {
-        return false;
-    }
-    *entry = (struct nixl_cq_entry){
-        .kind = NIXL_CQ_OPERATION,
-        .user_data = req->user_data,
-        .status = atomic_load_explicit(&req->status, memory_order_acquire),
-        .rank = req->owner->has_peer ? req->peer->rank : req->lost_rank,
-    };
-    nxr_request_drop(req);
-    return true;
+    memcpy(theirs, entry, both);
+    memset(theirs + both, 0, cq->entry_nbytes - both);
 }
+
+/* Write as many operations as have ended, at most `max`: how many. */
+static size_t cq_take_operations(struct nixl_cq *cq, char *entries, size_t max)
+{
+    struct nixl_req *reqs[TAKEN_AT_ONCE];
+    size_t n;
+
+    if (atomic_load_explicit(&cq->n_ended, memory_order_acquire) == 0) {
+        return 0;
+    }
+    n = nxr_request_take_reported(cq, reqs, max < TAKEN_AT_ONCE ? max : TAKEN_AT_ONCE);
+    for (size_t i = 0; i < n; i++) {
+        const struct nixl_req *req = reqs[i];
+        const struct nixl_cq_entry entry = {
+            .kind = NIXL_CQ_OPERATION,
+            .user_data = req->user_data,
+            .status = atomic_load_explicit(&req->status, memory_order_acquire),
+            .rank = req->owner->has_peer ? req->peer->rank : req->lost_rank,
+        };
+
+        cq_write(cq, entries + i * cq->entry_nbytes, &entry);
+        nxr_request_drop(reqs[i]);
+    }
+    return n;
+}
+
+/* Each of these fills one; false: there is nothing of the kind. */
 
 static bool cq_take_wait(struct nixl_cq *cq, struct nixl_cq_entry *entry)
 {
@@ -214,15 +234,21 @@ static bool has_lent_room(struct nixl_cq *cq)
 static size_t cq_fill(struct nixl_cq *cq, char *entries, size_t max)
 {
     struct nixl_cq_entry entry;
-    size_t n = 0, both = sizeof(entry) < cq->entry_nbytes ? sizeof(entry) : cq->entry_nbytes;
+    size_t n = 0;
 
-    while (n < max && has_lent_room(cq) &&
-           (cq_take_operation(cq, &entry) || cq_take_wait(cq, &entry) || cq_take_note(cq, &entry) ||
-            cq_take_event(cq, &entry))) {
-        char *theirs = entries + n++ * cq->entry_nbytes;
+    while (n < max) {
+        char *next = entries + n * cq->entry_nbytes;
+        size_t n_taken = cq_take_operations(cq, next, max - n);
 
-        memcpy(theirs, &entry, both);
-        memset(theirs + both, 0, cq->entry_nbytes - both);
+        if (n_taken == 0 && has_lent_room(cq) &&
+            (cq_take_wait(cq, &entry) || cq_take_note(cq, &entry) || cq_take_event(cq, &entry))) {
+            cq_write(cq, next, &entry);
+            n_taken = 1;
+        }
+        if (n_taken == 0) {
+            break;
+        }
+        n += n_taken;
     }
     return n;
 }

@@ -54,11 +54,13 @@ bool nxr_request_unlink(struct nixl_req *req)
 
 void nxr_request_drop(struct nixl_req *req)
 {
-    bool may_free;
+    bool may_free = req->is_alone;
 
-    pthread_mutex_lock(&nxr_requests_lock);
-    may_free = nxr_request_unlink(req);
-    pthread_mutex_unlock(&nxr_requests_lock);
+    if (!may_free) {
+        pthread_mutex_lock(&nxr_requests_lock);
+        may_free = nxr_request_unlink(req);
+        pthread_mutex_unlock(&nxr_requests_lock);
+    }
     if (may_free) {
         nxr_request_free(req);
     }
@@ -231,7 +233,9 @@ void nxr_request_end(struct nixl_req *req, int status)
             atomic_fetch_add(&nxr_n_done_unseen, 1);
         }
     }
-    atomic_fetch_add(&peer->n_failed_puts, req->is_failed_put);
+    if (req->is_failed_put) {
+        atomic_fetch_add(&peer->n_failed_puts, 1);
+    }
     nxr_list_remove(&req->expire_link);
     followers = take_followers(req);
     has_begun = stop_pending(req);
@@ -353,19 +357,12 @@ void nxr_request_fail_waiting(struct nxr_list *waiting, int status)
 
 void nxr_request_hand_to(struct nxr_op *op, const struct nxr_transport *transport)
 {
-    pthread_mutex_lock(&nxr_requests_lock);
-    op->transport = transport;
-    pthread_mutex_unlock(&nxr_requests_lock);
+    atomic_store_explicit(&op->transport, transport, memory_order_release);
 }
 
 const struct nxr_transport *nxr_request_transport(const struct nxr_op *op)
 {
-    const struct nxr_transport *transport;
-
-    pthread_mutex_lock(&nxr_requests_lock);
-    transport = op->transport;
-    pthread_mutex_unlock(&nxr_requests_lock);
-    return transport;
+    return atomic_load_explicit(&op->transport, memory_order_acquire);
 }
 
 /*

@@ -96,6 +96,7 @@ struct nixl_req {
     int64_t expires_at;
     bool is_held;            /* a thread stops it: whoever frees it leaves that to this thread */
     bool must_free;          /* meanwhile it was to be freed */
+    bool is_alone;           /* it has ended, is in no list, and no thread stops it */
     bool is_canceled;        /* by nixl_cq_cancel() */
     struct nixl_cq *cq;      /* the queue that reports its end; or NULL */
     struct nxr_list cq_link; /* in that queue: under way, or ended */
@@ -226,8 +227,11 @@ void nxr_request_queue(struct nixl_req *req, const struct nxr_op *op);
 
 /* ---- for completion queues: cq.c ------------------------------------------------------------- */
 
-/* Take the oldest request that has ended; NULL: none. The caller frees it by nxr_request_drop(). */
-struct nixl_req *nxr_request_take_reported(struct nixl_cq *cq);
+/*
+ * Take the oldest requests that have ended, at most `max`: how many. The caller frees each by
+ * nxr_request_drop().
+ */
+size_t nxr_request_take_reported(struct nixl_cq *cq, struct nixl_req **reqs, size_t max);
 
 /* Free a request that has ended and that its queue has reported. */
 void nxr_request_drop(struct nixl_req *req);

@@ -286,6 +286,7 @@ int nxr_request_complete(const char *operation, struct nixl_req *req, int64_t ti
 
 bool nxr_request_withdraw(struct nixl_req *req, int (**cancel_p)(struct nxr_op *op))
 {
+    const struct nxr_transport *transport;
     bool is_idle;
 
     pthread_mutex_lock(&nxr_job.lock);
@@ -295,9 +296,10 @@ bool nxr_request_withdraw(struct nixl_req *req, int (**cancel_p)(struct nxr_op *
         nxr_list_remove(&req->link);
         nxr_list_remove(&req->age_link);
     }
-    *cancel_p = req->op.transport == NULL       ? NULL
+    transport = nxr_request_transport(&req->op);
+    *cancel_p = transport == NULL               ? NULL
                 : req->op.kind == NXR_OP_ATOMIC ? req->owner->cancel_word
-                                                : req->op.transport->cancel;
+                                                : transport->cancel;
     pthread_mutex_unlock(&nxr_requests_lock);
     pthread_mutex_unlock(&nxr_job.lock);
     return is_idle;

@@ -176,20 +176,22 @@ void nxr_request_report(struct nixl_req *req, struct nixl_cq *cq, uint64_t user_
     pthread_mutex_unlock(&nxr_requests_lock);
 }
 
-struct nixl_req *nxr_request_take_reported(struct nixl_cq *cq)
+size_t nxr_request_take_reported(struct nixl_cq *cq, struct nixl_req **reqs, size_t max)
 {
     struct nixl_req *req;
+    size_t n = 0;
 
     pthread_mutex_lock(&nxr_requests_lock);
-    req = nxr_cq_take_from(&cq->ended);
-    if (req != NULL) {
-        atomic_fetch_sub(&cq->n_ended, 1);
+    while (n < max && (req = nxr_cq_take_from(&cq->ended)) != NULL) {
         if (req->is_failed_put) {
             atomic_fetch_sub(&req->peer->doubts, NXR_DOUBT_PUT);
         }
+        req->is_alone = !req->is_held; /* nobody finds it any more who could hold it */
+        reqs[n++] = req;
     }
+    atomic_fetch_sub(&cq->n_ended, n);
     pthread_mutex_unlock(&nxr_requests_lock);
-    return req;
+    return n;
 }
 
 /* One under way with that user_data that was not canceled yet, held; or NULL. */
@@ -225,7 +227,7 @@ void nxr_request_abandon_reported(struct nixl_cq *cq)
 {
     struct nixl_req *req;
 
-    while ((req = nxr_request_take_reported(cq)) != NULL) {
+    while (nxr_request_take_reported(cq, &req, 1) > 0) {
         pthread_mutex_lock(&nxr_requests_lock);
         nxr_request_leave_to_flush(req, atomic_load(&req->status));
         pthread_mutex_unlock(&nxr_requests_lock);
