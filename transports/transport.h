@@ -139,6 +139,7 @@ struct nxr_segment {
     nxr_inflight_word *hold;   /* keeps the owner from freeing what is open here; NULL: own */
     _Atomic uint32_t n_copies; /* device copies in progress */
     atomic_bool is_pinned;     /* METHOD_MEMCPY: the mapping is pinned for the GPU, or cannot be */
+    const struct nxr_range *range; /* own memory of METHOD_DEVICE, while it is open; else NULL */
 
     /*
      * A file of a peer on this host that this process reads itself (METHOD_BOUNCE): a range that no
@@ -295,6 +296,7 @@ struct nxr_op {
     size_t n_pieces;
     void (*ended)(struct nxr_op *op, int status); /* the core's: called by nxr_op_done() */
     void *stream;     /* CUDA stream whose earlier work the operation waits for; NULL: none */
+    bool is_host;     /* the core's: it is known that `local` is no device memory */
     bool takes_time;  /* the core's: put() or get() has answered NIXL_E_AGAIN */
     bool is_waited;   /* the core's: a blocking call, which nothing of the program can follow yet */
     bool is_followed; /* the core sends something right after this put, or makes progress */
@@ -388,6 +390,12 @@ extern NXR_HIDDEN _Atomic uint64_t nxr_range_bounds;
  */
 const struct nxr_range *nxr_range_find(const void *addr);
 
+/* The range of the local side of an operation. */
+static inline const struct nxr_range *nxr_op_range(const struct nxr_op *op)
+{
+    return op->is_host ? NULL : nxr_range_find(op->local);
+}
+
 /* Takes a number, because compilers treat a pointer argument as an access to what it points to. */
 bool nxr_range_is_device_at(uintptr_t addr);
 
@@ -461,6 +469,7 @@ struct nxr_device_copy {
     const void *origin;
 
     const void *owner; /* for nxr_device_copy_cancel(); NULL: nobody cancels it */
+    bool is_of_op;     /* what an operation does, which is counted as started and at a device */
 
     /* Set by the caller of nxr_device_copy_begin(): called once, from whichever thread polls. */
     void (*ended)(struct nxr_device_copy *copy, int status);

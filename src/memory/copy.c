@@ -45,6 +45,7 @@ static struct copy_list of_storage = {.end = &of_storage.first};
 static struct copy_list *const copy_lists[] = {&of_devices, &of_storage};
 #define N_LISTS (sizeof(copy_lists) / sizeof(copy_lists[0]))
 
+/* Changed under the lock only. */
 static _Atomic uint32_t n_copies, n_armed, n_begun;
 static _Atomic uint32_t n_storage_ends; /* copies of storage that have ended, ever */
 static uint32_t n_ends_queried;         /* n_storage_ends when they were queried last */
@@ -79,6 +80,17 @@ static const struct nxr_memory_kind *copy_engine(const struct nxr_device_copy *c
     return copy->dst->kind;
 }
 
+/*
+ * Change a number that others read at any time. Caller holds the lock, as all who change it, so
+ * that no locked instruction is needed, of which an operation would have several.
+ */
+static inline void add_locked(_Atomic uint32_t *number, int n)
+{
+    uint32_t old = atomic_load_explicit(number, memory_order_relaxed);
+
+    atomic_store_explicit(number, old + (uint32_t)n, memory_order_release);
+}
+
 static void copy_append(struct copy_list *list, struct nxr_device_copy *copy)
 {
     copy->next = NULL;
@@ -90,7 +102,7 @@ static void copy_append(struct copy_list *list, struct nxr_device_copy *copy)
 static void arm_one(struct nxr_device_copy *copy)
 {
     copy->is_armed = true;
-    atomic_fetch_add(&n_armed, 1);
+    add_locked(&n_armed, 1);
     copy->engine->copy_arm(copy);
 }
 
@@ -143,13 +155,17 @@ int nxr_device_copy_begin(struct nxr_device_copy *copy)
         n_ends_queried = n_ends; /* it may have ended before it was in the list */
     }
     if (copy->engine->copy_sleep != NULL) {
-        atomic_store(&nxr_sleep_at_storage, copy->engine->copy_sleep);
-        atomic_fetch_add(&nxr_n_at_storage, 1);
+        atomic_store_explicit(&nxr_sleep_at_storage, copy->engine->copy_sleep,
+                              memory_order_release);
+        add_locked(&nxr_n_at_storage, 1);
     }
-    atomic_fetch_add(&nxr_n_started, 1);
-    atomic_fetch_add(&nxr_n_at_devices, 1);
-    atomic_fetch_add(&n_begun, 1);
-    is_first = atomic_fetch_add(&n_copies, 1) == atomic_load(&n_armed);
+    if (!copy->is_of_op) {
+        atomic_fetch_add(&nxr_n_started, 1);
+        atomic_fetch_add(&nxr_n_at_devices, 1);
+    }
+    is_first = atomic_load(&n_copies) == atomic_load(&n_armed);
+    add_locked(&n_copies, 1);
+    atomic_fetch_add(&n_begun, 1); /* before is_told is read: nxr_device_tick() */
     must_tell = !copy->is_unattended &&
                 (!atomic_load(&is_told) || (is_first && is_long(copy)) ||
                  (copy->engine->copy_sleep == NULL && atomic_exchange(&is_resting, false)));
@@ -187,14 +203,16 @@ static void take_out(struct copy_list *list, struct nxr_device_copy **link)
         list->end = link;
     }
     if (copy->is_armed) {
-        atomic_fetch_sub(&n_armed, 1);
+        add_locked(&n_armed, -1);
     }
     if (copy->engine->copy_sleep != NULL) {
-        atomic_fetch_sub(&nxr_n_at_storage, 1);
+        add_locked(&nxr_n_at_storage, -1);
     }
-    atomic_fetch_sub(&n_copies, 1);
-    atomic_fetch_sub(&nxr_n_at_devices, 1);
-    atomic_fetch_sub(&nxr_n_started, 1);
+    add_locked(&n_copies, -1);
+    if (!copy->is_of_op) {
+        atomic_fetch_sub(&nxr_n_at_devices, 1);
+        atomic_fetch_sub(&nxr_n_started, 1);
+    }
 }
 
 /* Query the oldest copies of a list, and move those that have ended. Caller holds the lock. */

@@ -211,30 +211,36 @@ static void pin_segment(struct nxr_segment *segment, const struct nxr_range *dev
     }
 }
 
-/*
- * Enter the segment and set the two sides; all local pieces are in one range. A segment in device
- * memory that is in no range any more has been closed since the operation was submitted.
- */
-static int device_move_aim(struct device_move *move, struct nxr_segment *segment,
-                           enum nxr_op_kind kind, const void *local)
+/* The range of the segment's side; NULL: it is mapped. The segment is entered, so it stays. */
+static const struct nxr_range *range_there(const struct nxr_segment *segment)
 {
-    const struct nxr_range *here = nxr_range_find(local);
-    const struct nxr_range *there = segment->method == NXR_METHOD_DEVICE
-                                        ? nxr_range_find(segment->addr)
-                                        : segment->readable; /* of a get */
-
-    if (there == NULL && segment->method == NXR_METHOD_DEVICE) {
-        return NIXL_E_STALE;
+    if (segment->method != NXR_METHOD_DEVICE) {
+        return segment->readable; /* of a get */
     }
-    if (there == NULL && here == NULL) {
-        return NIXL_E_INTERNAL;
+    return segment->range != NULL ? segment->range : nxr_range_find(segment->addr);
+}
+
+/* Enter the segment and set the two sides; all local pieces are in one range, `here`. */
+static int device_move_aim(struct device_move *move, struct nxr_segment *segment,
+                           enum nxr_op_kind kind, const struct nxr_range *here)
+{
+    int status = device_move_enter(move, segment);
+    const struct nxr_range *there;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    there = range_there(segment);
+    if (there == NULL && (here == NULL || segment->method == NXR_METHOD_DEVICE)) {
+        device_move_leave(move);
+        return segment->method == NXR_METHOD_DEVICE ? NIXL_E_STALE : NIXL_E_INTERNAL;
     }
     if (there == NULL) {
         pin_segment(segment, here);
     }
     move->copy.dst = kind == NXR_OP_PUT ? there : here;
     move->copy.src = kind == NXR_OP_PUT ? here : there;
-    return device_move_enter(move, segment);
+    return NIXL_OK;
 }
 
 static void set_piece(struct nxr_device_piece *piece, char *there, enum nxr_op_kind kind,
@@ -266,7 +272,7 @@ static int move_now(struct nxr_segment *segment, enum nxr_op_kind kind, uint64_t
     if (move == NULL) {
         return NIXL_E_NO_MEMORY;
     }
-    status = device_move_aim(move, segment, kind, local);
+    status = device_move_aim(move, segment, kind, nxr_range_find(local));
     if (status != NIXL_OK) {
         device_move_free(move);
         return status;
@@ -301,20 +307,21 @@ int nxr_device_start(struct nxr_op *op)
     if (move == NULL) {
         return NIXL_E_NO_MEMORY;
     }
-    status = device_move_aim(move, op->segment, op->kind, op->local);
+    status = device_move_aim(move, op->segment, op->kind, nxr_op_range(op));
     if (status != NIXL_OK) {
         device_move_free(move);
         return status;
     }
     move->op = op;
     move->copy.owner = op;
+    move->copy.is_of_op = true;
     move->copy.stream = op->stream;
     move->copy.is_durable = op->is_durable;
     for (size_t i = 0; i < n_pieces; i++) {
         set_piece(&move->pieces[i], op->segment->addr + pieces[i].offset, op->kind, pieces[i].local,
                   pieces[i].nbytes);
     }
-    atomic_fetch_add(&nxr_n_at_devices, 1);
+    atomic_fetch_add(&nxr_n_at_devices, 1); /* before: what is begun may take long to begin */
     status = nxr_device_copy_begin(&move->copy);
     if (status == NIXL_OK) {
         device_move_move_ended(&move->copy, NIXL_OK);
@@ -362,13 +369,14 @@ static int device_segment_open(struct nxr_segment *segment, int fd,
     (void)fd;
     (void)remote;
     segment->addr = (char *)(uintptr_t)segment->key.addr;
+    segment->range = nxr_range_find(segment->addr);
     segment->method = NXR_METHOD_DEVICE;
     return NIXL_OK;
 }
 
 static void device_segment_close(struct nxr_segment *segment)
 {
-    (void)segment;
+    segment->range = NULL;
 }
 
 const struct nxr_transport nxr_transport_device = {

@@ -9,10 +9,9 @@
 #include "transfer/op.h"
 #include "transfer/staging.h"
 
-const struct nxr_transport *nxr_segment_mover(const struct nxr_segment *segment, const void *local)
+static const struct nxr_transport *mover_to_range(const struct nxr_segment *segment,
+                                                  const struct nxr_range *range)
 {
-    const struct nxr_range *range = nxr_range_find(local);
-
     if (range == NULL) {
         return nxr_staging_is_needed(segment) ? &nxr_transport_staging : segment->transport;
     }
@@ -23,6 +22,11 @@ const struct nxr_transport *nxr_segment_mover(const struct nxr_segment *segment,
         return nxr_staging_is_needed(segment) ? &nxr_transport_staging : segment->transport;
     }
     return segment->method == NXR_METHOD_DEVICE ? segment->transport : &nxr_transport_device;
+}
+
+const struct nxr_transport *nxr_segment_mover(const struct nxr_segment *segment, const void *local)
+{
+    return mover_to_range(segment, nxr_range_find(local));
 }
 
 /* Is it known that the segment's transport cannot do it at once? */
@@ -120,7 +124,7 @@ int nxr_op_submit(struct nxr_op *op)
         if (!nxr_segment_has_range(segment, op->offset, op->nbytes)) {
             return NIXL_E_RANGE;
         }
-        mover = nxr_segment_mover(segment, op->local);
+        mover = mover_to_range(segment, nxr_op_range(op));
         nxr_request_hand_to(op, mover);
     }
     status = op_move_if_short(op, mover);

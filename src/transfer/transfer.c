@@ -21,11 +21,10 @@
 
 /* ---- the slow path --------------------------------------------------------------------------- */
 
-/* A local buffer that begins in device memory must end there. */
-static int check_local_range(const char *operation, int rank, const void *local, size_t nbytes)
+/* A local buffer that begins in device memory, in the range, must end there. */
+static int check_local_range(const char *operation, int rank, const struct nxr_range *range,
+                             const void *local, size_t nbytes)
 {
-    const struct nxr_range *range = nxr_range_find(local);
-
     if (range == NULL || nbytes <= range->addr + range->nbytes - (uintptr_t)local) {
         return NIXL_OK;
     }
@@ -35,8 +34,9 @@ static int check_local_range(const char *operation, int rank, const void *local,
                     nbytes, local, range->kind->name, (void *)(range->addr + range->nbytes));
 }
 
-int nxr_transfer_check(const char *operation, int rank, const struct nixl_region *region,
-                       const void *local, size_t nbytes)
+/* *range_p: where the local buffer lies; NULL: in host memory. */
+static int check_call(const char *operation, int rank, const struct nixl_region *region,
+                      const void *local, size_t nbytes, const struct nxr_range **range_p)
 {
     int status = nxr_check_ready(operation);
 
@@ -54,7 +54,16 @@ int nxr_transfer_check(const char *operation, int rank, const struct nixl_region
         return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
                         "the local buffer is NULL and nbytes is %zu", nbytes);
     }
-    return check_local_range(operation, rank, local, nbytes);
+    *range_p = nxr_range_find(local);
+    return check_local_range(operation, rank, *range_p, local, nbytes);
+}
+
+int nxr_transfer_check(const char *operation, int rank, const struct nixl_region *region,
+                       const void *local, size_t nbytes)
+{
+    const struct nxr_range *range;
+
+    return check_call(operation, rank, region, local, nbytes, &range);
 }
 
 static int fail_range(const char *operation, int rank, const struct nixl_region *region,
@@ -216,9 +225,11 @@ static __attribute__((noinline, cold)) int transfer_slow(const char *operation,
                         .nbytes = nbytes,
                         .takes_time = takes_time};
     const struct nxr_transport *mover;
-    int status = nxr_transfer_check(operation, rank, region, local, nbytes);
+    const struct nxr_range *range;
+    int status = check_call(operation, rank, region, local, nbytes, &range);
 
     if (status == NIXL_OK) {
+        op.is_host = range == NULL;
         status = transfer_find_segment(operation, rank, region, nxr_op_forbidden_by(kind),
                                        &op.offset, nbytes, &op.segment);
     }
@@ -234,7 +245,7 @@ static __attribute__((noinline, cold)) int transfer_slow(const char *operation,
             nxr_stats_moved(op.segment, kind, nbytes);
         }
     }
-    if (status == NIXL_E_AGAIN || (status == NIXL_E_UNSUPPORTED && nxr_range_find(local) != NULL)) {
+    if (status == NIXL_E_AGAIN || (status == NIXL_E_UNSUPPORTED && !op.is_host)) {
         return run_request(operation, &op);
     }
     return status == NIXL_OK ? status
@@ -382,13 +393,14 @@ static int begin_transfer(const char *operation, size_t max_nbytes, int rank,
                           struct nixl_region *region, struct nxr_op *op, struct nixl_req **req_p)
 {
     struct nxr_segment *segment;
-    uint64_t offset;
-    int status = nxr_transfer_check(operation, rank, region, op->local, op->nbytes);
+    const struct nxr_range *range;
+    uint64_t offset = op->offset;
+    int status = check_call(operation, rank, region, op->local, op->nbytes, &range);
 
     if (status != NIXL_OK) {
         return status;
     }
-    offset = op->offset;
+    op->is_host = range == NULL;
     segment = nxr_region_segment_at(region, rank, &offset, op->nbytes);
     if (segment != NULL) {
         status = check_segment(operation, rank, region, segment, nxr_op_forbidden_by(op->kind),
@@ -397,20 +409,22 @@ static int begin_transfer(const char *operation, size_t max_nbytes, int rank,
             return status;
         }
     }
-    if (segment != NULL && segment->method != NXR_METHOD_DEVICE &&
-        !nxr_range_is_device(op->local)) {
-        op->segment = segment;
-        op->offset = offset;
-        status = begin_here(op, max_nbytes);
-        if (status != NIXL_E_AGAIN) {
-            return status == NIXL_OK
-                       ? status
-                       : nxr_transfer_fail_copy(operation, op->kind, status, region, segment);
-        }
+    if (segment == NULL) {
+        op->takes_time = false;
+        return nxr_region_request(operation, region, rank, &nxr_transfer_owner, op, NULL, req_p);
+    }
+    op->segment = segment;
+    op->offset = offset;
+    if (segment->method == NXR_METHOD_DEVICE || !op->is_host) {
+        op->takes_time = false;
         return nxr_request_make_begun(operation, &nxr_transfer_owner, op, req_p);
     }
-    op->takes_time = false;
-    return nxr_region_request(operation, region, rank, &nxr_transfer_owner, op, NULL, req_p);
+    status = begin_here(op, max_nbytes);
+    if (status == NIXL_E_AGAIN) {
+        return nxr_request_make_begun(operation, &nxr_transfer_owner, op, req_p);
+    }
+    return status == NIXL_OK ? status
+                             : nxr_transfer_fail_copy(operation, op->kind, status, region, segment);
 }
 
 int nxr_transfer_start(const char *operation, enum nxr_op_kind kind, int rank,

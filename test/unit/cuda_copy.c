@@ -237,8 +237,13 @@ Test(cuda_copy, threads)
 /* The memory behind it was closed between the submission of an operation and its start. */
 Test(cuda_copy, segment_that_is_in_no_range)
 {
+    static _Atomic uint64_t generation = 1;
     struct nxr_memory memory;
-    struct nxr_segment segment = {.method = NXR_METHOD_DEVICE};
+    struct nxr_segment segment = {.method = NXR_METHOD_DEVICE,
+                                  .generation = 1,
+                                  .generation_now = &generation,
+                                  .key = {.generation = 1},
+                                  .import = (struct nxr_import *)&generation};
     static char bytes[64];
 
     cuda_start();
@@ -250,6 +255,7 @@ Test(cuda_copy, segment_that_is_in_no_range)
     cr_expect(eq(int, nxr_device_put(&segment, 0, bytes, sizeof(bytes)), NIXL_E_STALE));
     cr_expect(eq(int, nxr_device_get(&segment, 0, bytes, sizeof(bytes)), NIXL_E_STALE));
     cr_expect(eq(int, nxr_device_put(&segment, 0, memory.addr, 64), NIXL_E_STALE));
+    cr_expect(eq(u32, atomic_load(&segment.n_copies), 0));
     nxr_memory_cuda.release(&memory);
 }
 
