@@ -37,9 +37,9 @@
 /*
  * A thread that keeps many requests under way replaces those that have ended one by one: as many
  * submissions as it has ended in its last poll() follow each other. Some are handed over together,
- * few in comparison with what is under way, so that the device does not wait for them.
+ * few in comparison with what is under way then, so that the device does not wait for them.
  */
-#define UNDER_WAY_PER_GATHERED 16
+#define UNDER_WAY_PER_GATHERED 32
 static __thread unsigned n_replaced;
 
 /* Headers of older kernels lack them. */
@@ -131,8 +131,8 @@ static void uring_submit(struct nxr_storage_io *list, bool has_more)
     unsigned n_enough = has_more ? MOST_GATHERED : 1;
 
     pthread_mutex_lock(&uring.lock);
-    if (is_replaced && !has_more && uring.n_flying > UNDER_WAY_PER_GATHERED) {
-        n_enough = uring.n_flying / UNDER_WAY_PER_GATHERED;
+    if (is_replaced && !has_more) {
+        n_enough += (uring.n_flying + n_replaced) / UNDER_WAY_PER_GATHERED;
     }
     *uring.end = list;
     while (*uring.end != NULL) {
