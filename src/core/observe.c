@@ -278,14 +278,23 @@ void nxr_waiting_ends(struct nxr_waiting *waiting)
     }
 }
 
+/* For each sleep: snprintf() takes as long as the rest of the record. */
+static void copy_name(char *to, size_t room, const char *name)
+{
+    size_t nbytes = strnlen(name, room - 1);
+
+    memcpy(to, name, nbytes);
+    to[nbytes] = '\0';
+}
+
 void nxr_describe_call(struct nxr_wait_record *record, const char *call)
 {
-    snprintf(record->call, sizeof(record->call), "%s", call);
+    copy_name(record->call, sizeof(record->call), call);
 }
 
 void nxr_describe_object(struct nxr_wait_record *record, const char *name)
 {
-    snprintf(record->object, sizeof(record->object), "%s", name);
+    copy_name(record->object, sizeof(record->object), name);
 }
 
 void nxr_describe(struct nxr_wait_record *record, enum nxr_wait_kind kind, const char *call,
