@@ -479,7 +479,8 @@ struct nxr_device_copy {
     const struct nxr_memory_kind *engine; /* which does it; its copy_start() may name another */
     bool is_armed;
     int status;
-    int64_t began_ns;
+    int64_t began_ns;    /* of a GPU's */
+    uint32_t began_turn; /* the service thread's, by number */
     struct nxr_device_copy *next;
 };
 

@@ -51,6 +51,13 @@ static _Atomic uint32_t n_storage_ends; /* copies of storage that have ended, ev
 static uint32_t n_ends_queried;         /* n_storage_ends when they were queried last */
 
 /*
+ * Turns of the service thread, no less than OLD_NS apart. A copy is old when it has seen two begin:
+ * to count them takes less than to read the clock for each copy.
+ */
+static _Atomic uint32_t service_turn;
+#define OLD_TURNS 2
+
+/*
  * The service thread will check again by itself, within OLD_NS, so it need not be kicked; a kick
  * costs a twentieth of a small copy. A long copy kicks it anyway, if no other is unarmed: its wait
  * then starts anew, and it does not wake up in the middle, next to the thread that waits.
@@ -143,8 +150,9 @@ int nxr_device_copy_begin(struct nxr_device_copy *copy)
     int status;
 
     copy->is_armed = false;
-    copy->began_ns = nxr_now_ns();
+    copy->began_turn = atomic_load_explicit(&service_turn, memory_order_relaxed);
     copy->engine = copy_engine(copy);
+    copy->began_ns = copy->engine->is_storage ? 0 : nxr_now_ns();
     status = copy->engine->copy_start(copy);
     if (status != NIXL_INPROGRESS) {
         return status;
@@ -272,10 +280,12 @@ int nxr_device_progress(void)
 }
 
 /* Caller holds the lock. */
-static void arm_list(struct copy_list *list, int64_t until)
+static void arm_list(struct copy_list *list, uint32_t age)
 {
+    const uint32_t now = atomic_load_explicit(&service_turn, memory_order_relaxed);
+
     for (struct nxr_device_copy *copy = list->first; copy != NULL; copy = copy->next) {
-        if (!copy->is_armed && copy->began_ns <= until &&
+        if (!copy->is_armed && now - copy->began_turn >= age &&
             (copy->engine->copy_sleep == NULL || atomic_load(&nxr_n_look_at_storage) == 0)) {
             arm_one(copy);
         }
@@ -283,9 +293,10 @@ static void arm_list(struct copy_list *list, int64_t until)
 }
 
 /*
- * Arm the copies that started up to that time, unless a thread sleeps where their end wakes it.
+ * Arm the copies that have seen so many turns begin, unless a thread sleeps where their end wakes
+ * it.
  */
-static void device_copy_arm(int64_t until)
+static void device_copy_arm(uint32_t age)
 {
     if (atomic_load_explicit(&n_copies, memory_order_acquire) ==
         atomic_load_explicit(&n_armed, memory_order_relaxed)) {
@@ -293,28 +304,32 @@ static void device_copy_arm(int64_t until)
     }
     pthread_mutex_lock(&device_copy_lock);
     for (size_t i = 0; i < N_LISTS; i++) {
-        arm_list(copy_lists[i], until);
+        arm_list(copy_lists[i], age);
     }
     pthread_mutex_unlock(&device_copy_lock);
 }
 
 void nxr_device_arm(void)
 {
-    device_copy_arm(INT64_MAX);
+    device_copy_arm(0);
 }
 
 void nxr_device_arm_old(void)
 {
-    device_copy_arm(nxr_now_ns() - OLD_NS);
+    device_copy_arm(OLD_TURNS);
 }
 
 int64_t nxr_device_tick(int64_t now)
 {
-    static uint32_t n_seen; /* the service thread's, both */
-    static int64_t pause_ns = OLD_NS;
+    static uint32_t n_seen; /* the service thread's, all three */
+    static int64_t pause_ns = OLD_NS, turn_ns;
     bool must_rest;
     uint32_t n;
 
+    if (now - turn_ns >= OLD_NS) {
+        turn_ns = now;
+        atomic_fetch_add_explicit(&service_turn, 1, memory_order_relaxed);
+    }
     /* Before the check: a copy that starts after it kicks again. */
     atomic_store(&is_told, false);
     n = atomic_load(&n_begun);
