@@ -144,17 +144,20 @@ bool nxr_storage_cut(const struct nxr_storage_moving *moving, uint64_t offset, c
         bool is_direct;
         uint64_t part = cut_first(moving->file, offset, nbytes, &is_direct);
 
-        *move = (struct nxr_storage_move){
-            .io = {.action = moving->is_write ? NXR_STORAGE_WRITE : NXR_STORAGE_READ,
-                   .offset = offset,
-                   .memory = memory,
-                   .nbytes = part,
-                   .ended = move_ended},
-            .file = moving->file,
-            .owner = moving->owner,
-            .ended = moving->ended,
-            .local = memory,
-            .nbytes = part};
+        /* Each by itself: to clear the struct first takes longer than all of this. */
+        move->io.action = moving->is_write ? NXR_STORAGE_WRITE : NXR_STORAGE_READ;
+        move->io.offset = offset;
+        move->io.memory = memory;
+        move->io.nbytes = part;
+        move->io.result = 0;
+        move->io.ended = move_ended;
+        move->io.next = NULL;
+        move->file = moving->file;
+        move->owner = moving->owner;
+        move->ended = moving->ended;
+        move->local = memory;
+        move->aligned = NULL;
+        move->nbytes = part;
         move_aim(move, is_direct);
         if (!move_align(move)) {
             return false;

@@ -439,6 +439,8 @@ struct nxr_device_piece {
     size_t nbytes;
 };
 
+#define NXR_COPY_ROOM_NBYTES 176
+
 /*
  * A copy that a GPU does. Each side lies in one range, or is host memory that this process can read
  * and write; at least one side is device memory. The struct is the caller's and stays valid until
@@ -482,6 +484,9 @@ struct nxr_device_copy {
     int64_t began_ns;    /* of a GPU's */
     uint32_t began_turn; /* the service thread's, by number */
     struct nxr_device_copy *next;
+
+    /* The kind's, from start to end: its own record of a short copy. */
+    _Alignas(void *) unsigned char room[NXR_COPY_ROOM_NBYTES];
 };
 
 /*

@@ -13,7 +13,6 @@
 #include "memory/file/file_gpu.h"
 #include "memory/file/kind.h"
 #include "storage/cufile/cufile.h"
-#include "util/spare.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -30,11 +29,12 @@ struct file_copy {
     _Atomic int status;    /* the first failure */
     bool is_durable;       /* a fdatasync follows the others: it is in moves[n_moves] */
     bool has_synced;       /* ... it was begun */
-    size_t n_moves, room;
+    size_t n_moves;
+    bool is_in_room; /* of the copy, as one with a single request */
     struct nxr_storage_move moves[];
 };
-
-static struct nxr_spares file_copies; /* of one request */
+_Static_assert(sizeof(struct file_copy) + sizeof(struct nxr_storage_move) <= NXR_COPY_ROOM_NBYTES,
+               "room for a single request");
 
 /* ---- the end of a request -------------------------------------------------------------------- */
 
@@ -154,25 +154,22 @@ static size_t file_count(const struct nxr_file *file, const struct nxr_storage_f
 static void file_copy_free(struct file_copy *made)
 {
     nxr_storage_clear(made->moves, made->n_moves);
-    if (made->room == 1) {
-        nxr_spare_give(&file_copies, made);
-    } else {
+    if (!made->is_in_room) {
         free(made);
     }
 }
 
 /* A copy of n requests, and of one more if it is durable. */
-static struct file_copy *file_copy_new(struct nxr_file *file, size_t n, bool is_durable)
+static struct file_copy *file_copy_new(struct nxr_file *file, struct nxr_device_copy *copy,
+                                       size_t n, bool is_durable)
 {
     struct file_copy *made;
-    size_t nbytes;
 
     n += is_durable;
-    nbytes = sizeof(*made) + n * sizeof(made->moves[0]);
-
-    made = n == 1 ? nxr_spare_take(&file_copies, nbytes) : malloc(nbytes);
+    made = n == 1 ? (struct file_copy *)copy->room
+                  : malloc(sizeof(*made) + n * sizeof(made->moves[0]));
     if (made != NULL) {
-        made->room = n;
+        made->is_in_room = n == 1;
         made->file = file;
         made->choice = NULL;
         made->is_durable = is_durable;
@@ -193,10 +190,10 @@ static struct nxr_storage_moving file_moving(struct file_copy *made, bool is_put
 }
 
 static struct file_copy *file_copy_cut(struct nxr_file *file, struct nxr_file_choice *choice,
-                                       const struct nxr_device_copy *copy, bool is_put)
+                                       struct nxr_device_copy *copy, bool is_put)
 {
     const struct nxr_storage_file *opened = choice != NULL ? &file->by_cufile : &file->opened;
-    struct file_copy *made = file_copy_new(file, file_count(file, opened, copy, is_put),
+    struct file_copy *made = file_copy_new(file, copy, file_count(file, opened, copy, is_put),
                                            copy->is_durable && is_put && choice == NULL);
 
     if (made != NULL) {
@@ -215,9 +212,9 @@ static struct file_copy *file_copy_cut(struct nxr_file *file, struct nxr_file_ch
     return made;
 }
 
-static struct file_copy *file_copy_sync(struct nxr_file *file)
+static struct file_copy *file_copy_sync(struct nxr_file *file, struct nxr_device_copy *copy)
 {
-    struct file_copy *made = file_copy_new(file, 1, false);
+    struct file_copy *made = file_copy_new(file, copy, 1, false);
 
     if (made != NULL) {
         const struct nxr_storage_moving moving = file_moving(made, true);
@@ -343,7 +340,7 @@ int nxr_file_copy_start(struct nxr_device_copy *copy)
     if (status != NIXL_OK) {
         return status;
     }
-    made = copy->is_sync ? file_copy_sync(file) : file_copy_cut(file, NULL, copy, is_put);
+    made = copy->is_sync ? file_copy_sync(file, copy) : file_copy_cut(file, NULL, copy, is_put);
     if (made == NULL) {
         return NIXL_E_NO_MEMORY;
     }
