@@ -90,6 +90,7 @@ static void file_move_ended(struct nxr_storage_move *move, int error)
     struct file_copy *copy = move->owner;
     const struct nxr_storage_io *io = &move->io;
     bool must_wake = copy->choice != NULL; /* no engine does, in which a thread may sleep */
+    bool is_durable = copy->is_durable;    /* then it is not freed before its fdatasync has ended */
     int none = NIXL_OK;
     uint32_t left;
 
@@ -105,7 +106,7 @@ static void file_move_ended(struct nxr_storage_move *move, int error)
     }
     /* With the last one, the copy may be freed. */
     left = atomic_fetch_sub(&copy->left, 1);
-    if ((left & ~ARMED) == 2 && copy->is_durable) {
+    if ((left & ~ARMED) == 2 && is_durable) {
         if (atomic_load(&copy->status) == NIXL_OK) {
             file_copy_then_sync(copy);
             return;
