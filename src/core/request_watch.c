@@ -227,13 +227,8 @@ void nxr_request_abandon_reported(struct nixl_cq *cq)
 {
     struct nixl_req *req;
 
-    while (nxr_request_take_reported(cq, &req, 1) > 0) {
-        pthread_mutex_lock(&nxr_requests_lock);
-        nxr_request_leave_to_flush(req, atomic_load(&req->status));
-        pthread_mutex_unlock(&nxr_requests_lock);
-        nxr_request_drop(req);
-    }
-    for (;;) {
+    /* These first: one that ends between the two would be in the list that is done. */
+    do {
         pthread_mutex_lock(&nxr_requests_lock);
         req = nxr_cq_take_from(&cq->under_way);
         if (req != NULL) {
@@ -242,8 +237,11 @@ void nxr_request_abandon_reported(struct nixl_cq *cq)
             atomic_fetch_add(&req->peer->n_detached, req->owner->has_peer);
         }
         pthread_mutex_unlock(&nxr_requests_lock);
-        if (req == NULL) {
-            return;
-        }
+    } while (req != NULL);
+    while (nxr_request_take_reported(cq, &req, 1) > 0) {
+        pthread_mutex_lock(&nxr_requests_lock);
+        nxr_request_leave_to_flush(req, atomic_load(&req->status));
+        pthread_mutex_unlock(&nxr_requests_lock);
+        nxr_request_drop(req);
     }
 }
