@@ -219,6 +219,7 @@ endif
 	%D%/net/out.c %D%/net/out.h \
 	%D%/net/own.c \
 	%D%/net/poll.c \
+	%D%/net/posted.c \
 	%D%/net/reach.c \
 	%D%/net/rma.c \
 	%D%/net/start.c \

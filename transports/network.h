@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_NETWORK_ABI        15
+#define NXR_NETWORK_ABI        16
 #define NXR_NET_ADDRESS_NBYTES 768 /* the longest address of a rank in one network */
 #define NXR_NET_KEY_NBYTES     512 /* the longest key of registered memory */
 #define NXR_NET_HEADER_NBYTES  256 /* the longest message in front of bulk; see send() */
@@ -260,6 +260,13 @@ struct nxr_network {
      */
     int (*send)(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
                 size_t bulk_nbytes, struct nxr_net_op *op);
+
+    /*
+     * Bulk for which incoming() returned `cookie` and the place `from` is still coming: what has
+     * not come yet goes to `to`, at the same distance from the beginning. May be called outside of
+     * progress(). NULL: the module cannot do that, and is given no place that may be taken back.
+     */
+    void (*redirect)(void *cookie, const char *from, char *to);
 
     /* ---- with has_rma; others return NIXL_E_UNSUPPORTED ---- */
 

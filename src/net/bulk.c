@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Incoming bulk: where it goes, and what follows when it has landed. A put goes straight into the
- * own region, and the answer to a get straight into the caller's buffer. Lock: nxr_net.lock.
+ * own region, or into a buffer posted for it, and the answer to a get straight into the caller's
+ * buffer. Lock: nxr_net.lock.
  */
 #include "config.h"
 
@@ -23,7 +24,9 @@ static void *place_put(struct net_landing *landing, const struct nxr_net_put *pu
     if (nbytes == put->nbytes) {
         addr = nxr_net_hold_begin_host(&range, &landing->hold, &status);
     }
-    if (addr == NULL) {
+    if (addr != NULL) {
+        addr = nxr_net_posted_place(landing, &range, addr);
+    } else {
         const struct net_refusal refusal = {put->id, put->generation, put->is_own != 0, status};
 
         nxr_net_refuse(landing->np, &refusal);
@@ -157,6 +160,7 @@ void nxr_net_landed(void *cookie, int status)
     NXR_ASSERT(nxr_spin_is_mine(&nxr_net.lock));
     nxr_list_remove(&landing->link);
     nxr_net.n_landings--;
+    nxr_net_posted_landed(landing, status);
     if (landing->hold != NULL) {
         nxr_net_hold_end(landing->hold);
     }

@@ -136,6 +136,32 @@ void nxr_net_hold_end(struct net_hold *hold);
 char *nxr_net_hold_begin_host(const struct net_range *range, struct net_hold **hold_p,
                               int *status_p);
 
+/* ---- posted.c: buffers for puts that are expected -------------------------------------------- */
+
+/*
+ * The next put of exactly these bytes of an own region may go into the buffer instead. The caller
+ * owns all of it and lets it be until nxr_net_unpost(); landing and has_landed are the folder's.
+ */
+struct nxr_net_posted {
+    struct nxr_list link;
+    uint64_t generation; /* of the region, as in its key */
+    uint32_t id;
+    uint64_t offset; /* in the region */
+    uint64_t nbytes;
+    char *buffer;                /* host memory of that size */
+    struct net_landing *landing; /* that writes into it */
+    bool has_landed;
+};
+
+/* Post a buffer. Takes the lock. */
+void nxr_net_post(struct nxr_net_posted *posted);
+
+/*
+ * Take it back: from now on nothing writes into it. True: the put is in it; false: it is in the
+ * region, or not there yet. Takes the lock.
+ */
+bool nxr_net_unpost(struct nxr_net_posted *posted);
+
 /*
  * A put or signal of the peer is dropped: what the peer sent after it is marked as late, what it
  * sent before is not. nxr_net_refuse_at_once() also marks the records that wait for bulk now.

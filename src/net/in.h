@@ -37,6 +37,14 @@ void nxr_net_received(const void *bytes, size_t nbytes);
 void *nxr_net_incoming(const void *header, size_t header_nbytes, size_t nbytes, void **cookie_p);
 void nxr_net_landing(void *cookie, size_t nbytes);
 
+/* ---- posted.c -------------------------------------------------------------------------------- */
+
+/* Where bulk goes whose place in an own region is `place`: there, or into a posted buffer. */
+char *nxr_net_posted_place(struct net_landing *landing, const struct net_range *range, char *place);
+
+/* The bulk has landed, or never will. */
+void nxr_net_posted_landed(struct net_landing *landing, int status);
+
 /* ---- later.c --------------------------------------------------------------------------------- */
 
 /* Defer something until job.lock can be taken. */

@@ -246,6 +246,7 @@ static bool net_module_begin(void)
     nxr_list_init(&nxr_net.ended);
     nxr_list_init(&nxr_net.later);
     nxr_list_init(&nxr_net.holds);
+    nxr_list_init(&nxr_net.posted);
     nxr_list_init(&nxr_net.closings);
     if (must_lose == NULL) {
         nxr_error(NET, "no memory for %d ranks; nothing can be sent between hosts", n_numbers);

@@ -105,9 +105,11 @@ static bool net_poll_do_round(bool is_thorough, int64_t now)
     nxr_net.is_receiving = true;
     for (size_t i = 0; i < nxr_net.n_nets; i++) {
         if (is_due(&nxr_net.nets[i], is_thorough)) {
+            nxr_net.receiver = &nxr_net.nets[i];
             has_moved |= net_module(&nxr_net.nets[i])->progress() > 0;
         }
     }
+    nxr_net.receiver = NULL;
     nxr_net.is_receiving = false;
     nxr_net_uncork_all();
     has_moved |= pump_busy();

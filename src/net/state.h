@@ -115,6 +115,11 @@ struct net_landing {
     uint64_t seq;
     struct net_hold *hold; /* a put into an own region */
     struct net_move *move; /* the answer to an own get */
+
+    /* It goes into a posted buffer: */
+    struct nxr_net_posted *posted; /* NULL: it does not */
+    const struct net *receiver;    /* the network that brings it */
+    char *place;                   /* where it would go otherwise */
 };
 
 /* A record that waits for bulk that was sent before it. */
@@ -260,11 +265,13 @@ struct net_state {
     bool is_trying;             /* some peer has something to send and is not reached yet */
     bool is_for_passive;        /* no user thread waits: peers need the service thread */
     bool is_receiving; /* in a module's progress() or close(): answers may wait for its end */
-    bool must_wake;    /* something was delivered in this round */
+    const struct net *receiver;      /* whose progress() it is; NULL: none */
+    bool must_wake;                  /* something was delivered in this round */
     struct nxr_inflight_slot *guard; /* for accesses that end before the lock is released */
     unsigned char *aligned;          /* copy of a message that arrived unaligned; or NULL */
     size_t aligned_nbytes;
     struct nxr_list holds;    /* struct net_hold */
+    struct nxr_list posted;   /* struct nxr_net_posted */
     struct nxr_list closings; /* struct net_closing (net/key.c) */
     unsigned n_landings;      /* of all peers */
     int64_t now;              /* of this round */

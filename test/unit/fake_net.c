@@ -293,6 +293,7 @@ static void open_networks(void)
     nxr_list_init(&nxr_net.ended);
     nxr_list_init(&nxr_net.later);
     nxr_list_init(&nxr_net.holds);
+    nxr_list_init(&nxr_net.posted);
     nxr_list_init(&nxr_net.closings);
     open_network(0, &fake.attr);
     atomic_store(&nxr_net_is_open, true);

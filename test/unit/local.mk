@@ -74,6 +74,7 @@ unit_programs = \
 	%D%/net_list \
 	%D%/net_memory \
 	%D%/net_reach \
+	%D%/net_posted \
 	%D%/net_refusal \
 	%D%/notify \
 	%D%/observe \
@@ -287,6 +288,10 @@ fake_net = %D%/net_case.h %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h $(fak
 %C%_net_calls_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_SYNC
 %C%_net_calls_CFLAGS = $(unit_cflags)
 %C%_net_calls_LDADD = $(floor_sync) $(CRITERION_LIBS)
+%C%_net_posted_SOURCES = %D%/net_posted.c $(fake_net)
+%C%_net_posted_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_NET
+%C%_net_posted_CFLAGS = $(unit_cflags)
+%C%_net_posted_LDADD = $(floor_net) $(CRITERION_LIBS)
 %C%_net_refusal_SOURCES = %D%/net_refusal.c $(fake_net)
 %C%_net_refusal_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_SYNC
 %C%_net_refusal_CFLAGS = $(unit_cflags)

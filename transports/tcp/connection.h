@@ -93,6 +93,9 @@ void nxr_tcp_conn_mute(struct nxr_tcp_conn *conn, bool is_muted);
 /* Read some of what has arrived. Returns how many things moved. */
 int nxr_tcp_read(struct nxr_tcp_conn *conn);
 
+/* As redirect() of struct nxr_network. */
+void nxr_tcp_redirect(void *cookie, const char *from, char *to);
+
 /* The current incoming bulk has ended early. */
 void nxr_tcp_bulk_end(struct nxr_tcp_conn *conn);
 

@@ -95,6 +95,34 @@ static void arrival_end(struct nxr_tcp_arrival *arrival, int status)
     nxr_tcp.core->landed(cookie, status);
 }
 
+struct nxr_tcp_arrival *nxr_tcp_arrival_with(const struct nxr_tcp_conn *conn, const void *cookie)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &conn->arrivals) {
+        struct nxr_tcp_arrival *arrival = nxr_list_entry(link, struct nxr_tcp_arrival, link);
+
+        if (arrival->cookie == cookie) {
+            return arrival;
+        }
+    }
+    return NULL;
+}
+
+void nxr_tcp_arrival_redirect(struct nxr_tcp_arrival *arrival, char *to)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &nxr_tcp.conns) {
+        struct nxr_tcp_conn *conn = nxr_list_entry(link, struct nxr_tcp_conn, link);
+
+        if (conn->arrival == arrival && conn->bulk != NULL) {
+            conn->bulk = to + (conn->bulk - arrival->where);
+        }
+    }
+    arrival->where = to;
+}
+
 /* The connection brings a piece that nobody wants any more: drop what still comes of it. */
 static void drop_rest(struct nxr_tcp_conn *conn)
 {

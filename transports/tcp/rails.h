@@ -177,4 +177,10 @@ bool nxr_tcp_acks_flush(struct nxr_tcp_conn *conn);
 /* The ordered stream has ended, and with it what arrives by its plans. */
 void nxr_tcp_arrivals_end(struct nxr_tcp_conn *conn);
 
+/* The arrival with that cookie of the core whose plan came on a connection; NULL: there is none. */
+struct nxr_tcp_arrival *nxr_tcp_arrival_with(const struct nxr_tcp_conn *conn, const void *cookie);
+
+/* The pieces that have not come yet go to another place, also the rest of those that are coming. */
+void nxr_tcp_arrival_redirect(struct nxr_tcp_arrival *arrival, char *to);
+
 #endif

@@ -35,6 +35,22 @@ void nxr_tcp_bulk_end(struct nxr_tcp_conn *conn)
     }
 }
 
+void nxr_tcp_redirect(void *cookie, const char *from, char *to)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &nxr_tcp.conns) {
+        struct nxr_tcp_conn *conn = nxr_list_entry(link, struct nxr_tcp_conn, link);
+        struct nxr_tcp_arrival *arrival = nxr_tcp_arrival_with(conn, cookie);
+
+        if (arrival != NULL) {
+            nxr_tcp_arrival_redirect(arrival, to);
+        } else if (conn->bulk != NULL && !conn->is_piece && conn->cookie == cookie) {
+            conn->bulk = to + (conn->bulk - from);
+        }
+    }
+}
+
 /* That many bytes of it are at their destination. */
 static void tcp_stream_bulk_came(struct nxr_tcp_conn *conn, size_t nbytes)
 {
