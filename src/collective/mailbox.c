@@ -6,6 +6,7 @@
 #include "collective/mailbox.h"
 #include "collective/team.h"
 #include "core/trace.h"
+#include "net/clients.h"
 #include "transfer/transfer.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -21,6 +22,12 @@
  */
 #define TELL_NS      (5 * NXR_S)
 #define TELL_LOSS_NS (1 * NXR_S) /* who is waited for may be the lost one */
+
+/*
+ * A piece of that size is worth posting its place in the caller's buffer, so that bulk lands there
+ * and is not copied out of the slot.
+ */
+#define POSTED_NBYTES (64ul << 10)
 
 /* The traffic with another member. Numbers of pieces, which wrap around. */
 struct nxr_mailbox_path {
@@ -217,6 +224,11 @@ struct swapping {
     size_t piece_nbytes; /* of all pieces but the last */
     struct stream out;
     struct stream in;
+
+    /* Places in dst, by slot: those of the next n_posted pieces that come in. */
+    struct nxr_net_posted posted[NXR_MAILBOX_SLOTS];
+    uint32_t n_posted;
+    bool posts;
     int status;
 };
 
@@ -343,6 +355,78 @@ static void tell_taken(const struct swapping *swapping)
     }
 }
 
+/* ---- places of pieces that come in ----------------------------------------------------------- */
+
+/* The k-th piece that is taken from now on. */
+static struct nxr_net_posted *mailbox_posted(struct swapping *swapping, uint32_t k)
+{
+    const struct nxr_mailbox *post = swapping->post;
+
+    return &swapping->posted[(post->paths[swapping->in.team_rank].taken + k) % post->n_slots];
+}
+
+static void mailbox_post_piece(struct swapping *swapping, uint32_t k, size_t at, size_t nbytes)
+{
+    const struct nxr_mailbox *post = swapping->post;
+    const struct nxr_key *key = &post->region->published->key;
+    int team_rank = swapping->in.team_rank;
+    struct nxr_net_posted *posted = mailbox_posted(swapping, k);
+
+    *posted = (struct nxr_net_posted){
+        .generation = key->generation,
+        .id = key->id,
+        .offset = slot_offset(swapping->team, post, team_rank, post->paths[team_rank].taken + k),
+        .nbytes = nbytes,
+        .buffer = (char *)swapping->swap->dst + at,
+    };
+    nxr_net_post(posted);
+}
+
+/* Does the message go to host memory as it comes? */
+static bool mailbox_may_post(const struct swapping *swapping)
+{
+    const struct nxr_mailbox_swap *swap = swapping->swap;
+
+    return swap->combine == NULL && swapping->in.n_left > 0 &&
+           mailbox_next_piece(swapping, &swapping->in) >= POSTED_NBYTES &&
+           (swapping->team->is_plain || !nxr_range_has_device(swap->dst, swap->dst));
+}
+
+/* Post the places of the next pieces, as many as there are slots. */
+static void mailbox_post_pieces(struct swapping *swapping)
+{
+    const struct stream *in = &swapping->in;
+    uint32_t n_slots = swapping->post->n_slots;
+    uint32_t n = in->n_left < n_slots ? in->n_left : n_slots;
+
+    while (swapping->n_posted < n) {
+        size_t at = in->at + swapping->n_posted * swapping->piece_nbytes, left = in->nbytes - at;
+
+        mailbox_post_piece(swapping, swapping->n_posted++, at,
+                           left < swapping->piece_nbytes ? left : swapping->piece_nbytes);
+    }
+}
+
+/* Is the next piece already where it goes? Its place is not posted any more. */
+static bool mailbox_unpost_piece(struct swapping *swapping)
+{
+    if (swapping->n_posted == 0) {
+        return false;
+    }
+    swapping->n_posted--;
+    return nxr_net_unpost(mailbox_posted(swapping, 0));
+}
+
+/* The call ends: nothing writes into the caller's buffer any more. */
+static void mailbox_unpost_rest(struct swapping *swapping)
+{
+    while (swapping->n_posted > 0) {
+        (void)nxr_net_unpost(mailbox_posted(swapping, --swapping->n_posted));
+    }
+}
+
+/* ---- taking pieces --------------------------------------------------------------------------- */
+
 static int mailbox_take_piece(struct swapping *swapping)
 {
     struct nixl_team *team = swapping->team;
@@ -353,11 +437,12 @@ static int mailbox_take_piece(struct swapping *swapping)
     const char *came = nixl_region_addr(post->region);
     size_t nbytes = mailbox_next_piece(swapping, in);
     char *dst = (char *)swap->dst + in->at;
+    bool has_landed = mailbox_unpost_piece(swapping);
     int status = NIXL_OK;
 
     came += slot_offset(team, post, in->team_rank, path->taken);
     if (nbytes > 0 && swap->combine == NULL) {
-        status = nxr_team_copy(team, dst, came, nbytes);
+        status = has_landed ? NIXL_OK : nxr_team_copy(team, dst, came, nbytes);
     } else if (nbytes > 0) {
         const char *mine = swap->operand != NULL ? (const char *)swap->operand + in->at : dst;
 
@@ -398,6 +483,9 @@ static int mailbox_move_pieces(struct swapping *swapping)
     int status = NIXL_OK;
 
     while (status == NIXL_OK && (swapping->in.n_left > 0 || swapping->out.n_left > 0)) {
+        if (swapping->posts) {
+            mailbox_post_pieces(swapping);
+        }
         if (can_send(swapping)) {
             status = mailbox_send_piece(swapping);
             if (status != NIXL_OK) {
@@ -440,6 +528,7 @@ int nxr_mailbox_swap(struct nixl_team *team, struct nxr_mailbox *post,
     }
     swapping.out = mailbox_stream_of(swap->to, swap->src_nbytes, swapping.piece_nbytes);
     swapping.in = mailbox_stream_of(swap->from, swap->dst_nbytes, swapping.piece_nbytes);
+    swapping.posts = mailbox_may_post(&swapping);
     if (swap->to >= 0) {
         status = nxr_team_find_segment(team, post->region, swap->to);
     }
@@ -448,6 +537,7 @@ int nxr_mailbox_swap(struct nixl_team *team, struct nxr_mailbox *post,
             NXR_TRACED_STEP(NXR_TRACE_COLLECTIVE, "with a member",
                             team->ranks[swap->from >= 0 ? swap->from : swap->to],
                             swap->src_nbytes + swap->dst_nbytes, mailbox_move_pieces(&swapping));
+        mailbox_unpost_rest(&swapping);
     }
     return status;
 }

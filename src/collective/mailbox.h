@@ -18,6 +18,8 @@
 struct nixl_team;
 struct nxr_mailbox_path;
 
+#define NXR_MAILBOX_SLOTS 4 /* for each other member, at most */
+
 struct nxr_mailbox {
     struct nixl_region *region; /* NULL: closed */
     size_t slot_nbytes;

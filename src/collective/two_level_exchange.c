@@ -44,10 +44,11 @@ static int spread(struct nixl_team *team, int root, char *buf, size_t nbytes)
 int nxr_two_level_broadcast(struct nixl_team *team, int root, void *buf, size_t nbytes)
 {
     int source = team->node_of[root] == team->my_node ? team->local_index[root] : 0;
+    size_t most = team->size == 2 ? nbytes : TREE_NBYTES; /* to pass on; of two, none does */
     int status = NIXL_OK;
 
-    for (size_t at = 0; at < nbytes && status == NIXL_OK; at += TREE_NBYTES) {
-        size_t left = nbytes - at, piece = left < TREE_NBYTES ? left : TREE_NBYTES;
+    for (size_t at = 0; at < nbytes && status == NIXL_OK; at += most) {
+        size_t left = nbytes - at, piece = left < most ? left : most;
 
         if (team->node.me == source) {
             status = spread(team, root, (char *)buf + at, piece);
@@ -248,6 +249,21 @@ static int expect_others(struct nixl_team *team, const struct nxr_exchange *what
     return status;
 }
 
+/* Two members alone: both ways at once, each message as a whole. */
+static int swap_with_one(struct nixl_team *team, const struct nxr_exchange *what)
+{
+    int other = 1 - team->me;
+    struct piece out = piece_to(what, other), in = piece_from(what, other);
+    const struct nxr_mailbox_swap swap = {.to = out.nbytes > 0 ? other : -1,
+                                          .src = out.at,
+                                          .src_nbytes = out.nbytes,
+                                          .from = in.nbytes > 0 ? other : -1,
+                                          .dst = in.at,
+                                          .dst_nbytes = in.nbytes};
+
+    return out.nbytes > 0 || in.nbytes > 0 ? nxr_mailbox_swap(team, &team->post, &swap) : NIXL_OK;
+}
+
 /*
  * Swap with each member of the other hosts, slot by slot: the next slot goes to all before the last
  * one is waited for, so that the waits overlap.
@@ -282,7 +298,7 @@ static int alltoall(struct nixl_team *team, const struct nxr_exchange *what)
         copy.src = scratch;
     }
     if (status == NIXL_OK) {
-        status = swap_with_others(team, &copy);
+        status = team->size == 2 ? swap_with_one(team, &copy) : swap_with_others(team, &copy);
     }
     if (status == NIXL_OK) {
         status = NXR_ON_HOST(nxr_node_exchange(team, &copy));

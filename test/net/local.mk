@@ -21,7 +21,7 @@ dist_check_SCRIPTS += %D%/links %D%/test_beds.sh %D%/test_explain.sh %D%/test_li
 TESTS += %D%/test_beds.sh %D%/test_explain.sh %D%/test_links.sh %D%/test_observe.sh
 
 # What can happen between hosts; the .mp files say over which networks.
-EXTRA_PROGRAMS += %D%/broken %D%/callers %D%/cut_off %D%/dead_link %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D%/stall %D%/strangers %D%/unreached %D%/verdict \
+EXTRA_PROGRAMS += %D%/broken %D%/callers %D%/cut_off %D%/dead_link %D%/farewell %D%/late_bulk %D%/quiet_death %D%/rails %D%/slow %D%/stall %D%/strangers %D%/unreached %D%/verdict \
 	%D%/rails_fault %D%/rails_many %D%/reset_order %D%/wire_up
 %C%_broken_SOURCES = %D%/bed.c %D%/bed.h %D%/broken.c
 %C%_broken_LDFLAGS = $(mp_link)
@@ -54,6 +54,9 @@ EXTRA_PROGRAMS += %D%/broken %D%/callers %D%/cut_off %D%/dead_link %D%/farewell 
 %C%_slow_SOURCES = %D%/bed.c %D%/bed.h %D%/slow.c
 %C%_slow_LDFLAGS = $(mp_link)
 %C%_slow_LDADD = $(mp_libs)
+%C%_late_bulk_SOURCES = %D%/bed.c %D%/bed.h %D%/late_bulk.c
+%C%_late_bulk_LDFLAGS = $(mp_link)
+%C%_late_bulk_LDADD = $(mp_libs)
 %C%_stall_SOURCES = %D%/bed.c %D%/bed.h %D%/stall.c
 %C%_stall_LDFLAGS = $(mp_link)
 %C%_stall_LDADD = $(mp_libs)
