@@ -20,7 +20,7 @@
 #include <string.h>
 
 #define BURST_GAP_NS (2 * NXR_US) /* pushes at shorter intervals than this are a burst */
-#define BURST_PUSHES 4            /* ... whose first ones are sent at once */
+#define BURST_PUSHES 3            /* ... whose first ones are sent at once */
 #define MAX_FREE     64           /* messages of a network kept for reuse */
 #define MAX_QUEUED   (1u << 20)   /* bytes beyond which puts wait */
 
