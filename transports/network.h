@@ -94,9 +94,10 @@ struct nxr_net_core {
 
     /*
      * A message with bulk behind it arrived (its header before every message that was sent later).
-     * incoming() returns where to place the nbytes; the address stays valid until landed(). NULL:
-     * nowhere, drop them and do not call landed(). A module that places bulk piece by piece reports
-     * each piece by landing(): nothing else may be heard for long of a sender behind a slow link.
+     * incoming() returns where to place the nbytes; the address stays valid until landed(), or
+     * until redirect() names another. NULL: nowhere, drop them and do not call landed(). A module
+     * that places bulk piece by piece reports each piece by landing(): nothing else may be heard
+     * for long of a sender behind a slow link.
      */
     void *(*incoming)(const void *header, size_t header_nbytes, size_t nbytes, void **cookie_p);
     void (*landing)(void *cookie, size_t nbytes);
@@ -262,9 +263,9 @@ struct nxr_network {
                 size_t bulk_nbytes, struct nxr_net_op *op);
 
     /*
-     * Bulk for which incoming() returned `cookie` and the place `from` is still coming: what has
-     * not come yet goes to `to`, at the same distance from the beginning. May be called outside of
-     * progress(). NULL: the module cannot do that, and is given no place that may be taken back.
+     * Place the rest of bulk that is landing elsewhere. `cookie` and `from` are what incoming()
+     * returned for it; byte i goes to to[i] from now on, and nothing more is written at `from`. May
+     * be called outside of progress(). NULL: the module cannot, and its bulk is never redirected.
      */
     void (*redirect)(void *cookie, const char *from, char *to);
 

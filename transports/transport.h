@@ -296,7 +296,7 @@ struct nxr_op {
     size_t n_pieces;
     void (*ended)(struct nxr_op *op, int status); /* the core's: called by nxr_op_done() */
     void *stream;     /* CUDA stream whose earlier work the operation waits for; NULL: none */
-    bool is_host;     /* the core's: it is known that `local` is no device memory */
+    bool is_host;     /* the core's: `local` is known to be host memory */
     bool takes_time;  /* the core's: put() or get() has answered NIXL_E_AGAIN */
     bool is_waited;   /* the core's: a blocking call, which nothing of the program can follow yet */
     bool is_followed; /* the core sends something right after this put, or makes progress */
@@ -439,7 +439,7 @@ struct nxr_device_piece {
     size_t nbytes;
 };
 
-#define NXR_COPY_ROOM_NBYTES 176
+#define NXR_COPY_ROOM_NBYTES 176 /* of a kind's own record, within a copy */
 
 /*
  * A copy that a GPU does. Each side lies in one range, or is host memory that this process can read
@@ -471,7 +471,7 @@ struct nxr_device_copy {
     const void *origin;
 
     const void *owner; /* for nxr_device_copy_cancel(); NULL: nobody cancels it */
-    bool is_of_op;     /* what an operation does, which is counted as started and at a device */
+    bool is_of_op;     /* its operation is already counted as started and at a device */
 
     /* Set by the caller of nxr_device_copy_begin(): called once, from whichever thread polls. */
     void (*ended)(struct nxr_device_copy *copy, int status);

@@ -24,8 +24,8 @@
 #define TELL_LOSS_NS (1 * NXR_S) /* who is waited for may be the lost one */
 
 /*
- * A piece of that size is worth posting its place in the caller's buffer, so that bulk lands there
- * and is not copied out of the slot.
+ * For a piece of this size or larger, its place in the caller's buffer is posted: bulk lands there
+ * and is not copied out of the slot. For a smaller one the lock costs more than the copy.
  */
 #define POSTED_NBYTES (64ul << 10)
 

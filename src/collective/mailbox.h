@@ -18,12 +18,12 @@
 struct nixl_team;
 struct nxr_mailbox_path;
 
-#define NXR_MAILBOX_SLOTS 4 /* for each other member, at most */
+#define NXR_MAILBOX_SLOTS 4
 
 struct nxr_mailbox {
     struct nixl_region *region; /* NULL: closed */
     size_t slot_nbytes;
-    uint32_t n_slots;
+    uint32_t n_slots;               /* <= NXR_MAILBOX_SLOTS */
     struct nxr_mailbox_path *paths; /* [size of the team] */
 };
 
@@ -47,8 +47,10 @@ int nxr_mailbox_open(struct nxr_mailbox *post, const char *name, int size, size_
 void nxr_mailbox_close(struct nxr_mailbox *post);
 
 /*
- * Send and receive. Pieces are whole elements if they are combined, and both sides have to cut
- * alike. NIXL_OK; any other status ends the call under way, and the team is broken.
+ * Send and receive. Any thread of this process may write into dst until the call returns; none does
+ * after it has returned, with whatever status. Pieces are whole elements if they are combined, and
+ * both sides have to cut alike. NIXL_OK; any other status ends the call under way, and the team is
+ * broken.
  */
 int nxr_mailbox_swap(struct nixl_team *team, struct nxr_mailbox *post,
                      const struct nxr_mailbox_swap *swap);

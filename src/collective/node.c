@@ -41,8 +41,8 @@
 /*
  * In a crowd, a waiter yields its core at every check. It may do so for longer before it sleeps,
  * because sleeping costs the waker a system call, too. Usually the others need a few turns only;
- * those are timed by the coarse clock. Before the first turn it looks so often, or waits for so
- * many fences.
+ * those are timed by the coarse clock. Before its first turn it looks LOOKS times at a member that
+ * works, or waits for FENCES fences and looks once.
  */
 #define CROWD_FACTOR 20
 #define CROWD_TURNS  16
@@ -295,10 +295,12 @@ static int node_wait_long(struct nixl_team *team, const struct nxr_node_awaited 
 }
 
 /*
- * In a crowd: is another core about to publish the phase? A member that yields although it is
- * breaks up the order in which the members of this core do several calls each in turn. Where all
- * wait for each other, a member that works will publish, and one that is aside will not; elsewhere
- * it may be several calls ahead or behind, and its line is left to it.
+ * In a crowd: is another core about to publish the phase? To yield all the same would break up the
+ * order in which the members of this core do several calls each in turn.
+ *
+ * A wait is mutual if this member has published the awaited phase itself, as in a barrier. The
+ * other one then publishes soon if it works, and not before its turn if it is aside. In other waits
+ * it may be calls ahead or behind: its word tells nothing, and reading it takes its cache line.
  */
 static bool node_comes_soon(const struct nxr_node *node, const struct nxr_node_awaited *awaited)
 {

@@ -29,8 +29,9 @@
 /* Mailboxes for data: slots of this size, or smaller if there are many members. */
 #define POST_SLOT_NBYTES     (1ul << 20)
 #define POST_SLOT_MIN_NBYTES (4ul << 10)
-#define POST_SLOTS           NXR_MAILBOX_SLOTS
+#define POST_SLOTS           4
 #define POST_NBYTES          (64ul << 20)
+_Static_assert(BOOT_SLOTS <= NXR_MAILBOX_SLOTS && POST_SLOTS <= NXR_MAILBOX_SLOTS, "");
 
 /*
  * What a member publishes first. Two members may share a host if the name or the boot id is equal.

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Posted buffers: a layer above that will copy the next put into an own region to a buffer of its
- * own posts that buffer, and the bulk goes there at once. What was already on its way when the
- * buffer was posted, or comes another way (in messages, in parts, by a network that cannot move
- * bulk elsewhere), goes into the region as ever. The idea is the posted receive of MPI. Lock:
- * nxr_net.lock.
+ * Posted buffers. A layer above that would copy the next put out of an own region posts the buffer
+ * that it would copy to; the bulk of that put then lands in the buffer. A put that began to arrive
+ * before, or that comes in messages, in parts or over a network without redirect(), goes into the
+ * region. Owns the list of posted buffers. The idea is MPI's posted receive. Lock: nxr_net.lock.
  */
 #include "config.h"
 
@@ -20,7 +19,7 @@ void nxr_net_post(struct nxr_net_posted *posted)
     net_unlock();
 }
 
-/* What is still to come goes to where it would have gone without the buffer. */
+/* The rest of the bulk goes to its place in the region. */
 static void posted_give_back(struct nxr_net_posted *posted)
 {
     struct net_landing *landing = posted->landing;
