@@ -300,6 +300,7 @@ struct nxr_op {
     bool takes_time;  /* the core's: put() or get() has answered NIXL_E_AGAIN */
     bool is_waited;   /* the core's: a blocking call, which nothing of the program can follow yet */
     bool is_followed; /* the core sends something right after this put, or makes progress */
+    bool may_trail;   /* the core's: a put whose bytes may arrive after it was canceled */
     bool is_durable;  /* the core's: a put after which its storage is made durable */
     bool has_synced;  /* the transport's: the bytes are there, and it has tried that, too */
     struct nxr_atomic atomic; /* NXR_OP_ATOMIC: the change; local: where the user wants `fetched` */
@@ -348,6 +349,12 @@ struct nxr_put_signal {
     size_t nbytes;
     const struct nxr_segment *word_segment;
     struct nxr_atomic atomic;
+
+    /*
+     * How long to wait until `src` may be reused; what is under way then arrives later, or never.
+     * 0: NIXLRUN_OP_TIMEOUT, and no byte arrives after the call.
+     */
+    int64_t timeout_ns;
 };
 
 /* ---- device memory --------------------------------------------------------------------------- */

@@ -287,13 +287,17 @@ static void try_to_tell(const struct nixl_team *team, const struct nxr_mailbox *
     nxr_fail_quiet_end();
 }
 
-/* The same with a piece; a small piece and the word go in one message. */
+/*
+ * The same with a piece; a small piece and the word go in one message. If the call ends before the
+ * piece has left, a copy of it goes on: it lands in a mailbox that no member reads any more.
+ */
 static int put_piece(const struct swapping *swapping, uint64_t offset, const void *src,
                      size_t nbytes)
 {
-    const struct nixl_team *team = swapping->team;
+    struct nixl_team *team = swapping->team;
     struct nixl_region *region = swapping->post->region;
     int team_rank = swapping->out.team_rank;
+    int64_t left_ns = nxr_team_left(team);
     const struct nxr_put_signal what = {
         .offset = offset,
         .src = src,
@@ -301,7 +305,8 @@ static int put_piece(const struct swapping *swapping, uint64_t offset, const voi
         .atomic = {.op = NIXL_ATOMIC_SET,
                    .type = NIXL_TYPE_UINT64,
                    .offset = nxr_mailbox_word_offset(team->me),
-                   .operand = news_for(&swapping->post->paths[team_rank])}};
+                   .operand = news_for(&swapping->post->paths[team_rank])},
+        .timeout_ns = left_ns > 0 ? left_ns : 1};
 
     return nxr_transfer_put_signal(team->operation, team->ranks[team_rank], region, region, &what);
 }

@@ -23,6 +23,7 @@
 #define BURST_PUSHES 3            /* ... whose first ones are sent at once */
 #define MAX_FREE     64           /* messages of a network kept for reuse */
 #define MAX_QUEUED   (1u << 20)   /* bytes beyond which puts wait */
+#define MAX_KEPT     (16u << 20)  /* the longest bulk that is copied while it leaves */
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
@@ -61,6 +62,7 @@ static void out_put(struct net_out *out, int status)
     if (out->bulk_left != NULL) {
         out->bulk_left(out->bulk_arg, status);
     }
+    free(out->kept);
     if (out->net->n_free_outs < MAX_FREE) {
         nxr_list_prepend(&out->net->free_outs, &out->link); /* still in the cache */
         out->net->n_free_outs++;
@@ -313,6 +315,9 @@ int nxr_net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *b
     out->bulk_nbytes = bulk->nbytes;
     out->bulk_left = bulk->left;
     out->bulk_arg = bulk->arg;
+    if (bulk->out_p != NULL) {
+        *bulk->out_p = out;
+    }
     np->batch = out;
     if (bulk->may_wait) {
         nxr_net_cork(np);
@@ -320,6 +325,28 @@ int nxr_net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *b
         send_batch(np);
     }
     return NIXL_OK;
+}
+
+bool nxr_net_bulk_keep(struct net_out *out)
+{
+    const struct net_peer *np = out->np;
+    bool is_here = out == np->batch || !nxr_list_is_empty(&out->link);
+    const struct nxr_network *module = net_module(out->net);
+
+    if (out->bulk_nbytes > MAX_KEPT || (!is_here && module->rebase == NULL)) {
+        return false;
+    }
+    out->kept = malloc(out->bulk_nbytes);
+    if (out->kept == NULL) {
+        return false;
+    }
+    memcpy(out->kept, out->bulk, out->bulk_nbytes);
+    out->bulk = out->kept;
+    out->bulk_left = NULL;
+    if (!is_here) {
+        module->rebase(np->eps[out->net->index], &out->op.op, out->kept);
+    }
+    return true;
 }
 
 /* ---- waiting for room ------------------------------------------------------------------------ */

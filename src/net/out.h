@@ -32,11 +32,18 @@ struct net_bulk {
     size_t nbytes;
     net_left_fn *left; /* called with `arg` when the bulk has left */
     void *arg;
-    uint64_t flush; /* the flush to ask for in the same message; 0: none */
-    bool may_wait;  /* for records that follow at once; see nxr_net_push() */
+    struct net_out **out_p; /* set, before anything can leave, to the message; or NULL */
+    uint64_t flush;         /* the flush to ask for in the same message; 0: none */
+    bool may_wait;          /* for records that follow at once; see nxr_net_push() */
 };
 int nxr_net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *body,
                       size_t body_nbytes, const struct net_bulk *bulk);
+
+/*
+ * The bulk of a message that has not left is to be reused: send the rest from a copy. Its `left` is
+ * not called any more. False: the network cannot, or the copy would be too large.
+ */
+bool nxr_net_bulk_keep(struct net_out *out);
 
 /* Is there room for more puts? Control, answers and notifications always find room. */
 bool nxr_net_has_room(const struct net_peer *np);

@@ -120,6 +120,7 @@ static bool go_put_bulk(struct net_move *move)
                             .nbytes = user->nbytes,
                             .left = nxr_net_bulk_left,
                             .arg = move,
+                            .out_p = &move->out,
                             .flush = nxr_net_flush_of_bulk(np),
                             .may_wait = user->is_followed};
 
@@ -252,6 +253,15 @@ int nxr_net_op_start(struct nxr_op *op)
     return NIXL_INPROGRESS;
 }
 
+/* The module has the caller's bytes: is what may still arrive of them sent from a copy now? */
+static bool net_move_trails(const struct net_move *move)
+{
+    const struct nxr_op *user = move->user;
+
+    return user->may_trail && user->kind == NXR_OP_PUT && move->how == NET_BULK &&
+           move->is_at_module && nxr_net_bulk_keep(move->out);
+}
+
 int nxr_net_cancel(struct nxr_op *op)
 {
     struct net_peer *np = net_peer_at(op->segment->peer);
@@ -268,6 +278,8 @@ int nxr_net_cancel(struct nxr_op *op)
          */
         if (move->user == op && !move->is_at_module &&
             (move->how != NET_ATOMIC || !nxr_list_is_empty(&move->wait_link))) {
+            found = move;
+        } else if (move->user == op && net_move_trails(move)) {
             found = move;
         } else if (move->user == op && move->how == NET_RMA && move->issued < op->nbytes) {
             nxr_net_rma_stop(move, NIXL_E_CANCELED); /* no further piece */

@@ -55,6 +55,7 @@ struct net_out {
     size_t bulk_nbytes;
     net_left_fn *bulk_left; /* called when the bulk has left; NULL: there is no bulk */
     void *bulk_arg;
+    void *kept; /* a copy of the bulk, whose owner does not wait for it any more; or NULL */
     size_t nbytes;
     _Alignas(8) unsigned char bytes[];
 };
@@ -84,6 +85,8 @@ struct net_move {
     unsigned n_pieces; /* NET_RMA: pieces handed over that have not ended */
     int status;
     bool is_at_module; /* the module may touch the local buffer */
+
+    struct net_out *out; /* a put's NET_BULK: the message, while is_at_module */
 };
 
 /* What this process knows of a peer's segment beyond struct nxr_segment. */

@@ -79,7 +79,7 @@ static int put_then_notify(int rank, struct nixl_region *region, const struct nx
     if (nxr_transfer_put_mapped(rank, region, what->offset, what->src, what->nbytes)) {
         return send_note(&note);
     }
-    return nxr_transfer_put_then("nixl_put_notify", rank, region, &piece, send_note, &note);
+    return nxr_transfer_put_then("nixl_put_notify", rank, region, &piece, 0, send_note, &note);
 }
 
 static int call_put_notify(int rank, struct nixl_region *region, uint64_t offset, const void *src,

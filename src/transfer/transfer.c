@@ -471,7 +471,7 @@ static bool is_on_its_way(struct nixl_req *req)
 
 /* Start a put over a network that may share a message with what follows it. */
 static int begin_followed(const char *operation, struct nxr_segment *segment,
-                          const struct nxr_piece *what, struct nixl_req **req_p)
+                          const struct nxr_piece *what, bool may_trail, struct nixl_req **req_p)
 {
     const struct nxr_op op = {
         .segment = segment,
@@ -480,14 +480,17 @@ static int begin_followed(const char *operation, struct nxr_segment *segment,
         .local = what->local,
         .nbytes = what->nbytes,
         .is_followed = true,
+        .may_trail = may_trail,
     };
 
     return nxr_request_make_at(operation, &nxr_transfer_owner, &op, req_p);
 }
 
 int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *region,
-                          const struct nxr_piece *what, int (*then)(void *), void *arg)
+                          const struct nxr_piece *what, int64_t timeout_ns, int (*then)(void *),
+                          void *arg)
 {
+    const int64_t wait_ns = timeout_ns != 0 ? timeout_ns : nxr_env.op_timeout;
     struct nxr_segment *segment = nxr_transfer_usable_up_to(
         SIZE_MAX, NXR_OP_PUT, rank, region, what->offset, what->local, what->nbytes);
     struct nixl_req *req = NULL;
@@ -496,7 +499,7 @@ int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *r
     if (segment == NULL || nxr_atomic_serves_put(segment, what->offset, what->nbytes)) {
         status = nxr_transfer_put(operation, rank, region, what->offset, what->local, what->nbytes);
     } else if (segment->method >= NXR_METHOD_MESSAGE) {
-        status = begin_followed(operation, segment, what, &req);
+        status = begin_followed(operation, segment, what, timeout_ns != 0, &req);
     } else {
         struct nxr_op op = {.kind = NXR_OP_PUT,
                             .offset = what->offset,
@@ -510,9 +513,9 @@ int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *r
     }
     if (is_on_its_way(req)) {
         done = then(arg);
-        status = nxr_request_complete(operation, req, nxr_env.op_timeout);
+        status = nxr_request_complete(operation, req, wait_ns);
         return status == NIXL_OK ? done : status;
     }
-    status = nxr_request_complete(operation, req, nxr_env.op_timeout);
+    status = nxr_request_complete(operation, req, wait_ns);
     return status == NIXL_OK ? then(arg) : status;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A broadcast between two hosts whose network stands still in the midst of the data: it fails when
- * its time is over, and what comes afterwards is not written into the receiver's buffer.
+ * A broadcast between two hosts whose network stands still in the midst of the data: it fails on
+ * both sides when its time is over, and what comes afterwards is not written into the receiver's
+ * buffer.
  *
- * Rank 1 has the relay in its link stall when it sees the first bytes in its buffer. Rank 0 sends a
- * notification behind the data when its own call has failed: once that is there, all data is.
+ * Rank 1 has the relay in its link stall when it sees the first bytes in its buffer, until both
+ * calls have failed. Rank 0 then sends a notification behind the data: once that is there, all data
+ * is.
  */
 #include "test/net/bed.h"
 
@@ -16,6 +18,10 @@
 #include <time.h>
 
 #define TAG_BEHIND 0x1a7e
+
+/* The calls' timeout, and how long after their begin they have to be over. */
+#define TIMEOUT_NS (2 * MPT_S)
+#define OVER_NS    (10 * MPT_S)
 
 enum { NBYTES = 64 << 20, PAGE_NBYTES = 4096 };
 
@@ -41,8 +47,14 @@ static void *stall(void *arg)
 
 static void send_it(struct nixl_team *team)
 {
+    int64_t began_ns;
+
     memset(buffer, 1, NBYTES);
-    MPT_EQ(nixl_broadcast(team, 0, buffer, NBYTES, MPT_PATIENCE) != NIXL_OK, 1);
+    began_ns = mpt_now_ns();
+    MPT_STATUS(nixl_broadcast(team, 0, buffer, NBYTES, TIMEOUT_NS), NIXL_E_TIMEOUT);
+    MPT_LT(mpt_now_ns(), began_ns + OVER_NS);
+    memset(buffer, 2, NBYTES);
+    bed_mark("sent", 0);
     MPT_OK(nixl_notify(1, TAG_BEHIND, NULL, 0, MPT_PATIENCE));
 }
 
@@ -55,11 +67,12 @@ static void receive_it(struct nixl_team *team)
     nixl_note_init(&note);
     MPT_EQ(before != NULL, 1);
     MPT_EQ(pthread_create(&thread, NULL, stall, NULL), 0);
-    MPT_STATUS(nixl_broadcast(team, 0, buffer, NBYTES, 2 * MPT_S), NIXL_E_TIMEOUT);
+    MPT_STATUS(nixl_broadcast(team, 0, buffer, NBYTES, TIMEOUT_NS), NIXL_E_TIMEOUT);
     memcpy(before, buffer, NBYTES);
     MPT_EQ(pthread_join(thread, NULL), 0);
     MPT_EQ((int)has_begun, 1);
     MPT_EQ(before[NBYTES - 1], 0); /* it did not all come before */
+    bed_await_mark("sent", 0);
     bed_link("tell h%d resume", mpt_host_of(1));
     MPT_OK(nixl_notify_recv(0, TAG_BEHIND, UINT64_MAX, MPT_PATIENCE, &note));
     for (size_t at = 0; at < NBYTES; at += PAGE_NBYTES) {

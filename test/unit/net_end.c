@@ -3,6 +3,7 @@
 #include "net_case.h"
 
 #include "core/progress.h"
+#include "core/request.h"
 #include "region/region.h"
 
 #include "test/unit/unit.h"
@@ -152,6 +153,91 @@ Test(cancel, put_that_the_network_has_ends_when_it_lets_go, .init = start, .fini
     fake_end_ops(NIXL_OK);
     cr_expect(eq(int, nixl_req_cancel(&req, 0, &outcome), NIXL_OK));
     cr_expect(eq(int, outcome, NIXL_OUTCOME_DONE));
+}
+
+/* What the network was told of where bulk lies. */
+static struct {
+    unsigned n;
+    const void *bulk;
+} rebased;
+
+static void note_rebase(struct nxr_net_ep *ep, const struct nxr_net_op *op, const void *bulk)
+{
+    (void)op;
+    cr_expect(not(zero(ptr, ep)));
+    rebased.n++;
+    rebased.bulk = bulk;
+}
+
+static void use_rebase(void (*rebase)(struct nxr_net_ep *ep, const struct nxr_net_op *op,
+                                      const void *bulk))
+{
+    static struct nxr_network module;
+
+    module = *np->messages->module;
+    module.rebase = rebase;
+    np->messages->module = &module;
+    rebased.n = 0;
+}
+
+static unsigned sum_of_buffer(void)
+{
+    unsigned sum = 0;
+
+    for (size_t i = 0; i < LARGE; i++) {
+        sum += (unsigned char)buffer[i];
+    }
+    return sum;
+}
+
+Test(cancel, put_that_may_trail_goes_on_from_a_copy, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    struct nixl_req *req;
+
+    use_rebase(note_rebase);
+    memset(buffer, 1, LARGE);
+    req = begin(region, true, AT_THE_NETWORK);
+    req->op.may_trail = true;
+    cr_expect(eq(int, nixl_req_cancel(&req, 0, NULL), NIXL_OK));
+    memset(buffer, 2, LARGE);
+    cr_assert(eq(u32, rebased.n, 1));
+    for (size_t i = 0; i < LARGE; i++) {
+        cr_assert(eq(i8, ((const char *)rebased.bulk)[i], 1));
+    }
+    fake_end_ops(NIXL_OK);
+    cr_expect(zero(u32, atomic_load(&nxr_n_started)));
+}
+
+Test(cancel, put_that_may_trail_and_has_no_room_yet, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    struct nixl_req *req;
+    unsigned sum;
+
+    use_rebase(NULL);
+    memset(buffer, 1, LARGE);
+    sum = fake.sum + sum_of_buffer();
+    req = begin(region, true, WAITS_FOR_ROOM);
+    req->op.may_trail = true;
+    cr_expect(eq(int, nixl_req_cancel(&req, 0, NULL), NIXL_OK));
+    memset(buffer, 2, LARGE);
+    fake.answer = NIXL_OK;
+    fake_round();
+    cr_expect(eq(u32, fake.sum, sum));
+}
+
+Test(cancel, put_that_may_trail_where_the_network_cannot, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    struct nixl_req *req;
+
+    use_rebase(NULL);
+    req = begin(region, true, AT_THE_NETWORK);
+    req->op.may_trail = true;
+    cr_expect(eq(int, nixl_req_cancel(&req, 0, NULL), NIXL_INPROGRESS));
+    fake_end_ops(NIXL_OK);
+    cr_expect(eq(int, nixl_req_cancel(&req, 0, NULL), NIXL_OK));
 }
 
 Test(cancel, write_that_found_no_room, .init = start_rma, .fini = stop)

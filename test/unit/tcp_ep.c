@@ -291,6 +291,25 @@ Test(tcp_ep, what_the_kernel_takes_in_pieces_arrives_whole)
     }
 }
 
+Test(tcp_ep, bulk_goes_on_from_where_it_was_moved_to)
+{
+    static unsigned char lent[BULK_NBYTES];
+
+    open_connected();
+    n_on_wire = n_ended = 0;
+    room_now = sizeof(struct nxr_tcp_frame) + NXR_NET_HEADER_NBYTES + 5;
+    memcpy(lent, bulk_bytes, BULK_NBYTES);
+    cr_assert(
+        eq(int, nxr_tcp_send(&ep, message_bytes, NXR_NET_HEADER_NBYTES, lent, BULK_NBYTES, &ops[0]),
+           NIXL_INPROGRESS));
+    nxr_tcp_rebase(&ep, &ops[0], bulk_bytes);
+    memset(lent, 0, BULK_NBYTES);
+    room_now = sizeof(wire);
+    cr_expect(eq(int, nxr_tcp_flush(&ep), 1));
+    cr_expect(eq(int, nxr_tcp_tell_ended(), 1));
+    cr_expect(eq(sz, expect_message(0, NXR_NET_HEADER_NBYTES, BULK_NBYTES), n_on_wire));
+}
+
 /* One alone, long or short, sent at once but for its first bytes. */
 static void send_alone(size_t nbytes, size_t first_nbytes)
 {

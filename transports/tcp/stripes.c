@@ -118,6 +118,21 @@ struct nxr_tcp_stripe *nxr_tcp_stripe_new(struct nxr_net_ep *ep, const void *mes
     return stripe;
 }
 
+void nxr_tcp_stripe_rebase(const struct nxr_tcp_rails *rails, const struct nxr_net_op *op,
+                           const void *bulk)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &rails->stripes) {
+        struct nxr_tcp_stripe *stripe = nxr_list_entry(link, struct nxr_tcp_stripe, link);
+
+        if (stripe->op == op) {
+            stripe->bytes = bulk;
+            return;
+        }
+    }
+}
+
 static struct nxr_tcp_conn *conn_of(const struct nxr_tcp_rail *rail)
 {
     return rail->index == 0 ? rail->ep->conn : rail->conn;

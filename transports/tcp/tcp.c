@@ -380,6 +380,7 @@ const struct nxr_network nxr_network_tcp = {
     .ep_reach = nxr_tcp_ep_reach,
     .ep_state = nxr_tcp_ep_state,
     .send = tcp_send,
+    .rebase = nxr_tcp_rebase,
     .redirect = nxr_tcp_redirect,
     .mem_register = no_mem_register,
     .mem_release = no_mem_release,

@@ -229,6 +229,9 @@ void nxr_tcp_connect_text(const struct nxr_net_ep *ep, char *line, size_t line_n
 int nxr_tcp_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
                  size_t bulk_nbytes, struct nxr_net_op *op);
 
+/* As rebase() of struct nxr_network. */
+void nxr_tcp_rebase(struct nxr_net_ep *ep, const struct nxr_net_op *op, const void *bulk);
+
 /* Send what the kernel takes of what waits. Returns how many messages were sent. */
 int nxr_tcp_flush(struct nxr_net_ep *ep);
 
