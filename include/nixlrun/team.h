@@ -34,6 +34,9 @@ extern "C" {
  * different states: from then on the team is broken, its collectives return NIXL_E_CANCELED on
  * all members, and the contents of buffers are undefined. Only a call with wrong arguments does not
  * break it, and has no effect.
+ *
+ * A call whose time is over returns at once, except while libfabric still sends from the caller's
+ * buffer: then it returns when these bytes have left, or the peer counts as lost.
  */
 struct nixl_team;
 struct nixl_req;

@@ -2923,6 +2923,9 @@ extern "C" {
 #[doc = " different states: from then on the team is broken, its collectives return NIXL_E_CANCELED on"]
 #[doc = " all members, and the contents of buffers are undefined. Only a call with wrong arguments does not"]
 #[doc = " break it, and has no effect."]
+#[doc = ""]
+#[doc = " A call whose time is over returns at once, except while libfabric still sends from the caller's"]
+#[doc = " buffer: then it returns when these bytes have left, or the peer counts as lost."]
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct nixl_team {
