@@ -79,6 +79,7 @@ struct nxr_node {
     uint64_t phase;    /* that this member has published */
     uint64_t known;    /* that all are known to have published */
     uint64_t slot_due; /* when its readers have published this, this member's slot is free */
+    uint64_t scanned;  /* slot_due after the last scan by pieces */
     int slot_reader;   /* the only member that reads it, or -1: all may; the own number: nobody */
 };
 
