@@ -2,9 +2,9 @@
 /*
  * Trials of the paths of large data. Owns team->trials. No lock: one thread works for a team.
  *
- * Invariant: between calls, n_runs and is_agreed of every trial are the same on all members of a
- * host, since they change only with what all members know; times are each member's own until they
- * are told.
+ * Invariant: between calls, n_calls, n_runs and is_agreed of every trial are the same on all
+ * members of a host, since they change only with what all members know; times are each member's
+ * own until they are told.
  */
 #include "config.h"
 
@@ -16,9 +16,14 @@
 #include "util/log.h"
 #include "util/status.h"
 
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* How the times of an operation are judged. */
+/*
+ * How the times of an operation are judged. Of periods, the mean of the members counts: if the root
+ * goes round, they are long and short in turn.
+ */
 struct judging {
     bool is_rooted; /* the slowest member counts, which changes with the root; else the mean */
     float clearly;  /* process_vm calls have to take less than this part of the time by slots */
@@ -36,6 +41,25 @@ static const struct judging judgings[NXR_TRIAL_OPERATIONS] = {
     [NXR_TRIAL_ALLTOALL] = {false, 0.97f},  [NXR_TRIAL_REDUCE] = {false, 0.97f},
     [NXR_TRIAL_ALLREDUCE] = {false, 0.97f}, [NXR_TRIAL_REDUCE_SCATTER] = {false, 0.97f},
 };
+
+/*
+ * A call leaves data in caches or takes it out, which the program pays for before the next call. So
+ * the periods of calls are compared if these follow each other closely: within so many times what a
+ * call takes. Else a period is mostly the program's own work, and varies with that. Not the first
+ * time: periods then have page faults. Slots may have left the caches since they were used, so the
+ * shortest period by slots counts, and the median by process_vm calls.
+ */
+#define CLOSE         4
+#define MIDDLE        (NXR_TRIAL_RUNS / 2 - 1)
+#define CLEARLY_CLOSE 0.97f
+
+/*
+ * A program does something else with its data later, and what was faster at first is not any more:
+ * a path is measured anew after so many calls. Since the times vary, the other path has to take
+ * less than CHANGES of its time. If one takes twice as long, that costs less than 2 %.
+ */
+#define AGAIN   256
+#define CHANGES 0.95f
 
 static struct nxr_trial *trial_of(struct nixl_team *team, enum nxr_trial_operation of,
                                   size_t nbytes)
@@ -78,6 +102,27 @@ static void trial_populate_slots(const struct nixl_team *team, enum nxr_trial_op
     }
 }
 
+/* One more call: is the path still the one that was agreed? */
+static void trial_count_call(struct nxr_trial *trial)
+{
+    if (trial->is_agreed && ++trial->n_calls == AGAIN) {
+        trial->is_agreed = false;
+        trial->n_runs = 0;
+    }
+}
+
+/* All have met, or seen the root. */
+static void trial_start_run(struct nxr_trial *trial, int64_t now_ns)
+{
+    unsigned last = trial->n_runs - 1u;
+
+    if (trial->n_runs > 0) {
+        trial->ns.period[last / NXR_TRIAL_RUNS][last % NXR_TRIAL_RUNS] =
+            (float)(now_ns - trial->started_ns);
+    }
+    trial->started_ns = now_ns;
+}
+
 static int trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t nbytes,
                        unsigned wanted, struct nxr_offer *offer, unsigned *shared_p,
                        struct nxr_trial_run *run)
@@ -86,7 +131,8 @@ static int trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size
     bool is_measured = nxr_coll_table.process_vm_from == 0;
     int status;
 
-    if (is_measured && trial->n_runs > 0 && trial->n_runs < NXR_TRIAL_RUNS) {
+    trial_count_call(trial);
+    if (is_measured && !trial->was_agreed && trial->n_runs > 0 && trial->n_runs < NXR_TRIAL_RUNS) {
         trial_populate_slots(team, of, nbytes, offer);
     }
     offer->is_in_region = is_measured ? !trial->is_agreed || trial->path == NXR_TRIAL_BY_SLOTS
@@ -103,8 +149,7 @@ static int trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size
     run->trial = trial;
     run->of = of;
     run->path = trial->n_runs < NXR_TRIAL_RUNS ? NXR_TRIAL_BY_SLOTS : NXR_TRIAL_BY_PROCESS_VM;
-    /* All have met, or seen the root; a second offer is part of the path. */
-    run->started_ns = nxr_now_ns();
+    trial_start_run(trial, nxr_now_ns()); /* a second offer is part of the path */
     if (run->path == NXR_TRIAL_BY_PROCESS_VM || nxr_plan_is_making(team)) {
         offer->is_in_region = false;
         status = nxr_buffers_offer(team, offer, shared_p);
@@ -123,30 +168,49 @@ int nxr_trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t 
     return status == NIXL_OK && nxr_plan_is_making(team) ? NXR_PLANNED : status;
 }
 
-/* What a run took, in ns, from what all members have told of it. */
-static float run_time(const struct nxr_node *node, uint64_t phase, size_t run, bool is_rooted)
+/* What a run took, in ns, by the times of all members. */
+static float run_time(const struct nxr_node *node, uint64_t phase, size_t at, bool is_rooted)
 {
     float longest = 0, sum = 0, ns;
 
     for (int i = 0; i < node->size; i++) {
-        memcpy(&ns, nxr_node_cell(node, i, phase)->bytes + run * sizeof(ns), sizeof(ns));
+        memcpy(&ns, nxr_node_cell(node, i, phase)->bytes + at, sizeof(ns));
         longest = ns > longest ? ns : longest;
         sum += ns;
     }
     return is_rooted ? longest : sum / (float)node->size;
 }
 
-static float best_time(const struct nxr_node *node, uint64_t phase, enum nxr_trial_path path,
-                       bool is_rooted)
+static int shorter_first(const void *a, const void *b)
 {
-    float best = 0;
+    float left = *(const float *)a, right = *(const float *)b;
 
+    return left < right ? -1 : left > right;
+}
+
+/* The times of the runs by a path, which begin at that place in struct nxr_trial_times, in order. */
+static void sort_times(const struct nxr_node *node, uint64_t phase, size_t at, bool is_rooted,
+                       float *ns)
+{
     for (size_t run = 0; run < NXR_TRIAL_RUNS; run++) {
-        float ns = run_time(node, phase, (size_t)path * NXR_TRIAL_RUNS + run, is_rooted);
-
-        best = run == 0 || ns < best ? ns : best;
+        ns[run] = run_time(node, phase, at + run * sizeof(*ns), is_rooted);
     }
-    return best;
+    qsort(ns, NXR_TRIAL_RUNS, sizeof(*ns), shorter_first);
+}
+
+/* The path to take from now on, by the times of both. */
+static void trial_choose(struct nxr_trial *trial, float clearly, const float *best)
+{
+    if (trial->was_agreed && trial->path == NXR_TRIAL_BY_PROCESS_VM) {
+        clearly /= CHANGES;
+    } else if (trial->was_agreed && clearly > CHANGES) {
+        clearly = CHANGES;
+    }
+    trial->path = best[NXR_TRIAL_BY_PROCESS_VM] < clearly * best[NXR_TRIAL_BY_SLOTS]
+                      ? NXR_TRIAL_BY_PROCESS_VM
+                      : NXR_TRIAL_BY_SLOTS;
+    trial->n_calls = 0;
+    trial->is_agreed = trial->was_agreed = true;
 }
 
 /* All tell their times. */
@@ -156,8 +220,9 @@ static int trial_agree(struct nixl_team *team, const struct nxr_trial_run *run)
     uint64_t phase = node->phase + 1;
     struct nxr_trial *trial = run->trial;
     const struct judging *judging = &judgings[run->of];
-    float by_slots, by_process_vm;
-    int status = nxr_node_put_cell(team, trial->ns, sizeof(trial->ns));
+    float call[NXR_TRIAL_PATHS], period[NXR_TRIAL_PATHS], ns[NXR_TRIAL_RUNS];
+    bool is_close;
+    int status = nxr_node_put_cell(team, &trial->ns, sizeof(trial->ns));
 
     if (status == NIXL_OK) {
         status = nxr_node_wait_cells(team, phase);
@@ -165,13 +230,21 @@ static int trial_agree(struct nixl_team *team, const struct nxr_trial_run *run)
     if (status != NIXL_OK) {
         return status;
     }
-    by_slots = best_time(node, phase, NXR_TRIAL_BY_SLOTS, judging->is_rooted);
-    by_process_vm = best_time(node, phase, NXR_TRIAL_BY_PROCESS_VM, judging->is_rooted);
-    trial->path =
-        by_process_vm < judging->clearly * by_slots ? NXR_TRIAL_BY_PROCESS_VM : NXR_TRIAL_BY_SLOTS;
-    trial->is_agreed = true;
-    nxr_debug(COLL, "%s of %d members here: slots %.1f us, process_vm %.1f us", team->operation,
-              node->size, by_slots * 1e-3, by_process_vm * 1e-3);
+    for (size_t path = 0; path < NXR_TRIAL_PATHS; path++) {
+        const size_t at = path * sizeof(trial->ns.call[0]);
+
+        sort_times(node, phase, offsetof(struct nxr_trial_times, call) + at, judging->is_rooted,
+                   ns);
+        call[path] = ns[0];
+        sort_times(node, phase, offsetof(struct nxr_trial_times, period) + at, false, ns);
+        period[path] = path == NXR_TRIAL_BY_SLOTS ? ns[0] : (ns[MIDDLE] + ns[MIDDLE + 1]) / 2;
+    }
+    is_close = trial->was_agreed && period[0] < CLOSE * call[0] && period[1] < CLOSE * call[1];
+    trial_choose(trial, is_close ? CLEARLY_CLOSE : judging->clearly, is_close ? period : call);
+    nxr_debug(COLL, "%s of %d members here: slots %.1f us, process_vm %.1f us%s", team->operation,
+              node->size, (is_close ? period : call)[NXR_TRIAL_BY_SLOTS] * 1e-3,
+              (is_close ? period : call)[NXR_TRIAL_BY_PROCESS_VM] * 1e-3,
+              is_close ? " from call to call" : "");
     return NIXL_OK;
 }
 
@@ -182,7 +255,11 @@ int nxr_trial_end(struct nixl_team *team, const struct nxr_trial_run *run)
     if (trial == NULL) {
         return NIXL_OK;
     }
-    trial->ns[run->path][trial->n_runs % NXR_TRIAL_RUNS] = (float)(nxr_now_ns() - run->started_ns);
+    if (trial->n_runs == NXR_TRIAL_PATHS * NXR_TRIAL_RUNS) {
+        return trial_agree(team, run); /* this one has ended the period of the last run */
+    }
+    trial->ns.call[run->path][trial->n_runs % NXR_TRIAL_RUNS] =
+        (float)(nxr_now_ns() - trial->started_ns);
     trial->n_runs++;
-    return trial->n_runs < NXR_TRIAL_PATHS * NXR_TRIAL_RUNS ? NIXL_OK : trial_agree(team, run);
+    return NIXL_OK;
 }

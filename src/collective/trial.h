@@ -4,8 +4,8 @@
  * it is copied twice, or by process_vm calls, once, but with a cost per page. Which is faster
  * depends on the machine, the operation, its size, and how many members share the caches, so a team
  * measures it: its first calls of an operation and of a size class go by one path, the next ones by
- * the other, and then the members agree on the path whose best time is shorter. Open MPI's ADCL and
- * MVAPICH2 tune at run time likewise.
+ * the other, and then the members agree on the path whose best time is shorter. Later they measure
+ * again. Open MPI's ADCL and MVAPICH2 tune at run time likewise.
  *
  * All members choose alike: what counts are calls that all of them made, and times that all of them
  * told. The limit process_vm_from (coll_table.h) replaces the measurement.
@@ -23,7 +23,6 @@ struct nxr_trial_run {
     struct nxr_trial *trial; /* NULL: it is not */
     enum nxr_trial_operation of;
     enum nxr_trial_path path;
-    int64_t started_ns;
 };
 
 /*
@@ -36,7 +35,7 @@ int nxr_trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t 
                     unsigned wanted, struct nxr_offer *offer, unsigned *shared_p,
                     struct nxr_trial_run *run);
 
-/* Note the time of this member; after the last run, agree. NIXL_OK, or the failure of the team. */
+/* Note the time of this member; in the call after the last run, agree. NIXL_OK, or the failure of the team. */
 int nxr_trial_end(struct nixl_team *team, const struct nxr_trial_run *run);
 
 #endif

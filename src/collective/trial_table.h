@@ -32,11 +32,20 @@ enum nxr_trial_path { NXR_TRIAL_BY_SLOTS, NXR_TRIAL_BY_PROCESS_VM, NXR_TRIAL_PAT
  */
 #define NXR_TRIAL_RUNS 4
 
+/* Times of this member, in ns. */
+struct nxr_trial_times {
+    float call[NXR_TRIAL_PATHS][NXR_TRIAL_RUNS];   /* from when all had met */
+    float period[NXR_TRIAL_PATHS][NXR_TRIAL_RUNS]; /* ... until they met in the next call */
+};
+
 struct nxr_trial {
-    float ns[NXR_TRIAL_PATHS][NXR_TRIAL_RUNS]; /* of this member */
+    struct nxr_trial_times ns;
+    int64_t started_ns; /* the last run */
+    uint16_t n_calls;   /* since the path was agreed */
     uint8_t n_runs;
-    uint8_t is_agreed;
-    uint8_t path; /* enum nxr_trial_path; if is_agreed */
+    uint8_t was_agreed; /* once */
+    uint8_t is_agreed;  /* now */
+    uint8_t path;       /* enum nxr_trial_path; if was_agreed */
 };
 
 #endif

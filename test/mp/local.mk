@@ -96,6 +96,7 @@ mp_programs = \
 	%D%/team_retry \
 	%D%/team_started \
 	%D%/traced \
+	%D%/trial_again \
 	%D%/two_copies \
 	%D%/unload
 EXTRA_PROGRAMS += $(mp_programs)
@@ -271,6 +272,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_team_started_LDADD = $(mp_libs)
 %C%_traced_LDFLAGS = $(mp_link)
 %C%_traced_LDADD = $(mp_libs) -lpthread
+%C%_trial_again_LDFLAGS = $(mp_link)
+%C%_trial_again_LDADD = $(mp_libs)
 %C%_two_copies_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'
 %C%_two_copies_LDADD = test/mp/libmptest.la src/libnixlrun_core.la -ldl
 %C%_unload_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'
