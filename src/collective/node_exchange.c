@@ -194,9 +194,12 @@ static struct rounds node_exchange_rounds(const struct nixl_team *team,
                                                                  : half,
                                2};
     }
-    return team->node.is_crowded
-               ? (struct rounds){half, 2}
-               : (struct rounds){nxr_node_stream_part(largest), NXR_NODE_STREAM_PLACES};
+    if (team->node.is_crowded) {
+        return (struct rounds){half, 2};
+    }
+    return (struct rounds){nxr_node_stream_part(largest, what->all_send ? NXR_NODE_GATHER_NBYTES
+                                                                        : NXR_NODE_STREAM_NBYTES),
+                           NXR_NODE_STREAM_PLACES};
 }
 
 /* A piece for all, part by part through the slots: a phase for each round, and one at the end. */

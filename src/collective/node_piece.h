@@ -18,17 +18,19 @@
 /*
  * Where a slot has one piece, and members have cores of their own, the receivers follow the sender:
  * it is cut into parts, which go into so many places in turn. Phases of shorter parts would cost
- * more than their copies.
+ * more than their copies; those of a gather do so sooner, since its root goes from one sender to the
+ * next in each of them.
  */
 #define NXR_NODE_STREAM_PLACES 8
 #define NXR_NODE_STREAM_NBYTES 8192
+#define NXR_NODE_GATHER_NBYTES 32768
 
-static inline size_t nxr_node_stream_part(size_t nbytes)
+static inline size_t nxr_node_stream_part(size_t nbytes, size_t least)
 {
     size_t part = nbytes / NXR_NODE_STREAM_PLACES, most = nxr_coll_table.copy_piece / 2;
 
     part = part < most ? part : most;
-    return part < NXR_NODE_STREAM_NBYTES ? NXR_NODE_STREAM_NBYTES : part;
+    return part < least ? least : part;
 }
 
 struct nxr_node_piece {

@@ -34,7 +34,8 @@ static void scatter_cut(const struct nxr_node *node, struct scatter *scatter, si
     scatter->window_nbytes = whole;
     if (n == 1 && !node->is_crowded) {
         scatter->n_places = NXR_NODE_STREAM_PLACES;
-        scatter->window_nbytes = nxr_node_lines_down(nxr_node_stream_part(largest));
+        scatter->window_nbytes =
+            nxr_node_lines_down(nxr_node_stream_part(largest, NXR_NODE_STREAM_NBYTES));
     } else if (n * whole > NXR_NODE_SLOT_NBYTES) {
         scatter->n_places = 2;
         scatter->window_nbytes =
