@@ -18,8 +18,8 @@
 /*
  * Where a slot has one piece, and members have cores of their own, the receivers follow the sender:
  * it is cut into parts, which go into so many places in turn. Phases of shorter parts would cost
- * more than their copies; those of a gather do so sooner, since its root goes from one sender to the
- * next in each of them.
+ * more than their copies; those of a gather do so sooner, since its root goes from one sender to
+ * the next in each of them.
  */
 #define NXR_NODE_STREAM_PLACES 8
 #define NXR_NODE_STREAM_NBYTES 8192

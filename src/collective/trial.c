@@ -188,7 +188,7 @@ static int shorter_first(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* The times of the runs by a path, which begin at that place in struct nxr_trial_times, in order. */
+/* The times of the runs by a path, in order; `at`: where they are in struct nxr_trial_times. */
 static void sort_times(const struct nxr_node *node, uint64_t phase, size_t at, bool is_rooted,
                        float *ns)
 {

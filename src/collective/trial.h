@@ -35,7 +35,10 @@ int nxr_trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t 
                     unsigned wanted, struct nxr_offer *offer, unsigned *shared_p,
                     struct nxr_trial_run *run);
 
-/* Note the time of this member; in the call after the last run, agree. NIXL_OK, or the failure of the team. */
+/*
+ * Note the time of this member; in the call after the last run, agree. NIXL_OK, or the failure of
+ * the team.
+ */
 int nxr_trial_end(struct nixl_team *team, const struct nxr_trial_run *run);
 
 #endif
