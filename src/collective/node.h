@@ -75,6 +75,7 @@ struct nxr_node {
     struct nxr_node_cell *cells; /* [size][NXR_NODE_CELLS] */
     char *slots;
     bool full_fence;
+    bool has_root;     /* an exchange in which not all wait for all is under way */
     bool is_crowded;   /* some member has to yield its core while it waits; all members agree */
     uint64_t phase;    /* that this member has published */
     uint64_t known;    /* that all are known to have published */

@@ -313,7 +313,7 @@ static int recall_largest(struct nixl_team *team, const struct nxr_exchange *wha
     return status;
 }
 
-int nxr_node_exchange(struct nixl_team *team, const struct nxr_exchange *what)
+static int exchange_here(struct nixl_team *team, const struct nxr_exchange *what)
 {
     size_t largest = what->nbytes;
     int status = NIXL_OK;
@@ -333,6 +333,16 @@ int nxr_node_exchange(struct nixl_team *team, const struct nxr_exchange *what)
         return nxr_node_exchange_large(team, what, largest);
     }
     return nxr_plan_is_making(team) ? NXR_PLANNED : exchange_cells(team, what, largest);
+}
+
+int nxr_node_exchange(struct nixl_team *team, const struct nxr_exchange *what)
+{
+    int status;
+
+    team->node.has_root = !(what->all_send && what->all_receive);
+    status = exchange_here(team, what);
+    team->node.has_root = false;
+    return status;
 }
 
 int nxr_node_broadcast(struct nixl_team *team, int root, void *buf, size_t nbytes)
