@@ -270,110 +270,103 @@ static int start_plain(const struct moving *what, struct nixl_req **req_p)
     return nxr_form_end_plain(status, req, req_p);
 }
 
-/* Not inlined: the fast paths of the calls keep their arguments in registers. */
-static __attribute__((noinline)) int move_extended(const char *operation, enum nxr_op_kind kind,
-                                                   int rank, struct nixl_region *region,
-                                                   uint64_t offset, void *local, size_t nbytes,
-                                                   const struct nixl_op *op,
-                                                   struct nixl_req **req_p)
-{
-    const struct moving what = {operation, kind, rank, region, {offset, local, nbytes}};
+/* A call as it was made. */
+struct extended_call {
+    struct moving what;
+    const struct nixl_op *op;
+    struct nixl_req **req_p;
+};
 
-    return nxr_form_is_plain(op, req_p) ? start_plain(&what, req_p) : moving_run(&what, op, req_p);
-}
+/*
+ * Only the slow path needs the arguments after the transport's function has returned. Till then
+ * they are kept in memory, and read from there: to keep them in registers, each call would save and
+ * restore as many.
+ */
+#define EXTENDED_KEEP_IN_MEMORY(_call) __asm__ volatile("" : "+m"(_call))
 
 /* Data and signal are put at once. False: the call must read its form. */
-static inline bool put_signaled_at_once(int rank, struct nixl_region *region, uint64_t offset,
-                                        const void *src, size_t nbytes, const struct nixl_op *op,
-                                        struct nixl_req *const *req_p)
+static inline bool put_signaled_at_once(const struct extended_call *call)
 {
-    if (nbytes > NXR_AT_ONCE_NBYTES || !nxr_form_is_plain_but(op, req_p, NIXL_OP_SIGNAL) ||
+    const struct moving *moving = &call->what;
+    const struct nixl_op *op = call->op;
+
+    if (moving->piece.nbytes > NXR_AT_ONCE_NBYTES ||
+        !nxr_form_is_plain_but(op, call->req_p, NIXL_OP_SIGNAL) ||
         (unsigned)op->signal_op > NIXL_SIGNAL_SET) {
         return false;
     }
     const struct nxr_put_signal what = {
-        .offset = offset,
-        .src = src,
-        .nbytes = nbytes,
+        .offset = moving->piece.offset,
+        .src = moving->piece.local,
+        .nbytes = moving->piece.nbytes,
         .atomic = nxr_signal_atomic(op->signal_offset, (enum nixl_signal_op)op->signal_op,
                                     op->signal_value),
     };
-    return nxr_atomic_put_at_once(rank, region, op->signal_region, &what);
+    return nxr_atomic_put_at_once(moving->rank, moving->region, op->signal_region, &what);
 }
 
-/* Put a few bytes into mapped memory for a call that asks for nothing but a request. Done? */
-static inline bool put_plain_at_once(int rank, struct nixl_region *region, uint64_t offset,
-                                     const void *src, size_t nbytes, const struct nixl_op *op,
-                                     struct nixl_req **req_p)
+static int run_extended(const struct extended_call *call)
 {
-    if (nxr_form_is_plain(op, req_p) &&
-        nxr_transfer_put_mapped(rank, region, offset, src, nbytes)) {
-        *req_p = NULL;
-        return true;
+    if (call->what.kind == NXR_OP_PUT && put_signaled_at_once(call)) {
+        *call->req_p = NULL;
+        return NIXL_OK;
     }
-    return false;
+    return nxr_form_is_plain(call->op, call->req_p)
+               ? start_plain(&call->what, call->req_p)
+               : moving_run(&call->what, call->op, call->req_p);
 }
 
-static int __attribute__((noinline))
-call_put_x(int rank, struct nixl_region *region, uint64_t offset, const void *src, size_t nbytes,
-           const struct nixl_op *op, struct nixl_req **req_p)
+/* What is not done at once, or traced. */
+static __attribute__((noinline)) int extended_slow(const struct extended_call *call)
 {
-    if (nxr_trace_has(NXR_TRACE_PUT) && /* else the caller has tried it */
-        put_plain_at_once(rank, region, offset, src, nbytes, op, req_p)) {
+    const struct moving *what = &call->what;
+
+    return NXR_TRACED(what->kind == NXR_OP_PUT ? NXR_TRACE_PUT : NXR_TRACE_GET, what->operation,
+                      what->rank, what->piece.nbytes, 0, run_extended(call));
+}
+
+/* A few bytes in mapped memory, for a call that asks for nothing but a request, move at once. */
+static inline __attribute__((always_inline)) int
+move_extended(const char *operation, enum nxr_op_kind kind, int rank, struct nixl_region *region,
+              uint64_t offset, void *local, size_t nbytes, const struct nixl_op *op,
+              struct nixl_req **req_p)
+{
+    const bool is_put = kind == NXR_OP_PUT;
+    struct nxr_segment *segment = NULL;
+    struct extended_call call;
+
+    if (__builtin_expect(!nxr_trace_has(is_put ? NXR_TRACE_PUT : NXR_TRACE_GET) &&
+                             nxr_form_is_plain(op, req_p),
+                         1)) {
+        segment = nxr_transfer_usable_up_to(NXR_AT_ONCE_NBYTES, kind, rank, region, offset, local,
+                                            nbytes);
+    }
+    call =
+        (struct extended_call){{operation, kind, rank, region, {offset, local, nbytes}}, op, req_p};
+    EXTENDED_KEEP_IN_MEMORY(call);
+    if (__builtin_expect(segment != NULL && segment->method == NXR_METHOD_MEMCPY &&
+                             nbytes <= (is_put ? segment->put_at_once : segment->get_at_once) &&
+                             (is_put ? segment->transport->put(segment, offset, local, nbytes)
+                                     : segment->transport->get(segment, offset, local, nbytes)) ==
+                                 NIXL_OK,
+                         1)) {
+        *call.req_p = NULL;
         return NIXL_OK;
     }
-    if (put_signaled_at_once(rank, region, offset, src, nbytes, op, req_p)) {
-        *req_p = NULL;
-        return NIXL_OK;
-    }
-    return move_extended("nixl_put_x", NXR_OP_PUT, rank, region, offset, (void *)src, nbytes, op,
-                         req_p);
+    return extended_slow(&call);
 }
 
 int nixl_put_x(int rank, struct nixl_region *region, uint64_t offset, const void *src,
                size_t nbytes, const struct nixl_op *op, struct nixl_req **req_p)
 {
-    if (!nxr_trace_has(NXR_TRACE_PUT) &&
-        put_plain_at_once(rank, region, offset, src, nbytes, op, req_p)) {
-        return NIXL_OK;
-    }
-    return NXR_TRACED(NXR_TRACE_PUT, "nixl_put_x", rank, nbytes, 0,
-                      call_put_x(rank, region, offset, src, nbytes, op, req_p));
-}
-
-/* The same for a get. */
-static inline bool get_plain_at_once(int rank, struct nixl_region *region, uint64_t offset,
-                                     void *dst, size_t nbytes, const struct nixl_op *op,
-                                     struct nixl_req **req_p)
-{
-    if (nxr_form_is_plain(op, req_p) &&
-        nxr_transfer_get_mapped(rank, region, offset, dst, nbytes)) {
-        *req_p = NULL;
-        return true;
-    }
-    return false;
-}
-
-static int __attribute__((noinline))
-call_get_x(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
-           const struct nixl_op *op, struct nixl_req **req_p)
-{
-    if (nxr_trace_has(NXR_TRACE_GET) && /* else the caller has tried it */
-        get_plain_at_once(rank, region, offset, dst, nbytes, op, req_p)) {
-        return NIXL_OK;
-    }
-    return move_extended("nixl_get_x", NXR_OP_GET, rank, region, offset, dst, nbytes, op, req_p);
+    return move_extended("nixl_put_x", NXR_OP_PUT, rank, region, offset, (void *)src, nbytes, op,
+                         req_p);
 }
 
 int nixl_get_x(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
                const struct nixl_op *op, struct nixl_req **req_p)
 {
-    if (!nxr_trace_has(NXR_TRACE_GET) &&
-        get_plain_at_once(rank, region, offset, dst, nbytes, op, req_p)) {
-        return NIXL_OK;
-    }
-    return NXR_TRACED(NXR_TRACE_GET, "nixl_get_x", rank, nbytes, 0,
-                      call_get_x(rank, region, offset, dst, nbytes, op, req_p));
+    return move_extended("nixl_get_x", NXR_OP_GET, rank, region, offset, dst, nbytes, op, req_p);
 }
 
 /* ---- notify ---------------------------------------------------------------------------------- */
