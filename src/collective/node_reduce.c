@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reductions on one host. Small operands are put into cells, and each member that wants the result
- * combines all of them. Large operands are cut into a share per member, and each member combines
- * its share, a piece of every share at a time. In a round, each member copies its operands for the
- * others into its slot, combines the piece of its own share, and copies the results of the others
- * out of their slots. If all can reach the buffers of all, this is done without slots
- * (node_reduce_direct.c); if members share cores, one after the other (node_reduce_chain.c). Large
- * prefixes go along a chain (node_scan.c).
+ * combines all of them; if many share cores, the first one does it for all. Large operands are cut
+ * into a share per member, and each member combines its share, a piece of every share at a time. In
+ * a round, each member copies its operands for the others into its slot, combines the piece of its
+ * own share, and copies the results of the others out of their slots. If all can reach the buffers
+ * of all, this is done without slots (node_reduce_direct.c); if members share cores, one after the
+ * other (node_reduce_chain.c). Large prefixes go along a chain (node_scan.c).
+ *
  * Operands are always combined in the order of the members, no matter which member does it.
  */
 #include "config.h"
@@ -18,6 +19,9 @@
 
 /* Large shares end at pages: process_vm calls take whole ones. */
 #define SHARE_UNIT 4096
+
+/* Members of a crowd from which on the first one combines small operands for all. */
+#define BY_FIRST_FROM 16
 
 /* ---- small: in cells ------------------------------------------------------------------------- */
 
@@ -36,12 +40,52 @@ static int combine_cells(struct nixl_team *team, const struct nxr_reduction *wha
     return NIXL_OK;
 }
 
-int nxr_node_allreduce_cells(struct nixl_team *team, const struct nxr_reduction *what)
+static bool has_first(const struct nxr_node *node)
+{
+    return node->is_crowded && node->size >= BY_FIRST_FROM;
+}
+
+/*
+ * In a crowd, where a core reads the cells of all members for each of its own: the first one alone
+ * reads them, and has the result in its cell of the next phase.
+ */
+static int allreduce_by_first(struct nixl_team *team, const struct nxr_reduction *what)
 {
     struct nxr_node *node = &team->node;
     uint64_t phase = node->phase + 1;
     int status = nxr_node_put_cell(team, what->src, what->nbytes);
 
+    if (status == NIXL_OK && node->me == 0) {
+        status = nxr_node_wait_cells(team, phase);
+        if (status == NIXL_OK) {
+            combine_cells(team, what, phase, node->size);
+            status = nxr_node_put_cell(team, what->dst, what->nbytes);
+        }
+        return status;
+    }
+    if (status == NIXL_OK) {
+        status = nxr_node_put_cell(team, NULL, 0);
+    }
+    if (status == NIXL_OK) {
+        status = nxr_node_wait_cell(team, 0, phase + 1);
+    }
+    if (status == NIXL_OK) {
+        nxr_copy(what->dst, nxr_node_cell(node, 0, phase + 1)->bytes, what->nbytes);
+        node->known = phase; /* the first one has waited for all */
+    }
+    return status;
+}
+
+int nxr_node_allreduce_cells(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    struct nxr_node *node = &team->node;
+    uint64_t phase = node->phase + 1;
+    int status;
+
+    if (has_first(node)) {
+        return allreduce_by_first(team, what);
+    }
+    status = nxr_node_put_cell(team, what->src, what->nbytes);
     if (status == NIXL_OK) {
         status = nxr_node_wait_cells(team, phase);
     }
@@ -349,10 +393,20 @@ static int reduce_shares(struct nixl_team *team, const struct nxr_reduction *wha
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
+/* Operands that go into cells: those of all members have a limit, if each member reads them. */
+static bool is_for_cells(const struct nixl_team *team, const struct nxr_reduction *what)
+{
+    const struct nxr_node *node = &team->node;
+    bool one_reads = what->kind == NXR_REDUCE || (what->kind == NXR_ALLREDUCE && has_first(node));
+
+    return what->nbytes <= NXR_NODE_CELL_ROOM && what->begins == NULL &&
+           ((node->is_crowded && one_reads) ||
+            what->nbytes * (size_t)node->size <= nxr_coll_table.cells_up_to);
+}
+
 int nxr_node_reduce(struct nixl_team *team, const struct nxr_reduction *what)
 {
-    bool is_small = what->nbytes <= NXR_NODE_CELL_ROOM && what->begins == NULL &&
-                    what->nbytes * (size_t)team->node.size <= nxr_coll_table.cells_up_to;
+    bool is_small = is_for_cells(team, what);
 
     if (what->nbytes == 0) {
         return NIXL_OK;
