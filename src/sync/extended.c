@@ -305,9 +305,9 @@ static inline bool put_signaled_at_once(const struct extended_call *call)
     return nxr_atomic_put_at_once(moving->rank, moving->region, op->signal_region, &what);
 }
 
-static int run_extended(const struct extended_call *call)
+static inline int run_extended(const struct extended_call *call, bool is_put)
 {
-    if (call->what.kind == NXR_OP_PUT && put_signaled_at_once(call)) {
+    if (is_put && put_signaled_at_once(call)) {
         *call->req_p = NULL;
         return NIXL_OK;
     }
@@ -317,56 +317,85 @@ static int run_extended(const struct extended_call *call)
 }
 
 /* What is not done at once, or traced. */
-static __attribute__((noinline)) int extended_slow(const struct extended_call *call)
+static __attribute__((noinline)) int put_x_slow(const struct extended_call *call)
 {
-    const struct moving *what = &call->what;
-
-    return NXR_TRACED(what->kind == NXR_OP_PUT ? NXR_TRACE_PUT : NXR_TRACE_GET, what->operation,
-                      what->rank, what->piece.nbytes, 0, run_extended(call));
+    return NXR_TRACED(NXR_TRACE_PUT, call->what.operation, call->what.rank, call->what.piece.nbytes,
+                      0, run_extended(call, true));
 }
 
-/* A few bytes in mapped memory, for a call that asks for nothing but a request, move at once. */
+static __attribute__((noinline)) int get_x_slow(const struct extended_call *call)
+{
+    return NXR_TRACED(NXR_TRACE_GET, call->what.operation, call->what.rank, call->what.piece.nbytes,
+                      0, run_extended(call, false));
+}
+
+/*
+ * A few bytes in mapped memory, for a call that asks for nothing but a request, move at once.
+ * `is_host`: the caller knows that `local` is not device memory.
+ */
 static inline __attribute__((always_inline)) int
-move_extended(const char *operation, enum nxr_op_kind kind, int rank, struct nixl_region *region,
-              uint64_t offset, void *local, size_t nbytes, const struct nixl_op *op,
-              struct nixl_req **req_p)
+move_extended(const char *operation, enum nxr_op_kind kind, bool is_host, int rank,
+              struct nixl_region *region, uint64_t offset, void *local, size_t nbytes,
+              const struct nixl_op *op, struct nixl_req **req_p)
 {
     const bool is_put = kind == NXR_OP_PUT;
     struct nxr_segment *segment = NULL;
-    struct extended_call call;
+    struct extended_call call = {
+        {operation, kind, rank, region, {offset, local, nbytes}}, op, req_p};
 
-    if (__builtin_expect(!nxr_trace_has(is_put ? NXR_TRACE_PUT : NXR_TRACE_GET) &&
-                             nxr_form_is_plain(op, req_p),
-                         1)) {
-        segment = nxr_transfer_usable_up_to(NXR_AT_ONCE_NBYTES, kind, rank, region, offset, local,
-                                            nbytes);
-    }
-    call =
-        (struct extended_call){{operation, kind, rank, region, {offset, local, nbytes}}, op, req_p};
     EXTENDED_KEEP_IN_MEMORY(call);
-    if (__builtin_expect(segment != NULL && segment->method == NXR_METHOD_MEMCPY &&
-                             nbytes <= (is_put ? segment->put_at_once : segment->get_at_once) &&
-                             (is_put ? segment->transport->put(segment, offset, local, nbytes)
-                                     : segment->transport->get(segment, offset, local, nbytes)) ==
-                                 NIXL_OK,
-                         1)) {
+    if (!nxr_trace_has(is_put ? NXR_TRACE_PUT : NXR_TRACE_GET) && nxr_form_is_plain(op, req_p)) {
+        segment = nxr_region_segment(region, rank);
+    }
+    if (__builtin_expect(
+            segment != NULL &&
+                nxr_transfer_is_allowed(segment, NXR_AT_ONCE_NBYTES, kind, offset, local, nbytes) &&
+                (is_host || !nxr_range_is_device(local)) && segment->method == NXR_METHOD_MEMCPY &&
+                nbytes <= (is_put ? segment->put_at_once : segment->get_at_once) &&
+                (is_put ? segment->transport->put(segment, offset, local, nbytes)
+                        : segment->transport->get(segment, offset, local, nbytes)) == NIXL_OK,
+            1)) {
         *call.req_p = NULL;
         return NIXL_OK;
     }
-    return extended_slow(&call);
+    return is_put ? put_x_slow(&call) : get_x_slow(&call);
+}
+
+/* With a driver in the process: apart, so that without one no function is called but put(). */
+static __attribute__((noinline)) int put_x_beside_driver(int rank, struct nixl_region *region,
+                                                         uint64_t offset, const void *src,
+                                                         size_t nbytes, const struct nixl_op *op,
+                                                         struct nixl_req **req_p)
+{
+    return move_extended("nixl_put_x", NXR_OP_PUT, false, rank, region, offset, (void *)src, nbytes,
+                         op, req_p);
+}
+
+static __attribute__((noinline)) int get_x_beside_driver(int rank, struct nixl_region *region,
+                                                         uint64_t offset, void *dst, size_t nbytes,
+                                                         const struct nixl_op *op,
+                                                         struct nixl_req **req_p)
+{
+    return move_extended("nixl_get_x", NXR_OP_GET, false, rank, region, offset, dst, nbytes, op,
+                         req_p);
 }
 
 int nixl_put_x(int rank, struct nixl_region *region, uint64_t offset, const void *src,
                size_t nbytes, const struct nixl_op *op, struct nixl_req **req_p)
 {
-    return move_extended("nixl_put_x", NXR_OP_PUT, rank, region, offset, (void *)src, nbytes, op,
-                         req_p);
+    return nxr_range_may_be_device(src)
+               ? put_x_beside_driver(rank, region, offset, src, nbytes, op, req_p)
+               : move_extended("nixl_put_x", NXR_OP_PUT, true, rank, region, offset, (void *)src,
+                               nbytes, op, req_p);
 }
 
 int nixl_get_x(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
                const struct nixl_op *op, struct nixl_req **req_p)
 {
-    return move_extended("nixl_get_x", NXR_OP_GET, rank, region, offset, dst, nbytes, op, req_p);
+    return nxr_range_may_be_device(dst)
+               ? get_x_beside_driver(rank, region, offset, dst, nbytes, op, req_p)
+               : move_extended("nixl_get_x", NXR_OP_GET, true, rank, region, offset, dst, nbytes,
+                               op, req_p);
 }
 
 /* ---- notify ---------------------------------------------------------------------------------- */
