@@ -114,7 +114,11 @@ void finish_broken(const char *format, ...)
 
 /* ---- failures of one rank -------------------------------------------------------------------- */
 
-/* Why the rank failed, in words; NULL if it did not. */
+/*
+ * Why the rank failed, in words; NULL if it did not. One that was let go has called
+ * nixl_finalize(). That it has called PMIx_Finalize, too, may get lost: if PMIx fails to send an
+ * answer to a client that has gone, it drops what it has not read from it.
+ */
 static const char *judge(const struct rank *rank, int *code_p, pmix_status_t *event_p)
 {
     static char why[ENDING_NBYTES];
@@ -132,7 +136,7 @@ static const char *judge(const struct rank *rank, int *code_p, pmix_status_t *ev
         *code_p = ending_code(status);
         *event_p = PMIX_ERR_EXIT_NONZERO_TERM;
         ending_text(status, why);
-    } else if (rank->is_connected) {
+    } else if (rank->is_connected && !rank->may_leave) {
         *code_p = LAUNCH_EXIT_FAILED;
         *event_p = PMIX_ERR_PROC_TERM_WO_SYNC;
         snprintf(why, sizeof(why), ENDING_NOT_LEFT " or PMIx_Finalize");

@@ -43,6 +43,7 @@ struct rank {
     pid_t met_pid;        /* of the process that has joined the others and not left; 0: none */
     bool was_replaced;    /* by a process that nixlrun has not started */
     bool has_joined;      /* this process has met the others */
+    bool may_leave;       /* ... and they have agreed that all may go */
     bool has_left;        /* ... and has left them in order */
     int n_restarts;       /* how often nixlrun has started it again */
     uint32_t incarnation; /* processes of it that the others may know of, before this one */

@@ -308,7 +308,8 @@ int rank_start_again(struct rank *rank)
     rank->n_restarts++;
     rank->state = RANK_STARTING;
     rank->pid = rank->met_pid = 0;
-    rank->is_connected = rank->was_connected = rank->has_joined = rank->has_left = false;
+    rank->is_connected = rank->was_connected = rank->has_joined = false;
+    rank->may_leave = rank->has_left = false;
     rank->was_replaced = rank->was_ended_by_request = rank->has_failed = false;
     rank->is_refused = rank->is_beyond_reach = false;
     exit_code = rank_start(rank);

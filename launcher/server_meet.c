@@ -180,6 +180,7 @@ static void leave_look(struct space *space)
         }
     }
     for (int i = 0; i < space->n_ranks; i++) {
+        space->ranks[i].may_leave |= space->ranks[i].leaving != NULL;
         leave_answer(&space->ranks[i], PMIX_SUCCESS);
     }
 }
@@ -305,7 +306,7 @@ void meet_come(struct upcall *call)
     }
     meet_keep_page(rank, pid_of(call));
     rank->meeting = call;
-    rank->has_left = false;
+    rank->may_leave = rank->has_left = false;
     rank->space->n_meeting++;
     if (is_late(rank)) {
         answer_late(rank);
