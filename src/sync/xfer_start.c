@@ -45,10 +45,23 @@ static int xfer_start_granted(const char *operation, struct nixl_xfer *xfer,
                              : nxr_xfer_unclaim(xfer, status);
 }
 
-static int call_xfer_start_x(struct nixl_xfer *xfer, const struct nixl_op *op,
-                             struct nixl_req **req_p)
+static int xfer_start_plain(const char *operation, struct nixl_xfer *xfer, struct nixl_req **req_p)
 {
-    static const char operation[] = "nixl_xfer_start_x";
+    struct nixl_req *req = NULL;
+    int status = nxr_xfer_check(operation, xfer);
+
+    if (status == NIXL_OK) {
+        status = nxr_xfer_claim(operation, xfer);
+    }
+    if (status == NIXL_OK) {
+        status = nxr_xfer_start(operation, xfer, false, &req);
+    }
+    return nxr_form_end_plain(status, req, req_p);
+}
+
+static int xfer_start_formed(const char *operation, struct nixl_xfer *xfer,
+                             const struct nixl_op *op, struct nixl_req **req_p)
+{
     struct nxr_following following = {NULL, NULL};
     struct nixl_req *req = NULL;
     struct nxr_form form;
@@ -75,6 +88,15 @@ static int call_xfer_start_x(struct nixl_xfer *xfer, const struct nixl_op *op,
     }
     nxr_following_begin(&following, status, req);
     return nxr_form_end(operation, &form, status, req, req_p);
+}
+
+static int call_xfer_start_x(struct nixl_xfer *xfer, const struct nixl_op *op,
+                             struct nixl_req **req_p)
+{
+    static const char operation[] = "nixl_xfer_start_x";
+
+    return nxr_form_is_plain(op, req_p) ? xfer_start_plain(operation, xfer, req_p)
+                                        : xfer_start_formed(operation, xfer, op, req_p);
 }
 
 int nixl_xfer_start_x(struct nixl_xfer *xfer, const struct nixl_op *op, struct nixl_req **req_p)

@@ -275,7 +275,6 @@ static nb::object transfer_start(nb::object self, nb::handle tag, nb::handle mes
     start.set_grant(grant);
     start.set_durable(durable);
     start.set_context(nb::cast<Context &>(transfer->context).handle());
-    start.is_plain = false;
     request->operation->kept = self;
     return start_request("nixl_xfer_start_x", &start, transfer->nbytes, request.release(),
                          [&](const struct nixl_op *op, struct nixl_req **req_p, Operation *) {
