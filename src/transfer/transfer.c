@@ -61,7 +61,7 @@ static int check_call(const char *operation, int rank, const struct nixl_region 
 int nxr_transfer_check(const char *operation, int rank, const struct nixl_region *region,
                        const void *local, size_t nbytes)
 {
-    const struct nxr_range *range;
+    const struct nxr_range *range = NULL;
 
     return check_call(operation, rank, region, local, nbytes, &range);
 }
@@ -225,7 +225,7 @@ static __attribute__((noinline, cold)) int transfer_slow(const char *operation,
                         .nbytes = nbytes,
                         .takes_time = takes_time};
     const struct nxr_transport *mover;
-    const struct nxr_range *range;
+    const struct nxr_range *range = NULL;
     int status = check_call(operation, rank, region, local, nbytes, &range);
 
     if (status == NIXL_OK) {
@@ -393,7 +393,7 @@ static int begin_transfer(const char *operation, size_t max_nbytes, int rank,
                           struct nixl_region *region, struct nxr_op *op, struct nixl_req **req_p)
 {
     struct nxr_segment *segment;
-    const struct nxr_range *range;
+    const struct nxr_range *range = NULL;
     uint64_t offset = op->offset;
     int status = check_call(operation, rank, region, op->local, op->nbytes, &range);
 
