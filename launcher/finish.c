@@ -115,9 +115,9 @@ void finish_broken(const char *format, ...)
 /* ---- failures of one rank -------------------------------------------------------------------- */
 
 /*
- * Why the rank failed, in words; NULL if it did not. One that was let go has called
- * nixl_finalize(). That it has called PMIx_Finalize, too, may get lost: if PMIx fails to send an
- * answer to a client that has gone, it drops what it has not read from it.
+ * Why the rank failed, in words; NULL if it did not. A rank that may leave has called
+ * nixl_finalize(), even if nixlrun never sees its PMIx_Finalize: when PMIx cannot send an answer
+ * because the client has exited, it discards the client's unread messages.
  */
 static const char *judge(const struct rank *rank, int *code_p, pmix_status_t *event_p)
 {
