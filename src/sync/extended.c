@@ -277,13 +277,6 @@ struct extended_call {
     struct nixl_req **req_p;
 };
 
-/*
- * Only the slow path needs the arguments after the transport's function has returned. Till then
- * they are kept in memory, and read from there: to keep them in registers, each call would save and
- * restore as many.
- */
-#define EXTENDED_KEEP_IN_MEMORY(_call) __asm__ volatile("" : "+m"(_call))
-
 /* Data and signal are put at once. False: the call must read its form. */
 static inline bool put_signaled_at_once(const struct extended_call *call)
 {
@@ -343,7 +336,7 @@ move_extended(const char *operation, enum nxr_op_kind kind, bool is_host, int ra
     struct extended_call call = {
         {operation, kind, rank, region, {offset, local, nbytes}}, op, req_p};
 
-    EXTENDED_KEEP_IN_MEMORY(call);
+    NXR_KEEP_IN_MEMORY(call);
     if (!nxr_trace_has(is_put ? NXR_TRACE_PUT : NXR_TRACE_GET) && nxr_form_is_plain(op, req_p)) {
         segment = nxr_region_segment(region, rank);
     }

@@ -48,14 +48,8 @@ static int xfer_start_granted(const char *operation, struct nixl_xfer *xfer,
 static int xfer_start_plain(const char *operation, struct nixl_xfer *xfer, struct nixl_req **req_p)
 {
     struct nixl_req *req = NULL;
-    int status = nxr_xfer_check(operation, xfer);
+    int status = nxr_xfer_start_plain(operation, xfer, &req);
 
-    if (status == NIXL_OK) {
-        status = nxr_xfer_claim(operation, xfer);
-    }
-    if (status == NIXL_OK) {
-        status = nxr_xfer_start(operation, xfer, false, &req);
-    }
     return nxr_form_end_plain(status, req, req_p);
 }
 

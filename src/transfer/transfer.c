@@ -254,12 +254,6 @@ static __attribute__((noinline, cold)) int transfer_slow(const char *operation,
 
 /* ---- put and get ----------------------------------------------------------------------------- */
 
-/*
- * Only the slow path needs the arguments after the transport's function has returned. Till then
- * they are kept in memory: to keep them in registers, each call would save and restore as many.
- */
-#define TRANSFER_KEEP_IN_MEMORY(_call) __asm__ volatile("" : : "m"(_call))
-
 /* `is_host`: the caller knows that `local` is not device memory. */
 static inline __attribute__((always_inline)) int
 move_at_once(const char *operation, enum nxr_op_kind kind, bool is_host, int rank,
@@ -277,7 +271,7 @@ move_at_once(const char *operation, enum nxr_op_kind kind, bool is_host, int ran
                              (is_host || !nxr_range_is_device(local)),
                          1)) {
         call = (struct transfer_call){rank, region, offset, local, nbytes};
-        TRANSFER_KEEP_IN_MEMORY(call);
+        NXR_KEEP_IN_MEMORY(call);
         status = kind == NXR_OP_PUT ? segment->transport->put(segment, offset, local, nbytes)
                                     : segment->transport->get(segment, offset, local, nbytes);
         if (__builtin_expect(status == NIXL_OK, 1)) {

@@ -42,6 +42,13 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
 int nxr_transfer_fail_copy(const char *operation, enum nxr_op_kind kind, int status,
                            struct nixl_region *region, struct nxr_segment *segment);
 
+/*
+ * For the arguments of a call, which only its slow path reads after the transport's function has
+ * returned. Until then they stay in memory: to keep them in registers, each call would save and
+ * restore as many.
+ */
+#define NXR_KEEP_IN_MEMORY(_call) __asm__ volatile("" : "+m"(_call))
+
 /* Can that segment take an operation of 1 to max_nbytes at once, if `local` is host memory? */
 static inline __attribute__((always_inline)) bool
 nxr_transfer_is_allowed(const struct nxr_segment *segment, size_t max_nbytes, enum nxr_op_kind kind,

@@ -227,6 +227,9 @@ int nxr_xfer_check_durable(const char *operation, const struct nixl_xfer *xfer);
 int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer, bool is_durable,
                    struct nixl_req **req_p);
 
+/* The same for one that is not claimed yet: the whole of nixl_xfer_start(). */
+int nxr_xfer_start_plain(const char *operation, struct nixl_xfer *xfer, struct nixl_req **req_p);
+
 /* ---- driving (xfer_run.c) -------------------------------------------------------------------- */
 
 /* Have a thread drive the transfer. Caller holds nxr_xfers_lock. */

@@ -507,17 +507,18 @@ int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer, bool is_durabl
     return status == NIXL_OK ? status : fail_start(operation, xfer, status);
 }
 
-static int call_xfer_start(struct nixl_xfer *xfer, struct nixl_req **req_p)
+int nxr_xfer_start_plain(const char *operation, struct nixl_xfer *xfer, struct nixl_req **req_p)
 {
-    int status = nxr_xfer_check("nixl_xfer_start", xfer);
+    int status = nxr_xfer_check(operation, xfer);
 
     if (status == NIXL_OK) {
-        status = nxr_xfer_claim("nixl_xfer_start", xfer);
+        status = nxr_xfer_claim(operation, xfer);
     }
-    return status == NIXL_OK ? nxr_xfer_start("nixl_xfer_start", xfer, false, req_p) : status;
+    return status == NIXL_OK ? nxr_xfer_start(operation, xfer, false, req_p) : status;
 }
 
 int nixl_xfer_start(struct nixl_xfer *xfer, struct nixl_req **req_p)
 {
-    return NXR_TRACED(NXR_TRACE_XFER, "nixl_xfer_start", -1, 0, 0, call_xfer_start(xfer, req_p));
+    return NXR_TRACED(NXR_TRACE_XFER, "nixl_xfer_start", -1, 0, 0,
+                      nxr_xfer_start_plain("nixl_xfer_start", xfer, req_p));
 }
