@@ -351,10 +351,10 @@ struct nxr_put_signal {
     struct nxr_atomic atomic;
 
     /*
-     * How long to wait until `src` may be reused; what is under way then arrives later, or never.
-     * 0: NIXLRUN_OP_TIMEOUT, and no byte arrives after the call.
+     * Until when the call may wait for `src` to be free, by CLOCK_MONOTONIC; what is under way then
+     * arrives later, or never. 0: for NIXLRUN_OP_TIMEOUT, and no byte arrives after the call.
      */
-    int64_t timeout_ns;
+    int64_t until_ns;
 };
 
 /* ---- device memory --------------------------------------------------------------------------- */

@@ -297,7 +297,6 @@ static int put_piece(const struct swapping *swapping, uint64_t offset, const voi
     struct nixl_team *team = swapping->team;
     struct nixl_region *region = swapping->post->region;
     int team_rank = swapping->out.team_rank;
-    int64_t left_ns = nxr_team_left(team);
     const struct nxr_put_signal what = {
         .offset = offset,
         .src = src,
@@ -306,7 +305,7 @@ static int put_piece(const struct swapping *swapping, uint64_t offset, const voi
                    .type = NIXL_TYPE_UINT64,
                    .offset = nxr_mailbox_word_offset(team->me),
                    .operand = news_for(&swapping->post->paths[team_rank])},
-        .timeout_ns = left_ns > 0 ? left_ns : 1};
+        .until_ns = nxr_team_deadline(team)};
 
     return nxr_transfer_put_signal(team->operation, team->ranks[team_rank], region, region, &what);
 }

@@ -152,6 +152,9 @@ struct nxr_team_wait {
 };
 void nxr_team_describe(const void *about, struct nxr_wait_record *record);
 
+/* When the time of the call under way is over, by CLOCK_MONOTONIC; INT64_MAX: never. */
+int64_t nxr_team_deadline(struct nixl_team *team);
+
 /* The time left for the call under way, at least 1. */
 int64_t nxr_team_left(struct nixl_team *team);
 

@@ -18,12 +18,17 @@
 #include <stdio.h>
 #include <string.h>
 
-int64_t nxr_team_left(struct nixl_team *team)
+int64_t nxr_team_deadline(struct nixl_team *team)
 {
     if (team->deadline == 0) {
         team->deadline = nxr_deadline(team->timeout_ns);
     }
-    return nxr_left(team->timeout_ns, team->deadline);
+    return team->deadline;
+}
+
+int64_t nxr_team_left(struct nixl_team *team)
+{
+    return nxr_left(team->timeout_ns, nxr_team_deadline(team));
 }
 
 void nxr_team_break_node(struct nixl_team *team, int status, int lost_rank)

@@ -478,7 +478,7 @@ static int put_signal_slow(const char *operation, int rank, struct nixl_region *
     placed.word_segment = segment;
     return nxr_atomic_put_in_one_trip(rank, region, &placed) == NIXL_OK
                ? NIXL_OK
-               : nxr_transfer_put_then(operation, rank, region, &piece, what->timeout_ns,
+               : nxr_transfer_put_then(operation, rank, region, &piece, what->until_ns,
                                        raise_behind, &signal);
 }
 

@@ -480,11 +480,16 @@ static int begin_followed(const char *operation, struct nxr_segment *segment,
     return nxr_request_make_at(operation, &nxr_transfer_owner, &op, req_p);
 }
 
+/* What is left until then; see struct nxr_put_signal. */
+static int64_t left_until(int64_t until_ns)
+{
+    return until_ns == 0 ? nxr_env.op_timeout : nxr_left(NIXL_FOREVER, until_ns);
+}
+
 int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *region,
-                          const struct nxr_piece *what, int64_t timeout_ns, int (*then)(void *),
+                          const struct nxr_piece *what, int64_t until_ns, int (*then)(void *),
                           void *arg)
 {
-    const int64_t wait_ns = timeout_ns != 0 ? timeout_ns : nxr_env.op_timeout;
     struct nxr_segment *segment = nxr_transfer_usable_up_to(
         SIZE_MAX, NXR_OP_PUT, rank, region, what->offset, what->local, what->nbytes);
     struct nixl_req *req = NULL;
@@ -493,7 +498,7 @@ int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *r
     if (segment == NULL || nxr_atomic_serves_put(segment, what->offset, what->nbytes)) {
         status = nxr_transfer_put(operation, rank, region, what->offset, what->local, what->nbytes);
     } else if (segment->method >= NXR_METHOD_MESSAGE) {
-        status = begin_followed(operation, segment, what, timeout_ns != 0, &req);
+        status = begin_followed(operation, segment, what, until_ns != 0, &req);
     } else {
         struct nxr_op op = {.kind = NXR_OP_PUT,
                             .offset = what->offset,
@@ -507,9 +512,9 @@ int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *r
     }
     if (is_on_its_way(req)) {
         done = then(arg);
-        status = nxr_request_complete(operation, req, wait_ns);
+        status = nxr_request_complete(operation, req, left_until(until_ns));
         return status == NIXL_OK ? done : status;
     }
-    status = nxr_request_complete(operation, req, wait_ns);
+    status = nxr_request_complete(operation, req, left_until(until_ns));
     return status == NIXL_OK ? then(arg) : status;
 }

@@ -149,10 +149,10 @@ struct nxr_segment *nxr_transfer_message_segment(int rank, struct nixl_region *r
  * Put, then call `then` for something that must not overtake the put. If the transport keeps the
  * order, `then` is called without waiting for the confirmation that the put has arrived, which
  * saves a round trip; this call still waits until the caller's buffer is free. Returns the failure
- * of the put, or else what `then` returned. `timeout_ns`: as in struct nxr_put_signal.
+ * of the put, or else what `then` returned. `until_ns`: as in struct nxr_put_signal.
  */
 int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *region,
-                          const struct nxr_piece *what, int64_t timeout_ns, int (*then)(void *),
+                          const struct nxr_piece *what, int64_t until_ns, int (*then)(void *),
                           void *arg);
 
 /* nixl_put_signal() for `operation`, with any change of the word. `word_segment` is not read. */
