@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define READY_TAG 1
+
 /* The deaths of `n` ranks from `first` on are reported within a test's patience, in any order. */
 static void await_deaths(int first, int n)
 {
@@ -55,6 +57,20 @@ static void owe_finalize(void)
     mpt_passed();
 }
 
+/* Each other rank tells `killer` that it has left the barrier: no notification of that is under way. */
+static void tell_killer(int killer)
+{
+    if (nixl_rank() != killer) {
+        MPT_OK(nixl_notify(killer, READY_TAG, NULL, 0, MPT_PATIENCE));
+        return;
+    }
+    for (int rank = 0; rank < nixl_size(); rank++) {
+        if (rank != killer) {
+            mpt_hear(rank, READY_TAG);
+        }
+    }
+}
+
 static void kill_ranks(void)
 {
     int last = nixl_size() - 1;
@@ -65,6 +81,7 @@ static void kill_ranks(void)
         MPT_STATUS(nixl_rank_kill(last), NIXL_E_UNSUPPORTED);
     }
     mpt_barrier();
+    tell_killer(last - 1);
     if (nixl_rank() == last) {
         for (;;) {
             pause();
@@ -72,8 +89,6 @@ static void kill_ranks(void)
     }
     if (nixl_rank() == last - 1) { /* of the same host everywhere */
         MPT_OK(nixl_rank_kill(last));
-    }
-    if (nixl_rank() == last - 1) {
         await_deaths(last, 1);
         MPT_OK(nixl_rank_kill(last));
         MPT_OK(nixl_rank_kill(nixl_rank()));

@@ -20,10 +20,20 @@ cp "$(command -v env)" "$scratch/wrong/libvulkan.so.1"
 echo '{"file_format_version": "1.0.0", "ICD": {"library_path": "/nonexistent.so", "api_version": "1.3.0"}}' \
     >"$scratch/icd.json"
 
+# driverless WHAT VARIABLE...: the loader is there and finds no driver.
+driverless() {
+    what=$1
+    shift
+    missing=$(without 'Vulkan has no driver' "$@")
+    case $missing in
+    *'no Vulkan loader'*) echo "ok $((number += 1)) - $what # SKIP no Vulkan loader" ;;
+    *) verdict "$missing" "$what" ;;
+    esac
+}
+
 echo 1..4
 verdict "$(without 'no Vulkan loader' LD_LIBRARY_PATH="$scratch/empty")" "a loader that cannot be loaded"
 verdict "$(without 'Vulkan' LD_LIBRARY_PATH="$scratch/wrong")" "a file that is no loader"
-verdict "$(without 'Vulkan has no driver' VK_DRIVER_FILES=/dev/null VK_ICD_FILENAMES=/dev/null)" \
-    "no driver"
-verdict "$(without 'Vulkan has no driver' VK_DRIVER_FILES="$scratch/icd.json" \
-    VK_ICD_FILENAMES="$scratch/icd.json")" "a driver whose library is not there"
+driverless "no driver" VK_DRIVER_FILES=/dev/null VK_ICD_FILENAMES=/dev/null
+driverless "a driver whose library is not there" VK_DRIVER_FILES="$scratch/icd.json" \
+    VK_ICD_FILENAMES="$scratch/icd.json"
