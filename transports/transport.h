@@ -100,6 +100,9 @@ typedef _Atomic uint32_t nxr_inflight_word;
 
 #define NXR_ANY_NBYTES UINT32_MAX
 
+/* A call that does not wait always copies this much itself: about 10 us. */
+#define NXR_AT_ONCE_NBYTES (128ul << 10)
+
 /*
  * One rank's segment of a region, as this process reaches it. The memory of a segment is never
  * freed while the library runs, so a thread with a stale pointer reads a closed segment, not
@@ -123,6 +126,7 @@ struct nxr_segment {
      * asking where it can.
      */
     uint32_t put_at_once, get_at_once; /* NXR_ANY_NBYTES: no limit */
+    uint32_t copied_at_once;           /* METHOD_MEMCPY: within a call that does not wait; else 0 */
 
     struct nxr_peer *peer;
     struct nxr_key key;

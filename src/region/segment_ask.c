@@ -152,8 +152,12 @@ static void segment_came(struct nxr_region_segment *segment, const struct nxr_ke
         nxr_segment_fail(segment, status);
         return;
     }
-    if (open->method == NXR_METHOD_MEMCPY && peer->rank != nxr_job.rank) {
-        open->put_at_once = open->get_at_once = nxr_job.copy_at_once;
+    if (open->method == NXR_METHOD_MEMCPY) {
+        if (peer->rank != nxr_job.rank) {
+            open->put_at_once = open->get_at_once = nxr_job.copy_at_once;
+        }
+        open->copied_at_once =
+            open->put_at_once < NXR_AT_ONCE_NBYTES ? open->put_at_once : NXR_AT_ONCE_NBYTES;
     }
     segment->is_open = true;
     nxr_segment_ready(segment);

@@ -270,56 +270,59 @@ static int start_plain(const struct moving *what, struct nixl_req **req_p)
     return nxr_form_end_plain(status, req, req_p);
 }
 
-/* A call as it was made. */
-struct extended_call {
-    struct moving what;
-    const struct nixl_op *op;
-    struct nixl_req **req_p;
-};
-
 /* Data and signal are put at once. False: the call must read its form. */
-static inline bool put_signaled_at_once(const struct extended_call *call)
+static inline bool put_signaled_at_once(const struct moving *call, const struct nixl_op *op,
+                                        struct nixl_req *const *req_p)
 {
-    const struct moving *moving = &call->what;
-    const struct nixl_op *op = call->op;
-
-    if (moving->piece.nbytes > NXR_AT_ONCE_NBYTES ||
-        !nxr_form_is_plain_but(op, call->req_p, NIXL_OP_SIGNAL) ||
+    if (call->piece.nbytes > NXR_AT_ONCE_NBYTES ||
+        !nxr_form_is_plain_but(op, req_p, NIXL_OP_SIGNAL) ||
         (unsigned)op->signal_op > NIXL_SIGNAL_SET) {
         return false;
     }
     const struct nxr_put_signal what = {
-        .offset = moving->piece.offset,
-        .src = moving->piece.local,
-        .nbytes = moving->piece.nbytes,
+        .offset = call->piece.offset,
+        .src = call->piece.local,
+        .nbytes = call->piece.nbytes,
         .atomic = nxr_signal_atomic(op->signal_offset, (enum nixl_signal_op)op->signal_op,
                                     op->signal_value),
     };
-    return nxr_atomic_put_at_once(moving->rank, moving->region, op->signal_region, &what);
+    return nxr_atomic_put_at_once(call->rank, call->region, op->signal_region, &what);
 }
 
-static inline int run_extended(const struct extended_call *call, bool is_put)
+static inline int run_extended(const struct moving *what, const struct nixl_op *op,
+                               struct nixl_req **req_p)
 {
-    if (is_put && put_signaled_at_once(call)) {
-        *call->req_p = NULL;
+    if (what->kind == NXR_OP_PUT && put_signaled_at_once(what, op, req_p)) {
+        *req_p = NULL;
         return NIXL_OK;
     }
-    return nxr_form_is_plain(call->op, call->req_p)
-               ? start_plain(&call->what, call->req_p)
-               : moving_run(&call->what, call->op, call->req_p);
+    return nxr_form_is_plain(op, req_p) ? start_plain(what, req_p) : moving_run(what, op, req_p);
 }
+
+/* Which bytes an extended call moves. */
+struct extended_range {
+    int rank;
+    struct nixl_region *region;
+    struct nxr_piece piece;
+};
 
 /* What is not done at once, or traced. */
-static __attribute__((noinline)) int put_x_slow(const struct extended_call *call)
+static __attribute__((noinline)) int put_x_slow(const struct extended_range *range,
+                                                const struct nixl_op *op, struct nixl_req **req_p)
 {
-    return NXR_TRACED(NXR_TRACE_PUT, call->what.operation, call->what.rank, call->what.piece.nbytes,
-                      0, run_extended(call, true));
+    const struct moving what = {"nixl_put_x", NXR_OP_PUT, range->rank, range->region, range->piece};
+
+    return NXR_TRACED(NXR_TRACE_PUT, what.operation, what.rank, what.piece.nbytes, 0,
+                      run_extended(&what, op, req_p));
 }
 
-static __attribute__((noinline)) int get_x_slow(const struct extended_call *call)
+static __attribute__((noinline)) int get_x_slow(const struct extended_range *range,
+                                                const struct nixl_op *op, struct nixl_req **req_p)
 {
-    return NXR_TRACED(NXR_TRACE_GET, call->what.operation, call->what.rank, call->what.piece.nbytes,
-                      0, run_extended(call, false));
+    const struct moving what = {"nixl_get_x", NXR_OP_GET, range->rank, range->region, range->piece};
+
+    return NXR_TRACED(NXR_TRACE_GET, what.operation, what.rank, what.piece.nbytes, 0,
+                      run_extended(&what, op, req_p));
 }
 
 /*
@@ -327,31 +330,31 @@ static __attribute__((noinline)) int get_x_slow(const struct extended_call *call
  * `is_host`: the caller knows that `local` is not device memory.
  */
 static inline __attribute__((always_inline)) int
-move_extended(const char *operation, enum nxr_op_kind kind, bool is_host, int rank,
-              struct nixl_region *region, uint64_t offset, void *local, size_t nbytes,
-              const struct nixl_op *op, struct nixl_req **req_p)
+move_extended(enum nxr_op_kind kind, bool is_host, int rank, struct nixl_region *region,
+              uint64_t offset, void *local, size_t nbytes, const struct nixl_op *op,
+              struct nixl_req **req_p)
 {
     const bool is_put = kind == NXR_OP_PUT;
-    struct nxr_segment *segment = NULL;
-    struct extended_call call = {
-        {operation, kind, rank, region, {offset, local, nbytes}}, op, req_p};
+    struct nxr_segment *segment;
+    struct extended_range range = {rank, region, {offset, local, nbytes}};
 
-    NXR_KEEP_IN_MEMORY(call);
-    if (!nxr_trace_has(is_put ? NXR_TRACE_PUT : NXR_TRACE_GET) && nxr_form_is_plain(op, req_p)) {
-        segment = nxr_region_segment(region, rank);
+    NXR_KEEP_IN_MEMORY(range);
+    if (nxr_trace_has(is_put ? NXR_TRACE_PUT : NXR_TRACE_GET) || !nxr_form_is_plain(op, req_p)) {
+        return is_put ? put_x_slow(&range, op, req_p) : get_x_slow(&range, op, req_p);
     }
-    if (__builtin_expect(
-            segment != NULL &&
-                nxr_transfer_is_allowed(segment, NXR_AT_ONCE_NBYTES, kind, offset, local, nbytes) &&
-                (is_host || !nxr_range_is_device(local)) && segment->method == NXR_METHOD_MEMCPY &&
-                nbytes <= (is_put ? segment->put_at_once : segment->get_at_once) &&
-                (is_put ? segment->transport->put(segment, offset, local, nbytes)
-                        : segment->transport->get(segment, offset, local, nbytes)) == NIXL_OK,
-            1)) {
-        *call.req_p = NULL;
+    segment = nxr_region_segment(region, rank);
+    if (__builtin_expect(segment != NULL &&
+                             nxr_transfer_is_allowed(segment, segment->copied_at_once, kind, offset,
+                                                     local, nbytes) &&
+                             (is_host || !nxr_range_is_device(local)) &&
+                             (is_put ? segment->transport->put(segment, offset, local, nbytes)
+                                     : segment->transport->get(segment, offset, local, nbytes)) ==
+                                 NIXL_OK,
+                         1)) {
+        *req_p = NULL;
         return NIXL_OK;
     }
-    return is_put ? put_x_slow(&call) : get_x_slow(&call);
+    return is_put ? put_x_slow(&range, NULL, req_p) : get_x_slow(&range, NULL, req_p);
 }
 
 /* With a driver in the process: apart, so that without one no function is called but put(). */
@@ -360,8 +363,7 @@ static __attribute__((noinline)) int put_x_beside_driver(int rank, struct nixl_r
                                                          size_t nbytes, const struct nixl_op *op,
                                                          struct nixl_req **req_p)
 {
-    return move_extended("nixl_put_x", NXR_OP_PUT, false, rank, region, offset, (void *)src, nbytes,
-                         op, req_p);
+    return move_extended(NXR_OP_PUT, false, rank, region, offset, (void *)src, nbytes, op, req_p);
 }
 
 static __attribute__((noinline)) int get_x_beside_driver(int rank, struct nixl_region *region,
@@ -369,8 +371,7 @@ static __attribute__((noinline)) int get_x_beside_driver(int rank, struct nixl_r
                                                          const struct nixl_op *op,
                                                          struct nixl_req **req_p)
 {
-    return move_extended("nixl_get_x", NXR_OP_GET, false, rank, region, offset, dst, nbytes, op,
-                         req_p);
+    return move_extended(NXR_OP_GET, false, rank, region, offset, dst, nbytes, op, req_p);
 }
 
 int nixl_put_x(int rank, struct nixl_region *region, uint64_t offset, const void *src,
@@ -378,8 +379,8 @@ int nixl_put_x(int rank, struct nixl_region *region, uint64_t offset, const void
 {
     return nxr_range_may_be_device(src)
                ? put_x_beside_driver(rank, region, offset, src, nbytes, op, req_p)
-               : move_extended("nixl_put_x", NXR_OP_PUT, true, rank, region, offset, (void *)src,
-                               nbytes, op, req_p);
+               : move_extended(NXR_OP_PUT, true, rank, region, offset, (void *)src, nbytes, op,
+                               req_p);
 }
 
 int nixl_get_x(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
@@ -387,8 +388,7 @@ int nixl_get_x(int rank, struct nixl_region *region, uint64_t offset, void *dst,
 {
     return nxr_range_may_be_device(dst)
                ? get_x_beside_driver(rank, region, offset, dst, nbytes, op, req_p)
-               : move_extended("nixl_get_x", NXR_OP_GET, true, rank, region, offset, dst, nbytes,
-                               op, req_p);
+               : move_extended(NXR_OP_GET, true, rank, region, offset, dst, nbytes, op, req_p);
 }
 
 /* ---- notify ---------------------------------------------------------------------------------- */

@@ -23,9 +23,6 @@
 #include "transports/transport.h"
 #include "util/symbol.h"
 
-/* A call that does not wait always copies this much itself: about 10 us. */
-#define NXR_AT_ONCE_NBYTES (128ul << 10)
-
 /* Does the segment's transport copy within its call, however long that takes? */
 static inline bool nxr_copy_thread_reaches(const struct nxr_segment *segment)
 {

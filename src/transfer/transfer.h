@@ -87,6 +87,21 @@ nxr_transfer_usable_up_to(size_t max_nbytes, enum nxr_op_kind kind, int rank,
                : NULL;
 }
 
+/* The segment, if this call can copy the bytes itself and that is quick; NULL: as above. */
+static inline __attribute__((always_inline)) struct nxr_segment *
+nxr_transfer_mapped(enum nxr_op_kind kind, int rank, struct nixl_region *region, uint64_t offset,
+                    const void *local, size_t nbytes)
+{
+    struct nxr_segment *segment = nxr_region_segment(region, rank);
+
+    return __builtin_expect(segment != NULL &&
+                                nxr_transfer_is_usable(segment, segment->copied_at_once, kind,
+                                                       offset, local, nbytes),
+                            1)
+               ? segment
+               : NULL;
+}
+
 /*
  * Put or get up to NXR_AT_ONCE_NBYTES within the call, if the segment is mapped. False: nothing was
  * done; the operation must be started, which also finds what is wrong with it.
@@ -94,23 +109,19 @@ nxr_transfer_usable_up_to(size_t max_nbytes, enum nxr_op_kind kind, int rank,
 static inline bool nxr_transfer_put_mapped(int rank, struct nixl_region *region, uint64_t offset,
                                            const void *src, size_t nbytes)
 {
-    struct nxr_segment *segment = nxr_transfer_usable_up_to(NXR_AT_ONCE_NBYTES, NXR_OP_PUT, rank,
-                                                            region, offset, src, nbytes);
+    struct nxr_segment *segment =
+        nxr_transfer_mapped(NXR_OP_PUT, rank, region, offset, src, nbytes);
 
-    return segment != NULL && segment->method == NXR_METHOD_MEMCPY &&
-           nbytes <= segment->put_at_once &&
-           segment->transport->put(segment, offset, src, nbytes) == NIXL_OK;
+    return segment != NULL && segment->transport->put(segment, offset, src, nbytes) == NIXL_OK;
 }
 
 static inline bool nxr_transfer_get_mapped(int rank, struct nixl_region *region, uint64_t offset,
                                            void *dst, size_t nbytes)
 {
-    struct nxr_segment *segment = nxr_transfer_usable_up_to(NXR_AT_ONCE_NBYTES, NXR_OP_GET, rank,
-                                                            region, offset, dst, nbytes);
+    struct nxr_segment *segment =
+        nxr_transfer_mapped(NXR_OP_GET, rank, region, offset, dst, nbytes);
 
-    return segment != NULL && segment->method == NXR_METHOD_MEMCPY &&
-           nbytes <= segment->get_at_once &&
-           segment->transport->get(segment, offset, dst, nbytes) == NIXL_OK;
+    return segment != NULL && segment->transport->get(segment, offset, dst, nbytes) == NIXL_OK;
 }
 
 /*

@@ -57,7 +57,7 @@ static void owe_finalize(void)
     mpt_passed();
 }
 
-/* Each other rank tells `killer` that it has left the barrier: no notification of that is under way. */
+/* Each other rank tells `killer` that it has left the barrier: nothing of that is under way. */
 static void tell_killer(int killer)
 {
     if (nixl_rank() != killer) {

@@ -141,12 +141,15 @@ static inline __attribute__((always_inline)) int move_small(struct nxr_segment *
                                                             enum nxr_op_kind kind, uint64_t offset,
                                                             void *local, size_t nbytes)
 {
-    nxr_inflight_word *word = nxr_inflight_word_of(segment);
+    nxr_inflight_word *word;
     int status;
 
     NXR_ASSERT(nxr_segment_may_move(segment, offset, local, nbytes));
-    if (__builtin_expect(
-            word == NULL || nbytes > NXR_COPY_SMALL || segment->method != NXR_METHOD_MEMCPY, 0)) {
+    if (nbytes > NXR_COPY_SMALL || __builtin_expect(segment->method != NXR_METHOD_MEMCPY, 0)) {
+        return move_any(segment, kind, offset, local, nbytes);
+    }
+    word = nxr_inflight_word_of(segment);
+    if (__builtin_expect(word == NULL, 0)) {
         return move_any(segment, kind, offset, local, nbytes);
     }
     status = nxr_inflight_enter_word(segment, word);
