@@ -301,14 +301,15 @@ static int node_wait_long(struct nixl_team *team, const struct nxr_node_awaited 
  * A wait is mutual if this member has published the awaited phase itself, as in a barrier. The
  * other one then publishes soon if it works, and not before its turn if it is aside. In other waits
  * it may be calls ahead or behind: its word tells nothing, and reading it takes its cache line. Nor
- * does it with a root: a member that works there may be at its next calls.
+ * does it with a root, where a member that works may be at its next calls, or if a member works for
+ * longer than a switch of the core takes.
  */
 static bool node_comes_soon(const struct nxr_node *node, const struct nxr_node_awaited *awaited)
 {
     const struct nxr_node_line *line = &node->lines[awaited->member];
     bool is_mutual = awaited->phase == node->phase;
 
-    if (node->has_root) {
+    if (node->yields_at_once) {
         return false;
     }
     for (int i = 0; i < (is_mutual ? CROWD_LOOKS : CROWD_FENCES); i++) {

@@ -75,13 +75,13 @@ struct nxr_node {
     struct nxr_node_cell *cells; /* [size][NXR_NODE_CELLS] */
     char *slots;
     bool full_fence;
-    bool has_root;     /* an exchange in which not all wait for all is under way */
-    bool is_crowded;   /* some member has to yield its core while it waits; all members agree */
-    uint64_t phase;    /* that this member has published */
-    uint64_t known;    /* that all are known to have published */
-    uint64_t slot_due; /* when its readers have published this, this member's slot is free */
-    uint64_t scanned;  /* slot_due after the last scan by pieces */
-    int slot_reader;   /* the only member that reads it, or -1: all may; the own number: nobody */
+    bool yields_at_once; /* in this call, in a crowd, others do not publish soon: see node.c */
+    bool is_crowded;     /* some member has to yield its core while it waits; all members agree */
+    uint64_t phase;      /* that this member has published */
+    uint64_t known;      /* that all are known to have published */
+    uint64_t slot_due;   /* when its readers have published this, this member's slot is free */
+    uint64_t scanned;    /* slot_due after the last scan by pieces */
+    int slot_reader;     /* the only member that reads it, or -1: all may; the own number: nobody */
 };
 
 struct nixl_team;

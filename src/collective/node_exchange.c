@@ -44,6 +44,9 @@ static int broadcast_cell(struct nixl_team *team, int root, void *buf, size_t nb
 
 /* ---- exchanges ------------------------------------------------------------------------------- */
 
+/* In a crowd, members that copy more than this do not publish soon. */
+#define SOON_NBYTES 256
+
 /* Copy at most nbytes, from `at` on, of what a member has for itself. */
 static int copy_own_part(struct nixl_team *team, const struct nxr_exchange *what, size_t at,
                          size_t nbytes)
@@ -339,9 +342,10 @@ int nxr_node_exchange(struct nixl_team *team, const struct nxr_exchange *what)
 {
     int status;
 
-    team->node.has_root = !(what->all_send && what->all_receive);
+    team->node.yields_at_once =
+        !(what->all_send && what->all_receive) || what->nbytes > SOON_NBYTES;
     status = exchange_here(team, what);
-    team->node.has_root = false;
+    team->node.yields_at_once = false;
     return status;
 }
 

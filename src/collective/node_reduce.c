@@ -20,6 +20,9 @@
 /* Large shares end at pages: process_vm calls take whole ones. */
 #define SHARE_UNIT 4096
 
+/* In a crowd, members that combine operands from this size on do not publish soon. */
+#define LONG_NBYTES (32ul << 10)
+
 /* Members of a crowd from which on the first one combines small operands for all. */
 #define BY_FIRST_FROM 16
 
@@ -268,6 +271,18 @@ static void node_reduce_copy_in(const struct nixl_team *team, const struct share
     }
 }
 
+void nxr_node_combine(const struct nixl_team *team, const struct nxr_combine *combine, void *dst,
+                      size_t nbytes)
+{
+    const struct nxr_node *node = &team->node;
+
+    if (node->is_crowded) {
+        nxr_combine_all(combine, dst, team->srcs, (size_t)node->size, nbytes);
+    } else {
+        nxr_combine_members(combine, dst, team->srcs, (size_t)node->size, (size_t)node->me, nbytes);
+    }
+}
+
 static void node_reduce_combine_block(struct nixl_team *team, const struct shares *shares,
                                       const struct piece *piece, size_t at, size_t nbytes, char *to)
 {
@@ -277,8 +292,7 @@ static void node_reduce_combine_block(struct nixl_team *team, const struct share
         team->srcs[i] = i == node->me ? (const char *)shares->what->src + piece->at + at
                                       : operands_of(team, shares, i, node->me) + at;
     }
-    nxr_combine_members(&shares->what->combine, to, team->srcs, (size_t)node->size,
-                        (size_t)node->me, nbytes);
+    nxr_node_combine(team, &shares->what->combine, to, nbytes);
 }
 
 /*
@@ -386,7 +400,9 @@ static int reduce_shares(struct nixl_team *team, const struct nxr_reduction *wha
         bool is_chain = team->node.is_crowded && what->begins == NULL &&
                         what->nbytes >= nxr_coll_table.chain_from;
 
+        team->node.yields_at_once = what->nbytes >= LONG_NBYTES;
         status = is_chain ? nxr_node_reduce_chain(team, what) : reduce_slots(team, what);
+        team->node.yields_at_once = false;
     }
     return status == NIXL_OK ? nxr_trial_end(team, &run) : status;
 }

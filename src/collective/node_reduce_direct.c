@@ -83,8 +83,7 @@ static int combine_piece(struct nixl_team *team, const struct work *work)
 
         team->srcs[i] = src + work->at;
     }
-    nxr_combine_members(&work->what->combine, work->result, team->srcs, (size_t)node->size,
-                        (size_t)node->me, work->nbytes);
+    nxr_node_combine(team, &work->what->combine, work->result, work->nbytes);
     return NIXL_OK;
 }
 
