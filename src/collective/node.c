@@ -377,12 +377,15 @@ int nxr_node_wait_each(struct nixl_team *team, uint64_t phase)
     int status = NIXL_OK;
 
     for (int i = 0; i < node->size && status == NIXL_OK; i++) {
-        if (i != node->me) {
+        if (i != node->me && !nxr_node_has_reached(node, i, phase)) {
             status = nxr_node_wait(team, i, phase);
+            if (status == NIXL_OK && nxr_node_is_told(node, phase)) {
+                return NIXL_OK;
+            }
         }
     }
     if (status == NIXL_OK) {
-        node->known = phase;
+        nxr_node_tell_known(node, phase);
     }
     return status;
 }

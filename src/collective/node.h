@@ -12,11 +12,11 @@
  * A collective is a number of phases, the same on all members. A member publishes a phase when it
  * has done its part of it; others wait for that. Nothing else is exchanged: no message, no lock.
  *
- * Writers: each member writes its own lines, cells and slot. The slots with the sums of a
- * chain (node_reduce_chain.c) are written by all members, one after the other. Sleepers and wakers
- * write the words for sleep. Any member may write the word that says that the team is broken. A
- * cell is reused NXR_NODE_CELLS phases later: its writer first waits until all have left the phase
- * that read it (nxr_node_reuse_cell()).
+ * Writers: each member writes its own lines, cells and slot. The slots with the sums of a chain
+ * (node_reduce_chain.c) are written by all members, one after the other. Sleepers and wakers write
+ * the words for sleep. Any member may write the words that say that the team is broken, and which
+ * phase all have published. A cell is reused NXR_NODE_CELLS phases later: its writer first waits
+ * until all have left the phase that read it (nxr_node_reuse_cell()).
  */
 #ifndef NXR_COLLECTIVE_NODE_H
 #define NXR_COLLECTIVE_NODE_H
@@ -30,6 +30,7 @@
 #define NXR_NODE_CELL_ROOM   (NXR_NODE_CELL_NBYTES - sizeof(uint64_t))
 #define NXR_NODE_SLOT_NBYTES (1024u << 10)
 #define NXR_NODE_MAX         2000 /* members: a slot has a piece for each */
+#define NXR_NODE_TOLD_FROM   6    /* members of a crowd that tell each other what they know */
 
 /* What has become of a member that a team has lost. */
 enum nxr_loss {
@@ -42,6 +43,7 @@ struct nxr_node_head {
     _Atomic uint32_t needs_full_fence;                   /* a member has no membarrier */
     _Atomic uint64_t kernels_since;                      /* phase, or 0: see nxr_node_kernels() */
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t n_asleep; /* approximate: wakers check the lines */
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t known;    /* in a crowd: see nxr_node_tell_known() */
     _Alignas(NXR_LINE_NBYTES) _Atomic int32_t broken;    /* 0, or why: NIXL_E_* */
     _Atomic int32_t loss;                                /* PEER_LOST: enum nxr_loss */
     _Atomic int32_t lost_member;                         /* ... its team rank, or -1: unknown */
@@ -149,6 +151,35 @@ static inline bool nxr_node_has_reached(const struct nxr_node *node, int member,
     return atomic_load_explicit(&node->lines[member].phase, memory_order_acquire) >= phase ||
            atomic_load_explicit(&nxr_node_cell(node, member, phase)->phase, memory_order_acquire) >=
                phase;
+}
+
+/*
+ * In a large crowd, a member that finds that all have published a phase tells the others. One that
+ * gets its core back then reads one line instead of those of all members, which other members of
+ * its core have evicted. The word may fall back, since it is only a hint; release and acquire,
+ * because whoever believes it sees what all did before they published the phase.
+ */
+static inline void nxr_node_tell_known(struct nxr_node *node, uint64_t phase)
+{
+    node->known = phase;
+    if (node->is_crowded && node->size >= NXR_NODE_TOLD_FROM &&
+        atomic_load_explicit(&node->head->known, memory_order_relaxed) < phase) {
+        atomic_store_explicit(&node->head->known, phase, memory_order_release);
+    }
+}
+
+static inline bool nxr_node_is_told(struct nxr_node *node, uint64_t phase)
+{
+    uint64_t known = 0;
+
+    if (node->is_crowded && node->size >= NXR_NODE_TOLD_FROM) {
+        known = atomic_load_explicit(&node->head->known, memory_order_acquire);
+    }
+    if (known < phase) {
+        return false;
+    }
+    node->known = known;
+    return true;
 }
 
 /*

@@ -63,13 +63,13 @@ static inline int nxr_node_wait_all(struct nixl_team *team, uint64_t phase)
 {
     struct nxr_node *node = &team->node;
 
-    if (node->known >= phase) {
+    if (node->known >= phase || nxr_node_is_told(node, phase)) {
         return NIXL_OK;
     }
     if (!nxr_node_have_all_reached(node, phase)) {
         return nxr_node_wait_each(team, phase);
     }
-    node->known = phase;
+    nxr_node_tell_known(node, phase);
     return NIXL_OK;
 }
 
