@@ -338,6 +338,12 @@ void nxr_memory_host_free(void *addr, size_t mapped_nbytes)
     }
 }
 
+void nxr_memory_host_populate(void *addr, size_t nbytes)
+{
+    (void)madvise(addr, nbytes, MADV_HUGEPAGE);
+    (void)madvise(addr, nbytes, MADV_POPULATE_WRITE);
+}
+
 /*
  * The memory may be of any origin, as long as it is mapped: peers reach it by process_vm or through
  * a bounce buffer.

@@ -20,13 +20,13 @@ void nxr_staging_adopt(struct staging_memory *memory, void *addr, size_t nbytes,
 int nxr_staging_map(struct staging_memory *memory)
 {
     size_t nbytes = NXR_STAGING_SLOTS * NXR_STAGING_NBYTES;
-    void *addr = mmap(NULL, nbytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    void *addr = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (addr == MAP_FAILED) {
         nxr_error(CORE, "cannot map %zu bytes for staging: %m", nbytes);
         return NIXL_E_NO_MEMORY;
     }
+    nxr_memory_host_populate(addr, nbytes);
     nxr_staging_adopt(memory, addr, nbytes, 0, NXR_STAGING_NBYTES);
     return NIXL_OK;
 }

@@ -2,8 +2,8 @@
 /*
  * Reading and writing a file of the rank's own, past the page cache, with some requests under way,
  * beside fio, where that is installed, with the same settings: the same file, block size, order,
- * depth, direct I/O and io_uring. The two run in turns, so that both see the same disk. The
- * processor time of each is told per GiB, that of fio without its start.
+ * depth, direct I/O, io_uring, and memory of huge pages. The two run in turns, so that both see the
+ * same disk. The processor time of each is told per GiB, that of fio without its start.
  */
 #include "config.h"
 
@@ -58,7 +58,7 @@ static double fio_field(const char *line, int index)
     return line != NULL ? strtod(line, NULL) : 0;
 }
 
-/* False: there is no fio, or it cannot do this. */
+/* Memory as storage_load_prepare() makes it. False: there is no fio, or it cannot do this. */
 static bool turn_of_fio(struct storage *storage, struct storage_turn *turn_p)
 {
     const struct storage_case *how = storage->how;
@@ -66,13 +66,15 @@ static bool turn_of_fio(struct storage *storage, struct storage_turn *turn_p)
     double kib, runtime_ms, percent;
     FILE *pipe;
 
-    snprintf(command, sizeof(command),
-             "exec fio --minimal --terse-version=3 --name=fio --filename='%s' --size=%llu --rw=%s "
-             "--bs=%llu --iodepth=%d --ioengine=io_uring --direct=1 --thread --time_based "
-             "--runtime=%lldms --norandommap --randrepeat=0 --fallocate=none 2>/dev/null",
-             storage_load_path(), (unsigned long long)STORAGE_FILE_NBYTES, how->fio,
-             (unsigned long long)how->nbytes, storage->load.depth,
-             (long long)storage->load.turn_ns / 1000000);
+    snprintf(
+        command, sizeof(command),
+        "GLIBC_TUNABLES=glibc.malloc.hugetlb=1 exec fio --minimal --terse-version=3 --name=fio "
+        "--filename='%s' --size=%llu --rw=%s --bs=%llu --iodepth=%d --ioengine=io_uring "
+        "--iomem_align=2m --direct=1 --thread --time_based --runtime=%lldms --norandommap "
+        "--randrepeat=0 --fallocate=none 2>/dev/null",
+        storage_load_path(), (unsigned long long)STORAGE_FILE_NBYTES, how->fio,
+        (unsigned long long)how->nbytes, storage->load.depth,
+        (long long)storage->load.turn_ns / 1000000);
     pipe = popen(command, "r");
     if (pipe == NULL) {
         return false;

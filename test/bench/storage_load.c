@@ -12,10 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define GIB 1073741824.0
+#define GIB         1073741824.0
+#define HUGE_NBYTES ((size_t)2 << 20)
 
 double storage_cpu_seconds(void)
 {
@@ -111,15 +113,22 @@ struct storage_turn storage_load_turn(struct storage_load *load)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
+/*
+ * Memory of huge pages, where the kernel has some: it splits a request at the number of scattered
+ * pages that the device takes, so that otherwise it depends on luck how many requests 1 MiB is.
+ */
 void storage_load_prepare(struct storage_load *load, int rank, struct nixl_region *region)
 {
+    const size_t nbytes = STORAGE_MAX_DEPTH * STORAGE_MAX_NBYTES;
+
     load->rank = rank;
     load->region = region;
     bench_check(nixl_cq_open(NULL, &load->cq), "nixl_cq_open");
-    if (posix_memalign((void **)&load->memory, 4096, STORAGE_MAX_DEPTH * STORAGE_MAX_NBYTES) != 0) {
+    if (posix_memalign((void **)&load->memory, HUGE_NBYTES, nbytes) != 0) {
         bench_die("nixl_bench: no memory");
     }
-    memset(load->memory, 0x5a, STORAGE_MAX_DEPTH * STORAGE_MAX_NBYTES);
+    (void)madvise(load->memory, nbytes, MADV_HUGEPAGE);
+    memset(load->memory, 0x5a, nbytes);
 }
 
 int storage_load_open(struct storage_load *load, const char *name, const char *path)
