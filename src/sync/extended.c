@@ -299,30 +299,23 @@ static inline int run_extended(const struct moving *what, const struct nixl_op *
     return nxr_form_is_plain(op, req_p) ? start_plain(what, req_p) : moving_run(what, op, req_p);
 }
 
-/* Which bytes an extended call moves. */
-struct extended_range {
-    int rank;
-    struct nixl_region *region;
-    struct nxr_piece piece;
-};
-
-/* What is not done at once, or traced. */
-static __attribute__((noinline)) int put_x_slow(const struct extended_range *range,
-                                                const struct nixl_op *op, struct nixl_req **req_p)
+/* What is not done at once, or traced. They fill in what is the same for all calls. */
+static __attribute__((noinline)) int put_x_slow(struct moving *what, const struct nixl_op *op,
+                                                struct nixl_req **req_p)
 {
-    const struct moving what = {"nixl_put_x", NXR_OP_PUT, range->rank, range->region, range->piece};
-
-    return NXR_TRACED(NXR_TRACE_PUT, what.operation, what.rank, what.piece.nbytes, 0,
-                      run_extended(&what, op, req_p));
+    what->operation = "nixl_put_x";
+    what->kind = NXR_OP_PUT;
+    return NXR_TRACED(NXR_TRACE_PUT, what->operation, what->rank, what->piece.nbytes, 0,
+                      run_extended(what, op, req_p));
 }
 
-static __attribute__((noinline)) int get_x_slow(const struct extended_range *range,
-                                                const struct nixl_op *op, struct nixl_req **req_p)
+static __attribute__((noinline)) int get_x_slow(struct moving *what, const struct nixl_op *op,
+                                                struct nixl_req **req_p)
 {
-    const struct moving what = {"nixl_get_x", NXR_OP_GET, range->rank, range->region, range->piece};
-
-    return NXR_TRACED(NXR_TRACE_GET, what.operation, what.rank, what.piece.nbytes, 0,
-                      run_extended(&what, op, req_p));
+    what->operation = "nixl_get_x";
+    what->kind = NXR_OP_GET;
+    return NXR_TRACED(NXR_TRACE_GET, what->operation, what->rank, what->piece.nbytes, 0,
+                      run_extended(what, op, req_p));
 }
 
 /*
@@ -336,11 +329,14 @@ move_extended(enum nxr_op_kind kind, bool is_host, int rank, struct nixl_region 
 {
     const bool is_put = kind == NXR_OP_PUT;
     struct nxr_segment *segment;
-    struct extended_range range = {rank, region, {offset, local, nbytes}};
+    struct moving what;
 
-    NXR_KEEP_IN_MEMORY(range);
+    what.rank = rank;
+    what.region = region;
+    what.piece = (struct nxr_piece){offset, local, nbytes};
+    NXR_KEEP_IN_MEMORY(what);
     if (nxr_trace_has(is_put ? NXR_TRACE_PUT : NXR_TRACE_GET) || !nxr_form_is_plain(op, req_p)) {
-        return is_put ? put_x_slow(&range, op, req_p) : get_x_slow(&range, op, req_p);
+        return is_put ? put_x_slow(&what, op, req_p) : get_x_slow(&what, op, req_p);
     }
     segment = nxr_region_segment(region, rank);
     if (__builtin_expect(segment != NULL &&
@@ -354,7 +350,7 @@ move_extended(enum nxr_op_kind kind, bool is_host, int rank, struct nixl_region 
         *req_p = NULL;
         return NIXL_OK;
     }
-    return is_put ? put_x_slow(&range, NULL, req_p) : get_x_slow(&range, NULL, req_p);
+    return is_put ? put_x_slow(&what, NULL, req_p) : get_x_slow(&what, NULL, req_p);
 }
 
 /* With a driver in the process: apart, so that without one no function is called but put(). */
