@@ -139,12 +139,16 @@ static void visit_all(void)
     for (int i = 0; i < other.size; i++) {
         MPT_OK(nixl_notify(ranks[i], TAG_DONE, NULL, 0, MPT_PATIENCE));
     }
+    /* Who is still served by others learns of a rank that leaves: nobody leaves before. */
+    for (int i = 0; i < other.size; i++) {
+        mpt_hear(ranks[i], TAG_DONE);
+    }
 }
 
 /* Serve all ranks of the other side; those who have come are known by name. */
 static void serve_all(void)
 {
-    int n_done = 0;
+    int n_done = 0, served[MOST_RANKS];
     struct nixl_note note;
 
     nixl_note_init(&note);
@@ -155,7 +159,12 @@ static void serve_all(void)
         if (note.tag == TAG_CALLS) {
             attach_calls_serve(note.rank);
         }
-        n_done += note.tag == TAG_DONE;
+        if (note.tag == TAG_DONE) {
+            served[n_done++] = note.rank;
+        }
+    }
+    for (int i = 0; i < n_done; i++) {
+        MPT_OK(nixl_notify(served[i], TAG_DONE, NULL, 0, MPT_PATIENCE));
     }
 }
 

@@ -7,6 +7,7 @@
 
 #include "mptest.h"
 
+#include <errno.h>
 #include <ftw.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -279,12 +280,17 @@ void mpt_check_bytes(const char *file, int line, const void *memory, size_t nbyt
     }
 }
 
+/* What is gone already does not end the walk: a folder may name a file twice while others go. */
 static int mpt_remove_one(const char *path, const struct stat *stat, int type, struct FTW *where)
 {
     (void)stat;
     (void)type;
     (void)where;
-    return remove(path);
+    if (remove(path) != 0 && errno != ENOENT) {
+        fprintf(stderr, "mptest: cannot remove '%s': %s\n", path, strerror(errno));
+        return 1;
+    }
+    return 0;
 }
 
 void mpt_remove_tree(const char *path)
