@@ -274,7 +274,7 @@ static int start_plain(const struct moving *what, struct nixl_req **req_p)
 static inline bool put_signaled_at_once(const struct moving *call, const struct nixl_op *op,
                                         struct nixl_req *const *req_p)
 {
-    if (call->piece.nbytes > NXR_AT_ONCE_NBYTES ||
+    if (op == NULL || call->piece.nbytes > NXR_AT_ONCE_NBYTES ||
         !nxr_form_is_plain_but(op, req_p, NIXL_OP_SIGNAL) ||
         (unsigned)op->signal_op > NIXL_SIGNAL_SET) {
         return false;
