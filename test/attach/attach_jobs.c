@@ -151,6 +151,7 @@ static void serve_all(void)
     int n_done = 0, served[MOST_RANKS];
     struct nixl_note note;
 
+    MPT_TRUE(other.size <= MOST_RANKS);
     nixl_note_init(&note);
     while (n_done < other.size) {
         MPT_OK(nixl_notify_recv(NIXL_ANY_RANK, 0, 0, MPT_PATIENCE, &note));
