@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_NETWORK_ABI        17
+#define NXR_NETWORK_ABI        18
 #define NXR_NET_ADDRESS_NBYTES 768 /* the longest address of a rank in one network */
 #define NXR_NET_KEY_NBYTES     512 /* the longest key of registered memory */
 #define NXR_NET_HEADER_NBYTES  256 /* the longest message in front of bulk; see send() */
@@ -264,10 +264,10 @@ struct nxr_network {
 
     /*
      * The bulk of an accepted send() lies at `bulk` from now on, unchanged, and is not read where
-     * it lay any more; ended(op) follows as before. May be called outside of progress(). NULL: the
-     * module cannot.
+     * it lay any more; ended(op) follows as before. May be called outside of progress(). False:
+     * that bulk stays where it is. NULL: the module cannot.
      */
-    void (*rebase)(struct nxr_net_ep *ep, const struct nxr_net_op *op, const void *bulk);
+    bool (*rebase)(struct nxr_net_ep *ep, const struct nxr_net_op *op, const void *bulk);
 
     /*
      * Place the rest of bulk that is landing elsewhere. `cookie` and `from` are what incoming()

@@ -341,11 +341,13 @@ bool nxr_net_bulk_keep(struct net_out *out)
         return false;
     }
     memcpy(out->kept, out->bulk, out->bulk_nbytes);
+    if (!is_here && !module->rebase(np->eps[out->net->index], &out->op.op, out->kept)) {
+        free(out->kept);
+        out->kept = NULL;
+        return false;
+    }
     out->bulk = out->kept;
     out->bulk_left = NULL;
-    if (!is_here) {
-        module->rebase(np->eps[out->net->index], &out->op.op, out->kept);
-    }
     return true;
 }
 

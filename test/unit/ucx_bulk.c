@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bulk over UCX as it comes in: each piece goes to the bulk that it is of, also where another one
- * found no memory. UCX and the core are played here. Linked with --wrap=malloc.
+ * found no memory. And as it goes out: from where it lies now. UCX and the core are played here.
+ * Linked with --wrap=malloc.
  */
 #include "test/unit/ucx_case.h"
 
@@ -14,6 +15,12 @@ void *__wrap_malloc(size_t nbytes);
 static uint64_t from; /* the process that sends */
 static ucp_am_recv_callback_t handlers[NXR_UCX_PIECE + 1];
 static bool has_no_memory;
+
+/* What UCX takes, and what it took of the pieces. */
+static unsigned room;
+static char sent[3 * NXR_UCX_PIECE_NBYTES];
+static size_t n_sent;
+static unsigned n_ended;
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -35,10 +42,30 @@ void ucp_request_free(void *request)
     (void)request;
 }
 
+ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_nbytes,
+                                 const void *bytes, size_t nbytes, const ucp_request_param_t *param)
+{
+    (void)ep;
+    (void)header;
+    (void)header_nbytes;
+    (void)param;
+    if (room == 0) {
+        return UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE);
+    }
+    room--;
+    if (id == NXR_UCX_PIECE) {
+        cr_assert(le(sz, n_sent + nbytes, sizeof(sent)));
+        memcpy(sent + n_sent, bytes, nbytes);
+        n_sent += nbytes;
+    }
+    return NULL;
+}
+
 void nxr_ucx_end(struct nxr_net_op *op, int status)
 {
     (void)op;
-    (void)status;
+    cr_expect(eq(int, status, NIXL_OK));
+    n_ended++;
 }
 
 void nxr_ucx_keep(struct nxr_net_ep *ep, struct nxr_net_op *op)
@@ -65,6 +92,7 @@ static void begin(void)
     nxr_ucx_senders_init();
     nxr_list_init(&nxr_ucx.cut);
     nxr_list_init(&nxr_ucx.heads);
+    nxr_list_init(&nxr_ucx.bulk_eps);
     cr_assert(eq(int, nxr_ucx_bulks_start(), UCS_OK));
 }
 
@@ -213,4 +241,30 @@ Test(ucx_bulk, a_process_is_kept_for_its_endpoints, .init = begin, .fini = end)
         cr_assert(nxr_ucx_sender_of(&from, sizeof(from)) != NULL);
     }
     cr_expect(eq(int, ucx_landings[0].status, NIXL_E_TRANSPORT), "it has ended: it gives way");
+}
+
+/* ---- what goes ------------------------------------------------------------------------------- */
+
+Test(ucx_bulk, goes_on_from_where_it_was_moved_to, .init = begin, .fini = end)
+{
+    static char bytes[sizeof(sent)], moved[sizeof(sent)];
+    struct nxr_net_op op, other;
+    struct nxr_net_ep ep = {.has_sent_hello = true};
+
+    nxr_list_init(&ep.bulks);
+    nxr_list_init(&ep.bulk_link);
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = moved[i] = (char)(i / 1000);
+    }
+    room = 2; /* its head and the first piece */
+    cr_assert(
+        eq(int, nxr_ucx_bulk_send(&ep, "head", 4, bytes, sizeof(bytes), &op), NIXL_INPROGRESS));
+    cr_expect(not(nxr_ucx_bulk_rebase(&ep, &other, moved)), "UCX has that one itself");
+    cr_assert(nxr_ucx_bulk_rebase(&ep, &op, moved));
+    memset(bytes, -1, sizeof(bytes));
+    room = 2;
+    cr_expect(eq(int, nxr_ucx_bulks_progress(), 2));
+    cr_expect(eq(uint, n_ended, 1));
+    cr_assert(eq(sz, n_sent, sizeof(sent)));
+    cr_expect(zero(int, memcmp(sent, moved, sizeof(sent))));
 }

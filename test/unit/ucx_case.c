@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The core and UCX of tests of bulk, as ucx_case.h describes them. */
+/* The core of tests of bulk, as ucx_case.h describes it. */
 #include "test/unit/ucx_case.h"
 
 struct nxr_ucx nxr_ucx;
@@ -8,19 +8,6 @@ struct ucx_landing ucx_landings[UCX_N_BULKS];
 bool ucx_core_refuses;
 
 static unsigned n_landings;
-
-ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_nbytes,
-                                 const void *bytes, size_t nbytes, const ucp_request_param_t *param)
-{
-    (void)ep;
-    (void)id;
-    (void)header;
-    (void)header_nbytes;
-    (void)bytes;
-    (void)nbytes;
-    (void)param;
-    cr_fatal("nothing is sent");
-}
 
 void *ucx_core_incoming(const void *header, size_t header_nbytes, size_t nbytes, void **cookie_p)
 {

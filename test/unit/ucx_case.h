@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What tests of bulk over UCX have in common: a core that takes bulk in, each into memory of its
- * own, and a UCX that is asked to send nothing.
+ * own.
  */
 #ifndef TEST_UNIT_UCX_CASE_H
 #define TEST_UNIT_UCX_CASE_H

@@ -185,17 +185,15 @@ int nxr_tcp_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const 
     return NIXL_INPROGRESS;
 }
 
-void nxr_tcp_rebase(struct nxr_net_ep *ep, const struct nxr_net_op *op, const void *bulk)
+bool nxr_tcp_rebase(struct nxr_net_ep *ep, const struct nxr_net_op *op, const void *bulk)
 {
     for (unsigned i = 0; i < ep->n_outs; i++) {
         if (out_at(ep, i)->op == op) {
             out_at(ep, i)->bulk = bulk;
-            return;
+            return true;
         }
     }
-    if (ep->rails != NULL) {
-        nxr_tcp_stripe_rebase(ep->rails, op, bulk);
-    }
+    return ep->rails != NULL && nxr_tcp_stripe_rebase(ep->rails, op, bulk);
 }
 
 /* That many more bytes were sent: end the messages that are complete. Returns how many. */

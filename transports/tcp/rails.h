@@ -130,8 +130,8 @@ struct nxr_tcp_stripe *nxr_tcp_stripe_new(struct nxr_net_ep *ep, const void *mes
                                           size_t message_nbytes, const void *bulk,
                                           size_t bulk_nbytes, struct nxr_net_op *op);
 
-/* The bulk of that operation, if it is spread, lies there from now on. */
-void nxr_tcp_stripe_rebase(const struct nxr_tcp_rails *rails, const struct nxr_net_op *op,
+/* The bulk of that operation lies there from now on. False: it is not spread. */
+bool nxr_tcp_stripe_rebase(const struct nxr_tcp_rails *rails, const struct nxr_net_op *op,
                            const void *bulk);
 
 /* Keep queues of a connection in the kernel short, or not. */

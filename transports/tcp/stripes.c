@@ -118,7 +118,7 @@ struct nxr_tcp_stripe *nxr_tcp_stripe_new(struct nxr_net_ep *ep, const void *mes
     return stripe;
 }
 
-void nxr_tcp_stripe_rebase(const struct nxr_tcp_rails *rails, const struct nxr_net_op *op,
+bool nxr_tcp_stripe_rebase(const struct nxr_tcp_rails *rails, const struct nxr_net_op *op,
                            const void *bulk)
 {
     struct nxr_list *link, *after;
@@ -128,9 +128,10 @@ void nxr_tcp_stripe_rebase(const struct nxr_tcp_rails *rails, const struct nxr_n
 
         if (stripe->op == op) {
             stripe->bytes = bulk;
-            return;
+            return true;
         }
     }
+    return false;
 }
 
 static struct nxr_tcp_conn *conn_of(const struct nxr_tcp_rail *rail)

@@ -230,7 +230,7 @@ int nxr_tcp_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const 
                  size_t bulk_nbytes, struct nxr_net_op *op);
 
 /* As rebase() of struct nxr_network. */
-void nxr_tcp_rebase(struct nxr_net_ep *ep, const struct nxr_net_op *op, const void *bulk);
+bool nxr_tcp_rebase(struct nxr_net_ep *ep, const struct nxr_net_op *op, const void *bulk);
 
 /* Send what the kernel takes of what waits. Returns how many messages were sent. */
 int nxr_tcp_flush(struct nxr_net_ep *ep);

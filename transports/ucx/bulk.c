@@ -159,6 +159,21 @@ int nxr_ucx_bulk_send(struct nxr_net_ep *ep, const void *header, size_t header_n
     return NIXL_INPROGRESS;
 }
 
+bool nxr_ucx_bulk_rebase(struct nxr_net_ep *ep, const struct nxr_net_op *op, const void *bytes)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &ep->bulks) {
+        struct bulk *bulk = nxr_list_entry(link, struct bulk, link);
+
+        if (bulk->op == op) {
+            bulk->at = (const char *)bytes + (bulk->head.nbytes - bulk->left);
+            return true;
+        }
+    }
+    return false;
+}
+
 void nxr_ucx_bulks_stop(struct nxr_net_ep *ep, int status)
 {
     nxr_list_remove(&ep->bulk_link);

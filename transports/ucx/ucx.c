@@ -385,6 +385,7 @@ const struct nxr_network nxr_network_ucx = {
     .ep_reach = nxr_ucx_ep_reach,
     .ep_state = nxr_ucx_ep_state,
     .send = nxr_ucx_send,
+    .rebase = nxr_ucx_bulk_rebase,
     .mem_register = nxr_ucx_mem_register,
     .mem_release = nxr_ucx_mem_release,
     .key_open = nxr_ucx_key_open,

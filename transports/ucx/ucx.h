@@ -240,6 +240,9 @@ ucs_status_t nxr_ucx_bulks_start(void);
 int nxr_ucx_bulk_send(struct nxr_net_ep *ep, const void *header, size_t header_nbytes,
                       const void *bytes, size_t nbytes, struct nxr_net_op *op);
 
+/* As rebase() of struct nxr_network: what UCX itself sends, it does not move. */
+bool nxr_ucx_bulk_rebase(struct nxr_net_ep *ep, const struct nxr_net_op *op, const void *bytes);
+
 /* End what an endpoint has under way. */
 void nxr_ucx_bulks_stop(struct nxr_net_ep *ep, int status);
 
