@@ -77,7 +77,7 @@ struct engine {
     bool has_cores_only;      /* --oversubscribe only if the number of ranks per host is known */
     int oldest_major;         /* older versions are refused */
     const char *own_mark;     /* marks its own lines that it tags as a rank's, or NULL */
-    /* Is this line of its own about something that we asked for, not the user? NULL: never. */
+    /* Does this line of its own concern nobody, or what we asked for, not the user? NULL: never. */
     bool (*is_needless)(const struct launch_job *job, const char *line, size_t nbytes);
     /* Report each rank that has ended according to this line of its own, with its code. Or NULL. */
     void (*tell_ended)(const struct launch_job *job, const char *line, size_t nbytes,
@@ -158,6 +158,9 @@ void prrte_build(const struct engine_task *task, struct engine_command *command)
 /* Report which rank was killed, from a line of mpirun or prterun. */
 void prrte_tell_ended(const struct launch_job *job, const char *line, size_t nbytes,
                       engine_ended_fn *ended_fn);
+
+/* Is this a line of theirs that says nothing to the user? */
+bool prrte_is_needless(const struct launch_job *job, const char *line, size_t nbytes);
 
 /*
  * Would mpirun or prterun put the ranks of this host first, although it is not the first host? If

@@ -75,6 +75,7 @@ const struct engine engine_openmpi = {
     .has_rest = true,
     .has_report = true,
     .oldest_major = 4,
+    .is_needless = prrte_is_needless,
     .tell_ended = prrte_tell_ended,
     .tags = openmpi_tags,
     .build = openmpi_build,

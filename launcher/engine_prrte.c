@@ -97,6 +97,18 @@ void prrte_tell_ended(const struct launch_job *job, const char *line, size_t nby
     }
 }
 
+/*
+ * The process that starts a daemon on another host becomes a group of its own. It does so itself,
+ * and mpirun does it, too, which fails if that process has gone on to ssh by then.
+ */
+bool prrte_is_needless(const struct launch_job *job, const char *line, size_t nbytes)
+{
+    static const char late[] = " Warning: setpgid(";
+
+    (void)job;
+    return memmem(line, nbytes, late, sizeof(late) - 1) != NULL;
+}
+
 const struct engine engine_prrte = {
     .id = ENGINE_PRRTE,
     .title = "PRRTE's prterun",
@@ -113,6 +125,7 @@ const struct engine engine_prrte = {
     .has_rest = true,
     .has_report = true,
     .oldest_major = 2,
+    .is_needless = prrte_is_needless,
     .tell_ended = prrte_tell_ended,
     .tags = prrte_tags,
     .build = prrte_build,

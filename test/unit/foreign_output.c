@@ -261,6 +261,19 @@ Test(foreign_output, needless_lines_are_left_out)
     cr_expect_str_eq(case_text(1), "srun: something else\n");
 }
 
+/* As mpirun 4.1 writes it, on a busy machine. */
+Test(foreign_output, mpirun_is_late_for_a_process_that_starts_a_daemon)
+{
+    case_prepare(&engine_openmpi, 1);
+    case_open();
+    case_write(1, "[h0:299] plm:rsh: Warning: setpgid(303,303) failed in parent with "
+                  "errno=Permission denied(13)\n");
+    case_write(1, "[h0:299] plm:rsh: Error: setpgid(0,0) failed in child with errno=none(1)\n");
+    case_pass(NXR_S);
+    cr_expect_str_eq(case_text(1), "[h0:299] plm:rsh: Error: setpgid(0,0) failed in child with "
+                                   "errno=none(1)\n");
+}
+
 Test(foreign_output, a_line_about_what_was_asked_for_is_not_needless)
 {
     case_prepare(&engine_slurm, 1);
