@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define ASK_NS (1 * NXR_S) /* for what the server of this host has or has not */
+
 /* ---- PMIx's fence ---------------------------------------------------------------------------- */
 
 /* Only a fence that collects data is a barrier under every engine. */
@@ -65,6 +67,43 @@ pmix_status_t nxr_meeting_by_fence(const char *nspace, bool may_be_early, int64_
             return PMIX_ERR_TIMEOUT;
         }
     }
+}
+
+struct own_card {
+    pmix_proc_t self;
+    const char *key;
+};
+
+static pmix_status_t ask_own_card(void *arg)
+{
+    const struct own_card *own = arg;
+    bool yes = true;
+    pmix_info_t at_once; /* do not wait until there is one */
+    pmix_value_t *value = NULL;
+    pmix_status_t status;
+
+    PMIX_INFO_LOAD(&at_once, PMIX_IMMEDIATE, &yes, PMIX_BOOL);
+    status = PMIx_Get(&own->self, own->key, &at_once, 1, &value);
+    if (status == PMIX_SUCCESS) {
+        PMIX_VALUE_RELEASE(value);
+    }
+    return status;
+}
+
+bool nxr_meeting_had_card(const pmix_proc_t *self, const char *key, int64_t timeout_ns)
+{
+    struct own_card *own = malloc(sizeof(*own));
+    pmix_status_t status;
+
+    if (own == NULL) {
+        return false;
+    }
+    *own = (struct own_card){*self, key};
+    status = nxr_call_blocking(ask_own_card, own, timeout_ns < ASK_NS ? timeout_ns : ASK_NS);
+    if (status != PMIX_ERR_TIMEOUT) {
+        free(own); /* else its thread keeps the memory */
+    }
+    return status == PMIX_SUCCESS;
 }
 
 /* ---- by nixlrun: to join --------------------------------------------------------------------- */

@@ -24,10 +24,16 @@ pmix_status_t nxr_meeting_of_cards(const pmix_proc_t *self, const void *card, si
  * A rank that has died is waited for only if the launcher does so. PMIX_SUCCESS, PMIX_ERR_TIMEOUT,
  * or another failure.
  *
- * `may_be_early`: this process has been in the job before, and may get here while other ranks are
+ * `may_be_early`: this rank has been in the job before, and may get here while other ranks are
  * still leaving it.
  */
 pmix_status_t nxr_meeting_by_fence(const char *nspace, bool may_be_early, int64_t timeout_ns);
+
+/*
+ * Has a former program of this rank been in the job? Its card is with the launcher's server then;
+ * asked before this one puts its own.
+ */
+bool nxr_meeting_had_card(const pmix_proc_t *self, const char *key, int64_t timeout_ns);
 
 /*
  * Under nixlrun: say that this rank leaves, as `self`. `ended_fn` is called once, perhaps within

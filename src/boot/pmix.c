@@ -311,6 +311,7 @@ int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char
                       size_t why_nbytes)
 {
     pmix_status_t status;
+    bool has_former;
 
     if (is_by_rendezvous) {
         int met = nxr_rendezvous_meet(card, timeout_ns, why, why_nbytes);
@@ -327,11 +328,12 @@ int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char
     if (is_of_nixlrun(myself.nspace)) {
         status = exchange_by_nixlrun(card, timeout_ns);
     } else {
+        has_former = n_connects > 1 || nxr_meeting_had_card(&myself, CARD_KEY, timeout_ns);
         status = boot_publish(card);
         if (status != PMIX_SUCCESS) {
             return boot_explain(status, "PMIx_Commit", why, why_nbytes);
         }
-        status = nxr_meeting_by_fence(myself.nspace, n_connects > 1, timeout_ns);
+        status = nxr_meeting_by_fence(myself.nspace, has_former, timeout_ns);
     }
     if (status == NXR_MEET_RESTARTED) {
         return refuse_restarted(why, why_nbytes);

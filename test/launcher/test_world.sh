@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Ranks find their place in variables that programs without PMIx read, as those of torch do.
-# needs: test/mp/odd_process
+# needs: test/mp/odd_process test/mp/second_program
 # shellcheck disable=SC1091,SC2016 # the variables are for the ranks' shells
 . "$top_srcdir/test/launcher/lib.sh"
 odd=$top_builddir/test/mp/odd_process
@@ -45,6 +45,9 @@ if command -v mpirun.openmpi >/dev/null; then
     gives 0 "a port of an engine's job" --engine openmpi -np 2 sh -c 'echo "$MASTER_PORT"'
     [ "$(sort -u "$work/out" | wc -l)" = 1 ] && [ "$(sort -u "$work/out")" != 77 ]
     result $? "is the same for its ranks" "$work/out"
+
+    gives 0 "programs one after the other" --engine openmpi -np 2 sh -c \
+        '"$1" first "$2" && exec "$1" second "$2"' sh "$top_builddir/test/mp/second_program" "$work/mark"
 
     mkdir -p "$work/logs/rank.1.out"
     gives 1 "an output file of a rank of an engine that cannot be opened" --engine openmpi -np 2 \

@@ -87,6 +87,7 @@ mp_programs = \
 	%D%/channel_return \
 	%D%/scarce \
 	%D%/seals \
+	%D%/second_program \
 	%D%/starved \
 	%D%/starved_sender \
 	%D%/states \
@@ -252,6 +253,9 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_channel_return_LDADD = $(mp_libs)
 %C%_scarce_LDFLAGS = $(mp_link)
 %C%_scarce_LDADD = $(mp_libs)
+%C%_second_program_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
+%C%_second_program_LDFLAGS = $(mp_link)
+%C%_second_program_LDADD = $(mp_libs) $(PMIX_LIBS) -ldl
 %C%_seals_LDFLAGS = $(mp_link)
 %C%_seals_LDADD = $(mp_libs)
 %C%_starved_LDFLAGS = $(mp_link)
