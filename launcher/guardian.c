@@ -13,6 +13,7 @@
 
 #include "launcher/guardian.h"
 #include "launcher/descendants.h"
+#include "launcher/end_order.h"
 #include "launcher/ending.h"
 #include "launcher/tmpdir.h"
 #include "launcher/xalloc.h"
@@ -98,12 +99,20 @@ static struct child *guardian_child(pid_t pid)
     return NULL;
 }
 
-/* A process that has ended and is not reaped yet; 0: there is none. */
+/*
+ * A process that has ended and is not reaped yet; 0: there is none. What was started on request
+ * comes in the order of its end, also if it ends while waitid() looks.
+ */
 static pid_t guardian_next_dead(void)
 {
     siginfo_t info = {.si_pid = 0};
+    pid_t first = end_order_next();
 
-    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 ? info.si_pid : 0;
+    if (first == 0 && waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid != 0) {
+        first = end_order_next();
+    }
+    return first != 0 ? first : info.si_pid;
 }
 
 /* Reap a process. While it is not reaped its group is certainly its own: kill the others there. */
@@ -335,6 +344,7 @@ static void guardian_do_start(int id, struct guardian_payload *payload, const in
         children = x_array(children, n_children + 1, sizeof(*children));
         children[n_children++] =
             (struct child){id, pid, payload->end_signal, payload->ends_group != 0, false};
+        end_order_watch(pid);
         guardian_report(GUARDIAN_STARTED, id, pid, 0);
     }
     free(strings);

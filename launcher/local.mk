@@ -7,6 +7,7 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/command.c \
 	%D%/descendants.c \
 	%D%/descendants.h \
+	%D%/end_order.c %D%/end_order.h \
 	%D%/ending.h \
 	%D%/engine.h \
 	%D%/engine_flux.c \

@@ -119,6 +119,33 @@ wait "$job"
 result $? "the job ends with the code of the kill" "$work/err"
 has "$work/err" 'rank 1 on host .* was killed by signal 9' "of which nixlrun tells"
 
+# Of two that fail by codes, the one that ended first is the failure, not the one that was started first.
+ended() {
+    grep -q '^State:.Z' "/proc/$(cat "$work/pid.$1")/status"
+}
+rm -f "$work"/go.* "$work"/pid.*
+"$nixlrun" --oversubscribe -np 2 sh -c '
+    echo $$ >"$0/pid.$PMIX_RANK"
+    while [ ! -e "$0/go.$PMIX_RANK" ]; do sleep 0.02; done
+    exit $((7 - PMIX_RANK))' "$work" >"$work/out" 2>"$work/err" </dev/null &
+job=$!
+until_true 300 test -s "$work/pid.0" -a -s "$work/pid.1"
+guard=$(guardian)
+kill -STOP "$job" # or it continues the guardian
+until_true 300 is_stopped
+kill -STOP "$guard"
+for rank in 1 0; do
+    : >"$work/go.$rank"
+    until_true 300 ended $rank
+    result $? "rank $rank ends" "$work/err"
+done
+kill -CONT "$guard" "$job"
+wait "$job"
+[ $? = 6 ]
+result $? "the job ends with the code of the one that ended first" "$work/err"
+[ "$(sed -n 's/^nixlrun: rank \(.\) on host .* exited with code .*/\1/p' "$work/err" | head -n 1)" = 1 ]
+result $? "which is the first that is told of" "$work/err"
+
 # a directory whose owner lives is left alone
 start "a second nixlrun beside the first"
 gives 0 "runs" -np 1 true
