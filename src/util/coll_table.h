@@ -33,7 +33,7 @@
                            "bytes from which reductions between hosts go in a ring")               \
                             _x(copy_piece, 131072, 4096, 262144,                                   \
                                "bytes that are copied through a slot in one round")                \
-                                _x(chain_from, 524288, 256, 1073741824,                            \
+                                _x(chain_from, 262144, 256, 1073741824,                            \
                                    "bytes from which members that share cores reduce in a chain")
 
 struct nxr_coll_table {
