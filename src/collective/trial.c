@@ -56,10 +56,12 @@ static const struct judging judgings[NXR_TRIAL_OPERATIONS] = {
 /*
  * A program does something else with its data later, and what was faster at first is not any more:
  * a path is measured anew after so many calls. Since the times vary, the other path has to take
- * less than CHANGES of its time. If one takes twice as long, that costs less than 2 %.
+ * less than CHANGES of its time. If it takes more than twice as long, the calls between are more in
+ * proportion, so that to measure costs less than 2 %.
  */
-#define AGAIN   256
-#define CHANGES 0.95f
+#define AGAIN         256
+#define AGAIN_AT_MOST 16384
+#define CHANGES       0.95f
 
 static struct nxr_trial *trial_of(struct nixl_team *team, enum nxr_trial_operation of,
                                   size_t nbytes)
@@ -105,7 +107,7 @@ static void trial_populate_slots(const struct nixl_team *team, enum nxr_trial_op
 /* One more call: is the path still the one that was agreed? */
 static void trial_count_call(struct nxr_trial *trial)
 {
-    if (trial->is_agreed && ++trial->n_calls == AGAIN) {
+    if (trial->is_agreed && ++trial->n_calls == trial->again_after) {
         trial->is_agreed = false;
         trial->n_runs = 0;
     }
@@ -198,6 +200,14 @@ static void sort_times(const struct nxr_node *node, uint64_t phase, size_t at, b
     qsort(ns, NXR_TRIAL_RUNS, sizeof(*ns), shorter_first);
 }
 
+/* After how many calls to measure again, if the other path takes so many times as long. */
+static uint16_t again_after(float longer)
+{
+    float n = AGAIN * (longer - 1);
+
+    return n < AGAIN ? AGAIN : n > AGAIN_AT_MOST ? AGAIN_AT_MOST : (uint16_t)n;
+}
+
 /* The path to take from now on, by the times of both. */
 static void trial_choose(struct nxr_trial *trial, float clearly, const float *best)
 {
@@ -209,6 +219,7 @@ static void trial_choose(struct nxr_trial *trial, float clearly, const float *be
     trial->path = best[NXR_TRIAL_BY_PROCESS_VM] < clearly * best[NXR_TRIAL_BY_SLOTS]
                       ? NXR_TRIAL_BY_PROCESS_VM
                       : NXR_TRIAL_BY_SLOTS;
+    trial->again_after = again_after(best[1 - trial->path] / best[trial->path]);
     trial->n_calls = 0;
     trial->is_agreed = trial->was_agreed = true;
 }

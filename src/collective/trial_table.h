@@ -40,8 +40,9 @@ struct nxr_trial_times {
 
 struct nxr_trial {
     struct nxr_trial_times ns;
-    int64_t started_ns; /* the last run */
-    uint16_t n_calls;   /* since the path was agreed */
+    int64_t started_ns;   /* the last run */
+    uint16_t n_calls;     /* since the path was agreed */
+    uint16_t again_after; /* ... to the next trial; if was_agreed */
     uint8_t n_runs;
     uint8_t was_agreed; /* once */
     uint8_t is_agreed;  /* now */
