@@ -99,20 +99,38 @@ static struct child *guardian_child(pid_t pid)
     return NULL;
 }
 
+/* A process that can be reaped: that one, or any (P_ALL); 0: there is none. */
+static pid_t guardian_find_dead(idtype_t which, pid_t pid)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    return waitid(which, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 ? info.si_pid : 0;
+}
+
+/* The first of the children that can be reaped. One that a debugger holds has ended, and cannot. */
+static pid_t guardian_first_child(void)
+{
+    pid_t pid;
+
+    while ((pid = end_order_next()) > 0 && guardian_find_dead(P_PID, pid) == 0) {
+    }
+    return pid;
+}
+
 /*
- * A process that has ended and is not reaped yet; 0: there is none. What was started on request
- * comes in the order of its end, also if it ends while waitid() looks.
+ * A process that can be reaped; 0: there is none. Children come in the order in which they ended,
+ * also those that end while waitid() looks.
  */
 static pid_t guardian_next_dead(void)
 {
-    siginfo_t info = {.si_pid = 0};
-    pid_t first = end_order_next();
+    pid_t first = guardian_first_child(), any;
 
-    if (first == 0 && waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-        info.si_pid != 0) {
-        first = end_order_next();
+    if (first > 0) {
+        return first;
     }
-    return first != 0 ? first : info.si_pid;
+    any = guardian_find_dead(P_ALL, 0);
+    first = any > 0 ? guardian_first_child() : 0;
+    return first > 0 ? first : any;
 }
 
 /* Reap a process. While it is not reaped its group is certainly its own: kill the others there. */

@@ -146,6 +146,38 @@ result $? "the job ends with the code of the one that ended first" "$work/err"
 [ "$(sed -n 's/^nixlrun: rank \(.\) on host .* exited with code .*/\1/p' "$work/err" | head -n 1)" = 1 ]
 result $? "which is the first that is told of" "$work/err"
 
+# A debugger holds a rank that has ended: the guardian serves the others meanwhile.
+cat >"$work/trace.py" <<'EOF'
+import ctypes, os, signal, sys
+ptrace, pid = ctypes.CDLL(None).ptrace, int(sys.argv[1])
+if ptrace(16, pid, None, None) == 0:  # PTRACE_ATTACH
+    os.waitpid(pid, 0)
+    ptrace(7, pid, None, None)  # PTRACE_CONT
+    open(sys.argv[2], "w").write("attached\n")
+    signal.pause()
+EOF
+rm -f "$work"/go.* "$work"/pid.*
+"$nixlrun" --oversubscribe -np 3 --kill-grace 60 sh -c '
+    trap "echo asked >$0/asked; exit 0" TERM
+    echo $$ >"$0/pid.$PMIX_RANK"
+    while [ ! -e "$0/go.$PMIX_RANK" ]; do sleep 0.02; done
+    exit 5' "$work" >"$work/out" 2>"$work/err" </dev/null &
+job=$!
+until_true 300 test -s "$work/pid.0" -a -s "$work/pid.1" -a -s "$work/pid.2"
+python3 "$work/trace.py" "$(cat "$work/pid.1")" "$work/attached" &
+tracer=$!
+until_true 300 test -s "$work/attached"
+result $? "a debugger is attached" "$work/err"
+kill -9 "$(cat "$work/pid.1")"
+until_true 300 ended 1
+: >"$work/go.0"
+until_true 300 test -s "$work/asked"
+result $? "another rank's failure ends the job although the debugger holds a dead rank" "$work/err"
+kill -9 "$tracer"
+wait "$job"
+[ $? != 0 ]
+result $? "the job ends when the debugger has gone" "$work/err"
+
 # a directory whose owner lives is left alone
 start "a second nixlrun beside the first"
 gives 0 "runs" -np 1 true
