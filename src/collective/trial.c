@@ -205,7 +205,7 @@ static uint16_t again_after(float longer)
 {
     float n = AGAIN * (longer - 1);
 
-    return n < AGAIN ? AGAIN : n > AGAIN_AT_MOST ? AGAIN_AT_MOST : (uint16_t)n;
+    return n > AGAIN_AT_MOST ? AGAIN_AT_MOST : n > AGAIN ? (uint16_t)n : AGAIN; /* or no number */
 }
 
 /* The path to take from now on, by the times of both. */
