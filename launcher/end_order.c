@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pidfd of each child in an epoll set, which lists what becomes ready in that order. State: the
- * set, and one descriptor for each child that lives. One thread.
+ * Each child has a pidfd in an epoll set, which reports descriptors in the order in which they
+ * become ready. State: the set, and one descriptor for each child that lives. One thread.
  */
 #include "config.h"
 

@@ -159,7 +159,7 @@ void prrte_build(const struct engine_task *task, struct engine_command *command)
 void prrte_tell_ended(const struct launch_job *job, const char *line, size_t nbytes,
                       engine_ended_fn *ended_fn);
 
-/* Is this a line of theirs that says nothing to the user? */
+/* Is this a warning of mpirun or prterun that concerns no user? */
 bool prrte_is_needless(const struct launch_job *job, const char *line, size_t nbytes);
 
 /*

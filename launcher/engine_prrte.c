@@ -98,8 +98,8 @@ void prrte_tell_ended(const struct launch_job *job, const char *line, size_t nby
 }
 
 /*
- * The process that starts a daemon on another host becomes a group of its own. It does so itself,
- * and mpirun does it, too, which fails if that process has gone on to ssh by then.
+ * A process that starts a daemon by ssh makes itself a process group, and mpirun makes it one, too.
+ * mpirun's call fails harmlessly if that process has executed ssh by then.
  */
 bool prrte_is_needless(const struct launch_job *job, const char *line, size_t nbytes)
 {

@@ -35,9 +35,9 @@ extern "C" {
  * all members, and the contents of buffers are undefined. Only a call with wrong arguments does not
  * break it, and has no effect.
  *
- * A call whose time is over returns at once, except while a library of the network has bytes of
- * the caller's buffer that it cannot give back: libfabric, and UCX with an RDMA adapter or for a
- * piece of up to 128 KiB. Then it returns when these have left, or the peer counts as lost.
+ * A call whose time is over returns at once, except while a network library still sends from the
+ * caller's buffer: libfabric does, and so does UCX with an RDMA adapter or for pieces of up to 128
+ * KiB. Then the call returns when these bytes have left, or the peer counts as lost.
  */
 struct nixl_team;
 struct nixl_req;

@@ -2924,9 +2924,9 @@ extern "C" {
 #[doc = " all members, and the contents of buffers are undefined. Only a call with wrong arguments does not"]
 #[doc = " break it, and has no effect."]
 #[doc = ""]
-#[doc = " A call whose time is over returns at once, except while a library of the network has bytes of"]
-#[doc = " the caller's buffer that it cannot give back: libfabric, and UCX with an RDMA adapter or for a"]
-#[doc = " piece of up to 128 KiB. Then it returns when these have left, or the peer counts as lost."]
+#[doc = " A call whose time is over returns at once, except while a network library still sends from the"]
+#[doc = " caller's buffer: libfabric does, and so does UCX with an RDMA adapter or for pieces of up to 128"]
+#[doc = " KiB. Then the call returns when these bytes have left, or the peer counts as lost."]
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct nixl_team {
