@@ -18,7 +18,6 @@
 #include "util/status.h"
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -202,7 +201,7 @@ void nxr_node_wait_visits(struct nixl_team *team)
         while (i != node->me &&
                atomic_load_explicit(&line->is_visiting, memory_order_acquire) != 0 &&
                nxr_now_ns() < until && !nxr_peer_is_gone(team->ranks[team->local[i]])) {
-            sched_yield();
+            nxr_yield();
         }
     }
 }
@@ -277,7 +276,7 @@ static int node_wait_long(struct nixl_team *team, const struct nxr_node_awaited 
                 return NIXL_OK;
             }
             if (node->is_crowded) {
-                sched_yield();
+                nxr_yield();
             } else if (i % LOOKS_PER_PAUSE == 0) {
                 nxr_pause();
             }
@@ -338,7 +337,7 @@ static bool node_wait_turns(struct nixl_team *team, const struct nxr_node_awaite
     if (!has_come) {
         atomic_store_explicit(is_aside, 1, memory_order_relaxed);
         for (int i = 0; i < CROWD_TURNS && !has_come; i++) {
-            sched_yield();
+            nxr_yield();
             has_come = has_published(node, awaited);
         }
         atomic_store_explicit(is_aside, 0, memory_order_relaxed);

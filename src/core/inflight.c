@@ -272,7 +272,7 @@ int nxr_inflight_quiesce_own(uint32_t id, int64_t timeout_ns)
          * while.
          */
         if (round < 100) {
-            sched_yield();
+            nxr_yield();
         } else {
             nanosleep(&nap, NULL);
         }

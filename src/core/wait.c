@@ -244,7 +244,7 @@ static bool spin_on(nxr_ready_fn *ready_fn, void *arg, int64_t deadline, bool *i
                     nxr_pause();
                 }
                 if (nxr_job.is_oversubscribed) {
-                    sched_yield();
+                    nxr_yield();
                 }
             }
         }

@@ -330,7 +330,7 @@ static bool bounce_server_linger(void)
         if (serve_all() || nxr_device_progress() > 0) {
             until = nxr_now_ns() + LINGER_NS;
         } else if (nxr_job.is_oversubscribed) {
-            sched_yield();
+            nxr_yield();
         } else {
             nxr_pause();
         }
