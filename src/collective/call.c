@@ -9,6 +9,7 @@
 #include "core/trace.h"
 #include "util/status.h"
 #include "util/struct.h"
+#include "util/symbol.h"
 
 #include <string.h>
 
@@ -74,9 +75,9 @@ static int check_operation(const char *operation, const struct nixl_reduce_args 
                     (int)args->op, (int)args->type);
 }
 
-int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, int root,
-                          const struct nixl_reduce_args *theirs, enum nxr_reduce_kind kind,
-                          struct nxr_call *call_p)
+NXR_HOT int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, int root,
+                                  const struct nixl_reduce_args *theirs, enum nxr_reduce_kind kind,
+                                  struct nxr_call *call_p)
 {
     static const struct nxr_struct_type type =
         NXR_STRUCT_TYPE(nixl_reduce_args, NIXL_REDUCE_ARGS_INIT, op);
@@ -130,8 +131,8 @@ static bool is_root(const struct nixl_team *team, const struct nxr_exchange *exc
     return team->me == exchange->root;
 }
 
-int nxr_call_of_exchange(const char *operation, const struct nixl_team *team,
-                         struct nxr_call *call_p)
+NXR_HOT int nxr_call_of_exchange(const char *operation, const struct nixl_team *team,
+                                 struct nxr_call *call_p)
 {
     const struct nxr_exchange *exchange = &call_p->exchange;
     bool is_sender = exchange->all_send || is_root(team, exchange);
@@ -337,7 +338,7 @@ call_run_special(struct nixl_team *team, const struct nxr_call *call)
     return nxr_call_run_plain(team, call);
 }
 
-static inline int call_run(struct nixl_team *team, const struct nxr_call *call)
+NXR_HOT static inline int call_run(struct nixl_team *team, const struct nxr_call *call)
 {
     team->is_plain = call->is_plain && !nxr_device_may_be_there(team, call);
     return __builtin_expect(team->is_plain, 1) ? nxr_call_run_on_host(team, call)
@@ -374,7 +375,7 @@ call_run_timed(struct nixl_team *team, const struct nxr_call *call)
     return call_count(team, call, call_run(team, call), began_ns);
 }
 
-static inline int call_run_counted(struct nixl_team *team, const struct nxr_call *call)
+NXR_HOT static inline int call_run_counted(struct nixl_team *team, const struct nxr_call *call)
 {
     int status;
 
@@ -398,7 +399,7 @@ call_run_traced(struct nixl_team *team, const struct nxr_call *call)
                       call_run_counted(team, call));
 }
 
-int nxr_call_run(struct nixl_team *team, const struct nxr_call *call)
+NXR_HOT int nxr_call_run(struct nixl_team *team, const struct nxr_call *call)
 {
     return nxr_trace_has(NXR_TRACE_COLLECTIVE) ? call_run_traced(team, call)
                                                : call_run_counted(team, call);

@@ -6,10 +6,11 @@
 #include "config.h"
 
 #include "collective/start.h"
+#include "util/symbol.h"
 
 /* ---- barrier and broadcast ------------------------------------------------------------------- */
 
-int nixl_barrier(struct nixl_team *team, int64_t timeout_ns)
+NXR_HOT int nixl_barrier(struct nixl_team *team, int64_t timeout_ns)
 {
     static const struct nxr_call call = {.kind = NXR_CALL_BARRIER, .is_plain = true};
     int status = nxr_call_check_team("nixl_barrier", team);
@@ -25,8 +26,8 @@ int nixl_barrier_x(struct nixl_team *team, const struct nixl_op *op, struct nixl
     return nxr_collective_start(team, "nixl_barrier_x", status, &call, op, req_p);
 }
 
-static int make_broadcast(const char *operation, struct nixl_team *team, int root, void *buf,
-                          size_t nbytes, struct nxr_call *call_p)
+NXR_HOT static int make_broadcast(const char *operation, struct nixl_team *team, int root,
+                                  void *buf, size_t nbytes, struct nxr_call *call_p)
 {
     int status = nxr_call_check_team(operation, team);
 
@@ -35,7 +36,8 @@ static int make_broadcast(const char *operation, struct nixl_team *team, int roo
     return status == NIXL_OK ? nxr_call_of_exchange(operation, team, call_p) : status;
 }
 
-int nixl_broadcast(struct nixl_team *team, int root, void *buf, size_t nbytes, int64_t timeout_ns)
+NXR_HOT int nixl_broadcast(struct nixl_team *team, int root, void *buf, size_t nbytes,
+                           int64_t timeout_ns)
 {
     struct nxr_call call;
     int status = make_broadcast("nixl_broadcast", team, root, buf, nbytes, &call);
@@ -55,9 +57,9 @@ int nixl_broadcast_x(struct nixl_team *team, int root, void *buf, size_t nbytes,
 
 /* ---- reductions ------------------------------------------------------------------------------ */
 
-static int make_reduction(const char *operation, const struct nixl_team *team, int root,
-                          const struct nixl_reduce_args *args, enum nxr_reduce_kind kind,
-                          struct nxr_call *call_p)
+NXR_HOT static int make_reduction(const char *operation, const struct nixl_team *team, int root,
+                                  const struct nixl_reduce_args *args, enum nxr_reduce_kind kind,
+                                  struct nxr_call *call_p)
 {
     int status = nxr_call_check_team(operation, team);
 
@@ -65,7 +67,8 @@ static int make_reduction(const char *operation, const struct nixl_team *team, i
                              : status;
 }
 
-int nixl_allreduce(struct nixl_team *team, const struct nixl_reduce_args *args, int64_t timeout_ns)
+NXR_HOT int nixl_allreduce(struct nixl_team *team, const struct nixl_reduce_args *args,
+                           int64_t timeout_ns)
 {
     struct nxr_call call;
     int status = make_reduction("nixl_allreduce", team, 0, args, NXR_ALLREDUCE, &call);
@@ -83,8 +86,8 @@ int nixl_allreduce_x(struct nixl_team *team, const struct nixl_reduce_args *args
     return nxr_collective_start(team, "nixl_allreduce_x", status, &call, op, req_p);
 }
 
-int nixl_reduce(struct nixl_team *team, int root, const struct nixl_reduce_args *args,
-                int64_t timeout_ns)
+NXR_HOT int nixl_reduce(struct nixl_team *team, int root, const struct nixl_reduce_args *args,
+                        int64_t timeout_ns)
 {
     struct nxr_call call;
     int status = make_reduction("nixl_reduce", team, root, args, NXR_REDUCE, &call);
@@ -101,8 +104,8 @@ int nixl_reduce_x(struct nixl_team *team, int root, const struct nixl_reduce_arg
     return nxr_collective_start(team, "nixl_reduce_x", status, &call, op, req_p);
 }
 
-int nixl_reduce_scatter(struct nixl_team *team, const struct nixl_reduce_args *args,
-                        int64_t timeout_ns)
+NXR_HOT int nixl_reduce_scatter(struct nixl_team *team, const struct nixl_reduce_args *args,
+                                int64_t timeout_ns)
 {
     struct nxr_call call;
     int status = make_reduction("nixl_reduce_scatter", team, 0, args, NXR_REDUCE_SCATTER, &call);
@@ -120,7 +123,8 @@ int nixl_reduce_scatter_x(struct nixl_team *team, const struct nixl_reduce_args 
     return nxr_collective_start(team, "nixl_reduce_scatter_x", status, &call, op, req_p);
 }
 
-int nixl_scan(struct nixl_team *team, const struct nixl_reduce_args *args, int64_t timeout_ns)
+NXR_HOT int nixl_scan(struct nixl_team *team, const struct nixl_reduce_args *args,
+                      int64_t timeout_ns)
 {
     struct nxr_call call;
     int status = make_reduction("nixl_scan", team, 0, args, NXR_SCAN, &call);
@@ -152,9 +156,9 @@ struct buffers {
     size_t nbytes;
 };
 
-static int make_exchange(const char *operation, const struct nixl_team *team,
-                         const struct nxr_exchange *kind, int root, const struct buffers *buffers,
-                         struct nxr_call *call_p)
+NXR_HOT static int make_exchange(const char *operation, const struct nixl_team *team,
+                                 const struct nxr_exchange *kind, int root,
+                                 const struct buffers *buffers, struct nxr_call *call_p)
 {
     int status = nxr_call_check_team(operation, team);
 
@@ -166,8 +170,8 @@ static int make_exchange(const char *operation, const struct nixl_team *team,
     return status == NIXL_OK ? nxr_call_of_exchange(operation, team, call_p) : status;
 }
 
-int nixl_gather(struct nixl_team *team, int root, const void *src, void *dst, size_t nbytes,
-                int64_t timeout_ns)
+NXR_HOT int nixl_gather(struct nixl_team *team, int root, const void *src, void *dst, size_t nbytes,
+                        int64_t timeout_ns)
 {
     const struct buffers buffers = {src, dst, nbytes};
     struct nxr_call call;
@@ -186,8 +190,8 @@ int nixl_gather_x(struct nixl_team *team, int root, const void *src, void *dst, 
     return nxr_collective_start(team, "nixl_gather_x", status, &call, op, req_p);
 }
 
-int nixl_scatter(struct nixl_team *team, int root, const void *src, void *dst, size_t nbytes,
-                 int64_t timeout_ns)
+NXR_HOT int nixl_scatter(struct nixl_team *team, int root, const void *src, void *dst,
+                         size_t nbytes, int64_t timeout_ns)
 {
     const struct buffers buffers = {src, dst, nbytes};
     struct nxr_call call;
@@ -206,8 +210,8 @@ int nixl_scatter_x(struct nixl_team *team, int root, const void *src, void *dst,
     return nxr_collective_start(team, "nixl_scatter_x", status, &call, op, req_p);
 }
 
-int nixl_allgather(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
-                   int64_t timeout_ns)
+NXR_HOT int nixl_allgather(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
+                           int64_t timeout_ns)
 {
     const struct buffers buffers = {src, dst, nbytes};
     struct nxr_call call;
@@ -227,8 +231,8 @@ int nixl_allgather_x(struct nixl_team *team, const void *src, void *dst, size_t 
     return nxr_collective_start(team, "nixl_allgather_x", status, &call, op, req_p);
 }
 
-int nixl_alltoall(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
-                  int64_t timeout_ns)
+NXR_HOT int nixl_alltoall(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
+                          int64_t timeout_ns)
 {
     const struct buffers buffers = {src, dst, nbytes};
     struct nxr_call call;

@@ -40,6 +40,7 @@
 #define WIDEN_HALF    nxr_widen_half_f16c
 #define NARROW_HALF   nxr_narrow_half_f16c
 #include "collective/combine_loops.h"
+#include "util/symbol.h"
 
 static bool has_vectors(enum nxr_combine_vectors vectors)
 {
@@ -109,12 +110,12 @@ size_t nxr_combine_type_nbytes(unsigned type)
     return type < NXR_N_TYPES ? nbytes[type] : 0;
 }
 
-bool nxr_combine_is_valid(unsigned type, unsigned op)
+NXR_HOT bool nxr_combine_is_valid(unsigned type, unsigned op)
 {
     return type < NXR_N_TYPES && op < NXR_N_OPS && basic_table[type][op] != NULL;
 }
 
-void nxr_combine_make(const struct nixl_reduce_args *args, struct nxr_combine *combine_p)
+NXR_HOT void nxr_combine_make(const struct nixl_reduce_args *args, struct nxr_combine *combine_p)
 {
     if (args->op == NIXL_REDUCE_USER) {
         *combine_p = (struct nxr_combine){

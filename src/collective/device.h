@@ -72,7 +72,8 @@ int nxr_device_team_copy(struct nixl_team *team, void *dst, const void *src, siz
  * Copy the caller's data, in any kind of memory, from or to where the others find it. NIXL_OK; any
  * other status ends the call under way, and the team is broken.
  */
-static inline int nxr_team_copy(struct nixl_team *team, void *dst, const void *src, size_t nbytes)
+NXR_HOT static inline int nxr_team_copy(struct nixl_team *team, void *dst, const void *src,
+                                        size_t nbytes)
 {
     if (__builtin_expect(!team->is_plain && nxr_range_has_device(dst, src), 0)) {
         return nxr_device_team_copy(team, dst, src, nbytes);

@@ -4,6 +4,7 @@
 
 #include "collective/call.h"
 #include "collective/two_level.h"
+#include "util/symbol.h"
 
 static int run_on_hosts(struct nixl_team *team, const struct nxr_call *call)
 {
@@ -17,7 +18,7 @@ static int run_on_hosts(struct nixl_team *team, const struct nxr_call *call)
     }
 }
 
-int nxr_call_run_on_host(struct nixl_team *team, const struct nxr_call *call)
+NXR_HOT int nxr_call_run_on_host(struct nixl_team *team, const struct nxr_call *call)
 {
     if (team->n_nodes > 1) {
         return run_on_hosts(team, call);

@@ -16,6 +16,7 @@
 #include "util/clock.h"
 #include "util/lock.h"
 #include "util/status.h"
+#include "util/symbol.h"
 
 #include <linux/futex.h>
 #include <sys/mman.h>
@@ -39,12 +40,13 @@
 
 /*
  * In a crowd, a waiter yields its core at every check. It may do so for longer before it sleeps,
- * because sleeping costs the waker a system call, too. Usually the others need a few turns only;
- * those are timed by the coarse clock. Before its first turn it looks LOOKS times at a member that
- * works, or waits for FENCES fences and looks once.
+ * because sleeping costs the waker a system call, too. Usually the others need a few turns only; of
+ * so many waits that end with those, one is timed. Before its first turn it looks LOOKS times at a
+ * member that works, or waits for FENCES fences and looks once.
  */
 #define CROWD_FACTOR 20
 #define CROWD_TURNS  16
+#define CROWD_TIMED  16
 #define CROWD_LOOKS  16
 #define CROWD_FENCES 3
 
@@ -303,7 +305,8 @@ static int node_wait_long(struct nixl_team *team, const struct nxr_node_awaited 
  * does it with a root, where a member that works may be at its next calls, or if a member works for
  * longer than a switch of the core takes.
  */
-static bool node_comes_soon(const struct nxr_node *node, const struct nxr_node_awaited *awaited)
+NXR_HOT static bool node_comes_soon(const struct nxr_node *node,
+                                    const struct nxr_node_awaited *awaited)
 {
     const struct nxr_node_line *line = &node->lines[awaited->member];
     bool is_mutual = awaited->phase == node->phase;
@@ -324,14 +327,16 @@ static bool node_comes_soon(const struct nxr_node *node, const struct nxr_node_a
 }
 
 /*
- * In a crowd: let the others run for some turns. Two readings of the exact clock would take longer
- * than a turn; differences of the coarse one are mostly 0, but their sum is right on average.
+ * In a crowd: let the others run for some turns. Reading a clock is a large part of a turn, so one
+ * wait in CROWD_TIMED is timed, and stands for the others; by the coarse clock, whose differences
+ * are mostly 0, but right on average.
  */
-static bool node_wait_turns(struct nixl_team *team, const struct nxr_node_awaited *awaited)
+NXR_HOT static bool node_wait_turns(struct nixl_team *team, const struct nxr_node_awaited *awaited)
 {
     struct nxr_node *node = &team->node;
     _Atomic uint32_t *is_aside = &node->lines[node->me].is_aside;
-    int64_t since_ns = nxr_coarse_now_ns();
+    bool is_timed = team->n_waits++ % CROWD_TIMED == 0;
+    int64_t since_ns = is_timed ? nxr_coarse_now_ns() : 0;
     bool has_come = node_comes_soon(node, awaited);
 
     if (!has_come) {
@@ -342,7 +347,9 @@ static bool node_wait_turns(struct nixl_team *team, const struct nxr_node_awaite
         }
         atomic_store_explicit(is_aside, 0, memory_order_relaxed);
     }
-    nxr_team_waited(team, since_ns, nxr_coarse_now_ns());
+    if (is_timed) {
+        team->waited_ns += CROWD_TIMED * (nxr_coarse_now_ns() - since_ns);
+    }
     return has_come;
 }
 
@@ -364,13 +371,13 @@ static int node_wait_timed(struct nixl_team *team, const struct nxr_node_awaited
     return status;
 }
 
-int nxr_node_wait_slow(struct nixl_team *team, const struct nxr_node_awaited *awaited)
+NXR_HOT int nxr_node_wait_slow(struct nixl_team *team, const struct nxr_node_awaited *awaited)
 {
     return team->node.is_crowded && node_wait_turns(team, awaited) ? NIXL_OK
                                                                    : node_wait_timed(team, awaited);
 }
 
-int nxr_node_wait_each(struct nixl_team *team, uint64_t phase)
+NXR_HOT int nxr_node_wait_each(struct nixl_team *team, uint64_t phase)
 {
     struct nxr_node *node = &team->node;
     int status = NIXL_OK;

@@ -5,6 +5,7 @@
 #include "collective/node_collective.h"
 #include "collective/phase.h"
 #include "util/coll_table.h"
+#include "util/symbol.h"
 
 /*
  * Few members check each other, and know at once when all have arrived. If there are many, and each
@@ -15,7 +16,7 @@ static bool is_flat(const struct nxr_node *node)
     return node->is_crowded || (size_t)node->size <= nxr_coll_table.flat_up_to;
 }
 
-int nxr_node_barrier(struct nixl_team *team)
+NXR_HOT int nxr_node_barrier(struct nixl_team *team)
 {
     struct nxr_node *node = &team->node;
     int status;

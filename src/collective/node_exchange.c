@@ -12,6 +12,7 @@
 #include "collective/phase.h"
 #include "collective/plan.h"
 #include "util/coll_table.h"
+#include "util/symbol.h"
 
 /* ---- broadcast of what fits into a cell ------------------------------------------------------ */
 
@@ -150,7 +151,8 @@ static int node_exchange_copy_out(struct nixl_team *team, const struct nxr_excha
 }
 
 /* All of it fits into the cells. */
-static int exchange_cells(struct nixl_team *team, const struct nxr_exchange *what, size_t largest)
+NXR_HOT static int exchange_cells(struct nixl_team *team, const struct nxr_exchange *what,
+                                  size_t largest)
 {
     struct nxr_node *node = &team->node;
     const struct window window = {.nbytes = largest, .in_cell = true};
@@ -316,7 +318,7 @@ static int recall_largest(struct nixl_team *team, const struct nxr_exchange *wha
     return status;
 }
 
-static int exchange_here(struct nixl_team *team, const struct nxr_exchange *what)
+NXR_HOT static int exchange_here(struct nixl_team *team, const struct nxr_exchange *what)
 {
     size_t largest = what->nbytes;
     int status = NIXL_OK;
@@ -338,7 +340,7 @@ static int exchange_here(struct nixl_team *team, const struct nxr_exchange *what
     return nxr_plan_is_making(team) ? NXR_PLANNED : exchange_cells(team, what, largest);
 }
 
-int nxr_node_exchange(struct nixl_team *team, const struct nxr_exchange *what)
+NXR_HOT int nxr_node_exchange(struct nixl_team *team, const struct nxr_exchange *what)
 {
     int status;
 
@@ -349,7 +351,7 @@ int nxr_node_exchange(struct nixl_team *team, const struct nxr_exchange *what)
     return status;
 }
 
-int nxr_node_broadcast(struct nixl_team *team, int root, void *buf, size_t nbytes)
+NXR_HOT int nxr_node_broadcast(struct nixl_team *team, int root, void *buf, size_t nbytes)
 {
     if (nbytes == 0 || team->node.size == 1) {
         return NIXL_OK;

@@ -16,6 +16,7 @@
 #include "collective/phase.h"
 #include "collective/plan.h"
 #include "util/coll_table.h"
+#include "util/symbol.h"
 
 /* Large shares end at pages: process_vm calls take whole ones. */
 #define SHARE_UNIT 4096
@@ -79,7 +80,7 @@ static int allreduce_by_first(struct nixl_team *team, const struct nxr_reduction
     return status;
 }
 
-int nxr_node_allreduce_cells(struct nixl_team *team, const struct nxr_reduction *what)
+NXR_HOT int nxr_node_allreduce_cells(struct nixl_team *team, const struct nxr_reduction *what)
 {
     struct nxr_node *node = &team->node;
     uint64_t phase = node->phase + 1;
@@ -420,7 +421,7 @@ static bool is_for_cells(const struct nixl_team *team, const struct nxr_reductio
             what->nbytes * (size_t)node->size <= nxr_coll_table.cells_up_to);
 }
 
-int nxr_node_reduce(struct nixl_team *team, const struct nxr_reduction *what)
+NXR_HOT int nxr_node_reduce(struct nixl_team *team, const struct nxr_reduction *what)
 {
     bool is_small = is_for_cells(team, what);
 

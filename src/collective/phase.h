@@ -10,6 +10,7 @@
 #include "collective/team.h"
 #include "util/copy.h"
 #include "util/lock.h"
+#include "util/symbol.h"
 
 static inline int nxr_node_wait(struct nixl_team *team, int member, uint64_t phase)
 {
@@ -114,7 +115,7 @@ static inline int nxr_node_reuse_slot(struct nixl_team *team)
 }
 
 /* Write this member's cell for the next phase, and publish that phase. */
-static inline int nxr_node_put_cell(struct nixl_team *team, const void *src, size_t nbytes)
+NXR_HOT static inline int nxr_node_put_cell(struct nixl_team *team, const void *src, size_t nbytes)
 {
     struct nxr_node *node = &team->node;
     uint64_t phase = node->phase + 1;

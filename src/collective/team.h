@@ -41,6 +41,7 @@ struct nixl_team {
     int64_t timeout_ns;
     int64_t deadline;               /* 0: not computed */
     int64_t waited_ns;              /* for others, as far as it was long */
+    uint32_t n_waits;               /* of this team, that gave others the core */
     struct nxr_stats_named *record; /* where it counts */
     struct nxr_leaving leaving;
     int left_awaited; /* 1 + the team rank that was seen to have left while awaited; 0: none */

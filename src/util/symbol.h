@@ -15,4 +15,11 @@
  */
 #define NXR_TLS_MODEL __attribute__((tls_model("initial-exec")))
 
+/*
+ * For definitions of functions on the data path. They lie side by side in the library: where many
+ * processes share a core, each turn of one finds no page in the core's TLB, and pays for each that
+ * it touches.
+ */
+#define NXR_HOT __attribute__((hot))
+
 #endif
