@@ -31,18 +31,35 @@ struct told_buffer {
     uint64_t generation;
     uint64_t offset;
     uint64_t addr;
-    uint32_t state; /* enum offer_state */
-    char name[NIXL_NAME_MAX + 1];
+    uint32_t state;   /* enum offer_state */
+    uint32_t name_at; /* in the names of the offer */
 };
 
+/* The names of both regions, each with a NUL. Where they are long, they lie in the long cell. */
+#define NAMES_NBYTES 160
 struct told_offer {
     struct told_buffer src;
     struct told_buffer dst;
+    uint16_t names_nbytes;
     bool has_device;
     bool cannot_write;
     bool has_kernel;
+    char names[NAMES_NBYTES];
 };
-_Static_assert(sizeof(struct told_offer) <= NXR_NODE_CELL_ROOM, "an offer fits into a cell");
+_Static_assert(sizeof(struct told_offer) <= NXR_NODE_CELL_SHORT, "an offer is short");
+
+/* All that a member tells. */
+struct telling {
+    struct told_offer told;
+    char names[2 * (NIXL_NAME_MAX + 1)];
+};
+
+/* A buffer of another member, as it was told. */
+struct heard_buffer {
+    int member;
+    const struct told_buffer *told;
+    const char *name;
+};
 
 /* ---- the own buffers ------------------------------------------------------------------------- */
 
@@ -61,8 +78,18 @@ static bool is_plain(const void *addr, size_t nbytes)
            process_vm_readv(getpid(), &here, 1, there, 2, 0) == (ssize_t)sizeof(ends);
 }
 
-static void tell_buffer(const struct nixl_team *team, struct told_buffer *told, const void *addr,
-                        size_t nbytes, const struct nxr_offer *offer)
+static void tell_name(struct telling *telling, struct told_buffer *told, const char *name)
+{
+    size_t nbytes = strlen(name) + 1;
+
+    told->name_at = telling->told.names_nbytes;
+    memcpy(telling->names + told->name_at, name, nbytes);
+    telling->told.names_nbytes += (uint16_t)nbytes;
+}
+
+static void tell_buffer(const struct nixl_team *team, struct telling *telling,
+                        struct told_buffer *told, const void *addr, size_t nbytes,
+                        const struct nxr_offer *offer)
 {
     struct nxr_region_location location;
 
@@ -75,7 +102,7 @@ static void tell_buffer(const struct nixl_team *team, struct told_buffer *told, 
         told->state = OFFER_IN_REGION;
         told->generation = location.generation;
         told->offset = location.offset;
-        memcpy(told->name, location.name, strlen(location.name) + 1);
+        tell_name(telling, told, location.name);
     } else if (!offer->is_in_region && nbytes > 0 && nxr_env.process_vm &&
                !team->has_no_process_vm && nxr_range_find(addr) == NULL && is_plain(addr, nbytes)) {
         told->state = OFFER_ELSEWHERE;
@@ -86,7 +113,42 @@ static void tell_buffer(const struct nixl_team *team, struct told_buffer *told, 
 
 static const struct told_offer *told_by(const struct nixl_team *team, int member, uint64_t phase)
 {
-    return (const void *)nxr_node_cell(&team->node, member, phase)->bytes;
+    return (const void *)nxr_node_cell_bytes(&team->node, member, phase, sizeof(struct told_offer));
+}
+
+/* Where the names of an offer lie. */
+static char *names_in_cell(const struct nxr_node *node, int member, uint64_t phase)
+{
+    return (char *)nxr_node_cell_bytes(node, member, phase, NXR_NODE_CELL_ROOM);
+}
+
+static struct heard_buffer hear(const struct nixl_team *team, int member, uint64_t phase,
+                                const struct told_offer *offer, const struct told_buffer *told)
+{
+    const char *names = offer->names_nbytes <= NAMES_NBYTES
+                            ? offer->names
+                            : names_in_cell(&team->node, member, phase);
+
+    return (struct heard_buffer){member, told, names + told->name_at};
+}
+
+/* Publish an offer. */
+static int tell(struct nixl_team *team, uint64_t phase, struct telling *telling)
+{
+    const struct nxr_node *node = &team->node;
+    struct told_offer *told = &telling->told;
+
+    if (told->names_nbytes <= NAMES_NBYTES) {
+        memcpy(told->names, telling->names, told->names_nbytes);
+    } else {
+        int status = nxr_node_reuse_cell(team, phase);
+
+        if (status != NIXL_OK) {
+            return status;
+        }
+        memcpy(names_in_cell(node, node->me, phase), telling->names, told->names_nbytes);
+    }
+    return nxr_node_put_cell(team, told, sizeof(*told));
 }
 
 static bool is_there(const struct told_buffer *told)
@@ -146,40 +208,42 @@ static unsigned what_is_good(const struct nixl_team *team, uint64_t phase, bool 
  * Hold a segment for this member's kernel. NULL: the kernel does not reach it, or its owner has
  * closed it.
  */
-static struct nxr_segment *hold_for_kernel(struct nixl_team *team, int member,
-                                           const struct told_buffer *told,
+static struct nxr_segment *hold_for_kernel(struct nixl_team *team, const struct heard_buffer *heard,
                                            const struct nxr_range *by)
 {
-    const struct nxr_map *map = nxr_map_find(team, member, told->name, told->generation);
+    uint64_t generation = heard->told->generation;
+    const struct nxr_map *map = nxr_map_find(team, heard->member, heard->name, generation);
     struct nxr_segment *segment =
-        map != NULL ? nxr_region_segment(map->region, team->ranks[team->local[member]]) : NULL;
+        map != NULL ? nxr_region_segment(map->region, team->ranks[team->local[heard->member]])
+                    : NULL;
 
     if (segment == NULL || !nxr_device_segment_hold(segment)) {
         return NULL;
     }
-    if (segment->key.generation == told->generation && nxr_reduce_reaches(by, segment->addr)) {
+    if (segment->key.generation == generation && nxr_reduce_reaches(by, segment->addr)) {
         return segment;
     }
     nxr_device_segment_release(segment);
     return NULL;
 }
 
-static void reach_by_kernel(struct nixl_team *team, int member, const struct told_buffer *told,
+static void reach_by_kernel(struct nixl_team *team, struct heard_buffer heard,
                             struct nxr_far_buffer *buffer, const struct nxr_range *by,
                             uint32_t *reached_p)
 {
-    *buffer = (struct nxr_far_buffer){.there = told->addr, .offset = told->offset};
-    if (*reached_p != 0 && is_there(told)) {
-        buffer->held = hold_for_kernel(team, member, told, by);
+    *buffer = (struct nxr_far_buffer){.there = heard.told->addr, .offset = heard.told->offset};
+    if (*reached_p != 0 && is_there(heard.told)) {
+        buffer->held = hold_for_kernel(team, &heard, by);
         *reached_p = buffer->held != NULL ? *reached_p : 0;
     }
 }
 
 /* Find a way to a buffer of another member; if there is none, clear `bit` in *reached_p. */
-static int buffer_reach(struct nixl_team *team, int member, const struct told_buffer *told,
+static int buffer_reach(struct nixl_team *team, struct heard_buffer heard,
                         struct nxr_far_buffer *buffer, uint32_t bit, uint32_t *reached_p)
 {
-    struct nxr_far *far = &team->far[member];
+    const struct told_buffer *told = heard.told;
+    struct nxr_far *far = &team->far[heard.member];
     int status = NIXL_OK;
 
     *buffer = (struct nxr_far_buffer){.there = told->addr};
@@ -187,7 +251,7 @@ static int buffer_reach(struct nixl_team *team, int member, const struct told_bu
         return NIXL_OK;
     }
     if (told->state == OFFER_IN_REGION) {
-        const struct nxr_map *map = nxr_map_find(team, member, told->name, told->generation);
+        const struct nxr_map *map = nxr_map_find(team, heard.member, heard.name, told->generation);
 
         if (map == NULL) {
             *reached_p &= ~bit;
@@ -198,7 +262,7 @@ static int buffer_reach(struct nixl_team *team, int member, const struct told_bu
         buffer->offset = told->offset;
         return NIXL_OK;
     }
-    status = nxr_far_prove(team, member);
+    status = nxr_far_prove(team, heard.member);
     if (far->pid < 0) {
         *reached_p = (*reached_p & ~bit) | NO_PROCESS_VM;
     }
@@ -228,13 +292,15 @@ static int reach_all(struct nixl_team *team, uint64_t phase, const struct nxr_ra
             continue;
         }
         if (by != NULL) {
-            reach_by_kernel(team, i, &told->src, &far->src, by, reached_p);
-            reach_by_kernel(team, i, &told->dst, &far->dst, by, reached_p);
+            reach_by_kernel(team, hear(team, i, phase, told, &told->src), &far->src, by, reached_p);
+            reach_by_kernel(team, hear(team, i, phase, told, &told->dst), &far->dst, by, reached_p);
             continue;
         }
-        status = buffer_reach(team, i, &told->src, &far->src, NXR_BUFFER_SRC, reached_p);
+        status = buffer_reach(team, hear(team, i, phase, told, &told->src), &far->src,
+                              NXR_BUFFER_SRC, reached_p);
         if (status == NIXL_OK) {
-            status = buffer_reach(team, i, &told->dst, &far->dst, NXR_BUFFER_DST, reached_p);
+            status = buffer_reach(team, hear(team, i, phase, told, &told->dst), &far->dst,
+                                  NXR_BUFFER_DST, reached_p);
         }
     }
     return status;
@@ -244,18 +310,20 @@ static int offer_anew(struct nixl_team *team, const struct nxr_offer *offer, uns
 {
     struct nxr_node *node = &team->node;
     uint64_t phase = node->phase + 1;
-    struct told_offer told = {.has_device = offer->has_device,
-                              .cannot_write = offer->cannot_write,
-                              .has_kernel = offer->by != NULL};
+    struct telling telling; /* its names are large: only what is used is set */
+    struct told_offer *told = &telling.told;
     unsigned good;
     uint32_t reached;
     bool is_any = false;
     int status;
 
     *shared_p = 0;
-    tell_buffer(team, &told.src, offer->src, offer->src_nbytes, offer);
-    tell_buffer(team, &told.dst, offer->dst, offer->dst_nbytes, offer);
-    status = nxr_node_put_cell(team, &told, sizeof(told));
+    *told = (struct told_offer){.has_device = offer->has_device,
+                                .cannot_write = offer->cannot_write,
+                                .has_kernel = offer->by != NULL};
+    tell_buffer(team, &telling, &told->src, offer->src, offer->src_nbytes, offer);
+    tell_buffer(team, &telling, &told->dst, offer->dst, offer->dst_nbytes, offer);
+    status = tell(team, phase, &telling);
     if (status == NIXL_OK) {
         status = wait_offers(team, offer, phase, &is_any);
     }
@@ -273,7 +341,7 @@ static int offer_anew(struct nixl_team *team, const struct nxr_offer *offer, uns
         status = nxr_node_wait_cells(team, phase);
     }
     for (int i = 0; i < node->size && status == NIXL_OK; i++) {
-        memcpy(&reached, nxr_node_cell(node, i, phase)->bytes, sizeof(reached));
+        memcpy(&reached, nxr_node_cell_bytes(node, i, phase, sizeof(reached)), sizeof(reached));
         good &= reached;
         team->has_no_process_vm |= (reached & NO_PROCESS_VM) != 0;
     }

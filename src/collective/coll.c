@@ -189,7 +189,7 @@ static int coll_agree(struct nixl_coll *coll, int *other_p)
     for (int i = 0; i < node->size && status == NIXL_OK; i++) {
         struct told_coll told;
 
-        memcpy(&told, nxr_node_cell(node, i, phase)->bytes, sizeof(told));
+        memcpy(&told, nxr_node_cell_bytes(node, i, phase, sizeof(told)), sizeof(told));
         has_device |= told.has_device != 0;
         if (told.operation != mine.operation || told.nbytes != mine.nbytes ||
             told.root != mine.root) {

@@ -52,12 +52,17 @@
 
 /* ---- the shared memory ----------------------------------------------------------------------- */
 
+static size_t to_pages(size_t nbytes)
+{
+    return (nbytes + NXR_NODE_CELL_NBYTES - 1) / NXR_NODE_CELL_NBYTES * NXR_NODE_CELL_NBYTES;
+}
+
 static size_t head_nbytes(void)
 {
     return (sizeof(struct nxr_node_head) + NXR_LINE_NBYTES - 1) / NXR_LINE_NBYTES * NXR_LINE_NBYTES;
 }
 
-/* Layout: head, lines and flags, padded to whole pages; then the cells; then the slots. */
+/* Layout: head, lines and flags; then, from a page on each, cells, long cells and slots. */
 static size_t flags_offset(int size)
 {
     return head_nbytes() + (size_t)size * sizeof(struct nxr_node_line);
@@ -68,12 +73,18 @@ static size_t cells_offset(int size)
     size_t nbytes =
         flags_offset(size) + (size_t)size * NXR_NODE_FLAGS * sizeof(struct nxr_node_flag);
 
-    return (nbytes + NXR_NODE_CELL_NBYTES - 1) / NXR_NODE_CELL_NBYTES * NXR_NODE_CELL_NBYTES;
+    return to_pages(nbytes);
+}
+
+/* There is room for cells with pages, whether the members are a crowd or not. */
+static size_t long_cells_offset(int size)
+{
+    return cells_offset(size) + (size_t)size * NXR_NODE_CELLS * NXR_NODE_CELL_NBYTES;
 }
 
 static size_t slots_offset(int size)
 {
-    return cells_offset(size) + (size_t)size * NXR_NODE_CELLS * sizeof(struct nxr_node_cell);
+    return long_cells_offset(size) + (size_t)size * NXR_NODE_CELLS * NXR_NODE_CELL_ROOM;
 }
 
 static void take_memory(struct nxr_node *node, void *memory)
@@ -81,7 +92,8 @@ static void take_memory(struct nxr_node *node, void *memory)
     node->head = memory;
     node->lines = (void *)((char *)memory + head_nbytes());
     node->flags = (void *)((char *)memory + flags_offset(node->size));
-    node->cells = (void *)((char *)memory + cells_offset(node->size));
+    node->cells = (char *)memory + cells_offset(node->size);
+    node->long_cells = (char *)memory + long_cells_offset(node->size);
     node->slots = (char *)memory + slots_offset(node->size);
 }
 

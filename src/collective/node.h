@@ -6,7 +6,10 @@
  *   - flags, a line each, by which it publishes a phase to a few members: a writer that serves one
  *     member after the other then does not take the cache line on which the others spin;
  *   - a few cells for small data: the phase and the data behind it, so that one cache line carries
- *     both;
+ *     both. Longer data of a cell lies apart, in pages of its own. In a crowd, the cells of all
+ *     members for a phase lie side by side: where many processes share a core, each page that a
+ *     turn touches is a miss in the TLB. Else a cell has a page, since a core that reads cells side
+ *     by side fetches more of them ahead than it is asked for, before they are written;
  *   - a slot for large data;
  *   - a line for its sleep.
  * A collective is a number of phases, the same on all members. A member publishes a phase when it
@@ -25,9 +28,10 @@
 #include "region/region.h"
 
 #define NXR_NODE_FLAGS       32
-#define NXR_NODE_CELLS       8 /* a power of two */
-#define NXR_NODE_CELL_NBYTES 4096
-#define NXR_NODE_CELL_ROOM   (NXR_NODE_CELL_NBYTES - sizeof(uint64_t))
+#define NXR_NODE_CELLS       8            /* a power of two */
+#define NXR_NODE_CELL_SHORT  248          /* bytes that lie behind the phase */
+#define NXR_NODE_CELL_NBYTES 4096         /* of a cell that has a page; in a crowd it is short */
+#define NXR_NODE_CELL_ROOM   (64ul << 10) /* bytes that a cell has at most, in whole pages */
 #define NXR_NODE_SLOT_NBYTES (1024u << 10)
 #define NXR_NODE_MAX         2000 /* members: a slot has a piece for each */
 #define NXR_NODE_TOLD_FROM   6    /* members of a crowd that tell each other what they know */
@@ -63,9 +67,12 @@ struct nxr_node_flag {
 
 struct nxr_node_cell {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t phase;
-    unsigned char bytes[NXR_NODE_CELL_ROOM];
+    unsigned char bytes[NXR_NODE_CELL_SHORT];
 };
-_Static_assert(sizeof(struct nxr_node_cell) == NXR_NODE_CELL_NBYTES, "cells fill their pages");
+_Static_assert(sizeof(struct nxr_node_cell) % NXR_LINE_NBYTES == 0, "cells fill their lines");
+
+/* Data that is not short, and fits into the page of a cell, begins with its second cache line. */
+#define NXR_NODE_CELL_MIDDLE (NXR_NODE_CELL_NBYTES - NXR_LINE_NBYTES)
 
 struct nxr_node {
     int size; /* members on this host */
@@ -74,7 +81,8 @@ struct nxr_node {
     struct nxr_node_head *head; /* NULL: a member that is alone on its host shares nothing */
     struct nxr_node_line *lines;
     struct nxr_node_flag *flags; /* [size][NXR_NODE_FLAGS] */
-    struct nxr_node_cell *cells; /* [size][NXR_NODE_CELLS] */
+    char *cells;                 /* see nxr_node_cell() */
+    char *long_cells;            /* [size][NXR_NODE_CELLS][NXR_NODE_CELL_ROOM] */
     char *slots;
     bool full_fence;
     bool yields_at_once; /* in this call, in a crowd, others do not publish soon: see node.c */
@@ -122,10 +130,31 @@ void nxr_node_wake(struct nxr_node *node);
 /* Wake every member that sleeps. */
 void nxr_node_wake_all(struct nxr_node *node);
 
+/* In a crowd [NXR_NODE_CELLS][size], side by side; else [size][NXR_NODE_CELLS], of a page each. */
 static inline struct nxr_node_cell *nxr_node_cell(const struct nxr_node *node, int member,
                                                   uint64_t phase)
 {
-    return &node->cells[(size_t)member * NXR_NODE_CELLS + phase % NXR_NODE_CELLS];
+    size_t of_member = (size_t)member, of_phase = phase % NXR_NODE_CELLS;
+    size_t at = node->is_crowded
+                    ? (of_phase * (size_t)node->size + of_member) * sizeof(struct nxr_node_cell)
+                    : (of_member * NXR_NODE_CELLS + of_phase) * NXR_NODE_CELL_NBYTES;
+
+    return (void *)(node->cells + at);
+}
+
+/* Where a cell has its data, `nbytes` in all: writer and readers know how many. */
+static inline unsigned char *nxr_node_cell_bytes(const struct nxr_node *node, int member,
+                                                 uint64_t phase, size_t nbytes)
+{
+    struct nxr_node_cell *cell = nxr_node_cell(node, member, phase);
+    size_t number = (size_t)member * NXR_NODE_CELLS + phase % NXR_NODE_CELLS;
+
+    if (nbytes <= NXR_NODE_CELL_SHORT) {
+        return cell->bytes;
+    }
+    return nbytes <= NXR_NODE_CELL_MIDDLE && !node->is_crowded
+               ? (unsigned char *)cell + NXR_LINE_NBYTES
+               : (unsigned char *)node->long_cells + number * NXR_NODE_CELL_ROOM;
 }
 
 static inline struct nxr_node_flag *nxr_node_flag(const struct nxr_node *node, int member,

@@ -29,6 +29,9 @@ struct nxr_reduction {
 
 int nxr_node_reduce(struct nixl_team *team, const struct nxr_reduction *what);
 
+/* What the trials call it; NXR_SCAN has none, and gets any. */
+enum nxr_trial_operation nxr_node_reduce_operation(const struct nxr_reduction *what);
+
 /* NXR_ALLREDUCE of operands that fit into a cell, among two or more members. */
 int nxr_node_allreduce_cells(struct nixl_team *team, const struct nxr_reduction *what);
 

@@ -138,7 +138,7 @@ static int copy_to_root(struct nixl_team *team, const struct nxr_exchange *what)
     return status == NIXL_OK ? nxr_node_check(team) : status;
 }
 
-static enum nxr_trial_operation exchange_operation(const struct nxr_exchange *what)
+enum nxr_trial_operation nxr_node_exchange_operation(const struct nxr_exchange *what)
 {
     if (what->is_private) {
         return what->all_send ? NXR_TRIAL_ALLTOALL : NXR_TRIAL_SCATTER;
@@ -182,8 +182,10 @@ static int make_offer(struct nixl_team *team, const struct nxr_exchange *what,
 int nxr_node_exchange_large(struct nixl_team *team, const struct nxr_exchange *what, size_t largest)
 {
     unsigned wanted = is_gather(what) ? NXR_BUFFER_DST : NXR_BUFFER_SRC, shared = 0;
+    enum nxr_trial_operation of = nxr_node_exchange_operation(what);
+    bool is_small = nxr_node_is_small(team, what, largest);
+    struct nxr_trial_run run = {.trial = NULL};
     struct nxr_offer offer;
-    struct nxr_trial_run run;
     int status;
 
     if (largest < nxr_coll_table.direct_from) {
@@ -191,16 +193,18 @@ int nxr_node_exchange_large(struct nixl_team *team, const struct nxr_exchange *w
                                         : nxr_node_exchange_slots(team, what, largest);
     }
     status = make_offer(team, what, &offer);
-    if (status == NIXL_OK) {
-        status =
-            nxr_trial_offer(team, exchange_operation(what), largest, wanted, &offer, &shared, &run);
+    if (status == NIXL_OK && is_small) {
+        status = nxr_trial_offer_small(team, of, largest, wanted, &offer, &shared);
+    } else if (status == NIXL_OK) {
+        status = nxr_trial_offer(team, of, largest, wanted, &offer, &shared, &run);
     }
     if (status != NIXL_OK) {
         return status;
     }
-    status = (shared & NXR_BUFFER_DST) != 0   ? copy_to_root(team, what)
-             : (shared & NXR_BUFFER_SRC) != 0 ? copy_from_src(team, what)
-                                              : nxr_node_exchange_slots(team, what, largest);
+    status = (shared & NXR_BUFFER_DST) != 0 ? copy_to_root(team, what)
+             : (shared & NXR_BUFFER_SRC) != 0
+                 ? copy_from_src(team, what)
+                 : nxr_node_exchange_copies(team, what, largest, is_small);
     return status == NIXL_OK ? nxr_trial_end(team, &run) : status;
 }
 
@@ -233,8 +237,9 @@ int nxr_node_broadcast_large(struct nixl_team *team, int root, void *buf, size_t
 {
     const struct nxr_exchange what = {
         .root = team->local[root], .all_receive = true, .src = buf, .dst = buf, .nbytes = nbytes};
+    bool is_small = nbytes <= nxr_node_cell_up_to(&team->node, false);
+    struct nxr_trial_run run = {.trial = NULL};
     struct nxr_offer offer = {.src = NULL};
-    struct nxr_trial_run run;
     unsigned shared = 0;
     int status;
 
@@ -250,8 +255,10 @@ int nxr_node_broadcast_large(struct nixl_team *team, int root, void *buf, size_t
     offer.has_device = nxr_range_find(buf) != NULL;
     offer.is_rooted = true;
     offer.root = root;
-    status =
-        nxr_trial_offer(team, NXR_TRIAL_BROADCAST, nbytes, NXR_BUFFER_SRC, &offer, &shared, &run);
+    status = is_small ? nxr_trial_offer_small(team, NXR_TRIAL_BROADCAST, nbytes, NXR_BUFFER_SRC,
+                                              &offer, &shared)
+                      : nxr_trial_offer(team, NXR_TRIAL_BROADCAST, nbytes, NXR_BUFFER_SRC, &offer,
+                                        &shared, &run);
     if (status != NIXL_OK) {
         return status;
     }
@@ -259,6 +266,8 @@ int nxr_node_broadcast_large(struct nixl_team *team, int root, void *buf, size_t
         status = broadcast_shares(team, root, buf, nbytes);
     } else if ((shared & NXR_BUFFER_SRC) != 0) {
         status = copy_from_src(team, &what);
+    } else if (is_small) {
+        status = nxr_node_broadcast_cell(team, root, buf, nbytes);
     } else {
         status = nxr_node_exchange_slots(team, &what, nbytes);
     }

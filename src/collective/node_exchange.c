@@ -16,16 +16,24 @@
 
 /* ---- broadcast of what fits into a cell ------------------------------------------------------ */
 
-/* nxr_node_put_cell() for data that may be device memory. */
+/* nxr_node_put_cell() for data in device memory. */
 static int put_far_cell(struct nixl_team *team, const void *src, size_t nbytes)
 {
-    char near[NXR_NODE_CELL_ROOM];
-    int status = nxr_team_copy(team, near, src, nbytes);
+    struct nxr_node *node = &team->node;
+    uint64_t phase = node->phase + 1;
+    int status = nxr_node_reuse_cell(team, phase);
 
-    return status == NIXL_OK ? nxr_node_put_cell(team, near, nbytes) : status;
+    if (status == NIXL_OK) {
+        status =
+            nxr_team_copy(team, nxr_node_cell_bytes(node, node->me, phase, nbytes), src, nbytes);
+    }
+    if (status == NIXL_OK) {
+        nxr_node_publish_cell(node, phase);
+    }
+    return status;
 }
 
-static int broadcast_cell(struct nixl_team *team, int root, void *buf, size_t nbytes)
+NXR_HOT int nxr_node_broadcast_cell(struct nixl_team *team, int root, void *buf, size_t nbytes)
 {
     struct nxr_node *node = &team->node;
     uint64_t phase = node->phase + 1;
@@ -37,7 +45,7 @@ static int broadcast_cell(struct nixl_team *team, int root, void *buf, size_t nb
     }
     status = nxr_node_wait_cell(team, root, phase);
     if (status == NIXL_OK) {
-        status = nxr_team_copy(team, buf, nxr_node_cell(node, root, phase)->bytes, nbytes);
+        status = nxr_team_copy(team, buf, nxr_node_cell_bytes(node, root, phase, nbytes), nbytes);
         nxr_node_publish_cell(node, phase);
     }
     return status;
@@ -74,17 +82,18 @@ int nxr_node_copy_own(struct nixl_team *team, const struct nxr_exchange *what)
 
 /* Part of what a sender has: where it is in transit, and which bytes of each piece it covers. */
 struct window {
-    size_t at;     /* in every piece */
-    size_t nbytes; /* of a piece, at most */
-    bool in_cell;
+    size_t at;          /* in every piece */
+    size_t nbytes;      /* of a piece, at most */
+    size_t cell_nbytes; /* of all pieces, if they are in a cell; 0: they are in the slot */
     size_t slot_at;
 };
 
 static char *node_exchange_window_of(const struct nixl_team *team, const struct window *window,
                                      int sender, uint64_t phase)
 {
-    return window->in_cell ? (char *)nxr_node_cell(&team->node, sender, phase)->bytes
-                           : nxr_node_slot(&team->node, sender) + window->slot_at;
+    return window->cell_nbytes != 0
+               ? (char *)nxr_node_cell_bytes(&team->node, sender, phase, window->cell_nbytes)
+               : nxr_node_slot(&team->node, sender) + window->slot_at;
 }
 
 static size_t in_window(const struct window *window, size_t nbytes)
@@ -96,12 +105,6 @@ static size_t in_window(const struct window *window, size_t nbytes)
 static size_t piece_number(int sender, int member)
 {
     return (size_t)(member < sender ? member : member - 1);
-}
-
-/* Pieces in a window. */
-static size_t n_pieces_of(const struct nixl_team *team, const struct nxr_exchange *what)
-{
-    return what->is_private && team->node.size > 1 ? (size_t)team->node.size - 1 : 1;
 }
 
 static int node_exchange_copy_in(struct nixl_team *team, const struct nxr_exchange *what,
@@ -140,8 +143,8 @@ static int node_exchange_copy_out(struct nixl_team *team, const struct nxr_excha
         if (!nxr_node_sends(team, what, i)) {
             continue;
         }
-        status =
-            window->in_cell ? nxr_node_wait_cell(team, i, phase) : nxr_node_wait(team, i, phase);
+        status = window->cell_nbytes != 0 ? nxr_node_wait_cell(team, i, phase)
+                                          : nxr_node_wait(team, i, phase);
         if (status == NIXL_OK && nbytes > 0) {
             status = nxr_team_copy(team, piece.dst + window->at,
                                    node_exchange_window_of(team, window, i, phase) + mine, nbytes);
@@ -155,11 +158,12 @@ NXR_HOT static int exchange_cells(struct nixl_team *team, const struct nxr_excha
                                   size_t largest)
 {
     struct nxr_node *node = &team->node;
-    const struct window window = {.nbytes = largest, .in_cell = true};
+    const struct window window = {.nbytes = largest,
+                                  .cell_nbytes = largest * nxr_node_pieces_of(team, what)};
     uint64_t phase = node->phase + 1;
     int status = NIXL_OK;
 
-    if (nxr_node_sends(team, what, node->me)) {
+    if (nxr_node_has_readers(team, what)) {
         status = nxr_node_reuse_cell(team, phase);
         if (status == NIXL_OK) {
             status = node_exchange_copy_in(team, what, &window, phase);
@@ -214,6 +218,7 @@ int nxr_node_exchange_slots(struct nixl_team *team, const struct nxr_exchange *w
     struct rounds rounds = node_exchange_rounds(team, what, largest);
     size_t place_nbytes = NXR_NODE_SLOT_NBYTES / (size_t)rounds.n_places;
     struct window window = {.nbytes = nxr_node_lines_down(rounds.nbytes)};
+    /* A gather's root, too: its core keeps the lines of its slot, for when it sends (4 KiB: 0.7). */
     bool is_sender = nxr_node_sends(team, what, node->me);
     int status;
 
@@ -292,7 +297,7 @@ static int find_largest(struct nixl_team *team, const struct nxr_exchange *what,
         status = nxr_node_wait_cells(team, phase);
     }
     for (int i = 0; i < node->size && status == NIXL_OK; i++) {
-        __builtin_memcpy(&told, nxr_node_cell(node, i, phase)->bytes, sizeof(told));
+        __builtin_memcpy(&told, nxr_node_cell_bytes(node, i, phase, sizeof(told)), sizeof(told));
         largest = told > largest ? told : largest;
     }
     *largest_p = largest;
@@ -318,6 +323,37 @@ static int recall_largest(struct nixl_team *team, const struct nxr_exchange *wha
     return status;
 }
 
+/*
+ * A gather of such sizes takes longer through cells, if its members have cores of their own: its
+ * senders run ahead of the root, which then finds less of what they wrote in their first caches.
+ */
+#define GATHER_SLOTS_FROM  1025
+#define GATHER_SLOTS_UP_TO 16384
+
+static inline int exchange_small(struct nixl_team *team, const struct nxr_exchange *what,
+                                 size_t largest)
+{
+    bool takes_slots = largest >= GATHER_SLOTS_FROM && largest <= GATHER_SLOTS_UP_TO &&
+                       what->all_send && !what->all_receive && !team->node.is_crowded;
+
+    return takes_slots ? nxr_node_exchange_slots(team, what, largest)
+                       : exchange_cells(team, what, largest);
+}
+
+int nxr_node_exchange_copies(struct nixl_team *team, const struct nxr_exchange *what,
+                             size_t largest, bool is_small)
+{
+    return is_small ? exchange_small(team, what, largest)
+                    : nxr_node_exchange_slots(team, what, largest);
+}
+
+/* Do the members know without asking each other that data that fits into cells goes there? */
+static inline bool goes_into_cells(struct nixl_team *team, enum nxr_trial_operation of,
+                                   size_t nbytes)
+{
+    return nbytes < nxr_coll_table.direct_from || nxr_trial_needs_no_offer(team, of, nbytes);
+}
+
 NXR_HOT static int exchange_here(struct nixl_team *team, const struct nxr_exchange *what)
 {
     size_t largest = what->nbytes;
@@ -334,10 +370,11 @@ NXR_HOT static int exchange_here(struct nixl_team *team, const struct nxr_exchan
     if (status != NIXL_OK || largest == 0) {
         return status;
     }
-    if (largest > NXR_NODE_CELL_ROOM / n_pieces_of(team, what)) {
+    if (!nxr_node_is_small(team, what, largest) ||
+        !goes_into_cells(team, nxr_node_exchange_operation(what), largest)) {
         return nxr_node_exchange_large(team, what, largest);
     }
-    return nxr_plan_is_making(team) ? NXR_PLANNED : exchange_cells(team, what, largest);
+    return nxr_plan_is_making(team) ? NXR_PLANNED : exchange_small(team, what, largest);
 }
 
 NXR_HOT int nxr_node_exchange(struct nixl_team *team, const struct nxr_exchange *what)
@@ -356,8 +393,10 @@ NXR_HOT int nxr_node_broadcast(struct nixl_team *team, int root, void *buf, size
     if (nbytes == 0 || team->node.size == 1) {
         return NIXL_OK;
     }
-    if (nbytes > NXR_NODE_CELL_ROOM) {
+    if (nbytes > nxr_node_cell_up_to(&team->node, false) ||
+        !goes_into_cells(team, NXR_TRIAL_BROADCAST, nbytes)) {
         return nxr_node_broadcast_large(team, root, buf, nbytes);
     }
-    return nxr_plan_is_making(team) ? NXR_PLANNED : broadcast_cell(team, root, buf, nbytes);
+    return nxr_plan_is_making(team) ? NXR_PLANNED
+                                    : nxr_node_broadcast_cell(team, root, buf, nbytes);
 }

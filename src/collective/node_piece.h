@@ -96,6 +96,15 @@ static inline bool nxr_node_receives(const struct nixl_team *team, const struct 
     return what->all_receive || team->local[i] == what->root;
 }
 
+/* Does another member of this host read what this one has? */
+static inline bool nxr_node_has_readers(const struct nixl_team *team,
+                                        const struct nxr_exchange *what)
+{
+    int root = team->local_index[what->root], me = team->node.me;
+
+    return what->all_receive ? nxr_node_sends(team, what, me) : root != me;
+}
+
 /* Wait until all that read from this member have published a phase. */
 static inline int nxr_node_wait_receivers(struct nixl_team *team, const struct nxr_exchange *what,
                                           uint64_t phase)
@@ -111,6 +120,44 @@ static inline int nxr_node_wait_receivers(struct nixl_team *team, const struct n
 /* Copy what this member has for itself. */
 int nxr_node_copy_own(struct nixl_team *team, const struct nxr_exchange *what);
 
+/* Pieces in a cell or slot of a sender. */
+static inline size_t nxr_node_pieces_of(const struct nixl_team *team,
+                                        const struct nxr_exchange *what)
+{
+    return what->is_private && team->node.size > 1 ? (size_t)team->node.size - 1 : 1;
+}
+
+/*
+ * What a member sends at most through its cell. The reader of a cell waits until all of it is
+ * there: where more than two members have cores of their own, they do better with slots, which are
+ * filled and read in parts, or in which each has its own.
+ */
+static inline size_t nxr_node_cell_up_to(const struct nxr_node *node, bool is_scatter)
+{
+    size_t most = nxr_coll_table.exchange_up_to;
+
+    if (node->is_crowded || node->size == 2) {
+        return most;
+    }
+    return is_scatter && most > NXR_NODE_CELL_MIDDLE ? NXR_NODE_CELL_MIDDLE : most / 2;
+}
+
+/* Does it go through cells, unless buffers lie in regions? Then it needs no trial. */
+static inline bool nxr_node_is_small(const struct nixl_team *team, const struct nxr_exchange *what,
+                                     size_t largest)
+{
+    bool is_scatter = what->is_private && !what->all_send;
+
+    size_t most = nxr_node_cell_up_to(&team->node, is_scatter);
+
+    return largest <= most && largest * nxr_node_pieces_of(team, what) <= most;
+}
+
+/* Copied twice: through the cells if it is small, else through the slots. (node_exchange.c) */
+int nxr_node_exchange_copies(struct nixl_team *team, const struct nxr_exchange *what,
+                             size_t largest, bool is_small);
+int nxr_node_broadcast_cell(struct nixl_team *team, int root, void *buf, size_t nbytes);
+
 /*
  * Through the slots, `largest` of all pieces: one for all, in windows (node_exchange.c), one for
  * each, of all (node_alltoall.c) or of one member (node_scatter.c).
@@ -122,7 +169,10 @@ int nxr_node_alltoall_slots(struct nixl_team *team, const struct nxr_exchange *w
 
 int nxr_node_scatter_slots(struct nixl_team *team, const struct nxr_exchange *what, size_t largest);
 
-/* Pieces that do not fit into cells: from where they lie, or through slots. (node_direct.c) */
+/* What the trials call it. */
+enum nxr_trial_operation nxr_node_exchange_operation(const struct nxr_exchange *what);
+
+/* Large pieces: from where they lie, or through cells or slots. (node_direct.c) */
 int nxr_node_exchange_large(struct nixl_team *team, const struct nxr_exchange *what,
                             size_t largest);
 int nxr_node_broadcast_large(struct nixl_team *team, int root, void *buf, size_t nbytes);

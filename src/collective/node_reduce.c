@@ -38,7 +38,7 @@ static int combine_cells(struct nixl_team *team, const struct nxr_reduction *wha
         return NIXL_OK;
     }
     for (int i = 0; i < n_members; i++) {
-        team->srcs[i] = nxr_node_cell(node, i, phase)->bytes;
+        team->srcs[i] = nxr_node_cell_bytes(node, i, phase, what->nbytes);
     }
     nxr_combine_all(&what->combine, what->dst, team->srcs, (size_t)n_members, what->nbytes);
     return NIXL_OK;
@@ -74,7 +74,7 @@ static int allreduce_by_first(struct nixl_team *team, const struct nxr_reduction
         status = nxr_node_wait_cell(team, 0, phase + 1);
     }
     if (status == NIXL_OK) {
-        nxr_copy(what->dst, nxr_node_cell(node, 0, phase + 1)->bytes, what->nbytes);
+        nxr_copy(what->dst, nxr_node_cell_bytes(node, 0, phase + 1, what->nbytes), what->nbytes);
         node->known = phase; /* the first one has waited for all */
     }
     return status;
@@ -97,8 +97,9 @@ NXR_HOT int nxr_node_allreduce_cells(struct nixl_team *team, const struct nxr_re
         return status;
     }
     if (node->size == 2) {
-        nxr_combine_two(&what->combine, what->dst, nxr_node_cell(node, 0, phase)->bytes,
-                        nxr_node_cell(node, 1, phase)->bytes, what->nbytes);
+        nxr_combine_two(&what->combine, what->dst,
+                        nxr_node_cell_bytes(node, 0, phase, what->nbytes),
+                        nxr_node_cell_bytes(node, 1, phase, what->nbytes), what->nbytes);
         return NIXL_OK;
     }
     return combine_cells(team, what, phase, node->size);
@@ -143,7 +144,7 @@ static int reduce_scatter_cells(struct nixl_team *team, const struct nxr_reducti
         status = nxr_node_wait_cells(team, phase);
     }
     for (int i = 0; i < node->size && status == NIXL_OK; i++) {
-        team->srcs[i] = nxr_node_cell(node, i, phase)->bytes + at;
+        team->srcs[i] = nxr_node_cell_bytes(node, i, phase, what->nbytes) + at;
     }
     if (status == NIXL_OK) {
         nxr_combine_all(&what->combine, what->dst, team->srcs, (size_t)node->size, part);
@@ -410,15 +411,25 @@ static int reduce_shares(struct nixl_team *team, const struct nxr_reduction *wha
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-/* Operands that go into cells: those of all members have a limit, if each member reads them. */
-static bool is_for_cells(const struct nixl_team *team, const struct nxr_reduction *what)
+/*
+ * Operands that go into cells: those of all members have a limit, if each member reads them, and
+ * the operands of one have a limit, if more than two members have cores of their own, which then
+ * share the work.
+ */
+static bool is_for_cells(struct nixl_team *team, const struct nxr_reduction *what)
 {
     const struct nxr_node *node = &team->node;
     bool one_reads = what->kind == NXR_REDUCE || (what->kind == NXR_ALLREDUCE && has_first(node));
+    bool shares_cores = node->is_crowded || node->size == 2;
 
-    return what->nbytes <= NXR_NODE_CELL_ROOM && what->begins == NULL &&
-           ((node->is_crowded && one_reads) ||
-            what->nbytes * (size_t)node->size <= nxr_coll_table.cells_up_to);
+    if (what->begins != NULL ||
+        what->nbytes > (shares_cores ? NXR_NODE_CELL_ROOM : NXR_NODE_CELL_MIDDLE) ||
+        (what->nbytes >= nxr_coll_table.direct_from &&
+         !nxr_trial_needs_no_offer(team, nxr_node_reduce_operation(what), what->nbytes))) {
+        return false;
+    }
+    return (node->is_crowded && one_reads) ||
+           what->nbytes * (size_t)node->size <= nxr_coll_table.cells_up_to;
 }
 
 NXR_HOT int nxr_node_reduce(struct nixl_team *team, const struct nxr_reduction *what)

@@ -155,7 +155,7 @@ static size_t direct_src_nbytes_of(const struct nixl_team *team, const struct nx
     return end;
 }
 
-static enum nxr_trial_operation reduction_operation(const struct nxr_reduction *what)
+enum nxr_trial_operation nxr_node_reduce_operation(const struct nxr_reduction *what)
 {
     switch (what->kind) {
     case NXR_REDUCE:
@@ -184,8 +184,8 @@ int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *w
     }
     /* In place, the part would be written where another member reads its operands. */
     offer.has_no_src = what->kind == NXR_REDUCE_SCATTER && what->src == what->dst;
-    status = nxr_trial_offer(team, reduction_operation(what), what->nbytes, wanted, &offer, &shared,
-                             run);
+    status = nxr_trial_offer(team, nxr_node_reduce_operation(what), what->nbytes, wanted, &offer,
+                             &shared, run);
     *is_done_p = status == NIXL_OK && shared == wanted;
     if (!*is_done_p) {
         return status;

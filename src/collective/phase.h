@@ -10,7 +10,6 @@
 #include "collective/team.h"
 #include "util/copy.h"
 #include "util/lock.h"
-#include "util/symbol.h"
 
 static inline int nxr_node_wait(struct nixl_team *team, int member, uint64_t phase)
 {
@@ -123,7 +122,7 @@ NXR_HOT static inline int nxr_node_put_cell(struct nixl_team *team, const void *
 
     if (status == NIXL_OK) {
         if (nbytes > 0) {
-            nxr_copy(nxr_node_cell(node, node->me, phase)->bytes, src, nbytes);
+            nxr_copy(nxr_node_cell_bytes(node, node->me, phase, nbytes), src, nbytes);
         }
         nxr_node_publish_cell(node, phase);
     }

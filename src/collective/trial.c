@@ -2,8 +2,8 @@
 /*
  * Trials of the paths of large data. Owns team->trials. No lock: one thread works for a team.
  *
- * Invariant: between calls, n_calls, n_runs and is_agreed of every trial are the same on all
- * members of a host, since they change only with what all members know; times are each member's
+ * Invariant: between calls, n_calls, n_runs, is_agreed and n_blind of every trial are the same on
+ * all members of a host, since they change only with what all members know; times are each member's
  * own until they are told.
  */
 #include "config.h"
@@ -25,21 +25,28 @@
  * goes round, they are long and short in turn.
  */
 struct judging {
-    bool is_rooted; /* the slowest member counts, which changes with the root; else the mean */
-    float clearly;  /* process_vm calls have to take less than this part of the time by slots */
+    bool is_rooted;     /* the slowest member counts, which changes with the root; else the mean */
+    float clearly;      /* process_vm calls have to take less than this part of the time by slots */
+    size_t crowd_up_to; /* in a crowd, so many bytes go through cells without an offer */
 };
 
 /*
  * Slots win a tie: they need no permission, and fail less often. Some costs lie outside of the
  * call. The root of a scatter may go on once it has filled its slot; by process_vm calls it waits
  * until all have read its src. The root of a gather later fetches what others wrote from their
- * caches; by slots it has done so within the call. The factors are measured with data that changes.
+ * caches; by slots it has done so within the call. In a crowd, an offer is one more round of
+ * switches of the cores; but where a member gets the data of all, or has a part for each, the
+ * second copy soon takes longer. The factors are measured with data that changes.
  */
 static const struct judging judgings[NXR_TRIAL_OPERATIONS] = {
-    [NXR_TRIAL_BROADCAST] = {true, 0.97f},  [NXR_TRIAL_SCATTER] = {true, 0.9f},
-    [NXR_TRIAL_GATHER] = {true, 0.6f},      [NXR_TRIAL_ALLGATHER] = {false, 0.97f},
-    [NXR_TRIAL_ALLTOALL] = {false, 0.97f},  [NXR_TRIAL_REDUCE] = {false, 0.97f},
-    [NXR_TRIAL_ALLREDUCE] = {false, 0.97f}, [NXR_TRIAL_REDUCE_SCATTER] = {false, 0.97f},
+    [NXR_TRIAL_BROADCAST] = {true, 0.97f, 64 << 10},
+    [NXR_TRIAL_SCATTER] = {true, 0.9f, 16 << 10},
+    [NXR_TRIAL_GATHER] = {true, 0.6f, 32 << 10},
+    [NXR_TRIAL_ALLGATHER] = {false, 0.97f, 16 << 10},
+    [NXR_TRIAL_ALLTOALL] = {false, 0.97f, 16 << 10},
+    [NXR_TRIAL_REDUCE] = {false, 0.97f, 32 << 10},
+    [NXR_TRIAL_ALLREDUCE] = {false, 0.97f, 64 << 10},
+    [NXR_TRIAL_REDUCE_SCATTER] = {false, 0.97f, 0},
 };
 
 /*
@@ -62,6 +69,13 @@ static const struct judging judgings[NXR_TRIAL_OPERATIONS] = {
 #define AGAIN         256
 #define AGAIN_AT_MOST 16384
 #define CHANGES       0.95f
+
+/*
+ * Small calls without offers between two with them. An offer takes up to half as long as the copies
+ * of 16 KiB: one in so many calls hides that, and a program that changes to buffers in regions is
+ * found soon.
+ */
+#define BLIND 31
 
 static struct nxr_trial *trial_of(struct nixl_team *team, enum nxr_trial_operation of,
                                   size_t nbytes)
@@ -170,13 +184,48 @@ int nxr_trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t 
     return status == NIXL_OK && nxr_plan_is_making(team) ? NXR_PLANNED : status;
 }
 
+int nxr_trial_offer_small(struct nixl_team *team, enum nxr_trial_operation of, size_t nbytes,
+                          unsigned wanted, struct nxr_offer *offer, unsigned *shared_p)
+{
+    int status;
+
+    *shared_p = 0;
+    offer->is_in_region = nxr_coll_table.process_vm_from == 0 || is_in_region_by_limit(of, nbytes);
+    if (nxr_plan_shares_nothing(team, offer)) {
+        return NIXL_OK;
+    }
+    status = nxr_buffers_offer(team, offer, shared_p);
+    if (status == NIXL_OK && team->plan == NULL && (*shared_p & wanted) != wanted) {
+        trial_of(team, of, nbytes)->n_blind = BLIND;
+    }
+    return status == NIXL_OK && nxr_plan_is_making(team) ? NXR_PLANNED : status;
+}
+
+bool nxr_trial_needs_no_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t nbytes)
+{
+    struct nxr_trial *trial = trial_of(team, of, nbytes);
+
+    if (nxr_coll_table.process_vm_from != 0 && !is_in_region_by_limit(of, nbytes)) {
+        return false;
+    }
+    if (team->node.is_crowded && nbytes <= judgings[of].crowd_up_to) {
+        return true;
+    }
+    if (team->plan != NULL || trial->n_blind == 0) {
+        return false;
+    }
+    trial->n_blind--;
+    return true;
+}
+
 /* What a run took, in ns, by the times of all members. */
 static float run_time(const struct nxr_node *node, uint64_t phase, size_t at, bool is_rooted)
 {
     float longest = 0, sum = 0, ns;
 
     for (int i = 0; i < node->size; i++) {
-        memcpy(&ns, nxr_node_cell(node, i, phase)->bytes + at, sizeof(ns));
+        memcpy(&ns, nxr_node_cell_bytes(node, i, phase, sizeof(struct nxr_trial_times)) + at,
+               sizeof(ns));
         longest = ns > longest ? ns : longest;
         sum += ns;
     }

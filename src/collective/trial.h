@@ -36,6 +36,20 @@ int nxr_trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t 
                     struct nxr_trial_run *run);
 
 /*
+ * The same for data that fits into cells, which take less time than process_vm calls: only regions
+ * count, and there is nothing to end. After an offer that gives too little, the next calls make
+ * none, until the buffers may be others.
+ */
+int nxr_trial_offer_small(struct nixl_team *team, enum nxr_trial_operation of, size_t nbytes,
+                          unsigned wanted, struct nxr_offer *offer, unsigned *shared_p);
+
+/*
+ * Does a call with such data go through cells without an offer? In a crowd it does, since to make
+ * one takes longer than the second copy. All members get the same answer, once per call.
+ */
+bool nxr_trial_needs_no_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t nbytes);
+
+/*
  * Note the time of this member; in the call after the last run, agree. NIXL_OK, or the failure of
  * the team.
  */

@@ -47,6 +47,7 @@ struct nxr_trial {
     uint8_t was_agreed; /* once */
     uint8_t is_agreed;  /* now */
     uint8_t path;       /* enum nxr_trial_path; if was_agreed */
+    uint8_t n_blind;    /* small calls to come that need no offer */
 };
 
 #endif

@@ -17,24 +17,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* clang-format off */
 /* name, default, lowest, highest, description */
 #define NXR_COLL_TABLE(_x)                                                                         \
     _x(cells_up_to, 32768, 64, 1048576, "small operands of all members together, in bytes")        \
-        _x(flat_up_to, 16, 2, 1024, "members that look at each other, and not at one of them") _x( \
-            direct_from, 16384, 256, 1073741824, "bytes from which buffers in regions are shared") \
-            _x(process_vm_from, 0, 0, 1073741824,                                                  \
-               "bytes from which buffers in no region are shared, by process_vm calls; 0: "        \
-               "measured")                                                                         \
-                _x(process_vm_piece, 131072, 4096, 262144,                                         \
-                   "bytes of a share that are combined at once where they lie in no region")       \
-                    _x(reduce_piece, 65536, 4096, 262144,                                          \
-                       "bytes of a share that are combined at once")                               \
-                        _x(ring_from, 16384, 0, 1073741824,                                        \
-                           "bytes from which reductions between hosts go in a ring")               \
-                            _x(copy_piece, 131072, 4096, 262144,                                   \
-                               "bytes that are copied through a slot in one round")                \
-                                _x(chain_from, 262144, 256, 1073741824,                            \
-                                   "bytes from which members that share cores reduce in a chain")
+    _x(flat_up_to, 16, 2, 1024, "members that look at each other, and not at one of them")         \
+    _x(direct_from, 16384, 256, 1073741824, "bytes from which buffers in regions are shared")      \
+    _x(exchange_up_to, 65536, 64, 65536,                                                           \
+       "bytes of what a member sends that go through its cell")                                    \
+    _x(process_vm_from, 0, 0, 1073741824,                                                          \
+       "bytes from which buffers in no region are shared, by process_vm calls; 0: measured")       \
+    _x(process_vm_piece, 131072, 4096, 262144,                                                     \
+       "bytes of a share that are combined at once where they lie in no region")                   \
+    _x(reduce_piece, 65536, 4096, 262144, "bytes of a share that are combined at once")            \
+    _x(ring_from, 16384, 0, 1073741824, "bytes from which reductions between hosts go in a ring")  \
+    _x(copy_piece, 131072, 4096, 262144, "bytes that are copied through a slot in one round")      \
+    _x(chain_from, 262144, 256, 1073741824,                                                        \
+       "bytes from which members that share cores reduce in a chain")
+/* clang-format on */
 
 struct nxr_coll_table {
 #define NXR_COLL_FIELD(_name, _default, _lowest, _highest, _text) size_t _name;

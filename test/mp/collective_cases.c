@@ -5,6 +5,9 @@
  *   regions  a call whose buffers lie in more regions than a member keeps mapped of each other one
  *   arrays   pointers of nixl_vector_args that the call does not use may lead nowhere
  *   scan     what follows a scan does not write where a slow member still reads its result
+ *   sizes    of data around each limit between paths, one after the other, in buffers that lie in
+ *            regions and in none in turn
+ *   names    buffers in regions with the longest names
  */
 #include "mptest.h"
 
@@ -192,12 +195,175 @@ static void case_scan(struct nixl_team *team)
     MPT_OK(nixl_coll_free(coll));
 }
 
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+/* In words: what lies beside its phase, in a page, in a long cell, in none; and what is offered. */
+static const size_t sizes[] = {1,    31,   32,   100,  504,  505,  512,  2047,
+                               2048, 2049, 4096, 4097, 8192, 8193, 9000, 1};
+#define N_SIZES   (sizeof(sizes) / sizeof(sizes[0]))
+#define MAX_WORDS 9000
+
+/* Word k of what member `from` has for member `to` in a call. */
+static uint64_t word(uint64_t call, int from, int to, size_t k)
+{
+    return call * 1000003 + (uint64_t)from * 10007 + (uint64_t)to * 101 + k;
+}
+
+static void write_pieces(uint64_t *at, uint64_t call, int n_pieces, size_t n_words)
+{
+    for (int to = 0; to < n_pieces; to++) {
+        for (size_t k = 0; k < n_words; k++) {
+            at[(size_t)to * n_words + k] = word(call, nixl_rank(), to, k);
+        }
+    }
+}
+
+/* Piece i of dst is what member i had, for this member or for all. */
+static void expect_pieces(const uint64_t *dst, uint64_t call, bool is_private, size_t n_words)
+{
+    for (int from = 0; from < nixl_size(); from++) {
+        for (size_t k = 0; k < n_words; k++) {
+            MPT_EQ(dst[(size_t)from * n_words + k],
+                   word(call, from, is_private ? nixl_rank() : 0, k));
+        }
+    }
+}
+
+static void move_data(struct nixl_team *team, uint64_t *src, uint64_t *dst, uint64_t call,
+                      size_t n_words)
+{
+    int n = nixl_size(), me = nixl_rank(), root = (int)(call % (uint64_t)n);
+    size_t nbytes = n_words * sizeof(uint64_t);
+
+    write_pieces(src, call, 1, n_words);
+    MPT_OK(nixl_allgather(team, src, dst, nbytes, MPT_PATIENCE));
+    expect_pieces(dst, call, false, n_words);
+    MPT_OK(nixl_gather(team, root, src, dst, nbytes, MPT_PATIENCE));
+    if (me == root) {
+        expect_pieces(dst, call, false, n_words);
+    }
+    MPT_OK(nixl_broadcast(team, root, src, nbytes, MPT_PATIENCE));
+    for (size_t k = 0; k < n_words; k++) {
+        MPT_EQ(src[k], word(call, root, 0, k));
+    }
+    write_pieces(src, call, n, n_words);
+    MPT_OK(nixl_alltoall(team, src, dst, nbytes, MPT_PATIENCE));
+    expect_pieces(dst, call, true, n_words);
+    MPT_OK(nixl_scatter(team, root, src, dst, nbytes, MPT_PATIENCE));
+    for (size_t k = 0; k < n_words; k++) {
+        MPT_EQ(dst[k], word(call, root, me, k));
+    }
+}
+
+static void add_up(struct nixl_team *team, uint64_t *src, uint64_t *dst, uint64_t call,
+                   size_t n_words)
+{
+    struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
+    uint64_t n = (uint64_t)nixl_size(), step = 10007 * (n * (n - 1) / 2);
+    int root = (int)(call % n);
+
+    args.src = src;
+    args.dst = dst;
+    args.count = n_words;
+    args.type = NIXL_TYPE_UINT64;
+    write_pieces(src, call, 1, n_words);
+    MPT_OK(nixl_allreduce(team, &args, MPT_PATIENCE));
+    for (size_t k = 0; k < n_words; k++) {
+        MPT_EQ(dst[k], n * word(call, 0, 0, k) + step);
+        dst[k] = 0;
+    }
+    MPT_OK(nixl_reduce(team, root, &args, MPT_PATIENCE));
+    for (size_t k = 0; k < n_words && nixl_rank() == root; k++) {
+        MPT_EQ(dst[k], n * word(call, 0, 0, k) + step);
+    }
+}
+
+/* Member 0 sends and waits for nobody; the others are late, and find what it has sent first. */
+static void run_ahead(struct nixl_team *team, uint64_t *src, uint64_t *dst)
+{
+    const struct timespec late = {.tv_nsec = MPT_MS};
+    int me = nixl_rank(), to = nixl_size() - 1;
+
+    for (uint64_t call = 0; call < 64; call++) {
+        size_t n_words = sizes[call % N_SIZES], nbytes = n_words * sizeof(uint64_t);
+
+        if (me != 0 && call % 16 == 0) {
+            nanosleep(&late, NULL);
+        }
+        write_pieces(src, call, 1, n_words);
+        MPT_OK(nixl_broadcast(team, 0, src, nbytes, MPT_PATIENCE));
+        for (size_t k = 0; k < n_words; k++) {
+            MPT_EQ(src[k], word(call, 0, 0, k));
+        }
+        write_pieces(src, call, 1, n_words);
+        MPT_OK(nixl_gather(team, to, src, dst, nbytes, MPT_PATIENCE));
+        if (me == to) {
+            expect_pieces(dst, call, false, n_words);
+        }
+    }
+}
+
+/* No barrier between: a member that is slow finds what others have written for later calls. */
+static void case_sizes(struct nixl_team *team)
+{
+    size_t nbytes = (size_t)nixl_size() * MAX_WORDS * sizeof(uint64_t);
+    struct nixl_region *region;
+    uint64_t *any[] = {map(nbytes), map(nbytes)}, *in_region, call = 0;
+
+    MPT_OK(nixl_region_alloc("sizes", 2 * nbytes, NULL, &region));
+    in_region = nixl_region_addr(region);
+    for (int round = 0; round < 12; round++) {
+        for (size_t i = 0; i < N_SIZES; i++) {
+            bool is_any = round % 3 != 1;
+
+            move_data(team, is_any ? any[0] : in_region,
+                      is_any ? any[1] : in_region + nbytes / sizeof(uint64_t), call++, sizes[i]);
+            add_up(team, is_any ? any[0] : in_region,
+                   is_any ? any[1] : in_region + nbytes / sizeof(uint64_t), call++, sizes[i]);
+        }
+    }
+    run_ahead(team, any[0], any[1]);
+    run_ahead(team, in_region, in_region + nbytes / sizeof(uint64_t));
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static void case_names(struct nixl_team *team)
+{
+    size_t nbytes = (size_t)nixl_size() * MAX_WORDS * sizeof(uint64_t);
+    struct nixl_region *regions[2];
+    char name[NIXL_NAME_MAX + 1];
+
+    memset(name, 'n', sizeof(name) - 1);
+    name[sizeof(name) - 1] = 0;
+    for (int i = 0; i < 2; i++) {
+        name[sizeof(name) - 2] = (char)('0' + i);
+        MPT_OK(nixl_region_alloc(name, nbytes, NULL, &regions[i]));
+    }
+    for (uint64_t call = 0; call < 24; call++) {
+        uint64_t *src = nixl_region_addr(regions[call % 2]);
+        uint64_t *dst = nixl_region_addr(regions[(call + 1) % 2]);
+
+        move_data(team, src, dst, call, MAX_WORDS);
+        add_up(team, src, dst, call, MAX_WORDS);
+        MPT_OK(nixl_barrier(team, MPT_PATIENCE)); /* the next one writes src, which others read */
+    }
+    for (int i = 0; i < 2; i++) {
+        MPT_OK(nixl_region_close(regions[i], MPT_PATIENCE));
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(struct nixl_team *team);
-    } cases[] = {{"regions", case_regions}, {"arrays", case_arrays}, {"scan", case_scan}};
+    } cases[] = {{"regions", case_regions},
+                 {"arrays", case_arrays},
+                 {"scan", case_scan},
+                 {"sizes", case_sizes},
+                 {"names", case_names}};
     struct nixl_team *team;
 
     mpt_start();
