@@ -8,11 +8,13 @@
 #include "util/meet.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define ASK_NS (1 * NXR_S) /* for what the server of this host has or has not */
+#define ASK_NS   (1 * NXR_S) /* for what the server of this host has or has not */
+#define FENCE_NS (2 * NXR_S) /* for a fence that may not end */
 
 /* ---- PMIx's fence ---------------------------------------------------------------------------- */
 
@@ -69,41 +71,112 @@ pmix_status_t nxr_meeting_by_fence(const char *nspace, bool may_be_early, int64_
     }
 }
 
-struct own_card {
-    pmix_proc_t self;
-    const char *key;
+/* ---- what the launcher's server has ---------------------------------------------------------- */
+
+/* A question of its own thread, which keeps it after a timeout. */
+struct ask {
+    pmix_proc_t proc;
+    char key[PMIX_MAX_KEYLEN + 1];
+    int size;            /* of the job */
+    int64_t deadline_ns; /* of a question about all ranks */
+    uint32_t number;     /* the answer to one about a number */
 };
 
-static pmix_status_t ask_own_card(void *arg)
+static struct ask *ask_new(const pmix_proc_t *proc, const char *key)
 {
-    const struct own_card *own = arg;
+    struct ask *ask = calloc(1, sizeof(*ask));
+
+    if (ask != NULL) {
+        ask->proc = *proc;
+        snprintf(ask->key, sizeof(ask->key), "%s", key);
+    }
+    return ask;
+}
+
+/* Without waiting until there is a value. */
+static pmix_status_t get_at_once(const struct ask *ask, pmix_value_t **value_p)
+{
     bool yes = true;
-    pmix_info_t at_once; /* do not wait until there is one */
-    pmix_value_t *value = NULL;
-    pmix_status_t status;
+    pmix_info_t at_once;
 
     PMIX_INFO_LOAD(&at_once, PMIX_IMMEDIATE, &yes, PMIX_BOOL);
-    status = PMIx_Get(&own->self, own->key, &at_once, 1, &value);
+    return PMIx_Get(&ask->proc, ask->key, &at_once, 1, value_p);
+}
+
+static pmix_status_t ask_number(void *arg)
+{
+    struct ask *ask = arg;
+    pmix_value_t *value = NULL;
+    pmix_status_t status = get_at_once(ask, &value);
+
     if (status == PMIX_SUCCESS) {
+        ask->number = value->type == PMIX_UINT32 ? value->data.uint32 : 1;
         PMIX_VALUE_RELEASE(value);
     }
     return status;
 }
 
-bool nxr_meeting_had_card(const pmix_proc_t *self, const char *key, int64_t timeout_ns)
+uint32_t nxr_meeting_count_former(const pmix_proc_t *self, const char *key, int64_t timeout_ns)
 {
-    struct own_card *own = malloc(sizeof(*own));
-    pmix_status_t status;
+    struct ask *ask = ask_new(self, key);
+    uint32_t n_former = 0;
 
-    if (own == NULL) {
-        return false;
+    if (ask == NULL) {
+        return 0;
     }
-    *own = (struct own_card){*self, key};
-    status = nxr_call_blocking(ask_own_card, own, timeout_ns < ASK_NS ? timeout_ns : ASK_NS);
+    if (nxr_call_blocking(ask_number, ask, timeout_ns < ASK_NS ? timeout_ns : ASK_NS) ==
+        PMIX_ERR_TIMEOUT) {
+        return 0;
+    }
+    n_former = ask->number;
+    free(ask);
+    return n_former;
+}
+
+static pmix_status_t await_key_of_all(void *arg)
+{
+    const struct timespec nap = nxr_timespec(NXR_MS);
+    struct ask *ask = arg;
+
+    for (int rank = 0; rank < ask->size; rank++) {
+        pmix_value_t *value = NULL;
+
+        ask->proc.rank = (pmix_rank_t)rank;
+        while (get_at_once(ask, &value) != PMIX_SUCCESS) {
+            if (nxr_now_ns() >= ask->deadline_ns) {
+                return PMIX_ERR_TIMEOUT;
+            }
+            nanosleep(&nap, NULL);
+        }
+        PMIX_VALUE_RELEASE(value);
+    }
+    return PMIX_SUCCESS;
+}
+
+pmix_status_t nxr_meeting_by_key(const char *nspace, int size, const char *key, int64_t timeout_ns)
+{
+    int64_t deadline = nxr_deadline(timeout_ns);
+    pmix_proc_t all;
+    struct ask *ask;
+    pmix_status_t status =
+        nxr_meeting_by_fence(nspace, true, timeout_ns < FENCE_NS ? timeout_ns : FENCE_NS);
+
+    if (status != PMIX_SUCCESS && status != PMIX_ERR_TIMEOUT) {
+        return status;
+    }
+    PMIX_LOAD_PROCID(&all, nspace, PMIX_RANK_WILDCARD);
+    ask = ask_new(&all, key);
+    if (ask == NULL) {
+        return PMIX_ERR_NOMEM;
+    }
+    ask->size = size;
+    ask->deadline_ns = deadline;
+    timeout_ns = deadline == INT64_MAX ? INT64_MAX : deadline - nxr_now_ns();
+    status = nxr_call_blocking(await_key_of_all, ask, timeout_ns > 0 ? timeout_ns : 0);
     if (status != PMIX_ERR_TIMEOUT) {
-        free(own); /* else its thread keeps the memory */
+        free(ask);
     }
-    return status == PMIX_SUCCESS;
+    return status;
 }
 
 /* ---- by nixlrun: to join --------------------------------------------------------------------- */

@@ -30,10 +30,16 @@ pmix_status_t nxr_meeting_of_cards(const pmix_proc_t *self, const void *card, si
 pmix_status_t nxr_meeting_by_fence(const char *nspace, bool may_be_early, int64_t timeout_ns);
 
 /*
- * Has a former program of this rank been in the job? Its card is with the launcher's server then;
- * asked before this one puts its own.
+ * How many programs of this rank have met the others before this one, as each has put its number, a
+ * uint32, under `key`.
  */
-bool nxr_meeting_had_card(const pmix_proc_t *self, const char *key, int64_t timeout_ns);
+uint32_t nxr_meeting_count_former(const pmix_proc_t *self, const char *key, int64_t timeout_ns);
+
+/*
+ * Wait until every rank, all of this host, has committed `key`. Behind a fence, since a question
+ * about a rank that is still leaving may get no answer.
+ */
+pmix_status_t nxr_meeting_by_key(const char *nspace, int size, const char *key, int64_t timeout_ns);
 
 /*
  * Under nixlrun: say that this rank leaves, as `self`. `ended_fn` is called once, perhaps within

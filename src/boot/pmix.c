@@ -32,16 +32,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CARD_KEY "nixlrun.card"
-#define ABORT_NS (5 * NXR_S)
+#define CARD_KEY   "nixlrun.card"
+#define NUMBER_KEY "nixlrun.program" /* of a rank's program: 1, 2, ... */
+#define ABORT_NS   (5 * NXR_S)
 
 static pmix_proc_t myself;
 static int job_size;
 static bool is_connected;
-static bool may_return;       /* ranks may come back, as events tell */
-static bool is_by_rendezvous; /* instead of PMIx; then has_left when all have met */
-static bool has_left;         /* was connected, and left PMIx once it had all cards */
-static unsigned n_connects;   /* how often this process has joined the job */
+static bool may_return;              /* ranks may come back, as events tell */
+static bool is_by_rendezvous;        /* instead of PMIx; then has_left when all have met */
+static bool has_left;                /* was connected, and left PMIx once it had all cards */
+static char card_key[64] = CARD_KEY; /* with the number from the second program on */
+static uint32_t n_met;               /* how often this process has met the others */
 
 /* The job part of identities: PMIx names a job by its namespace. */
 static uint64_t boot_job(void)
@@ -210,7 +212,6 @@ static int start_by_rendezvous(const char *nspace, int64_t timeout_ns, struct nx
     if (status == NIXL_OK) {
         job_size = info.size;
         may_return = is_by_rendezvous = true;
-        n_connects++;
         *info_p = info;
     }
     return status;
@@ -237,7 +238,6 @@ int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, 
         return boot_explain(status, "PMIx_Init", why, why_nbytes);
     }
     is_connected = true;
-    n_connects++;
     size = job_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE);
     if (size < 1 || size > INT32_MAX || myself.rank >= (unsigned long)size) {
         snprintf(why, why_nbytes, "the launcher reports rank %u of %ld ranks, which is impossible",
@@ -270,7 +270,7 @@ static pmix_status_t leave_early(int64_t timeout_ns)
     pmix_status_t status = PMIX_SUCCESS;
 
     if (!nxr_all_cards_are_kept()) {
-        status = nxr_all_cards_read(myself.nspace, job_size, CARD_KEY, timeout_ns);
+        status = nxr_all_cards_read(myself.nspace, job_size, card_key, timeout_ns);
         if (status == PMIX_SUCCESS) {
             status = nxr_meeting_by_fence(myself.nspace, false, timeout_ns);
         }
@@ -284,15 +284,10 @@ static pmix_status_t leave_early(int64_t timeout_ns)
     return status;
 }
 
-static pmix_status_t boot_publish(const struct nxr_full_card *card)
+static pmix_status_t boot_put(const char *key, pmix_value_t *value)
 {
-    pmix_value_t value;
-    pmix_status_t status;
+    pmix_status_t status = PMIx_Put(PMIX_GLOBAL, key, value);
 
-    value.type = PMIX_BYTE_OBJECT;
-    value.data.bo.bytes = (char *)card;
-    value.data.bo.size = card->head.nbytes;
-    status = PMIx_Put(PMIX_GLOBAL, CARD_KEY, &value);
     return status == PMIX_SUCCESS ? PMIx_Commit() : status;
 }
 
@@ -307,11 +302,40 @@ static pmix_status_t exchange_by_nixlrun(const struct nxr_full_card *card, int64
     return status == PMIX_SUCCESS ? nxr_all_cards_take(answer, nbytes, job_size) : status;
 }
 
+/*
+ * Other launchers keep what former programs of the ranks have put: the cards of a rank's programs
+ * have names of their own. All ranks meet as often, so those of the same number belong together. A
+ * fence may miss a rank between two programs, or not end for it: the cards tell who has joined.
+ */
+static pmix_status_t exchange_by_others(const struct nxr_full_card *card, int64_t timeout_ns)
+{
+    uint32_t n_former = nxr_meeting_count_former(&myself, NUMBER_KEY, timeout_ns);
+    bool is_local = job_number(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE) == job_size;
+    pmix_value_t value = {.type = PMIX_BYTE_OBJECT, .data.bo = {(char *)card, card->head.nbytes}};
+    pmix_status_t status;
+
+    n_former = n_former > n_met ? n_former : n_met;
+    if (n_former > 0) {
+        snprintf(card_key, sizeof(card_key), CARD_KEY ".%u", n_former + 1);
+    }
+    status = boot_put(card_key, &value);
+    if (status == PMIX_SUCCESS) {
+        status = n_former > 0 && is_local
+                     ? nxr_meeting_by_key(myself.nspace, job_size, card_key, timeout_ns)
+                     : nxr_meeting_by_fence(myself.nspace, n_former > 0, timeout_ns);
+    }
+    if (status == PMIX_SUCCESS) { /* one that has met nobody does not count */
+        n_met = n_former + 1;
+        value = (pmix_value_t){.type = PMIX_UINT32, .data.uint32 = n_met};
+        status = boot_put(NUMBER_KEY, &value);
+    }
+    return status;
+}
+
 int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char *why,
                       size_t why_nbytes)
 {
     pmix_status_t status;
-    bool has_former;
 
     if (is_by_rendezvous) {
         int met = nxr_rendezvous_meet(card, timeout_ns, why, why_nbytes);
@@ -328,12 +352,7 @@ int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char
     if (is_of_nixlrun(myself.nspace)) {
         status = exchange_by_nixlrun(card, timeout_ns);
     } else {
-        has_former = n_connects > 1 || nxr_meeting_had_card(&myself, CARD_KEY, timeout_ns);
-        status = boot_publish(card);
-        if (status != PMIX_SUCCESS) {
-            return boot_explain(status, "PMIx_Commit", why, why_nbytes);
-        }
-        status = nxr_meeting_by_fence(myself.nspace, has_former, timeout_ns);
+        status = exchange_by_others(card, timeout_ns);
     }
     if (status == NXR_MEET_RESTARTED) {
         return refuse_restarted(why, why_nbytes);
@@ -351,7 +370,7 @@ int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char
 
 int nxr_boot_count_sharing(const struct nxr_card *mine)
 {
-    return is_connected || has_left ? nxr_sharing_count(mine, &myself, job_size, CARD_KEY) : 1;
+    return is_connected || has_left ? nxr_sharing_count(mine, &myself, job_size, card_key) : 1;
 }
 
 /* The callback of a fence under way. */
@@ -447,7 +466,7 @@ static void pmix_get_card(int rank, nxr_wireup_card_fn *card_fn)
     if (ask != NULL) {
         *ask = (struct card_ask){rank, card_fn};
         PMIX_LOAD_PROCID(&proc, myself.nspace, (pmix_rank_t)rank);
-        status = PMIx_Get_nb(&proc, CARD_KEY, NULL, 0, boot_card_came, ask);
+        status = PMIx_Get_nb(&proc, card_key, NULL, 0, boot_card_came, ask);
     }
     if (status != PMIX_SUCCESS) {
         free(ask);
