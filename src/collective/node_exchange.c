@@ -218,7 +218,7 @@ int nxr_node_exchange_slots(struct nixl_team *team, const struct nxr_exchange *w
     struct rounds rounds = node_exchange_rounds(team, what, largest);
     size_t place_nbytes = NXR_NODE_SLOT_NBYTES / (size_t)rounds.n_places;
     struct window window = {.nbytes = nxr_node_lines_down(rounds.nbytes)};
-    /* A gather's root, too: its core keeps the lines of its slot, for when it sends (4 KiB: 0.7). */
+    /* Of a gather the root, too: its core keeps the slot's lines for when it sends (4 KiB: 0.7). */
     bool is_sender = nxr_node_sends(team, what, node->me);
     int status;
 

@@ -41,10 +41,10 @@ struct judging {
 static const struct judging judgings[NXR_TRIAL_OPERATIONS] = {
     [NXR_TRIAL_BROADCAST] = {true, 0.97f, 64 << 10},
     [NXR_TRIAL_SCATTER] = {true, 0.9f, 16 << 10},
-    [NXR_TRIAL_GATHER] = {true, 0.6f, 32 << 10},
+    [NXR_TRIAL_GATHER] = {true, 0.6f, 64 << 10},
     [NXR_TRIAL_ALLGATHER] = {false, 0.97f, 16 << 10},
     [NXR_TRIAL_ALLTOALL] = {false, 0.97f, 16 << 10},
-    [NXR_TRIAL_REDUCE] = {false, 0.97f, 32 << 10},
+    [NXR_TRIAL_REDUCE] = {false, 0.97f, 64 << 10},
     [NXR_TRIAL_ALLREDUCE] = {false, 0.97f, 64 << 10},
     [NXR_TRIAL_REDUCE_SCATTER] = {false, 0.97f, 0},
 };
