@@ -73,7 +73,7 @@ pmix_status_t nxr_meeting_by_fence(const char *nspace, bool may_be_early, int64_
 
 /* ---- what the launcher's server has ---------------------------------------------------------- */
 
-/* A question of its own thread, which keeps it after a timeout. */
+/* A question to the server. The thread that asks it keeps it after PMIX_ERR_TIMEOUT. */
 struct ask {
     pmix_proc_t proc;
     char key[PMIX_MAX_KEYLEN + 1];
@@ -93,7 +93,7 @@ static struct ask *ask_new(const pmix_proc_t *proc, const char *key)
     return ask;
 }
 
-/* Without waiting until there is a value. */
+/* Get a value, or the failure if there is none yet. */
 static pmix_status_t get_at_once(const struct ask *ask, pmix_value_t **value_p)
 {
     bool yes = true;
@@ -144,7 +144,7 @@ static pmix_status_t await_key_of_all(void *arg)
         ask->proc.rank = (pmix_rank_t)rank;
         while (get_at_once(ask, &value) != PMIX_SUCCESS) {
             if (nxr_now_ns() >= ask->deadline_ns) {
-                return PMIX_ERR_TIMEOUT;
+                return PMIX_ERR_NOT_FOUND; /* PMIX_ERR_TIMEOUT would leave `ask` to a thread */
             }
             nanosleep(&nap, NULL);
         }
@@ -176,7 +176,7 @@ pmix_status_t nxr_meeting_by_key(const char *nspace, int size, const char *key, 
     if (status != PMIX_ERR_TIMEOUT) {
         free(ask);
     }
-    return status;
+    return status == PMIX_ERR_NOT_FOUND ? PMIX_ERR_TIMEOUT : status;
 }
 
 /* ---- by nixlrun: to join --------------------------------------------------------------------- */

@@ -36,8 +36,9 @@ pmix_status_t nxr_meeting_by_fence(const char *nspace, bool may_be_early, int64_
 uint32_t nxr_meeting_count_former(const pmix_proc_t *self, const char *key, int64_t timeout_ns);
 
 /*
- * Wait until every rank, all of this host, has committed `key`. Behind a fence, since a question
- * about a rank that is still leaving may get no answer.
+ * Wait until all ranks have committed `key`; all are on this host. PMIX_SUCCESS, PMIX_ERR_TIMEOUT,
+ * or another failure. A fence comes first: the server may not answer a question about a rank that
+ * is still leaving.
  */
 pmix_status_t nxr_meeting_by_key(const char *nspace, int size, const char *key, int64_t timeout_ns);
 
