@@ -71,9 +71,8 @@ static const struct judging judgings[NXR_TRIAL_OPERATIONS] = {
 #define CHANGES       0.95f
 
 /*
- * Small calls without offers between two with them. An offer takes up to half as long as the copies
- * of 16 KiB: one in so many calls hides that, and a program that changes to buffers in regions is
- * found soon.
+ * An offer takes up to half as long as the copies of 16 KiB. One that finds no region is repeated
+ * after so many calls: that hides its cost, and notices a program that changes to regions.
  */
 #define BLIND 31
 

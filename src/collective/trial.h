@@ -37,8 +37,8 @@ int nxr_trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t 
 
 /*
  * The same for data that fits into cells, which take less time than process_vm calls: only regions
- * count, and there is nothing to end. After an offer that gives too little, the next calls make
- * none, until the buffers may be others.
+ * count, and there is nothing to end. If the offer gives less than is wanted, the next 31 calls of
+ * the operation and the size class need none.
  */
 int nxr_trial_offer_small(struct nixl_team *team, enum nxr_trial_operation of, size_t nbytes,
                           unsigned wanted, struct nxr_offer *offer, unsigned *shared_p);
