@@ -8,8 +8,8 @@
  *   - a few cells for small data: the phase and the data behind it, so that one cache line carries
  *     both. Longer data of a cell lies apart, in pages of its own. In a crowd, the cells of all
  *     members for a phase lie side by side: where many processes share a core, each page that a
- *     turn touches is a miss in the TLB. Else a cell has a page, since a core that reads cells side
- *     by side fetches more of them ahead than it is asked for, before they are written;
+ *     turn touches is a miss in the TLB. Otherwise a cell has a page of its own: a core that reads
+ *     neighbouring cells prefetches the next ones, whose writers then take the lines back;
  *   - a slot for large data;
  *   - a line for its sleep.
  * A collective is a number of phases, the same on all members. A member publishes a phase when it

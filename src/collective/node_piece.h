@@ -128,9 +128,9 @@ static inline size_t nxr_node_pieces_of(const struct nixl_team *team,
 }
 
 /*
- * What a member sends at most through its cell. The reader of a cell waits until all of it is
- * there: where more than two members have cores of their own, they do better with slots, which are
- * filled and read in parts, or in which each has its own.
+ * What a member sends at most through its cell, whose readers wait until all of it is there. Slots
+ * are read while they are filled, and in a scatter each member waits for its own part only: where
+ * more than two members have cores of their own, slots take less time for larger data.
  */
 static inline size_t nxr_node_cell_up_to(const struct nxr_node *node, bool is_scatter)
 {
