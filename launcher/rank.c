@@ -268,6 +268,7 @@ static void rank_is_over(struct rank *rank)
     inlet_close(&rank->inlet);
     input_continue();
     meet_rank_ended(rank);
+    query_look(rank->space);
 }
 
 /* The ranks of the space from `first` on are not going to be started. */
@@ -332,6 +333,7 @@ static void rank_on_started(int id, pid_t pid)
                  rank->space->apps[rank->app_num].argv[0]);
     }
     spawn_rank_started(rank);
+    query_look(rank->space);
 }
 
 static void rank_on_failed(int id, enum guardian_step step, int error)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Query: the namespaces, the process table of one (which debuggers use to attach), the state of a
- * job.
+ * job. A query for a table is parked while a process of that namespace is being started: it has no
+ * pid yet. The parked ones belong to the main thread.
  */
 #include "config.h"
 
@@ -11,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+
+static struct upcall *query_parked; /* linked by next */
 
 static pmix_proc_state_t state_of(const struct rank *rank)
 {
@@ -64,13 +67,27 @@ static void load_namespaces(pmix_info_t *info, const char *key)
     free(list);
 }
 
+static bool asks_for_table(const char *key)
+{
+    return strcmp(key, PMIX_QUERY_PROC_TABLE) == 0 || strcmp(key, PMIX_QUERY_LOCAL_PROC_TABLE) == 0;
+}
+
+/* The namespace that a query means; NULL: there is none of that name. */
+static struct space *space_of(const pmix_query_t *query, const pmix_proc_t *from)
+{
+    const pmix_info_t *nspace = info_find(query->qualifiers, query->nqual, PMIX_NSPACE);
+
+    if (nspace != NULL && nspace->value.type != PMIX_STRING) {
+        return NULL;
+    }
+    return space_find(nspace != NULL ? nspace->value.data.string : from->nspace);
+}
+
 /* Answer one key of a query. Returns false for a key or namespace that we do not know. */
 static bool load_answer(pmix_info_t *info, const char *key, const pmix_query_t *query,
                         const pmix_proc_t *from)
 {
-    const pmix_info_t *nspace = info_find(query->qualifiers, query->nqual, PMIX_NSPACE);
-    const struct space *space =
-        space_find(nspace != NULL ? nspace->value.data.string : from->nspace);
+    const struct space *space = space_of(query, from);
 
     if (strcmp(key, PMIX_QUERY_NAMESPACES) == 0) {
         load_namespaces(info, key);
@@ -85,7 +102,7 @@ static bool load_answer(pmix_info_t *info, const char *key, const pmix_query_t *
     if (space == NULL) {
         return false;
     }
-    if (strcmp(key, PMIX_QUERY_PROC_TABLE) == 0 || strcmp(key, PMIX_QUERY_LOCAL_PROC_TABLE) == 0) {
+    if (asks_for_table(key)) {
         return load_proc_table(info, key, space);
     }
     if (strcmp(key, PMIX_QUERY_JOB_STATUS) == 0) {
@@ -98,15 +115,11 @@ static bool load_answer(pmix_info_t *info, const char *key, const pmix_query_t *
     return false;
 }
 
-static void do_query(struct upcall *call)
+static void answer_query(struct upcall *call)
 {
     size_t n_keys = 0, n = 0;
     pmix_info_t *info;
 
-    if (meet_wants(call)) {
-        meet_come(call);
-        return;
-    }
     for (size_t i = 0; i < call->n_queries; i++) {
         for (char **key = call->queries[i].keys; key != NULL && *key != NULL; key++) {
             n_keys++;
@@ -124,6 +137,56 @@ static void do_query(struct upcall *call)
         return;
     }
     upcall_answer_info(call, n == n_keys ? PMIX_SUCCESS : PMIX_QUERY_PARTIAL_SUCCESS, info, n);
+}
+
+static bool is_starting(const struct space *space)
+{
+    int i = 0;
+
+    while (i < space->n_ranks && space->ranks[i].state != RANK_STARTING) {
+        i++;
+    }
+    return i < space->n_ranks;
+}
+
+/* Does the query ask for a table of which a process is still being started? */
+static bool query_must_wait(const struct upcall *call)
+{
+    for (size_t i = 0; i < call->n_queries; i++) {
+        const struct space *space = space_of(&call->queries[i], &call->from);
+
+        for (char **key = call->queries[i].keys; key != NULL && *key != NULL; key++) {
+            if (space != NULL && asks_for_table(*key) && is_starting(space)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void do_query(struct upcall *call)
+{
+    if (meet_wants(call)) {
+        meet_come(call);
+    } else if (query_must_wait(call)) {
+        call->next = query_parked;
+        query_parked = call;
+    } else {
+        answer_query(call);
+    }
+}
+
+void query_look(const struct space *space)
+{
+    struct upcall *call = query_parked, *next;
+
+    if (call == NULL || is_starting(space)) {
+        return;
+    }
+    for (query_parked = NULL; call != NULL; call = next) {
+        next = call->next;
+        do_query(call);
+    }
 }
 
 pmix_status_t up_query(pmix_proc_t *from, pmix_query_t *queries, size_t n_queries,

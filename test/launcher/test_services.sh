@@ -49,6 +49,7 @@ limit=300
 gives 0 "a group with a context id" -np 4 "$jobs" group
 gives 0 "job control kills a rank and the job goes on" -np 3 "$jobs" kill
 gives 0 "the process table has the right pids" -np 3 "$jobs" query
+gives 0 "also when the first asks while the last are being started" -np 16 "$jobs" query
 
 gives 0 "an event of a client reaches the others" -np 3 "$events" notify
 gives 0 "log" -np 2 "$events" log
@@ -69,5 +70,4 @@ result $? "a death with --on-failure continue gives 137" "$work/err"
 median=$(awk '{ print $3 }' "$work/times" | sort -n | sed -n 8p)
 [ "$(wc -l <"$work/times")" = 15 ]
 result $? "every survivor hears of it (median $median us)" "$work/err" "$work/times"
-
 finish
