@@ -188,6 +188,7 @@ endif
 	%D%/host/greeting.c %D%/host/greeting.h \
 	%D%/host/liveness.c %D%/host/liveness.h \
 	%D%/host/local_socket.c %D%/host/local_socket.h \
+	%D%/host/mapping.c %D%/host/mapping.h \
 	%D%/host/packet.c %D%/host/packet.h \
 	%D%/host/peer.c %D%/host/peer.h \
 	%D%/host/unsent.c %D%/host/unsent.h \

@@ -16,6 +16,7 @@
 #include "control/dispatch.h"
 #include "control/finalize_barrier.h"
 #include "host/liveness.h"
+#include "host/mapping.h"
 #include "host/peer.h"
 #include "host/unsent.h"
 #include "core/life.h"
@@ -335,26 +336,9 @@ void nxr_connect_self(struct nxr_peer *self)
     connect_up(self, nxr_job.control);
 }
 
-/* Map where this process writes in the peer's memory. NIXL_OK or the failure. */
-static int connect_map_rings(struct nxr_peer *peer, const struct nxr_greeted *greeted,
-                             struct nxr_control *control)
-{
-    if (peer->has_rings_page) {
-        return nxr_rings_page_map(greeted->rings_fd, &peer->out);
-    }
-    peer->out.credit = &control->credits[nxr_job.rank];
-    peer->out.ring = nxr_control_map_ring(greeted->control_fd, nxr_job.size, nxr_job.rank);
-    if (peer->out.ring == NULL) {
-        return NIXL_E_NO_MEMORY;
-    }
-    peer->out.words = nxr_control_words(peer->out.ring);
-    return NIXL_OK;
-}
-
 int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_greeted *greeted)
 {
     const struct nxr_card *card = greeted->card;
-    struct nxr_control *control;
     int status;
 
     if (peer->has_card && memcmp(peer->card.nonce, card->nonce, NXR_NONCE_NBYTES) != 0) {
@@ -365,16 +349,8 @@ int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_greeted *greeted)
     if (nxr_peer_is_up(peer)) {
         return NIXL_OK;
     }
-    status = nxr_control_map(greeted->control_fd, &card->identity, nxr_peer_job_size(peer),
-                             card->nonce, &control);
+    status = nxr_mapping_make(peer, card, greeted->control_fd, greeted->rings_fd);
     if (status != NIXL_OK) {
-        return status;
-    }
-    status = connect_map_rings(peer, greeted, control);
-    if (status != NIXL_OK) {
-        nxr_warn(HOST, "cannot map the notification ring to %s: %s", nxr_peer_name(peer),
-                 nixl_strerror(status));
-        nxr_control_unmap(control, nxr_peer_job_size(peer));
         return status;
     }
     nxr_peer_set_card(peer, card);
@@ -384,7 +360,7 @@ int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_greeted *greeted)
         peer->event_fd = *greeted->event_fd;
         *greeted->event_fd = -1;
     }
-    connect_up(peer, control);
+    connect_up(peer, host_peer_of(peer)->page);
     nxr_liveness_watch(peer, greeted->socket);
     nxr_debug(HOST, "%s is local: pid %d, control page mapped", nxr_peer_name(peer),
               (int)peer->pid);
@@ -398,16 +374,9 @@ void nxr_connect_unmap(struct nxr_peer *peer)
     nxr_unsent_drop(peer);
     nxr_liveness_unwatch(peer);
     nxr_atomic_forget(peer);
-    if (peer->control != NULL && peer->rank != nxr_job.rank) {
-        if (peer->has_rings_page) {
-            nxr_rings_page_unmap(&peer->out);
-        } else {
-            nxr_control_unmap_ring(peer->out.ring);
-        }
-        nxr_control_unmap(peer->control, nxr_peer_job_size(peer));
-        if (peer->event_fd >= 0) {
-            close(peer->event_fd);
-        }
+    nxr_mapping_drop(peer);
+    if (peer->rank != nxr_job.rank && peer->event_fd >= 0) {
+        close(peer->event_fd);
     }
 }
 

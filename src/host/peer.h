@@ -20,6 +20,8 @@ struct host_peer {
     struct nxr_list unsent; /* struct nxr_unsent: for the next connection */
     bool is_given_up;       /* a message that it needs is lost (unsent.c) */
 
+    struct nxr_control *page; /* mapped, as peer->out is (mapping.c); NULL: not */
+
     /* Connecting it (connect.c). */
     int64_t retry_at; /* when to try to connect again; INT64_MAX: not waiting */
     int64_t give_up_at;
