@@ -426,40 +426,33 @@ static void boot_card_came(pmix_status_t status, pmix_value_t *value, void *arg)
     free(ask);
 }
 
-/* The same from the kept cards. */
-static void give_copy(int rank, nxr_wireup_card_fn *card_fn)
+static bool pmix_kept_card(int rank, struct nxr_full_card *card_p)
 {
     const struct nxr_identity owner = {.job = boot_job(), .rank = rank};
-    struct nxr_full_card card;
     size_t nbytes = 0;
-    const void *bytes = nxr_all_cards_find(rank, &nbytes);
-    bool is_good = bytes != NULL && nxr_card_parse(bytes, nbytes, &owner, &card) == NIXL_OK;
+    const void *bytes = nxr_all_cards_are_kept() ? nxr_all_cards_find(rank, &nbytes) : NULL;
 
-    card_fn(rank, is_good ? &card : NULL);
+    return bytes != NULL && nxr_card_parse(bytes, nbytes, &owner, card_p) == NIXL_OK;
 }
 
 /* Only of ranks that may come back; the cards are kept then. */
 static uint32_t pmix_incarnation_of(int rank)
 {
-    const struct nxr_identity owner = {.job = boot_job(), .rank = rank};
     struct nxr_full_card card;
-    size_t nbytes = 0;
-    const void *bytes = nxr_all_cards_are_kept() ? nxr_all_cards_find(rank, &nbytes) : NULL;
 
-    return bytes != NULL && nxr_card_parse(bytes, nbytes, &owner, &card) == NIXL_OK
-               ? card.head.identity.incarnation
-               : 0;
+    return pmix_kept_card(rank, &card) ? card.head.identity.incarnation : 0;
 }
 
 static void pmix_get_card(int rank, nxr_wireup_card_fn *card_fn)
 {
     const struct nxr_identity owner = {.job = boot_job(), .rank = rank};
+    struct nxr_full_card card;
     struct card_ask *ask;
     pmix_proc_t proc;
     pmix_status_t status = PMIX_ERR_NOMEM;
 
     if (nxr_all_cards_are_kept()) {
-        give_copy(rank, card_fn);
+        card_fn(rank, pmix_kept_card(rank, &card) ? &card : NULL);
         return;
     }
     ask = malloc(sizeof(*ask));
@@ -589,6 +582,7 @@ bool nxr_boot_kill(int rank)
 }
 
 const struct nxr_wireup nxr_boot_wireup = {
+    .kept_card = pmix_kept_card,
     .get_card = pmix_get_card,
     .incarnation_of = pmix_incarnation_of,
     .fence = pmix_fence,

@@ -8,6 +8,7 @@
 
 #include "core/card.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* What the launcher reports of another rank, or of itself. */
@@ -36,6 +37,12 @@ typedef void nxr_wireup_card_fn(int rank, const struct nxr_full_card *card);
 typedef void nxr_wireup_fence_fn(int status, void *arg);
 
 struct nxr_wireup {
+    /*
+     * The card of a rank, checked, if it came when this rank joined. False: it did not, or is bad.
+     * Any thread.
+     */
+    bool (*kept_card)(int rank, struct nxr_full_card *card_p);
+
     /* Request the card of a rank. `card_fn` is called exactly once, also after a failure. */
     void (*get_card)(int rank, nxr_wireup_card_fn *card_fn);
 
