@@ -39,32 +39,50 @@ static void report_contact(struct bench *bench, double team_ns, double elapsed_n
     report_end(bench);
 }
 
+/* The sum, or the latest, of a number of each rank. */
+static double combine(struct nixl_team *team, double value, enum nixl_reduce_op op)
+{
+    struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
+    double result = 0;
+
+    args.src = &value;
+    args.dst = &result;
+    args.count = 1;
+    args.type = NIXL_TYPE_DOUBLE;
+    args.op = op;
+    bench_check(nixl_allreduce(team, &args, BENCH_TIMEOUT_NS), "nixl_allreduce");
+    return result;
+}
+
+/* From the first rank's `start` to the last one's `end`: where cores are shared they are apart. */
+static double span_ns(struct nixl_team *team, int64_t start, int64_t end)
+{
+    return combine(team, (double)end, NIXL_REDUCE_MAX) +
+           combine(team, -(double)start, NIXL_REDUCE_MAX);
+}
+
 void test_contact(struct bench *bench)
 {
-    struct nixl_reduce_args sum = NIXL_REDUCE_ARGS_INIT;
     struct nixl_team *team;
-    int64_t start, begun, end;
-    double cpu, all_cpu = 0;
+    int64_t start, made, begun, end;
+    double cpu, team_ns, elapsed_ns;
 
     bench_check(nixl_init(NULL), "nixl_init");
     bench->rank = nixl_rank();
     bench->size = nixl_size();
     start = nxr_now_ns();
     bench_check(nixl_team_world(BENCH_TIMEOUT_NS, &team), "nixl_team_world");
+    made = nxr_now_ns();
     bench_check(nixl_barrier(team, BENCH_TIMEOUT_NS), "nixl_barrier");
     begun = nxr_now_ns();
     cpu = cpu_ns();
     bench_notify_all(bench);
+    end = nxr_now_ns();
     bench_check(nixl_barrier(team, BENCH_TIMEOUT_NS), "nixl_barrier");
     cpu = cpu_ns() - cpu;
-    sum.src = &cpu;
-    sum.dst = &all_cpu;
-    sum.count = 1;
-    sum.type = NIXL_TYPE_DOUBLE;
-    sum.op = NIXL_REDUCE_SUM;
-    end = nxr_now_ns();
-    bench_check(nixl_allreduce(team, &sum, BENCH_TIMEOUT_NS), "nixl_allreduce");
-    report_contact(bench, (double)(begun - start), (double)(end - begun), all_cpu);
+    team_ns = span_ns(team, start, made);
+    elapsed_ns = span_ns(team, begun, end);
+    report_contact(bench, team_ns, elapsed_ns, combine(team, cpu, NIXL_REDUCE_SUM));
     bench_check(nixl_team_free(team), "nixl_team_free");
     bench_check(nixl_finalize(), "nixl_finalize");
 }
