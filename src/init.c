@@ -143,7 +143,7 @@ static const struct nxr_subsystem *const all_subsystems[] = {
 /* What threads do while they wait. */
 static const struct nxr_pollers all_pollers = {
     .net = nxr_net_poll,
-    .words = nxr_atomics_serve_asked,
+    .asked = nxr_connect_serve_asked,
     .copy = nxr_copy_thread_help_now,
     .copy_end = nxr_copy_thread_help_ends,
     .copy_briefly = nxr_copy_thread_look,

@@ -192,6 +192,8 @@ endif
 	%D%/host/packet.c %D%/host/packet.h \
 	%D%/host/peer.c %D%/host/peer.h \
 	%D%/host/unsent.c %D%/host/unsent.h \
+	%D%/host/announce.c %D%/host/announce.h \
+	%D%/host/card_queue.c %D%/host/card_queue.h \
 	%D%/host/acceptor.c %D%/host/acceptor.h \
 	%D%/host/atomic_ask.c %D%/host/atomic_ask.h \
 	%D%/host/atomic_ring.c %D%/host/atomic_ring.h \

@@ -13,7 +13,7 @@
 #include "transports/transport.h"
 
 #define NXR_WIRE_MAGIC   0x5752584eu /* "NXRW" */
-#define NXR_WIRE_VERSION 18u
+#define NXR_WIRE_VERSION 19u
 #define NXR_WIRE_MAX_FDS 3
 #define NXR_WIRE_REMOTE  (-1) /* in place of a number of descriptors: it came over a network */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The card: the few hundred bytes that a rank publishes once. It says who and where the rank is,
- * how to reach its service thread, and its address in every network that it has opened. It never
- * says where memory is. The layout is a fixed head, then address entries. A card is checked on
- * arrival.
+ * how to reach its service thread and its control page, and its address in every network that it
+ * has opened. It never says where other memory is. The layout is a fixed head, then address
+ * entries. A card is checked on arrival.
  */
 #ifndef NXR_CORE_CARD_H
 #define NXR_CORE_CARD_H
@@ -12,7 +12,7 @@
 #include "core/identity.h"
 
 #define NXR_CARD_MAGIC     0x4352584eu /* "NXRC" */
-#define NXR_CARD_VERSION   6
+#define NXR_CARD_VERSION   7
 #define NXR_HOST_NBYTES    72 /* host name with its zero */
 #define NXR_BOOT_ID_NBYTES 40
 #define NXR_SECRET_NBYTES  16
@@ -43,8 +43,10 @@ struct nxr_card {
     uint32_t socket_space;            /* kernel and network namespace, hashed; 0: not known */
     uint32_t pid_space;               /* kernel and PID namespace likewise */
     uint32_t cores;                   /* that the rank may run on, hashed; 0: not known */
+    int32_t pid;                      /* in its PID namespace */
+    int32_t control_fd;               /* the descriptor there of its control page */
 };
-_Static_assert(sizeof(struct nxr_card) == 184, "fixed on the wire");
+_Static_assert(sizeof(struct nxr_card) == 192, "fixed on the wire");
 
 /* The head of an address; the bytes follow, padded to a multiple of 8. */
 struct nxr_card_address {

@@ -11,6 +11,7 @@
  *   - slots and n_slots_used: written by the peer threads that claim them;
  *   - rings: those of r are written by rank r, and by the owner where atomic_ring.h says so;
  *   - atomics_asked, and has_asked in the credit lines: by peers that ask for words;
+ *   - announced, and is_announced in the credit lines: by ranks that connect;
  *   - sleep_flags and doorbell: also by peers that wake the owner;
  *   - the waiters bit of the robust mutex: by peers that want to be notified of the owner's death.
  */
@@ -28,7 +29,7 @@
 
 #define NXR_NONCE_NBYTES     16
 #define NXR_CONTROL_MAGIC    0x314c52584958494eull /* "NIXIXRL1" */
-#define NXR_CONTROL_VERSION  5u
+#define NXR_CONTROL_VERSION  6u
 #define NXR_N_INFLIGHT_SLOTS 2048  /* peer threads that have put to or got from this rank */
 #define NXR_N_REGION_IDS     16384 /* open regions of one rank */
 #define NXR_ATOMIC_SLOTS     64    /* per asker; a power of two */
@@ -66,9 +67,10 @@ struct nxr_control {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t doorbell;
     _Atomic uint32_t sleep_flags; /* enum nxr_sleep_flag */
 
-    /* Words that peers ask for; host/atomic_serve.h describes the protocol. */
-    _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t atomics_asked; /* nxr_atomics_bit() of the askers */
-    _Atomic uint32_t n_pollers; /* threads of the owner that poll it */
+    /* What peers ask for; host/atomic_serve.h and host/announce.h describe the protocols. */
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t atomics_asked; /* nxr_control_bit() of the askers */
+    _Atomic uint64_t announced;                               /* of ranks that connect */
+    _Atomic uint32_t n_pollers; /* threads of the owner that poll both */
 
     /* In-flight slots; those from n_slots_used on have never been claimed. */
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t n_slots_used;
@@ -84,11 +86,12 @@ _Static_assert(sizeof(struct nxr_inflight_slot) == NXR_LINE_NBYTES, "a slot fill
 
 #define NXR_ATOMICS_NBYTES (NXR_ATOMIC_SLOTS * NXR_LINE_NBYTES)
 
-#define NXR_ATOMICS_BITS 64
+/* Ranks share the bits of atomics_asked and announced; their credit lines tell which are meant. */
+#define NXR_CONTROL_BITS 64
 
-static inline uint64_t nxr_atomics_bit(int rank)
+static inline uint64_t nxr_control_bit(int rank)
 {
-    return UINT64_C(1) << (rank % NXR_ATOMICS_BITS);
+    return UINT64_C(1) << (rank % NXR_CONTROL_BITS);
 }
 
 /* Size of the head with the credit lines, and of the whole file, for a job of `size` ranks. */

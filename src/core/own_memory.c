@@ -28,6 +28,8 @@ int nxr_own_memory_make(void)
     if (status != NIXL_OK) {
         return nxr_fail(status, "nixl_init", -1, "", 0, "cannot create the rank's control page");
     }
+    nxr_job.card.head.pid = getpid();
+    nxr_job.card.head.control_fd = nxr_job.control_fd;
     nxr_job.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (nxr_job.event_fd < 0) {
         return nxr_fail(NIXL_E_LIMIT, "nixl_init", -1, "", errno,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What threads do while they wait or test: poll networks, change words that peers ask for, help to
- * copy. The provider of such work sets a flag here when there is something to do, and the work is
- * called through a table, so that a wait with nothing to do makes no calls. The table is set once
+ * What threads do while they wait or test: poll networks, do what peers ask for, help to copy. The
+ * provider of such work sets a flag here when there is something to do, and the work is called
+ * through a table, so that a wait with nothing to do makes no calls. The table is set once
  * (init.c), before anything else runs.
  */
 #ifndef NXR_CORE_POLL_H
@@ -52,8 +52,11 @@ struct nxr_pollers {
      */
     bool (*net)(int64_t now);
 
-    /* Change the words that control->atomics_asked announces. Has anything been done? */
-    bool (*words)(void);
+    /*
+     * Do what peers ask for: change the words that control->atomics_asked announces, and connect
+     * the ranks that control->announced tells of. Takes job.lock. Has anything been done?
+     */
+    bool (*asked)(void);
 
     /*
      * Copy for a while on a thread that waits. False: there is nothing to copy. The first call
@@ -68,25 +71,27 @@ struct nxr_pollers {
 };
 extern NXR_HIDDEN struct nxr_pollers nxr_pollers;
 
-static inline bool nxr_poll_words(void)
+static inline bool nxr_poll_asked(void)
 {
-    return __builtin_expect(
-               atomic_load_explicit(&nxr_job.control->atomics_asked, memory_order_relaxed) != 0,
-               0) &&
-           nxr_pollers.words();
+    const struct nxr_control *control = nxr_job.control;
+
+    return __builtin_expect((atomic_load_explicit(&control->atomics_asked, memory_order_relaxed) |
+                             atomic_load_explicit(&control->announced, memory_order_relaxed)) != 0,
+                            0) &&
+           nxr_pollers.asked();
 }
 
-/* The calling thread calls nxr_poll_words() repeatedly between these two calls. */
-static inline void nxr_poll_words_begin(void)
+/* The calling thread calls nxr_poll_asked() repeatedly between these two calls. */
+static inline void nxr_poll_asked_begin(void)
 {
     atomic_fetch_add(&nxr_job.control->n_pollers, 1);
 }
 
-static inline void nxr_poll_words_end(void)
+static inline void nxr_poll_asked_end(void)
 {
     atomic_fetch_sub(&nxr_job.control->n_pollers, 1);
     nxr_fence_full();
-    nxr_poll_words();
+    nxr_poll_asked();
 }
 
 static inline bool nxr_poll_has_copies(void)

@@ -50,7 +50,7 @@ bool nxr_progress_is_allowed(void); /* for assertions */
  */
 static inline bool nxr_progress_at(int64_t now)
 {
-    bool has_moved = nxr_poll_words();
+    bool has_moved = nxr_poll_asked();
 
     if (__builtin_expect(atomic_load_explicit(&nxr_n_started, memory_order_relaxed) !=
                              atomic_load_explicit(&nxr_n_at_networks, memory_order_relaxed),

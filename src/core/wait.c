@@ -263,9 +263,9 @@ static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
 {
     bool is_ready, is_helper = false;
 
-    nxr_poll_words_begin();
+    nxr_poll_asked_begin();
     is_ready = spin_on(ready_fn, arg, deadline, &is_helper);
-    nxr_poll_words_end();
+    nxr_poll_asked_end();
     if (is_helper) {
         nxr_pollers.copy_end();
     }

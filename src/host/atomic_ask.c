@@ -234,7 +234,7 @@ static void call_owner(struct nxr_asked *asked, bool is_awaited)
 {
     struct nxr_control *control = asked->peer->control;
 
-    atomic_fetch_or(&control->atomics_asked, nxr_atomics_bit(asked->peer->place));
+    atomic_fetch_or(&control->atomics_asked, nxr_control_bit(asked->peer->place));
     nxr_fence_full();
     if (!(is_awaited && is_polled(asked)) && !nxr_wake_waiters(control)) {
         call_service(asked->peer);

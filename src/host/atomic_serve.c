@@ -211,7 +211,7 @@ static bool serve_peer(struct nxr_peer *peer)
         n_served++;
     }
     if (n_served == NXR_ATOMIC_SLOTS) {
-        atomic_fetch_or(&nxr_job.control->atomics_asked, nxr_atomics_bit(peer->rank));
+        atomic_fetch_or(&nxr_job.control->atomics_asked, nxr_control_bit(peer->rank));
     }
     if (n_served > 0) {
         nxr_wake_peer(peer);
@@ -232,7 +232,7 @@ static bool serve_bit(int bit)
     struct nxr_peer *peer;
     bool has_served = false;
 
-    for (int rank = bit; rank < nxr_job.size; rank += NXR_ATOMICS_BITS) {
+    for (int rank = bit; rank < nxr_job.size; rank += NXR_CONTROL_BITS) {
         peer = nxr_peer_find(rank);
         if (peer != NULL && has_asked(peer)) {
             has_served |= serve_peer(peer);
@@ -240,7 +240,7 @@ static bool serve_bit(int bit)
     }
     peer = atomic_load_explicit(&nxr_job.attached, memory_order_acquire);
     for (; peer != NULL; peer = nxr_peers_next(peer)) {
-        if (peer->rank % NXR_ATOMICS_BITS == bit && !nxr_peer_is_lost(peer) && has_asked(peer)) {
+        if (peer->rank % NXR_CONTROL_BITS == bit && !nxr_peer_is_lost(peer) && has_asked(peer)) {
             has_served |= serve_peer(peer);
         }
     }
@@ -256,7 +256,7 @@ bool nxr_atomics_serve_asked(void)
     while (atomic_load(&control->atomics_asked) != 0 && nxr_spin_try(&serve_lock)) {
         uint64_t bits = atomic_exchange(&control->atomics_asked, 0);
 
-        for (int bit = 0; bit < NXR_ATOMICS_BITS; bit++) {
+        for (int bit = 0; bit < NXR_CONTROL_BITS; bit++) {
             has_served |= (bits >> bit & 1) != 0 && serve_bit(bit);
         }
         nxr_spin_unlock(&serve_lock);
@@ -276,7 +276,7 @@ void nxr_atomics_serve_stop(void)
 
 static void host_atomics_serve(void)
 {
-    nxr_poll_words();
+    nxr_poll_asked();
 }
 
 static void host_atomics_register(void)

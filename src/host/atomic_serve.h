@@ -16,7 +16,7 @@
 
 /*
  * Make the changes that peers ask for, as flagged in control->atomics_asked. Has anything been
- * done? Any thread, without a lock; installed in nxr_pollers (core/poll.h).
+ * done? Any thread, without a lock, when something is asked.
  */
 bool nxr_atomics_serve_asked(void);
 

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connections to peers: a small state machine for each, run by the service thread.
- *     NONE -> CARD (asked PMIx) -> CONNECTING (said HELLO) -> UP.
+ *     NONE -> CARD (asked PMIx) -> CONNECTING (announced itself, or said HELLO) -> UP.
  * Without proof that it is on this host, the peer is UP over a network, or REMOTE if no network
  * reaches it. A peer that greets first, by socket or network, makes the connection UP from any
- * state. Lock: job.lock; cards arrive on PMIx's thread and wait under cards_lock.
+ * state. Lock: job.lock.
  */
 #include "config.h"
 
 #include "host/connect.h"
 #include "core/event.h"
 #include "core/subsystem.h"
+#include "host/announce.h"
+#include "host/card_queue.h"
 #include "host/conn.h"
 #include "host/greeting.h"
 #include "control/dispatch.h"
@@ -22,6 +24,7 @@
 #include "core/life.h"
 #include "control/detector.h"
 #include "host/atomic_ask.h"
+#include "host/atomic_serve.h"
 #include "core/carrier.h"
 #include "core/node.h"
 #include "core/wireup.h"
@@ -41,17 +44,8 @@
 #define READMIT_NS (20 * NXR_MS)
 #define NEWS_NS    (500 * NXR_MS) /* how long the report of a death may take */
 
-struct arrived_card {
-    struct nxr_list link;
-    int rank;
-    bool is_good;
-    struct nxr_full_card card;
-};
-
-static pthread_mutex_t cards_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nxr_list connect_cards = {&connect_cards, &connect_cards}; /* cards_lock */
-static bool connect_is_stopped;                                          /* cards_lock */
-static int n_retrying; /* peers that wait to connect again */
+static int n_retrying;  /* peers that wait to connect again */
+static bool is_ticking; /* the service thread looks for those that are due */
 
 static void set_connection(struct nxr_peer *peer, enum nxr_connection connection)
 {
@@ -95,11 +89,14 @@ static void go_remote(struct nxr_peer *peer, const struct nxr_full_card *card, c
 /* There is no proof that the peer is on this host. */
 static void connect_give_up(struct nxr_peer *peer, const char *why)
 {
-    struct nxr_full_card none = {.head = peer->card};
+    struct nxr_full_card card = {.head = peer->card};
 
     nxr_info(HOST, "%s counts as remote: %s", nxr_peer_name(peer), why);
     snprintf(peer->why_not, sizeof(peer->why_not), "%s", why);
-    go_remote(peer, peer->full_card != NULL ? peer->full_card : &none, why);
+    if (peer->full_card == NULL && !nxr_peer_is_attached(peer)) {
+        (void)nxr_wireup()->kept_card(peer->rank, &card);
+    }
+    go_remote(peer, peer->full_card != NULL ? peer->full_card : &card, why);
     if (nxr_peer_is_attached(peer) && nxr_peer_is_up(peer)) {
         nxr_warn(HOST,
                  "%s seems to be on this host, but is attached by %s: %s. Shared memory is faster: "
@@ -109,17 +106,28 @@ static void connect_give_up(struct nxr_peer *peer, const char *why)
     }
 }
 
-static void retry_within(struct nxr_peer *peer, int64_t delay_ns, const char *why)
+/* Try again at that time: the service thread may be asleep until later, or without end. */
+static void retry_at(struct nxr_peer *peer, int64_t when_ns)
 {
     struct host_peer *hp = host_peer_of(peer);
+
+    n_retrying += hp->retry_at == INT64_MAX;
+    hp->retry_at = when_ns;
+    if (!is_ticking) {
+        nxr_service_kick();
+    }
+}
+
+/* A peer that has announced itself is on this host: it may write here, so it is not given up. */
+static void retry_within(struct nxr_peer *peer, int64_t delay_ns, const char *why)
+{
     int64_t now = nxr_now_ns();
 
-    if (now >= hp->give_up_at) {
+    if (now >= host_peer_of(peer)->give_up_at && !nxr_announce_is_met(peer)) {
         connect_give_up(peer, why);
         return;
     }
-    n_retrying += hp->retry_at == INT64_MAX;
-    hp->retry_at = now + delay_ns;
+    retry_at(peer, now + delay_ns);
 }
 
 static void retry_later(struct nxr_peer *peer, const char *why)
@@ -161,8 +169,7 @@ static void connect_has_ended(struct nxr_peer *peer)
 /* Might a network reach it? One that was opened later than the cards were made does not. */
 static bool connect_may_be_far(const struct nxr_peer *peer)
 {
-    return atomic_load(&nxr_net_is_open) && peer->full_card != NULL &&
-           peer->full_card->head.nbytes > sizeof(peer->full_card->head);
+    return atomic_load(&nxr_net_is_open) && peer->card.nbytes > sizeof(peer->card);
 }
 
 /*
@@ -193,6 +200,8 @@ static void give_up_user(struct nxr_peer *peer, uid_t user)
     connect_give_up(peer, why);
 }
 
+static void connect_announced(struct nxr_peer *peer);
+
 static void connect_now(struct nxr_peer *peer)
 {
     struct host_peer *hp = host_peer_of(peer);
@@ -203,8 +212,13 @@ static void connect_now(struct nxr_peer *peer)
     if (nxr_peer_is_lost(peer) || nxr_peer_is_up(peer) || hp->conn != NULL) {
         return;
     }
+    if (nxr_announce(peer)) {
+        connect_announced(peer);
+        return;
+    }
     switch (nxr_conn_open(peer, &user)) {
     case NIXL_OK:
+        nxr_service_kick(); /* which limits how long it may take */
         return;
     case NIXL_E_AGAIN:
         retry_later(peer, "its service thread does not accept connections");
@@ -222,35 +236,11 @@ static void connect_now(struct nxr_peer *peer)
 
 /* ---- cards ----------------------------------------------------------------------------------- */
 
-/* Called on PMIx's thread, or on ours if PMIx refuses at once. */
-static void connect_card_came(int rank, const struct nxr_full_card *card)
-{
-    struct arrived_card *arrived = calloc(1, sizeof(*arrived));
-
-    if (arrived == NULL) {
-        nxr_error(HOST, "no memory for the card of %s", nxr_rank_name(rank));
-        return;
-    }
-    arrived->rank = rank;
-    arrived->is_good = card != NULL;
-    if (card != NULL) {
-        arrived->card = *card;
-    }
-    pthread_mutex_lock(&cards_lock);
-    if (connect_is_stopped) {
-        free(arrived);
-    } else {
-        nxr_list_append(&connect_cards, &arrived->link);
-        nxr_service_kick();
-    }
-    pthread_mutex_unlock(&cards_lock);
-}
-
 /*
  * The card of the peer is known: begin to connect, unless it is on another host. Keeps its
- * addresses: they are needed if the proof that it is on this host fails.
+ * addresses, if boot does not: they are needed if the proof that it is on this host fails.
  */
-static void connect_begin(struct nxr_peer *peer, const struct nxr_full_card *card)
+static void connect_begin(struct nxr_peer *peer, const struct nxr_full_card *card, bool is_kept)
 {
     char why[96];
 
@@ -261,7 +251,9 @@ static void connect_begin(struct nxr_peer *peer, const struct nxr_full_card *car
                       : "it is on another host");
         return;
     }
-    keep_card(peer, card);
+    if (!is_kept) {
+        keep_card(peer, card);
+    }
     if (!nxr_wire_is_common(&peer->card, why, sizeof(why))) {
         nxr_warn(HOST, "%s on this host is not reached by shared memory: %s", nxr_peer_name(peer),
                  why);
@@ -272,7 +264,7 @@ static void connect_begin(struct nxr_peer *peer, const struct nxr_full_card *car
     connect_now(peer);
 }
 
-static void use_card(const struct arrived_card *arrived)
+static void use_card(const struct nxr_arrived_card *arrived)
 {
     struct nxr_peer *peer = nxr_peer_get_locked(arrived->rank);
 
@@ -288,24 +280,30 @@ static void use_card(const struct arrived_card *arrived)
     if (nxr_peer_is_up(peer) || nxr_peer_is_lost(peer)) {
         return; /* it greeted first */
     }
-    connect_begin(peer, &arrived->card);
+    connect_begin(peer, &arrived->card, false);
 }
 
 static void connect_want(struct nxr_peer *peer)
 {
-    struct nxr_full_card none = {.addresses = {0}};
+    struct nxr_full_card card;
 
     if (atomic_load(&peer->connection) != NXR_CONNECTION_NONE || nxr_peer_is_lost(peer)) {
         return;
     }
     host_peer_of(peer)->give_up_at = nxr_deadline(nxr_env.resolve_timeout);
     if (peer->has_card) { /* it has come with it: it is attached, or has returned */
-        none.head = peer->card;
-        connect_begin(peer, peer->full_card != NULL ? peer->full_card : &none);
+        card = (struct nxr_full_card){.head = peer->card};
+        connect_begin(peer, peer->full_card != NULL ? peer->full_card : &card, false);
+        return;
+    }
+    if (nxr_wireup()->kept_card(peer->rank, &card) && nxr_announce_may(peer, &card.head) &&
+        nxr_card_may_be_local(&nxr_job.card.head, &card.head)) {
+        nxr_peer_set_card(peer, &card.head);
+        connect_begin(peer, &card, true);
         return;
     }
     set_connection(peer, NXR_CONNECTION_CARD);
-    nxr_wireup()->get_card(peer->rank, connect_card_came);
+    nxr_wireup()->get_card(peer->rank, nxr_card_queue_put);
 }
 
 /* ---- mapping --------------------------------------------------------------------------------- */
@@ -320,20 +318,56 @@ static void connect_up(struct nxr_peer *peer, struct nxr_control *control)
                          peer->why_not, sizeof(peer->why_not));
     nxr_subsystems_peer_connected(peer);
     set_connection(peer, NXR_CONNECTION_UP);
+    if (peer->in.credit != NULL && atomic_load(&peer->in.credit->has_asked)) {
+        atomic_fetch_or(&nxr_job.control->atomics_asked, nxr_control_bit(peer->rank));
+    }
 }
 
 void nxr_connect_self(struct nxr_peer *self)
 {
     const struct nxr_card card = nxr_card_bare(&nxr_job.card);
 
-    pthread_mutex_lock(&cards_lock);
-    connect_is_stopped = false;
-    pthread_mutex_unlock(&cards_lock);
+    nxr_card_queue_open();
     nxr_peer_set_card(self, &card);
     self->pid = getpid();
     self->event_fd = nxr_job.event_fd;
     self->out = self->in;
     connect_up(self, nxr_job.control);
+}
+
+/* The peer's page is mapped, and it will find the announcement of this rank there. */
+static void connect_announced(struct nxr_peer *peer)
+{
+    peer->pid = peer->card.pid;
+    peer->place = nxr_job.rank;
+    connect_up(peer, host_peer_of(peer)->page);
+    nxr_liveness_watch(peer, -1);
+    nxr_debug(HOST, "%s is local: pid %d, control page mapped through /proc", nxr_peer_name(peer),
+              (int)peer->pid);
+    nxr_connect_ask_again(peer);
+    nxr_detector_connected(peer);
+}
+
+bool nxr_connect_serve_asked(void)
+{
+    struct nxr_control *control = nxr_job.control;
+    bool has_come = nxr_announce_has_come();
+
+    if (has_come) { /* first: words of ranks that are not connected are not looked at */
+        pthread_mutex_lock(&nxr_job.lock);
+        nxr_announce_take(connect_want);
+        pthread_mutex_unlock(&nxr_job.lock);
+    }
+    return (atomic_load(&control->atomics_asked) != 0 && nxr_atomics_serve_asked()) || has_come;
+}
+
+/* Keep the descriptor that wakes the peer, if there is room. */
+static void connect_keep_event_fd(struct nxr_peer *peer, int *fd)
+{
+    if (peer->event_fd < 0 && *fd >= 0 && nxr_service_may_keep_fd(*fd)) {
+        peer->event_fd = *fd;
+        *fd = -1;
+    }
 }
 
 int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_greeted *greeted)
@@ -347,6 +381,7 @@ int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_greeted *greeted)
         return NIXL_E_TRANSPORT;
     }
     if (nxr_peer_is_up(peer)) {
+        connect_keep_event_fd(peer, greeted->event_fd);
         return NIXL_OK;
     }
     status = nxr_mapping_make(peer, card, greeted->control_fd, greeted->rings_fd);
@@ -356,10 +391,7 @@ int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_greeted *greeted)
     nxr_peer_set_card(peer, card);
     peer->pid = greeted->pid;
     peer->place = greeted->place;
-    if (*greeted->event_fd >= 0 && nxr_service_may_keep_fd(*greeted->event_fd)) {
-        peer->event_fd = *greeted->event_fd;
-        *greeted->event_fd = -1;
-    }
+    connect_keep_event_fd(peer, greeted->event_fd);
     connect_up(peer, host_peer_of(peer)->page);
     nxr_liveness_watch(peer, greeted->socket);
     nxr_debug(HOST, "%s is local: pid %d, control page mapped", nxr_peer_name(peer),
@@ -418,9 +450,7 @@ void nxr_connect_conn_closed(struct nxr_peer *peer)
     } else if (!nxr_peer_is_up(peer)) {
         retry_later(peer, "its service thread closed the connection before it answered");
     } else if (!nxr_list_is_empty(nxr_region_asks(peer)) || !nxr_list_is_empty(&hp->unsent)) {
-        n_retrying += hp->retry_at == INT64_MAX;
-        hp->retry_at = nxr_now_ns() + RETRY_NS;
-        nxr_service_kick(); /* a user thread may be sending */
+        retry_at(peer, nxr_now_ns() + RETRY_NS);
     }
 }
 
@@ -450,21 +480,26 @@ static void connect_retry(struct nxr_peer *peer, int64_t now)
     }
 }
 
-int64_t nxr_connect_tick(int64_t now)
+static void connect_use_cards(void)
 {
     struct nxr_list came, *link;
-    int64_t due = INT64_MAX;
 
     nxr_list_init(&came);
-    pthread_mutex_lock(&cards_lock);
-    nxr_list_splice(&came, &connect_cards);
-    pthread_mutex_unlock(&cards_lock);
+    nxr_card_queue_take(&came);
     while ((link = nxr_list_pop(&came)) != NULL) {
-        struct arrived_card *arrived = nxr_list_entry(link, struct arrived_card, link);
+        struct nxr_arrived_card *arrived = nxr_list_entry(link, struct nxr_arrived_card, link);
 
         use_card(arrived);
         free(arrived);
     }
+}
+
+int64_t nxr_connect_tick(int64_t now)
+{
+    int64_t due = INT64_MAX;
+
+    is_ticking = true;
+    connect_use_cards();
     for (struct nxr_peer *peer = nxr_peers_next(NULL); n_retrying > 0 && peer != NULL;
          peer = nxr_peers_next(peer)) {
         const struct host_peer *hp = host_peer_of(peer);
@@ -475,20 +510,15 @@ int64_t nxr_connect_tick(int64_t now)
         connect_retry(peer, now);
         due = hp->retry_at < due ? hp->retry_at : due;
     }
+    is_ticking = false;
     return due;
 }
 
 void nxr_connect_stop(void)
 {
-    struct nxr_list *link;
-
-    pthread_mutex_lock(&cards_lock);
-    connect_is_stopped = true;
-    while ((link = nxr_list_pop(&connect_cards)) != NULL) {
-        free(nxr_list_entry(link, struct arrived_card, link));
-    }
-    pthread_mutex_unlock(&cards_lock);
+    nxr_card_queue_close();
     n_retrying = 0;
+    nxr_announce_stop();
 }
 
 /* ---- the subsystem --------------------------------------------------------------------------- */
@@ -524,10 +554,12 @@ const struct nxr_subsystem nxr_connect_subsystem = {
     .peer_slot = &nxr_host_slot,
     .peer_init = nxr_host_peer_init,
     .peer_fini = nxr_connect_unmap,
+    .peer_ending = nxr_announce_hear_out,
     .peer_replaced = connect_peer_replaced,
     .peer_is_used = connect_peer_is_used,
     .peer_unlink = connect_unlink,
     .register_handlers = nxr_greeting_register,
+    .listen = nxr_announce_listen,
     .remote_greeting = connect_adopt_remote,
     .tick = nxr_connect_tick,
     .close = nxr_connect_stop,

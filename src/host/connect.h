@@ -4,7 +4,8 @@
  * this host (its control page holds the nonce of its card), and the mapping. Both ends must agree
  * that they share a host: the connecting end shows the other's secret and passes its own control
  * page, and the accepting end answers with its page. Without that proof a peer counts as on
- * another host, reachable only through a network. All functions: caller holds job.lock.
+ * another host, reachable only through a network. All functions: caller holds job.lock, unless they
+ * say otherwise.
  */
 #ifndef NXR_HOST_CONNECT_H
 #define NXR_HOST_CONNECT_H
@@ -37,6 +38,12 @@ void nxr_connect_conn_closed(struct nxr_peer *peer);
 
 /* Send all unanswered questions of that peer again. */
 void nxr_connect_ask_again(struct nxr_peer *peer);
+
+/*
+ * Do what peers ask for in this rank's control page. Has anything been done? Any thread, without
+ * job.lock; installed in nxr_pollers (core/poll.h).
+ */
+bool nxr_connect_serve_asked(void);
 
 /* Handle arrived cards and retry connections. Returns when to call again. */
 int64_t nxr_connect_tick(int64_t now);

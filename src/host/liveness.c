@@ -70,7 +70,7 @@ static void pid_ended(struct nxr_watch *watch, uint32_t events)
 void nxr_liveness_watch(struct nxr_peer *peer, int socket)
 {
     struct host_peer *hp = host_peer_of(peer);
-    int pidfd = nxr_packet_other_pidfd(socket);
+    int pidfd = socket >= 0 ? nxr_packet_other_pidfd(socket) : -1;
 
     if (pidfd < 0) {
         pidfd = open_pidfd(peer->pid);
@@ -80,6 +80,10 @@ void nxr_liveness_watch(struct nxr_peer *peer, int socket)
         hp->is_gone = true;
         nxr_life_lost_locked(peer->rank);
         return;
+    }
+    if (pidfd >= 0 && nxr_control_is_dead(peer->control)) {
+        close(pidfd); /* its number may have been another process's when that was opened */
+        pidfd = -1;
     }
     if (pidfd >= 0 && nxr_service_may_keep_fd(pidfd)) {
         struct pid_watch *watch = calloc(1, sizeof(*watch));
@@ -99,6 +103,7 @@ void nxr_liveness_watch(struct nxr_peer *peer, int socket)
     }
     hp->is_unwatched = true;
     n_unwatched++;
+    nxr_service_kick(); /* its next tick is due sooner now */
 }
 
 void nxr_liveness_unwatch(struct nxr_peer *peer)

@@ -14,8 +14,8 @@
 struct nxr_peer;
 
 /*
- * Start and stop watching a peer that was just connected; `socket` is the connection to it. Caller
- * holds job.lock.
+ * Start and stop watching a peer that was just connected; `socket` is the connection to it, -1:
+ * there is none. Caller holds job.lock.
  */
 void nxr_liveness_watch(struct nxr_peer *peer, int socket);
 void nxr_liveness_unwatch(struct nxr_peer *peer);

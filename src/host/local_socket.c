@@ -299,3 +299,34 @@ bool nxr_local_socket_is_there(const char *what, const unsigned char nonce[NXR_N
     }
     return is_there;
 }
+
+/* ---- bells ----------------------------------------------------------------------------------- */
+
+#define BELL "bell"
+
+int nxr_local_bell_open(const unsigned char nonce[NXR_NONCE_NBYTES])
+{
+    struct local_name name = local_name_of(BELL, nonce);
+    struct sockaddr_un address;
+    socklen_t nbytes = address_abstract(&name, &address);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
+
+    if (fd >= 0 && bind(fd, (const struct sockaddr *)&address, nbytes) != 0) {
+        error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+bool nxr_local_bell_ring(int own_bell, const unsigned char nonce[NXR_NONCE_NBYTES])
+{
+    struct local_name name = local_name_of(BELL, nonce);
+    struct sockaddr_un address;
+    socklen_t nbytes = address_abstract(&name, &address);
+    ssize_t n_sent = sendto(own_bell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL,
+                            (const struct sockaddr *)&address, nbytes);
+
+    return n_sent >= 0 || errno == EAGAIN; /* it has not read what many have sent */
+}

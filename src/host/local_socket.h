@@ -44,6 +44,16 @@ void nxr_local_socket_close(struct nxr_local_socket *socket);
 int nxr_local_socket_connect(const char *what, const unsigned char nonce[NXR_NONCE_NBYTES],
                              int *fd_p);
 
+/*
+ * A bell: a socket that others make readable, named by its owner's nonce, in one network namespace.
+ * nxr_local_bell_open() returns the descriptor, or -1 with errno; reading a byte from it undoes one
+ * ring.
+ */
+int nxr_local_bell_open(const unsigned char nonce[NXR_NONCE_NBYTES]);
+
+/* Ring that of another process, from the own one. False: it is not seen from here, or is gone. */
+bool nxr_local_bell_ring(int own_bell, const unsigned char nonce[NXR_NONCE_NBYTES]);
+
 /* Does a process listen there? Does not disturb it. */
 bool nxr_local_socket_is_there(const char *what, const unsigned char nonce[NXR_NONCE_NBYTES]);
 

@@ -26,6 +26,8 @@ struct host_peer {
     int64_t retry_at; /* when to try to connect again; INT64_MAX: not waiting */
     int64_t give_up_at;
     int64_t refused_until; /* it is lost if nobody listens on its socket by then; 0: not checked */
+    bool has_announced;    /* this rank, in the peer's page (announce.c) */
+    bool is_heard_out;     /* what it wrote here is received, though it was never connected */
 
     /* Its process (liveness.c). */
     struct pid_watch *pid_watch;

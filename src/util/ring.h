@@ -37,11 +37,13 @@ struct nxr_ring_slot {
 
 /*
  * Credits: how many slots of a ring its receiver has taken. And what the sender says of itself: has
- * it used the ring of words? Has it, in a process that is attached, ended the attachment?
+ * it used the ring of words? Has it mapped the receiver's page, to connect? Has it, in a process
+ * that is attached, ended the attachment?
  */
 struct nxr_ring_credit {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t taken;
     atomic_bool has_asked;
+    atomic_bool is_announced;
     atomic_bool has_detached; /* no operation of the sender begins any more */
     atomic_bool is_out;       /* no thread of the sender uses the receiver's memory any more */
 };

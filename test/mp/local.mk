@@ -21,6 +21,7 @@ mp_programs = \
 	%D%/bad_xfer \
 	%D%/bad_env \
 	%D%/closed \
+	%D%/contact \
 	%D%/collective_cases \
 	%D%/count \
 	%D%/crowd \
@@ -190,6 +191,9 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_first_flush_LDADD = $(mp_libs)
 %C%_hello_LDFLAGS = $(mp_link)
 %C%_hello_LDADD = $(mp_libs)
+%C%_contact_SOURCES = %D%/contact.c test/net/bed.c test/net/bed.h
+%C%_contact_LDFLAGS = $(mp_link)
+%C%_contact_LDADD = $(mp_libs)
 %C%_idle_conn_SOURCES = %D%/idle_conn.c test/net/bed.c test/net/bed.h
 %C%_idle_conn_LDFLAGS = $(mp_link)
 %C%_idle_conn_LDADD = $(mp_libs)

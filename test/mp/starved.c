@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define TAG_NONE_LEFT 0x57a1
+#define TAG_CONNECTED 0x57a2
 
 enum { NBYTES = 4 << 20, MAX_FDS = 256 };
 
@@ -37,12 +38,16 @@ static void take_all(void)
     MPT_LT(n_fds, MAX_FDS);
 }
 
-/* Take all descriptors, until a message has come that needs one, or the bytes have. */
+/*
+ * Take all descriptors, until a message has come that needs one, or the bytes have. There is a
+ * connection: a new one would need a descriptor, too.
+ */
 static void starve(void)
 {
     int64_t until_ns = mpt_now_ns() + MPT_PATIENCE;
     struct rlimit limit;
 
+    (void)mpt_hear(1, TAG_CONNECTED);
     MPT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
     limit.rlim_cur = MAX_FDS;
     MPT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -64,6 +69,7 @@ static void put_into(struct nixl_region *region)
     uint64_t one = 1, before;
 
     MPT_OK(nixl_atomic(0, region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, &before));
+    MPT_OK(nixl_notify(0, TAG_CONNECTED, NULL, 0, MPT_PATIENCE));
     nixl_note_init(&note);
     MPT_OK(nixl_notify_recv(0, TAG_NONE_LEFT, UINT64_MAX, MPT_PATIENCE, &note));
     mpt_fill(memory, NBYTES, 5);

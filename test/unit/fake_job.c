@@ -158,7 +158,7 @@ static void compose(void)
     nxr_transport_register(&nxr_transport_self);
 #endif
 #ifdef FAKE_FOLDER_HOST
-    nxr_pollers.words = nxr_atomics_serve_asked;
+    nxr_pollers.asked = nxr_connect_serve_asked;
 #endif
 #if defined(FAKE_FOLDER_TRANSFER)
     nxr_carriers_set(&nxr_host_carrier, &nxr_net_carrier);
@@ -267,7 +267,17 @@ static uint32_t first_incarnation(int rank)
     return 0;
 }
 
-static const struct nxr_wireup fake_wireup = {.incarnation_of = first_incarnation};
+static bool no_kept_card(int rank, struct nxr_full_card *card_p)
+{
+    (void)rank;
+    (void)card_p;
+    return false;
+}
+
+static const struct nxr_wireup fake_wireup = {
+    .kept_card = no_kept_card,
+    .incarnation_of = first_incarnation,
+};
 
 void fake_job_start(size_t address_nbytes)
 {
