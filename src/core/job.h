@@ -107,7 +107,7 @@ struct nxr_peer {
     struct nxr_card card;
     struct nxr_full_card *full_card; /* while it may be needed for a network; NULL */
     char why_not[NXR_WHY_NBYTES]; /* why no transport reaches it, or why it is lost; "": unknown */
-    int event_fd;                 /* of the peer, to wake it when it polls; -1: not kept */
+    _Atomic int event_fd;         /* of the peer, to wake it; -1: not kept. Any thread reads it */
 };
 
 struct nxr_job {

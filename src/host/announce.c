@@ -73,16 +73,17 @@ static bool announce_map(struct nxr_peer *peer)
 }
 
 /*
- * Make the peer look: a thread that polls there or sleeps in a wait, or else its service thread.
- * False: it has ended, or is not to be reached.
+ * Make the peer look: a thread that polls there or sleeps in a wait, or else its service thread. If
+ * it has not taken what others have announced, they have done so; if one of them has died instead,
+ * its end makes the peer look. False: the peer has ended, or is not to be reached.
  */
 static bool announce_call(const struct nxr_peer *peer)
 {
     struct nxr_control *page = host_peer_of(peer)->page;
+    uint64_t bits = atomic_fetch_or(&page->announced, nxr_control_bit(nxr_job.rank));
 
-    atomic_fetch_or(&page->announced, nxr_control_bit(nxr_job.rank));
     nxr_fence_full();
-    return atomic_load(&page->n_pollers) > 0 || nxr_wake_waiters(page) ||
+    return bits != 0 || atomic_load(&page->n_pollers) > 0 || nxr_wake_waiters(page) ||
            nxr_local_bell_ring(bell_fd, peer->card.nonce);
 }
 
@@ -144,6 +145,9 @@ void nxr_announce_hear_out(struct nxr_peer *peer)
         hp->is_heard_out = true;
         nxr_subsystems_peer_connected(peer);
         nxr_wake_self();
+    }
+    if (nxr_announce_has_come()) {
+        nxr_service_kick(); /* it may have died before it called */
     }
 }
 

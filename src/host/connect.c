@@ -320,6 +320,7 @@ static void connect_up(struct nxr_peer *peer, struct nxr_control *control)
     set_connection(peer, NXR_CONNECTION_UP);
     if (peer->in.credit != NULL && atomic_load(&peer->in.credit->has_asked)) {
         atomic_fetch_or(&nxr_job.control->atomics_asked, nxr_control_bit(peer->rank));
+        nxr_service_kick(); /* they were not looked at when they came */
     }
 }
 
