@@ -46,7 +46,7 @@ struct nxr_card {
     int32_t pid;                      /* in its PID namespace */
     int32_t control_fd;               /* the descriptor there of its control page */
 };
-_Static_assert(sizeof(struct nxr_card) == 192, "fixed on the wire");
+_Static_assert(sizeof(struct nxr_card) == NXR_CONTROL_CARD_NBYTES, "fixed on the wire");
 
 /* The head of an address; the bytes follow, padded to a multiple of 8. */
 struct nxr_card_address {

@@ -11,7 +11,7 @@
  *   - slots and n_slots_used: written by the peer threads that claim them;
  *   - rings: those of r are written by rank r, and by the owner where atomic_ring.h says so;
  *   - atomics_asked, and has_asked in the credit lines: by peers that ask for words;
- *   - announced, and is_announced in the credit lines: by ranks that connect;
+ *   - announced, and announced_by in the credit lines: by ranks that connect;
  *   - sleep_flags and doorbell: also by peers that wake the owner;
  *   - the waiters bit of the robust mutex: by peers that want to be notified of the owner's death.
  */
@@ -33,6 +33,8 @@
 #define NXR_N_INFLIGHT_SLOTS 2048  /* peer threads that have put to or got from this rank */
 #define NXR_N_REGION_IDS     16384 /* open regions of one rank */
 #define NXR_ATOMIC_SLOTS     64    /* per asker; a power of two */
+
+#define NXR_CONTROL_CARD_NBYTES 192
 
 /* The in-flight slot of one peer thread: what it is copying from or to right now. */
 struct nxr_inflight_slot {
@@ -58,6 +60,7 @@ struct nxr_control {
     uint32_t needs_full_fence; /* the owner has no membarrier: see util/barrier.h */
     uint64_t self_addr;        /* where the owner has this page mapped */
     unsigned char nonce[NXR_NONCE_NBYTES];
+    _Alignas(8) unsigned char card[NXR_CONTROL_CARD_NBYTES]; /* struct nxr_card: no addresses */
 
     /* Robust, held by the owner's service thread as long as it lives. */
     _Alignas(NXR_LINE_NBYTES) pthread_mutex_t alive;

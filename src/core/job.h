@@ -189,10 +189,13 @@ static inline bool nxr_is_ready(void)
     return atomic_load_explicit(&nxr_job.state, memory_order_relaxed) == NXR_STATE_READY;
 }
 
-/* Is this rank part of the job, whichever threads may make calls? */
+/*
+ * Is this rank part of the job, whichever threads may make calls? Then what joining has made is
+ * there.
+ */
 static inline bool nxr_is_joined(void)
 {
-    int state = atomic_load_explicit(&nxr_job.state, memory_order_relaxed);
+    int state = atomic_load_explicit(&nxr_job.state, memory_order_acquire);
 
     return state == NXR_STATE_READY || state == NXR_STATE_LEAVING;
 }

@@ -24,12 +24,15 @@ int nxr_own_memory_make(void)
 {
     int status = nxr_control_create(&nxr_job.self, nxr_job.size, nxr_job.card.head.nonce,
                                     &nxr_job.control, &nxr_job.control_fd);
+    struct nxr_card bare;
 
     if (status != NIXL_OK) {
         return nxr_fail(status, "nixl_init", -1, "", 0, "cannot create the rank's control page");
     }
     nxr_job.card.head.pid = getpid();
     nxr_job.card.head.control_fd = nxr_job.control_fd;
+    bare = nxr_card_bare(&nxr_job.card);
+    memcpy(nxr_job.control->card, &bare, sizeof(bare));
     nxr_job.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (nxr_job.event_fd < 0) {
         return nxr_fail(NIXL_E_LIMIT, "nixl_init", -1, "", errno,

@@ -16,6 +16,7 @@
 #include "util/log.h"
 
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -39,13 +40,13 @@ bool nxr_announce_may(const struct nxr_peer *peer, const struct nxr_card *card)
  * Open the control page of a peer; -1: it is not to be had. Its number may be another file's by
  * now, so nothing is opened that opening could disturb for long.
  */
-static int announce_open(const struct nxr_card *card)
+static int announce_open(int pid, int number)
 {
     char path[48];
     struct stat info;
     int fd;
 
-    snprintf(path, sizeof(path), "/proc/%d/fd/%d", card->pid, card->control_fd);
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, number);
     fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd >= 0 && (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid() ||
                     (size_t)info.st_size != nxr_control_nbytes(nxr_job.size))) {
@@ -62,7 +63,7 @@ static bool announce_map(struct nxr_peer *peer)
     if (host_peer_of(peer)->page != NULL) {
         return true;
     }
-    fd = announce_open(&peer->card);
+    fd = announce_open(peer->card.pid, peer->card.control_fd);
     if (fd < 0) {
         nxr_debug(HOST, "%s cannot be connected through /proc: %m", nxr_peer_name(peer));
         return false;
@@ -90,12 +91,14 @@ static bool announce_call(const struct nxr_peer *peer)
 bool nxr_announce(struct nxr_peer *peer)
 {
     struct host_peer *hp = host_peer_of(peer);
+    const struct nxr_card *own = &nxr_job.card.head;
 
     if (hp->has_announced || !nxr_announce_may(peer, &peer->card) || !announce_map(peer)) {
         return false;
     }
     hp->has_announced = true;
-    atomic_store(&hp->page->credits[nxr_job.rank].is_announced, true);
+    atomic_store(&hp->page->credits[nxr_job.rank].announced_by,
+                 (uint64_t)own->pid << 32 | (uint32_t)own->control_fd);
     return announce_call(peer);
 }
 
@@ -104,7 +107,27 @@ bool nxr_announce(struct nxr_peer *peer)
 bool nxr_announce_is_met(const struct nxr_peer *peer)
 {
     return !peer->has_rings_page && peer->in.credit != NULL &&
-           atomic_load(&peer->in.credit->is_announced);
+           atomic_load(&peer->in.credit->announced_by) != 0;
+}
+
+bool nxr_announce_read_card(const struct nxr_peer *peer, struct nxr_full_card *card_p)
+{
+    unsigned char bytes[NXR_CONTROL_CARD_NBYTES];
+    ssize_t n_read = -1;
+    uint64_t by;
+    int fd;
+
+    if (!nxr_announce_is_met(peer)) {
+        return false;
+    }
+    by = atomic_load(&peer->in.credit->announced_by);
+    fd = announce_open((int)(by >> 32), (int)(uint32_t)by);
+    if (fd >= 0) {
+        n_read = pread(fd, bytes, sizeof(bytes), offsetof(struct nxr_control, card));
+        close(fd);
+    }
+    return n_read == (ssize_t)sizeof(bytes) &&
+           nxr_card_parse(bytes, sizeof(bytes), &peer->identity, card_p) == NIXL_OK;
 }
 
 static void announce_take_bit(int bit, void (*fn)(struct nxr_peer *peer))
@@ -112,7 +135,8 @@ static void announce_take_bit(int bit, void (*fn)(struct nxr_peer *peer))
     for (int rank = bit; rank < nxr_job.size; rank += NXR_CONTROL_BITS) {
         struct nxr_peer *peer = NULL;
 
-        if (rank != nxr_job.rank && atomic_load(&nxr_job.control->credits[rank].is_announced)) {
+        if (rank != nxr_job.rank &&
+            atomic_load(&nxr_job.control->credits[rank].announced_by) != 0) {
             peer = nxr_peer_get_locked(rank);
         }
         if (peer != NULL && nxr_announce_is_met(peer)) {

@@ -2,7 +2,7 @@
 /*
  * How ranks of one job connect without a socket. A card tells where its rank's control page is: the
  * descriptor of a process, which others of the same user open through /proc. A rank maps a peer's
- * page, announces itself there (credits[].is_announced) and calls the peer. The mapping is proof
+ * page, announces itself there (credits[].announced_by) and calls the peer. The mapping is proof
  * that both share the host, so the peer is connected then; it does the same when it finds the
  * announcement, before it looks at what the rank has written to it. Where that does not work, as
  * between containers, ranks connect by socket (conn.h). All functions: caller holds job.lock,
@@ -24,6 +24,12 @@ bool nxr_announce(struct nxr_peer *peer);
 
 /* Has the peer announced itself here? Then it is on this host, and may have written here. */
 bool nxr_announce_is_met(const struct nxr_peer *peer);
+
+/*
+ * Read the card of a peer that has announced itself, from its page: without addresses, checked.
+ * False: it has not, or its page cannot be read here.
+ */
+bool nxr_announce_read_card(const struct nxr_peer *peer, struct nxr_full_card *card_p);
 
 /*
  * Are there announcements to take? Before a rank has joined it does not know the others. Any

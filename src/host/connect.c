@@ -264,14 +264,14 @@ static void connect_begin(struct nxr_peer *peer, const struct nxr_full_card *car
     connect_now(peer);
 }
 
-static void use_card(const struct nxr_arrived_card *arrived)
+static void use_card(struct nxr_arrived_card *arrived)
 {
     struct nxr_peer *peer = nxr_peer_get_locked(arrived->rank);
 
     if (peer == NULL || peer->has_card) {
         return;
     }
-    if (!arrived->is_good) {
+    if (!arrived->is_good && !nxr_announce_read_card(peer, &arrived->card)) {
         connect_give_up(peer,
                         "the launcher has no card of it, or it runs another version of nixlrun");
         return;
@@ -286,6 +286,7 @@ static void use_card(const struct nxr_arrived_card *arrived)
 static void connect_want(struct nxr_peer *peer)
 {
     struct nxr_full_card card;
+    bool is_kept;
 
     if (atomic_load(&peer->connection) != NXR_CONNECTION_NONE || nxr_peer_is_lost(peer)) {
         return;
@@ -296,10 +297,11 @@ static void connect_want(struct nxr_peer *peer)
         connect_begin(peer, peer->full_card != NULL ? peer->full_card : &card, false);
         return;
     }
-    if (nxr_wireup()->kept_card(peer->rank, &card) && nxr_announce_may(peer, &card.head) &&
-        nxr_card_may_be_local(&nxr_job.card.head, &card.head)) {
+    is_kept = nxr_wireup()->kept_card(peer->rank, &card) && nxr_announce_may(peer, &card.head) &&
+              nxr_card_may_be_local(&nxr_job.card.head, &card.head);
+    if (is_kept || nxr_announce_read_card(peer, &card)) {
         nxr_peer_set_card(peer, &card.head);
-        connect_begin(peer, &card, true);
+        connect_begin(peer, &card, is_kept);
         return;
     }
     set_connection(peer, NXR_CONNECTION_CARD);
@@ -351,7 +353,6 @@ static void connect_announced(struct nxr_peer *peer)
 
 bool nxr_connect_serve_asked(void)
 {
-    struct nxr_control *control = nxr_job.control;
     bool has_come = nxr_announce_has_come();
 
     if (has_come) { /* first: words of ranks that are not connected are not looked at */
@@ -359,7 +360,8 @@ bool nxr_connect_serve_asked(void)
         nxr_announce_take(connect_want);
         pthread_mutex_unlock(&nxr_job.lock);
     }
-    return (atomic_load(&control->atomics_asked) != 0 && nxr_atomics_serve_asked()) || has_come;
+    return (atomic_load(&nxr_job.control->atomics_asked) != 0 && nxr_atomics_serve_asked()) ||
+           has_come;
 }
 
 /* Keep the descriptor that wakes the peer, if there is room. */
@@ -568,11 +570,6 @@ const struct nxr_subsystem nxr_connect_subsystem = {
 
 /* ---- the carrier ----------------------------------------------------------------------------- */
 
-static void connect_send_message(struct nxr_peer *peer, const union nxr_wire_message *message)
-{
-    nxr_conn_send(peer, message);
-}
-
 static void connect_send_key(struct nxr_peer *peer, struct nxr_conn *conn,
                              union nxr_wire_message *key, struct nxr_published *published)
 {
@@ -592,7 +589,7 @@ static void connect_ring(struct nxr_peer *peer)
 const struct nxr_carrier nxr_host_carrier = {
     .name = "host",
     .want = connect_want,
-    .send = connect_send_message,
+    .send = nxr_conn_send,
     .send_key = connect_send_key,
     .ring = connect_ring,
     .is_gone = nxr_liveness_is_gone,

@@ -42,8 +42,8 @@ struct nxr_ring_slot {
  */
 struct nxr_ring_credit {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t taken;
+    _Atomic uint64_t announced_by; /* its process and descriptor (host/announce.h); 0: not yet */
     atomic_bool has_asked;
-    atomic_bool is_announced;
     atomic_bool has_detached; /* no operation of the sender begins any more */
     atomic_bool is_out;       /* no thread of the sender uses the receiver's memory any more */
 };

@@ -126,7 +126,7 @@ static void meet_all(void)
     say_to_all(TAG_SECOND);
     bed_meet("all have met");
     if (is_way("memory")) {
-        MPT_EQ(n_opened, nixl_size() - 1);
+        MPT_TRUE(n_opened >= nixl_size() - 1);
         MPT_EQ(n_connected, 0);
     } else if (is_way("one") && my_rank == 1) {
         MPT_TRUE(n_opened > 0 && n_connected > 0);
