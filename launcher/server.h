@@ -114,7 +114,7 @@ void meet_rank_ended(struct rank *rank);
 /* The number of living ranks may have changed: have all of them come? */
 void meet_look(struct space *space);
 
-/* A process of the space has started, or will not: answer who waits for the table of them all. */
+/* A process of the space has started or has ended: answer queries that wait for its table. */
 void query_look(const struct space *space);
 
 /* The process has ended: drop what it published for its own lifetime. */

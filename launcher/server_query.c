@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Query: the namespaces, the process table of one (which debuggers use to attach), the state of a
- * job. A query for a table is parked while a process of that namespace is being started: it has no
- * pid yet. The parked ones belong to the main thread.
+ * job. A process that is being started has no pid yet, so a query for its table waits until it has
+ * one. Only the main thread uses the list of such queries.
  */
 #include "config.h"
 
@@ -149,7 +149,7 @@ static bool is_starting(const struct space *space)
     return i < space->n_ranks;
 }
 
-/* Does the query ask for a table of which a process is still being started? */
+/* Does the query ask for the table of a space in which a process is still being started? */
 static bool query_must_wait(const struct upcall *call)
 {
     for (size_t i = 0; i < call->n_queries; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Announcements: a rank maps a peer's page, says so there, and wakes the peer. Owns the bell. The
- * bit of `announced` is set after the announcement; it is taken before announcements are read.
- * Lock: job.lock.
+ * Announcements: a rank maps a peer's page, says so there, and wakes the peer. Owns the bell. A
+ * rank sets its bit of `announced` after its announcement; the peer clears the bits before it reads
+ * announcements. Lock: job.lock.
  */
 #include "config.h"
 
@@ -15,6 +15,7 @@
 #include "host/peer.h"
 #include "util/log.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -37,8 +38,8 @@ bool nxr_announce_may(const struct nxr_peer *peer, const struct nxr_card *card)
 }
 
 /*
- * Open the control page of a peer; -1: it is not to be had. Its number may be another file's by
- * now, so nothing is opened that opening could disturb for long.
+ * Open a peer's control page. Returns -1 with errno if that fails or the file is not a page of this
+ * job. Both numbers may have been given to another process or file, so open() must not wait for it.
  */
 static int announce_open(int pid, int number)
 {
@@ -51,6 +52,7 @@ static int announce_open(int pid, int number)
     if (fd >= 0 && (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid() ||
                     (size_t)info.st_size != nxr_control_nbytes(nxr_job.size))) {
         close(fd);
+        errno = ESTALE;
         fd = -1;
     }
     return fd;
@@ -74,9 +76,9 @@ static bool announce_map(struct nxr_peer *peer)
 }
 
 /*
- * Make the peer look: a thread that polls there or sleeps in a wait, or else its service thread. If
- * it has not taken what others have announced, they have done so; if one of them has died instead,
- * its end makes the peer look. False: the peer has ended, or is not to be reached.
+ * Make a thread of the peer look: one that polls, one that sleeps in a wait, or the service thread.
+ * If another rank's bit is still set, that rank has done this; if it died first, the report of its
+ * death makes the peer look. False: the peer has ended or cannot be reached.
  */
 static bool announce_call(const struct nxr_peer *peer)
 {
@@ -171,11 +173,11 @@ void nxr_announce_hear_out(struct nxr_peer *peer)
         nxr_wake_self();
     }
     if (nxr_announce_has_come()) {
-        nxr_service_kick(); /* it may have died before it called */
+        nxr_service_kick(); /* the peer may have died before announce_call() woke a thread here */
     }
 }
 
-/* Then what has been announced is taken, as after each wake-up. */
+/* The service thread takes announcements after each wake-up. */
 static void bell_rang(struct nxr_watch *watch, uint32_t events)
 {
     char byte;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How ranks of one job connect without a socket. A card tells where its rank's control page is: the
- * descriptor of a process, which others of the same user open through /proc. A rank maps a peer's
- * page, announces itself there (credits[].announced_by) and calls the peer. The mapping is proof
- * that both share the host, so the peer is connected then; it does the same when it finds the
- * announcement, before it looks at what the rank has written to it. Where that does not work, as
- * between containers, ranks connect by socket (conn.h). All functions: caller holds job.lock,
- * unless they say otherwise.
+ * How ranks of one job connect without a socket. A card gives the pid of its rank and the number of
+ * the descriptor of the control page, which processes of the same user open through /proc. A rank
+ * maps a peer's page, announces itself there (credits[].announced_by) and wakes a thread of the
+ * peer. The mapping proves that both share the host, so the rank counts the peer as connected and
+ * may write to it. The peer does the same when it finds the announcement, and then receives what
+ * was written. Where /proc does not give the page, as between containers, ranks connect by socket
+ * (conn.h). All functions: caller holds job.lock, unless they say otherwise.
  */
 #ifndef NXR_HOST_ANNOUNCE_H
 #define NXR_HOST_ANNOUNCE_H
 
 #include "core/job.h"
 
-/* Does the card tell where the peer's page is, in this process's PID and network namespaces? */
+/* May this rank look for the page in /proc: are both in one PID and one network namespace? */
 bool nxr_announce_may(const struct nxr_peer *peer, const struct nxr_card *card);
 
 /*
- * Map the page of a peer whose card is known, and announce this rank there. False: that does not
- * work, or was tried before.
+ * Map the page of a peer whose card is known, and announce this rank there. False: the page cannot
+ * be opened or mapped, the peer cannot be woken, or this rank has announced itself before.
  */
 bool nxr_announce(struct nxr_peer *peer);
 
@@ -40,9 +40,7 @@ bool nxr_announce_has_come(void);
 /* Call `fn` for each peer that has announced itself since the last time. */
 void nxr_announce_take(void (*fn)(struct nxr_peer *peer));
 
-/*
- * A peer ends: if it was never connected, what it has written here is received all the same.
- */
+/* A peer is about to be lost: receive what it has written here even if it was never connected. */
 void nxr_announce_hear_out(struct nxr_peer *peer);
 
 /* Open the bell, which wakes the service thread to take them. NIXL_OK or the failure. */

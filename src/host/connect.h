@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The connection to a peer: its card, the socket to its service thread, the proof that it is on
- * this host (its control page holds the nonce of its card), and the mapping. Both ends must agree
- * that they share a host: the connecting end shows the other's secret and passes its own control
- * page, and the accepting end answers with its page. Without that proof a peer counts as on
- * another host, reachable only through a network. All functions: caller holds job.lock, unless they
- * say otherwise.
+ * this host (its control page holds the nonce of its card), and the mapping. Each end finds the
+ * other's page by itself (announce.h), or they exchange pages by socket: the connecting end shows
+ * the other's secret and passes its own page, and the accepting end answers with its page. Without
+ * that proof a peer counts as on another host, reachable only through a network. All functions:
+ * caller holds job.lock, unless they say otherwise.
  */
 #ifndef NXR_HOST_CONNECT_H
 #define NXR_HOST_CONNECT_H
