@@ -60,12 +60,8 @@ static int announce_open(int pid, int number)
 
 static bool announce_map(struct nxr_peer *peer)
 {
-    int fd, status;
+    int fd = announce_open(peer->card.pid, peer->card.control_fd), status;
 
-    if (host_peer_of(peer)->page != NULL) {
-        return true;
-    }
-    fd = announce_open(peer->card.pid, peer->card.control_fd);
     if (fd < 0) {
         nxr_debug(HOST, "%s cannot be connected through /proc: %m", nxr_peer_name(peer));
         return false;
@@ -95,10 +91,9 @@ bool nxr_announce(struct nxr_peer *peer)
     struct host_peer *hp = host_peer_of(peer);
     const struct nxr_card *own = &nxr_job.card.head;
 
-    if (hp->has_announced || !nxr_announce_may(peer, &peer->card) || !announce_map(peer)) {
+    if (hp->page != NULL || !nxr_announce_may(peer, &peer->card) || !announce_map(peer)) {
         return false;
     }
-    hp->has_announced = true;
     atomic_store(&hp->page->credits[nxr_job.rank].announced_by,
                  (uint64_t)own->pid << 32 | (uint32_t)own->control_fd);
     return announce_call(peer);
@@ -106,7 +101,7 @@ bool nxr_announce(struct nxr_peer *peer)
 
 /* ---- hearing --------------------------------------------------------------------------------- */
 
-bool nxr_announce_is_met(const struct nxr_peer *peer)
+bool nxr_announce_came_from(const struct nxr_peer *peer)
 {
     return !peer->has_rings_page && peer->in.credit != NULL &&
            atomic_load(&peer->in.credit->announced_by) != 0;
@@ -119,7 +114,7 @@ bool nxr_announce_read_card(const struct nxr_peer *peer, struct nxr_full_card *c
     uint64_t by;
     int fd;
 
-    if (!nxr_announce_is_met(peer)) {
+    if (!nxr_announce_came_from(peer)) {
         return false;
     }
     by = atomic_load(&peer->in.credit->announced_by);
@@ -141,7 +136,7 @@ static void announce_take_bit(int bit, void (*fn)(struct nxr_peer *peer))
             atomic_load(&nxr_job.control->credits[rank].announced_by) != 0) {
             peer = nxr_peer_get_locked(rank);
         }
-        if (peer != NULL && nxr_announce_is_met(peer)) {
+        if (peer != NULL && nxr_announce_came_from(peer)) {
             fn(peer);
         }
     }
@@ -167,7 +162,7 @@ void nxr_announce_hear_out(struct nxr_peer *peer)
 {
     struct host_peer *hp = host_peer_of(peer);
 
-    if (!nxr_peer_is_up(peer) && !hp->is_heard_out && nxr_announce_is_met(peer)) {
+    if (!nxr_peer_is_up(peer) && !hp->is_heard_out && nxr_announce_came_from(peer)) {
         hp->is_heard_out = true;
         nxr_subsystems_peer_connected(peer);
         nxr_wake_self();

@@ -23,7 +23,7 @@ bool nxr_announce_may(const struct nxr_peer *peer, const struct nxr_card *card);
 bool nxr_announce(struct nxr_peer *peer);
 
 /* Has the peer announced itself here? Then it is on this host, and may have written here. */
-bool nxr_announce_is_met(const struct nxr_peer *peer);
+bool nxr_announce_came_from(const struct nxr_peer *peer);
 
 /*
  * Read the card of a peer that has announced itself, from its page: without addresses, checked.

@@ -123,7 +123,7 @@ static void retry_within(struct nxr_peer *peer, int64_t delay_ns, const char *wh
 {
     int64_t now = nxr_now_ns();
 
-    if (now >= host_peer_of(peer)->give_up_at && !nxr_announce_is_met(peer)) {
+    if (now >= host_peer_of(peer)->give_up_at && !nxr_announce_came_from(peer)) {
         connect_give_up(peer, why);
         return;
     }

@@ -20,13 +20,13 @@ struct host_peer {
     struct nxr_list unsent; /* struct nxr_unsent: for the next connection */
     bool is_given_up;       /* a message that it needs is lost (unsent.c) */
 
-    struct nxr_control *page; /* mapped, as peer->out is (mapping.c); NULL: not */
+    /* Mapped, as peer->out is (mapping.c), once it is up or this rank has announced itself. */
+    struct nxr_control *page;
 
     /* Connecting it (connect.c). */
     int64_t retry_at; /* when to try to connect again; INT64_MAX: not waiting */
     int64_t give_up_at;
     int64_t refused_until; /* it is lost if nobody listens on its socket by then; 0: not checked */
-    bool has_announced;    /* this rank, in the peer's page (announce.c) */
     bool is_heard_out;     /* what it wrote here is received, though it was never connected */
 
     /* Its process (liveness.c). */
