@@ -217,6 +217,12 @@ static int start_with(struct rank *rank, const char *path, char **env, const int
     return guardian_start(&start);
 }
 
+/* Why the guardian could not be asked, from a negative errno. */
+static const char *start_error(int rc)
+{
+    return rc == -EPIPE || rc == -ECONNRESET ? "the guardian process has died" : strerror(-rc);
+}
+
 static int rank_start(struct rank *rank)
 {
     const struct launch_app *app = &rank->space->apps[rank->app_num];
@@ -234,7 +240,7 @@ static int rank_start(struct rank *rank)
     } else if (fds[2] >= 0) {
         rc = start_with(rank, path, env, fds);
         if (rc != 0) {
-            sink_say("cannot start %s: %s", rank_name(rank), strerror(-rc));
+            sink_say("cannot start %s: %s", rank_name(rank), start_error(rc));
         }
     }
     for (int i = 0; i < 3; i++) {

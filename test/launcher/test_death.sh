@@ -53,6 +53,16 @@ result $? "nixlrun ends with 1" "$work/err"
 has "$work/err" 'the guardian process has died' "and says why"
 clean "kill -9 of the guardian"
 
+# With so many ranks the guardian dies while it starts them; nixlrun sees that as a failed request.
+"$nixlrun" --oversubscribe -np 200 sleep 60 >"$work/out" 2>"$work/err" </dev/null &
+job=$!
+until_true 300 guardian >/dev/null
+kill -9 "$(guardian)"
+wait "$job"
+[ $? = 1 ]
+result $? "nixlrun ends with 1 if its guardian dies while it starts ranks" "$work/err"
+has "$work/err" 'the guardian process has died' "and says why"
+
 start "kill -9 of both"
 kill -STOP "$job" # or it might see the guardian's end before its own
 until_true 300 is_stopped
