@@ -106,7 +106,7 @@ static void connect_give_up(struct nxr_peer *peer, const char *why)
     }
 }
 
-/* Try again at that time: the service thread may be asleep until later, or without end. */
+/* Try again at that time. The service thread may be asleep for longer, so wake it. */
 static void retry_at(struct nxr_peer *peer, int64_t when_ns)
 {
     struct host_peer *hp = host_peer_of(peer);
@@ -118,7 +118,7 @@ static void retry_at(struct nxr_peer *peer, int64_t when_ns)
     }
 }
 
-/* A peer that has announced itself is on this host: it may write here, so it is not given up. */
+/* A peer that has announced itself is on this host and may write here, so never give it up. */
 static void retry_within(struct nxr_peer *peer, int64_t delay_ns, const char *why)
 {
     int64_t now = nxr_now_ns();
@@ -218,7 +218,7 @@ static void connect_now(struct nxr_peer *peer)
     }
     switch (nxr_conn_open(peer, &user)) {
     case NIXL_OK:
-        nxr_service_kick(); /* which limits how long it may take */
+        nxr_service_kick(); /* it closes a connection that is not greeted in time */
         return;
     case NIXL_E_AGAIN:
         retry_later(peer, "its service thread does not accept connections");
@@ -322,7 +322,7 @@ static void connect_up(struct nxr_peer *peer, struct nxr_control *control)
     set_connection(peer, NXR_CONNECTION_UP);
     if (peer->in.credit != NULL && atomic_load(&peer->in.credit->has_asked)) {
         atomic_fetch_or(&nxr_job.control->atomics_asked, nxr_control_bit(peer->rank));
-        nxr_service_kick(); /* they were not looked at when they came */
+        nxr_service_kick(); /* they were skipped when they came */
     }
 }
 
@@ -338,7 +338,7 @@ void nxr_connect_self(struct nxr_peer *self)
     connect_up(self, nxr_job.control);
 }
 
-/* The peer's page is mapped, and it will find the announcement of this rank there. */
+/* This rank has mapped the peer's page and announced itself there. */
 static void connect_announced(struct nxr_peer *peer)
 {
     peer->pid = peer->card.pid;
@@ -355,7 +355,7 @@ bool nxr_connect_serve_asked(void)
 {
     bool has_come = nxr_announce_has_come();
 
-    if (has_come) { /* first: words of ranks that are not connected are not looked at */
+    if (has_come) { /* before words: those of a rank that is not connected are skipped */
         pthread_mutex_lock(&nxr_job.lock);
         nxr_announce_take(connect_want);
         pthread_mutex_unlock(&nxr_job.lock);

@@ -39,8 +39,8 @@ static void take_all(void)
 }
 
 /*
- * Take all descriptors, until a message has come that needs one, or the bytes have. There is a
- * connection: a new one would need a descriptor, too.
+ * Take all descriptors until a message that needs one has come, or the bytes have. The peer has
+ * connected before, since accepting a connection needs a descriptor, too.
  */
 static void starve(void)
 {
