@@ -65,7 +65,12 @@ static const struct judging judgings[NXR_TRIAL_OPERATIONS] = {
  * a path is measured anew after so many calls. Since the times vary, the other path has to take
  * less than CHANGES of its time. If it takes more than twice as long, the calls between are more in
  * proportion, so that to measure costs less than 2 %.
+ *
+ * The first time, pages are touched and caches are cold. So it is done again soon, unless the other
+ * path took more than DOUBTFUL times as long.
  */
+#define AGAIN_SOON    32
+#define DOUBTFUL      3
 #define AGAIN         256
 #define AGAIN_AT_MOST 16384
 #define CHANGES       0.95f
@@ -249,10 +254,13 @@ static void sort_times(const struct nxr_node *node, uint64_t phase, size_t at, b
 }
 
 /* After how many calls to measure again, if the other path takes so many times as long. */
-static uint16_t again_after(float longer)
+static uint16_t again_after(float longer, bool is_first)
 {
     float n = AGAIN * (longer - 1);
 
+    if (is_first && longer < DOUBTFUL) {
+        return AGAIN_SOON;
+    }
     return n > AGAIN_AT_MOST ? AGAIN_AT_MOST : n > AGAIN ? (uint16_t)n : AGAIN; /* or no number */
 }
 
@@ -267,7 +275,7 @@ static void trial_choose(struct nxr_trial *trial, float clearly, const float *be
     trial->path = best[NXR_TRIAL_BY_PROCESS_VM] < clearly * best[NXR_TRIAL_BY_SLOTS]
                       ? NXR_TRIAL_BY_PROCESS_VM
                       : NXR_TRIAL_BY_SLOTS;
-    trial->again_after = again_after(best[1 - trial->path] / best[trial->path]);
+    trial->again_after = again_after(best[1 - trial->path] / best[trial->path], !trial->was_agreed);
     trial->n_calls = 0;
     trial->is_agreed = trial->was_agreed = true;
 }
