@@ -86,7 +86,7 @@ static long share(long value)
     return shared_value;
 }
 
-/* ---- mapped: src and dst of a rank lie one behind the other ---- */
+/* ---- mapped: of a rank, src lies before dst, and is there once the rank calls ---- */
 
 static const unsigned char *src_of(int rank)
 {
@@ -95,9 +95,11 @@ static const unsigned char *src_of(int rank)
 
 static void alltoall_mapped(void)
 {
+    publish();
     for (int k = 0; k < size; k++) {
         int i = (peer_rank + k) % size;
 
+        await(i, step);
         copy(dst + (size_t)i * peer_nbytes, src_of(i) + (size_t)peer_rank * peer_nbytes,
              peer_nbytes);
     }
@@ -107,6 +109,8 @@ static void alltoall_mapped(void)
 /* As elsewhere, all have the data in src: members but the root get it there. */
 static void broadcast_mapped(int root)
 {
+    publish();
+    await(root, step);
     if (peer_rank != root) {
         copy(src, src_of(root), peer_nbytes);
     }
@@ -115,6 +119,8 @@ static void broadcast_mapped(int root)
 
 static void scatter_mapped(int root)
 {
+    publish();
+    await(root, step);
     copy(dst, src_of(root) + (size_t)peer_rank * peer_nbytes, peer_nbytes);
     barrier();
 }
