@@ -12,6 +12,7 @@
 #include "collective/phase.h"
 #include "collective/team.h"
 #include "core/trace.h"
+#include "core/wait.h"
 #include "net/net.h"
 #include "util/clock.h"
 #include "util/lock.h"
@@ -266,13 +267,41 @@ static int node_sleep_once(struct nixl_team *team, const struct nxr_node_awaited
 }
 
 /*
+ * For large data, a wait takes about as long as a member takes to write, copy or read its part: so
+ * many bytes in a nanosecond, at least. Then spinning pays, as a wake-up takes 20 to 60 us, but not
+ * for longer than so many times the configured spin time.
+ */
+#define MOVED_PER_NS      4
+#define MOVING_MAX_FACTOR 80
+
+static int64_t moving_spin_time(const struct nxr_node *node)
+{
+    int64_t moving = (int64_t)(node->moving_nbytes / MOVED_PER_NS);
+    int64_t longest = MOVING_MAX_FACTOR * nxr_job.spin_ns;
+
+    return node->is_crowded ? 0 : moving < longest ? moving : longest;
+}
+
+/*
  * The last member may have to wake all others, one after the other. The one that it wakes first
  * spins until the last one is awake; otherwise it would sleep again, and every call would cost a
  * wake-up per member.
  */
 static int64_t node_spin_time(const struct nxr_node *node)
 {
-    return nxr_job.spin_ns * (node->is_crowded ? CROWD_FACTOR : node->size - 1);
+    int64_t longest = nxr_job.spin_ns * (node->is_crowded ? CROWD_FACTOR : node->size - 1);
+    int64_t learned = nxr_wait_spin_time(), moving = moving_spin_time(node);
+
+    longest = learned > longest ? learned : longest;
+    return moving > longest ? moving : longest;
+}
+
+/* A wait that slept has ended. */
+static void node_learn(const struct nxr_waiting *waiting, bool has_slept)
+{
+    if (has_slept) {
+        nxr_wait_learn(nxr_now_ns() - waiting->since_ns);
+    }
 }
 
 /* *now_p: when the clock was read last; the caller has read it before. */
@@ -281,12 +310,14 @@ static int node_wait_long(struct nixl_team *team, const struct nxr_node_awaited 
 {
     const struct nxr_node *node = &team->node;
     int64_t spin_until = *now_p + node_spin_time(node);
+    bool has_slept = false;
 
     for (;;) {
         int status;
 
         for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
             if (has_published(node, awaited)) {
+                node_learn(waiting, has_slept);
                 return NIXL_OK;
             }
             if (node->is_crowded) {
@@ -299,6 +330,7 @@ static int node_wait_long(struct nixl_team *team, const struct nxr_node_awaited 
         *now_p = nxr_now_ns();
         if (status == NIXL_OK && *now_p >= spin_until) {
             status = node_sleep_once(team, awaited, waiting);
+            has_slept = true;
             *now_p = nxr_now_ns();
         }
         if (status != NIXL_OK) {

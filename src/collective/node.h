@@ -85,13 +85,14 @@ struct nxr_node {
     char *long_cells;            /* [size][NXR_NODE_CELLS][NXR_NODE_CELL_ROOM] */
     char *slots;
     bool full_fence;
-    bool yields_at_once; /* in this call, in a crowd, others do not publish soon: see node.c */
-    bool is_crowded;     /* some member has to yield its core while it waits; all members agree */
-    uint64_t phase;      /* that this member has published */
-    uint64_t known;      /* that all are known to have published */
-    uint64_t slot_due;   /* when its readers have published this, this member's slot is free */
-    uint64_t scanned;    /* slot_due after the last scan by pieces */
-    int slot_reader;     /* the only member that reads it, or -1: all may; the own number: nobody */
+    size_t moving_nbytes; /* by the call under way, of all members, if the data is large */
+    bool yields_at_once;  /* in this call, in a crowd, others do not publish soon: see node.c */
+    bool is_crowded;      /* some member has to yield its core while it waits; all members agree */
+    uint64_t phase;       /* that this member has published */
+    uint64_t known;       /* that all are known to have published */
+    uint64_t slot_due;    /* when its readers have published this, this member's slot is free */
+    uint64_t scanned;     /* slot_due after the last scan by pieces */
+    int slot_reader; /* the only member that reads it, or -1: all may; the own number: nobody */
 };
 
 struct nixl_team;

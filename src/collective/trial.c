@@ -184,8 +184,15 @@ int nxr_trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t 
     int status;
 
     *run = (struct nxr_trial_run){.trial = NULL};
+    team->node.moving_nbytes = nbytes * (size_t)team->node.size;
     status = trial_offer(team, of, nbytes, wanted, offer, shared_p, run);
-    return status == NIXL_OK && nxr_plan_is_making(team) ? NXR_PLANNED : status;
+    if (status == NIXL_OK && nxr_plan_is_making(team)) {
+        status = NXR_PLANNED;
+    }
+    if (status != NIXL_OK) {
+        team->node.moving_nbytes = 0;
+    }
+    return status;
 }
 
 int nxr_trial_offer_small(struct nixl_team *team, enum nxr_trial_operation of, size_t nbytes,
@@ -319,6 +326,7 @@ int nxr_trial_end(struct nixl_team *team, const struct nxr_trial_run *run)
 {
     struct nxr_trial *trial = run->trial;
 
+    team->node.moving_nbytes = 0;
     if (trial == NULL) {
         return NIXL_OK;
     }

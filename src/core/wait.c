@@ -139,7 +139,7 @@ static bool is_at_storage(void)
     return atomic_load_explicit(&nxr_n_at_storage, memory_order_relaxed) > 0;
 }
 
-static int64_t wait_spin_time(void)
+static int64_t spin_time(void)
 {
     if (is_at_storage() && storage_wait_ns > STORAGE_LONG_NS) {
         return 0;
@@ -147,14 +147,16 @@ static int64_t wait_spin_time(void)
     if (is_at_storage() && nxr_job.spin_ns > STORAGE_SPIN_NS) {
         return STORAGE_SPIN_NS;
     }
+    return nxr_wait_spin_time();
+}
+
+int64_t nxr_wait_spin_time(void)
+{
     return longer_spin_ns > nxr_job.spin_ns ? longer_spin_ns : nxr_job.spin_ns;
 }
 
-/*
- * Learn from a wait that ended after falling asleep. If the host is oversubscribed, leave the core
- * to others.
- */
-static void wait_learn(int64_t waited_ns)
+/* If the host is oversubscribed, leave the core to others. */
+void nxr_wait_learn(int64_t waited_ns)
 {
     int64_t longest = MAX_SPIN_FACTOR * nxr_job.spin_ns;
 
@@ -227,7 +229,7 @@ void nxr_device_ends_at(int64_t end_ns)
 static bool spin_on(nxr_ready_fn *ready_fn, void *arg, int64_t deadline, bool *is_helper_p)
 {
     bool has_moved = nxr_poll_copy(is_helper_p);
-    int64_t now = nxr_now_ns(), spin_ns = wait_spin_time(), until = now + spin_ns;
+    int64_t now = nxr_now_ns(), spin_ns = spin_time(), until = now + spin_ns;
     int n_looks = is_polling() || is_at_storage() ? LOOKS_PER_POLL : LOOKS_PER_CLOCK;
 
     do {
@@ -387,7 +389,7 @@ static int wait_slow(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns,
     if (status == NIXL_OK && was_at_storage) {
         storage_wait_ns += (nxr_now_ns() - waiting.since_ns - storage_wait_ns) / STORAGE_MEMORY;
     } else if (status == NIXL_OK) {
-        wait_learn(nxr_now_ns() - waiting.since_ns);
+        nxr_wait_learn(nxr_now_ns() - waiting.since_ns);
     }
     if (status == NIXL_OK) {
         nxr_subsystems_long_wait_ended();

@@ -39,6 +39,14 @@ static inline void nxr_turn(struct nxr_waiting *waiting)
 }
 
 /*
+ * How long this thread spins before it sleeps: the configured time, or longer, if its waits lately
+ * ended soon after it fell asleep. Waits of other kinds than nxr_wait() tell how long they took,
+ * too, if they slept.
+ */
+int64_t nxr_wait_spin_time(void);
+void nxr_wait_learn(int64_t waited_ns);
+
+/*
  * May a wait begin with back-to-back checks, doing nothing in between? Not if others need this
  * core, or if peers may need this thread to change words meanwhile.
  */
