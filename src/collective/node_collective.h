@@ -36,10 +36,11 @@ enum nxr_trial_operation nxr_node_reduce_operation(const struct nxr_reduction *w
 int nxr_node_allreduce_cells(struct nixl_team *team, const struct nxr_reduction *what);
 
 /*
- * A large reduction other than NXR_SCAN, on buffers in place. *is_done_p: false if they cannot be
- * reached, and nothing was done. The caller ends *run (trial.h).
+ * A large reduction other than NXR_SCAN, on buffers in place; is_small: its operands would fit into
+ * cells. *is_done_p: false if they cannot be reached, or cells or slots are to be used, and nothing
+ * was done. The caller ends *run (trial.h).
  */
-int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *what,
+int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *what, bool is_small,
                            struct nxr_trial_run *run, bool *is_done_p);
 
 /* A large reduction other than NXR_SCAN on any buffers, if members share cores; no `begins'. */

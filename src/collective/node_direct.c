@@ -194,7 +194,7 @@ int nxr_node_exchange_large(struct nixl_team *team, const struct nxr_exchange *w
     }
     status = make_offer(team, what, &offer);
     if (status == NIXL_OK && is_small) {
-        status = nxr_trial_offer_small(team, of, largest, wanted, &offer, &shared);
+        status = nxr_trial_offer_small(team, of, largest, wanted, &offer, &shared, &run);
     } else if (status == NIXL_OK) {
         status = nxr_trial_offer(team, of, largest, wanted, &offer, &shared, &run);
     }
@@ -256,7 +256,7 @@ int nxr_node_broadcast_large(struct nixl_team *team, int root, void *buf, size_t
     offer.is_rooted = true;
     offer.root = root;
     status = is_small ? nxr_trial_offer_small(team, NXR_TRIAL_BROADCAST, nbytes, NXR_BUFFER_SRC,
-                                              &offer, &shared)
+                                              &offer, &shared, &run)
                       : nxr_trial_offer(team, NXR_TRIAL_BROADCAST, nbytes, NXR_BUFFER_SRC, &offer,
                                         &shared, &run);
     if (status != NIXL_OK) {

@@ -387,18 +387,35 @@ static int reduce_slots(struct nixl_team *team, const struct nxr_reduction *what
     return status;
 }
 
-static int reduce_shares(struct nixl_team *team, const struct nxr_reduction *what)
+NXR_HOT static int reduce_in_cells(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    switch (what->kind) {
+    case NXR_ALLREDUCE:
+        return nxr_node_allreduce_cells(team, what);
+    case NXR_REDUCE:
+        return reduce_cells(team, what);
+    case NXR_REDUCE_SCATTER:
+        return reduce_scatter_cells(team, what);
+    default:
+        return scan_cells(team, what);
+    }
+}
+
+/* In place, or else through cells if the operands are small, or through slots. */
+static int reduce_shares(struct nixl_team *team, const struct nxr_reduction *what, bool is_small)
 {
     struct nxr_trial_run run = {.trial = NULL};
     bool is_direct = false;
     int status = NIXL_OK;
 
     if (what->nbytes >= nxr_coll_table.direct_from) {
-        status = nxr_node_reduce_direct(team, what, &run, &is_direct);
+        status = nxr_node_reduce_direct(team, what, is_small, &run, &is_direct);
     } else if (nxr_plan_is_making(team)) {
         status = NXR_PLANNED;
     }
-    if (status == NIXL_OK && !is_direct) {
+    if (status == NIXL_OK && !is_direct && is_small) {
+        status = reduce_in_cells(team, what);
+    } else if (status == NIXL_OK && !is_direct) {
         bool is_chain = team->node.is_crowded && what->begins == NULL &&
                         what->nbytes >= nxr_coll_table.chain_from;
 
@@ -416,25 +433,31 @@ static int reduce_shares(struct nixl_team *team, const struct nxr_reduction *wha
  * the operands of one have a limit, if more than two members have cores of their own, which then
  * share the work.
  */
-static bool is_for_cells(struct nixl_team *team, const struct nxr_reduction *what)
+static bool is_for_cells(const struct nixl_team *team, const struct nxr_reduction *what)
 {
     const struct nxr_node *node = &team->node;
     bool one_reads = what->kind == NXR_REDUCE || (what->kind == NXR_ALLREDUCE && has_first(node));
     bool shares_cores = node->is_crowded || node->size == 2;
 
     if (what->begins != NULL ||
-        what->nbytes > (shares_cores ? NXR_NODE_CELL_ROOM : NXR_NODE_CELL_MIDDLE) ||
-        (what->nbytes >= nxr_coll_table.direct_from &&
-         !nxr_trial_needs_no_offer(team, nxr_node_reduce_operation(what), what->nbytes))) {
+        what->nbytes > (shares_cores ? NXR_NODE_CELL_ROOM : NXR_NODE_CELL_MIDDLE)) {
         return false;
     }
     return (node->is_crowded && one_reads) ||
            what->nbytes * (size_t)node->size <= nxr_coll_table.cells_up_to;
 }
 
+/* Do the members know without asking each other that such operands go into cells? */
+static bool needs_no_offer(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    return what->nbytes < nxr_coll_table.direct_from ||
+           (what->kind != NXR_SCAN &&
+            nxr_trial_needs_no_offer(team, nxr_node_reduce_operation(what), what->nbytes));
+}
+
 NXR_HOT int nxr_node_reduce(struct nixl_team *team, const struct nxr_reduction *what)
 {
-    bool is_small = is_for_cells(team, what);
+    bool is_small = is_for_cells(team, what), goes_into_cells;
 
     if (what->nbytes == 0) {
         return NIXL_OK;
@@ -445,18 +468,13 @@ NXR_HOT int nxr_node_reduce(struct nixl_team *team, const struct nxr_reduction *
         }
         return NIXL_OK;
     }
-    if (nxr_plan_is_making(team) && (is_small || what->kind == NXR_SCAN)) {
-        team->plan->is_in_cells = is_small && what->kind == NXR_ALLREDUCE;
+    goes_into_cells = is_small && needs_no_offer(team, what);
+    if (nxr_plan_is_making(team) && (goes_into_cells || what->kind == NXR_SCAN)) {
+        team->plan->is_in_cells = goes_into_cells && what->kind == NXR_ALLREDUCE;
         return NXR_PLANNED;
     }
-    switch (what->kind) {
-    case NXR_ALLREDUCE:
-        return is_small ? nxr_node_allreduce_cells(team, what) : reduce_shares(team, what);
-    case NXR_REDUCE:
-        return is_small ? reduce_cells(team, what) : reduce_shares(team, what);
-    case NXR_REDUCE_SCATTER:
-        return is_small ? reduce_scatter_cells(team, what) : reduce_shares(team, what);
-    default:
-        return is_small ? scan_cells(team, what) : nxr_node_scan(team, what);
+    if (goes_into_cells) {
+        return reduce_in_cells(team, what);
     }
+    return what->kind == NXR_SCAN ? nxr_node_scan(team, what) : reduce_shares(team, what, is_small);
 }

@@ -167,11 +167,12 @@ enum nxr_trial_operation nxr_node_reduce_operation(const struct nxr_reduction *w
     }
 }
 
-int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *what,
+int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *what, bool is_small,
                            struct nxr_trial_run *run, bool *is_done_p)
 {
     struct nxr_node *node = &team->node;
     struct nxr_offer offer = {.src = what->src, .src_nbytes = direct_src_nbytes_of(team, what)};
+    enum nxr_trial_operation of = nxr_node_reduce_operation(what);
     unsigned wanted = NXR_BUFFER_SRC, shared = 0;
     int status;
 
@@ -184,8 +185,8 @@ int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *w
     }
     /* In place, the part would be written where another member reads its operands. */
     offer.has_no_src = what->kind == NXR_REDUCE_SCATTER && what->src == what->dst;
-    status = nxr_trial_offer(team, nxr_node_reduce_operation(what), what->nbytes, wanted, &offer,
-                             &shared, run);
+    status = is_small ? nxr_trial_offer_small(team, of, what->nbytes, wanted, &offer, &shared, run)
+                      : nxr_trial_offer(team, of, what->nbytes, wanted, &offer, &shared, run);
     *is_done_p = status == NIXL_OK && shared == wanted;
     if (!*is_done_p) {
         return status;

@@ -66,7 +66,8 @@ struct nixl_team {
     struct nxr_far *far;            /* [node.size]: buffers of the others; NULL until used */
     struct nxr_team_device *device; /* for device memory; NULL until used */
     bool has_no_process_vm;         /* such a call failed between two members of this host */
-    struct nxr_trial trials[NXR_TRIAL_OPERATIONS][NXR_TRIAL_CLASSES];
+    struct nxr_trial trials[NXR_TRIAL_OPERATIONS][NXR_TRIAL_CLASSES]; /* in no region */
+    struct nxr_trial region_trials[NXR_TRIAL_OPERATIONS][NXR_TRIAL_REGION_CLASSES];
     struct nxr_mailbox boot; /* for making teams from it, and for breaking it */
     struct nxr_mailbox post; /* for data between hosts; closed if there is one host */
 

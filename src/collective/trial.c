@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trials of the paths of large data. Owns team->trials. No lock: one thread works for a team.
+ * Trials of the paths of large data. Owns team->trials and team->region_trials. No lock: one thread
+ * works for a team.
  *
  * Invariant: between calls, n_calls, n_runs, is_agreed and n_blind of every trial are the same on
  * all members of a host, since they change only with what all members know; times are each member's
@@ -81,14 +82,32 @@ static const struct judging judgings[NXR_TRIAL_OPERATIONS] = {
  */
 #define BLIND 31
 
-static struct nxr_trial *trial_of(struct nixl_team *team, enum nxr_trial_operation of,
-                                  size_t nbytes)
+static size_t class_of(size_t nbytes)
 {
     size_t class = (size_t)(63 - __builtin_clzll(nbytes | 1u));
     size_t lowest = (size_t)(63 - __builtin_clzll(nxr_coll_table.direct_from | 1u));
 
-    class = class > lowest ? class - lowest : 0;
+    return class > lowest ? class - lowest : 0;
+}
+
+static struct nxr_trial *trial_of(struct nixl_team *team, enum nxr_trial_operation of,
+                                  size_t nbytes)
+{
+    size_t class = class_of(nbytes);
+
     return &team->trials[of][class < NXR_TRIAL_CLASSES ? class : NXR_TRIAL_CLASSES - 1];
+}
+
+/* NULL: what lies in regions is shared without a trial. A plan has made its offers before. */
+static struct nxr_trial *region_trial_of(struct nixl_team *team, enum nxr_trial_operation of,
+                                         size_t nbytes)
+{
+    size_t class = class_of(nbytes);
+
+    return class < NXR_TRIAL_REGION_CLASSES && nxr_coll_table.process_vm_from == 0 &&
+                   team->plan == NULL
+               ? &team->region_trials[of][class]
+               : NULL;
 }
 
 /* The limit says where memory outside of regions is shared. */
@@ -143,12 +162,65 @@ static void trial_start_run(struct nxr_trial *trial, int64_t now_ns)
     trial->started_ns = now_ns;
 }
 
+/* This call is a run. */
+static void trial_begin(struct nxr_trial *trial, enum nxr_trial_operation of, int64_t now_ns,
+                        struct nxr_trial_run *run)
+{
+    *run = (struct nxr_trial_run){.trial = trial,
+                                  .of = of,
+                                  .path = trial->n_runs < NXR_TRIAL_RUNS ? NXR_TRIAL_BY_SLOTS
+                                                                         : NXR_TRIAL_IN_PLACE};
+    trial_start_run(trial, now_ns);
+}
+
+/* ---- data in regions ------------------------------------------------------------------------- */
+
+/*
+ * There are regions: take the path that was agreed, or the one to be measured. The offer is part of
+ * the path in place; of runs by slots, only the first one has made one.
+ */
+static void region_take_path(struct nxr_trial *trial, enum nxr_trial_operation of, int64_t begun_ns,
+                             unsigned *shared_p, struct nxr_trial_run *run)
+{
+    enum nxr_trial_path path = trial->path;
+
+    if (!trial->is_agreed) {
+        trial_begin(trial, of, begun_ns, run);
+        run->is_in_regions = true;
+        path = run->path;
+    }
+    if (path == NXR_TRIAL_BY_SLOTS) {
+        *shared_p = 0;
+    }
+}
+
+/* Offer what lies in regions. *is_there_p: all that is wanted does, even if *shared_p is 0. */
+static int region_offer(struct nixl_team *team, struct nxr_trial *trial,
+                        enum nxr_trial_operation of, unsigned wanted, struct nxr_offer *offer,
+                        unsigned *shared_p, bool *is_there_p, struct nxr_trial_run *run)
+{
+    int64_t begun_ns = trial != NULL && !trial->is_agreed ? nxr_now_ns() : 0;
+    int status = nxr_buffers_offer(team, offer, shared_p);
+
+    *is_there_p = status == NIXL_OK && (*shared_p & wanted) == wanted;
+    if (trial != NULL && *is_there_p) {
+        region_take_path(trial, of, begun_ns, shared_p, run);
+    } else if (trial != NULL) {
+        trial->is_agreed = false; /* nor is it measured, until there are regions again */
+        trial->n_runs = 0;
+    }
+    return status;
+}
+
+/* ---- data anywhere --------------------------------------------------------------------------- */
+
 static int trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t nbytes,
                        unsigned wanted, struct nxr_offer *offer, unsigned *shared_p,
                        struct nxr_trial_run *run)
 {
     struct nxr_trial *trial = trial_of(team, of, nbytes);
-    bool is_measured = nxr_coll_table.process_vm_from == 0;
+    struct nxr_trial *regions = region_trial_of(team, of, nbytes);
+    bool is_measured = nxr_coll_table.process_vm_from == 0, is_there = false;
     int status;
 
     trial_count_call(trial);
@@ -161,20 +233,43 @@ static int trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size
         *shared_p = 0;
         return NIXL_OK;
     }
-    status = nxr_buffers_offer(team, offer, shared_p);
+    status = region_offer(team, offer->is_in_region ? regions : NULL, of, wanted, offer, shared_p,
+                          &is_there, run);
     if (status != NIXL_OK || !is_measured || trial->is_agreed || team->has_no_process_vm ||
-        (*shared_p & wanted) == wanted) {
+        is_there) {
         return status;
     }
-    run->trial = trial;
-    run->of = of;
-    run->path = trial->n_runs < NXR_TRIAL_RUNS ? NXR_TRIAL_BY_SLOTS : NXR_TRIAL_BY_PROCESS_VM;
-    trial_start_run(trial, nxr_now_ns()); /* a second offer is part of the path */
-    if (run->path == NXR_TRIAL_BY_PROCESS_VM || nxr_plan_is_making(team)) {
+    trial_begin(trial, of, nxr_now_ns(), run); /* a second offer is part of the path */
+    if (run->path == NXR_TRIAL_IN_PLACE || nxr_plan_is_making(team)) {
         offer->is_in_region = false;
         status = nxr_buffers_offer(team, offer, shared_p);
     }
     return status;
+}
+
+/*
+ * Does the call go by slots without an offer? In a run by them; and once they were found to be
+ * faster than regions, but for one call in so many, which finds out whether there still are any.
+ */
+static bool region_needs_no_offer(struct nixl_team *team, enum nxr_trial_operation of,
+                                  size_t nbytes, unsigned *shared_p, struct nxr_trial_run *run)
+{
+    struct nxr_trial *trial = region_trial_of(team, of, nbytes);
+
+    *run = (struct nxr_trial_run){.trial = NULL};
+    *shared_p = 0;
+    if (trial == NULL) {
+        return false;
+    }
+    trial_count_call(trial);
+    if (trial->is_agreed) {
+        return trial->path == NXR_TRIAL_BY_SLOTS && trial->n_calls % (BLIND + 1) != 0;
+    }
+    if (trial->n_runs > 0 && trial->n_runs < NXR_TRIAL_RUNS) {
+        trial_begin(trial, of, nxr_now_ns(), run);
+        return true;
+    }
+    return false;
 }
 
 int nxr_trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t nbytes,
@@ -183,7 +278,9 @@ int nxr_trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t 
 {
     int status;
 
-    *run = (struct nxr_trial_run){.trial = NULL};
+    if (region_needs_no_offer(team, of, nbytes, shared_p, run)) {
+        return NIXL_OK;
+    }
     team->node.moving_nbytes = nbytes * (size_t)team->node.size;
     status = trial_offer(team, of, nbytes, wanted, offer, shared_p, run);
     if (status == NIXL_OK && nxr_plan_is_making(team)) {
@@ -196,17 +293,22 @@ int nxr_trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t 
 }
 
 int nxr_trial_offer_small(struct nixl_team *team, enum nxr_trial_operation of, size_t nbytes,
-                          unsigned wanted, struct nxr_offer *offer, unsigned *shared_p)
+                          unsigned wanted, struct nxr_offer *offer, unsigned *shared_p,
+                          struct nxr_trial_run *run)
 {
+    bool is_there = false;
     int status;
 
-    *shared_p = 0;
+    if (region_needs_no_offer(team, of, nbytes, shared_p, run)) {
+        return NIXL_OK;
+    }
     offer->is_in_region = nxr_coll_table.process_vm_from == 0 || is_in_region_by_limit(of, nbytes);
     if (nxr_plan_shares_nothing(team, offer)) {
         return NIXL_OK;
     }
-    status = nxr_buffers_offer(team, offer, shared_p);
-    if (status == NIXL_OK && team->plan == NULL && (*shared_p & wanted) != wanted) {
+    status = region_offer(team, region_trial_of(team, of, nbytes), of, wanted, offer, shared_p,
+                          &is_there, run);
+    if (status == NIXL_OK && team->plan == NULL && !is_there) {
         trial_of(team, of, nbytes)->n_blind = BLIND;
     }
     return status == NIXL_OK && nxr_plan_is_making(team) ? NXR_PLANNED : status;
@@ -215,6 +317,7 @@ int nxr_trial_offer_small(struct nixl_team *team, enum nxr_trial_operation of, s
 bool nxr_trial_needs_no_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t nbytes)
 {
     struct nxr_trial *trial = trial_of(team, of, nbytes);
+    struct nxr_trial *regions = region_trial_of(team, of, nbytes);
 
     if (nxr_coll_table.process_vm_from != 0 && !is_in_region_by_limit(of, nbytes)) {
         return false;
@@ -222,12 +325,18 @@ bool nxr_trial_needs_no_offer(struct nixl_team *team, enum nxr_trial_operation o
     if (team->node.is_crowded && nbytes <= judgings[of].crowd_up_to) {
         return true;
     }
+    if (regions != NULL && regions->is_agreed && regions->path == NXR_TRIAL_BY_SLOTS) {
+        trial_count_call(regions);
+        return regions->is_agreed;
+    }
     if (team->plan != NULL || trial->n_blind == 0) {
         return false;
     }
     trial->n_blind--;
     return true;
 }
+
+/* ---- agreeing -------------------------------------------------------------------------------- */
 
 /* What a run took, in ns, by the times of all members. */
 static float run_time(const struct nxr_node *node, uint64_t phase, size_t at, bool is_rooted)
@@ -274,13 +383,13 @@ static uint16_t again_after(float longer, bool is_first)
 /* The path to take from now on, by the times of both. */
 static void trial_choose(struct nxr_trial *trial, float clearly, const float *best)
 {
-    if (trial->was_agreed && trial->path == NXR_TRIAL_BY_PROCESS_VM) {
+    if (trial->was_agreed && trial->path == NXR_TRIAL_IN_PLACE) {
         clearly /= CHANGES;
     } else if (trial->was_agreed && clearly > CHANGES) {
         clearly = CHANGES;
     }
-    trial->path = best[NXR_TRIAL_BY_PROCESS_VM] < clearly * best[NXR_TRIAL_BY_SLOTS]
-                      ? NXR_TRIAL_BY_PROCESS_VM
+    trial->path = best[NXR_TRIAL_IN_PLACE] < clearly * best[NXR_TRIAL_BY_SLOTS]
+                      ? NXR_TRIAL_IN_PLACE
                       : NXR_TRIAL_BY_SLOTS;
     trial->again_after = again_after(best[1 - trial->path] / best[trial->path], !trial->was_agreed);
     trial->n_calls = 0;
@@ -311,13 +420,16 @@ static int trial_agree(struct nixl_team *team, const struct nxr_trial_run *run)
                    ns);
         call[path] = ns[0];
         sort_times(node, phase, offsetof(struct nxr_trial_times, period) + at, false, ns);
-        period[path] = path == NXR_TRIAL_BY_SLOTS ? ns[0] : (ns[MIDDLE] + ns[MIDDLE + 1]) / 2;
+        period[path] = path == NXR_TRIAL_BY_SLOTS || run->is_in_regions
+                           ? ns[0]
+                           : (ns[MIDDLE] + ns[MIDDLE + 1]) / 2;
     }
     is_close = trial->was_agreed && period[0] < CLOSE * call[0] && period[1] < CLOSE * call[1];
     trial_choose(trial, is_close ? CLEARLY_CLOSE : judging->clearly, is_close ? period : call);
-    nxr_debug(COLL, "%s of %d members here: slots %.1f us, process_vm %.1f us%s", team->operation,
+    nxr_debug(COLL, "%s of %d members here: slots %.1f us, %s %.1f us%s", team->operation,
               node->size, (is_close ? period : call)[NXR_TRIAL_BY_SLOTS] * 1e-3,
-              (is_close ? period : call)[NXR_TRIAL_BY_PROCESS_VM] * 1e-3,
+              run->is_in_regions ? "regions" : "process_vm",
+              (is_close ? period : call)[NXR_TRIAL_IN_PLACE] * 1e-3,
               is_close ? " from call to call" : "");
     return NIXL_OK;
 }

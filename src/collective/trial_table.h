@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a team remembers of the paths of large data that lies in no region (trial.h). One thread at
- * a time accesses it, the one that works for the team.
+ * What a team remembers of the paths of large data (trial.h). One thread at a time accesses it, the
+ * one that works for the team.
  */
 #ifndef NXR_COLLECTIVE_TRIAL_TABLE_H
 #define NXR_COLLECTIVE_TRIAL_TABLE_H
@@ -21,10 +21,15 @@ enum nxr_trial_operation {
     NXR_TRIAL_OPERATIONS
 };
 
-enum nxr_trial_path { NXR_TRIAL_BY_SLOTS, NXR_TRIAL_BY_PROCESS_VM, NXR_TRIAL_PATHS };
+/* Through slots or cells, which copies twice; or from where the data lies to where it goes. */
+enum nxr_trial_path { NXR_TRIAL_BY_SLOTS, NXR_TRIAL_IN_PLACE, NXR_TRIAL_PATHS };
 
-/* Sizes of one power of two are a class; larger ones than the last belong to it. */
-#define NXR_TRIAL_CLASSES 16
+/*
+ * Sizes of one power of two are a class; larger ones than the last belong to it. Data in regions is
+ * measured up to the last class of its own, above which it is always faster in place.
+ */
+#define NXR_TRIAL_CLASSES        16
+#define NXR_TRIAL_REGION_CLASSES 3
 
 /*
  * Each path so many times, one after the other: the first time has page faults and what the other

@@ -22,7 +22,7 @@
 #define NXR_COLL_TABLE(_x)                                                                         \
     _x(cells_up_to, 32768, 64, 1048576, "small operands of all members together, in bytes")        \
     _x(flat_up_to, 16, 2, 1024, "members that look at each other, and not at one of them")         \
-    _x(direct_from, 16384, 256, 1073741824, "bytes from which buffers in regions are shared")      \
+    _x(direct_from, 16384, 256, 1073741824, "bytes from which buffers in regions may be shared")   \
     _x(exchange_up_to, 65536, 64, 65536,                                                           \
        "bytes of what a member sends that go through its cell")                                    \
     _x(process_vm_from, 0, 0, 1073741824,                                                          \

@@ -2,7 +2,8 @@
 /*
  * A team measures the paths of large data again after 32 calls, then after 256, or more if the path
  * that it has not chosen takes much longer; and so on. It also does for a prepared call, which was
- * made while the team had chosen. All results are right meanwhile, and the log shows each choice.
+ * made while the team had chosen; and for buffers in regions (argument "regions"), which it finds
+ * again after calls on others. All results are right meanwhile, and the log shows each choice.
  */
 #include "mptest.h"
 
@@ -24,7 +25,7 @@ enum {
 };
 
 static atomic_int n_choices;
-static float slots_us, process_vm_us; /* by the last one */
+static float slots_us, in_place_us; /* by the last one */
 
 static void count_choices(enum nixl_log_level level, const char *subsystem, const char *text,
                           void *arg)
@@ -33,8 +34,7 @@ static void count_choices(enum nixl_log_level level, const char *subsystem, cons
     (void)subsystem;
     (void)arg;
     text = strstr(text, "slots ");
-    if (text != NULL &&
-        sscanf(text, "slots %f us, process_vm %f us", &slots_us, &process_vm_us) == 2) {
+    if (text != NULL && sscanf(text, "slots %f us, %*s %f us", &slots_us, &in_place_us) == 2) {
         atomic_fetch_add(&n_choices, 1);
     }
 }
@@ -71,7 +71,7 @@ static int await_choice(struct nixl_team *team, const struct nixl_reduce_args *s
 /* How many times as long the slower path took. */
 static float longer(void)
 {
-    return slots_us < process_vm_us ? process_vm_us / slots_us : slots_us / process_vm_us;
+    return slots_us < in_place_us ? in_place_us / slots_us : slots_us / in_place_us;
 }
 
 /* Where others take the processor, one path may seem to take any time. */
@@ -94,11 +94,63 @@ static struct nixl_coll *prepare(struct nixl_team *team, const struct nixl_reduc
     return coll;
 }
 
-int main(void)
+/* The second time soon, the third time later. */
+static void choose_again(struct nixl_team *team, const struct nixl_reduce_args *sum)
+{
+    expect_few_calls();
+    MPT_LT(N_SOON - 1, await_choice(team, sum, NULL, longer() < DOUBTFUL ? N_SOON + 1 : N_MOST));
+    expect_few_calls();
+    MPT_LT(N_LEAST - 1, await_choice(team, sum, NULL, N_MOST));
+    MPT_EQ((int)n_choices, 3);
+    expect_few_calls();
+}
+
+/* In no region, and then by a prepared call. */
+static void test_anywhere(struct nixl_team *team, const struct nixl_reduce_args *sum)
+{
+    struct nixl_coll *coll;
+
+    (void)await_choice(team, sum, NULL, N_TRIED + 1);
+    if (n_choices == 0) {
+        mpt_skip("no choice: the kernel refuses process_vm calls here");
+    }
+    choose_again(team, sum);
+    coll = prepare(team, sum);
+    MPT_LT(N_LEAST - N_TRIED, await_choice(team, sum, coll, N_MOST));
+    MPT_EQ((int)n_choices, 4);
+    MPT_OK(nixl_coll_free(coll));
+}
+
+/* Calls on buffers elsewhere end the trial that has begun, or what was agreed. */
+static void test_in_regions(struct nixl_team *team, const struct nixl_reduce_args *elsewhere)
+{
+    struct nixl_reduce_args sum = *elsewhere;
+    struct nixl_region *region = NULL;
+    int n_before;
+
+    MPT_OK(nixl_region_alloc("operands", 2 * NBYTES, NULL, &region));
+    sum.src = nixl_region_addr(region);
+    sum.dst = (char *)nixl_region_addr(region) + NBYTES;
+    for (uint64_t call = 0; call < N_TRIED; call++) {
+        add_up(team, call == N_TRIED - 1 ? elsewhere : &sum, NULL, call);
+    }
+    MPT_EQ((int)n_choices, 0);
+    (void)await_choice(team, &sum, NULL, N_LEAST);
+    MPT_EQ((int)n_choices, 1);
+    choose_again(team, &sum);
+    for (uint64_t call = 0; call < N_SOON; call++) {
+        add_up(team, elsewhere, NULL, call);
+    }
+    n_before = n_choices; /* how those are moved may have been chosen, too */
+    (void)await_choice(team, &sum, NULL, N_MOST);
+    MPT_EQ((int)n_choices, n_before + 1);
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
+int main(int argc, char **argv)
 {
     struct nixl_reduce_args sum = NIXL_REDUCE_ARGS_INIT;
     struct nixl_team *team = NULL;
-    struct nixl_coll *coll;
 
     mpt_start();
     nixl_log_set_fn(count_choices, NULL);
@@ -109,20 +161,11 @@ int main(void)
     sum.op = NIXL_REDUCE_SUM;
     MPT_OK(nixl_init(NULL));
     MPT_OK(nixl_team_world(MPT_PATIENCE, &team));
-    (void)await_choice(team, &sum, NULL, N_TRIED + 1);
-    if (n_choices == 0) {
-        mpt_skip("no choice: the kernel refuses process_vm calls here");
+    if (argc > 1 && strcmp(argv[1], "regions") == 0) {
+        test_in_regions(team, &sum);
+    } else {
+        test_anywhere(team, &sum);
     }
-    expect_few_calls();
-    MPT_LT(N_SOON - 1, await_choice(team, &sum, NULL, longer() < DOUBTFUL ? N_SOON + 1 : N_MOST));
-    expect_few_calls();
-    MPT_LT(N_LEAST - 1, await_choice(team, &sum, NULL, N_MOST));
-    MPT_EQ((int)n_choices, 3);
-    expect_few_calls();
-    coll = prepare(team, &sum);
-    MPT_LT(N_LEAST - N_TRIED, await_choice(team, &sum, coll, N_MOST));
-    MPT_EQ((int)n_choices, 4);
-    MPT_OK(nixl_coll_free(coll));
     nixl_team_free(team);
     nixl_log_set_fn(NULL, NULL);
     MPT_OK(nixl_finalize());
