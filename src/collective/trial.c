@@ -110,6 +110,11 @@ static struct nxr_trial *region_trial_of(struct nixl_team *team, enum nxr_trial_
                : NULL;
 }
 
+static bool goes_by_slots(const struct nxr_trial *trial)
+{
+    return trial->is_agreed && trial->path == NXR_TRIAL_BY_SLOTS;
+}
+
 /* The limit says where memory outside of regions is shared. */
 static bool is_in_region_by_limit(enum nxr_trial_operation of, size_t nbytes)
 {
@@ -227,8 +232,8 @@ static int trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size
     if (is_measured && !trial->was_agreed && trial->n_runs > 0 && trial->n_runs < NXR_TRIAL_RUNS) {
         trial_populate_slots(team, of, nbytes, offer);
     }
-    offer->is_in_region = is_measured ? !trial->is_agreed || trial->path == NXR_TRIAL_BY_SLOTS
-                                      : is_in_region_by_limit(of, nbytes);
+    offer->is_in_region =
+        is_measured ? !trial->is_agreed || goes_by_slots(trial) : is_in_region_by_limit(of, nbytes);
     if ((!is_measured || trial->is_agreed) && nxr_plan_shares_nothing(team, offer)) {
         *shared_p = 0;
         return NIXL_OK;
@@ -237,6 +242,7 @@ static int trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size
                           &is_there, run);
     if (status != NIXL_OK || !is_measured || trial->is_agreed || team->has_no_process_vm ||
         is_there) {
+        trial->n_blind = !is_there && goes_by_slots(trial) ? BLIND : 0;
         return status;
     }
     trial_begin(trial, of, nxr_now_ns(), run); /* a second offer is part of the path */
@@ -245,6 +251,24 @@ static int trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size
         status = nxr_buffers_offer(team, offer, shared_p);
     }
     return status;
+}
+
+/*
+ * Does data in no region go by slots without an offer? So it does once they were found to be faster
+ * than process_vm calls, after an offer that found no region: not for long, and only where regions
+ * would not be much faster.
+ */
+static bool anywhere_needs_no_offer(struct nixl_team *team, enum nxr_trial_operation of,
+                                    size_t nbytes)
+{
+    struct nxr_trial *trial = trial_of(team, of, nbytes);
+
+    if (trial->n_blind == 0 || region_trial_of(team, of, nbytes) == NULL) {
+        return false;
+    }
+    trial_count_call(trial);
+    trial->n_blind = trial->is_agreed ? (uint8_t)(trial->n_blind - 1) : 0;
+    return trial->is_agreed;
 }
 
 /*
@@ -263,7 +287,7 @@ static bool region_needs_no_offer(struct nixl_team *team, enum nxr_trial_operati
     }
     trial_count_call(trial);
     if (trial->is_agreed) {
-        return trial->path == NXR_TRIAL_BY_SLOTS && trial->n_calls % (BLIND + 1) != 0;
+        return goes_by_slots(trial) && trial->n_calls % (BLIND + 1) != 0;
     }
     if (trial->n_runs > 0 && trial->n_runs < NXR_TRIAL_RUNS) {
         trial_begin(trial, of, nxr_now_ns(), run);
@@ -278,7 +302,8 @@ int nxr_trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t 
 {
     int status;
 
-    if (region_needs_no_offer(team, of, nbytes, shared_p, run)) {
+    if (region_needs_no_offer(team, of, nbytes, shared_p, run) ||
+        anywhere_needs_no_offer(team, of, nbytes)) {
         return NIXL_OK;
     }
     team->node.moving_nbytes = nbytes * (size_t)team->node.size;
@@ -325,7 +350,7 @@ bool nxr_trial_needs_no_offer(struct nixl_team *team, enum nxr_trial_operation o
     if (team->node.is_crowded && nbytes <= judgings[of].crowd_up_to) {
         return true;
     }
-    if (regions != NULL && regions->is_agreed && regions->path == NXR_TRIAL_BY_SLOTS) {
+    if (regions != NULL && goes_by_slots(regions)) {
         trial_count_call(regions);
         return regions->is_agreed;
     }
