@@ -205,6 +205,7 @@ int64_t nxr_waiting_sleeps(struct nxr_waiting *waiting, int64_t longest_ns)
     static __thread int32_t tid NXR_TLS_MODEL; /* 0: not asked for */
     struct nxr_wait_record described = {.tid = 0};
     bool is_first = !waiting->has_slept;
+    int64_t age_ns;
 
     if (nxr_observed_waits == NULL || waiting->describe == NULL) {
         return longest_ns;
@@ -224,7 +225,10 @@ int64_t nxr_waiting_sleeps(struct nxr_waiting *waiting, int64_t longest_ns)
     if (is_first) {
         waiting->slept_ticks = nxr_ticks();
         NXR_PROBE3(wait_begin, described.call, (int)described.kind, described.peer);
-        return longest_ns < FIRST_SLEEP_NS ? longest_ns : FIRST_SLEEP_NS;
+    }
+    age_ns = is_first ? 0 : nxr_now_ns() - waiting->since_ns;
+    if (age_ns < FIRST_SLEEP_NS) {
+        return longest_ns < FIRST_SLEEP_NS - age_ns ? longest_ns : FIRST_SLEEP_NS - age_ns;
     }
     list_all();
     return longest_ns;

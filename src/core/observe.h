@@ -49,8 +49,9 @@ struct nxr_waiting {
 
 /*
  * The thread is about to sleep: record its wait as it is now. Returns how long it may sleep until
- * the next call, at most `longest_ns`. What is queued and under way is listed from the second call
- * on, which comes soon: waits that are over before do not pay for that.
+ * the next call, at most `longest_ns`. What is queued and under way is listed by calls of a wait
+ * that has lasted for some time, the first of which comes soon after that: waits that are over
+ * before, however often they wake, do not pay for it.
  */
 int64_t nxr_waiting_sleeps(struct nxr_waiting *waiting, int64_t longest_ns);
 
