@@ -23,7 +23,7 @@
 #include <string.h>
 
 /* Mailboxes for making teams: words and a little data. */
-#define BOOT_SLOT_NBYTES 512
+#define BOOT_SLOT_NBYTES 4096
 #define BOOT_SLOTS       2
 
 /* Mailboxes for data: slots of this size, or smaller if there are many members. */
