@@ -10,6 +10,7 @@
 #include "collective/agreement.h"
 #include "collective/making.h"
 #include "core/request.h"
+#include "util/clock.h"
 #include "util/hash.h"
 #include "util/status.h"
 #include "util/thread.h"
@@ -21,6 +22,7 @@
 
 #define STACK_NBYTES (256u << 10)
 #define WHY_NBYTES   300
+#define AGAIN_NS     (1 * NXR_S) /* a waiter wakes at least so often, to say what it waits for */
 
 #define SPLIT_KEY 0x74696c7073u /* distinguishes nixl_team_split() from nixl_team_create() */
 
@@ -53,6 +55,7 @@ struct nxr_making {
 static pthread_mutex_t makings_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list uses = {&uses, &uses};
 static struct nxr_list makings = {&makings, &makings};
+static pthread_cond_t makings_end = PTHREAD_COND_INITIALIZER; /* one of them is done */
 
 /* ---- numbers of calls: all under the lock ---------------------------------------------------- */
 
@@ -175,6 +178,7 @@ static void making_run(struct nxr_making *making)
         making_forget(wanted->key);
     }
     atomic_store_explicit(&making->is_done, true, memory_order_release);
+    pthread_cond_broadcast(&makings_end);
     pthread_mutex_unlock(&makings_lock);
     if (inherited != NULL) {
         nxr_team_drop(inherited);
@@ -377,6 +381,37 @@ static void making_describe(const void *about, struct nxr_wait_record *record)
     nxr_describe_members(record, wanted->ranks, wanted->size);
 }
 
+/*
+ * Wait until a making is done. Its thread looks after all that comes meanwhile, so this one neither
+ * spins nor sleeps on the doorbell, which rings for that.
+ */
+static int making_await(struct nxr_making *making, const struct nxr_wanted *wanted,
+                        int64_t timeout_ns)
+{
+    struct nxr_waiting waiting = {
+        .describe = making_describe, .about = wanted, .since_ns = nxr_now_ns()};
+    int64_t left_ns = timeout_ns;
+
+    if (timeout_ns == 0) {
+        return nxr_wait(making_is_done, making, 0);
+    }
+    while (!making_is_done(making) && left_ns > 0) {
+        int64_t longest_ns = nxr_waiting_sleeps(&waiting, AGAIN_NS), now_ns = nxr_now_ns();
+        struct timespec until =
+            nxr_timespec(now_ns + (left_ns < longest_ns ? left_ns : longest_ns));
+
+        pthread_mutex_lock(&makings_lock);
+        if (!making_is_done(making)) {
+            pthread_cond_clockwait(&makings_end, &makings_lock, CLOCK_MONOTONIC, &until);
+        }
+        pthread_mutex_unlock(&makings_lock);
+        left_ns =
+            timeout_ns == NIXL_FOREVER ? left_ns : timeout_ns - (nxr_now_ns() - waiting.since_ns);
+    }
+    nxr_waiting_ends(&waiting);
+    return making_is_done(making) ? NIXL_OK : NIXL_E_TIMEOUT;
+}
+
 /* Take the result. Caller holds the lock. */
 static int making_take(struct nxr_making *making, const char *operation, struct nixl_team **team_p)
 {
@@ -408,7 +443,7 @@ int nxr_making_wait(const struct nxr_wanted *wanted, int64_t timeout_ns, struct 
     if (making == NULL) {
         return status;
     }
-    status = nxr_wait_as(making_is_done, making, timeout_ns, making_describe, wanted);
+    status = making_await(making, wanted, timeout_ns);
     pthread_mutex_lock(&makings_lock);
     making->has_waiter = false;
     if (status == NIXL_OK) {
