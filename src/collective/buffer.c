@@ -44,6 +44,7 @@ struct told_offer {
     bool has_device;
     bool cannot_write;
     bool has_kernel;
+    bool is_plain; /* this member touches no device memory in this call */
     char names[NAMES_NBYTES];
 };
 _Static_assert(sizeof(struct told_offer) <= NXR_NODE_CELL_SHORT, "an offer is short");
@@ -174,15 +175,18 @@ static int wait_offers(struct nixl_team *team, const struct nxr_offer *offer, ui
         }
         told = told_by(team, offer->root, phase);
         *is_any_p = is_there(&told->src) || is_there(&told->dst) || told->has_device;
+        team->offers_are_plain = told->is_plain;
     }
     return *is_any_p ? nxr_node_wait_cells(team, phase) : NIXL_OK;
 }
 
 /* Which buffers exist and are usable at all members that offer them. */
-static unsigned what_is_good(const struct nixl_team *team, uint64_t phase, bool for_kernels)
+static unsigned what_is_good(struct nixl_team *team, uint64_t phase, bool for_kernels)
 {
     unsigned offered = 0, bad = 0, elsewhere = 0;
     bool has_device = false, has_kernels = true;
+
+    team->offers_are_plain = true;
 
     for (int i = 0; i < team->node.size; i++) {
         const struct told_offer *told = told_by(team, i, phase);
@@ -190,6 +194,7 @@ static unsigned what_is_good(const struct nixl_team *team, uint64_t phase, bool 
         has_kernels &= told->has_kernel && told->src.state == OFFER_IN_REGION &&
                        (told->dst.state == OFFER_IN_REGION || told->dst.state == OFFER_NONE);
         has_device |= told->has_device;
+        team->offers_are_plain &= told->is_plain;
         bad |= told->cannot_write ? NXR_BUFFER_DST : 0u;
         elsewhere |= told->src.state == OFFER_ELSEWHERE ? NXR_BUFFER_SRC : 0u;
 
@@ -320,7 +325,8 @@ static int offer_anew(struct nixl_team *team, const struct nxr_offer *offer, uns
     *shared_p = 0;
     *told = (struct told_offer){.has_device = offer->has_device,
                                 .cannot_write = offer->cannot_write,
-                                .has_kernel = offer->by != NULL};
+                                .has_kernel = offer->by != NULL,
+                                .is_plain = team->is_plain};
     tell_buffer(team, &telling, &told->src, offer->src, offer->src_nbytes, offer);
     tell_buffer(team, &telling, &told->dst, offer->dst, offer->dst_nbytes, offer);
     status = tell(team, phase, &telling);

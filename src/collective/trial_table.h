@@ -49,10 +49,11 @@ struct nxr_trial {
     uint16_t n_calls;     /* since the path was agreed */
     uint16_t again_after; /* ... to the next trial; if was_agreed */
     uint8_t n_runs;
-    uint8_t was_agreed; /* once */
-    uint8_t is_agreed;  /* now */
-    uint8_t path;       /* enum nxr_trial_path; if was_agreed */
-    uint8_t n_blind;    /* small calls to come that need no offer */
+    uint8_t was_agreed;  /* once */
+    uint8_t is_repeated; /* before it was agreed: regions were used for the first time */
+    uint8_t is_agreed;   /* now */
+    uint8_t path;        /* enum nxr_trial_path; if was_agreed */
+    uint8_t n_blind;     /* small calls to come that need no offer */
 };
 
 #endif

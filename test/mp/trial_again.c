@@ -33,7 +33,7 @@ static void count_choices(enum nixl_log_level level, const char *subsystem, cons
     (void)level;
     (void)subsystem;
     (void)arg;
-    text = strstr(text, "slots ");
+    text = strstr(text, ": again") == NULL ? strstr(text, "slots ") : NULL;
     if (text != NULL && sscanf(text, "slots %f us, %*s %f us", &slots_us, &in_place_us) == 2) {
         atomic_fetch_add(&n_choices, 1);
     }
