@@ -86,7 +86,8 @@ int nxr_coll_table_parse(const char *text, size_t nbytes, int *limit_p, size_t *
             return NIXL_OK;
         }
     }
-    snprintf(why, why_nbytes, "has '%.*s'; the limits are" LIMIT_NAMES, shown(nbytes), text);
+    snprintf(why, why_nbytes, "has '%.*s'; allowed: LIMIT=NUMBER; the limits are" LIMIT_NAMES,
+             shown(nbytes), text);
     return NIXL_E_INVALID_ARG;
 }
 
