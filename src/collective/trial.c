@@ -55,7 +55,7 @@ static const struct judging judgings[NXR_TRIAL_OPERATIONS] = {
  * the periods of calls are compared if these follow each other closely: within so many times what a
  * call takes. Else a period is mostly the program's own work, and varies with that. Not the first
  * time: periods then have page faults. Slots may have left the caches since they were used, so the
- * shortest period by slots counts, and the median by process_vm calls.
+ * shortest period by slots counts, as in regions, and the median by process_vm calls.
  */
 #define CLOSE         4
 #define MIDDLE        (NXR_TRIAL_RUNS / 2 - 1)
