@@ -175,7 +175,6 @@ static int wait_offers(struct nixl_team *team, const struct nxr_offer *offer, ui
         }
         told = told_by(team, offer->root, phase);
         *is_any_p = is_there(&told->src) || is_there(&told->dst) || told->has_device;
-        team->offers_are_plain = told->is_plain;
     }
     return *is_any_p ? nxr_node_wait_cells(team, phase) : NIXL_OK;
 }

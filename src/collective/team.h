@@ -63,7 +63,7 @@ struct nixl_team {
     int *node_of;                   /* [size] */
     int *leaders;                   /* [n_nodes]: the first team rank on each host */
     const void **srcs;              /* [size]: operands of the reduction under way */
-    bool offers_are_plain;          /* by the last offers, as all members know them */
+    bool offers_are_plain;          /* of the last offers that gave something: no device memory */
     struct nxr_far *far;            /* [node.size]: buffers of the others; NULL until used */
     struct nxr_team_device *device; /* for device memory; NULL until used */
     bool has_no_process_vm;         /* such a call failed between two members of this host */

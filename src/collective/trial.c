@@ -172,30 +172,26 @@ static void trial_start_run(struct nxr_trial *trial, int64_t now_ns)
 }
 
 /* This call is a run. */
-static void trial_begin(struct nxr_trial *trial, enum nxr_trial_operation of, int64_t now_ns,
-                        struct nxr_trial_run *run)
+static void trial_begin(struct nxr_trial *trial, int64_t now_ns, struct nxr_trial_run *run)
 {
-    *run = (struct nxr_trial_run){.trial = trial,
-                                  .of = of,
-                                  .path = trial->n_runs < NXR_TRIAL_RUNS ? NXR_TRIAL_BY_SLOTS
-                                                                         : NXR_TRIAL_IN_PLACE};
+    run->trial = trial;
+    run->path = trial->n_runs < NXR_TRIAL_RUNS ? NXR_TRIAL_BY_SLOTS : NXR_TRIAL_IN_PLACE;
     trial_start_run(trial, now_ns);
 }
 
 /* ---- data in regions ------------------------------------------------------------------------- */
 
 /*
- * There are regions: take the path that was agreed, or the one to be measured. The offer is part of
- * the path in place; of runs by slots, only the first one has made one.
+ * The buffers lie in regions: take the agreed path, or the one to be measured. The offer is part of
+ * the path in place; of the runs by slots, only the first one has made an offer.
  */
-static void region_take_path(struct nxr_trial *trial, enum nxr_trial_operation of, int64_t begun_ns,
-                             unsigned *shared_p, struct nxr_trial_run *run)
+static void region_take_path(struct nxr_trial *trial, int64_t begun_ns, unsigned *shared_p,
+                             struct nxr_trial_run *run)
 {
     enum nxr_trial_path path = trial->path;
 
     if (!trial->is_agreed) {
-        trial_begin(trial, of, begun_ns, run);
-        run->is_in_regions = true;
+        trial_begin(trial, begun_ns, run);
         path = run->path;
     }
     if (path == NXR_TRIAL_BY_SLOTS) {
@@ -204,22 +200,21 @@ static void region_take_path(struct nxr_trial *trial, enum nxr_trial_operation o
 }
 
 /*
- * Offer what lies in regions. *is_there_p: all that is wanted does, even if *shared_p is 0. Device
- * memory is shared without a trial: calls that do not meet for an offer take up to five times as
- * long through slots (gather of 100 KB, 2 and 4 ranks on two H200s).
+ * Offer what lies in regions. run->is_in_regions: all that is wanted does, even if *shared_p is 0.
+ * Device memory is shared without a trial: calls that do not meet for an offer take up to five
+ * times as long through slots (gather of 100 KB, 2 and 4 ranks on two H200s).
  */
-static int region_offer(struct nixl_team *team, struct nxr_trial *trial,
-                        enum nxr_trial_operation of, unsigned wanted, struct nxr_offer *offer,
-                        unsigned *shared_p, bool *is_there_p, struct nxr_trial_run *run)
+static int region_offer(struct nixl_team *team, struct nxr_trial *trial, unsigned wanted,
+                        struct nxr_offer *offer, unsigned *shared_p, struct nxr_trial_run *run)
 {
     int64_t begun_ns = trial != NULL && !trial->is_agreed ? nxr_now_ns() : 0;
     int status = nxr_buffers_offer(team, offer, shared_p);
 
-    *is_there_p = status == NIXL_OK && (*shared_p & wanted) == wanted;
-    if (trial != NULL && *is_there_p && team->offers_are_plain) {
-        region_take_path(trial, of, begun_ns, shared_p, run);
+    run->is_in_regions = status == NIXL_OK && (*shared_p & wanted) == wanted;
+    if (trial != NULL && run->is_in_regions && team->offers_are_plain) {
+        region_take_path(trial, begun_ns, shared_p, run);
     } else if (trial != NULL) {
-        trial->is_agreed = false; /* nor is it measured, until there are regions again */
+        trial->is_agreed = false; /* it begins anew once there are regions again */
         trial->n_runs = 0;
     }
     return status;
@@ -233,7 +228,7 @@ static int trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size
 {
     struct nxr_trial *trial = trial_of(team, of, nbytes);
     struct nxr_trial *regions = region_trial_of(team, of, nbytes);
-    bool is_measured = nxr_coll_table.process_vm_from == 0, is_there = false;
+    bool is_measured = nxr_coll_table.process_vm_from == 0;
     int status;
 
     trial_count_call(trial);
@@ -246,14 +241,13 @@ static int trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size
         *shared_p = 0;
         return NIXL_OK;
     }
-    status = region_offer(team, offer->is_in_region ? regions : NULL, of, wanted, offer, shared_p,
-                          &is_there, run);
+    status = region_offer(team, offer->is_in_region ? regions : NULL, wanted, offer, shared_p, run);
     if (status != NIXL_OK || !is_measured || trial->is_agreed || team->has_no_process_vm ||
-        is_there) {
-        trial->n_blind = !is_there && team->offers_are_plain && goes_by_slots(trial) ? BLIND : 0;
+        run->is_in_regions) {
+        trial->n_blind = !run->is_in_regions && trial->is_plain && goes_by_slots(trial) ? BLIND : 0;
         return status;
     }
-    trial_begin(trial, of, nxr_now_ns(), run); /* a second offer is part of the path */
+    trial_begin(trial, nxr_now_ns(), run); /* a second offer is part of the path */
     if (run->path == NXR_TRIAL_IN_PLACE || nxr_plan_is_making(team)) {
         offer->is_in_region = false;
         status = nxr_buffers_offer(team, offer, shared_p);
@@ -262,9 +256,9 @@ static int trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size
 }
 
 /*
- * Does data in no region go by slots without an offer? So it does once they were found to be faster
- * than process_vm calls, after an offer that found no region: not for long, and only where regions
- * would not be much faster.
+ * Data in no region goes by slots without an offer if these were found to be faster than process_vm
+ * calls, and the last offer found no region. Not for long, not for sizes at which regions would be
+ * much faster, and not for device memory.
  */
 static bool anywhere_needs_no_offer(struct nixl_team *team, enum nxr_trial_operation of,
                                     size_t nbytes)
@@ -280,15 +274,15 @@ static bool anywhere_needs_no_offer(struct nixl_team *team, enum nxr_trial_opera
 }
 
 /*
- * Does the call go by slots without an offer? In a run by them; and once they were found to be
- * faster than regions, but for one call in so many, which finds out whether there still are any.
+ * A call goes by slots without an offer if it is a run by slots. It also does once slots were found
+ * to be faster than regions, but one call in so many checks that there still are regions.
  */
 static bool region_needs_no_offer(struct nixl_team *team, enum nxr_trial_operation of,
                                   size_t nbytes, unsigned *shared_p, struct nxr_trial_run *run)
 {
     struct nxr_trial *trial = region_trial_of(team, of, nbytes);
 
-    *run = (struct nxr_trial_run){.trial = NULL};
+    *run = (struct nxr_trial_run){.of = of};
     *shared_p = 0;
     if (trial == NULL) {
         return false;
@@ -298,7 +292,7 @@ static bool region_needs_no_offer(struct nixl_team *team, enum nxr_trial_operati
         return goes_by_slots(trial) && trial->n_calls % (BLIND + 1) != 0;
     }
     if (trial->n_runs > 0 && trial->n_runs < NXR_TRIAL_RUNS) {
-        trial_begin(trial, of, nxr_now_ns(), run);
+        trial_begin(trial, nxr_now_ns(), run);
         return true;
     }
     return false;
@@ -310,11 +304,11 @@ int nxr_trial_offer(struct nixl_team *team, enum nxr_trial_operation of, size_t 
 {
     int status;
 
+    team->node.moving_nbytes = nbytes * (size_t)team->node.size;
     if (region_needs_no_offer(team, of, nbytes, shared_p, run) ||
         anywhere_needs_no_offer(team, of, nbytes)) {
         return NIXL_OK;
     }
-    team->node.moving_nbytes = nbytes * (size_t)team->node.size;
     status = trial_offer(team, of, nbytes, wanted, offer, shared_p, run);
     if (status == NIXL_OK && nxr_plan_is_making(team)) {
         status = NXR_PLANNED;
@@ -329,7 +323,6 @@ int nxr_trial_offer_small(struct nixl_team *team, enum nxr_trial_operation of, s
                           unsigned wanted, struct nxr_offer *offer, unsigned *shared_p,
                           struct nxr_trial_run *run)
 {
-    bool is_there = false;
     int status;
 
     if (region_needs_no_offer(team, of, nbytes, shared_p, run)) {
@@ -339,9 +332,8 @@ int nxr_trial_offer_small(struct nixl_team *team, enum nxr_trial_operation of, s
     if (nxr_plan_shares_nothing(team, offer)) {
         return NIXL_OK;
     }
-    status = region_offer(team, region_trial_of(team, of, nbytes), of, wanted, offer, shared_p,
-                          &is_there, run);
-    if (status == NIXL_OK && team->plan == NULL && !is_there) {
+    status = region_offer(team, region_trial_of(team, of, nbytes), wanted, offer, shared_p, run);
+    if (status == NIXL_OK && team->plan == NULL && !run->is_in_regions) {
         trial_of(team, of, nbytes)->n_blind = BLIND;
     }
     return status == NIXL_OK && nxr_plan_is_making(team) ? NXR_PLANNED : status;
@@ -383,6 +375,19 @@ static float run_time(const struct nxr_node *node, uint64_t phase, size_t at, bo
         sum += ns;
     }
     return is_rooted ? longest : sum / (float)node->size;
+}
+
+static bool any_touches_device(const struct nxr_node *node, uint64_t phase)
+{
+    bool any = false;
+
+    for (int i = 0; i < node->size; i++) {
+        struct nxr_trial_times times;
+
+        memcpy(&times, nxr_node_cell_bytes(node, i, phase, sizeof(times)), sizeof(times));
+        any |= times.touches_device != 0;
+    }
+    return any;
 }
 
 static int shorter_first(const void *a, const void *b)
@@ -455,14 +460,17 @@ static int trial_agree(struct nixl_team *team, const struct nxr_trial_run *run)
     const struct judging *judging = &judgings[run->of];
     float call[NXR_TRIAL_PATHS], period[NXR_TRIAL_PATHS], ns[NXR_TRIAL_RUNS];
     bool is_close;
-    int status = nxr_node_put_cell(team, &trial->ns, sizeof(trial->ns));
+    int status;
 
+    trial->ns.touches_device = !team->is_plain;
+    status = nxr_node_put_cell(team, &trial->ns, sizeof(trial->ns));
     if (status == NIXL_OK) {
         status = nxr_node_wait_cells(team, phase);
     }
     if (status != NIXL_OK) {
         return status;
     }
+    trial->is_plain = !any_touches_device(node, phase);
     for (size_t path = 0; path < NXR_TRIAL_PATHS; path++) {
         const size_t at = path * sizeof(trial->ns.call[0]);
 

@@ -37,10 +37,11 @@ enum nxr_trial_path { NXR_TRIAL_BY_SLOTS, NXR_TRIAL_IN_PLACE, NXR_TRIAL_PATHS };
  */
 #define NXR_TRIAL_RUNS 4
 
-/* Times of this member, in ns. */
+/* What a member tells of its runs: times in ns. */
 struct nxr_trial_times {
     float call[NXR_TRIAL_PATHS][NXR_TRIAL_RUNS];   /* from when all had met */
     float period[NXR_TRIAL_PATHS][NXR_TRIAL_RUNS]; /* ... until they met in the next call */
+    uint32_t touches_device;                       /* the last call */
 };
 
 struct nxr_trial {
@@ -52,6 +53,7 @@ struct nxr_trial {
     uint8_t was_agreed;  /* once */
     uint8_t is_repeated; /* before it was agreed: regions were used for the first time */
     uint8_t is_agreed;   /* now */
+    uint8_t is_plain;    /* ... and no member touched device memory then */
     uint8_t path;        /* enum nxr_trial_path; if was_agreed */
     uint8_t n_blind;     /* small calls to come that need no offer */
 };
