@@ -22,7 +22,7 @@
 
 #define STACK_NBYTES (256u << 10)
 #define WHY_NBYTES   300
-#define AGAIN_NS     (1 * NXR_S) /* a waiter wakes at least so often, to say what it waits for */
+#define AGAIN_NS     (1 * NXR_S) /* how often a waiter records what it waits for */
 
 #define SPLIT_KEY 0x74696c7073u /* distinguishes nixl_team_split() from nixl_team_create() */
 
@@ -55,7 +55,7 @@ struct nxr_making {
 static pthread_mutex_t makings_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list uses = {&uses, &uses};
 static struct nxr_list makings = {&makings, &makings};
-static pthread_cond_t makings_end = PTHREAD_COND_INITIALIZER; /* one of them is done */
+static pthread_cond_t makings_end = PTHREAD_COND_INITIALIZER; /* a making is done */
 
 /* ---- numbers of calls: all under the lock ---------------------------------------------------- */
 
@@ -382,8 +382,8 @@ static void making_describe(const void *about, struct nxr_wait_record *record)
 }
 
 /*
- * Wait until a making is done. Its thread looks after all that comes meanwhile, so this one neither
- * spins nor sleeps on the doorbell, which rings for that.
+ * Wait until a making is done. The thread that makes the team drives progress, so this one does not
+ * spin, and does not sleep on the doorbell, which rings whenever something arrives.
  */
 static int making_await(struct nxr_making *making, const struct nxr_wanted *wanted,
                         int64_t timeout_ns)

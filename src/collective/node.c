@@ -267,9 +267,9 @@ static int node_sleep_once(struct nixl_team *team, const struct nxr_node_awaited
 }
 
 /*
- * For large data, a wait takes about as long as a member takes to write, copy or read its part: so
- * many bytes in a nanosecond, at least. Then spinning pays, as a wake-up takes 20 to 60 us, but not
- * for longer than so many times the configured spin time.
+ * In a call on large data, a member waits about as long as the others write, copy or read it: at
+ * MOVED_PER_NS bytes per nanosecond or more. A wake-up takes 20 to 60 us, so the member spins for
+ * that long, but at most MOVING_MAX_FACTOR times the configured time.
  */
 #define MOVED_PER_NS      4
 #define MOVING_MAX_FACTOR 80
@@ -296,7 +296,7 @@ static int64_t node_spin_time(const struct nxr_node *node)
     return moving > longest ? moving : longest;
 }
 
-/* A wait that slept has ended. */
+/* A wait has ended: if it slept, the next ones may spin for longer. */
 static void node_learn(const struct nxr_waiting *waiting, bool has_slept)
 {
     if (has_slept) {

@@ -85,7 +85,7 @@ struct nxr_node {
     char *long_cells;            /* [size][NXR_NODE_CELLS][NXR_NODE_CELL_ROOM] */
     char *slots;
     bool full_fence;
-    size_t moving_nbytes; /* by the call under way, of all members, if the data is large */
+    size_t moving_nbytes; /* large data of all members in the call under way; else 0 */
     bool yields_at_once;  /* in this call, in a crowd, others do not publish soon: see node.c */
     bool is_crowded;      /* some member has to yield its core while it waits; all members agree */
     uint64_t phase;       /* that this member has published */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How large data gets to the other members of the host: through slots or cells, where it is copied
- * twice, or in place, once. If it lies in regions, to copy in place takes an offer, and lines that
- * another core has to give up each time. If it lies elsewhere, it takes process_vm calls, with a
- * cost per page. Which is faster depends on the machine, the operation, its size, and how many
- * members share the caches, so a team measures it: its first calls of an operation and of a size
- * class go by one path, the next ones by the other, and then the members agree on the path whose
- * best time is shorter. Later they measure again. From eight times direct_from on, regions are used
- * in place without a trial. Open MPI's ADCL and MVAPICH2 tune at run time likewise.
+ * twice, or in place, once. In regions, a copy in place takes an offer, and cache lines that
+ * another core has to give up. Elsewhere it takes process_vm calls, with a cost per page. Which is
+ * faster depends on the machine, the operation, its size, and how many members share the caches,
+ * so a team measures it: its first calls of an operation and of a size class go by one path, the
+ * next ones by the other, and then the members agree on the path whose best time is shorter. Later
+ * they measure again. From eight times direct_from on, regions are used in place without a trial.
+ * Open MPI's ADCL and MVAPICH2 tune at run time likewise.
  *
- * All members choose alike: what counts are calls that all of them made, and times that all of them
- * told. The limit process_vm_from (coll_table.h) replaces the measurements.
+ * All members choose alike: what counts are calls that all of them made, and times that all of
+ * them told. The limit process_vm_from (coll_table.h) replaces the measurements.
  */
 #ifndef NXR_COLLECTIVE_TRIAL_H
 #define NXR_COLLECTIVE_TRIAL_H
@@ -25,7 +25,7 @@ struct nxr_trial_run {
     struct nxr_trial *trial; /* NULL: it is not */
     enum nxr_trial_operation of;
     enum nxr_trial_path path;
-    bool is_in_regions;
+    bool is_in_regions; /* all that is wanted; not known if no offer was made */
 };
 
 /*

@@ -49,9 +49,8 @@ struct nxr_waiting {
 
 /*
  * The thread is about to sleep: record its wait as it is now. Returns how long it may sleep until
- * the next call, at most `longest_ns`. What is queued and under way is listed by calls of a wait
- * that has lasted for some time, the first of which comes soon after that: waits that are over
- * before, however often they wake, do not pay for it.
+ * the next call, at most `longest_ns`. Once the wait has lasted for 50 ms, each call also lists
+ * what is queued and under way, so a short wait does not pay for that, however often it wakes.
  */
 int64_t nxr_waiting_sleeps(struct nxr_waiting *waiting, int64_t longest_ns);
 

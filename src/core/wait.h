@@ -39,9 +39,9 @@ static inline void nxr_turn(struct nxr_waiting *waiting)
 }
 
 /*
- * How long this thread spins before it sleeps: the configured time, or longer, if its waits lately
- * ended soon after it fell asleep. Waits of other kinds than nxr_wait() tell how long they took,
- * too, if they slept.
+ * How long this thread spins before it sleeps: the configured time, or longer if its last sleep
+ * ended soon. nxr_wait() learns that by itself; another kind of wait that has slept reports how
+ * long it took in all.
  */
 int64_t nxr_wait_spin_time(void);
 void nxr_wait_learn(int64_t waited_ns);
