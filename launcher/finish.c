@@ -116,8 +116,8 @@ void finish_broken(const char *format, ...)
 
 /*
  * Why the rank failed, in words; NULL if it did not. A rank that may leave has called
- * nixl_finalize(), even if nixlrun never sees its PMIx_Finalize: when PMIx cannot send an answer
- * because the client has exited, it discards the client's unread messages.
+ * nixl_finalize(), which is enough if it then gives up its PMIx_Finalize, since PMIx's thread here
+ * is stuck.
  */
 static const char *judge(const struct rank *rank, int *code_p, pmix_status_t *event_p)
 {

@@ -158,7 +158,7 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 EXTRA_DIST += %D%/README
 
 bin_PROGRAMS += %D%/nixlrun
-# server_answer.c stands before send() of the C library. In a library, nothing would ask for it.
+# server_answer.c stands before functions of the C library. In a library, nothing would ask for it.
 %C%_nixlrun_SOURCES = %D%/main.c %D%/server_answer.c
 %C%_nixlrun_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 %C%_nixlrun_LDADD = %D%/libnxr_launcher.la

@@ -32,7 +32,7 @@ struct process_age {
 };
 struct process_age process_age(const struct process *process);
 
-/* The state of a process now, as `state` above; '?': it is gone. */
+/* The state of a process or thread now, as `state` above; '?': it is gone. */
 char process_letter(pid_t pid);
 
 /* Has its end begun? It may be gone, or be a zombie, or still be giving back its memory. */

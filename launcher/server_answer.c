@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps a defect of PMIx's server away (seen in 4.2.2 and 5.0.1; the lines are the same in its
- * master of 2025). If a rank dies while it connects, the answer to it cannot be sent. The server
- * then drops one reference too many to what it knows of the rank, which is freed while it is still
- * in a list. The next rank that connects, which may be the same one, started again, reads it there,
- * and PMIx's thread hangs or crashes.
+ * Keeps two defects of PMIx's server away (seen in 4.2.2 and 5.0.1; the lines are the same in its
+ * master of 2025), which it shows where it cannot send to a rank:
  *
- * The public interface has nothing against that. libpmix sends such answers by send(), so this file
- * stands before it: what libpmix cannot send counts as sent. The next read from that connection
- * then finds its end, as if the rank had died a moment later, and there nothing is dropped twice.
- * All others find send() as it is. (libpmix's own function around it has a name, too, but is called
- * without it where the library was linked with -Bsymbolic-functions, as all of Ubuntu is.)
+ *  - If a rank dies while it connects, the answer to it cannot be sent. The server then drops one
+ *    reference too many to what it knows of the rank, which is freed while it is still in a list.
+ *    The next rank that connects, which may be the same one, started again, reads it there, and
+ *    PMIx's thread hangs or crashes.
+ *  - If a rank has left, and a message to it cannot be sent, such as the event that another one has
+ *    ended, the server closes the connection. It never reads what had come there, which may be
+ *    that the rank calls nixl_finalize() and PMIx_Finalize().
+ *
+ * The public interface has nothing against either. libpmix sends by send() and writev(), so this
+ * file stands before them: what libpmix cannot send because nobody is there counts as sent. The
+ * next reads from that connection then find what had come, and its end, as if the rank had died a
+ * moment later; there nothing is dropped twice, or too early. All others find both functions as
+ * they are. (libpmix's own functions around them have names, too, but are called without these
+ * where the library was linked with -Bsymbolic-functions, as all of Ubuntu is.)
  */
 #define _GNU_SOURCE /* dladdr */
 #include "config.h"
@@ -20,6 +26,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define REPLACEMENT __attribute__((visibility("default")))
 
 static bool is_of_pmix(const void *code)
 {
@@ -30,16 +41,34 @@ static bool is_of_pmix(const void *code)
            its.dli_fbase == of_pmix.dli_fbase;
 }
 
-__attribute__((visibility("default"))) ssize_t send(int fd, const void *bytes, size_t nbytes,
-                                                    int flags)
+/* Has `caller`, if it is libpmix, just failed to send because nobody is there? Keeps errno. */
+static bool is_for_nobody(ssize_t n_sent, const void *caller)
+{
+    int error = errno;
+    bool is = n_sent < 0 && (error == EPIPE || error == ECONNRESET) && is_of_pmix(caller);
+
+    errno = error;
+    return is;
+}
+
+REPLACEMENT ssize_t send(int fd, const void *bytes, size_t nbytes, int flags)
 {
     const void *caller = __builtin_return_address(0);
     ssize_t n_sent = sendto(fd, bytes, nbytes, flags, NULL, 0);
-    int error = errno;
 
-    if (n_sent < 0 && (error == EPIPE || error == ECONNRESET) && is_of_pmix(caller)) {
-        return (ssize_t)nbytes;
+    return is_for_nobody(n_sent, caller) ? (ssize_t)nbytes : n_sent;
+}
+
+REPLACEMENT ssize_t writev(int fd, const struct iovec *parts, int n)
+{
+    const void *caller = __builtin_return_address(0);
+    ssize_t n_sent = syscall(SYS_writev, fd, parts, n);
+
+    if (is_for_nobody(n_sent, caller)) {
+        n_sent = 0;
+        for (int i = 0; i < n; i++) {
+            n_sent += (ssize_t)parts[i].iov_len;
+        }
     }
-    errno = error;
     return n_sent;
 }

@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "launcher/processes.h"
 #include "launcher/server.h"
 #include "launcher/sink.h"
 #include "util/clock.h"
@@ -16,14 +17,16 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Turns of PMIx's thread: more than it needs to read a message and to pass it on to us. */
-#define LAST_TURNS 10
-#define TURN_NS    (2 * NXR_S) /* a turn takes microseconds, unless PMIx's thread is stuck */
+/* A rank that has ended is heard out when nothing came from it between so many rests. */
+#define N_RESTS 2
+#define REST_NS (2 * NXR_S)   /* to a rest: it takes microseconds, unless PMIx's thread is stuck */
+#define LOOK_NS (50 * NXR_US) /* between two looks */
 
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t turn_over = PTHREAD_COND_INITIALIZER;
 static struct upcall *queue_first, **queue_last = &queue_first; /* guarded by queue_lock */
 static uint64_t n_turns_asked, n_turns;                         /* likewise */
+static pid_t pmix_thread;                                       /* likewise */
 static const void *_Atomic last_queued; /* done_arg of the upcall that was queued last */
 
 static void queue_ready(struct loop_fd *watch, uint32_t events);
@@ -58,9 +61,11 @@ pmix_status_t upcall_queue(const struct upcall *call)
     return PMIX_SUCCESS;
 }
 
-void server_serve(void)
+/* Serve what is queued. Did any of it come from this process? */
+static bool queue_serve(const pmix_proc_t *proc)
 {
     struct upcall *call, *next;
+    bool is_from_it = false;
 
     pthread_mutex_lock(&queue_lock);
     call = queue_first;
@@ -69,13 +74,20 @@ void server_serve(void)
     pthread_mutex_unlock(&queue_lock);
     for (; call != NULL; call = next) {
         next = call->next;
+        is_from_it = is_from_it || (proc != NULL && PMIX_CHECK_PROCID(proc, &call->from));
         call->serve(call);
     }
+    return is_from_it;
+}
+
+void server_serve(void)
+{
+    (void)queue_serve(NULL);
 }
 
 /*
- * Have a function called on PMIx's thread, between two polls of its connections. It is the end of a
- * call that changes nothing, since there is no such client.
+ * Have a function called on PMIx's thread. It is the end of a call that changes nothing, since
+ * there is no such client.
  */
 static void on_pmix_thread(pmix_op_cbfunc_t function, void *arg)
 {
@@ -91,17 +103,18 @@ static void turn_ended(pmix_status_t status, void *arg)
     (void)arg;
     pthread_mutex_lock(&queue_lock);
     n_turns++;
+    pmix_thread = gettid();
     pthread_cond_signal(&turn_over);
     pthread_mutex_unlock(&queue_lock);
 }
 
 /*
- * Wait until PMIx's thread has polled its connections once more. False: it is stuck. PMIx 4.2 may
- * lock what it has freed when ranks of a program die in PMIx_Fence().
+ * Have PMIx's thread call a function of ours. False: it is stuck. PMIx 4.2 may lock what it has
+ * freed when ranks of a program die in PMIx_Fence().
  */
-static bool wait_for_a_turn(void)
+static bool wait_for_a_turn(int64_t end_ns)
 {
-    const struct timespec until = nxr_timespec(nxr_deadline(TURN_NS));
+    const struct timespec until = nxr_timespec(end_ns);
     bool is_late, was_stuck;
 
     pthread_mutex_lock(&queue_lock);
@@ -124,10 +137,32 @@ static bool wait_for_a_turn(void)
     return !is_late;
 }
 
+/*
+ * Wait until PMIx's thread sleeps: then it has polled its connections, and nothing is left to be
+ * read. That it has called a function of ours does not show that, since it calls all that it is
+ * given before it polls again. False: it is stuck.
+ */
+static bool wait_for_rest(void)
+{
+    const struct timespec pause = {.tv_nsec = LOOK_NS};
+    int64_t end_ns = nxr_deadline(REST_NS);
+
+    if (!wait_for_a_turn(end_ns)) {
+        return false;
+    }
+    while (strchr("RD", process_letter(pmix_thread)) != NULL && nxr_now_ns() < end_ns) {
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
 void server_hear_out(const struct rank *rank)
 {
-    for (int i = 0; i < LAST_TURNS && rank->is_connected && wait_for_a_turn(); i++) {
-        server_serve();
+    const pmix_proc_t proc = rank_proc(rank);
+    int n_rests = 0;
+
+    while (n_rests < N_RESTS && rank->is_connected && wait_for_rest()) {
+        n_rests = queue_serve(&proc) ? 0 : n_rests + 1;
     }
 }
 

@@ -8,14 +8,18 @@
  *                              and is ended after NIXLRUN_ORPHAN_GRACE
  *     fault_launcher stopped   nixlrun is stopped while all ranks leave, which is no failure of
  *                              theirs
+ *     fault_launcher asking    likewise, and each rank asks for something before it leaves
  */
 #include "mptest.h"
 
+#include <pmix.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#define N_QUESTIONS 64
 
 /* The rank's parent is the guardian, and its parent is nixlrun; mpirun is the parent itself. */
 static pid_t find_victim(const char *what)
@@ -52,7 +56,25 @@ static void let_it_go_on_later(pid_t launcher)
     _exit(kill(launcher, SIGCONT) != 0);
 }
 
-static int leave_a_stopped_launcher(void)
+static void forget_answer(pmix_status_t status, pmix_pdata_t data[], size_t n, void *arg)
+{
+    (void)status;
+    (void)data;
+    (void)n;
+    (void)arg;
+}
+
+/* Ask the launcher for what nobody has published: each answer finds that this rank has left. */
+static void ask_without_waiting(void)
+{
+    static char key[] = "fault_launcher.nothing", *keys[] = {key, NULL};
+
+    for (int i = 0; i < N_QUESTIONS; i++) {
+        MPT_EQ(PMIx_Lookup_nb(keys, NULL, 0, forget_answer, NULL), PMIX_SUCCESS);
+    }
+}
+
+static int leave_a_stopped_launcher(bool is_asking)
 {
     if (nixl_rank() == 0) {
         pid_t launcher = find_victim("stopped");
@@ -61,6 +83,9 @@ static int leave_a_stopped_launcher(void)
         mpt_bring(launcher, SIGSTOP, "T");
     }
     mpt_barrier();
+    if (is_asking) {
+        ask_without_waiting();
+    }
     MPT_OK(nixl_finalize());
     return mpt_passed();
 }
@@ -73,8 +98,8 @@ int main(int argc, char **argv)
     mpt_start();
     MPT_OK(nixl_init(NULL));
     mpt_barrier();
-    if (strcmp(what, "stopped") == 0) {
-        return leave_a_stopped_launcher();
+    if (strcmp(what, "stopped") == 0 || strcmp(what, "asking") == 0) {
+        return leave_a_stopped_launcher(strcmp(what, "asking") == 0);
     }
     if (nixl_rank() == 0) {
         MPT_EQ(kill(find_victim(what), SIGKILL), 0);
