@@ -116,8 +116,7 @@ void finish_broken(const char *format, ...)
 
 /*
  * Why the rank failed, in words; NULL if it did not. A rank that may leave has called
- * nixl_finalize(), which is enough if it then gives up its PMIx_Finalize, since PMIx's thread here
- * is stuck.
+ * nixl_finalize(). That is enough: its PMIx_Finalize may fail if PMIx's thread here is stuck.
  */
 static const char *judge(const struct rank *rank, int *code_p, pmix_status_t *event_p)
 {

@@ -17,10 +17,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* A rank that has ended is heard out when nothing came from it between so many rests. */
-#define N_RESTS 2
-#define REST_NS (2 * NXR_S)   /* to a rest: it takes microseconds, unless PMIx's thread is stuck */
-#define LOOK_NS (50 * NXR_US) /* between two looks */
+/* All that an ended rank has sent is served once PMIx's thread went idle so often without more. */
+#define N_IDLE  2
+#define IDLE_NS (2 * NXR_S)   /* it takes microseconds to go idle, unless it is stuck */
+#define LOOK_NS (50 * NXR_US) /* between two looks at its state */
 
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t turn_over = PTHREAD_COND_INITIALIZER;
@@ -138,14 +138,14 @@ static bool wait_for_a_turn(int64_t end_ns)
 }
 
 /*
- * Wait until PMIx's thread sleeps: then it has polled its connections, and nothing is left to be
- * read. That it has called a function of ours does not show that, since it calls all that it is
- * given before it polls again. False: it is stuck.
+ * Wait until PMIx's thread sleeps: then it has polled its connections and has read everything. A
+ * function that it calls for us is no proof of that, since it runs all such functions before it
+ * polls again. False: it is stuck.
  */
-static bool wait_for_rest(void)
+static bool wait_until_idle(void)
 {
     const struct timespec pause = {.tv_nsec = LOOK_NS};
-    int64_t end_ns = nxr_deadline(REST_NS);
+    int64_t end_ns = nxr_deadline(IDLE_NS);
 
     if (!wait_for_a_turn(end_ns)) {
         return false;
@@ -159,10 +159,10 @@ static bool wait_for_rest(void)
 void server_hear_out(const struct rank *rank)
 {
     const pmix_proc_t proc = rank_proc(rank);
-    int n_rests = 0;
+    int n_idle = 0;
 
-    while (n_rests < N_RESTS && rank->is_connected && wait_for_rest()) {
-        n_rests = queue_serve(&proc) ? 0 : n_rests + 1;
+    while (n_idle < N_IDLE && rank->is_connected && wait_until_idle()) {
+        n_idle = queue_serve(&proc) ? 0 : n_idle + 1;
     }
 }
 

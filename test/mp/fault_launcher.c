@@ -8,7 +8,7 @@
  *                              and is ended after NIXLRUN_ORPHAN_GRACE
  *     fault_launcher stopped   nixlrun is stopped while all ranks leave, which is no failure of
  *                              theirs
- *     fault_launcher asking    likewise, and each rank asks for something before it leaves
+ *     fault_launcher asking    likewise, with requests to nixlrun that are not answered yet
  */
 #include "mptest.h"
 
@@ -64,7 +64,7 @@ static void forget_answer(pmix_status_t status, pmix_pdata_t data[], size_t n, v
     (void)arg;
 }
 
-/* Ask the launcher for what nobody has published: each answer finds that this rank has left. */
+/* Look up what nobody has published. The launcher's answers come when this rank has left. */
 static void ask_without_waiting(void)
 {
     static char key[] = "fault_launcher.nothing", *keys[] = {key, NULL};
