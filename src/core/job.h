@@ -84,7 +84,8 @@ struct nxr_peer {
     struct nxr_stats_entry *_Atomic stats; /* its counters, the newest first (core/stats.h) */
 
     /* Where both write; constant once `connection` is UP. */
-    struct nxr_rings in;  /* in own memory, written by the peer */
+    struct nxr_rings in;             /* in own memory, written by the peer */
+    struct nxr_ring_slot *wide_ring; /* of notifications, in place of in.ring; NULL: none */
     struct nxr_rings out; /* in its memory, written by this process; none: another host */
     int place;            /* the number by which it names this process; own job: the rank */
     struct nxr_peer *_Atomic next; /* of the attached; stays when it is taken out of the list */
@@ -322,6 +323,12 @@ int nxr_peer_new_attached(int number, struct nxr_peer **peer_p);
 
 /* The peer of a process that takes the place of another one. As nxr_peer_new_attached(). */
 int nxr_peer_new_returned(const struct nxr_full_card *card, struct nxr_peer **peer_p);
+
+/*
+ * Give a peer of another host a wide ring in place of that of notifications, before it becomes UP;
+ * it keeps the other one if there are many peers, or no memory. Caller holds job.lock.
+ */
+void nxr_peer_widen(struct nxr_peer *peer);
 
 /* End the subsystems' state of a peer, and free it. */
 void nxr_peer_free(struct nxr_peer *peer);

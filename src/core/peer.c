@@ -16,8 +16,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+/* At most 16 MiB of memory are used for wide rings: the pages of those that are full once. */
+#define MAX_WIDE_RINGS 256
+
+static int n_wide_rings; /* job.lock */
 
 /* A peer whose `in` is the caller's, all else empty; NULL: no memory. */
 static struct nxr_peer *peer_new(int rank, const struct nxr_rings *in)
@@ -122,10 +128,33 @@ int nxr_peer_new_returned(const struct nxr_full_card *card, struct nxr_peer **pe
     return NIXL_OK;
 }
 
+void nxr_peer_widen(struct nxr_peer *peer)
+{
+    void *ring = MAP_FAILED;
+
+    if (n_wide_rings < MAX_WIDE_RINGS) {
+        ring = mmap(NULL, NXR_RING_WIDE_NBYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                    -1, 0);
+    }
+    if (ring != MAP_FAILED) {
+        n_wide_rings++;
+        peer->wide_ring = ring;
+    }
+}
+
+static void end_wide_ring(struct nxr_peer *peer)
+{
+    if (peer->wide_ring != NULL) {
+        munmap(peer->wide_ring, NXR_RING_WIDE_NBYTES);
+        n_wide_rings--;
+    }
+}
+
 void nxr_peer_free(struct nxr_peer *peer)
 {
     nxr_subsystems_peer_fini(peer);
     nxr_stats_peer_end(peer);
+    end_wide_ring(peer);
     if (peer->rings_fd >= 0) {
         close(peer->rings_fd);
     }

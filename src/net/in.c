@@ -40,13 +40,12 @@ static void take_note(struct net_peer *np, const struct nxr_net_record *record)
 static void take_credit(struct net_peer *np, const struct nxr_net_record *record)
 {
     const struct nxr_net_stamp *credit = nxr_net_body(record);
-    uint64_t limit = credit->value + NXR_RING_SLOTS;
 
-    if (credit->value > np->tx_tail || limit < np->tx_limit) {
+    if (credit->value < np->tx_limit || credit->value > np->tx_tail + NXR_RING_WIDE_SLOTS) {
         nxr_net_drop(np->peer->rank, "an impossible credit");
         return;
     }
-    np->tx_limit = limit;
+    np->tx_limit = credit->value;
     np->wants_credit = false;
     nxr_net.must_wake = true;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Notifications to ranks on other hosts. The receiver's core pushes them into the ring that its
- * control page has for the sender, as if the sender had written there itself; the sender counts
- * the ring's slots and is sent CREDIT for those that were consumed. A small put with its
- * notification goes in the same message. Lock: nxr_net.lock; callers of nxr_net_notify() and
- * nxr_net_put_notify() hold the peer's send_lock.
+ * control page has for the sender, as if the sender had written there itself, or into a wide one.
+ * The sender counts the slots that it uses: it knows of NXR_RING_SLOTS, and then of what CREDIT
+ * tells it. A small put with its notification goes in the same message. Lock: nxr_net.lock; callers
+ * of nxr_net_notify() and nxr_net_put_notify() hold the peer's send_lock.
  */
 #include "config.h"
 
@@ -93,14 +93,14 @@ int nxr_net_put_notify(struct nxr_segment *segment, const struct nxr_put_notify 
 }
 
 /*
- * Does the sender need to know at once what was consumed? Until half of the ring's slots were
- * consumed since the last credit that went out, and while it knows of room for any notification, it
- * may wait for another message or for the next round.
+ * Does the sender need to know its limit at once? Until that has grown by half of the ring since
+ * the last credit that went out, and while it knows of room for any notification, it may wait for
+ * another message or for the next round.
  */
-static bool is_urgent(const struct net_peer *np, uint64_t taken)
+static bool is_urgent(const struct net_peer *np, uint64_t limit)
 {
-    return taken - np->rx_sent >= NXR_RING_SLOTS / 2 ||
-           np->ring.tail + nxr_ring_slots_of(NXR_RING_MAX_NBYTES) > np->rx_sent + NXR_RING_SLOTS;
+    return limit - np->rx_sent >= np->ring.n_slots / 2 ||
+           np->ring.tail + nxr_ring_slots_of(NXR_RING_MAX_NBYTES) > np->rx_sent;
 }
 
 /* A credit that waits has gone out if no message waits any more. */
@@ -115,7 +115,8 @@ void nxr_net_send_credit(struct nxr_peer *peer)
     }
     credit = nxr_net_begin_answer(np, NXR_NET_CREDIT, sizeof(*credit));
     if (credit != NULL) {
-        credit->value = atomic_load_explicit(&peer->in.credit->taken, memory_order_acquire);
+        credit->value =
+            atomic_load_explicit(&peer->in.credit->taken, memory_order_acquire) + np->ring.n_slots;
         np->rx_told = credit->value;
         if (is_urgent(np, credit->value)) {
             np->rx_sent = credit->value;

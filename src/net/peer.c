@@ -35,12 +35,18 @@ static struct net_peer *net_peer_new(struct nxr_peer *peer, const struct nxr_ful
     np->peer = peer;
     np->identity = peer->identity;
     np->card = *card;
-    np->tx_limit = NXR_RING_SLOTS;
+    np->tx_limit = np->rx_told = np->rx_sent = NXR_RING_SLOTS;
+    nxr_peer_widen(peer);
     np->ring = (struct nxr_ring_tx){
         .slots = peer->in.ring,
+        .n_slots = NXR_RING_SLOTS,
         .credit = peer->in.credit,
-        .limit = NXR_RING_SLOTS,
     };
+    if (peer->wide_ring != NULL) {
+        np->ring.slots = peer->wide_ring;
+        np->ring.n_slots = NXR_RING_WIDE_SLOTS;
+    }
+    np->ring.limit = np->ring.n_slots;
     nxr_list_init(&np->queue);
     nxr_list_init(&np->corked_link);
     nxr_list_init(&np->busy_link);

@@ -199,7 +199,7 @@ struct net_peer {
     uint64_t tx_tail;
     uint64_t tx_limit;
     bool wants_credit; /* a notification found no room */
-    uint64_t rx_told;  /* slots consumed of our ring, as in the last credit, */
+    uint64_t rx_told;  /* the peer's limit in our ring, as in the last credit, */
     uint64_t rx_sent;  /* ... and as in the last one that is known to have gone out */
     struct nxr_ring_tx ring;
 

@@ -12,7 +12,7 @@
 #include "transports/network.h"
 
 #define NXR_NET_MAGIC   0x4e52584eu /* "NXRN" */
-#define NXR_NET_VERSION 10u
+#define NXR_NET_VERSION 11u
 
 struct nxr_net_head {
     uint32_t magic;
@@ -34,7 +34,7 @@ enum nxr_net_type {
     NXR_NET_GOT,
     NXR_NET_BULK_GOT, /* like BULK_PUT */
     NXR_NET_NOTE,
-    NXR_NET_CREDIT, /* slots of my ring for you that I have consumed */
+    NXR_NET_CREDIT, /* the position in my ring for you that you may not pass */
     NXR_NET_ATOMIC,
     NXR_NET_ATOMIC_DONE,
     NXR_NET_FLUSH,   /* answer when all that I sent before is visible */

@@ -43,7 +43,11 @@ void nxr_inbox_init(struct nxr_peer *peer)
     struct sync_peer *sp = sync_peer_of(peer);
 
     sp->peer = peer;
-    sp->rx = (struct nxr_ring_rx){.slots = peer->in.ring, .credit = peer->in.credit};
+    sp->rx = (struct nxr_ring_rx){
+        .slots = peer->in.ring,
+        .n_slots = NXR_RING_SLOTS,
+        .credit = peer->in.credit,
+    };
 }
 
 static struct sync_peer *first_peer(void)
@@ -62,6 +66,9 @@ void nxr_inbox_add(struct nxr_peer *peer)
     struct sync_peer *first;
 
     nxr_spin_lock(&nxr_inbox_spin);
+    if (peer->wide_ring != NULL) {
+        nxr_ring_widen(&sp->rx, peer->wide_ring);
+    }
     first = atomic_load_explicit(&inbox.peers, memory_order_relaxed);
     atomic_store_explicit(&sp->rx_next, first, memory_order_relaxed);
     atomic_store_explicit(&inbox.peers, sp, memory_order_release);
@@ -214,7 +221,8 @@ void nxr_inbox_walk_rings(size_t most, void (*each)(void *arg, const struct nxr_
                           void *arg)
 {
     for (const struct sync_peer *sp = first_peer(); sp != NULL; sp = next_peer(sp)) {
-        struct nxr_ring_rx at = {.slots = sp->rx.slots, .head = atomic_load(&sp->rx.head)};
+        struct nxr_ring_rx at = {
+            .slots = sp->rx.slots, .n_slots = sp->rx.n_slots, .head = atomic_load(&sp->rx.head)};
         struct nxr_ring_message message;
 
         for (size_t n = 0; n < most && nxr_ring_peek(&at, &message); n++) {

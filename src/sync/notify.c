@@ -550,6 +550,7 @@ static void notify_peer_connected(struct nxr_peer *peer)
     if (peer->out.ring != NULL) {
         sync_peer_of(peer)->tx = (struct nxr_ring_tx){
             .slots = peer->out.ring,
+            .n_slots = NXR_RING_SLOTS,
             .credit = peer->out.credit,
             .limit = NXR_RING_SLOTS,
         };

@@ -6,20 +6,26 @@
 
 #include <string.h>
 
-#define MASK         (NXR_RING_SLOTS - 1)
-#define CREDIT_BATCH (NXR_RING_SLOTS / 4)
-
 static uint64_t full_state(uint64_t position, size_t nbytes, bool is_late)
 {
     return (position + 1) << 16 | nbytes | (is_late ? NXR_RING_LATE : 0);
 }
 
-/* Copy the part of a message after its first slot between `bytes` and the ring. */
-static void copy_rest(struct nxr_ring_slot *slots, uint64_t position, void *bytes, size_t nbytes,
-                      bool is_push)
+/* How many slots a receiver takes before it returns them. */
+static uint64_t credit_batch(size_t n_slots)
 {
-    size_t first = (position & MASK) + 1;
-    size_t until_end = (NXR_RING_SLOTS - first) * NXR_LINE_NBYTES;
+    return n_slots / 4;
+}
+
+/*
+ * Copy the part of a message after its first slot, which is that of a number, between `bytes` and
+ * the ring.
+ */
+static void copy_rest(struct nxr_ring_slot *slots, size_t n_slots, size_t number, void *bytes,
+                      size_t nbytes, bool is_push)
+{
+    size_t first = number + 1;
+    size_t until_end = (n_slots - first) * NXR_LINE_NBYTES;
     size_t before = nbytes < until_end ? nbytes : until_end;
     char *ahead = (char *)slots + first * NXR_LINE_NBYTES;
 
@@ -37,7 +43,7 @@ static bool ring_has_room(struct nxr_ring_tx *tx, uint64_t n_slots)
     if (__builtin_expect(tx->tail + n_slots <= tx->limit, 1)) {
         return true;
     }
-    tx->limit = atomic_load_explicit(&tx->credit->taken, memory_order_acquire) + NXR_RING_SLOTS;
+    tx->limit = atomic_load_explicit(&tx->credit->taken, memory_order_acquire) + tx->n_slots;
     return tx->tail + n_slots <= tx->limit;
 }
 
@@ -46,7 +52,8 @@ bool nxr_ring_push(struct nxr_ring_tx *tx, const struct nxr_message *message)
     const void *msg = message->bytes;
     size_t nbytes = message->nbytes;
     uint64_t n_slots = nxr_ring_slots_of(nbytes);
-    struct nxr_ring_slot *slot = &tx->slots[tx->tail & MASK];
+    size_t number = tx->tail & (tx->n_slots - 1);
+    struct nxr_ring_slot *slot = &tx->slots[number];
 
     if (!ring_has_room(tx, n_slots)) {
         return false;
@@ -61,7 +68,7 @@ bool nxr_ring_push(struct nxr_ring_tx *tx, const struct nxr_message *message)
         }
     } else {
         memcpy(slot->payload, msg, NXR_RING_INLINE_NBYTES);
-        copy_rest(tx->slots, tx->tail, (char *)msg + NXR_RING_INLINE_NBYTES,
+        copy_rest(tx->slots, tx->n_slots, number, (char *)msg + NXR_RING_INLINE_NBYTES,
                   nbytes - NXR_RING_INLINE_NBYTES, true);
     }
     atomic_store_explicit(&slot->state, full_state(tx->tail, nbytes, message->is_late),
@@ -73,7 +80,7 @@ bool nxr_ring_push(struct nxr_ring_tx *tx, const struct nxr_message *message)
 bool nxr_ring_peek(const struct nxr_ring_rx *rx, struct nxr_ring_message *message_p)
 {
     uint64_t head = atomic_load_explicit(&rx->head, memory_order_relaxed);
-    const struct nxr_ring_slot *slot = &rx->slots[head & MASK];
+    const struct nxr_ring_slot *slot = nxr_ring_slot_at(rx, head);
     uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
     uint32_t nbytes = state & 0xffff & ~NXR_RING_LATE;
 
@@ -87,11 +94,19 @@ bool nxr_ring_peek(const struct nxr_ring_rx *rx, struct nxr_ring_message *messag
     return true;
 }
 
+void nxr_ring_widen(struct nxr_ring_rx *rx, struct nxr_ring_slot *slots)
+{
+    rx->returned = credit_batch(NXR_RING_SLOTS) - credit_batch(NXR_RING_WIDE_SLOTS); /* below 0 */
+    atomic_store_explicit(&rx->slots, slots, memory_order_release);
+    atomic_store_explicit(&rx->n_slots, NXR_RING_WIDE_SLOTS, memory_order_release);
+}
+
 bool nxr_ring_pop(struct nxr_ring_rx *rx, const struct nxr_ring_message *message, void *payload)
 {
     uint64_t head = atomic_load_explicit(&rx->head, memory_order_relaxed);
-    uint64_t n_slots = nxr_ring_slots_of(message->nbytes);
-    struct nxr_ring_slot *slot = &rx->slots[head & MASK];
+    uint64_t n_taken = nxr_ring_slots_of(message->nbytes);
+    size_t n_slots = atomic_load_explicit(&rx->n_slots, memory_order_relaxed);
+    struct nxr_ring_slot *slot = nxr_ring_slot_at(rx, head);
 
     if (message->nbytes == sizeof(uint64_t)) {
         memcpy(payload, slot->payload, sizeof(uint64_t));
@@ -99,15 +114,16 @@ bool nxr_ring_pop(struct nxr_ring_rx *rx, const struct nxr_ring_message *message
         memcpy(payload, slot->payload, message->nbytes);
     } else {
         memcpy(payload, slot->payload, NXR_RING_INLINE_NBYTES);
-        copy_rest(rx->slots, head, (char *)payload + NXR_RING_INLINE_NBYTES,
+        copy_rest(rx->slots, n_slots, head & (n_slots - 1),
+                  (char *)payload + NXR_RING_INLINE_NBYTES,
                   message->nbytes - NXR_RING_INLINE_NBYTES, false);
-        for (uint64_t i = 1; i < n_slots; i++) {
-            atomic_store_explicit(&rx->slots[(head + i) & MASK].state, 0, memory_order_relaxed);
+        for (uint64_t i = 1; i < n_taken; i++) {
+            atomic_store_explicit(&nxr_ring_slot_at(rx, head + i)->state, 0, memory_order_relaxed);
         }
     }
-    head += n_slots;
+    head += n_taken;
     atomic_store_explicit(&rx->head, head, memory_order_relaxed);
-    if (head - rx->returned < CREDIT_BATCH) {
+    if (head - rx->returned < credit_batch(n_slots)) {
         return false;
     }
     rx->returned = head;

@@ -13,6 +13,10 @@
  * The receiver returns slots (credits) a quarter of the ring at a time, by a release store of
  * `taken`. It pairs with the sender's acquire load, so that the sender overwrites only what has
  * been read.
+ *
+ * A ring in a control page has NXR_RING_SLOTS. A sender on another host waits a round trip for
+ * credit; its messages go through a wide ring, which is private to the receiver: its core pushes
+ * them.
  */
 #ifndef NXR_UTIL_RING_H
 #define NXR_UTIL_RING_H
@@ -24,8 +28,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_LINE_NBYTES 64
-#define NXR_RING_SLOTS  256 /* per sender; a power of two */
+#define NXR_LINE_NBYTES     64
+#define NXR_RING_SLOTS      256 /* per sender; a power of two, as is: */
+#define NXR_RING_WIDE_SLOTS 1024
 
 /* One slot of the ring. */
 struct nxr_ring_slot {
@@ -50,7 +55,8 @@ struct nxr_ring_credit {
 
 _Static_assert(sizeof(struct nxr_ring_slot) == NXR_LINE_NBYTES, "a slot fills its cache line");
 
-#define NXR_RING_NBYTES (NXR_RING_SLOTS * sizeof(struct nxr_ring_slot))
+#define NXR_RING_NBYTES      (NXR_RING_SLOTS * sizeof(struct nxr_ring_slot))
+#define NXR_RING_WIDE_NBYTES (NXR_RING_WIDE_SLOTS * sizeof(struct nxr_ring_slot))
 
 #define NXR_RING_INLINE_NBYTES sizeof(((struct nxr_ring_slot *)0)->payload)
 #define NXR_RING_MAX_NBYTES    4096
@@ -60,13 +66,15 @@ _Static_assert(sizeof(struct nxr_ring_slot) == NXR_LINE_NBYTES, "a slot fills it
 
 struct nxr_ring_tx {
     struct nxr_ring_slot *slots;
+    size_t n_slots; /* a power of two */
     const struct nxr_ring_credit *credit;
     uint64_t tail;  /* position of the next message */
     uint64_t limit; /* tail may not pass this before more credit is seen */
 };
 
 struct nxr_ring_rx {
-    struct nxr_ring_slot *slots;
+    struct nxr_ring_slot *_Atomic slots;
+    _Atomic size_t n_slots; /* a power of two; read before `slots` */
     struct nxr_ring_credit *credit;
     _Atomic uint64_t head; /* position of the next message; written under the inbox lock */
     uint64_t returned;     /* value of credit->taken */
@@ -96,6 +104,22 @@ static inline uint64_t nxr_ring_slots_of(size_t nbytes)
                : 1 + (nbytes - NXR_RING_INLINE_NBYTES + NXR_LINE_NBYTES - 1) / NXR_LINE_NBYTES;
 }
 
+/* The slot at a position. Any thread: before nxr_ring_widen(), or after it. */
+static inline struct nxr_ring_slot *nxr_ring_slot_at(const struct nxr_ring_rx *rx,
+                                                     uint64_t position)
+{
+    size_t n_slots = atomic_load_explicit(&rx->n_slots, memory_order_acquire);
+
+    return &atomic_load_explicit(&rx->slots, memory_order_relaxed)[position & (n_slots - 1)];
+}
+
+/*
+ * Go over to a wide ring, which is empty, from one of NXR_RING_SLOTS through which nothing has
+ * come. The sender knows of as many slots until the first credit, so that is returned early. Other
+ * threads may look for messages.
+ */
+void nxr_ring_widen(struct nxr_ring_rx *rx, struct nxr_ring_slot *slots);
+
 /* Append a message of at most NXR_RING_MAX_NBYTES; false: no room. One caller at a time. */
 bool nxr_ring_push(struct nxr_ring_tx *tx, const struct nxr_message *message);
 
@@ -107,7 +131,7 @@ bool nxr_ring_push(struct nxr_ring_tx *tx, const struct nxr_message *message);
 NXR_NO_TSAN static inline bool nxr_ring_has(const struct nxr_ring_rx *rx)
 {
     uint64_t head = atomic_load_explicit(&rx->head, memory_order_relaxed);
-    const struct nxr_ring_slot *slot = &rx->slots[head & (NXR_RING_SLOTS - 1)];
+    const struct nxr_ring_slot *slot = nxr_ring_slot_at(rx, head);
 
     return atomic_load_explicit(&slot->state, memory_order_acquire) >> 16 ==
            ((head + 1) & 0xffffffffffffull);

@@ -61,8 +61,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 {
     struct nxr_ring_slot *slots = aligned_alloc(NXR_LINE_NBYTES, NXR_RING_NBYTES);
     struct nxr_ring_credit credit = {0};
-    struct nxr_ring_tx tx = {.slots = slots, .credit = &credit, .limit = NXR_RING_SLOTS};
-    struct nxr_ring_rx rx = {.slots = slots, .credit = &credit};
+    struct nxr_ring_tx tx = {
+        .slots = slots, .n_slots = NXR_RING_SLOTS, .credit = &credit, .limit = NXR_RING_SLOTS};
+    struct nxr_ring_rx rx = {.slots = slots, .n_slots = NXR_RING_SLOTS, .credit = &credit};
     struct piece piece;
 
     if (slots == NULL) {

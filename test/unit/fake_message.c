@@ -40,7 +40,7 @@ void fake_coming(int rank, enum nxr_net_type type, const void *body, size_t body
                  const void *payload, size_t payload_nbytes)
 {
     struct fake_message *coming = calloc(1, sizeof(*coming) + FAKE_MESSAGE_NBYTES + 8);
-    unsigned char whole[FAKE_MESSAGE_NBYTES / 2];
+    unsigned char whole[FAKE_MESSAGE_NBYTES * 3 / 4];
 
     fake_must(coming != NULL && body_nbytes + payload_nbytes <= sizeof(whole));
     if (body_nbytes > 0) {

@@ -447,10 +447,14 @@ uint64_t fake_next_tag(int rank)
     const struct nxr_peer *peer = nxr_peer_find(rank);
     struct nxr_ring_message message;
 
-    if (peer != NULL && rings[rank].slots == NULL) {
-        rings[rank] = (struct nxr_ring_rx){.slots = peer->in.ring, .credit = peer->in.credit};
+    if (peer != NULL && rings[rank].slots == NULL && net_peer_at(peer) != NULL) {
+        rings[rank] = (struct nxr_ring_rx){
+            .slots = peer->in.ring, .n_slots = NXR_RING_SLOTS, .credit = peer->in.credit};
+        if (peer->wide_ring != NULL) {
+            nxr_ring_widen(&rings[rank], peer->wide_ring);
+        }
     }
-    if (peer == NULL || !nxr_ring_peek(&rings[rank], &message)) {
+    if (rings[rank].slots == NULL || !nxr_ring_peek(&rings[rank], &message)) {
         return 0;
     }
     nxr_ring_pop(&rings[rank], &message, payload);

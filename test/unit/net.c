@@ -361,7 +361,7 @@ Test(note, who_was_stopped_reads_before_it_judges, .init = start, .fini = stop)
 
 Test(note, credit_makes_room, .init = start, .fini = stop)
 {
-    const struct nxr_net_stamp taken = {NXR_RING_SLOTS};
+    const struct nxr_net_stamp credit = {NXR_RING_SLOTS + 1};
 
     for (int i = 0; i < NXR_RING_SLOTS; i++) {
         cr_assert(eq(int, nxr_net_notify(np->peer, &(struct nxr_message){0, 1, NULL, 0, false}),
@@ -369,10 +369,12 @@ Test(note, credit_makes_room, .init = start, .fini = stop)
     }
     cr_expect(eq(int, nxr_net_notify(np->peer, &(struct nxr_message){0, 1, NULL, 0, false}),
                  NIXL_E_AGAIN));
-    fake_receive(1, NXR_NET_CREDIT, &taken, sizeof(taken), NULL, 0);
+    fake_receive(1, NXR_NET_CREDIT, &credit, sizeof(credit), NULL, 0);
     cr_expect(
         eq(int, nxr_net_notify(np->peer, &(struct nxr_message){0, 1, NULL, 0, false}), NIXL_OK));
     cr_expect(not(np->wants_credit));
+    cr_expect(eq(int, nxr_net_notify(np->peer, &(struct nxr_message){0, 1, NULL, 0, false}),
+                 NIXL_E_AGAIN));
 }
 
 /* The own program has taken that many slots of what the peer has sent. Returns the credits sent. */
@@ -386,20 +388,73 @@ static uint32_t take_slots_of(uint64_t n_slots)
 Test(note, credit_goes_with_answers_while_half_of_the_ring_is_left, .init = start, .fini = stop)
 {
     const struct nxr_message answer = {0, 1, NULL, 0, false};
-    uint64_t n_slots = 0;
+    uint64_t half = NXR_RING_WIDE_SLOTS / 2, n_slots = NXR_RING_SLOTS / 4;
 
-    for (uint32_t i = 0; i < 8; i++) {
-        cr_expect(eq(u32, take_slots_of(n_slots += NXR_RING_SLOTS / 2 - 1), i), "it waits");
+    cr_expect(eq(u32, take_slots_of(n_slots), 1), "it does not know yet how wide the ring is");
+    for (uint32_t i = 1; i <= 8; i++) {
+        cr_expect(eq(u32, take_slots_of(n_slots += half - 1), i), "it waits");
         cr_expect(eq(int, nxr_net_notify(np->peer, &answer), NIXL_OK));
         cr_expect(eq(u32, fake_n_sent(NXR_NET_CREDIT), i + 1), "with the answer");
         nxr_net.n_user_rounds++; /* it waits for the next one: no burst */
     }
-    cr_expect(eq(u32, take_slots_of(n_slots += NXR_RING_SLOTS / 2 - 1), 8));
-    cr_expect(eq(u32, take_slots_of(n_slots + 1), 10), "what waits, and this, at once");
+    cr_expect(eq(u32, take_slots_of(n_slots += half - 1), 9));
+    cr_expect(eq(u32, take_slots_of(n_slots + 1), 11), "what waits, and this, at once");
     fake_round();
-    cr_expect(eq(u32, fake_n_sent(NXR_NET_CREDIT), 10));
-    np->ring.tail = n_slots + 1 + NXR_RING_SLOTS - 32; /* more has come that is not taken yet */
-    cr_expect(eq(u32, take_slots_of(n_slots + 65), 11), "the peer has no room for long ones");
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_CREDIT), 11));
+    np->ring.tail = n_slots + 1 + 2 * half - 32; /* more has come that is not taken yet */
+    cr_expect(eq(u32, take_slots_of(n_slots + 65), 12), "the peer has no room for long ones");
+}
+
+/* The peer sends notifications of that many bytes while it knows of room. Returns their number. */
+static int fill_ring(size_t nbytes)
+{
+    static const char payload[NXR_RING_MAX_NBYTES];
+    const struct nxr_net_note note = {.tag = 5};
+    uint64_t n_slots = nxr_ring_slots_of(nbytes);
+    int n = 0;
+
+    for (; np->ring.tail + n_slots <= np->rx_sent; n++) {
+        fake_receive(1, NXR_NET_NOTE, &note, sizeof(note), payload, nbytes);
+    }
+    return n;
+}
+
+Test(note, many_long_ones_are_under_way_after_the_first_credit, .init = start, .fini = stop)
+{
+    cr_assert(eq(int, fill_ring(NXR_RING_MAX_NBYTES), NXR_RING_SLOTS / 65));
+    cr_assert(eq(u64, fake_next_tag(1), 5));
+    nxr_net_send_credit(np->peer);
+    cr_assert(eq(u32, fake_n_sent(NXR_NET_CREDIT), 1), "a sender that is full waits for it");
+    fill_ring(NXR_RING_MAX_NBYTES);
+    for (int i = 0; i < NXR_RING_WIDE_SLOTS / 65; i++) {
+        cr_assert(eq(u64, fake_next_tag(1), 5), "%d", i);
+    }
+    cr_expect(not(np->is_dead));
+}
+
+Test(note, who_sends_beyond_a_wide_ring_is_not_obeyed, .init = start, .fini = stop)
+{
+    const struct nxr_net_note note = {.tag = 5};
+    int n = 0;
+
+    for (int i = 0; i < NXR_RING_WIDE_SLOTS + 1; i++) {
+        fake_receive(1, NXR_NET_NOTE, &note, sizeof(note), NULL, 0);
+    }
+    while (fake_next_tag(1) != 0) {
+        n++;
+    }
+    cr_expect(eq(int, n, NXR_RING_WIDE_SLOTS));
+}
+
+Test(note, a_credit_that_cannot_be_is_not_taken, .init = start, .fini = stop)
+{
+    const uint64_t wrong[] = {0, NXR_RING_SLOTS - 1, NXR_RING_WIDE_SLOTS + 1, UINT64_MAX};
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        fake_receive(1, NXR_NET_CREDIT, &(struct nxr_net_stamp){wrong[i]}, sizeof(uint64_t), NULL,
+                     0);
+        cr_expect(eq(u64, np->tx_limit, NXR_RING_SLOTS), "%zu", i);
+    }
 }
 
 Test(order, fence_costs_nothing_where_messages_move_everything, .init = start, .fini = stop)

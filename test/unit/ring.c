@@ -19,8 +19,9 @@ static void make_ring(void)
     credit = aligned_alloc(NXR_LINE_NBYTES, sizeof(*credit));
     memset(slots, 0, NXR_RING_NBYTES);
     memset(credit, 0, sizeof(*credit));
-    tx = (struct nxr_ring_tx){.slots = slots, .credit = credit, .limit = NXR_RING_SLOTS};
-    rx = (struct nxr_ring_rx){.slots = slots, .credit = credit};
+    tx = (struct nxr_ring_tx){
+        .slots = slots, .n_slots = NXR_RING_SLOTS, .credit = credit, .limit = NXR_RING_SLOTS};
+    rx = (struct nxr_ring_rx){.slots = slots, .n_slots = NXR_RING_SLOTS, .credit = credit};
     for (size_t i = 0; i < sizeof(big); i++) {
         big[i] = (unsigned char)(i * 7 + 1);
     }
@@ -174,6 +175,35 @@ Test(ring, payloads_that_look_like_states_deceive_nobody)
         cr_assert(not(nxr_ring_has(&rx)), "slot %zu of the message", stop);
         cr_assert(not(nxr_ring_peek(&rx, &message)), "slot %zu of the message", stop);
     }
+}
+
+Test(ring, a_wide_ring_takes_the_place_of_an_empty_one)
+{
+    struct nxr_ring_slot *wide = aligned_alloc(NXR_LINE_NBYTES, NXR_RING_WIDE_NBYTES);
+    const uint64_t n_long = nxr_ring_slots_of(sizeof(big));
+
+    memset(wide, 0, NXR_RING_WIDE_NBYTES);
+    tx.slots = wide;
+    tx.n_slots = tx.limit = NXR_RING_WIDE_SLOTS;
+    nxr_ring_widen(&rx, wide);
+    cr_assert(not(nxr_ring_has(&rx)));
+    cr_assert(nxr_ring_push(&tx, &(struct nxr_message){0, 0, big, sizeof(big), false}));
+    take(0, sizeof(big));
+    cr_expect(eq(u64, atomic_load(&credit->taken), n_long), "who knows of few slots hears early");
+    for (uint64_t lap = 1; lap <= 3; lap++) {
+        uint64_t n = 0, n_taken = atomic_load(&credit->taken);
+
+        while (nxr_ring_push(&tx, &(struct nxr_message){0, lap + n, big, sizeof(big), false})) {
+            n++;
+        }
+        cr_expect(ge(u64, n, NXR_RING_WIDE_SLOTS * 3 / 4 / n_long), "lap %d", (int)lap);
+        for (uint64_t i = 0; i < n; i++) {
+            take(lap + i, sizeof(big));
+            cr_assert(eq(u64, atomic_load(&credit->taken) % n_long, 0));
+        }
+        cr_expect(lt(u64, n_taken, atomic_load(&credit->taken)));
+    }
+    free(wide);
 }
 
 /* Its first slots and its last one, which a count that is off by one leaves. */

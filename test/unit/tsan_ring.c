@@ -35,7 +35,8 @@ static size_t message_nbytes(uint64_t number)
 
 static void *send_all(void *arg)
 {
-    struct nxr_ring_tx tx = {.slots = slots, .credit = credit, .limit = NXR_RING_SLOTS};
+    struct nxr_ring_tx tx = {
+        .slots = slots, .n_slots = NXR_RING_SLOTS, .credit = credit, .limit = NXR_RING_SLOTS};
     static unsigned char message[NXR_RING_MAX_NBYTES];
     int64_t until_ns = mpt_now_ns() + LONGEST_NS;
     uint64_t i;
@@ -66,7 +67,7 @@ static bool await_message(const struct nxr_ring_rx *rx, uint64_t number)
 
 static void *receive_all(void *arg)
 {
-    struct nxr_ring_rx rx = {.slots = slots, .credit = credit};
+    struct nxr_ring_rx rx = {.slots = slots, .n_slots = NXR_RING_SLOTS, .credit = credit};
     static unsigned char payload[NXR_RING_MAX_NBYTES];
     struct nxr_ring_message message;
 
