@@ -48,6 +48,8 @@
  */
 #define MUCH_NBYTES (16u << 10)
 
+#define RETRY_NS (1 * NXR_MS) /* a tick that has found the lock taken */
+
 /* Is anything expected of the peer? */
 static bool is_expecting(const struct net_peer *np)
 {
@@ -244,8 +246,10 @@ static int64_t look_for_silence(int64_t now)
     if (nxr_net.tick_at != 0 && now < nxr_net.tick_at) {
         return nxr_net.tick_at;
     }
+    if (!nxr_spin_try(&nxr_net.lock)) {
+        return now + RETRY_NS; /* a thread that sends large pieces holds it nearly always */
+    }
     nxr_net.tick_at = now + interval;
-    net_lock();
     for (struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL; peer = nxr_peers_next(peer)) {
         struct net_peer *np = net_peer_at(peer);
 

@@ -197,6 +197,9 @@ int64_t nxr_net_connect_tick(int64_t now)
 {
     bool is_trying = false;
 
+    if (!atomic_load(&nxr_net.is_trying)) {
+        return INT64_MAX; /* without the lock, which a thread that sends much holds nearly always */
+    }
     net_lock();
     for (struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL && nxr_net.is_trying;
          peer = nxr_peers_next(peer)) {

@@ -111,6 +111,12 @@ void nxr_net_hand_over(void);
 /* The service thread handles the networks whose descriptors woke it. Without job.lock. */
 void nxr_net_serve(void);
 
+/*
+ * This thread has just started an operation of that many bytes: make a round if the service thread
+ * waits for the lock. Without the lock; with job.lock or without.
+ */
+void nxr_net_started(size_t nbytes);
+
 /* Start and stop being watched by the service thread. */
 int nxr_net_watch_start(void);
 void nxr_net_watch_stop(void);

@@ -32,6 +32,12 @@
 
 #define IDLE_ROUNDS 64
 
+/* Two of them let a thread go on that holds the lock and shares this core. */
+#define LOOKS_TO_ASK (NXR_SPIN_PAUSES + 2)
+
+/* To pass that many bytes to a network takes some ten microseconds, within the lock. */
+#define LARGE_NBYTES ((size_t)128 << 10)
+
 /* How long peers that send without a pause may keep the service thread from all other work. */
 #define TURN_NS (2 * NXR_MS)
 
@@ -47,6 +53,7 @@ static int net_poll_timer_fd = -1; /* checks whether a user thread still polls *
 static bool net_poll_is_watched;   /* watch_lock: networks_fd is in the service thread's epoll */
 static bool expects_more;          /* the service thread's: bulk is landing and no one else polls */
 static _Atomic int64_t polled_at;  /* when a user thread last polled */
+static _Atomic int64_t started_at; /* when one last started a large operation */
 static _Atomic int64_t owned_ns;   /* the interval that the timer was set to */
 
 /* ---- one round ------------------------------------------------------------------------------- */
@@ -86,12 +93,10 @@ static void finish_round(void)
     nxr_net_clients_run();
 }
 
-/*
- * One round; those of the service thread are thorough. Caller holds the lock; it is released here.
- */
-static bool net_poll_do_round(bool is_thorough, int64_t now)
+/* The part that is done under the lock; rounds of the service thread are thorough. */
+static bool round_under_lock(bool is_thorough, int64_t now)
 {
-    bool has_moved = false, must_wake;
+    bool has_moved = false;
 
     nxr_net.is_in_round = true;
     nxr_net.now = now;
@@ -113,18 +118,73 @@ static bool net_poll_do_round(bool is_thorough, int64_t now)
     nxr_net.is_receiving = false;
     nxr_net_uncork_all();
     has_moved |= pump_busy();
-    must_wake = nxr_net.must_wake;
-    nxr_net.must_wake = false;
     if (is_thorough) {
         expects_more = nxr_net.is_for_passive && nxr_net.n_landings > 0;
     }
     nxr_net.is_in_round = false;
+    if (atomic_load_explicit(&nxr_net.is_round_wanted, memory_order_relaxed)) {
+        atomic_store(&nxr_net.is_round_wanted, false);
+    }
+    return has_moved;
+}
+
+/* Was anything delivered in that round? */
+static bool unlock_after_round(void)
+{
+    bool must_wake = nxr_net.must_wake;
+
+    nxr_net.must_wake = false;
     net_unlock();
     if (must_wake) {
         nxr_wake_self();
     }
+    return must_wake;
+}
+
+/* One round. Caller holds the lock; it is released here. */
+static bool net_poll_do_round(bool is_thorough, int64_t now)
+{
+    bool has_moved = round_under_lock(is_thorough, now);
+
+    (void)unlock_after_round();
     finish_round();
     return has_moved;
+}
+
+void nxr_net_started(size_t nbytes)
+{
+    if (nbytes >= LARGE_NBYTES) {
+        atomic_store_explicit(&started_at, nxr_now_ns(), memory_order_relaxed);
+    }
+    if (!atomic_load_explicit(&nxr_net.is_round_wanted, memory_order_relaxed) ||
+        !nxr_spin_try(&nxr_net.lock)) {
+        return;
+    }
+    (void)round_under_lock(false, nxr_now_ns());
+    if (unlock_after_round() || atomic_load(&nxr_net.has_later)) {
+        nxr_service_kick(); /* it finishes the round: the caller may hold job.lock */
+    }
+}
+
+/*
+ * Take the lock for a round of the service thread, or to end its rounds. A thread that sends large
+ * pieces, one behind the other, holds it nearly always, and each look at the lock takes its core
+ * away from it: it is asked to make the round itself. False: it has, or will when it sends again;
+ * if it does not, the timer brings the service thread back.
+ */
+static bool lock_for_round(void)
+{
+    for (int i = 0; !nxr_spin_try(&nxr_net.lock); i++) {
+        if (i == 0) {
+            atomic_store(&nxr_net.is_round_wanted, true);
+        } else if (!atomic_load(&nxr_net.is_round_wanted) ||
+                   (i >= LOOKS_TO_ASK && atomic_load(&nxr_net_is_polled))) {
+            return false;
+        }
+        nxr_spin_wait(i);
+    }
+    atomic_store(&nxr_net.is_round_wanted, false);
+    return true;
 }
 
 /* Is it safe to sleep on the networks' descriptors? */
@@ -132,7 +192,9 @@ static bool net_poll_arm(void)
 {
     bool is_armed = true;
 
-    net_lock();
+    if (!lock_for_round()) {
+        return false;
+    }
     for (size_t i = 0; i < nxr_net.n_nets && is_armed; i++) {
         is_armed = !nxr_net.nets[i].is_open || net_module(&nxr_net.nets[i])->arm() == NIXL_OK;
     }
@@ -180,9 +242,15 @@ static void progress_give_back(void)
     nxr_spin_unlock(&watch_lock);
 }
 
+static bool is_recent(const _Atomic int64_t *when, int64_t now)
+{
+    return now - atomic_load_explicit(when, memory_order_relaxed) < OWNED_NS;
+}
+
 /* Give progress back to the service thread, unless a user thread still polls. */
 static void progress_timer_fired(struct nxr_watch *watch, uint32_t events)
 {
+    int64_t now = nxr_now_ns();
     uint64_t count;
 
     (void)watch;
@@ -193,9 +261,9 @@ static void progress_timer_fired(struct nxr_watch *watch, uint32_t events)
     if (!atomic_load(&nxr_net_is_polled)) {
         return;
     }
-    /* A user thread that sends a large piece, or waits for the lock, will poll after that. */
-    if (nxr_spin_is_taken(&nxr_net.lock) ||
-        nxr_now_ns() - atomic_load_explicit(&polled_at, memory_order_relaxed) < OWNED_NS) {
+    /* A user thread that sends large pieces, or waits for the lock, will poll after that. */
+    if (nxr_spin_is_taken(&nxr_net.lock) || is_recent(&polled_at, now) ||
+        is_recent(&started_at, now)) {
         int64_t ns = 2 * atomic_load_explicit(&owned_ns, memory_order_relaxed);
 
         net_poll_set_timer(ns < MAX_OWNED_NS ? ns : MAX_OWNED_NS);
@@ -239,8 +307,7 @@ void nxr_net_hand_over(void)
  */
 static bool leave_it(int64_t now)
 {
-    if (!atomic_load(&nxr_net_is_polled) ||
-        now - atomic_load_explicit(&polled_at, memory_order_relaxed) >= OWNED_NS) {
+    if (!atomic_load(&nxr_net_is_polled) || !is_recent(&polled_at, now)) {
         return false;
     }
     if (atomic_load_explicit(&nxr_net.is_kicked, memory_order_relaxed)) {
@@ -259,6 +326,16 @@ static bool may_linger(int64_t start, int64_t moved_at)
 
     return expects_more &&
            nxr_now_ns() - moved_at < (worked_ns < LINGER_NS ? worked_ns : LINGER_NS);
+}
+
+/* A round of the service thread, or what another thread has left of one. */
+static bool net_poll_try_round(int64_t now)
+{
+    if (lock_for_round()) {
+        return net_poll_do_round(true, now);
+    }
+    finish_round();
+    return false;
 }
 
 void nxr_net_serve(void)
@@ -282,8 +359,7 @@ void nxr_net_serve(void)
             if (leave_it(now)) {
                 return;
             }
-            net_lock(); /* not a try: threads that send without a pause must not starve it */
-            has_moved = net_poll_do_round(true, now);
+            has_moved = net_poll_try_round(now);
             moved_at = has_moved && expects_more ? nxr_now_ns() : moved_at;
         } while ((has_moved || may_linger(start, moved_at)) && !atomic_load(&nxr_net_is_polled));
     } while (!atomic_load(&nxr_net_is_polled) && !net_poll_arm());

@@ -258,15 +258,16 @@ struct net_state {
     atomic_bool has_ended;  /* `ended` has members; read without the lock, as is has_later */
     atomic_bool has_later;
     unsigned n_rounds;
-    unsigned n_user_rounds;     /* rounds of user threads */
-    struct net_mark *must_lose; /* [n_numbers]: no memory for something from that rank */
-    int n_numbers;              /* of peers, for which there is room */
-    unsigned n_to_lose;         /* ranks in must_lose, to be lost after the round */
-    unsigned n_later_messages;  /* NET_LATER_MESSAGE entries, including the one being taken */
-    int taking_rank;            /* the sender of the one being taken; -1: none */
-    bool is_in_round;           /* the thread that runs the round does what is deferred */
-    bool is_trying;             /* some peer has something to send and is not reached yet */
-    bool is_for_passive;        /* no user thread waits: peers need the service thread */
+    unsigned n_user_rounds;      /* rounds of user threads */
+    struct net_mark *must_lose;  /* [n_numbers]: no memory for something from that rank */
+    int n_numbers;               /* of peers, for which there is room */
+    unsigned n_to_lose;          /* ranks in must_lose, to be lost after the round */
+    unsigned n_later_messages;   /* NET_LATER_MESSAGE entries, including the one being taken */
+    int taking_rank;             /* the sender of the one being taken; -1: none */
+    bool is_in_round;            /* the thread that runs the round does what is deferred */
+    atomic_bool is_trying;       /* some peer is to be sent something and not reached; hint */
+    bool is_for_passive;         /* no user thread waits: peers need the service thread */
+    atomic_bool is_round_wanted; /* the service thread asks the holder of the lock for one */
     bool is_receiving; /* in a module's progress() or close(): answers may wait for its end */
     const struct net *receiver;      /* whose progress() it is; NULL: none */
     bool must_wake;                  /* something was delivered in this round */

@@ -32,6 +32,15 @@ static void net_expect(const struct nxr_peer *peer, enum nxr_method method, uint
     nxr_net_expect(peer, latency_ns_p, bandwidth_mbps_p);
 }
 
+static int net_start(struct nxr_op *op)
+{
+    size_t nbytes = op->nbytes;
+    int status = nxr_net_op_start(op);
+
+    nxr_net_started(nbytes);
+    return status;
+}
+
 struct nxr_transport nxr_net_transport(const char *name, unsigned cost)
 {
     return (struct nxr_transport){
@@ -48,7 +57,7 @@ struct nxr_transport nxr_net_transport(const char *name, unsigned cost)
         .put_notify = nxr_net_put_notify,
         .put_signal = nxr_net_put_signal,
         .move_list = nxr_net_move_list,
-        .start = nxr_net_op_start,
+        .start = net_start,
         .start_list = nxr_net_start_list,
         .cancel = nxr_net_cancel,
         .progress = nxr_no_progress,
