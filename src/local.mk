@@ -280,6 +280,7 @@ endif
 %C%_libnxr_sync_la_SOURCES = \
 	%D%/sync/inbox.c %D%/sync/inbox.h \
 	%D%/sync/notify_recv.c \
+	%D%/sync/notify_say.c \
 	%D%/sync/notify.c %D%/sync/notify.h \
 	%D%/sync/peer.h \
 	%D%/sync/put_notify.c \

@@ -60,37 +60,18 @@ struct send {
     struct nxr_leaving leaving;
 };
 
+static inline bool notify_is_valid(int rank, const void *msg, size_t nbytes, int64_t timeout_ns)
+{
+    return nxr_is_ready() && nxr_is_rank(rank) && nbytes <= NIXL_NOTE_MAX &&
+           (nbytes == 0 || (msg != NULL && !nxr_range_is_device(msg))) && timeout_ns >= 0;
+}
+
 int nxr_notify_check(const char *operation, int rank, const void *msg, size_t nbytes,
                      int64_t timeout_ns)
 {
-    int status;
-
-    if (__builtin_expect(nxr_is_ready() && nxr_is_rank(rank) && nbytes <= NIXL_NOTE_MAX &&
-                             (nbytes == 0 || (msg != NULL && !nxr_range_is_device(msg))) &&
-                             timeout_ns >= 0,
-                         1)) {
-        return NIXL_OK;
-    }
-    status = nxr_check_ready(operation);
-    if (status != NIXL_OK) {
-        return status;
-    }
-    if (!nxr_is_rank(rank)) {
-        return nxr_fail_rank(operation, rank);
-    }
-    if (nbytes > 0 && nxr_range_is_device(msg)) {
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
-                        "the payload at %p is GPU memory; allowed: host memory", msg);
-    }
-    if (nbytes > NIXL_NOTE_MAX) {
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
-                        "a payload of %zu bytes; allowed: up to %d", nbytes, NIXL_NOTE_MAX);
-    }
-    if (timeout_ns < 0) {
-        return nxr_fail_timeout(operation, rank, timeout_ns);
-    }
-    return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "msg is NULL and nbytes is %zu",
-                    nbytes);
+    return __builtin_expect(notify_is_valid(rank, msg, nbytes, timeout_ns), 1)
+               ? NIXL_OK
+               : nxr_notify_fail_invalid(operation, rank, msg, nbytes, timeout_ns);
 }
 
 /* ---- sending at once ------------------------------------------------------------------------- */
@@ -339,49 +320,24 @@ static void describe_send(const void *about, struct nxr_wait_record *record)
     record->values[0] = send->message->tag;
 }
 
-static int fail_send(const char *operation, int status, const struct nxr_peer *peer,
-                     int64_t timeout_ns)
+/* Connect the peer, and wait for room. */
+static int send_slow(struct nxr_peer *peer, struct send *send, int64_t timeout_ns)
 {
-    switch (status) {
-    case NIXL_E_PEER_LOST:
-        return nxr_peer_is_lost(peer) ? nxr_peer_fail_lost(operation, peer->rank, "")
-                                      : nxr_leaving_fail(operation, peer->rank);
-    case NIXL_E_UNSUPPORTED:
-        return nxr_peer_fail_unreached(operation, peer);
-    case NIXL_E_AGAIN:
-        return nxr_fail(status, operation, peer->rank, "", 0,
-                        nxr_peer_is_up(peer) ? "the queue of notifications to %s is full"
-                                             : "%s is not connected yet",
-                        nxr_peer_name(peer));
-    case NIXL_E_TIMEOUT:
-        return nxr_fail(status, operation, peer->rank, "", 0,
-                        nxr_peer_is_up(peer)
-                            ? "the queue of notifications to %s has had no room for %s"
-                            : "%s was not connected within %s",
-                        nxr_peer_name(peer), nxr_duration(timeout_ns).text);
-    default:
-        return nxr_fail(status, operation, peer->rank, "", 0, "%s", nixl_strerror(status));
-    }
-}
-
-static int send_slow(const char *operation, struct send *send, int64_t timeout_ns)
-{
-    struct nxr_peer *peer = send->peer;
+    const char *operation = send->operation;
     int64_t deadline = nxr_deadline(timeout_ns);
     int status = nxr_peer_connect(peer, timeout_ns);
 
-    send->operation = operation;
     if (status == NIXL_INPROGRESS) {
-        return fail_send(operation, NIXL_E_AGAIN, peer, timeout_ns);
+        return nxr_notify_fail_unsent(operation, NIXL_E_AGAIN, peer, timeout_ns);
     }
     if (status != NIXL_OK) {
-        return fail_send(operation, status, peer, timeout_ns);
+        return nxr_notify_fail_unsent(operation, status, peer, timeout_ns);
     }
     if (nxr_peer_is_lost(peer)) {
-        return fail_send(operation, NIXL_E_PEER_LOST, peer, timeout_ns);
+        return nxr_notify_fail_unsent(operation, NIXL_E_PEER_LOST, peer, timeout_ns);
     }
     if (!nxr_peer_is_up(peer) || peer->transport == NULL) {
-        return fail_send(operation, NIXL_E_UNSUPPORTED, peer, timeout_ns);
+        return nxr_notify_fail_unsent(operation, NIXL_E_UNSUPPORTED, peer, timeout_ns);
     }
     nxr_stats_add_shared(
         &nxr_stats_entry_of(peer, NXR_STATS_NOTIFY, nxr_peer_transport_name(peer), NXR_METHOD_NONE)
@@ -393,21 +349,41 @@ static int send_slow(const char *operation, struct send *send, int64_t timeout_n
     } else if (status == NIXL_INPROGRESS) {
         status = NIXL_E_AGAIN;
     }
-    return status == NIXL_OK ? status : fail_send(operation, status, peer, timeout_ns);
+    return status == NIXL_OK ? status : nxr_notify_fail_unsent(operation, status, peer, timeout_ns);
+}
+
+/* What could not be sent at once. Apart, so that what can does not prepare for it. */
+static __attribute__((noinline)) int notify_send_later(const char *operation, int rank,
+                                                       const struct nxr_message *message,
+                                                       int64_t timeout_ns)
+{
+    struct nxr_peer *peer = nxr_peer_get(rank);
+    struct send send = {.operation = operation, .peer = peer, .message = message};
+    int status;
+
+    if (peer == NULL) {
+        return nxr_fail_no_peer(operation, rank);
+    }
+    status = nxr_transfer_report_refusal(operation, peer);
+    return status == NIXL_OK ? send_slow(peer, &send, timeout_ns) : status;
+}
+
+/* Is the peer connected, and nothing to be waited for or reported? */
+static inline bool notify_is_clear(const struct nxr_peer *peer)
+{
+    return peer != NULL && nxr_peer_is_up(peer) && !nxr_peer_is_lost(peer) &&
+           peer->transport != NULL &&
+           atomic_load_explicit(&peer->n_pending, memory_order_acquire) == 0 &&
+           !nxr_peer_is_doubtful(peer);
 }
 
 int nxr_notify_send(const char *operation, int rank, const struct nxr_message *message,
                     int64_t timeout_ns)
 {
     struct nxr_peer *peer = nxr_peer_find(rank);
-    struct send send = {.message = message};
     int status = NIXL_E_AGAIN;
 
-    if (__builtin_expect(peer != NULL && nxr_peer_is_up(peer) && !nxr_peer_is_lost(peer) &&
-                             peer->transport != NULL &&
-                             atomic_load_explicit(&peer->n_pending, memory_order_acquire) == 0 &&
-                             !nxr_peer_is_doubtful(peer),
-                         1)) {
+    if (__builtin_expect(notify_is_clear(peer), 1)) {
         if (must_lock(peer)) {
             struct sync_peer *sp = sync_peer_of(peer);
 
@@ -422,15 +398,7 @@ int nxr_notify_send(const char *operation, int rank, const struct nxr_message *m
             return NIXL_OK;
         }
     }
-    send.peer = peer != NULL ? peer : nxr_peer_get(rank);
-    if (send.peer == NULL) {
-        return nxr_fail_no_peer(operation, rank);
-    }
-    status = nxr_transfer_report_refusal(operation, send.peer);
-    if (status != NIXL_OK) {
-        return status;
-    }
-    return send_slow(operation, &send, timeout_ns);
+    return notify_send_later(operation, rank, message, timeout_ns);
 }
 
 int nxr_notify_hand_over(struct nxr_peer *peer, const struct nxr_message *message)
@@ -523,9 +491,10 @@ int nxr_notify_put(struct nxr_segment *segment, const struct nxr_put_notify *wha
 static int call_notify(int rank, uint64_t tag, const void *msg, size_t nbytes, int64_t timeout_ns)
 {
     const struct nxr_message message = {.tag = tag, .bytes = msg, .nbytes = nbytes};
-    int status = nxr_notify_check("nixl_notify", rank, msg, nbytes, timeout_ns);
 
-    return status == NIXL_OK ? nxr_notify_send("nixl_notify", rank, &message, timeout_ns) : status;
+    return __builtin_expect(notify_is_valid(rank, msg, nbytes, timeout_ns), 1)
+               ? nxr_notify_send("nixl_notify", rank, &message, timeout_ns)
+               : nxr_notify_fail_invalid("nixl_notify", rank, msg, nbytes, timeout_ns);
 }
 
 int nixl_notify(int rank, uint64_t tag, const void *msg, size_t nbytes, int64_t timeout_ns)

@@ -14,6 +14,15 @@
 int nxr_notify_check(const char *operation, int rank, const void *msg, size_t nbytes,
                      int64_t timeout_ns);
 
+/*
+ * What a call says if it cannot send (notify_say.c): its arguments are wrong, or this status came.
+ * Apart, so that what is right does not prepare for it. Both return the status.
+ */
+__attribute__((cold)) int nxr_notify_fail_invalid(const char *operation, int rank, const void *msg,
+                                                  size_t nbytes, int64_t timeout_ns);
+__attribute__((cold)) int nxr_notify_fail_unsent(const char *operation, int status,
+                                                 const struct nxr_peer *peer, int64_t timeout_ns);
+
 /* Send; the arguments were checked. */
 int nxr_notify_send(const char *operation, int rank, const struct nxr_message *message,
                     int64_t timeout_ns);
