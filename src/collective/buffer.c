@@ -317,7 +317,7 @@ static int offer_anew(struct nixl_team *team, const struct nxr_offer *offer, uns
     struct telling telling; /* its names are large: only what is used is set */
     struct told_offer *told = &telling.told;
     unsigned good;
-    uint32_t reached;
+    uint32_t own, reached;
     bool is_any = false;
     int status;
 
@@ -336,17 +336,20 @@ static int offer_anew(struct nixl_team *team, const struct nxr_offer *offer, uns
     if (good == 0) {
         return status;
     }
-    reached = good;
-    status = reach_all(team, phase, offer->by, &reached);
+    own = good;
+    status = reach_all(team, phase, offer->by, &own);
     phase = node->phase + 1;
     if (status == NIXL_OK) {
-        status = nxr_node_put_cell(team, &reached, sizeof(reached));
+        status = nxr_node_put_cell(team, &own, sizeof(own));
     }
     if (status == NIXL_OK) {
         status = nxr_node_wait_cells(team, phase);
     }
     for (int i = 0; i < node->size && status == NIXL_OK; i++) {
-        memcpy(&reached, nxr_node_cell_bytes(node, i, phase, sizeof(reached)), sizeof(reached));
+        reached = own;
+        if (i != node->me) { /* its own cell is on the way to others */
+            memcpy(&reached, nxr_node_cell_bytes(node, i, phase, sizeof(reached)), sizeof(reached));
+        }
         good &= reached;
         team->has_no_process_vm |= (reached & NO_PROCESS_VM) != 0;
     }

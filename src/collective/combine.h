@@ -27,8 +27,13 @@ struct nxr_combine {
     nixl_combine_fn *user; /* NULL: fn */
     void *user_arg;
     size_t element_nbytes;
-    enum nixl_type type; /* this and op: if it is not the caller's */
+    /*
+     * If it is not the caller's. In another order than in struct nixl_reduce_args: compilers would
+     * read both there as one word, which waits for all stores of a caller that has just written
+     * them one by one.
+     */
     enum nixl_reduce_op op;
+    enum nixl_type type;
 };
 
 /* Bytes of a value; 0 for a type that does not exist. */

@@ -297,8 +297,11 @@ static int find_largest(struct nixl_team *team, const struct nxr_exchange *what,
         status = nxr_node_wait_cells(team, phase);
     }
     for (int i = 0; i < node->size && status == NIXL_OK; i++) {
-        __builtin_memcpy(&told, nxr_node_cell_bytes(node, i, phase, sizeof(told)), sizeof(told));
-        largest = told > largest ? told : largest;
+        if (i != node->me) { /* its own cell is on the way to others */
+            __builtin_memcpy(&told, nxr_node_cell_bytes(node, i, phase, sizeof(told)),
+                             sizeof(told));
+            largest = told > largest ? told : largest;
+        }
     }
     *largest_p = largest;
     return status;

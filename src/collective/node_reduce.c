@@ -29,16 +29,26 @@
 
 /* ---- small: in cells ------------------------------------------------------------------------- */
 
+/*
+ * Where an operand is read. This member's own is read where the caller has it: its cell is on the
+ * way to the other cores, and to read it would fetch it back.
+ */
+static inline const char *operand_of(const struct nixl_team *team, const struct nxr_reduction *what,
+                                     int member, uint64_t phase)
+{
+    return member == team->node.me
+               ? what->src
+               : (const char *)nxr_node_cell_bytes(&team->node, member, phase, what->nbytes);
+}
+
 static int combine_cells(struct nixl_team *team, const struct nxr_reduction *what, uint64_t phase,
                          int n_members)
 {
-    struct nxr_node *node = &team->node;
-
     if (n_members == 0) {
         return NIXL_OK;
     }
     for (int i = 0; i < n_members; i++) {
-        team->srcs[i] = nxr_node_cell_bytes(node, i, phase, what->nbytes);
+        team->srcs[i] = operand_of(team, what, i, phase);
     }
     nxr_combine_all(&what->combine, what->dst, team->srcs, (size_t)n_members, what->nbytes);
     return NIXL_OK;
@@ -97,9 +107,8 @@ NXR_HOT int nxr_node_allreduce_cells(struct nixl_team *team, const struct nxr_re
         return status;
     }
     if (node->size == 2) {
-        nxr_combine_two(&what->combine, what->dst,
-                        nxr_node_cell_bytes(node, 0, phase, what->nbytes),
-                        nxr_node_cell_bytes(node, 1, phase, what->nbytes), what->nbytes);
+        nxr_combine_two(&what->combine, what->dst, operand_of(team, what, 0, phase),
+                        operand_of(team, what, 1, phase), what->nbytes);
         return NIXL_OK;
     }
     return combine_cells(team, what, phase, node->size);
@@ -144,7 +153,7 @@ static int reduce_scatter_cells(struct nixl_team *team, const struct nxr_reducti
         status = nxr_node_wait_cells(team, phase);
     }
     for (int i = 0; i < node->size && status == NIXL_OK; i++) {
-        team->srcs[i] = nxr_node_cell_bytes(node, i, phase, what->nbytes) + at;
+        team->srcs[i] = operand_of(team, what, i, phase) + at;
     }
     if (status == NIXL_OK) {
         nxr_combine_all(&what->combine, what->dst, team->srcs, (size_t)node->size, part);
