@@ -75,6 +75,21 @@ Test(submit, what_takes_time_is_submitted_once, .init = start, .fini = stop)
               "an answer takes its time");
 }
 
+/* The service thread has found the networks' lock taken, and has asked its holder for a round. */
+Test(submit, who_starts_a_put_makes_the_round_that_is_wanted, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    const struct nxr_net_note note = {.tag = 7};
+
+    fake_coming(1, NXR_NET_NOTE, &note, sizeof(note), NULL, 0);
+    cr_expect(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_OK));
+    cr_expect(zero(u64, fake_next_tag(1)), "none is wanted");
+    atomic_store(&nxr_net.is_round_wanted, true);
+    cr_expect(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_OK));
+    cr_expect(eq(u64, fake_next_tag(1), 7));
+    cr_expect(not(atomic_load(&nxr_net.is_round_wanted)));
+}
+
 Test(submit, what_is_small_is_put_once_and_started_where_that_fails, .init = start, .fini = stop)
 {
     struct nixl_region *region = counted_region();
