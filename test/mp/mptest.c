@@ -8,6 +8,7 @@
 #include "mptest.h"
 
 #include <errno.h>
+#include <execinfo.h>
 #include <ftw.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,6 +19,41 @@
 #include <unistd.h>
 
 void (*mpt_on_fail)(const char *file, int line, const char *text);
+
+/* ---- beginning and end ----------------------------------------------------------------------- */
+
+/* A crash that happens once in a thousand runs leaves nothing else to look at. */
+static void tell_crash(int number, siginfo_t *info, void *context)
+{
+    void *frames[40];
+    char text[80];
+    int nbytes = snprintf(text, sizeof(text), "mptest: signal %d, address %p\n", number,
+                          number == SIGABRT ? NULL : info->si_addr);
+
+    (void)context;
+    if (write(STDOUT_FILENO, text, (size_t)nbytes) == nbytes) {
+        backtrace_symbols_fd(frames, backtrace(frames, 40), STDOUT_FILENO);
+    }
+    raise(number); /* as without a handler, which was reset; it is blocked until the return */
+}
+
+/* Sanitizers tell more by themselves. */
+static void watch_for_crashes(void)
+{
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    static const int numbers[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+    const struct sigaction action = {.sa_sigaction = tell_crash,
+                                     .sa_flags = SA_SIGINFO | (int)SA_RESETHAND};
+    void *frame;
+
+    (void)backtrace(&frame, 1); /* the first call loads a library */
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+        MPT_EQ(sigaction(numbers[i], &action, NULL), 0);
+    }
+#else
+    (void)tell_crash;
+#endif
+}
 
 void mpt_start(void)
 {
@@ -31,6 +67,7 @@ void mpt_start(void)
         }
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
+    watch_for_crashes();
 }
 
 int mpt_passed(void)
