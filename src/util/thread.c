@@ -48,6 +48,22 @@ bool nxr_thread_is_own(void)
     return is_own;
 }
 
+/*
+ * All but what a fault of the thread itself raises: if that is blocked, the kernel ends the program
+ * and does not call its handler, which might tell where the fault was.
+ */
+static sigset_t sent_signals(void)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+    sigset_t set;
+
+    sigfillset(&set);
+    for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++) {
+        sigdelset(&set, faults[i]);
+    }
+    return set;
+}
+
 static void *run_own(void *arg)
 {
     const struct start start = *(const struct start *)arg;
@@ -60,20 +76,20 @@ static void *run_own(void *arg)
 int nxr_thread_start(pthread_t *thread, size_t stack_nbytes, void *(*run)(void *), void *arg)
 {
     struct start *start = malloc(sizeof(*start));
+    const sigset_t sent = sent_signals();
     pthread_attr_t attributes;
-    sigset_t all, before;
+    sigset_t before;
     int error;
 
     if (start == NULL) {
         return ENOMEM;
     }
     *start = (struct start){run, arg};
-    sigfillset(&all);
     pthread_attr_init(&attributes);
     if (stack_nbytes > 0) {
         pthread_attr_setstacksize(&attributes, stack_nbytes);
     }
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_sigmask(SIG_SETMASK, &sent, &before);
     error = pthread_create(thread, &attributes, run_own, start);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
@@ -85,10 +101,10 @@ int nxr_thread_start(pthread_t *thread, size_t stack_nbytes, void *(*run)(void *
 
 void nxr_signal_guard_begin(struct nxr_signal_guard *guard)
 {
-    sigset_t all, pending;
+    const sigset_t sent = sent_signals();
+    sigset_t pending;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &guard->before);
+    pthread_sigmask(SIG_BLOCK, &sent, &guard->before);
     sigpending(&pending);
     guard->had_pipe = sigismember(&pending, SIGPIPE) != 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads of the library. All signals are blocked in them, since signals belong to the application.
+ * Threads of the library. Signals belong to the application, so they are blocked in them, but for
+ * those of a thread's own faults, as SIGSEGV.
  */
 #ifndef NXR_UTIL_THREAD_H
 #define NXR_UTIL_THREAD_H
@@ -20,8 +21,9 @@ bool nxr_thread_is_own(void);
 int nxr_thread_start(pthread_t *thread, size_t stack_nbytes, void *(*run)(void *), void *arg);
 
 /*
- * Between these two calls the calling thread, which may be the application's, receives no signals,
- * and a write to a closed pipe or socket fails with EPIPE; SIGPIPE would end the program.
+ * Between these two calls the calling thread, which may be the application's, receives no signals
+ * but those of its own faults, and a write to a closed pipe or socket fails with EPIPE; SIGPIPE
+ * would end the program.
  */
 struct nxr_signal_guard {
     sigset_t before;

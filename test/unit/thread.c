@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scheduling of the library's threads. */
+/* The library's threads: how they are scheduled, and what signals they get. */
 #include "config.h"
 
 #include "util/thread.h"
 
 #include "test/unit/unit.h"
 #include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -52,4 +54,50 @@ Test(thread, a_lower_nice_value_may_be_forbidden)
     }
     cr_expect(not(nxr_thread_set_nice(START_NICE - 1)));
     cr_expect(eq(int, nxr_thread_nice(), START_NICE));
+}
+
+/* ---- signals --------------------------------------------------------------------------------- */
+
+#define CAUGHT 17
+
+static void leave(int number)
+{
+    _exit(number == SIGSEGV ? CAUGHT : 1);
+}
+
+static void *fault(void *arg)
+{
+    *(volatile int *)arg = 1;
+    return NULL;
+}
+
+/* Blocked, SIGSEGV would end the program without a word. */
+Test(thread, the_programs_handler_hears_of_a_fault, .exit_code = CAUGHT)
+{
+    void *forbidden = mmap(NULL, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pthread_t thread;
+
+    cr_assert(forbidden != MAP_FAILED);
+    signal(SIGSEGV, leave);
+    cr_assert(eq(int, nxr_thread_start(&thread, 0, fault, forbidden), 0));
+    pthread_join(thread, NULL);
+}
+
+static void *ask_mask(void *mask)
+{
+    pthread_sigmask(SIG_SETMASK, NULL, mask);
+    return NULL;
+}
+
+Test(thread, signals_that_are_sent_are_blocked)
+{
+    pthread_t thread;
+    sigset_t mask;
+
+    cr_assert(eq(int, nxr_thread_start(&thread, 0, ask_mask, &mask), 0));
+    pthread_join(thread, NULL);
+    cr_expect(eq(int, sigismember(&mask, SIGTERM), 1));
+    cr_expect(eq(int, sigismember(&mask, SIGPIPE), 1));
+    cr_expect(eq(int, sigismember(&mask, SIGCHLD), 1));
+    cr_expect(eq(int, sigismember(&mask, SIGBUS), 0));
 }
