@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "util/ring.h"
+#include "util/debug.h"
 
 #include <string.h>
 
@@ -96,6 +97,7 @@ bool nxr_ring_peek(const struct nxr_ring_rx *rx, struct nxr_ring_message *messag
 
 void nxr_ring_widen(struct nxr_ring_rx *rx, struct nxr_ring_slot *slots)
 {
+    NXR_ASSERT(rx->slots != slots && rx->head == 0); /* a peer is connected once */
     rx->returned = credit_batch(NXR_RING_SLOTS) - credit_batch(NXR_RING_WIDE_SLOTS); /* below 0 */
     atomic_store_explicit(&rx->slots, slots, memory_order_release);
     atomic_store_explicit(&rx->n_slots, NXR_RING_WIDE_SLOTS, memory_order_release);
