@@ -25,18 +25,11 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define UNWATCHED_POLL_NS (100 * NXR_MS) /* poll interval for peers without a pidfd */
-
-/* A pidfd in the service thread's epoll. */
-struct pid_watch {
-    struct nxr_watch watch;
-    struct nxr_peer *peer;
-};
 
 static int n_unwatched; /* connected peers without a pidfd */
 static int64_t orphan_at = INT64_MAX;
@@ -55,15 +48,22 @@ static bool liveness_has_ended(int pidfd)
 
 /* ---- descriptors ----------------------------------------------------------------------------- */
 
+/*
+ * The watch lies in the peer, which is freed late: a thread may end it after epoll has reported the
+ * event, and before the service thread has job.lock.
+ */
 static void pid_ended(struct nxr_watch *watch, uint32_t events)
 {
-    struct nxr_peer *peer = nxr_list_entry(watch, struct pid_watch, watch)->peer;
+    struct host_peer *hp = nxr_list_entry(watch, struct host_peer, pid_watch);
 
     (void)events;
-    host_peer_of(peer)->is_gone = true;
-    nxr_liveness_unwatch(peer);
-    if (!nxr_peer_is_replaced(peer)) {
-        nxr_life_lost_locked(peer->rank);
+    if (hp->pidfd < 0) {
+        return;
+    }
+    hp->is_gone = true;
+    nxr_liveness_unwatch(hp->peer);
+    if (!nxr_peer_is_replaced(hp->peer)) {
+        nxr_life_lost_locked(hp->peer->rank);
     }
 }
 
@@ -86,16 +86,10 @@ void nxr_liveness_watch(struct nxr_peer *peer, int socket)
         pidfd = -1;
     }
     if (pidfd >= 0 && nxr_service_may_keep_fd(pidfd)) {
-        struct pid_watch *watch = calloc(1, sizeof(*watch));
-
-        if (watch != NULL) {
-            *watch = (struct pid_watch){{pid_ended}, peer};
-            if (nxr_service_watch(pidfd, EPOLLIN, &watch->watch) == NIXL_OK) {
-                hp->pidfd = pidfd;
-                hp->pid_watch = watch;
-                return;
-            }
-            free(watch);
+        hp->pid_watch.fn = pid_ended;
+        if (nxr_service_watch(pidfd, EPOLLIN, &hp->pid_watch) == NIXL_OK) {
+            hp->pidfd = pidfd;
+            return;
         }
     }
     if (pidfd >= 0) {
@@ -116,8 +110,6 @@ void nxr_liveness_unwatch(struct nxr_peer *peer)
         nxr_service_unwatch(hp->pidfd);
         close(hp->pidfd);
         hp->pidfd = -1;
-        free(hp->pid_watch);
-        hp->pid_watch = NULL;
     }
 }
 

@@ -10,6 +10,7 @@ bool nxr_host_peer_init(struct nxr_peer *peer)
 {
     struct host_peer *hp = host_peer_of(peer);
 
+    hp->peer = peer;
     nxr_list_init(&hp->unsent);
     hp->retry_at = INT64_MAX;
     hp->pidfd = -1;

@@ -5,13 +5,14 @@
 
 #include "core/job.h"
 #include "core/peer_slot.h"
+#include "core/service.h"
 #include "util/symbol.h"
 
 struct nxr_asked;
 struct nxr_conn;
-struct pid_watch;
 
 struct host_peer {
+    struct nxr_peer *peer;
     struct nxr_asked *_Atomic asked; /* words it is asked to change (atomic_ask.c); NULL: none */
     uint64_t n_atomics_served;       /* words it has asked for; serve_lock of atomic_serve.c */
 
@@ -30,10 +31,10 @@ struct host_peer {
     bool is_heard_out;     /* what it wrote here is received, though it was never connected */
 
     /* Its process (liveness.c). */
-    struct pid_watch *pid_watch;
-    int pidfd;         /* -1: not watched by descriptor */
-    bool is_unwatched; /* not watched by descriptor: counted in n_unwatched */
-    bool is_gone;      /* the process has ended, all of its threads */
+    struct nxr_watch pid_watch; /* of pidfd */
+    int pidfd;                  /* -1: not watched by descriptor */
+    bool is_unwatched;          /* not watched by descriptor: counted in n_unwatched */
+    bool is_gone;               /* the process has ended, all of its threads */
 };
 
 extern NXR_HIDDEN struct nxr_peer_slot nxr_host_slot; /* of nxr_connect_subsystem */

@@ -6,6 +6,7 @@
 
 #include "core/context.h"
 #include "core/event.h"
+#include "core/service.h"
 #include "host/atomic_ask.h"
 #include "host/conn.h"
 #include "host/connect.h"
@@ -15,11 +16,15 @@
 #include "test/unit/unit.h"
 #include "util/clock.h"
 #include "util/env.h"
+#include "util/random.h"
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -129,6 +134,59 @@ Test(liveness, a_process_without_a_descriptor_is_looked_at, .init = start, .fini
     cr_expect(nxr_peer_is_lost(peer));
     peer->control = NULL;
     pthread_mutex_unlock(&nxr_job.lock);
+    free(control);
+}
+
+/* A thread waits for the lock: the service thread, with its event, or the one that watches. */
+static void await_waiter(void)
+{
+    int64_t until = nxr_now_ns() + 10 * NXR_S;
+
+    while (atomic_load((_Atomic int *)&nxr_job.lock.__data.__lock) != 2) {
+        cr_assert_lt(nxr_now_ns(), until);
+        sched_yield();
+    }
+}
+
+/* Watch a process, which dies, and end the watch when epoll has reported that. */
+static void watch_briefly(struct nxr_peer *peer)
+{
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        pause();
+        _exit(0);
+    }
+    cr_assert_gt(pid, 0);
+    pthread_mutex_lock(&nxr_job.lock);
+    peer->pid = pid;
+    nxr_liveness_watch(peer, -1);
+    cr_assert_geq(host_peer_of(peer)->pidfd, 0);
+    cr_assert_eq(kill(pid, SIGKILL), 0);
+    cr_assert_eq(waitpid(pid, NULL, 0), pid);
+    await_waiter();
+    nxr_liveness_unwatch(peer);
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+Test(liveness, a_watch_may_end_before_its_event_is_handled, .init = start, .fini = fake_job_stop,
+     .timeout = 60)
+{
+    struct nxr_peer *peer = nxr_job.peers[1];
+    struct nxr_control *control = calloc(1, sizeof(*control));
+
+    cr_assert(control != NULL);
+    cr_assert(nxr_random(nxr_job.card.head.nonce, NXR_NONCE_NBYTES)); /* its sockets' names */
+    cr_assert_eq(nxr_service_start(), NIXL_OK);
+    peer->control = control;
+    atomic_store(&peer->connection, NXR_CONNECTION_UP);
+    for (int i = 0; i < 20; i++) {
+        watch_briefly(peer);
+    }
+    nxr_service_stop();
+    cr_expect(not(nxr_peer_is_lost(peer)), "nobody watched it any more");
+    peer->control = NULL;
     free(control);
 }
 
