@@ -32,9 +32,9 @@ extern "C" {
  *
  * A collective that fails otherwise (a timeout, a cancel, a connection) leaves the members in
  * different states: from then on the team is broken, its collectives return NIXL_E_CANCELED on
- * all members, and the contents of buffers are undefined. So may the call before, at a member that
- * has not returned from it yet. Only a call with wrong arguments does not break it, and has no
- * effect.
+ * all members, and the contents of buffers are undefined. A member that has not returned yet from
+ * an earlier collective may get NIXL_E_CANCELED from that, too, although it has ended on others.
+ * Only a call with wrong arguments does not break the team, and has no effect.
  *
  * A call whose time is over returns at once, except while a network library still sends from the
  * caller's buffer: libfabric does, and so does UCX with an RDMA adapter or for pieces of up to 128

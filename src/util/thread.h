@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads of the library. Signals belong to the application, so they are blocked in them, but for
- * those of a thread's own faults, as SIGSEGV.
+ * Threads of the library. They block all signals, since signals belong to the application, except
+ * those that their own faults raise, such as SIGSEGV.
  */
 #ifndef NXR_UTIL_THREAD_H
 #define NXR_UTIL_THREAD_H
