@@ -178,15 +178,17 @@ Test(liveness, a_watch_may_end_before_its_event_is_handled, .init = start, .fini
 
     cr_assert(control != NULL);
     cr_assert(nxr_random(nxr_job.card.head.nonce, NXR_NONCE_NBYTES)); /* its sockets' names */
-    cr_assert_eq(nxr_service_start(), NIXL_OK);
     peer->control = control;
     atomic_store(&peer->connection, NXR_CONNECTION_UP);
+    cr_assert_eq(nxr_service_start(), NIXL_OK);
     for (int i = 0; i < 20; i++) {
         watch_briefly(peer);
     }
     nxr_service_stop();
     cr_expect(not(nxr_peer_is_lost(peer)), "nobody watched it any more");
+    pthread_mutex_lock(&nxr_job.lock);
     peer->control = NULL;
+    pthread_mutex_unlock(&nxr_job.lock);
     free(control);
 }
 
