@@ -241,6 +241,12 @@ void nxr_lane_note_death(struct nixl_channel *channel, struct nxr_lane *lane, ui
  */
 unsigned nxr_lane_take_death(struct nixl_channel *channel);
 
+/*
+ * Find a producer's credit, with the first slot that is given back to it. The credit existed before
+ * the first item; it is gone if the producer has closed or died.
+ */
+void nxr_lane_find_credit(const struct nixl_channel *channel, struct nxr_lane *lane, int rank);
+
 /* Unmap and close the lane's credit. */
 void nxr_lane_drop_credit(const struct nixl_channel *channel, unsigned number);
 

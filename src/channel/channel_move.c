@@ -23,8 +23,6 @@
 /* Credit that is not mapped is returned each time 1/CREDIT_PARTS of the slots is free. */
 #define CREDIT_PARTS 4
 
-#define ASK_NS (1 * NXR_MS) /* for a credit, before checking again whether its owner has closed */
-
 int nxr_channel_check_open(const char *operation, const struct nixl_channel *channel)
 {
     int status = nxr_check_ready(operation);
@@ -425,6 +423,40 @@ wait_for_item(const char *operation, struct nixl_channel *channel, int64_t timeo
     return NIXL_OK;
 }
 
+/*
+ * Credit that is not mapped is told in parts, and at once if the producer may have no slot left: the
+ * consumer may hold so many that no part comes together.
+ */
+static bool is_credit_due(const struct nixl_channel *channel, const struct nxr_lane *lane)
+{
+    uint64_t n_untold = lane->n_released - lane->n_told;
+
+    return lane->credit_word == NULL && lane->has_credit && n_untold > 0 &&
+           (n_untold >= (channel->nslots + CREDIT_PARTS - 1) / CREDIT_PARTS ||
+            lane->n_received - lane->n_told >= channel->nslots);
+}
+
+static void give_credit(struct nixl_channel *channel, unsigned number)
+{
+    struct nxr_peer *peer = nxr_lane_debtor(channel, number);
+    struct nxr_lane *lane = &channel->lanes[number];
+
+    if (peer == NULL) {
+        return;
+    }
+    if (!lane->is_credit_asked) {
+        nxr_lane_find_credit(channel, lane, peer->rank);
+    }
+    if (lane->credit_word != NULL) {
+        atomic_store_explicit(lane->credit_word, lane->n_released, memory_order_release);
+        nxr_wake_peer(peer);
+    } else if (is_credit_due(channel, lane)) {
+        lane->n_told = lane->n_released;
+        lane->has_credit = nixl_signal_set(peer->rank, lane->credit, 0, lane->n_released) ==
+                           NIXL_OK; /* else it left */
+    }
+}
+
 static int call_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p,
                              size_t *nbytes_p, int *rank_p)
 {
@@ -466,6 +498,9 @@ static int call_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, v
     lane->n_received++;
     channel_move_trace(channel, lane->number, NXR_TRACE_TAKEN, lane->n_received, stamp->nbytes);
     lane->receive = nxr_slot_after(channel, lane->receive);
+    if (__builtin_expect(is_credit_due(channel, lane), 0)) {
+        give_credit(channel, number);
+    }
     channel->next_lane = number + 1 == channel->n_lanes ? 0 : number + 1;
     return NIXL_OK;
 }
@@ -475,56 +510,6 @@ int nixl_channel_recv(struct nixl_channel *channel, int64_t timeout_ns, void **s
 {
     return NXR_TRACED(NXR_TRACE_CHANNEL, "nixl_channel_recv", -1, 0, 0,
                       call_channel_recv(channel, timeout_ns, slot_p, nbytes_p, rank_p));
-}
-
-/*
- * Find a producer's credit, with the first slot that is given back to it. The credit existed before
- * the first item; it is gone if the producer has closed or died.
- */
-static void find_credit(const struct nixl_channel *channel, unsigned number, int rank)
-{
-    struct nxr_lane *lane = &channel->lanes[number];
-    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
-    char name[NIXL_NAME_MAX + 1];
-    int status;
-    void *word;
-
-    lane->is_credit_asked = true;
-    nxr_channel_credit_name(name, channel->name, &nxr_job.self, !nxr_is_own_rank(lane->number));
-    status = nxr_channel_open_region(channel, name, &lane->credit);
-    while (status == NIXL_OK && !nxr_lane_has_closed(lane)) {
-        status = nixl_region_query(rank, lane->credit, ASK_NS, &info);
-        if (status == NIXL_OK) {
-            lane->has_credit = true;
-            break;
-        }
-        status = status == NIXL_E_TIMEOUT ? NIXL_OK : status;
-    }
-    if (lane->has_credit && nixl_region_map(rank, lane->credit, &word) == NIXL_OK) {
-        lane->credit_word = word;
-    }
-}
-
-static void give_credit(struct nixl_channel *channel, unsigned number)
-{
-    struct nxr_peer *peer = nxr_lane_debtor(channel, number);
-    struct nxr_lane *lane = &channel->lanes[number];
-    uint64_t enough = (channel->nslots + CREDIT_PARTS - 1) / CREDIT_PARTS;
-
-    if (peer == NULL) {
-        return;
-    }
-    if (!lane->is_credit_asked) {
-        find_credit(channel, number, peer->rank);
-    }
-    if (lane->credit_word != NULL) {
-        atomic_store_explicit(lane->credit_word, lane->n_released, memory_order_release);
-        nxr_wake_peer(peer);
-    } else if (lane->has_credit && lane->n_released - lane->n_told >= enough) {
-        lane->n_told = lane->n_released;
-        lane->has_credit = nixl_signal_set(peer->rank, lane->credit, 0, lane->n_released) ==
-                           NIXL_OK; /* else it left */
-    }
 }
 
 /* The lane that a slot belongs to; n_lanes: the pointer is not a slot. */

@@ -14,11 +14,14 @@
 #include "channel/channel.h"
 #include "region/region.h"
 #include "util/barrier.h"
+#include "util/clock.h"
 #include "util/env.h"
 #include "util/status.h"
 
 #include <stddef.h>
 #include <stdlib.h>
+
+#define ASK_NS (1 * NXR_MS) /* for a credit, before checking again whether its owner has closed */
 
 /* ---- the producer ---------------------------------------------------------------------------- */
 
@@ -145,6 +148,29 @@ void nxr_lane_place(const struct nixl_channel *channel, struct nxr_lane *lane, c
     lane->number = channel->peer != NIXL_ANY_RANK ? channel->peer : (int)index;
 }
 
+void nxr_lane_find_credit(const struct nixl_channel *channel, struct nxr_lane *lane, int rank)
+{
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    char name[NIXL_NAME_MAX + 1];
+    int status;
+    void *word;
+
+    lane->is_credit_asked = true;
+    nxr_channel_credit_name(name, channel->name, &nxr_job.self, !nxr_is_own_rank(lane->number));
+    status = nxr_channel_open_region(channel, name, &lane->credit);
+    while (status == NIXL_OK && !nxr_lane_has_closed(lane)) {
+        status = nixl_region_query(rank, lane->credit, ASK_NS, &info);
+        if (status == NIXL_OK) {
+            lane->has_credit = true;
+            break;
+        }
+        status = status == NIXL_E_TIMEOUT ? NIXL_OK : status;
+    }
+    if (lane->has_credit && nixl_region_map(rank, lane->credit, &word) == NIXL_OK) {
+        lane->credit_word = word;
+    }
+}
+
 void nxr_lane_drop_credit(const struct nixl_channel *channel, unsigned number)
 {
     struct nxr_lane *lane = &channel->lanes[number];
@@ -167,15 +193,15 @@ struct nxr_peer *nxr_lane_debtor(struct nixl_channel *channel, unsigned number)
     struct nxr_peer *peer;
     uint64_t opening;
 
+    peer = channel->producer != NULL ? channel->producer : nxr_peer_find(lane->number);
     atomic_store_explicit(&line->released, lane->n_released, memory_order_release);
-    nxr_barrier_light(nxr_barrier_is_full());
+    nxr_barrier_light(nxr_barrier_is_full() || (peer != NULL && peer->full_fence));
     opening = atomic_load_explicit(&line->opening, memory_order_acquire);
     if (__builtin_expect(opening != lane->opening, 0)) {
         nxr_lane_drop_credit(channel, number);
         lane->opening = opening;
         lane->n_told = 0;
     }
-    peer = channel->producer != NULL ? channel->producer : nxr_peer_find(lane->number);
     if (nxr_job.may_return && peer != NULL &&
         (nxr_peer_is_replaced(peer) ||
          peer->identity.incarnation !=

@@ -155,6 +155,35 @@ static void a_full_channel_waits_and_loses_nothing(void)
     close_ends(&ends);
 }
 
+/* The producer gets it, whether it was released before or after the last item was received. */
+static void a_released_slot_is_free_while_the_others_are_held(void)
+{
+    struct ends ends = open_ends("chan.held", SLOT, NSLOTS);
+    void *slot = NULL, *held[2 * NSLOTS];
+    uint64_t n_out = 0, n_in = 0, n_released = 0;
+
+    for (int turn = 0; turn < NSLOTS; turn++) {
+        while (n_out < n_released + NSLOTS) {
+            MPT_OK(nixl_channel_acquire(ends.out, MPT_PATIENCE, &slot));
+            MPT_OK(nixl_channel_publish(ends.out, 1));
+            n_out++;
+        }
+        while (n_in < n_out) {
+            if (turn % 2 == 1 && n_in + 1 == n_out) {
+                MPT_OK(nixl_channel_release(ends.in, held[n_released++]));
+            }
+            MPT_OK(nixl_channel_recv(ends.in, MPT_PATIENCE, &held[n_in++], NULL, NULL));
+        }
+        if (turn % 2 == 0) {
+            MPT_OK(nixl_channel_release(ends.in, held[n_released++]));
+        }
+    }
+    for (; n_released < n_in; n_released++) {
+        MPT_OK(nixl_channel_release(ends.in, held[n_released]));
+    }
+    close_ends(&ends);
+}
+
 /* Rank 0 alone receives; all others, and rank 0 itself, publish. */
 static void many_producers_reach_one_consumer(void)
 {
@@ -387,6 +416,8 @@ const struct guarantee conf_channel[] = {
     {"items_come_once_in_order_and_whole", items_come_once_in_order_and_whole, 0},
     {"channels_of_any_shape_pass_items", channels_of_any_shape_pass_items, 0},
     {"a_full_channel_waits_and_loses_nothing", a_full_channel_waits_and_loses_nothing, 0},
+    {"a_released_slot_is_free_while_the_others_are_held",
+     a_released_slot_is_free_while_the_others_are_held, 0},
     {"many_producers_reach_one_consumer", many_producers_reach_one_consumer, 0},
     {"one_producer_serves_many_consumers", one_producer_serves_many_consumers, 0},
     {"producers_are_served_in_turn", producers_are_served_in_turn, CONF_PEERS},
