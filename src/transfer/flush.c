@@ -110,20 +110,20 @@ int nxr_transfer_report(const char *operation, struct nxr_peer *peer)
 }
 
 /*
- * The function of a peer's transport that orders, or flushes, puts to the peer. NULL: no transport
- * to the peer is known yet.
+ * The function of a peer's transport that orders, or flushes, puts to the peer. NULL: the peer is
+ * not connected, or is being connected, and what its transport needs may not be there yet.
  */
 typedef int order_fn(struct nxr_peer *peer);
 typedef order_fn *order_of_fn(const struct nxr_peer *peer);
 
 static order_fn *fence_of(const struct nxr_peer *peer)
 {
-    return peer->transport != NULL ? peer->transport->fence : NULL;
+    return nxr_peer_is_up(peer) ? peer->transport->fence : NULL;
 }
 
 static order_fn *flush_of(const struct nxr_peer *peer)
 {
-    return peer->transport != NULL ? peer->transport->flush : NULL;
+    return nxr_peer_is_up(peer) ? peer->transport->flush : NULL;
 }
 
 /* The same for a flush of gets, too. */

@@ -280,6 +280,21 @@ Test(flush, of_gets_ends_when_they_have_ended, .init = start, .fini = stop)
     cr_expect(eq(int, nixl_req_wait(&get, 0), NIXL_OK));
 }
 
+/* Another thread connects the rank at this moment: nothing was put to it yet. */
+Test(flush, of_a_rank_that_is_being_connected_asks_no_transport, .init = start, .fini = stop)
+{
+    struct net_slot *slot = nxr_peer_slot_of(np->peer, &nxr_net_slot);
+    struct net_peer *made = slot->np;
+
+    atomic_store(&np->peer->connection, NXR_CONNECTION_CARD);
+    atomic_store(&slot->np, NULL);
+    cr_expect(eq(int, nixl_flush(1, 0), NIXL_OK));
+    cr_expect(eq(int, nixl_fence(1), NIXL_OK));
+    cr_expect(eq(int, nixl_flush(NIXL_ALL_RANKS, 0), NIXL_OK));
+    atomic_store(&slot->np, made);
+    atomic_store(&np->peer->connection, NXR_CONNECTION_UP);
+}
+
 /* Of several ranks the request names the one that is lost, not the last one. */
 Test(flush, of_all_names_the_rank_that_is_lost, .init = start, .fini = stop)
 {
