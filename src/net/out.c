@@ -332,16 +332,17 @@ bool nxr_net_bulk_keep(struct net_out *out)
     const struct net_peer *np = out->np;
     bool is_here = out == np->batch || !nxr_list_is_empty(&out->link);
     const struct nxr_network *module = net_module(out->net);
+    struct nxr_net_ep *ep = np->eps[out->net->index];
 
-    if (out->bulk_nbytes > MAX_KEPT || (!is_here && module->rebase == NULL)) {
-        return false;
+    if (out->bulk_nbytes > MAX_KEPT || (!is_here && (module->rebase == NULL || ep == NULL))) {
+        return false; /* without an endpoint the module is about to end it */
     }
     out->kept = malloc(out->bulk_nbytes);
     if (out->kept == NULL) {
         return false;
     }
     memcpy(out->kept, out->bulk, out->bulk_nbytes);
-    if (!is_here && !module->rebase(np->eps[out->net->index], &out->op.op, out->kept)) {
+    if (!is_here && !module->rebase(ep, &out->op.op, out->kept)) {
         free(out->kept);
         out->kept = NULL;
         return false;

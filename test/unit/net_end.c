@@ -260,6 +260,22 @@ Test(cancel, put_that_may_trail_which_the_network_does_not_move, .init = start, 
     expect_to_stay(refuse_rebase);
 }
 
+/* The peer is lost, and the network has not yet ended what it was given. */
+Test(cancel, put_that_may_trail_to_a_lost_peer, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    struct nixl_req *req;
+
+    use_rebase(note_rebase);
+    req = begin(region, true, AT_THE_NETWORK);
+    req->op.may_trail = true;
+    fake_lose(1);
+    cr_expect(eq(int, nxr_net_cancel(&req->op), NIXL_INPROGRESS));
+    cr_expect(zero(u32, rebased.n));
+    fake_end_ops(NIXL_E_CANCELED);
+    cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_E_PEER_LOST));
+}
+
 Test(cancel, write_that_found_no_room, .init = start_rma, .fini = stop)
 {
     struct nixl_region *region = fake_region(1, true);
