@@ -123,6 +123,17 @@ Test(alive, a_call_in_vain_tells_that_there_was_no_connection, .init = start, .f
     cr_expect(not(nxr_net_is_unconnected(np->peer, "1 s", why, sizeof(why))));
 }
 
+/* This process was stopped while it waited to hear of the rank. */
+Test(alive, a_pause_is_no_word_of_the_rank, .init = start, .fini = stop)
+{
+    fake.now = nxr_now_ns();
+    np->heard_at = 0;
+    tick();
+    fake.now += nxr_env.peer_timeout;
+    tick();
+    cr_expect(not(nxr_net_has_heard(np->peer)));
+}
+
 /* A module that does not know its bandwidth says 0. */
 Test(alive, nothing_is_expected_of_an_unknown_bandwidth, .init = start, .fini = stop)
 {
