@@ -118,20 +118,25 @@ static int lease_judge(struct nxr_etcd_lease *lease, const struct nxr_etcd_found
     return status;
 }
 
-/* Another entry is there. NIXL_OK: it may be replaced, or has gone. */
+/*
+ * Another entry is there. NIXL_OK: try again; *expected_p: the revision that may be replaced, or 0,
+ * since the entry's owner has not been found to have ended.
+ */
 static int lease_dispute(struct nxr_etcd_lease *lease, const struct nxr_etcd_found *found,
-                         int64_t until)
+                         int64_t until, int64_t *expected_p)
 {
     char why[NXR_ETCD_WHY_NBYTES];
     int status;
 
     if (found->is_entry && strcmp(found->entry.id, lease->entry.id) == 0) {
-        return NIXL_OK; /* it is this one: an answer of etcd was lost */
+        *expected_p = found->mod_revision; /* it is this one: an answer of etcd was lost */
+        return NIXL_OK;
     }
     status = lease_judge(lease, found);
     if (status == NIXL_E_NOT_FOUND) {
         nxr_info(HOST, "'%s' was published in etcd by process %d on '%s', which has ended",
                  lease->entry.name, found->entry.pid, found->entry.host);
+        *expected_p = found->mod_revision;
         return NIXL_OK;
     }
     if (status != NIXL_E_TIMEOUT) {
@@ -165,11 +170,9 @@ static int lease_claim(struct nxr_etcd_lease *lease)
             lease->id = 0;
             status = NIXL_OK;
         } else if (status == NIXL_OK && !is_put) {
-            bool is_other = found.is_there && found.mod_revision != expected;
-
-            expected = found.is_there ? found.mod_revision : 0;
-            if (is_other) {
-                status = lease_dispute(lease, &found, owner_until);
+            expected = 0;
+            if (found.is_there) {
+                status = lease_dispute(lease, &found, owner_until, &expected);
             }
         }
     }

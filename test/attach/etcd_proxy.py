@@ -24,6 +24,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *args):
         pass
 
+    def handle(self):
+        if what == "nothing":
+            threading.Event().wait()
+        super().handle()
+
     def answer(self, body):
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
@@ -63,8 +68,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(b"<html>It works!</html>\n")
         elif what == "other":
             self.answer(b'{"header": "of another kind", "kvs": 7}')
-        elif what == "nothing":
-            threading.Event().wait()
         else:
             self.send_response(200)
             self.end_headers()

@@ -22,6 +22,10 @@ EXTRA_PROGRAMS += %D%/attach_end %D%/attach_jobs %D%/attach_team %D%/confined %D
 %C%_attach_lend_LDADD = $(mp_libs)
 %C%_hostile_LDFLAGS = $(mp_link)
 %C%_hostile_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
+check_LTLIBRARIES += %D%/lost_port.la
+%C%_lost_port_la_SOURCES = %D%/lost_port.c
+%C%_lost_port_la_LDFLAGS = $(AM_LDFLAGS) -module -shared -avoid-version -rpath /nowhere
+%C%_lost_port_la_LIBADD = -ldl
 dist_check_SCRIPTS += %D%/test_attach.sh %D%/test_containers.sh %D%/test_etcd.sh %D%/test_hosts.sh %D%/test_jobs.sh %D%/test_nat.sh %D%/test_port.sh %D%/test_shared.sh %D%/test_team.sh \
 	%D%/test_channel.sh %D%/test_show.sh \
 	%D%/test_engines.sh

@@ -199,6 +199,15 @@ line second '^published'
 verdict "$(says "^-10: .*has ended: another process has its port" "$end" try "$etcd" name "schema one")" \
     "an entry whose port another publisher has attaches nobody"
 killed second
+begin first env NIXLRUN_PUBLISH_LISTEN="127.0.0.1:$own" "$end" publish "$etcd" unreached "schema one"
+line first '^published'
+ctl get --print-value-only /nixlrun/unreached >"$scratch/entry"
+verdict "$(says "^-11: .*process $(pid_in first) on .*its lease has not ended, but it does not answer" \
+    env LD_PRELOAD="$build/test/attach/.libs/lost_port.so" LOST_PORT="$own" SILENT_PORT="$(proxy silent nothing)" \
+    "$end" publish "$etcd" unreached "schema one"
+    ctl get --print-value-only /nixlrun/unreached | cmp - "$scratch/entry")" \
+    "a publisher that cannot be reached keeps its entry while it renews its lease"
+killed first
 
 # ---- an etcd that goes and comes -------------------------------------------------------------------------
 
