@@ -49,7 +49,7 @@ static _Atomic uint32_t n_held_in_all;
 
 #define RETRY_NS (1 * NXR_MS)
 
-/* A peer's held notifications are bounded: beyond this the sender waits. */
+/* Beyond so many that are held for a peer nixl_notify() waits; what follows a request is not bound. */
 #define MAX_HELD 1024
 
 struct send {
@@ -514,6 +514,21 @@ static bool notify_peer_init(struct nxr_peer *peer)
     return true;
 }
 
+/* Nobody will get what is held. What a request still refers to is left to that. */
+static void notify_peer_fini(struct nxr_peer *peer)
+{
+    struct nxr_list *link;
+
+    while ((link = nxr_list_pop(&sync_peer_of(peer)->held)) != NULL) {
+        struct held_note *note = nxr_list_entry(link, struct held_note, link);
+
+        atomic_fetch_sub(&n_held_in_all, 1);
+        if (note->fate != NOTE_FOLLOWS) {
+            free(note);
+        }
+    }
+}
+
 static void notify_peer_connected(struct nxr_peer *peer)
 {
     if (peer->out.ring != NULL) {
@@ -546,6 +561,7 @@ const struct nxr_subsystem nxr_notify_subsystem = {
     .name = "notify",
     .peer_slot = &nxr_sync_slot,
     .peer_init = notify_peer_init,
+    .peer_fini = notify_peer_fini,
     .tick = nxr_notify_tick,
     .serve = nxr_notify_retry,
     .peer_connected = notify_peer_connected,

@@ -64,6 +64,7 @@ mp_programs = \
 	%D%/late_team \
 	%D%/late_any \
 	%D%/late_wait \
+	%D%/notes_left \
 	%D%/leave \
 	%D%/lean \
 	%D%/leave_race \
@@ -208,6 +209,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_late_team_LDADD = $(mp_libs)
 %C%_late_any_LDADD = $(mp_libs)
 %C%_late_wait_LDADD = $(mp_libs)
+%C%_notes_left_LDFLAGS = $(mp_link)
+%C%_notes_left_LDADD = $(mp_libs)
 %C%_lean_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 %C%_lean_LDFLAGS = $(mp_link)
 %C%_lean_LDADD = $(mp_libs) $(PMIX_LIBS) -ldl
