@@ -26,12 +26,47 @@ static const unsigned piece_ns[] = {
 /* The weight of earlier starts in the correction; the last start has the rest. */
 #define OLD_SHARE 0.75
 
-/* An address on the local side, which shows the kind of its memory; NULL: it has no blocks. */
-static const void *local_memory(const struct nxr_side *local)
+/*
+ * Where an entry begins. NULL: its region was closed since the latest start has found it, or has
+ * other memory now, so that what was found may be freed.
+ */
+static const struct nxr_place *xfer_query_place(const struct nixl_xfer *xfer,
+                                                enum nixl_xfer_side which,
+                                                const struct nxr_blocks *blocks)
 {
+    struct nixl_region *region = blocks->region;
+    bool is_there;
+
+    if (region == NULL) {
+        return &blocks->place;
+    }
+    if (!nxr_region_is_open(region)) {
+        return NULL;
+    }
+    if (blocks->extents == NULL) {
+        is_there = which == NIXL_XFER_LOCAL ||
+                   nxr_region_segment(region, xfer->rank) == blocks->place.segment;
+    } else if (which == NIXL_XFER_LOCAL) {
+        is_there = region->extents == blocks->extents;
+    } else {
+        is_there = nxr_region_extents(region, xfer->rank) == blocks->extents;
+    }
+    return is_there ? nxr_blocks_first_place(blocks) : NULL;
+}
+
+/* An address on the local side, which shows the kind of its memory; NULL: it is not known. */
+static const void *local_memory(const struct nixl_xfer *xfer)
+{
+    const struct nxr_side *local = &xfer->sides[NIXL_XFER_LOCAL];
+
     for (size_t i = 0; i < local->n_entries; i++) {
-        if (local->blocks[i].nblocks > 0) {
-            return nxr_blocks_first_place(&local->blocks[i])->base;
+        const struct nxr_place *place =
+            local->blocks[i].nblocks > 0
+                ? xfer_query_place(xfer, NIXL_XFER_LOCAL, &local->blocks[i])
+                : NULL;
+
+        if (place != NULL) {
+            return place->base;
         }
     }
     return NULL;
@@ -46,14 +81,15 @@ static double xfer_query_expect(const struct nixl_xfer *xfer)
 
     for (size_t i = 0; i < remote->n_entries; i++) {
         const struct nxr_blocks *blocks = &remote->blocks[i];
-        struct nxr_segment *segment = nxr_blocks_first_place(blocks)->segment;
+        const struct nxr_place *place = xfer_query_place(xfer, NIXL_XFER_REMOTE, blocks);
+        struct nxr_segment *segment = place != NULL ? place->segment : NULL;
         uint64_t nbytes = blocks->block_nbytes * blocks->nblocks * blocks->n_rounds;
         uint64_t latency_ns, mbps;
 
         if (nbytes == 0 || segment == NULL) {
             continue;
         }
-        nxr_route_expect_between(segment, local_memory(local), &latency_ns, &mbps);
+        nxr_route_expect_between(segment, local_memory(xfer), &latency_ns, &mbps);
         if (mbps == 0) {
             return 0;
         }

@@ -484,7 +484,6 @@ int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer, bool is_durabl
     enum turn turn;
     int status;
 
-    xfer->estimated_ns = nxr_xfer_estimate(xfer);
     xfer->started_at = nxr_now_ns();
     status = xfer_run_prepare(operation, xfer);
     if (status == NIXL_OK && is_durable) {
@@ -493,6 +492,7 @@ int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer, bool is_durabl
     if (status != NIXL_OK) {
         return nxr_xfer_unclaim(xfer, status);
     }
+    xfer->estimated_ns = nxr_xfer_estimate(xfer);
     xfer->is_durable = is_durable;
     turn = xfer_run_drive(xfer, start_nbytes(xfer));
     pthread_mutex_lock(&nxr_xfers_lock);

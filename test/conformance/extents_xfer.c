@@ -2,6 +2,7 @@
 /* Guarantees on prepared transfers from and to regions of extents. */
 #include "extents.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define TAG_GONE 0x9001
@@ -245,6 +246,41 @@ static void a_region_comes_back_with_other_extents(void)
     mpt_barrier();
 }
 
+/* So many extents that their table is pages of its own: what reads it later faults. */
+static void extents_that_were_closed_are_not_looked_at(void)
+{
+    enum { MANY = 4000, NBYTES = 64 };
+    struct nixl_blocks local = NIXL_BLOCKS_INIT, remote = NIXL_BLOCKS_INIT;
+    struct nixl_extent *pieces = calloc(MANY, sizeof(*pieces));
+    char *memory = calloc(MANY, NBYTES);
+    struct cache there = extents_open("ext.open", N_PIECES, 0);
+    struct nixl_xfer_info info = NIXL_XFER_INFO_INIT;
+    struct nixl_region *many;
+    struct nixl_xfer *xfer;
+
+    MPT_TRUE(pieces != NULL && memory != NULL);
+    for (size_t i = 0; i < MANY; i++) {
+        pieces[i] = (struct nixl_extent){.addr = memory + i * NBYTES, .nbytes = NBYTES};
+    }
+    MPT_OK(nixl_region_register_extents(NULL, pieces, MANY, NULL, &many));
+    local.region = many;
+    remote.region = there.region;
+    local.block_nbytes = remote.block_nbytes = NBYTES;
+    mpt_barrier();
+    MPT_OK(nixl_xfer_create(NIXL_XFER_PUT, conf.next, &local, 1, &remote, 1, &xfer));
+    xfer_run(xfer);
+    MPT_OK(nixl_region_close(many, MPT_PATIENCE));
+    MPT_OK(nixl_xfer_query(xfer, &info));
+    MPT_EQ(info.nbytes, NBYTES);
+    MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_E_INVALID_ARG);
+    MPT_TRUE(strstr(nixl_last_error()->text, "the region is closed") != NULL);
+    MPT_OK(nixl_xfer_free(xfer));
+    mpt_barrier();
+    extents_close(&there);
+    free(memory);
+    free(pieces);
+}
+
 const struct guarantee conf_extents_xfer[] = {
     {"extents", NULL, 0},
     {"one_index_moves_the_same_blocks_of_every_extent",
@@ -253,5 +289,6 @@ const struct guarantee conf_extents_xfer[] = {
     {"blocks_anywhere_in_the_region_are_found", blocks_anywhere_in_the_region_are_found, 0},
     {"bad_entries_of_extents_are_refused", bad_entries_of_extents_are_refused, 0},
     {"a_region_comes_back_with_other_extents", a_region_comes_back_with_other_extents, 0},
+    {"extents_that_were_closed_are_not_looked_at", extents_that_were_closed_are_not_looked_at, 0},
     {NULL, NULL, 0},
 };
