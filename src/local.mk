@@ -299,7 +299,7 @@ endif
 
 %C%_libnxr_pair_la_SOURCES = \
 	%D%/pair/pair.h \
-	%D%/pair/pair_expose.c \
+	%D%/pair/pair_expose.c %D%/pair/pair_exposed.c \
 	%D%/pair/pair_handle.c \
 	%D%/pair/pair_use.c
 %C%_libnxr_pair_la_CFLAGS = $(AM_CFLAGS)

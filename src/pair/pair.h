@@ -18,8 +18,10 @@
 #ifndef NXR_PAIR_PAIR_H
 #define NXR_PAIR_PAIR_H
 
+#include "core/request.h"
 #include "core/token.h"
 #include "region/region.h"
+#include "util/symbol.h"
 
 struct nxr_exposed_buffer;
 
@@ -82,6 +84,29 @@ static inline int nxr_pair_status(uint64_t word)
 {
     return -(int)(word & NXR_PAIR_STATUS_MASK);
 }
+
+/* ---- what this rank exposes (pair_exposed.c) ------------------------------------------------- */
+
+/* A buffer to be exposed. */
+struct nxr_offer {
+    struct nixl_region *region;
+    uint64_t offset;
+    int64_t expires_at;
+    int rank;
+};
+
+/* Of the requests of exposed buffers. */
+extern NXR_HIDDEN const struct nxr_req_owner nxr_exposed_owner;
+
+/* Make the table, unless it is there. NIXL_OK, or the failure of `operation`, recorded. */
+int nxr_exposed_need_table(const char *operation);
+
+/*
+ * Take a slot for the request, and fill in the rest of the token. NIXL_OK, or the failure of
+ * `operation`, recorded: NIXL_E_LIMIT, NIXL_E_INTERNAL.
+ */
+int nxr_exposed_add(const char *operation, const struct nxr_offer *offer, struct nixl_req *req,
+                    struct nxr_token *token);
 
 /* ---- handles to the regions of others (pair_handle.c) ---------------------------------------- */
 
