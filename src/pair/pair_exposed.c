@@ -200,21 +200,29 @@ static bool is_of(const struct nixl_req *req)
     return buffer->req == req;
 }
 
-/* The request that this thread waits for, and whether the only partner of its buffer leaves. */
+/*
+ * What this thread waits for, and whether the only partner of the buffer leaves. Requests and slots
+ * are used again, also in the next life of the process.
+ */
 static __thread struct {
     const struct nixl_req *req;
+    uint32_t turn;
+    unsigned life;
     struct nxr_leaving leaving;
 } exposed_wait NXR_TLS_MODEL;
 
 /* Will the only rank that may use the buffer never begin? Takes job.lock, not exposed_lock. */
-static bool expose_is_in_vain(const struct nixl_req *req, int rank)
+static bool expose_is_in_vain(const struct nixl_req *req, uint32_t turn, int rank)
 {
     if (rank < 0 || rank == nxr_job.rank) {
         return false;
     }
-    if (exposed_wait.req != req) {
+    if (exposed_wait.req != req || exposed_wait.turn != turn ||
+        exposed_wait.life != nxr_job.n_starts) {
         memset(&exposed_wait, 0, sizeof(exposed_wait));
         exposed_wait.req = req;
+        exposed_wait.turn = turn;
+        exposed_wait.life = nxr_job.n_starts;
     }
     return nxr_leaving_is_in_vain(&exposed_wait.leaving, rank);
 }
@@ -240,7 +248,8 @@ static void expose_look(struct nixl_req *req)
     uint64_t word = atomic_load_explicit(&exposed_slot_of(buffer)->word, memory_order_acquire);
     unsigned state = nxr_pair_word_state(word);
     int rank = needed_rank(buffer, word);
-    bool is_in_vain = state == NXR_PAIR_OPEN && expose_is_in_vain(req, rank);
+    bool is_in_vain =
+        state == NXR_PAIR_OPEN && expose_is_in_vain(req, nxr_pair_word_turn(word), rank);
 
     if ((state & NXR_PAIR_ENDED) == 0 && !partner_is_over(word, rank) && !is_in_vain) {
         watch_partner(rank);
@@ -332,7 +341,8 @@ static int64_t exposed_all_tick(int64_t now)
         if (buffer->expires_at > now) {
             next = buffer->expires_at < next ? buffer->expires_at : next;
         } else if (!exposed_take_back(buffer, NIXL_E_EXPIRED)) {
-            buffer->expires_at = INT64_MAX; /* a partner began in time */
+            buffer->expires_at = INT64_MAX; /* a partner began in time, and may have ended */
+            exposed_look(buffer);
         }
     }
     if (must) {
@@ -391,6 +401,22 @@ static void fill_slot(struct nxr_exposed_buffer *buffer, const struct nxr_offer 
                           memory_order_release);
 }
 
+/*
+ * A free slot. Those that partners have ended are found here at the latest: nobody waits for a
+ * request that was detached. NULL: there is none. Caller holds the lock.
+ */
+static struct nxr_list *exposed_unused(void)
+{
+    struct nxr_list *link, *after;
+
+    if (nxr_list_is_empty(&unused)) {
+        nxr_list_for_each (link, after, &exposed_list) {
+            exposed_look(nxr_list_entry(link, struct nxr_exposed_buffer, link));
+        }
+    }
+    return nxr_list_pop(&unused);
+}
+
 int nxr_exposed_add(const char *operation, const struct nxr_offer *offer, struct nixl_req *req,
                     struct nxr_token *token)
 {
@@ -401,7 +427,7 @@ int nxr_exposed_add(const char *operation, const struct nxr_offer *offer, struct
         return nxr_fail(NIXL_E_INTERNAL, operation, offer->rank, "", errno, "no random numbers");
     }
     pthread_mutex_lock(&exposed_lock);
-    link = nxr_list_pop(&unused);
+    link = exposed_unused();
     if (link != NULL) {
         struct nxr_exposed_buffer *buffer = nxr_list_entry(link, struct nxr_exposed_buffer, link);
 

@@ -375,6 +375,27 @@ static void an_end_wakes_the_event_fd(void)
     conf_drop(&segment);
 }
 
+/* More than can be exposed at once, each used before the next one, and no call waits for them. */
+static void a_detached_buffer_gives_its_slot_back(void)
+{
+    enum { MORE = 4096 + 8 };
+    struct segment segment = conf_segment("pair.detached", 64);
+    char bytes[64];
+
+    for (int i = 0; i < MORE; i++) {
+        struct nixl_req *req = NULL, *move = NULL;
+        struct token token;
+
+        MPT_STATUS(nixl_pair_expose(conf.rank, segment.region, 0, sizeof(bytes), NIXL_PAIR_READ,
+                                    LIFETIME, token.text, sizeof(token.text), &req),
+                   NIXL_INPROGRESS);
+        MPT_OK(nixl_req_detach(&req));
+        end(nixl_pair_read(token.text, bytes, sizeof(bytes), &move), &move);
+    }
+    mpt_barrier();
+    conf_drop(&segment);
+}
+
 const struct guarantee conf_pair[] = {
     {"pair", NULL, 0},
     {"a_token_is_used_once", a_token_is_used_once, 0},
@@ -387,5 +408,6 @@ const struct guarantee conf_pair[] = {
     {"a_lifetime_ends_it", a_lifetime_ends_it, 0},
     {"one_of_many_partners_wins", one_of_many_partners_wins, 0},
     {"an_end_wakes_the_event_fd", an_end_wakes_the_event_fd, 0},
+    {"a_detached_buffer_gives_its_slot_back", a_detached_buffer_gives_its_slot_back, 0},
     {0},
 };

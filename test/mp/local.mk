@@ -65,6 +65,7 @@ mp_programs = \
 	%D%/late_any \
 	%D%/late_wait \
 	%D%/notes_left \
+	%D%/pair_again \
 	%D%/leave \
 	%D%/lean \
 	%D%/leave_race \
@@ -211,6 +212,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_late_wait_LDADD = $(mp_libs)
 %C%_notes_left_LDFLAGS = $(mp_link)
 %C%_notes_left_LDADD = $(mp_libs)
+%C%_pair_again_LDFLAGS = $(mp_link)
+%C%_pair_again_LDADD = $(mp_libs)
 %C%_lean_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 %C%_lean_LDFLAGS = $(mp_link)
 %C%_lean_LDADD = $(mp_libs) $(PMIX_LIBS) -ldl
