@@ -191,14 +191,20 @@ static int claim_read_slot(struct use *use)
 
 /* ---- claiming -------------------------------------------------------------------------------- */
 
-/* Claim the buffer: from here on it is this rank's, or the claim has failed. */
-static int claim_buffer(const struct use *use)
+/*
+ * Claim the buffer: from here on it is this rank's, or the claim has failed. One that was not
+ * answered may be made yet: what ends it is sent behind it, and changes nothing if it is not.
+ */
+static int claim_buffer(const struct use *use, const struct nxr_claim *claim)
 {
     uint64_t open = nxr_pair_word(use->token.turn, 0, NXR_PAIR_OPEN), seen = 0;
     uint64_t begun = nxr_pair_word(use->token.turn, use->table->peer->place, NXR_PAIR_BEGUN);
     int status = swap_word(use->table, use->token.slot, open, begun, false, &seen);
 
     if (status != NIXL_OK) {
+        if (status != NIXL_E_PEER_LOST && status != NIXL_E_STALE) {
+            claim_tell_end(claim, NIXL_E_CANCELED, false);
+        }
         return nxr_fail(status, use->operation, use->rank, "", 0,
                         "cannot claim the buffer of %s: %s", nxr_rank_name(use->rank),
                         nixl_strerror(status));
@@ -281,7 +287,7 @@ static int claim_run(const struct use *use, struct nxr_op *op, struct nixl_req *
         status = claim_prepare(use, op, &handle);
     }
     if (status == NIXL_OK) {
-        status = claim_buffer(use);
+        status = claim_buffer(use, claim);
         if (status != NIXL_OK) {
             nxr_pair_handle_give(handle);
         }
@@ -376,7 +382,7 @@ int nixl_pair_decline(const char *token)
         return status;
     }
     claim = claim_new(&use);
-    status = claim != NULL ? claim_buffer(&use) : fail_memory(&use);
+    status = claim != NULL ? claim_buffer(&use, claim) : fail_memory(&use);
     if (status != NIXL_OK) {
         free(claim);
         return status;

@@ -67,6 +67,7 @@ unit_programs = \
 	%D%/net \
 	%D%/net_alive \
 	%D%/net_calls \
+	%D%/pair_claim \
 	%D%/net_choice \
 	%D%/net_connect \
 	%D%/net_end \
@@ -284,6 +285,10 @@ fake_net = %D%/net_case.h %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h $(fak
 %C%_net_reach_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_TRANSFER
 %C%_net_reach_CFLAGS = $(unit_cflags)
 %C%_net_reach_LDADD = $(floor_transfer) $(CRITERION_LIBS)
+%C%_pair_claim_SOURCES = %D%/pair_claim.c $(fake_net)
+%C%_pair_claim_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_SYNC
+%C%_pair_claim_CFLAGS = $(unit_cflags)
+%C%_pair_claim_LDADD = $(floor_pair) $(CRITERION_LIBS)
 %C%_net_calls_SOURCES = %D%/net_calls.c $(fake_net)
 %C%_net_calls_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_SYNC
 %C%_net_calls_CFLAGS = $(unit_cflags)
