@@ -89,7 +89,7 @@ static int atomic_op_start(struct nxr_op *op)
     if (status == NIXL_E_STALE) {
         nxr_region_mark_stale(segment);
     }
-    return status;
+    return nxr_op_status(status, segment);
 }
 
 static int atomic_op_cancel(struct nxr_op *op)

@@ -14,6 +14,7 @@ mp_programs = \
 	%D%/abort \
 	%D%/aside \
 	%D%/bad_args \
+	%D%/fault_words \
 	%D%/bad_channel \
 	%D%/bad_grant \
 	%D%/bad_pair \
@@ -210,6 +211,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_late_team_LDADD = $(mp_libs)
 %C%_late_any_LDADD = $(mp_libs)
 %C%_late_wait_LDADD = $(mp_libs)
+%C%_fault_words_LDFLAGS = $(mp_link)
+%C%_fault_words_LDADD = $(mp_libs)
 %C%_notes_left_LDFLAGS = $(mp_link)
 %C%_notes_left_LDADD = $(mp_libs)
 %C%_pair_again_LDFLAGS = $(mp_link)
