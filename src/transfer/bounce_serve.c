@@ -18,6 +18,7 @@
 #include "core/wait.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #define MAX_NBYTES    (UINT64_C(1) << 30)
 #define LINGER_NS     (200 * NXR_US) /* how long to poll for the next chunk before sleeping again */
@@ -64,6 +65,18 @@ static bool is_hot;                /* chunks keep arriving: serve again at once 
 static atomic_bool has_ended;      /* a copy of device memory has, since the last look */
 static _Atomic uint32_t n_at_gpus; /* copies under way, of all buffers */
 
+/* What is posted in the buffer would wait for ever: say so where its maker looks, by its file. */
+static void bounce_server_refuse(const struct nxr_control_source *source)
+{
+    const uint32_t refused = 1;
+
+    nxr_warn(HOST, "cannot use the bounce buffer that %s offers", nxr_peer_name(source->peer));
+    if (pwrite(source->fds[0], &refused, sizeof(refused),
+               offsetof(struct nxr_bounce_buffer, is_refused)) == sizeof(refused)) {
+        nxr_wake_peer(source->peer);
+    }
+}
+
 /* A peer offers a buffer. */
 static void bounce_server_take_offer(const struct nxr_control_source *source,
                                      const union nxr_wire_message *message)
@@ -79,7 +92,7 @@ static void bounce_server_take_offer(const struct nxr_control_source *source,
 
     if (offered == NULL ||
         nxr_memory_host_map(source->fds[0], nbytes, false, &addr, &mapped_nbytes) != NIXL_OK) {
-        nxr_warn(HOST, "cannot use the bounce buffer that %s offers", nxr_peer_name(source->peer));
+        bounce_server_refuse(source);
         free(offered);
         return;
     }

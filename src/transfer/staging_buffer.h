@@ -40,6 +40,7 @@ struct nxr_bounce_chunk {
 
 struct nxr_bounce_buffer {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t owner_sleeps;
+    _Atomic uint32_t is_refused; /* the owner could not map it, and serves nothing of it */
     struct nxr_bounce_chunk chunks[NXR_BOUNCE_STORAGE_CHUNKS]; /* as many as were offered */
 };
 

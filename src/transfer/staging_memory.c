@@ -15,6 +15,7 @@ void nxr_staging_adopt(struct staging_memory *memory, void *addr, size_t nbytes,
     memory->nbytes = nbytes;
     memory->slots = memory->addr + head_nbytes;
     memory->slot_nbytes = slot_nbytes;
+    atomic_store(&memory->pinned_kinds, 0);
 }
 
 int nxr_staging_map(struct staging_memory *memory)

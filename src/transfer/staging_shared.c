@@ -84,12 +84,29 @@ static int buffer_open_for_storage(struct pipeline *pipeline)
     return buffer_make(pipeline, nxr_env.bounce_bytes * STORAGE_FACTOR);
 }
 
+static bool buffer_is_refused(struct pipeline *pipeline)
+{
+    return atomic_load_explicit(&buffer_of(pipeline)->is_refused, memory_order_acquire) != 0;
+}
+
+/* The owner had no room for the buffer: offer another one, once nothing is in this one. */
+static int buffer_replace(struct pipeline *pipeline)
+{
+    for (unsigned i = 0; i < pipeline->end->n_slots; i++) {
+        if (pipeline->slots[i].job != NULL) {
+            return NIXL_INPROGRESS;
+        }
+    }
+    nxr_staging_unmap(&pipeline->memory);
+    return pipeline->end->open(pipeline);
+}
+
 static int buffer_aim(struct staging_slot *slot, const struct nxr_op *op, size_t nbytes)
 {
     (void)op;
     (void)nbytes;
     slot->is_asked_for = true;
-    return NIXL_OK;
+    return buffer_is_refused(slot->pipeline) ? buffer_replace(slot->pipeline) : NIXL_OK;
 }
 
 static int buffer_ask(struct staging_slot *slot)
@@ -116,6 +133,10 @@ static int buffer_look(struct staging_slot *slot)
     struct nxr_bounce_chunk *chunk = chunk_of(slot);
     int status;
 
+    if (buffer_is_refused(slot->pipeline)) {
+        slot->is_taken_back = true;
+        return NIXL_E_NO_MEMORY;
+    }
     if (atomic_load_explicit(&chunk->state, memory_order_acquire) != NXR_BOUNCE_DONE) {
         return NIXL_INPROGRESS;
     }

@@ -14,6 +14,7 @@ mp_programs = \
 	%D%/abort \
 	%D%/aside \
 	%D%/bad_args \
+	%D%/bounce_short \
 	%D%/fault_words \
 	%D%/bad_channel \
 	%D%/bad_grant \
@@ -211,6 +212,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_late_team_LDADD = $(mp_libs)
 %C%_late_any_LDADD = $(mp_libs)
 %C%_late_wait_LDADD = $(mp_libs)
+%C%_bounce_short_LDFLAGS = $(mp_link)
+%C%_bounce_short_LDADD = $(mp_libs)
 %C%_fault_words_LDFLAGS = $(mp_link)
 %C%_fault_words_LDADD = $(mp_libs)
 %C%_notes_left_LDFLAGS = $(mp_link)
