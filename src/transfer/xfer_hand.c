@@ -301,8 +301,8 @@ static struct nxr_op make_op(const struct nixl_xfer *xfer, size_t n_pieces)
 }
 
 /*
- * Start the operation of a slot; it can be canceled from now on. A cancel may have asked the mover
- * before the operation went to staging.
+ * Start the operation of a slot. A cancel that came before a transport had it found nothing there,
+ * so it is repeated.
  */
 static int xfer_submit_begin(struct nxr_xfer_slot *slot)
 {
@@ -313,8 +313,7 @@ static int xfer_submit_begin(struct nxr_xfer_slot *slot)
     slot->is_busy = true;
     pthread_mutex_unlock(&nxr_xfers_lock);
     status = nxr_op_submit(&slot->op);
-    if (status == NIXL_INPROGRESS && slot->op.transport != xfer->mover &&
-        atomic_load(&xfer->failure) != NIXL_OK) {
+    if (status == NIXL_INPROGRESS && atomic_load(&xfer->failure) != NIXL_OK) {
         slot->op.transport->cancel(&slot->op);
     }
     return status;
