@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of publications; directory.h describes them. No state, no lock. */
+/*
+ * The files of publications; directory.h describes them. Lock: claims_lock, a leaf, which keeps a
+ * thread that reads a secret from closing what another one has just locked.
+ */
 #include "config.h"
 
 #include "attach/directory.h"
+#include "util/list.h"
 #include "util/random.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +26,15 @@
 struct path {
     char text[4096];
 };
+
+/* A secret that this process has locked. claims_lock. */
+struct own_claim {
+    struct nxr_list link;
+    int fd;
+};
+
+static pthread_mutex_t claims_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nxr_list own_claims = {&own_claims, &own_claims};
 
 /* The path of a file of a name; too long ones fail when they are opened. */
 static struct path path_of(const char *dir, const char *name, const char *suffix)
@@ -171,37 +185,98 @@ static void claim_explain_use(const char *dir, const char *name, char why[NXR_DI
     }
 }
 
-int nxr_directory_claim(const struct nxr_folder *folder, const char *name,
-                        unsigned char secret[NXR_PROOF_SECRET_NBYTES], int *lock_fd_p,
+/* Open and lock the secret of a name, and fill it. Caller holds claims_lock. */
+static int claim_secret(const struct nxr_folder *folder, const struct path *path,
+                        const unsigned char secret[NXR_PROOF_SECRET_NBYTES], int *lock_fd_p,
                         char why[NXR_DIRECTORY_WHY_NBYTES])
 {
-    struct path path = path_of(folder->dir, name, SECRET_SUFFIX);
     int fd, status;
 
-    if (!nxr_random(secret, NXR_PROOF_SECRET_NBYTES)) {
-        snprintf(why, NXR_DIRECTORY_WHY_NBYTES, "no random numbers for a secret: getrandom: %s",
-                 strerror(errno));
-        return NIXL_E_UNSUPPORTED;
-    }
     do {
-        fd = openat(folder->fd, path_file(&path),
+        fd = openat(folder->fd, path_file(path),
                     O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
         if (fd < 0) {
-            return directory_fail("open", path.text, why);
+            return directory_fail("open", path->text, why);
         }
-        status = secret_lock(folder, fd, &path, why);
+        status = secret_lock(folder, fd, path, why);
         if (status == NIXL_OK && !file_fill(fd, secret, NXR_PROOF_SECRET_NBYTES)) {
-            status = directory_fail("write", path.text, why);
+            status = directory_fail("write", path->text, why);
         }
         if (status != NIXL_OK) {
             close(fd);
         }
     } while (status == NIXL_E_AGAIN);
+    *lock_fd_p = fd;
+    return status;
+}
+
+int nxr_directory_claim(const struct nxr_folder *folder, const char *name,
+                        unsigned char secret[NXR_PROOF_SECRET_NBYTES], int *lock_fd_p,
+                        char why[NXR_DIRECTORY_WHY_NBYTES])
+{
+    struct path path = path_of(folder->dir, name, SECRET_SUFFIX);
+    struct own_claim *claim = malloc(sizeof(*claim));
+    int status;
+
+    if (claim == NULL) {
+        snprintf(why, NXR_DIRECTORY_WHY_NBYTES, "no memory for a claim");
+        return NIXL_E_LIMIT;
+    }
+    if (!nxr_random(secret, NXR_PROOF_SECRET_NBYTES)) {
+        snprintf(why, NXR_DIRECTORY_WHY_NBYTES, "no random numbers for a secret: getrandom: %s",
+                 strerror(errno));
+        free(claim);
+        return NIXL_E_UNSUPPORTED;
+    }
+    pthread_mutex_lock(&claims_lock);
+    status = claim_secret(folder, &path, secret, lock_fd_p, why);
+    if (status == NIXL_OK) {
+        claim->fd = *lock_fd_p;
+        nxr_list_append(&own_claims, &claim->link);
+    } else {
+        free(claim);
+    }
+    pthread_mutex_unlock(&claims_lock);
     if (status == NIXL_E_IN_USE) {
         claim_explain_use(folder->dir, name, why);
     }
-    *lock_fd_p = fd;
     return status;
+}
+
+/* Close the file of a claim, and with it end the claim. */
+static void own_claim_end(int fd)
+{
+    struct nxr_list *link, *after;
+
+    pthread_mutex_lock(&claims_lock);
+    nxr_list_for_each (link, after, &own_claims) {
+        struct own_claim *claim = nxr_list_entry(link, struct own_claim, link);
+
+        if (claim->fd == fd) {
+            nxr_list_remove(link);
+            free(claim);
+        }
+    }
+    close(fd);
+    pthread_mutex_unlock(&claims_lock);
+}
+
+/* Is the file a secret that this process has locked? Caller holds claims_lock. */
+static bool claim_is_own(const char *path)
+{
+    struct nxr_list *link, *after;
+    struct stat there, ours;
+
+    if (lstat(path, &there) != 0) {
+        return false;
+    }
+    nxr_list_for_each (link, after, &own_claims) {
+        if (fstat(nxr_list_entry(link, struct own_claim, link)->fd, &ours) == 0 &&
+            ours.st_ino == there.st_ino && ours.st_dev == there.st_dev) {
+            return true;
+        }
+    }
+    return false;
 }
 
 int nxr_directory_write(const struct nxr_folder *folder, const struct nxr_entry *entry,
@@ -239,7 +314,7 @@ void nxr_directory_release(const struct nxr_folder *folder, const char *name, in
 
     (void)unlinkat(folder->fd, path_file(&entry), 0);
     (void)unlinkat(folder->fd, path_file(&secret), 0);
-    close(lock_fd);
+    own_claim_end(lock_fd);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -291,9 +366,16 @@ int nxr_directory_read_secret(const char *dir, const char *name,
     struct path path = path_of(dir, name, SECRET_SUFFIX);
     unsigned char bytes[NXR_PROOF_SECRET_NBYTES + 1];
     struct stat info;
-    size_t nbytes;
-    int status = file_read(path.text, bytes, sizeof(bytes), &info, &nbytes, why);
+    size_t nbytes = 0;
+    int status = NIXL_E_NOT_FOUND;
 
+    pthread_mutex_lock(&claims_lock);
+    if (claim_is_own(path.text)) {
+        snprintf(why, NXR_DIRECTORY_WHY_NBYTES, "this process is about to publish the name");
+    } else {
+        status = file_read(path.text, bytes, sizeof(bytes), &info, &nbytes, why);
+    }
+    pthread_mutex_unlock(&claims_lock);
     if (status == NIXL_OK) {
         status = secret_check_owner(path.text, &info, why);
     }

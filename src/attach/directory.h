@@ -5,8 +5,8 @@
  * as it lives, so that one process publishes a name, and the next one sees when that has ended.
  *
  * The lock belongs to the process, so that children which it has forked do not keep it, and is lost
- * when it closes any descriptor of the file: a process must not open the secret of its own
- * publication, by whatever path. No state; callers hold no lock.
+ * when it closes any descriptor of the file: a process does not open the secret of a claim of its
+ * own, by whatever path. Callers hold no lock.
  */
 #ifndef NXR_ATTACH_DIRECTORY_H
 #define NXR_ATTACH_DIRECTORY_H
@@ -57,8 +57,9 @@ int nxr_directory_read(const char *dir, const char *name, struct nxr_entry *entr
                        char why[NXR_DIRECTORY_WHY_NBYTES]);
 
 /*
- * Read the secret of a name that another process has published. NIXL_OK; NIXL_E_NOT_FOUND;
- * NIXL_E_ACCESS: it is another user's, or others may read it; NIXL_E_TRANSPORT: damaged.
+ * Read the secret of a name that another process has published. NIXL_OK; NIXL_E_NOT_FOUND, also if
+ * this process has claimed the name; NIXL_E_ACCESS: it is another user's, or others may read it;
+ * NIXL_E_TRANSPORT: damaged.
  */
 int nxr_directory_read_secret(const char *dir, const char *name,
                               unsigned char secret[NXR_PROOF_SECRET_NBYTES],

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries, introductions and proofs: what is taken, and what is refused. */
 #include "attach/contacts.h"
+#include "attach/directory.h"
 #include "attach/entry.h"
 #include "attach/entry_etcd.h"
 #include "attach/introduction.h"
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const unsigned char secret[NXR_PROOF_SECRET_NBYTES] = {1, 2, 3};
@@ -498,4 +500,44 @@ Test(attach, a_stream_is_read_message_by_message)
     link.n_held = 0;
     cr_expect(eq(int, nxr_intro_receive(&link, &got, &why), NIXL_E_PEER_LOST));
     close(ends[0]);
+}
+
+/* ---- claims ---------------------------------------------------------------------------------- */
+
+/* Whether another process could claim the name now. */
+static bool is_free_for_others(const char *secret_path)
+{
+    pid_t child = fork();
+    int how = 0;
+
+    cr_assert(ge(int, child, 0));
+    if (child == 0) {
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        int fd = open(secret_path, O_RDWR | O_CLOEXEC);
+
+        _exit(fd >= 0 && fcntl(fd, F_SETLK, &lock) == 0);
+    }
+    cr_assert(eq(int, waitpid(child, &how, 0), child));
+    return WIFEXITED(how) && WEXITSTATUS(how) == 1;
+}
+
+/* Another thread looks for the name at that moment: closing the file would end the claim. */
+Test(attach, the_secret_of_an_own_claim_is_not_opened)
+{
+    char dir[] = "/tmp/nixlrun-claim-XXXXXX", path[sizeof(dir) + 16];
+    char said[NXR_DIRECTORY_WHY_NBYTES];
+    unsigned char made[NXR_PROOF_SECRET_NBYTES], read[NXR_PROOF_SECRET_NBYTES];
+    struct nxr_folder folder;
+    int fd = -1;
+
+    cr_assert(not(zero(ptr, mkdtemp(dir))));
+    snprintf(path, sizeof(path), "%s/name.secret", dir);
+    cr_assert(eq(int, nxr_folder_open(dir, &folder, said), NIXL_OK));
+    cr_assert(eq(int, nxr_directory_claim(&folder, "name", made, &fd, said), NIXL_OK));
+    cr_expect(not(is_free_for_others(path)));
+    cr_expect(eq(int, nxr_directory_read_secret(dir, "name", read, said), NIXL_E_NOT_FOUND));
+    cr_expect(not(is_free_for_others(path)));
+    nxr_directory_release(&folder, "name", fd);
+    nxr_folder_close(&folder);
+    cr_expect(eq(int, rmdir(dir), 0));
 }
