@@ -84,8 +84,9 @@ struct nxr_storage_engine {
     int (*poll)(void);
 
     /*
-     * Polling stops: from now on call core->wake() when a request has ended that poll() would end;
-     * at once, if there is one. disarm(): until further notice do not.
+     * From now on poll() is called only when core->wake() was, or wake_fd written: at once, if
+     * requests have ended that poll() would end; when one ends; and after a poll() that leaves
+     * some. disarm(): until further notice that is not needed.
      */
     void (*arm)(void);
     void (*disarm)(void);

@@ -26,6 +26,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #define N_ENTRIES     256
 #define MAX_FLYING    512 /* the kernel gives the ring that many completions */
@@ -53,6 +54,7 @@ static struct {
     const struct nxr_storage_core *core;
     struct nxr_storage_io *first, **end; /* requests that do not fit into the ring */
     unsigned n_flying;                   /* in the ring or at the kernel */
+    atomic_bool is_armed;                /* written under the lock */
     bool has_files, has_buffers;         /* the kernel registers them */
     bool has_futex;                      /* the kernel can wait for one in the ring */
     _Atomic uint32_t *doorbell;          /* what the ring waits for; NULL: nothing */
@@ -175,20 +177,46 @@ static struct nxr_storage_io *uring_reap(void)
     return first;
 }
 
+/* Is there anything to hand over, and room for it? Caller holds the lock. */
+static bool has_unsent(void)
+{
+    return io_uring_sq_ready(&uring.ring) > 0 ||
+           (uring.first != NULL && uring.n_flying < MAX_FLYING);
+}
+
+/*
+ * The kernel signals each end once, and while the engine is armed nobody polls without a signal. So
+ * a poll that leaves anything signals again, and not by wake(), which wakes the program, too.
+ */
+static void signal_rest(bool has_rest)
+{
+    if (!atomic_load(&uring.is_armed)) {
+        return; /* whoever arms it looks for the rest */
+    }
+    pthread_mutex_lock(&uring.lock);
+    has_rest |= has_unsent();
+    pthread_mutex_unlock(&uring.lock);
+    if (has_rest) {
+        (void)eventfd_write(uring.core->wake_fd, 1);
+    }
+}
+
 static int uring_poll(void)
 {
     struct nxr_storage_io *io;
     int n_ended = 0;
+    bool has_rest;
 
     if (pthread_mutex_trylock(&uring.lock) != 0) {
         return 0;
     }
     io = io_uring_cq_ready(&uring.ring) > 0 ? uring_reap() : NULL;
-    if ((uring.first != NULL && uring.n_flying < MAX_FLYING) ||
-        io_uring_sq_ready(&uring.ring) > 0) {
+    has_rest = io_uring_cq_ready(&uring.ring) > 0;
+    if (has_unsent()) {
         uring_push(1);
     }
     pthread_mutex_unlock(&uring.lock);
+    n_replaced = 0; /* what `ended` submits may be the last for long */
     while (io != NULL) {
         struct nxr_storage_io *next = io->next; /* `ended` may submit it again */
 
@@ -197,6 +225,7 @@ static int uring_poll(void)
         n_ended++;
     }
     n_replaced = (unsigned)n_ended;
+    signal_rest(has_rest);
     return n_ended;
 }
 
@@ -240,14 +269,15 @@ static bool uring_sleep(_Atomic uint32_t *word, uint32_t value, int64_t timeout_
 
 static void uring_arm(void)
 {
-    bool has_ended;
+    bool must_wake;
 
     pthread_mutex_lock(&uring.lock);
+    atomic_store(&uring.is_armed, true);
     (void)io_uring_cq_eventfd_toggle(&uring.ring, true);
     nxr_fence_full();
-    has_ended = io_uring_cq_ready(&uring.ring) > 0 || io_uring_sq_ready(&uring.ring) > 0;
+    must_wake = io_uring_cq_ready(&uring.ring) > 0 || has_unsent();
     pthread_mutex_unlock(&uring.lock);
-    if (has_ended) {
+    if (must_wake) {
         uring.core->wake();
     }
 }
@@ -256,6 +286,7 @@ static void uring_disarm(void)
 {
     pthread_mutex_lock(&uring.lock);
     (void)io_uring_cq_eventfd_toggle(&uring.ring, false);
+    atomic_store(&uring.is_armed, false);
     pthread_mutex_unlock(&uring.lock);
 }
 
@@ -386,6 +417,7 @@ static int uring_start(const struct nxr_storage_core *core, char *why, size_t wh
     (void)io_uring_cq_eventfd_toggle(&uring.ring, false);
     uring.has_futex = can_wait_for_futex();
     uring.doorbell = NULL;
+    atomic_store(&uring.is_armed, false);
     uring.has_files = io_uring_register_files_sparse(&uring.ring, N_FILES) == 0;
     uring.has_buffers = io_uring_register_buffers_sparse(&uring.ring, N_BUFFERS) == 0;
     return NIXL_OK;

@@ -433,6 +433,13 @@ TESTS += %D%/etcd
 %C%_etcd_CFLAGS = $(unit_cflags)
 %C%_etcd_LDADD = $(floor_etcd) $(JANSSON_LIBS) $(NETTLE_LIBS) $(CRITERION_LIBS)
 endif
+if HAVE_LIBURING
+EXTRA_PROGRAMS += %D%/uring
+TESTS += %D%/uring
+%C%_uring_SOURCES = %D%/uring.c storage/uring/uring.c
+%C%_uring_CFLAGS = $(unit_cflags) $(LIBURING_CFLAGS)
+%C%_uring_LDADD = $(LIBURING_LIBS) $(CRITERION_LIBS)
+endif
 EXTRA_PROGRAMS += %D%/directory %D%/object_part %D%/s3 %D%/storage_move
 TESTS += %D%/directory %D%/object_part %D%/s3 %D%/storage_move
 %C%_directory_CFLAGS = $(unit_cflags)

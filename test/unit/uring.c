@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* storage/uring: an armed engine signals all that a poll would end. Without io_uring: skipped. */
+#include "storage/storage.h"
+
+#include "test/unit/unit.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+extern const struct nxr_storage_engine nxr_storage_uring;
+
+enum { PIECE = 4096, DEADLINE_MS = 10000 };
+
+static const struct nxr_storage_engine *const engine = &nxr_storage_uring;
+static int wake_fd = -1, file_fd = -1;
+static unsigned n_reads, n_ended;
+static struct nxr_storage_io *reads, last_sync;
+
+static void wake(void)
+{
+    cr_assert_eq(eventfd_write(wake_fd, 1), 0);
+}
+
+static void begin(void)
+{
+    static struct nxr_storage_core core = {.wake = wake};
+    char path[] = "/tmp/nixlrun-uring.XXXXXX", why[200];
+
+    wake_fd = core.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    file_fd = mkstemp(path);
+    cr_assert(wake_fd >= 0 && file_fd >= 0);
+    unlink(path);
+    if (engine->start(&core, why, sizeof(why)) != 0) {
+        cr_skip("%s", why);
+    }
+}
+
+static void end(void)
+{
+    engine->stop();
+    close(file_fd);
+    close(wake_fd);
+    free(reads);
+}
+
+TestSuite(uring, .init = begin, .fini = end, .timeout = 60);
+
+static void ended(struct nxr_storage_io *io)
+{
+    cr_expect_eq(io->result, io->nbytes);
+    n_ended++;
+}
+
+/* A list of reads of as many pieces, which lie in the page cache, so that most end at once. */
+static void make_reads(unsigned n)
+{
+    char *memory = calloc(n, PIECE);
+
+    reads = calloc(n, sizeof(*reads));
+    cr_assert(memory != NULL && reads != NULL);
+    cr_assert_eq(write(file_fd, memory, (size_t)n * PIECE), (ssize_t)n * PIECE);
+    for (unsigned i = 0; i < n; i++) {
+        reads[i] = (struct nxr_storage_io){.action = NXR_STORAGE_READ,
+                                           .fd = file_fd,
+                                           .slot = -1,
+                                           .offset = (uint64_t)i * PIECE,
+                                           .memory = memory + (size_t)i * PIECE,
+                                           .nbytes = PIECE,
+                                           .ended = ended,
+                                           .next = i + 1 < n ? &reads[i + 1] : NULL};
+    }
+    n_reads = n;
+}
+
+/* Poll once for each signal, as the service thread does, until so many have ended. */
+static void expect_signals(unsigned n)
+{
+    while (n_ended < n) {
+        struct pollfd signal = {.fd = wake_fd, .events = POLLIN};
+        eventfd_t count;
+
+        cr_assert_eq(poll(&signal, 1, DEADLINE_MS), 1, "%u of %u have ended", n_ended, n);
+        cr_assert_eq(eventfd_read(wake_fd, &count), 0);
+        (void)engine->poll();
+    }
+    cr_expect_eq(n_ended, n);
+}
+
+Test(uring, an_armed_engine_signals_all_that_has_ended)
+{
+    make_reads(600);
+    engine->submit(reads, false);
+    engine->arm();
+    expect_signals(n_reads);
+}
+
+static void ended_before_sync(struct nxr_storage_io *io)
+{
+    ended(io);
+    if (n_ended == n_reads) {
+        last_sync = (struct nxr_storage_io){
+            .action = NXR_STORAGE_SYNC, .fd = file_fd, .slot = -1, .ended = ended};
+        engine->submit(&last_sync, false);
+    }
+}
+
+Test(uring, an_armed_engine_begins_what_the_end_of_others_submits)
+{
+    make_reads(65); /* one more than a poll takes */
+    for (unsigned i = 0; i < n_reads; i++) {
+        reads[i].ended = ended_before_sync;
+    }
+    engine->submit(reads, false);
+    engine->arm();
+    expect_signals(n_reads + 1);
+}
