@@ -191,6 +191,39 @@ Test(repair, pieces_wait_for_the_answer_to_the_last_fence)
     cr_expect(nxr_list_is_empty(&ep.paths[0].fenced));
 }
 
+/* A rail is closed here while a write is under way there, which waits from then on. */
+static void close_with_a_write(struct nxr_list *piece)
+{
+    nxr_list_append(&ep.paths[0].fenced, piece);
+    nxr_ofi_fence(&ep.paths[0]);
+    nxr_ofi.repair_at = nxr_ofi.now;
+}
+
+Test(repair, each_closing_has_a_fence_of_its_own)
+{
+    struct nxr_list pieces[3];
+    uint64_t first, second;
+
+    close_with_a_write(&pieces[0]);
+    do_round();
+    first = sent.argument;
+    cr_expect_eq(first, fence(1, 1));
+    close_with_a_write(&pieces[1]);
+    nxr_ofi_fenced(&ep, first);
+    cr_expect(nxr_list_is_empty(&ep.waiting), "its end was closed before the second write began");
+    do_round();
+    second = sent.argument;
+    cr_expect_neq(second, first, "the peer closes its end once for each number");
+    nxr_ofi_fenced(&ep, first);
+    cr_expect(nxr_list_is_empty(&ep.waiting));
+    nxr_ofi_fenced(&ep, second);
+    cr_expect(not(nxr_list_is_empty(&ep.waiting)));
+    cr_expect(nxr_list_is_empty(&ep.paths[0].fenced));
+    close_with_a_write(&pieces[2]);
+    do_round();
+    cr_expect_eq(sent.argument, second + (1u << RAIL_BITS), "also after an answer");
+}
+
 Test(repair, a_rail_is_closed_once_for_each_fence)
 {
     nxr_ofi_fence_asked(&ep, 1, fence(1, 0));

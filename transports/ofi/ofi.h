@@ -97,9 +97,9 @@ struct nxr_ofi_path {
     int64_t pinged_at;      /* 0: no answer is awaited */
     int64_t ping_after;     /* while unproven: when to ask again; the pause doubles each time */
     int64_t pause_ns;
-    uint64_t fence; /* number of the last FENCE */
-    int64_t fence_at;
-    int probe_error; /* of connect(), when the last probe ended; 0: none has; or NXR_OFI_TAKEN */
+    uint64_t fence;   /* number of the last FENCE */
+    int64_t fence_at; /* when it was sent; 0: not yet */
+    int probe_error;  /* of connect(), when the last probe ended; 0: none has; or NXR_OFI_TAKEN */
     struct nxr_net_rail count; /* open while the core has the peer */
 };
 

@@ -188,6 +188,13 @@ bool nxr_ofi_reset_rails(void)
     return has_reset;
 }
 
+void nxr_ofi_fence(struct nxr_ofi_path *path)
+{
+    path->must_fence = true;
+    path->fence++;
+    path->fence_at = 0;
+}
+
 void nxr_ofi_fence_asked(struct nxr_net_ep *ep, unsigned path, uint64_t argument)
 {
     unsigned rail = argument & ((1u << RAIL_BITS) - 1);
@@ -237,7 +244,6 @@ static void send_fences(struct nxr_net_ep *ep)
             ep->must_answer_fence[i] = false;
         }
         if (path->must_fence && nxr_ofi.now >= path->fence_at + FENCE_NS) {
-            path->fence += nxr_list_is_empty(&path->fenced) || path->fence_at == 0;
             if (nxr_ofi_send_control(ep, ep->message_path, NXR_OFI_FENCE,
                                      path->fence << RAIL_BITS | (unsigned)path->theirs)) {
                 path->fence_at = nxr_ofi.now;

@@ -35,6 +35,12 @@ void nxr_ofi_liveness_end(struct nxr_net_ep *ep);
  */
 bool nxr_ofi_ask_paths(struct nxr_net_ep *ep);
 
+/*
+ * Before what now waits in path->fenced is sent again, the peer closes its end, however often it
+ * has: a former answer does not count.
+ */
+void nxr_ofi_fence(struct nxr_ofi_path *path);
+
 /* Frames about repair. */
 void nxr_ofi_pinged(struct nxr_net_ep *ep, unsigned path, uint64_t argument);
 void nxr_ofi_ponged(struct nxr_net_ep *ep, unsigned path, uint64_t posted_seq);

@@ -366,6 +366,7 @@ void nxr_ofi_pieces_rail_closed(struct nxr_net_ep *ep, unsigned rail)
 {
     struct nxr_ofi_path *path = &ep->paths[rail];
     struct nxr_list *link, *after;
+    bool has_writes = false;
 
     nxr_list_for_each (link, after, &path->pieces) {
         struct nxr_ofi_piece *piece = nxr_list_entry(link, struct nxr_ofi_piece, link);
@@ -374,12 +375,14 @@ void nxr_ofi_pieces_rail_closed(struct nxr_net_ep *ep, unsigned rail)
         if (piece->rma == NULL) {
             free_piece(piece);
         } else if (piece->rma->is_write) {
-            /* Bytes of it may still be in the network: the peer closes its endpoint first. */
-            path->must_fence = true;
+            has_writes = true;
             try_again(piece, &path->fenced);
         } else {
             try_again(piece, &ep->waiting);
         }
+    }
+    if (has_writes) {
+        nxr_ofi_fence(path);
     }
 }
 
