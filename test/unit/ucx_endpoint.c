@@ -22,6 +22,7 @@ static ucs_status_t made = UCS_OK; /* the outcome of the next one */
 static bool must_wait;             /* its flush takes time */
 static ucs_status_t waited = UCS_INPROGRESS;
 static unsigned n_closed, n_stopped;
+static int64_t timer_ns; /* as it was set last */
 static char the_ep, the_request;
 
 /* ---- UCX, and the rest of the module
@@ -112,7 +113,7 @@ void nxr_ucx_sender_let_go(struct nxr_ucx_sender *process)
 
 void nxr_ucx_set_timer(int64_t after_ns)
 {
-    (void)after_ns;
+    timer_ns = after_ns;
 }
 
 void nxr_ucx_cancel_all(struct nxr_net_ep *ep)
@@ -178,7 +179,7 @@ static void fail(ucs_status_t status)
  * -------------------------------------------------------------------------------
  */
 
-TestSuite(ucx_endpoint, .init = begin, .fini = end);
+TestSuite(ucx_endpoint, .init = begin, .fini = end, .timeout = 60);
 
 Test(ucx_endpoint, a_failure_is_told_once_and_ends_what_is_sent)
 {
@@ -233,6 +234,37 @@ Test(ucx_endpoint, a_closed_one_is_not_told_of)
     cr_expect(eq(int, nxr_ucx_endpoints_progress(), 1), "closed at once, since it has failed");
     cr_expect(eq(uint, n_closed, 1));
     cr_expect(eq(uint, n_told, 0));
+}
+
+/* It is closed in order, and its flush is under way. */
+static void begin_to_close(void)
+{
+    cr_assert(eq(int, nxr_ucx_ep_use(ep, false), NIXL_OK));
+    must_wait = true;
+    nxr_ucx_ep_close(ep, true);
+    cr_assert(eq(uint, n_closed, 0));
+    cr_assert(timer_ns > 0);
+}
+
+Test(ucx_endpoint, the_timer_is_off_when_a_close_has_ended)
+{
+    begin_to_close();
+    waited = UCS_OK;
+    cr_expect(eq(int, nxr_ucx_endpoints_progress(), 1));
+    cr_expect(eq(i64, timer_ns, 0));
+}
+
+Test(ucx_endpoint, the_timer_is_off_when_the_time_of_a_close_is_over)
+{
+    begin_to_close();
+    ep->n_operations++; /* UCX has not ended it yet */
+    while (n_closed == 0) {
+        (void)nxr_ucx_endpoints_progress();
+    }
+    cr_expect(eq(uint, sender.n_endpoints, 1));
+    cr_expect(eq(i64, timer_ns, 0));
+    ep->n_operations--;
+    cr_expect(eq(int, nxr_ucx_endpoints_progress(), 1));
 }
 
 /* begin() has opened it; progress() creates what was asked for inside a callback of UCX. */

@@ -302,7 +302,6 @@ static bool ucx_endpoint_is_leaving(struct nxr_net_ep *ep)
     }
     if (ep->deadline_ns == 0) {
         ep->deadline_ns = now_ns() + CLOSE_NS;
-        nxr_ucx_set_timer(CLOSE_NS);
     }
     return now_ns() < ep->deadline_ns;
 }
@@ -323,6 +322,27 @@ static int ucx_endpoint_close_further(struct nxr_net_ep *ep)
     return 1;
 }
 
+/* Set the timer to the first deadline ahead: one that is over keeps the descriptor readable. */
+static void ucx_endpoint_set_timer(void)
+{
+    struct nxr_list *link, *after;
+    int64_t first = 0;
+
+    nxr_list_for_each (link, after, &nxr_ucx.closing) {
+        const struct nxr_net_ep *ep = nxr_list_entry(link, struct nxr_net_ep, link);
+
+        if (ep->ucp != NULL && ep->deadline_ns != 0 && (first == 0 || ep->deadline_ns < first)) {
+            first = ep->deadline_ns;
+        }
+    }
+    if (first != nxr_ucx.timer_at_ns) {
+        int64_t after_ns = first - now_ns();
+
+        nxr_ucx.timer_at_ns = first;
+        nxr_ucx_set_timer(first == 0 ? 0 : after_ns > 0 ? after_ns : 1);
+    }
+}
+
 void nxr_ucx_ep_close(struct nxr_net_ep *ep, bool is_orderly)
 {
     nxr_ucx.is_idle = false;
@@ -336,6 +356,7 @@ void nxr_ucx_ep_close(struct nxr_net_ep *ep, bool is_orderly)
     move_to(&nxr_ucx.closing, ep);
     if (!nxr_ucx.is_inside) {
         (void)ucx_endpoint_close_further(ep);
+        ucx_endpoint_set_timer();
     }
 }
 
@@ -374,6 +395,7 @@ int nxr_ucx_endpoints_progress(void)
     nxr_list_for_each (link, after, &nxr_ucx.closing) {
         n += ucx_endpoint_close_further(nxr_list_entry(link, struct nxr_net_ep, link));
     }
+    ucx_endpoint_set_timer();
     return n;
 }
 

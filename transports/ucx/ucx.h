@@ -79,6 +79,7 @@ struct nxr_ucx {
     ucp_context_h context;
     ucp_worker_h worker;
     int event_fd;
+    int64_t timer_at_ns; /* when event_fd is readable for a close; 0: never */
     uint64_t id;         /* of this process, random: messages have it as their header */
     bool is_progressing; /* inside progress(), from where the core may be called */
     bool is_inside;      /* inside a callback of UCX */
