@@ -55,6 +55,7 @@ static struct {
     struct nxr_storage_io *first, **end; /* requests that do not fit into the ring */
     unsigned n_flying;                   /* in the ring or at the kernel */
     atomic_bool is_armed;                /* written under the lock */
+    atomic_bool has_missed;              /* ... and a poll() found the lock held */
     bool has_files, has_buffers;         /* the kernel registers them */
     bool has_futex;                      /* the kernel can wait for one in the ring */
     _Atomic uint32_t *doorbell;          /* what the ring waits for; NULL: nothing */
@@ -62,6 +63,40 @@ static struct {
     struct iovec buffers[N_BUFFERS]; /* registered; iov_base is NULL: free */
     int n_buffers;                   /* those from here on are free */
 } uring = {.lock = PTHREAD_MUTEX_INITIALIZER, .end = &uring.first};
+
+/* ---- the lock -------------------------------------------------------------------------------- */
+
+/* Taken by poll(), which does not block. */
+static bool uring_try_lock(void)
+{
+    if (pthread_mutex_trylock(&uring.lock) == 0) {
+        return true;
+    }
+    if (!atomic_load(&uring.is_armed)) {
+        return false; /* whoever arms it looks for what has ended */
+    }
+    atomic_store(&uring.has_missed, true);
+    return pthread_mutex_trylock(&uring.lock) == 0;
+}
+
+/*
+ * The thread that was signalled may have polled in vain meanwhile: submitting may take long, as
+ * what it begins is done at once where it can be. So it is signalled again, and not by wake(),
+ * which wakes the program, too.
+ */
+static void uring_unlock(void)
+{
+    bool is_armed = atomic_load(&uring.is_armed);
+
+    pthread_mutex_unlock(&uring.lock);
+    if (!is_armed) {
+        return;
+    }
+    nxr_fence_full();
+    if (atomic_exchange(&uring.has_missed, false)) {
+        (void)eventfd_write(uring.core->wake_fd, 1);
+    }
+}
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
@@ -141,7 +176,7 @@ static void uring_submit(struct nxr_storage_io *list, bool has_more)
         uring.end = &(*uring.end)->next;
     }
     uring_push(n_enough);
-    pthread_mutex_unlock(&uring.lock);
+    uring_unlock();
 }
 
 /* The wait for the doorbell has ended, and is begun anew by whoever sleeps next. */
@@ -186,16 +221,17 @@ static bool has_unsent(void)
 
 /*
  * The kernel signals each end once, and while the engine is armed nobody polls without a signal. So
- * a poll that leaves anything signals again, and not by wake(), which wakes the program, too.
+ * a poll that leaves anything signals again.
  */
 static void signal_rest(bool has_rest)
 {
     if (!atomic_load(&uring.is_armed)) {
         return; /* whoever arms it looks for the rest */
     }
-    pthread_mutex_lock(&uring.lock);
-    has_rest |= has_unsent();
-    pthread_mutex_unlock(&uring.lock);
+    if (uring_try_lock()) {
+        has_rest |= has_unsent();
+        uring_unlock();
+    }
     if (has_rest) {
         (void)eventfd_write(uring.core->wake_fd, 1);
     }
@@ -207,7 +243,7 @@ static int uring_poll(void)
     int n_ended = 0;
     bool has_rest;
 
-    if (pthread_mutex_trylock(&uring.lock) != 0) {
+    if (!uring_try_lock()) {
         return 0;
     }
     io = io_uring_cq_ready(&uring.ring) > 0 ? uring_reap() : NULL;
@@ -215,7 +251,7 @@ static int uring_poll(void)
     if (has_unsent()) {
         uring_push(1);
     }
-    pthread_mutex_unlock(&uring.lock);
+    uring_unlock();
     n_replaced = 0; /* what `ended` submits may be the last for long */
     while (io != NULL) {
         struct nxr_storage_io *next = io->next; /* `ended` may submit it again */
@@ -258,7 +294,7 @@ static bool uring_sleep(_Atomic uint32_t *word, uint32_t value, int64_t timeout_
     pthread_mutex_lock(&uring.lock);
     can_sleep = await_doorbell(word, value) && io_uring_sq_ready(&uring.ring) == 0;
     has_ended = io_uring_cq_ready(&uring.ring) > 0;
-    pthread_mutex_unlock(&uring.lock);
+    uring_unlock();
     if (can_sleep && !has_ended) {
         (void)io_uring_enter2((unsigned)uring.ring.ring_fd, 0, 1,
                               IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, (sigset_t *)&how,
@@ -276,7 +312,7 @@ static void uring_arm(void)
     (void)io_uring_cq_eventfd_toggle(&uring.ring, true);
     nxr_fence_full();
     must_wake = io_uring_cq_ready(&uring.ring) > 0 || has_unsent();
-    pthread_mutex_unlock(&uring.lock);
+    uring_unlock();
     if (must_wake) {
         uring.core->wake();
     }
@@ -287,7 +323,7 @@ static void uring_disarm(void)
     pthread_mutex_lock(&uring.lock);
     (void)io_uring_cq_eventfd_toggle(&uring.ring, false);
     atomic_store(&uring.is_armed, false);
-    pthread_mutex_unlock(&uring.lock);
+    uring_unlock();
 }
 
 /* ---- registered files and memory ------------------------------------------------------------- */
@@ -304,7 +340,7 @@ static int uring_file_add(int fd)
             slot = i;
         }
     }
-    pthread_mutex_unlock(&uring.lock);
+    uring_unlock();
     return slot;
 }
 
@@ -317,7 +353,7 @@ static void uring_file_remove(int slot)
         (void)io_uring_register_files_update(&uring.ring, (unsigned)slot, &none, 1);
         uring.is_file[slot] = false;
     }
-    pthread_mutex_unlock(&uring.lock);
+    uring_unlock();
 }
 
 static void buffer_set(int index, void *addr, size_t nbytes)
@@ -345,7 +381,7 @@ static void uring_pin(void *addr, size_t nbytes)
     if (free_one >= 0 && buffer_find(addr, nbytes) < 0) {
         buffer_set(free_one, addr, nbytes);
     }
-    pthread_mutex_unlock(&uring.lock);
+    uring_unlock();
 }
 
 static void uring_unpin(void *addr)
@@ -357,7 +393,7 @@ static void uring_unpin(void *addr)
             buffer_set(i, NULL, 0);
         }
     }
-    pthread_mutex_unlock(&uring.lock);
+    uring_unlock();
 }
 
 /* ---- the ring -------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include "test/unit/unit.h"
 
 #include <fcntl.h>
+#include <liburing.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -18,6 +19,21 @@ static const struct nxr_storage_engine *const engine = &nxr_storage_uring;
 static int wake_fd = -1, file_fd = -1;
 static unsigned n_reads, n_ended;
 static struct nxr_storage_io *reads, last_sync;
+
+/* Called by the engine, which holds its lock; what it begins has ended where it could at once. */
+static void (*after_submit)(void);
+int __real_io_uring_submit(struct io_uring *ring);
+int __wrap_io_uring_submit(struct io_uring *ring);
+
+int __wrap_io_uring_submit(struct io_uring *ring)
+{
+    int n = __real_io_uring_submit(ring);
+
+    if (after_submit != NULL) {
+        after_submit();
+    }
+    return n;
+}
 
 static void wake(void)
 {
@@ -116,4 +132,24 @@ Test(uring, an_armed_engine_begins_what_the_end_of_others_submits)
     engine->submit(reads, false);
     engine->arm();
     expect_signals(n_reads + 1);
+}
+
+/* As the service thread does, when another one holds the lock. */
+static void poll_in_vain(void)
+{
+    eventfd_t count;
+
+    (void)eventfd_read(wake_fd, &count);
+    cr_expect_eq(engine->poll(), 0);
+    cr_expect_eq(engine->poll(), 0);
+}
+
+Test(uring, a_signal_is_repeated_if_the_lock_was_held)
+{
+    make_reads(8);
+    engine->arm();
+    after_submit = poll_in_vain;
+    engine->submit(reads, false);
+    after_submit = NULL;
+    expect_signals(n_reads);
 }
