@@ -18,15 +18,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct walk {
-    struct nxr_object_store *store;
-    struct nxr_object_io *io;
-    bool is_enough;
-    char name[NXR_OBJECT_KEY_MAX + 2]; /* of the directory that is walked, with its slash */
-};
-
-static int walk_in(struct walk *walk, int fd);
-
 void nxr_directory_found(const struct stat *stat, struct nxr_object_found *found)
 {
     found->nbytes = (uint64_t)stat->st_size;
@@ -92,19 +83,16 @@ static int entries_look(struct entries *entries, int fd, const char *name)
     return S_ISREG(stat.st_mode) || S_ISLNK(stat.st_mode) ? entries_add(entries, name, false) : 0;
 }
 
-/* 0 or an errno. */
+/* Takes the descriptor. 0 or an errno. */
 static int entries_read(struct entries *entries, int fd)
 {
-    int copy = NXR_OPENED_TRY(nxr_beneath_open_entry(fd, ".", O_RDONLY | O_DIRECTORY, 0));
-    DIR *directory = copy >= 0 ? fdopendir(copy) : NULL;
+    DIR *directory = fdopendir(fd);
     const struct dirent *entry;
     int error = 0;
 
     if (directory == NULL) {
-        error = copy >= 0 ? errno : -copy;
-        if (copy >= 0) {
-            close(copy);
-        }
+        error = errno;
+        close(fd);
         return error;
     }
     while (error == 0 && (errno = 0, entry = readdir(directory)) != NULL) {
@@ -119,6 +107,25 @@ static int entries_read(struct entries *entries, int fd)
 }
 
 /* ---- walking --------------------------------------------------------------------------------- */
+
+/*
+ * A directory that is walked. Others may make paths as deep as a key is long: so these are on the
+ * heap, not on the small stacks of a pool's threads, and none keeps a descriptor.
+ */
+struct level {
+    struct level *up;
+    struct entries entries;
+    size_t next;        /* of the entries */
+    size_t name_nbytes; /* of the directory, with its slash */
+};
+
+struct walk {
+    struct nxr_object_store *store;
+    struct nxr_object_io *io;
+    bool is_enough;
+    struct level *deepest;
+    char name[NXR_OBJECT_KEY_MAX + 2]; /* of the entry at hand; a directory's ends with a slash */
+};
 
 /* Can a name that begins so be wanted? */
 static bool is_wanted(const struct nxr_object_io *io, const char *begin, bool is_directory)
@@ -156,50 +163,82 @@ static int walk_file(struct walk *walk)
     return 0;
 }
 
-/* walk->name is the entry's. 0 or an errno. */
-static int walk_entry(struct walk *walk, int fd, const char *entry, bool is_directory)
+/* Open walk->name, a directory or "" for the root. A descriptor, or -errno. */
+static int walk_open(struct walk *walk, size_t name_nbytes)
 {
-    int child, error;
+    const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
+    int fd;
 
-    if (!is_directory) {
-        return walk_file(walk);
+    if (name_nbytes == 0) {
+        return NXR_OPENED_TRY(nxr_beneath_open_entry(walk->store->root, ".", flags, 0));
     }
-    child = NXR_OPENED_TRY(nxr_beneath_open_entry(fd, entry, O_RDONLY | O_DIRECTORY, 0));
-    if (child < 0) {
-        return child == -ENOENT || child == -ENOTDIR || child == -ELOOP ? 0 : -child;
-    }
-    error = walk_in(walk, child);
-    close(child);
-    return error;
+    walk->name[name_nbytes - 1] = '\0'; /* behind a slash, a link would be followed */
+    fd = NXR_OPENED_TRY(nxr_beneath_open(walk->store->root, walk->name, flags, 0));
+    walk->name[name_nbytes - 1] = '/';
+    return fd;
 }
 
-static int walk_in(struct walk *walk, int fd)
+/* Go into the directory walk->name. 0 or an errno. */
+static int walk_down(struct walk *walk)
 {
-    struct entries entries = {0, 0, NULL};
-    size_t end = strlen(walk->name);
-    int error = entries_read(&entries, fd);
+    size_t name_nbytes = strlen(walk->name);
+    int fd = walk_open(walk, name_nbytes);
+    struct level *level;
 
-    for (size_t i = 0; i < entries.n && error == 0 && !walk->is_enough; i++) {
-        size_t n = strlen(entries.names[i]);
-        bool is_directory = entries.names[i][n - 1] == '/';
-
-        if (end + n > NXR_OBJECT_KEY_MAX) {
-            continue; /* no object has so long a name */
-        }
-        memcpy(walk->name + end, entries.names[i], n + 1);
-        if (is_wanted(walk->io, walk->name, is_directory)) {
-            entries.names[i][n - 1] = is_directory ? '\0' : entries.names[i][n - 1];
-            error = walk_entry(walk, fd, entries.names[i], is_directory);
-        }
-        walk->name[end] = '\0';
+    if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -EXDEV) {
+        return 0; /* it was removed meanwhile, or replaced */
     }
-    entries_free(&entries);
-    return error;
+    level = fd >= 0 ? calloc(1, sizeof(*level)) : NULL;
+    if (level == NULL) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        return fd < 0 ? -fd : ENOMEM;
+    }
+    level->up = walk->deepest;
+    level->name_nbytes = name_nbytes;
+    walk->deepest = level;
+    return entries_read(&level->entries, fd);
+}
+
+static void walk_up(struct walk *walk)
+{
+    struct level *level = walk->deepest;
+
+    walk->deepest = level->up;
+    entries_free(&level->entries);
+    free(level);
+}
+
+/* Look at the next entry of the deepest directory. 0 or an errno. */
+static int walk_next(struct walk *walk)
+{
+    struct level *level = walk->deepest;
+    const char *entry = level->entries.names[level->next++];
+    size_t n = strlen(entry);
+    bool is_directory = entry[n - 1] == '/';
+
+    if (level->name_nbytes + n > NXR_OBJECT_KEY_MAX) {
+        return 0; /* no object has so long a name */
+    }
+    memcpy(walk->name + level->name_nbytes, entry, n + 1);
+    if (!is_wanted(walk->io, walk->name, is_directory)) {
+        return 0;
+    }
+    return is_directory ? walk_down(walk) : walk_file(walk);
 }
 
 int nxr_directory_walk(struct nxr_object_store *store, struct nxr_object_io *io)
 {
     struct walk walk = {.store = store, .io = io};
+    int error = walk_down(&walk);
 
-    return walk_in(&walk, store->root);
+    while (walk.deepest != NULL) {
+        if (error != 0 || walk.is_enough || walk.deepest->next == walk.deepest->entries.n) {
+            walk_up(&walk);
+        } else {
+            error = walk_next(&walk);
+        }
+    }
+    return error;
 }

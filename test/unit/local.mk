@@ -441,10 +441,12 @@ TESTS += %D%/uring
 %C%_uring_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=io_uring_submit
 %C%_uring_LDADD = $(LIBURING_LIBS) $(CRITERION_LIBS)
 endif
-EXTRA_PROGRAMS += %D%/directory %D%/object_part %D%/s3 %D%/storage_move
-TESTS += %D%/directory %D%/object_part %D%/s3 %D%/storage_move
+EXTRA_PROGRAMS += %D%/directory %D%/directory_list %D%/object_part %D%/s3 %D%/storage_move
+TESTS += %D%/directory %D%/directory_list %D%/object_part %D%/s3 %D%/storage_move
 %C%_directory_CFLAGS = $(unit_cflags)
 %C%_directory_LDADD = $(floor_storage) $(NETTLE_LIBS) $(CRITERION_LIBS)
+%C%_directory_list_CFLAGS = $(unit_cflags)
+%C%_directory_list_LDADD = $(floor_storage) $(NETTLE_LIBS) $(CRITERION_LIBS)
 %C%_storage_move_CFLAGS = $(unit_cflags)
 %C%_storage_move_LDADD = $(floor_storage) $(NETTLE_LIBS) $(CRITERION_LIBS)
 %C%_object_part_CFLAGS = $(unit_cflags)
