@@ -59,6 +59,7 @@ static struct {
     bool has_files, has_buffers;         /* the kernel registers them */
     bool has_futex;                      /* the kernel can wait for one in the ring */
     _Atomic uint32_t *doorbell;          /* what the ring waits for; NULL: nothing */
+    atomic_uint n_sleepers;              /* threads asleep in the ring, or on their way */
     bool is_file[N_FILES];
     struct iovec buffers[N_BUFFERS]; /* registered; iov_base is NULL: free */
     int n_buffers;                   /* those from here on are free */
@@ -179,10 +180,22 @@ static void uring_submit(struct nxr_storage_io *list, bool has_more)
     uring_unlock();
 }
 
-/* The wait for the doorbell has ended, and is begun anew by whoever sleeps next. */
+/*
+ * The wait for the doorbell has ended, and is begun anew by whoever sleeps next. A thread that is
+ * on its way to sleep has to find its end in the ring: then a request for nothing takes its place.
+ * Caller submits it.
+ */
 static void doorbell_rang(int result)
 {
-    uring.doorbell = NULL;
+    struct io_uring_sqe *sqe =
+        atomic_load(&uring.n_sleepers) > 0 ? io_uring_get_sqe(&uring.ring) : NULL;
+
+    if (sqe != NULL) {
+        io_uring_prep_nop(sqe);
+        io_uring_sqe_set_data(sqe, NULL);
+    } else {
+        uring.doorbell = NULL;
+    }
     if (result < 0 && result != -EAGAIN && result != -ECANCELED && result != -EINTR) {
         uring.has_futex = false;
     }
@@ -289,16 +302,18 @@ static bool uring_sleep(_Atomic uint32_t *word, uint32_t value, int64_t timeout_
 {
     struct __kernel_timespec time = {timeout_ns / 1000000000, timeout_ns % 1000000000};
     struct io_uring_getevents_arg how = {.ts = (uintptr_t)&time};
-    bool can_sleep, has_ended;
+    bool can_sleep, must_sleep;
 
     pthread_mutex_lock(&uring.lock);
     can_sleep = await_doorbell(word, value) && io_uring_sq_ready(&uring.ring) == 0;
-    has_ended = io_uring_cq_ready(&uring.ring) > 0;
+    must_sleep = can_sleep && io_uring_cq_ready(&uring.ring) == 0 && atomic_load(word) == value;
+    atomic_fetch_add(&uring.n_sleepers, must_sleep);
     uring_unlock();
-    if (can_sleep && !has_ended) {
+    if (must_sleep) {
         (void)io_uring_enter2((unsigned)uring.ring.ring_fd, 0, 1,
                               IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, (sigset_t *)&how,
                               sizeof(how));
+        atomic_fetch_sub(&uring.n_sleepers, 1);
     }
     return can_sleep;
 }

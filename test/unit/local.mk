@@ -438,7 +438,7 @@ EXTRA_PROGRAMS += %D%/uring
 TESTS += %D%/uring
 %C%_uring_SOURCES = %D%/uring.c storage/uring/uring.c
 %C%_uring_CFLAGS = $(unit_cflags) $(LIBURING_CFLAGS)
-%C%_uring_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=io_uring_submit
+%C%_uring_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=io_uring_submit,--wrap=io_uring_enter2
 %C%_uring_LDADD = $(LIBURING_LIBS) $(CRITERION_LIBS)
 endif
 EXTRA_PROGRAMS += %D%/directory %D%/directory_list %D%/object_part %D%/s3 %D%/storage_move

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* storage/uring: an armed engine signals all that a poll would end. Without io_uring: skipped. */
+/*
+ * storage/uring: an armed engine signals all that a poll would end, and who sleeps in the ring is
+ * woken. Without io_uring: skipped.
+ */
 #include "storage/storage.h"
 
 #include "test/unit/unit.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <liburing.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 extern const struct nxr_storage_engine nxr_storage_uring;
@@ -33,6 +40,26 @@ int __wrap_io_uring_submit(struct io_uring *ring)
         after_submit();
     }
     return n;
+}
+
+/* Called by a thread that is on its way to sleep in the ring. */
+static void (*before_sleep)(void);
+static unsigned n_sleeps;
+static int slept; /* what the last one returned */
+int __real_io_uring_enter2(unsigned fd, unsigned n_submit, unsigned n_wait, unsigned flags,
+                           sigset_t *how, size_t how_nbytes);
+int __wrap_io_uring_enter2(unsigned fd, unsigned n_submit, unsigned n_wait, unsigned flags,
+                           sigset_t *how, size_t how_nbytes);
+
+int __wrap_io_uring_enter2(unsigned fd, unsigned n_submit, unsigned n_wait, unsigned flags,
+                           sigset_t *how, size_t how_nbytes)
+{
+    n_sleeps++;
+    if (before_sleep != NULL) {
+        before_sleep();
+    }
+    slept = __real_io_uring_enter2(fd, n_submit, n_wait, flags, how, how_nbytes);
+    return slept;
 }
 
 static void wake(void)
@@ -152,4 +179,48 @@ Test(uring, a_signal_is_repeated_if_the_lock_was_held)
     engine->submit(reads, false);
     after_submit = NULL;
     expect_signals(n_reads);
+}
+
+enum { SHORT_NS = 1000000 };
+static const int64_t long_ns = DEADLINE_MS * INT64_C(1000000);
+
+static _Atomic uint32_t doorbell;
+
+/* Sleep for a short time, in vain; from then on the ring waits for the doorbell. */
+static void sleep_shortly(void)
+{
+    if (!engine->sleep(&doorbell, doorbell, SHORT_NS)) {
+        cr_skip("the ring cannot wait for a futex");
+    }
+    cr_expect_eq(slept, -ETIME);
+}
+
+Test(uring, a_doorbell_that_rang_before_is_not_slept_on)
+{
+    sleep_shortly();
+    doorbell++;
+    n_sleeps = 0;
+    cr_expect(engine->sleep(&doorbell, doorbell - 1, long_ns));
+    cr_expect_eq(n_sleeps, 0);
+}
+
+/* Another thread polls. */
+static void ring_and_poll(void)
+{
+    doorbell++;
+    cr_expect_eq(syscall(SYS_futex, &doorbell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0), 1);
+    for (int i = 0; i < 3; i++) {
+        cr_expect_eq(engine->poll(), 0);
+    }
+}
+
+Test(uring, a_doorbell_that_others_have_heard_wakes_who_goes_to_sleep)
+{
+    sleep_shortly();
+    before_sleep = ring_and_poll;
+    cr_expect(engine->sleep(&doorbell, doorbell, long_ns));
+    cr_expect_neq(slept, -ETIME);
+    before_sleep = NULL;
+    (void)engine->poll();
+    sleep_shortly();
 }
