@@ -29,7 +29,8 @@
 #include <sys/eventfd.h>
 
 #define N_ENTRIES     256
-#define MAX_FLYING    512 /* the kernel gives the ring that many completions */
+#define N_COMPLETIONS 512
+#define MAX_FLYING    (N_COMPLETIONS - 1) /* one is the doorbell's: poll() flushes no overflow */
 #define N_FILES       64
 #define N_BUFFERS     64
 #define REAP_AT_ONCE  64
@@ -427,13 +428,13 @@ static const char *why_not(int error)
 static int uring_make(void)
 {
     struct io_uring_params params = {.flags = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP,
-                                     .cq_entries = MAX_FLYING};
+                                     .cq_entries = N_COMPLETIONS};
     int error = -io_uring_queue_init_params(N_ENTRIES, &uring.ring, &params);
 
     if (error != 0) {
         return error;
     }
-    if ((params.features & IORING_FEAT_NODROP) == 0 || params.cq_entries < MAX_FLYING) {
+    if ((params.features & IORING_FEAT_NODROP) == 0 || params.cq_entries < N_COMPLETIONS) {
         error = ENOSYS; /* older than Linux 5.5 */
     }
     if (error == 0) {
