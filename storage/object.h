@@ -129,9 +129,9 @@ struct nxr_object_engine {
     void (*stop)(void);
 
     /*
-     * A store; nothing is sent to it, but credentials are looked for, which may take two seconds.
-     * NIXL_OK; or NIXL_E_INVALID_ARG, NIXL_E_ACCESS, NIXL_E_NO_MEMORY, and one line in `why`; of a
-     * directory NIXL_E_NOT_FOUND, NIXL_E_LIMIT and NIXL_E_STORAGE, too, and errno.
+     * A store; nothing is sent to it, but credentials are looked for: at most three questions of
+     * a second each. NIXL_OK; or NIXL_E_INVALID_ARG, NIXL_E_ACCESS, NIXL_E_NO_MEMORY, and one line
+     * in `why`; of a directory NIXL_E_NOT_FOUND, NIXL_E_LIMIT and NIXL_E_STORAGE, too, and errno.
      */
     int (*open)(const struct nxr_object_settings *settings, struct nxr_object_store **store_p,
                 char *why, size_t why_nbytes);

@@ -390,6 +390,7 @@ static enum s3_verdict judge_listed(struct s3_request *request)
         return judge_say(request, S3_FAILED, EPROTO, "the list goes round in a circle");
     }
     memcpy(request->token, page.token, sizeof(request->token));
+    request->n_attempts = request->n_turns = 0; /* each page has its own */
     return S3_AGAIN;
 }
 

@@ -4,6 +4,7 @@
  * OBJECT_URL. Usage:
  *     object_fail open STATUS TEXT   opening fails with that status, and TEXT is in the message
  *     object_fail move ROUNDS [md5]  puts and gets succeed, and the bytes are right
+ *     object_fail list               objects are put, and all of them are listed
  *     object_fail lost TEXT          a put and then a get fail, with TEXT in the message
  *     object_fail stat STATUS TEXT   asking for an object fails with that status, likewise
  *     object_fail size               an object is put, and has its size
@@ -64,6 +65,25 @@ static void move(int rounds)
     }
     MPT_OK(nixl_xfer_free(put));
     MPT_OK(nixl_xfer_free(get));
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
+static int count_objects(const struct nixl_object_info *info, void *arg)
+{
+    MPT_EQ(info->nbytes, NBYTES);
+    ++*(int *)arg;
+    return 0;
+}
+
+static void list(void)
+{
+    struct nixl_region *region;
+    int n = 0;
+
+    move(1);
+    MPT_OK(nixl_region_open_object("objects", url, &fail_params, &region));
+    MPT_OK(nixl_object_list(region, NULL, MPT_PATIENCE, count_objects, &n));
+    MPT_EQ(n, N_OBJECTS);
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }
 
@@ -210,6 +230,8 @@ int main(int argc, char **argv)
         opening(status_named(argv[2]), argv[3]);
     } else if (strcmp(what, "move") == 0 && argc > 2) {
         move(atoi(argv[2]));
+    } else if (strcmp(what, "list") == 0) {
+        list();
     } else if (strcmp(what, "lost") == 0 && argc == 3) {
         lost(argv[2]);
     } else if (strcmp(what, "stat") == 0 && argc == 4) {

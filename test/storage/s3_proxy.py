@@ -4,6 +4,8 @@
 Prints "port N", and what it has done when it gets SIGTERM. The first attempt of each request, and of
 those that follow it every other one, gets a fault; WHAT says which:
     pass         none                           500, slow    HTTP 500; 503 SlowDown
+    pages        503 SlowDown, and lists come in pages of ten keys
+    pages        503 SlowDown, and a list comes in pages of 8 keys
     cut          the answer is cut: at byte 0, 1, 2 ... 1023 of it, each in turn
     stop         the request is cut: the connection ends when so many bytes of it have come
     corrupt      one bit of an object's bytes is wrong, of an answer
@@ -95,7 +97,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """Answer with a fault that needs no answer of the server's. False: there is none."""
         if what == "500":
             self.refuse(500, "InternalError")
-        elif what == "slow":
+        elif what in ("slow", "pages"):
             self.refuse(503, "SlowDown")
         elif what == "down":
             self.refuse(503, "ServiceUnavailable")
@@ -168,7 +170,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.is_last("kill") or (faulty and self.fault()):
             return
         connection = http.client.HTTPConnection(upper, timeout=60)
-        connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+        pages = "&max-keys=10" if what == "pages" and "list-type" in self.path and "max-keys" not in self.path else ""
+        connection.putrequest(self.command, self.path + pages, skip_host=True, skip_accept_encoding=True)
         for name, value in self.headers.items():
             connection.putheader(name, value)
         connection.endheaders(body)

@@ -65,6 +65,7 @@ faults() {
 
 verdict "$(through 500 "$fail" move 1; faults 128)" "HTTP 500: tried again, and the bytes are right"
 verdict "$(through slow "$fail" move 1; faults 128)" "SlowDown: tried again"
+verdict "$(through pages "$fail" list; faults 135)" "SlowDown at each page of a list"
 verdict "$(through cut "$fail" move 8; faults 1024)" "answers that are cut at each byte of the first KiB"
 verdict "$(through stop "$fail" move 8; faults 1024)" "requests that are cut at each byte of the first KiB"
 verdict "$(through corrupt "$fail" move 1; faults 128)" "CRC32C: bytes that were changed on the way are got again"
