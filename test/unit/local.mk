@@ -454,14 +454,18 @@ TESTS += %D%/directory %D%/directory_list %D%/object_part %D%/s3 %D%/storage_mov
 %C%_s3_CFLAGS = $(unit_cflags)
 %C%_s3_LDADD = $(floor_storage) $(NETTLE_LIBS) $(CRITERION_LIBS)
 if HAVE_OFI
-EXTRA_PROGRAMS += %D%/ofi %D%/ofi_peer %D%/ofi_repair %D%/ofi_liveness
-TESTS += %D%/ofi %D%/ofi_peer %D%/ofi_repair %D%/ofi_liveness
+EXTRA_PROGRAMS += %D%/ofi %D%/ofi_peer %D%/ofi_rail %D%/ofi_repair %D%/ofi_liveness
+TESTS += %D%/ofi %D%/ofi_peer %D%/ofi_rail %D%/ofi_repair %D%/ofi_liveness
 %C%_ofi_SOURCES = %D%/ofi.c %D%/topology.c %D%/topology.h
 %C%_ofi_CFLAGS = $(unit_cflags) $(HWLOC_CFLAGS)
 %C%_ofi_LDADD = transports/ofi/libnxr_ofi_pure.la src/util/libnxr_locality.la $(CRITERION_LIBS)
 %C%_ofi_peer_SOURCES = %D%/ofi_peer.c transports/ofi/peer.c transports/reason.c
 %C%_ofi_peer_CFLAGS = $(unit_cflags) $(OFI_CFLAGS) $(HWLOC_CFLAGS)
 %C%_ofi_peer_LDADD = transports/ofi/libnxr_ofi_pure.la $(CRITERION_LIBS)
+%C%_ofi_rail_SOURCES = %D%/ofi_rail.c transports/ofi/rail.c
+%C%_ofi_rail_CFLAGS = $(unit_cflags) $(OFI_CFLAGS) $(HWLOC_CFLAGS)
+%C%_ofi_rail_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
+%C%_ofi_rail_LDADD = $(CRITERION_LIBS)
 %C%_ofi_repair_SOURCES = %D%/ofi_repair.c transports/ofi/repair.c
 %C%_ofi_repair_CFLAGS = $(unit_cflags) $(OFI_CFLAGS) $(HWLOC_CFLAGS)
 %C%_ofi_repair_LDADD = $(CRITERION_LIBS)

@@ -147,13 +147,14 @@ static int renew_domain(struct nxr_ofi_rail *rail)
 /* Peers keep the name of a closed endpoint; reopening takes the same address again. */
 int nxr_ofi_rail_reopen(struct nxr_ofi_rail *rail)
 {
-    void *name = malloc(rail->name_nbytes);
+    void *name;
     int rc;
 
+    close_endpoint(rail);
+    name = malloc(rail->name_nbytes);
     if (name == NULL) {
         return NIXL_E_NO_MEMORY;
     }
-    close_endpoint(rail);
     memcpy(name, rail->name, rail->name_nbytes);
     free(rail->info->src_addr);
     rail->info->src_addr = name;
