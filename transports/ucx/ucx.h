@@ -190,12 +190,12 @@ bool nxr_ucx_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 /*
  * May something be sent? NIXL_OK; NIXL_E_AGAIN: it is being connected, or has enough under way;
  * or NIXL_E_TRANSPORT. is_first: NIXL_OK also for an endpoint that is not open; what is sent then
- * must leave immediately and carry this process's rank, so that the other side knows that it was
+ * must leave immediately and carry this process's id, so that the other side knows that it was
  * reached.
  */
 int nxr_ucx_ep_use(struct nxr_net_ep *ep, bool is_first);
 
-/* A message arrived; its header is the rank of its sender, or nothing. */
+/* A message arrived; its header is the id of its sender, or nothing. */
 void nxr_ucx_heard(const void *header, size_t header_nbytes);
 
 /* Connect, report failures, continue closes. Returns how many things moved. */
