@@ -255,15 +255,12 @@ static void take_ended_of_storage(struct copy_list *over)
     }
 }
 
-int nxr_device_progress(void)
+/* End those that have ended. Caller holds the lock, which is given back. How many. */
+static int end_and_unlock(void)
 {
     struct copy_list over = {.end = &over.first};
     int n_over = 0;
 
-    if (atomic_load_explicit(&n_copies, memory_order_acquire) == 0 ||
-        pthread_mutex_trylock(&device_copy_lock) != 0) {
-        return 0;
-    }
     take_ended(&of_devices, MAX_QUESTIONS, &over);
     if (of_storage.first != NULL) {
         take_ended_of_storage(&over);
@@ -277,6 +274,15 @@ int nxr_device_progress(void)
         n_over++;
     }
     return n_over;
+}
+
+int nxr_device_progress(void)
+{
+    if (atomic_load_explicit(&n_copies, memory_order_acquire) == 0 ||
+        pthread_mutex_trylock(&device_copy_lock) != 0) {
+        return 0;
+    }
+    return end_and_unlock();
 }
 
 /* Caller holds the lock. */
@@ -357,10 +363,18 @@ void nxr_device_ended(void)
     nxr_wake_self();
 }
 
-/* Armed copies that have ended have kicked this thread. */
+/*
+ * Armed copies that have ended have kicked this thread, once. Whoever holds the lock may have asked
+ * for them before, and may be the last one to ask.
+ */
 static void device_serve(void)
 {
-    nxr_device_progress();
+    if (atomic_load(&n_armed) > 0) {
+        pthread_mutex_lock(&device_copy_lock);
+        end_and_unlock();
+    } else {
+        nxr_device_progress();
+    }
 }
 
 static bool device_carry_on(void)

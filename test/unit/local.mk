@@ -49,6 +49,7 @@ unit_programs = \
 	%D%/cuda_share \
 	%D%/deathwatch \
 	%D%/detector \
+	%D%/device_copy \
 	%D%/engine_slurm \
 	%D%/env \
 	%D%/extents \
@@ -184,6 +185,9 @@ cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/
 %C%_deathwatch_LDADD = $(floor_host) $(CRITERION_LIBS)
 %C%_detector_CFLAGS = $(unit_cflags)
 %C%_detector_LDADD = $(floor_control) $(CRITERION_LIBS)
+%C%_device_copy_CFLAGS = $(unit_cflags)
+%C%_device_copy_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pthread_mutex_lock
+%C%_device_copy_LDADD = $(floor_memory) $(CRITERION_LIBS)
 %C%_env_CFLAGS = $(unit_cflags)
 %C%_env_LDADD = $(floor_util) $(CRITERION_LIBS)
 unit_programs += %D%/file_grow
