@@ -158,3 +158,23 @@ Test(sink, who_is_silent_loses_the_sink)
     cr_expect(not(bench.is_stopped));
     cr_expect(sink_takes(bench.sink, &bench));
 }
+
+/* A reader that is always behind: the sink is never empty, and takes as much as is read. */
+Test(sink, a_slow_reader_does_not_make_it_grow)
+{
+    enum { PIECE_NBYTES = 64 * 1024, PIECES = 1000 };
+    static char text[PIECE_NBYTES];
+    struct bench bench = make_bench();
+    size_t n_written = 0, room = bench.sink->room;
+
+    for (int i = 0; i < PIECES; i++) {
+        drain(&bench);
+        cr_assert(not(sink_flush(bench.sink)));
+        while (!sink_is_full(bench.sink)) {
+            sink_add(bench.sink, &bench, text, sizeof(text));
+            n_written++;
+        }
+    }
+    cr_expect(gt(sz, n_written, PIECES / 2));
+    cr_expect(eq(sz, bench.sink->room, room));
+}
