@@ -66,6 +66,7 @@ static struct text foreign_output_held; /* the engine's own lines */
 static struct loop_timer hold_timer;
 static const struct engine *engine;
 static bool is_silent;
+static bool has_stopped; /* an intake, since foreign_output_was_stopped() was called last */
 static size_t foreign_output_n_kept; /* bytes of all outlets */
 
 static void text_add(struct text *text, const char *data, size_t nbytes)
@@ -356,8 +357,16 @@ static void intake_ready(struct loop_fd *watch, uint32_t events)
     sink_flush_all();
     if (sink_is_full(sink_standard(0)) || sink_is_full(sink_standard(1))) {
         loop_watch(watch, 0);
-        intake->is_stopped = true;
+        intake->is_stopped = has_stopped = true;
     }
+}
+
+bool foreign_output_was_stopped(void)
+{
+    bool was_stopped = has_stopped;
+
+    has_stopped = intakes[0].is_stopped || intakes[1].is_stopped;
+    return was_stopped;
 }
 
 void foreign_output_continue(void)

@@ -22,6 +22,12 @@ int foreign_output_open(const struct engine_task *task, foreign_report_fn *repor
 /* Resume reading where a full sink had stopped us. Call it in each round of the loop. */
 void foreign_output_continue(void);
 
+/*
+ * Has a full sink kept us from reading at any time since the last call? Then reports of ranks may
+ * be on their way still.
+ */
+bool foreign_output_was_stopped(void);
+
 /* Stop waiting: read what is in the pipes and close them. */
 void foreign_output_finish(void);
 

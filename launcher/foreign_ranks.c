@@ -116,7 +116,8 @@ static void start_is_slow(struct loop_timer *timer)
 /*
  * Engines may never report a lost host, nor end then. In a job that does not end with the first
  * failure each rank therefore sends beats. The job is over when only silent ranks are left; with
- * restarts, when there is one, since nobody there can start it again.
+ * restarts, when there is one, since nobody there can start it again. Beats come with the output:
+ * while its reader is slow, none counts as missed.
  */
 
 /* How many beats this rank may miss. */
@@ -154,9 +155,10 @@ static bool miss(int rank)
 
 static void beat_is_due(struct loop_timer *timer)
 {
+    bool could_hear = !foreign_output_was_stopped();
     int n_silent = 0;
 
-    for (int rank = 0; rank < foreign.job->np; rank++) {
+    for (int rank = 0; could_hear && rank < foreign.job->np; rank++) {
         n_silent += miss(rank);
     }
     if (n_silent > 0 && foreign_ranks.n_ended + n_silent == foreign.job->np) {

@@ -10,7 +10,9 @@
 #include "util/clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 TestSuite(foreign, .timeout = 60);
 
@@ -82,6 +84,31 @@ Test(foreign, a_job_of_silent_ranks_only_is_over)
     case_pass(2 * NXR_S);
     cr_expect_str_eq(case_signals(), "15 18 ");
     cr_expect_eq(case_judge(SIGKILL), 1);
+}
+
+/* The reader of our stdout reads nothing, then all: by a pipe that replaces it. */
+Test(foreign, no_rank_is_silent_while_we_do_not_read)
+{
+    static char line[16 * 1024] = "[1,0]<stdout>:", buffer[64 * 1024];
+    int out[2];
+
+    case_continue(&engine_openmpi, 2);
+    cr_assert_eq(pipe2(out, O_CLOEXEC | O_NONBLOCK), 0);
+    cr_assert_geq(dup2(out[1], STDOUT_FILENO), 0);
+    memset(line + strlen(line), 'x', sizeof(line) - 2 - strlen(line));
+    line[sizeof(line) - 2] = '\n';
+    while (!sink_is_full(sink_standard(0))) {
+        case_write(0, line);
+    }
+    case_pass(60 * NXR_S);
+    cr_expect_str_eq(case_signals(), "");
+    while (read(out[0], buffer, sizeof(buffer)) > 0) {
+        case_pass(0);
+    }
+    case_pass(24 * NXR_S); /* the beat in which we went on reading does not count either */
+    cr_expect_str_eq(case_signals(), "");
+    case_pass(2 * NXR_S);
+    cr_expect_str_eq(case_signals(), "15 18 ");
 }
 
 Test(foreign, a_rank_that_does_not_start_is_told)
