@@ -233,6 +233,27 @@ static int foreign_do_start(const struct engine_command *command)
     return 0;
 }
 
+/* What is said behind the output of the ranks waits for its reader, too. Returns the exit code. */
+static int foreign_run_to_end(void)
+{
+    int exit_code;
+
+    foreign_serve();
+    exit_code = foreign.is_abandoned ? foreign.exit_code : foreign_judge();
+    foreign.has_begun = true; /* what is found out from now on is not told */
+    foreign_ranks_say_restarts();
+    foreign_serve(); /* statistics go past the sinks */
+    sink_flush_and_check();
+    if ((!trace_and_stats_end(foreign.job) || sink_has_failed()) && exit_code == 0) {
+        exit_code = LAUNCH_EXIT_FAILED;
+    }
+    foreign_serve();
+    if (exit_code == 0 && foreign.is_abandoned) {
+        return foreign.exit_code;
+    }
+    return exit_code == 0 && foreign.is_timed_out ? LAUNCH_EXIT_TIMEOUT : exit_code;
+}
+
 int engine_foreign_run(const struct engine_task *task, const struct engine_command *command)
 {
     int exit_code;
@@ -252,13 +273,7 @@ int engine_foreign_run(const struct engine_task *task, const struct engine_comma
             loop_timer_set(&timeout_timer, nxr_deadline(foreign.job->timeout_ns));
         }
         foreign_ranks_watch();
-        foreign_serve();
-        exit_code = foreign.is_abandoned ? foreign.exit_code : foreign_judge();
-        foreign_ranks_say_restarts();
-    }
-    sink_flush_and_check();
-    if ((!trace_and_stats_end(foreign.job) || sink_has_failed()) && exit_code == 0) {
-        exit_code = LAUNCH_EXIT_FAILED;
+        exit_code = foreign_run_to_end();
     }
     sink_flush_all();
     guardian_close();

@@ -204,6 +204,20 @@ static int local_start(const struct launch_job *job, const struct launch_place *
     return 0;
 }
 
+/* What is said behind the output of the ranks waits for its reader, too. Returns the exit code. */
+static int local_end(const struct launch_job *job)
+{
+    bool is_written;
+
+    local_run();
+    restart_say_sum();
+    local_run(); /* statistics go past the sinks */
+    sink_flush_and_check();
+    is_written = trace_and_stats_end(job);
+    local_run();
+    return finish_exit_code() == 0 && !is_written ? LAUNCH_EXIT_FAILED : finish_exit_code();
+}
+
 void engine_local_run(const struct launch_job *job, const struct launch_place *places)
 {
     int exit_code;
@@ -216,14 +230,7 @@ void engine_local_run(const struct launch_job *job, const struct launch_place *p
         exit_code = local_start(job, places);
     }
     if (exit_code == 0) {
-        local_run();
-        restart_say_sum();
-        sink_flush_and_check();
-        exit_code = finish_exit_code();
-        if (!trace_and_stats_end(job) && exit_code == 0) {
-            exit_code = LAUNCH_EXIT_FAILED;
-        }
-        (void)sink_flush_all();
+        exit_code = local_end(job);
     }
     guardian_close();
     tmpdir_remove();

@@ -124,6 +124,38 @@ wait "$reader"
 [ "$(cat "$work/count")" = 3000000 ]
 result $? "and every line is there" "$work/count"
 
+# Nobody reads a full pipe until nixlrun has ended, or waits: what it says last, in a job that writes
+# nothing else, must be read in the end. full.py NIXLRUN ARG...: its stderr is the pipe.
+cat >"$work/full.py" <<'SCRIPT'
+import os, subprocess, sys
+reader, writer = os.pipe()
+os.set_blocking(writer, False)
+try:
+    while True:
+        os.write(writer, b"." * 4096)
+except BlockingIOError:
+    os.set_blocking(writer, True)
+job = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stderr=writer)
+os.close(writer)
+try:
+    job.wait(2)
+except subprocess.TimeoutExpired:
+    pass
+with os.fdopen(reader) as pipe:
+    print(pipe.read().lstrip("."), end="")
+sys.exit(job.wait(60))
+SCRIPT
+python3 "$work/full.py" "$nixlrun" --trace "$work/none" -np 1 true >"$work/err"
+result $? "a last line that a full pipe does not take" "$work/err"
+has "$work/err" '^nixlrun: --trace .*: nothing was recorded' "is read"
+mkdir "$work/bin"
+ln -s "$(realpath "$top_srcdir")/test/launcher/engines/fake" "$work/bin/mpirun"
+FAKE_MPIRUN='mpirun (Open MPI) 4.1.4' FAKE_ACT='exit 9' PATH="$work/bin:$PATH" \
+    python3 "$work/full.py" "$nixlrun" --engine openmpi -np 1 true >"$work/err"
+[ $? = 1 ]
+result $? "an engine fails behind a full pipe" "$work/err"
+has "$work/err" '^nixlrun: mpirun exited with code 9' "and it is read why"
+
 # The sink is full most of the time here, and whichever flush empties it must wake the ranks.
 timeout -k 5 "$limit" "$nixlrun" --oversubscribe -np 4 head -c 20000000 /dev/zero 2>"$work/err" |
     dd bs=4M iflag=fullblock 2>/dev/null | tr -d '\n' | wc -c >"$work/count"
