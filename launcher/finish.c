@@ -106,6 +106,7 @@ void finish_broken(const char *format, ...)
     sink_say("%s; killing the job", text);
     set_exit_code(LAUNCH_EXIT_FAILED);
     has_begun = true;
+    set_exit_code(restart_give_up());
     for (int i = 0; i < session.n_ranks; i++) {
         session.ranks[i]->state = RANK_ENDED;
     }

@@ -63,6 +63,27 @@ wait "$job"
 result $? "nixlrun ends with 1 if its guardian dies while it starts ranks" "$work/err"
 has "$work/err" 'the guardian process has died' "and says why"
 
+# The guardian dies while a rank waits to be started again. Until that time has come, output that is
+# not read keeps nixlrun.
+mkfifo "$work/unread"
+exec 7<>"$work/unread"
+"$nixlrun" -np 1 --timeout 30 --on-failure restart=3,2 sh -c 'head -c 200000 /dev/zero; exit 3' \
+    >"$work/unread" 2>"$work/err" </dev/null 7>&- &
+job=$!
+until_true 300 grep -q 'it is started again' "$work/err"
+kill -9 "$(guardian)"
+until_true 300 grep -q 'the guardian process has died' "$work/err"
+sleep 2 # the time at which the rank was to be started
+timeout 20 head -c 200000 <&7 >"$work/out"
+until_true 20 test ! -e "/proc/$job/fd/1"
+result $? "nixlrun ends if its guardian dies while a rank waits to be started again" "$work/err"
+kill -9 "$job" 2>/dev/null
+wait "$job"
+exec 7>&-
+grep -q 'cannot start' "$work/err"
+[ $? = 1 ]
+result $? "and starts none" "$work/err"
+
 start "kill -9 of both"
 kill -STOP "$job" # or it might see the guardian's end before its own
 until_true 300 is_stopped
