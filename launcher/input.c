@@ -4,6 +4,10 @@
  * such rank has room, so memory is bounded and, with --stdin all, the slowest reader sets the pace.
  * A terminal is read only while we are in its foreground: otherwise the read would stop us
  * (SIGTTIN). Files cannot be polled; they are read whenever there is room.
+ *
+ * Another process may share our stdin, and take what epoll has reported. So that a read does not
+ * wait then, a terminal or pipe is opened a second time for a non-blocking description of our own,
+ * and a socket is read with MSG_DONTWAIT.
  */
 #include "config.h"
 
@@ -14,6 +18,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define INPUT_READ_NBYTES  (64 * 1024)
@@ -21,6 +27,7 @@
 
 static struct inlet *fed; /* the inlets that stdin goes to */
 static struct loop_fd source = {.fd = -1};
+static int source_nonblocking_fd = -1; /* only to read: it does not see the end of a named pipe */
 static bool source_is_file;
 static bool source_is_open;
 
@@ -159,12 +166,22 @@ static void source_end(void)
     }
 }
 
+static ssize_t source_read_once(char *buffer, size_t nbytes)
+{
+    ssize_t n = recv(source.fd, buffer, nbytes, MSG_DONTWAIT);
+
+    if (n < 0 && errno == ENOTSOCK) {
+        n = read(source_nonblocking_fd >= 0 ? source_nonblocking_fd : source.fd, buffer, nbytes);
+    }
+    return n;
+}
+
 /* Read once and hand it to all. Returns false when there is nothing to read now. */
 static bool source_read(void)
 {
     static char buffer[INPUT_READ_NBYTES];
     struct inlet *inlet = fed, *next;
-    ssize_t n = read(source.fd, buffer, sizeof(buffer));
+    ssize_t n = source_read_once(buffer, sizeof(buffer));
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return false;
@@ -224,13 +241,20 @@ void input_join(struct inlet *inlet)
 
 int input_open(void)
 {
-    int rc;
+    int flags = fcntl(STDIN_FILENO, F_GETFL), rc;
+    struct stat st;
 
-    if (fed == NULL || fcntl(STDIN_FILENO, F_GETFD) < 0) {
+    if (fed == NULL || flags < 0) {
         source_end();
         return 0;
     }
     source = (struct loop_fd){.fd = STDIN_FILENO, .ready = source_ready};
+    /* What was opened to write stays unreadable. */
+    if ((flags & O_ACCMODE) != O_WRONLY && fstat(STDIN_FILENO, &st) == 0 &&
+        (S_ISFIFO(st.st_mode) || isatty(STDIN_FILENO))) {
+        source_nonblocking_fd =
+            open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    }
     source_is_open = true;
     foreground_timer.fire = look_again;
     rc = loop_watch(&source, EPOLLIN);

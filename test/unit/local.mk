@@ -59,6 +59,7 @@ unit_programs = \
 	%D%/identity \
 	%D%/inflight \
 	%D%/init \
+	%D%/input \
 	%D%/large \
 	%D%/liveness \
 	%D%/local_socket \
@@ -346,6 +347,8 @@ fake_net = %D%/net_case.h %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h $(fak
 %C%_ring_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_shares_CFLAGS = $(unit_cflags)
 %C%_shares_LDADD = $(floor_collective) $(CRITERION_LIBS) -lm
+%C%_input_CFLAGS = $(unit_cflags)
+%C%_input_LDADD = $(unit_launcher_libs)
 %C%_sink_CFLAGS = $(unit_cflags) $(PMIX_CFLAGS)
 %C%_sink_LDADD = $(unit_launcher_libs)
 %C%_status_CFLAGS = $(unit_cflags)
