@@ -255,10 +255,7 @@ static int rank_start(struct rank *rank)
 /* Close a stream of the former process. False: its sink has no room for what is left. */
 static bool rank_close_stream(struct stream *stream)
 {
-    stream_drain(stream);
-    if (stream_is_open(stream)) {
-        stream_finish(stream); /* what has left its group may hold it open */
-    }
+    stream_finish(stream); /* what has left its group may hold it open */
     return !stream_is_open(stream);
 }
 

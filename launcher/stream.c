@@ -27,6 +27,7 @@
 #define STREAM_READ_NBYTES (64 * 1024)
 #define STREAM_LINE_NBYTES (1024 * 1024)
 #define STREAM_IDLE_NS     (50 * NXR_MS)
+#define STREAM_MOST_NBYTES (1024 * 1024) /* that a pipe holds; what is more is written meanwhile */
 
 static void add_prefix(struct stream *stream)
 {
@@ -138,18 +139,20 @@ static bool say_goodbye(struct stream *stream)
     return true;
 }
 
-/* Read once, and close or stop the stream if need be. Returns false when there is no more now. */
-static bool stream_serve(struct stream *stream)
+/*
+ * Read once, and close or stop the stream if need be. Returns the bytes; 0: there is no more now.
+ */
+static size_t stream_serve(struct stream *stream)
 {
     struct sink *sink = stream->sink;
     ssize_t n;
 
     if (sink->is_broken && say_goodbye(stream)) {
-        return false;
+        return 0;
     }
     if (!sink_takes(sink, stream)) {
         stream_stop(stream);
-        return false;
+        return 0;
     }
     n = sink->is_broken ? 0 : stream_read(stream);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
@@ -158,7 +161,7 @@ static bool stream_serve(struct stream *stream)
         }
         stream_close(stream);
         sink_flush(sink);
-        return false;
+        return 0;
     }
     /* From the first byte on, not the last: a progress line may never be idle. */
     if (sink->is_tty && stream->used > 0 && !stream->idle.is_set) {
@@ -168,7 +171,7 @@ static bool stream_serve(struct stream *stream)
     if (sink_is_full(sink)) {
         stream_stop(stream);
     }
-    return n > 0 && !stream->is_stopped;
+    return n > 0 && !stream->is_stopped ? (size_t)n : 0;
 }
 
 static void stream_ready(struct loop_fd *watch, uint32_t events)
@@ -179,7 +182,11 @@ static void stream_ready(struct loop_fd *watch, uint32_t events)
 
 void stream_drain(struct stream *stream)
 {
-    while (stream->watch.fd >= 0 && !stream->is_stopped && stream_serve(stream)) {
+    size_t left = STREAM_MOST_NBYTES, n = 1;
+
+    while (stream->watch.fd >= 0 && !stream->is_stopped && n > 0 && left > 0) {
+        n = stream_serve(stream);
+        left -= n < left ? n : left;
     }
 }
 
@@ -197,13 +204,8 @@ static void stream_idle(struct loop_timer *timer)
 
 void stream_finish(struct stream *stream)
 {
-    ssize_t n;
-
-    if (stream->watch.fd < 0 || stream->is_stopped || !sink_takes(stream->sink, stream)) {
-        return;
-    }
-    n = stream_read(stream);
-    if (n <= 0) {
+    stream_drain(stream);
+    if (stream->watch.fd >= 0 && !stream->is_stopped && sink_takes(stream->sink, stream)) {
         emit(stream, stream->used);
         stream_close(stream);
     }

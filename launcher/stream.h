@@ -37,10 +37,13 @@ int stream_open(struct stream *stream, struct rank *rank, int which);
 /* Our terminal has a new size: pass it on to the rank's terminal, if it has one. */
 void stream_resize(const struct stream *stream, const struct winsize *size);
 
-/* The rank has ended: read what it wrote, as far as the sink has room. */
+/*
+ * Read what was written, as far as the sink has room. A process that the rank has left may go on
+ * writing: what comes meanwhile may stay.
+ */
 void stream_drain(struct stream *stream);
 
-/* Stop waiting: read what is there and close. */
+/* Stop waiting: read what is there and close, unless the sink has no room for it. */
 void stream_finish(struct stream *stream);
 
 bool stream_is_open(const struct stream *stream);

@@ -92,6 +92,7 @@ unit_programs = \
 	%D%/sink \
 	%D%/stats \
 	%D%/status \
+	%D%/stream \
 	%D%/stream_signal \
 	%D%/struct \
 	%D%/table \
@@ -351,6 +352,8 @@ fake_net = %D%/net_case.h %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h $(fak
 %C%_input_LDADD = $(unit_launcher_libs)
 %C%_sink_CFLAGS = $(unit_cflags) $(PMIX_CFLAGS)
 %C%_sink_LDADD = $(unit_launcher_libs)
+%C%_stream_CFLAGS = $(unit_cflags) $(PMIX_CFLAGS)
+%C%_stream_LDADD = $(unit_launcher_libs)
 %C%_status_CFLAGS = $(unit_cflags)
 %C%_status_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_struct_CFLAGS = $(unit_cflags)
