@@ -8,6 +8,7 @@
 
 #include "launcher/foreign.h"
 #include "launcher/environ.h"
+#include "launcher/foreign_copy.h"
 #include "launcher/foreign_output.h"
 #include "launcher/foundation.h"
 #include "launcher/input.h"
@@ -23,9 +24,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FDS_PER_RANK 3  /* both output files, the copy of the observation page */
-#define SPARE_FDS    64 /* about 20, and those of --metrics */
-#define LINGER_NS    (500 * NXR_MS)
+#define SPARE_FDS 64 /* about 20, and those of --metrics */
+#define LINGER_NS (500 * NXR_MS)
 
 struct foreign_run foreign;
 static struct inlet inlet;
@@ -132,20 +132,18 @@ static void foreign_serve(void)
 }
 
 /*
- * nixlrun opens the output files of a rank when the rank writes: without a descriptor its output
- * would be lost. False after a line on stderr.
+ * Without a descriptor, output of a rank would be lost, its waits, counters and trace, or its
+ * connection to the others. False after a line on stderr.
  */
 static bool foreign_raise_limits(void)
 {
     const struct launch_job *job = foreign.job;
-    rlim_t per_rank = FDS_PER_RANK + (job->on_failure == ON_FAILURE_RESTART);
-    rlim_t needed = (rlim_t)job->np * per_rank + SPARE_FDS;
-    rlim_t fds;
+    rlim_t per_rank = 1; /* for the copy of its page */
+    rlim_t needed, fds = foundation_raise_limit(RLIMIT_NOFILE);
 
-    if (job->output_dir == NULL) {
-        return true;
-    }
-    fds = foundation_raise_limit(RLIMIT_NOFILE);
+    per_rank += job->on_failure == ON_FAILURE_RESTART;
+    per_rank += job->output_dir != NULL ? 2 : 0;
+    needed = (rlim_t)job->np * per_rank + FOREIGN_COPY_MOST_FORMER + SPARE_FDS;
     if (fds < needed) {
         foundation_say_few_fds(job->np, needed, fds);
     }
@@ -172,20 +170,14 @@ static int foreign_prepare(void)
     if (rc == 0) {
         rc = guardian_listen(&reports);
     }
+    if (rc == 0 && !foreign_raise_limits()) {
+        return LAUNCH_EXIT_FAILED;
+    }
     if (rc == 0 && foreign.job->on_failure == ON_FAILURE_RESTART) {
         rc = rendezvous_open(foreign.job);
     }
-    if (rc == -EMFILE) {
-        sink_say("cannot start: --on-failure restart needs a descriptor for each of %d ranks here; "
-                 "raise ulimit -n",
-                 foreign.job->np);
-        return LAUNCH_EXIT_FAILED;
-    }
     if (rc != 0) {
         sink_say("cannot start: %s", strerror(-rc));
-        return LAUNCH_EXIT_FAILED;
-    }
-    if (!foreign_raise_limits()) {
         return LAUNCH_EXIT_FAILED;
     }
     return metrics_open(foreign.job) == 0 ? 0 : LAUNCH_EXIT_USAGE;

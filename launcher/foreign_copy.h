@@ -8,6 +8,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Copies of pages that ranks had before; the last ones are kept. Each has a descriptor, too. */
+enum { FOREIGN_COPY_MOST_FORMER = 64 };
+
 /* The copy of a rank's page, with one section at least, and its descriptor; NULL: none yet. */
 struct nxr_observe_head *foreign_copy_of(int rank, int *fd_p);
 

@@ -23,8 +23,6 @@
      NXR_OBSERVE_PAGE)
 #define COPY_NBYTES (NXR_OBSERVE_PAGE + SECTION_NBYTES)
 
-#define MOST_FORMER 64 /* copies of pages that ranks had before; the last ones are kept */
-
 /* The page of each rank; head NULL: nothing was reported yet, or there is no memory. */
 struct copy {
     struct nxr_observe_head *head;
@@ -93,9 +91,9 @@ static bool copy_is_of(const struct copy *copy, const struct rank_waits_head *he
 /* Another process has the rank now, or the same has joined again: readers find this copy, too. */
 static void copy_retire(struct copy *copy)
 {
-    static int former[MOST_FORMER];
+    static int former[FOREIGN_COPY_MOST_FORMER];
     static size_t n_former;
-    int *place = &former[n_former++ % MOST_FORMER];
+    int *place = &former[n_former++ % FOREIGN_COPY_MOST_FORMER];
 
     copy->head->mirrored = 'X';
     munmap(copy->head, COPY_NBYTES);

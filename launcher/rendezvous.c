@@ -23,14 +23,13 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define MOST_ADDRESSES 16
-#define SPARE_FDS      64           /* descriptors of nixlrun beside the connections */
-#define KNOCK_NS       (10 * NXR_S) /* who has not shown the key by then is cut off */
-#define MOST_QUEUED    (64u << 20)  /* a guest that takes nothing for so long is cut off */
+#define KNOCK_NS       (10 * NXR_S)   /* who has not shown the key by then is cut off */
+#define DOOR_SHUT_NS   (100 * NXR_MS) /* when descriptors have run out */
+#define MOST_QUEUED    (64u << 20)    /* a guest that takes nothing for so long is cut off */
 
 struct guest {
     struct loop_fd watch;
@@ -59,6 +58,7 @@ struct place {
 
 static const struct launch_job *place_job;
 static struct loop_fd door;
+static struct loop_timer door_timer;
 static unsigned char rv_key[NXR_RV_KEY_NBYTES];
 static struct place *places; /* [np] */
 static uint64_t rv_changes;
@@ -439,13 +439,25 @@ static void free_cut(void)
     n_guests = n;
 }
 
+static void door_opens_again(struct loop_timer *timer)
+{
+    (void)timer;
+    loop_watch(&door, EPOLLIN);
+}
+
 static void door_is_ready(struct loop_fd *watch, uint32_t events)
 {
-    int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), one = 1;
     struct guest *guest;
+    int fd, one = 1;
 
     (void)events;
     free_cut();
+    fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+        loop_watch(watch, 0); /* it would be ready at once */
+        door_timer.fire = door_opens_again;
+        loop_timer_set(&door_timer, nxr_now_ns() + DOOR_SHUT_NS);
+    }
     if (fd < 0) {
         return;
     }
@@ -551,30 +563,12 @@ failed:
     return -1;
 }
 
-/* Each rank has a connection. Returns 0, or -EMFILE. */
-static int allow_descriptors(void)
-{
-    rlim_t wanted = (rlim_t)place_job->np + SPARE_FDS;
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) {
-        return 0;
-    }
-    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-    return limit.rlim_cur >= wanted ? 0 : -EMFILE;
-}
-
 int rendezvous_open(const struct launch_job *job)
 {
-    int port = 0, rc;
+    int port = 0;
 
     place_job = job;
     places = x_calloc((size_t)job->np, sizeof(*places));
-    rc = allow_descriptors();
-    if (rc != 0) {
-        return rc;
-    }
     if (!nxr_random(rv_key, sizeof(rv_key))) {
         return -errno;
     }

@@ -41,6 +41,20 @@ result $? "files that nixlrun writes need more" "$work/out" "$work/err"
 has "$work/err" '^nixlrun: 8 ranks need 80 file descriptors' "which is told"
 limited 80
 result $? "with these the job runs" "$work/out" "$work/err"
+# With an engine, too. The guardian starts it, and is a child of nixlrun.
+mkdir "$work/bin"
+ln -s "$(realpath "$top_srcdir")/test/launcher/engines/fake" "$work/bin/mpirun"
+# engine LIMITS: the engine says how many descriptors nixlrun may have, and fails
+engine() {
+    FAKE_MPIRUN='mpirun (Open MPI) 4.1.4' PATH="$work/bin:$PATH" \
+        FAKE_ACT='set -- $(grep PPid "/proc/$PPID/status"); grep "Max open files" "/proc/$2/limits"; exit 9' \
+        timeout -k 5 60 prlimit --nofile="$1" "$nixlrun" --engine openmpi -np 2 true >"$work/out" 2>"$work/err" </dev/null
+}
+engine 80:80
+has "$work/err" '^nixlrun: 2 ranks need 130 file descriptors of nixlrun, the limit is 80' "an engine needs some, too"
+engine 80:130
+has "$work/err" '^Max open files +130 +130' "which nixlrun allows itself"
+
 
 # Memory files count against the limit of file sizes, too; its signal would end nixlrun or a rank.
 timeout -k 5 "$limit" prlimit --fsize=1000000:1000000 "$nixlrun" -np 2 true >"$work/out" 2>"$work/err" </dev/null

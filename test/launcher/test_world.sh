@@ -57,10 +57,10 @@ if command -v mpirun.openmpi >/dev/null; then
     has "$work/err" 'the output of rank 1 to stdout is lost' "with what is lost"
     [ "$(tr '\n' '|' <"$work/logs/rank.0.out")" = 'a|b|' ]
     result $? "the others have theirs" "$work/logs/rank.0.out"
-    timeout -k 5 60 prlimit --nofile=69:69 "$nixlrun" --oversubscribe --engine openmpi -np 2 \
+    timeout -k 5 60 prlimit --nofile=133:133 "$nixlrun" --oversubscribe --engine openmpi -np 2 \
         --output-dir "$work/few" true >"$work/out" 2>"$work/err" </dev/null
     [ $? = 1 ]
     result $? "too few descriptors for its files" "$work/err"
-    has "$work/err" '^nixlrun: 2 ranks need 70 file descriptors' "are refused"
+    has "$work/err" '^nixlrun: 2 ranks need 134 file descriptors' "are refused"
 fi
 finish

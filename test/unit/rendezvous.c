@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -304,6 +305,40 @@ Test(rendezvous, one_that_has_come_back_may_leave_and_join_again)
     cr_expect_eq(hear(fds[1]).kind, NXR_RV_PLACES);
     say(fds[1], 1, NXR_RV_CARD, "new", 3);
     cr_expect(is_silent(fds[1])); /* it waits for the others, who are to leave and join, too */
+}
+
+/* ---- no descriptors -------------------------------------------------------------------------- */
+
+static void limit_descriptors(rlim_t n)
+{
+    struct rlimit limit;
+
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = n;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+Test(rendezvous, who_cannot_be_let_in_waits_and_nixlrun_sleeps)
+{
+    struct nxr_rv_come message = {.host = "h0"};
+    struct loop_timer end = {.fire = tick_fire};
+    int fd = knock(), n_steps = 0;
+
+    rendezvous_ended(1);
+    rendezvous_ended(2);
+    limit_descriptors((rlim_t)fd + 1);
+    loop_timer_set(&end, nxr_now_ns() + 50 * NXR_MS);
+    while (end.is_set) {
+        loop_step();
+        n_steps++;
+    }
+    cr_expect_lt(n_steps, 10);
+    limit_descriptors((rlim_t)fd + 16);
+    memcpy(message.key, key, sizeof(key));
+    say(fd, 0, NXR_RV_COME, &message, sizeof(message));
+    while (is_silent(fd)) {
+    }
+    cr_expect_eq(hear(fd).kind, NXR_RV_PLACES);
 }
 
 /* ---- enemies --------------------------------------------------------------------------------- */
