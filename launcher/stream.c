@@ -107,6 +107,14 @@ static ssize_t stream_read(struct stream *stream)
     return n;
 }
 
+/* Our terminal sees an unfinished line soon, also one that never stops growing. */
+static void stream_await_end(struct stream *stream)
+{
+    if (stream->sink->is_tty && stream->used > 0 && !stream->idle.is_set) {
+        loop_timer_set(&stream->idle, nxr_now_ns() + STREAM_IDLE_NS);
+    }
+}
+
 /* The sink has room again. */
 static void stream_resume(struct sink_waiter *waiter)
 {
@@ -114,6 +122,7 @@ static void stream_resume(struct sink_waiter *waiter)
 
     stream->is_stopped = false;
     loop_watch(&stream->watch, EPOLLIN);
+    stream_await_end(stream);
 }
 
 static void stream_stop(struct stream *stream)
@@ -163,10 +172,7 @@ static size_t stream_serve(struct stream *stream)
         sink_flush(sink);
         return 0;
     }
-    /* From the first byte on, not the last: a progress line may never be idle. */
-    if (sink->is_tty && stream->used > 0 && !stream->idle.is_set) {
-        loop_timer_set(&stream->idle, nxr_now_ns() + STREAM_IDLE_NS);
-    }
+    stream_await_end(stream);
     sink_flush(sink);
     if (sink_is_full(sink)) {
         stream_stop(stream);
@@ -196,9 +202,13 @@ static void stream_idle(struct loop_timer *timer)
 
     if (stream->is_ending) {
         stream_close(stream);
-    } else if (stream->used > 0 && !stream->is_stopped && sink_takes(stream->sink, stream)) {
+    } else if (stream->is_stopped || stream->used == 0) {
+        return;
+    } else if (sink_takes(stream->sink, stream)) {
         emit(stream, stream->used);
         sink_flush(stream->sink);
+    } else {
+        stream_await_end(stream);
     }
 }
 
