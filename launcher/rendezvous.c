@@ -29,7 +29,7 @@
 #define MOST_ADDRESSES 16
 #define KNOCK_NS       (10 * NXR_S)   /* who has not shown the key by then is cut off */
 #define DOOR_SHUT_NS   (100 * NXR_MS) /* when descriptors have run out */
-#define MOST_QUEUED    (64u << 20)    /* a guest that takes nothing for so long is cut off */
+#define MOST_QUEUED    (64u << 20)    /* a guest that leaves more than this unread is cut off */
 
 struct guest {
     struct loop_fd watch;
@@ -91,7 +91,12 @@ static void guest_send(struct guest *guest, struct nxr_rv_head head, const void 
 {
     size_t nbytes = sizeof(head) + head.nbytes;
 
-    if (guest == NULL || guest->is_cut || guest->n_out + nbytes > MOST_QUEUED) {
+    if (guest == NULL || guest->is_cut) {
+        return;
+    }
+    if (guest->n_out > MOST_QUEUED) {
+        guest->n_out = 0;
+        shutdown(guest->watch.fd, SHUT_RDWR); /* its end follows */
         return;
     }
     head.magic = NXR_RV_MAGIC;

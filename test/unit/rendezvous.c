@@ -385,6 +385,35 @@ Test(rendezvous, another_version_is_told)
     cr_expect(is_cut(fd));
 }
 
+/* It would miss changes: 64 MiB are kept for it, beside what the socket takes. */
+Test(rendezvous, who_never_reads_is_cut)
+{
+    enum { MESSAGES = 10000, SEEN = 64 * 1024 };
+    static char card[NXR_RV_GIVEN_MAX], seen[SEEN];
+    ssize_t n = 1;
+    int fds[NP];
+
+    meet_all(fds);
+    for (unsigned i = 1; i <= MESSAGES; i++) {
+        int fd = come(1, i);
+
+        say(fd, 1, NXR_RV_CARD, card, sizeof(card));
+        while (recv(fd, seen, 1, MSG_DONTWAIT) < 0) {
+            loop_step();
+        }
+        close(fd);
+    }
+    serve();
+    while (n > 0) {
+        n = recv(fds[0], seen, sizeof(seen), MSG_DONTWAIT);
+        if (n < 0 && errno == EAGAIN) {
+            serve();
+            n = recv(fds[0], seen, sizeof(seen), MSG_DONTWAIT);
+        }
+    }
+    cr_expect(n == 0 || errno == ECONNRESET);
+}
+
 Test(rendezvous, ranks_that_do_not_exist_are_cut)
 {
     int low = come(-1, 0), high = come(NP, 0);
