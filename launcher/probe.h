@@ -14,7 +14,8 @@ bool probe_find(const char *name, char path[PATH_MAX]);
 
 /*
  * Run a program with one argument and read what it writes to stdout and stderr, for a minute at
- * most; output that does not fit is dropped. Returns false if it could not be run or wrote nothing.
+ * most; output that does not fit is dropped. Returns false if it could not be run, took longer or
+ * was ended by a signal.
  */
 bool probe_ask(const char *path, const char *arg, char *answer, size_t answer_nbytes);
 
