@@ -21,6 +21,7 @@
 #include "sync/peer.h"
 #include "sync/receive.h"
 #include "sync/senders.h"
+#include "util/barrier.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/probe.h"
@@ -133,14 +134,18 @@ bool nxr_inbox_has_arrived(void)
 
 /*
  * Is a notification for that context waiting? Rings do not tell for which context a message is, so
- * with several contexts they are emptied first.
+ * with several contexts they are emptied first. The rings come before the queue: see
+ * nxr_inbox_enqueue().
  */
 static bool inbox_has(struct nixl_context *context)
 {
-    if (!nxr_inbox_has_queued(context) && !nxr_context_is_alone() && nxr_inbox_has_arrived()) {
+    bool has_arrived = nxr_inbox_has_arrived();
+
+    if (has_arrived && !nxr_context_is_alone()) {
         nxr_inbox_drain();
+        has_arrived = false;
     }
-    return nxr_inbox_has_queued(context) || (nxr_context_is_alone() && nxr_inbox_has_arrived());
+    return has_arrived || nxr_inbox_has_queued(context);
 }
 
 bool nxr_inbox_has_any(void)
@@ -150,6 +155,10 @@ bool nxr_inbox_has_any(void)
 
 /* ---- the queue: all under the lock ----------------------------------------------------------- */
 
+/*
+ * The queue counts it before the ring has lost it: a thread that is about to sleep, and looks at
+ * the rings first, finds it in one of them, or waits for the lock.
+ */
 bool nxr_inbox_enqueue(struct sync_peer *sp, const struct nxr_ring_message *message)
 {
     struct nixl_context *context = nxr_context_of(message->context);
@@ -172,10 +181,11 @@ bool nxr_inbox_enqueue(struct sync_peer *sp, const struct nxr_ring_message *mess
     note->is_late = message->is_late;
     note->nbytes = message->nbytes;
     note->tag = message->tag;
+    atomic_store_explicit(&context->queued_nbytes, used + nxr_note_cost(message->nbytes),
+                          memory_order_relaxed);
+    nxr_fence_release();
     note->traced = nxr_inbox_pop(sp, message, note->payload);
     nxr_list_append(&context->notes, &note->link);
-    atomic_store_explicit(&context->queued_nbytes, used + nxr_note_cost(message->nbytes),
-                          memory_order_release);
     return true;
 }
 

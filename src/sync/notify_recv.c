@@ -136,17 +136,15 @@ static bool look_locked(struct receive *receive)
     return is_lost;
 }
 
-/* Could there be anything? Called without the lock. */
+/* Could there be anything? Called without the lock; the rings first: see nxr_inbox_enqueue(). */
 static inline bool may_have(const struct receive *receive)
 {
-    if (nxr_inbox_has_queued(receive->context)) {
-        return true;
-    }
     if (receive->from != NULL) {
-        return nxr_ring_has(&receive->from->rx) || nxr_peer_is_lost(receive->from->peer);
+        return nxr_ring_has(&receive->from->rx) || nxr_inbox_has_queued(receive->context) ||
+               nxr_peer_is_lost(receive->from->peer);
     }
-    return nxr_event_n_deaths() > receive->context->n_deaths_told || nxr_inbox_has_arrived() ||
-           nxr_senders_are_gone();
+    return nxr_inbox_has_arrived() || nxr_inbox_has_queued(receive->context) ||
+           nxr_event_n_deaths() > receive->context->n_deaths_told || nxr_senders_are_gone();
 }
 
 static bool look(struct receive *receive)

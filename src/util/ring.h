@@ -130,7 +130,7 @@ bool nxr_ring_push(struct nxr_ring_tx *tx, const struct nxr_message *message);
  */
 NXR_NO_TSAN static inline bool nxr_ring_has(const struct nxr_ring_rx *rx)
 {
-    uint64_t head = atomic_load_explicit(&rx->head, memory_order_relaxed);
+    uint64_t head = atomic_load_explicit(&rx->head, memory_order_acquire);
     const struct nxr_ring_slot *slot = nxr_ring_slot_at(rx, head);
 
     return atomic_load_explicit(&slot->state, memory_order_acquire) >> 16 ==

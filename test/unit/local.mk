@@ -70,6 +70,7 @@ unit_programs = \
 	%D%/net_alive \
 	%D%/net_calls \
 	%D%/pair_claim \
+	%D%/inbox \
 	%D%/net_choice \
 	%D%/net_connect \
 	%D%/net_end \
@@ -291,6 +292,11 @@ fake_net = %D%/net_case.h %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h $(fak
 %C%_net_reach_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_TRANSFER
 %C%_net_reach_CFLAGS = $(unit_cflags)
 %C%_net_reach_LDADD = $(floor_transfer) $(CRITERION_LIBS)
+%C%_inbox_SOURCES = %D%/inbox.c $(fake_net)
+%C%_inbox_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_SYNC
+%C%_inbox_CFLAGS = $(unit_cflags)
+%C%_inbox_LDADD = $(floor_sync) $(CRITERION_LIBS)
+%C%_inbox_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=nxr_net_send_credit
 %C%_pair_claim_SOURCES = %D%/pair_claim.c $(fake_net)
 %C%_pair_claim_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_SYNC
 %C%_pair_claim_CFLAGS = $(unit_cflags)
