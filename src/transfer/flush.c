@@ -110,20 +110,20 @@ int nxr_transfer_report(const char *operation, struct nxr_peer *peer)
 }
 
 /*
- * The function of a peer's transport that orders, or flushes, puts to the peer. NULL: the peer is
- * not connected, or is being connected, and what its transport needs may not be there yet.
+ * The function of a peer's transport that orders, or flushes, puts to the peer. NULL: the peer has
+ * none, is not connected, or is being connected, and what its transport needs may not be there yet.
  */
 typedef int order_fn(struct nxr_peer *peer);
 typedef order_fn *order_of_fn(const struct nxr_peer *peer);
 
 static order_fn *fence_of(const struct nxr_peer *peer)
 {
-    return nxr_peer_is_up(peer) ? peer->transport->fence : NULL;
+    return nxr_peer_is_up(peer) && peer->transport != NULL ? peer->transport->fence : NULL;
 }
 
 static order_fn *flush_of(const struct nxr_peer *peer)
 {
-    return nxr_peer_is_up(peer) ? peer->transport->flush : NULL;
+    return nxr_peer_is_up(peer) && peer->transport != NULL ? peer->transport->flush : NULL;
 }
 
 /* The same for a flush of gets, too. */
@@ -219,8 +219,7 @@ static bool flush_is_used(struct nxr_peer *peer)
 static int drain_all(const char *operation, int64_t timeout_ns, order_of_fn *order_of)
 {
     int64_t deadline = nxr_deadline(timeout_ns);
-    const struct nxr_peer *lost = NULL;
-    int first_failure = NIXL_OK;
+    int first_failure = NIXL_OK, lost_rank = -1;
 
     for (struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL; peer = nxr_peers_next(peer)) {
         if (nxr_peer_is_up(peer) && nxr_peer_is_remote(peer)) {
@@ -233,14 +232,13 @@ static int drain_all(const char *operation, int64_t timeout_ns, order_of_fn *ord
                          : NIXL_OK;
 
         if (status == NIXL_E_PEER_LOST) {
-            lost = peer;
+            lost_rank = peer->rank; /* it may be freed while others are waited for */
         } else if (first_failure == NIXL_OK) {
             first_failure = status;
         }
     }
-    return first_failure == NIXL_OK && lost != NULL
-               ? fail_drain(operation, lost, NIXL_E_PEER_LOST, 0)
-               : first_failure;
+    return first_failure == NIXL_OK && lost_rank >= 0 ? nxr_peer_fail_lost(operation, lost_rank, "")
+                                                      : first_failure;
 }
 
 static int call_fence(int rank)
