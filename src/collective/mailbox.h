@@ -85,10 +85,10 @@ static inline uint64_t nxr_mailbox_read_word(const struct nxr_mailbox *post, int
     return atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_acquire);
 }
 
-/* Has another member reported that the team is broken? */
-static inline bool nxr_mailbox_is_broken(const struct nxr_mailbox *post, int size)
+/* What another member has reported: that the team is broken, and why; 0: nothing. */
+static inline uint64_t nxr_mailbox_broken(const struct nxr_mailbox *post, int size)
 {
-    return post->region != NULL && nxr_mailbox_read_word(post, size) != 0;
+    return post->region != NULL ? nxr_mailbox_read_word(post, size) : 0;
 }
 
 #define NXR_MAILBOX_LEAVES 0x8000u /* in that word: the lost member is in nixl_finalize() */
@@ -100,22 +100,22 @@ static inline uint64_t nxr_mailbox_broken_word(int status, int lost_member, bool
            (uint64_t)-status;
 }
 
-/* ... with which status. */
-static inline int nxr_mailbox_cause(const struct nxr_mailbox *post, int size)
+/* ... with which status; NIXL_OK: nothing was reported. */
+static inline int nxr_mailbox_cause(uint64_t word)
 {
-    return -(int)(nxr_mailbox_read_word(post, size) & INT16_MAX);
+    return -(int)(word & INT16_MAX);
 }
 
 /* ... whether the lost member is only leaving. */
-static inline bool nxr_mailbox_leaves(const struct nxr_mailbox *post, int size)
+static inline bool nxr_mailbox_leaves(uint64_t word)
 {
-    return (nxr_mailbox_read_word(post, size) & NXR_MAILBOX_LEAVES) != 0;
+    return (word & NXR_MAILBOX_LEAVES) != 0;
 }
 
 /* ... and which member is lost. */
-static inline int nxr_mailbox_lost(const struct nxr_mailbox *post, int size)
+static inline int nxr_mailbox_lost(uint64_t word)
 {
-    return (int)(uint32_t)(nxr_mailbox_read_word(post, size) >> 16) - 1;
+    return (int)(uint32_t)(word >> 16) - 1;
 }
 
 static inline int nxr_mailbox_send(struct nixl_team *team, struct nxr_mailbox *post, int to,

@@ -49,9 +49,27 @@ struct nxr_node_head {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t n_asleep; /* approximate: wakers check the lines */
     _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t known;    /* in a crowd: see nxr_node_tell_known() */
     _Alignas(NXR_LINE_NBYTES) _Atomic int32_t broken;    /* 0, or why: NIXL_E_* */
-    _Atomic int32_t loss;                                /* PEER_LOST: enum nxr_loss */
-    _Atomic int32_t lost_member;                         /* ... its team rank, or -1: unknown */
+    _Atomic uint64_t lost;                               /* PEER_LOST: nxr_node_lost_word() */
 };
+
+/*
+ * Which member is lost, by its team rank, and what has become of it, in one word: readers never see
+ * the one without the other. 0: unknown.
+ */
+static inline uint64_t nxr_node_lost_word(int team_rank, enum nxr_loss loss)
+{
+    return (uint64_t)(uint32_t)(team_rank + 1) << 32 | loss;
+}
+
+static inline int nxr_node_lost_member(uint64_t lost)
+{
+    return (int)(uint32_t)(lost >> 32) - 1;
+}
+
+static inline enum nxr_loss nxr_node_loss(uint64_t lost)
+{
+    return (enum nxr_loss)(uint32_t)lost;
+}
 
 struct nxr_node_line {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t phase;

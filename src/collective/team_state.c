@@ -40,10 +40,12 @@ void nxr_team_break_node(struct nixl_team *team, int status, int lost_rank)
         return;
     }
     if (lost_rank >= 0) {
-        atomic_store(&node->head->loss, atomic_load(&team->lost_leaves) ? NXR_LOSS_LEAVES
-                                        : nxr_peer_has_left(lost_rank)  ? NXR_LOSS_LEFT
-                                                                        : NXR_LOSS_DIED);
-        atomic_store(&node->head->lost_member, nxr_team_rank_of(team, lost_rank));
+        enum nxr_loss loss = atomic_load(&team->lost_leaves) ? NXR_LOSS_LEAVES
+                             : nxr_peer_has_left(lost_rank)  ? NXR_LOSS_LEFT
+                                                             : NXR_LOSS_DIED;
+
+        atomic_store(&node->head->lost,
+                     nxr_node_lost_word(nxr_team_rank_of(team, lost_rank), loss));
     }
     atomic_compare_exchange_strong(&node->head->broken, &whole, status);
     nxr_fence_full();
@@ -167,16 +169,17 @@ static int look_at_others(struct nixl_team *team)
     int status = head != NULL ? atomic_load(&head->broken) : NIXL_OK;
 
     if (status == NIXL_E_PEER_LOST) {
-        return team_lose(team, atomic_load(&head->lost_member),
-                         (enum nxr_loss)atomic_load(&head->loss));
+        uint64_t lost = atomic_load(&head->lost);
+
+        return team_lose(team, nxr_node_lost_member(lost), nxr_node_loss(lost));
     }
-    if (status == NIXL_OK && !team->is_boot_borrowed &&
-        nxr_mailbox_is_broken(&team->boot, team->size)) {
-        status = nxr_mailbox_cause(&team->boot, team->size);
+    if (status == NIXL_OK && !team->is_boot_borrowed) {
+        uint64_t word = nxr_mailbox_broken(&team->boot, team->size); /* others may replace it */
+
+        status = nxr_mailbox_cause(word);
         if (status == NIXL_E_PEER_LOST) {
-            return team_lose(team, nxr_mailbox_lost(&team->boot, team->size),
-                             nxr_mailbox_leaves(&team->boot, team->size) ? NXR_LOSS_LEAVES
-                                                                         : NXR_LOSS_DIED);
+            return team_lose(team, nxr_mailbox_lost(word),
+                             nxr_mailbox_leaves(word) ? NXR_LOSS_LEAVES : NXR_LOSS_DIED);
         }
     }
     if (status != NIXL_OK) {

@@ -103,6 +103,7 @@ unit_programs = \
 	%D%/tcp_health \
 	%D%/tcp_pieces \
 	%D%/tcp_rails \
+	%D%/team_loss \
 	%D%/thread \
 	%D%/thread_priority \
 	%D%/tmpdir \
@@ -348,6 +349,10 @@ fake_net = %D%/net_case.h %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h $(fak
 %C%_options_LDADD = $(unit_launcher_libs)
 %C%_placement_CFLAGS = $(unit_cflags)
 %C%_placement_LDADD = $(unit_launcher_libs)
+%C%_team_loss_SOURCES = %D%/team_loss.c $(fake_job)
+%C%_team_loss_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_SYNC
+%C%_team_loss_CFLAGS = $(unit_cflags)
+%C%_team_loss_LDADD = $(floor_collective) $(CRITERION_LIBS) -lm
 %C%_thread_priority_CFLAGS = $(unit_cflags)
 %C%_thread_priority_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_ring_CFLAGS = $(unit_cflags)
