@@ -209,37 +209,43 @@ static unsigned what_is_good(struct nixl_team *team, uint64_t phase, bool for_ke
 }
 
 /*
- * Hold a segment for this member's kernel. NULL: the kernel does not reach it, or its owner has
- * closed it.
+ * Hold a segment for this member's kernel, in *held_p. NULL: the kernel does not reach it, or its
+ * owner has closed it. Returns as nxr_team_look().
  */
-static struct nxr_segment *hold_for_kernel(struct nixl_team *team, const struct heard_buffer *heard,
-                                           const struct nxr_range *by)
+static int hold_for_kernel(struct nixl_team *team, const struct heard_buffer *heard,
+                           const struct nxr_range *by, struct nxr_segment **held_p)
 {
     uint64_t generation = heard->told->generation;
-    const struct nxr_map *map = nxr_map_find(team, heard->member, heard->name, generation);
+    const struct nxr_map *map;
+    int status = nxr_map_find(team, heard->member, heard->name, generation, &map);
     struct nxr_segment *segment =
         map != NULL ? nxr_region_segment(map->region, team->ranks[team->local[heard->member]])
                     : NULL;
 
+    *held_p = NULL;
     if (segment == NULL || !nxr_device_segment_hold(segment)) {
-        return NULL;
+        return status;
     }
     if (segment->key.generation == generation && nxr_reduce_reaches(by, segment->addr)) {
-        return segment;
+        *held_p = segment;
+    } else {
+        nxr_device_segment_release(segment);
     }
-    nxr_device_segment_release(segment);
-    return NULL;
+    return status;
 }
 
-static void reach_by_kernel(struct nixl_team *team, struct heard_buffer heard,
-                            struct nxr_far_buffer *buffer, const struct nxr_range *by,
-                            uint32_t *reached_p)
+static int reach_by_kernel(struct nixl_team *team, struct heard_buffer heard,
+                           struct nxr_far_buffer *buffer, const struct nxr_range *by,
+                           uint32_t *reached_p)
 {
+    int status = NIXL_OK;
+
     *buffer = (struct nxr_far_buffer){.there = heard.told->addr, .offset = heard.told->offset};
     if (*reached_p != 0 && is_there(heard.told)) {
-        buffer->held = hold_for_kernel(team, &heard, by);
+        status = hold_for_kernel(team, &heard, by, &buffer->held);
         *reached_p = buffer->held != NULL ? *reached_p : 0;
     }
+    return status;
 }
 
 /* Find a way to a buffer of another member; if there is none, clear `bit` in *reached_p. */
@@ -255,11 +261,12 @@ static int buffer_reach(struct nixl_team *team, struct heard_buffer heard,
         return NIXL_OK;
     }
     if (told->state == OFFER_IN_REGION) {
-        const struct nxr_map *map = nxr_map_find(team, heard.member, heard.name, told->generation);
+        const struct nxr_map *map;
 
+        status = nxr_map_find(team, heard.member, heard.name, told->generation, &map);
         if (map == NULL) {
             *reached_p &= ~bit;
-            return NIXL_OK;
+            return status;
         }
         buffer->here = map->addr != NULL ? map->addr + told->offset : NULL;
         buffer->region = map->region;
@@ -291,20 +298,18 @@ static int reach_all(struct nixl_team *team, uint64_t phase, const struct nxr_ra
     for (int i = 0; i < team->node.size && team->far != NULL && status == NIXL_OK; i++) {
         const struct told_offer *told = told_by(team, i, phase);
         struct nxr_far *far = &team->far[i];
+        struct heard_buffer src, dst;
 
         if (i == team->node.me) {
             continue;
         }
-        if (by != NULL) {
-            reach_by_kernel(team, hear(team, i, phase, told, &told->src), &far->src, by, reached_p);
-            reach_by_kernel(team, hear(team, i, phase, told, &told->dst), &far->dst, by, reached_p);
-            continue;
-        }
-        status = buffer_reach(team, hear(team, i, phase, told, &told->src), &far->src,
-                              NXR_BUFFER_SRC, reached_p);
+        src = hear(team, i, phase, told, &told->src);
+        dst = hear(team, i, phase, told, &told->dst);
+        status = by != NULL ? reach_by_kernel(team, src, &far->src, by, reached_p)
+                            : buffer_reach(team, src, &far->src, NXR_BUFFER_SRC, reached_p);
         if (status == NIXL_OK) {
-            status = buffer_reach(team, hear(team, i, phase, told, &told->dst), &far->dst,
-                                  NXR_BUFFER_DST, reached_p);
+            status = by != NULL ? reach_by_kernel(team, dst, &far->dst, by, reached_p)
+                                : buffer_reach(team, dst, &far->dst, NXR_BUFFER_DST, reached_p);
         }
     }
     return status;

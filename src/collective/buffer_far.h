@@ -34,9 +34,12 @@ struct nxr_far {
     pid_t pid;     /* for process_vm calls; 0: not known yet; -1: they do not reach it */
 };
 
-/* The region of a member that has this name and generation; NULL: it cannot be reached. */
-const struct nxr_map *nxr_map_find(struct nixl_team *team, int member, const char *name,
-                                   uint64_t generation);
+/*
+ * The region of a member that has this name and generation, in *map_p; NULL: it cannot be reached.
+ * Returns as nxr_team_look().
+ */
+int nxr_map_find(struct nixl_team *team, int member, const char *name, uint64_t generation,
+                 const struct nxr_map **map_p);
 
 /* Release all mappings in an array [node.size] and the array; NULL: nothing. */
 void nxr_fars_drop(const struct nixl_team *team, struct nxr_far *far);

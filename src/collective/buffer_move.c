@@ -35,60 +35,58 @@ static void drop_map(const struct nixl_team *team, int member, struct nxr_map *m
 }
 
 /* Host memory is mapped; device memory that this process has open needs nothing more. */
-static bool map_segment(struct nixl_region *region, int rank, const struct nixl_region_info *info,
+static bool map_segment(struct nixl_region *region, int rank, const struct nxr_segment *segment,
                         void **addr_p)
 {
-    if (info->kind != NIXL_MEM_HOST) {
-        const struct nxr_segment *segment = nxr_region_segment(region, rank);
-
-        return segment != NULL && segment->method == NXR_METHOD_DEVICE;
+    if (segment->key.kind != NIXL_MEM_HOST) {
+        return segment->method == NXR_METHOD_DEVICE;
     }
     return nixl_region_map(rank, region, addr_p) == NIXL_OK;
 }
 
-/* Open and map a region. False: not possible. */
-static bool make_map(struct nixl_team *team, int member, const char *name, uint64_t generation,
-                     struct nxr_map *map)
+/* Open and map a region; if that is not possible, the map stays free. As nxr_team_look(). */
+static int make_map(struct nixl_team *team, int member, const char *name, uint64_t generation,
+                    struct nxr_map *map)
 {
-    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
-    int rank = team->ranks[team->local[member]];
+    int team_rank = team->local[member], rank = team->ranks[team_rank], status;
+    const struct nxr_segment *segment;
     void *addr = NULL;
-    struct nxr_segment *segment;
 
     if (nxr_region_open_internal(name, &map->region) != NIXL_OK) {
-        return false;
+        return NIXL_OK;
     }
-    if (nixl_region_query(rank, map->region, nxr_team_left(team), &info) == NIXL_OK &&
-        map_segment(map->region, rank, &info, &addr)) {
-        segment = nxr_region_segment(map->region, rank);
+    status = nxr_team_await_segment(team, map->region, team_rank);
+    segment = status == NIXL_OK ? nxr_region_segment(map->region, rank) : NULL;
+    if (segment != NULL && segment->key.generation == generation &&
+        map_segment(map->region, rank, segment, &addr)) {
         map->addr = addr;
         map->generation = generation;
-        if (segment != NULL && segment->key.generation == generation) {
-            return true;
-        }
-        drop_map(team, member, map);
-        return false;
+    } else {
+        (void)nixl_region_close(map->region, NIXL_FOREVER);
     }
-    (void)nixl_region_close(map->region, NIXL_FOREVER);
-    return false;
+    return status;
 }
 
-const struct nxr_map *nxr_map_find(struct nixl_team *team, int member, const char *name,
-                                   uint64_t generation)
+int nxr_map_find(struct nixl_team *team, int member, const char *name, uint64_t generation,
+                 const struct nxr_map **map_p)
 {
     struct nxr_far *far = &team->far[member];
     struct nxr_map *map;
+    int status;
 
     for (unsigned i = 0; i < NXR_MAPS_PER_MEMBER; i++) {
         if (far->maps[i].generation == generation) {
             /* The call may look for a second one, which must not take the place of this one. */
             far->next += i == far->next % NXR_MAPS_PER_MEMBER;
-            return &far->maps[i];
+            *map_p = &far->maps[i];
+            return NIXL_OK;
         }
     }
     map = &far->maps[far->next++ % NXR_MAPS_PER_MEMBER];
     drop_map(team, member, map);
-    return make_map(team, member, name, generation, map) ? map : NULL;
+    status = make_map(team, member, name, generation, map);
+    *map_p = map->generation == generation ? map : NULL;
+    return status;
 }
 
 void nxr_fars_drop(const struct nixl_team *team, struct nxr_far *far)

@@ -104,29 +104,55 @@ static int fail_member(struct nixl_team *team, int status, int team_rank)
                           team->ranks[team_rank]);
 }
 
+static int finding_ask(struct finding *finding, struct nixl_region *region)
+{
+    int rank = finding->team->ranks[finding->team_rank], status;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    status = nxr_region_want_segment(region, rank, false, &finding->segment);
+    pthread_mutex_unlock(&nxr_job.lock);
+    return status;
+}
+
+/* Wait for the answer, whatever it is. Returns as nxr_team_look(). */
+static int finding_wait(struct finding *finding)
+{
+    struct nixl_team *team = finding->team;
+    const struct nxr_team_wait wait = {team, finding->team_rank};
+    int64_t since_ns = nxr_now_ns();
+    int status = nxr_wait_as(is_found, finding, nxr_team_left(team), nxr_team_describe, &wait);
+
+    nxr_team_waited(team, since_ns, nxr_now_ns());
+    if (finding->status != NIXL_OK) {
+        return finding->status;
+    }
+    return status == NIXL_OK ? status : fail_member(team, status, finding->team_rank);
+}
+
+int nxr_team_await_segment(struct nixl_team *team, struct nixl_region *region, int team_rank)
+{
+    struct finding finding = {.team = team, .team_rank = team_rank, .status = NIXL_OK};
+
+    return finding_ask(&finding, region) == NIXL_OK ? finding_wait(&finding) : NIXL_OK;
+}
+
 int nxr_team_find_segment(struct nixl_team *team, struct nixl_region *region, int team_rank)
 {
     struct finding finding = {.team = team, .team_rank = team_rank, .status = NIXL_OK};
-    int rank = team->ranks[team_rank], status;
+    int status;
 
-    if (__builtin_expect(nxr_region_segment(region, rank) != NULL, 1)) {
+    if (__builtin_expect(nxr_region_segment(region, team->ranks[team_rank]) != NULL, 1)) {
         return NIXL_OK;
     }
-    pthread_mutex_lock(&nxr_job.lock);
-    status = nxr_region_want_segment(region, rank, false, &finding.segment);
-    pthread_mutex_unlock(&nxr_job.lock);
+    status = finding_ask(&finding, region);
     if (status == NIXL_OK) {
-        const struct nxr_team_wait wait = {team, team_rank};
-        int64_t since_ns = nxr_now_ns();
-
-        status = nxr_wait_as(is_found, &finding, nxr_team_left(team), nxr_team_describe, &wait);
-        nxr_team_waited(team, since_ns, nxr_now_ns());
-    }
-    if (finding.status != NIXL_OK) {
-        return finding.status;
-    }
-    if (status == NIXL_OK && atomic_load(&finding.segment->state) != NXR_SEGMENT_READY) {
-        status = nxr_region_fail_segment(team->operation, finding.segment);
+        status = finding_wait(&finding);
+        if (status != NIXL_OK) {
+            return status;
+        }
+        if (atomic_load(&finding.segment->state) != NXR_SEGMENT_READY) {
+            status = nxr_region_fail_segment(team->operation, finding.segment);
+        }
     }
     return status == NIXL_OK ? status : fail_member(team, status, team_rank);
 }

@@ -231,6 +231,12 @@ void nxr_teams_drop_all(void);
 int nxr_team_find_segment(struct nixl_team *team, struct nixl_region *region, int team_rank);
 
 /*
+ * The same for a region that the call can do without: NIXL_OK also if the member's part cannot be
+ * used. nxr_region_segment() says whether it can.
+ */
+int nxr_team_await_segment(struct nixl_team *team, struct nixl_region *region, int team_rank);
+
+/*
  * Another member reports that one is lost, or has left: record it, so that a caller that gets
  * NIXL_E_PEER_LOST finds the loss everywhere. What may come from another job is not recorded: this
  * process learns of it by itself. Takes job.lock.

@@ -43,6 +43,7 @@ mp_programs = \
 	%D%/fault_init \
 	%D%/fault_launcher \
 	%D%/fault_pair \
+	%D%/fault_reach \
 	%D%/fault_stop \
 	%D%/fault_storm \
 	%D%/fault_team \
@@ -166,6 +167,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_fault_launcher_LDADD = $(mp_libs) $(PMIX_LIBS)
 %C%_fault_pair_LDFLAGS = $(mp_link)
 %C%_fault_pair_LDADD = $(mp_libs)
+%C%_fault_reach_LDFLAGS = $(mp_link) -Wl,--wrap=nxr_node_wait_slow
+%C%_fault_reach_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_fault_stop_LDFLAGS = $(mp_link)
 %C%_fault_stop_LDADD = $(mp_libs)
 %C%_fault_storm_LDFLAGS = $(mp_link)
