@@ -7,7 +7,7 @@
 #include "collective/team.h"
 #include "core/trace.h"
 #include "net/clients.h"
-#include "transfer/transfer.h"
+#include "sync/atomic.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/status.h"
@@ -195,9 +195,10 @@ static void tell_broken(const struct nixl_team *team, const struct nxr_mailbox *
             cause == NIXL_E_PEER_LOST ? nxr_team_rank_of(team, atomic_load(&team->lost_rank)) : -1;
 
         nxr_fail_quiet_begin();
-        status = nixl_signal_set(rank, post->region, nxr_mailbox_word_offset(team->size),
-                                 nxr_mailbox_broken_word(cause < 0 ? cause : NIXL_E_CANCELED, lost,
-                                                         atomic_load(&team->lost_leaves)));
+        status = nxr_internal_set(team->operation, rank, post->region,
+                                  nxr_mailbox_word_offset(team->size),
+                                  nxr_mailbox_broken_word(cause < 0 ? cause : NIXL_E_CANCELED, lost,
+                                                          atomic_load(&team->lost_leaves)));
         nxr_fail_quiet_end();
     }
     if (status != NIXL_OK) {
@@ -301,15 +302,19 @@ static uint64_t news_for(struct nxr_mailbox_path *path)
 
 static int mailbox_tell(const struct nixl_team *team, const struct nxr_mailbox *post, int team_rank)
 {
-    return nixl_signal_set(team->ranks[team_rank], post->region, nxr_mailbox_word_offset(team->me),
-                           news_for(&post->paths[team_rank]));
+    return nxr_internal_set(team->operation, team->ranks[team_rank], post->region,
+                            nxr_mailbox_word_offset(team->me), news_for(&post->paths[team_rank]));
 }
 
 /* Report as above, if possible: a member that has left the team may miss it. */
 static void try_to_tell(const struct nixl_team *team, const struct nxr_mailbox *post, int team_rank)
 {
+    uint32_t told = post->paths[team_rank].told;
+
     nxr_fail_quiet_begin();
-    (void)mailbox_tell(team, post, team_rank);
+    if (mailbox_tell(team, post, team_rank) != NIXL_OK) {
+        post->paths[team_rank].told = told; /* it is still to be told */
+    }
     nxr_fail_quiet_end();
 }
 
@@ -333,7 +338,7 @@ static int put_piece(const struct swapping *swapping, uint64_t offset, const voi
                    .operand = news_for(&swapping->post->paths[team_rank])},
         .until_ns = nxr_team_deadline(team)};
 
-    return nxr_transfer_put_signal(team->operation, team->ranks[team_rank], region, region, &what);
+    return nxr_internal_put_set(team->operation, team->ranks[team_rank], region, &what);
 }
 
 static int mailbox_send_piece(struct swapping *swapping)
@@ -500,11 +505,11 @@ static bool can_go_on(void *arg)
 {
     struct swapping *swapping = arg;
 
-    if (can_receive(swapping) || can_send(swapping) || can_tell(swapping)) {
+    if (can_receive(swapping) || can_send(swapping)) {
         return true;
     }
     swapping->status = nxr_team_look(swapping->team, swapping_awaits(swapping));
-    return swapping->status != NIXL_OK;
+    return swapping->status != NIXL_OK || can_tell(swapping);
 }
 
 static int mailbox_move_pieces(struct swapping *swapping)

@@ -26,15 +26,18 @@ static inline bool has_pending(const struct nxr_peer *peer)
     return atomic_load_explicit(&peer->n_pending, memory_order_acquire) != 0;
 }
 
+/* What a word is for. One of the library's own has to arrive behind its own data, no other puts. */
+enum word_use { WORD_ATOMIC, WORD_SIGNAL, WORD_INTERNAL };
+
 /*
  * The segment, if the word is in range and aligned and can be changed in place, at once; else
  * NULL.
  */
 static inline __attribute__((always_inline)) struct nxr_segment *
 atomic_usable_segment(int rank, struct nixl_region *region, const struct nxr_atomic *atomic,
-                      bool is_signal)
+                      enum word_use use)
 {
-    uint32_t forbidden_by = is_signal ? NIXL_ACCESS_NO_PUT : NXR_ACCESS_ALL;
+    uint32_t forbidden_by = use == WORD_ATOMIC ? NXR_ACCESS_ALL : NIXL_ACCESS_NO_PUT;
     struct nxr_segment *segment = nxr_region_segment(region, rank);
     size_t nbytes = nxr_type_nbytes(atomic->type);
 
@@ -42,7 +45,7 @@ atomic_usable_segment(int rank, struct nixl_region *region, const struct nxr_ato
                              !nxr_segment_has_range(segment, atomic->offset, nbytes) ||
                              !nxr_segment_allows(segment, forbidden_by) ||
                              (((uintptr_t)segment->addr + atomic->offset) & (nbytes - 1)) != 0 ||
-                             has_pending(segment->peer),
+                             (use != WORD_INTERNAL && has_pending(segment->peer)),
                          0)) {
         return NULL;
     }
@@ -91,11 +94,15 @@ int nxr_atomic_find_segment(const char *operation, int rank, struct nixl_region 
 
 /* The slow path: first use, bad arguments, earlier puts that are under way. */
 static int atomic_find_segment(const char *operation, int rank, struct nixl_region *region,
-                               struct nxr_atomic *atomic, bool is_signal,
+                               struct nxr_atomic *atomic, enum word_use use,
                                struct nxr_segment **segment_p)
 {
-    int status = nxr_atomic_find_segment(operation, rank, region, atomic, is_signal, segment_p);
+    int status =
+        nxr_atomic_find_segment(operation, rank, region, atomic, use != WORD_ATOMIC, segment_p);
 
+    if (use == WORD_INTERNAL) {
+        return status;
+    }
     if (status == NIXL_OK && has_pending((*segment_p)->peer)) {
         status = nxr_transfer_fence(operation, (*segment_p)->peer);
     }
@@ -145,17 +152,18 @@ int nxr_atomic_change(struct nxr_segment *segment, const struct nxr_atomic *atom
 /* By value, so that the caller's stays in registers unless this is called. */
 static __attribute__((noinline, cold)) int change_slow(const char *operation, int rank,
                                                        struct nixl_region *region,
-                                                       struct nxr_atomic placed, bool is_signal,
+                                                       struct nxr_atomic placed, enum word_use use,
                                                        uint64_t *fetched_p)
 {
     struct nxr_segment *segment;
-    int status = atomic_find_segment(operation, rank, region, &placed, is_signal, &segment);
+    int status = atomic_find_segment(operation, rank, region, &placed, use, &segment);
 
     if (status != NIXL_OK) {
         return status;
     }
-    status = nxr_atomic_change(segment, &placed, is_signal, fetched_p);
-    if (status == NIXL_E_CANCELED) { /* a put was dropped: it is not this region's failure */
+    status = nxr_atomic_change(segment, &placed, use != WORD_ATOMIC, fetched_p);
+    /* A put was dropped: it is not this region's failure. */
+    if (status == NIXL_E_CANCELED && use != WORD_INTERNAL) {
         status = nxr_transfer_report(operation, segment->peer);
         return status != NIXL_OK
                    ? status
@@ -165,41 +173,20 @@ static __attribute__((noinline, cold)) int change_slow(const char *operation, in
     return status == NIXL_OK ? status : nxr_transfer_fail(operation, status, region, segment);
 }
 
-static inline __attribute__((always_inline)) int atomic_change(const char *operation, int rank,
-                                                               struct nixl_region *region,
-                                                               const struct nxr_atomic *atomic,
-                                                               bool is_signal, uint64_t *fetched_p)
+static inline __attribute__((always_inline)) int
+atomic_change(const char *operation, int rank, struct nixl_region *region,
+              const struct nxr_atomic *atomic, enum word_use use, uint64_t *fetched_p)
 {
-    struct nxr_segment *segment = atomic_usable_segment(rank, region, atomic, is_signal);
+    struct nxr_segment *segment = atomic_usable_segment(rank, region, atomic, use);
 
     if (__builtin_expect(segment != NULL && change_mapped(segment, atomic, fetched_p) == NIXL_OK,
                          1)) {
         return NIXL_OK;
     }
-    return change_slow(operation, rank, region, *atomic, is_signal, fetched_p);
+    return change_slow(operation, rank, region, *atomic, use, fetched_p);
 }
 
 /* ---- atomics --------------------------------------------------------------------------------- */
-
-int nxr_atomic_fail(const char *operation, int rank, unsigned type, unsigned op)
-{
-    if (nxr_type_nbytes(type) == 0) {
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
-                        "type %u; allowed: NIXL_TYPE_INT32 (0) to NIXL_TYPE_DOUBLE (%d)", type,
-                        NIXL_TYPE_DOUBLE);
-    }
-    if (op > NIXL_ATOMIC_FETCH) {
-        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
-                        "operation %u; allowed: NIXL_ATOMIC_ADD (0) to NIXL_ATOMIC_FETCH (%d)", op,
-                        NIXL_ATOMIC_FETCH);
-    }
-    return nxr_atomic_is_valid(type, op)
-               ? nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "the operand is NULL")
-               : nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
-                          "operation %u works on bits; it does not apply to NIXL_TYPE_FLOAT and "
-                          "NIXL_TYPE_DOUBLE",
-                          op);
-}
 
 int nxr_atomic_of_swap(const char *operation, int rank, uint64_t offset, enum nixl_type type,
                        const void *expected, const void *desired, struct nxr_atomic *atomic_p)
@@ -230,7 +217,7 @@ static inline __attribute__((always_inline)) int change_and_fetch(const char *op
                                                                   void *fetched_p)
 {
     uint64_t fetched = 0;
-    int status = atomic_change(operation, rank, region, atomic, false, &fetched);
+    int status = atomic_change(operation, rank, region, atomic, WORD_ATOMIC, &fetched);
 
     if (status == NIXL_OK && fetched_p != NULL) {
         nxr_atomic_store_value(fetched_p, fetched, nxr_type_nbytes(atomic->type));
@@ -269,7 +256,7 @@ static inline __attribute__((always_inline)) bool change_at_once(int rank,
                                                                  const struct nxr_atomic *atomic,
                                                                  void *fetched_p)
 {
-    struct nxr_segment *segment = atomic_usable_segment(rank, region, atomic, false);
+    struct nxr_segment *segment = atomic_usable_segment(rank, region, atomic, WORD_ATOMIC);
     nxr_inflight_word *word = segment != NULL ? nxr_inflight_word_of(segment) : NULL;
     size_t nbytes = nxr_type_nbytes(atomic->type);
     uint64_t before;
@@ -357,7 +344,7 @@ static int call_atomic_post(int rank, struct nixl_region *region, uint64_t offse
                         "NIXL_ATOMIC_SET (%d), or nixl_atomic()",
                         NIXL_ATOMIC_FETCH, NIXL_ATOMIC_SET);
     }
-    return status == NIXL_OK ? atomic_change(operation, rank, region, &atomic, true, &before)
+    return status == NIXL_OK ? atomic_change(operation, rank, region, &atomic, WORD_SIGNAL, &before)
                              : status;
 }
 
@@ -406,7 +393,16 @@ static inline int raise_signal(const char *operation, int rank, struct nixl_regi
     const struct nxr_atomic atomic = nxr_signal_atomic(offset, op, value);
     uint64_t before;
 
-    return atomic_change(operation, rank, region, &atomic, true, &before);
+    return atomic_change(operation, rank, region, &atomic, WORD_SIGNAL, &before);
+}
+
+int nxr_internal_set(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
+                     uint64_t value)
+{
+    const struct nxr_atomic atomic = nxr_signal_atomic(offset, NIXL_SIGNAL_SET, value);
+    uint64_t before;
+
+    return atomic_change(operation, rank, region, &atomic, WORD_INTERNAL, &before);
 }
 
 int nixl_signal_set(int rank, struct nixl_region *region, uint64_t offset, uint64_t value)
@@ -424,7 +420,7 @@ int nixl_signal_add(int rank, struct nixl_region *region, uint64_t offset, uint6
 }
 
 int nxr_atomic_put_in_one_trip(int rank, struct nixl_region *region,
-                               const struct nxr_put_signal *what)
+                               const struct nxr_put_signal *what, bool is_internal)
 {
     const struct nxr_segment *word_segment = what->word_segment;
     struct nxr_put_signal placed = *what;
@@ -436,7 +432,7 @@ int nxr_atomic_put_in_one_trip(int rank, struct nixl_region *region,
         !nxr_segment_allows(segment, NIXL_ACCESS_NO_PUT) ||
         word_segment->transport != segment->transport || segment->method < NXR_METHOD_MESSAGE ||
         nxr_peer_has_refusal(segment->peer) ||
-        has_pending(segment->peer)) { /* the signal must not overtake them */
+        (!is_internal && has_pending(segment->peer))) { /* the signal must not overtake them */
         return NIXL_E_AGAIN;
     }
     return segment->transport->put_signal(segment, &placed);
@@ -448,6 +444,7 @@ struct signal {
     int rank;
     struct nixl_region *region;
     const struct nxr_atomic *atomic;
+    enum word_use use;
 };
 
 static int raise_behind(void *arg)
@@ -455,28 +452,28 @@ static int raise_behind(void *arg)
     const struct signal *signal = arg;
     uint64_t before;
 
-    return change_slow(signal->operation, signal->rank, signal->region, *signal->atomic, true,
-                       &before);
+    return change_slow(signal->operation, signal->rank, signal->region, *signal->atomic,
+                       signal->use, &before);
 }
 
 /*
  * For a word that cannot be changed in place at once. If the signal is invalid, no data is moved.
  */
 static int put_signal_slow(const char *operation, int rank, struct nixl_region *region,
-                           struct nixl_region *signal_region, const struct nxr_put_signal *what)
+                           struct nixl_region *signal_region, const struct nxr_put_signal *what,
+                           enum word_use use)
 {
     const struct nxr_piece piece = {what->offset, (void *)what->src, what->nbytes};
-    struct signal signal = {operation, rank, signal_region, &what->atomic};
+    struct signal signal = {operation, rank, signal_region, &what->atomic, use};
     struct nxr_put_signal placed = *what;
     struct nxr_segment *segment;
-    int status =
-        atomic_find_segment(operation, rank, signal_region, &placed.atomic, true, &segment);
+    int status = atomic_find_segment(operation, rank, signal_region, &placed.atomic, use, &segment);
 
     if (status != NIXL_OK) {
         return status;
     }
     placed.word_segment = segment;
-    return nxr_atomic_put_in_one_trip(rank, region, &placed) == NIXL_OK
+    return nxr_atomic_put_in_one_trip(rank, region, &placed, use == WORD_INTERNAL) == NIXL_OK
                ? NIXL_OK
                : nxr_transfer_put_then(operation, rank, region, &piece, what->until_ns,
                                        raise_behind, &signal);
@@ -510,7 +507,8 @@ static inline bool put_signal_in_place(struct nxr_segment *segment,
 bool nxr_atomic_put_at_once(int rank, struct nixl_region *region, struct nixl_region *signal_region,
                             const struct nxr_put_signal *what)
 {
-    struct nxr_segment *segment = atomic_usable_segment(rank, signal_region, &what->atomic, true);
+    struct nxr_segment *segment =
+        atomic_usable_segment(rank, signal_region, &what->atomic, WORD_SIGNAL);
     uint64_t before;
 
     if (segment == NULL) {
@@ -525,20 +523,22 @@ bool nxr_atomic_put_at_once(int rank, struct nixl_region *region, struct nixl_re
 bool nxr_atomic_change_at_once(int rank, struct nixl_region *region,
                                const struct nxr_atomic *atomic, bool is_signal, uint64_t *fetched_p)
 {
-    struct nxr_segment *segment = atomic_usable_segment(rank, region, atomic, is_signal);
+    struct nxr_segment *segment =
+        atomic_usable_segment(rank, region, atomic, is_signal ? WORD_SIGNAL : WORD_ATOMIC);
 
     return segment != NULL && change_mapped(segment, atomic, fetched_p) == NIXL_OK;
 }
 
-static inline int put_signal(const char *operation, int rank, struct nixl_region *region,
-                             struct nixl_region *signal_region, const struct nxr_put_signal *what)
+static inline __attribute__((always_inline)) int
+put_signal(const char *operation, int rank, struct nixl_region *region,
+           struct nixl_region *signal_region, const struct nxr_put_signal *what, enum word_use use)
 {
-    struct nxr_segment *segment = atomic_usable_segment(rank, signal_region, &what->atomic, true);
+    struct nxr_segment *segment = atomic_usable_segment(rank, signal_region, &what->atomic, use);
     uint64_t before;
     int status;
 
     if (__builtin_expect(segment == NULL, 0)) {
-        return put_signal_slow(operation, rank, region, signal_region, what);
+        return put_signal_slow(operation, rank, region, signal_region, what, use);
     }
     if (__builtin_expect(region == signal_region && put_signal_in_place(segment, what), 1)) {
         return NIXL_OK;
@@ -547,18 +547,18 @@ static inline int put_signal(const char *operation, int rank, struct nixl_region
     if (__builtin_expect(status != NIXL_OK, 0)) {
         return status;
     }
-    if (__builtin_expect(!has_pending(segment->peer) &&
+    if (__builtin_expect((use == WORD_INTERNAL || !has_pending(segment->peer)) &&
                              change_mapped(segment, &what->atomic, &before) == NIXL_OK,
                          1)) {
         return NIXL_OK;
     }
-    return change_slow(operation, rank, signal_region, what->atomic, true, &before);
+    return change_slow(operation, rank, signal_region, what->atomic, use, &before);
 }
 
-int nxr_transfer_put_signal(const char *operation, int rank, struct nixl_region *region,
-                            struct nixl_region *signal_region, const struct nxr_put_signal *what)
+int nxr_internal_put_set(const char *operation, int rank, struct nixl_region *region,
+                         const struct nxr_put_signal *what)
 {
-    return put_signal(operation, rank, region, signal_region, what);
+    return put_signal(operation, rank, region, region, what, WORD_INTERNAL);
 }
 
 static int call_put_signal(int rank, struct nixl_region *region, uint64_t offset, const void *src,
@@ -575,7 +575,7 @@ static int call_put_signal(int rank, struct nixl_region *region, uint64_t offset
     if (__builtin_expect((unsigned)op > NIXL_SIGNAL_SET, 0)) {
         return nxr_signal_fail_op("nixl_put_signal", rank, op);
     }
-    return put_signal("nixl_put_signal", rank, region, signal_region, &what);
+    return put_signal("nixl_put_signal", rank, region, signal_region, &what, WORD_SIGNAL);
 }
 
 int nixl_put_signal(int rank, struct nixl_region *region, uint64_t offset, const void *src,

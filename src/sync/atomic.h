@@ -96,6 +96,16 @@ int nxr_atomic_start_unordered(const char *operation, struct nxr_segment *segmen
 
 /* In one trip, if a transport offers that. NIXL_E_AGAIN: do it in two steps. */
 int nxr_atomic_put_in_one_trip(int rank, struct nixl_region *region,
-                               const struct nxr_put_signal *what);
+                               const struct nxr_put_signal *what, bool is_internal);
+
+/*
+ * Set a word in a region of the library's own; and put bytes there before (`word_segment` is not
+ * read). The word arrives behind these bytes, and behind earlier words and their bytes. It does not
+ * wait for the program's puts, and leaves their failures to the program.
+ */
+int nxr_internal_set(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
+                     uint64_t value);
+int nxr_internal_put_set(const char *operation, int rank, struct nixl_region *region,
+                         const struct nxr_put_signal *what);
 
 #endif

@@ -22,6 +22,28 @@
 
 #include <stdlib.h>
 
+/* ---- bad arguments --------------------------------------------------------------------------- */
+
+int nxr_atomic_fail(const char *operation, int rank, unsigned type, unsigned op)
+{
+    if (nxr_type_nbytes(type) == 0) {
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
+                        "type %u; allowed: NIXL_TYPE_INT32 (0) to NIXL_TYPE_DOUBLE (%d)", type,
+                        NIXL_TYPE_DOUBLE);
+    }
+    if (op > NIXL_ATOMIC_FETCH) {
+        return nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
+                        "operation %u; allowed: NIXL_ATOMIC_ADD (0) to NIXL_ATOMIC_FETCH (%d)", op,
+                        NIXL_ATOMIC_FETCH);
+    }
+    return nxr_atomic_is_valid(type, op)
+               ? nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0, "the operand is NULL")
+               : nxr_fail(NIXL_E_INVALID_ARG, operation, rank, "", 0,
+                          "operation %u works on bits; it does not apply to NIXL_TYPE_FLOAT and "
+                          "NIXL_TYPE_DOUBLE",
+                          op);
+}
+
 /* ---- words as operations --------------------------------------------------------------------- */
 
 /* Does the segment's network change its words? Otherwise its owner does. */
@@ -351,7 +373,7 @@ static __attribute__((noinline)) int put_signal_start_slow(const char *operation
         return status;
     }
     placed.word_segment = word_segment;
-    if (nxr_atomic_put_in_one_trip(rank, region, &placed) == NIXL_OK) {
+    if (nxr_atomic_put_in_one_trip(rank, region, &placed, false) == NIXL_OK) {
         return NIXL_OK;
     }
     if (what->nbytes == 0) {

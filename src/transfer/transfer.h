@@ -166,10 +166,6 @@ int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *r
                           const struct nxr_piece *what, int64_t until_ns, int (*then)(void *),
                           void *arg);
 
-/* nixl_put_signal() for `operation`, with any change of the word. `word_segment` is not read. */
-int nxr_transfer_put_signal(const char *operation, int rank, struct nixl_region *region,
-                            struct nixl_region *signal_region, const struct nxr_put_signal *what);
-
 extern const struct nxr_subsystem nxr_flush_subsystem;
 
 /*

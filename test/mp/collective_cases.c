@@ -8,6 +8,8 @@
  *   sizes    of data around each limit between paths, one after the other, in buffers that lie in
  *            regions and in none in turn
  *   names    buffers in regions with the longest names
+ *   pending  puts of the program are under way, or have failed: collectives do not wait for them,
+ *            and leave the failures to nixl_flush()
  */
 #include "mptest.h"
 
@@ -354,16 +356,103 @@ static void case_names(struct nixl_team *team)
     }
 }
 
+/* ---- pending --------------------------------------------------------------------------------- */
+
+#define MOST_RANKS    8
+#define SMALL_NBYTES  4096
+#define PIECE_NBYTES  (300u << 10) /* of each member: pieces that go apart from their words */
+#define N_PIECE_WORDS (PIECE_NBYTES / sizeof(uint64_t))
+
+static uint64_t put_word = 7;
+
+/* Rank 0 starts a put to each other rank, which has not made the region yet. */
+static void start_puts(struct nixl_region *region, uint64_t offset, struct nixl_req **reqs)
+{
+    for (int i = 1; i < nixl_size(); i++) {
+        MPT_STATUS(nixl_put_x(i, region, offset, &put_word, sizeof(put_word), NULL, &reqs[i]),
+                   NIXL_INPROGRESS);
+    }
+}
+
+static void end_puts(struct nixl_req **reqs)
+{
+    for (int i = 1; i < nixl_size(); i++) {
+        MPT_OK(nixl_req_wait(&reqs[i], MPT_PATIENCE));
+    }
+}
+
+/* Puts to "small" that fail as soon as it is there: it has fewer bytes. No request reports them. */
+static void fail_puts(struct nixl_team *team, struct nixl_region **region_p)
+{
+    struct nixl_req *reqs[MOST_RANKS] = {NULL};
+
+    if (nixl_rank() == 0) {
+        MPT_OK(nixl_region_open("small", region_p));
+        start_puts(*region_p, SMALL_NBYTES, reqs);
+        for (int i = 1; i < nixl_size(); i++) {
+            MPT_OK(nixl_req_detach(&reqs[i]));
+        }
+        start_puts(*region_p, 0, reqs);
+    }
+    MPT_OK(nixl_barrier(team, MPT_PATIENCE));
+    if (nixl_rank() == 0) {
+        end_puts(reqs);
+    } else {
+        MPT_OK(nixl_region_alloc("small", SMALL_NBYTES, NULL, region_p));
+    }
+}
+
+static void call_all(struct nixl_team *team)
+{
+    static uint64_t src[N_PIECE_WORDS], dst[MOST_RANKS * N_PIECE_WORDS];
+    struct nixl_team *part;
+
+    for (size_t n = 1; n <= N_PIECE_WORDS; n *= 12) {
+        src[0] = src[n - 1] = (uint64_t)nixl_rank() + n;
+        MPT_OK(nixl_barrier(team, MPT_PATIENCE));
+        MPT_OK(nixl_allgather(team, src, dst, n * sizeof(*src), MPT_PATIENCE));
+        for (int i = 0; i < nixl_size(); i++) {
+            MPT_EQ(dst[(size_t)i * n], (uint64_t)i + n);
+            MPT_EQ(dst[(size_t)(i + 1) * n - 1], (uint64_t)i + n);
+        }
+    }
+    MPT_OK(nixl_team_split(team, 0, -nixl_rank(), MPT_PATIENCE, &part));
+    MPT_OK(nixl_barrier(part, MPT_PATIENCE));
+    MPT_OK(nixl_team_free(part));
+}
+
+static void case_pending(struct nixl_team *team)
+{
+    struct nixl_req *reqs[MOST_RANKS] = {NULL};
+    struct nixl_region *small, *later;
+
+    MPT_TRUE(nixl_size() <= MOST_RANKS);
+    fail_puts(team, &small);
+    if (nixl_rank() == 0) {
+        MPT_OK(nixl_region_open("later", &later));
+        start_puts(later, 0, reqs);
+    }
+    call_all(team);
+    if (nixl_rank() == 0) {
+        end_puts(reqs);
+        for (int i = 1; i < nixl_size(); i++) {
+            MPT_STATUS(nixl_flush(i, MPT_PATIENCE), NIXL_E_RANGE);
+        }
+    } else {
+        MPT_OK(nixl_region_alloc("later", SMALL_NBYTES, NULL, &later));
+    }
+    MPT_OK(nixl_barrier(team, MPT_PATIENCE));
+    MPT_OK(nixl_region_close(later, MPT_PATIENCE));
+    MPT_OK(nixl_region_close(small, MPT_PATIENCE));
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(struct nixl_team *team);
-    } cases[] = {{"regions", case_regions},
-                 {"arrays", case_arrays},
-                 {"scan", case_scan},
-                 {"sizes", case_sizes},
-                 {"names", case_names}};
+    } cases[] = {{"regions", case_regions}, {"arrays", case_arrays}, {"scan", case_scan},
+                 {"sizes", case_sizes},     {"names", case_names},   {"pending", case_pending}};
     struct nixl_team *team;
 
     mpt_start();
