@@ -39,6 +39,7 @@ static uint32_t newest_of[N_BUCKETS];
 static uint32_t n_registers;        /* those that were written */
 static uint32_t agreement_next = 1; /* where the next one goes */
 static atomic_bool agreement_is_stopping;
+static nxr_agreement_is_with_fn *agreement_is_with;
 
 void nxr_agreements_set_stopping(bool is_stopping)
 {
@@ -136,15 +137,21 @@ void nxr_agreement_admit(uint64_t call)
     pthread_mutex_unlock(&registers_lock);
 }
 
-/* May a process of another job visit that register? */
-static bool agreement_is_admitted(uint64_t call)
+/*
+ * May that peer visit the register of a call? One of another job only if it takes part, or is in a
+ * team with this process: then the call may be on that team, and this process has yet to make it.
+ */
+static bool agreement_is_admitted(uint64_t call, const struct nxr_peer *peer)
 {
     bool is_known;
 
+    if (!nxr_peer_is_attached(peer)) {
+        return true;
+    }
     pthread_mutex_lock(&registers_lock);
     is_known = agreement_find(call) != NULL;
     pthread_mutex_unlock(&registers_lock);
-    return is_known;
+    return is_known || agreement_is_with(&peer->identity);
 }
 
 /* A peer visits this process's register. */
@@ -156,7 +163,7 @@ static void agreement_asked(const struct nxr_control_source *source,
 
     nxr_wire_init(&answer, NXR_WIRE_DECIDED);
     answer.verdict.ask = question->ask;
-    if (nxr_peer_is_attached(source->peer) && !agreement_is_admitted(question->call)) {
+    if (!agreement_is_admitted(question->call, source->peer)) {
         answer.verdict.verdict = (struct nxr_verdict){.status = NIXL_E_CANCELED, .member = -1};
     } else {
         answer.verdict.verdict = nxr_agreement_write(question->call, &question->verdict);
@@ -165,8 +172,9 @@ static void agreement_asked(const struct nxr_control_source *source,
     nxr_wake_self(); /* a thread that takes part in the call notices that it has failed */
 }
 
-void nxr_agreement_register(void)
+void nxr_agreement_register(nxr_agreement_is_with_fn *is_with)
 {
+    agreement_is_with = is_with;
     nxr_control_register(NXR_WIRE_PROPOSE, agreement_asked);
 }
 

@@ -30,8 +30,8 @@ struct nxr_verdict nxr_agreement_write(uint64_t call, const struct nxr_verdict *
 bool nxr_agreement_is_written(uint64_t call);
 
 /*
- * Processes of other jobs take part in a call: they may visit its register from now on. Others that
- * they ask about are none of theirs.
+ * Processes of other jobs take part in a call: they may visit its register from now on. Those that
+ * are in a team with this process may visit all; others that they ask about are none of theirs.
  */
 void nxr_agreement_admit(uint64_t call);
 
@@ -44,8 +44,12 @@ void nxr_agreement_admit(uint64_t call);
 int nxr_agreement_visit(uint64_t call, const int *ranks, int size, int64_t deadline,
                         struct nxr_verdict *verdict_p);
 
-/* Register the handler that answers visits of peers. */
-void nxr_agreement_register(void);
+/*
+ * Register the handler that answers visits of peers. is_with: is that process of another job in a
+ * team with this one?
+ */
+typedef bool nxr_agreement_is_with_fn(const struct nxr_identity *process);
+void nxr_agreement_register(nxr_agreement_is_with_fn *is_with);
 
 /* This rank leaves the job: no visit starts, and every wait for members ends. */
 void nxr_agreements_set_stopping(bool is_stopping);

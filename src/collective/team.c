@@ -21,6 +21,7 @@
 
 static pthread_mutex_t teams_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list open_teams = {&open_teams, &open_teams};
+static struct nxr_list mixed_teams = {&mixed_teams, &mixed_teams};
 static struct nxr_handle_cache team_handles =
     NXR_HANDLE_CACHE(team_handles, struct nixl_team, link, 64);
 
@@ -34,8 +35,18 @@ struct nixl_team *nxr_team_new(void)
     if (team != NULL) {
         *team = (struct nixl_team){.lost_rank = -1};
         nxr_list_init(&team->link);
+        nxr_list_init(&team->mixed_link);
     }
     return team;
+}
+
+void nxr_team_admit(struct nixl_team *team)
+{
+    if (team->is_mixed) {
+        pthread_mutex_lock(&teams_lock);
+        nxr_list_append(&mixed_teams, &team->mixed_link);
+        pthread_mutex_unlock(&teams_lock);
+    }
 }
 
 void nxr_team_opened(struct nixl_team *team)
@@ -58,6 +69,7 @@ void nxr_team_drop(struct nixl_team *team)
     nxr_team_close(team);
     pthread_mutex_lock(&teams_lock);
     nxr_list_remove(&team->link);
+    nxr_list_remove(&team->mixed_link);
     pthread_mutex_unlock(&teams_lock);
     nxr_buffers_drop(team);
     nxr_device_drop(team);
@@ -102,9 +114,27 @@ static void team_death_known(const struct nxr_peer *peer)
     pthread_mutex_unlock(&teams_lock);
 }
 
+/* Is that process a member of such a team? Any thread. */
+static bool team_is_with(const struct nxr_identity *process)
+{
+    struct nxr_list *link, *after;
+    bool is_with = false;
+
+    pthread_mutex_lock(&teams_lock);
+    nxr_list_for_each (link, after, &mixed_teams) {
+        const struct nixl_team *team = nxr_list_entry(link, struct nixl_team, mixed_link);
+
+        for (int i = 0; i < team->size && !is_with; i++) {
+            is_with = nxr_identity_is(&team->members[i], process);
+        }
+    }
+    pthread_mutex_unlock(&teams_lock);
+    return is_with;
+}
+
 static void team_register(void)
 {
-    nxr_agreement_register();
+    nxr_agreement_register(team_is_with);
     nxr_reform_register();
 }
 

@@ -84,7 +84,8 @@ struct nixl_team {
     struct nxr_later *later; /* calls that were started; NULL: there was none yet */
     bool is_canceled;        /* one of them was: the other hosts must be told (cancel_lock) */
 
-    struct nxr_list link; /* of all open teams, or the retired ones */
+    struct nxr_list link;       /* of all open teams, or the retired ones */
+    struct nxr_list mixed_link; /* of those with members of other jobs, from their making on */
 };
 
 /* Small calls take less than what reading a clock twice costs: one in so many is timed. */
@@ -213,6 +214,9 @@ static inline bool nxr_team_is_open(const struct nixl_team *team)
 
 /* An empty one; NULL: no memory. */
 struct nixl_team *nxr_team_new(void);
+
+/* All members are known: those of other jobs may settle calls on the team until it is dropped. */
+void nxr_team_admit(struct nixl_team *team);
 
 /* The team was made: it can be found from now on. */
 void nxr_team_opened(struct nixl_team *team);

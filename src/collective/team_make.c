@@ -188,6 +188,7 @@ static void set_all(struct nixl_team *all, const struct nxr_wanted *wanted)
 
         set_member(all, i, wanted->ranks[i], wanted->members != NULL ? &wanted->members[i] : &at);
     }
+    nxr_team_admit(all);
 }
 
 /* Is the member at that team rank of the call in this member's team? */
@@ -241,6 +242,7 @@ static int choose_team(struct attempt *attempt)
 
             set_member(attempt->team, i, all->ranks[from], &all->members[from]);
         }
+        nxr_team_admit(attempt->team);
     }
     return NIXL_OK;
 }

@@ -6,8 +6,8 @@
  * of them, says its rank, and then all make a team: first the servers, then the visitors, each side
  * by its own numbers. Every collective is verified. ROUNDS: how often. In the last one with `kill`
  * as the sixth argument, the last visitor kills itself in the midst of a collective; the others
- * lose it and make a team without it. With `leave` the first server leaves behind its part of a
- * broadcast, which the others begin only then.
+ * lose it and make a team without it. With `split` it does so while the others split the team. With
+ * `leave` the first server leaves behind its part of a broadcast, which the others begin only then.
  */
 #include "test/mp/mptest.h"
 
@@ -136,6 +136,19 @@ static void lose_last(struct nixl_team *team)
     MPT_OK(nixl_team_free(rest));
 }
 
+/* The last member dies instead of taking part in a split: the same for all others. */
+static void lose_in_split(struct nixl_team *team)
+{
+    struct nixl_team *part;
+
+    MPT_OK(nixl_barrier(team, MPT_PATIENCE));
+    if (me == n_members - 1) {
+        kill(getpid(), SIGKILL);
+    }
+    MPT_STATUS(nixl_team_split(team, me % 2, -me, MPT_PATIENCE, &part), NIXL_E_PEER_LOST);
+    MPT_EQ(nixl_last_error()->rank, members[n_members - 1]);
+}
+
 /*
  * The first member leaves when it has done its part, which is all that the others need. The next
  * call needs it.
@@ -186,6 +199,8 @@ int main(int argc, char **argv)
         verify(team, (uint64_t)i);
         if (i == rounds - 1 && strcmp(how, "kill") == 0) {
             lose_last(team);
+        } else if (i == rounds - 1 && strcmp(how, "split") == 0) {
+            lose_in_split(team);
         } else if (i == rounds - 1 && strcmp(how, "leave") == 0) {
             leave_first(team);
         }

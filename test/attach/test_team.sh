@@ -26,6 +26,10 @@ begin serve "$nixlrun" -np 2 --oversubscribe "$team" serve "file:$dir" k 2 1 kil
 begin visit "$nixlrun" -np 2 --oversubscribe --on-failure continue "$team" visit "file:$dir" k 2 1 kill
 verdict "$(passed serve; survived visit 1)" "a member of the other job dies: all lose it, and go on without it"
 
+begin serve "$nixlrun" -np 2 --oversubscribe "$team" serve "file:$dir" s 2 1 split
+begin visit "$nixlrun" -np 2 --oversubscribe --on-failure continue "$team" visit "file:$dir" s 2 1 split
+verdict "$(passed serve; survived visit 1)" "a member of the other job dies while the others split the team: all lose it"
+
 begin serve "$nixlrun" -np 1 --oversubscribe "$team" serve "file:$dir" l 2 1 leave
 begin visit "$nixlrun" -np 2 --oversubscribe "$team" visit "file:$dir" l 1 1 leave
 verdict "$(passed serve; passed visit)" "a member leaves behind its part of a call: the others complete it, and no later one"
