@@ -4,7 +4,7 @@
  * host (node.h), by mailboxes between hosts (mailbox.h).
  *
  * One thread of a process at a time works for a team: the one that called, or the team's worker for
- * _nb calls (later.h). Any thread may access `broken` and what the members share.
+ * _x calls (later.h). Any thread may access `broken` and what the members share.
  */
 #ifndef NXR_COLLECTIVE_TEAM_H
 #define NXR_COLLECTIVE_TEAM_H
