@@ -45,6 +45,9 @@ static void own_word_ended(struct nxr_device_atomic *word, int status)
     if (own->peer != NULL) {
         nxr_atomic_answer(own->answer, status, shown);
         nxr_wake_peer(own->peer);
+        /* From here on the peer may be freed, and the ring with it. */
+        atomic_fetch_sub_explicit(&host_peer_of(own->peer)->n_words_served, 1,
+                                  memory_order_release);
         free(own);
         return;
     }
@@ -170,6 +173,7 @@ static int change_later(struct nxr_peer *peer, struct nxr_atomic_slot *slot,
     }
     own->peer = peer;
     own->answer = slot;
+    atomic_fetch_add_explicit(&host_peer_of(peer)->n_words_served, 1, memory_order_relaxed);
     nxr_device_atomic_add(&own->word);
     nxr_service_kick(); /* it runs the queued changes */
     return NIXL_INPROGRESS;

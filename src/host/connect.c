@@ -549,7 +549,10 @@ static void connect_peer_replaced(struct nxr_peer *peer)
 
 static bool connect_peer_is_used(struct nxr_peer *peer)
 {
-    return host_peer_of(peer)->retry_at != INT64_MAX || nxr_atomic_is_asked_by(peer);
+    const struct host_peer *hp = host_peer_of(peer);
+
+    return hp->retry_at != INT64_MAX || nxr_atomic_is_asked_by(peer) ||
+           atomic_load_explicit(&hp->n_words_served, memory_order_acquire) > 0;
 }
 
 const struct nxr_subsystem nxr_connect_subsystem = {

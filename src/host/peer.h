@@ -15,6 +15,7 @@ struct host_peer {
     struct nxr_peer *peer;
     struct nxr_asked *_Atomic asked; /* words it is asked to change (atomic_ask.c); NULL: none */
     uint64_t n_atomics_served;       /* words it has asked for; serve_lock of atomic_serve.c */
+    _Atomic uint32_t n_words_served; /* of them, those in device memory that are being changed */
 
     /* Messages (conn.c). */
     struct nxr_conn *conn;

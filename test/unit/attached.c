@@ -7,7 +7,12 @@
 #include "core/life.h"
 #include "core/service.h"
 #include "core/subsystem.h"
+#include "host/atomic_ring.h"
+#include "host/atomic_serve.h"
 #include "host/peer.h"
+#include "memory/device_atomic.h"
+#include "memory/memory.h"
+#include "region/publish.h"
 #include "test/unit/unit.h"
 #include "util/clock.h"
 
@@ -155,6 +160,60 @@ Test(attached, a_peer_that_something_refers_to_is_not_freed)
     host_peer_of(peer)->retry_at = INT64_MAX;
     tick_in(100 * NXR_S);
     cr_expect(not(nxr_is_rank(number)));
+}
+
+static int copy_at_once(struct nxr_device_copy *copy)
+{
+    (void)copy;
+    return NIXL_OK;
+}
+
+static const struct nxr_memory_kind device_kind = {.kind = NIXL_MEM_CUDA,
+                                                   .copy_start = copy_at_once};
+static struct nxr_range device_range = {.kind = &device_kind};
+
+/* The question of a peer to add 1 to a word of device memory here. */
+static struct nxr_wire_atomic question(void)
+{
+    static uint64_t word;
+    const struct nxr_memory memory = {.kind = &device_kind,
+                                      .addr = &word,
+                                      .nbytes = sizeof(word),
+                                      .fd = -1,
+                                      .range = &device_range,
+                                      .is_registered = true};
+    struct nxr_published *published = NULL;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    cr_assert(eq(int, nxr_publish("words", &memory, &published), NIXL_OK));
+    pthread_mutex_unlock(&nxr_job.lock);
+    return (struct nxr_wire_atomic){
+        .generation = published->key.generation,
+        .id = published->key.id,
+        .atomic = {.op = NIXL_ATOMIC_ADD, .type = NIXL_TYPE_UINT64, .operand = 1}};
+}
+
+/* The answer goes into its rings. */
+Test(attached, a_peer_whose_word_is_being_changed_is_not_freed)
+{
+    struct nxr_peer *peer = attach(7);
+    const struct nxr_wire_atomic word = question();
+    int number = peer->rank;
+
+    peer->control = nxr_job.control;
+    atomic_store(&peer->connection, NXR_CONNECTION_UP);
+    atomic_store(&peer->in.credit->has_asked, true);
+    cr_assert(nxr_atomic_post(nxr_atomic_slot_at(peer->in.words, 0), &word));
+    atomic_fetch_or(&nxr_job.control->atomics_asked, nxr_control_bit(number));
+    cr_assert(nxr_atomics_serve_asked());
+    atomic_store(&peer->connection, NXR_CONNECTION_NONE);
+    end(peer);
+    tick_in(100 * NXR_S);
+    cr_assert(nxr_is_rank(number));
+    nxr_device_atomics_run();
+    tick_in(100 * NXR_S);
+    cr_expect(not(nxr_is_rank(number)));
+    peer->control = NULL; /* it is this process's */
 }
 
 /* The peer waits for the answer to the message, so that must be taken before its end is known. */
