@@ -477,10 +477,10 @@ struct nxr_device_copy {
     bool is_durable, has_synced;
 
     /*
-     * On whose behalf it writes to dst: a peer, or NULL for this rank itself. Storage that is
-     * written as a whole keeps the bytes of several apart.
+     * On whose behalf it writes to dst: nxr_peer_origin() of a peer, or 0 for this rank itself.
+     * Storage that is written as a whole keeps the bytes of several apart.
      */
-    const void *origin;
+    uint64_t origin;
 
     const void *owner; /* for nxr_device_copy_cancel(); NULL: nobody cancels it */
     bool is_of_op;     /* its operation is already counted as started and at a device */

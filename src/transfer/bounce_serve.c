@@ -170,7 +170,7 @@ static int serve_device(struct served_buffer *served_by, unsigned index,
     copy->chunk = &served_by->buffer->chunks[index];
     nxr_staging_copy(&copy->copy, &copy->piece, work->is_put, data, addr, work->nbytes, device);
     copy->copy.ended = bounce_server_copy_ended;
-    copy->copy.origin = served_by->peer;
+    copy->copy.origin = nxr_peer_origin(served_by->peer);
     copy->copy.owner = copy;
     copy->is_at_gpu = !device->kind->is_storage;
     atomic_fetch_add(&n_at_gpus, copy->is_at_gpu);

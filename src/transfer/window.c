@@ -137,7 +137,7 @@ static int copy_slot(struct net_peer *np, const struct nxr_net_stage *stage)
     copy->slot = stage->slot;
     nxr_staging_copy(&copy->work.copy, &copy->piece, stage->is_put != 0,
                      nxr_staging_slot(&window->memory, stage->slot), addr, stage->nbytes, device);
-    copy->work.copy.origin = nxr_net_peer(np);
+    copy->work.copy.origin = nxr_peer_origin(nxr_net_peer(np));
     copy->work.copy.owner = nxr_staging_slot(&window->memory, stage->slot);
     copy->work.prepare = pin_window;
     copy->work.done = window_copied;

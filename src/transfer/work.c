@@ -298,7 +298,7 @@ static struct net_put_batch *batch_new(struct net_peer *np, const struct nxr_net
     batch->generation = put->generation;
     batch->is_own = put->is_own != 0;
     batch->work.copy.dst = nxr_publish_memory(put->id).range;
-    batch->work.copy.origin = nxr_net_peer(np);
+    batch->work.copy.origin = nxr_peer_origin(nxr_net_peer(np));
     nxr_list_append(batches_of(np), &batch->link);
     return batch;
 }

@@ -68,12 +68,12 @@ struct nxr_own_memory __wrap_nxr_publish_memory(uint32_t id)
     return own;
 }
 
+int __real_nxr_device_copy_begin(struct nxr_device_copy *copy);
 int __wrap_nxr_device_copy_begin(struct nxr_device_copy *copy);
 
 int __wrap_nxr_device_copy_begin(struct nxr_device_copy *copy)
 {
-    (void)copy;
-    return NIXL_E_TRANSPORT;
+    return atomic_load(&is_of_device) ? NIXL_E_TRANSPORT : __real_nxr_device_copy_begin(copy);
 }
 
 /* ---- the buffer ------------------------------------------------------------------------------ */
@@ -102,9 +102,9 @@ static struct nxr_bounce_buffer *offer_buffer(void)
     return addr;
 }
 
-/* Have the owner serve a put or a get of 8 bytes; its outcome. */
-static int serve(struct nxr_bounce_buffer *buffer, const struct nxr_key *key, bool is_put,
-                 unsigned index)
+/* Have the owner serve a put or a get of 8 bytes at that place; its outcome. */
+static int serve_at(uint64_t offset, struct nxr_bounce_buffer *buffer, const struct nxr_key *key,
+                    bool is_put, unsigned index)
 {
     struct nxr_bounce_chunk *chunk = &buffer->chunks[index];
     int64_t until = nxr_now_ns() + PATIENCE_NS;
@@ -113,7 +113,7 @@ static int serve(struct nxr_bounce_buffer *buffer, const struct nxr_key *key, bo
     chunk->is_put = is_put;
     chunk->id = key->id;
     chunk->generation = key->generation;
-    chunk->offset = 0;
+    chunk->offset = offset;
     chunk->nbytes = 8;
     atomic_store(&chunk->state, NXR_BOUNCE_POSTED);
     nxr_service_kick();
@@ -122,6 +122,12 @@ static int serve(struct nxr_bounce_buffer *buffer, const struct nxr_key *key, bo
         sched_yield();
     }
     return chunk->status;
+}
+
+static int serve(struct nxr_bounce_buffer *buffer, const struct nxr_key *key, bool is_put,
+                 unsigned index)
+{
+    return serve_at(0, buffer, key, is_put, index);
 }
 
 Test(bounce, no_free_slot_is_a_limit_and_not_a_closed_region)
@@ -210,4 +216,39 @@ Test(bounce, a_copy_that_fails_keeps_no_slot)
     cr_assert(eq(int, nixl_region_close(region, PATIENCE_NS), NIXL_OK));
     cr_expect(eq(int, nixl_finalize(), NIXL_OK));
     munmap(buffer, BUFFER_NBYTES);
+}
+
+/* A peer that was freed may have had the same address: it is no proof that both are one process. */
+Test(bounce, bytes_of_two_processes_are_never_mixed_in_an_object)
+{
+    struct nixl_directory_params params = NIXL_DIRECTORY_PARAMS_INIT;
+    struct nixl_object_info info = NIXL_OBJECT_INFO_INIT;
+    char path[] = "/tmp/nixlrun-bounce.XXXXXX";
+    struct nxr_bounce_buffer *buffer;
+    struct nixl_region *region;
+    struct nxr_key key;
+
+    atomic_store(&has_slots, true);
+    cr_assert(ne(ptr, mkdtemp(path), NULL));
+    cr_assert(eq(int, nixl_init(NULL), NIXL_OK));
+    params.nobjects = 1;
+    params.object_nbytes = 16;
+    cr_assert(eq(int, nixl_region_open_directory("objects", path, &params, &region), NIXL_OK));
+    pthread_mutex_lock(&nxr_job.lock);
+    key = nxr_publish_find("objects")->key;
+    pthread_mutex_unlock(&nxr_job.lock);
+    buffer = offer_buffer();
+    cr_expect(eq(int, serve_at(0, buffer, &key, true, 0), NIXL_OK));
+    nxr_job.peers[nxr_job.rank]->identity.incarnation++; /* another process has its place */
+    cr_expect(eq(int, serve_at(8, buffer, &key, true, 1), NIXL_OK));
+    cr_expect(eq(int, nixl_object_stat(region, 0, PATIENCE_NS, &info), NIXL_E_NOT_FOUND));
+    cr_expect(eq(int, serve_at(0, buffer, &key, true, 0), NIXL_OK));
+    cr_expect(eq(int, nixl_object_stat(region, 0, PATIENCE_NS, &info), NIXL_OK),
+              "the second one has put all");
+    nxr_job.peers[nxr_job.rank]->identity.incarnation--;
+    cr_expect(eq(int, nixl_object_delete(region, 0, PATIENCE_NS), NIXL_OK));
+    cr_assert(eq(int, nixl_region_close(region, PATIENCE_NS), NIXL_OK));
+    cr_expect(eq(int, nixl_finalize(), NIXL_OK));
+    munmap(buffer, BUFFER_NBYTES);
+    cr_expect(zero(int, rmdir(path)));
 }

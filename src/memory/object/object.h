@@ -149,7 +149,7 @@ void nxr_object_copy_leave(struct object_copy *copy, int status);
  * set->lock.
  */
 struct object_bytes {
-    const void *origin;
+    uint64_t origin;
     uint64_t object, offset; /* in the object */
     char *bytes;
     uint64_t nbytes;

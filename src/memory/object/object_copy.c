@@ -177,7 +177,7 @@ static int object_copy_move(struct object_copy *made, const struct nxr_device_co
 /* ---- puts ------------------------------------------------------------------------------------ */
 
 /* Cut a piece where objects and their parts end. Holds set->lock. */
-static int object_put_piece(struct object_copy *copy, const void *origin,
+static int object_put_piece(struct object_copy *copy, uint64_t origin,
                             const struct nxr_device_piece *piece, struct nxr_object_io **list_p)
 {
     struct nxr_object_set *set = copy->set;

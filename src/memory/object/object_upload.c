@@ -34,7 +34,7 @@ static struct nxr_list *uploads_of(struct nxr_object_set *set, uint64_t object)
 
 /* The upload that still takes bytes of that rank for that object. */
 static struct object_upload *upload_find(struct nxr_object_set *set, uint64_t object,
-                                         const void *origin)
+                                         uint64_t origin)
 {
     struct nxr_list *link, *after;
 
@@ -49,7 +49,7 @@ static struct object_upload *upload_find(struct nxr_object_set *set, uint64_t ob
 }
 
 static struct object_upload *upload_new(struct nxr_object_set *set, uint64_t object,
-                                        const void *origin)
+                                        uint64_t origin)
 {
     struct object_upload *upload =
         calloc(1, sizeof(*upload) + set->n_parts * sizeof(upload->parts[0]));
@@ -415,7 +415,7 @@ static struct object_upload *upload_renew(struct object_upload *upload,
 {
     struct nxr_object_set *set = upload->set;
     uint64_t object = upload->object;
-    const void *origin = upload->origin;
+    uint64_t origin = upload->origin;
     bool is_complete = upload->nbytes_come == set->object_nbytes;
 
     nxr_list_remove(&upload->by_object); /* it takes no more bytes */

@@ -29,7 +29,7 @@ struct object_upload {
     struct nxr_list link, by_object;
     struct nxr_object_set *set;
     uint64_t number, object;
-    const void *origin;
+    uint64_t origin;
     int64_t touched_ns;
     uint64_t toucher;  /* the number of the copy that put the latest bytes */
     unsigned n_unsent; /* parts that are not PART_SENT */
