@@ -19,17 +19,11 @@
 #include "region/region.h"
 #include "util/clock.h"
 #include "util/log.h"
-#include "util/status.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define LOOK_NS       (NXR_S / 10) /* between two looks at all connections, at least */
@@ -94,6 +88,15 @@ static void keep_unsent(struct nxr_conn *conn)
 }
 
 /*
+ * Nothing can be sent any more. What the other end has sent before it closed the connection is
+ * unread here: conn_ready() reads that and closes this end.
+ */
+static void conn_break(struct nxr_conn *conn)
+{
+    shutdown(conn->fd, SHUT_RDWR);
+}
+
+/*
  * Move messages that another connection left unsent to this one; they are sent once it is greeted.
  */
 static void take_unsent(struct nxr_conn *conn)
@@ -115,7 +118,7 @@ static void send_queued(struct nxr_conn *conn)
             return;
         }
         if (status != NIXL_OK) {
-            nxr_conn_close(conn);
+            conn_break(conn);
             return;
         }
         nxr_list_remove(&out->link);
@@ -139,8 +142,10 @@ void nxr_conn_send_on(struct nxr_conn *conn, const union nxr_wire_message *messa
         bool is_kept = nxr_unsent_keep(&conn->out, conn->peer, message, fds, n_fds);
 
         /* What is not kept is a greeting, a question or a key: then both ends begin again. */
-        if (status != NIXL_E_AGAIN || !is_kept) {
+        if ((status != NIXL_E_AGAIN || !is_kept) && is_greeting) {
             nxr_conn_close(conn);
+        } else if (status != NIXL_E_AGAIN || !is_kept) {
+            conn_break(conn);
         } else if (conn->is_greeted || is_greeting) {
             set_writing(conn, true);
         }
@@ -306,13 +311,10 @@ static void conn_ready(struct nxr_watch *watch, uint32_t events)
     if (conn->is_closed) {
         return;
     }
-    if ((events & EPOLLOUT) != 0) {
-        send_queued(conn);
-    }
     /* First read what was sent before a hang-up. */
     while (!conn->is_closed && receive_one(conn)) {
     }
-    if (!conn->is_closed && conn->is_greeted && !nxr_list_is_empty(&conn->out)) {
+    if (!conn->is_closed && ((events & EPOLLOUT) != 0 || conn->is_greeted)) {
         send_queued(conn);
     }
 }

@@ -39,6 +39,7 @@ unit_programs = \
 	%D%/card \
 	%D%/coll_table \
 	%D%/combine \
+	%D%/conn \
 	%D%/control \
 	%D%/copy \
 	%D%/copy_crew \
@@ -146,6 +147,11 @@ TESTS += $(unit_programs)
 %C%_coll_table_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_combine_CFLAGS = $(unit_cflags)
 %C%_combine_LDADD = $(floor_collective) $(CRITERION_LIBS) -lm
+%C%_conn_SOURCES = %D%/conn.c $(fake_job)
+%C%_conn_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_HOST
+%C%_conn_CFLAGS = $(unit_cflags)
+%C%_conn_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=nxr_service_watch
+%C%_conn_LDADD = $(floor_host) $(CRITERION_LIBS)
 %C%_control_CFLAGS = $(unit_cflags)
 %C%_control_LDADD = $(floor_core) $(CRITERION_LIBS)
 %C%_copy_crew_CFLAGS = $(unit_cflags)

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections between service threads that one end closes: no message is lost by that. The test is
+ * the other end, which is rank 1, and does what the service thread would do here. Linked with
+ * --wrap=nxr_service_watch.
+ */
+#include "config.h"
+
+#include "fake_job.h"
+
+#include "control/dispatch.h"
+#include "core/service.h"
+#include "host/conn.h"
+#include "host/greeting.h"
+#include "host/local_socket.h"
+#include "host/packet.h"
+#include "host/peer.h"
+#include "test/unit/unit.h"
+#include "util/random.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+static struct nxr_control *control_1; /* what rank 1 shows */
+static int control_fd_1 = -1, rings_fd_1 = -1;
+static struct nxr_watch *listener, *latest; /* what is watched */
+static struct nxr_conn *conn;               /* to rank 1 */
+static int n_works;                         /* messages of rank 1 that have come */
+
+int __wrap_nxr_service_watch(int fd, uint32_t events, struct nxr_watch *watch);
+
+int __wrap_nxr_service_watch(int fd, uint32_t events, struct nxr_watch *watch)
+{
+    (void)fd;
+    (void)events;
+    latest = watch;
+    return NIXL_OK;
+}
+
+static void take_work(const struct nxr_control_source *source,
+                      const union nxr_wire_message *message)
+{
+    (void)source;
+    (void)message;
+    n_works++;
+}
+
+static void ready(struct nxr_watch *watch, uint32_t events)
+{
+    pthread_mutex_lock(&nxr_job.lock);
+    watch->fn(watch, events);
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+/* ---- rank 1 ---------------------------------------------------------------------------------- */
+
+static struct nxr_peer *peer_1(void)
+{
+    return nxr_peer_get(1);
+}
+
+static void send_as_1(int fd, union nxr_wire_message *message, const int *fds, int n_fds)
+{
+    message->header.from = fake_card(1)->head.identity;
+    cr_assert(eq(int, nxr_packet_send(fd, message, message->header.nbytes, fds, n_fds), NIXL_OK));
+}
+
+static void send_work_as_1(int fd)
+{
+    union nxr_wire_message message;
+
+    nxr_wire_init(&message, NXR_WIRE_WORK);
+    send_as_1(fd, &message, NULL, 0);
+}
+
+/* Rank 1 connects; this rank has accepted that, and has not read the greeting. */
+static int connect_as_1(void)
+{
+    const int fds[] = {control_fd_1, rings_fd_1};
+    union nxr_wire_message message;
+    int fd;
+
+    cr_assert(
+        eq(int, nxr_local_socket_connect(NXR_CONN_SOCKET, nxr_job.card.head.nonce, &fd), NIXL_OK));
+    ready(listener, EPOLLIN);
+    nxr_wire_init(&message, NXR_WIRE_HELLO);
+    memcpy(message.hello.secret, nxr_job.card.head.secret, NXR_SECRET_NBYTES);
+    message.hello.card = nxr_card_bare(fake_card(1));
+    send_as_1(fd, &message, fds, 2);
+    return fd;
+}
+
+/* The same, and both have greeted. */
+static int greet_as_1(void)
+{
+    struct nxr_packet packet;
+    int fd = connect_as_1();
+
+    ready(latest, EPOLLIN);
+    cr_assert(eq(int, nxr_packet_receive(fd, &packet), NIXL_OK));
+    nxr_packet_close_fds(packet.fds, packet.n_fds);
+    cr_assert(nxr_peer_is_local(peer_1()));
+    conn = host_peer_of(peer_1())->conn;
+    cr_assert(conn != NULL);
+    return fd;
+}
+
+static void start(void)
+{
+    struct nxr_rings rings;
+
+    nxr_control_register(NXR_WIRE_WORK, take_work);
+    nxr_greeting_register();
+    fake_job_start(0);
+    fake_must(nxr_random(nxr_job.card.head.nonce, NXR_NONCE_NBYTES)); /* its socket's name */
+    fake_must(nxr_control_create(&fake_card(1)->head.identity, FAKE_SIZE, fake_card(1)->head.nonce,
+                                 &control_1, &control_fd_1) == NIXL_OK);
+    fake_must(nxr_rings_page_create(&rings, &rings_fd_1) == NIXL_OK);
+    nxr_job.event_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    fake_must(nxr_job.event_fd >= 0 && nxr_conn_listen() == NIXL_OK);
+    listener = latest;
+}
+
+TestSuite(conn, .init = start, .timeout = 60);
+
+/* ---- messages that wait to be read ----------------------------------------------------------- */
+
+static void send_to_1(void)
+{
+    union nxr_wire_message message;
+
+    nxr_wire_init(&message, NXR_WIRE_WORK);
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_conn_send(peer_1(), &message);
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+/* Both messages are there: that of rank 1 has come, and the own one is sent the next time. */
+static void expect_both(void)
+{
+    cr_expect(eq(int, n_works, 1));
+    cr_expect(eq(ptr, (void *)host_peer_of(peer_1())->conn, NULL));
+    cr_expect(not(nxr_list_is_empty(&host_peer_of(peer_1())->unsent)));
+}
+
+Test(conn, a_message_is_read_though_another_cannot_be_sent)
+{
+    int fd = greet_as_1();
+
+    send_work_as_1(fd);
+    close(fd); /* it was idle, and this rank was stopped */
+    send_to_1();
+    ready(&conn->watch, EPOLLIN | EPOLLHUP);
+    expect_both();
+}
+
+Test(conn, a_message_is_read_before_a_queued_one_is_sent)
+{
+    union nxr_wire_message message;
+    int fd = greet_as_1();
+
+    nxr_wire_init(&message, NXR_WIRE_BOUNCE);
+    pthread_mutex_lock(&nxr_job.lock);
+    cr_assert(eq(int, nxr_conn_send_fd(peer_1(), &message, dup(nxr_job.event_fd)), NIXL_OK));
+    pthread_mutex_unlock(&nxr_job.lock);
+    send_work_as_1(fd);
+    close(fd);
+    ready(&conn->watch, EPOLLIN | EPOLLOUT | EPOLLHUP);
+    expect_both();
+}
