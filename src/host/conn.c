@@ -96,9 +96,7 @@ static void conn_break(struct nxr_conn *conn)
     shutdown(conn->fd, SHUT_RDWR);
 }
 
-/*
- * Move messages that another connection left unsent to this one; they are sent once it is greeted.
- */
+/* Move what another connection left unsent to this one; it is sent once this one is greeted. */
 static void take_unsent(struct nxr_conn *conn)
 {
     nxr_list_splice(&conn->out, &host_peer_of(conn->peer)->unsent);
@@ -168,8 +166,7 @@ void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message)
         if (nxr_unsent_is_lasting(message)) {
             (void)nxr_unsent_keep(&hp->unsent, peer, message, NULL, 0);
         }
-        nxr_connect_conn_closed(
-            peer); /* schedules a retry, which also repeats unanswered questions */
+        nxr_connect_conn_closed(peer); /* tries again, and repeats unanswered questions */
         return;
     }
     nxr_conn_send_on(hp->conn, message, NULL, 0);
@@ -308,9 +305,6 @@ static void conn_ready(struct nxr_watch *watch, uint32_t events)
 {
     struct nxr_conn *conn = nxr_list_entry(watch, struct nxr_conn, watch);
 
-    if (conn->is_closed) {
-        return;
-    }
     /* First read what was sent before a hang-up. */
     while (!conn->is_closed && receive_one(conn)) {
     }
@@ -372,10 +366,7 @@ int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p)
     hp->conn = conn;
     conn->peer = peer;
     nxr_greeting_send(conn, NXR_WIRE_HELLO);
-    /*
-     * The other end may have closed its socket meanwhile; then sending the greeting has closed the
-     * connection.
-     */
+    /* If the other end has closed its socket meanwhile, that has closed the connection. */
     if (hp->conn == NULL) {
         return NIXL_E_AGAIN;
     }
@@ -414,14 +405,18 @@ void nxr_conn_close(struct nxr_conn *conn)
 
 /*
  * Close a connection that is not needed now. The other end may be sending: after the shutdown its
- * sends fail, and everything it sent before is read here.
+ * sends fail, and everything it sent before is read here. False: not yet, for want of descriptors.
  */
-static void close_idle(struct nxr_conn *conn)
+static bool close_idle(struct nxr_conn *conn)
 {
-    shutdown(conn->fd, SHUT_RDWR);
+    conn_break(conn);
     while (!conn->is_closed && receive_one(conn)) {
     }
+    if (conn->is_starved && conn->is_greeted) {
+        return false;
+    }
     nxr_conn_close(conn);
+    return true;
 }
 
 static void conn_free_closed(void)
@@ -454,7 +449,8 @@ void nxr_conn_greeted(struct nxr_conn *conn, struct nxr_peer *peer)
 
 /* ---- listening ------------------------------------------------------------------------------- */
 
-bool nxr_conn_make_room(void)
+/* The greeted connection that has been idle longest; NULL: none. */
+static struct nxr_conn *conn_oldest(void)
 {
     struct nxr_list *link, *after;
     struct nxr_conn *oldest = NULL;
@@ -469,11 +465,17 @@ bool nxr_conn_make_room(void)
             oldest = conn;
         }
     }
-    if (oldest != NULL) {
-        close_idle(oldest);
-        return true;
-    }
-    return false;
+    return oldest;
+}
+
+bool nxr_conn_make_room(void)
+{
+    struct nxr_conn *oldest;
+
+    do {
+        oldest = conn_oldest();
+    } while (oldest != NULL && !close_idle(oldest));
+    return oldest != NULL;
 }
 
 static bool conn_accept(struct nxr_acceptor *acceptor, int fd)
@@ -519,7 +521,7 @@ static void conn_look(int64_t now)
         int64_t due = conn->is_closed ? INT64_MAX : conn_due(conn, now);
 
         if (due <= now) {
-            close_idle(conn);
+            (void)close_idle(conn);
         } else if (due < look_at) {
             look_at = due;
         }

@@ -77,7 +77,7 @@ void nxr_conn_greeted(struct nxr_conn *conn, struct nxr_peer *peer);
 
 /*
  * Out of descriptors: close the greeted connection that has been idle longest. False: there is
- * none.
+ * none, or what waits in each needs descriptors.
  */
 bool nxr_conn_make_room(void);
 

@@ -16,11 +16,13 @@
 #include "host/packet.h"
 #include "host/peer.h"
 #include "test/unit/unit.h"
+#include "util/clock.h"
 #include "util/random.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static struct nxr_control *control_1; /* what rank 1 shows */
@@ -37,6 +39,15 @@ int __wrap_nxr_service_watch(int fd, uint32_t events, struct nxr_watch *watch)
     (void)events;
     latest = watch;
     return NIXL_OK;
+}
+
+static int n_offers; /* ... with a descriptor */
+
+static void take_offer(const struct nxr_control_source *source,
+                       const union nxr_wire_message *message)
+{
+    (void)message;
+    n_offers += source->n_fds;
 }
 
 static void take_work(const struct nxr_control_source *source,
@@ -112,6 +123,7 @@ static void start(void)
     struct nxr_rings rings;
 
     nxr_control_register(NXR_WIRE_WORK, take_work);
+    nxr_control_register(NXR_WIRE_BOUNCE, take_offer);
     nxr_greeting_register();
     fake_job_start(0);
     fake_must(nxr_random(nxr_job.card.head.nonce, NXR_NONCE_NBYTES)); /* its socket's name */
@@ -169,4 +181,76 @@ Test(conn, a_message_is_read_before_a_queued_one_is_sent)
     close(fd);
     ready(&conn->watch, EPOLLIN | EPOLLOUT | EPOLLHUP);
     expect_both();
+}
+
+/* ---- descriptors that have run out ----------------------------------------------------------- */
+
+static void set_fd_limit(rlim_t n)
+{
+    struct rlimit limit;
+
+    cr_assert(zero(int, getrlimit(RLIMIT_NOFILE, &limit)));
+    limit.rlim_cur = n;
+    cr_assert(zero(int, setrlimit(RLIMIT_NOFILE, &limit)));
+}
+
+static void offer_as_1(int fd)
+{
+    union nxr_wire_message message;
+
+    nxr_wire_init(&message, NXR_WIRE_BOUNCE);
+    message.bounce.nbytes = 1 << 20;
+    message.bounce.n_chunks = 1;
+    send_as_1(fd, &message, &rings_fd_1, 1);
+}
+
+static void tick_in(int64_t ns)
+{
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_conn_tick(nxr_now_ns() + ns);
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+/* What came with a descriptor, and what is behind it, is taken when there are some again. */
+static void expect_it_all(void)
+{
+    cr_assert(not(conn->is_closed));
+    tick_in(NXR_S);
+    ready(&conn->watch, EPOLLIN | EPOLLHUP);
+    cr_expect(eq(int, n_offers, 1));
+    cr_expect(eq(int, n_works, 1));
+    cr_expect(conn->is_closed);
+}
+
+Test(conn, one_with_a_message_that_lacks_a_descriptor_makes_no_room)
+{
+    int fd = greet_as_1();
+    struct rlimit old;
+
+    cr_assert(zero(int, getrlimit(RLIMIT_NOFILE, &old)));
+    offer_as_1(fd);
+    send_work_as_1(fd);
+    set_fd_limit(1);
+    pthread_mutex_lock(&nxr_job.lock);
+    cr_expect(not(nxr_conn_make_room()));
+    pthread_mutex_unlock(&nxr_job.lock);
+    set_fd_limit(old.rlim_cur);
+    expect_it_all();
+    close(fd);
+}
+
+Test(conn, one_with_a_message_that_lacks_a_descriptor_is_not_idle)
+{
+    int fd = greet_as_1();
+    struct rlimit old;
+
+    conn->is_mine = true; /* it closes what it has opened */
+    cr_assert(zero(int, getrlimit(RLIMIT_NOFILE, &old)));
+    offer_as_1(fd);
+    send_work_as_1(fd);
+    set_fd_limit(1);
+    tick_in(10 * NXR_S);
+    set_fd_limit(old.rlim_cur);
+    expect_it_all();
+    close(fd);
 }
