@@ -108,6 +108,19 @@ static ssize_t packet_peek(int socket, struct msghdr *msg)
     return nbytes;
 }
 
+/*
+ * Take the message that was looked at out of the queue: all of it, and its descriptors. The other
+ * end may have closed the connection meanwhile, and that error comes first.
+ */
+static void packet_drop(int socket)
+{
+    char byte;
+
+    if (recv(socket, &byte, sizeof(byte), MSG_DONTWAIT) < 0 && errno == ECONNRESET) {
+        (void)recv(socket, &byte, sizeof(byte), MSG_DONTWAIT);
+    }
+}
+
 int nxr_packet_receive(int socket, struct nxr_packet *packet)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(NXR_PACKET_MAX_FDS * sizeof(int))];
@@ -118,7 +131,6 @@ int nxr_packet_receive(int socket, struct nxr_packet *packet)
                          .msg_controllen = sizeof(control)};
     ssize_t nbytes = packet_peek(socket, &msg);
     bool is_cut, is_too_many;
-    char byte;
 
     if (nbytes <= 0) {
         return nbytes < 0 && (errno == EAGAIN || errno == EINTR) ? NIXL_E_AGAIN : NIXL_E_PEER_LOST;
@@ -134,6 +146,6 @@ int nxr_packet_receive(int socket, struct nxr_packet *packet)
     if (is_cut && !is_too_many) {
         return NIXL_E_LIMIT;
     }
-    (void)recv(socket, &byte, sizeof(byte), MSG_DONTWAIT); /* all of it, and the descriptors */
+    packet_drop(socket);
     return is_too_many ? NIXL_E_INVALID_ARG : NIXL_OK;
 }
