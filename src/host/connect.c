@@ -373,33 +373,19 @@ static void connect_keep_event_fd(struct nxr_peer *peer, int *fd)
     }
 }
 
-int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_greeted *greeted)
+void nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_greeted *greeted)
 {
-    const struct nxr_card *card = greeted->card;
-    int status;
-
-    if (peer->has_card && memcmp(peer->card.nonce, card->nonce, NXR_NONCE_NBYTES) != 0) {
-        nxr_warn(HOST, "pid %d claims to be %s with another nonce; dropped", (int)greeted->pid,
-                 nxr_peer_name(peer));
-        return NIXL_E_TRANSPORT;
-    }
+    connect_keep_event_fd(peer, greeted->event_fd);
     if (nxr_peer_is_up(peer)) {
-        connect_keep_event_fd(peer, greeted->event_fd);
-        return NIXL_OK;
+        return;
     }
-    status = nxr_mapping_make(peer, card, greeted->control_fd, greeted->rings_fd);
-    if (status != NIXL_OK) {
-        return status;
-    }
-    nxr_peer_set_card(peer, card);
+    nxr_peer_set_card(peer, greeted->card);
     peer->pid = greeted->pid;
     peer->place = greeted->place;
-    connect_keep_event_fd(peer, greeted->event_fd);
     connect_up(peer, host_peer_of(peer)->page);
     nxr_liveness_watch(peer, greeted->socket);
     nxr_debug(HOST, "%s is local: pid %d, control page mapped", nxr_peer_name(peer),
               (int)peer->pid);
-    return NIXL_OK;
 }
 
 void nxr_connect_unmap(struct nxr_peer *peer)

@@ -28,10 +28,10 @@ struct nxr_greeted {
 };
 
 /*
- * Use the control page that a peer has sent, unless the peer is connected already; the other
- * descriptors stay the caller's. NIXL_OK, or the failure: the greeting is not accepted.
+ * Use the control page that a peer has sent, and that is mapped, unless the peer is connected
+ * already. The other descriptors stay the caller's.
  */
-int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_greeted *greeted);
+void nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_greeted *greeted);
 
 /* The connection to a peer was closed: schedule a new one if something needs it. */
 void nxr_connect_conn_closed(struct nxr_peer *peer);

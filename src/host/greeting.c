@@ -11,6 +11,8 @@
 #include "core/event.h"
 #include "host/conn.h"
 #include "host/connect.h"
+#include "host/mapping.h"
+#include "util/log.h"
 
 #include <string.h>
 
@@ -34,22 +36,51 @@ void nxr_greeting_send(struct nxr_conn *conn, enum nxr_wire_type type)
     nxr_conn_send_on(conn, &message, fds, n_fds);
 }
 
-/* Take the descriptors of a greeting that was accepted. */
-static int greeting_accept(struct nxr_peer *peer, const struct nxr_control_source *source,
-                           const struct nxr_wire_hello *hello, const struct nxr_card *card)
+/* May the peer become one of this host? Then what it has sent is mapped. */
+static int greeting_map(struct nxr_peer *peer, const struct nxr_greeted *greeted)
+{
+    if (peer->has_card && memcmp(peer->card.nonce, greeted->card->nonce, NXR_NONCE_NBYTES) != 0) {
+        nxr_warn(HOST, "pid %d claims to be %s with another nonce; dropped", (int)greeted->pid,
+                 nxr_peer_name(peer));
+        return NIXL_E_TRANSPORT;
+    }
+    if (nxr_peer_is_up(peer)) {
+        return nxr_peer_is_local(peer) ? NIXL_OK : NIXL_E_TRANSPORT;
+    }
+    return nxr_mapping_make(peer, greeted->card, greeted->control_fd, greeted->rings_fd);
+}
+
+/*
+ * Take the descriptors of a greeting, and answer HELLO. The other end may have given it up while
+ * this rank was stopped, and be reached over a network now: the peer is up only if the answer is
+ * sent, since who closes a connection reads what is in it first.
+ */
+static void greeting_accept(struct nxr_peer *peer, const struct nxr_control_source *source,
+                            const struct nxr_wire_hello *hello, const struct nxr_card *card)
 {
     int n_pages = peer->has_rings_page ? 2 : 1, none = -1;
+    struct nxr_conn *conn = source->conn;
     const struct nxr_greeted greeted = {
         .card = card,
         .control_fd = source->fds[0],
         .rings_fd = n_pages == 2 && source->n_fds > 1 ? source->fds[1] : -1,
         .event_fd = source->n_fds > n_pages ? &source->fds[n_pages] : &none,
         .place = nxr_peer_is_attached(peer) ? hello->number : nxr_job.rank,
-        .pid = source->conn->pid,
-        .socket = source->conn->fd,
+        .pid = conn->pid,
+        .socket = conn->fd,
     };
 
-    return nxr_connect_adopt(peer, &greeted);
+    if (greeting_map(peer, &greeted) != NIXL_OK) {
+        nxr_conn_close(conn);
+        return;
+    }
+    nxr_conn_greeted(conn, peer);
+    if (conn->is_closed) {
+        return;
+    }
+    nxr_connect_adopt(peer, &greeted);
+    nxr_connect_ask_again(peer);
+    nxr_detector_connected(peer);
 }
 
 /* Does the greeting bring the card of the process that sends it? */
@@ -112,14 +143,11 @@ static void greeting_take_hello(const struct nxr_control_source *source,
         return;
     }
     peer = nxr_peer_get_locked(nxr_rank_of(&hello->header.from));
-    if (peer == NULL || nxr_peer_is_lost(peer) ||
-        greeting_accept(peer, source, hello, &card) != NIXL_OK) {
+    if (peer == NULL || nxr_peer_is_lost(peer)) {
         nxr_conn_close(conn);
         return;
     }
-    nxr_conn_greeted(conn, peer);
-    nxr_connect_ask_again(peer);
-    nxr_detector_connected(peer);
+    greeting_accept(peer, source, hello, &card);
 }
 
 /* The peer that we connected to answers. */
@@ -145,13 +173,7 @@ static void greeting_take_welcome(const struct nxr_control_source *source,
         nxr_conn_refuse(conn, refusal);
         return;
     }
-    if (greeting_accept(peer, source, hello, &card) != NIXL_OK) {
-        nxr_conn_close(conn);
-        return;
-    }
-    nxr_conn_greeted(conn, peer);
-    nxr_connect_ask_again(peer);
-    nxr_detector_connected(peer);
+    greeting_accept(peer, source, hello, &card);
 }
 
 /* The peer asks us to signal our own event fd, of which it keeps no descriptor. */

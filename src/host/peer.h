@@ -22,7 +22,7 @@ struct host_peer {
     struct nxr_list unsent; /* struct nxr_unsent: for the next connection */
     bool is_given_up;       /* a message that it needs is lost (unsent.c) */
 
-    /* Mapped, as peer->out is (mapping.c), once it is up or this rank has announced itself. */
+    /* Mapped, as peer->out is (mapping.c), once it has greeted or this rank announced itself. */
     struct nxr_control *page;
 
     /* Connecting it (connect.c). */

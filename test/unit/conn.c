@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections between service threads that one end closes: no message is lost by that. The test is
- * the other end, which is rank 1, and does what the service thread would do here. Linked with
- * --wrap=nxr_service_watch.
+ * Greetings between service threads, and connections that one end closes: no message is lost by
+ * that. The test is the other end, which is rank 1, and does what the service thread would do here.
+ * Linked with --wrap=nxr_service_watch.
  */
 #include "config.h"
 
@@ -22,6 +22,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -136,6 +137,44 @@ static void start(void)
 }
 
 TestSuite(conn, .init = start, .timeout = 60);
+
+/* ---- greetings ------------------------------------------------------------------------------- */
+
+static void expect_refused(int fd)
+{
+    struct nxr_packet packet;
+
+    ready(latest, EPOLLIN);
+    cr_expect(eq(int, nxr_packet_receive(fd, &packet), NIXL_E_PEER_LOST), "it is closed");
+    cr_expect(not(nxr_peer_is_local(peer_1())));
+    close(fd);
+}
+
+/* The peer does not become one by the right card. */
+Test(conn, without_a_control_page_no_peer_is_connected)
+{
+    control_fd_1 = memfd_create("no control page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    cr_assert(ge(int, control_fd_1, 0));
+    cr_assert(zero(int, ftruncate(control_fd_1, (off_t)nxr_control_nbytes(FAKE_SIZE))));
+    cr_assert(zero(int, fcntl(control_fd_1, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)));
+    expect_refused(connect_as_1());
+}
+
+/* It goes over a network then, and would be deaf to what is written into its memory. */
+Test(conn, a_peer_that_has_given_up_its_greeting_is_not_connected)
+{
+    close(connect_as_1());
+    ready(latest, EPOLLIN | EPOLLHUP);
+    cr_expect(not(nxr_peer_is_up(peer_1())));
+    greet_as_1(); /* it tries again */
+}
+
+Test(conn, a_peer_that_is_reached_over_a_network_stays_there)
+{
+    atomic_store(&peer_1()->connection, NXR_CONNECTION_UP);
+    expect_refused(connect_as_1());
+    atomic_store(&peer_1()->connection, NXR_CONNECTION_NONE);
+}
 
 /* ---- messages that wait to be read ----------------------------------------------------------- */
 

@@ -18,12 +18,10 @@
 #include "util/env.h"
 #include "util/random.h"
 
-#include <fcntl.h>
 #include <malloc.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -190,37 +188,6 @@ Test(liveness, a_watch_may_end_before_its_event_is_handled, .init = start, .fini
     peer->control = NULL;
     pthread_mutex_unlock(&nxr_job.lock);
     free(control);
-}
-
-/* ---- the greeting of a peer ------------------------------------------------------------------ */
-
-/* What the peer shows for its control page; it does not become one by the right card. */
-static int adopt(int control_fd)
-{
-    int status, event_fd = -1;
-    const struct nxr_greeted greeted = {.card = &fake_card(1)->head,
-                                        .control_fd = control_fd,
-                                        .rings_fd = -1,
-                                        .event_fd = &event_fd,
-                                        .pid = getpid()};
-
-    pthread_mutex_lock(&nxr_job.lock);
-    status = nxr_connect_adopt(nxr_job.peers[1], &greeted);
-    pthread_mutex_unlock(&nxr_job.lock);
-    return status;
-}
-
-Test(liveness, without_a_control_page_no_peer_is_connected, .init = start, .fini = fake_job_stop)
-{
-    int fd = memfd_create("no control page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-    cr_assert_geq(fd, 0);
-    cr_assert_eq(ftruncate(fd, (off_t)nxr_control_nbytes(FAKE_SIZE)), 0);
-    cr_assert_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
-    cr_expect_eq(adopt(fd), NIXL_E_TRANSPORT);
-    cr_expect_eq(adopt(-1), NIXL_E_TRANSPORT);
-    cr_expect(not(nxr_peer_is_up(nxr_job.peers[1])));
-    close(fd);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
