@@ -336,6 +336,7 @@ Test(cuda, memory_of_a_device_that_is_not_listed)
         cr_assert(ne(ptr, (void *)range, NULL));
         cr_expect(eq(int, ((const struct nxr_cuda_memory *)range->memory)->home, -1),
                   "device %d is in reach", claimed_ordinals[n_claimed - 1]);
+        cr_expect(eq(str, (char *)range->kind->pci(range), (char *)""));
     }
     cr_expect(eq(ptr, (void *)nxr_range_find(memory), (void *)&nxr_cuda.devices[0].loose_range));
 }

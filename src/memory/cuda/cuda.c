@@ -59,7 +59,10 @@ static const char *cuda_pci(const struct nxr_range *range)
 {
     const struct nxr_cuda_memory *memory = range->memory;
 
-    return memory->home >= 0 ? nxr_cuda.devices[memory->home].pci : memory->device->pci;
+    if (memory->home >= 0) {
+        return nxr_cuda.devices[memory->home].pci;
+    }
+    return memory->device != NULL ? memory->device->pci : ""; /* no device here can copy it */
 }
 
 const struct nxr_memory_kind nxr_memory_cuda = {
