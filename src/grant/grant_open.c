@@ -42,6 +42,13 @@ static int open_tables(const char *operation, struct nixl_region **tables_p)
     return NIXL_OK;
 }
 
+/* Is it as large as a table, and may its words be changed? That of a broken owner is not. */
+static bool is_table(const struct nxr_segment *segment)
+{
+    return nxr_segment_has_range(segment, 0, sizeof(struct nxr_grant_table)) &&
+           nxr_segment_allows(segment, NIXL_ACCESS_NO_PUT);
+}
+
 int nxr_grant_table_of(const char *operation, int rank, struct nxr_segment **table_p)
 {
     struct nixl_region *tables;
@@ -52,8 +59,8 @@ int nxr_grant_table_of(const char *operation, int rank, struct nxr_segment **tab
         return status;
     }
     *table_p = nxr_region_segment(tables, rank);
-    if (*table_p == NULL) {
-        status = nxr_transfer_find_segment(operation, rank, tables, 0, &offset,
+    if (*table_p == NULL || !is_table(*table_p)) {
+        status = nxr_transfer_find_segment(operation, rank, tables, NIXL_ACCESS_NO_PUT, &offset,
                                            sizeof(struct nxr_grant_table), table_p);
     }
     return status;

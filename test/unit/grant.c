@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Grants without ranks: how their words change, and what pieces blocks make. */
-#include "grant/grant.h"
+/*
+ * Grants without ranks: how their words change, what pieces blocks make, and what is no table.
+ */
+#include "fake_job.h"
 
+#include "grant/grant.h"
+#include "region/publish.h"
 #include "test/unit/unit.h"
 #include <stdlib.h>
 
@@ -188,4 +192,47 @@ Test(grant, extents_are_lent_as_they_are_used)
     free(whole.list);
     free(by_extents.list);
     free(extents);
+}
+
+/* ---- tables of a broken owner ---------------------------------------------------------------- */
+
+static void publish_table(size_t nbytes)
+{
+    const struct nxr_memory memory = {.kind = &nxr_memory_host,
+                                      .addr = calloc(1, nbytes),
+                                      .nbytes = nbytes,
+                                      .fd = -1,
+                                      .is_registered = true};
+    struct nxr_published *published;
+
+    fake_job_start(0);
+    pthread_mutex_lock(&nxr_job.lock);
+    cr_assert(eq(int, nxr_publish(NXR_GRANT_TABLE, &memory, &published), NIXL_OK));
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+static void expect_table(int status)
+{
+    struct nxr_segment *table;
+
+    for (int i = 0; i < 3; i++) {
+        cr_expect(eq(int, nxr_grant_table_of("grant", 0, &table), status), "use %d", i);
+    }
+}
+
+Test(grant, a_table_that_is_too_small_is_never_used)
+{
+    publish_table(sizeof(struct nxr_grant_table) - 1);
+    expect_table(NIXL_E_RANGE);
+}
+
+Test(grant, a_table_that_is_only_read_is_never_used)
+{
+    struct nxr_segment *table;
+
+    publish_table(sizeof(struct nxr_grant_table));
+    expect_table(NIXL_OK);
+    cr_assert(eq(int, nxr_grant_table_of("grant", 0, &table), NIXL_OK));
+    table->forbidden = NIXL_ACCESS_NO_PUT;
+    expect_table(NIXL_E_ACCESS);
 }

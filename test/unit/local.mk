@@ -248,6 +248,8 @@ foreign_wraps = -Wl,--wrap=clock_gettime -Wl,--wrap=guardian_signal -Wl,--wrap=g
 %C%_init_LDADD = $(floor_src) $(CRITERION_LIBS)
 %C%_inflight_CFLAGS = $(unit_cflags)
 %C%_inflight_LDADD = $(floor_core) $(CRITERION_LIBS)
+%C%_grant_SOURCES = %D%/grant.c $(fake_job)
+%C%_grant_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_SYNC
 %C%_grant_CFLAGS = $(unit_cflags)
 %C%_grant_LDADD = $(floor_grant) $(CRITERION_LIBS)
 %C%_handle_CFLAGS = $(unit_cflags)
