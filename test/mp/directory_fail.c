@@ -72,6 +72,18 @@ static void leads_out(const char *key)
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }
 
+/* Part of a part, of which there may be no more than a GiB. */
+static void refuse_to_collect(void)
+{
+    params.nobjects = 1;
+    params.object_nbytes = (uint64_t)16 << 40;
+    params.keys = NULL;
+    MPT_OK(nixl_region_open_directory("directory", dir, &params, &region));
+    MPT_STATUS(nixl_put(rank, region, 0, out, 1), NIXL_E_STORAGE);
+    MPT_HAS("too many objects are put in pieces at once");
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
 static void refused(void)
 {
     static char name[300];
@@ -99,6 +111,7 @@ static void refused(void)
     leads_out("etc/passwd");
     leads_out("passwd");
     leads_out("up/nixlrun-out");
+    refuse_to_collect();
     if (geteuid() != 0) {
         MPT_EQ(chmod(dir, 0500), 0);
         refuse_key("a", NIXL_E_ACCESS, "NIXL_DIRECTORY_READ_ONLY");

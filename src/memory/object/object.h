@@ -145,8 +145,8 @@ void nxr_object_copy_leave(struct object_copy *copy, int status);
 /*
  * Take bytes of a put, which lie in one part of one object; `origin` is who has put them. If they
  * complete the part, the copy waits for it. Requests to submit are added to the list *list_p; the
- * bytes are needed until the copy has ended. NIXL_OK, or a failure that is recorded. Holds
- * set->lock.
+ * bytes are needed until the copy has ended. NIXL_OK; NIXL_E_STORAGE, whose reason is recorded;
+ * NIXL_E_NO_MEMORY. Holds set->lock.
  */
 struct object_bytes {
     uint64_t origin;

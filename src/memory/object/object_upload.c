@@ -434,6 +434,8 @@ int nxr_object_upload_take(struct nxr_object_set *set, const struct object_bytes
     uint64_t offset = bytes->offset % set->part_nbytes,
              all = nxr_object_upload_part_nbytes(set, number);
     enum object_span_outcome outcome = OBJECT_SPAN_NO_ROOM;
+    static const char no_room[] =
+        "too many objects are put in pieces at once, or in too many pieces";
 
     if (upload == NULL || upload->is_failed) {
         if (upload != NULL) {
@@ -454,8 +456,8 @@ int nxr_object_upload_take(struct nxr_object_set *set, const struct object_bytes
     upload->touched_ns = nxr_now_ns();
     upload->toucher = copy->number;
     if (outcome != OBJECT_SPAN_ADDED) {
-        upload_give_up(upload, "too many objects are put in pieces at once, or in too many pieces",
-                       list_p);
+        nxr_object_fail(set, "put", upload->key, ENOMEM, no_room);
+        upload_give_up(upload, no_room, list_p);
         return NIXL_E_STORAGE;
     }
     upload->nbytes_come += bytes->nbytes;
