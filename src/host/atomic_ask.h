@@ -6,8 +6,7 @@
  * (atomic_ring.h); atomic_serve.h says which thread of the owner makes them and how it is woken.
  * Puts of words to such memory take the same path.
  *
- * The asker's side for transports (start, cancel, progress, put) is declared in
- * transports/transport.h.
+ * What transports call (put, start, cancel, progress) they have from transports/host_paths.h.
  */
 #ifndef NXR_HOST_ATOMIC_ASK_H
 #define NXR_HOST_ATOMIC_ASK_H
@@ -47,7 +46,7 @@ bool nxr_atomic_is_asked_by(const struct nxr_peer *peer);
 /* Free the state for asking that peer, which no thread asks any more. */
 void nxr_atomic_forget(struct nxr_peer *peer);
 
-/* As nxr_host_paths (transports/transport.h) has them. */
+/* As nxr_host_paths (transports/host_paths.h) has them. */
 bool nxr_atomic_serves_put(const struct nxr_segment *segment, uint64_t offset, size_t nbytes);
 int nxr_host_atomic_put(struct nxr_segment *segment, uint64_t offset, const void *src,
                         size_t nbytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tables of extents: finding the extent of an offset, and opening the extents of a rank. Owns the
- * tables of segments; those of own memory belong to region_extents.c. Lock: see extents.h.
+ * tables of segments; those of own memory belong to region_make.c. Lock: see extents.h.
  */
 #include "config.h"
 
