@@ -285,6 +285,10 @@ struct CallResult {
     int status;
     Detail detail;
 };
+struct Aside;
+std::shared_ptr<Aside> aside_begin(std::shared_ptr<void> state, int (*call)(void *state));
+/* Raises what ends the wait; then it may be waited for again. */
+CallResult aside_wait(const std::shared_ptr<Aside> &aside);
 CallResult call_aside(std::shared_ptr<void> state, int (*call)(void *state));
 
 /* Run `state->run()` aside, and raise its failure. */

@@ -11,6 +11,40 @@ namespace nx
 
 /* ---- init and finalize ----------------------------------------------------------------------- */
 
+struct FinalizeCall {
+    int run()
+    {
+        return nixl_finalize();
+    }
+};
+
+/* It goes on if a signal has ended the wait for it, and uses the memory of what is in progress. */
+static std::shared_ptr<Aside> finalizing;
+
+/* Handles have gone if this was the last of counted calls, even if it fails. */
+static CallResult finalize_wait()
+{
+    const std::shared_ptr<Aside> call = finalizing;
+    const CallResult result = aside_wait(call);
+
+    if (finalizing == call) { /* another thread may have waited for it, too */
+        finalizing.reset();
+        leave_end(nixl_rank() < 0);
+    }
+    return result;
+}
+
+static void job_finalize()
+{
+    finalizing = aside_begin(std::make_shared<FinalizeCall>(),
+                             [](void *state) { return ((FinalizeCall *)state)->run(); });
+    const CallResult result = finalize_wait();
+
+    if (result.status != NIXL_OK) {
+        fail(result.detail);
+    }
+}
+
 struct InitCall {
     int run()
     {
@@ -22,15 +56,11 @@ struct InitCall {
 
 static void job_init()
 {
+    if (finalizing != nullptr && !is_forked()) {
+        (void)finalize_wait();
+    }
     run_aside(std::make_shared<InitCall>());
 }
-
-struct FinalizeCall {
-    int run()
-    {
-        return nixl_finalize();
-    }
-};
 
 /*
  * Before the last job is closed: wait for the calls of other threads. At the exit of the program
@@ -42,24 +72,6 @@ static void job_leave(bool is_exit)
         throw nb::buffer_error((std::to_string(calls_in_progress()) +
                                 " thread(s) are in calls: end them before the job is closed")
                                    .c_str());
-    }
-}
-
-/* Handles have gone if this was the last of counted calls, even if it fails. */
-static void job_finalize()
-{
-    auto call = std::make_shared<FinalizeCall>();
-    CallResult result;
-
-    try {
-        result = call_aside(call, [](void *state) { return ((FinalizeCall *)state)->run(); });
-    } catch (...) {
-        leave_end(true); /* it goes on by itself */
-        throw;
-    }
-    leave_end(nixl_rank() < 0);
-    if (result.status != NIXL_OK) {
-        fail(result.detail);
     }
 }
 
@@ -245,10 +257,10 @@ void bind_job(nb::module_ &module)
     module.attr("VERSION_TEXT") = NIXLRUN_VERSION;
     module.attr("NOTE_MAX") = NIXL_NOTE_MAX;
     module.attr("NAME_MAX") = NIXL_NAME_MAX;
-    module.def("init", &job_init);
+    module.def("init", &job_init, guarded);
     module.def("leave", &job_leave, "is_exit"_a);
     module.def("stay", [] { leave_end(false); });
-    module.def("finalize", &job_finalize);
+    module.def("finalize", &job_finalize, guarded);
     module.def("finalize_late", &job_finalize_late);
     module.def("views_keep", &views_keep);
     module.def("is_forked", &is_forked);

@@ -237,18 +237,23 @@ static void aside_run(Aside *aside, int (*call)(void *state))
     aside->changed.notify_all();
 }
 
-CallResult call_aside(std::shared_ptr<void> state, int (*call)(void *state))
+std::shared_ptr<Aside> aside_begin(std::shared_ptr<void> state, int (*call)(void *state))
 {
     auto aside = std::make_shared<Aside>();
 
     aside->state = std::move(state);
-    if (!is_main_thread()) {
+    if (is_main_thread()) {
+        std::thread([aside, call] { aside_run(aside.get(), call); }).detach();
+    } else {
         Unlocked unlocked;
 
         aside_run(aside.get(), call);
-        return aside->result;
     }
-    std::thread([aside, call] { aside_run(aside.get(), call); }).detach();
+    return aside;
+}
+
+CallResult aside_wait(const std::shared_ptr<Aside> &aside)
+{
     for (;;) {
         {
             Unlocked unlocked;
@@ -269,6 +274,11 @@ CallResult call_aside(std::shared_ptr<void> state, int (*call)(void *state))
             throw;
         }
     }
+}
+
+CallResult call_aside(std::shared_ptr<void> state, int (*call)(void *state))
+{
+    return aside_wait(aside_begin(std::move(state), call));
 }
 
 } // namespace nx

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ctrl-C in each call that blocks: KeyboardInterrupt within 100 ms, and the job goes on."""
 
+import gc
 import itertools
 import os
 import signal
@@ -109,6 +110,40 @@ def test_interrupt_of_the_end_of_a_job():
         print("interrupted", took, flush=True)
         os._exit(1 if took < LIMIT else 2)
     time.sleep(30)
+
+
+@pytest.mark.ranks(2, env={"NIXLRUN_TRANSPORTS": "self,tcp"})
+def test_an_interrupted_end_of_a_job_holds_what_is_in_use():
+    """The job is left by itself meanwhile: what is in flight goes on, and regions are published."""
+    data = bytearray(b"x") * (1 << 26)
+    shown = bytearray(64)
+    job = nixlrun.Job()
+    if job.rank == 0:
+        other = int(job.recv(1, 1).payload)
+        box = job.open("box")
+        box.put(1, b"known")
+        job.register("shown", shown)
+        stop(other)
+        try:
+            request = box.start_put(1, data, tag=2)
+            interrupted(job.close)
+            del request, box, job
+            gc.collect()
+            for memory in data, shown:
+                with pytest.raises(BufferError):
+                    memory.append(0)
+        finally:
+            os.kill(other, signal.SIGCONT)
+    else:
+        mine = bytearray(len(data))
+        job.register("box", mine)
+        job.notify(0, 1, b"%d" % os.getpid())
+        job.recv(0, 2)
+        assert mine == data
+        job.close()
+    with nixlrun.Job() as again:  # waits until rank 0 has left
+        again.start_flush().wait()
+        data.append(0)
 
 
 @pytest.mark.ranks(2)
