@@ -32,7 +32,8 @@ struct Region : Handle {
     [[noreturn]] void fail_used() const
     {
         throw nb::buffer_error((what() + " has " + std::to_string(users.count()) +
-                                " view(s) or calls in other threads: end them before it is closed")
+                                " view(s), transfers or calls in other threads: end them before it "
+                                "is closed")
                                    .c_str());
     }
     struct nixl_region *handle() const

@@ -180,23 +180,23 @@ struct Handle {
 [[noreturn]] void fail_closed(const std::string &what);
 [[noreturn]] void fail_used(const std::string &what, size_t n); /* InUseError */
 
-/* A call that uses an object: its handle stays. ClosedError if it is closed. */
-class Use
+/* Keeps an object open as long as it lives, which is not longer than the object. ClosedError. */
+class Hold
 {
   public:
-    Use() = default;
-    template <typename Of> explicit Use(Of *object)
+    Hold() = default;
+    template <typename Of> explicit Hold(Of *object)
     {
         begin(object);
     }
-    Use(Use &&other) noexcept : used(std::exchange(other.used, nullptr))
+    Hold(Hold &&other) noexcept : held(std::exchange(other.held, nullptr))
     {
     }
-    Use(const Use &) = delete;
-    ~Use()
+    Hold(const Hold &) = delete;
+    ~Hold()
     {
-        if (used != nullptr) {
-            used->users.leave();
+        if (held != nullptr) {
+            held->users.leave();
         }
     }
     template <typename Of> void begin(Of *object)
@@ -208,12 +208,22 @@ class Use
             object->users.leave();
             fail_closed(object->what());
         }
-        used = object;
+        held = object;
     }
 
   private:
-    CountedUnderGil counted;
-    Handle *used = nullptr;
+    Handle *held = nullptr;
+};
+
+/* A call that uses an object: its handle stays. */
+class Use : CountedUnderGil, public Hold
+{
+  public:
+    Use() = default;
+    using Hold::Hold;
+    Use(Use &&other) noexcept : Hold(std::move(other))
+    {
+    }
 };
 
 /* Closing an object: nobody uses it any more. It is open again unless it was done(). */

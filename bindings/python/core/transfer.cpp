@@ -16,6 +16,7 @@ struct Side {
     std::vector<struct nixl_blocks> entries;
     std::vector<Memory> memories, indices;
     std::vector<nb::object> regions;
+    std::vector<Hold> holds; /* of regions: a handle of one that is closed becomes another's */
 };
 
 struct Transfer : Handle {
@@ -90,8 +91,11 @@ static void side_add(Side *side, nb::handle entry, const char *name, bool is_rem
     nb::handle memory = fields[BLOCKS_MEMORY];
 
     if (nb::isinstance<Region>(memory)) {
-        blocks.region = nb::inst_ptr<Region>(memory)->handle();
+        Region *region = nb::inst_ptr<Region>(memory);
+
         side->regions.push_back(nb::borrow(memory));
+        side->holds.emplace_back(region);
+        blocks.region = region->region;
     } else if (is_remote) {
         fail_type(std::string("the memory of a remote side must be a Region, not ") +
                   type_text(memory));
@@ -194,7 +198,7 @@ static void resolve(const Transfer &transfer)
     struct nixl_region *last = nullptr;
 
     for (const nb::object &region : transfer.sides[NIXL_XFER_REMOTE].regions) {
-        struct nixl_region *handle = nb::inst_ptr<Region>(region)->handle();
+        struct nixl_region *handle = nb::inst_ptr<Region>(region)->region;
         struct nixl_region_info info = NIXL_REGION_INFO_INIT;
 
         if (handle == last) {

@@ -528,7 +528,7 @@ class Context(ContextBase):
 
         Raises:
             InUseError: it has an open queue.
-            BufferError: views of its regions exist.
+            BufferError: views of its regions exist, or transfers that were prepared with them.
         """
         self._drop()
         self._close()

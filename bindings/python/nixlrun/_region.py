@@ -210,7 +210,7 @@ class Region(RegionBase):
         When it has returned, no peer reads or writes the memory any more.
 
         Raises:
-            BufferError: views of the memory exist.
+            BufferError: views of the memory exist, or transfers that were prepared with it.
             TimedOutError: a peer's copy is still in flight; peers get StaleError already. Call it
                 again before the memory is freed.
         """

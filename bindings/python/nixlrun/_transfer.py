@@ -28,8 +28,8 @@ class TransferBase(_core.Transfer):
 class Transfer(TransferBase):
     """A transfer that was prepared by prepare_put() or prepare_get(), and can be started often.
 
-    It holds the memory and the indices of both sides. One start at a time: another one meanwhile is
-    an InUseError. ``run()`` blocks, ``start()`` gives a request.
+    It holds the memory and the indices of both sides, and keeps their regions open: to close one is
+    a BufferError. One start at a time: another one meanwhile is an InUseError. ``run()`` blocks, ``start()`` gives a request.
     """
 
     run = _core.Transfer._run

@@ -52,6 +52,7 @@ async def test_operations(job):
     transfer = await job.prepare_get(other, nixlrun.Blocks(parts[0], 8 * 512),
                                      nixlrun.Blocks(box, 512, stride=512, index=index))
     await transfer.run()
+    transfer.close()
     assert bytes(parts[0][:512]) == data[:512].tobytes()
     await team.barrier()
     await box.close()

@@ -296,6 +296,21 @@ def test_a_plan_of_millions_of_blocks_is_small(job):
     job.team().barrier()
 
 
+@pytest.mark.ranks(1)
+def test_a_transfer_keeps_its_regions_open(job):
+    """Another region could get the handle of one that is closed, and the next start would move into it."""
+    regions = job.region("near", BLOCK), job.region("far", BLOCK)
+    transfers = [job.prepare_put(0, *(Blocks(region, BLOCK) for region in regions)) for _ in range(2)]
+    while transfers:
+        for region in regions:
+            with pytest.raises(BufferError, match=f"{len(transfers)} .*transfers"):
+                region.close()
+        transfers[-1].run()
+        transfers.pop().close()
+    for region in regions:
+        region.close()
+
+
 class Get:
     """What a program keeps of an operation, as the data of its request."""
 
