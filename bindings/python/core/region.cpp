@@ -27,6 +27,9 @@ Region::Region()
 
 Region::~Region()
 {
+    if (!registered.empty() && !users.is_closed() && made == life) {
+        new std::vector<Memory>(std::move(registered)); /* still published: never released */
+    }
     std::lock_guard<std::mutex> guard(all_regions_lock);
 
     all_regions.erase(this);

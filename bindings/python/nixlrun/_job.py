@@ -83,8 +83,8 @@ else:
 class JobBase(_Base):
     """What jobs of both flavours, blocking and asyncio, have in common.
 
-    Several objects may be open in one process, as of independent libraries: the last one that is
-    closed leaves the job.
+    Several objects may be open in one process, as of independent libraries: each closes its own
+    regions, and the last one that is closed leaves the job.
     """
 
     def __init__(self, timeout: Timeout = DEFAULT) -> None:
@@ -289,6 +289,8 @@ class JobBase(_Base):
         if len(_open_jobs) == 1 and not _core.is_forked():
             _core.leave(self._is_exiting())
             is_late = self._is_exiting() and not _core.views_keep()
+        if len(_open_jobs) > 1 and not (self._is_exiting() or _core.is_forked()):
+            self._drop()  # what the last one leaves open, nixl_finalize() closes
         try:
             _open_jobs.remove(self)
         except ValueError:  # a signal handler of this thread has closed it meanwhile

@@ -217,6 +217,46 @@ def test_jobs_are_counted():
         box.put(0, b"1")
 
 
+@pytest.mark.ranks(2)
+def test_each_of_several_jobs_closes_its_regions(job):
+    """Peers could still write into the memory that it had registered, which was free."""
+    other = 1 - job.rank
+    box = job.open("box")
+    memory = bytearray(64)
+    with nixlrun.Job() as library:
+        library.register("box", memory)
+        box.put(other, b"1")
+        job.team().barrier()
+    memory.append(0)
+    job.team().barrier()
+    with pytest.raises(nixlrun.StaleError):
+        box.put(other, b"2")
+    job.team().barrier()
+    job.register("box", bytearray(64))
+    assert box.info(other).nbytes == 64
+    box.put(other, b"3")
+
+
+def test_at_exit_memory_is_held_until_the_last_job_is_left():
+    done = script("""
+        import nixlrun
+
+        def look():
+            if not job.is_closed:
+                try:
+                    memory.append(0)
+                except BufferError:
+                    print("held")
+
+        nixlrun._job.when_closed.append(look)
+        library, job = nixlrun.Job(), nixlrun.Job()
+        memory = bytearray(64)
+        library.register("box", memory)
+        del library
+    """)
+    assert (done.returncode, done.stdout.split()) == (0, ["held", "held"]), done.stdout
+
+
 @pytest.mark.ranks(1)
 def test_a_bad_timeout_joins_no_job():
     for timeout in ("x", -1):
