@@ -25,14 +25,16 @@ static void put_form(Region &region, int rank, uint64_t offset, Memory *memory, 
     struct nixl_region *handle = region.handle();
     const bool is_queued = (start->op.flags & NIXL_OP_STREAM) != 0;
 
-    run(timeout_ns, memory->nbytes, {memory, &start->message}, [&](struct nixl_req **req_p) {
-        struct nixl_req **out = is_queued ? nullptr : req_p;
+    start->resolve(region, rank, timeout_ns);
+    run(timeout_ns, start->weight(memory->nbytes), {memory, &start->message},
+        [&](struct nixl_req **req_p) {
+            struct nixl_req **out = is_queued ? nullptr : req_p;
 
-        return is_put
-                   ? nixl_put_x(rank, handle, offset, memory->addr, memory->nbytes, &start->op, out)
-                   : nixl_get_x(rank, handle, offset, memory->addr, memory->nbytes, &start->op,
-                                out);
-    });
+            return is_put ? nixl_put_x(rank, handle, offset, memory->addr, memory->nbytes,
+                                       &start->op, out)
+                          : nixl_get_x(rank, handle, offset, memory->addr, memory->nbytes,
+                                       &start->op, out);
+        });
 }
 
 static void region_put(Region &region, nb::handle rank, nb::handle source, nb::handle offset,
@@ -107,6 +109,7 @@ static nb::object region_start(nb::object self, bool is_put, nb::handle rank, nb
     request->operation->held.push_back(std::move(held));
     request->operation->kept = self;
     start->set_context(nb::cast<Context &>(region->context).handle());
+    start->resolve(*region, peer, default_timeout_ns);
     return start_request(is_put ? "nixl_put_x" : "nixl_get_x", start, nbytes, request.release(),
                          [=](const struct nixl_op *op, struct nixl_req **req_p, Operation *) {
                              return is_put ? nixl_put_x(peer, handle, at, addr, nbytes, op, req_p)

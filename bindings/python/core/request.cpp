@@ -151,8 +151,9 @@ void Start::set_signal(nb::handle signal)
     }
     nb::tuple parts = nb::cast<nb::tuple>(signal);
     op.flags |= NIXL_OP_SIGNAL;
-    signal_use.begin(nb::cast<Region *>(parts[0]));
-    op.signal_region = nb::cast<Region &>(parts[0]).handle();
+    signal_region = nb::cast<Region *>(parts[0]);
+    signal_use.begin(signal_region);
+    op.signal_region = signal_region->region;
     op.signal_offset = read_u64(parts[1], "the offset of the signal");
     op.signal_value = read_u64(parts[2], "the value of the signal");
     op.signal_op = read_word(nb::cast<const char *>(parts[3]), ops, "op");
@@ -184,6 +185,50 @@ void Start::set_stream(nb::handle stream)
         op.flags |= NIXL_OP_STREAM;
         op.stream = read_stream(stream);
         is_plain = false;
+    }
+}
+
+void Start::resolve(const Region &region, int rank, int64_t timeout_ns) const
+{
+    if (signal_region != nullptr) {
+        segment_resolve(*signal_region, rank, timeout_ns);
+    }
+    if ((op.flags & NIXL_OP_STREAM) != 0) {
+        segment_resolve(region, rank, timeout_ns);
+    }
+}
+
+bool segment_is_known(const Region &region, int rank)
+{
+    return region.name.empty() || (region.addr != nullptr && rank == nixl_rank()) ||
+           nixl_region_is_published(rank, region.region, 0) == NIXL_OK;
+}
+
+void segment_resolve(const Region &region, int rank, int64_t timeout_ns)
+{
+    struct nixl_region *handle = region.region;
+    static char nothing;
+
+    if (segment_is_known(region, rank)) {
+        return;
+    }
+    try { /* unlike what waits within its call, a get has a request, also for the segment */
+        run(timeout_ns, 0, {}, [&](struct nixl_req **req_p) {
+            return nixl_get_x(rank, handle, 0, &nothing, 0, nullptr, req_p);
+        });
+    } catch (nb::python_error &error) {
+        const int status = nb::cast<int>(nb::getattr(error.value(), "status", nb::int_(0)));
+
+        if (status == NIXL_E_NOT_FOUND) {
+            Detail detail = plain_detail(status, rank, "nixl_region_query");
+
+            detail.text = "rank " + std::to_string(rank) + " has not published " + region.what() +
+                          " within NIXLRUN_RESOLVE_TIMEOUT";
+            fail(detail);
+        }
+        if (status != NIXL_E_ACCESS) {
+            throw;
+        }
     }
 }
 
@@ -240,7 +285,11 @@ void run_slow(std::unique_ptr<Operation> operation, int64_t timeout_ns)
         throw;
     }
     if (status == NIXL_INPROGRESS) {
-        if (nixl_req_cancel(&operation->req, CANCEL_NS, nullptr) != NIXL_OK) {
+        {
+            Unlocked unlocked;
+            status = nixl_req_cancel(&operation->req, CANCEL_NS, nullptr);
+        }
+        if (status != NIXL_OK) {
             orphans_add(std::move(operation));
         }
         fail(plain_detail(NIXL_E_TIMEOUT, -1, ""));

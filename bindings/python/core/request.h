@@ -25,6 +25,7 @@ struct Operation {
 };
 
 struct Queue;
+struct Region;
 
 struct Request : Handle {
     std::unique_ptr<Operation> operation = std::make_unique<Operation>();
@@ -57,6 +58,7 @@ struct Start {
     Queue *queue = nullptr;
     nb::object queue_object;
     nb::object data;
+    Region *signal_region = nullptr;
     Use queue_use, signal_use;
 
     void set_queue(nb::handle queue, nb::handle data);
@@ -68,7 +70,19 @@ struct Start {
     /* None, or the token of a grant. */
     void set_grant(nb::handle token);
     void set_durable(bool is_durable);
+    /* Wait for what a call for `region` would wait for within the library; raises failures. */
+    void resolve(const Region &region, int rank, int64_t timeout_ns) const;
+    /* How much a call does without the GIL: all of it if the owner of a grant is asked within. */
+    size_t weight(size_t nbytes) const
+    {
+        return (op.flags & NIXL_OP_GRANT) != 0 ? SIZE_MAX : nbytes;
+    }
 };
+
+/* Is the rank's segment of the region known, so that an atomic or a signal need not wait for it? */
+bool segment_is_known(const Region &region, int rank);
+/* Wait until it is; NotFoundError after NIXLRUN_RESOLVE_TIMEOUT. */
+void segment_resolve(const Region &region, int rank, int64_t timeout_ns);
 
 /* Register a request with its queue, and give it the outcome of its start; raises failures. */
 void request_prepare(Request *request, nb::object self, Start *start);
@@ -87,7 +101,7 @@ nb::object start_request(const char *name, Start *start, size_t nbytes, Request 
     request_prepare(request, self, start);
     const struct nixl_op *op = start->is_plain ? nullptr : &start->op;
     struct nixl_req **req_p = start->queue ? nullptr : &request->operation->req;
-    if (nbytes > LOCKED_NBYTES) {
+    if (start->weight(nbytes) > LOCKED_NBYTES) {
         Unlocked unlocked;
         status = call(op, req_p, request->operation.get());
     } else {

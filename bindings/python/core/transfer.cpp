@@ -279,6 +279,9 @@ static nb::object transfer_start(nb::object self, nb::handle tag, nb::handle mes
     start.set_grant(grant);
     start.set_durable(durable);
     start.set_context(nb::cast<Context &>(transfer->context).handle());
+    if (start.signal_region != nullptr) {
+        segment_resolve(*start.signal_region, transfer->rank, default_timeout_ns);
+    }
     request->operation->kept = self;
     return start_request("nixl_xfer_start_x", &start, transfer->nbytes, request.release(),
                          [&](const struct nixl_op *op, struct nixl_req **req_p, Operation *) {
@@ -334,7 +337,7 @@ static void transfer_run(Transfer &transfer, nb::handle tag, nb::handle message,
     start.set_grant(grant);
     start.set_durable(durable);
     start.set_context(nb::cast<Context &>(transfer.context).handle());
-    run(timeout_ns, transfer.nbytes, {&start.message},
+    run(timeout_ns, start.weight(transfer.nbytes), {&start.message},
         [&](struct nixl_req **req_p) { return nixl_xfer_start_x(xfer, &start.op, req_p); });
 }
 

@@ -44,10 +44,11 @@ static AtomicWord atomic_word(const Region &region, nb::handle rank, nb::handle 
 
 static nb::object start_atomic(nb::object self, nb::handle rank, const char *op_name,
                                nb::handle offset, nb::handle value, const char *dtype,
-                               nb::handle queue, nb::handle data)
+                               nb::handle queue, nb::handle data, nb::handle timeout)
 {
-    Use use(nb::inst_ptr<Region>(self));
-    const AtomicWord word = atomic_word(*nb::inst_ptr<Region>(self), rank, offset, dtype);
+    Region *region = nb::inst_ptr<Region>(self);
+    Use use(region);
+    const AtomicWord word = atomic_word(*region, rank, offset, dtype);
     const auto op_code = (enum nixl_atomic_op)read_word(op_name, atomic_ops, "op");
     if (value.is_none() && strcmp(op_name, "fetch") != 0) {
         fail_type(std::string("op '") + op_name + "' needs a value");
@@ -59,6 +60,7 @@ static nb::object start_atomic(nb::object self, nb::handle rank, const char *op_
     start.set_queue(queue, data);
     request->value_type = word.type;
     request->operation->kept = self;
+    segment_resolve(*region, word.rank, read_timeout(timeout));
     return start_request(
         "nixl_atomic_x", &start, 0, request.release(),
         [&](const struct nixl_op *op, struct nixl_req **req_p, Operation *operation) {
@@ -69,10 +71,11 @@ static nb::object start_atomic(nb::object self, nb::handle rank, const char *op_
 
 static nb::object start_compare_swap(nb::object self, nb::handle rank, nb::handle offset,
                                      nb::handle expected, nb::handle desired, const char *dtype,
-                                     nb::handle queue, nb::handle data)
+                                     nb::handle queue, nb::handle data, nb::handle timeout)
 {
-    Use use(nb::inst_ptr<Region>(self));
-    const AtomicWord word = atomic_word(*nb::inst_ptr<Region>(self), rank, offset, dtype);
+    Region *region = nb::inst_ptr<Region>(self);
+    Use use(region);
+    const AtomicWord word = atomic_word(*region, rank, offset, dtype);
     const uint64_t old_bits = read_value(expected, word.type);
     const uint64_t new_bits = read_value(desired, word.type);
     auto request = std::make_unique<Request>();
@@ -81,6 +84,7 @@ static nb::object start_compare_swap(nb::object self, nb::handle rank, nb::handl
     start.set_queue(queue, data);
     request->value_type = word.type;
     request->operation->kept = self;
+    segment_resolve(*region, word.rank, read_timeout(timeout));
     return start_request(
         "nixl_atomic_compare_swap_x", &start, 0, request.release(),
         [&](const struct nixl_op *op, struct nixl_req **req_p, Operation *operation) {
@@ -108,6 +112,7 @@ static nb::object start_signal(nb::object self, nb::handle rank, nb::handle offs
     start.set_queue(queue, data);
     start.set_stream(stream);
     request->operation->kept = self;
+    segment_resolve(*region, target, default_timeout_ns);
     return start_request("nixl_signal_x", &start, 0, request.release(),
                          [&](const struct nixl_op *op, struct nixl_req **req_p, Operation *) {
                              return nixl_signal_x(target, handle, at, op_code, operand, op, req_p);
@@ -124,10 +129,12 @@ static void raise_signal(Region &region, nb::handle rank, nb::handle offset, con
     const uint64_t at = read_u64(offset, "offset");
     const uint64_t operand = read_u64(value, "value");
     const auto op_code = (enum nixl_signal_op)read_word(op_name, signal_ops, "op");
+    const int64_t timeout_ns = read_timeout(timeout);
     Start start;
 
     start.set_stream(stream);
-    run(read_timeout(timeout), 0, {}, [&](struct nixl_req **req_p) {
+    segment_resolve(region, target, timeout_ns);
+    run(timeout_ns, 0, {}, [&](struct nixl_req **req_p) {
         return nixl_signal_x(target, handle, at, op_code, operand,
                              start.is_plain ? nullptr : &start.op, req_p);
     });
@@ -251,12 +258,31 @@ static nb::object signal_wait_any(nb::sequence words, nb::handle value, const ch
     return nb::int_(index);
 }
 
+/* For asyncio, which makes these waits in a thread. */
+static bool words_are_known(Region &region, nb::handle rank)
+{
+    Use use(&region);
+
+    return segment_is_known(region, read_rank(rank));
+}
+
+static void words_resolve(Region &region, nb::handle rank)
+{
+    Use use(&region);
+
+    segment_resolve(region, read_rank(rank), default_timeout_ns);
+}
+
 void bind_words(nb::module_ &module)
 {
     module.def("start_atomic", &start_atomic, "region"_a, "rank"_a, "op"_a, "offset"_a,
-               "value"_a.none(), "dtype"_a, "queue"_a.none(), "data"_a.none(), guarded);
+               "value"_a.none(), "dtype"_a, "queue"_a.none(), "data"_a.none(), "timeout"_a.none(),
+               guarded);
     module.def("start_compare_swap", &start_compare_swap, "region"_a, "rank"_a, "offset"_a,
-               "expected"_a, "desired"_a, "dtype"_a, "queue"_a.none(), "data"_a.none(), guarded);
+               "expected"_a, "desired"_a, "dtype"_a, "queue"_a.none(), "data"_a.none(),
+               "timeout"_a.none(), guarded);
+    module.def("segment_is_known", &words_are_known, "region"_a, "rank"_a);
+    module.def("segment_resolve", &words_resolve, "region"_a, "rank"_a);
     module.def("start_signal", &start_signal, "region"_a, "rank"_a, "offset"_a, "op"_a, "value"_a,
                "stream"_a.none(), "queue"_a.none(), "data"_a.none(), guarded);
     module.def("raise_signal", &raise_signal, "region"_a, "rank"_a, "offset"_a, "op"_a, "value"_a,

@@ -28,6 +28,12 @@ def close_unused(region: Region) -> None:
     region._forget()
 
 
+async def resolve(region: _core.RegionBase, rank: Int) -> None:
+    """Wait in a thread for a rank's segment, which some starts would wait for within their call."""
+    if not _core.segment_is_known(region, rank):
+        await in_thread(lambda: _core.segment_resolve(region, rank))
+
+
 class Region(RegionBase):
     """A region whose operations are awaited; made by Job.region() and its kin.
 
@@ -48,6 +54,10 @@ class Region(RegionBase):
         durable: bool = False,
     ) -> None:
         """Copy bytes into a rank's segment; see nixlrun.Region.put()."""
+        if signal is not None:
+            await resolve(signal[0], rank)
+        if stream is not None:
+            await resolve(self, rank)
         await self._run(
             self.start_put, rank, src, offset, tag=tag, msg=msg, signal=signal, stream=stream,
             grant=grant, durable=durable,
@@ -65,6 +75,8 @@ class Region(RegionBase):
         grant: Optional[str] = None,
     ) -> None:
         """Copy bytes from a rank's segment; see nixlrun.Region.get()."""
+        if stream is not None:
+            await resolve(self, rank)
         await self._run(
             self.start_get, rank, dst, offset, tag=tag, msg=msg, stream=stream, grant=grant
         )
@@ -79,6 +91,7 @@ class Region(RegionBase):
         dtype: DType = "uint64",
     ) -> float:
         """Change a word, and return its old value; see nixlrun.Region.atomic()."""
+        await resolve(self, rank)
         old: float = await self._run(self.start_atomic, rank, op, offset, value, dtype=dtype)
         return old
 
@@ -86,6 +99,7 @@ class Region(RegionBase):
         self, rank: Int, offset: Int, expected: float, desired: float, *, dtype: DType = "uint64"
     ) -> float:
         """Replace a word that has the bits of ``expected``; returns its old value."""
+        await resolve(self, rank)
         old: float = await self._run(
             self.start_compare_swap, rank, offset, expected, desired, dtype=dtype
         )
@@ -155,11 +169,13 @@ class Signal(SignalBase):
 
     async def add(self, rank: Int, value: Int = 1) -> None:
         """Add to a rank's word, behind all earlier puts of this process to that rank."""
+        await resolve(self.region, rank)
         context: Context = self.region.context
         await context._run(self.start_add, rank, value)
 
     async def set(self, rank: Int, value: Int) -> None:
         """Set a rank's word, behind all earlier puts of this process to that rank."""
+        await resolve(self.region, rank)
         context: Context = self.region.context
         await context._run(self.start_set, rank, value)
 
@@ -179,6 +195,8 @@ class Transfer(TransferBase):
         durable: bool = False,
     ) -> None:
         """Start it, and wait for its end; see nixlrun.Transfer.start()."""
+        if signal is not None:
+            await resolve(signal[0], self.rank)
         await self._context._run(
             self.start, tag=tag, msg=msg, signal=signal, grant=grant, durable=durable
         )

@@ -298,12 +298,14 @@ class RegionBase:
 
 def start_atomic(
     region: RegionBase, rank: Int, op: str, offset: Int, value: Optional[float], dtype: str,
-    queue: Optional[Queue], data: object,
+    queue: Optional[Queue], data: object, timeout: Timeout,
 ) -> Request: ...  # fmt: skip
 def start_compare_swap(
     region: RegionBase, rank: Int, offset: Int, expected: float, desired: float, dtype: str,
-    queue: Optional[Queue], data: object,
+    queue: Optional[Queue], data: object, timeout: Timeout,
 ) -> Request: ...  # fmt: skip
+def segment_is_known(region: RegionBase, rank: Int) -> bool: ...
+def segment_resolve(region: RegionBase, rank: Int) -> None: ...
 def start_signal(
     region: RegionBase, rank: Int, offset: Int, op: str, value: Int, stream: Stream,
     queue: Optional[Queue], data: object,

@@ -70,7 +70,7 @@ class RegionBase(_core.RegionBase):
         data: object = None,
     ) -> Request:
         """Start an atomic change of a word; the result of the request is its old value."""
-        return _core.start_atomic(self, rank, op, offset, value, dtype, queue, data)
+        return _core.start_atomic(self, rank, op, offset, value, dtype, queue, data, DEFAULT)
 
     def start_compare_swap(
         self,
@@ -84,7 +84,9 @@ class RegionBase(_core.RegionBase):
         data: object = None,
     ) -> Request:
         """Start a compare and swap; the result of the request is the old value."""
-        return _core.start_compare_swap(self, rank, offset, expected, desired, dtype, queue, data)
+        return _core.start_compare_swap(
+            self, rank, offset, expected, desired, dtype, queue, data, DEFAULT
+        )  # fmt: skip
 
     def expose(
         self,
@@ -153,7 +155,7 @@ class Region(RegionBase):
             InvalidArgumentError: the word is not aligned, or the operation has no meaning for it.
             RangeError, AccessError, NotFoundError, StaleError, PeerLostError, TimedOutError.
         """
-        request = self.start_atomic(rank, op, offset, value, dtype=dtype)
+        request = _core.start_atomic(self, rank, op, offset, value, dtype, None, None, timeout)
         result: float = request._finish(timeout)
         return result
 
@@ -168,7 +170,9 @@ class Region(RegionBase):
         timeout: Timeout = DEFAULT,
     ) -> float:
         """Replace a word that has the bits of ``expected``; returns its old value, as atomic()."""
-        request = self.start_compare_swap(rank, offset, expected, desired, dtype=dtype)
+        request = _core.start_compare_swap(
+            self, rank, offset, expected, desired, dtype, None, None, timeout
+        )  # fmt: skip
         result: float = request._finish(timeout)
         return result
 

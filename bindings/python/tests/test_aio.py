@@ -117,6 +117,28 @@ async def test_what_a_task_does_where_it_is_woken(job):
 
 
 @pytest.mark.ranks(1)
+async def test_the_loop_goes_on_while_a_segment_is_awaited(job):
+    """It publishes the region that the task waits for."""
+    box = job.region("box", 64)
+    transfer = await job.prepare_put(0, nixlrun.Blocks(bytes(64), 64), nixlrun.Blocks(box, 64))
+    calls = {
+        "atomic": lambda region: region.atomic(0, "add", 0, 1),
+        "swap": lambda region: region.compare_swap(0, 0, 0, 1),
+        "add": lambda region: region.signal(0).add(0),
+        "set": lambda region: region.signal(0).set(0, 1),
+        "put": lambda region: box.put(0, b"1", signal=region.signal(0).adding()),
+        "transfer": lambda region: transfer.run(signal=region.signal(0).adding()),
+    }
+    for name, call in calls.items():
+        waiting = asyncio.ensure_future(call(job.open(name)))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        region = job.region(name, 64)
+        await asyncio.wait_for(waiting, 20)
+        assert await asyncio.wait_for(region.signal(0).at_least(1), 20) == 1, name
+
+
+@pytest.mark.ranks(1)
 async def test_a_woken_task_may_leave_the_job(job):
     async def leave():
         await job.recv(tag=1)

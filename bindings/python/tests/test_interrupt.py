@@ -26,11 +26,13 @@ def interrupted(call):
         os.kill(os.getpid(), signal.SIGINT)
 
     timer = threading.Timer(AFTER, send)
+    begin = time.monotonic()
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         call()
     took = time.monotonic() - sent[0]
     timer.join()
+    assert sent[0] < begin + 5, "the call kept other threads from running"
     return took
 
 
@@ -52,7 +54,7 @@ def stop(pid):
 
 @pytest.mark.ranks(2)
 @pytest.mark.parametrize("what", ["recv", "event", "signal", "signals", "drain", "channel", "info",
-                                  "notify", "request"])
+                                  "notify", "request", "atomic", "add", "put"])
 def test_interrupt(job, what):
     box = job.region("box", 64)
     other = 1 - job.rank
@@ -76,6 +78,12 @@ def test_interrupt(job, what):
             check(lambda: [job.notify(1, 5, bytes(4096), timeout=None) for _ in itertools.count()])
         elif what == "request":
             check(lambda: job.start_flush().wait() or box.expose().request.wait())
+        elif what == "atomic":
+            check(lambda: job.open("nowhere").atomic(1, "add", 0, 1))
+        elif what == "add":
+            check(lambda: job.open("nowhere").signal(0).add(1))
+        elif what == "put":
+            check(lambda: box.put(1, b"1", signal=job.open("nowhere").signal(0).adding()))
     if what == "drain" and job.rank == 0:
         job.default_queue.close()
         job._queue = None

@@ -2,7 +2,9 @@
 """Threads that use, open and close the same objects at once, also without a GIL."""
 
 import asyncio
+import os
 import random
+import signal
 import sys
 import sysconfig
 import textwrap
@@ -14,6 +16,7 @@ import pytest
 import nixlrun
 import nixlrun.aio
 from conftest import launch
+from test_interrupt import stop
 
 NTHREADS = 8
 LASTS = 1.0  # seconds of each race
@@ -65,6 +68,76 @@ def test_a_context_that_closes_takes_a_region_that_comes_meanwhile(job):
     context._regions.add(Meanwhile())
     context.close()
     assert all(region.is_closed for region in regions[:2])
+
+
+def beside(call, other):
+    """Make a call while another thread makes one, without which the first would not end in time."""
+    entering = threading.Event()
+    thread = threading.Thread(target=lambda: entering.wait() and other())
+    thread.start()
+    try:
+        entering.set()
+        return call()
+    finally:
+        thread.join()
+
+
+@pytest.mark.ranks(1)
+def test_a_wait_for_a_segment_lets_other_threads_run(job):
+    """They publish the region that it waits for."""
+    calls = {
+        "atomic": lambda region: region.atomic(0, "add", 0, 1),
+        "swap": lambda region: region.compare_swap(0, 0, 0, 1),
+        "start": lambda region: region.signal(0).start_add(0).wait(),
+        "add": lambda region: region.signal(0).add(0),
+        "put": lambda region: box.put(0, b"1", signal=region.signal(0).adding()),
+        "started put": lambda region: box.start_put(0, b"1", signal=region.signal(0).adding()).wait(),
+        "transfer": lambda region: transfer.start(signal=region.signal(0).adding()).wait(),
+    }
+    box = job.region("box", 64)
+    transfer = job.prepare_put(0, nixlrun.Blocks(bytes(64), 64), nixlrun.Blocks(box, 64))
+    for name, call in calls.items():
+        beside(lambda: call(job.open(name)), lambda: job.region(name, 64))
+        assert job.open(name).atomic(0, "fetch", 0) == 1, name
+
+
+@pytest.mark.ranks(2, env={"NIXLRUN_TRANSPORTS": "self,tcp"})
+def test_a_wait_for_a_rank_lets_other_threads_run(job):
+    """Of a grant's owner for the table of grants, and of a put that is canceled."""
+    if job.rank == 1:
+        written = job.region("written", 64, no_get=True)
+        box = job.region("box", 1 << 26)
+        grant = job.grant(nixlrun.Blocks(box, 64), "write", uses=2)
+        job.notify(0, 1, f"{os.getpid()} {grant.token}".encode())
+        job.recv(0, 2)
+        assert written.signal(0).value == 1
+        return
+    note = job.recv(1, 1)
+    job.open("written").signal(0).add(1)  # a get of which would be refused
+    pid, token = note.payload.decode().split()
+    box = job.open("box")
+    box.put(1, b"known")
+    went_on = []
+
+    def cancel(data):
+        try:
+            box.put(1, data, timeout=0)
+        finally:
+            assert len(went_on) == 2  # which the cancellation has waited for
+
+    def go_on():
+        went_on.append(time.monotonic())
+        os.kill(int(pid), signal.SIGCONT)
+
+    try:
+        stop(int(pid))
+        beside(lambda: box.put(1, b"1", grant=token), go_on)
+        stop(int(pid))
+        with pytest.raises(nixlrun.TimedOutError):
+            beside(lambda: cancel(bytes(1 << 26)), go_on)
+    finally:
+        go_on()
+        job.notify(1, 2)
 
 
 @pytest.mark.ranks(1)
