@@ -54,12 +54,35 @@ struct InitCall {
     }
 };
 
+/* It goes on if a signal has ended the wait for it; then it belongs to the next job. */
+static std::shared_ptr<Aside> joining;
+
+static CallResult init_wait(const std::shared_ptr<Aside> &call)
+{
+    try {
+        return aside_wait(call);
+    } catch (...) {
+        joining = call;
+        throw;
+    }
+}
+
 static void job_init()
 {
     if (finalizing != nullptr && !is_forked()) {
         (void)finalize_wait();
     }
-    run_aside(std::make_shared<InitCall>());
+    const std::shared_ptr<Aside> former = std::exchange(joining, nullptr);
+
+    if (former != nullptr && !is_forked() && init_wait(former).status == NIXL_OK) {
+        return;
+    }
+    const CallResult result = init_wait(aside_begin(
+        std::make_shared<InitCall>(), [](void *state) { return ((InitCall *)state)->run(); }));
+
+    if (result.status != NIXL_OK) {
+        fail(result.detail);
+    }
 }
 
 /*

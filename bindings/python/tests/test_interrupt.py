@@ -5,6 +5,7 @@ import gc
 import itertools
 import os
 import signal
+import textwrap
 import threading
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import nixlrun
+from conftest import launch
 
 AFTER = 0.2  # seconds of waiting before the signal
 LIMIT = 0.1
@@ -108,6 +110,34 @@ def test_interrupt_of_a_collective(job):
         job.recv(0, 1)
         with pytest.raises(nixlrun.CanceledError):
             team.barrier()
+
+
+def test_a_job_whose_start_was_interrupted_is_left(tmp_path):
+    """The first start goes on by itself, and must not be counted beside the second."""
+    done = launch(2, ["-c", textwrap.dedent("""
+        import os, pathlib, signal, threading, time
+        import nixlrun
+
+        seen = pathlib.Path(os.environ["SEEN"])
+        if os.environ["PMIX_RANK"] == "0":
+            try:
+                threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+                nixlrun.Job()
+                print("not interrupted")
+            except KeyboardInterrupt:
+                seen.touch()
+        else:
+            until = time.monotonic() + 40
+            while not seen.exists():
+                assert time.monotonic() < until
+                time.sleep(0.01)
+        nixlrun.Job().close()
+        try:
+            print("still rank", nixlrun._core.rank())
+        except nixlrun.NotInitError:
+            print("left")
+        """)], env={"SEEN": str(tmp_path / "seen")})
+    assert (done.returncode, done.stdout) == (0, "left\nleft\n"), done.stdout
 
 
 @pytest.mark.ranks(2, rc=1, says="interrupted")
