@@ -32,6 +32,18 @@ Queue::~Queue()
     }
 }
 
+void Queue::wake()
+{
+    static const uint64_t raised = 1; /* a signal that the queue reports at once */
+    struct nixl_op op = NIXL_OP_INIT;
+
+    op.cq = cq;
+    if ((is_waiting || is_armed) && !is_woken) {
+        is_woken =
+            nixl_signal_wait_x(&raised, NIXL_COMPARE_EQ, raised, &op, nullptr) == NIXL_INPROGRESS;
+    }
+}
+
 static void queue_open(Queue *queue, nb::object context, bool notes, bool events,
                        bool reports_ended)
 {
@@ -94,6 +106,8 @@ static void queue_take(Queue *queue, const struct nixl_cq_entry *entries, size_t
             lists->notes.append(note_of(entries[i]));
         } else if (entries[i].kind == NIXL_CQ_EVENT) {
             lists->events.append(event_of(entries[i]));
+        } else if (entries[i].user_data == 0) {
+            queue->is_woken = false;
         } else {
             nb::object request = queue_ended(queue, entries[i]);
 
@@ -113,6 +127,7 @@ struct QueueWaiting {
             fail_value("another thread waits for this queue");
         }
         queue->is_waiting = true;
+        queue->is_armed = false;
     }
     ~QueueWaiting()
     {
@@ -134,8 +149,8 @@ static nb::object queue_take_all(Queue &queue, struct nixl_cq_entry *entries, si
     while (n > 0) {
         queue_take(&queue, entries, n, &lists);
         taken += n;
-        if (n < BATCH || taken >= max) {
-            break; /* that was all */
+        if ((n < BATCH || taken >= max) && !queue.is_woken) {
+            break; /* that was all; no later drain is woken in vain */
         }
         n = 0;
         const int status = nixl_cq_wait(queue.cq, entries, BATCH, 0, &n);
@@ -214,7 +229,8 @@ static bool queue_arm(Queue &queue)
     if (status < 0) {
         fail(status);
     }
-    return status == NIXL_OK;
+    queue.is_armed = status == NIXL_OK;
+    return queue.is_armed;
 }
 
 /* Cancel what is in progress, and take its ends, so that no memory is used any more. */

@@ -263,6 +263,7 @@ void request_started(Request *request, int status)
     }
     if (queue != nullptr && queue->reports_ended) {
         queue->ended.push_back(self);
+        queue->wake();
     }
 }
 

@@ -152,7 +152,9 @@ struct Queue : Handle {
     std::vector<nb::object> ended; /* within their start: reported by the next drain */
     bool reports_ended = true;
     bool is_waiting = false;
-    uint64_t next_id = 1;
+    bool is_armed = false; /* somebody may sleep on the descriptor */
+    bool is_woken = false; /* the entry of wake() was not taken yet */
+    uint64_t next_id = 1;  /* 0: of wake() */
 
     Queue() = default;
     Queue(const Queue &) = delete;
@@ -166,6 +168,8 @@ struct Queue : Handle {
         nx::fail_used(what(), users.count());
     }
     struct nixl_cq *handle() const;
+    /* Let those who wait for the queue look at `ended`, of which the library does not know. */
+    void wake();
 };
 
 } // namespace nx

@@ -4,6 +4,7 @@
 import asyncio
 import os
 import random
+import select
 import signal
 import sys
 import sysconfig
@@ -99,6 +100,33 @@ def test_a_wait_for_a_segment_lets_other_threads_run(job):
     for name, call in calls.items():
         beside(lambda: call(job.open(name)), lambda: job.region(name, 64))
         assert job.open(name).atomic(0, "fetch", 0) == 1, name
+
+
+@pytest.mark.ranks(1)
+@pytest.mark.parametrize("how", ["drain", "select"])
+def test_a_start_that_ends_at_once_wakes_who_waits_for_its_queue(job, how):
+    box = job.region("box", 64)
+    queue = job.queue()
+    box.put(0, b"known")
+
+    def start():
+        try:
+            while how == "drain":
+                queue.drain()
+        except ValueError:
+            pass  # now the other thread waits for it
+        assert box.start_put(0, b"1", queue=queue, data="mine").done
+
+    for _ in range(3):
+        if how == "select":
+            assert queue.arm()
+            assert beside(lambda: select.select([queue], [], [], 10)[0], start) == [queue]
+            drained = queue.drain()
+        else:
+            drained = beside(lambda: queue.drain(timeout=10), start)
+        assert [request.data for request in drained.done] == ["mine"]
+        with pytest.raises(nixlrun.TimedOutError):
+            queue.drain(timeout=0.01)
 
 
 @pytest.mark.ranks(2, env={"NIXLRUN_TRANSPORTS": "self,tcp"})
