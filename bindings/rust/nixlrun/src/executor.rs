@@ -3,7 +3,7 @@
 //! Both sleep in poll() on the descriptor of the queue and on one that wakes them.
 use crate::error::{Code, Error, Result};
 use crate::panics::Panics;
-use crate::queue::Queue;
+use crate::queue::{Next, Queue};
 use std::future::Future;
 use std::io::{self, Read, Write};
 use std::os::raw::{c_int, c_short, c_ulong};
@@ -28,12 +28,15 @@ extern "C" {
     fn poll(fds: *mut PollFd, nfds: c_ulong, timeout: c_int) -> c_int;
 }
 
-/// Sleep until one of both can be read.
-fn sleep_on(fds: [RawFd; 2]) -> io::Result<()> {
+/// How long another thread that takes from the queue is left alone.
+const LEAVE_MS: c_int = 1;
+
+/// Sleep until one of them can be read, or for some milliseconds; -1: without limit.
+fn sleep_on<const N: usize>(fds: [RawFd; N], timeout_ms: c_int) -> io::Result<()> {
     let mut polled = fds.map(|fd| PollFd { fd, events: POLLIN, revents: 0 });
 
-    // SAFETY: an array of two.
-    if unsafe { poll(polled.as_mut_ptr(), 2, -1) } < 0 {
+    // SAFETY: an array of N.
+    if unsafe { poll(polled.as_mut_ptr(), N as c_ulong, timeout_ms) } < 0 {
         let why = io::Error::last_os_error();
         if why.kind() != io::ErrorKind::Interrupted {
             return Err(why);
@@ -63,6 +66,18 @@ impl Bell {
             /* A full stream is rung, too. */
             let _ = (&self.sender).write(&[0]);
         }
+    }
+
+    /// Sleep until it is rung, or something happens in the queue.
+    fn sleep(&self, queue: &Queue, next: Next) -> Result<()> {
+        let receiver = self.receiver.as_raw_fd();
+
+        match next {
+            Next::Sleep => sleep_on([queue.as_raw_fd(), receiver], -1),
+            Next::Leave => sleep_on([receiver], LEAVE_MS),
+            Next::Dispatch => Ok(()),
+        }
+        .map_err(system)
     }
 
     /// Whether it was rung since the last call.
@@ -115,13 +130,12 @@ pub fn block_on<T>(queue: &Queue, future: impl Future<Output = Result<T>>) -> Re
             return output;
         }
         loop {
-            queue.dispatch()?;
+            let has_dispatched = queue.dispatch_unless_held()?;
+
             if bell.answer() {
                 break;
             }
-            if queue.arm()? {
-                sleep_on([queue.as_raw_fd(), bell.receiver.as_raw_fd()]).map_err(system)?;
-            }
+            bell.sleep(queue, queue.next(has_dispatched)?)?;
         }
     }
 }
@@ -173,13 +187,10 @@ fn drive(queue: &Queue, bell: &Bell) -> Result<()> {
     let mut panics = Panics::default();
 
     while !bell.answer() {
-        let mut dispatched = Ok(0);
+        let mut dispatched = Ok(true);
 
-        panics.after(|| dispatched = queue.dispatch());
-        dispatched?;
-        if queue.arm()? {
-            sleep_on([queue.as_raw_fd(), bell.receiver.as_raw_fd()]).map_err(system)?;
-        }
+        panics.after(|| dispatched = queue.dispatch_unless_held());
+        bell.sleep(queue, queue.next(dispatched?)?)?;
     }
     panics.resume();
     Ok(())

@@ -17,10 +17,13 @@ use crate::time::nanoseconds;
 use nixlrun_sys as sys;
 use std::collections::HashMap;
 use std::fmt;
+use std::future::Future;
 use std::os::raw::c_int;
 use std::os::unix::io::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::pin::Pin;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::task::{Context as Task, Poll};
 use std::time::Duration;
 
 const BATCH: usize = 64;
@@ -126,17 +129,19 @@ impl Queue {
 
     /// Take all that is there, and wake the futures that wait for it; never waits. Returns how many
     /// things there were. A waker that panics does so when all that was taken at once is delivered.
+    /// While another thread takes them, or is in [`wait`](Queue::wait), this returns 0: that one
+    /// wakes the futures.
     ///
     /// [`Code::Limit`]: [`MAX_UNMATCHED`](crate::MAX_UNMATCHED) notifications wait for somebody to
     /// receive them. Nothing is lost: once some were received, it goes on.
     pub fn dispatch(&self) -> Result<usize> {
-        self.take(0)
+        Ok(self.try_take()?.map_or(0, |taken| taken.n))
     }
 
     /// As [`dispatch`](Queue::dispatch), and wait for the first thing: for programs without a loop.
     /// 0: nothing in time. `None`: without limit.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<usize> {
-        self.take(nanoseconds(timeout))
+        self.take_all(&mut lock(&self.0.held), nanoseconds(timeout)).map(|taken| taken.n)
     }
 
     /// Say that the caller is about to sleep on the descriptor. True: sleep until it is readable;
@@ -172,10 +177,14 @@ impl Queue {
         W: std::future::Future<Output = std::io::Result<()>>,
     {
         loop {
-            let armed = self.dispatch().and_then(|_| self.arm());
-            let waited = match armed {
-                Ok(true) => readable().await,
-                Ok(false) => Ok(()),
+            let next = self.dispatch_unless_held().and_then(|has| self.next(has));
+            let waited = match next {
+                Ok(Next::Sleep) => readable().await,
+                Ok(Next::Dispatch) => Ok(()),
+                Ok(Next::Leave) => {
+                    Turn::default().await;
+                    Ok(())
+                }
                 Err(error) => Err(error.into()),
             };
 
@@ -187,21 +196,34 @@ impl Queue {
 
     /// Dispatch, unless another thread does; whether all that was there has been taken.
     pub(crate) fn try_dispatch(&self) -> bool {
-        match self.0.held.try_lock() {
-            Ok(mut held) => self.take_all(&mut held, 0).map_or(false, |taken| taken.is_all),
-            Err(TryLockError::Poisoned(held)) => {
-                self.take_all(&mut held.into_inner(), 0).map_or(false, |taken| taken.is_all)
-            }
-            Err(TryLockError::WouldBlock) => false,
-        }
+        self.try_take().map_or(false, |taken| taken.map_or(false, |taken| taken.is_all))
+    }
+
+    /// Dispatch, unless another thread does: false.
+    pub(crate) fn dispatch_unless_held(&self) -> Result<bool> {
+        self.try_take().map(|taken| taken.is_some())
+    }
+
+    /// What whoever drives the queue does behind that.
+    pub(crate) fn next(&self, has_dispatched: bool) -> Result<Next> {
+        self.arm().map(|is_empty| match (is_empty, has_dispatched) {
+            (true, _) => Next::Sleep,
+            (false, true) => Next::Dispatch,
+            (false, false) => Next::Leave,
+        })
     }
 
     pub(crate) fn pointer(&self) -> *mut sys::nixl_cq {
         self.0.pointer
     }
 
-    fn take(&self, timeout: i64) -> Result<usize> {
-        self.take_all(&mut lock(&self.0.held), timeout).map(|taken| taken.n)
+    /// None: another thread takes what there is.
+    fn try_take(&self) -> Result<Option<Taken>> {
+        match self.0.held.try_lock() {
+            Ok(mut held) => self.take_all(&mut held, 0).map(Some),
+            Err(TryLockError::Poisoned(held)) => self.take_all(&mut held.into_inner(), 0).map(Some),
+            Err(TryLockError::WouldBlock) => Ok(None),
+        }
     }
 
     /// What a rank had sent before it died is delivered before its end.
@@ -292,6 +314,33 @@ impl Queue {
     /// The context that it belongs to.
     pub fn context(&self) -> &Context {
         &self.0.context
+    }
+}
+
+/// What whoever drives a queue does after a dispatch.
+pub(crate) enum Next {
+    /// Nothing is there: sleep on the descriptor.
+    Sleep,
+    Dispatch,
+    /// Another thread is taking what is there: leave it a moment.
+    Leave,
+}
+
+/// Gives the other tasks of an executor a turn.
+#[derive(Default)]
+struct Turn {
+    is_over: bool,
+}
+
+impl Future for Turn {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.is_over, true) {
+            return Poll::Ready(());
+        }
+        task.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

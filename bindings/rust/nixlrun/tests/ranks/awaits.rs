@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::mpsc::{channel, sync_channel, SyncSender};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
 
@@ -105,6 +105,36 @@ ranks!(signals_are_awaited, 2, |job| {
         Ok(())
     })?;
     job.team_world(SOON)?.barrier()?;
+});
+
+ranks!(a_thread_in_wait_keeps_no_future_from_running, 1, |job| {
+    const LONG: Duration = Duration::from_millis(200); /* in which the thread comes to wait */
+    let queue = job.queue_with_notes()?;
+    let waiting = queue.clone();
+    let waiter = std::thread::spawn(move || waiting.wait(SOON));
+    let begin = Instant::now();
+    let busy = poll_by(|task| {
+        task.waker().wake_by_ref();
+        if begin.elapsed() < LONG {
+            Poll::Pending
+        } else {
+            Poll::Ready(Ok(()))
+        }
+    });
+
+    block_on(&queue, busy)?;
+    Driver::new(&queue)?.stop()?;
+    job.notify(0, 7, b"")?;
+    assert_eq!(waiter.join().expect("no panic")?, 1);
+    let waiting = queue.clone();
+    let waiter = std::thread::spawn(move || waiting.wait(SOON));
+    block_on(&queue, async {
+        job.notify(0, 8, b"")?;
+        queue.recv(Some(0), Some(8)).await?;
+        queue.recv(Some(0), Some(7)).await
+    })?;
+    job.notify(0, 9, b"")?;
+    waiter.join().expect("no panic")?;
 });
 
 ranks!(a_dropped_future_is_canceled, 2, |job| {
