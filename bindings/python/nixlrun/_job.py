@@ -24,18 +24,16 @@ if TYPE_CHECKING:
 
     from ._types import Int, Timeout
 
-_UNITS = (("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0))
+_UNITS = {"": 1.0, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def _op_timeout() -> Optional[float]:
     """NIXLRUN_OP_TIMEOUT in seconds, None: no limit; the library has checked it."""
-    text = os.environ.get("NIXLRUN_OP_TIMEOUT", "") or "60s"
+    text = (os.environ.get("NIXLRUN_OP_TIMEOUT", "") or "60s").lower()
     if text == "inf":
         return None
-    for unit, seconds in _UNITS:
-        if text.endswith(unit):
-            return float(text[: -len(unit)]) * seconds
-    return float(text)
+    number = text.rstrip("hmnsu")
+    return int(number) * _UNITS[text[len(number) :]]
 
 
 class Rank(int):

@@ -257,6 +257,20 @@ def test_at_exit_memory_is_held_until_the_last_job_is_left():
     assert (done.returncode, done.stdout.split()) == (0, ["held", "held"]), done.stdout
 
 
+@pytest.mark.parametrize("text, seconds", [
+    ("", 60), ("7", 7), ("5S", 5), ("250ms", 0.25), ("2000us", 0.002), ("1500000ns", 0.0015),
+    ("2m", 120), ("1h", 3600), ("100H", 360000), ("Inf", None),
+])
+def test_the_timeout_is_what_the_library_reads(text, seconds):
+    done = subprocess.run(
+        [sys.executable, "-c", "import nixlrun\nwith nixlrun.Job() as job: print(job.timeout)"],
+        env={**os.environ, "NIXLRUN_OP_TIMEOUT": text}, capture_output=True, text=True, check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = done.stdout.strip()
+    assert found == "None" if seconds is None else float(found) == pytest.approx(seconds), found
+
+
 @pytest.mark.ranks(1)
 def test_a_bad_timeout_joins_no_job():
     for timeout in ("x", -1):
