@@ -125,8 +125,7 @@ NIXL_API int nixl_unpublish(const char *where, const char *name);
  * They use shared memory if they can, and else a network. With "file:DIR" both must belong to one
  * user; a publisher on another host must listen for others, see nixl_publish(), and a line of the
  * log (info) says that it is there. An etcd that is away is waited for; a line of the log says so.
- * If they seem to be on one host and do not share memory, one line of the log says why. Channels
- * for any rank have ranks of one job only.
+ * If they seem to be on one host and do not share memory, one line of the log says why.
  *
  * If the other process dies, or ends the attachment, what waits for it ends with
  * NIXL_E_PEER_LOST, and NIXL_EVENT_PEER_LOST or NIXL_EVENT_PEER_LEFT tells so. Its number stays

@@ -392,7 +392,8 @@ class Job(_JobContext):
                 has published it yet.
             InvalidArgumentError: the schemas differ, or the publisher is of this job.
             AccessError: the publisher is another user's, or does not know the secret.
-            UnsupportedError: the two do not share memory.
+            UnsupportedError: the two neither share memory nor have a network in common, their
+                versions of nixlrun do not fit, or there is no module for etcd.
         """
         return self._attach(where, name, schema, timeout)
 

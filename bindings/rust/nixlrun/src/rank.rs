@@ -10,7 +10,7 @@ use std::fmt;
 pub enum State {
     /// Nothing else is known.
     Alive,
-    /// It has died, which is final.
+    /// It has died. Only [`Rank::readmit`] ends that, if nixlrun has started the rank again.
     Lost,
     /// It has left the job in order.
     Finished,
