@@ -231,8 +231,9 @@ NIXL_API void nixl_job_end(int exit_code, const char *why) NIXL_NORETURN;
  * death, and for ranks that no longer answer. With the caller's own rank it does not return.
  * @return NIXL_OK                the kill is on its way; also if the rank is already dead
  * @return NIXL_E_INVALID_ARG     @p rank is not in the job
- * @return NIXL_E_UNSUPPORTED     the rank is on another host, and the launcher is not nixlrun
- *                                itself (which is also the case under its engines)
+ * @return NIXL_E_UNSUPPORTED     the rank is on another host, or in a PID namespace that is not
+ *                                visible here, and the launcher is not nixlrun itself (which is
+ *                                also the case under its engines)
  * @return NIXL_E_NOT_INIT, NIXL_E_FORKED  there is no job
  * @return NIXL_E_TRANSPORT       the launcher does not answer, or the system refuses it
  * Blocks up to NIXLRUN_RESOLVE_TIMEOUT if the rank was not used before. Threads: any.

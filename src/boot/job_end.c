@@ -3,7 +3,9 @@
 #include "config.h"
 
 #include "boot/boot.h"
+#include "core/control.h"
 #include "core/job.h"
+#include "core/life.h"
 #include "util/status.h"
 #include "util/thread.h"
 
@@ -11,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 void nixl_abort(int exit_code, const char *why)
@@ -46,25 +49,48 @@ void nixl_job_end(int exit_code, const char *why)
     _exit(exit_code);
 }
 
+/*
+ * Kill the process of a local peer, and no other one. Before its pid can be another's, its control
+ * page says that it has died or left: if the page does not after the pidfd was opened, the pidfd is
+ * of that process. Returns 0 or an errno.
+ */
+static int job_end_kill_process(struct nxr_peer *peer)
+{
+    int pidfd = (int)syscall(SYS_pidfd_open, peer->pid, 0), error = 0;
+
+    if (!nxr_life_check(peer) && atomic_load(&peer->control->life) != NXR_LIFE_FINISHED &&
+        (pidfd >= 0 ? syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0)
+                    : kill(peer->pid, SIGKILL)) != 0) {
+        error = errno;
+    }
+    if (pidfd >= 0) {
+        close(pidfd);
+    }
+    return error != ESRCH ? error : 0;
+}
+
 /* Kill a rank without the launcher, which works only on this host. */
 static int job_end_kill_here(int rank)
 {
-    int status;
-    const struct nxr_peer *peer = nxr_peer_connected("nixl_rank_kill", rank, &status);
+    int status, error;
+    struct nxr_peer *peer = nxr_peer_connected("nixl_rank_kill", rank, &status);
 
     if (peer == NULL) {
-        return status == NIXL_E_PEER_LOST ? NIXL_OK : status;
+        return status;
     }
-    if (!nxr_peer_is_local(peer)) {
+    if (nxr_peer_is_lost(peer)) {
+        return NIXL_OK;
+    }
+    if (!nxr_peer_is_local(peer) || peer->pid <= 0) { /* 0 would be the group of this process */
         return nxr_fail(NIXL_E_UNSUPPORTED, "nixl_rank_kill", rank, "", 0,
-                        "%s is on another host, and this launcher cannot kill one rank",
-                        nxr_peer_name(peer));
+                        "%s is %s, and this launcher cannot kill one rank", nxr_peer_name(peer),
+                        nxr_peer_is_local(peer) ? "in a PID namespace that is not visible here"
+                                                : "on another host");
     }
-    if (kill(peer->pid, SIGKILL) != 0 && errno != ESRCH) {
-        return nxr_fail(NIXL_E_TRANSPORT, "nixl_rank_kill", rank, "", 0, "kill(%d): %s",
-                        (int)peer->pid, strerror(errno));
-    }
-    return NIXL_OK;
+    error = job_end_kill_process(peer);
+    return error == 0 ? NIXL_OK
+                      : nxr_fail(NIXL_E_TRANSPORT, "nixl_rank_kill", rank, "", 0, "kill(%d): %s",
+                                 (int)peer->pid, strerror(error));
 }
 
 int nixl_rank_kill(int rank)
@@ -75,7 +101,7 @@ int nixl_rank_kill(int rank)
         return status;
     }
     if (!nxr_is_own_rank(rank)) {
-        return nxr_fail_rank("nixl_rank_kill", rank);
+        return nxr_fail_own_rank("nixl_rank_kill", rank);
     }
     if (rank == nxr_job.rank) {
         raise(SIGKILL);

@@ -61,6 +61,7 @@ unit_programs = \
 	%D%/inflight \
 	%D%/init \
 	%D%/input \
+	%D%/job_end \
 	%D%/large \
 	%D%/liveness \
 	%D%/local_socket \
@@ -246,6 +247,8 @@ foreign_wraps = -Wl,--wrap=clock_gettime -Wl,--wrap=guardian_signal -Wl,--wrap=g
 %C%_init_CFLAGS = $(unit_cflags)
 %C%_init_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=epoll_ctl -Wl,--wrap=eventfd
 %C%_init_LDADD = $(floor_src) $(CRITERION_LIBS)
+%C%_job_end_CFLAGS = $(unit_cflags)
+%C%_job_end_LDADD = $(floor_boot) $(CRITERION_LIBS) $(PMIX_LIBS)
 %C%_inflight_CFLAGS = $(unit_cflags)
 %C%_inflight_LDADD = $(floor_core) $(CRITERION_LIBS)
 %C%_grant_SOURCES = %D%/grant.c $(fake_job)
