@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# The libfabric network, a module that the library loads where it is wanted: a front, and behind it
-# what is linked with libfabric (front.c says why). That one stays when the library is unloaded
-# (nodelete): libfabric's providers have threads and exit handlers.
+# The libfabric network, a module that the library loads where it is wanted. It stays when the
+# library is unloaded (nodelete): libfabric's providers have threads and exit handlers.
 if HAVE_OFI
-pkglib_LTLIBRARIES += %D%/nixlrun_ofi.la %D%/nixlrun_ofi_libfabric.la
-%C%_nixlrun_ofi_la_SOURCES = %D%/front.c
-%C%_nixlrun_ofi_la_CFLAGS = $(AM_CFLAGS)
-%C%_nixlrun_ofi_la_LDFLAGS = $(AM_LDFLAGS) -module -shared -avoid-version -no-undefined \
-	-export-symbols-regex '^nxr_network_ofi$$'
+pkglib_LTLIBRARIES += %D%/nixlrun_ofi.la
 
 # What needs no libfabric; unit tests link it, too.
 noinst_LTLIBRARIES += %D%/libnxr_ofi_pure.la
@@ -17,7 +12,7 @@ noinst_LTLIBRARIES += %D%/libnxr_ofi_pure.la
 	%D%/nearest.c %D%/nearest.h
 %C%_libnxr_ofi_pure_la_CFLAGS = $(AM_CFLAGS)
 
-%C%_nixlrun_ofi_libfabric_la_SOURCES = \
+%C%_nixlrun_ofi_la_SOURCES = \
 	transports/host_token.c transports/host_token.h \
 	transports/interface.c transports/interface.h \
 	transports/reason.c transports/reason.h \
@@ -37,9 +32,9 @@ noinst_LTLIBRARIES += %D%/libnxr_ofi_pure.la
 	%D%/rma.c %D%/rma.h \
 	%D%/sleep.c \
 	%D%/strangers.c
-%C%_nixlrun_ofi_libfabric_la_CFLAGS = $(AM_CFLAGS) $(OFI_CFLAGS) $(HWLOC_CFLAGS)
-%C%_nixlrun_ofi_libfabric_la_LDFLAGS = $(AM_LDFLAGS) -module -shared -avoid-version -no-undefined \
-	-export-symbols-regex '^nxr_network_ofi_libfabric$$' -Wl,-z,nodelete
-%C%_nixlrun_ofi_libfabric_la_LIBADD = %D%/libnxr_ofi_pure.la src/util/libnxr_locality.la \
+%C%_nixlrun_ofi_la_CFLAGS = $(AM_CFLAGS) $(OFI_CFLAGS) $(HWLOC_CFLAGS)
+%C%_nixlrun_ofi_la_LDFLAGS = $(AM_LDFLAGS) -module -shared -avoid-version -no-undefined \
+	-export-symbols-regex '^nxr_network_ofi$$' -Wl,-z,nodelete
+%C%_nixlrun_ofi_la_LIBADD = %D%/libnxr_ofi_pure.la src/util/libnxr_locality.la \
 	$(OFI_LIBS)
 endif

@@ -271,9 +271,9 @@ static int ofi_describe(unsigned index, char *line, size_t line_nbytes)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-extern const struct nxr_network nxr_network_ofi_libfabric;
+extern const struct nxr_network nxr_network_ofi;
 
-__attribute__((visibility("default"))) const struct nxr_network nxr_network_ofi_libfabric = {
+__attribute__((visibility("default"))) const struct nxr_network nxr_network_ofi = {
     .abi = NXR_NETWORK_ABI,
     .name = "ofi",
     .probe = ofi_probe,
