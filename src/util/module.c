@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding and loading modules. No state, no lock. */
+/*
+ * Finding and loading modules. No state. Lock: loading_lock, for one load at a time; the dynamic
+ * loader's own lock is taken inside it.
+ */
 #include "config.h"
 
 #include "util/module.h"
@@ -7,6 +10,8 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -40,26 +45,73 @@ static void module_path(const char *name, char path[PATH_MAX])
     snprintf(path, PATH_MAX, "%s/nixlrun_%s.so", NXR_MODULE_DIR, name);
 }
 
+static pthread_mutex_t loading_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The search for an object that contains an address and was loaded after another one. */
+struct module_search {
+    ElfW(Addr) last; /* where the other one lies */
+    ElfW(Addr) address;
+    bool is_past, is_found;
+};
+
+/* Called for each object, under the loader's lock: in the order in which they were loaded. */
+static int module_visit(struct dl_phdr_info *info, size_t nbytes, void *arg)
+{
+    struct module_search *search = arg;
+
+    (void)nbytes;
+    for (int i = 0; search->is_past && i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+
+        search->is_found |= part->p_type == PT_LOAD &&
+                            search->address - info->dlpi_addr - part->p_vaddr < part->p_memsz;
+    }
+    search->is_past |= info->dlpi_addr == search->last;
+    return 0;
+}
+
+static int module_visit_last(struct dl_phdr_info *info, size_t nbytes, void *arg)
+{
+    (void)nbytes;
+    *(ElfW(Addr) *)arg = info->dlpi_addr;
+    return 0;
+}
+
+/* Is the handler part of something that was loaded after the object at `last`? */
+static bool module_is_handler_new(const struct sigaction *action, ElfW(Addr) last)
+{
+    struct module_search search = {.last = last, .address = (ElfW(Addr))action->sa_handler};
+
+    dl_iterate_phdr(module_visit, &search);
+    return search.is_found;
+}
+
 /*
  * Load a library. The program's signal handlers are preserved, whatever the library does when it
- * is loaded: UCX takes SIGSEGV and its like to print a backtrace, and SIGHUP for a debugger.
+ * is loaded: UCX takes SIGSEGV and its like to print a backtrace, and SIGHUP for a debugger, and so
+ * do libraries below libfabric. Only their own handlers are undone: another thread of the program
+ * may install some meanwhile.
  */
 static void *load_library(const char *path)
 {
     struct sigaction before[NSIG], after;
     bool is_known[NSIG];
+    ElfW(Addr) last = 0;
     void *library;
 
+    pthread_mutex_lock(&loading_lock);
+    dl_iterate_phdr(module_visit_last, &last);
     for (int number = 1; number < NSIG; number++) {
         is_known[number] = sigaction(number, NULL, &before[number]) == 0;
     }
     library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     for (int number = 1; number < NSIG; number++) {
         if (is_known[number] && sigaction(number, NULL, &after) == 0 &&
-            after.sa_handler != before[number].sa_handler) {
+            after.sa_handler != before[number].sa_handler && module_is_handler_new(&after, last)) {
             sigaction(number, &before[number], NULL);
         }
     }
+    pthread_mutex_unlock(&loading_lock);
     return library;
 }
 

@@ -2,7 +2,7 @@
 # Tests of several ranks. A .mp file says what to run; run-mp runs it and prints TAP.
 EXTRA_DIST += %D%/one-core %D%/run-mp %D%/large.mp
 
-check_LTLIBRARIES = %D%/libmptest.la
+check_LTLIBRARIES += %D%/libmptest.la
 %C%_libmptest_la_SOURCES = %D%/barrier.c %D%/collective_call.c %D%/every_call.c %D%/mptest.c \
 	%D%/mptest.h %D%/team_check.c %D%/usage.c %D%/waits.c
 

@@ -68,6 +68,7 @@ unit_programs = \
 	%D%/locality \
 	%D%/log \
 	%D%/meeting \
+	%D%/module \
 	%D%/net \
 	%D%/net_alive \
 	%D%/net_calls \
@@ -159,6 +160,13 @@ TESTS += $(unit_programs)
 %C%_copy_crew_LDADD = $(floor_transfer) $(CRITERION_LIBS)
 %C%_cores_CFLAGS = $(unit_cflags) $(PMIX_CFLAGS)
 %C%_cores_LDADD = $(floor_boot) $(CRITERION_LIBS) $(PMIX_LIBS)
+%C%_module_CFLAGS = $(unit_cflags)
+%C%_module_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlopen
+%C%_module_LDADD = $(floor_util) $(CRITERION_LIBS)
+# The rpath is never used: it makes libtool build the module as a shared object.
+check_LTLIBRARIES += %D%/nixlrun_taker.la
+%C%_nixlrun_taker_la_SOURCES = %D%/nixlrun_taker.c
+%C%_nixlrun_taker_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 %C%_meeting_CFLAGS = $(unit_cflags) $(PMIX_CFLAGS)
 %C%_meeting_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=PMIx_Fence_nb -Wl,--wrap=PMIx_Get \
 	-Wl,--wrap=PMIx_Query_info_nb -Wl,--wrap=PMIx_Resolve_peers -Wl,--wrap=nxr_call_new
