@@ -76,28 +76,23 @@ void nxr_returned_hear(const struct nxr_full_card *card)
     if (rank < 0 || rank == nxr_job.rank) {
         return;
     }
-    pthread_mutex_lock(&nxr_job.lock);
     peer = nxr_peer_get_locked(rank);
     if (peer != NULL && peer->identity.incarnation < card->head.identity.incarnation) {
         nxr_life_lost_locked(rank);
         returned_keep(card);
     }
-    pthread_mutex_unlock(&nxr_job.lock);
 }
 
 void nxr_returned_has_ended(int rank)
 {
-    struct returned *returned;
+    struct returned *returned = returned_find(rank);
 
-    pthread_mutex_lock(&nxr_job.lock);
-    returned = returned_find(rank);
     if (returned != NULL) {
         nxr_event_push_of(NIXL_EVENT_PEER_LOST, &returned->card.head.identity);
         returned_drop(returned);
     } else {
         nxr_life_lost_locked(rank);
     }
-    pthread_mutex_unlock(&nxr_job.lock);
 }
 
 /* ---- readmitting ----------------------------------------------------------------------------- */

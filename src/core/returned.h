@@ -17,10 +17,10 @@
 
 struct nxr_full_card;
 
-/* The launcher reports that process of a rank. Takes job.lock. */
+/* The launcher reports that process of a rank. Caller holds job.lock. */
 void nxr_returned_hear(const struct nxr_full_card *card);
 
-/* The launcher reports the end of that rank's latest process. Takes job.lock. */
+/* The launcher reports the end of that rank's latest process. Caller holds job.lock. */
 void nxr_returned_has_ended(int rank);
 
 /* Free all former peers, and forget who has come back (last finalize). */

@@ -171,8 +171,9 @@ struct nxr_subsystem {
     void (*close)(void);
 
     /*
-     * Free the rest, except what `peer_fini` frees. Only one thread is left. Also called if nothing
-     * was started.
+     * Free the rest, except what `peer_fini` frees. Only one thread uses it: PMIx's still runs, but
+     * takes news of the launcher only while this rank is joined (host/liveness.h). Also called if
+     * nothing was started.
      */
     void (*stop)(void);
 };

@@ -183,21 +183,17 @@ int64_t nxr_liveness_tick(int64_t now)
 
 static void liveness_launcher_gone(void)
 {
-    pthread_mutex_lock(&nxr_job.lock);
     if (orphan_at == INT64_MAX) {
         orphan_at = nxr_deadline(nxr_env.orphan_grace);
         nxr_warn(HOST, "the launcher is gone");
         nxr_event_push(NULL, NIXL_EVENT_LAUNCHER_LOST, -1, "");
         nxr_service_kick();
     }
-    pthread_mutex_unlock(&nxr_job.lock);
 }
 
-void nxr_liveness_from_launcher(const struct nxr_wireup_event *event)
+/* Caller holds job.lock. */
+static void liveness_hear(const struct nxr_wireup_event *event)
 {
-    if (!nxr_is_joined()) {
-        return;
-    }
     if (event->news == NXR_WIREUP_GONE) {
         liveness_launcher_gone();
     } else if (!nxr_is_own_rank(event->rank)) {
@@ -207,10 +203,20 @@ void nxr_liveness_from_launcher(const struct nxr_wireup_event *event)
     } else if (event->news == NXR_WIREUP_ENDED) {
         nxr_returned_has_ended(event->rank);
     } else {
-        pthread_mutex_lock(&nxr_job.lock);
         nxr_life_left_locked(event->rank);
-        pthread_mutex_unlock(&nxr_job.lock);
     }
+}
+
+void nxr_liveness_from_launcher(const struct nxr_wireup_event *event)
+{
+    if (!nxr_is_joined()) { /* there may be no lock */
+        return;
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    if (nxr_is_joined()) { /* still: the lock is taken once more before the subsystems stop */
+        liveness_hear(event);
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
 }
 
 void nxr_liveness_stop(void)

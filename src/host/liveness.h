@@ -32,7 +32,10 @@ bool nxr_liveness_is_gone(struct nxr_peer *peer);
  */
 int64_t nxr_liveness_tick(int64_t now);
 
-/* Take news of the launcher. Any thread, without job.lock. */
+/*
+ * Take news of the launcher, if this rank is joined. Any thread, without job.lock: close() of the
+ * subsystems, which holds it, waits for what is taken, and nothing is taken after it.
+ */
 void nxr_liveness_from_launcher(const struct nxr_wireup_event *event);
 
 /* Release everything; the service thread has ended. */

@@ -146,6 +146,33 @@ static void await_waiter(void)
     }
 }
 
+static void *hear_late(void *news)
+{
+    hear(*(const enum nxr_wireup_news *)news, 1);
+    return NULL;
+}
+
+/* Its thread goes on until the launcher is left, when all else has been stopped. */
+Test(liveness, what_the_launcher_tells_in_nixl_finalize_is_not_taken, .init = start,
+     .fini = fake_job_stop, .timeout = 60)
+{
+    static const enum nxr_wireup_news all[] = {NXR_WIREUP_ENDED, NXR_WIREUP_LEFT, NXR_WIREUP_GONE};
+    pthread_t thread;
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        pthread_mutex_lock(&nxr_job.lock);
+        cr_assert_eq(pthread_create(&thread, NULL, hear_late, (void *)&all[i]), 0);
+        await_waiter(); /* it has seen that this rank is joined */
+        atomic_store(&nxr_job.state, NXR_STATE_NONE);
+        pthread_mutex_unlock(&nxr_job.lock);
+        cr_assert_eq(pthread_join(thread, NULL), 0);
+        atomic_store(&nxr_job.state, NXR_STATE_READY);
+    }
+    cr_expect_eq(nixl_peer_state(1), NIXL_PEER_ALIVE);
+    cr_expect_eq(nxr_liveness_tick(1), INT64_MAX);
+    cr_expect_eq(next_event(), -1);
+}
+
 /* Watch a process, which dies, and end the watch when epoll has reported that. */
 static void watch_briefly(struct nxr_peer *peer)
 {

@@ -120,7 +120,9 @@ static void come_back(void)
     struct nxr_full_card card = *fake_card(1);
 
     card.head.identity.incarnation++;
+    pthread_mutex_lock(&nxr_job.lock);
     nxr_returned_hear(&card);
+    pthread_mutex_unlock(&nxr_job.lock);
     cr_assert(eq(int, nixl_peer_state(1), NIXL_PEER_LOST));
     cr_assert(eq(int, nixl_peer_readmit(1, card.head.identity.incarnation), NIXL_OK));
     cr_assert(eq(int, nixl_peer_state(1), NIXL_PEER_ALIVE));

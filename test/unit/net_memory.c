@@ -248,7 +248,9 @@ Test(memory, giving_up_says_nothing_of_the_next_process, .init = start, .fini = 
     have_memory();
     cr_assert(eq(u32, nxr_net.n_to_lose, 1));
     card.head.identity.incarnation++;
+    pthread_mutex_lock(&nxr_job.lock);
     nxr_returned_hear(&card);
+    pthread_mutex_unlock(&nxr_job.lock);
     cr_assert(eq(int, nixl_peer_readmit(1, card.head.identity.incarnation), NIXL_OK));
     fake_round();
     cr_expect(zero(u32, nxr_net.n_to_lose));
