@@ -298,7 +298,7 @@ static void rv_name_host(char text[NXR_RV_HOST_MAX])
 
     gethostname(host, sizeof(host) - 1);
     (void)stat("/proc/self/ns/net", &info);
-    n = snprintf(parts, sizeof(parts), "%s|%s|%llu", host, nxr_env.hostid,
+    n = snprintf(parts, sizeof(parts), "%s|%.256s|%llu", host, nxr_env.hostid,
                  (unsigned long long)info.st_ino);
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
         const char *value = getenv(variables[i]);

@@ -13,7 +13,7 @@
 
 #define NXR_CARD_MAGIC     0x4352584eu /* "NXRC" */
 #define NXR_CARD_VERSION   7
-#define NXR_HOST_NBYTES    72 /* host name with its zero */
+#define NXR_HOST_NBYTES    72 /* host name with its zero; the limit of NIXLRUN_HOSTID */
 #define NXR_BOOT_ID_NBYTES 40
 #define NXR_SECRET_NBYTES  16
 

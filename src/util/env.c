@@ -60,7 +60,7 @@ static const char *const kind_help[] = {
     [KIND_bytes] = "a number of bytes such as 512, 64K, 16M or 1G",
     [KIND_count] = "a whole number",
     [KIND_flag] = "0, 1, no or yes",
-    [KIND_text] = "text",
+    [KIND_text] = "text with a length in bytes of up",
     [KIND_word] = "one of",
     [KIND_names] = "names", /* for these the checks write their own text */
     [KIND_levels] = "levels",
@@ -258,6 +258,9 @@ static int parse_entry(const struct env_entry *entry, const char *text, void *sl
         return 0;
     case KIND_text:
     case KIND_secret:
+        if (entry->highest[0] != '\0' && strlen(text) > strtoul(entry->highest, NULL, 10)) {
+            return -1;
+        }
         *(const char **)slot = text;
         return 0;
     }

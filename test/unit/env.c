@@ -230,6 +230,19 @@ Test(env, texts_with_a_form_are_checked)
     cr_expect(strstr(why, "has '^shm'; ") != NULL, "'%s'", why);
 }
 
+/* It is a host's name in a card: two that differ behind the end would be one host. */
+Test(env, a_text_may_have_a_limit)
+{
+    char name[73];
+
+    memset(name, 'h', sizeof(name));
+    name[72] = '\0';
+    refused("NIXLRUN_HOSTID", name, "up to 71");
+    name[71] = '\0';
+    cr_expect(eq(int, parse_with("NIXLRUN_HOSTID", name), NIXL_OK));
+    cr_expect_str_eq(env.hostid, name);
+}
+
 Test(env, a_value_is_checked_before_it_is_in_the_environment)
 {
     cr_expect(eq(int, nxr_env_check("NIXLRUN_OP_TIMEOUT=5s", why, sizeof(why)), NIXL_OK));
