@@ -124,18 +124,22 @@ static pmix_status_t nodes_ask(void *arg)
 
 /*
  * Renumber the hosts in the order of their first ranks, so that all ranks agree even if the list's
- * order differs between them. Returns the number of hosts; 0: a rank has no host, or no memory.
+ * order differs between them. There may be more hosts in the list than ranks. Returns the number of
+ * hosts of the ranks; 0: a rank has no host, or no memory.
  */
 static int renumber(int *list, int size)
 {
-    int *firsts = calloc((size_t)size, sizeof(*firsts)); /* by old number: the new number + 1 */
-    int n = 0;
+    int *firsts; /* by old number: the new number + 1 */
+    int last = 0, n = 0;
 
-    for (int rank = 0; firsts != NULL && rank < size; rank++) {
-        if (list[rank] < 0 || list[rank] >= size) {
-            n = 0;
-            break;
+    for (int rank = 0; rank < size; rank++) {
+        if (list[rank] < 0) {
+            return 0;
         }
+        last = list[rank] > last ? list[rank] : last;
+    }
+    firsts = calloc((size_t)last + 1, sizeof(*firsts));
+    for (int rank = 0; firsts != NULL && rank < size; rank++) {
         if (firsts[list[rank]] == 0) {
             firsts[list[rank]] = ++n;
         }

@@ -226,6 +226,17 @@ Test(meeting, hosts_are_numbered_by_their_first_ranks)
     cr_expect(eq(int, nxr_n_nodes(), 2), "one of the list has no ranks");
 }
 
+/* As a small job in a large allocation has it. */
+Test(meeting, more_hosts_than_ranks_are_no_damage)
+{
+    host_list = "0,1,2,3,4";
+    ranks_of_list = "44";
+    expect_hosts(2, "00");
+    cr_expect(eq(int, nxr_n_nodes(), 1));
+    ranks_of_list = "24";
+    expect_hosts(2, "01");
+}
+
 Test(meeting, ranks_that_the_list_lacks_are_asked_for_the_names_of_their_hosts)
 {
     static const char *const names[] = {"a", "b", "a", "c", "b"};
