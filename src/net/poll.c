@@ -367,10 +367,20 @@ void nxr_net_serve(void)
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
-int nxr_net_watch_start(void)
+/* Other threads make rounds already, in a process that opens networks late. */
+static bool net_poll_watch_network(const struct net *net)
 {
     struct epoll_event event = {.events = EPOLLIN};
+    int fd;
 
+    net_lock();
+    fd = net_module(net)->event_fd();
+    net_unlock();
+    return epoll_ctl(networks_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+int nxr_net_watch_start(void)
+{
     if (!atomic_load(&nxr_net_is_open)) {
         return NIXL_OK;
     }
@@ -382,9 +392,8 @@ int nxr_net_watch_start(void)
         return NIXL_E_LIMIT;
     }
     for (size_t i = 0; i < nxr_net.n_nets; i++) {
-        if (nxr_net.nets[i].is_open && epoll_ctl(networks_fd, EPOLL_CTL_ADD,
-                                                 nxr_net.nets[i].module->event_fd(), &event) != 0) {
-            nxr_error(NET, "cannot watch network %s: %m", nxr_net.nets[i].module->name);
+        if (nxr_net.nets[i].is_open && !net_poll_watch_network(&nxr_net.nets[i])) {
+            nxr_error(NET, "cannot watch network %s: %m", nxr_net.nets[i].name);
             nxr_net_watch_stop();
             return NIXL_E_LIMIT;
         }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 struct fake fake;
 
@@ -246,6 +247,15 @@ static int fake_arm(void)
     return NIXL_OK;
 }
 
+static int fake_event_fd(void)
+{
+    static int fd = -1;
+
+    fake_must(nxr_spin_is_taken(&nxr_net.lock)); /* as each call into a module */
+    fd = fd < 0 ? eventfd(0, EFD_CLOEXEC) : fd;
+    return fd;
+}
+
 static struct nxr_network networks[2] = {{
     .abi = NXR_NETWORK_ABI,
     .name = "ucx",
@@ -265,6 +275,7 @@ static struct nxr_network networks[2] = {{
     .read = fake_read,
     .progress = fake_progress,
     .arm = fake_arm,
+    .event_fd = fake_event_fd,
 }};
 
 /* ---- the job --------------------------------------------------------------------------------- */

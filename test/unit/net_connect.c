@@ -280,3 +280,10 @@ Test(connect, each_network_has_a_last_round)
     nxr_net_stop();
     cr_expect(eq(u32, fake.n_driven, 2));
 }
+
+/* ---- watching a network ---------------------------------------------------------------------- */
+
+Test(watch, asks_the_module_as_each_call_does, .init = start, .fini = stop)
+{
+    cr_expect(eq(int, nxr_net_watch_start(), NIXL_E_LIMIT), "there is no service thread");
+}
