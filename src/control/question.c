@@ -42,7 +42,8 @@ void nxr_question_answered(const struct nxr_control_source *source,
         struct question *question = nxr_list_entry(link, struct question, link);
 
         if (question->peer == source->peer &&
-            question->message->question.ask == answer->question.ask) {
+            question->message->question.ask == answer->question.ask &&
+            question->message->header.type + 1 == answer->header.type) {
             *question->message = *answer;
             question_end(question, NIXL_OK);
         }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Questions that another rank's service thread answers at once, whatever its program does. A
- * question is a message with a number; its answer has the same number. Lock: job.lock guards the
- * list of questions; the wait for the answer does not hold it.
+ * question is a message with a number; its answer has the same number and the next type. Lock:
+ * job.lock guards the list of questions; the wait for the answer does not hold it.
  */
 #ifndef NXR_CONTROL_QUESTION_H
 #define NXR_CONTROL_QUESTION_H

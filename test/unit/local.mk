@@ -89,6 +89,7 @@ unit_programs = \
 	%D%/packet \
 	%D%/peer_slot \
 	%D%/placement \
+	%D%/question \
 	%D%/request \
 	%D%/ring \
 	%D%/segment_open \
@@ -207,6 +208,8 @@ cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/
 %C%_device_copy_CFLAGS = $(unit_cflags)
 %C%_device_copy_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pthread_mutex_lock
 %C%_device_copy_LDADD = $(floor_memory) $(CRITERION_LIBS)
+%C%_question_CFLAGS = $(unit_cflags)
+%C%_question_LDADD = $(floor_control) $(CRITERION_LIBS)
 %C%_env_CFLAGS = $(unit_cflags)
 %C%_env_LDADD = $(floor_util) $(CRITERION_LIBS)
 unit_programs += %D%/file_grow
