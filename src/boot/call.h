@@ -27,11 +27,11 @@ void nxr_call_ended(pmix_status_t status, void *call);
 pmix_status_t nxr_call_wait(struct nxr_call *call, int64_t timeout_ns);
 
 /*
- * Run a blocking call on a thread of its own, with all signals blocked: PMIx and its libraries
- * write to sockets, and SIGPIPE would end the program. After PMIX_ERR_TIMEOUT that thread may still
- * be in the call and keeps `arg`, which the caller must not touch again. If no thread can be made,
- * for example after unshare(CLONE_NEWPID), the caller's thread makes the call, and the deadline
- * does not apply.
+ * Run a blocking call on a thread of its own, which blocks signals, as all of the library
+ * (util/thread.h): PMIx and its libraries write to sockets, and SIGPIPE would end the program.
+ * After PMIX_ERR_TIMEOUT that thread may still be in the call and keeps `arg`, which the caller
+ * must not touch again. If no thread can be made, for example after unshare(CLONE_NEWPID), the
+ * caller's thread makes the call, and the deadline does not apply.
  */
 typedef pmix_status_t nxr_call_fn(void *arg);
 pmix_status_t nxr_call_blocking(nxr_call_fn *fn, void *arg, int64_t timeout_ns);

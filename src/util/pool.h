@@ -2,8 +2,8 @@
 /*
  * A pool of threads for calls that block. Items wait in a list of their own links; threads are
  * started while there is more to do than idle ones take, and stay until nxr_pool_stop(). They block
- * all signals, as every thread of the library, so that a file beyond RLIMIT_FSIZE is an EFBIG and
- * no SIGXFSZ. Lock: pool->lock, a leaf, which is not held while an item runs.
+ * signals, as every thread of the library (util/thread.h), so that a file beyond RLIMIT_FSIZE is an
+ * EFBIG and no SIGXFSZ. Lock: pool->lock, a leaf, which is not held while an item runs.
  */
 #ifndef NXR_UTIL_POOL_H
 #define NXR_UTIL_POOL_H
