@@ -18,6 +18,7 @@ static int event_recv(const char *operation, struct nixl_context *context, int64
     static const struct nxr_struct_type type = NXR_STRUCT_TYPE(nixl_event, NIXL_EVENT_INIT, rank);
     struct nixl_event ours = NIXL_EVENT_INIT;
     struct nxr_event *event;
+    int64_t deadline = nxr_deadline(timeout_ns);
     int status = nxr_struct_check(operation, "event_p", &type, event_p);
 
     if (status != NIXL_OK) {
@@ -25,7 +26,7 @@ static int event_recv(const char *operation, struct nixl_context *context, int64
     }
     do {
         status = nxr_wait_as(
-            nxr_event_is_queued, context, timeout_ns, nxr_describe_reason,
+            nxr_event_is_queued, context, nxr_left(timeout_ns, deadline), nxr_describe_reason,
             &(const struct nxr_reason){.kind = NXR_WAIT_EVENT, .peer = -1, .call = operation});
         if (status == NIXL_E_TIMEOUT) {
             return nxr_fail(status, operation, -1, "", 0, "no event within %s",
