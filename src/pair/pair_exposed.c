@@ -375,7 +375,7 @@ static void exposed_all_stop(void)
     pthread_mutex_unlock(&exposed_lock);
 }
 
-/* ---- adding one -------------------------------------------------------------------------------- */
+/* ---- adding one ------------------------------------------------------------------------------ */
 
 /*
  * Fill a slot, and open it last: a partner that has its token and finds the word unchanged has

@@ -49,7 +49,7 @@ static _Atomic uint32_t n_held_in_all;
 
 #define RETRY_NS (1 * NXR_MS)
 
-/* Beyond so many that are held for a peer nixl_notify() waits; what follows a request is not bound. */
+/* So many are held for a peer, at most, by nixl_notify(); what follows a request is not bound. */
 #define MAX_HELD 1024
 
 struct send {
