@@ -52,6 +52,9 @@ static void thread_ends(void *arg)
 {
     struct guard_thread *thread = arg;
 
+    if (nxr_is_forked()) {
+        return; /* its slots are the parent's, as is whoever holds the lock */
+    }
     pthread_mutex_lock(&inflight_lock);
     nxr_list_remove(&thread->link);
     release_slots(thread->slots);

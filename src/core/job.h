@@ -207,6 +207,12 @@ static inline bool nxr_is_joined(void)
     return state == NXR_STATE_READY || state == NXR_STATE_LEAVING;
 }
 
+/* Is this process the child of a fork? The pages that it shares with others are its parent's. */
+static inline bool nxr_is_forked(void)
+{
+    return atomic_load_explicit(&nxr_job.state, memory_order_relaxed) == NXR_STATE_FORKED;
+}
+
 /* Is it a rank of the own job? */
 static inline bool nxr_is_own_rank(int rank)
 {

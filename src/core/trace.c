@@ -123,6 +123,9 @@ static void trace_give_ring(void *arg)
 {
     struct trace_thread *thread = arg;
 
+    if (nxr_is_forked()) {
+        return; /* the parent's thread still writes into it */
+    }
     pthread_mutex_lock(&trace_lock);
     if (trace_head != NULL && thread->generation == trace_generation) {
         atomic_store_explicit(&thread->ring->is_taken, 0, memory_order_release);

@@ -11,9 +11,12 @@
 
 #include "test/unit/unit.h"
 #include <pthread.h>
-#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#define ID 5u
+#define ID          5u
+#define PAGE_NBYTES (sizeof(struct nxr_control) + 2 * sizeof(struct nxr_ring_credit))
 
 static struct nxr_peer self = {.rank = 0}, other = {.rank = 1}, *peers[2] = {&self, &other};
 static struct nxr_segment segment;
@@ -25,7 +28,9 @@ static void make_page(void)
     pthread_mutex_init(&nxr_job.lock, NULL);
     nxr_job.size = 2;
     nxr_job.peers = peers;
-    nxr_job.control = calloc(1, sizeof(*nxr_job.control) + 2 * sizeof(struct nxr_ring_credit));
+    nxr_job.control =
+        mmap(NULL, PAGE_NBYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    cr_assert(ne(ptr, nxr_job.control, MAP_FAILED));
     self.control = nxr_job.control;
     nxr_job.control->generations[ID] = 7;
     segment = (struct nxr_segment){.peer = &self,
@@ -39,7 +44,7 @@ static void make_page(void)
 static void free_page(void)
 {
     nxr_inflight_reset();
-    free(nxr_job.control);
+    munmap(nxr_job.control, PAGE_NBYTES);
 }
 
 static unsigned n_claimed(void)
@@ -140,6 +145,50 @@ Test(guard, threads_that_end_give_their_slots_back)
         pthread_join(thread, NULL);
         cr_assert(eq(int, status, NIXL_OK), "thread %d", i);
     }
+    cr_expect(eq(uint, n_claimed(), 0));
+}
+
+static pthread_t forker;
+
+static void *exit_after_forker(void *arg)
+{
+    (void)arg;
+    _exit(pthread_join(forker, NULL));
+}
+
+/* Has a slot, forks and ends in the child; then it counts the slots that are claimed. */
+static void *fork_and_end(void *arg)
+{
+    pthread_t helper;
+    pid_t pid;
+    int status = -1;
+
+    enter_once(&status);
+    forker = pthread_self();
+    pid = status == NIXL_OK ? fork() : -1;
+    if (pid == 0) {
+        atomic_store(&nxr_job.state, NXR_STATE_FORKED); /* as init.c does in every child */
+        alarm(60);
+        if (pthread_create(&helper, NULL, exit_after_forker, NULL) != 0) {
+            _exit(1);
+        }
+        return NULL;
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) {
+        return NULL;
+    }
+    *(unsigned *)arg = n_claimed();
+    return NULL;
+}
+
+Test(guard, a_thread_that_ends_in_a_child_leaves_the_parents_slot)
+{
+    pthread_t thread;
+    unsigned n = 0;
+
+    cr_assert(eq(int, pthread_create(&thread, NULL, fork_and_end, &n), 0));
+    pthread_join(thread, NULL);
+    cr_expect(eq(uint, n, 1));
     cr_expect(eq(uint, n_claimed(), 0));
 }
 
