@@ -167,11 +167,25 @@ void nxr_subsystems_compose(void)
 }
 
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic int n_in_lock; /* threads that hold init_lock or wait for it */
 static pthread_once_t init_is_made = PTHREAD_ONCE_INIT;
 
+static void init_take_lock(void)
+{
+    atomic_fetch_add(&n_in_lock, 1);
+    pthread_mutex_lock(&init_lock);
+}
+
+static void init_give_lock(void)
+{
+    pthread_mutex_unlock(&init_lock);
+    atomic_fetch_sub(&n_in_lock, 1);
+}
+
+/* A thread that joins or leaves does not exist in the child, where nobody gives its lock back. */
 static void after_fork(void)
 {
-    if (nxr_is_joined()) {
+    if (nxr_is_joined() || atomic_load(&n_in_lock) > 0) {
         atomic_store(&nxr_job.state, NXR_STATE_FORKED);
         nxr_job.size = 0; /* no rank is valid: put and get leave their fast path, too */
         nxr_job.n_numbers = 0;
@@ -455,11 +469,11 @@ int nixl_init(const struct nixl_init_params *params)
     if (status != NIXL_OK) {
         return status;
     }
-    if (atomic_load(&nxr_job.state) == NXR_STATE_FORKED) {
+    if (nxr_is_forked()) {
         return nxr_check_ready("nixl_init");
     }
     pthread_once(&init_is_made, init_once);
-    pthread_mutex_lock(&init_lock);
+    init_take_lock();
     if (nxr_job.n_inits == 0) {
         status = init_join(&ours);
     } else if (ours.thread_level == NIXL_THREAD_MULTIPLE) {
@@ -467,7 +481,7 @@ int nixl_init(const struct nixl_init_params *params)
     }
     nxr_job.n_inits += status == NIXL_OK;
     nxr_trace_job("nixl_init", began, status);
-    pthread_mutex_unlock(&init_lock);
+    init_give_lock();
     return status;
 }
 
@@ -526,7 +540,7 @@ static int init_end(int64_t timeout_ns, bool keeps_memory)
 {
     int status = NIXL_OK;
 
-    pthread_mutex_lock(&init_lock);
+    init_take_lock();
     if (--nxr_job.n_inits == 0) {
         nxr_env.finalize_timeout = timeout_ns; /* the next nixl_init() reads the variable again */
         nxr_memory_keep(keeps_memory);
@@ -535,7 +549,7 @@ static int init_end(int64_t timeout_ns, bool keeps_memory)
         status = init_leave();
         nxr_job_set_leaver(false);
     }
-    pthread_mutex_unlock(&init_lock);
+    init_give_lock();
     return status;
 }
 

@@ -46,7 +46,8 @@ struct nixl_init_params {
  *                              nixl_finalize(), but not by nixlrun; or another copy of the
  *                              library in the process is already the rank; or the process has left
  *                              with NIXL_OP_KEEP; or the kernel refuses what a rank needs
- * @return NIXL_E_FORKED        the process is a fork of one that used the library
+ * @return NIXL_E_FORKED        the process is a fork of one that was in the job then, or in
+ *                              nixl_init() or nixl_finalize()
  * @return NIXL_E_LIMIT, NIXL_E_NO_MEMORY  no descriptor, thread or memory left for the rank
  * Collective: the first call, over all ranks of the job; but in a process that nixlrun has started
  * again it waits for no other rank. Threads: any.

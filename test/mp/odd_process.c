@@ -5,6 +5,7 @@
  *     odd_process namespace  makes a PID namespace for its children, so no more threads
  *     odd_process socket     the socket to PMIx's server breaks while the rank joins
  *     odd_process random     the kernel refuses random numbers
+ *     odd_process fork       forks while it joins, and after it has left
  *     odd_process again      another process of rank 1 comes behind one that was killed
  *     odd_process twice      another process of each rank comes behind one that has left in order
  *     odd_process program N  its number in the job is N, and its place is what the variables say
@@ -24,12 +25,31 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static bool has_no_random, is_cut;
+static bool has_no_random, is_cut, must_fork;
 static int n_sent_nowhere;
+
+/* A child of that moment is no rank. Without the alarm it could wait for a lock without end. */
+static void fork_now(void)
+{
+    pid_t pid = fork();
+    int status = -1;
+
+    MPT_TRUE(pid >= 0);
+    if (pid == 0) {
+        alarm(20);
+        _exit(nixl_init(NULL) == NIXL_E_FORKED && nixl_rank() == NIXL_E_FORKED ? 0 : 1);
+    }
+    MPT_EQ(waitpid(pid, &status, 0), pid);
+    MPT_EQ(status, 0);
+}
 
 /* Those of the libraries, too: a program's own function goes before the C library's. */
 NIXL_API ssize_t getrandom(void *bytes, size_t nbytes, unsigned flags)
 {
+    if (must_fork) {
+        must_fork = false;
+        fork_now();
+    }
     if (has_no_random) {
         errno = ENOSYS;
         return -1;
@@ -118,6 +138,16 @@ static void come_again(void)
     }
 }
 
+static void fork_twice(void)
+{
+    must_fork = true;
+    MPT_OK(nixl_init(NULL));
+    MPT_TRUE(!must_fork);
+    fork_now();
+    MPT_OK(nixl_finalize());
+    be_another(false);
+}
+
 static void come_twice(void)
 {
     be_another(false);
@@ -147,6 +177,8 @@ int main(int argc, char **argv)
         cut_socket();
     } else if (strcmp(what, "again") == 0) {
         come_again();
+    } else if (strcmp(what, "fork") == 0) {
+        fork_twice();
     } else if (strcmp(what, "twice") == 0) {
         come_twice();
     } else if (strcmp(what, "program") == 0 && argc == 3) {
