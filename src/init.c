@@ -536,12 +536,13 @@ static int init_leave(void)
 }
 
 /* One counted call less; the last one leaves the job, and waits for so long. */
-static int init_end(int64_t timeout_ns, bool keeps_memory)
+static int init_end(const char *operation, int64_t timeout_ns, bool keeps_memory)
 {
-    int status = NIXL_OK;
+    int status;
 
     init_take_lock();
-    if (--nxr_job.n_inits == 0) {
+    status = nxr_check_ready(operation); /* another thread may have left in the meantime */
+    if (status == NIXL_OK && --nxr_job.n_inits == 0) {
         nxr_env.finalize_timeout = timeout_ns; /* the next nixl_init() reads the variable again */
         nxr_memory_keep(keeps_memory);
         nxr_job_set_leaver(true);
@@ -555,19 +556,22 @@ static int init_end(int64_t timeout_ns, bool keeps_memory)
 
 int nixl_finalize(void)
 {
-    int status = nxr_check_ready("nixl_finalize");
+    static const char operation[] = "nixl_finalize";
+    int status = nxr_check_ready(operation);
 
-    return status == NIXL_OK ? init_end(nxr_env.finalize_timeout, false) : status;
+    return status == NIXL_OK ? init_end(operation, nxr_env.finalize_timeout, false) : status;
 }
 
 int nixl_finalize_x(const struct nixl_op *op)
 {
+    static const char operation[] = "nixl_finalize_x";
     struct nxr_form form;
-    int status = nxr_form_read("nixl_finalize_x", op, NIXL_OP_KEEP, 0, &form);
+    int status = nxr_form_read(operation, op, NIXL_OP_KEEP, 0, &form);
 
     if (status != NIXL_OK) {
         return status;
     }
-    return init_end(form.op->timeout_ns == 0 ? nxr_env.finalize_timeout : form.timeout_ns,
+    return init_end(operation,
+                    form.op->timeout_ns == 0 ? nxr_env.finalize_timeout : form.timeout_ns,
                     nxr_form_has(&form, NIXL_OP_KEEP));
 }

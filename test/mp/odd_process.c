@@ -6,6 +6,7 @@
  *     odd_process socket     the socket to PMIx's server breaks while the rank joins
  *     odd_process random     the kernel refuses random numbers
  *     odd_process fork       forks while it joins, and after it has left
+ *     odd_process leave      two threads leave at once what was joined once
  *     odd_process again      another process of rank 1 comes behind one that was killed
  *     odd_process twice      another process of each rank comes behind one that has left in order
  *     odd_process program N  its number in the job is N, and its place is what the variables say
@@ -14,9 +15,12 @@
 
 #include "mptest.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -27,6 +31,8 @@
 
 static bool has_no_random, is_cut, must_fork;
 static int n_sent_nowhere;
+static __thread bool must_meet;
+static atomic_int n_met;
 
 /* A child of that moment is no rank. Without the alarm it could wait for a lock without end. */
 static void fork_now(void)
@@ -63,6 +69,23 @@ NIXL_API ssize_t send(int fd, const void *bytes, size_t nbytes, int flags)
         n_sent_nowhere++;
     }
     return syscall(SYS_sendto, fd, bytes, nbytes, flags, NULL, 0);
+}
+
+/* Both that leave have found the library in use when the first of them takes a lock. */
+NIXL_API int pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    int (*real)(pthread_mutex_t *);
+    int64_t end_ns;
+
+    if (must_meet) {
+        must_meet = false;
+        atomic_fetch_add(&n_met, 1);
+        for (end_ns = mpt_now_ns() + MPT_PATIENCE; atomic_load(&n_met) < 2; sched_yield()) {
+            MPT_LT(mpt_now_ns(), end_ns);
+        }
+    }
+    *(void **)&real = dlsym(RTLD_NEXT, "pthread_mutex_lock");
+    return real(mutex);
 }
 
 static void make_namespace(void)
@@ -148,6 +171,30 @@ static void fork_twice(void)
     be_another(false);
 }
 
+static void *leave(void *arg)
+{
+    must_meet = true;
+    *(int *)arg = nixl_finalize();
+    return NULL;
+}
+
+static void leave_at_once(void)
+{
+    pthread_t thread;
+    int here, there;
+
+    MPT_OK(nixl_init(NULL));
+    MPT_EQ(pthread_create(&thread, NULL, leave, &there), 0);
+    leave(&here);
+    MPT_EQ(pthread_join(thread, NULL), 0);
+    MPT_EQ(atomic_load(&n_met), 2);
+    MPT_EQ(here == NIXL_OK ? there : here, NIXL_E_NOT_INIT);
+    MPT_OK(here == NIXL_OK ? here : there);
+    MPT_OK(nixl_init(NULL));
+    MPT_TRUE(nixl_rank() >= 0);
+    MPT_OK(nixl_finalize());
+}
+
 static void come_twice(void)
 {
     be_another(false);
@@ -179,6 +226,8 @@ int main(int argc, char **argv)
         come_again();
     } else if (strcmp(what, "fork") == 0) {
         fork_twice();
+    } else if (strcmp(what, "leave") == 0) {
+        leave_at_once();
     } else if (strcmp(what, "twice") == 0) {
         come_twice();
     } else if (strcmp(what, "program") == 0 && argc == 3) {
