@@ -29,6 +29,7 @@ struct wait_item {
     struct nxr_list link;
     struct nxr_cq_watch watch;
     bool is_canceled;
+    bool is_replaced; /* the process of its rank was lost, and its number means another one now */
 };
 
 struct nxr_note_source nxr_note_source;
@@ -63,7 +64,8 @@ bool nxr_cq_is_open(const struct nixl_cq *cq)
 static bool wait_is_over(const struct wait_item *item, uint64_t *seen_p, int *status_p)
 {
     const struct nxr_cq_watch *watch = &item->watch;
-    bool is_lost = nxr_rank_is_lost(watch->rank); /* before the word: it may have set it */
+    /* before the word: who is lost may have set it */
+    bool is_lost = item->is_replaced || nxr_rank_is_lost(watch->rank);
 
     *seen_p = atomic_load_explicit((const _Atomic uint64_t *)watch->word, memory_order_acquire);
     *status_p = watch->is_true(*seen_p, watch->compare, watch->value) ? NIXL_OK
@@ -324,7 +326,7 @@ int nxr_cq_watch(struct nixl_cq *cq, const struct nxr_cq_watch *watch)
         return NIXL_E_NO_MEMORY;
     }
     item->watch = *watch;
-    item->is_canceled = false;
+    item->is_canceled = item->is_replaced = false;
     pthread_mutex_lock(&nxr_cqs_lock);
     nxr_list_append(&cq->waits, &item->link);
     atomic_fetch_add_explicit(&cq->n_waits, 1, memory_order_release);
@@ -477,8 +479,25 @@ static void cqs_quiesce(void)
     } while (link != NULL);
 }
 
+/* Waits for a rank that is readmitted are for its former process. */
+static void cqs_peer_replaced(struct nxr_peer *former)
+{
+    pthread_mutex_lock(&nxr_cqs_lock);
+    for (struct nxr_list *link = nxr_cqs.next; link != &nxr_cqs; link = link->next) {
+        struct nxr_list *waits = &nxr_list_entry(link, struct nixl_cq, link)->waits;
+
+        for (struct nxr_list *wait = waits->next; wait != waits; wait = wait->next) {
+            struct wait_item *item = nxr_list_entry(wait, struct wait_item, link);
+
+            item->is_replaced = item->is_replaced || item->watch.rank == former->rank;
+        }
+    }
+    pthread_mutex_unlock(&nxr_cqs_lock);
+}
+
 const struct nxr_subsystem nxr_cq_subsystem = {
     .name = "cq",
+    .peer_replaced = cqs_peer_replaced,
     .quiesce = cqs_quiesce,
     .stop = cqs_quiesce,
 };

@@ -318,6 +318,43 @@ static void kinds(void)
     MPT_OK(nixl_get(1, region, 0, bytes, sizeof(bytes)));
 }
 
+/* A queue that waits for a rank reports its loss though it is readmitted before the queue looks. */
+static void watch(void)
+{
+    static uint64_t word;
+    struct nixl_op op = NIXL_OP_INIT;
+    struct nixl_cq_entry entry;
+    struct nixl_cq *cq;
+    size_t n = 0;
+
+    if (rank == 1) {
+        if (incarnation == 0) {
+            hear(0, TAG_GO);
+            die();
+        }
+        greet(0);
+        return;
+    }
+    MPT_OK(nixl_cq_open(NULL, &cq));
+    op.cq = cq;
+    op.flags = NIXL_OP_RANK;
+    op.rank = 1;
+    op.user_data = 42;
+    MPT_EQ(nixl_signal_wait_x(&word, NIXL_COMPARE_EQ, 1, &op, NULL), NIXL_INPROGRESS);
+    say(1, TAG_GO, NULL, 0);
+    expect_return(1, 1);
+    MPT_OK(nixl_peer_readmit(1, 1));
+    MPT_OK(nixl_cq_wait(cq, &entry, 1, MPT_PATIENCE, &n));
+    MPT_EQ(n, 1);
+    MPT_EQ(entry.kind, NIXL_CQ_SIGNAL);
+    MPT_EQ(entry.user_data, 42);
+    MPT_EQ(entry.status, NIXL_E_PEER_LOST);
+    MPT_EQ(nixl_signal_wait_x(&word, NIXL_COMPARE_EQ, 1, &op, NULL), NIXL_INPROGRESS);
+    MPT_EQ(nixl_cq_wait(cq, &entry, 1, 0, &n), NIXL_INPROGRESS);
+    greet(1);
+    MPT_OK(nixl_cq_close(cq));
+}
+
 /* ---- the program ----------------------------------------------------------------------------- */
 
 /* A rank that has found a fault must not be started again. */
@@ -333,7 +370,7 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } cases[] = {{"early", early}, {"connecting", connecting}, {"again", again}, {"lowest", lowest},
-                 {"both", both},   {"stopped", stopped},       {"kinds", kinds}};
+                 {"both", both},   {"stopped", stopped},       {"kinds", kinds}, {"watch", watch}};
     const char *name = argc > 1 ? argv[1] : "";
 
     mpt_start();
