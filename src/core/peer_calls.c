@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public calls about other ranks: where they are and whether they live. No state, no lock. */
+/*
+ * The public calls about other ranks: where they are and whether they live. The only state is the
+ * names of hosts that were asked for, which stay. kept_hosts_lock guards their list.
+ */
 #include "config.h"
 
 #include "core/job.h"
@@ -8,6 +11,37 @@
 #include "util/struct.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A name that nixl_host() has returned: programs may keep it longer than its peer exists. */
+struct host_name {
+    struct host_name *next;
+    char text[];
+};
+
+static pthread_mutex_t kept_hosts_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct host_name *kept_hosts;
+
+/* The copy of the name that stays; NULL: no memory. */
+static const char *host_name_kept(const char *text)
+{
+    struct host_name *name;
+
+    pthread_mutex_lock(&kept_hosts_lock);
+    for (name = kept_hosts; name != NULL && strcmp(name->text, text) != 0; name = name->next) {
+    }
+    if (name == NULL) {
+        name = malloc(sizeof(*name) + strlen(text) + 1);
+        if (name != NULL) {
+            strcpy(name->text, text);
+            name->next = kept_hosts;
+            kept_hosts = name;
+        }
+    }
+    pthread_mutex_unlock(&kept_hosts_lock);
+    return name != NULL ? name->text : NULL;
+}
 
 static int peer_scope(const struct nxr_peer *peer)
 {
@@ -29,6 +63,7 @@ const char *nixl_host(int rank)
 {
     int status;
     const struct nxr_peer *peer = nxr_peer_connected("nixl_host", rank, &status);
+    const char *name;
 
     if (peer == NULL) {
         return NULL;
@@ -38,7 +73,11 @@ const char *nixl_host(int rank)
                  nxr_peer_name(peer));
         return NULL;
     }
-    return peer->card.host;
+    name = host_name_kept(peer->card.host);
+    if (name == NULL) {
+        nxr_fail(NIXL_E_NO_MEMORY, "nixl_host", rank, "", 0, "no memory for the name");
+    }
+    return name;
 }
 
 int nixl_peer_state(int rank)

@@ -318,12 +318,16 @@ static void kinds(void)
     MPT_OK(nixl_get(1, region, 0, bytes, sizeof(bytes)));
 }
 
-/* A queue that waits for a rank reports its loss though it is readmitted before the queue looks. */
+/*
+ * A queue that waits for a rank reports its loss though it is readmitted before the queue looks.
+ * The name of its host stays where it is.
+ */
 static void watch(void)
 {
     static uint64_t word;
     struct nixl_op op = NIXL_OP_INIT;
     struct nixl_cq_entry entry;
+    const char *host;
     struct nixl_cq *cq;
     size_t n = 0;
 
@@ -335,6 +339,7 @@ static void watch(void)
         greet(0);
         return;
     }
+    host = nixl_host(1);
     MPT_OK(nixl_cq_open(NULL, &cq));
     op.cq = cq;
     op.flags = NIXL_OP_RANK;
@@ -352,6 +357,7 @@ static void watch(void)
     MPT_EQ(nixl_signal_wait_x(&word, NIXL_COMPARE_EQ, 1, &op, NULL), NIXL_INPROGRESS);
     MPT_EQ(nixl_cq_wait(cq, &entry, 1, 0, &n), NIXL_INPROGRESS);
     greet(1);
+    MPT_TRUE(host != NULL && nixl_host(1) == host);
     MPT_OK(nixl_cq_close(cq));
 }
 
