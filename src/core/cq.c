@@ -38,7 +38,7 @@ pthread_mutex_t nxr_cqs_lock = PTHREAD_MUTEX_INITIALIZER;
 struct nxr_list nxr_cqs = {&nxr_cqs, &nxr_cqs};
 
 /* The queue that was found open last: each operation that reports to it asks. */
-static _Atomic(const struct nixl_cq *) open_cq; /* written under cqs_lock */
+static _Atomic(const struct nixl_cq *) open_cq; /* written under nxr_cqs_lock */
 
 bool nxr_cq_is_open(const struct nixl_cq *cq)
 {

@@ -3,7 +3,7 @@
  * Completion queues. A queue has the requests that it will report, those that have ended, and the
  * waits for signals; notifications and events stay where they are until they are taken.
  *
- * Locks: requests_lock (request.c) for the lists of requests; queues_lock (nxr_cqs_lock, cq.c) for
+ * Locks: requests_lock (request.c) for the lists of requests; nxr_cqs_lock (cq.c) for
  * the list of queues and for waits; both innermost.
  */
 #ifndef NXR_CORE_CQ_H
@@ -23,11 +23,11 @@ struct nixl_cq {
     uint32_t entry_nbytes;
     struct nxr_list under_way, ended; /* struct nixl_req; requests_lock */
     _Atomic size_t n_ended;
-    struct nxr_list waits; /* for signals; queues_lock */
+    struct nxr_list waits; /* for signals; nxr_cqs_lock */
     _Atomic size_t n_waits;
     void **lent; /* n_lent of max_lent: freed by the next call */
     size_t n_lent, max_lent;
-    int fd;      /* epoll, of both event fds; -1: not asked for yet; queues_lock */
+    int fd;      /* epoll, of both event fds; -1: not asked for yet; nxr_cqs_lock */
     int news_fd; /* eventfd: news that another reader took off the event fd */
     atomic_bool is_armed;
 };

@@ -4,7 +4,7 @@
  * other. So the descriptor of a queue is an epoll instance that watches the event fd, which wakes
  * the queue's thread without another one in between, and an eventfd of the queue's own: whoever
  * takes the news off the event fd passes it on to all armed queues. Both are edge-triggered:
- * arming takes what was seen before, and reads neither. Lock: queues_lock (cq.c).
+ * arming takes what was seen before, and reads neither. Lock: nxr_cqs_lock (cq.c).
  */
 #include "config.h"
 
@@ -56,7 +56,7 @@ void nxr_cq_close_fd(struct nixl_cq *cq)
     cq->news_fd = -1;
 }
 
-/* Caller holds queues_lock. */
+/* Caller holds nxr_cqs_lock. */
 static bool cq_open_fd(struct nixl_cq *cq)
 {
     int error;
