@@ -373,16 +373,25 @@ int nixl_channel_open(const char *name, int peer, enum nixl_channel_role role, s
                       call_channel_open(name, peer, role, slot_nbytes, nslots, params, channel_p));
 }
 
-/* Before the regions are closed, together with all others. Deaths are still noted until then. */
+/*
+ * Before the regions are closed, together with all others. Deaths are still noted until then. The
+ * other ends' memory is released here: a segment that is mapped would outlive this life.
+ */
 static void channels_quiesce(void)
 {
-    struct nxr_list *link;
+    struct nxr_list *link, *after;
 
     pthread_mutex_lock(&nxr_channels_lock);
     while ((link = nxr_list_pop(&nxr_channels_open)) != NULL) {
         nxr_list_append(&channels_left, link);
     }
     pthread_mutex_unlock(&nxr_channels_lock);
+    if (nxr_memory_is_kept()) {
+        return;
+    }
+    nxr_list_for_each (link, after, &channels_left) {
+        channel_let_go(nxr_list_entry(link, struct nixl_channel, link));
+    }
 }
 
 void nxr_channels_free(void)
