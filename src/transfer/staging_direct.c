@@ -51,8 +51,8 @@ static int direct_need_window(struct pipeline *pipeline)
         return NIXL_INPROGRESS;
     case NXR_SEGMENT_FAILED:
         return pipeline->window->status;
-    default:
-        return NIXL_E_PEER_LOST;
+    default: /* PEER_LOST would be taken for a death */
+        return nxr_peer_is_lost(pipeline->peer) ? NIXL_E_PEER_LOST : NIXL_E_STALE;
     }
 }
 

@@ -200,7 +200,18 @@ static void windows_close(void)
     }
 }
 
-/* ---- attached peers -------------------------------------------------------------------------- */
+/* ---- peers that have ended ------------------------------------------------------------------- */
+
+/*
+ * A window's name has only the rank: the new process must not find that of the former one, whose
+ * memory stays until nothing refers to the peer.
+ */
+static void windows_peer_replaced(struct nxr_peer *peer)
+{
+    if (work_peer_of(peer)->window != NULL) {
+        nxr_publish_revoke(work_peer_of(peer)->window->published);
+    }
+}
 
 static bool windows_peer_is_used(struct nxr_peer *peer)
 {
@@ -210,10 +221,13 @@ static bool windows_peer_is_used(struct nxr_peer *peer)
 /* Its connection has ended, and with it what it had under way here. */
 static void windows_peer_unlink(struct nxr_peer *peer)
 {
-    if (work_peer_of(peer)->window != NULL) {
-        nxr_publish_revoke(work_peer_of(peer)->window->published);
-        window_free(peer);
+    if (work_peer_of(peer)->window == NULL) {
+        return;
     }
+    if (!nxr_peer_is_replaced(peer)) { /* else its name is that of another window now */
+        nxr_publish_revoke(work_peer_of(peer)->window->published);
+    }
+    window_free(peer);
 }
 
 /* ---- for the networks ------------------------------------------------------------------------ */
@@ -232,6 +246,7 @@ const struct nxr_subsystem nxr_windows_subsystem = {
     .register_handlers = windows_register,
     .peer_slot = &nxr_work_slot,
     .peer_init = nxr_work_peer_init,
+    .peer_replaced = windows_peer_replaced,
     .peer_is_used = windows_peer_is_used,
     .peer_unlink = windows_peer_unlink,
     .quiesce = windows_close,

@@ -361,6 +361,38 @@ static void watch(void)
     MPT_OK(nixl_cq_close(cq));
 }
 
+/* Rank 0's file is written through its window for rank 1, by both processes of this. */
+static void window(void)
+{
+    static char bytes[1 << 20], back[sizeof(bytes)];
+    struct nixl_file_params params = NIXL_FILE_PARAMS_INIT;
+    struct nixl_region *region;
+    char path[64];
+
+    if (rank == 0) {
+        snprintf(path, sizeof(path), "restart_cases.window.%d", (int)getpid());
+        params.flags = NIXL_FILE_CREATE;
+        params.nbytes = sizeof(bytes);
+        MPT_OK(nixl_region_open_file("f", path, &params, &region));
+        unlink(path);
+        greet(1);
+        expect_return(1, 1);
+        MPT_OK(nixl_peer_readmit(1, 1));
+        greet(1);
+        MPT_EQ(nixl_peer_state(1), NIXL_PEER_ALIVE);
+        return;
+    }
+    memset(bytes, 1 + incarnation, sizeof(bytes));
+    MPT_OK(nixl_region_open("f", &region));
+    MPT_OK(nixl_put(0, region, 0, bytes, sizeof(bytes)));
+    MPT_OK(nixl_get(0, region, 0, back, sizeof(back)));
+    MPT_CHECK_BYTES(back, sizeof(back), 1 + incarnation);
+    greet(0);
+    if (incarnation == 0) {
+        die();
+    }
+}
+
 /* ---- the program ----------------------------------------------------------------------------- */
 
 /* A rank that has found a fault must not be started again. */
@@ -375,8 +407,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"early", early}, {"connecting", connecting}, {"again", again}, {"lowest", lowest},
-                 {"both", both},   {"stopped", stopped},       {"kinds", kinds}, {"watch", watch}};
+    } cases[] = {
+        {"early", early},  {"connecting", connecting}, {"again", again}, {"lowest", lowest},
+        {"both", both},    {"stopped", stopped},       {"kinds", kinds}, {"watch", watch},
+        {"window", window}};
     const char *name = argc > 1 ? argv[1] : "";
 
     mpt_start();
