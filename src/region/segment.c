@@ -397,6 +397,25 @@ static void segment_register(void)
     nxr_control_register(NXR_WIRE_PROBED, nxr_region_take_probed);
 }
 
+/*
+ * Segments that the program has mapped stay as they are until the process ends. Nobody waits for
+ * them in another life, whose peers are others.
+ */
+static void segment_stop(void)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &closing) {
+        struct nxr_region_segment *segment = nxr_list_entry(link, struct nxr_region_segment, link);
+
+        if (segment->n_maps > 0) {
+            nxr_list_remove(&segment->link);
+            segment->segment.peer = NULL;
+        }
+    }
+    nxr_publish_reset();
+}
+
 const struct nxr_subsystem nxr_region_subsystem = {
     .name = "region",
     .peer_slot = &nxr_region_slot,
@@ -408,5 +427,5 @@ const struct nxr_subsystem nxr_region_subsystem = {
     .peer_replaced = segment_peer_replaced,
     .peer_is_used = segment_peer_is_used,
     .quiesce = nxr_regions_close_all,
-    .stop = nxr_publish_reset,
+    .stop = segment_stop,
 };

@@ -6,9 +6,11 @@
 #include "fake_job.h"
 
 #include "core/route.h"
+#include "core/subsystem.h"
 #include "host/connect.h"
 #include "nixlrun.h"
 #include "region/region.h"
+#include "region/segment.h"
 #include "test/unit/unit.h"
 
 #include <stdio.h>
@@ -111,5 +113,18 @@ Test(segment_open, the_last_one_says_why_none_can)
 
     cr_assert_eq(segment->state, NXR_SEGMENT_FAILED);
     cr_expect_eq(segment->status, NIXL_E_NO_MEMORY);
+    cr_expect_eq(n_closed, 0);
+}
+
+Test(segment_open, what_is_mapped_at_the_end_is_not_looked_at_in_another_life)
+{
+    struct nxr_region_segment *segment = open_own(NIXL_OK, NIXL_OK);
+
+    nxr_region_take_map(segment);
+    nxr_segment_retire(segment);
+    cr_expect_lt(nxr_region_tick(0), INT64_MAX);
+    nxr_region_subsystem.stop();
+    cr_expect_eq(nxr_region_tick(0), INT64_MAX);
+    cr_expect_null(segment->segment.peer);
     cr_expect_eq(n_closed, 0);
 }
