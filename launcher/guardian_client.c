@@ -224,7 +224,7 @@ static void client_say_left(pid_t pid)
     }
 }
 
-/* The guardian's last words, until it has ended. */
+/* The guardian's last words, until it has ended: also why a rank that is left got no signal. */
 static void client_hear_out(void)
 {
     struct guardian_message message;
@@ -233,6 +233,8 @@ static void client_hear_out(void)
            (ssize_t)sizeof(message)) {
         if (message.kind == GUARDIAN_LEFT) {
             client_say_left(message.value);
+        } else if (message.kind == GUARDIAN_REFUSED) {
+            client_take(&message);
         }
     }
 }
