@@ -142,7 +142,8 @@ static void sink_append(struct sink *sink, const char *text, size_t nbytes)
         sink->head = sink->used = 0;
     }
     /* Move only what is as short as the gap before it: then a byte is moved once or less. */
-    if (sink->used + nbytes > sink->room && sink->head >= sink->used - sink->head) {
+    if (sink->head > 0 && sink->used + nbytes > sink->room &&
+        sink->head >= sink->used - sink->head) {
         sink->used -= sink->head;
         memcpy(sink->data, sink->data + sink->head, sink->used);
         sink->head = 0;
