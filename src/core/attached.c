@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "core/attached.h"
+#include "core/control.h"
 #include "core/event.h"
 #include "core/job.h"
 #include "core/late.h"
@@ -106,10 +107,16 @@ void nxr_attached_end(struct nxr_peer *peer)
     nxr_service_kick();
 }
 
+/* Has it left the job, although its process may live on? */
+static bool attached_has_left(const struct nxr_peer *peer)
+{
+    return atomic_load_explicit(&peer->control->life, memory_order_acquire) == NXR_LIFE_FINISHED;
+}
+
 /* Does the peer's process use nothing of this one any more? On another host it never does. */
 static bool attached_is_out(struct nxr_peer *peer)
 {
-    return !nxr_peer_is_local(peer) ||
+    return !nxr_peer_is_local(peer) || attached_has_left(peer) ||
            atomic_load_explicit(&peer->in.credit->is_out, memory_order_acquire) ||
            nxr_peer_is_gone_locked(peer);
 }
@@ -171,8 +178,14 @@ static int64_t attached_wind_up(struct nxr_peer *peer, int64_t now)
  */
 static int64_t attached_look(struct nxr_peer *peer, int64_t now)
 {
-    if (!nxr_peer_is_local(peer) ||
-        !atomic_load_explicit(&peer->in.credit->has_detached, memory_order_acquire)) {
+    if (!nxr_peer_is_local(peer)) {
+        return now + LOOK_NS;
+    }
+    if (attached_has_left(peer)) { /* it waits for no answer */
+        nxr_life_left_locked(peer->rank);
+        return now;
+    }
+    if (!atomic_load_explicit(&peer->in.credit->has_detached, memory_order_acquire)) {
         return now + LOOK_NS;
     }
     if (peer->missed_at == 0) {

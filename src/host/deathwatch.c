@@ -66,9 +66,17 @@ static struct futex_waitv wait_on(const _Atomic uint32_t *word, uint32_t value)
     return (struct futex_waitv){.val = value, .uaddr = (uintptr_t)word, .flags = FUTEX_32};
 }
 
+/* Ranks of this job say it themselves when they leave, attached peers only unlock their mutex. */
+static bool deathwatch_has_ended(const struct nxr_peer *peer)
+{
+    return nxr_control_is_dead(peer->control) ||
+           (nxr_peer_is_attached(peer) &&
+            atomic_load_explicit(&peer->control->life, memory_order_acquire) == NXR_LIFE_FINISHED);
+}
+
 /*
- * Collect the words of all connected peers that are alive, and report those that have died. Returns
- * the number of words.
+ * Collect the words of all connected peers that are alive, and report those that have ended.
+ * Returns the number of words.
  */
 static unsigned deathwatch_collect(struct futex_waitv *words)
 {
@@ -92,8 +100,10 @@ static unsigned deathwatch_collect(struct futex_waitv *words)
         value = deathwatch_arm(word);
         if (value != 0) {
             words[n_words++] = wait_on(word, value);
-        } else if (nxr_control_is_dead(peer->control)) {
-            wake_all(word);
+            continue;
+        }
+        wake_all(word); /* one that leaves wakes only one thread, too */
+        if (deathwatch_has_ended(peer)) {
             nxr_life_lost_locked(peer->rank);
         }
     }

@@ -6,6 +6,7 @@
  *     visit    attach, make every call, detach, ARGUMENT times
  *     cycle    attach, say hello, detach, ARGUMENT times
  *     stay     attach and put without end; passes when the publisher is lost
+ *     leave    attach, say hello, leave by nixl_finalize(), and live on until stdin ends
  *     watch    attach, and do nothing until the publisher is lost
  *     gather   publish; when ARGUMENT processes are attached at once, have each put its bytes
  *     member   attach to such a one, and do what it says
@@ -267,6 +268,16 @@ static void stay(void)
     MPT_OK(nixl_detach(rank, MPT_PATIENCE));
     MPT_OK(nixl_xfer_free(xfer));
     MPT_OK(nixl_region_close(remote.region, MPT_PATIENCE));
+}
+
+static void leave(void)
+{
+    say_hello(attach_to(name_of(0)));
+    MPT_OK(nixl_finalize());
+    say("left");
+    while (getchar() != EOF) {
+    }
+    MPT_OK(nixl_init(NULL));
 }
 
 static void watch(void)
@@ -540,6 +551,8 @@ int main(int argc, char **argv)
         cycle();
     } else if (strcmp(what, "stay") == 0) {
         stay();
+    } else if (strcmp(what, "leave") == 0) {
+        leave();
     } else if (strcmp(what, "watch") == 0) {
         watch();
     } else if (strcmp(what, "gather") == 0) {

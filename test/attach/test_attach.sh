@@ -160,6 +160,12 @@ begin serve "$end" serve "$where" fall 1
 verdict "$(says 'mptest: passed' "$end" cycle "$where" fall 1; passed serve; left_over)" \
     "the name of a killed publisher is published again"
 
+begin serve "$end" serve "$where" leave 1
+begin leave "$end" leave "$where" leave
+line leave '^left'
+verdict "$(line serve '^rank 1 left'; killed leave; passed serve; left_over)" \
+    "an attached process that leaves, and lives on, has left at once"
+
 begin serve "$end" serve "$where" stop 2
 line serve '^published'
 verdict "$(says 'another call has ended the wait' "$end" stopped "$where" stop "$(pid_in serve)"
