@@ -18,6 +18,7 @@
 #include "util/status.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* What this folder keeps of a peer. */
 struct attach_peer {
@@ -41,6 +42,16 @@ struct nxr_peer *nxr_attach_known(const struct nxr_identity *identity)
     return known != NULL && !nxr_peer_is_lost(known) && !known->is_detached ? known : NULL;
 }
 
+/*
+ * Has that peer ended, though it is not known to have, as what was met shows? A rank of a job that
+ * joined again has the same identity, and its numbers start again, but it has a new nonce.
+ */
+static bool attach_is_former(const struct nxr_peer *known, const struct nxr_met *met)
+{
+    return memcmp(known->card.nonce, met->card->head.nonce, NXR_NONCE_NBYTES) != 0 ||
+           (nxr_peer_is_up(known) && known->place < met->number);
+}
+
 int nxr_attach_peer(const struct nxr_met *met, struct nxr_peer **peer_p, bool *is_new_p)
 {
     const struct nxr_identity *identity = &met->card->head.identity;
@@ -51,8 +62,8 @@ int nxr_attach_peer(const struct nxr_met *met, struct nxr_peer **peer_p, bool *i
     if (known == NULL && latest != NULL && !nxr_peer_is_lost(latest)) {
         nxr_attached_end(latest); /* its detaching waits no longer: both have one connection */
     }
-    if (known != NULL && nxr_peer_is_up(known) && known->place < met->number) {
-        nxr_life_left_locked(known->rank); /* it has ended, and the news of that is on its way */
+    if (known != NULL && attach_is_former(known, met)) {
+        nxr_life_left_locked(known->rank); /* the news of that may be lost, or still on its way */
         known = NULL;
     }
     *is_new_p = known == NULL;

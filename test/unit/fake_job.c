@@ -19,6 +19,9 @@
 #include <string.h>
 
 /* A folder has those below it (test/metrics/floors). host and net are beside each other. */
+#ifdef FAKE_FOLDER_ATTACH
+#define FAKE_FOLDER_HOST
+#endif
 #ifdef FAKE_FOLDER_SYNC
 #define FAKE_FOLDER_TRANSFER
 #endif
@@ -43,6 +46,9 @@
 #include "host/deathwatch.h"
 #include "host/connect.h"
 #include "host/liveness.h"
+#endif
+#ifdef FAKE_FOLDER_ATTACH
+#include "attach/attach.h"
 #endif
 #ifdef FAKE_FOLDER_NET
 #include "net/net.h"
@@ -135,6 +141,9 @@ static const struct nxr_subsystem *const subsystems[] = {
     &greeting_subsystem,
 #endif
     &nxr_question_subsystem,
+#ifdef FAKE_FOLDER_ATTACH
+    &nxr_detach_subsystem,
+#endif
     &nxr_detector_subsystem,
     &nxr_finalize_barrier_subsystem,
 #ifdef FAKE_FOLDER_TRANSFER

@@ -90,6 +90,7 @@ unit_programs = \
 	%D%/peer_slot \
 	%D%/placement \
 	%D%/question \
+	%D%/rejoined \
 	%D%/request \
 	%D%/ring \
 	%D%/segment_open \
@@ -247,6 +248,10 @@ foreign_wraps = -Wl,--wrap=clock_gettime -Wl,--wrap=guardian_signal -Wl,--wrap=g
 %C%_foreign_output_LDADD = $(unit_launcher_libs)
 %C%_frame_CFLAGS = $(unit_cflags)
 %C%_frame_LDADD = $(unit_launcher_libs)
+%C%_rejoined_SOURCES = %D%/rejoined.c $(fake_job)
+%C%_rejoined_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_ATTACH
+%C%_rejoined_CFLAGS = $(unit_cflags)
+%C%_rejoined_LDADD = $(floor_attach) $(CRITERION_LIBS)
 %C%_unsent_SOURCES = %D%/unsent.c $(fake_job)
 %C%_unsent_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_HOST
 %C%_unsent_CFLAGS = $(unit_cflags)
