@@ -209,13 +209,16 @@ static struct nxr_attached_lane *attached_lane_take(struct nixl_channel **channe
     return taken != NULL ? nxr_list_entry(taken, struct nxr_attached_lane, link) : NULL;
 }
 
+/* Its producer may have opened its end, put items and ended since the slots were made. */
 static void attached_lane_give(struct nixl_channel *channel, struct nxr_attached_lane *lane)
 {
     const struct nxr_peer *peer;
 
+    pthread_mutex_lock(&nxr_job.lock); /* so that an end is seen here or noted later */
     pthread_mutex_lock(&nxr_channels_lock);
     peer = nxr_peer_find(lane->number);
-    if (peer == NULL || nxr_peer_is_lost(peer)) { /* it has published nothing yet */
+    if (peer == NULL || nxr_peer_is_lost(peer)) {
+        lane->has_died = peer != NULL && peer->is_joined && !peer->is_detached;
         atomic_store_explicit(&lane->has_ended, true, memory_order_relaxed);
     }
     nxr_list_append(&channel->attached.made, &lane->link);
@@ -223,6 +226,7 @@ static void attached_lane_give(struct nixl_channel *channel, struct nxr_attached
     channel->attached.is_making = false;
     pthread_cond_broadcast(&attached_lanes_made);
     pthread_mutex_unlock(&nxr_channels_lock);
+    pthread_mutex_unlock(&nxr_job.lock);
 }
 
 /* The slots last: they answer the producer's question. */
