@@ -86,5 +86,5 @@ Test(device_copy, the_service_thread_looks_though_another_one_does)
     nxr_device_arm();
     cr_expect_eq(nxr_device_progress(), 0);
     cr_assert_eq(pthread_join(service, NULL), 0);
-    cr_expect_eq(atomic_load(&n_ended), 1, "nobody else is told of its end");
+    cr_expect_eq(atomic_load(&n_ended), 1, "no other thread ends it");
 }

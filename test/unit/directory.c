@@ -7,8 +7,7 @@
 #include "storage/directory/opened.h"
 #include "storage/directory/unsynced.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/directory_case.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,26 +21,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-static char where[64];
-static int root = -1;
-
-static void set_up(void)
-{
-    snprintf(where, sizeof(where), "/tmp/nixlrun-directory.XXXXXX");
-    cr_assert(mkdtemp(where) != NULL);
-    root = open(where, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    cr_assert(root >= 0);
-}
-
-static void take_down(void)
-{
-    char command[100];
-
-    close(root);
-    snprintf(command, sizeof(command), "rm -rf %s", where);
-    cr_assert(eq(int, system(command), 0));
-}
 
 TestSuite(directory, .init = set_up, .fini = take_down);
 

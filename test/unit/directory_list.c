@@ -3,7 +3,7 @@
 #include "storage/directory/directory.h"
 #include "util/pool.h"
 
-#include "test/unit/unit.h"
+#include "test/unit/directory_case.h"
 
 #include <fcntl.h>
 #include <semaphore.h>
@@ -13,26 +13,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-static char where[64];
-static int root = -1;
-
-static void set_up(void)
-{
-    snprintf(where, sizeof(where), "/tmp/nixlrun-directory.XXXXXX");
-    cr_assert(mkdtemp(where) != NULL);
-    root = open(where, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    cr_assert(root >= 0);
-}
-
-static void take_down(void)
-{
-    char command[100];
-
-    close(root);
-    snprintf(command, sizeof(command), "rm -rf %s", where);
-    cr_assert_eq(system(command), 0);
-}
 
 TestSuite(directory_list, .init = set_up, .fini = take_down, .timeout = 120);
 

@@ -5,6 +5,7 @@
 #include "launcher/input.h"
 #include "util/clock.h"
 
+#include "test/unit/loop_case.h"
 #include "test/unit/unit.h"
 #include <fcntl.h>
 #include <poll.h>
@@ -18,23 +19,6 @@ TestSuite(input, .timeout = 30);
 
 static struct inlet inlet;
 static int rank_stdin, writer;
-
-static void tick_fire(struct loop_timer *timer)
-{
-    (void)timer;
-}
-
-/* Serve what is due now. */
-static void serve(void)
-{
-    struct loop_timer tick = {.fire = tick_fire};
-
-    for (int i = 0; i < 10; i++) {
-        loop_timer_set(&tick, nxr_now_ns() + NXR_MS);
-        loop_step();
-        loop_timer_clear(&tick);
-    }
-}
 
 /* The other process: it reads all that is there. */
 static void steal(struct loop_fd *watch, uint32_t events)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nixl_rank_kill() without a launcher that could do it: whom it kills, and whom never. */
+/* nixl_rank_kill() where no launcher does it: which process it signals, and which it never does. */
 #include "config.h"
 
 #include "boot/boot.h"

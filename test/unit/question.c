@@ -17,7 +17,7 @@ static const struct nxr_transport transport = {.name = "made up"};
 
 /* What comes at once when the question is sent. */
 static struct {
-    int rank; /* from whom; -1: nothing */
+    int rank; /* the sender's; -1: no message has come */
     enum nxr_wire_type type;
     int off; /* its number, from that of the question */
 } answers[2];

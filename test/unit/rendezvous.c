@@ -9,6 +9,7 @@
 #include "util/meet.h"
 #include "util/rendezvous.h"
 
+#include "test/unit/loop_case.h"
 #include "test/unit/unit.h"
 
 #include <arpa/inet.h>
@@ -28,23 +29,6 @@ static struct launch_app app = {.np = NP};
 static struct launch_job job = {.np = NP, .apps = &app, .n_apps = 1};
 static unsigned char key[NXR_RV_KEY_NBYTES];
 static int port;
-
-static void tick_fire(struct loop_timer *timer)
-{
-    (void)timer;
-}
-
-/* Let the server do what is due now. */
-static void serve(void)
-{
-    struct loop_timer tick = {.fire = tick_fire};
-
-    for (int i = 0; i < 10; i++) {
-        loop_timer_set(&tick, nxr_now_ns() + NXR_MS);
-        loop_step();
-        loop_timer_clear(&tick);
-    }
-}
 
 static void begin(void)
 {
