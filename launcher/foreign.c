@@ -225,14 +225,14 @@ static int foreign_do_start(const struct engine_command *command)
     return 0;
 }
 
-/* What is said behind the output of the ranks waits for its reader, too. Returns the exit code. */
+/* Run until the lines that follow the ranks' output are written, too. Returns the exit code. */
 static int foreign_run_to_end(void)
 {
     int exit_code;
 
     foreign_serve();
     exit_code = foreign.is_abandoned ? foreign.exit_code : foreign_judge();
-    foreign.has_begun = true; /* what is found out from now on is not told */
+    foreign.has_begun = true; /* the verdict is out: report nothing more of the start */
     foreign_ranks_say_restarts();
     foreign_serve(); /* statistics go past the sinks */
     sink_flush_and_check();

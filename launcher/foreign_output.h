@@ -23,8 +23,8 @@ int foreign_output_open(const struct engine_task *task, foreign_report_fn *repor
 void foreign_output_continue(void);
 
 /*
- * Has a full sink kept us from reading at any time since the last call? Then reports of ranks may
- * be on their way still.
+ * Has a full sink kept us from reading at any time since the last call? Then the pipes
+ * may still hold reports of ranks.
  */
 bool foreign_output_was_stopped(void);
 

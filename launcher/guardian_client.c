@@ -224,7 +224,7 @@ static void client_say_left(pid_t pid)
     }
 }
 
-/* The guardian's last words, until it has ended: also why a rank that is left got no signal. */
+/* Take the guardian's last reports, until it ends: which ranks it leaves, and could not signal. */
 static void client_hear_out(void)
 {
     struct guardian_message message;

@@ -249,7 +249,7 @@ int input_open(void)
         return 0;
     }
     source = (struct loop_fd){.fd = STDIN_FILENO, .ready = source_ready};
-    /* What was opened to write stays unreadable. */
+    /* A descriptor that is open for writing alone stays unreadable. */
     if ((flags & O_ACCMODE) != O_WRONLY && fstat(STDIN_FILENO, &st) == 0 &&
         (S_ISFIFO(st.st_mode) || isatty(STDIN_FILENO))) {
         source_nonblocking_fd =

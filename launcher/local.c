@@ -204,7 +204,7 @@ static int local_start(const struct launch_job *job, const struct launch_place *
     return 0;
 }
 
-/* What is said behind the output of the ranks waits for its reader, too. Returns the exit code. */
+/* Run until the lines that follow the ranks' output are written, too. Returns the exit code. */
 static int local_end(const struct launch_job *job)
 {
     bool is_written;

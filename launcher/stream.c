@@ -107,7 +107,7 @@ static ssize_t stream_read(struct stream *stream)
     return n;
 }
 
-/* Our terminal sees an unfinished line soon, also one that never stops growing. */
+/* Show an unfinished line on our terminal soon, even one that keeps growing. */
 static void stream_await_end(struct stream *stream)
 {
     if (stream->sink->is_tty && stream->used > 0 && !stream->idle.is_set) {

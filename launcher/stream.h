@@ -39,7 +39,7 @@ void stream_resize(const struct stream *stream, const struct winsize *size);
 
 /*
  * Read what was written, as far as the sink has room. A process that the rank has left may go on
- * writing: what comes meanwhile may stay.
+ * writing: bytes that arrive meanwhile may stay unread.
  */
 void stream_drain(struct stream *stream);
 

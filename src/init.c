@@ -182,7 +182,7 @@ static void init_give_lock(void)
     atomic_fetch_sub(&n_in_lock, 1);
 }
 
-/* A thread that joins or leaves does not exist in the child, where nobody gives its lock back. */
+/* A thread that joins or leaves does not exist in the child, where nothing unlocks its mutex. */
 static void after_fork(void)
 {
     if (nxr_is_joined() || atomic_load(&n_in_lock) > 0) {

@@ -43,8 +43,9 @@ struct nxr_peer *nxr_attach_known(const struct nxr_identity *identity)
 }
 
 /*
- * Has that peer ended, though it is not known to have, as what was met shows? A rank of a job that
- * joined again has the same identity, and its numbers start again, but it has a new nonce.
+ * Does the process that was met prove that this peer has ended, though no end was reported? A rank
+ * that joined its job again has the same identity, and its numbers start again, but its nonce is
+ * new.
  */
 static bool attach_is_former(const struct nxr_peer *known, const struct nxr_met *met)
 {

@@ -50,9 +50,9 @@ void nixl_job_end(int exit_code, const char *why)
 }
 
 /*
- * Kill the process of a local peer, and no other one. Before its pid can be another's, its control
- * page says that it has died or left: if the page does not after the pidfd was opened, the pidfd is
- * of that process. Returns 0 or an errno.
+ * Kill the process of a local peer, and no other. Its control page says that it has died or left
+ * before the kernel can reuse its pid: if the page does not say so after pidfd_open(), the pidfd is
+ * that process's. Returns 0 or an errno.
  */
 static int job_end_kill_process(struct nxr_peer *peer)
 {

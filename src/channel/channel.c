@@ -375,7 +375,7 @@ int nixl_channel_open(const char *name, int peer, enum nixl_channel_role role, s
 
 /*
  * Before the regions are closed, together with all others. Deaths are still noted until then. The
- * other ends' memory is released here: a segment that is mapped would outlive this life.
+ * memory of the other ends is unmapped here: a mapped segment would outlive the finalize.
  */
 static void channels_quiesce(void)
 {

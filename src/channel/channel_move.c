@@ -424,8 +424,8 @@ wait_for_item(const char *operation, struct nixl_channel *channel, int64_t timeo
 }
 
 /*
- * Credit that is not mapped is told in parts, and at once if the producer may have no slot left:
- * the consumer may hold so many that no part comes together.
+ * Credit that is not mapped is reported in batches, and at once if the producer may have no slot
+ * left: a consumer that holds most of the slots never completes a batch.
  */
 static bool is_credit_due(const struct nixl_channel *channel, const struct nxr_lane *lane)
 {

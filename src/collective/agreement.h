@@ -30,8 +30,8 @@ struct nxr_verdict nxr_agreement_write(uint64_t call, const struct nxr_verdict *
 bool nxr_agreement_is_written(uint64_t call);
 
 /*
- * Processes of other jobs take part in a call: they may visit its register from now on. Those that
- * are in a team with this process may visit all; others that they ask about are none of theirs.
+ * Processes of other jobs take part in a call: they may visit its register from now on. Members
+ * of a team with this process may visit every register, other processes of other jobs no other.
  */
 void nxr_agreement_admit(uint64_t call);
 

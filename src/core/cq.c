@@ -64,7 +64,7 @@ bool nxr_cq_is_open(const struct nixl_cq *cq)
 static bool wait_is_over(const struct wait_item *item, uint64_t *seen_p, int *status_p)
 {
     const struct nxr_cq_watch *watch = &item->watch;
-    /* before the word: who is lost may have set it */
+    /* read before the word, which a rank may set before it is lost */
     bool is_lost = item->is_replaced || nxr_rank_is_lost(watch->rank);
 
     *seen_p = atomic_load_explicit((const _Atomic uint64_t *)watch->word, memory_order_acquire);

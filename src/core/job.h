@@ -173,7 +173,7 @@ static inline bool nxr_peer_has_refusal(const struct nxr_peer *peer)
     return (atomic_load_explicit(&peer->doubts, memory_order_acquire) & NXR_DOUBT_REFUSAL) != 0;
 }
 
-/* The process, by a number that no other one gets, as a freed peer's address may be another's. */
+/* The process, by a number that is never reused, unlike the address of its peer. */
 static inline uint64_t nxr_peer_origin(const struct nxr_peer *peer)
 {
     return (uint64_t)(peer->rank + 1) << 32 | peer->identity.incarnation;

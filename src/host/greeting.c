@@ -36,7 +36,7 @@ void nxr_greeting_send(struct nxr_conn *conn, enum nxr_wire_type type)
     nxr_conn_send_on(conn, &message, fds, n_fds);
 }
 
-/* May the peer become one of this host? Then what it has sent is mapped. */
+/* Map what the peer has sent, if it may become a peer of this host. NIXL_OK or the failure. */
 static int greeting_map(struct nxr_peer *peer, const struct nxr_greeted *greeted)
 {
     if (peer->has_card && memcmp(peer->card.nonce, greeted->card->nonce, NXR_NONCE_NBYTES) != 0) {
@@ -51,9 +51,9 @@ static int greeting_map(struct nxr_peer *peer, const struct nxr_greeted *greeted
 }
 
 /*
- * Take the descriptors of a greeting, and answer HELLO. The other end may have given it up while
- * this rank was stopped, and be reached over a network now: the peer is up only if the answer is
- * sent, since who closes a connection reads what is in it first.
+ * Take the descriptors of a greeting, and answer HELLO. The other end may have given up while this
+ * rank was stopped, and use a network now. So the peer is up only once the answer is sent: an end
+ * that closes a connection first reads what is in it.
  */
 static void greeting_accept(struct nxr_peer *peer, const struct nxr_control_source *source,
                             const struct nxr_wire_hello *hello, const struct nxr_card *card)

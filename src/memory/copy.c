@@ -255,7 +255,7 @@ static void take_ended_of_storage(struct copy_list *over)
     }
 }
 
-/* End those that have ended. Caller holds the lock, which is given back. How many. */
+/* Complete the copies that have ended. Releases the lock, which the caller holds. How many. */
 static int end_and_unlock(void)
 {
     struct copy_list over = {.end = &over.first};
@@ -364,8 +364,8 @@ void nxr_device_ended(void)
 }
 
 /*
- * Armed copies that have ended have kicked this thread, once. Whoever holds the lock may have asked
- * for them before, and may be the last one to ask.
+ * An armed copy that ends kicks this thread once. Another thread that holds the lock may have
+ * polled before that end, and nobody may poll after it: so this waits for the lock.
  */
 static void device_serve(void)
 {

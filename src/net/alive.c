@@ -231,7 +231,7 @@ static void forgive(struct net_peer *np, int64_t now, int64_t away_ns, int64_t i
         np->pinged_at += away_ns;
         np->pinged_at = np->pinged_at > earliest ? np->pinged_at : earliest;
     }
-    if (np->heard_at != 0) { /* else it was never heard, and is not by this */
+    if (np->heard_at != 0) { /* a peer that was never heard stays so */
         np->heard_at = np->heard_at + away_ns < now ? np->heard_at + away_ns : now;
     }
 }

@@ -335,7 +335,7 @@ bool nxr_net_bulk_keep(struct net_out *out)
     struct nxr_net_ep *ep = np->eps[out->net->index];
 
     if (out->bulk_nbytes > MAX_KEPT || (!is_here && (module->rebase == NULL || ep == NULL))) {
-        return false; /* without an endpoint the module is about to end it */
+        return false; /* not possible; without an endpoint the module ends it soon */
     }
     out->kept = malloc(out->bulk_nbytes);
     if (out->kept == NULL) {

@@ -202,7 +202,7 @@ static bool is_of(const struct nixl_req *req)
 
 /*
  * What this thread waits for, and whether the only partner of the buffer leaves. Requests and slots
- * are used again, also in the next life of the process.
+ * are reused, also after the next nixl_init().
  */
 static __thread struct {
     const struct nixl_req *req;

@@ -192,8 +192,8 @@ static int claim_read_slot(struct use *use)
 /* ---- claiming -------------------------------------------------------------------------------- */
 
 /*
- * Claim the buffer: from here on it is this rank's, or the claim has failed. One that was not
- * answered may be made yet: what ends it is sent behind it, and changes nothing if it is not.
+ * Claim the buffer: from here on it is this rank's, or the claim has failed. A claim
+ * that got no answer may still take effect: its end is sent behind it, and else changes nothing.
  */
 static int claim_buffer(const struct use *use, const struct nxr_claim *claim)
 {

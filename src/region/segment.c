@@ -398,8 +398,8 @@ static void segment_register(void)
 }
 
 /*
- * Segments that the program has mapped stay as they are until the process ends. Nobody waits for
- * them in another life, whose peers are others.
+ * Segments that the program has mapped stay mapped until the process ends. Nothing waits for them
+ * after the next nixl_init(), which makes new peers.
  */
 static void segment_stop(void)
 {

@@ -26,7 +26,7 @@ static inline bool has_pending(const struct nxr_peer *peer)
     return atomic_load_explicit(&peer->n_pending, memory_order_acquire) != 0;
 }
 
-/* What a word is for. One of the library's own has to arrive behind its own data, no other puts. */
+/* What a word is for. One of the library's own follows its own data, not the program's puts. */
 enum word_use { WORD_ATOMIC, WORD_SIGNAL, WORD_INTERNAL };
 
 /*

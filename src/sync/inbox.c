@@ -156,8 +156,8 @@ bool nxr_inbox_has_any(void)
 /* ---- the queue: all under the lock ----------------------------------------------------------- */
 
 /*
- * The queue counts it before the ring has lost it: a thread that is about to sleep, and looks at
- * the rings first, finds it in one of them, or waits for the lock.
+ * Count the notification in the queue before it leaves the ring. A thread that is about to sleep
+ * checks the rings and then the queue, without the lock: it always sees it in one of them.
  */
 bool nxr_inbox_enqueue(struct sync_peer *sp, const struct nxr_ring_message *message)
 {

@@ -49,7 +49,7 @@ static _Atomic uint32_t n_held_in_all;
 
 #define RETRY_NS (1 * NXR_MS)
 
-/* So many are held for a peer, at most, by nixl_notify(); what follows a request is not bound. */
+/* nixl_notify() waits while so many are held for a peer. Requests may hold any number more. */
 #define MAX_HELD 1024
 
 struct send {
@@ -514,7 +514,7 @@ static bool notify_peer_init(struct nxr_peer *peer)
     return true;
 }
 
-/* Nobody will get what is held. What a request still refers to is left to that. */
+/* Free what is held for a peer that is gone, unless a request still refers to it. */
 static void notify_peer_fini(struct nxr_peer *peer)
 {
     struct nxr_list *link;

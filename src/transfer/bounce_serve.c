@@ -65,7 +65,10 @@ static bool is_hot;                /* chunks keep arriving: serve again at once 
 static atomic_bool has_ended;      /* a copy of device memory has, since the last look */
 static _Atomic uint32_t n_at_gpus; /* copies under way, of all buffers */
 
-/* What is posted in the buffer would wait for ever: say so where its maker looks, by its file. */
+/*
+ * The initiator must not wait for a buffer that nobody serves. It is not mapped here, so the mark
+ * is written through its file.
+ */
 static void bounce_server_refuse(const struct nxr_control_source *source)
 {
     const uint32_t refused = 1;

@@ -111,7 +111,7 @@ int nxr_transfer_report(const char *operation, struct nxr_peer *peer)
 
 /*
  * The function of a peer's transport that orders, or flushes, puts to the peer. NULL: the peer has
- * none, is not connected, or is being connected, and what its transport needs may not be there yet.
+ * no transport, or is not connected yet, so that its transport's state may be missing.
  */
 typedef int order_fn(struct nxr_peer *peer);
 typedef order_fn *order_of_fn(const struct nxr_peer *peer);

@@ -51,7 +51,7 @@ static int direct_need_window(struct pipeline *pipeline)
         return NIXL_INPROGRESS;
     case NXR_SEGMENT_FAILED:
         return pipeline->window->status;
-    default: /* PEER_LOST would be taken for a death */
+    default: /* a caller takes PEER_LOST for a death */
         return nxr_peer_is_lost(pipeline->peer) ? NIXL_E_PEER_LOST : NIXL_E_STALE;
     }
 }

@@ -27,8 +27,8 @@ static const unsigned piece_ns[] = {
 #define OLD_SHARE 0.75
 
 /*
- * Where an entry begins. NULL: its region was closed since the latest start has found it, or has
- * other memory now, so that what was found may be freed.
+ * Where an entry begins. NULL: since the latest start its region was closed, or got other memory,
+ * so that what the start has found may be freed.
  */
 static const struct nxr_place *xfer_query_place(const struct nixl_xfer *xfer,
                                                 enum nixl_xfer_side which,
