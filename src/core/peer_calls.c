@@ -26,15 +26,16 @@ static struct host_name *kept_hosts;
 /* The copy of the name that stays; NULL: no memory. */
 static const char *host_name_kept(const char *text)
 {
+    size_t nbytes = strlen(text) + 1;
     struct host_name *name;
 
     pthread_mutex_lock(&kept_hosts_lock);
     for (name = kept_hosts; name != NULL && strcmp(name->text, text) != 0; name = name->next) {
     }
     if (name == NULL) {
-        name = malloc(sizeof(*name) + strlen(text) + 1);
+        name = malloc(sizeof(*name) + nbytes);
         if (name != NULL) {
-            strcpy(name->text, text);
+            memcpy(name->text, text, nbytes);
             name->next = kept_hosts;
             kept_hosts = name;
         }

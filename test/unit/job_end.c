@@ -33,7 +33,8 @@ static void start(void)
     pthread_mutex_init(&nxr_job.lock, NULL);
     nxr_job.size = nxr_job.n_numbers = 2;
     nxr_job.peers = peers;
-    nxr_job.event_fd = nxr_job.control_fd = -1;
+    nxr_job.event_fd = -1;
+    nxr_job.control_fd = -1;
     cr_assert_eq(nxr_control_create(&nxr_job.self, 2, nonce, &nxr_job.control, &nxr_job.control_fd),
                  NIXL_OK);
     atomic_store(&nxr_job.state, NXR_STATE_READY);
