@@ -13,6 +13,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,8 +50,8 @@ static pthread_mutex_t loading_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The search for an object that contains an address and was loaded after another one. */
 struct module_search {
-    ElfW(Addr) last; /* where the other one lies */
-    ElfW(Addr) address;
+    uintptr_t last; /* where the other one lies */
+    uintptr_t address;
     bool is_past, is_found;
 };
 
@@ -61,10 +62,10 @@ static int module_visit(struct dl_phdr_info *info, size_t nbytes, void *arg)
 
     (void)nbytes;
     for (int i = 0; search->is_past && i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
 
-        search->is_found |= part->p_type == PT_LOAD &&
-                            search->address - info->dlpi_addr - part->p_vaddr < part->p_memsz;
+        search->is_found |= info->dlpi_phdr[i].p_type == PT_LOAD &&
+                            search->address - begin < info->dlpi_phdr[i].p_memsz;
     }
     search->is_past |= info->dlpi_addr == search->last;
     return 0;
@@ -73,14 +74,14 @@ static int module_visit(struct dl_phdr_info *info, size_t nbytes, void *arg)
 static int module_visit_last(struct dl_phdr_info *info, size_t nbytes, void *arg)
 {
     (void)nbytes;
-    *(ElfW(Addr) *)arg = info->dlpi_addr;
+    *(uintptr_t *)arg = info->dlpi_addr;
     return 0;
 }
 
 /* Is the handler part of something that was loaded after the object at `last`? */
-static bool module_is_handler_new(const struct sigaction *action, ElfW(Addr) last)
+static bool module_is_handler_new(const struct sigaction *action, uintptr_t last)
 {
-    struct module_search search = {.last = last, .address = (ElfW(Addr))action->sa_handler};
+    struct module_search search = {.last = last, .address = (uintptr_t)action->sa_handler};
 
     dl_iterate_phdr(module_visit, &search);
     return search.is_found;
@@ -96,7 +97,7 @@ static void *load_library(const char *path)
 {
     struct sigaction before[NSIG], after;
     bool is_known[NSIG];
-    ElfW(Addr) last = 0;
+    uintptr_t last = 0;
     void *library;
 
     pthread_mutex_lock(&loading_lock);
