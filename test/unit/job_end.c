@@ -31,7 +31,8 @@ static void start(void)
     cr_assert_eq(getpgrp(), getpid(), "what is killed by mistake is this test alone");
     nxr_carriers_set(&no_carrier, &no_carrier);
     pthread_mutex_init(&nxr_job.lock, NULL);
-    nxr_job.size = nxr_job.n_numbers = 2;
+    nxr_job.size = 2;
+    nxr_job.n_numbers = 2;
     nxr_job.peers = peers;
     nxr_job.event_fd = -1;
     nxr_job.control_fd = -1;

@@ -44,7 +44,8 @@ static void begin(void)
 
     nxr_service_is_broken(); /* finds no descriptors: from here no service thread is woken */
     pthread_mutex_init(&nxr_job.lock, NULL);
-    nxr_job.size = nxr_job.n_numbers = 3;
+    nxr_job.size = 3;
+    nxr_job.n_numbers = 3;
     nxr_job.peers = table;
     nxr_job.event_fd = -1;
     cr_assert_eq(nxr_control_create(&nxr_job.self, 3, nonce, &nxr_job.control, &nxr_job.control_fd),
