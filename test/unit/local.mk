@@ -507,7 +507,8 @@ TESTS += %D%/ofi %D%/ofi_peer %D%/ofi_rail %D%/ofi_repair %D%/ofi_liveness
 %C%_ofi_SOURCES = %D%/ofi.c %D%/topology.c %D%/topology.h
 %C%_ofi_CFLAGS = $(unit_cflags) $(HWLOC_CFLAGS)
 %C%_ofi_LDADD = transports/ofi/libnxr_ofi_pure.la src/util/libnxr_locality.la $(CRITERION_LIBS)
-%C%_ofi_peer_SOURCES = %D%/ofi_peer.c transports/ofi/peer.c transports/reason.c
+%C%_ofi_peer_SOURCES = %D%/ofi_peer.c transports/ofi/aside.c transports/ofi/peer.c \
+	transports/reason.c
 %C%_ofi_peer_CFLAGS = $(unit_cflags) $(OFI_CFLAGS) $(HWLOC_CFLAGS)
 %C%_ofi_peer_LDADD = transports/ofi/libnxr_ofi_pure.la $(CRITERION_LIBS)
 %C%_ofi_rail_SOURCES = %D%/ofi_rail.c transports/ofi/rail.c

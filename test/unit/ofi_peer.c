@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A new peer's names in the rails of libfabric (transports/ofi/peer.c), without libfabric: in all
- * rails that lead to it, or in none; a rail that is closed for now gets them when it opens.
+ * rails that lead to it, or in none; a rail that is closed for now gets them when it opens. Peers
+ * that the core does not have (aside.c).
  */
 #include "transports/ofi/outbox.h"
 #include "transports/ofi/repair.h"
@@ -13,6 +14,8 @@
 enum { N_RAILS = 3, NAME_NBYTES = 16 };
 
 struct nxr_ofi nxr_ofi;
+
+static bool must_be_last = true; /* names are taken out in the reverse order */
 
 /* An address vector, and what it was told. */
 static struct vector {
@@ -42,7 +45,10 @@ static int take_out(struct fid_av *av, fi_addr_t *addr, size_t n, uint64_t flags
 
     (void)flags;
     cr_assert_eq(n, 1);
-    cr_assert_eq(*addr, --vector->n_held, "the last one that was inserted");
+    vector->n_held--;
+    if (must_be_last) {
+        cr_assert_eq(*addr, (fi_addr_t)vector->n_held, "the last one that was inserted");
+    }
     return 0;
 }
 
@@ -61,9 +67,19 @@ void nxr_ofi_liveness_end(struct nxr_net_ep *ep)
     (void)ep;
 }
 
+static bool is_sending; /* libfabric still uses every outbox */
+static int n_freed;     /* outboxes */
+
+bool nxr_ofi_outbox_is_under_way(const struct nxr_net_ep *ep)
+{
+    (void)ep;
+    return is_sending;
+}
+
 void nxr_ofi_outbox_free(struct nxr_net_ep *ep)
 {
     (void)ep;
+    n_freed++;
 }
 
 void nxr_ofi_repair_within(int64_t after_ns)
@@ -104,6 +120,7 @@ static void make_address(struct nxr_ofi_address *address, uint64_t id)
 static void start(void)
 {
     nxr_ofi = (struct nxr_ofi){.core = &core, .n_rails = N_RAILS};
+    nxr_list_init(&nxr_ofi.aside);
     for (unsigned i = 0; i < NXR_OFI_N_PEER_LISTS; i++) {
         nxr_list_init(&nxr_ofi.peers[i]);
     }
@@ -158,4 +175,83 @@ Test(ofi_peer, a_refusal_beside_a_closed_rail_ends_well)
     vectors[2].is_refusing = true;
     cr_assert(nxr_ofi_peer_make(&theirs) == NULL);
     cr_expect_eq(vectors[1].n_held, 0);
+}
+
+/* ---- peers that the core does not have ------------------------------------------------------- */
+
+enum { MOST = NXR_OFI_MAX_ASIDE + 2 /* core.size */ };
+
+/* A process that the core has opened, and that has ended. */
+static void come_and_end(uint64_t id)
+{
+    struct nxr_net_ep *ep;
+    size_t nbytes = nxr_ofi_address_nbytes(N_RAILS);
+
+    make_address(&theirs, id);
+    theirs.magic = NXR_OFI_ADDRESS_MAGIC;
+    theirs.version = NXR_OFI_LAYOUT_VERSION;
+    nxr_ofi_address_seal(&theirs);
+    cr_assert_eq(nxr_ofi_ep_open(&theirs, nbytes, &theirs, &ep), NIXL_OK);
+    nxr_ofi_peer_fail(ep, "it has ended");
+    nxr_ofi_ep_close(ep, false);
+    nxr_ofi_peers_shed();
+}
+
+Test(ofi_peer, those_that_have_ended_are_forgotten_in_their_order)
+{
+    must_be_last = false;
+    for (uint64_t id = 10; id < 10 + 3 * MOST; id++) {
+        come_and_end(id);
+        cr_assert_leq(nxr_ofi.n_aside, MOST);
+        cr_assert_eq(vectors[0].n_held, (int)nxr_ofi.n_aside, "their names stay no longer");
+    }
+    cr_expect(nxr_ofi_peer_find(10) == NULL, "the oldest");
+    cr_expect(nxr_ofi_peer_find(9 + 3 * MOST) != NULL, "the newest");
+}
+
+Test(ofi_peer, one_that_the_core_has_or_that_speaks_is_kept)
+{
+    struct nxr_net_ep *open, *spoken;
+
+    must_be_last = false;
+    come_and_end(3);
+    make_address(&theirs, 4);
+    spoken = nxr_ofi_peer_make(&theirs);
+    make_address(&theirs, 5);
+    theirs.magic = NXR_OFI_ADDRESS_MAGIC;
+    theirs.version = NXR_OFI_LAYOUT_VERSION;
+    nxr_ofi_address_seal(&theirs);
+    cr_assert_eq(nxr_ofi_ep_open(&theirs, nxr_ofi_address_nbytes(N_RAILS), &theirs, &open),
+                 NIXL_OK);
+    for (uint64_t id = 10; id < 10 + 3 * MOST; id++) {
+        come_and_end(id);
+        nxr_ofi_aside_heard(spoken);
+    }
+    cr_expect(nxr_ofi_peer_find(3) == NULL);
+    cr_expect_eq(nxr_ofi_peer_find(4), spoken);
+    cr_expect_eq(nxr_ofi_peer_find(5), open);
+}
+
+Test(ofi_peer, an_outbox_is_given_back_when_libfabric_has_released_it)
+{
+    is_sending = true;
+    come_and_end(3);
+    cr_expect_eq(n_freed, 0);
+    is_sending = false;
+    nxr_ofi_aside_rest(nxr_ofi_peer_find(3));
+    cr_expect_eq(n_freed, 1);
+}
+
+Test(ofi_peer, one_that_libfabric_still_uses_is_not_forgotten)
+{
+    is_sending = true;
+    for (uint64_t id = 10; id < 10 + 2 * MOST; id++) {
+        come_and_end(id);
+    }
+    cr_expect(nxr_ofi_peer_find(10) != NULL);
+    is_sending = false;
+    must_be_last = false;
+    nxr_ofi_peers_shed();
+    cr_expect(nxr_ofi_peer_find(10) == NULL);
+    cr_expect_eq(nxr_ofi.n_aside, MOST);
 }

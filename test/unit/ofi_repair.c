@@ -91,6 +91,11 @@ void nxr_ofi_outbox_rail_closed(struct nxr_net_ep *of, unsigned rail)
     (void)rail;
 }
 
+void nxr_ofi_aside_rest(struct nxr_net_ep *of)
+{
+    (void)of;
+}
+
 bool nxr_ofi_liveness_probe(struct nxr_net_ep *of)
 {
     (void)of;

@@ -17,6 +17,7 @@ noinst_LTLIBRARIES += %D%/libnxr_ofi_pure.la
 	transports/interface.c transports/interface.h \
 	transports/reason.c transports/reason.h \
 	transports/rail.h transports/stripe.h transports/tcp_health.c transports/tcp_health.h \
+	%D%/aside.c \
 	%D%/liveness.c \
 	%D%/memory.c \
 	%D%/message.c \

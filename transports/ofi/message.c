@@ -153,6 +153,9 @@ void nxr_ofi_slot_done(struct nxr_ofi_slot *slot, unsigned rail, const char *why
         nxr_ofi_path_failed(ep, rail, why);
     }
     nxr_ofi_outbox_reclaim(ep);
+    if (!ep->is_open) {
+        nxr_ofi_aside_rest(ep);
+    }
 }
 
 bool nxr_ofi_send_control(struct nxr_net_ep *ep, unsigned path, enum nxr_ofi_frame_type type,
@@ -305,6 +308,9 @@ void nxr_ofi_take(struct nxr_ofi_rail *rail, const void *bytes, size_t nbytes)
         return;
     }
     ep->ran_at = nxr_ofi.now;
+    if (!ep->is_open) {
+        nxr_ofi_aside_heard(ep);
+    }
     nxr_rail_received(&ep->paths[rail->index].count, 1, nbytes);
     nxr_ofi_path_moved(ep, rail->index);
     acknowledged(ep, frame->ack);

@@ -110,6 +110,7 @@ static int ofi_open_network(const struct nxr_net_core *core, char *why, size_t w
     int status;
 
     nxr_ofi = (struct nxr_ofi){.core = core, .epoll_fd = -1, .timer_fd = -1};
+    nxr_list_init(&nxr_ofi.aside);
     nxr_list_init(&nxr_ofi.posting);
     nxr_list_init(&nxr_ofi.acking);
     nxr_list_init(&nxr_ofi.ended);
@@ -222,6 +223,7 @@ static int ofi_do_round(int64_t now)
     }
     n += nxr_ofi_rmas_tell();
     n += nxr_ofi_tell_failures();
+    nxr_ofi_peers_shed();
     nxr_ofi.n_refused = n > 0 ? 0 : nxr_ofi.n_refused;
     return n;
 }

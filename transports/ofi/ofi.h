@@ -29,6 +29,7 @@
 #define NXR_OFI_N_CONTROLS     64           /* frames without content under way per rail */
 #define NXR_OFI_OUTBOX_NBYTES  (256 * 1024) /* messages kept per peer until acknowledged */
 #define NXR_OFI_N_PEER_LISTS   256
+#define NXR_OFI_MAX_ASIDE      1024 /* peers that the core does not have, besides the job's size */
 #define NXR_OFI_API            FI_VERSION(1, 17)
 
 /* What a completion refers to. */
@@ -106,6 +107,7 @@ struct nxr_ofi_path {
 /* A peer: what the core calls an endpoint, or a process that has sent us something. */
 struct nxr_net_ep {
     struct nxr_list hash_link;
+    struct nxr_list aside_link; /* nxr_ofi.aside, while the core does not have it */
     struct nxr_ofi_address address;
     struct nxr_ofi_path paths[NXR_OFI_MAX_RAILS];
     unsigned message_path;
@@ -168,6 +170,7 @@ struct nxr_ofi {
     unsigned n_nears;
     struct nxr_net_attr attr;
     struct nxr_list peers[NXR_OFI_N_PEER_LISTS];
+    struct nxr_list aside;   /* struct nxr_net_ep by aside_link: the one heard last is the last */
     struct nxr_list posting; /* struct nxr_net_ep by post_link */
     struct nxr_list acking;  /* ... by ack_link */
     struct nxr_list ended;   /* struct nxr_ofi_rma that end in the next progress() */
@@ -175,6 +178,7 @@ struct nxr_ofi {
     struct nxr_list free_rmas, free_pieces;
     size_t max_piece_nbytes; /* the most that every rail moves in one operation */
     struct nxr_net_ep *last; /* the peer that was found last */
+    unsigned n_aside;        /* peers that the core does not have */
     unsigned n_to_tell;      /* peers with must_tell */
     unsigned n_closing;      /* peers with close_at */
     unsigned n_pieces;       /* under way */
@@ -299,6 +303,9 @@ struct nxr_net_ep *nxr_ofi_peer_find(uint64_t id);
 struct nxr_net_ep *nxr_ofi_peer_make(const struct nxr_ofi_address *address);
 void nxr_ofi_peers_free(void);
 
+/* Forget those that are aside too many. Not while peers are visited. */
+void nxr_ofi_peers_shed(void);
+
 /* The results of the probes, path by path. */
 void nxr_ofi_peer_text(const struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 
@@ -316,6 +323,21 @@ void nxr_ofi_peers_insert(struct nxr_ofi_rail *rail);
 
 /* Call `visit` for each peer. */
 void nxr_ofi_peers_each(void (*visit)(struct nxr_net_ep *ep, unsigned rail), unsigned rail);
+
+/* ---- aside.c --------------------------------------------------------------------------------- */
+
+/* The core does not have the peer (any more); or it has it from now on. */
+void nxr_ofi_aside_add(struct nxr_net_ep *ep);
+void nxr_ofi_aside_remove(struct nxr_net_ep *ep);
+
+/* A peer that the core does not have has spoken. */
+void nxr_ofi_aside_heard(struct nxr_net_ep *ep);
+
+/* libfabric has released something of a peer, which may be at rest now. */
+void nxr_ofi_aside_rest(struct nxr_net_ep *ep);
+
+/* If there are too many: the oldest that is at rest; else NULL. */
+struct nxr_net_ep *nxr_ofi_aside_surplus(void);
 
 /* ---- message.c, outbox.c --------------------------------------------------------------------- */
 

@@ -9,8 +9,8 @@
 #include "repair.h"
 #include "rma.h"
 
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define NBYTES NXR_OFI_OUTBOX_NBYTES
 #define HEAD   offsetof(struct nxr_ofi_slot, frame)
@@ -32,14 +32,18 @@ static uint64_t slot_begin(uint64_t offset)
     return rest < sizeof(struct nxr_ofi_slot) ? offset + rest : offset;
 }
 
+/*
+ * A mapping of its own, which goes back to the system as a whole: peers come and go, and in the
+ * heap what outlives an outbox would lie in its place.
+ */
 static struct nxr_ofi_outbox *ofi_outbox_make(struct nxr_net_ep *ep)
 {
-    struct nxr_ofi_outbox *outbox = aligned_alloc(64, sizeof(*outbox));
+    struct nxr_ofi_outbox *outbox =
+        mmap(NULL, sizeof(*outbox), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (outbox == NULL) {
+    if (outbox == MAP_FAILED) {
         return NULL;
     }
-    memset(outbox, 0, offsetof(struct nxr_ofi_outbox, bytes));
     ep->outbox = outbox;
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
         struct nxr_ofi_rail *rail = &nxr_ofi.rails[i];
@@ -132,7 +136,7 @@ void nxr_ofi_outbox_rewind(struct nxr_net_ep *ep)
     ep->posted_seq = ep->acked_seq;
 }
 
-static bool ofi_outbox_is_under_way(const struct nxr_ofi_slot *slot)
+static bool slot_is_under_way(const struct nxr_ofi_slot *slot)
 {
     static const uint8_t nowhere[NXR_OFI_MAX_RAILS];
 
@@ -156,7 +160,7 @@ void nxr_ofi_outbox_reclaim(struct nxr_net_ep *ep)
 
         outbox->tail = slot_begin(outbox->tail);
         slot = slot_at(outbox, outbox->tail);
-        if (slot->seq > ep->acked_seq || (slot->seq != 0 && ofi_outbox_is_under_way(slot))) {
+        if (slot->seq > ep->acked_seq || (slot->seq != 0 && slot_is_under_way(slot))) {
             return;
         }
         outbox->tail += slot->nbytes;
@@ -164,6 +168,23 @@ void nxr_ofi_outbox_reclaim(struct nxr_net_ep *ep)
     if (outbox != NULL && outbox->tail == outbox->head) {
         begin_again(outbox);
     }
+}
+
+bool nxr_ofi_outbox_is_under_way(const struct nxr_net_ep *ep)
+{
+    struct nxr_ofi_outbox *outbox = ep->outbox;
+
+    for (uint64_t at = outbox != NULL ? outbox->tail : 0; outbox != NULL && at != outbox->head;) {
+        const struct nxr_ofi_slot *slot;
+
+        at = slot_begin(at);
+        slot = slot_at(outbox, at);
+        if (slot->seq != 0 && slot_is_under_way(slot)) {
+            return true;
+        }
+        at += slot->nbytes;
+    }
+    return false;
 }
 
 void nxr_ofi_outbox_free(struct nxr_net_ep *ep)
@@ -174,7 +195,7 @@ void nxr_ofi_outbox_free(struct nxr_net_ep *ep)
     for (unsigned i = 0; i < NXR_OFI_MAX_RAILS; i++) {
         nxr_ofi_mr_close(ep->outbox->mrs[i]);
     }
-    free(ep->outbox);
+    (void)munmap(ep->outbox, sizeof(*ep->outbox));
     ep->outbox = NULL;
 }
 

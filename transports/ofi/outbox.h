@@ -35,6 +35,9 @@ void nxr_ofi_outbox_step(struct nxr_ofi_outbox *outbox, const struct nxr_ofi_slo
 /* Start sending again after the last acknowledged slot. */
 void nxr_ofi_outbox_rewind(struct nxr_net_ep *ep);
 
+/* Does libfabric still use a slot? */
+bool nxr_ofi_outbox_is_under_way(const struct nxr_net_ep *ep);
+
 /* Free the slots that are not needed any more. */
 void nxr_ofi_outbox_reclaim(struct nxr_net_ep *ep);
 void nxr_ofi_outbox_free(struct nxr_net_ep *ep);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Peers, found by the id in their address. A peer is created when the core opens an endpoint or
- * when a process asks for us; it stays until the network is closed, since its numbers must
- * continue.
+ * when a process asks for us. It stays when the core closes it, since its numbers must continue
+ * (aside.c).
  */
 #include "config.h"
 
@@ -60,7 +60,21 @@ static int ofi_peer_insert(struct nxr_ofi_rail *rail, struct nxr_net_ep *ep)
     unsigned char name[NXR_OFI_NAME_NBYTES + 1] = {0}; /* some names are text, ended by 0 */
 
     memcpy(name, ep->address.rails[path->theirs].name, NXR_OFI_NAME_NBYTES);
-    return fi_av_insert(rail->av, name, 1, &path->addr, 0, NULL) == 1 ? NIXL_OK : NIXL_E_TRANSPORT;
+    if (fi_av_insert(rail->av, name, 1, &path->addr, 0, NULL) != 1) {
+        path->addr = FI_ADDR_NOTAVAIL;
+        return NIXL_E_TRANSPORT;
+    }
+    return NIXL_OK;
+}
+
+/* Remove it from the first n rails. */
+static void ofi_peer_remove_all(struct nxr_net_ep *ep, unsigned n)
+{
+    while (n-- > 0) {
+        if (ofi_peer_takes_name(&nxr_ofi.rails[n], ep) && ep->paths[n].addr != FI_ADDR_NOTAVAIL) {
+            (void)fi_av_remove(nxr_ofi.rails[n].av, &ep->paths[n].addr, 1, 0);
+        }
+    }
 }
 
 /* Insert it into all rails that lead to the peer, or into none. */
@@ -75,10 +89,8 @@ static int ofi_peer_insert_all(struct nxr_net_ep *ep)
         }
         n += status == NIXL_OK;
     }
-    while (status != NIXL_OK && n-- > 0) {
-        if (ofi_peer_takes_name(&nxr_ofi.rails[n], ep)) {
-            (void)fi_av_remove(nxr_ofi.rails[n].av, &ep->paths[n].addr, 1, 0);
-        }
+    if (status != NIXL_OK) {
+        ofi_peer_remove_all(ep, n);
     }
     return status;
 }
@@ -136,6 +148,7 @@ struct nxr_net_ep *nxr_ofi_peer_make(const struct nxr_ofi_address *address)
     }
     ep->address = *address;
     ep->next_seq = 1;
+    nxr_list_init(&ep->aside_link);
     nxr_list_init(&ep->post_link);
     nxr_list_init(&ep->ack_link);
     nxr_list_init(&ep->waiting);
@@ -146,6 +159,7 @@ struct nxr_net_ep *nxr_ofi_peer_make(const struct nxr_ofi_address *address)
         return NULL;
     }
     nxr_list_append(list_of(address->id), &ep->hash_link);
+    nxr_ofi_aside_add(ep);
     return ep;
 }
 
@@ -169,6 +183,7 @@ int nxr_ofi_ep_open(const void *bytes, size_t nbytes, void *peer, struct nxr_net
     nxr_ofi.n_closing -= ep->close_at != 0;
     ep->close_at = 0;
     ep->is_open = true;
+    nxr_ofi_aside_remove(ep);
     ep->cookie = peer;
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
         if (ep->paths[i].theirs >= 0) {
@@ -286,11 +301,12 @@ void nxr_ofi_ep_close(struct nxr_net_ep *ep, bool is_orderly)
     ep->must_tell = false;
     if (!is_orderly || ep->is_failed) {
         ofi_peer_forget(ep);
-        return;
+    } else {
+        ep->close_at = nxr_now_ns() + FLUSH_NS;
+        nxr_ofi.n_closing++;
+        nxr_ofi_repair_within(FLUSH_NS);
     }
-    ep->close_at = nxr_now_ns() + FLUSH_NS;
-    nxr_ofi.n_closing++;
-    nxr_ofi_repair_within(FLUSH_NS);
+    nxr_ofi_aside_add(ep);
 }
 
 void nxr_ofi_ep_finish_close(struct nxr_net_ep *ep)
@@ -305,6 +321,7 @@ void nxr_ofi_ep_finish_close(struct nxr_net_ep *ep)
     if (!is_idle) {
         ofi_peer_forget(ep);
     }
+    nxr_ofi_aside_rest(ep);
 }
 
 void nxr_ofi_peer_fail(struct nxr_net_ep *ep, const char *why)
@@ -343,18 +360,36 @@ int nxr_ofi_tell_failures(void)
     return (int)n;
 }
 
+static void ofi_peer_free(struct nxr_net_ep *ep)
+{
+    nxr_list_remove(&ep->hash_link);
+    nxr_ofi.last = nxr_ofi.last != ep ? nxr_ofi.last : NULL;
+    ofi_peer_forget(ep);
+    nxr_ofi_outbox_free(ep);
+    free(ep);
+}
+
+void nxr_ofi_peers_shed(void)
+{
+    struct nxr_net_ep *ep;
+
+    while ((ep = nxr_ofi_aside_surplus()) != NULL) {
+        ofi_peer_remove_all(ep, nxr_ofi.n_rails);
+        nxr_ofi_aside_remove(ep);
+        ofi_peer_free(ep);
+    }
+}
+
 void nxr_ofi_peers_free(void)
 {
     for (unsigned i = 0; i < NXR_OFI_N_PEER_LISTS; i++) {
-        struct nxr_list *link;
+        struct nxr_list *link, *after;
 
-        while ((link = nxr_list_pop(&nxr_ofi.peers[i])) != NULL) {
+        nxr_list_for_each (link, after, &nxr_ofi.peers[i]) {
             struct nxr_net_ep *ep = nxr_list_entry(link, struct nxr_net_ep, hash_link);
 
-            ofi_peer_forget(ep);
             ofi_peer_uncount(ep);
-            nxr_ofi_outbox_free(ep);
-            free(ep);
+            ofi_peer_free(ep);
         }
     }
 }

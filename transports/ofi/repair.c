@@ -158,6 +158,7 @@ static void rail_closed(struct nxr_net_ep *ep, unsigned rail)
     if (!ep->is_failed && ep->message_path == rail) {
         nxr_ofi_send_again(ep);
     }
+    nxr_ofi_aside_rest(ep);
 }
 
 bool nxr_ofi_reset_rails(void)

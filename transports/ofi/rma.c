@@ -339,6 +339,9 @@ void nxr_ofi_piece_done(struct nxr_ofi_piece *piece, const char *why)
     take_from_path(piece);
     if (rma == NULL) {
         free_piece(piece);
+        if (!ep->is_open) {
+            nxr_ofi_aside_rest(ep);
+        }
         return;
     }
     if (why != NULL) {
