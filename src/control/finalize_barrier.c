@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The set of ranks that have reached their last nixl_finalize(). It only grows, so all ranks end up
- * with the same set, by whatever routes and however often its windows arrive. Every window has the
+ * The set of ranks that have reached their last nixl_finalize(), and with which process. It only
+ * grows, and a later process of a rank takes the place of an earlier one, so all ranks end up with
+ * the same set, by whatever routes and however often its windows arrive. Every window has the
  * version of its last growth, and every peer the version that it knows. Lock: job.lock;
  * fence_lock guards the launcher's answer, which may arrive long after the wait for it has ended.
  */
@@ -30,10 +31,10 @@
 #define LEAVE_NS  (1 * NXR_S)    /* time to tell the others that this rank leaves before them */
 #define MAX_NAMED 8              /* of the missing ranks */
 
-/* A window of the set, as one message carries it. */
+/* A window of the set: the ranks that one message can name. */
 struct window {
-    uint64_t version; /* 0: empty */
-    uint64_t ranks[NXR_WIRE_LEAVING_RANKS / 64];
+    uint64_t version;                      /* 0: empty */
+    uint32_t come[NXR_WIRE_LEAVING_RANKS]; /* 1 + the incarnation that has come; 0: none has */
 };
 
 static struct window *windows; /* NULL: the set is empty */
@@ -69,28 +70,41 @@ static size_t window_count(void)
     return ((size_t)nxr_job.size + NXR_WIRE_LEAVING_RANKS - 1) / NXR_WIRE_LEAVING_RANKS;
 }
 
+/* The incarnation of the process that calls mean by that rank, whether or not it has a peer yet. */
+static uint32_t incarnation_meant(int rank)
+{
+    const struct nxr_peer *peer = nxr_job.peers[rank];
+
+    if (peer != NULL) {
+        return peer->identity.incarnation;
+    }
+    return nxr_job.may_return ? nxr_wireup()->incarnation_of(rank) : 0;
+}
+
 bool nxr_finalize_barrier_has_come(int rank)
 {
-    const struct window *window;
+    uint32_t come;
 
     if (windows == NULL || !nxr_is_own_rank(rank)) {
         return false;
     }
-    window = &windows[rank / NXR_WIRE_LEAVING_RANKS];
-    return (window->ranks[rank % NXR_WIRE_LEAVING_RANKS / 64] >> (rank % 64) & 1) != 0;
+    come = windows[rank / NXR_WIRE_LEAVING_RANKS].come[rank % NXR_WIRE_LEAVING_RANKS];
+    return come != 0 && come == incarnation_meant(rank) + 1;
 }
 
-/* Add ranks to a window. */
-static void add(size_t index, const uint64_t *ranks)
+/* Add ranks to a window, each with that incarnation. */
+static void add(size_t index, const uint64_t *ranks, uint32_t incarnation)
 {
     bool grows = false;
 
     if (windows == NULL) {
         windows = calloc(window_count(), sizeof(*windows));
     }
-    for (size_t i = 0; windows != NULL && i < NXR_WIRE_LEAVING_RANKS / 64; i++) {
-        grows |= (ranks[i] & ~windows[index].ranks[i]) != 0;
-        windows[index].ranks[i] |= ranks[i];
+    for (size_t i = 0; windows != NULL && i < NXR_WIRE_LEAVING_RANKS; i++) {
+        if ((ranks[i / 64] >> (i % 64) & 1) != 0 && windows[index].come[i] <= incarnation) {
+            windows[index].come[i] = incarnation + 1;
+            grows = true;
+        }
     }
     if (grows) {
         windows[index].version = ++version;
@@ -104,7 +118,7 @@ static void add_self(void)
     uint64_t me[NXR_WIRE_LEAVING_RANKS / 64] = {0};
 
     me[nxr_job.rank % NXR_WIRE_LEAVING_RANKS / 64] = UINT64_C(1) << nxr_job.rank % 64;
-    add((size_t)nxr_job.rank / NXR_WIRE_LEAVING_RANKS, me);
+    add((size_t)nxr_job.rank / NXR_WIRE_LEAVING_RANKS, me, nxr_job.self.incarnation);
 }
 
 bool nxr_finalize_barrier_is_here(void)
@@ -122,7 +136,7 @@ static void finalize_barrier_take(const struct nxr_control_source *source,
     const struct nxr_wire_leaving *leaving = &message->leaving;
 
     (void)source;
-    add((size_t)leaving->first / NXR_WIRE_LEAVING_RANKS, leaving->ranks);
+    add((size_t)leaving->first / NXR_WIRE_LEAVING_RANKS, leaving->ranks, leaving->incarnation);
     if (finalize_barrier_is_here) {
         add_self();
     }
@@ -137,6 +151,44 @@ void nxr_finalize_barrier_look(void)
 }
 
 /* ---- telling --------------------------------------------------------------------------------- */
+
+/*
+ * Write the ranks of a window that have come with the lowest incarnation that was not written yet.
+ * `written`, 0 at first, is what this has returned before. Returns 0 if there is none.
+ */
+static uint32_t write_window(size_t index, uint32_t written, struct nxr_wire_leaving *leaving)
+{
+    const uint32_t *come = windows[index].come;
+    uint32_t lowest = 0;
+
+    for (size_t i = 0; i < NXR_WIRE_LEAVING_RANKS; i++) {
+        if (come[i] > written && (lowest == 0 || come[i] < lowest)) {
+            lowest = come[i];
+        }
+    }
+    leaving->first = (int32_t)(index * NXR_WIRE_LEAVING_RANKS);
+    leaving->incarnation = lowest - 1;
+    for (size_t i = 0; i < NXR_WIRE_LEAVING_RANKS; i++) {
+        leaving->ranks[i / 64] |= (uint64_t)(come[i] == lowest) << (i % 64);
+    }
+    return lowest;
+}
+
+/* Tell a peer a window: a message for each incarnation in it, of which there is mostly one. */
+static void tell_window(struct nxr_peer *peer, size_t index)
+{
+    union nxr_wire_message message;
+    uint32_t written = 0;
+
+    for (;;) {
+        nxr_wire_init(&message, NXR_WIRE_LEAVING);
+        written = write_window(index, written, &message.leaving);
+        if (written == 0) {
+            return;
+        }
+        nxr_peer_tell(peer, &message);
+    }
+}
 
 /*
  * Tell a rank what it has not been told yet, unless it cannot be reached. False: it is not
@@ -157,13 +209,8 @@ static bool finalize_barrier_tell(int rank)
     }
     told = &finalize_barrier_peer_of(peer)->told;
     for (size_t i = 0; i < window_count(); i++) {
-        union nxr_wire_message message;
-
         if (windows[i].version > *told) {
-            nxr_wire_init(&message, NXR_WIRE_LEAVING);
-            message.leaving.first = (int32_t)(i * NXR_WIRE_LEAVING_RANKS);
-            memcpy(message.leaving.ranks, windows[i].ranks, sizeof(message.leaving.ranks));
-            nxr_peer_tell(peer, &message);
+            tell_window(peer, i);
         }
     }
     *told = version;

@@ -176,7 +176,7 @@ static bool wire_is_death(const struct nxr_wire_death *death, int size)
 /* Are all of these ranks of the job, in an aligned window? */
 static bool wire_is_leaving(const struct nxr_wire_leaving *leaving, int size)
 {
-    if (leaving->first < 0 || leaving->first >= size ||
+    if (leaving->first < 0 || leaving->first >= size || leaving->incarnation > INT32_MAX ||
         leaving->first % NXR_WIRE_LEAVING_RANKS != 0) {
         return false;
     }

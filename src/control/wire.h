@@ -13,7 +13,7 @@
 #include "transports/transport.h"
 
 #define NXR_WIRE_MAGIC   0x5752584eu /* "NXRW" */
-#define NXR_WIRE_VERSION 19u
+#define NXR_WIRE_VERSION 20u
 #define NXR_WIRE_MAX_FDS 3
 #define NXR_WIRE_REMOTE  (-1) /* in place of a number of descriptors: it came over a network */
 
@@ -113,8 +113,8 @@ struct nxr_wire_bounce {
 
 struct nxr_wire_leaving {
     struct nxr_wire_header header;
-    int32_t first; /* a multiple of NXR_WIRE_LEAVING_RANKS */
-    uint32_t unused;
+    int32_t first;                               /* a multiple of NXR_WIRE_LEAVING_RANKS */
+    uint32_t incarnation;                        /* of all of them */
     uint64_t ranks[NXR_WIRE_LEAVING_RANKS / 64]; /* bit i: rank first + i */
 };
 

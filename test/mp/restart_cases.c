@@ -393,6 +393,49 @@ static void window(void)
     }
 }
 
+/*
+ * A process dies in its nixl_finalize(), which the others have heard of. The next one of its rank
+ * has not come there: they wait for it.
+ */
+static void ending(void)
+{
+    struct nixl_note note;
+    pid_t pid;
+
+    nixl_note_init(&note);
+    if (rank == 1) {
+        (void)hear(0, TAG_GO);
+        if (incarnation == 0) {
+            die();
+        }
+        tell_pid(0);
+        if (incarnation == 2) {
+            MPT_STATUS(nixl_notify_recv(0, TAG_LATE, UINT64_MAX, MPT_PATIENCE, &note),
+                       NIXL_E_PEER_LOST);
+            MPT_HAS("nixl_finalize");
+            MPT_EQ(nixl_peer_state(0), NIXL_PEER_ALIVE);
+        }
+        return;
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        if (rank == 0) {
+            say(1, TAG_GO, NULL, 0);
+        }
+        if (rank == 0 && i == 1) {
+            pid = hear_pid(1);
+            MPT_STATUS(nixl_notify_recv(1, TAG_LATE, UINT64_MAX, MPT_PATIENCE, &note),
+                       NIXL_E_PEER_LOST);
+            MPT_HAS("nixl_finalize");
+            kill(pid, SIGKILL);
+        }
+        take_all_back(1);
+    }
+    if (rank == 0) {
+        say(1, TAG_GO, NULL, 0);
+        (void)hear_pid(1);
+    }
+}
+
 /* ---- the program ----------------------------------------------------------------------------- */
 
 /* A rank that has found a fault must not be started again. */
@@ -408,9 +451,9 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } cases[] = {
-        {"early", early},  {"connecting", connecting}, {"again", again}, {"lowest", lowest},
-        {"both", both},    {"stopped", stopped},       {"kinds", kinds}, {"watch", watch},
-        {"window", window}};
+        {"early", early},   {"connecting", connecting}, {"again", again}, {"lowest", lowest},
+        {"both", both},     {"stopped", stopped},       {"kinds", kinds}, {"watch", watch},
+        {"window", window}, {"ending", ending}};
     const char *name = argc > 1 ? argv[1] : "";
 
     mpt_start();

@@ -215,6 +215,9 @@ Test(wire, leaving_ranks_must_be_of_the_job)
     message.leaving.first = NXR_WIRE_LEAVING_RANKS;
     refused(message.header.nbytes, 0);
     message.leaving.first = 0;
+    message.leaving.incarnation = UINT32_MAX;
+    refused(message.header.nbytes, 0);
+    message.leaving.incarnation = 0;
     message.leaving.ranks[0] = UINT64_C(1) << SIZE;
     refused(message.header.nbytes, 0);
     message.leaving.ranks[0] = 0;
