@@ -81,11 +81,22 @@ struct nxr_cq_watch {
     uint64_t value, user_data;
     int rank; /* its loss ends the wait; -1: none */
     bool (*is_true)(uint64_t seen, enum nixl_compare compare, uint64_t value);
+    /*
+     * Ask whether that rank leaves, if it has not been asked. True: it is known to;
+     * nxr_cq_rank_leaves() is called when that becomes known. Holds job.lock.
+     */
+    bool (*ask_leaving)(int rank);
     enum nixl_compare compare;
 };
 
 /* Report once when the word compares true. NIXL_INPROGRESS, NIXL_E_NO_MEMORY. Any thread. */
 int nxr_cq_watch(struct nixl_cq *cq, const struct nxr_cq_watch *watch);
+
+/*
+ * A rank that was asked is in its last nixl_finalize(), and what it has done is visible: waits that
+ * need it end. Caller holds job.lock.
+ */
+void nxr_cq_rank_leaves(int rank);
 
 /* ---- notifications --------------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "region/leaving.h"
+#include "core/cq.h"
 #include "core/service.h"
 #include "region/publish.h"
 #include "region/region.h"
@@ -30,23 +31,39 @@ static _Atomic int leaving_n_working;
 /* ---- asking ---------------------------------------------------------------------------------- */
 
 /* Has the rank answered? With `renew` it is asked again, for it may have come back since. */
-static bool leaving_ask(int rank, bool renew)
+static bool leaving_ask_locked(int rank, bool renew)
 {
     struct nxr_region_segment *segment;
-    struct nixl_region *region;
-    bool is_never = false;
+    struct nixl_region *region = atomic_load(&leaving_region);
 
-    pthread_mutex_lock(&nxr_job.lock);
-    region = atomic_load(&leaving_region);
     if (region == NULL) {
         region = nxr_region_open(leaving_name);
         atomic_store(&leaving_region, region);
     }
-    if (region != NULL && nxr_region_want_segment(region, rank, renew, &segment) == NIXL_OK) {
-        is_never = segment->is_never;
-    }
+    return region != NULL && nxr_region_want_segment(region, rank, renew, &segment) == NIXL_OK &&
+           segment->is_never;
+}
+
+static bool leaving_ask(int rank, bool renew)
+{
+    bool is_never;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    is_never = leaving_ask_locked(rank, renew);
     pthread_mutex_unlock(&nxr_job.lock);
     return is_never;
+}
+
+bool nxr_leaving_ask_for_cq(int rank)
+{
+    return leaving_ask_locked(rank, false) || leaving_ask_locked(rank, true);
+}
+
+void nxr_leaving_heard_never(const struct nxr_region_segment *segment)
+{
+    if (segment->region == atomic_load(&leaving_region)) {
+        nxr_cq_rank_leaves(segment->rank);
+    }
 }
 
 /* Where the answer of a rank is; NULL: it was not asked. */

@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct nxr_region_segment;
+
 /* A call's wait for a rank; all zero when the call begins. */
 struct nxr_leaving {
     int awaited;     /* 1 + the rank; 0: none */
@@ -82,6 +84,12 @@ int nxr_leaving_fail(const char *operation, int rank);
  */
 bool nxr_leaving_is_known(int rank);
 void nxr_leaving_hear(int rank);
+
+/* Ask a rank, and tell nxr_cq_rank_leaves(): see struct nxr_cq_watch. Caller holds job.lock. */
+bool nxr_leaving_ask_for_cq(int rank);
+
+/* The owner of that segment has answered "never". Caller holds job.lock. */
+void nxr_leaving_heard_never(const struct nxr_region_segment *segment);
 
 /* That peer has ended: if it comes back, it is not leaving any more. Caller holds job.lock. */
 void nxr_leaving_peer_ended(struct nxr_peer *peer);

@@ -10,6 +10,7 @@
 #include "control/question.h"
 #include "control/wire.h"
 #include "region/extents.h"
+#include "region/leaving.h"
 #include "region/segment.h"
 #include "region/region.h"
 #include "core/request.h"
@@ -236,6 +237,7 @@ static void segment_never_comes(struct nxr_region_segment *segment)
     char why[NXR_WHY_NBYTES];
 
     segment->is_never = true;
+    nxr_leaving_heard_never(segment);
     segment_say_never(segment, why, sizeof(why));
     nxr_list_for_each (link, after, &segment->waiting) {
         nxr_request_keep_failure(nxr_list_entry(link, struct nixl_req, link), segment->rank, why);

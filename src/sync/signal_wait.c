@@ -370,6 +370,7 @@ static int watch_signal(const char *operation, const struct nxr_signal_wait *wai
                                        .user_data = form->op->user_data,
                                        .rank = wait->awaited != NULL ? form->op->rank : -1,
                                        .is_true = is_true,
+                                       .ask_leaving = nxr_leaving_ask_for_cq,
                                        .compare = wait->compare};
     int status;
 

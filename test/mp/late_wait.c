@@ -5,14 +5,16 @@
  *
  *     late_wait leave|work LEAVER [MATE]
  *
- * leave: notifications from it, and room for more to it; items of a channel, and room in one; teams
- * re-formed with it. All ends, on each rank with the same failure; what it had sent before arrives,
- * and the others make a team of their own. MATE has the channels, so that it fails to re-form two
- * teams with LEAVER while the others wait for it in the next one. work: LEAVER has started to
- * re-form a team, and not waited for that: it is made, however late the others come.
+ * leave: signals from it, for a queue; notifications from it, and room for more to it; items of a
+ * channel, and room in one; teams re-formed with it. All ends, on each rank with the same failure;
+ * what it had sent before arrives, and the others make a team of their own. MATE has the channels,
+ * so that it fails to re-form two teams with LEAVER while the others wait for it in the next one.
+ * work: LEAVER has started to re-form a team, and not waited for that: it is made, however late the
+ * others come.
  */
 #include "mptest.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +61,34 @@ static void receive_all(void)
     hear_never(nixl_notify_recv_x(leaver, 0, 0, &op, &note));
     MPT_STATUS(nixl_notify_recv(leaver, 0, 0, 0, &note), NIXL_INPROGRESS);
     MPT_STATUS(nixl_notify_recv(leaver, 0, 0, 10 * MPT_MS, &note), NIXL_E_TIMEOUT);
+}
+
+/* Queues wait for its signals: one is waited for, and one has its descriptor polled. */
+static void watch(void)
+{
+    struct nixl_op op = NIXL_OP_INIT;
+    struct nixl_cq_entry entry;
+    static uint64_t word;
+    struct pollfd polled;
+    struct nixl_cq *cq;
+    size_t n;
+
+    MPT_OK(nixl_cq_open(NULL, &cq));
+    polled = (struct pollfd){.fd = nixl_cq_fd(cq), .events = POLLIN};
+    op.cq = cq;
+    op.flags = NIXL_OP_RANK;
+    op.rank = leaver;
+    for (int i = 0; i < 2; i++) {
+        MPT_STATUS(nixl_signal_wait_x(&word, NIXL_COMPARE_NE, 0, &op, NULL), NIXL_INPROGRESS);
+        while (i == 1 && nixl_cq_arm(cq) == NIXL_OK) {
+            MPT_TRUE(poll(&polled, 1, (int)(MPT_PATIENCE / MPT_MS)) == 1);
+        }
+        MPT_OK(nixl_cq_wait(cq, &entry, 1, MPT_PATIENCE, &n));
+        MPT_EQ(entry.kind, NIXL_CQ_SIGNAL);
+        MPT_EQ(entry.status, NIXL_E_PEER_LOST);
+        MPT_EQ(entry.rank, leaver);
+    }
+    MPT_OK(nixl_cq_close(cq));
 }
 
 /* One of the others has a channel from the leaving rank, and one to it. */
@@ -177,6 +207,7 @@ int main(int argc, char **argv)
             open_both(leaver, &from, &to);
         }
         receive_all();
+        watch();
         if (nixl_rank() == mate) {
             use_channels(from, to);
         }
