@@ -541,6 +541,11 @@ void nxr_publish_unpark_remote(const struct nxr_peer *peer)
 
 void nxr_publish_reset(void)
 {
+    struct nxr_list *link;
+
+    while ((link = nxr_list_pop(&publish_parked)) != NULL) { /* of peers that are freed */
+        free(nxr_list_entry(link, struct parked_ask, link));
+    }
     n_free_ids = 0;
     n_used_ids = 0;
     publish_ended = NULL;

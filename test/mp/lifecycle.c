@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Before nixl_init, after the last nixl_finalize, and again: `lifecycle ROUNDS` joins the job that
- * often. Also what a rank sees of one that has left in order.
+ * often. `lifecycle asked`: with questions that were not answered before. Also what a rank sees of one that has left in order.
  */
 #include "mptest.h"
 
@@ -84,6 +84,29 @@ static void leave_channels(void)
     MPT_TRUE(n_mappings() <= n_first);
 }
 
+/*
+ * Rank 0 leaves without making the team for which rank 1 has asked it. In the next life, and under
+ * the same name, both make it.
+ */
+static void leave_asked(void)
+{
+    struct nixl_team *team = NULL;
+
+    for (int life = 0; life < 6; life++) {
+        bool is_in_vain = life % 2 == 0;
+
+        MPT_OK(nixl_init(NULL));
+        if (nixl_rank() == 1 || !is_in_vain) {
+            MPT_STATUS(nixl_team_world(MPT_PATIENCE, &team),
+                       is_in_vain ? NIXL_E_PEER_LOST : NIXL_OK);
+        }
+        if (!is_in_vain) {
+            mpt_check_team(team, 1, 64);
+        }
+        MPT_OK(nixl_finalize());
+    }
+}
+
 /* A region whose pages stay: a pointer to this rank's own segment is never released. */
 static const char *leave_mapped(void)
 {
@@ -102,6 +125,10 @@ int main(int argc, char **argv)
     int n_rounds = argc > 1 ? atoi(argv[1]) : 1;
 
     mpt_start();
+    if (argc > 1 && strcmp(argv[1], "asked") == 0) {
+        leave_asked();
+        return mpt_passed();
+    }
     MPT_EQ(nixl_last_error()->status, NIXL_OK);
     mpt_every_call(NULL, NIXL_E_NOT_INIT);
     for (int round = 0; round < n_rounds; round++) {
