@@ -214,6 +214,13 @@ static int64_t returned_wind_up(struct nxr_peer *former, int64_t now)
     return now + NXR_LATE_NS;
 }
 
+struct nxr_peer *nxr_returned_next(const struct nxr_peer *former)
+{
+    struct nxr_list *next = former != NULL ? former->late_link.next : returned_former.next;
+
+    return next != &returned_former ? nxr_list_entry(next, struct nxr_peer, late_link) : NULL;
+}
+
 static int64_t returned_tick(int64_t now)
 {
     int64_t due = INT64_MAX;

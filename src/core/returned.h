@@ -16,12 +16,19 @@
 #define NXR_CORE_RETURNED_H
 
 struct nxr_full_card;
+struct nxr_peer;
 
 /* The launcher reports that process of a rank. Caller holds job.lock. */
 void nxr_returned_hear(const struct nxr_full_card *card);
 
 /* The launcher reports the end of that rank's latest process. Caller holds job.lock. */
 void nxr_returned_has_ended(int rank);
+
+/*
+ * The peers that were replaced and are not freed yet, one after the other. `former` NULL: the first;
+ * returns NULL after the last. Caller holds job.lock.
+ */
+struct nxr_peer *nxr_returned_next(const struct nxr_peer *former);
 
 /* Free all former peers, and forget who has come back (last finalize). */
 void nxr_returned_reset(void);

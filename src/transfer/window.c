@@ -9,7 +9,9 @@
 #include "region/region.h"
 #include "transfer/window.h"
 #include "transfer/work.h"
+#include "core/returned.h"
 #include "core/subsystem.h"
+#include "core/wait.h"
 #include "memory/memory.h"
 #include "transfer/staging_memory.h"
 #include "util/env.h"
@@ -176,6 +178,37 @@ static void window_free(const struct nxr_peer *peer)
     free(window);
 }
 
+static void window_say_kept(const struct nxr_peer *peer)
+{
+    nxr_warn(NET, "the window of %s is kept until the process ends", nxr_peer_name(peer));
+}
+
+static bool windows_are_idle(void *arg)
+{
+    (void)arg;
+    return !nxr_works_are_under_way();
+}
+
+/* Those of former processes were revoked when these were replaced. */
+static void close_former(void)
+{
+    int status = nxr_wait(windows_are_idle, NULL, nxr_env.finalize_timeout);
+
+    pthread_mutex_lock(&nxr_job.lock);
+    for (const struct nxr_peer *former = nxr_returned_next(NULL); former != NULL;
+         former = nxr_returned_next(former)) {
+        if (work_peer_of(former)->window == NULL) {
+            continue;
+        }
+        if (status == NIXL_OK) {
+            window_free(former);
+        } else {
+            window_say_kept(former);
+        }
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
 /* Nobody uses the windows any more. */
 static void windows_close(void)
 {
@@ -191,13 +224,14 @@ static void windows_close(void)
         pthread_mutex_unlock(&nxr_job.lock);
         if (nxr_inflight_quiesce_own(window->published->key.id, nxr_env.finalize_timeout) !=
             NIXL_OK) {
-            nxr_warn(NET, "the window of %s is kept until the process ends", nxr_peer_name(peer));
+            window_say_kept(peer);
             continue;
         }
         pthread_mutex_lock(&nxr_job.lock);
         window_free(peer);
         pthread_mutex_unlock(&nxr_job.lock);
     }
+    close_former();
 }
 
 /* ---- peers that have ended ------------------------------------------------------------------- */

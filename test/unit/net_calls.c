@@ -6,14 +6,18 @@
 
 #include "core/returned.h"
 #include "core/subsystem.h"
+#include "region/publish.h"
 #include "region/region.h"
 #include "sync/notify.h"
 #include "transfer/transfer.h"
+#include "transfer/window.h"
 #include "transfer/xfer.h"
 
 #include "test/unit/unit.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <sys/mman.h>
 
 /* ---- how often a transport is asked ---------------------------------------------------------- */
 
@@ -145,6 +149,27 @@ Test(former, request_says_nothing_of_the_next_process, .init = start, .fini = st
     fake_round();
     cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_E_PEER_LOST));
     cr_expect(eq(int, nixl_peer_state(1), NIXL_PEER_ALIVE));
+}
+
+Test(former, window_is_freed_though_the_job_ends_at_once, .init = start, .fini = stop_former)
+{
+    const struct nxr_published *window;
+    char name[NIXL_NAME_MAX + 1];
+    unsigned char pages;
+    void *addr;
+
+    nxr_window_name(1, name, sizeof(name));
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_publish_ask(&(struct nxr_control_source){.peer = np->peer}, 1, name);
+    window = nxr_publish_find(name);
+    pthread_mutex_unlock(&nxr_job.lock);
+    cr_assert(ne(ptr, (void *)window, NULL));
+    addr = (void *)(uintptr_t)window->key.addr;
+    cr_assert(eq(int, mincore(addr, 1, &pages), 0));
+    come_back();
+    nxr_windows_subsystem.quiesce();
+    cr_expect(eq(int, mincore(addr, 1, &pages), -1));
+    cr_expect(eq(int, errno, ENOMEM), "it is not mapped any more");
 }
 
 Test(former, call_says_nothing_of_the_next_process, .init = start, .fini = stop_former)
