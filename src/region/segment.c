@@ -398,18 +398,19 @@ static void segment_register(void)
 }
 
 /*
- * Segments that the program has mapped stay mapped until the process ends. Nothing waits for them
- * after the next nixl_init(), which makes new peers.
+ * Close what was busy when the regions were closed. Segments that the program has mapped, or whose
+ * copies do not end, stay until the process ends. Nothing waits for them after the next
+ * nixl_init(), which makes new peers.
  */
 static void segment_stop(void)
 {
-    struct nxr_list *link, *after;
+    struct nxr_list *link;
 
-    nxr_list_for_each (link, after, &closing) {
+    (void)nxr_region_tick(nxr_now_ns());
+    while ((link = nxr_list_pop(&closing)) != NULL) {
         struct nxr_region_segment *segment = nxr_list_entry(link, struct nxr_region_segment, link);
 
         if (segment->n_maps > 0) {
-            nxr_list_remove(&segment->link);
             segment->segment.peer = NULL;
         }
     }

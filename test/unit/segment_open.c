@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 static int first_status, second_status; /* what their segment_open() returns */
+static bool is_busy;                    /* what their segment_is_busy() returns */
 static int n_closed;
 
 static int made_probe(char *why, size_t why_nbytes)
@@ -54,6 +55,12 @@ static void made_close(struct nxr_segment *segment)
     n_closed++;
 }
 
+static bool made_is_busy(const struct nxr_segment *segment)
+{
+    (void)segment;
+    return is_busy;
+}
+
 static const struct nxr_transport first = {
     .name = "first",
     .cost = 1,
@@ -61,7 +68,7 @@ static const struct nxr_transport first = {
     .reach = made_reach,
     .segment_open = first_open,
     .segment_close = made_close,
-    .segment_is_busy = nxr_no_segment_is_busy,
+    .segment_is_busy = made_is_busy,
 };
 static const struct nxr_transport second = {
     .name = "second",
@@ -70,7 +77,7 @@ static const struct nxr_transport second = {
     .reach = made_reach,
     .segment_open = second_open,
     .segment_close = made_close,
-    .segment_is_busy = nxr_no_segment_is_busy,
+    .segment_is_busy = made_is_busy,
 };
 
 /* Open this rank's own region, where the two transports answer like this. */
@@ -127,4 +134,28 @@ Test(segment_open, what_is_mapped_at_the_end_is_not_looked_at_in_another_life)
     cr_expect_eq(nxr_region_tick(0), INT64_MAX);
     cr_expect_null(segment->segment.peer);
     cr_expect_eq(n_closed, 0);
+}
+
+Test(segment_open, what_was_busy_is_closed_at_the_end)
+{
+    struct nxr_region_segment *segment = open_own(NIXL_OK, NIXL_OK);
+
+    is_busy = true;
+    nxr_segment_retire(segment);
+    cr_expect_eq(n_closed, 0);
+    is_busy = false;
+    nxr_region_subsystem.stop();
+    cr_expect_eq(n_closed, 1);
+}
+
+Test(segment_open, what_stays_busy_is_not_looked_at_in_another_life)
+{
+    struct nxr_region_segment *segment = open_own(NIXL_OK, NIXL_OK);
+
+    is_busy = true;
+    nxr_segment_retire(segment);
+    nxr_region_subsystem.stop();
+    is_busy = false;
+    cr_expect_eq(nxr_region_tick(0), INT64_MAX);
+    cr_expect_eq(n_closed, 0, "its transport knows nothing of it any more");
 }
