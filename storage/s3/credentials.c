@@ -55,6 +55,7 @@ static bool service_ask(const char *url, const char *method, const char *line,
         curl_easy_setopt(easy, CURLOPT_URL, url);
         curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
         curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+        curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* does not wait for a name server */
         curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, ANSWER_MS);
         curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, service_receive);
         curl_easy_setopt(easy, CURLOPT_WRITEDATA, answer);

@@ -116,6 +116,15 @@ for transport in tcp ucx ofi; do
 done
 verdict "$(through hushed env NIXLRUN_TRANSPORTS=self,tcp sh "$0" late killed b)" "an owner of another host that is killed"
 
+# silenced COMMAND...: likewise, with a name server that never answers, which is waited for 20 s. Nobody may do so.
+silenced() {
+    rc=0
+    timeout 15 "$src/test/storage/silent-names" "$@" >"$scratch/out" 2>&1 </dev/null || rc=$?
+    [ "$rc" = 77 ] || grep -q 'mptest: passed' "$scratch/out" || { echo "exit code $rc:"; cat "$scratch/out"; }
+}
+verdict "$(OBJECT_URL=http://store.test/bucket AWS_MAX_ATTEMPTS=1 silenced "$fail" open STORAGE 'no answer')" \
+    "a name that is not found: an attempt ends after 5 s"
+
 # ---- credentials -------------------------------------------------------------------------------------
 
 without="env -u AWS_ACCESS_KEY_ID -u AWS_SECRET_ACCESS_KEY -u AWS_REGION"
@@ -171,6 +180,8 @@ verdict "$(passes $without AWS_CONTAINER_CREDENTIALS_FULL_URI="http://127.0.0.1:
 verdict "$(passes $without AWS_CONTAINER_CREDENTIALS_FULL_URI="http://127.0.0.1:$port/slow" "$fail" move 16; asked 2)" \
     "a role that has expired: requests wait for the next one"
 kill "$services"
+verdict "$(silenced $without AWS_CONTAINER_CREDENTIALS_FULL_URI=http://roles.test/ "$fail" open ACCESS roles.test)" \
+    "a service whose name is not found"
 
 # ---- an owner that is killed -------------------------------------------------------------------------
 
