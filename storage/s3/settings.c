@@ -60,12 +60,12 @@ static char *aws_file(const char *name, const char *usual)
     return file_text(path != NULL ? path : made);
 }
 
-/* A value of the profile, from the file of settings, then from that of credentials. */
+/* A value of the profile, from the file of credentials, then from that of settings. */
 static bool configured(const struct sources *sources, const char *name, char *value,
                        size_t value_nbytes)
 {
-    return nxr_s3_profile_value(sources->config, sources->section, name, value, value_nbytes) ||
-           nxr_s3_profile_value(sources->shared, sources->profile, name, value, value_nbytes);
+    return nxr_s3_profile_value(sources->shared, sources->profile, name, value, value_nbytes) ||
+           nxr_s3_profile_value(sources->config, sources->section, name, value, value_nbytes);
 }
 
 /* The first of: what the caller gives, two variables, the profile. "": none of them. */
@@ -191,16 +191,26 @@ static bool take_credentials(struct nxr_object_store *store, const char *key_id,
     return true;
 }
 
+/* A key, all of it from one of the two files. */
 static int take_profile(const struct sources *sources, struct nxr_object_store *store)
 {
     struct s3_credentials found = {.key_id = ""};
+    const char *text = sources->shared, *section = sources->profile;
     bool is_taken;
 
-    if (!configured(sources, "aws_access_key_id", found.key_id, sizeof(found.key_id))) {
-        return NIXL_E_NOT_FOUND;
+    if (!nxr_s3_profile_value(text, section, "aws_access_key_id", found.key_id,
+                              sizeof(found.key_id))) {
+        text = sources->config;
+        section = sources->section;
+        if (!nxr_s3_profile_value(text, section, "aws_access_key_id", found.key_id,
+                                  sizeof(found.key_id))) {
+            return NIXL_E_NOT_FOUND;
+        }
     }
-    (void)configured(sources, "aws_secret_access_key", found.secret, sizeof(found.secret));
-    (void)configured(sources, "aws_session_token", found.token, sizeof(found.token));
+    (void)nxr_s3_profile_value(text, section, "aws_secret_access_key", found.secret,
+                               sizeof(found.secret));
+    (void)nxr_s3_profile_value(text, section, "aws_session_token", found.token,
+                               sizeof(found.token));
     is_taken =
         found.secret[0] != '\0' && take_credentials(store, found.key_id, found.secret, found.token);
     explicit_bzero(&found, sizeof(found));
@@ -211,8 +221,11 @@ static int take_profile(const struct sources *sources, struct nxr_object_store *
                                       sources->profile);
 }
 
-/* What a profile may have instead of a key, and this module does not do. */
-static int refuse_profile(const struct sources *sources)
+/*
+ * What a profile may have instead of a key, and this module does not do; NULL: nothing. A role of
+ * the instance in its place would be somebody else.
+ */
+static const char *profile_has_instead(const struct sources *sources)
 {
     static const char *const others[] = {"role_arn", "sso_session", "sso_start_url",
                                          "credential_process", "web_identity_token_file"};
@@ -220,12 +233,19 @@ static int refuse_profile(const struct sources *sources)
 
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         if (configured(sources, others[i], value, sizeof(value))) {
-            snprintf(sources->why, sources->why_nbytes,
-                     "profile %s has %s, which is not done here; have 'aws configure "
-                     "export-credentials --format env' set the variables",
-                     sources->profile, others[i]);
-            return NIXL_E_ACCESS;
+            return others[i];
         }
+    }
+    return NULL;
+}
+
+static int refuse_profile(const struct sources *sources, const char *instead)
+{
+    if (instead != NULL) {
+        return settings_refuse(sources, NIXL_E_ACCESS,
+                               "profile %s has %s, which is not done here; have 'aws configure "
+                               "export-credentials --format env' set the variables",
+                               sources->profile, instead);
     }
     return settings_refuse(sources, NIXL_E_ACCESS,
                            "profile %s, which AWS_PROFILE names, has no aws_access_key_id in "
@@ -279,7 +299,7 @@ static int read_credentials(const struct nxr_object_settings *settings,
                             const struct sources *sources, struct nxr_object_store *store)
 {
     const char *key_id = variable("AWS_ACCESS_KEY_ID"), *secret = variable("AWS_SECRET_ACCESS_KEY");
-    const char *token = variable("AWS_SESSION_TOKEN");
+    const char *token = variable("AWS_SESSION_TOKEN"), *instead;
     int status;
 
     if (settings->is_anonymous) {
@@ -301,7 +321,9 @@ static int read_credentials(const struct nxr_object_settings *settings,
     if (status != NIXL_E_NOT_FOUND) {
         return status;
     }
-    return sources->is_profile_wanted ? refuse_profile(sources) : fetch_first(sources, store);
+    instead = profile_has_instead(sources);
+    return sources->is_profile_wanted || instead != NULL ? refuse_profile(sources, instead)
+                                                         : fetch_first(sources, store);
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@ those that follow it every other one, gets a fault; WHAT says which:
     skew         the clock is an hour ahead: 403 RequestTimeTooSkewed until requests are
     vanish       after 8 requests there is no such bucket, every time
     denied       403 AccessDenied, every time       key   403 InvalidAccessKeyId, every time
+    stale        403 InvalidAccessKeyId to requests of the key "stale"
     expired      400 ExpiredToken, every time
     lapsed       likewise, to all but questions about the bucket
     headless     403 AccessDenied to HEAD, every time
@@ -39,7 +40,7 @@ import threading
 
 upper, what, *victim = sys.argv[1:]
 moment, _, phase = what.partition("-")
-EVERY_TIME = ("vanish", "denied", "key", "expired", "lapsed", "headless", "joined", "silent", "hushed", "down",
+EVERY_TIME = ("vanish", "denied", "key", "stale", "expired", "lapsed", "headless", "joined", "silent", "hushed", "down",
               "region", "skew")
 UNHEARD = ("lost", "unheard", "usurped")
 lock = threading.Lock()
@@ -103,7 +104,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.refuse(503, "ServiceUnavailable")
         elif what == "denied":
             self.refuse(403, "AccessDenied")
-        elif what == "key":
+        elif what == "key" or (what == "stale" and "Credential=stale/" in self.headers.get("Authorization", "")):
             self.refuse(403, "InvalidAccessKeyId")
         elif what == "expired" or (what == "lapsed" and "list-type" not in self.path):
             self.refuse(400, "ExpiredToken")

@@ -158,6 +158,17 @@ verdict "$(passes $without AWS_PROFILE=role "$fail" open ACCESS 'export-credenti
 verdict "$(passes $without AWS_PROFILE=broken "$fail" open ACCESS 'no aws_secret_access_key')" "half a key"
 verdict "$(passes env -u AWS_SECRET_ACCESS_KEY "$fail" open ACCESS 'AWS_SECRET_ACCESS_KEY is not set')" \
     "half a pair of variables"
+cat >"$scratch/.aws/config" <<TEXT
+[default]
+aws_access_key_id = stale
+aws_secret_access_key = stale
+aws_session_token = stale
+TEXT
+verdict "$(through stale $without "$fail" move 1)" "a key in both files: that of ~/.aws/credentials"
+rm "$scratch/.aws/credentials"
+printf '[default]\ncredential_process = false\n' >"$scratch/.aws/config"
+verdict "$(passes $without AWS_EC2_METADATA_DISABLED=true "$fail" open ACCESS \
+    'profile default has credential_process')" "what the default profile has instead of a key is named"
 rm -r "$scratch/.aws"
 verdict "$(passes $without AWS_EC2_METADATA_DISABLED=true "$fail" open ACCESS NIXL_OBJECT_ANONYMOUS)" \
     "no credentials at all"
