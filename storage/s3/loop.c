@@ -166,6 +166,8 @@ static void request_retry(struct s3_request *request)
 {
     const struct nxr_object_io *io = request->io;
 
+    request->location[0] = '\0'; /* a redirection counts once: the next one may lead elsewhere */
+    request->n_turns = 0;
     request->not_before = nxr_now_ns() + request_delay(request);
     if (request->n_attempts >= request->store->max_attempts ||
         (io->until != 0 && request->not_before >= io->until)) {

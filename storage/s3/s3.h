@@ -69,15 +69,16 @@ struct s3_request {
     struct s3_request *next;
     CURL *easy;
     struct curl_slist *lines;
-    char *body;                   /* of COMPLETE */
-    int64_t not_before;           /* for the next attempt, or the end of a DELAY */
-    unsigned n_attempts, n_turns; /* failed ones; and those that were sent elsewhere */
-    bool is_ranged;               /* a GET of a part of the object */
-    bool is_skewed;               /* the store's clock was asked for already */
-    bool asks_why;                /* a HEAD was refused, and a GET of one byte is sent instead */
-    char location[512];           /* by a redirection, without the query; "": the store's */
-    char token[1200];             /* of a list's next page */
-    int doubt_error;              /* why the outcome of COMPLETE is in doubt */
+    char *body;          /* of COMPLETE */
+    int64_t not_before;  /* for the next attempt, or the end of a DELAY */
+    unsigned n_attempts; /* failed ones */
+    unsigned n_turns;    /* since then: what was sent elsewhere, and the like */
+    bool is_ranged;      /* a GET of a part of the object */
+    bool is_skewed;      /* the store's clock was asked for already */
+    bool asks_why;       /* a HEAD was refused, and a GET of one byte is sent instead */
+    char location[512];  /* by a redirection, without the query; "": the store's */
+    char token[1200];    /* of a list's next page */
+    int doubt_error;     /* why the outcome of COMPLETE is in doubt */
     char doubt[NXR_OBJECT_WHY_NBYTES];
 
     /* Of the attempt under way. */

@@ -10,6 +10,7 @@ those that follow it every other one, gets a fault; WHAT says which:
     stop         the request is cut: the connection ends when so many bytes of it have come
     corrupt      one bit of an object's bytes is wrong, of an answer
     moved        307, with the same place as Location
+    astray       307, with a place where nobody listens as Location
     region       301 until requests are signed for eu-central-1
     skew         the clock is an hour ahead: 403 RequestTimeTooSkewed until requests are
     vanish       after 8 requests there is no such bucket, every time
@@ -112,6 +113,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.refuse(403, "AccessDenied")
         elif what == "moved":
             self.refuse(307, "TemporaryRedirect", Location="http://%s%s" % (self.headers["Host"], self.path))
+        elif what == "astray":
+            self.refuse(307, "TemporaryRedirect", Location="http://127.0.0.1:1" + self.path)
         elif what == "region" and "/eu-central-1/s3/" not in self.headers.get("Authorization", ""):
             self.refuse(301, "PermanentRedirect", x_amz_bucket_region="eu-central-1")
         elif what == "skew" and self.is_skewed():
