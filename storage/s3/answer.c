@@ -76,6 +76,17 @@ static bool read_number(const char *text, uint64_t *number_p)
     return at != text && *at == '\0';
 }
 
+/* "bytes 0-99/1000"; a star stands for what is not known. */
+static void read_range(const char *text, struct s3_headers *headers)
+{
+    const char *slash = strchr(text, '/'), *digits = text + strcspn(text, "0123456789/");
+    char begin[24];
+
+    headers->has_total = slash != NULL && read_number(slash + 1, &headers->total_nbytes);
+    snprintf(begin, sizeof(begin), "%.*s", (int)strspn(digits, "0123456789"), digits);
+    headers->has_begin = read_number(begin, &headers->begin);
+}
+
 /* "Wed, 21 Oct 2015 07:28:00 GMT" or "2015-10-21T07:28:00.000Z"; 0: neither. */
 static int64_t read_time(const char *text)
 {
@@ -108,9 +119,7 @@ static void header_take(const char *name, const char *value, struct s3_headers *
     if (strcasecmp(name, "content-length") == 0) {
         headers->has_content_nbytes = read_number(value, &headers->content_nbytes);
     } else if (strcasecmp(name, "content-range") == 0) {
-        const char *slash = strchr(value, '/');
-
-        headers->has_total = slash != NULL && read_number(slash + 1, &headers->total_nbytes);
+        read_range(value, headers);
     } else if (strcasecmp(name, "etag") == 0) {
         read_etag(value, headers->etag);
     } else if (strcasecmp(name, "x-amz-checksum-crc32c") == 0) {

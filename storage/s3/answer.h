@@ -9,6 +9,8 @@
 struct s3_headers {
     uint64_t content_nbytes, total_nbytes; /* of the body; of the object (Content-Range) */
     bool has_content_nbytes, has_total;
+    uint64_t begin; /* of the range (Content-Range) */
+    bool has_begin;
     char etag[NXR_OBJECT_ETAG_NBYTES]; /* without quotation marks */
     uint32_t crc32c;
     bool has_crc32c;

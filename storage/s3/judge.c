@@ -46,13 +46,23 @@ static enum s3_verdict judge_tls(struct s3_request *request, const char *error)
                      "TLS: %.120s; AWS_CA_BUNDLE or params->ca_file names the CA's file", error);
 }
 
+static enum s3_verdict judge_no_ranges(struct s3_request *request)
+{
+    return judge_say(request, S3_FAILED, EOPNOTSUPP, "the store does not know ranges");
+}
+
 /* The callback for bytes has ended it. */
 static enum s3_verdict judge_surplus(struct s3_request *request)
 {
     struct nxr_object_io *io = request->io;
     const struct s3_headers *headers = &request->headers;
     uint64_t nbytes = headers->has_total ? headers->total_nbytes : headers->content_nbytes;
+    long http = 0;
 
+    curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &http);
+    if (request->is_ranged && http == 200) {
+        return judge_no_ranges(request);
+    }
     if (io->action == NXR_OBJECT_GET && !request->is_ranged && nbytes > io->nbytes) {
         request->is_ranged = true; /* the object there is longer, and what is asked for is a part */
         return judge_turn(request, "the object changes its size");
@@ -290,7 +300,10 @@ static enum s3_verdict judge_got(struct s3_request *request, long http)
     const struct s3_headers *headers = &request->headers;
 
     if (request->is_ranged && http != 206 && io->offset != 0) {
-        return judge_say(request, S3_FAILED, EOPNOTSUPP, "the store does not know ranges");
+        return judge_no_ranges(request);
+    }
+    if (request->is_ranged && headers->has_begin && headers->begin != io->offset) {
+        return judge_say(request, S3_RETRY, EPROTO, "the answer is of another range");
     }
     if (request->got < io->nbytes) {
         return headers->has_content_nbytes && headers->content_nbytes == request->got

@@ -9,6 +9,7 @@
  *     object_fail stat STATUS TEXT   asking for an object fails with that status, likewise
  *     object_fail size               an object is put, and has its size
  *     object_fail large [TEXT]       an object in parts is put; or fails, with TEXT in the message
+ *     object_fail part TEXT          a get of a part of an object fails, with TEXT in the message
  *     object_fail killed             rank 0 puts for ever, also in parts, until it is killed
  *     object_fail crash              an object in parts cannot be put, as the store dies; after a
  *                                    line on the standard input, the same region puts it
@@ -151,6 +152,16 @@ static void large(const char *text)
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }
 
+static void part(const char *text)
+{
+    struct nixl_region *region;
+
+    MPT_OK(nixl_region_open_object("objects", url, &fail_params, &region));
+    MPT_OK(nixl_put(0, region, 0, out, NBYTES));
+    expect_text(nixl_get(0, region, 100, in, 100), NIXL_E_STORAGE, text);
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
 /* What a put of the whole object says, which has so long. */
 static int put_within(struct nixl_region *region, int64_t timeout_ns)
 {
@@ -240,6 +251,8 @@ int main(int argc, char **argv)
         size();
     } else if (strcmp(what, "large") == 0) {
         large(argc > 2 ? argv[2] : NULL);
+    } else if (strcmp(what, "part") == 0 && argc == 3) {
+        part(argv[2]);
     } else if (strcmp(what, "crash") == 0) {
         crash();
     } else if (strcmp(what, "killed") == 0) {

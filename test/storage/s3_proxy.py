@@ -9,6 +9,8 @@ those that follow it every other one, gets a fault; WHAT says which:
     cut          the answer is cut: at byte 0, 1, 2 ... 1023 of it, each in turn
     stop         the request is cut: the connection ends when so many bytes of it have come
     corrupt      one bit of an object's bytes is wrong, of an answer
+    shifted      another range of an object than was asked for
+    rangeless    all of an object in the place of a range, every time
     moved        307, with the same place as Location
     astray       307, with a place where nobody listens as Location
     region       301 until requests are signed for eu-central-1
@@ -42,7 +44,8 @@ import threading
 upper, what, *victim = sys.argv[1:]
 moment, _, phase = what.partition("-")
 EVERY_TIME = ("vanish", "denied", "key", "stale", "expired", "lapsed", "headless", "joined", "silent", "hushed", "down",
-              "region", "skew")
+              "region", "skew", "rangeless")
+PART = 5 << 20
 UNHEARD = ("lost", "unheard", "usurped")
 lock = threading.Lock()
 tries: dict = {}
@@ -171,6 +174,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             return
         body = self.rfile.read(nbytes)
+        if "Range" in self.headers and (what == "rangeless" or (faulty and what == "shifted")):
+            self.headers.replace_header("Range", {"shifted": "bytes=1-%d" % PART, "rangeless": "bytes=0-"}[what])
         if self.is_last("kill") or (faulty and self.fault()):
             return
         connection = http.client.HTTPConnection(upper, timeout=60)
@@ -192,7 +197,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         length = answer.headers.get("Content-Length") if self.command == "HEAD" else str(len(body))
         if faulty and what == "corrupt" and self.command == "GET" and "?" not in self.path and body:
             body = bytes([body[0] ^ 1]) + body[1:]
-        lines = ["HTTP/1.1 %d %s" % (answer.status, answer.reason)]
+        status = 200 if what == "rangeless" and answer.status == 206 else answer.status
+        lines = ["HTTP/1.1 %d %s" % (status, answer.reason)]
         lines += ["%s: %s" % (name, value) for name, value in answer.headers.items()
                   if name.lower() not in ("content-length", "connection", "transfer-encoding", "x-amz-checksum-crc32c")]
         if self.command == "GET" and self.path in checksums:

@@ -70,6 +70,7 @@ verdict "$(through cut "$fail" move 8; faults 1024)" "answers that are cut at ea
 verdict "$(through stop "$fail" move 8; faults 1024)" "requests that are cut at each byte of the first KiB"
 verdict "$(through corrupt "$fail" move 1; faults 128)" "CRC32C: bytes that were changed on the way are got again"
 verdict "$(through corrupt "$fail" move 1 md5; faults 128)" "MD5: likewise"
+verdict "$(through shifted "$fail" large; faults 3)" "another range than was asked for: it is asked for again"
 verdict "$(through moved "$fail" move 1; faults 128)" "307: the request goes where it is sent"
 verdict "$(through astray "$fail" move 1; faults 128)" "307 to a host that is down: the next attempt asks the store again"
 verdict "$(through region "$fail" move 1; faults 1)" "301: the region of the bucket is used from then on"
@@ -88,6 +89,7 @@ verdict "$(through lapsed "$fail" stat ACCESS 'the credentials are refused (HTTP
 verdict "$(through denied "$fail" stat ACCESS 'access is denied (HTTP 403 AccessDenied)')" \
     "and so is access that is denied"
 verdict "$(through headless "$fail" size; faults 1)" "a store that refuses HEAD, and not GET: the size is known"
+verdict "$(through rangeless "$fail" part 'at 100: the store does not know ranges')" "a store without ranges"
 verdict "$(through vanish "$fail" lost 'no such bucket')" "a bucket that vanishes"
 verdict "$(through denied "$fail" lost 'access is denied')" "access that is denied"
 verdict "$(through joined env AWS_MAX_ATTEMPTS=2 "$fail" large InternalError

@@ -199,12 +199,17 @@ Test(s3, headers_are_read)
     expect_text(headers.etag, "abc-2");
     cr_expect(eq(u64, headers.content_nbytes, 42));
     cr_expect(headers.has_total && headers.total_nbytes == 1234567890123);
+    cr_expect(headers.has_begin && headers.begin == 0);
     cr_expect(headers.has_crc32c && headers.crc32c == 0xe3069283);
     cr_expect(eq(i64, headers.modified, 1445412480));
     cr_expect(eq(uint, headers.retry_after, 7));
     take_header("HTTP/1.1 200 OK\r\n", &headers); /* what came before was not the answer */
     cr_expect(headers.etag[0] == '\0' && !headers.has_total && !headers.are_complete);
     take_header("Content-Length: 99999999999999999999999\r\n", &headers);
+    take_header("Content-Range: bytes 100-199/*\r\n", &headers);
+    cr_expect(headers.has_begin && headers.begin == 100 && !headers.has_total);
+    take_header("Content-Range: bytes */1000\r\n", &headers);
+    cr_expect(headers.has_total && !headers.has_begin && headers.total_nbytes == 1000);
     take_header("x-amz-checksum-crc32c: AAAAAA==-3\r\n", &headers);
     cr_expect(false == (headers.has_content_nbytes || headers.has_crc32c));
 }
