@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_OBJECT_ABI    4
+#define NXR_OBJECT_ABI    5
 #define NXR_OBJECT_SYMBOL "nxr_object_engine"
 
 #define NXR_OBJECT_ETAG_NBYTES   80
@@ -75,8 +75,9 @@ struct nxr_object_io {
     unsigned part;          /* from 1 */
     struct nxr_object_part *parts; /* PART: the one, which is filled in; COMPLETE: all */
     unsigned n_parts;
-    int64_t delay_ns;
-    int64_t until; /* of nxr_now_ns(): no further attempt after that; 0: any time */
+    int64_t delay_ns; /* DELAY; once it is submitted, the engine's */
+    /* NULL, or of nxr_now_ns(): no further attempt after that; while it is 0, at any time. */
+    const _Atomic int64_t *until;
 
     const char *after; /* LIST: behind that key; NULL: from the first on */
     /* LIST, by a thread of the engine; false: enough. */

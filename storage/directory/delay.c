@@ -15,7 +15,7 @@ static pthread_mutex_t delay_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t delay_changed;
 static pthread_t delay_thread;
 static bool has_delay_thread, is_delay_stopping;
-static struct nxr_object_io *delayed; /* `until` is when each ends */
+static struct nxr_object_io *delayed; /* `delay_ns` is when each ends */
 
 /* Take one that is over, or say when the next one is. Caller holds the lock. */
 static struct nxr_object_io *delay_take(int64_t *next_p)
@@ -27,13 +27,13 @@ static struct nxr_object_io *delay_take(int64_t *next_p)
         struct nxr_object_io *io = *at;
         bool is_canceled = io->is_canceled != NULL && atomic_load(io->is_canceled);
 
-        if (is_canceled || io->until <= now) {
+        if (is_canceled || io->delay_ns <= now) {
             *at = io->next;
             io->next = NULL;
             io->error = is_canceled ? ECANCELED : 0;
             return io;
         }
-        *next_p = io->until < *next_p ? io->until : *next_p;
+        *next_p = io->delay_ns < *next_p ? io->delay_ns : *next_p;
     }
     return NULL;
 }
@@ -84,7 +84,7 @@ void nxr_delay_begin(struct nxr_object_io *io)
 {
     int error;
 
-    io->until = nxr_now_ns() + io->delay_ns;
+    io->delay_ns += nxr_now_ns();
     pthread_mutex_lock(&delay_lock);
     error = delay_start();
     if (error == 0) {

@@ -164,13 +164,14 @@ static int64_t request_delay(const struct s3_request *request)
 
 static void request_retry(struct s3_request *request)
 {
-    const struct nxr_object_io *io = request->io;
+    const _Atomic int64_t *until_p = request->io->until;
+    int64_t until = until_p != NULL ? atomic_load(until_p) : 0;
 
     request->location[0] = '\0'; /* a redirection counts once: the next one may lead elsewhere */
     request->n_turns = 0;
     request->not_before = nxr_now_ns() + request_delay(request);
     if (request->n_attempts >= request->store->max_attempts ||
-        (io->until != 0 && request->not_before >= io->until)) {
+        (until != 0 && request->not_before >= until)) {
         if (nxr_s3_judge_last(request) == S3_AGAIN) {
             request_ready(request);
         } else {

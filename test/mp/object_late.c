@@ -6,6 +6,7 @@
  * Arguments, one of:
  *     late     deadlines, cancel, completion queues, prepared transfers, flushes, questions, and
  *              closing
+ *     abort    closing does not wait for long, if parts cannot be removed
  *     killed   the owner dies while puts and gets of the other rank are under way
  */
 #include "mptest.h"
@@ -20,6 +21,7 @@ enum { N_OBJECTS = 8, NBYTES = 100000, LARGE = 11 << 20, PART = 5 << 20 };
 
 #define SHORT_NS 200000000ll
 #define SOON_NS  6000000000ll  /* of a busy machine; a store that is silent takes 10 s and more */
+#define CLOSE_NS 20000000000ll /* closing waits so long for a store, and no longer */
 #define HALF_NS  10000000000ll /* an object of which no more comes is given up after so long */
 
 static struct nixl_region *objects, *large;
@@ -194,6 +196,22 @@ static void late(void)
     soon("closing");
 }
 
+/* ---- abort ----------------------------------------------------------------------------------- */
+
+/* The parts of the put that is given up are being removed when the region is closed. */
+static void aborted(void)
+{
+    struct nixl_op op = NIXL_OP_INIT;
+
+    op.timeout_ns = SHORT_NS;
+    MPT_EQ(nixl_put_x(0, large, 0, out, LARGE, &op, NULL), NIXL_E_TIMEOUT);
+    begin();
+    began_ns += CLOSE_NS;
+    MPT_OK(nixl_region_close(large, MPT_PATIENCE));
+    MPT_OK(nixl_region_close(objects, MPT_PATIENCE));
+    soon("closing");
+}
+
 /* ---- killed ---------------------------------------------------------------------------------- */
 
 static void killed(void)
@@ -239,6 +257,8 @@ int main(int argc, char **argv)
     mpt_barrier();
     if (argc > 1 && strcmp(argv[1], "killed") == 0) {
         killed();
+    } else if (argc > 1 && strcmp(argv[1], "abort") == 0) {
+        aborted();
     } else {
         late();
     }

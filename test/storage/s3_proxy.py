@@ -27,6 +27,7 @@ those that follow it every other one, gets a fault; WHAT says which:
     usurped      likewise, and another object of that size has taken its place
     silent       never an answer, every time        down  HTTP 503, every time
     hushed       likewise, to all but questions about the bucket
+    begun        likewise, but the begin of an upload in parts is answered
     kill-create, kill-part, kill-complete
                  the server, process PID, is killed when the first request of that phase of an upload in
                  parts has come, that of the second part; the request is not answered
@@ -43,7 +44,7 @@ import threading
 
 upper, what, *victim = sys.argv[1:]
 moment, _, phase = what.partition("-")
-EVERY_TIME = ("vanish", "denied", "key", "stale", "expired", "lapsed", "headless", "joined", "silent", "hushed", "down",
+EVERY_TIME = ("vanish", "denied", "key", "stale", "expired", "lapsed", "headless", "joined", "silent", "hushed", "begun", "down",
               "region", "skew", "rangeless")
 PART = 5 << 20
 UNHEARD = ("lost", "unheard", "usurped")
@@ -126,7 +127,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.refuse(404, "NoSuchBucket")
         elif what == "joined" and self.command == "POST" and "uploadId=" in self.path:
             self.refuse(200, "InternalError")
-        elif what == "silent" or (what == "hushed" and "list-type" not in self.path):
+        elif what == "silent" or (what in ("hushed", "begun") and "list-type" not in self.path and
+                                  not (what == "begun" and self.path.endswith("?uploads="))):
             threading.Event().wait(30)
             self.close_connection = True
         else:

@@ -111,6 +111,7 @@ verdict "$(OBJECT_URL=ftp://$server/x passes "$fail" open INVALID 'allowed: s3:/
 # ---- a store that does not answer --------------------------------------------------------------------
 
 verdict "$(through hushed "$build/test/mp/object_late" late)" "deadlines and cancel hold, whatever the store does"
+verdict "$(through begun "$build/test/mp/object_late" abort)" "closing gives up parts that it cannot have removed"
 verdict "$(through hushed sh "$0" late late a)" "and for other ranks of the host"
 verdict "$(through hushed sh "$0" late killed a)" "an owner that is killed meanwhile: the others learn it at once"
 for transport in tcp ucx ofi; do

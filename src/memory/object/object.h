@@ -59,6 +59,7 @@ struct nxr_object_set {
     unsigned n_waiting;        /* uploads that are to begin */
     struct nxr_list directory; /* in the list of all sets that are directories (object_wait.c) */
     bool has_timer, is_closing;
+    _Atomic int64_t until; /* of uploads' requests: no further attempt after that; 0: any time */
     atomic_bool is_timer_canceled;
     struct nxr_object_io timer;
 

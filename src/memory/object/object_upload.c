@@ -120,6 +120,7 @@ static void upload_submit(struct object_upload *upload, struct nxr_object_io *io
     io->key = upload->key;
     io->upload = upload->name;
     io->is_canceled = io->action != NXR_OBJECT_ABORT ? &upload->is_canceled : NULL;
+    io->until = &upload->set->until;
     io->next = *list_p;
     *list_p = io;
     upload->n_ios++;
@@ -306,9 +307,6 @@ static void upload_ask(struct object_upload *upload, enum nxr_object_action acti
                                         .n_parts = upload->set->n_parts,
                                         .object_nbytes = upload->set->object_nbytes,
                                         .ended = upload_io_ended};
-    if (action == NXR_OBJECT_ABORT && upload->set->is_closing) {
-        upload->io.until = nxr_now_ns() + NXR_OBJECT_GIVE_UP_NS;
-    }
     upload_submit(upload, &upload->io, list_p);
 }
 
@@ -557,6 +555,7 @@ void nxr_object_uploads_stop(struct nxr_object_set *set)
 
     pthread_mutex_lock(&set->lock);
     set->is_closing = true;
+    atomic_store(&set->until, nxr_now_ns() + NXR_OBJECT_GIVE_UP_NS); /* of what is under way, too */
     nxr_list_for_each (link, after, &set->uploads) {
         upload_give_up(nxr_list_entry(link, struct object_upload, link), "the region was closed",
                        &list);
