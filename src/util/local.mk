@@ -36,6 +36,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/status.c %D%/status.h \
 	%D%/struct.c %D%/struct.h \
 	%D%/symbol.h \
+	%D%/signals.h \
 	%D%/thread.c %D%/thread.h \
 	%D%/ticks.h \
 	%D%/trace_page.c %D%/trace_page.h \

@@ -4,6 +4,7 @@
 
 #include "util/thread.h"
 #include "util/lock.h"
+#include "util/signals.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -48,22 +49,6 @@ bool nxr_thread_is_own(void)
     return is_own;
 }
 
-/*
- * All but what a fault of the thread itself raises: if that is blocked, the kernel ends the program
- * and does not call its handler, which might tell where the fault was.
- */
-static sigset_t sent_signals(void)
-{
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
-    sigset_t set;
-
-    sigfillset(&set);
-    for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++) {
-        sigdelset(&set, faults[i]);
-    }
-    return set;
-}
-
 static void *run_own(void *arg)
 {
     const struct start start = *(const struct start *)arg;
@@ -76,7 +61,7 @@ static void *run_own(void *arg)
 int nxr_thread_start(pthread_t *thread, size_t stack_nbytes, void *(*run)(void *), void *arg)
 {
     struct start *start = malloc(sizeof(*start));
-    const sigset_t sent = sent_signals();
+    const sigset_t sent = nxr_signals_sent();
     pthread_attr_t attributes;
     sigset_t before;
     int error;
@@ -101,7 +86,7 @@ int nxr_thread_start(pthread_t *thread, size_t stack_nbytes, void *(*run)(void *
 
 void nxr_signal_guard_begin(struct nxr_signal_guard *guard)
 {
-    const sigset_t sent = sent_signals();
+    const sigset_t sent = nxr_signals_sent();
     sigset_t pending;
 
     pthread_sigmask(SIG_BLOCK, &sent, &guard->before);

@@ -173,7 +173,7 @@ static void asker_join(struct nxr_object_store *store)
     }
 }
 
-/* The new thread blocks all signals, as the loop's does, which calls this. False: there is none. */
+/* The new thread blocks signals as the loop's does, which calls this. False: there is none. */
 static bool asker_start(struct nxr_object_store *store)
 {
     asker_join(store); /* the former one has ended */

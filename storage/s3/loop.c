@@ -2,7 +2,7 @@
 /*
  * The engine: its table, its thread, and the life of a request: submitted, waiting for its time or
  * for a connection, at the store, judged, ended. The thread sleeps in curl_multi_poll() until a
- * connection, a submission or a time needs it; it blocks all signals, SIGPIPE too. Lock: s3.lock,
+ * connection, a submission or a time needs it; it blocks signals, SIGPIPE too. Lock: s3.lock,
  * for what is submitted and for the end; a leaf.
  */
 #include "config.h"
@@ -11,6 +11,7 @@
 #include "storage/s3/s3.h"
 #include "util/clock.h"
 #include "util/random.h"
+#include "util/signals.h"
 
 #include <errno.h>
 #include <semaphore.h>
@@ -411,11 +412,11 @@ static const char *s3_libraries(void)
 /* libcurl's stack in TLS is deep: the system's usual size is kept. */
 static int loop_start(void)
 {
-    sigset_t all, before;
+    const sigset_t sent = nxr_signals_sent();
+    sigset_t before;
     int error;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_sigmask(SIG_SETMASK, &sent, &before);
     error = pthread_create(&s3.thread, NULL, loop_run, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;

@@ -16,6 +16,8 @@
  */
 #include "mptest.h"
 
+#include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +45,31 @@ static void opening(int expected, const char *text)
     expect_text(nixl_region_open_object("objects", url, &fail_params, &region), expected, text);
 }
 
+/* If SIGSEGV is blocked in a thread that faults, the program's handler is not called. */
+static void expect_faults_are_heard(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *entry;
+
+    MPT_TRUE(tasks != NULL);
+    while ((entry = readdir(tasks)) != NULL) {
+        unsigned long long blocked = 0;
+        char path[300], line[200];
+        FILE *status;
+
+        snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
+        status = entry->d_name[0] != '.' ? fopen(path, "re") : NULL;
+        while (status != NULL && fgets(line, sizeof(line), status) != NULL) {
+            (void)sscanf(line, "SigBlk: %llx", &blocked);
+        }
+        if (status != NULL) {
+            fclose(status);
+        }
+        MPT_EQ(blocked >> (SIGSEGV - 1) & 1, 0);
+    }
+    closedir(tasks);
+}
+
 static void move(int rounds)
 {
     struct nixl_blocks local = NIXL_BLOCKS_INIT, remote = NIXL_BLOCKS_INIT;
@@ -50,6 +77,7 @@ static void move(int rounds)
     struct nixl_xfer *put, *get;
 
     MPT_OK(nixl_region_open_object("objects", url, &fail_params, &region));
+    expect_faults_are_heard();
     local.addr = out;
     local.block_nbytes = remote.block_nbytes = local.stride = remote.stride = NBYTES;
     local.nblocks = remote.nblocks = N_OBJECTS;
