@@ -23,6 +23,7 @@ struct nxr_file {
     uint64_t start;         /* of the region in the file */
     uint64_t nbytes;
     bool is_block_device, is_read_only;
+    bool is_locked;           /* for NIXL_FILE_EXCLUSIVE */
     bool must_truncate;       /* at close */
     bool was_made;            /* by this open, */
     bool was_extended;        /* ... or made longer, to the end of the region */

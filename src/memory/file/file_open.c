@@ -274,6 +274,7 @@ static int file_lock(struct opening *opening)
         file->was_made = false; /* the holder of the lock uses it */
         return opening_fail(opening, "NIXL_FILE_EXCLUSIVE: another has it");
     }
+    file->is_locked = true;
     return file_size(opening); /* another process may have changed it before the lock */
 }
 
@@ -422,6 +423,9 @@ static void file_free(struct nxr_file *file)
     }
     if (file->opened.direct_fd >= 0) {
         close(file->opened.direct_fd);
+    }
+    if (file->is_locked) { /* a child of the program has the same open file */
+        (void)flock(file->opened.fd, LOCK_UN);
     }
     if (file->opened.fd >= 0) {
         close(file->opened.fd);
