@@ -100,6 +100,12 @@ static const struct {
     {"server stopped", NIXL_E_AGAIN, ""},
 };
 
+/* A gateway says that it has no etcd behind it now. */
+static bool http_is_away(long http)
+{
+    return http == 502 || http == 503 || http == 504;
+}
+
 static int answer_status_of(int64_t code, long http)
 {
     switch (code) {
@@ -113,7 +119,7 @@ static int answer_status_of(int64_t code, long http)
     case CODE_UNAVAILABLE:
         return NIXL_E_AGAIN;
     default:
-        return http == 503 || http == 504 ? NIXL_E_AGAIN : NIXL_E_TRANSPORT;
+        return http_is_away(http) ? NIXL_E_AGAIN : NIXL_E_TRANSPORT;
     }
 }
 
@@ -164,7 +170,7 @@ static int answer_is_no_json(long http, const char *bytes, size_t nbytes,
         }
     }
     shown[n] = '\0';
-    if (http == 503 || http == 504) {
+    if (http_is_away(http)) {
         snprintf(why, NXR_ETCD_WHY_NBYTES, "HTTP status %ld: '%s'", http, shown);
         return NIXL_E_AGAIN;
     }

@@ -4,6 +4,7 @@
 Prints the port where it listens. WHAT it answers:
     page     a page of HTML        nothing   never anything
     other    JSON of someone else  endless   an answer without end
+    gateway  502, as a gateway does that has nobody behind it
     compact  what the etcd at HOST:PORT answers, but for the first watch, which begins at revision 1:
              etcd has been compacted since, and cancels it
 """
@@ -66,6 +67,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.forward(body)
         elif what == "page":
             self.answer(b"<html>It works!</html>\n")
+        elif what == "gateway":
+            self.send_error(502)
         elif what == "other":
             self.answer(b'{"header": "of another kind", "kvs": 7}')
         else:

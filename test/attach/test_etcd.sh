@@ -244,6 +244,9 @@ two=etcd://127.0.0.1:1,127.0.0.1:$port
 begin serve "$end" serve "$two" two 1
 line serve '^published'
 verdict "$(says 'mptest: passed' "$end" visit "$two" two 1; passed serve)" "the first endpoint is away, and the second one serves"
+verdict "$(says "^-6: nobody has published 'name'" \
+    "$end" try "etcd://127.0.0.1:$(proxy gateway gateway),127.0.0.1:$port/gateway" name "")" \
+    "the first endpoint is a gateway without etcd, and the second one is asked"
 verdict "$(says "^-10: .*127.0.0.1:1: Connection refused" "$end" try etcd://127.0.0.1:1 name "")" "an etcd that is away is awaited"
 verdict "$(says "^-10: .*no-such-host.invalid:2379: the host is not known" "$end" try etcd://no-such-host.invalid:2379 name "")" \
     "a host that is not known is awaited"

@@ -192,6 +192,8 @@ Test(etcd, failures_are_told_in_words)
          "too large"},
         {404, "Not Found\n", NIXL_E_UNSUPPORTED, "no etcd, or one before 3.4"},
         {503, "<html>", NIXL_E_AGAIN, "503"},
+        {502, "<html>", NIXL_E_AGAIN, "502"},
+        {502, "{\"message\":\"x\",\"code\":2}", NIXL_E_AGAIN, "'x'"},
         {400, "Client sent an HTTP request to an HTTPS server.\n", NIXL_E_ACCESS, "etcds://"},
         {200, "<html>\x1b[2J</html>", NIXL_E_TRANSPORT, "is no JSON: '<html> [2J</html>'"},
         {200, "", NIXL_E_TRANSPORT, "is no JSON"},
