@@ -27,6 +27,12 @@ void nxr_directory_found(const struct stat *stat, struct nxr_object_found *found
              (unsigned long long)stat->st_mtim.tv_sec, (unsigned long)stat->st_mtim.tv_nsec);
 }
 
+/* Nobody wants the list any more. */
+static bool list_is_canceled(const struct nxr_object_io *io)
+{
+    return io->is_canceled != NULL && atomic_load(io->is_canceled);
+}
+
 /* ---- the entries of one directory ------------------------------------------------------------ */
 
 /* Their names; those of directories end with a slash, by which they are in order, too. */
@@ -84,7 +90,7 @@ static int entries_look(struct entries *entries, int fd, const char *name)
 }
 
 /* Takes the descriptor. 0 or an errno. */
-static int entries_read(struct entries *entries, int fd)
+static int entries_read(struct entries *entries, int fd, const struct nxr_object_io *io)
 {
     DIR *directory = fdopendir(fd);
     const struct dirent *entry;
@@ -96,7 +102,7 @@ static int entries_read(struct entries *entries, int fd)
         return error;
     }
     while (error == 0 && (errno = 0, entry = readdir(directory)) != NULL) {
-        error = entries_look(entries, fd, entry->d_name);
+        error = list_is_canceled(io) ? ECANCELED : entries_look(entries, fd, entry->d_name);
     }
     error = error == 0 ? errno : error;
     closedir(directory);
@@ -198,7 +204,7 @@ static int walk_down(struct walk *walk)
     level->up = walk->deepest;
     level->name_nbytes = name_nbytes;
     walk->deepest = level;
-    return entries_read(&level->entries, fd);
+    return entries_read(&level->entries, fd, walk->io);
 }
 
 static void walk_up(struct walk *walk)
@@ -218,6 +224,9 @@ static int walk_next(struct walk *walk)
     size_t n = strlen(entry);
     bool is_directory = entry[n - 1] == '/';
 
+    if (list_is_canceled(walk->io)) {
+        return ECANCELED;
+    }
     if (level->name_nbytes + n > NXR_OBJECT_KEY_MAX) {
         return 0; /* no object has so long a name */
     }

@@ -5,6 +5,7 @@
 
 #include "test/unit/directory_case.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -100,4 +101,28 @@ Test(directory_list, links_to_directories_are_not_walked)
     make_file(root, "a/f");
     cr_assert(eq(int, symlinkat("a", root, "b"), 0));
     expect_last("a/f");
+}
+
+static bool found_last(struct nxr_object_io *io, const char *key,
+                       const struct nxr_object_found *found)
+{
+    atomic_store(io->is_canceled, true);
+    return found_one(io, key, found);
+}
+
+/* A list of millions of files takes minutes, which nobody waits for whose deadline has passed. */
+Test(directory_list, one_that_is_canceled_ends_at_once)
+{
+    atomic_bool is_canceled = false;
+    struct nxr_object_io io = {
+        .action = NXR_OBJECT_LIST, .each = found_last, .is_canceled = &is_canceled};
+
+    listed.root = root;
+    make_file(root, "a");
+    make_file(root, "b");
+    cr_expect(eq(int, nxr_directory_walk(&listed, &io), ECANCELED));
+    cr_expect(eq(str, last_found, (char *)"a"));
+    last_found[0] = '\0';
+    cr_expect(eq(int, nxr_directory_walk(&listed, &io), ECANCELED)); /* as it reads the names */
+    cr_expect(eq(str, last_found, (char *)""));
 }
