@@ -343,6 +343,11 @@ static bool page_next(struct xml *xml, struct xml *item_p)
     return true;
 }
 
+bool nxr_s3_is_page(const char *bytes, size_t nbytes)
+{
+    return bytes != NULL && memmem(bytes, nbytes, "<ListBucketResult", 17) != NULL;
+}
+
 const char *nxr_s3_page_read(const char *bytes, size_t nbytes, struct s3_page *page,
                              bool (*each)(void *arg, const char *key,
                                           const struct nxr_object_found *found),
@@ -352,7 +357,7 @@ const char *nxr_s3_page_read(const char *bytes, size_t nbytes, struct s3_page *p
     char text[16];
 
     memset(page, 0, sizeof(*page));
-    if (bytes == NULL || memmem(bytes, nbytes, "<ListBucketResult", 17) == NULL) {
+    if (!nxr_s3_is_page(bytes, nbytes)) {
         return "no list of a bucket";
     }
     page->is_truncated = nxr_s3_text_read(bytes, nbytes, "IsTruncated", text, sizeof(text)) &&

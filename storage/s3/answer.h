@@ -35,6 +35,9 @@ void nxr_s3_error_read(const char *bytes, size_t nbytes, struct s3_error *error)
 bool nxr_s3_text_read(const char *bytes, size_t nbytes, const char *name, char *text,
                       size_t text_nbytes);
 
+/* Is it a page of a list, whatever is in it? */
+bool nxr_s3_is_page(const char *bytes, size_t nbytes);
+
 /* One page of a list. */
 struct s3_page {
     bool is_truncated;

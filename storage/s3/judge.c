@@ -375,6 +375,14 @@ static enum s3_verdict judge_completed(struct s3_request *request)
     return S3_DONE;
 }
 
+/* Any server of pages may answer 200 to whatever it is asked. */
+static enum s3_verdict judge_probed(struct s3_request *request)
+{
+    return nxr_s3_is_page(request->bytes, request->nbytes)
+               ? S3_DONE
+               : judge_say(request, S3_FAILED, EPROTO, "it answers, but not as an S3 store does");
+}
+
 /* A page of a list. */
 static bool judge_each(void *arg, const char *key, const struct nxr_object_found *found)
 {
@@ -450,6 +458,8 @@ static enum s3_verdict judge_attempt(struct s3_request *request, CURLcode code)
         return judge_created(request);
     case NXR_OBJECT_COMPLETE:
         return judge_completed(request);
+    case NXR_OBJECT_PROBE:
+        return judge_probed(request);
     case NXR_OBJECT_LIST:
         return judge_listed(request);
     case NXR_OBJECT_HEAD:

@@ -17,6 +17,7 @@ those that follow it every other one, gets a fault; WHAT says which:
     skew         the clock is an hour ahead: 403 RequestTimeTooSkewed until requests are
     vanish       after 8 requests there is no such bucket, every time
     denied       403 AccessDenied, every time       key   403 InvalidAccessKeyId, every time
+    page         200 and a page of HTML, every time
     stale        403 InvalidAccessKeyId to requests of the key "stale"
     expired      400 ExpiredToken, every time
     lapsed       likewise, to all but questions about the bucket
@@ -44,7 +45,7 @@ import threading
 
 upper, what, *victim = sys.argv[1:]
 moment, _, phase = what.partition("-")
-EVERY_TIME = ("vanish", "denied", "key", "stale", "expired", "lapsed", "headless", "joined", "silent", "hushed", "begun", "down",
+EVERY_TIME = ("vanish", "denied", "key", "page", "stale", "expired", "lapsed", "headless", "joined", "silent", "hushed", "begun", "down",
               "region", "skew", "rangeless")
 PART = 5 << 20
 UNHEARD = ("lost", "unheard", "usurped")
@@ -105,6 +106,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.refuse(500, "InternalError")
         elif what in ("slow", "pages"):
             self.refuse(503, "SlowDown")
+        elif what == "page":
+            self.send_response(200)
+            self.send_header("Content-Length", "6")
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(b"<html>")
         elif what == "down":
             self.refuse(503, "ServiceUnavailable")
         elif what == "denied":

@@ -81,6 +81,8 @@ verdict "$(through cut "$fail" large; faults 5)" "an object in parts, with cuts"
 
 verdict "$(through down env AWS_MAX_ATTEMPTS=2 "$fail" open STORAGE '(2 attempts)')" \
     "a store that is down: the attempts are told"
+verdict "$(through page "$fail" open STORAGE 'not as an S3 store does')" \
+    "a server of pages is no store"
 verdict "$(through key "$fail" open ACCESS 'the credentials are refused')" "an unknown key is refused at the opening"
 verdict "$(through expired "$fail" open ACCESS 'the credentials are refused')" \
     "and so is a token that has expired, which is HTTP 400"
