@@ -217,6 +217,16 @@ static enum s3_verdict judge_range(struct s3_request *request)
     return judge_say(request, S3_FAILED, ENODATA, "the object ends before that");
 }
 
+/* Only an object without bytes does not have the one that is asked for instead of a HEAD. */
+static enum s3_verdict judge_empty(struct s3_request *request)
+{
+    struct nxr_object_found *found = &request->io->found;
+
+    *found = (struct nxr_object_found){.modified = request->headers.modified};
+    memcpy(found->etag, request->headers.etag, sizeof(found->etag));
+    return S3_DONE;
+}
+
 /*
  * The answer to a HEAD has no body, and so no code. Only a GET tells whether the token has expired,
  * the clocks differ, the bucket is in another region, or access is denied.
@@ -269,7 +279,7 @@ static enum s3_verdict judge_refusal(struct s3_request *request, long http)
         return judge_missing(request, http, &error);
     }
     if (http == 416) {
-        return judge_range(request);
+        return request->asks_why ? judge_empty(request) : judge_range(request);
     }
     return judge_say(request, S3_FAILED, http == 413 ? EFBIG : EPROTO, "HTTP %ld %.60s %.110s",
                      http, error.code, error.message);

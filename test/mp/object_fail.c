@@ -8,6 +8,7 @@
  *     object_fail lost TEXT          a put and then a get fail, with TEXT in the message
  *     object_fail stat STATUS TEXT   asking for an object fails with that status, likewise
  *     object_fail size               an object is put, and has its size
+ *     object_fail empty              the object that is there has no bytes
  *     object_fail large [TEXT]       an object in parts is put; or fails, with TEXT in the message
  *     object_fail part TEXT          a get of a part of an object fails, with TEXT in the message
  *     object_fail killed             rank 0 puts for ever, also in parts, until it is killed
@@ -152,6 +153,17 @@ static void size(void)
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }
 
+static void empty(void)
+{
+    struct nixl_object_info info = NIXL_OBJECT_INFO_INIT;
+    struct nixl_region *region;
+
+    MPT_OK(nixl_region_open_object("objects", url, &fail_params, &region));
+    MPT_OK(nixl_object_stat(region, 0, MPT_PATIENCE, &info));
+    MPT_EQ(info.nbytes, 0);
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
 static struct nixl_region *open_large(void)
 {
     struct nixl_region *region;
@@ -277,6 +289,8 @@ int main(int argc, char **argv)
         ask(status_named(argv[2]), argv[3]);
     } else if (strcmp(what, "size") == 0) {
         size();
+    } else if (strcmp(what, "empty") == 0) {
+        empty();
     } else if (strcmp(what, "large") == 0) {
         large(argc > 2 ? argv[2] : NULL);
     } else if (strcmp(what, "part") == 0 && argc == 3) {

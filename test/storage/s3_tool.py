@@ -3,6 +3,7 @@
 
     ports N          print N ports of 127.0.0.1 that nobody has
     wait URL PID     wait until a server has made the bucket of that URL; fails if process PID ends
+    empty URL KEY    put an object that has no bytes
     get URL KEY      print an object, by a signature that is made here: 44 if there is none
     whole URL {KEY NBYTES}...   print which objects are there, but are not NBYTES equal bytes
     uploads URL P    print the uploads in parts, of keys that begin with P, which are not over
@@ -100,6 +101,8 @@ def main():
         ports(int(rest[0]))
     elif what == "wait":
         return wait(rest[0], int(rest[1]))
+    elif what == "empty":
+        return 0 if ask("PUT", rest[0] + "/" + urllib.parse.quote(rest[1]))[0] == 200 else 1
     elif what == "get":
         status, answer = ask("GET", rest[0] + "/" + urllib.parse.quote(rest[1]))
         if status == 404:

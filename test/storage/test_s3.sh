@@ -91,6 +91,8 @@ verdict "$(through lapsed "$fail" stat ACCESS 'the credentials are refused (HTTP
 verdict "$(through denied "$fail" stat ACCESS 'access is denied (HTTP 403 AccessDenied)')" \
     "and so is access that is denied"
 verdict "$(through headless "$fail" size; faults 1)" "a store that refuses HEAD, and not GET: the size is known"
+verdict "$(python3 "$src/test/storage/s3_tool.py" empty "$OBJECT_URL" headless/0000000000000000
+    through headless "$fail" empty; faults 1)" "likewise, also that of an object without bytes"
 verdict "$(through rangeless "$fail" part 'at 100: the store does not know ranges')" "a store without ranges"
 verdict "$(through vanish "$fail" lost 'no such bucket')" "a bucket that vanishes"
 verdict "$(through denied "$fail" lost 'access is denied')" "access that is denied"
