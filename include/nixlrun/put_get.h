@@ -103,8 +103,8 @@ NIXL_API int nixl_fence(int rank) NIXL_MUST_CHECK;
  * visible to the target, and all earlier gets whose request was detached have filled their memory.
  * @return NIXL_OK; NIXL_E_PEER_LOST; NIXL_E_TIMEOUT, or NIXL_INPROGRESS with timeout 0;
  * NIXL_E_INVALID_ARG (bad rank, negative timeout); the failure of a detached request, or of a put
- * or signal that another host dropped, once: NIXL_E_STALE if its region had been closed there.
- * Threads: any.
+ * or signal that another host dropped, once: NIXL_E_STALE if its region had been closed there. Of
+ * NIXL_ALL_RANKS one call reports that of one rank. Threads: any.
  */
 NIXL_API int nixl_flush(int rank, int64_t timeout_ns) NIXL_MUST_CHECK;
 
@@ -115,7 +115,7 @@ NIXL_API int nixl_flush(int rank, int64_t timeout_ns) NIXL_MUST_CHECK;
  * of struct nixl_op, NIXL_OP_GETS is used: wait also until all earlier gets from the rank, prepared
  * ones too, have filled their memory; their requests stay, and report how they ended. `timeout_ns`
  * 0: the context's default.
- * @return as nixl_flush(), and NIXL_INPROGRESS
+ * @return as nixl_flush(); NIXL_INPROGRESS: started, and only then
  */
 NIXL_API int nixl_flush_x(int rank, struct nixl_region *region, const struct nixl_op *op,
                           struct nixl_req **req_p) NIXL_MUST_CHECK;

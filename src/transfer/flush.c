@@ -191,11 +191,18 @@ static int wait_drained(const char *operation, struct nxr_peer *peer, int64_t ti
     return status;
 }
 
+/* Without a look at failures that no other call reports. */
+static inline __attribute__((always_inline)) int
+drain_only(const char *operation, struct nxr_peer *peer, int64_t timeout_ns, order_of_fn *order_of)
+{
+    return is_drained(peer, order_of) ? NIXL_OK
+                                      : wait_drained(operation, peer, timeout_ns, order_of);
+}
+
 static inline __attribute__((always_inline)) int drain(const char *operation, struct nxr_peer *peer,
                                                        int64_t timeout_ns, order_of_fn *order_of)
 {
-    int status =
-        is_drained(peer, order_of) ? NIXL_OK : wait_drained(operation, peer, timeout_ns, order_of);
+    int status = drain_only(operation, peer, timeout_ns, order_of);
 
     return status == NIXL_OK && has_failure(peer) ? nxr_transfer_report(operation, peer) : status;
 }
@@ -213,8 +220,22 @@ static bool flush_is_used(struct nxr_peer *peer)
 }
 
 /*
- * Any other failure takes precedence over lost peers: it is reported only once, a lost peer each
- * time.
+ * Report one of the failures that are reported once: those of other peers stay for the next flush.
+ */
+static int report_one(const char *operation)
+{
+    int status = NIXL_OK;
+
+    for (struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL && status == NIXL_OK;
+         peer = nxr_peers_next(peer)) {
+        status = nxr_transfer_report(operation, peer);
+    }
+    return status;
+}
+
+/*
+ * A failure that is reported only once is told by a call that has waited for all: it takes
+ * precedence over lost peers, which are reported each time.
  */
 static int drain_all(const char *operation, int64_t timeout_ns, order_of_fn *order_of)
 {
@@ -228,7 +249,7 @@ static int drain_all(const char *operation, int64_t timeout_ns, order_of_fn *ord
     }
     for (struct nxr_peer *peer = nxr_peers_next(NULL); peer != NULL; peer = nxr_peers_next(peer)) {
         int status = flush_is_used(peer)
-                         ? drain(operation, peer, nxr_left(timeout_ns, deadline), order_of)
+                         ? drain_only(operation, peer, nxr_left(timeout_ns, deadline), order_of)
                          : NIXL_OK;
 
         if (status == NIXL_E_PEER_LOST) {
@@ -236,6 +257,9 @@ static int drain_all(const char *operation, int64_t timeout_ns, order_of_fn *ord
         } else if (first_failure == NIXL_OK) {
             first_failure = status;
         }
+    }
+    if (first_failure == NIXL_OK) {
+        first_failure = report_one(operation);
     }
     return first_failure == NIXL_OK && lost_rank >= 0 ? nxr_peer_fail_lost(operation, lost_rank, "")
                                                       : first_failure;
@@ -318,7 +342,8 @@ struct started_flush {
     struct nixl_req *req;
     order_of_fn *order_of;
     int next, last;
-    int status; /* the first failure */
+    int status;    /* the first failure that is not the loss of a peer */
+    int lost_rank; /* the first one that is lost; -1: none */
 
     /* Then make durable what was put into this region, or all, at the ranks from `first` on. */
     bool is_durable;
@@ -351,12 +376,12 @@ static bool flush_is_past(struct started_flush *flush, struct nxr_peer *peer)
     if (status == NIXL_INPROGRESS) {
         return false;
     }
-    status = nxr_peer_is_lost(peer) ? NIXL_E_PEER_LOST : status;
-    status = status == NIXL_OK ? take_failure(peer) : status;
-    if (status == NIXL_E_PEER_LOST && flush->status == NIXL_OK) {
+    if (status == NIXL_E_PEER_LOST || nxr_peer_is_lost(peer)) {
+        flush->lost_rank = flush->lost_rank < 0 ? peer->rank : flush->lost_rank;
+    } else if (status != NIXL_OK && flush->status == NIXL_OK) {
+        flush->status = status;
         flush->req->lost_rank = peer->rank;
     }
-    flush->status = flush->status == NIXL_OK ? status : flush->status;
     return true;
 }
 
@@ -367,6 +392,29 @@ static bool flush_is_over(struct started_flush *flush)
         flush->next++;
     }
     return flush->next > flush->last;
+}
+
+/*
+ * How a flush has ended that has waited for all: as drain_all(). One that is given up before that
+ * takes no failure from those that come later.
+ */
+static int flush_judge(const struct started_flush *flush)
+{
+    int status = flush->status;
+
+    for (int rank = flush->first; rank <= flush->last && status == NIXL_OK; rank++) {
+        struct nxr_peer *peer = nxr_peer_find(rank);
+
+        if (peer != NULL && has_failure(peer)) {
+            status = take_failure(peer);
+            flush->req->lost_rank = rank;
+        }
+    }
+    if (status == NIXL_OK && flush->lost_rank >= 0) {
+        flush->req->lost_rank = flush->lost_rank;
+        status = NIXL_E_PEER_LOST;
+    }
+    return status;
 }
 
 static bool flushes_progress(void)
@@ -390,11 +438,12 @@ static bool flushes_progress(void)
     has_ended = !nxr_list_is_empty(&ended);
     while ((link = nxr_list_pop(&ended)) != NULL) {
         struct started_flush *flush = nxr_list_entry(link, struct started_flush, link);
+        int status = flush_judge(flush);
 
-        if (flush->is_durable && flush->status == NIXL_OK) {
+        if (flush->is_durable && status == NIXL_OK) {
             nxr_durable_run(flush->req, flush->region, flush->first, flush->last);
         } else {
-            nxr_request_end(flush->req, flush->status);
+            nxr_request_end(flush->req, status);
         }
         free(flush);
     }
@@ -463,6 +512,7 @@ static int flush_start(const char *operation, int rank, const struct flushed *wh
         .first = rank == NIXL_ALL_RANKS ? 0 : rank,
         .next = rank == NIXL_ALL_RANKS ? 0 : rank,
         .last = rank == NIXL_ALL_RANKS ? (int)nxr_n_numbers() - 1 : rank,
+        .lost_rank = -1,
     };
     pthread_mutex_lock(&flushes_lock);
     nxr_list_append(&flushes, &flush->link);
@@ -491,6 +541,18 @@ static int flush_check_durable(const char *operation, int rank, struct nixl_regi
                      "its process; allowed: files and objects, or NULL for all of them");
 }
 
+/* Without a request there is nothing in progress when the call returns. */
+static int flush_and_wait(const char *operation, int rank, order_of_fn *order_of,
+                          int64_t timeout_ns)
+{
+    int status = flush(operation, rank, order_of, timeout_ns);
+
+    return status != NIXL_INPROGRESS
+               ? status
+               : nxr_fail(NIXL_E_TIMEOUT, operation, rank < 0 ? -1 : rank, "", 0,
+                          "not all that was put is visible yet, and NIXL_AT_ONCE does not wait");
+}
+
 static int call_flush_x(int rank, struct nixl_region *region, const struct nixl_op *op,
                         struct nixl_req **req_p)
 {
@@ -514,7 +576,7 @@ static int call_flush_x(int rank, struct nixl_region *region, const struct nixl_
         status = flush_check_durable(operation, rank, region);
     }
     if (status == NIXL_OK && req_p == NULL && form.op->cq == NULL && !what.is_durable) {
-        return flush(operation, rank, what.order_of, form.timeout_ns);
+        return flush_and_wait(operation, rank, what.order_of, form.timeout_ns);
     }
     if (status == NIXL_OK) {
         status = flush_start(operation, rank, &what, &req);

@@ -300,7 +300,7 @@ Test(flush, of_gets_ends_when_they_have_ended, .init = start, .fini = stop)
     cr_expect(eq(int, nixl_flush(1, 0), NIXL_OK), "its request tells of a get");
     cr_assert(eq(int, nixl_flush_x(1, region, &op, &flush), NIXL_INPROGRESS));
     op.timeout_ns = NIXL_AT_ONCE;
-    cr_expect(eq(int, nixl_flush_x(1, region, &op, NULL), NIXL_INPROGRESS));
+    cr_expect(eq(int, nixl_flush_x(1, region, &op, NULL), NIXL_E_TIMEOUT));
     fake_receive(1, NXR_NET_GOT, &got, sizeof(got), "12345678", 8);
     cr_expect(eq(int, nixl_flush_x(1, region, &op, NULL), NIXL_OK));
     cr_expect(eq(int, nixl_req_cancel(&flush, 0, NULL), NIXL_OK), "no service thread runs here");

@@ -1437,8 +1437,8 @@ extern "C" {
     #[doc = " visible to the target, and all earlier gets whose request was detached have filled their memory."]
     #[doc = " @return NIXL_OK; NIXL_E_PEER_LOST; NIXL_E_TIMEOUT, or NIXL_INPROGRESS with timeout 0;"]
     #[doc = " NIXL_E_INVALID_ARG (bad rank, negative timeout); the failure of a detached request, or of a put"]
-    #[doc = " or signal that another host dropped, once: NIXL_E_STALE if its region had been closed there."]
-    #[doc = " Threads: any."]
+    #[doc = " or signal that another host dropped, once: NIXL_E_STALE if its region had been closed there. Of"]
+    #[doc = " NIXL_ALL_RANKS one call reports that of one rank. Threads: any."]
     pub fn nixl_flush(rank: ::std::os::raw::c_int, timeout_ns: i64) -> ::std::os::raw::c_int;
 }
 extern "C" {
@@ -1449,7 +1449,7 @@ extern "C" {
     #[doc = " of struct nixl_op, NIXL_OP_GETS is used: wait also until all earlier gets from the rank, prepared"]
     #[doc = " ones too, have filled their memory; their requests stay, and report how they ended. `timeout_ns`"]
     #[doc = " 0: the context's default."]
-    #[doc = " @return as nixl_flush(), and NIXL_INPROGRESS"]
+    #[doc = " @return as nixl_flush(); NIXL_INPROGRESS: started, and only then"]
     pub fn nixl_flush_x(
         rank: ::std::os::raw::c_int,
         region: *mut nixl_region,
