@@ -279,15 +279,16 @@ NIXL_API int nixl_region_is_published(int rank, struct nixl_region *region,
  * and after the last nixl_finalize() to the end of the process. For CUDA memory the close waits
  * for these holders.
  * A segment that its owner has made with NIXL_ACCESS_NO_PUT is mapped for reading only.
- * @return NIXL_OK, NIXL_E_UNSUPPORTED (registered host memory, extents, Vulkan memory, a remote
- *         rank), NIXL_E_ACCESS (NIXL_ACCESS_NO_GET; CUDA memory with NIXL_ACCESS_NO_PUT), and as
- *         nixl_put()
+ * @return NIXL_OK, NIXL_E_UNSUPPORTED (registered host memory of another rank, extents, Vulkan
+ *         memory, a remote rank), NIXL_E_ACCESS (NIXL_ACCESS_NO_GET; CUDA memory with
+ *         NIXL_ACCESS_NO_PUT), and as nixl_put()
  * Threads: any.
  */
 NIXL_API int nixl_region_map(int rank, struct nixl_region *region, void **addr_p) NIXL_MUST_CHECK;
 
 /**
- * Release a pointer of nixl_region_map(). @return NIXL_OK or NIXL_E_INVALID_ARG. Threads: any.
+ * Release a pointer of nixl_region_map(), also after the close of the handle that it came from.
+ * @return NIXL_OK or NIXL_E_INVALID_ARG. Threads: any.
  */
 NIXL_API int nixl_region_unmap(int rank, const struct nixl_region *region, const void *addr);
 

@@ -281,12 +281,15 @@ int nixl_region_map(int rank, struct nixl_region *region, void **addr_p)
 
 int nixl_region_unmap(int rank, const struct nixl_region *region, const void *addr)
 {
-    int status = nxr_region_check("nixl_region_unmap", region, 0);
+    int status = nxr_check_ready("nixl_region_unmap");
 
     if (status != NIXL_OK) {
         return status;
     }
-    if (!nxr_is_rank(rank)) {
+    if (region == NULL) { /* one that was closed is all right: the pages outlive it */
+        return nxr_fail(NIXL_E_INVALID_ARG, "nixl_region_unmap", rank, "", 0, "the region is NULL");
+    }
+    if ((unsigned)rank >= nxr_n_numbers()) {
         return nxr_fail_rank("nixl_region_unmap", rank);
     }
     pthread_mutex_lock(&nxr_job.lock);

@@ -303,9 +303,10 @@ static void a_mapped_segment_outlives_its_owners_close(void)
 {
     struct nixl_region *opened = NULL;
     struct nixl_region *region = NULL;
-    unsigned char *bytes = NULL;
+    unsigned char *bytes = NULL, *own = NULL;
 
     MPT_OK(nixl_region_alloc("outlives", 8192, NULL, &region));
+    MPT_OK(nixl_region_map(conf.rank, region, (void **)&own));
     mpt_fill(nixl_region_addr(region), 8192, (uint64_t)conf.rank);
     MPT_OK(nixl_region_open("outlives", &opened));
     mpt_barrier();
@@ -317,10 +318,15 @@ static void a_mapped_segment_outlives_its_owners_close(void)
     mpt_barrier();
     if (bytes != NULL) {
         MPT_CHECK(bytes, 8192, (uint64_t)conf.next);
+    }
+    mpt_barrier();
+    memset(own, 1, 8192);
+    MPT_OK(nixl_region_unmap(conf.rank, region, own));
+    MPT_OK(nixl_region_close(opened, MPT_PATIENCE));
+    if (bytes != NULL) {
         memset(bytes, 1, 8192);
         MPT_OK(nixl_region_unmap(conf.next, opened, bytes));
     }
-    MPT_OK(nixl_region_close(opened, MPT_PATIENCE));
 }
 
 static void an_address_leads_to_its_region(void)

@@ -804,9 +804,9 @@ extern "C" {
     #[doc = " and after the last nixl_finalize() to the end of the process. For CUDA memory the close waits"]
     #[doc = " for these holders."]
     #[doc = " A segment that its owner has made with NIXL_ACCESS_NO_PUT is mapped for reading only."]
-    #[doc = " @return NIXL_OK, NIXL_E_UNSUPPORTED (registered host memory, extents, Vulkan memory, a remote"]
-    #[doc = "         rank), NIXL_E_ACCESS (NIXL_ACCESS_NO_GET; CUDA memory with NIXL_ACCESS_NO_PUT), and as"]
-    #[doc = "         nixl_put()"]
+    #[doc = " @return NIXL_OK, NIXL_E_UNSUPPORTED (registered host memory of another rank, extents, Vulkan"]
+    #[doc = "         memory, a remote rank), NIXL_E_ACCESS (NIXL_ACCESS_NO_GET; CUDA memory with"]
+    #[doc = "         NIXL_ACCESS_NO_PUT), and as nixl_put()"]
     #[doc = " Threads: any."]
     pub fn nixl_region_map(
         rank: ::std::os::raw::c_int,
@@ -815,7 +815,8 @@ extern "C" {
     ) -> ::std::os::raw::c_int;
 }
 extern "C" {
-    #[doc = " Release a pointer of nixl_region_map(). @return NIXL_OK or NIXL_E_INVALID_ARG. Threads: any."]
+    #[doc = " Release a pointer of nixl_region_map(), also after the close of the handle that it came from."]
+    #[doc = " @return NIXL_OK or NIXL_E_INVALID_ARG. Threads: any."]
     pub fn nixl_region_unmap(
         rank: ::std::os::raw::c_int,
         region: *const nixl_region,
