@@ -61,10 +61,16 @@ void nxr_request_keep_failure(struct nixl_req *req, int rank, const char *why)
     req->why = strdup(why);
 }
 
+/* The other rank that it concerns; -1: none, or several. */
+static int rank_of_req(const struct nixl_req *req)
+{
+    return req->owner->has_peer ? req->peer->rank : req->lost_rank;
+}
+
 /* Records the failure of a request that has ended. */
 static void request_fail(const char *operation, const struct nixl_req *req, int status)
 {
-    int rank = req->owner->has_peer ? req->peer->rank : req->lost_rank;
+    int rank = rank_of_req(req);
     const char *why = "";
     int error = 0;
     char what[192];
@@ -191,7 +197,7 @@ static int __attribute__((noinline)) call_req_wait(struct nixl_req **req_p, int6
     }
     status = req_wait("nixl_req_wait", *req_p, timeout_ns);
     if (status == NIXL_E_TIMEOUT) {
-        return nxr_fail(status, "nixl_req_wait", (*req_p)->peer->rank, "", 0,
+        return nxr_fail(status, "nixl_req_wait", rank_of_req(*req_p), "", 0,
                         "%s is not complete after %s; the request is still valid",
                         (*req_p)->operation, nxr_duration(timeout_ns).text);
     }
@@ -339,7 +345,7 @@ static int call_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, int32_t 
         status = req_wait("nixl_req_cancel", req, timeout_ns);
         if (status == NIXL_E_TIMEOUT) {
             return nxr_fail(
-                status, "nixl_req_cancel", req->peer->rank, "", 0,
+                status, "nixl_req_cancel", rank_of_req(req), "", 0,
                 "%s is still in flight %s after it was canceled; the request is still valid",
                 req->operation, nxr_duration(timeout_ns).text);
         }
@@ -350,7 +356,8 @@ static int call_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, int32_t 
     if (atomic_load(&req->status) != NIXL_OK) {
         outcome = req->op.nbytes_done == 0 ? NIXL_OUTCOME_UNTOUCHED : NIXL_OUTCOME_PARTIAL;
     }
-    nxr_request_finish("nixl_req_cancel", req_p);
+    *req_p = NULL;
+    (void)nxr_request_collect(req); /* the call has not failed: no failure is recorded */
     if (outcome_p != NULL) {
         *outcome_p = outcome;
     }

@@ -120,7 +120,10 @@ static void flush_keeps_failure(int failed, int pending, struct nixl_region *now
     MPT_EQ(nixl_last_error()->rank, -1);
     MPT_STATUS(nixl_flush_x(pending, NULL, &op, NULL), NIXL_E_TIMEOUT);
     MPT_STATUS(nixl_flush_x(NIXL_ALL_RANKS, NULL, NULL, &flush), NIXL_INPROGRESS);
+    MPT_STATUS(nixl_req_wait(&flush, MPT_MS), NIXL_E_TIMEOUT);
+    MPT_EQ(nixl_last_error()->rank, -1);
     MPT_OK(nixl_req_cancel(&flush, MPT_PATIENCE, NULL));
+    MPT_EQ(nixl_last_error()->status, NIXL_E_TIMEOUT); /* a cancel that succeeds is no failure */
     MPT_OK(nixl_req_cancel(&put, MPT_PATIENCE, NULL));
     MPT_STATUS(nixl_flush(failed, MPT_PATIENCE), NIXL_E_NOT_FOUND);
     MPT_OK(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE));
