@@ -16,6 +16,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/file_limit.c %D%/file_limit.h \
 	%D%/handle.c %D%/handle.h \
 	%D%/hash.h \
+	%D%/line.h \
 	%D%/list.h \
 	%D%/loader.c %D%/loader.h \
 	%D%/lock.h \

@@ -5,6 +5,7 @@
  */
 #include "util/log.h"
 #include "util/clock.h"
+#include "util/line.h"
 #include "util/log_limit.h"
 #include "util/thread.h"
 
@@ -245,6 +246,7 @@ void nxr_log_write_args(enum nixl_log_level level, enum nxr_log_subsystem subsys
     char text[LINE_MAX_NBYTES];
 
     vsnprintf(text, sizeof(text), format, args);
+    nxr_make_line(text);
     pthread_mutex_lock(&log_lock);
     if (level <= NIXL_LOG_WARN) {
         write_limited(level, subsystem, format, text);

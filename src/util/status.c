@@ -2,6 +2,7 @@
 /* Text of status codes, and the calling thread's last failure. */
 #include "util/status.h"
 #include "util/clock.h"
+#include "util/line.h"
 #include "util/symbol.h"
 
 #include <errno.h>
@@ -58,6 +59,7 @@ int nxr_fail(int status, const char *operation, int rank, const char *transport,
     va_start(args, format);
     vsnprintf(last.text, sizeof(last.text), format, args);
     va_end(args);
+    nxr_make_line(last.text);
     last.error = (struct nixl_error){.struct_nbytes = sizeof(last.error),
                                      .status = status,
                                      .rank = rank,

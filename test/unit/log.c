@@ -91,6 +91,8 @@ Test(log, the_users_function_gets_level_subsystem_and_text)
     cr_expect_str_eq(heard.text, "peer 3 is late");
     nxr_info(SHM, "not written at this level");
     cr_expect(eq(int, heard.n, 1));
+    nxr_warn(SHM, "region '%s'", "of two\r\nlines\n");
+    cr_expect_str_eq(heard.text, "region 'of two  lines '");
     nixl_log_set_fn(NULL, NULL);
 }
 

@@ -108,6 +108,12 @@ Test(status, a_long_detail_is_cut)
     cr_expect(gt(sz, strlen(nixl_last_error()->text), 100));
 }
 
+Test(status, a_detail_is_one_line)
+{
+    nxr_fail(NIXL_E_NOT_FOUND, "nixl_put", -1, "", 0, "region '%s'", "of two\nlines");
+    cr_expect_str_eq(nixl_last_error()->text, "region 'of two lines'");
+}
+
 Test(status, errno_is_translated)
 {
     cr_expect(eq(int, nxr_status_of_errno(0), NIXL_OK));
