@@ -49,7 +49,8 @@ static int check_access(const char *operation, int rank, const struct nixl_regio
                ? NIXL_OK
                : nxr_fail(NIXL_E_ACCESS, operation, rank, "", 0,
                           "region '%s' was made with %s: its bytes cannot be exposed for that use",
-                          region->name, is_read ? "NIXL_ACCESS_NO_GET" : "NIXL_ACCESS_NO_PUT");
+                          nxr_region_label(region->name),
+                          is_read ? "NIXL_ACCESS_NO_GET" : "NIXL_ACCESS_NO_PUT");
 }
 
 /* Link to the designated partner, so that its death is noticed from now on. */

@@ -428,8 +428,8 @@ int nxr_region_fail_access(const char *operation, const struct nixl_region *regi
 
     return nxr_fail(NIXL_E_ACCESS, operation, segment->peer->rank, segment->transport->name, 0,
                     "peers of %s may not %s region '%s', which it has made with access %s",
-                    nxr_peer_name(segment->peer), is_put ? "change" : "read", region->name,
-                    flags[segment->forbidden & NXR_ACCESS_ALL]);
+                    nxr_peer_name(segment->peer), is_put ? "change" : "read",
+                    nxr_region_label(region->name), flags[segment->forbidden & NXR_ACCESS_ALL]);
 }
 
 static bool segment_ask_is_answered(void *arg)

@@ -357,6 +357,30 @@ static void tokens_give_what_the_region_allows(void)
     conf_end(&segment);
 }
 
+/* Both ends name the region of a context as the program does. */
+static void what_is_forbidden_in_a_context_is_named(void)
+{
+    struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
+    char token[NIXL_TOKEN_MAX + 1];
+    struct nixl_region *region;
+    struct nixl_req *exposed = NULL;
+
+    MPT_OK(nixl_context_open("access", NULL, &params.context));
+    params.access = NIXL_ACCESS_NO_GET;
+    MPT_OK(nixl_region_alloc("of.context", 64, &params, &region));
+    MPT_STATUS(nixl_pair_expose(NIXL_ANY_RANK, region, 0, 64, NIXL_PAIR_READ, NIXL_FOREVER, token,
+                                sizeof(token), &exposed),
+               NIXL_E_ACCESS);
+    MPT_TRUE(strstr(nixl_last_error()->text, "'of.context'") != NULL);
+    if (conf.next != conf.rank) {
+        MPT_STATUS(nixl_get(conf.next, region, 0, block, 64), NIXL_E_ACCESS);
+        MPT_TRUE(strstr(nixl_last_error()->text, "'of.context'") != NULL);
+    }
+    mpt_barrier();
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    MPT_OK(nixl_context_close(params.context));
+}
+
 /* Items go into slots that producers may not read; without puts there is no channel. */
 static void producers_need_not_read_slots(void)
 {
@@ -555,6 +579,7 @@ const struct guarantee conf_access[] = {
     {"a_segment_is_mapped_as_far_as_it_is_allowed", a_segment_is_mapped_as_far_as_it_is_allowed,
      CONF_PEERS},
     {"tokens_give_what_the_region_allows", tokens_give_what_the_region_allows, CONF_PEERS},
+    {"what_is_forbidden_in_a_context_is_named", what_is_forbidden_in_a_context_is_named, 0},
     {"producers_need_not_read_slots", producers_need_not_read_slots, CONF_PEERS},
     {"collectives_take_restricted_buffers", collectives_take_restricted_buffers, 0},
     {"a_region_without_a_name_is_for_its_rank_alone", a_region_without_a_name_is_for_its_rank_alone,
