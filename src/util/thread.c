@@ -86,26 +86,28 @@ int nxr_thread_start(pthread_t *thread, size_t stack_nbytes, void *(*run)(void *
 
 void nxr_signal_guard_begin(struct nxr_signal_guard *guard)
 {
+    static const int of_writes[] = {SIGPIPE, SIGXFSZ};
     const sigset_t sent = nxr_signals_sent();
     sigset_t pending;
 
     pthread_sigmask(SIG_BLOCK, &sent, &guard->before);
     sigpending(&pending);
-    guard->had_pipe = sigismember(&pending, SIGPIPE) != 0;
+    sigemptyset(&guard->dropped);
+    for (size_t i = 0; i < sizeof(of_writes) / sizeof(*of_writes); i++) {
+        if (sigismember(&pending, of_writes[i]) == 0) {
+            sigaddset(&guard->dropped, of_writes[i]);
+        }
+    }
 }
 
 void nxr_signal_guard_end(const struct nxr_signal_guard *guard)
 {
     const struct timespec now = {0, 0};
-    int saved_errno = errno;
-    sigset_t pipe_set;
+    int saved_errno = errno, number;
 
-    if (!guard->had_pipe) {
-        sigemptyset(&pipe_set);
-        sigaddset(&pipe_set, SIGPIPE);
-        while (sigtimedwait(&pipe_set, NULL, &now) < 0 && errno == EINTR) {
-        }
-    }
+    do {
+        number = sigtimedwait(&guard->dropped, NULL, &now);
+    } while (number > 0 || (number < 0 && errno == EINTR));
     pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
     errno = saved_errno;
 }

@@ -22,12 +22,12 @@ int nxr_thread_start(pthread_t *thread, size_t stack_nbytes, void *(*run)(void *
 
 /*
  * Between these two calls the calling thread, which may be the application's, receives no signals
- * but those of its own faults, and a write to a closed pipe or socket fails with EPIPE; SIGPIPE
- * would end the program.
+ * but those of its own faults. A write to a closed pipe or socket fails with EPIPE, and one beyond
+ * the limit of file sizes with EFBIG; SIGPIPE and SIGXFSZ would end the program.
  */
 struct nxr_signal_guard {
     sigset_t before;
-    bool had_pipe; /* SIGPIPE was pending already, and stays so */
+    sigset_t dropped; /* of these two those that were not pending already, and so stay */
 };
 void nxr_signal_guard_begin(struct nxr_signal_guard *guard);
 void nxr_signal_guard_end(const struct nxr_signal_guard *guard);

@@ -5,8 +5,10 @@
 #include "util/thread.h"
 
 #include "test/unit/unit.h"
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -100,4 +102,34 @@ Test(thread, signals_that_are_sent_are_blocked)
     cr_expect(eq(int, sigismember(&mask, SIGPIPE), 1));
     cr_expect(eq(int, sigismember(&mask, SIGCHLD), 1));
     cr_expect(eq(int, sigismember(&mask, SIGBUS), 0));
+}
+
+static void write_beyond_limit(void)
+{
+    const struct rlimit none = {0, RLIM_INFINITY};
+    FILE *file = tmpfile();
+
+    cr_assert(file != NULL);
+    cr_assert(eq(int, setrlimit(RLIMIT_FSIZE, &none), 0));
+    cr_expect(write(fileno(file), "x", 1) < 0 && errno == EFBIG);
+}
+
+/* A log file that is full must not end the program. */
+Test(thread, a_write_beyond_the_limit_of_files_is_an_error)
+{
+    struct nxr_signal_guard guard;
+    sigset_t xfsz, pending;
+
+    nxr_signal_guard_begin(&guard);
+    write_beyond_limit();
+    nxr_signal_guard_end(&guard);
+    sigemptyset(&xfsz);
+    sigaddset(&xfsz, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &xfsz, NULL);
+    cr_assert(eq(int, pthread_kill(pthread_self(), SIGXFSZ), 0));
+    nxr_signal_guard_begin(&guard);
+    write_beyond_limit();
+    nxr_signal_guard_end(&guard);
+    sigpending(&pending);
+    cr_expect(eq(int, sigismember(&pending, SIGXFSZ), 1)); /* the program's own */
 }
