@@ -316,7 +316,9 @@ static enum s3_verdict judge_got(struct s3_request *request, long http)
         return judge_say(request, S3_RETRY, EPROTO, "the answer is of another range");
     }
     if (request->got < io->nbytes) {
-        return headers->has_content_nbytes && headers->content_nbytes == request->got
+        bool has_all = headers->has_total && headers->total_nbytes >= io->offset + io->nbytes;
+
+        return headers->has_content_nbytes && headers->content_nbytes == request->got && !has_all
                    ? judge_range(request)
                    : judge_say(request, S3_RETRY, ECONNRESET, "the answer was cut short");
     }

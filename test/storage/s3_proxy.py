@@ -10,6 +10,7 @@ those that follow it every other one, gets a fault; WHAT says which:
     stop         the request is cut: the connection ends when so many bytes of it have come
     corrupt      one bit of an object's bytes is wrong, of an answer
     shifted      another range of an object than was asked for
+    brief        only the first bytes of a range
     rangeless    all of an object in the place of a range, every time
     moved        307, with the same place as Location
     astray       307, with a place where nobody listens as Location
@@ -183,8 +184,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             return
         body = self.rfile.read(nbytes)
-        if "Range" in self.headers and (what == "rangeless" or (faulty and what == "shifted")):
-            self.headers.replace_header("Range", {"shifted": "bytes=1-%d" % PART, "rangeless": "bytes=0-"}[what])
+        if "Range" in self.headers and (what == "rangeless" or (faulty and what in ("shifted", "brief"))):
+            brief = self.headers["Range"].partition("-")[0]
+            brief += "-%d" % (int(brief.partition("=")[2]) + 999)
+            self.headers.replace_header("Range", {"shifted": "bytes=1-%d" % PART, "brief": brief, "rangeless": "bytes=0-"}[what])
         if self.is_last("kill") or (faulty and self.fault()):
             return
         connection = http.client.HTTPConnection(upper, timeout=60)

@@ -71,6 +71,7 @@ verdict "$(through stop "$fail" move 8; faults 1024)" "requests that are cut at 
 verdict "$(through corrupt "$fail" move 1; faults 128)" "CRC32C: bytes that were changed on the way are got again"
 verdict "$(through corrupt "$fail" move 1 md5; faults 128)" "MD5: likewise"
 verdict "$(through shifted "$fail" large; faults 3)" "another range than was asked for: it is asked for again"
+verdict "$(through brief "$fail" large; faults 3)" "a part of the range, of an object that has all of it: likewise"
 verdict "$(through moved "$fail" move 1; faults 128)" "307: the request goes where it is sent"
 verdict "$(through astray "$fail" move 1; faults 128)" "307 to a host that is down: the next attempt asks the store again"
 verdict "$(through region "$fail" move 1; faults 1)" "301: the region of the bucket is used from then on"
