@@ -24,6 +24,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/log.c %D%/log.h %D%/log_limit.c %D%/log_limit.h \
 	%D%/meet.h \
 	%D%/module.c %D%/module.h \
+	%D%/parent.c %D%/parent.h \
 	%D%/pool.c %D%/pool.h \
 	%D%/probe.h \
 	%D%/random.h \

@@ -8,6 +8,7 @@
 
 #include "storage/directory/beneath.h"
 #include "storage/directory/directory.h"
+#include "util/parent.h"
 #include "util/pool.h"
 #include "nixlrun.h"
 
@@ -302,14 +303,33 @@ static mode_t mode_of_directories(mode_t mode)
     return mode | ((mode & 0444) >> 2) | 0300;
 }
 
+/* Without its name on the medium, no file in it is durable. */
+static int root_make(const struct nxr_object_settings *settings, char *why, size_t why_nbytes)
+{
+    const char *path = settings->path, *what;
+    int error;
+
+    if (mkdir(path, mode_of_directories((mode_t)settings->mode)) != 0) {
+        return errno == EEXIST
+                   ? NIXL_OK
+                   : store_fail(errno, path, "cannot make the directory", why, why_nbytes);
+    }
+    error = nxr_parent_sync(path, &what);
+    if (error != 0) {
+        (void)rmdir(path);
+        return store_fail(error, path, what, why, why_nbytes);
+    }
+    return NIXL_OK;
+}
+
 static int root_open(const struct nxr_object_settings *settings, int *root_p, char *why,
                      size_t why_nbytes)
 {
     const char *path = settings->path;
+    int status = settings->must_make ? root_make(settings, why, why_nbytes) : NIXL_OK;
 
-    if (settings->must_make && mkdir(path, mode_of_directories((mode_t)settings->mode)) != 0 &&
-        errno != EEXIST) {
-        return store_fail(errno, path, "cannot make the directory", why, why_nbytes);
+    if (status != NIXL_OK) {
+        return status;
     }
     *root_p = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*root_p < 0) {

@@ -4,7 +4,8 @@
 
     power.py file LOG POINTS SEED -- COMMAND...   each image is a file: COMMAND IMAGE must find in it
                                                   what was acknowledged (examples/kv_store)
-    power.py names LOG POINTS SEED ROOT           each image is a directory of power_puts.c
+    power.py names LOG POINTS SEED ROOT [NAME]    each image is a directory of power_puts.c: NAME in
+                                                  ROOT, or ROOT itself
 
 At each of POINTS places of the log, power fails. What was synced before is on the medium: bytes
 that were written when an fdatasync of their file began which has ended, names that had come to be
@@ -163,7 +164,7 @@ def whole(content, file, version):
     return content == bytes([(file * 7 + version) % 251]) * NBYTES
 
 
-def check_names(records, n_points, root):
+def check_names(records, n_points, root, prefix):
     n_lost = n_images = n_durable = 0
     for before, how in images(records, n_points):
         medium = Medium(before)
@@ -176,7 +177,7 @@ def check_names(records, n_points, root):
         n_images += 1
         n_durable += len(acks)
         for file, version in acks.items():
-            content = files.get(name_of(file), b"")
+            content = files.get(prefix + name_of(file), b"")
             # The next version may have replaced it, whole, before that was acknowledged.
             if not any(whole(content, file, later) for later in (version, version + 1)):
                 n_lost += 1
@@ -193,7 +194,8 @@ def main():
     if sys.argv[1] == "file":
         n_images, n_lost, n_durable = check_file(records, int(sys.argv[3]), sys.argv[6:])
     else:
-        n_images, n_lost, n_durable = check_names(records, int(sys.argv[3]), os.stat(sys.argv[5]).st_ino)
+        n_images, n_lost, n_durable = check_names(records, int(sys.argv[3]), os.stat(sys.argv[5]).st_ino,
+                                                   "".join(name + "/" for name in sys.argv[6:]))
     print(f"# {len(records)} records, {n_images} failures of power, {n_durable} durable blocks in"
           f" them, {n_lost} have lost something")
     sys.exit(1 if n_lost > 0 or n_images < 5 or n_durable < 100 else 0)

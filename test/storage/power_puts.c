@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Puts files into the directory of the first argument, for power.py: each durably, and some of them
- * again, which replaces them. What is durable is told to power_record.c. With np=2 rank 1 puts into
+ * again, which replaces them. With a second argument the directory is made. What is durable is told to power_record.c. With np=2 rank 1 puts into
  * the directory of rank 0.
  */
 #include <nixlrun.h>
@@ -41,8 +41,9 @@ int main(int argc, char **argv)
     params.nobjects = N_FILES;
     params.object_nbytes = NBYTES;
     params.keys = keys;
+    params.flags = argc > 2 ? NIXL_DIRECTORY_CREATE : 0;
     durable.flags = NIXL_OP_DURABLE;
-    if (argc == 2 && nixl_rank() == 0) {
+    if (argc > 1 && nixl_rank() == 0) {
         check(nixl_region_open_directory("files", argv[1], &params, &region), "open");
     } else {
         check(nixl_region_open("files", &region), "find the region");

@@ -248,6 +248,11 @@ EXPORTED int mkdirat(int dir, const char *name, mode_t mode)
     return outcome;
 }
 
+EXPORTED int mkdir(const char *name, mode_t mode)
+{
+    return mkdirat(AT_FDCWD, name, mode);
+}
+
 static mode_t mode_of(int flags, va_list list)
 {
     return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(list, mode_t) : 0;

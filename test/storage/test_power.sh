@@ -53,6 +53,9 @@ verdict "$(record nameless 2 1 "$build/examples/kv_store" "$scratch/nameless/fil
 verdict "$(record files '' 2 "$build/test/storage/power_puts" "$scratch/files"
     holds names files 200 "$scratch/files")" \
     "files of a directory: each durable one is there, whole, also when it is being replaced"
+verdict "$(record made '' 1 "$build/test/storage/power_puts" "$scratch/made/in" create
+    holds names made 200 "$scratch/made" in)" \
+    "the same if the directory was made"
 verdict "$(record old '' 1 "$src/test/storage/old-kernel" "$build/test/storage/power_puts" "$scratch/old"
     holds names old 200 "$scratch/old")" \
     "the same on old kernels and file systems"

@@ -9,6 +9,7 @@
 #include "memory/file/file_gpu.h"
 #include "memory/file/kind.h"
 #include "util/log.h"
+#include "util/parent.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -192,34 +193,13 @@ static int open_path(struct opening *opening)
     return NIXL_OK;
 }
 
-/*
- * The name of a file that was made is durable from here on, so that no fdatasync of its bytes is in
- * vain. Directories that may not be read, and file systems that sync none, keep names as they can.
- */
+/* The name of a file that was made is durable, so that no fdatasync of its bytes is in vain. */
 static int sync_name(struct opening *opening)
 {
-    const char *path = opening->file->path, *slash = strrchr(path, '/');
-    char *parent = NULL;
-    int fd, error;
+    const char *what;
 
-    if (!opening->file->was_made) {
-        return NIXL_OK;
-    }
-    if (asprintf(&parent, "%.*s", slash != NULL ? (int)(slash - path) + 1 : 1,
-                 slash != NULL ? path : ".") < 0) {
-        errno = ENOMEM;
-        return opening_fail(opening, "cannot make its name durable");
-    }
-    fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    free(parent);
-    if (fd < 0) {
-        return errno == EACCES ? NIXL_OK : opening_fail(opening, "cannot open its directory");
-    }
-    error = fsync(fd) == 0 ? 0 : errno;
-    close(fd);
-    errno = error;
-    return error == 0 || error == EINVAL ? NIXL_OK
-                                         : opening_fail(opening, "cannot make its name durable");
+    errno = opening->file->was_made ? nxr_parent_sync(opening->file->path, &what) : 0;
+    return errno == 0 ? NIXL_OK : opening_fail(opening, what);
 }
 
 /* ---- size ------------------------------------------------------------------------------------ */
