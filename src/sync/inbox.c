@@ -76,13 +76,12 @@ void nxr_inbox_add(struct nxr_peer *peer)
     nxr_spin_unlock(&nxr_inbox_spin);
 }
 
-/* At NIXL_THREAD_SINGLE the caller is the only thread that receives. */
-void nxr_inbox_remove(struct nxr_peer *peer)
+/* Caller holds the lock. */
+static void inbox_remove(struct sync_peer *sp)
 {
-    struct sync_peer *sp = sync_peer_of(peer), *other;
     struct sync_peer *_Atomic *link = &inbox.peers;
+    struct sync_peer *other;
 
-    nxr_spin_lock(&nxr_inbox_spin);
     while ((other = atomic_load_explicit(link, memory_order_relaxed)) != NULL && other != sp) {
         link = &other->rx_next;
     }
@@ -90,11 +89,10 @@ void nxr_inbox_remove(struct nxr_peer *peer)
         atomic_store_explicit(link, next_peer(sp), memory_order_release);
     }
     inbox.turn = inbox.turn == sp ? NULL : inbox.turn;
-    nxr_spin_unlock(&nxr_inbox_spin);
 }
 
-/* Drop the queued notifications of a rank. Caller holds the lock. */
-static void inbox_drop_of(struct nixl_context *context, int rank)
+/* Drop the notifications of a rank that a context has queued. Caller holds the lock. */
+static void inbox_drop_in(struct nixl_context *context, int rank)
 {
     struct nxr_list *link, *after;
 
@@ -110,16 +108,25 @@ static void inbox_drop_of(struct nixl_context *context, int rank)
     }
 }
 
-void nxr_inbox_forget(struct nxr_peer *peer)
+/* At NIXL_THREAD_SINGLE the caller is the only thread that receives. */
+void nxr_inbox_shut(struct nxr_peer *peer)
 {
-    nxr_inbox_remove(peer);
-    nxr_senders_reset(); /* the new process could send */
+    struct sync_peer *sp = sync_peer_of(peer);
+
     nxr_spin_lock(&nxr_inbox_spin);
+    inbox_remove(sp);
+    atomic_store_explicit(&sp->rx_is_shut, true, memory_order_release);
     for (struct nixl_context *context = &nxr_context_default; context != NULL;
          context = nxr_context_next(context)) {
-        inbox_drop_of(context, peer->rank);
+        inbox_drop_in(context, peer->rank);
     }
     nxr_spin_unlock(&nxr_inbox_spin);
+}
+
+void nxr_inbox_forget(struct nxr_peer *peer)
+{
+    nxr_inbox_shut(peer);
+    nxr_senders_reset(); /* the new process could send */
 }
 
 bool nxr_inbox_has_arrived(void)

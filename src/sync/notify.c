@@ -573,7 +573,7 @@ const struct nxr_subsystem nxr_notify_subsystem = {
     .peer_ended = nxr_notify_send_held,
     .death_known = notify_death_known,
     .peer_replaced = nxr_inbox_forget,
-    .peer_detached = nxr_inbox_remove,
+    .peer_detached = nxr_inbox_shut,
     .peer_is_used = notify_peer_is_used,
     .stop = nxr_inbox_reset,
 };

@@ -58,10 +58,11 @@ bool nxr_notify_has_held(void);
 void nxr_inbox_init(struct nxr_peer *peer);
 void nxr_inbox_add(struct nxr_peer *peer);
 
-/* Take nothing from that peer any more; what is queued stays. Without nxr_inbox_spin. */
-void nxr_inbox_remove(struct nxr_peer *peer);
-
-/* Take the peer out, and drop what it has sent and nobody has received. Caller holds job.lock. */
+/*
+ * Drop what that peer has sent and nobody has received, and take nothing from it any more. Caller
+ * holds job.lock. nxr_inbox_forget() when another process of its rank takes its place.
+ */
+void nxr_inbox_shut(struct nxr_peer *peer);
 void nxr_inbox_forget(struct nxr_peer *peer);
 
 /* Is a notification waiting? For nixl_event_arm(). */

@@ -106,6 +106,13 @@ static bool inbox_take_death(struct receive *receive, bool are_gone)
     return true;
 }
 
+/* Has that peer ended, or has the program detached it? */
+static inline bool receive_has_ended(const struct sync_peer *sp)
+{
+    return nxr_peer_is_lost(sp->peer) ||
+           atomic_load_explicit(&sp->rx_is_shut, memory_order_acquire);
+}
+
 static bool look_locked(struct receive *receive)
 {
     struct sync_peer *sp = receive->from;
@@ -125,8 +132,9 @@ static bool look_locked(struct receive *receive)
                ((are_gone || n_deaths > receive->context->n_deaths_told) &&
                 inbox_take_death(receive, are_gone));
     }
-    is_lost = nxr_peer_is_lost(sp->peer);
-    if (take_from_ring(receive, sp)) {
+    is_lost = receive_has_ended(sp);
+    if (!atomic_load_explicit(&sp->rx_is_shut, memory_order_relaxed) &&
+        take_from_ring(receive, sp)) {
         return true;
     }
     if (is_lost) {
@@ -141,7 +149,7 @@ static inline bool may_have(const struct receive *receive)
 {
     if (receive->from != NULL) {
         return nxr_ring_has(&receive->from->rx) || nxr_inbox_has_queued(receive->context) ||
-               nxr_peer_is_lost(receive->from->peer);
+               receive_has_ended(receive->from);
     }
     return nxr_inbox_has_arrived() || nxr_inbox_has_queued(receive->context) ||
            nxr_event_n_deaths() > receive->context->n_deaths_told || nxr_senders_are_gone();

@@ -25,6 +25,7 @@ struct sync_peer {
     _Alignas(NXR_LINE_NBYTES) struct nxr_ring_rx rx;
     struct sync_peer *_Atomic rx_next; /* in the list of inbox.peers; stays when it is taken out */
     struct nxr_peer *peer;
+    atomic_bool rx_is_shut;           /* nothing is taken from it any more */
     struct nxr_stats_entry *received; /* counts them; NULL: none has arrived */
     uint64_t n_traced_taken;          /* while they are traced: the number of the last one */
 };

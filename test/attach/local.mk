@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Processes that are started separately, and attach to each other.
 EXTRA_PROGRAMS += %D%/attach_end %D%/attach_jobs %D%/attach_team %D%/confined %D%/hostile \
-	%D%/attach_channel %D%/attach_enter %D%/attach_gpu %D%/attach_lend
+	%D%/attach_channel %D%/attach_enter %D%/attach_gpu %D%/attach_lend \
+	%D%/attach_unread
 %C%_attach_end_SOURCES = %D%/attach_calls.c %D%/attach_calls.h %D%/attach_end.c \
 	%D%/attach_figures.c %D%/attach_figures.h
 %C%_attach_end_LDFLAGS = $(mp_link)
@@ -20,6 +21,8 @@ EXTRA_PROGRAMS += %D%/attach_end %D%/attach_jobs %D%/attach_team %D%/confined %D
 %C%_attach_gpu_LDADD = $(mp_libs)
 %C%_attach_lend_LDFLAGS = $(mp_link)
 %C%_attach_lend_LDADD = $(mp_libs)
+%C%_attach_unread_LDFLAGS = $(mp_link)
+%C%_attach_unread_LDADD = $(mp_libs)
 %C%_hostile_LDFLAGS = $(mp_link)
 %C%_hostile_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 check_LTLIBRARIES += %D%/lost_port.la

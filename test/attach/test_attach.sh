@@ -3,7 +3,7 @@
 # Processes that are started separately attach to each other: by hand, and two jobs of nixlrun. Refusals,
 # deaths, and a thousand attachments. Usage: test_attach.sh; finds the trees by top_srcdir and
 # top_builddir. Prints TAP.
-# needs: test/attach/attach_end test/attach/attach_lend test/attach/hostile
+# needs: test/attach/attach_end test/attach/attach_lend test/attach/attach_unread test/attach/hostile
 set -u
 . "${top_srcdir:-$(dirname "$0")/../..}/test/tap.sh"
 . "${top_srcdir:-$(dirname "$0")/../..}/test/attach/lib.sh"
@@ -170,6 +170,11 @@ begin serve "$end" serve "$where" stop 2
 line serve '^published'
 verdict "$(says 'another call has ended the wait' "$end" stopped "$where" stop "$(pid_in serve)"
     passed serve; left_over)" "a publisher that is stopped delays nobody, and goes on later"
+
+begin take "$build/test/attach/attach_unread" take "$where" unread
+verdict "$(line take '^published'
+    says 'mptest: passed' "$build/test/attach/attach_unread" send "$where" unread
+    passed take; left_over)" "nothing that was not received from a process is received once it is detached"
 
 for what in grant pair; do
     begin lend "$build/test/attach/attach_lend" lend "$where" loan $what
