@@ -228,18 +228,20 @@ static int foreign_do_start(const struct engine_command *command)
 /* Run until the lines that follow the ranks' output are written, too. Returns the exit code. */
 static int foreign_run_to_end(void)
 {
+    bool is_written;
     int exit_code;
 
     foreign_serve();
     exit_code = foreign.is_abandoned ? foreign.exit_code : foreign_judge();
     foreign.has_begun = true; /* the verdict is out: report nothing more of the start */
     foreign_ranks_say_restarts();
-    foreign_serve(); /* statistics go past the sinks */
+    foreign_serve(); /* statistics follow all output */
     sink_flush_and_check();
-    if ((!trace_and_stats_end(foreign.job) || sink_has_failed()) && exit_code == 0) {
+    is_written = trace_and_stats_end(foreign.job);
+    foreign_serve();
+    if ((!is_written || sink_has_failed()) && exit_code == 0) {
         exit_code = LAUNCH_EXIT_FAILED;
     }
-    foreign_serve();
     if (exit_code == 0 && foreign.is_abandoned) {
         return foreign.exit_code;
     }

@@ -211,7 +211,7 @@ static int local_end(const struct launch_job *job)
 
     local_run();
     restart_say_sum();
-    local_run(); /* statistics go past the sinks */
+    local_run(); /* statistics follow all output */
     sink_flush_and_check();
     is_written = trace_and_stats_end(job);
     local_run();

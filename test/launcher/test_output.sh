@@ -125,7 +125,8 @@ wait "$reader"
 result $? "and every line is there" "$work/count"
 
 # Nobody reads a full pipe until nixlrun has ended, or waits: what it says last, in a job that writes
-# nothing else, must be read in the end. full.py NIXLRUN ARG...: its stderr is the pipe.
+# nothing else, must be read in the end. full.py late|never NIXLRUN ARG...: its stderr is the pipe,
+# which is read so.
 cat >"$work/full.py" <<'SCRIPT'
 import os, subprocess, sys
 reader, writer = os.pipe()
@@ -135,23 +136,31 @@ try:
         os.write(writer, b"." * 4096)
 except BlockingIOError:
     os.set_blocking(writer, True)
-job = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stderr=writer)
+job = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stderr=writer)
 os.close(writer)
 try:
     job.wait(2)
 except subprocess.TimeoutExpired:
     pass
+if sys.argv[1] == "never":
+    sys.exit(job.wait(30))
 with os.fdopen(reader) as pipe:
     print(pipe.read().lstrip("."), end="")
 sys.exit(job.wait(60))
 SCRIPT
-python3 "$work/full.py" "$nixlrun" --trace "$work/none" -np 1 true >"$work/err"
+python3 "$work/full.py" late "$nixlrun" --trace "$work/none" -np 1 true >"$work/err"
 result $? "a last line that a full pipe does not take" "$work/err"
 has "$work/err" '^nixlrun: --trace .*: nothing was recorded' "is read"
+python3 "$work/full.py" late "$nixlrun" --stats -np 1 true >"$work/err"
+result $? "statistics that a full pipe does not take" "$work/err"
+has "$work/err" '^nixlrun: no statistics: ' "are read"
+python3 "$work/full.py" never "$nixlrun" --stats --timeout 3 -np 1 true >"$work/err"
+[ $? = 124 ]
+result $? "--timeout ends the wait for a reader of statistics"
 mkdir "$work/bin"
 ln -s "$(realpath "$top_srcdir")/test/launcher/engines/fake" "$work/bin/mpirun"
 FAKE_MPIRUN='mpirun (Open MPI) 4.1.4' FAKE_ACT='exit 9' PATH="$work/bin:$PATH" \
-    python3 "$work/full.py" "$nixlrun" --engine openmpi -np 1 true >"$work/err"
+    python3 "$work/full.py" late "$nixlrun" --engine openmpi -np 1 true >"$work/err"
 [ $? = 1 ]
 result $? "an engine fails behind a full pipe" "$work/err"
 has "$work/err" '^nixlrun: mpirun exited with code 9' "and it is read why"
