@@ -71,6 +71,9 @@ const char *foreign_ranks_step(void);
 /* The job is over. The engine should end by itself; if it has not after `wait_ns`, ask it. */
 void foreign_end_soon(int64_t wait_ns);
 
+/* Have all ranks ended? Then the engine should end by itself, soon after its output was read. */
+void foreign_end_after_ranks(void);
+
 /* Nothing is left of the job but the engine: ask it now. */
 void foreign_end_at_once(void);
 

@@ -8,6 +8,7 @@
 
 #include "launcher/foreign.h"
 #include "launcher/foreign_output.h"
+#include "launcher/foreign_ranks.h"
 #include "launcher/guardian.h"
 #include "launcher/loop.h"
 #include "launcher/probe.h"
@@ -19,7 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ENGINE_EXTRA_NS (3 * NXR_S) /* what an engine needs beyond --kill-grace to end its job */
+#define ENGINE_EXTRA_NS (3 * NXR_S)  /* what an engine needs beyond --kill-grace to end its job */
+#define ENGINE_LAST_NS  (10 * NXR_S) /* how long it may live on when all ranks have ended */
 
 static struct loop_timer ask_timer, kill_timer;
 
@@ -66,6 +68,23 @@ void foreign_end_soon(int64_t wait_ns)
     if (!foreign.has_begun) {
         foreign.has_begun = true;
         ask_after(wait_ns);
+    }
+}
+
+/* What it still has to write may wait for the reader of our output. */
+static void engine_outlives(struct loop_timer *timer)
+{
+    if (foreign_output_has_waited(timer, ENGINE_LAST_NS)) {
+        foreign_end_ask_engine(NULL);
+    }
+}
+
+void foreign_end_after_ranks(void)
+{
+    if (!foreign.has_begun && foreign_ranks.n_ended == foreign.job->np) {
+        foreign.has_begun = true;
+        ask_timer.fire = engine_outlives;
+        loop_timer_set(&ask_timer, nxr_deadline(ENGINE_LAST_NS));
     }
 }
 

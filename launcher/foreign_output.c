@@ -66,7 +66,7 @@ static struct text foreign_output_held; /* the engine's own lines */
 static struct loop_timer hold_timer;
 static const struct engine *engine;
 static bool is_silent;
-static bool has_stopped; /* an intake, since foreign_output_was_stopped() was called last */
+static int64_t heard_from_ns;        /* an intake was stopped before; 0: none was */
 static size_t foreign_output_n_kept; /* bytes of all outlets */
 
 static void text_add(struct text *text, const char *data, size_t nbytes)
@@ -357,16 +357,25 @@ static void intake_ready(struct loop_fd *watch, uint32_t events)
     sink_flush_all();
     if (sink_is_full(sink_standard(0)) || sink_is_full(sink_standard(1))) {
         loop_watch(watch, 0);
-        intake->is_stopped = has_stopped = true;
+        intake->is_stopped = true;
     }
 }
 
-bool foreign_output_was_stopped(void)
+int64_t foreign_output_heard_ns(void)
 {
-    bool was_stopped = has_stopped;
+    bool is_stopped = intakes[0].is_stopped || intakes[1].is_stopped;
 
-    has_stopped = intakes[0].is_stopped || intakes[1].is_stopped;
-    return was_stopped;
+    return is_stopped ? 0 : nxr_now_ns() - heard_from_ns;
+}
+
+bool foreign_output_has_waited(struct loop_timer *timer, int64_t wait_ns)
+{
+    int64_t left_ns = wait_ns - foreign_output_heard_ns();
+
+    if (left_ns > 0) {
+        loop_timer_set(timer, nxr_now_ns() + left_ns);
+    }
+    return left_ns <= 0;
 }
 
 void foreign_output_continue(void)
@@ -376,6 +385,7 @@ void foreign_output_continue(void)
         if (intakes[i].is_stopped && !sink_is_full(sink_standard(0)) &&
             !sink_is_full(sink_standard(1))) {
             intakes[i].is_stopped = false;
+            heard_from_ns = nxr_now_ns();
             loop_watch(&intakes[i].watch, EPOLLIN);
         }
     }

@@ -6,7 +6,10 @@
 #include "launcher/engine.h"
 #include "launcher/rank_report.h"
 
+#include "launcher/loop.h"
+
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* A report of nixlrun-rank about a rank. `host` is valid during the call. */
@@ -23,10 +26,16 @@ int foreign_output_open(const struct engine_task *task, foreign_report_fn *repor
 void foreign_output_continue(void);
 
 /*
- * Has a full sink kept us from reading at any time since the last call? Then the pipes
- * may still hold reports of ranks.
+ * For how long all that the engine writes has been read; 0 while a full sink keeps us from it. What
+ * was written before that time may still be unread, reports of ranks too.
  */
-bool foreign_output_was_stopped(void);
+int64_t foreign_output_heard_ns(void);
+
+/*
+ * For a timer that waits for the engine or its ranks, and is due: have they been heard for
+ * `wait_ns`? If not, it is set again.
+ */
+bool foreign_output_has_waited(struct loop_timer *timer, int64_t wait_ns);
 
 /* Stop waiting: read what is in the pipes and close them. */
 void foreign_output_finish(void);

@@ -22,7 +22,6 @@
 #define MOST_MISSED    4 /* beats; then it counts as lost until the next message from it */
 #define MOST_UNSTARTED 7 /* the same since the first rank has started */
 #define START_SLOW_NS  (10 * NXR_S)   /* a word then if a rank has not started */
-#define ENGINE_LAST_NS (10 * NXR_S)   /* how long it may live on when all ranks have ended */
 #define ANSWER_NS      (200 * NXR_MS) /* how late the report of a death may be */
 #define LAST_WORDS_NS  (2 * NXR_S)    /* for a report of a rank that the engine says has ended */
 
@@ -155,7 +154,7 @@ static bool miss(int rank)
 
 static void beat_is_due(struct loop_timer *timer)
 {
-    bool could_hear = !foreign_output_was_stopped();
+    bool could_hear = foreign_output_heard_ns() > RANK_BEAT_S * NXR_S;
     int n_silent = 0;
 
     for (int rank = 0; could_hear && rank < foreign.job->np; rank++) {
@@ -303,8 +302,9 @@ void foreign_ranks_settle(void)
 
 static void answers_are_due(struct loop_timer *timer)
 {
-    (void)timer;
-    foreign_ranks_settle();
+    if (foreign_output_has_waited(timer, ANSWER_NS)) {
+        foreign_ranks_settle();
+    }
 }
 
 /*
@@ -342,9 +342,7 @@ static void foreign_ranks_ended(int rank, int wait_status)
     if (wait_status != 0 || foreign_ranks.n_ended == foreign.job->np) {
         foreign_ranks_settle();
     }
-    if (foreign_ranks.n_ended == foreign.job->np) {
-        foreign_end_soon(ENGINE_LAST_NS);
-    }
+    foreign_end_after_ranks();
 }
 
 /* The rank has called nixl_init() and then exited with 0: the others may wait for it. */
@@ -352,9 +350,7 @@ static void not_left(int rank)
 {
     foreign_ranks.members[rank].wait_status = W_EXITCODE(LAUNCH_EXIT_FAILED, 0);
     foreign_ranks_fail(rank, LAUNCH_EXIT_FAILED, ENDING_NOT_LEFT);
-    if (foreign_ranks.n_ended == foreign.job->np) {
-        foreign_end_soon(ENGINE_LAST_NS);
-    }
+    foreign_end_after_ranks();
 }
 
 /*
@@ -549,14 +545,14 @@ void foreign_ranks_lose_gone(void)
 
 static void gone_are_lost(struct loop_timer *timer)
 {
-    (void)timer;
+    if (!foreign_output_has_waited(timer, LAST_WORDS_NS)) {
+        return;
+    }
     /* Otherwise the end of the job may have ended them. */
     if (foreign_ranks.suspect < 0 && foreign.end_signal == 0) {
         foreign_ranks_lose_gone();
     }
-    if (foreign_ranks.n_ended == foreign.job->np) {
-        foreign_end_soon(ENGINE_LAST_NS);
-    }
+    foreign_end_after_ranks();
 }
 
 void foreign_ranks_gone(int rank, int code)

@@ -86,30 +86,97 @@ Test(foreign, a_job_of_silent_ranks_only_is_over)
     cr_expect_eq(case_judge(SIGKILL), 1);
 }
 
-/* The reader of our stdout reads nothing, then all: by a pipe that replaces it. */
-Test(foreign, no_rank_is_silent_while_we_do_not_read)
+/* ---- a slow reader --------------------------------------------------------------------------- */
+
+static int slow_reader; /* the other end of our stdout */
+
+/* The reader of our stdout reads nothing, by a pipe that replaces it: what a rank writes fills us. */
+static void stop_reading(void)
 {
-    static char line[16 * 1024] = "[1,0]<stdout>:", buffer[64 * 1024];
+    const char *tag = case_engine.id == ENGINE_SLURM ? "0: " : "[1,0]<stdout>:";
+    char line[16 * 1024];
     int out[2];
 
-    case_continue(&engine_openmpi, 2);
     cr_assert_eq(pipe2(out, O_CLOEXEC | O_NONBLOCK), 0);
     cr_assert_geq(dup2(out[1], STDOUT_FILENO), 0);
-    memset(line + strlen(line), 'x', sizeof(line) - 2 - strlen(line));
-    line[sizeof(line) - 2] = '\n';
+    slow_reader = out[0];
+    snprintf(line, sizeof(line), "%s%0*d\n", tag, (int)(sizeof(line) - strlen(tag) - 2), 0);
     while (!sink_is_full(sink_standard(0))) {
         case_write(0, line);
     }
-    case_pass(60 * NXR_S);
-    cr_expect_str_eq(case_signals(), "");
-    while (read(out[0], buffer, sizeof(buffer)) > 0) {
+}
+
+static void read_all(void)
+{
+    static char buffer[64 * 1024];
+
+    while (read(slow_reader, buffer, sizeof(buffer)) > 0) {
         case_pass(0);
     }
+}
+
+Test(foreign, no_rank_is_silent_while_we_do_not_read)
+{
+    case_continue(&engine_openmpi, 2);
+    stop_reading();
+    case_pass(60 * NXR_S);
+    cr_expect_str_eq(case_signals(), "");
+    read_all();
     case_pass(24 * NXR_S); /* the beat in which we went on reading does not count either */
     cr_expect_str_eq(case_signals(), "");
     case_pass(2 * NXR_S);
     cr_expect_str_eq(case_signals(), "15 18 ");
 }
+
+/* What is left of the engine's output waits for the reader, and the engine for that. */
+Test(foreign, an_engine_that_nobody_reads_may_outlive_its_ranks)
+{
+    case_run(&engine_openmpi, 2);
+    case_end(0, 0);
+    case_end(1, 0);
+    stop_reading();
+    case_pass(60 * NXR_S);
+    cr_expect_str_eq(case_signals(), "");
+    read_all();
+    case_pass(9 * NXR_S);
+    cr_expect_str_eq(case_signals(), "");
+    case_pass(2 * NXR_S);
+    cr_expect_str_eq(case_signals(), "15 18 ");
+    case_ends(SIGTERM, 0, "");
+}
+
+/* The engine says that a rank has ended; the rank's report comes behind output that is not read. */
+Test(foreign, the_last_words_of_a_rank_wait_for_the_reader)
+{
+    case_run(&engine_slurm, 2);
+    case_end(0, 0);
+    case_write(1, "srun: error: h1: task 1: Exited with exit code 5\n");
+    stop_reading();
+    case_pass(60 * NXR_S);
+    read_all();
+    case_end(1, CASE_CODE(5));
+    case_ends(CASE_CODE(5), 5,
+              "srun: error: h1: task 1: Exited with exit code 5\n"
+              "nixlrun: rank 1 on host h1 (pid 101) exited with code 5\n");
+}
+
+/* The report of the death that has caused a failure waits for the reader. */
+Test(foreign, a_death_behind_unread_output_is_told_first)
+{
+    case_continue(&engine_openmpi, 2);
+    case_end(0, CASE_CODE(5));
+    stop_reading();
+    case_pass(NXR_S);
+    read_all();
+    case_end(1, SIGSEGV);
+    case_ends(
+        0, 139,
+        "nixlrun: rank 1 on host h1 (pid 101) was killed by signal 11 (Segmentation fault); the "
+        "other ranks continue\n"
+        "nixlrun: rank 0 on host h0 (pid 100) exited with code 5; the other ranks continue\n");
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 Test(foreign, a_rank_that_does_not_start_is_told)
 {
