@@ -6,10 +6,12 @@
 #include "core/cores.h"
 #include "nixlrun.h"
 #include "util/env.h"
+#include "util/hash.h"
 #include "util/log.h"
 #include "util/random.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,6 +56,20 @@ static uint32_t find_space(const char *path)
     return hash_text(name);
 }
 
+/* The id of a host in a text of any length: one that is too long is cut, and told by its hash. */
+static void name_host(const char *id, char text[NXR_BOOT_ID_NBYTES])
+{
+    enum { HASH_NBYTES = 17 }; /* with a dash */
+    size_t nbytes = strlen(id);
+
+    if (nbytes < NXR_BOOT_ID_NBYTES) {
+        memcpy(text, id, nbytes + 1);
+    } else {
+        snprintf(text, NXR_BOOT_ID_NBYTES, "%.*s-%016" PRIx64, NXR_BOOT_ID_NBYTES - 1 - HASH_NBYTES,
+                 id, nxr_hash(id, nbytes));
+    }
+}
+
 int nxr_card_make(const struct nxr_identity *identity, struct nxr_full_card *card_p)
 {
     struct nxr_card card = {
@@ -72,7 +88,7 @@ int nxr_card_make(const struct nxr_identity *identity, struct nxr_full_card *car
     }
     if (nxr_env.hostid != NULL && nxr_env.hostid[0] != '\0') {
         strncpy(card.host, nxr_env.hostid, sizeof(card.host) - 1);
-        strncpy(card.boot_id, nxr_env.hostid, sizeof(card.boot_id) - 1);
+        name_host(nxr_env.hostid, card.boot_id);
     } else {
         gethostname(card.host, sizeof(card.host) - 1);
         read_boot_id(card.boot_id, sizeof(card.boot_id));

@@ -3,6 +3,7 @@
 #include "core/card.h"
 #include "control/wire.h"
 #include "core/control.h"
+#include "util/env.h"
 
 #include "test/unit/unit.h"
 #include <stdio.h>
@@ -121,6 +122,23 @@ Test(card, two_cards_share_no_secret)
     cr_expect(not(nxr_card_may_be_local(&a, &b)));
     b = a, b.flags = NXR_CARD_NOT_LOCAL;
     cr_expect(not(nxr_card_may_be_local(&a, &b)), "one that is not willing");
+}
+
+/* Ids that differ only behind what a card has room for are those of two hosts. */
+Test(card, long_ids_of_hosts_are_told_apart)
+{
+    static char first[] = "node-0001.rack-17.row-4.datacenter-2.example.org/a";
+    static char second[] = "node-0001.rack-17.row-4.datacenter-2.example.org/b";
+    struct nxr_card a, b;
+
+    nxr_env.hostid = first;
+    a = make_card(0).head;
+    cr_expect_str_eq(a.host, first);
+    b = make_card(1).head;
+    cr_expect(nxr_card_may_be_local(&a, &b));
+    nxr_env.hostid = second;
+    b = make_card(1).head;
+    cr_expect(not(nxr_card_may_be_local(&a, &b)), "'%s' and '%s'", a.boot_id, b.boot_id);
 }
 
 /* Such a card is refused with its numbers and ours. */
