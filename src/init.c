@@ -189,6 +189,7 @@ static void after_fork(void)
         atomic_store(&nxr_job.state, NXR_STATE_FORKED);
         nxr_job.size = 0; /* no rank is valid: put and get leave their fast path, too */
         nxr_job.n_numbers = 0;
+        nxr_job.trace_kinds = 0; /* the parent's thread still writes into its ring */
     }
 }
 

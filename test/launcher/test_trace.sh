@@ -109,6 +109,8 @@ verdict "$(trace 0 -np 2 --trace-events 64 "$program" wrap; says '; 9[0-9]{3} ea
     counts 0 'slice rank 0 0 nixl_init')" "rings that wrap keep the last events, and say how many are lost"
 verdict "$(trace 0 -np 2 "$program" threads; counts 30 'slice rank 0 0 nixl_put rank=1 bytes=8'
     n=$(grep -c '^thread rank 0 ' "$scratch/lines"); [ "$n" -ge 4 ] || echo "$n threads")" "each thread has a track"
+verdict "$(trace 0 -np 2 "$program" forked; counts 10 'slice rank 0 0 nixl_put rank=1 bytes=8'
+    counts 0 'slice rank 0 .* bytes=16 .*')" "a child of a rank records nothing"
 # The main thread and one of the library may have rings, too.
 verdict "$(trace 0 -np 2 "$program" crowd; says '; [6-9]0 of threads beyond the first 64 of a rank are lost$'
     grep -q -e --trace-events "$scratch/err" && cat "$scratch/err"

@@ -10,6 +10,7 @@
  *   wrap     rank 0 makes 10000 puts
  *   threads  rank 0 puts from 3 threads
  *   crowd    rank 0 puts from 70 threads at a time
+ *   forked   a child of rank 0 puts, while rank 0 does so 10 times
  *   faults   rank 0 makes 20000 puts and prints how many page faults it had meanwhile
  *   N        rank 0 times N puts of 8 bytes and prints the nanoseconds of one
  */
@@ -21,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -134,6 +136,26 @@ static void put_from_threads(void)
     }
 }
 
+/* A child is no rank, and records nothing. */
+static void put_beside_child(void)
+{
+    pid_t pid = fork();
+    int status = -1;
+
+    MPT_TRUE(pid >= 0);
+    for (int i = 0; pid == 0 && i < 1000; i++) {
+        if (nixl_put(next, region, 0, bytes, 16) != NIXL_E_FORKED) {
+            _exit(1);
+        }
+    }
+    if (pid == 0) {
+        _exit(0);
+    }
+    put_often(10);
+    MPT_EQ(waitpid(pid, &status, 0), pid);
+    MPT_EQ(status, 0);
+}
+
 #define N_CROWD 70
 
 static pthread_barrier_t crowd_meets;
@@ -219,6 +241,8 @@ int main(int argc, char **argv)
         put_from_threads();
     } else if (strcmp(argv[1], "crowd") == 0 && me == 0) {
         put_from_crowd();
+    } else if (strcmp(argv[1], "forked") == 0 && me == 0) {
+        put_beside_child();
     } else if (strcmp(argv[1], "faults") == 0 && me == 0) {
         count_faults();
     } else if (me == 0 && atoi(argv[1]) > 0) {
