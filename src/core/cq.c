@@ -34,8 +34,8 @@ struct wait_item {
 };
 
 /*
- * How long a wait lasts before its rank is asked whether it leaves, and how often the service thread
- * looks which ranks are to be asked.
+ * How long a wait lasts before its rank is asked whether it leaves, and how often the service
+ * thread looks which ranks are to be asked.
  */
 #define ASK_NS       (1 * NXR_S)
 #define ASK_AGAIN_NS (100 * NXR_MS)

@@ -25,8 +25,8 @@ void nxr_returned_hear(const struct nxr_full_card *card);
 void nxr_returned_has_ended(int rank);
 
 /*
- * The peers that were replaced and are not freed yet, one after the other. `former` NULL: the first;
- * returns NULL after the last. Caller holds job.lock.
+ * The peers that were replaced and are not freed yet, one after the other. `former` NULL: the
+ * first; returns NULL after the last. Caller holds job.lock.
  */
 struct nxr_peer *nxr_returned_next(const struct nxr_peer *former);
 

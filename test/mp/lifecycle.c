@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Before nixl_init, after the last nixl_finalize, and again: `lifecycle ROUNDS` joins the job that
- * often. `lifecycle asked`: with questions that were not answered before. Also what a rank sees of one that has left in order.
+ * often. `lifecycle asked`: with questions that were not answered before. Also what a rank sees of
+ * one that has left in order.
  */
 #include "mptest.h"
 

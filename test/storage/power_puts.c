@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Puts files into the directory of the first argument, for power.py: each durably, and some of them
- * again, which replaces them. With a second argument the directory is made. What is durable is told to power_record.c. With np=2 rank 1 puts into
- * the directory of rank 0.
+ * again, which replaces them. With a second argument the directory is made. What is durable is told
+ * to power_record.c. With np=2 rank 1 puts into the directory of rank 0.
  */
 #include <nixlrun.h>
 

@@ -90,7 +90,7 @@ Test(foreign, a_job_of_silent_ranks_only_is_over)
 
 static int slow_reader; /* the other end of our stdout */
 
-/* The reader of our stdout reads nothing, by a pipe that replaces it: what a rank writes fills us. */
+/* Nobody reads our stdout any more, a pipe that replaces it: what a rank writes fills us. */
 static void stop_reading(void)
 {
     const char *tag = case_engine.id == ENGINE_SLURM ? "0: " : "[1,0]<stdout>:";
