@@ -76,8 +76,8 @@ struct nixl_req {
     const struct nxr_req_owner *owner;
     void *owned;           /* the owner's data */
     const char *transport; /* its name; "" while the segment is not open, or without a peer */
-    int lost_rank;         /* without a peer: the rank that the failure is about; -1: none */
-    char *why;             /* without a peer: the failure in words; NULL: none */
+    int lost_rank; /* without a peer: the rank that it, or its failure, is about; -1: none */
+    char *why;     /* without a peer: the failure in words; NULL: none */
     struct nxr_peer *peer; /* without one: this rank itself */
     int64_t resolve_by;
     _Atomic int status;  /* NIXL_INPROGRESS until it has ended */

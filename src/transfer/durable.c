@@ -160,7 +160,7 @@ static void durable_leave(struct nxr_durable *durable, int status, int rank)
         return;
     }
     if (req != NULL) {
-        req->lost_rank = durable->rank;
+        req->lost_rank = durable->rank >= 0 ? durable->rank : req->lost_rank;
         nxr_request_end(req, durable->status);
     }
     free(durable);

@@ -504,6 +504,7 @@ static int flush_start(const char *operation, int rank, const struct flushed *wh
         free(flush);
         return nxr_fail(NIXL_E_NO_MEMORY, operation, rank, "", 0, "no memory for a request");
     }
+    req->lost_rank = rank == NIXL_ALL_RANKS ? -1 : rank;
     *flush = (struct started_flush){
         .req = req,
         .order_of = what->order_of,

@@ -6,7 +6,7 @@
  *     fault_flush
  *     fault_flush deadline   one deadline holds for all ranks: 8 times 500 ms would be 4 s
  *     fault_flush each       nobody dies: each failure of a put is reported by one flush, and by no
- *                            flush that ends without it
+ *                            flush that ends without it; and what a flush of one rank tells of it
  *
  * Rank 1 dies. Rank 2 lives, and never makes the region that rank 0 puts into.
  */
@@ -129,6 +129,29 @@ static void flush_keeps_failure(int failed, int pending, struct nixl_region *now
     MPT_OK(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE));
 }
 
+/* A flush of one rank is about that one, in its error and in the queue. */
+static void flush_names_its_rank(int rank, struct nixl_region *nowhere)
+{
+    struct nixl_op op = NIXL_OP_INIT;
+    struct nixl_req *put = NULL, *flush = NULL;
+    struct nixl_cq_entry entry;
+    size_t n = 0;
+    char byte = 0;
+
+    MPT_OK(nixl_cq_open(NULL, &op.cq));
+    MPT_STATUS(nixl_put_x(rank, nowhere, 0, &byte, 1, NULL, &put), NIXL_INPROGRESS);
+    MPT_STATUS(nixl_flush_x(rank, NULL, NULL, &flush), NIXL_INPROGRESS);
+    MPT_STATUS(nixl_req_wait(&flush, MPT_MS), NIXL_E_TIMEOUT);
+    MPT_EQ(nixl_last_error()->rank, rank);
+    MPT_STATUS(nixl_flush_x(rank, NULL, &op, NULL), NIXL_INPROGRESS);
+    MPT_OK(nixl_req_cancel(&put, MPT_PATIENCE, NULL));
+    MPT_OK(nixl_req_wait(&flush, MPT_PATIENCE));
+    MPT_OK(nixl_cq_wait(op.cq, &entry, 1, MPT_PATIENCE, &n));
+    MPT_EQ(entry.status, NIXL_OK);
+    MPT_EQ(entry.rank, rank);
+    MPT_OK(nixl_cq_close(op.cq));
+}
+
 static void flush_reports_each(struct nixl_region *nowhere, int (*flush)(void))
 {
     fail_put(1, nowhere);
@@ -151,6 +174,7 @@ static int test_each(void)
         MPT_OK(nixl_region_open("nowhere", &nowhere));
         flush_keeps_failure(1, 2, nowhere);
         flush_keeps_failure(2, 1, nowhere);
+        flush_names_its_rank(2, nowhere);
         flush_reports_each(nowhere, flush_waited);
         flush_reports_each(nowhere, flush_started);
         MPT_OK(nixl_region_close(nowhere, MPT_PATIENCE));
