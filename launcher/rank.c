@@ -226,17 +226,18 @@ static const char *start_error(int rc)
 static int rank_start(struct rank *rank)
 {
     const struct launch_app *app = &rank->space->apps[rank->app_num];
-    int fds[3] = {-1, -1, -1}, rc = -1;
+    int fds[3] = {-1, -1, -1}, rc = -1, error;
     char path[PATH_MAX];
     char **env = make_env(rank, app->env);
 
     find_program(app, path);
     fds[0] = inlet_open(&rank->inlet, wants_stdin(rank));
+    error = fds[0] < 0 ? errno : 0;
     fds[1] = stream_open(&rank->streams[0], rank, 0);
     fds[2] = fds[1] >= 0 ? stream_open(&rank->streams[1], rank, 1) : -1;
     if (env == NULL || fds[0] < 0) {
         sink_say("cannot start %s: %s", rank_name(rank),
-                 env == NULL ? "PMIx provided no environment for it" : strerror(errno));
+                 env == NULL ? "PMIx provided no environment for it" : strerror(error));
     } else if (fds[2] >= 0) {
         rc = start_with(rank, path, env, fds);
         if (rc != 0) {
