@@ -66,8 +66,11 @@ void guardian_signal(int id, int signal);
 /* SIGKILL every descendant; the known ones are reported as usual. */
 void guardian_kill_all(void);
 
-/* Continue the guardian if it is stopped. Returns whether it was. */
-bool guardian_continue(void);
+/*
+ * Continue the guardian if it was stopped, after a line on stderr the first time. Without it no
+ * signal reaches a rank, and the end of a rank is not noticed.
+ */
+void guardian_continue(void);
 
 /*
  * Kill what is left and wait for the guardian's end. What may not be killed is named on stderr and

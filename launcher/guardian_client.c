@@ -2,7 +2,8 @@
 /*
  * The client of the guardian in nixlrun (guardian.h): makes the process, sends orders, turns
  * its reports into calls from the event loop. Main thread only. Sending may block for a moment; it
- * cannot deadlock, since the guardian always reads and queues its own reports.
+ * cannot deadlock, since the guardian always reads and queues its own reports, and goes on if it was
+ * stopped.
  */
 #include "config.h"
 
@@ -13,6 +14,7 @@
 #include "util/clock.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -23,6 +25,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define ROOM_MS 100 /* between two looks whether the guardian was stopped */
 
 static struct loop_fd client_watch = {.fd = -1};
 static const struct guardian_reports *client_reports;
@@ -94,14 +98,48 @@ int guardian_listen(const struct guardian_reports *reports)
     return loop_watch(&client_watch, EPOLLIN);
 }
 
+/* Was it stopped? Then it goes on. */
+static bool client_continue(void)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    return waitid(P_PID, (id_t)client_pid, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid != 0 &&
+           kill(client_pid, SIGCONT) == 0;
+}
+
+void guardian_continue(void)
+{
+    static bool is_told;
+
+    if (client_continue() && !is_told) {
+        is_told = true;
+        sink_say("the guardian process was stopped, perhaps by a rank that stops its parent; "
+                 "continuing it");
+    }
+}
+
+/* May the call that has failed with errno be made again? When there is room, if that was it. */
+static bool client_may_repeat(void)
+{
+    struct pollfd polled = {.fd = client_watch.fd, .events = POLLOUT};
+
+    if (errno == EAGAIN) {
+        while (poll(&polled, 1, ROOM_MS) == 0) {
+            guardian_continue();
+        }
+        return true;
+    }
+    return errno == EINTR;
+}
+
 static int client_send(const void *data, size_t nbytes)
 {
     const char *at = data;
 
     while (nbytes > 0) {
-        ssize_t n = send(client_watch.fd, at, nbytes, MSG_NOSIGNAL);
+        ssize_t n = send(client_watch.fd, at, nbytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 
-        if (n < 0 && errno != EINTR) {
+        if (n < 0 && !client_may_repeat()) {
             return -errno;
         }
         at += n > 0 ? n : 0;
@@ -130,8 +168,8 @@ static int client_send_with_fds(const struct guardian_message *message, const in
     rights->cmsg_len = CMSG_LEN(3 * sizeof(int));
     memcpy(CMSG_DATA(rights), fds, 3 * sizeof(int));
     do {
-        n = sendmsg(client_watch.fd, &header, MSG_NOSIGNAL);
-    } while (n < 0 && errno == EINTR);
+        n = sendmsg(client_watch.fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (n < 0 && client_may_repeat());
     if (n < 0) {
         return -errno;
     }
@@ -203,14 +241,6 @@ void guardian_kill_all(void)
     client_send(&message, sizeof(message));
 }
 
-bool guardian_continue(void)
-{
-    siginfo_t info = {.si_pid = 0};
-
-    return waitid(P_PID, (id_t)client_pid, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid != 0 &&
-           kill(client_pid, SIGCONT) == 0;
-}
-
 static void client_say_left(pid_t pid)
 {
     char path[32];
@@ -244,7 +274,7 @@ void guardian_close(void)
     int status = 0;
 
     shutdown(client_watch.fd, SHUT_WR);
-    guardian_continue();
+    client_continue();
     client_hear_out();
     close(client_watch.fd);
     if (client_pid > 0 && waitpid(client_pid, &status, 0) == client_pid && status != 0) {

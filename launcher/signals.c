@@ -94,18 +94,6 @@ static void signals_stop(void)
     raise(SIGSTOP);
 }
 
-/* Without the guardian no signal reaches a rank, and the end of a rank is not noticed. */
-static void look_at_guardian(void)
-{
-    static bool is_told;
-
-    if (guardian_continue() && !is_told) {
-        is_told = true;
-        sink_say("the guardian process was stopped, perhaps by a rank that stops its parent; "
-                 "continuing it");
-    }
-}
-
 static void signals_serve(int signal, bool is_by_key)
 {
     if (signal == SIGQUIT && is_by_key) {
@@ -123,7 +111,7 @@ static void signals_serve(int signal, bool is_by_key)
         signals_stop();
         break;
     case SIGCHLD:
-        look_at_guardian();
+        guardian_continue();
         break;
     case SIGCONT:
         guardian_signal(-1, SIGCONT);

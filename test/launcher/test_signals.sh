@@ -130,6 +130,15 @@ start -np 1 sh -c 'kill -STOP $PPID; exit 3'
 ended
 [ "$rc" = 3 ]
 result $? "nor its end from nixlrun (exit code $rc)" "$work/err"
+# What the guardian needs for the ranks after it fills the socket.
+(
+    MUCH=$(head -c 100000 /dev/zero | tr '\0' x)
+    export MUCH
+    limit=60
+    run -np 20 sh -c '[ "$PMIX_RANK" != 0 ] || kill -STOP $PPID'
+    exit "$rc"
+)
+result $? "nor the start of the others" "$work/err"
 clean "after a guardian that was stopped"
 
 # A rank that has become root under a nixlrun that is not: it can be neither asked nor killed.
