@@ -303,23 +303,24 @@ static mode_t mode_of_directories(mode_t mode)
     return mode | ((mode & 0444) >> 2) | 0300;
 }
 
-/* Without its name on the medium, no file in it is durable. */
+/*
+ * Without its name on the medium, no file in it is durable, whoever has made it: another process may
+ * just have, or one that was killed then.
+ */
 static int root_make(const struct nxr_object_settings *settings, char *why, size_t why_nbytes)
 {
     const char *path = settings->path, *what;
+    bool is_made = mkdir(path, mode_of_directories((mode_t)settings->mode)) == 0;
     int error;
 
-    if (mkdir(path, mode_of_directories((mode_t)settings->mode)) != 0) {
-        return errno == EEXIST
-                   ? NIXL_OK
-                   : store_fail(errno, path, "cannot make the directory", why, why_nbytes);
+    if (!is_made && errno != EEXIST) {
+        return store_fail(errno, path, "cannot make the directory", why, why_nbytes);
     }
     error = nxr_parent_sync(path, &what);
-    if (error != 0) {
+    if (error != 0 && is_made) {
         (void)rmdir(path);
-        return store_fail(error, path, what, why, why_nbytes);
     }
-    return NIXL_OK;
+    return error != 0 ? store_fail(error, path, what, why, why_nbytes) : NIXL_OK;
 }
 
 static int root_open(const struct nxr_object_settings *settings, int *root_p, char *why,

@@ -56,6 +56,12 @@ verdict "$(record files '' 2 "$build/test/storage/power_puts" "$scratch/files"
 verdict "$(record made '' 1 "$build/test/storage/power_puts" "$scratch/made/in" create
     holds names made 200 "$scratch/made" in)" \
     "the same if the directory was made"
+mkdir "$scratch/there"
+POWER_DIR="$scratch/there" POWER_LOG="$scratch/there.log" \
+    LD_PRELOAD="$build/test/storage/.libs/power_record.so" mkdir "$scratch/there/in"
+verdict "$(record there '' 1 "$build/test/storage/power_puts" "$scratch/there/in" create
+    holds names there 200 "$scratch/there" in)" \
+    "and if another process made it, and did not sync it"
 verdict "$(record old '' 1 "$src/test/storage/old-kernel" "$build/test/storage/power_puts" "$scratch/old"
     holds names old 200 "$scratch/old")" \
     "the same on old kernels and file systems"

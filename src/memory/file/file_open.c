@@ -193,12 +193,16 @@ static int open_path(struct opening *opening)
     return NIXL_OK;
 }
 
-/* The name of a file that was made is durable, so that no fdatasync of its bytes is in vain. */
+/*
+ * The name of a file that may be made is durable, so that no fdatasync of its bytes is in vain: also
+ * if another process has made it just now, or one that was killed then.
+ */
 static int sync_name(struct opening *opening)
 {
-    const char *what;
+    const char *what = "";
 
-    errno = opening->file->was_made ? nxr_parent_sync(opening->file->path, &what) : 0;
+    errno =
+        opening_wants(opening, NIXL_FILE_CREATE) ? nxr_parent_sync(opening->file->path, &what) : 0;
     return errno == 0 ? NIXL_OK : opening_fail(opening, what);
 }
 
