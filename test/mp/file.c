@@ -454,6 +454,28 @@ static void queried(const char *engine)
     counted(theirs);
 }
 
+/* A file that is made through a symbolic link is made where that leads, and removed there. */
+static void linked(void)
+{
+    struct nixl_file_params params = NIXL_FILE_PARAMS_INIT;
+    char link[600], there[600];
+    struct nixl_region *made;
+
+    snprintf(link, sizeof(link), "%s.link", own_path);
+    snprintf(there, sizeof(there), "%s.there", own_path);
+    MPT_EQ(symlink(strrchr(there, '/') + 1, link), 0);
+    params.flags = NIXL_FILE_CREATE;
+    MPT_STATUS(nixl_region_open_file(NULL, link, &params, &made), NIXL_E_INVALID_ARG); /* empty */
+    MPT_TRUE(access(there, F_OK) != 0 && access(link, F_OK) != 0);
+    params.nbytes = 4096;
+    MPT_OK(nixl_region_open_file(NULL, link, &params, &made));
+    MPT_OK(nixl_region_close(made, MPT_PATIENCE));
+    MPT_EQ(unlink(there), 0);
+    params.flags = NIXL_FILE_CREATE | NIXL_FILE_NEW;
+    MPT_STATUS(nixl_region_open_file(NULL, link, &params, &made), NIXL_E_IN_USE);
+    MPT_EQ(unlink(link), 0);
+}
+
 /* A child of the program has the same open file, and with it the lock of NIXL_FILE_EXCLUSIVE. */
 static void free_at_once(void)
 {
@@ -520,6 +542,9 @@ int main(int argc, char **argv)
         woken();
         unpolled();
         refused();
+        if (disk == NULL) {
+            linked();
+        }
     }
     mpt_barrier();
     if ((file_params.flags & NIXL_FILE_EXCLUSIVE) != 0) {

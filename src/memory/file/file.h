@@ -25,7 +25,8 @@ struct nxr_file {
     bool is_block_device, is_read_only;
     bool is_locked;           /* for NIXL_FILE_EXCLUSIVE */
     bool must_truncate;       /* at close */
-    bool was_made;            /* by this open, */
+    char *made_as;            /* NULL; or the path, without links at its end, of one */
+    bool was_made;            /* ... that was made by this open, */
     bool was_extended;        /* ... or made longer, to the end of the region */
     uint64_t first_nbytes;    /* of the file, when it was opened */
     _Atomic int sync_error;   /* of the first fdatasync that failed; 0: none */

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/fs.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -162,27 +163,65 @@ static int open_given(struct opening *opening)
                                 : opening_fail(opening, "cannot open the descriptor again");
 }
 
+/* Behind a symbolic link, to a file that is not there yet, it is made there. False: it is none. */
+static bool follow_link(char path[PATH_MAX])
+{
+    char target[PATH_MAX];
+    ssize_t nbytes = readlink(path, target, sizeof(target));
+    const char *slash = strrchr(path, '/');
+    size_t kept = nbytes > 0 && target[0] != '/' && slash != NULL ? (size_t)(slash - path) + 1 : 0;
+
+    if (nbytes <= 0 || kept + (size_t)nbytes >= PATH_MAX) {
+        return false;
+    }
+    memcpy(path + kept, target, (size_t)nbytes);
+    path[kept + (size_t)nbytes] = '\0';
+    return true;
+}
+
+/* Make the file, if none is there. As open(2); EEXIST: one is. */
+static int open_new(struct nxr_file *file, const char *path, mode_t mode)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, mode);
+
+    if (fd >= 0) {
+        file->was_made = true;
+        file->made_as = strdup(path);
+    }
+    return fd;
+}
+
+/* The path of a file, without links at its end if it was made. */
+static const char *made_as(const struct nxr_file *file)
+{
+    return file->made_as != NULL ? file->made_as : file->path;
+}
+
 /* Without O_NONBLOCK, a FIFO without a writer would block the call. */
 static int open_path(struct opening *opening)
 {
     struct nxr_file *file = opening->file;
     int flags = flags_of(file) | O_NONBLOCK;
     mode_t mode = opening->params->mode != 0 ? (mode_t)opening->params->mode : 0600;
+    bool is_new = opening_wants(opening, NIXL_FILE_NEW);
+    char path[PATH_MAX];
 
+    if (strlen(file->path) >= sizeof(path)) {
+        errno = ENAMETOOLONG;
+        return opening_fail(opening, "cannot open");
+    }
+    memcpy(path, file->path, strlen(file->path) + 1);
     for (int i = 0; i < MAX_TRIES; i++) {
-        if (!opening_wants(opening, NIXL_FILE_NEW)) {
-            file->opened.fd = open(file->path, flags);
-        } else {
-            errno = ENOENT;
-        }
+        file->opened.fd = is_new ? -1 : open(path, flags);
+        errno = is_new ? ENOENT : errno;
         if (file->opened.fd >= 0 || errno != ENOENT || !opening_wants(opening, NIXL_FILE_CREATE)) {
             break;
         }
-        file->opened.fd = open(file->path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, mode);
-        file->was_made = file->opened.fd >= 0;
-        if (file->opened.fd >= 0 || errno != EEXIST || opening_wants(opening, NIXL_FILE_NEW)) {
+        file->opened.fd = open_new(file, path, mode);
+        if (file->opened.fd >= 0 || errno != EEXIST || is_new) {
             break;
         }
+        (void)follow_link(path);
     }
     if (file->opened.fd < 0) {
         return opening_fail(opening, errno == ENOENT && !opening_wants(opening, NIXL_FILE_CREATE)
@@ -201,8 +240,9 @@ static int sync_name(struct opening *opening)
 {
     const char *what = "";
 
-    errno =
-        opening_wants(opening, NIXL_FILE_CREATE) ? nxr_parent_sync(opening->file->path, &what) : 0;
+    errno = opening_wants(opening, NIXL_FILE_CREATE)
+                ? nxr_parent_sync(made_as(opening->file), &what)
+                : 0;
     return errno == 0 ? NIXL_OK : opening_fail(opening, what);
 }
 
@@ -414,6 +454,7 @@ static void file_free(struct nxr_file *file)
     if (file->opened.fd >= 0) {
         close(file->opened.fd);
     }
+    free(file->made_as);
     free(file);
 }
 
@@ -422,9 +463,9 @@ static void remove_made(const struct nxr_file *file)
 {
     struct stat made, there;
 
-    if (fstat(file->opened.fd, &made) == 0 && lstat(file->path, &there) == 0 &&
+    if (fstat(file->opened.fd, &made) == 0 && lstat(made_as(file), &there) == 0 &&
         made.st_dev == there.st_dev && made.st_ino == there.st_ino) {
-        unlink(file->path);
+        unlink(made_as(file));
     }
 }
 
