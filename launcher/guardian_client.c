@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client of the guardian in nixlrun (guardian.h): makes the process, sends orders, turns
- * its reports into calls from the event loop. Main thread only. Sending may block for a moment; it
- * cannot deadlock, since the guardian always reads and queues its own reports, and goes on if it was
- * stopped.
+ * The client of the guardian in nixlrun (guardian.h): makes the process, sends orders, turns its
+ * reports into calls from the event loop. Main thread only. Sending may block for a moment; it
+ * cannot deadlock, since the guardian always reads and queues its own reports, and goes on if it
+ * was stopped.
  */
 #include "config.h"
 

@@ -304,8 +304,8 @@ static mode_t mode_of_directories(mode_t mode)
 }
 
 /*
- * Without its name on the medium, no file in it is durable, whoever has made it: another process may
- * just have, or one that was killed then.
+ * Without its name on the medium, no file in it is durable, whoever has made it: another process
+ * may just have, or one that was killed then.
  */
 static int root_make(const struct nxr_object_settings *settings, char *why, size_t why_nbytes)
 {

@@ -233,8 +233,8 @@ static int open_path(struct opening *opening)
 }
 
 /*
- * The name of a file that may be made is durable, so that no fdatasync of its bytes is in vain: also
- * if another process has made it just now, or one that was killed then.
+ * The name of a file that may be made is durable, so that no fdatasync of its bytes is in vain:
+ * also if another process has made it just now, or one that was killed then.
  */
 static int sync_name(struct opening *opening)
 {
