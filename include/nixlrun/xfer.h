@@ -121,9 +121,10 @@ NIXL_API int nixl_xfer_start(struct nixl_xfer *xfer, struct nixl_req **req_p) NI
 /**
  * The extended form of nixl_xfer_start(). With neither a request nor a queue the call waits for the
  * end. NIXL_OP_NOTE: a notification to the rank after the last byte: of a put all is then visible,
- * of a get all was read. NIXL_OP_SIGNAL: a signal of the rank changes after a put. Neither happens
- * if the transfer fails or is canceled. NIXL_OP_DURABLE: a put ends, and these two come, when its
- * bytes are on the medium; all its remote regions are files. On a stream: NIXL_E_UNSUPPORTED.
+ * of a get all was read. NIXL_OP_SIGNAL: a signal of the rank changes after a put, whose start ends
+ * then. Neither happens if the transfer fails or is canceled. NIXL_OP_DURABLE: a put ends, and
+ * these two come, when its bytes are on the medium; all its remote regions are files. On a stream:
+ * NIXL_E_UNSUPPORTED.
  */
 NIXL_API int nixl_xfer_start_x(struct nixl_xfer *xfer, const struct nixl_op *op,
                                struct nixl_req **req_p) NIXL_MUST_CHECK;

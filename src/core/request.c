@@ -151,30 +151,56 @@ static void tell_due(void)
     tell_followers(followers, NIXL_OK);
 }
 
+static void request_op_ended(struct nxr_op *op, int status);
+
+/* The word that the request must change next; NULL: none. */
+static struct nxr_after *next_word(struct nixl_req *req)
+{
+    return req->after.segment != NULL && !req->op.has_synced ? &req->after
+           : req->signal.segment != NULL                     ? &req->signal
+                                                             : NULL;
+}
+
+/* The operation becomes the change of that word. */
+static void set_word(struct nixl_req *req, struct nxr_after *word)
+{
+    req->op.kind = NXR_OP_ATOMIC;
+    req->op.segment = word->segment;
+    req->op.offset = word->atomic.offset;
+    req->op.atomic = word->atomic;
+    req->op.local = NULL;
+    req->op.is_signal = word->atomic.op != NXR_ATOMIC_SYNC; /* whose end is waited for */
+    req->op.is_unordered = false;
+    req->op.transport = NULL;
+    req->op.ended = request_op_ended; /* an owner may have ended the former one itself */
+    req->transport = word->segment->transport->name;
+    req->word_owner = word->owner;
+    word->segment = NULL;
+#ifdef NXR_DEBUG
+    atomic_store(&req->op.has_ended, false);
+#endif
+}
+
 /* Must the request still change a word, now that its operation has succeeded? If so, queue that. */
 static bool goes_on(struct nixl_req *req)
 {
     struct nxr_peer *peer = req->peer;
+    struct nxr_after *word = next_word(req);
+    const bool was_word = req->op.kind == NXR_OP_ATOMIC;
 
-    if (req->after.segment == NULL || req->op.has_synced) {
+    if (word == NULL) {
         return false;
     }
     pthread_mutex_lock(&nxr_requests_lock);
-    req->op.kind = NXR_OP_ATOMIC;
-    req->op.segment = req->after.segment;
-    req->transport = req->after.segment->transport->name;
-    req->op.offset = req->after.atomic.offset;
-    req->op.atomic = req->after.atomic;
-    req->op.local = NULL;
-    req->op.is_signal = req->op.atomic.op != NXR_ATOMIC_SYNC; /* whose end is waited for */
-    req->op.is_unordered = false;
-    req->op.transport = NULL;
-    req->after.segment = NULL;
+    set_word(req, word);
     req->is_started = false;
-#ifdef NXR_DEBUG
-    atomic_store(&req->op.has_ended, false);
-#endif
-    atomic_fetch_add(&peer->n_words, 1);
+    if (req->phase != NXR_REQUEST_BEGUN) { /* its owner has begun it */
+        req->phase = NXR_REQUEST_BEGUN;
+        atomic_fetch_add(&nxr_n_started, 1);
+    }
+    if (!was_word) {
+        atomic_fetch_add(&peer->n_words, 1);
+    }
     nxr_list_append(&begun, &req->link);
     (void)stop_pending(req);
     pthread_mutex_unlock(&nxr_requests_lock);
@@ -392,7 +418,7 @@ static void request_start(struct nixl_req *req)
     if (req->op.kind == NXR_OP_ATOMIC && !req->op.is_unordered && waits_behind(req)) {
         return;
     }
-    status = req->owner->start(&req->op);
+    status = (req->word_owner != NULL ? req->word_owner : req->owner)->start(&req->op);
     if (status == NIXL_INPROGRESS) {
         request_send_held(peer);
     } else {

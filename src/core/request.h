@@ -23,6 +23,7 @@ struct nxr_after {
     struct nxr_segment *segment;
     void *local;
     struct nxr_atomic atomic;
+    const struct nxr_req_owner *owner; /* whose start() and cancel_word(); NULL: the request's */
 };
 
 /*
@@ -71,8 +72,10 @@ struct nxr_req_owner {
 struct nixl_req {
     struct nxr_op op;
     struct nxr_after after;
-    struct nxr_follower *followers; /* or NULL; requests_lock */
-    const char *operation;          /* the public call */
+    struct nxr_after signal;                /* behind that; no segment: none */
+    const struct nxr_req_owner *word_owner; /* of the word that it changes; NULL: `owner` */
+    struct nxr_follower *followers;         /* or NULL; requests_lock */
+    const char *operation;                  /* the public call */
     const struct nxr_req_owner *owner;
     void *owned;           /* the owner's data */
     const char *transport; /* its name; "" while the segment is not open, or without a peer */
@@ -118,6 +121,18 @@ void nxr_request_keep_failure(struct nixl_req *req, int rank, const char *why);
 
 /* Free a request that has ended, and of which nobody knows any more. */
 void nxr_request_free(struct nixl_req *req);
+
+/*
+ * Before it begins: have it raise a signal when all else has succeeded, and end then. The caller's
+ * `signal` has no segment any more. NULL, or one without a segment: none.
+ */
+static inline void nxr_request_take_signal(struct nixl_req *req, struct nxr_after *signal)
+{
+    if (signal != NULL) {
+        req->signal = *signal;
+        signal->segment = NULL;
+    }
+}
 
 /* Begin its operation; op->segment is ready. It may have ended when the call returns. */
 void nxr_request_begin(struct nixl_req *req, const struct nxr_op *op);
@@ -247,7 +262,7 @@ int nxr_request_finish(const char *operation, struct nixl_req **req_p);
 
 /*
  * Take back a request that has not been started; the caller then ends it. False: too late.
- * *cancel_p then cancels it where it is; NULL: no transport has it yet.
+ * *cancel_p then cancels it where it is; NULL: no transport has it.
  */
 bool nxr_request_withdraw(struct nixl_req *req, int (**cancel_p)(struct nxr_op *op));
 

@@ -292,6 +292,7 @@ int nxr_request_complete(const char *operation, struct nixl_req *req, int64_t ti
 
 bool nxr_request_withdraw(struct nixl_req *req, int (**cancel_p)(struct nxr_op *op))
 {
+    const struct nxr_req_owner *owner;
     const struct nxr_transport *transport;
     bool is_idle;
 
@@ -303,8 +304,9 @@ bool nxr_request_withdraw(struct nixl_req *req, int (**cancel_p)(struct nxr_op *
         nxr_list_remove(&req->age_link);
     }
     transport = nxr_request_transport(&req->op);
+    owner = req->word_owner != NULL ? req->word_owner : req->owner;
     *cancel_p = transport == NULL               ? NULL
-                : req->op.kind == NXR_OP_ATOMIC ? req->owner->cancel_word
+                : req->op.kind == NXR_OP_ATOMIC ? owner->cancel_word
                                                 : transport->cancel;
     pthread_mutex_unlock(&nxr_requests_lock);
     pthread_mutex_unlock(&nxr_job.lock);
@@ -317,10 +319,10 @@ int nxr_request_stop(struct nixl_req *req)
 
     if (nxr_request_withdraw(req, &cancel)) {
         nxr_request_end(req, NIXL_E_CANCELED);
-    } else if (!req_is_done(req) && req->owner->stop != NULL) {
-        req->owner->stop(req);
     } else if (!req_is_done(req) && cancel != NULL) {
         cancel(&req->op);
+    } else if (!req_is_done(req) && req->owner->stop != NULL) {
+        req->owner->stop(req);
     }
     return req_is_done(req) ? NIXL_OK : NIXL_INPROGRESS;
 }

@@ -132,6 +132,7 @@ static void lease_list(struct nxr_lease *lease)
 static void lease_req_begin(struct nxr_lease *lease)
 {
     lease->req->op.kind = lease->what.kind;
+    nxr_request_take_signal(lease->req, lease->what.signal);
     nxr_request_has_begun(lease->req, lease->table->peer);
 }
 

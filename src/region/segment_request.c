@@ -41,7 +41,8 @@ static int segment_request_await(struct nixl_req *req, struct nixl_region *regio
 
 int nxr_region_request(const char *operation, struct nixl_region *region, int rank,
                        const struct nxr_req_owner *owner, const struct nxr_op *op,
-                       const struct nxr_after *after, struct nixl_req **req_p)
+                       const struct nxr_after *after, struct nxr_after *signal,
+                       struct nixl_req **req_p)
 {
     struct nixl_req *req = nxr_request_new(operation, owner, NULL);
     struct nxr_op at_segment = *op;
@@ -53,6 +54,7 @@ int nxr_region_request(const char *operation, struct nixl_region *region, int ra
     if (after != NULL) {
         req->after = *after;
     }
+    nxr_request_take_signal(req, signal);
     at_segment.segment = nxr_region_segment_at(region, rank, &at_segment.offset, op->nbytes);
     if (at_segment.segment == NULL) {
         status = segment_request_await(req, region, rank, &at_segment);

@@ -9,11 +9,12 @@
 /*
  * Make a request for an operation on the segment of that rank, asking the owner for the segment
  * if need be. The request begins now, or when the segment is ready. op->segment is not read;
- * `after` may be NULL. NIXL_INPROGRESS and *req_p is the request; otherwise a failure and no
- * request.
+ * `after` and `signal`, which it takes, may be NULL. NIXL_INPROGRESS and *req_p is the request;
+ * otherwise a failure and no request.
  */
 int nxr_region_request(const char *operation, struct nixl_region *region, int rank,
                        const struct nxr_req_owner *owner, const struct nxr_op *op,
-                       const struct nxr_after *after, struct nixl_req **req_p);
+                       const struct nxr_after *after, struct nxr_after *signal,
+                       struct nixl_req **req_p);
 
 #endif

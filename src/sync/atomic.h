@@ -79,9 +79,13 @@ int nxr_get_signal_start(const char *operation, int rank, struct nixl_region *re
                          const struct nxr_piece *data, uint64_t *signal,
                          const struct nxr_atomic *atomic, struct nixl_req **req_p);
 
-/* What changes a signal of a rank once all before it has succeeded. NIXL_OK or the failure. */
-int nxr_signal_reserve(const char *operation, int rank, struct nixl_region *region,
-                       const struct nxr_atomic *atomic, struct nxr_follower **follower_p);
+/* A signal for nxr_request_take_signal(). NIXL_OK; or the failure, recorded, and *signal_p stays. */
+int nxr_signal_find(const char *operation, int rank, struct nixl_region *region,
+                    const struct nxr_atomic *atomic, struct nxr_after *signal_p);
+
+/* Raise it behind an operation that has succeeded without a request. As nxr_atomic_start(). */
+int nxr_signal_start(const char *operation, const struct nxr_after *signal,
+                     struct nixl_req **req_p);
 
 /*
  * Start the change of a word of a segment, which is in range and aligned, behind all puts that were

@@ -349,7 +349,8 @@ static int put_signal_later(const char *operation, int rank, struct nixl_region 
         check_data(operation, NXR_OP_PUT, rank, region, what->offset, what->src, what->nbytes);
 
     if (status == NIXL_OK) {
-        status = nxr_region_request(operation, region, rank, &atomic_op_owner, &op, &after, &req);
+        status =
+            nxr_region_request(operation, region, rank, &atomic_op_owner, &op, &after, NULL, &req);
     }
     return atomic_op_leave(operation, status, req, req_p);
 }
@@ -436,7 +437,8 @@ get_signal_start_slow(const char *operation, int rank, struct nixl_region *regio
         return NIXL_OK;
     }
     if (status == NIXL_OK) {
-        status = nxr_region_request(operation, region, rank, &atomic_op_owner, &get, &after, &req);
+        status =
+            nxr_region_request(operation, region, rank, &atomic_op_owner, &get, &after, NULL, &req);
     }
     return atomic_op_leave(operation, status, req, req_p);
 }
@@ -458,50 +460,24 @@ int nxr_get_signal_start(const char *operation, int rank, struct nixl_region *re
     return get_signal_start_slow(operation, rank, region, data, signal, atomic, req_p);
 }
 
-/* ---- a signal behind a prepared transfer ----------------------------------------------------- */
+/* ---- a signal behind another operation ------------------------------------------------------- */
 
-/* The request that raises it, made beforehand, so that nothing can fail later. */
-struct signal_follower {
-    struct nxr_follower follower;
-    struct nixl_req *req;
-    struct nxr_op op;
-};
-
-static void signal_go(struct nxr_follower *follower, int status)
+int nxr_signal_find(const char *operation, int rank, struct nixl_region *region,
+                    const struct nxr_atomic *atomic, struct nxr_after *signal_p)
 {
-    struct signal_follower *signal = (struct signal_follower *)follower; /* its first member */
+    struct nxr_after signal = {.atomic = *atomic, .owner = &atomic_op_owner};
+    int status =
+        nxr_atomic_find_segment(operation, rank, region, &signal.atomic, true, &signal.segment);
 
     if (status == NIXL_OK) {
-        nxr_request_abandon(signal->req); /* a flush waits for it */
-        nxr_request_queue(signal->req, &signal->op);
-    } else {
-        free(signal->req);
+        *signal_p = signal;
     }
-    free(signal);
+    return status;
 }
 
-int nxr_signal_reserve(const char *operation, int rank, struct nixl_region *region,
-                       const struct nxr_atomic *atomic, struct nxr_follower **follower_p)
+int nxr_signal_start(const char *operation, const struct nxr_after *signal, struct nixl_req **req_p)
 {
-    struct signal_follower *signal;
-    struct nxr_op op = change_op(atomic, true, NULL);
-    int status = nxr_atomic_find_segment(operation, rank, region, &op.atomic, true, &op.segment);
+    struct nxr_op op = change_op(&signal->atomic, true, NULL);
 
-    if (status != NIXL_OK) {
-        return status;
-    }
-    op.offset = op.atomic.offset;
-    signal = malloc(sizeof(*signal));
-    if (signal != NULL) {
-        signal->req = nxr_request_new(operation, &atomic_op_owner, NULL);
-    }
-    if (signal == NULL || signal->req == NULL) {
-        free(signal);
-        return nxr_fail(NIXL_E_NO_MEMORY, operation, rank, "", 0, "no memory for a request");
-    }
-    signal->follower.go = signal_go;
-    signal->op = op;
-    signal->req->peer = op.segment->peer;
-    *follower_p = &signal->follower;
-    return NIXL_OK;
+    return start_change(operation, signal->segment, &op, req_p);
 }

@@ -149,7 +149,7 @@ static int granted_move(const char *operation, const struct nxr_granted *what,
                         struct nixl_req **req_p)
 {
     return what->is_durable ? nxr_durable_put(operation, what->rank, what->region, &what->piece,
-                                              nxr_transfer_find_now, req_p)
+                                              nxr_transfer_find_now, NULL, req_p)
                             : nxr_transfer_start(operation, what->kind, what->rank, what->region,
                                                  &what->piece, req_p);
 }
@@ -159,6 +159,7 @@ static int moving_granted(const struct moving *what, const struct nxr_form *form
                           struct nixl_req **req_p)
 {
     const bool is_durable = nxr_form_has(form, NIXL_OP_DURABLE);
+    struct nxr_following following = {.note = NULL};
     const struct nxr_granted granted = {.token = form->op->grant,
                                         .kind = what->kind,
                                         .rank = what->rank,
@@ -166,8 +167,8 @@ static int moving_granted(const struct moving *what, const struct nxr_form *form
                                         .piece = what->piece,
                                         .nbytes = what->piece.nbytes,
                                         .is_durable = is_durable,
+                                        .signal = &following.signal,
                                         .move = granted_move};
-    struct nxr_following following = {NULL, NULL};
     int status = nxr_transfer_check(what->operation, what->rank, what->region, what->piece.local,
                                     what->piece.nbytes);
 
@@ -180,15 +181,14 @@ static int moving_granted(const struct moving *what, const struct nxr_form *form
     if (status == NIXL_OK) {
         status = nxr_granting->start(what->operation, &granted, req_p);
     }
-    nxr_following_begin(&following, status, *req_p);
-    return status;
+    return nxr_following_begin(what->operation, &following, status, req_p);
 }
 
 /* Start a put that ends, and is followed by a notification or signal, when it is durable. */
 static int moving_durable(const struct moving *what, const struct nxr_form *form,
                           struct nixl_req **req_p)
 {
-    struct nxr_following following = {NULL, NULL};
+    struct nxr_following following = {.note = NULL};
     int status = nxr_durable_check(what->operation, what->kind, what->rank, NULL);
 
     if (status != NIXL_OK) {
@@ -205,16 +205,15 @@ static int moving_durable(const struct moving *what, const struct nxr_form *form
     }
     if (status == NIXL_OK) {
         status = nxr_durable_put(what->operation, what->rank, what->region, &what->piece,
-                                 nxr_transfer_find_segment, req_p);
+                                 nxr_transfer_find_segment, &following.signal, req_p);
     }
-    nxr_following_begin(&following, status, *req_p);
-    return status;
+    return nxr_following_begin(what->operation, &following, status, req_p);
 }
 
 static int moving_start(const struct moving *what, const struct nxr_form *form,
                         struct nixl_req **req_p)
 {
-    struct nxr_following following = {NULL, NULL};
+    struct nxr_following following = {.note = NULL};
     int status = NIXL_E_AGAIN;
 
     if ((form->op->flags & ~(uint32_t)NIXL_OP_SIGNAL) == 0) { /* nothing else follows */
@@ -238,8 +237,7 @@ static int moving_start(const struct moving *what, const struct nxr_form *form,
     }
     status = nxr_form_has(form, NIXL_OP_STREAM) ? moving_on_stream(what, form, req_p)
                                                 : moving_off_stream(what, form, req_p);
-    nxr_following_begin(&following, status, *req_p);
-    return status;
+    return nxr_following_begin(what->operation, &following, status, req_p);
 }
 
 static int moving_run(const struct moving *what, const struct nixl_op *op, struct nixl_req **req_p)

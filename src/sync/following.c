@@ -64,8 +64,8 @@ int nxr_following_make(const char *operation, int rank, const struct nxr_form *f
     if (nxr_form_has(form, NIXL_OP_SIGNAL)) {
         status = nxr_following_atomic(operation, rank, form, &atomic);
         if (status == NIXL_OK) {
-            status = nxr_signal_reserve(operation, rank, form->op->signal_region, &atomic,
-                                        &following->signal);
+            status = nxr_signal_find(operation, rank, form->op->signal_region, &atomic,
+                                     &following->signal);
         }
     }
     if (status == NIXL_OK) {
@@ -86,8 +86,11 @@ static void follow_by(struct nxr_follower *follower, int status, struct nixl_req
     }
 }
 
-void nxr_following_begin(const struct nxr_following *following, int status, struct nixl_req *req)
+int nxr_following_begin(const char *operation, const struct nxr_following *following, int status,
+                        struct nixl_req **req_p)
 {
-    follow_by(following->note, status, req);
-    follow_by(following->signal, status, req);
+    follow_by(following->note, status, *req_p);
+    return status == NIXL_OK && following->signal.segment != NULL
+               ? nxr_signal_start(operation, &following->signal, req_p)
+               : status;
 }

@@ -7,7 +7,8 @@
 
 /* What was made beforehand, so that nothing can fail once the operation has succeeded. */
 struct nxr_following {
-    struct nxr_follower *note, *signal; /* NULL: none */
+    struct nxr_follower *note; /* NULL: none */
+    struct nxr_after signal;   /* no segment: none, or a request has taken it */
 };
 
 /* The notification that the form asks for. */
@@ -32,14 +33,18 @@ int nxr_following_note(const char *operation, int rank, const struct nxr_form *f
                        enum nxr_op_kind kind, struct nxr_following *following);
 
 /*
- * Make all that follows an operation whose request raises no signal itself: a get, which has no
- * other, is refused one. NIXL_OK; or the failure, recorded, with which nxr_following_begin() frees
- * what was made.
+ * Make all that follows an operation whose request takes the signal: a get, which takes none, is
+ * refused one. NIXL_OK; or the failure, recorded, with which nxr_following_begin() frees what was
+ * made.
  */
 int nxr_following_make(const char *operation, int rank, const struct nxr_form *form,
                        enum nxr_op_kind kind, struct nxr_following *following);
 
-/* The operation was started with that status and request: from now on they follow it. */
-void nxr_following_begin(const struct nxr_following *following, int status, struct nixl_req *req);
+/*
+ * The operation was started with that status and request: from now on they follow it. Returns its
+ * status, or that of a signal behind what has ended within the call, which may have a request.
+ */
+int nxr_following_begin(const char *operation, const struct nxr_following *following, int status,
+                        struct nixl_req **req_p);
 
 #endif

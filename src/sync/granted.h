@@ -21,6 +21,7 @@ struct nxr_granted {
         *side; /* of a prepared transfer: the remote one, whose memory was found */
     struct nixl_xfer *xfer;
     bool is_durable;
+    struct nxr_after *signal; /* valid within the call: the request that ends last takes it */
 
     /*
      * Start it, once a use was taken: perhaps after the call, by any thread that drives progress,

@@ -11,7 +11,7 @@ static int xfer_move_granted(const char *operation, const struct nxr_granted *wh
                              struct nixl_req **req_p)
 {
     what->xfer->sides[NIXL_XFER_REMOTE].asks_nobody = true;
-    return nxr_xfer_start(operation, what->xfer, what->is_durable, req_p);
+    return nxr_xfer_start(operation, what->xfer, what->is_durable, NULL, req_p);
 }
 
 static void xfer_drop_granted(const struct nxr_granted *what)
@@ -24,7 +24,8 @@ static void xfer_drop_granted(const struct nxr_granted *what)
  * the start does anew.
  */
 static int xfer_start_granted(const char *operation, struct nixl_xfer *xfer,
-                              const struct nxr_form *form, struct nixl_req **req_p)
+                              const struct nxr_form *form, struct nxr_after *signal,
+                              struct nixl_req **req_p)
 {
     const bool is_durable = nxr_form_has(form, NIXL_OP_DURABLE);
     const struct nxr_granted granted = {.token = form->op->grant,
@@ -34,6 +35,7 @@ static int xfer_start_granted(const char *operation, struct nixl_xfer *xfer,
                                         .side = &xfer->sides[NIXL_XFER_REMOTE],
                                         .xfer = xfer,
                                         .is_durable = is_durable,
+                                        .signal = signal,
                                         .move = xfer_move_granted,
                                         .drop = xfer_drop_granted};
     int status = nxr_xfer_find(operation, xfer);
@@ -56,7 +58,7 @@ static int xfer_start_plain(const char *operation, struct nixl_xfer *xfer, struc
 static int xfer_start_formed(const char *operation, struct nixl_xfer *xfer,
                              const struct nixl_op *op, struct nixl_req **req_p)
 {
-    struct nxr_following following = {NULL, NULL};
+    struct nxr_following following = {.note = NULL};
     struct nixl_req *req = NULL;
     struct nxr_form form;
     int status = nxr_form_read_start(
@@ -76,11 +78,12 @@ static int xfer_start_formed(const char *operation, struct nixl_xfer *xfer,
     if (status != NIXL_OK) {
         status = nxr_xfer_unclaim(xfer, status);
     } else if (nxr_form_has(&form, NIXL_OP_GRANT)) {
-        status = xfer_start_granted(operation, xfer, &form, &req);
+        status = xfer_start_granted(operation, xfer, &form, &following.signal, &req);
     } else {
-        status = nxr_xfer_start(operation, xfer, nxr_form_has(&form, NIXL_OP_DURABLE), &req);
+        status = nxr_xfer_start(operation, xfer, nxr_form_has(&form, NIXL_OP_DURABLE),
+                                &following.signal, &req);
     }
-    nxr_following_begin(&following, status, req);
+    status = nxr_following_begin(operation, &following, status, &req);
     return nxr_form_end(operation, &form, status, req, req_p);
 }
 

@@ -95,8 +95,26 @@ int nxr_durable_check(const char *operation, enum nxr_op_kind kind, int rank,
     return why == NULL ? NIXL_OK : nxr_form_refuse(operation, rank, "NIXL_OP_DURABLE", why);
 }
 
+/* What was put before becomes durable, although nothing is put. */
+static int durable_sync_start(const char *operation, struct nxr_segment *segment,
+                              struct nxr_after *signal, struct nixl_req **req_p)
+{
+    struct nixl_req *req = nxr_request_new(operation, &durable_put_owner, NULL);
+    const struct nxr_op sync = sync_op(segment);
+
+    if (req == NULL) {
+        return nxr_fail(NIXL_E_NO_MEMORY, operation, segment->peer->rank, "", 0,
+                        "no memory for a request");
+    }
+    nxr_request_take_signal(req, signal);
+    nxr_request_begin(req, &sync);
+    *req_p = req;
+    return NIXL_INPROGRESS;
+}
+
 int nxr_durable_put(const char *operation, int rank, struct nixl_region *region,
-                    const struct nxr_piece *what, nxr_find_fn *find, struct nixl_req **req_p)
+                    const struct nxr_piece *what, nxr_find_fn *find, struct nxr_after *signal,
+                    struct nixl_req **req_p)
 {
     const struct nxr_op put = {.kind = NXR_OP_PUT,
                                .offset = what->offset,
@@ -106,7 +124,6 @@ int nxr_durable_put(const char *operation, int rank, struct nixl_region *region,
     struct nxr_after after = {.atomic = durable_sync};
     struct nixl_req *req = NULL;
     uint64_t offset = what->offset;
-    struct nxr_op sync;
     int status = nxr_transfer_check(operation, rank, region, what->local, what->nbytes);
 
     if (status == NIXL_OK) {
@@ -122,10 +139,9 @@ int nxr_durable_put(const char *operation, int rank, struct nixl_region *region,
     if (status != NIXL_OK) {
         return status;
     }
-    sync = sync_op(after.segment);
-    status = what->nbytes == 0 ? nxr_request_make_at(operation, &durable_put_owner, &sync, &req)
+    status = what->nbytes == 0 ? durable_sync_start(operation, after.segment, signal, &req)
                                : nxr_region_request(operation, region, rank, &durable_put_owner,
-                                                    &put, &after, &req);
+                                                    &put, &after, signal, &req);
     if (status != NIXL_INPROGRESS) {
         return status;
     }

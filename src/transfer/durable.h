@@ -18,11 +18,13 @@ int nxr_durable_check(const char *operation, enum nxr_op_kind kind, int rank,
                       const struct nxr_segment *segment);
 
 /*
- * Start a put that ends when its bytes are durable; find() finds the file. NIXL_OK;
- * NIXL_INPROGRESS: *req_p; or the failure of `operation`, recorded: as nxr_durable_check().
+ * Start a put that ends when its bytes are durable; find() finds the file. A request takes
+ * `signal`, unless that is NULL. NIXL_OK; NIXL_INPROGRESS: *req_p; or the failure of `operation`,
+ * recorded: as nxr_durable_check().
  */
 int nxr_durable_put(const char *operation, int rank, struct nixl_region *region,
-                    const struct nxr_piece *what, nxr_find_fn *find, struct nixl_req **req_p);
+                    const struct nxr_piece *what, nxr_find_fn *find, struct nxr_after *signal,
+                    struct nixl_req **req_p);
 
 /*
  * Files that are made durable for a request, which ends with the outcome: made, given its files,

@@ -405,7 +405,8 @@ static int begin_transfer(const char *operation, size_t max_nbytes, int rank,
     }
     if (segment == NULL) {
         op->takes_time = false;
-        return nxr_region_request(operation, region, rank, &nxr_transfer_owner, op, NULL, req_p);
+        return nxr_region_request(operation, region, rank, &nxr_transfer_owner, op, NULL, NULL,
+                                  req_p);
     }
     op->segment = segment;
     op->offset = offset;

@@ -312,6 +312,9 @@ void nxr_xfers_free(void)
     while ((link = nxr_list_pop(&open_xfers)) != NULL) {
         struct nixl_xfer *xfer = nxr_list_entry(link, struct nixl_xfer, link);
 
+        if (xfer->req != NULL) {
+            xfer->req->owned = NULL; /* it goes on, with a signal that a peer does not answer */
+        }
         free(xfer->kept);
         xfer_drop(xfer);
         free(xfer);

@@ -14,6 +14,8 @@
 #include "region/region.h"
 #include "util/symbol.h"
 
+struct nxr_after;
+
 #define NXR_XFER_OPEN 0x6e78722d78666572ull
 
 /* ---- sides (xfer_blocks.c) ------------------------------------------------------------------- */
@@ -221,11 +223,12 @@ int nxr_xfer_unclaim(struct nixl_xfer *xfer, int status);
 int nxr_xfer_check_durable(const char *operation, const struct nixl_xfer *xfer);
 
 /*
- * nixl_xfer_start() of a transfer that is claimed, for `operation`. If its remote side asks nobody,
- * it waits for nothing: any thread may call it, later than nxr_xfer_find().
+ * nixl_xfer_start() of a transfer that is claimed, for `operation`. A request takes `signal`,
+ * unless that is NULL. If its remote side asks nobody, it waits for nothing: any thread may call
+ * it, later than nxr_xfer_find().
  */
 int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer, bool is_durable,
-                   struct nixl_req **req_p);
+                   struct nxr_after *signal, struct nixl_req **req_p);
 
 /* The same for one that is not claimed yet: the whole of nixl_xfer_start(). */
 int nxr_xfer_start_plain(const char *operation, struct nixl_xfer *xfer, struct nixl_req **req_p);

@@ -146,7 +146,10 @@ static void set_over(struct nixl_xfer *xfer)
     atomic_fetch_sub(&n_in_flight, 1);
 }
 
-/* Conclude a start of which everything has ended. Returns the outcome. */
+/*
+ * Conclude a start of which everything has ended: one without a request is over, any other when its
+ * request ends. Returns the outcome.
+ */
 static int xfer_run_conclude(struct nixl_xfer *xfer, struct nixl_req *req)
 {
     int64_t now = nxr_now_ns();
@@ -157,7 +160,9 @@ static int xfer_run_conclude(struct nixl_xfer *xfer, struct nixl_req *req)
     }
     pthread_mutex_lock(&nxr_xfers_lock);
     set_moved(xfer, req, now);
-    set_over(xfer);
+    if (req == NULL) {
+        set_over(xfer);
+    }
     pthread_mutex_unlock(&nxr_xfers_lock);
     return status;
 }
@@ -325,14 +330,13 @@ void nxr_xfer_stop_sync(struct nixl_xfer *xfer)
     }
 }
 
-/* Its files are durable, or will not be. Any other start was concluded before. */
 static void xfer_run_ended(struct nixl_req *req, int status)
 {
     struct nixl_xfer *xfer = req->owned;
 
     (void)status;
     pthread_mutex_lock(&nxr_xfers_lock);
-    if (xfer->is_syncing && xfer->req == req) {
+    if (xfer != NULL) { /* else the library was left before */
         set_over(xfer);
     }
     pthread_mutex_unlock(&nxr_xfers_lock);
@@ -410,7 +414,7 @@ static int xfer_run_prepare(const char *operation, struct nixl_xfer *xfer)
 
 /* The caller's turn is over and something is left: continue the start as a request. */
 static void go_on(const char *operation, struct nixl_xfer *xfer, enum turn turn,
-                  struct nixl_req **req_p)
+                  struct nxr_after *signal, struct nixl_req **req_p)
 {
     struct nixl_req *req = xfer->spare;
     bool is_copying;
@@ -418,6 +422,7 @@ static void go_on(const char *operation, struct nixl_xfer *xfer, enum turn turn,
     xfer->spare = NULL;
     req->operation = operation;
     req->op = (struct nxr_op){.kind = xfer->kind, .nbytes = xfer->sides[NIXL_XFER_LOCAL].nbytes};
+    nxr_request_take_signal(req, signal);
     nxr_request_has_begun(req, xfer->peer);
     *req_p = req;
     pthread_mutex_lock(&nxr_xfers_lock);
@@ -478,7 +483,7 @@ int nxr_xfer_check_durable(const char *operation, const struct nixl_xfer *xfer)
 }
 
 int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer, bool is_durable,
-                   struct nixl_req **req_p)
+                   struct nxr_after *signal, struct nixl_req **req_p)
 {
     bool is_over;
     enum turn turn;
@@ -500,7 +505,7 @@ int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer, bool is_durabl
               (!is_durable || atomic_load(&xfer->failure) != NIXL_OK);
     pthread_mutex_unlock(&nxr_xfers_lock);
     if (!is_over) {
-        go_on(operation, xfer, turn, req_p != NULL ? req_p : &xfer->kept);
+        go_on(operation, xfer, turn, signal, req_p != NULL ? req_p : &xfer->kept);
         return NIXL_INPROGRESS;
     }
     status = xfer_run_conclude(xfer, NULL);
@@ -514,7 +519,7 @@ int nxr_xfer_start_plain(const char *operation, struct nixl_xfer *xfer, struct n
     if (status == NIXL_OK) {
         status = nxr_xfer_claim(operation, xfer);
     }
-    return status == NIXL_OK ? nxr_xfer_start(operation, xfer, false, req_p) : status;
+    return status == NIXL_OK ? nxr_xfer_start(operation, xfer, false, NULL, req_p) : status;
 }
 
 int nixl_xfer_start(struct nixl_xfer *xfer, struct nixl_req **req_p)

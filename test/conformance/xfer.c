@@ -534,6 +534,35 @@ static void a_flush_waits_for_reads_that_were_freed(void)
     drop_pair(&pair);
 }
 
+/* Whether a start ends within its call or later: an atomic behind its end finds the signal raised. */
+static void a_transfer_ends_when_its_signal_is_raised(void)
+{
+    static struct pair pair;
+    struct nixl_region *words;
+    struct nixl_op op;
+
+    make_pair(&pair, "xfer.raised");
+    MPT_OK(nixl_region_alloc("xfer.raised.words", 8, NULL, &words));
+    op = op_signal(words, 0, NIXL_SIGNAL_ADD, 1);
+    mpt_barrier();
+    for (uint64_t round = 1; round <= conf_rounds(50); round++) {
+        struct nixl_req *req = NULL;
+        struct nixl_xfer *xfer;
+        uint64_t seen;
+
+        pair.local.nblocks = pair.remote.nblocks = round % 2 == 0 ? N_BLOCKS : 1;
+        xfer = prepare(&pair, NIXL_XFER_PUT, conf.next);
+        MPT_TRUE(nixl_xfer_start_x(xfer, &op, &req) >= NIXL_OK);
+        MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
+        MPT_OK(nixl_atomic(conf.next, words, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_FETCH, NULL, &seen));
+        MPT_EQ(seen, round);
+        MPT_OK(nixl_xfer_free(xfer));
+    }
+    mpt_barrier();
+    MPT_OK(nixl_region_close(words, MPT_PATIENCE));
+    drop_pair(&pair);
+}
+
 const struct guarantee conf_xfer[] = {
     {"xfer", NULL, 0},
     {"a_flush_waits_for_reads_that_were_freed", a_flush_waits_for_reads_that_were_freed, CONF_HOST},
@@ -542,6 +571,7 @@ const struct guarantee conf_xfer[] = {
     {"a_notification_comes_behind_the_last_read", a_notification_comes_behind_the_last_read, 0},
     {"neighbours_move_as_one", neighbours_move_as_one, 0},
     {"what_it_takes_is_estimated_and_measured", what_it_takes_is_estimated_and_measured, 0},
+    {"a_transfer_ends_when_its_signal_is_raised", a_transfer_ends_when_its_signal_is_raised, 0},
     {"many_transfers_are_in_flight", many_transfers_are_in_flight, 0},
     {"one_start_at_a_time", one_start_at_a_time, CONF_HOST},
     {"a_completed_transfer_wakes_the_event_fd", a_completed_transfer_wakes_the_event_fd, CONF_HOST},

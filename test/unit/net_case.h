@@ -56,8 +56,9 @@ static inline int case_begin(struct nixl_region *region, const struct nxr_op *wh
     struct nxr_op op = *what;
 
     op.segment = nxr_region_segment(region, 1);
-    return op.segment != NULL ? nxr_request_make_at("test", &owner, &op, req_p)
-                              : nxr_region_request("test", region, 1, &owner, &op, NULL, req_p);
+    return op.segment != NULL
+               ? nxr_request_make_at("test", &owner, &op, req_p)
+               : nxr_region_request("test", region, 1, &owner, &op, NULL, NULL, req_p);
 }
 
 /* Like nixl_put_x() and nixl_get_x() to and from rank 1. */

@@ -4,6 +4,7 @@
 import array
 import copy
 import gc
+import os
 import pickle
 import weakref
 
@@ -72,6 +73,26 @@ def test_get_strided_with_signal_and_queue(job):
     words.signal().wait(3)
     assert (np.frombuffer(pool, np.uint8)[: 2 * BLOCK] == job.rank + 1).all()
     job.team().barrier()
+
+
+@pytest.mark.ranks(1)
+@pytest.mark.parametrize("nbytes", ["64", "100000", "4000000"])
+def test_a_transfer_ends_when_its_signal_is_raised(job, nbytes):
+    """Whether it ends within its start or later: by a grant and into a file, too."""
+    nbytes = int(nbytes)
+    word = job.region("words", 8).signal()
+    mine = bytearray(nbytes)
+    pools = [job.region("pool", nbytes), job.open_file("file", os.memfd_create("file"), nbytes)]
+    for pool, durable in [(pools[0], False), (pools[1], True)] * 20:
+        grant = job.grant(Blocks(pool, nbytes), "write")
+        with job.prepare_put(0, Blocks(mine, nbytes), Blocks(pool, nbytes)) as put:
+            for by in {"durable": durable}, {"grant": grant.token}:
+                before = word.value
+                put.start(signal=word.adding(), **by).wait()
+                assert word.value == before + 1
+                pool.start_put(0, mine, signal=word.adding(), **by).wait()
+                assert word.value == before + 2
+        grant.revoke()
 
 
 def fields(blocks):

@@ -2156,9 +2156,10 @@ extern "C" {
     #[must_use]
     #[doc = " The extended form of nixl_xfer_start(). With neither a request nor a queue the call waits for the"]
     #[doc = " end. NIXL_OP_NOTE: a notification to the rank after the last byte: of a put all is then visible,"]
-    #[doc = " of a get all was read. NIXL_OP_SIGNAL: a signal of the rank changes after a put. Neither happens"]
-    #[doc = " if the transfer fails or is canceled. NIXL_OP_DURABLE: a put ends, and these two come, when its"]
-    #[doc = " bytes are on the medium; all its remote regions are files. On a stream: NIXL_E_UNSUPPORTED."]
+    #[doc = " of a get all was read. NIXL_OP_SIGNAL: a signal of the rank changes after a put, whose start ends"]
+    #[doc = " then. Neither happens if the transfer fails or is canceled. NIXL_OP_DURABLE: a put ends, and"]
+    #[doc = " these two come, when its bytes are on the medium; all its remote regions are files. On a stream:"]
+    #[doc = " NIXL_E_UNSUPPORTED."]
     pub fn nixl_xfer_start_x(
         xfer: *mut nixl_xfer,
         op: *const nixl_op,
