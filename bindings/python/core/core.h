@@ -289,6 +289,7 @@ struct Aside;
 std::shared_ptr<Aside> aside_begin(std::shared_ptr<void> state, int (*call)(void *state));
 /* Raises what ends the wait; then it may be waited for again. */
 CallResult aside_wait(const std::shared_ptr<Aside> &aside);
+bool aside_is_done(const std::shared_ptr<Aside> &aside);
 CallResult call_aside(std::shared_ptr<void> state, int (*call)(void *state));
 
 /* Run `state->run()` aside, and raise its failure. */
@@ -327,6 +328,7 @@ void bind_request(nb::module_ &module);
 void bind_queue(nb::module_ &module);
 void bind_region(nb::module_ &module);
 void bind_words(nb::module_ &module);
+void bind_token(nb::module_ &module);
 void bind_transfer(nb::module_ &module);
 void bind_channel(nb::module_ &module);
 void bind_team(nb::module_ &module);

@@ -233,11 +233,13 @@ static void job_kill(nb::handle rank)
 static void job_readmit(nb::handle rank, nb::handle incarnation)
 {
     const uint64_t number = read_u64(incarnation, "incarnation");
+    const int again = read_rank(rank);
 
     if (number > UINT32_MAX) {
         fail_value("incarnation is larger than 2**32 - 1");
     }
-    check(nixl_peer_readmit(read_rank(rank), (uint32_t)number));
+    check(nixl_peer_readmit(again, (uint32_t)number));
+    tokens_forget(again);
 }
 
 /* Writing may block. */

@@ -50,6 +50,7 @@ NB_MODULE(_core_once, module)
     nx::bind_region(module);
     nx::bind_words(module);
     nx::bind_blocks(module);
+    nx::bind_token(module);
     nx::bind_transfer(module);
     nx::bind_channel(module);
     nx::bind_team(module);

@@ -18,12 +18,40 @@ static void check_copy(nb::handle tag, nb::handle message)
     }
 }
 
+static nb::object start_form(Region &region, int rank, uint64_t offset, Memory memory, bool is_put,
+                             Start *start)
+{
+    struct nixl_region *handle = region.handle();
+    void *addr = memory.addr;
+    const size_t nbytes = memory.nbytes;
+    auto request = std::make_unique<Request>();
+
+    request->operation->held.push_back(std::move(memory));
+    request->operation->kept = nb::find(region);
+    start->object_hold.begin(&region);
+    start->set_context(nb::cast<Context &>(region.context).handle());
+    start->resolve(region, rank, default_timeout_ns);
+    return start_request(is_put ? "nixl_put_x" : "nixl_get_x", start, nbytes, request.release(),
+                         [=](const struct nixl_op *op, struct nixl_req **req_p, Operation *) {
+                             return is_put
+                                        ? nixl_put_x(rank, handle, offset, addr, nbytes, op, req_p)
+                                        : nixl_get_x(rank, handle, offset, addr, nbytes, op, req_p);
+                         });
+}
+
 /* With a stream the call returns when the copy is queued. */
 static void put_form(Region &region, int rank, uint64_t offset, Memory *memory, bool is_put,
                      Start *start, int64_t timeout_ns)
 {
     struct nixl_region *handle = region.handle();
     const bool is_queued = (start->op.flags & NIXL_OP_STREAM) != 0;
+
+    if (start->goes_aside() && !is_queued) {
+        nb::object started = start_form(region, rank, offset, std::move(*memory), is_put, start);
+
+        (void)request_finish(*nb::inst_ptr<Request>(started), timeout_ns);
+        return;
+    }
 
     start->resolve(region, rank, timeout_ns);
     run(timeout_ns, start->weight(memory->nbytes), {memory, &start->message},
@@ -62,7 +90,7 @@ static void region_put(Region &region, nb::handle rank, nb::handle source, nb::h
     start.set_note(tag, message);
     start.set_signal(signal);
     start.set_stream(stream);
-    start.set_grant(grant);
+    start.set_grant(grant, target);
     start.set_durable(durable);
     put_form(region, target, at, &memory, true, &start, timeout_ns);
 }
@@ -89,62 +117,49 @@ static void region_get(Region &region, nb::handle rank, nb::handle destination, 
     start.set_context(nb::cast<Context &>(region.context).handle());
     start.set_note(tag, message);
     start.set_stream(stream);
-    start.set_grant(grant);
+    start.set_grant(grant, owner);
     put_form(region, owner, at, &memory, false, &start, timeout_ns);
 }
 
-static nb::object region_start(nb::object self, bool is_put, nb::handle rank, nb::handle memory,
+static nb::object region_start(Region &region, bool is_put, int rank, nb::handle memory,
                                nb::handle offset, Start *start)
 {
-    Region *region = nb::inst_ptr<Region>(self);
-    Use use(region);
-    struct nixl_region *handle = region->region;
-    const int peer = read_rank(rank);
+    Use use(&region);
     const uint64_t at = read_u64(offset, "offset");
-    Memory held(memory, !is_put);
-    void *addr = held.addr;
-    const size_t nbytes = held.nbytes;
-    auto request = std::make_unique<Request>();
 
-    request->operation->held.push_back(std::move(held));
-    request->operation->kept = self;
-    start->set_context(nb::cast<Context &>(region->context).handle());
-    start->resolve(*region, peer, default_timeout_ns);
-    return start_request(is_put ? "nixl_put_x" : "nixl_get_x", start, nbytes, request.release(),
-                         [=](const struct nixl_op *op, struct nixl_req **req_p, Operation *) {
-                             return is_put ? nixl_put_x(peer, handle, at, addr, nbytes, op, req_p)
-                                           : nixl_get_x(peer, handle, at, addr, nbytes, op, req_p);
-                         });
+    return start_form(region, rank, at, Memory(memory, !is_put), is_put, start);
 }
 
-static nb::object region_start_put(nb::object self, nb::handle rank, nb::handle source,
+static nb::object region_start_put(Region &region, nb::handle rank, nb::handle source,
                                    nb::handle offset, nb::handle tag, nb::handle message,
                                    nb::handle signal, nb::handle stream, nb::handle grant,
                                    bool durable, nb::handle queue, nb::handle data)
 {
+    const int peer = read_rank(rank);
     Start start;
 
     start.set_queue(queue, data);
     start.set_note(tag, message);
     start.set_signal(signal);
     start.set_stream(stream);
-    start.set_grant(grant);
+    start.set_grant(grant, peer);
     start.set_durable(durable);
-    return region_start(self, true, rank, source, offset, &start);
+    return region_start(region, true, peer, source, offset, &start);
 }
 
-static nb::object region_start_get(nb::object self, nb::handle rank, nb::handle destination,
+static nb::object region_start_get(Region &region, nb::handle rank, nb::handle destination,
                                    nb::handle offset, nb::handle tag, nb::handle message,
                                    nb::handle stream, nb::handle grant, nb::handle queue,
                                    nb::handle data)
 {
+    const int peer = read_rank(rank);
     Start start;
 
     start.set_queue(queue, data);
     start.set_note(tag, message);
     start.set_stream(stream);
-    start.set_grant(grant);
-    return region_start(self, false, rank, destination, offset, &start);
+    start.set_grant(grant, peer);
+    return region_start(region, false, peer, destination, offset, &start);
 }
 
 /* ---- the usual form -------------------------------------------------------------------------- */

@@ -46,16 +46,19 @@ static nb::dict pair_query(const std::string &token)
 
 static nb::object start_pair(const std::string &token, nb::handle memory, bool is_read)
 {
+    struct nixl_pair_info info = NIXL_PAIR_INFO_INIT;
     auto request = std::make_unique<Request>();
     Memory held(memory, is_read);
     void *addr = held.addr;
     const size_t nbytes = held.nbytes;
     Start start;
 
+    start.token_rank = nixl_pair_query(token.c_str(), &info) == NIXL_OK ? info.rank : -1;
+
     request->operation->held.push_back(std::move(held));
     return start_request(is_read ? "nixl_pair_read" : "nixl_pair_write", &start, SIZE_MAX,
                          request.release(),
-                         [&](const struct nixl_op *, struct nixl_req **req_p, Operation *) {
+                         [=](const struct nixl_op *, struct nixl_req **req_p, Operation *) {
                              return is_read ? nixl_pair_read(token.c_str(), addr, nbytes, req_p)
                                             : nixl_pair_write(token.c_str(), addr, nbytes, req_p);
                          });

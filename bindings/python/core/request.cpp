@@ -62,6 +62,7 @@ static void orphans_reap()
 
 void requests_reap()
 {
+    tokens_reap();
     if (norphans > 0) {
         Counted counted;
 
@@ -160,7 +161,7 @@ void Start::set_signal(nb::handle signal)
     is_plain = false;
 }
 
-void Start::set_grant(nb::handle token)
+void Start::set_grant(nb::handle token, int rank)
 {
     if (token.is_none()) {
         return;
@@ -168,6 +169,7 @@ void Start::set_grant(nb::handle token)
     grant = read_text(token, "grant");
     op.flags |= NIXL_OP_GRANT;
     op.grant = grant.c_str();
+    token_rank = rank;
     is_plain = false;
 }
 
@@ -244,9 +246,8 @@ void request_prepare(Request *request, nb::object self, Start *start)
     }
 }
 
-void request_started(Request *request, int status)
+void request_started(Request *request, int status, const Detail &detail)
 {
-    Detail detail = status < 0 ? last_detail(status) : Detail();
     Queue *queue = request->queue;
     nb::object self;
 
@@ -385,11 +386,10 @@ nb::object Request::result()
     return value_type >= 0 ? value_object(operation->value, value_type) : nb::none();
 }
 
-/* Wait as a blocking call does: on a timeout or a signal the request is canceled. */
-static nb::object request_finish(Request &request, nb::handle timeout)
+nb::object request_finish(Request &request, int64_t timeout_ns)
 {
     try {
-        return request.wait(read_timeout(timeout));
+        return request.wait(timeout_ns);
     } catch (...) {
         int status = NIXL_OK;
 
@@ -547,7 +547,12 @@ with the start.)");
         [](Request &request, nb::handle timeout) { return request.wait(read_timeout(timeout)); },
         nb::arg("timeout").none() = nb::none(), guarded,
         "Wait until it has ended, and return its result(). TimedOutError leaves it in progress.");
-    type.def("_finish", &request_finish, "timeout"_a.none(), guarded);
+    type.def(
+        "_finish",
+        [](Request &request, nb::handle timeout) {
+            return request_finish(request, read_timeout(timeout));
+        },
+        "timeout"_a.none(), guarded);
     type.def("result", &Request::result, guarded,
              "What it has given: a word's old value, a team, or None. Raises what has ended it.");
     type.def("cancel", &request_cancel, nb::arg("timeout").none() = nb::handle(default_timeout),

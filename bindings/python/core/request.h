@@ -10,6 +10,7 @@
 
 #include "core.h"
 
+#include <functional>
 #include <initializer_list>
 #include <unordered_map>
 
@@ -60,6 +61,8 @@ struct Start {
     nb::object data;
     Region *signal_region = nullptr;
     Use queue_use, signal_use;
+    int token_rank = -1; /* who has made the token that it uses; -1: none */
+    Hold object_hold;    /* then: of what the call uses */
 
     void set_queue(nb::handle queue, nb::handle data);
     void set_context(struct nixl_context *context);
@@ -67,8 +70,10 @@ struct Start {
     /* None, or a tuple of region, offset, value, and "add" or "set". */
     void set_signal(nb::handle signal);
     void set_stream(nb::handle stream);
-    /* None, or the token of a grant. */
-    void set_grant(nb::handle token);
+    /* None, or the token of a grant of that rank. */
+    void set_grant(nb::handle token, int rank);
+    /* May the library wait within the call, so that this thread makes it by token_start()? */
+    bool goes_aside() const;
     void set_durable(bool is_durable);
     /* Wait for what a call for `region` would wait for within the library; raises failures. */
     void resolve(const Region &region, int rank, int64_t timeout_ns) const;
@@ -86,7 +91,21 @@ void segment_resolve(const Region &region, int rank, int64_t timeout_ns);
 
 /* Register a request with its queue, and give it the outcome of its start; raises failures. */
 void request_prepare(Request *request, nb::object self, Start *start);
-void request_started(Request *request, int status);
+void request_started(Request *request, int status, const Detail &detail);
+
+/* Calls the library: call(op, req_p, operation). */
+typedef std::function<int(const struct nixl_op *, struct nixl_req **, Operation *)> StartCall;
+
+/* Start an operation aside. `call` must own what it has; `start` is used up. */
+nb::object token_start(nb::object self, Start *start, StartCall call);
+/* Is it known that no use of a token of that rank waits within the library? */
+bool token_is_met(int rank);
+/* A token of the rank was used. */
+void token_meet(int rank);
+/* The rank may be another process. */
+void tokens_forget(int rank);
+/* Cancel what was started after nobody waited for its start any more, and give up what it holds. */
+void tokens_reap();
 
 /*
  * Start an operation. `call(op, req_p, operation)` calls the library; `nbytes`: what it may copy.
@@ -99,6 +118,9 @@ nb::object start_request(const char *name, Start *start, size_t nbytes, Request 
 
     request->name = name;
     request_prepare(request, self, start);
+    if (start->goes_aside()) {
+        return token_start(self, start, call);
+    }
     const struct nixl_op *op = start->is_plain ? nullptr : &start->op;
     struct nixl_req **req_p = start->queue ? nullptr : &request->operation->req;
     if (start->weight(nbytes) > LOCKED_NBYTES) {
@@ -107,12 +129,17 @@ nb::object start_request(const char *name, Start *start, size_t nbytes, Request 
     } else {
         status = call(op, req_p, request->operation.get());
     }
-    request_started(request, status);
+    if (start->token_rank >= 0 && status >= 0 && !token_is_met(start->token_rank)) {
+        token_meet(start->token_rank);
+    }
+    request_started(request, status, status < 0 ? last_detail(status) : Detail());
     return self;
 }
 
 /* Give up what operations hold that have ended, and whose requests were dropped. */
 void requests_reap();
+/* Wait as a blocking call does: on a timeout or a signal the request is canceled. */
+nb::object request_finish(Request &request, int64_t timeout_ns);
 
 /* Wait for a request of the caller's own; on a signal or a timeout it is canceled. */
 void run_slow(std::unique_ptr<Operation> operation, int64_t timeout_ns);

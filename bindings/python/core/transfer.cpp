@@ -276,7 +276,8 @@ static nb::object transfer_start(nb::object self, nb::handle tag, nb::handle mes
     start.set_queue(queue, data);
     start.set_note(tag, message);
     start.set_signal(signal);
-    start.set_grant(grant);
+    start.set_grant(grant, transfer->rank);
+    start.object_hold.begin(transfer);
     start.set_durable(durable);
     start.set_context(nb::cast<Context &>(transfer->context).handle());
     if (start.signal_region != nullptr) {
@@ -284,7 +285,7 @@ static nb::object transfer_start(nb::object self, nb::handle tag, nb::handle mes
     }
     request->operation->kept = self;
     return start_request("nixl_xfer_start_x", &start, transfer->nbytes, request.release(),
-                         [&](const struct nixl_op *op, struct nixl_req **req_p, Operation *) {
+                         [xfer](const struct nixl_op *op, struct nixl_req **req_p, Operation *) {
                              return nixl_xfer_start_x(xfer, op, req_p);
                          });
 }
@@ -324,17 +325,25 @@ Raises:
     RangeError, IndexError: an index points outside of a segment or buffer; nothing moved.
     InUseError: the last start has not ended.)");
 
-static void transfer_run(Transfer &transfer, nb::handle tag, nb::handle message, nb::handle grant,
+static void transfer_run(nb::object self, nb::handle tag, nb::handle message, nb::handle grant,
                          bool durable, nb::handle timeout)
 {
+    Transfer &transfer = *nb::inst_ptr<Transfer>(self);
     Use use(&transfer);
     struct nixl_xfer *xfer = transfer.xfer;
     const int64_t timeout_ns = read_timeout(timeout);
+    const nb::handle none(Py_None);
     Start start;
 
+    start.set_grant(grant, transfer.rank);
+    if (start.goes_aside()) {
+        nb::object started = transfer_start(self, tag, message, none, grant, durable, none, none);
+
+        (void)request_finish(*nb::inst_ptr<Request>(started), timeout_ns);
+        return;
+    }
     transfer_check(transfer);
     start.set_note(tag, message);
-    start.set_grant(grant);
     start.set_durable(durable);
     start.set_context(nb::cast<Context &>(transfer.context).handle());
     run(timeout_ns, start.weight(transfer.nbytes), {&start.message},

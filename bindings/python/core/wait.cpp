@@ -276,6 +276,13 @@ CallResult aside_wait(const std::shared_ptr<Aside> &aside)
     }
 }
 
+bool aside_is_done(const std::shared_ptr<Aside> &aside)
+{
+    std::lock_guard<std::mutex> guard(aside->lock);
+
+    return aside->is_done;
+}
+
 CallResult call_aside(std::shared_ptr<void> state, int (*call)(void *state))
 {
     return aside_wait(aside_begin(std::move(state), call));

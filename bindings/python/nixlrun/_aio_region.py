@@ -60,7 +60,7 @@ class Region(RegionBase):
             await resolve(self, rank)
         await self._run(
             self.start_put, rank, src, offset, tag=tag, msg=msg, signal=signal, stream=stream,
-            grant=grant, durable=durable,
+            grant=grant, durable=durable, waits_for=None if grant is None else rank,
         )  # fmt: skip
 
     async def get(
@@ -78,8 +78,9 @@ class Region(RegionBase):
         if stream is not None:
             await resolve(self, rank)
         await self._run(
-            self.start_get, rank, dst, offset, tag=tag, msg=msg, stream=stream, grant=grant
-        )
+            self.start_get, rank, dst, offset, tag=tag, msg=msg, stream=stream, grant=grant,
+            waits_for=None if grant is None else rank,
+        )  # fmt: skip
 
     async def atomic(
         self,
@@ -198,5 +199,6 @@ class Transfer(TransferBase):
         if signal is not None:
             await resolve(signal[0], self.rank)
         await self._context._run(
-            self.start, tag=tag, msg=msg, signal=signal, grant=grant, durable=durable
-        )
+            self.start, tag=tag, msg=msg, signal=signal, grant=grant, durable=durable,
+            waits_for=None if grant is None else self.rank,
+        )  # fmt: skip

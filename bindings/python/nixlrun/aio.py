@@ -27,6 +27,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any, Optional, Union
 
+from . import _core
 from ._aio_region import Region, Signal, Transfer, close_unused
 from ._aio_team import Prepared, Team
 from ._context import ContextBase
@@ -317,14 +318,28 @@ class Context(ContextBase):
     async def _team(self, how: str, **kwargs: Any) -> Any:
         return await self._run(self._start_team, how, **kwargs)
 
-    async def _run(self, start: Callable[..., Request], *args: Any, **kwargs: Any) -> Any:
-        """Start an operation, and await its end; a task that is canceled waits for that, too."""
+    async def _run(
+        self,
+        start: Callable[..., Request],
+        *args: Any,
+        waits_for: Optional[Int] = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Start an operation, and await its end; a task that is canceled waits for that, too.
+
+        ``waits_for``: the rank that its start may wait for, since it uses a token.
+        """
         if self._operations is None or self._operations.queue.is_closed:
             self._operations = Pump(Queue(self, reports_ended=False), _ended, False, self._spin)
         pump = self._operations
         pump.check_loop()
         waiter = Waiter(loop=asyncio.get_running_loop())
-        request = start(*args, **kwargs, queue=pump.queue, data=waiter)
+        if waits_for is None or _core.token_is_met(waits_for):
+            request = start(*args, **kwargs, queue=pump.queue, data=waiter)
+        else:
+            request = await self._start_in_thread(
+                pump, lambda: start(*args, **kwargs, queue=pump.queue, data=waiter)
+            )
         if not request.done and not (self._spin and pump.look(waiter)):
             pump.resume()
             try:
@@ -333,6 +348,17 @@ class Context(ContextBase):
                 await self._cancel(request, pump)
                 raise
         return request.result()
+
+    async def _start_in_thread(self, pump: Pump, start: Callable[[], Request]) -> Request:
+        started: list[Request] = []
+        try:
+            request: Request = await in_thread(start, started.append, is_awaited=True)
+        except asyncio.CancelledError:
+            for left in started:
+                pump.resume()
+                await self._cancel(left, pump)
+            raise
+        return request
 
     @staticmethod
     async def _cancel(request: Request, pump: Pump) -> None:

@@ -84,6 +84,44 @@ async def test_asyncio(job):
             await kv.get(0, bytearray(64), grant=token)
 
 
+async def ticks(task):
+    """The longest time that the loop did not run until a task has ended."""
+    last, worst = time.monotonic(), 0.0
+    while not task.done():
+        await asyncio.sleep(0.01)
+        now = time.monotonic()
+        last, worst = now, max(worst, now - last)
+    return worst
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("is_canceled", ["", "yes"])
+async def test_the_loop_runs_while_an_owner_does_not_answer(job, is_canceled):
+    kv = job.region("kv", 4096)
+    if job.rank == 0:
+        grant = job.grant(nixlrun.Blocks(kv, 4096), "write")
+        await job.notify(1, os.getpid(), grant.token.encode())
+        await job.recv(1, tag=2)
+        await job.revoke(grant)
+        return
+    note = await job.recv(0)
+    token = note.payload.decode()
+    memory = bytearray(4096)
+    stop(note.tag)
+    task = asyncio.ensure_future(kv.put(0, memory, grant=token))
+    loop = asyncio.get_running_loop()
+    if is_canceled:
+        loop.call_later(0.2, task.cancel)
+    loop.call_later(0.5, os.kill, note.tag, signal.SIGCONT)
+    assert await ticks(task) < 0.3
+    if is_canceled:
+        assert task.cancelled()
+        memory.append(0)  # no byte moves any more
+    else:
+        await task
+    await kv.put(0, bytes(4096), grant=token, tag=2)
+
+
 @pytest.mark.ranks(2)
 async def test_questions_to_a_stopped_owner_end_with_their_task(job):
     kv = job.region("kv", 4096)

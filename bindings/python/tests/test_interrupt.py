@@ -202,3 +202,59 @@ def test_interrupt_of_a_put_to_a_stopped_rank(job):
         finally:
             os.kill(other, signal.SIGCONT)
     job.team().barrier()
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("what", ["put", "start_get", "start_put", "run", "start", "pair_read", "pair_write"])
+def test_interrupt_of_the_first_use_of_a_token(job, what):
+    """The library waits within the call for the rank that has made it, which does not answer."""
+    kv = job.region("kv", 64)
+    other = 1 - job.rank
+    if job.rank == 1:
+        grant = job.grant(nixlrun.Blocks(kv, 64), "both")
+        exposed = kv.expose("write" if what == "pair_write" else "read", 0, 64)
+        job.notify(0, 1, f"{os.getpid()} {grant.token} {exposed.token}".encode())
+        job.recv(0, 2)
+        assert bytes(kv)[:5] == b"after"
+        grant.revoke(20)
+        job.notify(0, 3)
+        return
+    pid, grant, token = job.recv(1, 1).payload.decode().split()
+    data = bytearray(64)
+    queue = job.queue()
+    transfer = job.prepare_put(1, nixlrun.Blocks(data, 64), nixlrun.Blocks(kv, 64))
+    calls = {
+        "put": lambda: kv.put(1, data, grant=grant, tag=9),
+        "start_get": lambda: kv.start_get(1, data, grant=grant),
+        "start_put": lambda: kv.start_put(1, data, grant=grant, tag=9, queue=queue),
+        "run": lambda: transfer.run(grant=grant),
+        "start": lambda: transfer.start(grant=grant, queue=queue),
+        "pair_read": lambda: nixlrun.pair_read(token, data),
+        "pair_write": lambda: nixlrun.pair_write(token, data),
+    }
+    stop(int(pid))
+    try:
+        assert interrupted(calls[what]) < LIMIT
+        with pytest.raises(BufferError):
+            data.append(0)  # the call goes on
+        if what in ("run", "start"):
+            with pytest.raises(nixlrun.InUseError):
+                transfer.close()
+    finally:
+        os.kill(int(pid), signal.SIGCONT)
+    until = time.monotonic() + 20
+    while True:
+        queue.drain()
+        job.flush()
+        try:
+            transfer.close()
+            data.append(0)
+            break
+        except (BufferError, nixlrun.InUseError):
+            assert time.monotonic() < until
+            time.sleep(0.001)
+    kv.put(other, b"after", grant=grant)
+    queue.close()
+    job.notify(1, 2)
+    while job.recv(1).tag != 3:
+        pass
