@@ -70,6 +70,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/core/range.c %D%/core/range.h \
 	%D%/core/request.c %D%/core/request.h \
 	%D%/core/request_calls.c \
+	%D%/core/request_follow.c %D%/core/request_follow.h \
 	%D%/core/request_watch.c %D%/core/request_watch.h \
 	%D%/core/returned.c %D%/core/returned.h \
 	%D%/core/route.c %D%/core/route.h \

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of requests; the public calls on them are in request_calls.c, and what is added to them
- * after their start in request_watch.c. Lock: requests_lock (nxr_requests_lock) guards phases and
- * lists; it is taken inside job.lock and never held while bytes move.
+ * The life of requests; the public calls on them are in request_calls.c, what is added to them
+ * after their start in request_watch.c, and what follows them in request_follow.c. Lock:
+ * requests_lock (nxr_requests_lock) guards phases and lists; it is taken inside job.lock and never
+ * held while bytes move.
  */
 #include "config.h"
 
 #include "core/request.h"
 #include "core/cq.h"
+#include "core/request_follow.h"
 #include "core/request_watch.h"
 #include "core/subsystem.h"
 #include "core/progress.h"
@@ -26,8 +28,6 @@ pthread_mutex_t nxr_requests_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list begun = {&begun, &begun};             /* to be started */
 static struct nxr_list behind = {&behind, &behind};          /* words that wait for earlier puts */
 static struct nxr_list resolving = {&resolving, &resolving}; /* by age */
-static struct nxr_follower *due;                             /* what they follow is ordered */
-static atomic_bool has_due;
 _Atomic uint32_t nxr_n_done_unseen;
 static struct nxr_spares request_spares;
 
@@ -99,56 +99,6 @@ static bool stop_pending(struct nixl_req *req)
     req->is_pending = false;
     return atomic_fetch_sub_explicit(&req->peer->n_pending, 1, memory_order_release) == 1 &&
            begin_behind(req->peer);
-}
-
-/* What waits for the request, taken from it. Caller holds requests_lock. */
-static struct nxr_follower *take_followers(struct nixl_req *req)
-{
-    struct nxr_follower *followers = req->followers;
-
-    req->followers = NULL;
-    return followers;
-}
-
-/* Each is gone once it was told. */
-static void tell_followers(struct nxr_follower *followers, int status)
-{
-    while (followers != NULL) {
-        struct nxr_follower *next = followers->next;
-
-        followers->go(followers, status);
-        followers = next;
-    }
-}
-
-/*
- * A transport that finds an operation to be ordered may hold its lock, which what follows would
- * take: the next thread that drives progress tells it. Caller holds requests_lock.
- */
-static void make_due(struct nxr_follower *followers)
-{
-    struct nxr_follower **end = &due;
-
-    while (*end != NULL) {
-        end = &(*end)->next;
-    }
-    *end = followers;
-    atomic_store(&has_due, due != NULL);
-}
-
-static void tell_due(void)
-{
-    struct nxr_follower *followers;
-
-    if (!atomic_load_explicit(&has_due, memory_order_acquire)) {
-        return;
-    }
-    pthread_mutex_lock(&nxr_requests_lock);
-    followers = due;
-    due = NULL;
-    atomic_store(&has_due, false);
-    pthread_mutex_unlock(&nxr_requests_lock);
-    tell_followers(followers, NIXL_OK);
 }
 
 static void request_op_ended(struct nxr_op *op, int status);
@@ -263,7 +213,7 @@ void nxr_request_end(struct nixl_req *req, int status)
         atomic_fetch_add(&peer->n_failed_puts, 1);
     }
     nxr_list_remove(&req->expire_link);
-    followers = take_followers(req);
+    followers = nxr_followers_take(req);
     has_begun = stop_pending(req);
     if (req->op.kind == NXR_OP_ATOMIC) {
         atomic_fetch_sub_explicit(&peer->n_words, 1, memory_order_release);
@@ -279,7 +229,7 @@ void nxr_request_end(struct nixl_req *req, int status)
     if (is_freed) {
         nxr_request_drop(req);
     }
-    tell_followers(followers, status);
+    nxr_followers_tell(followers, status);
     request_send_held(peer);
     if (has_begun) {
         nxr_service_kick();
@@ -331,10 +281,10 @@ void nxr_op_ordered(struct nxr_op *op)
         pthread_mutex_lock(&nxr_requests_lock);
         has_begun = stop_pending(req);
         if (!is_to_be_durable(req)) {
-            make_due(take_followers(req));
+            nxr_followers_make_due(nxr_followers_take(req));
         }
         pthread_mutex_unlock(&nxr_requests_lock);
-        if (has_begun || atomic_load(&has_due)) {
+        if (has_begun || nxr_followers_are_due()) {
             nxr_service_kick();
         }
     }
@@ -431,7 +381,7 @@ bool nxr_request_start_begun(void)
     struct nxr_list *link;
     bool has_started = false;
 
-    tell_due();
+    nxr_followers_tell_due();
     for (;;) {
         struct nixl_req *req;
 

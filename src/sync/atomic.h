@@ -79,7 +79,7 @@ int nxr_get_signal_start(const char *operation, int rank, struct nixl_region *re
                          const struct nxr_piece *data, uint64_t *signal,
                          const struct nxr_atomic *atomic, struct nixl_req **req_p);
 
-/* A signal for nxr_request_take_signal(). NIXL_OK; or the failure, recorded, and *signal_p stays. */
+/* A signal for nxr_request_take_signal(). NIXL_OK; or the failure, and *signal_p stays. */
 int nxr_signal_find(const char *operation, int rank, struct nixl_region *region,
                     const struct nxr_atomic *atomic, struct nxr_after *signal_p);
 

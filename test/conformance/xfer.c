@@ -534,7 +534,7 @@ static void a_flush_waits_for_reads_that_were_freed(void)
     drop_pair(&pair);
 }
 
-/* Whether a start ends within its call or later: an atomic behind its end finds the signal raised. */
+/* An atomic behind the end of a start finds the signal raised: it ends in its call, or later. */
 static void a_transfer_ends_when_its_signal_is_raised(void)
 {
     static struct pair pair;
