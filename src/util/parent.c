@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* The path without its last name; NULL: no memory. */
-static char *parent_of(const char *path)
+static char *path_of_parent(const char *path)
 {
     size_t nbytes = strlen(path);
 
@@ -26,7 +26,7 @@ static char *parent_of(const char *path)
 
 int nxr_parent_sync(const char *path, const char **what_p)
 {
-    char *parent = parent_of(path);
+    char *parent = path_of_parent(path);
     int fd, error;
 
     *what_p = "cannot make its name durable";
