@@ -104,7 +104,7 @@ static bool stop_pending(struct nixl_req *req)
 static void request_op_ended(struct nxr_op *op, int status);
 
 /* The word that the request must change next; NULL: none. */
-static struct nxr_after *next_word(struct nixl_req *req)
+static struct nxr_after *req_next_word(struct nixl_req *req)
 {
     return req->after.segment != NULL && !req->op.has_synced ? &req->after
            : req->signal.segment != NULL                     ? &req->signal
@@ -112,7 +112,7 @@ static struct nxr_after *next_word(struct nixl_req *req)
 }
 
 /* The operation becomes the change of that word. */
-static void set_word(struct nixl_req *req, struct nxr_after *word)
+static void req_set_word(struct nixl_req *req, struct nxr_after *word)
 {
     req->op.kind = NXR_OP_ATOMIC;
     req->op.segment = word->segment;
@@ -135,14 +135,14 @@ static void set_word(struct nixl_req *req, struct nxr_after *word)
 static bool goes_on(struct nixl_req *req)
 {
     struct nxr_peer *peer = req->peer;
-    struct nxr_after *word = next_word(req);
+    struct nxr_after *word = req_next_word(req);
     const bool was_word = req->op.kind == NXR_OP_ATOMIC;
 
     if (word == NULL) {
         return false;
     }
     pthread_mutex_lock(&nxr_requests_lock);
-    set_word(req, word);
+    req_set_word(req, word);
     req->is_started = false;
     if (req->phase != NXR_REQUEST_BEGUN) { /* its owner has begun it */
         req->phase = NXR_REQUEST_BEGUN;
