@@ -41,7 +41,8 @@ struct nixl_context_params {
  * Open the context of a name. Notifications that arrived for it before are there.
  *
  * @param name       1 .. NIXL_NAME_MAX bytes, the same in all processes of the component
- * @param params     NULL for the defaults
+ * @param params     NULL for the defaults; its timeout is not for waits for notifications, events
+ *                   and signals, which have no limit if the call gives none
  * @param context_p  the handle, to be closed with nixl_context_close()
  * @return NIXL_OK
  * @return NIXL_E_INVALID_ARG  the name is NULL, empty or too long; a negative timeout

@@ -47,6 +47,7 @@ enum nixl_op_flag {
  *   returns NIXL_E_TIMEOUT; part of the bytes may have moved, and none moves after the return.
  *
  * A request that was started ends with NIXL_E_TIMEOUT when `timeout_ns` is over, if that is not 0.
+ * Where the first use of a segment asks its owner within the call, it waits no longer than that.
  *
  * A call that cannot do what a field asks for returns NIXL_E_UNSUPPORTED and says why; nixl_op(3)
  * has the table. The struct and what it points to is read within the call.

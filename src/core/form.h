@@ -27,7 +27,7 @@ static inline bool nxr_form_has(const struct nxr_form *form, enum nixl_op_flag f
 
 /*
  * Read the caller's struct; NULL: all zeros. `allowed`: the flags that mean something to the call.
- * default_ns: its timeout if neither the struct nor the context gives one; 0: the context's.
+ * default_ns: its timeout if the struct gives none, whatever the context's is; 0: the context's.
  * NIXL_OK, or the failure of `operation`, recorded.
  */
 int nxr_form_read(const char *operation, const struct nixl_op *op, uint32_t allowed,
@@ -43,6 +43,12 @@ int nxr_form_read_start(const char *operation, const struct nixl_op *op, uint32_
  */
 int nxr_form_end(const char *operation, const struct nxr_form *form, int status,
                  struct nixl_req *req, struct nixl_req **req_p);
+
+/* Does the call return when the operation is started? Else it waits for its end. */
+static inline bool nxr_form_is_started(const struct nxr_form *form, struct nixl_req *const *req_p)
+{
+    return req_p != NULL || form->op->cq != NULL;
+}
 
 /* Does a call only start something? Then there is no form to read, and it ends as below. */
 static inline bool nxr_form_is_plain(const struct nixl_op *op, struct nixl_req *const *req_p)

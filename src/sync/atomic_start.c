@@ -18,6 +18,7 @@
 #include "core/trace.h"
 #include "core/wait.h"
 #include "sync/atomic.h"
+#include "sync/following.h"
 #include "sync/stream_signal.h"
 
 #include <stdlib.h>
@@ -237,6 +238,10 @@ static inline int change_extended(const char *operation, int status, int rank,
     if (status == NIXL_OK) {
         status = nxr_form_read_start(operation, op, 0, req_p, &form);
     }
+    if (status == NIXL_OK) {
+        status =
+            nxr_following_await(operation, rank, region, nxr_form_is_started(&form, req_p), &form);
+    }
     if (status != NIXL_OK) {
         return status;
     }
@@ -302,6 +307,10 @@ static int call_signal_x(int rank, struct nixl_region *region, uint64_t offset,
     status = nxr_form_read_start(operation, op, NIXL_OP_STREAM, req_p, &form);
     if (status == NIXL_OK && (unsigned)signal_op > NIXL_SIGNAL_SET) {
         status = nxr_signal_fail_op(operation, rank, signal_op);
+    }
+    if (status == NIXL_OK) {
+        status =
+            nxr_following_await(operation, rank, region, nxr_form_is_started(&form, req_p), &form);
     }
     if (status == NIXL_OK) {
         status = nxr_form_has(&form, NIXL_OP_STREAM)

@@ -240,6 +240,23 @@ static int moving_start(const struct moving *what, const struct nxr_form *form,
     return nxr_following_begin(what->operation, &following, status, req_p);
 }
 
+/* The segments that are looked up within the call: that of a put or get alone need not be. */
+static int moving_await(const struct moving *what, struct nixl_req *const *req_p,
+                        struct nxr_form *form)
+{
+    const uint32_t in_order = NIXL_OP_STREAM | NIXL_OP_GRANT | NIXL_OP_DURABLE;
+    const bool is_started = nxr_form_is_started(form, req_p);
+    int status = NIXL_OK;
+
+    if ((form->op->flags & in_order) != 0) {
+        status = nxr_following_await(what->operation, what->rank, what->region, is_started, form);
+    }
+    return status == NIXL_OK && nxr_form_has(form, NIXL_OP_SIGNAL) && what->kind == NXR_OP_PUT
+               ? nxr_following_await(what->operation, what->rank, form->op->signal_region,
+                                     is_started, form)
+               : status;
+}
+
 static int moving_run(const struct moving *what, const struct nixl_op *op, struct nixl_req **req_p)
 {
     struct nixl_req *req = NULL;
@@ -249,6 +266,9 @@ static int moving_run(const struct moving *what, const struct nixl_op *op, struc
                                          NIXL_OP_GRANT | NIXL_OP_DURABLE,
                                      req_p, &form);
 
+    if (status == NIXL_OK) {
+        status = moving_await(what, req_p, &form);
+    }
     if (status == NIXL_OK) {
         status = moving_start(what, &form, &req);
     }

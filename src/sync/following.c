@@ -7,9 +7,38 @@
 #include "sync/atomic.h"
 #include "sync/notify.h"
 #include "transfer/transfer.h"
+#include "util/clock.h"
+#include "util/env.h"
 #include "util/status.h"
 
 const struct nxr_granting *nxr_granting;
+
+int nxr_following_await(const char *operation, int rank, struct nixl_region *region,
+                        bool is_started, struct nxr_form *form)
+{
+    const bool has_limit = !is_started || form->op->timeout_ns != 0;
+    int64_t deadline;
+    struct nxr_segment *segment;
+    int status;
+
+    if (!has_limit || form->timeout_ns >= nxr_env.resolve_timeout ||
+        nxr_region_segment(region, rank) != NULL) {
+        return NIXL_OK;
+    }
+    status = nxr_transfer_check(operation, rank, region, NULL, 0);
+    if (status != NIXL_OK) {
+        return status;
+    }
+    deadline = nxr_deadline(form->timeout_ns);
+    status = nxr_region_resolve(operation, region, rank, false, form->timeout_ns, &segment);
+    form->timeout_ns = nxr_left(form->timeout_ns, deadline);
+    return status != NIXL_INPROGRESS
+               ? status
+               : nxr_fail(NIXL_E_TIMEOUT, operation, rank, "", 0,
+                          "%s has not answered the request for region '%s' yet, and NIXL_AT_ONCE "
+                          "does not wait",
+                          nxr_rank_name(rank), nxr_region_label(region->name));
+}
 
 int nxr_following_atomic(const char *operation, int rank, const struct nxr_form *form,
                          struct nxr_atomic *atomic_p)

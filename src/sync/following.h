@@ -20,6 +20,14 @@ static inline struct nxr_message nxr_following_message(const struct nxr_form *fo
                                 .nbytes = form->op->msg_nbytes};
 }
 
+/*
+ * The first use of a rank's segment asks its owner. If the form has a limit of its own, which is
+ * shorter than NIXLRUN_RESOLVE_TIMEOUT, wait for the answer only so long, and leave the rest of the
+ * time in the form. NIXL_OK: go on; or the failure, recorded.
+ */
+int nxr_following_await(const char *operation, int rank, struct nixl_region *region,
+                        bool is_started, struct nxr_form *form);
+
 /* The change of the signal that the form asks for. NIXL_OK or the failure, recorded. */
 int nxr_following_atomic(const char *operation, int rank, const struct nxr_form *form,
                          struct nxr_atomic *atomic_p);

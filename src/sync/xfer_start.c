@@ -55,6 +55,26 @@ static int xfer_start_plain(const char *operation, struct nixl_xfer *xfer, struc
     return nxr_form_end_plain(status, req, req_p);
 }
 
+/* The segments that the start has to look up, within the time of the form. */
+static int xfer_await(const char *operation, struct nixl_xfer *xfer, struct nixl_req *const *req_p,
+                      struct nxr_form *form)
+{
+    const struct nxr_side *remote = &xfer->sides[NIXL_XFER_REMOTE];
+    const bool is_started = nxr_form_is_started(form, req_p);
+    int status = NIXL_OK;
+
+    for (size_t i = 0; i < remote->n_entries && status == NIXL_OK; i++) {
+        if (remote->blocks[i].nblocks > 0) {
+            status = nxr_following_await(operation, xfer->rank, remote->blocks[i].region,
+                                         is_started, form);
+        }
+    }
+    return status == NIXL_OK && nxr_form_has(form, NIXL_OP_SIGNAL) && xfer->kind == NXR_OP_PUT
+               ? nxr_following_await(operation, xfer->rank, form->op->signal_region, is_started,
+                                     form)
+               : status;
+}
+
 static int xfer_start_formed(const char *operation, struct nixl_xfer *xfer,
                              const struct nixl_op *op, struct nixl_req **req_p)
 {
@@ -74,7 +94,10 @@ static int xfer_start_formed(const char *operation, struct nixl_xfer *xfer,
     if (status != NIXL_OK) {
         return nxr_form_end(operation, &form, status, NULL, req_p);
     }
-    status = nxr_following_make(operation, xfer->rank, &form, xfer->kind, &following);
+    status = xfer_await(operation, xfer, req_p, &form);
+    if (status == NIXL_OK) {
+        status = nxr_following_make(operation, xfer->rank, &form, xfer->kind, &following);
+    }
     if (status != NIXL_OK) {
         status = nxr_xfer_unclaim(xfer, status);
     } else if (nxr_form_has(&form, NIXL_OP_GRANT)) {

@@ -369,6 +369,66 @@ static void a_notification_behind_a_canceled_put_says_so(void)
     free(src);
 }
 
+/* ---- timeouts of the extended form ----------------------------------------------------------- */
+
+/* Each call that looks up a segment, which nobody makes, within the call. */
+static void use_what_is_not_there(const struct segment *segment, struct nixl_region *nowhere,
+                                  struct nixl_xfer *xfer, const struct nixl_op *op,
+                                  struct nixl_req **req_p)
+{
+    struct nixl_op signals = *op, durable = *op;
+    uint64_t word = 1, fetched;
+
+    signals.flags = NIXL_OP_SIGNAL;
+    signals.signal_region = nowhere;
+    durable.flags = NIXL_OP_DURABLE;
+    MPT_STATUS(nixl_signal_x(conf.next, nowhere, 0, NIXL_SIGNAL_ADD, 1, op, req_p), NIXL_E_TIMEOUT);
+    MPT_STATUS(nixl_atomic_x(conf.next, nowhere, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &word, op,
+                             &fetched, req_p),
+               NIXL_E_TIMEOUT);
+    MPT_STATUS(nixl_atomic_compare_swap_x(conf.next, nowhere, 0, NIXL_TYPE_UINT64, &word, &word, op,
+                                          &fetched, req_p),
+               NIXL_E_TIMEOUT);
+    MPT_STATUS(nixl_put_x(conf.next, segment->region, 0, &word, 8, &signals, req_p),
+               NIXL_E_TIMEOUT);
+    MPT_STATUS(nixl_put_x(conf.next, nowhere, 0, &word, 8, &durable, req_p), NIXL_E_TIMEOUT);
+    MPT_STATUS(nixl_xfer_start_x(xfer, op, req_p), NIXL_E_TIMEOUT);
+}
+
+static void the_first_use_of_a_segment_keeps_the_timeout(void)
+{
+    struct segment segment = conf_segment("patience", 64);
+    struct nixl_blocks local = NIXL_BLOCKS_INIT, remote = NIXL_BLOCKS_INIT;
+    struct nixl_op op = NIXL_OP_INIT;
+    struct nixl_region *nowhere;
+    struct nixl_req *req = NULL;
+    struct nixl_xfer *xfer;
+    uint64_t word = 1;
+    int64_t began_ns;
+
+    MPT_OK(nixl_region_open("patience.nowhere", &nowhere));
+    local.addr = &word;
+    remote.region = nowhere;
+    local.block_nbytes = remote.block_nbytes = sizeof(word);
+    local.nblocks = remote.nblocks = 0;
+    MPT_OK(nixl_xfer_create(NIXL_XFER_PUT, conf.next, &local, 1, &remote, 1, &xfer));
+    MPT_OK(nixl_xfer_set_index(xfer, NIXL_XFER_LOCAL, 0, 1, NULL));
+    MPT_OK(nixl_xfer_set_index(xfer, NIXL_XFER_REMOTE, 0, 1, NULL));
+    mpt_barrier();
+    began_ns = mpt_now_ns();
+    op.timeout_ns = NIXL_AT_ONCE;
+    use_what_is_not_there(&segment, nowhere, xfer, &op, NULL);
+    use_what_is_not_there(&segment, nowhere, xfer, &op, &req);
+    op.timeout_ns = 5 * MPT_MS;
+    use_what_is_not_there(&segment, nowhere, xfer, &op, NULL);
+    use_what_is_not_there(&segment, nowhere, xfer, &op, &req);
+    MPT_TRUE(req == NULL);
+    MPT_LT(mpt_now_ns() - began_ns, 8 * MPT_S); /* NIXLRUN_RESOLVE_TIMEOUT is 10 s */
+    MPT_OK(nixl_xfer_free(xfer));
+    MPT_OK(nixl_region_close(nowhere, MPT_PATIENCE));
+    conf_end(&segment);
+}
+
 const struct guarantee conf_request[] = {
     {"request", NULL, 0},
     {"requests_complete_in_any_order_of_waiting", requests_complete_in_any_order_of_waiting, 0},
@@ -385,5 +445,7 @@ const struct guarantee conf_request[] = {
     {"many_puts_of_words_are_under_way_at_once", many_puts_of_words_are_under_way_at_once, 0},
     {"freed_requests_complete_by_themselves", freed_requests_complete_by_themselves, 0},
     {"a_flush_waits_for_gets_that_were_freed", a_flush_waits_for_gets_that_were_freed, 0},
+    {"the_first_use_of_a_segment_keeps_the_timeout", the_first_use_of_a_segment_keeps_the_timeout,
+     CONF_HOST},
     {0},
 };
