@@ -15,8 +15,8 @@ extern "C" {
 /**
  * Write to a descriptor what this rank waits for, as lines of text: who it is, each thread that
  * sleeps in a call, with the rank, tag, word, region, channel or team that it waits for and since
- * when, what is queued unmatched, what is under way, and the peers that are lost. Meant for people;
- * the form may change.
+ * when, while one does so for 50 ms or more what is queued unmatched and what is under way, and the
+ * peers that are lost. Meant for people; the form may change.
  *
  * Takes no lock and allocates no memory, so it may be called in a signal handler, by a watchdog
  * thread, or by a debugger, whatever the other threads do. May block as write(2) does.

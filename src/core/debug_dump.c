@@ -58,25 +58,27 @@ static void dump_wait(struct dump *dump, const struct nxr_wait_record *record)
               nxr_wait_text(record, nxr_job.size, text), ms / 1000, ms % 1000 / 100);
 }
 
-static void dump_waits(struct dump *dump, const struct nxr_observe_waits *waits)
+/* Since when has the first of them waited? INT64_MAX: no thread does. */
+static int64_t dump_waits(struct dump *dump, const struct nxr_observe_waits *waits)
 {
     struct nxr_wait_record record;
-    int n = 0;
+    int64_t since_ns = INT64_MAX;
 
     for (int i = 0; i < NXR_OBSERVE_N_WAITS; i++) {
         if (atomic_load(&waits->records[i].is_used) != 0 &&
             nxr_observe_read(&record, &waits->records[i], sizeof(record)) &&
             record.kind != NXR_WAIT_NONE) {
             dump_wait(dump, &record);
-            n++;
+            since_ns = record.since_ns < since_ns ? record.since_ns : since_ns;
         }
     }
-    if (n == 0) {
+    if (since_ns == INT64_MAX) {
         dump_line(dump, "  no thread waits in a call");
     }
+    return since_ns;
 }
 
-/* They were listed when a thread had waited for 50 ms: before that they may be old. */
+/* A thread that has waited for 50 ms lists them each second: what was listed before is over. */
 static void dump_lists(struct dump *dump, const struct nxr_observe_waits *waits)
 {
     int64_t ms = (nxr_now_ns() - atomic_load(&waits->listed_ns)) / NXR_MS;
@@ -125,8 +127,11 @@ int nixl_debug_dump(int fd)
     if (waits == NULL) {
         dump_line(&dump, "  has no memory to record what it waits for");
     } else {
-        dump_waits(&dump, waits);
-        dump_lists(&dump, waits);
+        int64_t since_ns = dump_waits(&dump, waits);
+
+        if (atomic_load(&waits->listed_ns) >= since_ns) {
+            dump_lists(&dump, waits);
+        }
     }
     dump_peers(&dump);
     return dump.error == 0 ? NIXL_OK

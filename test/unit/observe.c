@@ -225,6 +225,49 @@ Test(observe, a_record_that_its_writer_never_completes)
     cr_expect(nxr_observe_read(&copy, &record, sizeof(copy)));
 }
 
+/* Does a dump tell what is under way, while a thread has waited since then? 0: none waits. */
+static bool dump_lists_flights(int64_t since_ns)
+{
+    uint64_t tag = 42;
+    struct nxr_waiting waiting = {.describe = describe, .about = &tag, .since_ns = since_ns};
+    char text[1024];
+    ssize_t nbytes;
+    int fds[2];
+
+    cr_assert(eq(int, pipe(fds), 0));
+    if (since_ns != 0) {
+        nxr_waiting_sleeps(&waiting, 1);
+    }
+    cr_expect(eq(int, nixl_debug_dump(fds[1]), NIXL_OK));
+    nbytes = read(fds[0], text, sizeof(text) - 1);
+    text[nbytes > 0 ? nbytes : 0] = '\0';
+    if (since_ns != 0) {
+        nxr_waiting_ends(&waiting);
+    }
+    close(fds[0]);
+    close(fds[1]);
+    return strstr(text, "operations under way") != NULL;
+}
+
+/* What a thread has listed that waits no longer may have ended meanwhile. */
+Test(observe, a_dump_tells_of_no_list_that_is_over)
+{
+    int64_t now = nxr_now_ns();
+
+    begin();
+    nxr_job.peers = calloc(5, sizeof(*nxr_job.peers));
+    nxr_job.n_numbers = 5;
+    atomic_store(&nxr_job.state, NXR_STATE_READY);
+    nxr_observed_waits->flights.n = 2;
+    atomic_store(&nxr_observed_waits->listed_ns, now - 3 * NXR_S);
+    cr_expect(not(dump_lists_flights(0)));
+    cr_expect(not(dump_lists_flights(now - 1 * NXR_S)));
+    cr_expect(dump_lists_flights(now - 4 * NXR_S));
+    atomic_store(&nxr_job.state, NXR_STATE_NONE);
+    free(nxr_job.peers);
+    nxr_observe_close();
+}
+
 Test(observe, a_dump)
 {
     uint64_t tag = 42;
