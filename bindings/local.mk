@@ -14,7 +14,7 @@ EXTRA_DIST += $(rust_files:%=%D%/rust/%) $(rust_sources:%=%D%/rust/nixlrun/src/%
 # The Python package. pip builds it against an installed library; "make wheel" makes a wheel with a
 # copy of what this build tree has, for which nothing needs to be installed.
 python_core = argument.cpp attach.cpp blocks.cpp blocks.h channel.cpp collective.cpp context.cpp context.h core.h error.cpp \
-	job.cpp log.cpp memory.cpp module.cpp move.cpp pair.cpp queue.cpp region.cpp region.h request.cpp request.h \
+	job.cpp log.cpp memory.cpp module.cpp move.cpp pair.cpp queue.cpp region.cpp region.h request.cpp request.h start.cpp \
 	stats.cpp storage.cpp team.cpp team.h threads.h token.cpp transfer.cpp usual.h wait.cpp words.cpp
 python_modules = __init__.py _aio_region.py _aio_team.py _channel.py _context.py _core.pyi _errors.py _grant.py _inbox.py _job.py _log.py _named.py _pump.py \
 	_region.py _team.py _transfer.py _types.py _version.py aio.py py.typed

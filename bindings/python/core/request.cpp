@@ -12,7 +12,9 @@ namespace nx
 {
 
 constexpr int64_t CANCEL_NS =
-    (int64_t)5 * 1000 * 1000 * 1000; /* copies in flight end in that time */
+    (int64_t)5 * 1000 * 1000 * 1000; /* copies in flight end in that time, if the peer answers */
+constexpr int64_t HURRY_NS =
+    20 * 1000 * 1000; /* a signal, or the end of the job, waits no longer */
 
 /*
  * Wait for a request in slices. NIXL_OK: it has ended, as *outcome_p says, which may be a timeout
@@ -24,6 +26,32 @@ static int req_wait(struct nixl_req **req_p, int64_t timeout_ns, int *outcome_p)
         *outcome_p = nixl_req_wait(req_p, ns);
         return *req_p == nullptr ? NIXL_OK : *outcome_p;
     });
+}
+
+/* Is it the time of the call that is over, and not what a signal handler has raised? */
+static bool is_timeout(const nb::python_error &error)
+{
+    return error.matches(nb::module_::import_("nixlrun._errors").attr("TimedOutError"));
+}
+
+/*
+ * Cancel a request that is not waited for to its end: because of a signal, or of a timeout, after
+ * which a signal ends this wait, too. What has not ended then goes on.
+ */
+static void req_give_up(struct nixl_req **req_p, bool is_timeout)
+{
+    const int64_t end = now_ns() + CANCEL_NS;
+    int status;
+
+    do {
+        {
+            Unlocked unlocked;
+            status = nixl_req_cancel(req_p, is_timeout ? SHORT_SLICE_NS : HURRY_NS, nullptr);
+        }
+        if (is_timeout) {
+            check_signals();
+        }
+    } while (is_timeout && status == NIXL_E_TIMEOUT && now_ns() < end);
 }
 
 /*
@@ -96,144 +124,6 @@ Request::~Request()
 
 /* ---- starts ---------------------------------------------------------------------------------- */
 
-void Start::set_queue(nb::handle object, nb::handle user)
-{
-    data = nb::borrow(user);
-    if (object.is_none()) {
-        return;
-    }
-    queue_object = nb::borrow(object);
-    if (!nb::isinstance<Queue>(object)) {
-        fail_type("queue must be a Queue, not " + type_text(object));
-    }
-    queue = nb::cast<Queue *>(object);
-    queue_use.begin(queue);
-    op.cq = queue->handle();
-    op.user_data = queue->next_id++;
-    is_plain = false;
-}
-
-void Start::set_context(struct nixl_context *context)
-{
-    if (context != nullptr) {
-        op.context = context;
-        is_plain = false;
-    }
-}
-
-void Start::set_note(nb::handle tag, nb::handle text)
-{
-    if (tag.is_none()) {
-        if (!text.is_none()) {
-            fail_value("msg needs a tag");
-        }
-        return;
-    }
-    op.flags |= NIXL_OP_NOTE;
-    op.tag = read_u64(tag, "tag");
-    if (!text.is_none()) {
-        message = read_host_memory(text, "msg");
-        op.msg = message.addr;
-        op.msg_nbytes = message.nbytes;
-    }
-    is_plain = false;
-}
-
-void Start::set_signal(nb::handle signal)
-{
-    static const char *const ops[] = {"add", "set", nullptr}; /* as enum nixl_signal_op */
-
-    if (signal.is_none()) {
-        return;
-    }
-    if (!nb::isinstance<nb::tuple>(signal) || nb::len(signal) != 4 ||
-        !nb::isinstance<Region>(signal[0]) || !nb::isinstance<nb::str>(signal[3])) {
-        fail_type("signal must be what Signal.adding() or Signal.setting() gives");
-    }
-    nb::tuple parts = nb::cast<nb::tuple>(signal);
-    op.flags |= NIXL_OP_SIGNAL;
-    signal_region = nb::cast<Region *>(parts[0]);
-    signal_use.begin(signal_region);
-    op.signal_region = signal_region->region;
-    op.signal_offset = read_u64(parts[1], "the offset of the signal");
-    op.signal_value = read_u64(parts[2], "the value of the signal");
-    op.signal_op = read_word(nb::cast<const char *>(parts[3]), ops, "op");
-    is_plain = false;
-}
-
-void Start::set_grant(nb::handle token, int rank)
-{
-    if (token.is_none()) {
-        return;
-    }
-    grant = read_text(token, "grant");
-    op.flags |= NIXL_OP_GRANT;
-    op.grant = grant.c_str();
-    token_rank = rank;
-    is_plain = false;
-}
-
-void Start::set_durable(bool is_durable)
-{
-    if (is_durable) {
-        op.flags |= NIXL_OP_DURABLE;
-        is_plain = false;
-    }
-}
-
-void Start::set_stream(nb::handle stream)
-{
-    if (!stream.is_none()) {
-        op.flags |= NIXL_OP_STREAM;
-        op.stream = read_stream(stream);
-        is_plain = false;
-    }
-}
-
-void Start::resolve(const Region &region, int rank, int64_t timeout_ns) const
-{
-    if (signal_region != nullptr) {
-        segment_resolve(*signal_region, rank, timeout_ns);
-    }
-    if ((op.flags & NIXL_OP_STREAM) != 0) {
-        segment_resolve(region, rank, timeout_ns);
-    }
-}
-
-bool segment_is_known(const Region &region, int rank)
-{
-    return region.name.empty() || (region.addr != nullptr && rank == nixl_rank()) ||
-           nixl_region_is_published(rank, region.region, 0) == NIXL_OK;
-}
-
-void segment_resolve(const Region &region, int rank, int64_t timeout_ns)
-{
-    struct nixl_region *handle = region.region;
-    static char nothing;
-
-    if (segment_is_known(region, rank)) {
-        return;
-    }
-    try { /* unlike what waits within its call, a get has a request, also for the segment */
-        run(timeout_ns, 0, {}, [&](struct nixl_req **req_p) {
-            return nixl_get_x(rank, handle, 0, &nothing, 0, nullptr, req_p);
-        });
-    } catch (nb::python_error &error) {
-        const int status = nb::cast<int>(nb::getattr(error.value(), "status", nb::int_(0)));
-
-        if (status == NIXL_E_NOT_FOUND) {
-            Detail detail = plain_detail(status, rank, "nixl_region_query");
-
-            detail.text = "rank " + std::to_string(rank) + " has not published " + region.what() +
-                          " within NIXLRUN_RESOLVE_TIMEOUT";
-            fail(detail);
-        }
-        if (status != NIXL_E_ACCESS) {
-            throw;
-        }
-    }
-}
-
 void request_prepare(Request *request, nb::object self, Start *start)
 {
     requests_reap();
@@ -268,6 +158,22 @@ void request_started(Request *request, int status, const Detail &detail)
     }
 }
 
+/* The operation of a caller that does not wait for it any more. */
+static void give_up(std::unique_ptr<Operation> operation, bool is_timeout)
+{
+    struct nixl_req **req_p = &operation->req;
+
+    try {
+        req_give_up(req_p, is_timeout);
+    } catch (...) {
+        orphans_add(std::move(operation));
+        throw;
+    }
+    if (*req_p != nullptr) {
+        orphans_add(std::move(operation));
+    }
+}
+
 void run_slow(std::unique_ptr<Operation> operation, int64_t timeout_ns)
 {
     int outcome = NIXL_OK;
@@ -275,25 +181,12 @@ void run_slow(std::unique_ptr<Operation> operation, int64_t timeout_ns)
 
     try {
         status = req_wait(&operation->req, timeout_ns, &outcome);
-    } catch (...) {
-        int canceled;
-        {
-            Unlocked unlocked;
-            canceled = nixl_req_cancel(&operation->req, CANCEL_NS, nullptr);
-        }
-        if (canceled != NIXL_OK && operation->req != nullptr) {
-            orphans_add(std::move(operation));
-        }
+    } catch (const nb::python_error &error) {
+        give_up(std::move(operation), is_timeout(error));
         throw;
     }
     if (status == NIXL_INPROGRESS) {
-        {
-            Unlocked unlocked;
-            status = nixl_req_cancel(&operation->req, CANCEL_NS, nullptr);
-        }
-        if (status != NIXL_OK) {
-            orphans_add(std::move(operation));
-        }
+        give_up(std::move(operation), true);
         fail(plain_detail(NIXL_E_TIMEOUT, -1, ""));
     }
     check(outcome);
@@ -390,18 +283,19 @@ nb::object request_finish(Request &request, int64_t timeout_ns)
 {
     try {
         return request.wait(timeout_ns);
-    } catch (...) {
-        int status = NIXL_OK;
-
-        if (request.status == NIXL_INPROGRESS && !request.is_waiting && request.is_of_this_life()) {
-            request.is_waiting = true;
-            {
-                Unlocked unlocked;
-                status = nixl_req_cancel(&request.operation->req, CANCEL_NS, nullptr);
-            }
-            request.is_waiting = false;
+    } catch (const nb::python_error &error) {
+        if (request.status != NIXL_INPROGRESS || request.is_waiting || !request.is_of_this_life()) {
+            throw;
         }
-        if (request.status == NIXL_INPROGRESS && status == NIXL_OK) {
+        request.is_waiting = true;
+        try {
+            req_give_up(&request.operation->req, is_timeout(error));
+        } catch (...) {
+            request.is_waiting = false;
+            throw;
+        }
+        request.is_waiting = false;
+        if (request.operation->req == nullptr) {
             request.end(NIXL_E_CANCELED, plain_detail(NIXL_E_CANCELED, -1, request.name));
         }
         throw;

@@ -258,3 +258,41 @@ def test_interrupt_of_the_first_use_of_a_token(job, what):
     job.notify(1, 2)
     while job.recv(1).tag != 3:
         pass
+
+
+@pytest.mark.ranks(2, env={"NIXLRUN_TRANSPORTS": "self,tcp"})
+@pytest.mark.parametrize("what", ["put", "signal", "atomic", "run", "timeout"])
+def test_interrupt_of_what_another_host_does_not_answer(job, what):
+    """It cannot be canceled before the rank answers: it goes on, and holds its memory until then."""
+    mine = bytearray(1 << 26)
+    big = job.register("big", mine)
+    if job.rank == 1:
+        job.notify(0, os.getpid())
+        job.recv(0, 2)
+        return
+    pid = job.recv(1).tag
+    big.get(1, bytearray(8))
+    data = bytearray(len(mine))
+    sides = nixlrun.Blocks(data, len(data)), nixlrun.Blocks(big, len(data))
+    transfers = [job.prepare_put(1, *sides) for _ in range(2)]
+    calls = {
+        "put": lambda: big.put(1, data, timeout=None),
+        "signal": lambda: big.put(1, data, signal=big.signal().adding(), timeout=None),
+        "atomic": lambda: big.atomic(1, "add", 0, 1, timeout=None),
+        "run": lambda: transfers.pop().run(timeout=None),
+        "timeout": lambda: big.put(1, data, timeout=AFTER / 2),
+    }
+    stop(pid)
+    try:
+        check(calls[what])
+        if what in ("put", "signal", "timeout"):
+            with pytest.raises(BufferError):
+                data.append(0)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    big.put(1, b"after")
+    try:
+        job.flush()
+    except nixlrun.CanceledError:
+        pass  # what was interrupted
+    job.notify(1, 2)
