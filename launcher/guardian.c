@@ -520,20 +520,17 @@ static void detach(void)
     }
 }
 
-void guardian_main(int socket_fd, const sigset_t *mask)
+void guardian_main(int socket_fd, int child_fd, const sigset_t *mask)
 {
-    struct pollfd polled[2] = {{.fd = socket_fd}, {.events = POLLIN}};
+    struct pollfd polled[2] = {{.fd = socket_fd}, {.fd = child_fd, .events = POLLIN}};
     struct signalfd_siginfo info;
-    sigset_t all, child;
+    sigset_t all;
 
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     guardian_fd = socket_fd;
     guardian_mask = *mask;
     detach();
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    polled[1].fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     for (;;) {
         polled[0].events = n_reports > 0 ? POLLIN | POLLOUT : POLLIN;
         poll(polled, 2, n_leaving > 0 ? LEAVING_MS : -1);

@@ -110,6 +110,6 @@ struct guardian_payload {
 };
 
 /* The guardian's life; does not return. */
-void guardian_main(int socket_fd, const sigset_t *mask) __attribute__((noreturn));
+void guardian_main(int socket_fd, int child_fd, const sigset_t *mask) __attribute__((noreturn));
 
 #endif

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -35,9 +36,13 @@ static bool has_polite; /* something was started that has an end signal */
 
 int guardian_open(const sigset_t *mask)
 {
-    int fds[2];
+    int fds[2], child_fd;
+    sigset_t child;
 
-    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 ||
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    child_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK); /* of whoever reads it */
+    if (child_fd < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 ||
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) {
         return -errno;
     }
@@ -47,9 +52,10 @@ int guardian_open(const sigset_t *mask)
     }
     if (client_pid == 0) {
         close(fds[0]);
-        guardian_main(fds[1], mask);
+        guardian_main(fds[1], child_fd, mask);
     }
     close(fds[1]);
+    close(child_fd);
     client_watch.fd = fds[0];
     return 0;
 }

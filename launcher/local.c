@@ -188,6 +188,9 @@ static int local_start(const struct launch_job *job, const struct launch_place *
     struct space *space = space_make(job->apps, job->n_apps, places, NULL);
     int rc = rank_listen();
 
+    if (rc != 0) {
+        sink_say("cannot hear the guardian process: %s", strerror(-rc));
+    }
     if (space == NULL || rc != 0) {
         return LAUNCH_EXIT_FAILED;
     }

@@ -8,6 +8,7 @@
 
 #include "launcher/server.h"
 #include "launcher/sink.h"
+#include "launcher/xalloc.h"
 #include "util/clock.h"
 #include "util/meet.h"
 
@@ -20,6 +21,14 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+pmix_info_t *info_new(size_t n)
+{
+    pmix_info_t *info;
+
+    PMIX_INFO_CREATE(info, n);
+    return x_checked(info);
+}
 
 const pmix_info_t *info_find(const pmix_info_t *info, size_t n_info, const char *key)
 {
@@ -182,7 +191,7 @@ static void notify(pmix_status_t code, const pmix_proc_t *proc, const char *key,
     }
     last_change++;
     event->n = 4;
-    PMIX_INFO_CREATE(event->info, event->n);
+    event->info = info_new(event->n);
     PMIX_INFO_LOAD(&event->info[0], PMIX_EVENT_AFFECTED_PROC, proc, PMIX_PROC);
     PMIX_INFO_LOAD(&event->info[1], key, value, type);
     /* for handlers of this code only; default handlers would see every death */

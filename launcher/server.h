@@ -59,6 +59,9 @@ pmix_status_t upcall_queue(const struct upcall *call);
 void upcall_answer(struct upcall *call, pmix_status_t status);
 void upcall_answer_info(struct upcall *call, pmix_status_t status, pmix_info_t *info, size_t n);
 
+/* n > 0 empty ones, for PMIX_INFO_FREE(). Without memory nixlrun ends, as by x_array(). */
+pmix_info_t *info_new(size_t n);
+
 /* The directive of this key, or NULL. */
 const pmix_info_t *info_find(const pmix_info_t *info, size_t n_info, const char *key);
 

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "launcher/server_upcalls.h"
+#include "launcher/xalloc.h"
 #include "util/clock.h"
 
 #include <stdlib.h>
@@ -98,6 +99,7 @@ static void answer_found(struct upcall *call, size_t n_found)
     size_t n = 0;
 
     PMIX_PDATA_CREATE(call->found, n_found);
+    x_checked(call->found);
     for (char **key = call->keys; *key != NULL && n < n_found; key++) {
         struct item **link = data_find_item(*key, &call->from);
         pmix_value_t *value;

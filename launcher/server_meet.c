@@ -113,7 +113,7 @@ static void meet_answer(struct rank *rank, const pmix_byte_object_t *cards)
     rank->met_pid = pid_of(rank->meeting);
     rank->has_joined = true;
     meet_keep_card(rank);
-    PMIX_INFO_CREATE(info, 1);
+    info = info_new(1);
     PMIX_INFO_LOAD(info, NXR_MEET_KEY, cards, PMIX_BYTE_OBJECT);
     upcall_answer_info(take_question(rank), PMIX_SUCCESS, info, 1);
 }
@@ -164,7 +164,7 @@ static void leave_answer(struct rank *rank, pmix_status_t status)
     if (call == NULL) {
         return;
     }
-    PMIX_INFO_CREATE(info, 1);
+    info = info_new(1);
     PMIX_INFO_LOAD(info, NXR_MEET_LEAVE_KEY, &yes, PMIX_BOOL);
     upcall_answer_info(call, status, info, 1);
 }

@@ -125,7 +125,11 @@ static void answer_query(struct upcall *call)
             n_keys++;
         }
     }
-    PMIX_INFO_CREATE(info, n_keys);
+    if (n_keys == 0) {
+        upcall_answer(call, PMIX_ERR_NOT_FOUND);
+        return;
+    }
+    info = info_new(n_keys);
     for (size_t i = 0; i < call->n_queries; i++) {
         for (char **key = call->queries[i].keys; key != NULL && *key != NULL; key++) {
             n += load_answer(&info[n], *key, &call->queries[i], &call->from);

@@ -213,7 +213,7 @@ static void do_group(struct upcall *call)
         upcall_answer(call, PMIX_SUCCESS);
         return;
     }
-    PMIX_INFO_CREATE(answer, 3);
+    answer = info_new(3);
     members.array = group_members(call, &members.size);
     if (members.array != NULL) {
         PMIX_INFO_LOAD(&answer[n], PMIX_GROUP_MEMBERSHIP, &members, PMIX_DATA_ARRAY);

@@ -112,8 +112,10 @@ int sink_open_standard(void)
                        out.st_dev == err.st_dev && out.st_ino == err.st_ino && is_one_sink(&out);
 
     standard[0] = sink_open(STDOUT_FILENO);
-    standard[1] = is_one_file ? standard[0] : sink_open(STDERR_FILENO);
-    return standard[0] != NULL && standard[1] != NULL ? 0 : -errno;
+    if (standard[0] != NULL) {
+        standard[1] = is_one_file ? standard[0] : sink_open(STDERR_FILENO);
+    }
+    return standard[1] != NULL ? 0 : -errno;
 }
 
 struct sink *sink_standard(int which)
@@ -153,6 +155,9 @@ static void sink_append(struct sink *sink, const char *text, size_t nbytes)
         char *grown = realloc(sink->data, room);
 
         if (grown == NULL) {
+            if (!sink_do_has_failed) { /* by no sink, which would need memory */
+                fputs("nixlrun: no memory for output, of which a part is lost\n", stderr);
+            }
             sink_do_has_failed = true;
             return;
         }

@@ -27,7 +27,7 @@ EXTRA_DIST += \
 
 # The local engine: PMIx clients that use one service each, and scripts that run them.
 launcher_clients = %D%/pmix_data %D%/pmix_events %D%/pmix_jobs
-launcher_tests = %D%/test_alone.sh %D%/test_death.sh %D%/test_exit.sh %D%/test_gdb.sh %D%/test_info.sh %D%/test_mpi.sh %D%/test_output.sh \
+launcher_tests = %D%/test_alone.sh %D%/test_death.sh %D%/test_exit.sh %D%/test_gdb.sh %D%/test_info.sh %D%/test_lacking.sh %D%/test_mpi.sh %D%/test_output.sh \
 	%D%/test_ps.sh %D%/test_rank.sh %D%/test_restart.sh %D%/test_scale.sh %D%/test_services.sh %D%/test_signals.sh %D%/test_stats.sh %D%/test_trace.sh %D%/test_waits.sh %D%/test_world.sh
 EXTRA_PROGRAMS += $(launcher_clients)
 dist_check_SCRIPTS += $(launcher_tests)
@@ -50,6 +50,10 @@ check_LTLIBRARIES += %D%/other_version.la
 %C%_other_version_la_SOURCES = %D%/other_version.c
 %C%_other_version_la_CFLAGS = $(AM_CFLAGS)
 %C%_other_version_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+check_LTLIBRARIES += %D%/lacking.la
+%C%_lacking_la_SOURCES = %D%/lacking.c
+%C%_lacking_la_CFLAGS = $(AM_CFLAGS)
+%C%_lacking_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 check_LTLIBRARIES += %D%/newer_pmix.la
 %C%_newer_pmix_la_SOURCES = %D%/newer_pmix.c
 %C%_newer_pmix_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
