@@ -177,7 +177,7 @@ struct nxr_inflight_slots {
 extern NXR_HIDDEN __thread struct nxr_inflight_slots nxr_inflight_slots NXR_TLS_MODEL;
 
 /* Claim a slot for this thread in the page of the segment's owner; NULL if all are taken. */
-nxr_inflight_word *nxr_inflight_claim(const struct nxr_segment *segment);
+int nxr_inflight_claim(const struct nxr_segment *segment, nxr_inflight_word **word_p);
 
 /* The word of this thread's slot in the page of the segment's owner; NULL: none is claimed yet. */
 static inline nxr_inflight_word *nxr_inflight_word_of(const struct nxr_segment *segment)
@@ -212,16 +212,17 @@ static inline int nxr_inflight_enter_word(const struct nxr_segment *segment,
 /*
  * Enter a segment. NIXL_OK: the copy may start, and nxr_inflight_leave(*word_p) must follow it,
  * by the same thread and before it enters another segment of that peer. NIXL_E_STALE: the owner
- * closed it. NIXL_E_LIMIT: no slot.
+ * closed it. NIXL_E_LIMIT: no slot. NIXL_E_NO_MEMORY.
  */
 static inline int nxr_inflight_enter(const struct nxr_segment *segment, nxr_inflight_word **word_p)
 {
     nxr_inflight_word *word = nxr_inflight_word_of(segment);
 
     if (__builtin_expect(word == NULL, 0)) {
-        word = nxr_inflight_claim(segment);
-        if (word == NULL) {
-            return NIXL_E_LIMIT;
+        int status = nxr_inflight_claim(segment, &word);
+
+        if (status != NIXL_OK) {
+            return status;
         }
     }
     *word_p = word;

@@ -101,14 +101,16 @@ static void *run_blocking(void *arg)
     return NULL;
 }
 
-/* On the caller's thread, without a deadline. */
-static void run_here(struct nxr_call *call)
+/* On the caller's thread, without a deadline: for want of memory or of a thread. */
+static pmix_status_t run_here(nxr_call_fn *fn, void *arg)
 {
     struct nxr_signal_guard guard;
+    pmix_status_t status;
 
     nxr_signal_guard_begin(&guard);
-    run_blocking(call);
+    status = fn(arg);
     nxr_signal_guard_end(&guard);
+    return status;
 }
 
 pmix_status_t nxr_call_blocking(nxr_call_fn *fn, void *arg, int64_t timeout_ns)
@@ -117,14 +119,14 @@ pmix_status_t nxr_call_blocking(nxr_call_fn *fn, void *arg, int64_t timeout_ns)
     pthread_t thread;
 
     if (call == NULL) {
-        return PMIX_ERR_NOMEM;
+        return run_here(fn, arg);
     }
     call->blocking_fn = fn;
     call->blocking_arg = arg;
     if (nxr_thread_start(&thread, 0, run_blocking, call) == 0) {
         pthread_detach(thread);
     } else {
-        run_here(call);
+        nxr_call_finish(call, run_here(fn, arg));
     }
     return nxr_call_wait(call, timeout_ns);
 }

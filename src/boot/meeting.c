@@ -219,6 +219,10 @@ static pmix_query_t *query_new(const char *key, const pmix_proc_t *self, size_t 
         return NULL;
     }
     PMIX_QUERY_QUALIFIERS_CREATE(query, 2 + n_more);
+    if (query->qualifiers == NULL) {
+        PMIX_QUERY_FREE(query, 1);
+        return NULL;
+    }
     PMIX_INFO_LOAD(&query->qualifiers[0], PMIX_QUERY_REFRESH_CACHE, &yes, PMIX_BOOL);
     PMIX_INFO_LOAD(&query->qualifiers[1], PMIX_PROCID, self, PMIX_PROC);
     return query;

@@ -82,6 +82,10 @@ static int boot_explain(pmix_status_t status, const char *what, char *why, size_
             what, myself.nspace[0] != '\0' ? myself.nspace : getenv("PMIX_NAMESPACE"));
         return NIXL_E_TIMEOUT;
     }
+    if (status == PMIX_ERR_NOMEM || status == PMIX_ERR_OUT_OF_RESOURCE) {
+        snprintf(why, why_nbytes, "%s: no memory (PMIx: %s)", what, PMIx_Error_string(status));
+        return NIXL_E_NO_MEMORY;
+    }
     if (is_of_another_user()) {
         snprintf(why, why_nbytes,
                  "%s: %s (%d); the launcher runs as another user or group than this rank, which is "

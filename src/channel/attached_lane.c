@@ -135,51 +135,51 @@ bool nxr_attached_lanes_use(const struct nixl_channel *channel, const struct nxr
 }
 
 /* A process has one lane at a time. nxr_channels_lock. */
-static bool attached_lane_want(struct nixl_channel *channel, const struct nxr_peer *peer,
-                               uint64_t id)
+static int attached_lane_want(struct nixl_channel *channel, const struct nxr_peer *peer,
+                              uint64_t id)
 {
     struct nxr_attached_lane *lane;
 
     if (attached_lane_in(&channel->attached.wanted, peer->rank) != NULL ||
         attached_lane_in(&channel->attached.made, peer->rank) != NULL ||
         attached_lane_used(channel, peer->rank) != NULL) {
-        return false;
+        return NIXL_OK;
     }
     lane = calloc(1, sizeof(*lane));
     if (lane == NULL) {
         nxr_warn(CORE, "no memory for a lane of %s in channel '%s'", nxr_peer_name(peer),
                  channel->name);
-        return false;
+        return NIXL_E_NO_MEMORY;
     }
     lane->producer = peer->identity;
     lane->number = peer->rank;
     lane->id = id;
     nxr_list_append(&channel->attached.wanted, &lane->link);
-    return true;
+    atomic_store_explicit(&attached_lanes_are_wanted, true, memory_order_release);
+    nxr_service_kick();
+    return NIXL_OK;
 }
 
-/* Holds job.lock. The answer is always: later. */
-static struct nxr_published *attached_lane_asked(const struct nxr_peer *peer, const char *name)
+/* Holds job.lock. The answer is: later, or no memory. */
+static int attached_lane_asked(const struct nxr_peer *peer, const char *name,
+                               struct nxr_published **published_p)
 {
     char channel_name[NIXL_CHANNEL_NAME_MAX + 1];
     struct nixl_channel *channel;
-    bool is_wanted = false;
     uint64_t context, id;
+    int status = NIXL_OK;
 
+    (void)published_p;
     if (!nxr_peer_is_attached(peer) || !attached_lane_parse(name, &context, channel_name, &id)) {
-        return NULL;
+        return NIXL_OK;
     }
     pthread_mutex_lock(&nxr_channels_lock);
     channel = attached_lanes_channel(context, channel_name);
     if (channel != NULL) {
-        is_wanted = attached_lane_want(channel, peer, id);
+        status = attached_lane_want(channel, peer, id);
     }
     pthread_mutex_unlock(&nxr_channels_lock);
-    if (is_wanted) {
-        atomic_store_explicit(&attached_lanes_are_wanted, true, memory_order_release);
-        nxr_service_kick();
-    }
-    return NULL;
+    return status;
 }
 
 void nxr_attached_lanes_register(void)

@@ -118,10 +118,17 @@ struct nxr_wire_leaving {
     uint64_t ranks[NXR_WIRE_LEAVING_RANKS / 64]; /* bit i: rank first + i */
 };
 
+/* What the owner says about a name instead of a key, or to a probe. */
+enum nxr_wire_found {
+    NXR_FOUND_NEVER = 0, /* to a probe: not now */
+    NXR_FOUND = 1,
+    NXR_FOUND_NO_MEMORY = 2, /* the owner has none to answer, or to wait for the region */
+};
+
 struct nxr_wire_probed {
     struct nxr_wire_header header;
     uint64_t ask;
-    uint32_t is_published;
+    uint32_t found; /* enum nxr_wire_found */
     uint32_t unused;
 };
 

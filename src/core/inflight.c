@@ -163,10 +163,11 @@ static struct nxr_inflight_slot *guard_take_slot(struct nxr_control *control, in
     return NULL;
 }
 
-nxr_inflight_word *nxr_inflight_claim(const struct nxr_segment *segment)
+int nxr_inflight_claim(const struct nxr_segment *segment, nxr_inflight_word **word_p)
 {
     struct nxr_inflight_slot *slot = NULL;
     uint32_t index = segment->inflight_index;
+    int status = NIXL_E_NO_MEMORY;
 
     pthread_once(&key_once, make_key);
     pthread_mutex_lock(&inflight_lock);
@@ -177,9 +178,11 @@ nxr_inflight_word *nxr_inflight_claim(const struct nxr_segment *segment)
                 nxr_stats_lane_take(segment->peer->rank, nxr_peer_transport_name(segment->peer));
         }
         nxr_inflight_slots.slots[index] = slot;
+        status = slot != NULL ? NIXL_OK : NIXL_E_LIMIT;
     }
     pthread_mutex_unlock(&inflight_lock);
-    return slot != NULL ? &slot->busy : NULL;
+    *word_p = slot != NULL ? &slot->busy : NULL;
+    return status;
 }
 
 int nxr_inflight_hold(const struct nxr_segment *segment, nxr_inflight_word **word_p)

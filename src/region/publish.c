@@ -58,16 +58,17 @@ void nxr_publish_make_by(const char *prefix, nxr_publish_maker *maker)
     publish_makers[i].make = maker;
 }
 
-/* The region that was made for this question; NULL: none, or not yet. */
-static struct nxr_published *publish_make(const struct nxr_peer *peer, const char *name)
+/* Make a region for this question. *published_p left as it is: none, or not yet. */
+static int publish_make(const struct nxr_peer *peer, const char *name,
+                        struct nxr_published **published_p)
 {
     for (size_t i = 0; i < NXR_PUBLISH_MAKERS && publish_makers[i].prefix != NULL; i++) {
         if (strncmp(nxr_region_label(name), publish_makers[i].prefix,
                     strlen(publish_makers[i].prefix)) == 0) {
-            return publish_makers[i].make(peer, name);
+            return publish_makers[i].make(peer, name, published_p);
         }
     }
-    return NULL;
+    return NIXL_OK;
 }
 
 /*
@@ -82,14 +83,15 @@ static bool publish_is_over(const char *name)
     return atomic_load(&nxr_job.state) == NXR_STATE_LEAVING;
 }
 
-/* Answer that there is none, and will be none. */
-static void publish_refuse(struct nxr_peer *peer, const struct nxr_conn *conn, uint64_t ask)
+/* Answer that there is none, and why. */
+static void publish_refuse(struct nxr_peer *peer, const struct nxr_conn *conn, uint64_t ask,
+                           enum nxr_wire_found why)
 {
     union nxr_wire_message message;
 
     nxr_wire_init(&message, NXR_WIRE_PROBED);
     message.probed.ask = ask;
-    message.probed.is_published = false;
+    message.probed.found = why;
     (conn != NULL ? nxr_carrier_first() : peer->carrier)->send(peer, &message);
 }
 
@@ -109,12 +111,16 @@ static struct nxr_published *new_published(const char *name)
     return published;
 }
 
+/* For tfind(), which compares its key with nodes: a name, so that a look-up needs no memory. */
+static int compare_name(const void *name, const void *published)
+{
+    return strcmp(name, ((const struct nxr_published *)published)->name);
+}
+
 struct nxr_published *nxr_publish_find(const char *name)
 {
-    struct nxr_published *wanted = new_published(name);
-    struct nxr_published **found = wanted != NULL ? tfind(wanted, &tree, compare_names) : NULL;
+    struct nxr_published **found = tfind(name, &tree, compare_name);
 
-    free(wanted);
     return found != NULL ? *found : NULL;
 }
 
@@ -126,6 +132,7 @@ static void note_opener(struct nxr_published *published, int rank)
         unsigned char *openers = realloc(published->openers, (size_t)n_openers / 8);
 
         if (openers == NULL) {
+            published->has_any_opener = true;
             return;
         }
         n_openers -= n_openers % 8;
@@ -186,7 +193,7 @@ void nxr_publish_leave(void)
         if (publish_is_over(waiting->name)) {
             const struct parked_ask ask = take_parked(waiting);
 
-            publish_refuse(ask.peer, ask.conn, ask.ask);
+            publish_refuse(ask.peer, ask.conn, ask.ask, NXR_FOUND_NEVER);
             after = publish_parked.next; /* see answer_parked() */
         }
     }
@@ -386,17 +393,24 @@ struct nxr_own_memory nxr_publish_memory(uint32_t id)
     return own[id];
 }
 
+static bool may_be_opener(const struct nxr_published *published, int rank)
+{
+    return published->has_any_opener || (rank < published->n_openers &&
+                                         (published->openers[rank / 8] & (1u << (rank % 8))) != 0);
+}
+
 static void tell_openers(const struct nxr_published *published)
 {
+    int n_asked = published->has_any_opener ? (int)nxr_n_numbers() : published->n_openers;
     union nxr_wire_message message;
 
     nxr_wire_init(&message, NXR_WIRE_CLOSED);
     message.closed.generation = published->key.generation;
     message.closed.id = published->key.id;
-    for (int rank = 0; rank < published->n_openers; rank++) {
+    for (int rank = 0; rank < n_asked; rank++) {
         struct nxr_peer *peer = nxr_is_rank(rank) ? nxr_job.peers[rank] : NULL;
 
-        if ((published->openers[rank / 8] & (1u << (rank % 8))) != 0 && peer != NULL) {
+        if (peer != NULL && may_be_opener(published, rank)) {
             if (peer->carrier->revoking != NULL) {
                 peer->carrier->revoking(peer, published);
             }
@@ -434,29 +448,17 @@ void nxr_publish_free(struct nxr_published *published)
     free(published);
 }
 
-void nxr_publish_ask(const struct nxr_control_source *source, uint64_t ask, const char *name)
+/* Keep the question until the name is published. */
+static int publish_park(const struct nxr_control_source *source, uint64_t ask, const char *name)
 {
-    struct nxr_peer *peer = source->peer;
-    struct nxr_published *published = nxr_publish_find(name);
-    struct parked_ask *waiting;
+    struct parked_ask *waiting = calloc(1, sizeof(*waiting));
 
-    if (published == NULL) {
-        published = publish_make(peer, name);
-    }
-    if (published != NULL) {
-        send_key(peer, source->conn, ask, published);
-        return;
-    }
-    if (publish_is_over(name)) {
-        publish_refuse(peer, source->conn, ask);
-        return;
-    }
-    waiting = calloc(1, sizeof(*waiting));
     if (waiting == NULL) {
-        nxr_warn(HOST, "no memory to queue the request of %s for '%s'", nxr_peer_name(peer), name);
-        return;
+        nxr_warn(HOST, "no memory to queue the request of %s for '%s'", nxr_peer_name(source->peer),
+                 name);
+        return NIXL_E_NO_MEMORY;
     }
-    waiting->peer = peer;
+    waiting->peer = source->peer;
     waiting->conn = source->conn;
     waiting->ask = ask;
     memcpy(waiting->name, name, strlen(name) + 1);
@@ -464,6 +466,28 @@ void nxr_publish_ask(const struct nxr_control_source *source, uint64_t ask, cons
     nxr_list_init(&waiting->conn_link);
     if (source->conn != NULL) {
         nxr_list_append(source->parked, &waiting->conn_link);
+    }
+    return NIXL_OK;
+}
+
+void nxr_publish_ask(const struct nxr_control_source *source, uint64_t ask, const char *name)
+{
+    struct nxr_published *published = nxr_publish_find(name);
+    int status = published == NULL ? publish_make(source->peer, name, &published) : NIXL_OK;
+
+    if (published != NULL) {
+        send_key(source->peer, source->conn, ask, published);
+        return;
+    }
+    if (status == NIXL_OK && publish_is_over(name)) {
+        publish_refuse(source->peer, source->conn, ask, NXR_FOUND_NEVER);
+        return;
+    }
+    if (status == NIXL_OK) {
+        status = publish_park(source, ask, name);
+    }
+    if (status != NIXL_OK) {
+        publish_refuse(source->peer, source->conn, ask, NXR_FOUND_NO_MEMORY);
     }
 }
 
@@ -503,7 +527,8 @@ static void publish_take_probe(const struct nxr_control_source *source,
 
     nxr_wire_init(&message, NXR_WIRE_PROBED);
     message.probed.ask = question->resolve.ask;
-    message.probed.is_published = nxr_publish_find(question->resolve.name) != NULL;
+    message.probed.found =
+        nxr_publish_find(question->resolve.name) != NULL ? NXR_FOUND : NXR_FOUND_NEVER;
     nxr_peer_tell(source->peer, &message);
 }
 

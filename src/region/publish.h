@@ -20,6 +20,7 @@ struct nxr_published {
     int fd;                            /* to send with the key, or -1 */
     unsigned char *openers;            /* a bit for each peer that has the key, by its number */
     int n_openers;                     /* bits of `openers` */
+    bool has_any_opener;               /* there was no memory to note one: any peer may be */
     struct nxr_net_published *net;     /* the networks' state of it (net/key.c); NULL: none */
     const struct nxr_published *whole; /* an extent: of this region; else NULL */
     const struct nxr_extents *extents; /* the region's, if it has no memory itself; else NULL */
@@ -70,12 +71,14 @@ void nxr_publish_revoke(struct nxr_published *published);
 void nxr_publish_free(struct nxr_published *published);
 
 /*
- * Make the region of a peer's question about a name that is not published. NULL: it is none of the
- * maker's, or the maker publishes it later: the question is parked. For names that the library
- * gives, each kind with a prefix of its own. Set before anything starts; may be repeated.
+ * Make the region of a peer's question about a name that is not published. *published_p left as it
+ * is: it is none of the maker's, or the maker publishes it later: the question is parked. For names
+ * that the library gives, each kind with a prefix of its own. Set before anything starts; may be
+ * repeated. NIXL_OK, NIXL_E_NO_MEMORY: the peer is told.
  */
 #define NXR_PUBLISH_MAKERS 2
-typedef struct nxr_published *nxr_publish_maker(const struct nxr_peer *peer, const char *name);
+typedef int nxr_publish_maker(const struct nxr_peer *peer, const char *name,
+                              struct nxr_published **published_p);
 void nxr_publish_make_by(const char *prefix, nxr_publish_maker *maker);
 
 /* A peer asks for a name: answer, or park the question. */

@@ -63,6 +63,7 @@ struct nxr_region_segment {
     size_t inherited_nbytes;  /* own memory closed while mapped: freed with the last pointer */
     bool is_open;             /* transport->segment_close() is still to be called */
     bool is_never;            /* the owner leaves without such a region: not READY, FAILED */
+    bool is_owner_short;      /* the owner had no memory to answer: FAILED */
 
     struct nxr_extents *_Atomic extents; /* a whole (extents.h); set before it is READY */
     struct nxr_region_segment *whole;    /* an extent: of this whole; else NULL */

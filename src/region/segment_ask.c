@@ -252,8 +252,11 @@ void nxr_region_take_probed(const struct nxr_control_source *source,
 
     if (message->probed.ask <= NXR_QUESTION_OTHERS) {
         nxr_question_answered(source, message);
-    } else if (segment != NULL && message->probed.is_published == 0) {
+    } else if (segment != NULL && message->probed.found == NXR_FOUND_NEVER) {
         segment_never_comes(segment);
+    } else if (segment != NULL && message->probed.found == NXR_FOUND_NO_MEMORY) {
+        segment->is_owner_short = true;
+        nxr_segment_fail(segment, NIXL_E_NO_MEMORY);
     }
 }
 
@@ -345,6 +348,13 @@ static bool is_worn(struct nxr_region_segment *segment)
     return state == NXR_SEGMENT_STALE || state == NXR_SEGMENT_FAILED;
 }
 
+/* Could it not be opened for want of something that may be there again? */
+static bool was_short(const struct nxr_region_segment *segment)
+{
+    return atomic_load(&segment->state) == NXR_SEGMENT_FAILED &&
+           (segment->status == NIXL_E_NO_MEMORY || segment->status == NIXL_E_LIMIT);
+}
+
 int nxr_region_want_segment(struct nixl_region *region, int rank, bool renew,
                             struct nxr_region_segment **segment_p)
 {
@@ -356,7 +366,7 @@ int nxr_region_want_segment(struct nixl_region *region, int rank, bool renew,
         return nxr_attached_was(rank) ? NIXL_E_PEER_LOST : NIXL_E_NO_MEMORY;
     }
     segment = atomic_load(&chunk->segments[rank % NXR_SEGMENTS_PER_CHUNK]);
-    if (segment != NULL && renew && is_worn(segment)) {
+    if (segment != NULL && (was_short(segment) || (renew && is_worn(segment)))) {
         nxr_segment_retire(segment);
         segment = NULL;
     }
@@ -413,6 +423,11 @@ int nxr_region_fail_segment(const char *operation, const struct nxr_region_segme
     }
     if (segment->status == NIXL_E_UNSUPPORTED) {
         return nxr_peer_fail_unreached(operation, peer);
+    }
+    if (segment->is_owner_short) {
+        return nxr_fail(segment->status, operation, segment->rank, "", 0,
+                        "%s has no memory left to give access to region '%s'", nxr_peer_name(peer),
+                        name);
     }
     return nxr_fail(segment->status, operation, segment->rank, "", 0,
                     "cannot open region '%s' of %s: %s", name, nxr_peer_name(peer),

@@ -22,7 +22,7 @@ static int probe_run(struct nxr_peer *peer, const char *name, int64_t timeout_ns
     nxr_wire_init(&message, NXR_WIRE_PROBE);
     snprintf(message.resolve.name, sizeof(message.resolve.name), "%s", name);
     status = nxr_question_ask(peer, &message, timeout_ns);
-    if (status == NIXL_OK && message.probed.is_published == 0) {
+    if (status == NIXL_OK && message.probed.found == NXR_FOUND_NEVER) {
         status = NIXL_E_NOT_FOUND;
     }
     return status;

@@ -29,10 +29,7 @@ static inline bool has_pending(const struct nxr_peer *peer)
 /* What a word is for. One of the library's own follows its own data, not the program's puts. */
 enum word_use { WORD_ATOMIC, WORD_SIGNAL, WORD_INTERNAL };
 
-/*
- * The segment, if the word is in range and aligned and can be changed in place, at once; else
- * NULL.
- */
+/* The segment, if the word is in range, aligned and can be changed in place now; else NULL. */
 static inline __attribute__((always_inline)) struct nxr_segment *
 atomic_usable_segment(int rank, struct nixl_region *region, const struct nxr_atomic *atomic,
                       enum word_use use)
@@ -130,13 +127,29 @@ change_mapped(struct nxr_segment *segment, const struct nxr_atomic *atomic, uint
     return status;
 }
 
+/* The same by a thread for whose first use of that peer there is no memory. */
+static __attribute__((noinline, cold)) int
+change_held(struct nxr_segment *segment, const struct nxr_atomic *atomic, uint64_t *fetched_p)
+{
+    nxr_inflight_word *word;
+    int status = nxr_inflight_hold(segment, &word);
+
+    if (status == NIXL_OK) {
+        *fetched_p = nxr_atomic_apply(segment->addr + atomic->offset, atomic);
+        nxr_inflight_release(word);
+        nxr_wake_peer(segment->peer);
+    }
+    return status;
+}
+
 int nxr_atomic_change(struct nxr_segment *segment, const struct nxr_atomic *atomic, bool is_signal,
                       uint64_t *fetched_p)
 {
     int status;
 
     if (segment->method == NXR_METHOD_MEMCPY) {
-        return change_mapped(segment, atomic, fetched_p);
+        status = change_mapped(segment, atomic, fetched_p);
+        return status == NIXL_E_NO_MEMORY ? change_held(segment, atomic, fetched_p) : status;
     }
     status = is_signal ? segment->transport->signal(segment, atomic)
                        : segment->transport->atomic(segment, atomic, fetched_p);
@@ -456,9 +469,7 @@ static int raise_behind(void *arg)
                        signal->use, &before);
 }
 
-/*
- * For a word that cannot be changed in place at once. If the signal is invalid, no data is moved.
- */
+/* For a word that cannot be changed in place at once. If the signal is invalid, no data moves. */
 static int put_signal_slow(const char *operation, int rank, struct nixl_region *region,
                            struct nixl_region *signal_region, const struct nxr_put_signal *what,
                            enum word_use use)

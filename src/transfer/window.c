@@ -66,24 +66,26 @@ static struct window *window_new(const char *name)
     return window;
 }
 
-static struct nxr_published *window_publish(const struct nxr_peer *peer, const char *name)
+static int window_publish(const struct nxr_peer *peer, const char *name,
+                          struct nxr_published **published_p)
 {
     char own_name[NIXL_NAME_MAX + 1];
     struct window *window;
 
     nxr_window_name(peer->rank, own_name, sizeof(own_name));
     if (nxr_net_remote(peer) == NULL || strcmp(name, own_name) != 0) {
-        return NULL;
+        return NIXL_OK;
     }
     window = window_new(name);
     if (window == NULL) {
         nxr_error(NET, "no memory for a window for %s", nxr_peer_name(peer));
-        return NULL;
+        return NIXL_E_NO_MEMORY;
     }
     nxr_net_lock();
     work_peer_of(peer)->window = window;
     nxr_net_unlock();
-    return window->published;
+    *published_p = window->published;
+    return NIXL_OK;
 }
 
 static void window_answer(struct net_peer *np, uint32_t slot, int status)

@@ -92,6 +92,8 @@ mp_programs = \
 	%D%/restart_cases \
 	%D%/channel_return \
 	%D%/scarce \
+	%D%/scarce_job \
+	%D%/scarce_owner \
 	%D%/seals \
 	%D%/second_program \
 	%D%/starved \
@@ -271,8 +273,15 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_restart_cases_LDADD = $(mp_libs)
 %C%_channel_return_LDFLAGS = $(mp_link)
 %C%_channel_return_LDADD = $(mp_libs)
+%C%_scarce_SOURCES = %D%/lack.c %D%/lack.h %D%/scarce.c
 %C%_scarce_LDFLAGS = $(mp_link)
 %C%_scarce_LDADD = $(mp_libs)
+%C%_scarce_job_SOURCES = %D%/lack.c %D%/lack.h %D%/scarce_job.c
+%C%_scarce_job_LDFLAGS = $(mp_link)
+%C%_scarce_job_LDADD = $(mp_libs)
+%C%_scarce_owner_SOURCES = %D%/lack.c %D%/lack.h %D%/scarce_owner.c
+%C%_scarce_owner_LDFLAGS = $(mp_link)
+%C%_scarce_owner_LDADD = $(mp_libs)
 %C%_second_program_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 %C%_second_program_LDFLAGS = $(mp_link)
 %C%_second_program_LDADD = $(mp_libs) $(PMIX_LIBS) -ldl

@@ -5,17 +5,18 @@
  * it succeeds, as if nothing had been. Neither leaves memory behind when it is made again and
  * again. The last rank is the peer of all calls, and may be the same.
  */
-#define _GNU_SOURCE /* dl_iterate_phdr */
+#define _GNU_SOURCE /* mallinfo2 */
+#include "lack.h"
 #include "mptest.h"
 #include "test/op_form.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <link.h>
+#include <fcntl.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MOST_REQUESTS 200 /* of one call */
 #define TAG_NOTE      0x5c01
@@ -24,71 +25,6 @@
 #define LARGE_NBYTES  (256u << 10)
 #define N_REPEATED    300 /* more than handles that are kept apart */
 #define LEAST_NBYTES  24  /* that malloc() takes */
-
-/* ---- the memory ------------------------------------------------------------------------------ */
-
-void *__libc_malloc(size_t nbytes);
-void *__libc_calloc(size_t n, size_t nbytes);
-void *__libc_realloc(void *old, size_t nbytes);
-
-#define VISIBLE __attribute__((visibility("default"))) /* instead of those of the C library */
-
-static uintptr_t code_begin, code_end; /* of the library */
-static _Thread_local int n_left;       /* requests until one fails; 0: none does */
-static _Thread_local bool has_failed;
-
-static bool must_fail(const void *caller)
-{
-    if (n_left == 0 || (uintptr_t)caller < code_begin || (uintptr_t)caller >= code_end) {
-        return false;
-    }
-    n_left--;
-    has_failed = n_left == 0;
-    return has_failed;
-}
-
-VISIBLE void *malloc(size_t nbytes)
-{
-    if (must_fail(__builtin_return_address(0))) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return __libc_malloc(nbytes);
-}
-
-VISIBLE void *calloc(size_t n, size_t nbytes)
-{
-    if (must_fail(__builtin_return_address(0))) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return __libc_calloc(n, nbytes);
-}
-
-VISIBLE void *realloc(void *old, size_t nbytes)
-{
-    if (must_fail(__builtin_return_address(0))) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return __libc_realloc(old, nbytes);
-}
-
-static int find_code(struct dl_phdr_info *info, size_t size, void *arg)
-{
-    (void)size;
-    (void)arg;
-    if (strstr(info->dlpi_name, "libnixlrun.so") == NULL) {
-        return 0;
-    }
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        if (info->dlpi_phdr[i].p_type == PT_LOAD && (info->dlpi_phdr[i].p_flags & PF_X) != 0) {
-            code_begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-            code_end = code_begin + info->dlpi_phdr[i].p_memsz;
-        }
-    }
-    return 1;
-}
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
@@ -102,7 +38,7 @@ static struct nixl_xfer *xfer;
 static struct nixl_req *req;
 static char buffer[LARGE_NBYTES];
 static _Thread_local struct nixl_note note;
-static char token[NIXL_TOKEN_MAX + 1];
+static char token[NIXL_TOKEN_MAX + 1], path[400];
 
 static int wait_if_started(int status)
 {
@@ -124,6 +60,11 @@ static int register_region(void)
     return nixl_region_register("made", buffer, sizeof(buffer), NULL, &made_region);
 }
 
+static int open_file(void)
+{
+    return nixl_region_open_file("made", path, NULL, &made_region);
+}
+
 static int open_region(void)
 {
     return nixl_region_open("other", &made_region);
@@ -136,7 +77,7 @@ static void close_region(void)
     made_region = NULL;
 }
 
-/* The first use of a peer's part. */
+/* The first use of a peer's part. If it cannot be opened, the next use tries again. */
 static int put_to_new(void)
 {
     int status = open_region();
@@ -145,6 +86,22 @@ static int put_to_new(void)
         return status;
     }
     status = nixl_put(peer, made_region, 0, buffer, 8);
+    if (status != NIXL_OK) {
+        MPT_OK(nixl_put(peer, made_region, 0, buffer, 8));
+    }
+    close_region();
+    return status;
+}
+
+static int add_to_new(void)
+{
+    uint64_t one = 1, before = 0;
+    int status = open_region();
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    status = nixl_atomic(peer, made_region, 0, NIXL_TYPE_UINT64, NIXL_ATOMIC_ADD, &one, &before);
     close_region();
     return status;
 }
@@ -313,46 +270,80 @@ static const struct step {
     const char *name;
     int (*call)(void);
     void (*undo)(void);
-} steps[] = {{"open", open_region, close_region},
-             {"first put", put_to_new, NULL},
-             {"alloc", alloc_region, close_region},
-             {"register", register_region, close_region},
-             {"put", put_large, NULL},
-             {"get", get_large, NULL},
-             {"put and note", put_and_note, NULL},
-             {"get and note", get_and_note, NULL},
-             {"put and signal", put_and_signal, NULL},
-             {"notify", notify, NULL},
-             {"signal", signal_word, NULL},
-             {"atomic", add_to_word, NULL},
-             {"flush", flush, NULL},
-             {"xfer", create_xfer, free_xfer},
-             {"xfer started", run_xfer, NULL},
-             {"context", open_context, close_context},
-             {"cq", open_cq, close_cq},
-             {"channel", open_channel, close_channel},
-             {"team", create_team, free_team},
-             {"pair", expose, NULL}};
+    bool is_of_new_thread; /* that makes no other call */
+} steps[] = {{"open", open_region, close_region, false},
+             {"first put", put_to_new, NULL, false},
+             {"first put of a thread", put_to_new, NULL, true},
+             {"first atomic of a thread", add_to_new, NULL, true},
+             {"alloc", alloc_region, close_region, false},
+             {"register", register_region, close_region, false},
+             {"file", open_file, close_region, false},
+             {"put", put_large, NULL, false},
+             {"get", get_large, NULL, false},
+             {"put and note", put_and_note, NULL, false},
+             {"get and note", get_and_note, NULL, false},
+             {"put and signal", put_and_signal, NULL, false},
+             {"notify", notify, NULL, false},
+             {"signal", signal_word, NULL, false},
+             {"atomic", add_to_word, NULL, false},
+             {"flush", flush, NULL, false},
+             {"xfer", create_xfer, free_xfer, false},
+             {"xfer started", run_xfer, NULL, false},
+             {"context", open_context, close_context, false},
+             {"cq", open_cq, close_cq, false},
+             {"channel", open_channel, close_channel, false},
+             {"team", create_team, free_team, false},
+             {"pair", expose, NULL, false}};
 #define N_STEPS     (sizeof(steps) / sizeof(steps[0]))
-#define N_OF_OTHERS 2 /* the first ones need a rank that is not this one */
+#define N_OF_OTHERS 4 /* the first ones need a rank that is not this one */
 
 /* The k-th request of the call fails; 0: none does. Returns false if it has not so many. */
-static bool lack(const struct step *step, int k)
+static bool lack_here(const struct step *step, int k)
 {
+    bool has_failed;
     int status;
 
-    n_left = k;
-    has_failed = false;
+    lack_begin(k);
     status = step->call();
-    n_left = 0;
+    has_failed = lack_end();
     if (status != NIXL_OK) {
-        MPT_STATUS(status, NIXL_E_NO_MEMORY);
+        if (step->call != open_file || status != NIXL_E_LIMIT) { /* as RLIMIT_AS says */
+            MPT_STATUS(status, NIXL_E_NO_MEMORY);
+        }
         MPT_EQ(nixl_last_error()->status, status);
+        MPT_TRUE(nixl_last_error()->text[0] != '\0');
         MPT_EQ(has_failed, true);
     } else if (step->undo != NULL) {
         step->undo();
     }
     return has_failed;
+}
+
+struct lacking {
+    const struct step *step;
+    int k;
+    bool was_lacking;
+};
+
+static void *lack_there(void *arg)
+{
+    struct lacking *lacking = arg;
+
+    lacking->was_lacking = lack_here(lacking->step, lacking->k);
+    return NULL;
+}
+
+static bool lack(const struct step *step, int k)
+{
+    struct lacking lacking = {step, k, false};
+    pthread_t thread;
+
+    if (!step->is_of_new_thread) {
+        return lack_here(step, k);
+    }
+    MPT_EQ(pthread_create(&thread, NULL, lack_there, &lacking), 0);
+    MPT_EQ(pthread_join(thread, NULL), 0);
+    return lacking.was_lacking;
 }
 
 /* Make the call so often that what it may keep for the next one is there. */
@@ -405,15 +396,25 @@ static void answer_notes(void)
     } while (note.tag != TAG_END);
 }
 
+static void make_file(void)
+{
+    const char *dir = getenv("TMPDIR"), *rank = getenv("PMIX_RANK");
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/scarce.%s", dir != NULL ? dir : "/tmp",
+             rank != NULL ? rank : "0");
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    MPT_TRUE(fd >= 0 && ftruncate(fd, 4096) == 0);
+    close(fd);
+}
+
 int main(void)
 {
     struct nixl_region *other = NULL;
 
     mpt_start();
-    dl_iterate_phdr(find_code, NULL);
-    if (code_end == 0) {
-        mpt_skip("the library is not loaded as a shared one");
-    }
+    lack_find_library();
+    make_file();
     MPT_OK(nixl_init(NULL));
     peer = nixl_size() - 1;
     MPT_OK(nixl_region_alloc("scarce", LARGE_NBYTES, NULL, &region));
@@ -435,5 +436,6 @@ int main(void)
     }
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
     MPT_OK(nixl_finalize());
+    MPT_EQ(unlink(path), 0);
     return mpt_passed();
 }

@@ -408,7 +408,10 @@ static int file_reserve(struct opening *opening)
                               (unsigned long long)file->nbytes);
     }
     file->base = base;
-    return nxr_range_add((uintptr_t)base, file->nbytes, &nxr_memory_file, file, &file->range);
+    return nxr_range_add((uintptr_t)base, file->nbytes, &nxr_memory_file, file, &file->range) ==
+                   NIXL_OK
+               ? NIXL_OK
+               : opening_refuse(opening, NIXL_E_NO_MEMORY, "no memory");
 }
 
 static int file_open_steps(struct opening *opening, bool is_path, struct nxr_memory *memory)

@@ -891,6 +891,7 @@ extern "C" {
     #[doc = " @return NIXL_E_IN_USE       NIXL_FILE_NEW: it is there; NIXL_FILE_EXCLUSIVE: another has it"]
     #[doc = " @return NIXL_E_NAME_IN_USE  this rank has an open region of that name"]
     #[doc = " @return NIXL_E_LIMIT        no descriptor, no region number, or beyond RLIMIT_FSIZE or RLIMIT_AS"]
+    #[doc = " @return NIXL_E_NO_MEMORY    for the library's state of the region"]
     #[doc = " @return NIXL_E_STORAGE      the system failed otherwise, no space say: nixl_last_error() has path"]
     #[doc = "                             and reason, and its native_code the errno"]
     #[doc = " Later failures of the file end puts, gets and flushes with NIXL_E_STORAGE at the rank that"]
