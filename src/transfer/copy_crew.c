@@ -89,7 +89,8 @@ int nxr_copy_crew_idle_cores(const char *loadavg, int n_cores)
 {
     int n_running;
 
-    if (sscanf(loadavg, "%*f %*f %*f %d/", &n_running) != 1 || n_running < 1) {
+    /* Its decimals have points, which are none in the locale that the program may have set. */
+    if (sscanf(loadavg, "%*s %*s %*s %d/", &n_running) != 1 || n_running < 1) {
         return 0;
     }
     return n_running < n_cores ? n_cores - n_running : 0;

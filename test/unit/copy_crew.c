@@ -5,6 +5,7 @@
 #include "transfer/copy_crew.h"
 #include "util/env.h"
 
+#include "test/unit/locale_case.h"
 #include "test/unit/unit.h"
 #include <pthread.h>
 #include <sched.h>
@@ -92,6 +93,12 @@ Test(copy_crew, idle_cores)
     cr_expect(eq(int, nxr_copy_crew_idle_cores("", 8), 0));
     cr_expect(eq(int, nxr_copy_crew_idle_cores("0.20 0.18 0.12 x/80", 8), 0));
     cr_expect(eq(int, nxr_copy_crew_idle_cores("0.20 0.18 0.12 -1/80 7\n", 8), 0));
+}
+
+Test(copy_crew, idle_cores_in_a_locale_with_commas)
+{
+    locale_case_begin();
+    cr_expect(eq(int, nxr_copy_crew_idle_cores("0.20 0.18 0.12 1/80 11206\n", 8), 7));
 }
 
 Test(copy_crew, copies_every_piece_once)

@@ -524,7 +524,7 @@ TESTS += %D%/ofi %D%/ofi_peer %D%/ofi_rail %D%/ofi_repair %D%/ofi_liveness
 endif
 endif
 dist_check_SCRIPTS += %D%/vulkan_layers.sh
-EXTRA_DIST += %D%/directory_case.h %D%/loop_case.h %D%/unit.h %D%/topologies/1-nic.xml %D%/topologies/2-sockets-4-nics.xml
+EXTRA_DIST += %D%/directory_case.h %D%/locale_case.h %D%/loop_case.h %D%/unit.h %D%/topologies/1-nic.xml %D%/topologies/2-sockets-4-nics.xml
 
 # Protocols of the shared memory with both sides in one process: ThreadSanitizer sees no other
 # process. Plain programs, since Criterion aborts under it.
