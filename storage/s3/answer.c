@@ -87,17 +87,38 @@ static void read_range(const char *text, struct s3_headers *headers)
     headers->has_begin = read_number(begin, &headers->begin);
 }
 
+/* The names of days and months are English, whatever locale the program has set. */
+static bool read_http_time(const char *text, struct tm *tm)
+{
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    char month[4];
+    const char *at;
+
+    if (sscanf(text, "%*3[A-Za-z], %2d %3[A-Za-z] %4d %2d:%2d:%2d", &tm->tm_mday, month,
+               &tm->tm_year, &tm->tm_hour, &tm->tm_min, &tm->tm_sec) != 6) {
+        return false;
+    }
+    at = strlen(month) == 3 ? strstr(months, month) : NULL;
+    if (at == NULL || (at - months) % 3 != 0) {
+        return false;
+    }
+    tm->tm_mon = (int)(at - months) / 3;
+    tm->tm_year -= 1900;
+    return true;
+}
+
 /* "Wed, 21 Oct 2015 07:28:00 GMT" or "2015-10-21T07:28:00.000Z"; 0: neither. */
 static int64_t read_time(const char *text)
 {
     struct tm tm = {0};
-    const char *end = strptime(text, "%a, %d %b %Y %H:%M:%S", &tm);
 
-    if (end == NULL) {
+    if (!read_http_time(text, &tm)) {
         memset(&tm, 0, sizeof(tm));
-        end = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+        if (strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) == NULL) {
+            return 0;
+        }
     }
-    return end != NULL ? (int64_t)timegm(&tm) : 0;
+    return (int64_t)timegm(&tm);
 }
 
 static void read_etag(const char *text, char etag[NXR_OBJECT_ETAG_NBYTES])

@@ -4,6 +4,7 @@
 #include "storage/s3/place.h"
 #include "storage/s3/profile.h"
 #include "storage/s3/sign.h"
+#include "test/unit/locale_case.h"
 #include "test/unit/unit.h"
 
 #include <stdio.h>
@@ -212,6 +213,29 @@ Test(s3, headers_are_read)
     cr_expect(headers.has_total && !headers.has_begin && headers.total_nbytes == 1000);
     take_header("x-amz-checksum-crc32c: AAAAAA==-3\r\n", &headers);
     cr_expect(false == (headers.has_content_nbytes || headers.has_crc32c));
+}
+
+Test(s3, dates_are_read_in_any_locale)
+{
+    static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                         "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    struct s3_headers headers = {0};
+    int64_t before = 0;
+    char line[80];
+
+    locale_case_begin();
+    for (int i = 0; i < 12; i++) {
+        snprintf(line, sizeof(line), "Date: Wed, 07 %s 2015 07:28:00 GMT\r\n", months[i]);
+        take_header(line, &headers);
+        cr_expect(before < headers.date, "%s", line);
+        before = headers.date;
+    }
+    take_header("Last-Modified: Wed, 21 Oct 2015 07:28:00 GMT\r\n", &headers);
+    cr_expect(eq(i64, headers.modified, 1445412480));
+    take_header("Last-Modified: 2015-10-21T07:28:00.000Z\r\n", &headers);
+    cr_expect(eq(i64, headers.modified, 1445412480));
+    take_header("Last-Modified: Mit, 21 Okt 2015 07:28:00 GMT\r\n", &headers);
+    cr_expect(eq(i64, headers.modified, 0));
 }
 
 static void read_error(const char *text, struct s3_error *error)
