@@ -340,6 +340,7 @@ static ssize_t intake_read(struct intake *intake)
 
     if (n > 0) {
         tagged_feed(&intake->tagged, buffer, (size_t)n);
+        sink_hold_on(sink_standard((int)(intake - intakes)));
     }
     return n;
 }

@@ -277,6 +277,13 @@ void sink_hold(struct sink *sink, const void *owner)
     loop_timer_set(&sink->hold_timer, nxr_now_ns() + SINK_HOLD_NS);
 }
 
+void sink_hold_on(struct sink *sink)
+{
+    if (sink->holder != NULL) {
+        loop_timer_set(&sink->hold_timer, nxr_now_ns() + SINK_HOLD_NS);
+    }
+}
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* The file is named if it is one. */

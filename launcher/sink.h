@@ -57,6 +57,9 @@ void sink_add(struct sink *sink, const void *owner, const char *text, size_t nby
  */
 void sink_hold(struct sink *sink, const void *owner);
 void sink_release(struct sink *sink, const void *owner);
+
+/* More of the line may be behind what was read just now: the holder's second begins anew. */
+void sink_hold_on(struct sink *sink);
 bool sink_takes(const struct sink *sink, const void *owner);
 
 /* Resume the waiter when the sink has room and accepts its text. */

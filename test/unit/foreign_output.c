@@ -311,6 +311,19 @@ Test(foreign_output, others_wait_for_the_end_of_a_long_line)
     is_long(case_text(0), 'x', LONG_NBYTES, "end\nzero\nmore\ntwo\n");
 }
 
+/* One pipe carries all: the rest of the line may be behind what others have written. */
+Test(foreign_output, a_long_line_has_time_while_others_are_read)
+{
+    open_job(2);
+    says_long(1, 'x');
+    case_pass(NXR_S / 2);
+    says(0, 0, "zero\n");
+    case_pass(3 * NXR_S / 4);
+    is_long(case_text(0), 'x', PART_NBYTES, "");
+    case_pass(NXR_S);
+    is_long(case_text(0), 'x', PART_NBYTES, "\nzero\n");
+}
+
 Test(foreign_output, a_long_line_may_end_without_newline)
 {
     case_prepare(&engine_openmpi, 2);
