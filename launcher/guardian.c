@@ -408,6 +408,22 @@ static void guardian_leaves(pid_t pid)
     guardian_report(GUARDIAN_LEFT, -1, pid, 0);
 }
 
+bool guardian_receive(int fd, void *data, size_t nbytes)
+{
+    char *at = data;
+
+    while (nbytes > 0) {
+        ssize_t n = recv(fd, at, nbytes, 0);
+
+        if (n == 0 || (n < 0 && errno != EINTR)) {
+            return false;
+        }
+        at += n > 0 ? n : 0;
+        nbytes -= n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
 /* Read one message header and the descriptors with it. Returns the number of fds, -1 at the end. */
 static int receive(struct guardian_message *message, int fds[3])
 {
@@ -421,8 +437,13 @@ static int receive(struct guardian_message *message, int fds[3])
                             .msg_control = control.space,
                             .msg_controllen = sizeof(control.space)};
     struct cmsghdr *rights;
+    ssize_t n;
 
-    if (recvmsg(guardian_fd, &header, MSG_CMSG_CLOEXEC | MSG_WAITALL) != sizeof(*message)) {
+    do {
+        n = recvmsg(guardian_fd, &header, MSG_CMSG_CLOEXEC);
+    } while (n < 0 && errno == EINTR);
+    if (n <= 0 ||
+        !guardian_receive(guardian_fd, (char *)message + n, sizeof(*message) - (size_t)n)) {
         return -1;
     }
     rights = CMSG_FIRSTHDR(&header);
@@ -448,7 +469,7 @@ static bool guardian_serve(void)
     case GUARDIAN_DO_START:
         payload = malloc(message.nbytes);
         if (payload == NULL || n_fds != 3 ||
-            recv(guardian_fd, payload, message.nbytes, MSG_WAITALL) != (ssize_t)message.nbytes) {
+            !guardian_receive(guardian_fd, payload, message.nbytes)) {
             free(payload);
             return false;
         }

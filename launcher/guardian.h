@@ -109,6 +109,9 @@ struct guardian_payload {
     uint32_t n_env;
 };
 
+/* Receive all of it, or return false at the end. A recv() that SIGSTOP has cut short goes on. */
+bool guardian_receive(int fd, void *data, size_t nbytes);
+
 /* The guardian's life; does not return. */
 void guardian_main(int socket_fd, int child_fd, const sigset_t *mask) __attribute__((noreturn));
 

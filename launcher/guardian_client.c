@@ -265,8 +265,7 @@ static void client_hear_out(void)
 {
     struct guardian_message message;
 
-    while (recv(client_watch.fd, &message, sizeof(message), MSG_WAITALL) ==
-           (ssize_t)sizeof(message)) {
+    while (guardian_receive(client_watch.fd, &message, sizeof(message))) {
         if (message.kind == GUARDIAN_LEFT) {
             client_say_left(message.value);
         } else if (message.kind == GUARDIAN_REFUSED) {

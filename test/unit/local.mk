@@ -56,6 +56,7 @@ unit_programs = \
 	%D%/extents \
 	%D%/frame \
 	%D%/grant \
+	%D%/guardian \
 	%D%/handle \
 	%D%/identity \
 	%D%/inflight \
@@ -271,6 +272,8 @@ foreign_wraps = -Wl,--wrap=clock_gettime -Wl,--wrap=guardian_signal -Wl,--wrap=g
 %C%_grant_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_FOLDER_SYNC
 %C%_grant_CFLAGS = $(unit_cflags)
 %C%_grant_LDADD = $(floor_grant) $(CRITERION_LIBS)
+%C%_guardian_CFLAGS = $(unit_cflags)
+%C%_guardian_LDADD = $(unit_launcher_libs)
 %C%_handle_CFLAGS = $(unit_cflags)
 %C%_handle_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_host_memory_CFLAGS = $(unit_cflags)
