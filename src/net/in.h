@@ -83,4 +83,12 @@ void nxr_net_lives(struct net_peer *np, size_t nbytes);
 
 net_take_fn nxr_net_take_ping;
 
+/* ---- poll.c ---------------------------------------------------------------------------------- */
+
+/*
+ * The peer has ended, as something else has told: take in what it had sent, as far as that has come
+ * to this host. Without the lock; with job.lock.
+ */
+void nxr_net_hear_out(struct net_peer *np);
+
 #endif

@@ -174,10 +174,13 @@ static void cut_off(struct net_peer *np)
     nxr_list_remove(&np->busy_link);
 }
 
-static void net_peer_why_lost(struct nxr_peer *peer)
+static void net_peer_ending(struct nxr_peer *peer)
 {
-    const struct net_peer *np = net_peer_at(peer);
+    struct net_peer *np = net_peer_at(peer);
 
+    if (np != NULL && !np->is_dead) {
+        nxr_net_hear_out(np);
+    }
     if (np != NULL) {
         net_lock();
         snprintf(peer->why_not, sizeof(peer->why_not), "%s", np->why_lost);
@@ -283,7 +286,7 @@ const struct nxr_subsystem nxr_net_subsystem = {
     .serve = nxr_net_serve,
     .hand_over = nxr_net_hand_over,
     .long_wait_ended = nxr_net_long_wait_ended,
-    .peer_ending = net_peer_why_lost,
+    .peer_ending = net_peer_ending,
     .peer_ended = net_peer_lost,
     .quiesce = nxr_net_leave,
     .close = nxr_net_watch_stop,

@@ -32,6 +32,9 @@
 
 #define IDLE_ROUNDS 64
 
+/* A kernel may keep some megabytes of a peer that has ended, and a round reads 64 KiB of it. */
+#define MAX_N_HEAR_ROUNDS 256
+
 /* Two of them let a thread go on that holds the lock and shares this core. */
 #define LOOKS_TO_ASK (NXR_SPIN_PAUSES + 2)
 
@@ -164,6 +167,20 @@ void nxr_net_started(size_t nbytes)
     if (unlock_after_round() || atomic_load(&nxr_net.has_later)) {
         nxr_service_kick(); /* it finishes the round: the caller may hold job.lock */
     }
+}
+
+void nxr_net_hear_out(struct net_peer *np)
+{
+    uint64_t heard_nbytes;
+    int n_rounds = 0;
+
+    net_lock();
+    do {
+        heard_nbytes = np->heard_nbytes;
+        (void)round_under_lock(false, nxr_now_ns());
+    } while (np->heard_nbytes != heard_nbytes && ++n_rounds < MAX_N_HEAR_ROUNDS);
+    (void)unlock_after_round();
+    nxr_service_kick(); /* it finishes the rounds: the caller holds job.lock */
 }
 
 /*

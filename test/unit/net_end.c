@@ -355,6 +355,16 @@ Test(large, write_ends_once_when_the_peer_dies, .init = start_rma, .fini = stop)
 
 /* ---- other versions -------------------------------------------------------------------------- */
 
+/* Another has told of its death before what it had sent was read. */
+Test(end, of_a_rank_whose_last_words_lie_here, .init = start, .fini = stop)
+{
+    const struct nxr_net_note note = {.tag = 5};
+
+    fake_coming(1, NXR_NET_NOTE, &note, sizeof(note), NULL, 0);
+    fake_lose(1);
+    cr_expect(eq(u64, fake_next_tag(1), 5));
+}
+
 Test(end, before_it_began_with_a_rank_of_another_version, .init = start, .fini = stop)
 {
     struct nxr_full_card card = np->card;
