@@ -101,6 +101,7 @@ static const struct nxr_subsystem *const all_subsystems[] = {
     &nxr_context_subsystem,
     &nxr_cq_subsystem,
     &nxr_cq_fd_subsystem,
+    &nxr_cq_watch_subsystem,
     &nxr_memory_subsystem,
     &nxr_event_subsystem,
     &nxr_net_subsystem,

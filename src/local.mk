@@ -48,6 +48,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/core/cores.c %D%/core/cores.h \
 	%D%/core/cq.c %D%/core/cq.h \
 	%D%/core/cq_fd.c \
+	%D%/core/cq_watch.c \
 	%D%/core/debug_dump.c \
 	%D%/core/event.c %D%/core/event.h \
 	%D%/core/event_calls.c \

@@ -73,7 +73,7 @@ static inline struct nixl_req *nxr_cq_take_from(struct nxr_list *list)
     return nxr_list_entry(link, struct nixl_req, cq_link);
 }
 
-/* ---- waits for signals ----------------------------------------------------------------------- */
+/* ---- waits for signals (cq_watch.c) ---------------------------------------------------------- */
 
 /* A word of this process that a queue watches, and the value that it is compared with. */
 struct nxr_cq_watch {
@@ -98,6 +98,14 @@ int nxr_cq_watch(struct nixl_cq *cq, const struct nxr_cq_watch *watch);
  */
 void nxr_cq_rank_leaves(int rank);
 
+/* For cq.c: has a wait ended? Take one that has; false: there is none. */
+bool nxr_cq_has_wait_over(struct nixl_cq *cq);
+bool nxr_cq_take_wait(struct nixl_cq *cq, struct nixl_cq_entry *entry);
+
+/* For cq.c: end those with that user_data. Free all, of a queue that nobody uses. */
+void nxr_cq_cancel_waits(struct nixl_cq *cq, uint64_t user_data);
+void nxr_cq_drop_waits(struct nixl_cq *cq);
+
 /* ---- notifications --------------------------------------------------------------------------- */
 
 /* A notification that was taken out of the rings; free() frees it. */
@@ -120,6 +128,7 @@ struct nxr_note_source {
 extern NXR_HIDDEN struct nxr_note_source nxr_note_source;
 
 extern const struct nxr_subsystem nxr_cq_subsystem;
+extern const struct nxr_subsystem nxr_cq_watch_subsystem;
 extern const struct nxr_subsystem nxr_cq_fd_subsystem;
 
 #endif
