@@ -97,10 +97,10 @@ NIXL_API int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, u
  * The extended form of nixl_signal_wait().
  *
  * With `cq` the call returns at once, and the queue reports NIXL_CQ_SIGNAL once, when the word
- * compares true; until then the word must stay valid, and it lies in host memory. NIXL_OP_RANK:
- * only the loss of that rank ends the wait, and it always does, however often it was reported
- * before; so does its nixl_finalize(), after a second or two; without it, as nixl_signal_wait(),
- * and a queue reports no loss here.
+ * compares true, or with NIXL_E_TIMEOUT when a timeout_ns other than 0 is over; until then the word
+ * must stay valid, and it lies in host memory. NIXL_OP_RANK: only the loss of that rank ends the
+ * wait, and it always does, however often it was reported before; so does its nixl_finalize(),
+ * after a second or two; without it, as nixl_signal_wait(), and a queue reports no loss here.
  *
  * NIXL_OP_STREAM: the stream waits, not the host: work queued after it begins when the word, in
  * host or CUDA memory of a region of this rank, compares true by NIXL_COMPARE_EQ, or by

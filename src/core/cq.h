@@ -87,6 +87,7 @@ struct nxr_cq_watch {
      */
     bool (*ask_leaving)(int rank);
     enum nixl_compare compare;
+    int64_t expires_at; /* then it ends with NIXL_E_TIMEOUT; INT64_MAX: never */
 };
 
 /* Report once when the word compares true. NIXL_INPROGRESS, NIXL_E_NO_MEMORY. Any thread. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Waits for signals, which completion queues report. Whoever looks at a queue compares the words;
- * the service thread asks the ranks of waits that last whether they leave.
+ * the service thread ends those whose deadline has passed, and asks the ranks of waits that last
+ * whether they leave.
  * Lock: nxr_cqs_lock (cq.h).
  */
 #include "config.h"
@@ -21,17 +22,19 @@ struct wait_item {
     struct nxr_cq_watch watch;
     int64_t ask_at; /* when to ask whether its rank leaves; INT64_MAX: never, or it was asked */
     bool is_canceled;
+    bool is_late; /* its deadline has passed */
     bool is_over; /* its process was lost, or leaves, and the number may mean another one now */
 };
 
 /*
  * How long a wait lasts before its rank is asked whether it leaves, and how often the service
- * thread looks which ranks are to be asked.
+ * thread looks which ranks are to be asked, and which deadlines have passed.
  */
-#define ASK_NS       (1 * NXR_S)
-#define ASK_AGAIN_NS (100 * NXR_MS)
+#define ASK_NS        (1 * NXR_S)
+#define ASK_AGAIN_NS  (100 * NXR_MS)
+#define LATE_AGAIN_NS (1 * NXR_MS)
 
-static _Atomic int64_t cqs_ask_at = INT64_MAX; /* when it looks next; written under nxr_cqs_lock */
+static _Atomic int64_t cq_look_at = INT64_MAX; /* when it looks next; written under nxr_cqs_lock */
 
 /* Has the wait ended? Acquire: what was put before the signal was raised is visible. */
 static bool wait_is_over(const struct wait_item *item, uint64_t *seen_p, int *status_p)
@@ -44,6 +47,7 @@ static bool wait_is_over(const struct wait_item *item, uint64_t *seen_p, int *st
     *status_p = watch->is_true(*seen_p, watch->compare, watch->value) ? NIXL_OK
                 : item->is_canceled                                   ? NIXL_E_CANCELED
                 : is_lost                                             ? NIXL_E_PEER_LOST
+                : item->is_late                                       ? NIXL_E_TIMEOUT
                                                                       : NIXL_INPROGRESS;
     return *status_p != NIXL_INPROGRESS;
 }
@@ -102,24 +106,25 @@ bool nxr_cq_take_wait(struct nixl_cq *cq, struct nixl_cq_entry *entry)
 int nxr_cq_watch(struct nixl_cq *cq, const struct nxr_cq_watch *watch)
 {
     struct wait_item *item = malloc(sizeof(*item));
+    bool has_rank = watch->rank >= 0 && watch->rank != nxr_job.rank;
     bool is_over, must_kick;
+    int64_t due_at;
     uint64_t seen;
     int status;
 
     if (item == NULL) {
         return NIXL_E_NO_MEMORY;
     }
-    item->watch = *watch;
-    item->is_canceled = item->is_over = false;
-    item->ask_at =
-        watch->rank >= 0 && watch->rank != nxr_job.rank ? nxr_coarse_now_ns() + ASK_NS : INT64_MAX;
+    *item = (struct wait_item){.watch = *watch,
+                               .ask_at = has_rank ? nxr_coarse_now_ns() + ASK_NS : INT64_MAX};
+    due_at = item->ask_at < watch->expires_at ? item->ask_at : watch->expires_at;
     pthread_mutex_lock(&nxr_cqs_lock);
     nxr_list_append(&cq->waits, &item->link);
     atomic_fetch_add_explicit(&cq->n_waits, 1, memory_order_release);
     is_over = wait_is_over(item, &seen, &status);
-    must_kick = item->ask_at < atomic_load(&cqs_ask_at);
+    must_kick = due_at < atomic_load(&cq_look_at);
     if (must_kick) {
-        atomic_store(&cqs_ask_at, item->ask_at);
+        atomic_store(&cq_look_at, due_at);
     }
     pthread_mutex_unlock(&nxr_cqs_lock);
     if (must_kick) {
@@ -181,45 +186,73 @@ static void cq_watch_peer_replaced(struct nxr_peer *former)
     end_waits(former->rank);
 }
 
-/*
- * Is it time to ask the rank of a wait? If so, *watch is one of its waits, and all that are due
- * count as asked. *next_p is when the next one is due.
- */
-static bool take_due(int64_t now, struct nxr_cq_watch *watch, int64_t *next_p)
+/* What the service thread finds. */
+struct wait_due {
+    int64_t now;
+    struct nxr_cq_watch watch; /* one wait of a rank to ask; its rank is -1: there is none */
+    bool is_any_late;
+    int64_t next_ask_at, next_expires_at;
+};
+
+/* All that are due for the same rank count as asked. Caller holds the lock. */
+static void wait_look_at(struct wait_item *item, struct wait_due *due)
 {
-    watch->rank = -1;
-    *next_p = INT64_MAX;
+    const struct nxr_cq_watch *watch = &item->watch;
+
+    if (item->ask_at <= due->now && (due->watch.rank < 0 || due->watch.rank == watch->rank)) {
+        due->watch = *watch;
+        item->ask_at = INT64_MAX;
+    }
+    due->next_ask_at = item->ask_at < due->next_ask_at ? item->ask_at : due->next_ask_at;
+    if (watch->expires_at <= due->now) {
+        due->is_any_late |= !item->is_late;
+        item->is_late = true;
+    } else if (watch->expires_at < due->next_expires_at) {
+        due->next_expires_at = watch->expires_at;
+    }
+}
+
+/* Look at all waits. Returns when to look again. Caller holds the lock. */
+static int64_t look_at_waits(struct wait_due *due)
+{
     for (struct nxr_list *link = nxr_cqs.next; link != &nxr_cqs; link = link->next) {
         struct nxr_list *waits = &nxr_list_entry(link, struct nixl_cq, link)->waits;
 
         for (struct nxr_list *wait = waits->next; wait != waits; wait = wait->next) {
-            struct wait_item *item = nxr_list_entry(wait, struct wait_item, link);
-
-            if (item->ask_at <= now && (watch->rank < 0 || watch->rank == item->watch.rank)) {
-                *watch = item->watch;
-                item->ask_at = INT64_MAX;
-            }
-            *next_p = item->ask_at < *next_p ? item->ask_at : *next_p;
+            wait_look_at(nxr_list_entry(wait, struct wait_item, link), due);
         }
     }
-    return watch->rank >= 0;
+    if (due->next_ask_at < due->now + ASK_AGAIN_NS) {
+        due->next_ask_at = due->now + ASK_AGAIN_NS;
+    }
+    if (due->next_expires_at < due->now + LATE_AGAIN_NS) {
+        due->next_expires_at = due->now + LATE_AGAIN_NS;
+    }
+    return due->next_ask_at < due->next_expires_at ? due->next_ask_at : due->next_expires_at;
 }
 
 /* The program's waits of the last nixl_finalize() are over. */
 static int64_t cq_watch_tick(int64_t now)
 {
-    struct nxr_cq_watch watch;
-    int64_t next = atomic_load(&cqs_ask_at);
+    int64_t next = atomic_load(&cq_look_at);
     bool is_due = next <= now && nxr_is_ready();
 
     while (is_due) {
+        struct wait_due due = {.now = now,
+                               .watch = {.rank = -1},
+                               .next_ask_at = INT64_MAX,
+                               .next_expires_at = INT64_MAX};
+
         pthread_mutex_lock(&nxr_cqs_lock);
-        is_due = take_due(now, &watch, &next);
-        next = next < now + ASK_AGAIN_NS ? now + ASK_AGAIN_NS : next;
-        atomic_store(&cqs_ask_at, next);
+        next = look_at_waits(&due);
+        atomic_store(&cq_look_at, next);
         pthread_mutex_unlock(&nxr_cqs_lock);
-        if (is_due && watch.ask_leaving(watch.rank)) {
-            nxr_cq_rank_leaves(watch.rank);
+        if (due.is_any_late) {
+            nxr_wake_self();
+        }
+        is_due = due.watch.rank >= 0;
+        if (is_due && due.watch.ask_leaving(due.watch.rank)) {
+            nxr_cq_rank_leaves(due.watch.rank);
         }
     }
     return nxr_is_ready() ? next : INT64_MAX;
@@ -227,7 +260,7 @@ static int64_t cq_watch_tick(int64_t now)
 
 static void cq_watch_quiesce(void)
 {
-    atomic_store(&cqs_ask_at, INT64_MAX);
+    atomic_store(&cq_look_at, INT64_MAX);
 }
 
 const struct nxr_subsystem nxr_cq_watch_subsystem = {

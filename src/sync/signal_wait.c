@@ -365,13 +365,15 @@ int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t v
 static int watch_signal(const char *operation, const struct nxr_signal_wait *wait,
                         const struct nxr_form *form)
 {
-    const struct nxr_cq_watch watch = {.word = wait->words[0],
-                                       .value = wait->value,
-                                       .user_data = form->op->user_data,
-                                       .rank = wait->awaited != NULL ? form->op->rank : -1,
-                                       .is_true = is_true,
-                                       .ask_leaving = nxr_leaving_ask_for_cq,
-                                       .compare = wait->compare};
+    const struct nxr_cq_watch watch = {
+        .word = wait->words[0],
+        .value = wait->value,
+        .user_data = form->op->user_data,
+        .rank = wait->awaited != NULL ? form->op->rank : -1,
+        .is_true = is_true,
+        .ask_leaving = nxr_leaving_ask_for_cq,
+        .compare = wait->compare,
+        .expires_at = form->op->timeout_ns != 0 ? nxr_deadline(form->timeout_ns) : INT64_MAX};
     int status;
 
     if (nxr_range_is_device(watch.word)) {

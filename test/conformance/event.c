@@ -212,6 +212,37 @@ static void a_wait_that_is_over_wakes_an_armed_queue(void)
     MPT_OK(nixl_cq_close(op.cq));
 }
 
+/* As a request has: when its time is over, the queue says so, also to those who sleep in poll. */
+static void a_wait_of_a_queue_has_a_deadline(void)
+{
+    struct nixl_op op = NIXL_OP_INIT;
+    const uint64_t word = 5;
+    struct nixl_cq_entry entry;
+    struct pollfd poll_fd = {.events = POLLIN};
+    size_t n;
+    int status;
+
+    MPT_OK(nixl_cq_open(NULL, &op.cq));
+    poll_fd.fd = nixl_cq_fd(op.cq);
+    MPT_GE(poll_fd.fd, 0);
+    for (op.user_data = 0; op.user_data < 3; op.user_data++) {
+        op.timeout_ns = op.user_data == 2 ? NIXL_AT_ONCE : 50 * MPT_MS;
+        MPT_EQ(nixl_signal_wait_x(&word, NIXL_COMPARE_GT, 5, &op, NULL), NIXL_INPROGRESS);
+        status = nixl_cq_wait(op.cq, &entry, 1, op.user_data > 0 ? 0 : MPT_PATIENCE, &n);
+        while (status == NIXL_INPROGRESS) {
+            if (nixl_cq_arm(op.cq) == NIXL_OK) {
+                MPT_EQ(poll(&poll_fd, 1, (int)(MPT_PATIENCE / MPT_MS)), 1);
+            }
+            status = nixl_cq_wait(op.cq, &entry, 1, 0, &n);
+        }
+        MPT_OK(status);
+        MPT_EQ(entry.kind, NIXL_CQ_SIGNAL);
+        MPT_EQ(entry.status, NIXL_E_TIMEOUT);
+        MPT_EQ(entry.user_data, op.user_data);
+    }
+    MPT_OK(nixl_cq_close(op.cq));
+}
+
 /* A thread that reads the event fd takes nothing away from one that sleeps on a queue. */
 static void a_reader_of_the_event_fd_leaves_queues_their_news(void)
 {
@@ -306,6 +337,7 @@ const struct guarantee conf_event[] = {
     {"no_wake_up_is_lost", no_wake_up_is_lost, CONF_PEERS},
     {"no_wake_up_of_a_waiter_is_lost", no_wake_up_of_a_waiter_is_lost, CONF_PEERS},
     {"notifications_to_oneself_wake_too", notifications_to_oneself_wake_too, 0},
+    {"a_wait_of_a_queue_has_a_deadline", a_wait_of_a_queue_has_a_deadline, 0},
     {"a_wait_that_is_over_wakes_an_armed_queue", a_wait_that_is_over_wakes_an_armed_queue, 0},
     {"a_reader_of_the_event_fd_leaves_queues_their_news",
      a_reader_of_the_event_fd_leaves_queues_their_news, 0},
