@@ -176,7 +176,10 @@ struct nxr_inflight_slots {
 };
 extern NXR_HIDDEN __thread struct nxr_inflight_slots nxr_inflight_slots NXR_TLS_MODEL;
 
-/* Claim a slot for this thread in the page of the segment's owner; NULL if all are taken. */
+/*
+ * Claim a slot for this thread in the page of the segment's owner; *word_p is its word. NIXL_OK,
+ * NIXL_E_LIMIT: all are taken; NIXL_E_NO_MEMORY.
+ */
 int nxr_inflight_claim(const struct nxr_segment *segment, nxr_inflight_word **word_p);
 
 /* The word of this thread's slot in the page of the segment's owner; NULL: none is claimed yet. */

@@ -4,8 +4,8 @@
  *
  *     attach_unread take|send WHERE NAME
  *
- * Of what was sent, one part was passed over by a call that wanted another tag, and one was never
- * looked at. Neither is received any more, by any call.
+ * Two notifications are left: a receive for another tag has put one aside, and no call has looked
+ * at the other. After nixl_detach() no call returns either.
  */
 #include "test/mp/mptest.h"
 
