@@ -592,6 +592,7 @@ const struct nxr_subsystem nxr_conn_subsystem = {
     .name = "conn",
     .listen = nxr_conn_listen,
     .tick = nxr_conn_tick,
+    .peer_ending = nxr_unsent_peer_ending,
     .peer_ended = conn_peer_ended,
     .peer_is_used = conn_peer_is_used,
     .close = nxr_conn_stop,

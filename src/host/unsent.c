@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <unistd.h>
 
 static bool has_given_up; /* a peer, which the next tick ends */
@@ -58,6 +59,13 @@ static void unsent_give_up(const struct nxr_peer *peer)
         hp->is_given_up = true;
         has_given_up = true;
         nxr_service_kick();
+    }
+}
+
+void nxr_unsent_peer_ending(struct nxr_peer *peer)
+{
+    if (host_peer_of(peer)->is_given_up) {
+        snprintf(peer->why_not, sizeof(peer->why_not), "this rank had no memory to serve it");
     }
 }
 

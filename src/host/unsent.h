@@ -38,6 +38,9 @@ bool nxr_unsent_give(struct nxr_list *list, const struct nxr_peer *peer,
 /* End the peers that cannot be told what they must be told. */
 void nxr_unsent_tick(void);
 
+/* Errors say that this rank has given the peer up, which lives. */
+void nxr_unsent_peer_ending(struct nxr_peer *peer);
+
 /* Free one that is in no list. */
 void nxr_unsent_free(struct nxr_unsent *unsent);
 

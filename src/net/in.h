@@ -69,7 +69,7 @@ bool nxr_net_is_behind(int rank);
 void nxr_net_later_drop_all(void);
 
 /* There is no memory to serve this peer: it will be lost. */
-void nxr_net_give_up(const struct net_peer *np);
+void nxr_net_give_up(struct net_peer *np);
 
 /* ---- deferred.c ------------------------------------------------------------------------------ */
 

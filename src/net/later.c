@@ -10,6 +10,7 @@
 #include "net/in.h"
 #include "util/log.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,14 @@ static void mark(int rank, const struct nxr_peer *peer)
     announce();
 }
 
+/* It lives: errors must not say that it has died. */
+static void say_no_memory(struct net_peer *np)
+{
+    if (np != NULL && np->why_lost[0] == '\0') {
+        snprintf(np->why_lost, sizeof(np->why_lost), "this rank had no memory to serve it");
+    }
+}
+
 void nxr_net_later(enum net_later_what what, int rank, const void *bytes, size_t nbytes)
 {
     const struct nxr_peer *peer = nxr_peer_find(rank);
@@ -45,6 +54,7 @@ void nxr_net_later(enum net_later_what what, int rank, const void *bytes, size_t
     later = malloc(sizeof(*later) + nbytes);
     if (later == NULL) {
         nxr_error(NET, "no memory for a message of %s: giving up the peer", nxr_rank_name(rank));
+        say_no_memory(net_peer_of(rank));
         mark(rank, peer);
         return;
     }
@@ -150,8 +160,9 @@ void nxr_net_drop(int rank, const char *why)
     }
 }
 
-void nxr_net_give_up(const struct net_peer *np)
+void nxr_net_give_up(struct net_peer *np)
 {
+    say_no_memory(np);
     nxr_error(NET, "no memory to serve %s: giving up the peer", nxr_identity_name(&np->identity));
     nxr_net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
 }

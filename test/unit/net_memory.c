@@ -200,6 +200,7 @@ static void expect_lost(void)
 {
     fake_round();
     cr_expect(eq(int, (int)nixl_peer_state(1), (int)NIXL_PEER_LOST));
+    cr_expect_str_eq(nxr_peer_get(1)->why_not, "this rank had no memory to serve it");
 }
 
 static void ask_for_flush(void)

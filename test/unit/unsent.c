@@ -66,6 +66,7 @@ Test(unsent, a_peer_is_given_up_when_a_message_is_lost, .init = start, .fini = f
     cr_expect_eq(nixl_peer_state(1), NIXL_PEER_ALIVE, "not while the sender is at work");
     tick();
     cr_expect_eq(nixl_peer_state(1), NIXL_PEER_LOST);
+    cr_expect_str_eq(nxr_peer_get(1)->why_not, "this rank had no memory to serve it");
     cr_expect_eq(nixl_peer_state(2), NIXL_PEER_ALIVE, "the others stay");
 }
 
