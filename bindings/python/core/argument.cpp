@@ -61,7 +61,7 @@ nb::object make_text(const std::string &bytes)
         PyUnicode_DecodeUTF8(bytes.data(), (Py_ssize_t)bytes.size(), "surrogateescape"));
 }
 
-int read_int_slow(nb::handle value, const char *name)
+int read_int(nb::handle value, const char *name)
 {
     int overflow;
     long number = PyLong_AsLongAndOverflow(read_index(value, name).ptr(), &overflow);
@@ -81,6 +81,17 @@ uint64_t read_u64_slow(nb::handle value, const char *name)
         fail_value(std::string(name) + " is " + text_of(value) + "; allowed: 0 to 2**64 - 1");
     }
     return number;
+}
+
+uint32_t read_u32(nb::handle value, const char *name)
+{
+    const uint64_t number = read_u64(value, name);
+
+    if (number > UINT32_MAX) {
+        fail_value(std::string(name) + " is " + std::to_string(number) + "; allowed: up to " +
+                   std::to_string(UINT32_MAX));
+    }
+    return (uint32_t)number;
 }
 
 int64_t read_timeout_slow(nb::handle value)
@@ -142,6 +153,13 @@ size_t type_nbytes(int type)
     return nbytes[type];
 }
 
+[[noreturn]] static void fail_overflow(nb::handle value, int type)
+{
+    PyErr_SetString(PyExc_OverflowError,
+                    (text_of(value) + " does not fit " + type_names[type]).c_str());
+    throw nb::python_error();
+}
+
 uint64_t read_value(nb::handle value, int type)
 {
     const bool is_signed = type == NIXL_TYPE_INT32 || type == NIXL_TYPE_INT64;
@@ -154,6 +172,9 @@ uint64_t read_value(nb::handle value, int type)
 
         if (real == -1 && PyErr_Occurred()) {
             throw nb::python_error();
+        }
+        if (type == NIXL_TYPE_FLOAT && std::isinf(single) && !std::isinf(real)) {
+            fail_overflow(value, type);
         }
         if (type == NIXL_TYPE_DOUBLE) {
             memcpy(&bits, &real, sizeof(real));
@@ -177,9 +198,7 @@ uint64_t read_value(nb::handle value, int type)
                          : number >= 0 && (!is_word || number <= UINT32_MAX);
     }
     if (!fits) {
-        PyErr_SetString(PyExc_OverflowError,
-                        (text_of(value) + " does not fit " + type_names[type]).c_str());
-        throw nb::python_error();
+        fail_overflow(value, type);
     }
     return bits;
 }

@@ -132,10 +132,11 @@ static nb::object start_barrier(nb::object self, nb::handle queue, nb::handle da
     });
 }
 
-static nb::object start_broadcast(nb::object self, nb::handle buffer, int root, nb::handle queue,
-                                  nb::handle data)
+static nb::object start_broadcast(nb::object self, nb::handle buffer, nb::handle root_object,
+                                  nb::handle queue, nb::handle data)
 {
     Collective all(self, queue, data);
+    const int root = read_int(root_object, "root");
     const Memory *memory = all.hold(buffer, all.rank != root, SIZE_MAX, "buf");
 
     return all.run("nixl_broadcast_x", memory->nbytes,
@@ -152,12 +153,14 @@ static void need(nb::handle object, const char *name)
     }
 }
 
-/* src of each goes to its place in dst of the root, or of all (root -1). */
-static nb::object start_gather(nb::object self, nb::handle src, nb::handle dst, int root,
-                               nb::handle queue, nb::handle data)
+/* src of each goes to its place in dst of the root, or of all (None). */
+static nb::object start_gather(nb::object self, nb::handle src, nb::handle dst,
+                               nb::handle root_object, nb::handle queue, nb::handle data)
 {
     Collective all(self, queue, data);
-    const bool gets = root < 0 || all.rank == root;
+    const bool is_for_all = root_object.is_none();
+    const int root = is_for_all ? -1 : read_int(root_object, "root");
+    const bool gets = is_for_all || all.rank == root;
     size_t nbytes;
     const void *from;
     void *to = nullptr;
@@ -186,17 +189,19 @@ static nb::object start_gather(nb::object self, nb::handle src, nb::handle dst, 
             to = all.hold(dst, true, nbytes * (size_t)all.size, "dst")->addr;
         }
     }
-    return all.run(root < 0 ? "nixl_allgather_x" : "nixl_gather_x", SIZE_MAX,
+    return all.run(is_for_all ? "nixl_allgather_x" : "nixl_gather_x", SIZE_MAX,
                    [&](const struct nixl_op *op, struct nixl_req **req_p) {
-                       return root < 0 ? nixl_allgather_x(all.team, from, to, nbytes, op, req_p)
-                                       : nixl_gather_x(all.team, root, from, to, nbytes, op, req_p);
+                       return is_for_all
+                                  ? nixl_allgather_x(all.team, from, to, nbytes, op, req_p)
+                                  : nixl_gather_x(all.team, root, from, to, nbytes, op, req_p);
                    });
 }
 
-static nb::object start_scatter(nb::object self, nb::handle src, nb::handle dst, int root,
-                                nb::handle queue, nb::handle data)
+static nb::object start_scatter(nb::object self, nb::handle src, nb::handle dst,
+                                nb::handle root_object, nb::handle queue, nb::handle data)
 {
     Collective all(self, queue, data);
+    const int root = read_int(root_object, "root");
     const void *from = nullptr;
 
     need(dst, "dst");
@@ -246,9 +251,14 @@ struct Pieces {
             fail_type(std::string(name) + " is None, but this member needs it");
         }
         for (nb::handle count : counts) {
-            nbytes.push_back(read_u64(count, name) * item_nbytes);
+            size_t size_of_piece;
+
             offsets.push_back(total);
-            total += nbytes.back();
+            if (__builtin_mul_overflow(read_u64(count, name), item_nbytes, &size_of_piece) ||
+                __builtin_add_overflow(total, size_of_piece, &total)) {
+                fail_value(std::string(name) + " need more bytes than any memory has");
+            }
+            nbytes.push_back(size_of_piece);
         }
         if (nbytes.size() != (size_t)size) {
             fail_value(std::string(name) + " has " + std::to_string(nbytes.size()) +
@@ -267,11 +277,12 @@ struct Pieces {
 /* gatherv, scatterv, allgatherv, alltoallv: which sides have counts depends on the member. */
 static nb::object start_vector(nb::object self, const char *name, nb::handle src,
                                nb::handle src_counts, nb::handle dst, nb::handle dst_counts,
-                               int root, nb::handle queue, nb::handle data)
+                               nb::handle root_object, nb::handle queue, nb::handle data)
 {
     static const char *const names[] = {"gatherv", "scatterv", "allgatherv", "alltoallv", nullptr};
     const int which = read_word(name, names, "name");
     Collective all(self, queue, data);
+    const int root = read_int(root_object, "root");
     const bool is_root = all.rank == root;
     const bool splits = which == 3 || (which == 1 && is_root);
     const bool joins = which == 2 || which == 3 || (which == 0 && is_root);
@@ -334,8 +345,8 @@ static int element_type(nb::handle dtype, const Memory &memory)
 
 /* reduce, allreduce, reduce_scatter, scan, exscan. src None: in place, in dst. */
 static nb::object start_reduce(nb::object self, const char *name, nb::handle src, nb::handle dst,
-                               const char *op_name, int root, nb::handle dtype, nb::handle queue,
-                               nb::handle data)
+                               const char *op_name, nb::handle root_object, nb::handle dtype,
+                               nb::handle queue, nb::handle data)
 {
     static const char *const names[] = {"reduce", "allreduce", "reduce_scatter",
                                         "scan",   "exscan",    nullptr};
@@ -343,6 +354,7 @@ static nb::object start_reduce(nb::object self, const char *name, nb::handle src
     const int which = read_word(name, names, "name");
     struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
     Collective all(self, queue, data);
+    const int root = read_int(root_object, "root");
     const bool gets = which != 0 || all.rank == root;
     const size_t times = which == 2 ? (size_t)all.size : 1;
     Memory *from = nullptr, *to = nullptr;
@@ -436,8 +448,8 @@ void bind_collective(nb::module_ &module)
                guarded);
     module.def("start_broadcast", &start_broadcast, "team"_a, "buf"_a, "root"_a, "queue"_a.none(),
                "data"_a.none(), guarded);
-    module.def("start_gather", &start_gather, "team"_a, "src"_a.none(), "dst"_a.none(), "root"_a,
-               "queue"_a.none(), "data"_a.none(), guarded);
+    module.def("start_gather", &start_gather, "team"_a, "src"_a.none(), "dst"_a.none(),
+               "root"_a.none(), "queue"_a.none(), "data"_a.none(), guarded);
     module.def("start_scatter", &start_scatter, "team"_a, "src"_a.none(), "dst"_a.none(), "root"_a,
                "queue"_a.none(), "data"_a.none(), guarded);
     module.def("start_alltoall", &start_alltoall, "team"_a, "src"_a.none(), "dst"_a.none(),

@@ -71,7 +71,8 @@ inline void check(int status)
 /* ---- arguments (argument.cpp) ---------------------------------------------------------------- */
 
 uint64_t read_u64_slow(nb::handle value, const char *name);
-int read_int_slow(nb::handle value, const char *name);
+int read_int(nb::handle value, const char *name);
+uint32_t read_u32(nb::handle value, const char *name);
 
 /* An int, or what has __index__, such as a Rank or an integer of numpy. */
 inline int read_rank(nb::handle value)
@@ -80,7 +81,7 @@ inline int read_rank(nb::handle value)
     long rank =
         PyLong_CheckExact(value.ptr()) ? PyLong_AsLongAndOverflow(value.ptr(), &overflow) : -1;
 
-    return rank >= 0 && rank <= INT32_MAX && !overflow ? (int)rank : read_int_slow(value, "rank");
+    return rank >= 0 && rank <= INT32_MAX && !overflow ? (int)rank : read_int(value, "rank");
 }
 
 /* 0 .. 2**64 - 1. */

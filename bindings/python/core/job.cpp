@@ -232,19 +232,17 @@ static void job_kill(nb::handle rank)
 
 static void job_readmit(nb::handle rank, nb::handle incarnation)
 {
-    const uint64_t number = read_u64(incarnation, "incarnation");
+    const uint32_t number = read_u32(incarnation, "incarnation");
     const int again = read_rank(rank);
 
-    if (number > UINT32_MAX) {
-        fail_value("incarnation is larger than 2**32 - 1");
-    }
-    check(nixl_peer_readmit(again, (uint32_t)number));
+    check(nixl_peer_readmit(again, number));
     tokens_forget(again);
 }
 
 /* Writing may block. */
-static void job_debug_dump(int fd)
+static void job_debug_dump(nb::handle descriptor)
 {
+    const int fd = read_int(descriptor, "fd");
     int status;
 
     {
@@ -302,12 +300,15 @@ void bind_job(nb::module_ &module)
     module.def("kill", &job_kill, "rank"_a);
     module.def("debug_dump", &job_debug_dump, "fd"_a);
     module.def(
-        "abort", [](int code, const std::string &why) { nixl_abort(code, why.c_str()); }, "code"_a,
-        "why"_a);
+        "abort",
+        [](nb::handle code, const std::string &why) {
+            nixl_abort(read_int(code, "exit_code"), why.c_str());
+        },
+        "code"_a, "why"_a);
     module.def(
         "job_end",
-        [](int code, const std::string &why) {
-            nixl_job_end(code, why.empty() ? nullptr : why.c_str());
+        [](nb::handle code, const std::string &why) {
+            nixl_job_end(read_int(code, "exit_code"), why.empty() ? nullptr : why.c_str());
         },
         "code"_a, "why"_a);
     module.def("views", [] {

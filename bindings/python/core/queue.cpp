@@ -162,12 +162,13 @@ static nb::object queue_take_all(Queue &queue, struct nixl_cq_entry *entries, si
         Drained{nb::tuple(lists.done), nb::tuple(lists.notes), nb::tuple(lists.events)});
 }
 
-static nb::object queue_drain(Queue &queue, nb::handle timeout, size_t max)
+static nb::object queue_drain(Queue &queue, nb::handle timeout, nb::handle most)
 {
     struct nixl_cq_entry entries[BATCH];
     Use use(&queue);
     struct nixl_cq *cq = queue.cq;
     const int64_t timeout_ns = read_timeout(timeout);
+    const uint64_t max = read_u64(most, "max");
     QueueWaiting waiting(&queue);
     size_t n = 0;
     int status = nixl_cq_wait(cq, entries, BATCH, 0, &n);
@@ -338,8 +339,8 @@ events of its context.)");
         nb::cast(Drained{nb::tuple(nb::list()), nb::tuple(nb::list()), nb::tuple(nb::list())}));
     type.def("__init__", &queue_open, "context"_a, nb::kw_only(), "notes"_a = false,
              "events"_a = false, "reports_ended"_a = true);
-    type.def("drain", &queue_drain, "timeout"_a.none() = nb::object(nb::int_(0)), "max"_a = 1024,
-             guarded,
+    type.def("drain", &queue_drain, "timeout"_a.none() = nb::object(nb::int_(0)),
+             "max"_a = nb::object(nb::int_(1024)), guarded,
              R"(Everything that ended, was notified or was lost since the last call, as a Drained.
 
 By default at once: with a timeout it waits for the first of it, and then raises TimedOutError if

@@ -160,7 +160,7 @@ static void region_init(Region *region, nb::object context, nb::handle name, nb:
                         (populate ? NIXL_MEM_POPULATE : 0);
     if (!numa_node.is_none()) {
         made.params.flags |= NIXL_MEM_NUMA;
-        made.params.numa_node = read_int_slow(numa_node, "numa_node");
+        made.params.numa_node = read_int(numa_node, "numa_node");
     }
     if (!stored.is_none()) {
         handle = open_stored(name, stored, &made.params);

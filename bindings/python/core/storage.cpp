@@ -14,18 +14,6 @@
 namespace nx
 {
 
-/* 0: as the library has it. */
-static uint32_t read_u32(nb::handle number, const char *name)
-{
-    const uint64_t value = read_u64(number, name);
-
-    if (value > UINT32_MAX) {
-        fail_value(std::string(name) + " is " + std::to_string(value) + "; allowed: up to " +
-                   std::to_string(UINT32_MAX));
-    }
-    return (uint32_t)value;
-}
-
 /* A text that may be None. */
 struct OptionalText {
     std::string text;
@@ -79,11 +67,11 @@ static struct nixl_region *open_file(const OptionalText &name, const nb::tuple &
     int status;
 
     path.read(given[1], "the path");
-    params.fd = read_int_slow(given[2], "fd");
+    params.fd = read_int(given[2], "fd");
     params.flags = (uint32_t)read_u64(given[3], "flags");
     params.nbytes = read_u64(given[4], "nbytes");
     params.offset = read_u64(given[5], "offset");
-    params.mode = (uint32_t)read_u64(given[6], "mode");
+    params.mode = read_u32(given[6], "mode");
     params.access = made->access;
     params.context = made->context;
     {
@@ -109,7 +97,7 @@ static struct nixl_region *open_directory(const OptionalText &name, const nb::tu
     params.keys = keys.get();
     params.nobjects = params.keys ? keys.texts.size() : read_u64(given[3], "nobjects");
     params.object_nbytes = read_u64(given[4], "object_nbytes");
-    params.mode = (uint32_t)read_u64(given[6], "mode");
+    params.mode = read_u32(given[6], "mode");
     params.ndescriptors = read_u32(given[7], "ndescriptors");
     params.access = made->access;
     params.context = made->context;

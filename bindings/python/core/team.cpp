@@ -18,10 +18,12 @@ static std::vector<int> read_ranks(nb::handle ranks)
 
 /* `how` is world, node, create (ranks), reform (ranks) or split (of, color, key). */
 static nb::object start_team(nb::object context, const char *how, nb::handle of, nb::handle ranks,
-                             int color, int key, nb::object make, nb::handle queue, nb::handle data)
+                             nb::handle color_object, nb::handle key_object, nb::object make,
+                             nb::handle queue, nb::handle data)
 {
     static const char *const ways[] = {"world", "node", "create", "split", "reform", nullptr};
     const int way = read_word(how, ways, "how");
+    const int color = read_int(color_object, "color"), key = read_int(key_object, "key");
     struct nixl_context *handle = nb::cast<Context &>(context).handle();
     Use use(&nb::cast<Context &>(context));
     Use parent_use;
@@ -93,10 +95,10 @@ static void team_free(Team *team)
     team->team = nullptr;
 }
 
-static nb::object team_translate(Team &from, int team_rank, nb::handle to)
+static nb::object team_translate(Team &from, nb::handle team_rank, nb::handle to)
 {
     struct nixl_team *other = to.is_none() ? nullptr : nb::cast<Team &>(to).handle();
-    int rank = nixl_team_translate(from.handle(), team_rank, other);
+    int rank = nixl_team_translate(from.handle(), read_int(team_rank, "team_rank"), other);
 
     if (rank == NIXL_E_NOT_FOUND) {
         return nb::none();

@@ -350,12 +350,13 @@ static void transfer_run(nb::object self, nb::handle tag, nb::handle message, nb
         [&](struct nixl_req **req_p) { return nixl_xfer_start_x(xfer, &start.op, req_p); });
 }
 
-static void transfer_set_index(Transfer &transfer, const char *side_name, size_t entry,
+static void transfer_set_index(Transfer &transfer, const char *side_name, nb::handle number,
                                nb::handle object)
 {
     static const char *const names[] = {"local", "remote", nullptr};
     const auto side = (enum nixl_xfer_side)read_word(side_name, names, "side");
     Side &changed = transfer.sides[side];
+    const uint64_t entry = read_u64(number, "entry");
     Memory index = read_blocks_index(object);
 
     if (entry >= changed.entries.size()) {
@@ -425,6 +426,9 @@ static nb::tuple grant_create(nb::handle blocks, unsigned rights, nb::handle use
         params.uses = (uint32_t)number;
     }
     params.lifetime_ns = lifetime.is_none() ? 0 : read_timeout(lifetime);
+    if (params.lifetime_ns == 0 && !lifetime.is_none()) { /* which is no limit to the library */
+        fail_value("lifetime is 0; allowed: seconds above 0, or None: no limit");
+    }
     request->operation->kept = side.regions.front();
     nb::object made = start_request(
         "nixl_grant_create", &start, 0, request.release(),

@@ -11,6 +11,7 @@ from ._grant import Grant, make_grant
 from ._region import Region
 from ._team import Team
 from ._transfer import Transfer
+from ._types import as_index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class ContextBase(_core.Context):
         Raises:
             NameInUseError, NoMemoryError, NoDeviceError, LimitError.
         """
+        as_index(nbytes, "nbytes")
         return self._keep(
             self._region_type(
                 self,
@@ -108,6 +110,8 @@ class ContextBase(_core.Context):
             BufferError, ValueError: the memory is read-only, or not contiguous.
             TypeError: it is no buffer and no tensor.
         """
+        if memory is None:
+            raise TypeError("memory is None; open() makes a region without memory here")
         return self._keep(
             self._region_type(self, name, None, memory, no_put=no_put, no_get=no_get)
         )

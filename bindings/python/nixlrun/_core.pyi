@@ -459,7 +459,7 @@ def start_broadcast(
     team: Team, buf: Destination, root: int, queue: Reporter, data: object
 ) -> Request: ...
 def start_gather(
-    team: Team, src: Optional[Source], dst: Optional[Destination], root: int,
+    team: Team, src: Optional[Source], dst: Optional[Destination], root: Optional[int],
     queue: Reporter, data: object,
 ) -> Request: ...  # fmt: skip
 def start_scatter(

@@ -128,7 +128,7 @@ class TeamBase(_core.Team):
         data: object = None,
     ) -> Request:
         """Start allgather()."""
-        return _core.start_gather(self, src, dst, -1, queue, data)
+        return _core.start_gather(self, src, dst, None, queue, data)
 
     def start_alltoall(
         self,

@@ -152,7 +152,7 @@ async def test_questions_to_a_stopped_owner_end_with_their_task(job):
 def test_bad_arguments(job):
     kv = job.region("kv", 4096)
     blocks = nixlrun.Blocks(kv, 4096)
-    for bad in {"right": "all"}, {"uses": 0}, {"uses": 2**40}:
+    for bad in {"right": "all"}, {"uses": 0}, {"uses": 2**40}, {"lifetime": 0}, {"lifetime": -1}:
         with pytest.raises(ValueError, match="allowed"):
             job.grant(blocks, **bad)
     with pytest.raises(nixlrun.InvalidArgumentError):

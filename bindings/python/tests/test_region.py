@@ -144,6 +144,11 @@ def test_what_is_refused(job):
             box.put(0, b"1", timeout=bad)
     with pytest.raises(TypeError, match="seconds"):
         box.put(0, b"1", timeout="1")
+    for make in job.region, job.register:  # not a region without memory
+        with pytest.raises(TypeError):
+            make("nothing", None)
+    with pytest.raises(ValueError, match="mode"):
+        job.open_file(None, "file", 10, create=True, mode=2**63)
     box.put(np.int64(0), b"1", np.uint32(3), timeout=np.float32(1))
 
 
@@ -329,7 +334,7 @@ def test_atomics(job):
         request = box.start_atomic(1, "xor", 32, 1)
         assert request.wait() == request.result() == 2**64 - 1
         for value, dtype in ((2**64, "uint64"), (-1, "uint64"), (2**31, "int32"), (-1, "uint32"),
-                             (2**63, "int64"), (2**32, "uint32")):
+                             (2**63, "int64"), (2**32, "uint32"), (1e39, "float32")):
             with pytest.raises(OverflowError, match="does not fit"):
                 box.atomic(1, "add", 8, value, dtype=dtype)
         with pytest.raises(TypeError):

@@ -270,3 +270,26 @@ def test_prepared_collectives(job):
         last.run()
     last.free()
     assert last.is_freed
+
+
+@pytest.mark.ranks(1)
+def test_numbers_that_are_no_members_or_sizes(job):
+    """None of them is taken for another number, or for a collective without a root."""
+    team = job.team()
+    x, y = np.ones(4), np.zeros(4)
+    for root in (-1, 1, 2**31, 2**64):
+        for call in (lambda: team.gather(x, y, root), lambda: team.scatter(x, y, root),
+                     lambda: team.broadcast(y, root), lambda: team.reduce(x, y, "sum", root),
+                     lambda: team.gatherv(x, y, [4], root), lambda: team.scatterv(x, [4], y, root)):
+            with pytest.raises(ValueError, match="root"):
+                call()
+    for many in (2**61 + 4, 2**63, 2**64 - 1):  # elements of 8 bytes
+        for call in (lambda: team.alltoallv(x, [many], y, [4]), lambda: team.alltoallv(x, [4], y, [many]),
+                     lambda: team.allgatherv(x, y, [many]), lambda: team.gatherv(x, y, [many])):
+            with pytest.raises(ValueError, match="counts"):
+                call()
+    for call in (lambda: team.split(2**31), lambda: team.split(0, -(2**40)), lambda: team.translate(2**31),
+                 lambda: job.drain(-1), lambda: job.default_queue.drain(0, -1), lambda: job.debug_dump(2**40)):
+        with pytest.raises(ValueError, match="allowed"):
+            call()
+    assert not y.any()
