@@ -28,7 +28,7 @@
 #define SINK_LIMIT_NBYTES (1024 * 1024) /* more than this and streams wait */
 #define SINK_TTY_NBYTES   256           /* what a terminal that polls as writable surely takes */
 #define SINK_GIVE_UP_NS   (500 * NXR_MS)
-#define SINK_HOLD_NS      (1 * NXR_S)
+#define SINK_HOLD_NS      (5 * NXR_S)
 
 static struct sink *sinks;
 static struct sink *standard[2];

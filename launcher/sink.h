@@ -52,13 +52,13 @@ void sink_add(struct sink *sink, const void *owner, const char *text, size_t nby
 /*
  * `owner` has added a part of a line that is too long to be kept until its end. Until it releases
  * the sink no other owner should add, so that the line comes out whole. Call it for each part. An
- * owner that adds nothing for a second although there is room loses the sink, so that ranks that
- * wait for each other do not deadlock.
+ * owner that adds nothing for five seconds although there is room loses the sink, so that ranks
+ * that wait for each other do not deadlock.
  */
 void sink_hold(struct sink *sink, const void *owner);
 void sink_release(struct sink *sink, const void *owner);
 
-/* More of the line may be behind what was read just now: the holder's second begins anew. */
+/* More of the line may be behind what was read just now: the holder's time begins anew. */
 void sink_hold_on(struct sink *sink);
 bool sink_takes(const struct sink *sink, const void *owner);
 
