@@ -242,13 +242,20 @@ static int set_on_failure(struct parser *parser, const struct option *option, co
     return 0;
 }
 
-/* A file is made at once, so that a job of hours does not end with "permission denied". */
+/*
+ * A file is made at once, so that a job of hours does not end with "permission denied". The reader
+ * of a pipe may come later, and would see its end if it was opened now.
+ */
 static int check_file(struct parser *parser, const struct option *option, const char *value)
 {
+    struct stat info;
     FILE *file;
 
     if (value[0] == '\0' || value[0] == '-') {
         return fail_value(parser, option, value, NULL);
+    }
+    if (stat(value, &info) == 0 && S_ISFIFO(info.st_mode) && access(value, W_OK) == 0) {
+        return 0;
     }
     file = fopen(value, "ae");
     if (file == NULL) {

@@ -45,7 +45,7 @@ static bool stats_to_stderr(const struct stats_job *counted, bool is_json)
 static bool stats_to_file(const struct stats_job *counted, const char *path)
 {
     char shown[VALUE_SHOWN_NBYTES];
-    FILE *out = fopen(path, "we");
+    FILE *out = textfile_create(path);
     int error = out == NULL ? errno : 0;
 
     if (out != NULL) {

@@ -2,7 +2,7 @@
 /*
  * Reads small text files line by line. A file is read whole, up to a limit, so that a device or a
  * wrong file cannot fill the memory; it may be a pipe. The first bad line stops the parsing and is
- * reported by its number. Closing is for any file that was written.
+ * reported by its number. Making and closing are for any file that is written.
  */
 #include "launcher/textfile.h"
 #include "launcher/xalloc.h"
@@ -79,6 +79,23 @@ int textfile_read(const char *path, textfile_line_fn *line_fn, void *arg,
     }
     free(text);
     return status;
+}
+
+FILE *textfile_create(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC, 0666);
+    FILE *file;
+
+    if (fd < 0) {
+        errno = errno == ENXIO ? EPIPE : errno;
+        return NULL;
+    }
+    (void)fcntl(fd, F_SETFL, 0);
+    file = fdopen(fd, "w");
+    if (file == NULL) {
+        close(fd);
+    }
+    return file;
 }
 
 int textfile_close(FILE *file)

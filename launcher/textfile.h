@@ -27,6 +27,12 @@ int textfile_read(const char *path, textfile_line_fn *line_fn, void *arg,
                   char cause[TEXTFILE_CAUSE_NBYTES]);
 
 /*
+ * Make or empty a file to write. NULL: errno says why not. A pipe must have a reader (EPIPE): to
+ * wait for one would have no end.
+ */
+FILE *textfile_create(const char *path);
+
+/*
  * Close a file that was written. Returns 0, or the errno of why not all of it is there: the last
  * bytes, or a disk quota of another host, may fail as late as here.
  */

@@ -108,7 +108,7 @@ bool trace_end(const struct launch_job *job)
         return true;
     }
     traced = trace_read();
-    out = fopen(job->trace, "we");
+    out = textfile_create(job->trace);
     error = out == NULL ? errno : trace_write_all(out, &traced, &sums);
     if (error != 0) {
         sink_say("--trace %s: cannot write it: %s", value_show(job->trace, shown), strerror(error));

@@ -108,6 +108,16 @@ verdict "$("$nixlrun" -np 2 --stats="$scratch/counts.json" "$program" >"$scratch
     jq -e '[.counters[] | select(.operation == "collective")] == []' "$scratch/counts.json" >/dev/null || echo "counted twice"
     jq -e '.longest_waits | length > 0 and length <= 10' "$scratch/counts.json" >/dev/null || echo "waits"
     [ -s "$scratch/err" ] && cat "$scratch/err")" "--stats=FILE.json writes JSON that adds up, and nothing else"
+mkfifo "$scratch/pipe"
+verdict "$(timeout 60 "$nixlrun" -np 1 --stats="$scratch/pipe" "$program" >"$scratch/out" 2>"$scratch/err" </dev/null
+    code=$?
+    [ $code = 1 ] || echo "code $code"
+    grep -q "^nixlrun: --stats '.*/pipe': cannot write it: Broken pipe" "$scratch/err" || cat "$scratch/err")" \
+    "--stats to a pipe that nobody reads fails"
+verdict "$(timeout 60 cat "$scratch/pipe" >"$scratch/piped" &
+    timeout 60 "$nixlrun" -np 1 --stats="$scratch/pipe" "$program" >"$scratch/out" 2>"$scratch/err" </dev/null || cat "$scratch/err"
+    wait $!
+    grep -q "statistics of 1 rank" "$scratch/piped" || echo "the reader has got nothing")" "and to one with a reader goes there"
 verdict "$("$nixlrun" -np 1 --stats=json "$program" 2>&1 >/dev/null </dev/null | jq -e '.ranks[0].rank == 0' >/dev/null ||
     echo "no JSON")" "--stats=json prints JSON"
 verdict "$("$nixlrun" -np 20 --oversubscribe --stats "$program" >"$scratch/out" 2>"$scratch/err" </dev/null ||
