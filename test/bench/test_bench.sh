@@ -88,7 +88,7 @@ for victim in attach publish; do
         kill -KILL "$(pgrep -P $publish)"
         wait $attach
     fi
-    # $?: of the wait. Who watches the other says so, or the call that needs it.
+    # $? is the status of wait. The watching thread reports the death, or the call that failed by it.
     [ $? = 1 ] && grep -qE "(the other nixl_bench|of job [0-9a-f]+) has died" "$work/err" "$work/second"
     result $? "one ends when the other ($victim) is killed" "$work/err" "$work/second"
     wait
